@@ -1,0 +1,45 @@
+# A fresh clone needs python3 and make, nothing else. Another interpreter: make test PYTHON=python3.12
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint format bench docs clean
+
+help:  ## List the targets.
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
+
+demo: $(VENV)/.demo  ## Show what kinetree does.
+	$(BIN)/kinetree demo
+
+test: lint  ## Lint, check types, run the tests. ARGS go to pytest.
+	$(BIN)/pytest -n 2 $(ARGS)
+
+lint: $(VENV)/.test  ## Lint and check types.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(VENV)/.test  ## Rewrite the sources in the common style.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test  ## Run the benchmarks. ARGS go to them.
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(VENV)/.docs  ## Build the documentation into site/.
+	$(BIN)/mkdocs build --strict
+
+clean:  ## Remove the environment and everything built.
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp for each set of extras: pip runs again only when pyproject.toml changes.
+$(VENV)/.demo: EXTRAS := cli,plot
+$(VENV)/.test: EXTRAS := test
+$(VENV)/.docs: EXTRAS := docs
+$(VENV)/.demo $(VENV)/.test $(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'
+	@touch $@
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,17 @@
+"""Dynamics: one algorithm to a file."""
+
+from .energy import center_of_mass, kinetic_energy, momentum, potential_energy
+from .inverse_dynamics import bias_force, gravity_force, inverse_dynamics
+from .kinematics import Pose, forward_kinematics
+
+__all__ = [
+    "Pose",
+    "bias_force",
+    "center_of_mass",
+    "forward_kinematics",
+    "gravity_force",
+    "inverse_dynamics",
+    "kinetic_energy",
+    "momentum",
+    "potential_energy",
+]

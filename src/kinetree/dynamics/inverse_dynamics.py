@@ -1,0 +1,80 @@
+"""Inverse dynamics: the forces that a motion takes."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.model import Model
+from kinetree.model.arguments import evaluate
+from kinetree.model.coordinates import velocity_product_shift
+from kinetree.tree import Layout, layout, restore
+
+from .arranged import applied_forces, arranged, by_position
+from .rnea import rnea
+from .rnea_euler import rnea_euler
+from .rnea_lanes import rnea_lanes
+from .schedule import resolve_schedule
+
+
+@jax.jit
+def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
+    at = arranged(laid, model, q)
+    qdd = qdd - velocity_product_shift(model.structure, qd.T).T
+    applied = None if f_ext is None else applied_forces(laid, model, at, f_ext)
+    tau = rnea(laid, at.rows, at.placed, by_position(laid, qd), by_position(laid, qdd), at.gravity, applied)
+    return restore(laid, tau).T
+
+
+def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
+    program = rnea_lanes(len(model.structure.quaternion_joints) > 0, f_ext is not None)
+    extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
+    return program(model, q, qd, qdd, *extra)[0]
+
+
+def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:
+    """Generalised forces that produce the accelerations `qdd` in the state `q`, `qd`.
+
+    Arguments:
+        model: the mechanism.
+        q, qd, qdd: (..., nq), (..., nv), (..., nv); leading axes are batches and broadcast.
+        f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
+        schedule: "auto", "sequential" (rows in order, states side by side), "levels", "paths" or "euler".
+
+    Returns:
+        tau, (..., nv).
+
+    Reference: Lynghus 2026 §5; Featherstone 2008 table 5.1.
+    """
+
+    def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
+        chosen = resolve_schedule(schedule, model.tree, q.shape[0])
+        if model.nv == 0:
+            return jnp.zeros((q.shape[0], 0), q.dtype)
+        if chosen == "sequential":
+            return _across_states(model, q, qd, qdd, f_ext)
+        if chosen == "euler":
+            return rnea_euler(model, q, qd, qdd, f_ext)
+        return _over_the_tree(layout(model.tree, chosen), model, q, qd, qdd, f_ext)
+
+    nv = (model.nv,)
+    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), qdd=(qdd, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+
+
+def zero_rates(model: Model, like: Any) -> Any:
+    """Velocities or accelerations of zero, of the kind and dtype of `like`."""
+    if isinstance(like, jax.Array):
+        return jnp.zeros(model.nv, like.dtype)
+    return np.zeros(model.nv, np.result_type(np.asarray(like), np.float32))
+
+
+def bias_force(model: Model, q: Any, qd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:
+    """Forces that hold qdd at zero: Coriolis, centrifugal and gravity terms, less the applied forces."""
+    return inverse_dynamics(model, q, qd, zero_rates(model, qd), f_ext, schedule=schedule)
+
+
+def gravity_force(model: Model, q: Any, *, schedule: str = "auto") -> Any:
+    """Forces that hold the mechanism at rest against gravity."""
+    rest = zero_rates(model, q)
+    return inverse_dynamics(model, q, rest, rest, schedule=schedule)

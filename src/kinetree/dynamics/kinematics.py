@@ -1,0 +1,61 @@
+"""Forward kinematics: where the bodies are."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.model import Model, Placement
+from kinetree.model.arguments import evaluate
+from kinetree.spatial import Mat3, Quaternion, Vec3
+from kinetree.tree import Layout, layout
+
+from .arranged import arranged, row_poses
+from .schedule import layout_schedule
+
+
+class Pose(NamedTuple):
+    """Orientation, (..., n, 3, 3) from body to world coordinates, and position of the origin, (..., n, 3), of every body."""
+
+    rotation: Any
+    position: Any
+
+
+def poses_by_row(laid: Layout, poses: Placement) -> Placement:
+    """Row order, with the base first: row i is at i + 1."""
+    order = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.asarray(laid.position_of)])
+    return jax.tree.map(lambda x: x[order], poses)
+
+
+def body_poses(model: Model, poses: Placement) -> tuple[Mat3, Vec3]:
+    """Orientation and origin of every body, (bodies, batch), from poses by row with the base first."""
+    row = model.structure.row_of_body + 1
+    orientation = Quaternion(*(c[row] for c in poses.orientation))
+    position = Vec3(*(c[row] for c in poses.position))
+    dtype = position.x.dtype
+    frame = jax.tree.map(lambda x: jnp.asarray(x, dtype)[:, None], model.frames)
+    E = frame.E.after(orientation.rotation())
+    return E.T, position + orientation.turn(frame.r)
+
+
+@jax.jit
+def _body_poses(laid: Layout, model: Model, q: Any) -> Pose:
+    R, p = body_poses(model, poses_by_row(laid, row_poses(laid, arranged(laid, model, q))))
+    return Pose(jnp.swapaxes(R.array(), 0, 1), jnp.swapaxes(p.array(), 0, 1))
+
+
+def forward_kinematics(model: Model, q: Any) -> Pose:
+    """Pose of every body in the world.
+
+    Arguments:
+        model: the mechanism.
+        q: (..., nq).
+
+    Returns:
+        Pose, with `.rotation` (..., n, 3, 3), body to world, and `.position` (..., n, 3).
+    """
+
+    def compute(q: Any) -> Pose:
+        return _body_poses(layout(model.tree, layout_schedule(model.tree)), model, q)
+
+    return evaluate(compute, q=(q, (model.nq,)))

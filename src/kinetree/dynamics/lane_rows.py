@@ -1,0 +1,183 @@
+"""What the lane programs of all algorithms share: rows in lane memory, their placements, and the tables that walk them.
+
+An algorithm is a list of parts: a loop, the turns it takes for a given tree, and where its constants come from. Where every
+joint is a screw, a row's placement is computed in the step that needs it. Where there are quaternion joints, loops before the
+first pass write all placements into slots: one over the rows with a coordinate, one over those at rest, and one each over the
+first rows of free and of spherical joints.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.lanes import Lane, Loop, Memory, Program, run
+from kinetree.model import Model, Placement, Rows, Structure, place
+from kinetree.model.coordinates import chained_acceleration, joint_pose
+from kinetree.spatial import Inertia, Quaternion, Sym3, Vec3
+
+ZERO3 = Vec3(0.0, 0.0, 0.0)
+PLACEMENT = Placement(Quaternion(0.0, 0.0, 0.0, 0.0), ZERO3)
+ROWS = jax.tree.structure(Rows(*PLACEMENT, 0.0, 0.0, Inertia(0.0, ZERO3, Sym3(*6 * (0.0,)))))
+NOTHING = jax.tree.structure(())
+GRAVITY = jax.tree.structure(ZERO3)
+
+PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent and row, columns of qd and of q
+
+Turns = tuple[np.ndarray, np.ndarray]  # the table, and the rows whose constants the turns take
+
+
+def row_constants(model: Model, rows: np.ndarray) -> Rows:
+    """Constants of these rows, in order."""
+    return jax.tree.map(lambda x: x[rows], model.rows)
+
+
+def no_constants(model: Model, rows: np.ndarray) -> tuple:
+    """For steps that need none."""
+    return ()
+
+
+def base_gravity(model: Model, rows: np.ndarray) -> Vec3:
+    """Gravity, for the one turn that fills the base."""
+    return Vec3(*(model.gravity[k : k + 1] for k in range(3)))
+
+
+class Part(NamedTuple):
+    """A loop, its turns for a given tree, and its constants for a given model."""
+
+    loop: Loop
+    turns: Callable[[Structure], Turns]
+    constants: Callable[[Model, np.ndarray], Any] = row_constants
+
+
+def row_turns(memory: Memory, inward: bool = False, choose: Callable[[Structure], Any] | None = None) -> Any:
+    """Turns over the rows, outward or inward: all of them, or those that `choose` lists."""
+
+    def turns(structure: Structure) -> Turns:
+        rows = np.arange(structure.tree.n) if choose is None else choose(structure)
+        rows = rows[::-1] if inward else rows
+        parent = structure.tree.parent[rows]
+        table = np.stack([memory.base(parent), memory.base(rows), rows, np.maximum(structure.q_of_row[rows], 0)], -1)
+        return table.astype(np.int32), rows
+
+    return turns
+
+
+def base_turn(memory: Memory) -> Any:
+    """One turn, on the base."""
+    table = np.array([[memory.base(-1), memory.base(-1), 0, 0]], np.int32)
+    return lambda structure: (table, np.zeros(1, np.int64))
+
+
+def screw_place(row: Rows, q: Any) -> Placement:
+    """A row's placement from its constants and its coordinate."""
+    return place(row.orientation, row.position, row.axis, q)
+
+
+def _joints(structure: Structure, with_position: int) -> np.ndarray:
+    joints = structure.quaternion_joints
+    return joints[joints[:, 2] == with_position]
+
+
+def _resting(structure: Structure) -> np.ndarray:
+    resting = structure.q_of_row < 0
+    resting[structure.quaternion_joints[:, 0]] = False
+    return np.flatnonzero(resting)
+
+
+def placing_parts(memory: Memory, q_array: int = 0) -> list[Part]:
+    """Parts that write the field `placed` of every row, for models with quaternion joints."""
+    placed = (memory.at(OWN, "placed"),)
+
+    def inputs(count: int) -> tuple[Lane, ...]:
+        return tuple(Lane(q_array, Q, k) for k in range(count))
+
+    def moving(row: Rows, q: tuple, _: tuple) -> tuple:
+        return (screw_place(row, *q),), (), ()
+
+    def resting(row: Rows, _: tuple, __: tuple) -> tuple:
+        return (Placement(row.orientation, row.position),), (), ()
+
+    def free(row: Rows, q: tuple, _: tuple) -> tuple:
+        return (joint_pose(row.orientation, row.position, Quaternion(*q[3:]), Vec3(*q[:3])),), (), ()
+
+    def ball(row: Rows, q: tuple, _: tuple) -> tuple:
+        return (joint_pose(row.orientation, row.position, Quaternion(*q), Vec3.zero_like(q[0])),), (), ()
+
+    def first_rows(with_position: int) -> Any:
+        def turns(structure: Structure) -> Turns:
+            joints = _joints(structure, with_position)
+            table, rows = row_turns(memory, choose=lambda s: joints[:, 0])(structure)
+            table[:, Q] = joints[:, 1]
+            return table, rows
+
+        return turns
+
+    return [
+        Part(Loop(moving, 4, ROWS, writes=placed, inputs=inputs(1)), row_turns(memory, choose=lambda s: np.flatnonzero(s.q_of_row >= 0))),
+        Part(Loop(resting, 4, ROWS, writes=placed), row_turns(memory, choose=_resting)),
+        Part(Loop(free, 4, ROWS, writes=placed, inputs=inputs(7)), first_rows(1)),
+        Part(Loop(ball, 4, ROWS, writes=placed, inputs=inputs(4)), first_rows(0)),
+    ]
+
+
+def acceleration_parts(memory: Memory, qd_array: int, qdd_array: int) -> list[Part]:
+    """Parts that write the field `qdd` of every row: what came in, less the shift of quaternion joints (see coordinates)."""
+    own = memory.at(OWN, "qdd")
+
+    def shift(width: int) -> Part:
+        def step(_: Any, u: tuple, __: tuple) -> tuple:
+            linear = Vec3(*u[3:]) if width == 6 else Vec3.zero_like(u[0])
+            turning, sliding = chained_acceleration(Vec3(*u[:3]), linear)
+            return (), tuple(-x for x in (*turning, *sliding)[:width]), ()
+
+        adds = tuple(own._replace(offset=own.offset + k * memory.size) for k in range(width))
+        loop = Loop(step, 4, NOTHING, adds=adds, inputs=tuple(Lane(qd_array, V, k) for k in range(width)))
+        return Part(loop, row_turns(memory, choose=lambda s: _joints(s, width // 6)[:, 0]), no_constants)
+
+    copy = Loop(lambda _, x, __: (x, (), ()), 4, NOTHING, writes=(own,), inputs=(Lane(qdd_array, V),))
+    return [Part(copy, row_turns(memory), no_constants), shift(6), shift(3)]
+
+
+class LaneAlgorithm:
+    """A lane program and how it is bound to a model. Make each one once."""
+
+    def __init__(self, name: str, parts: list[Part], memory: Memory, n_inputs: int, n_outputs: int, widths: Any):
+        self.parts, self.memory, self.widths = parts, memory, widths
+        self.program = Program(name, tuple(p.loop for p in parts), n_inputs, n_outputs)
+        self._constants: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
+
+    @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process
+    def turns(self, structure: Structure) -> tuple[Turns, ...]:
+        """Tables of all loops for one tree."""
+        return tuple(part.turns(structure) for part in self.parts)
+
+    def constants(self, model: Model, dtype: Any) -> tuple:
+        """(turns, count) arrays of all loops for one model; kept where the model is made of plain arrays."""
+        plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
+        kept = self._constants.setdefault(model, {}) if plain else {}
+        if dtype not in kept:
+            kept[dtype] = tuple(
+                _stack(len(table), part.constants(model, rows), dtype)
+                for part, (table, rows) in zip(self.parts, self.turns(model.structure), strict=True)
+            )
+        return kept[dtype]
+
+    def __call__(self, model: Model, *inputs: Any) -> tuple:
+        """Outputs (lanes, width) on inputs (lanes, width)."""
+        dtype = np.dtype(inputs[0].dtype)
+        tables = tuple(table for table, _ in self.turns(model.structure))
+        slots = self.memory.size * (model.nv + 1)
+        return run(self.program, slots, self.widths(model.structure), tables, self.constants(model, dtype), inputs)
+
+
+def _stack(turns: int, values: Any, dtype: Any) -> Any:
+    leaves = jax.tree.leaves(values)
+    library = jnp if any(isinstance(x, jax.Array) for x in leaves) else np
+    if not leaves:
+        return np.zeros((turns, 0), dtype)
+    return library.stack([library.asarray(x, dtype) for x in leaves], -1)

@@ -1,0 +1,92 @@
+"""RNEA as a lane program: two loops over the rows, with the steps of rnea.py."""
+
+from functools import lru_cache
+from typing import Any
+
+import jax
+
+from kinetree.lanes import Lane, Loop, Memory
+from kinetree.model import Axis, Rows, Structure, relative_motion
+from kinetree.spatial import Force, Rates, Rotation, Transform, Vec3
+
+from .lane_rows import (
+    GRAVITY,
+    OWN,
+    PARENT,
+    PLACEMENT,
+    ROWS,
+    ZERO3,
+    LaneAlgorithm,
+    Part,
+    Q,
+    V,
+    acceleration_parts,
+    base_gravity,
+    base_turn,
+    placing_parts,
+    row_turns,
+    screw_place,
+)
+from .poses import applied_forces_part, pose_parts
+from .rnea import base_rates, body_force
+
+AXIS = jax.tree.structure(Axis(0.0, 0.0))
+Q_IN, QD_IN, QDD_IN, F_IN = range(4)
+
+
+@lru_cache
+def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
+    """The program, for models with or without quaternion joints, with or without applied forces."""
+    fields: dict[str, Any] = {
+        "rates": Rates(ZERO3, ZERO3, ZERO3),
+        "force": Force(ZERO3, ZERO3),
+        "X": Transform(Rotation(*9 * (0.0,)), ZERO3),
+    }
+    if quaternions:
+        fields |= {"placed": PLACEMENT, "qdd": 0.0}
+    if external:
+        fields |= {"pose": PLACEMENT}
+    memory = Memory(**fields)
+
+    def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
+        return (base_rates(gravity), Force.zero_like(gravity.x)), (), ()
+
+    def outward(row: Rows, given: tuple, reads: tuple) -> tuple:
+        rates, *slots = reads
+        if quaternions:
+            (qd,), (placed, qdd) = given, slots
+        else:
+            q, qd, qdd = given
+            placed = screw_place(row, q)
+        motion = relative_motion(placed, row.axis, qd, qdd)
+        rates = motion.act(rates)
+        return (rates, body_force(row.inertia, rates), motion.transform), (), ()
+
+    def inward(axis: Axis, _: tuple, reads: tuple) -> tuple:
+        force, X = reads
+        return (), (X.force_to_parent(force),), (axis.dot(force),)
+
+    def at(column: int, *names: str) -> tuple:
+        return tuple(memory.at(column, name) for name in names)
+
+    outward_loop = Loop(
+        outward,
+        4,
+        ROWS,
+        reads=at(PARENT, "rates") + (at(OWN, "placed", "qdd") if quaternions else ()),
+        writes=at(OWN, "rates", "force", "X"),
+        inputs=(Lane(QD_IN, V),) if quaternions else (Lane(Q_IN, Q), Lane(QD_IN, V), Lane(QDD_IN, V)),
+    )
+    inward_loop = Loop(
+        inward, 4, AXIS, reads=at(OWN, "force", "X"), adds=at(PARENT, "force"), outputs=(Lane(0, V),)
+    )
+    parts = []
+    if quaternions:
+        parts += placing_parts(memory, Q_IN) + acceleration_parts(memory, QD_IN, QDD_IN)
+    parts.append(Part(Loop(base, 4, GRAVITY, writes=at(OWN, "rates", "force")), base_turn(memory), base_gravity))
+    parts.append(Part(outward_loop, row_turns(memory)))
+    if external:
+        parts += pose_parts(memory, quaternions, Q_IN)
+        parts.append(applied_forces_part(memory, F_IN))
+    parts.append(Part(inward_loop, row_turns(memory, inward=True), lambda model, rows: Axis(model.rows.turn[rows], model.rows.slide[rows])))
+    return LaneAlgorithm("rnea", parts, memory, 3 + external, 1, lambda s: (s.tree.n,))

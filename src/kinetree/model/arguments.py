@@ -1,0 +1,79 @@
+"""The door of every public function: shapes, dtypes, batches, and NumPy or JAX.
+
+NumPy arrays in give NumPy arrays out, float64 computed in float64 whatever JAX's x64 setting says. JAX arrays follow JAX.
+"""
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .model import Model
+
+Given = tuple[Any, tuple[int, ...]]  # a value and the shape of its last axes
+
+
+def _is_jax(value: Any) -> bool:
+    return isinstance(value, jax.Array)
+
+
+def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Any:
+    if not _is_jax(value):
+        try:
+            value = np.asarray(value)
+        except ValueError as error:
+            raise ValueError(f"{name} must be an array of shape (..., {', '.join(map(str, shape))}): {error}") from None
+    kind = np.dtype(value.dtype)
+    if kind.kind not in "fiub" and not jnp.issubdtype(kind, jnp.floating):
+        raise TypeError(f"{name} must hold real numbers, not {kind}")
+    if value.ndim < len(shape) or value.shape[value.ndim - len(shape) :] != shape:
+        wanted = ", ".join(["...", *map(str, shape)])
+        raise ValueError(f"{name} must have shape ({wanted}), not {tuple(value.shape)}")
+    return value
+
+
+def _dtype(values: list[Any]) -> Any:
+    found = jnp.result_type(*values) if any(map(_is_jax, values)) else np.result_type(*values)
+    if jnp.issubdtype(found, jnp.floating):
+        return found if found.itemsize >= 4 else np.dtype(np.float32)
+    return np.dtype(np.float64) if not any(map(_is_jax, values)) else jnp.result_type(float)
+
+
+def evaluate(function: Callable[..., Any], **given: Given) -> Any:
+    """Call `function` on the given arrays, each flattened to (batch, *shape); give its results the batch axes back.
+
+    `function` takes the arrays in order (None where None was given) and returns a pytree of (batch, ...) arrays.
+    """
+    values = {name: (_checked(name, v, shape), shape) for name, (v, shape) in given.items() if v is not None}
+    arrays = [v for v, _ in values.values()]
+    dtype = _dtype(arrays)
+    lead = {name: v.shape[: v.ndim - len(shape)] for name, (v, shape) in values.items()}
+    try:
+        batch = np.broadcast_shapes(*lead.values())
+    except ValueError:
+        shapes = ", ".join(f"{name} {shape}" for name, shape in lead.items())
+        raise ValueError(f"batch axes do not broadcast: {shapes}") from None
+    from_numpy = not any(map(_is_jax, arrays))
+    wide = from_numpy and dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    with jax.enable_x64(True) if wide else nullcontext():
+        library = np if from_numpy else jnp
+
+        def flat(name: str) -> Any:
+            if name not in values:
+                return None
+            v, shape = values[name]
+            return library.broadcast_to(library.asarray(v, dtype), batch + shape).reshape(math.prod(batch), *shape)
+
+        result = function(*(flat(name) for name in given))
+        result = jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), result)
+        return jax.tree.map(np.asarray, result) if from_numpy else result
+
+
+def cast_model(model: Model, dtype: Any) -> Model:
+    """The model's constants in a dtype, each with a batch axis of one at the end."""
+    rows = jax.tree.map(lambda x: jnp.asarray(x, dtype)[:, None], model.rows)
+    return Model(rows, model.frames, model.inertia, jnp.asarray(model.gravity, dtype), model.structure)

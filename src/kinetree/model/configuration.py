@@ -1,0 +1,212 @@
+"""Configurations: neutral and random ones, the step along a velocity, and the velocity between two.
+
+Coordinates of hinges and sliders add. A quaternion is multiplied by the exponential of a rotation vector in body
+coordinates. A free joint moves by the exponential of SE(3): with a constant body velocity (ω, v) it follows a screw,
+R' = R exp(ω dt), p' = p + R V(ω dt) v dt, where V(θ) = 1 + (1 − cos θ)/θ² θ× + (θ − sin θ)/θ³ θ×θ×.
+"""
+
+from functools import partial
+from math import factorial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.spatial import Quaternion, Scalar, Vec3
+
+from .arguments import evaluate
+from .model import Model, Structure
+
+SMALL = 0.25  # θ² below which the series below serve: their last term is then under 1e-17
+EARLY = tuple((-1.0) ** k / factorial(2 * k + 2) for k in range(8))  # (1 − cos θ)/θ² in powers of θ²
+LATE = tuple((-1.0) ** k / factorial(2 * k + 3) for k in range(8))  # (θ − sin θ)/θ³ likewise
+BACK = (  # (1 − θ/2 cot θ/2)/θ² likewise: Bernoulli numbers over factorials
+    1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 1307674368000, 1 / 74724249600,
+    3617 / 10670622842880000,
+)  # fmt: skip
+
+
+class Columns(NamedTuple):
+    """Where things stand: columns of q and of qd for all joints of a kind at once."""
+
+    scalar_q: np.ndarray  # (s,)
+    scalar_v: np.ndarray
+    quaternion: np.ndarray  # (4, k), of spherical and free joints
+    omega: np.ndarray  # (3, k)
+    free: np.ndarray  # (f,): which of those k have a position
+    position: np.ndarray  # (3, f)
+    linear: np.ndarray  # (3, f)
+
+
+def _columns(structure: Structure) -> Columns:
+    first, start, has_position = structure.quaternion_joints.T.astype(np.int64)
+    rows = np.flatnonzero(structure.q_of_row >= 0)
+    free = np.flatnonzero(has_position)
+    three = np.arange(3)[:, None]
+    return Columns(
+        scalar_q=structure.q_of_row[rows],
+        scalar_v=rows,
+        quaternion=start + 3 * has_position + np.arange(4)[:, None],
+        omega=first + three,
+        free=free,
+        position=start[free] + three,
+        linear=first[free] + 3 + three,
+    )
+
+
+def _reach(structure: Structure) -> np.ndarray:
+    """(nq,): half the width of the interval that random coordinates are drawn from."""
+    each = [
+        [1.0] * j.nq if j.quaternion else [np.pi if turn else 1.0 for turn, _, _ in j.rows] for j in structure.joints
+    ]
+    before = np.cumsum([0, *map(len, each)])
+    body = np.repeat(np.arange(structure.n_bodies), np.diff(structure.q_start))
+    number = np.arange(len(body)) - structure.q_start[body]
+    return np.array([x for joint in each for x in joint])[before[structure.joint_code[body]] + number]
+
+
+def neutral(model: Model) -> np.ndarray:
+    """The configuration at zero: all coordinates 0, all quaternions (1, 0, 0, 0).
+
+    Arguments:
+        model: the mechanism.
+
+    Returns: q (nq,), a NumPy float64 array.
+    """
+    q = np.zeros(model.nq)
+    q[_columns(model.structure).quaternion[0]] = 1
+    return q
+
+
+def random_state(model: Model, key: Any, batch: tuple[int, ...] = ()) -> tuple[Any, Any]:
+    """A random configuration and velocity.
+
+    Angles are uniform in [−π, π], lengths in [−1, 1], orientations uniform over all rotations; velocities are standard
+    normal.
+
+    Arguments:
+        model: the mechanism.
+        key: a JAX random key, or an integer seed.
+        batch: leading axes of the result.
+
+    Returns: q (*batch, nq) and qd (*batch, nv), NumPy float64 arrays from a seed, JAX arrays of its default type from a
+        key.
+    """
+    at, reach = _columns(model.structure).quaternion, _reach(model.structure)
+    sizes = (*batch, model.nq), (*batch, *at.shape), (*batch, model.nv)
+    if isinstance(key, int | np.integer):
+        rng = np.random.default_rng(int(key))
+        q = rng.uniform(-1, 1, sizes[0]) * reach
+        turns = rng.standard_normal(sizes[1])
+        q[..., at] = turns / np.linalg.norm(turns, axis=-2, keepdims=True)
+        return q, rng.standard_normal(sizes[2])
+    places, orientations, velocities = jax.random.split(key, 3)
+    q = jax.random.uniform(places, sizes[0], minval=-1.0, maxval=1.0)
+    turns = jax.random.normal(orientations, sizes[1])
+    q = (q * jnp.asarray(reach, q.dtype)).at[..., at].set(turns / jnp.linalg.norm(turns, axis=-2, keepdims=True))
+    return q, jax.random.normal(velocities, sizes[2])
+
+
+def integrate(model: Model, q: Any, qd: Any, dt: Any = 1.0) -> Any:
+    """The configuration after moving for a time dt with the constant velocity qd.
+
+    Arguments:
+        model: the mechanism.
+        q: configurations (..., nq).
+        qd: velocities (..., nv).
+        dt: a number, or an array over the batch axes.
+
+    Returns: configurations (..., nq), their quaternions of unit length.
+    """
+    given = {"q": (q, (model.nq,)), "qd": (qd, (model.nv,))}
+    if isinstance(dt, int | float):  # a plain number takes the arrays' type
+        return evaluate(lambda q, qd: _step(model.structure, q, qd * float(dt)), **given)
+    return evaluate(lambda q, qd, dt: _step(model.structure, q, qd * dt[:, None]), **given, dt=(dt, ()))
+
+
+def difference(model: Model, q0: Any, q1: Any) -> Any:
+    """The velocity that leads from q0 to q1 in unit time: the inverse of `integrate`.
+
+    `integrate(model, q0, difference(model, q0, q1), 1)` is q1, up to the signs of its quaternions. Quaternion joints
+    take the shorter way round, at most π; angles of hinges are plain differences.
+
+    Arguments:
+        model: the mechanism.
+        q0: configurations (..., nq) to start from.
+        q1: configurations (..., nq) to reach.
+
+    Returns: velocities (..., nv).
+    """
+    return evaluate(partial(_between, model.structure), q0=(q0, (model.nq,)), q1=(q1, (model.nq,)))
+
+
+def _quaternion(q: Scalar, at: np.ndarray) -> Quaternion:
+    return Quaternion(*(q[:, c] for c in at)).normalized()
+
+
+def _vector(a: Scalar, at: np.ndarray) -> Vec3:
+    return Vec3(*(a[:, c] for c in at))
+
+
+@partial(jax.jit, static_argnums=0)
+def _step(structure: Structure, q: Any, move: Any) -> Any:
+    """q (batch, nq) moved by (batch, nv)."""
+    at = _columns(structure)
+    result = q.at[:, at.scalar_q].add(move[:, at.scalar_v])
+    if at.quaternion.size:
+        old, theta = _quaternion(q, at.quaternion), _vector(move, at.omega)
+        new = (old * Quaternion.exp(theta)).normalized()
+        result = result.at[:, at.quaternion].set(jnp.stack(new, 1))
+    if at.free.size:
+        carried = _along_screw(Vec3(*(c[:, at.free] for c in theta)), _vector(move, at.linear))
+        carried = Quaternion(*(c[:, at.free] for c in old)).turn(carried)
+        result = result.at[:, at.position].add(jnp.stack(carried, 1))
+    return result
+
+
+@partial(jax.jit, static_argnums=0)
+def _between(structure: Structure, q0: Any, q1: Any) -> Any:
+    """Velocities (batch, nv) from q0 to q1 (batch, nq)."""
+    at = _columns(structure)
+    result = jnp.zeros((len(q0), structure.tree.n), q0.dtype)
+    result = result.at[:, at.scalar_v].set(q1[:, at.scalar_q] - q0[:, at.scalar_q])
+    if at.quaternion.size:
+        old = _quaternion(q0, at.quaternion)
+        theta = (old.conjugate() * _quaternion(q1, at.quaternion)).log()
+        result = result.at[:, at.omega].set(jnp.stack(theta, 1))
+    if at.free.size:
+        moved = _vector(q1, at.position) - _vector(q0, at.position)
+        moved = Quaternion(*(c[:, at.free] for c in old)).conjugate().turn(moved)
+        linear = _back_along_screw(Vec3(*(c[:, at.free] for c in theta)), moved)
+        result = result.at[:, at.linear].set(jnp.stack(linear, 1))
+    return result
+
+
+def _series(coefficients: tuple[float, ...], s: Scalar) -> Scalar:
+    total = jnp.full_like(s, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        total = total * s + c
+    return total
+
+
+def _along_screw(theta: Vec3, v: Vec3) -> Vec3:
+    """V(θ) v: where a frame comes that moves with constant body velocity (θ, v) for unit time."""
+    squared = theta.dot(theta)
+    small = squared < SMALL
+    angle = jnp.sqrt(jnp.where(small, jnp.ones_like(squared), squared))  # never differentiate sqrt at 0
+    half = jnp.sin(0.5 * angle) / angle
+    early = jnp.where(small, _series(EARLY, squared), 2 * half * half)
+    late = jnp.where(small, _series(LATE, squared), (angle - jnp.sin(angle)) / (angle * angle * angle))
+    across = theta.cross(v)
+    return v + across * early + theta.cross(across) * late
+
+
+def _back_along_screw(theta: Vec3, p: Vec3) -> Vec3:
+    """V(θ)⁻¹ p, for |θ| ≤ π."""
+    squared = theta.dot(theta)
+    small = squared < SMALL
+    half = 0.5 * jnp.sqrt(jnp.where(small, jnp.ones_like(squared), squared))
+    factor = jnp.where(small, _series(BACK, squared), (1 - half / jnp.tan(half)) / (4 * half * half))
+    across = theta.cross(p)
+    return p - across * 0.5 + theta.cross(across) * factor

@@ -1,0 +1,65 @@
+"""From joint coordinates to rows: placements, and the shift of accelerations that makes quaternion joints exact.
+
+The rows of a spherical or free joint stand at rest in one another, as a chain of hinges and sliders would at angle zero. Such
+a chain has velocity-product accelerations Σ_{j<k} S_j u_j × S_k u_k that the joint itself, whose axes are all fixed in the
+body, has not. They lie in the span of the joint's own axes, so it is enough to take them off the accelerations on the way in
+(and put them back on the way out): every algorithm then sees plain rows.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from kinetree.spatial import Quaternion, Vec3
+
+from .model import Structure
+from .rows import Placement, Rows, place
+
+X_FRAME = Quaternion(0.5, 0.5, 0.5, 0.5)  # of the first row, about x, in the body's frame
+
+
+def joint_pose(orientation: Quaternion, position: Vec3, quaternion: Quaternion, offset: Vec3) -> Placement:
+    """Placement of the first row of a quaternion joint, from its tree pose and its coordinates."""
+    own = quaternion.normalized() * X_FRAME
+    return Placement(orientation * own, position + orientation.turn(offset))
+
+
+def placements(structure: Structure, rows: Rows, q: Any) -> Placement:
+    """Placement of every row, (nv, batch), from q, (nq, batch), and constants, (nv, 1)."""
+    column = structure.q_of_row
+    own = jnp.take(q, jnp.maximum(column, 0), axis=0)
+    if len(structure.quaternion_joints) == 0:
+        return place(rows.orientation, rows.position, rows.axis, own)
+    own = jnp.where((column >= 0)[:, None], own, jnp.zeros_like(own))
+    first, start, free = structure.quaternion_joints.T
+    tree = Quaternion(*(c[first] for c in rows.orientation)), Vec3(*(c[first] for c in rows.position))
+    quaternion = Quaternion(*(q[start + 3 * free + k] for k in range(4)))
+    is_free = jnp.asarray(free[:, None], q.dtype)
+    posed = joint_pose(*tree, quaternion, Vec3(*(q[start + k * free] * is_free for k in range(3))))
+
+    def put(whole: Any, part: Any) -> Any:
+        return jnp.broadcast_to(whole, own.shape).at[first].set(part)
+
+    orientation = Quaternion(*map(put, rows.orientation, posed.orientation))
+    position = Vec3(*map(put, rows.position, posed.position))
+    return place(orientation, position, rows.axis, own)
+
+
+def chained_acceleration(omega: Vec3, linear: Vec3) -> tuple[Vec3, Vec3]:
+    """Σ_{j<k} S_j u_j × S_k u_k of six rows, turning about x, y, z, then sliding along them. 9m 3a."""
+    return Vec3(omega.y * omega.z, -(omega.x * omega.z), omega.x * omega.y), omega.cross(linear)
+
+
+def velocity_product_shift(structure: Structure, qd: Any) -> Any:
+    """What to take off qdd, (nv, batch), before it is given to the rows; zero except at quaternion joints."""
+    shift = jnp.zeros_like(qd)
+    for has_position in (0, 1):
+        first = structure.quaternion_joints[structure.quaternion_joints[:, 2] == has_position, 0]
+        if not len(first):
+            continue
+        omega = Vec3(*(qd[first + k] for k in range(3)))
+        linear = Vec3(*(qd[first + 3 + k] for k in range(3))) if has_position else Vec3.zero_like(omega.x)
+        angular_part, linear_part = chained_acceleration(omega, linear)
+        for k, part in enumerate((*angular_part, *linear_part)[: 3 + 3 * has_position]):
+            shift = shift.at[first + k].set(part)
+    return shift

@@ -1,0 +1,47 @@
+"""Trees made by formula, for tests, benchmarks and lessons."""
+
+import numpy as np
+
+from kinetree.spatial import Rotation, Transform, Vec3
+
+from .model import Model
+
+
+def auto_tree_parents(n: int, branching: float) -> np.ndarray:
+    """parent(i) = floor((i − 2 + ceil(bf)) / bf) for i = 1 … n, with 0 the base (Featherstone's autoTree); here 0-based."""
+    i = np.arange(1, n + 1)
+    return np.floor((i - 2 + np.ceil(branching)) / branching).astype(np.int64) - 1
+
+
+def auto_tree(n: int, branching: float = 1.0, skew: float = 0.0, taper: float = 1.0) -> Model:
+    """Featherstone's autoTree: n revolute joints about z, each link a thin rod along x.
+
+    Arguments:
+        n: number of bodies.
+        branching: mean number of children of a body that has any; 1 is a chain, 2 a binary tree.
+        skew: angle, about x, between consecutive joint axes. With 0 the mechanism is planar and gravity, along z, does not
+            show; use 0.3 to test anything.
+        taper: ratio of the lengths of consecutive bodies; masses go with its cube.
+    """
+    if n < 1:
+        raise ValueError(f"auto_tree needs at least one body, not {n}")
+    if branching < 1:
+        raise ValueError(f"branching is at least 1, not {branching}")
+    parent = auto_tree_parents(n, branching)
+    i = np.arange(n)
+    size = float(taper) ** i
+    mass, length = size**3, size
+    c, s = np.cos(skew), np.sin(skew)
+    one = np.ones(n)
+    root = parent < 0
+    turn = Rotation(one, 0 * one, 0 * one, 0 * one, np.where(root, 1.0, c), np.where(root, 0.0, s),
+                    0 * one, np.where(root, 0.0, -s), np.where(root, 1.0, c))  # fmt: skip
+    reach = np.where(root, 0.0, length[np.maximum(parent, 0)])
+    com = 0.5 * length
+    inertia = np.zeros((n, 10))
+    rod = np.outer(mass * length**2, [0.0025, 1.015 / 12, 1.015 / 12])
+    inertia[:, 0], inertia[:, 1] = mass, mass * com
+    inertia[:, 4] = rod[:, 0]
+    inertia[:, 5] = rod[:, 1] + mass * com**2
+    inertia[:, 6] = rod[:, 2] + mass * com**2
+    return Model.from_arrays(parent, "Rz", Transform(turn, Vec3(reach, 0 * one, 0 * one)), inertia)

@@ -1,0 +1,68 @@
+"""Rows: the one form that every algorithm sees.
+
+Each row is a screw about the z axis of its own frame: `X = screw(q) · tree transform`, `S = (0, 0, turn, 0, 0, slide)`. Its
+constants are a quaternion, a position, turn, slide and ten inertia numbers.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from kinetree.spatial import Force, Inertia, Motion, Quaternion, RelativeMotion, Scalar, Transform, Vec3
+
+
+class Rows(NamedTuple):
+    """Constants of all rows; each component has the row as first axis."""
+
+    orientation: Quaternion  # of the row's frame in its parent's, at q = 0
+    position: Vec3  # of the row's origin in its parent's frame, at q = 0
+    turn: Scalar
+    slide: Scalar
+    inertia: Inertia
+
+    @property
+    def axis(self) -> "Axis":
+        """The row's screw."""
+        return Axis(self.turn, self.slide)
+
+
+class Axis(NamedTuple):
+    """S = (0, 0, turn, 0, 0, slide)."""
+
+    turn: Scalar
+    slide: Scalar
+
+    def times(self, u: Scalar) -> Motion:
+        """S u. 2m."""
+        zero = jnp.zeros_like(u)
+        return Motion(Vec3(zero, zero, self.turn * u), Vec3(zero, zero, self.slide * u))
+
+    def dot(self, f: Force) -> Scalar:
+        """Sᵀ f. 2m 1a."""
+        return self.turn * f.angular.z + self.slide * f.linear.z
+
+
+class Placement(NamedTuple):
+    """A row's frame in its parent's: the joint transform and the tree transform together."""
+
+    orientation: Quaternion
+    position: Vec3
+
+    @property
+    def transform(self) -> Transform:
+        """As a Plücker transform from parent to row coordinates."""
+        return Transform(self.orientation.rotation(), self.position)
+
+
+def place(orientation: Quaternion, position: Vec3, axis: Axis, q: Scalar) -> Placement:
+    """Where the screw stands at coordinate q. 29m 18a, a sine and a cosine."""
+    half = (0.5 * axis.turn) * q
+    turned = orientation.times_about_z(jnp.cos(half), jnp.sin(half)).renormalized()
+    z_axis = turned.rotation().rows[2]  # the same before and after the turn
+    return Placement(turned, position + z_axis * (axis.slide * q))
+
+
+def relative_motion(placed: Placement, axis: Axis, qd: Scalar, qdd: Scalar) -> RelativeMotion:
+    """How the row moves in its parent. 4m."""
+    velocity, acceleration = axis.times(qd), axis.times(qdd)
+    return RelativeMotion(*placed, velocity.angular, acceleration.angular, velocity.linear, acceleration.linear)

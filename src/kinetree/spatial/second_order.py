@@ -1,0 +1,85 @@
+"""Second-order motion: pose, velocity and acceleration together, which form a group.
+
+A frame's `Rates` are its angular velocity, angular acceleration and the (classical) acceleration of its origin, in its own
+coordinates. A `RelativeMotion` says how a child frame moves with respect to its parent; it acts on the parent's rates and
+gives the child's. Two in a row make one, so a single scan carries everything that inverse dynamics needs outward.
+"""
+
+from typing import NamedTuple
+
+from .rotation import Quaternion
+from .transform import Transform
+from .vec3 import Scalar, Vec3
+
+
+class Rates(NamedTuple):
+    """Angular velocity, angular acceleration, linear acceleration of the origin; in the frame's own coordinates."""
+
+    omega: Vec3
+    alpha: Vec3
+    acceleration: Vec3
+
+
+class RelativeMotion(NamedTuple):
+    """A child frame seen from its parent: pose, then velocities and accelerations in child coordinates."""
+
+    orientation: Quaternion
+    position: Vec3
+    omega: Vec3
+    alpha: Vec3
+    velocity: Vec3
+    acceleration: Vec3
+
+    @staticmethod
+    def identity_like(s: Scalar) -> "RelativeMotion":
+        """A frame that is its parent, at rest in it."""
+        zero = Vec3.zero_like(s)
+        return RelativeMotion(Quaternion.identity_like(s), zero, zero, zero, zero, zero)
+
+    @property
+    def transform(self) -> Transform:
+        """The pose, as a Plücker transform."""
+        return Transform(self.orientation.rotation(), self.position)
+
+    @property
+    def rates(self) -> Rates:
+        """The child's rates where the parent rests."""
+        return Rates(self.omega, self.alpha, self.acceleration)
+
+    def act(self, parent: Rates) -> Rates:
+        """The child's rates from its parent's: the classical transport formulas. 66m 72a."""
+        E, r = self.transform
+        omega = E @ parent.omega
+        carried = parent.acceleration + parent.alpha.cross(r) + parent.omega.cross(parent.omega.cross(r))
+        coriolis = omega.cross(self.velocity)
+        return Rates(
+            omega + self.omega,
+            E @ parent.alpha + omega.cross(self.omega) + self.alpha,
+            E @ carried + coriolis + coriolis + self.acceleration,
+        )
+
+    def then(self, outer: "RelativeMotion") -> "RelativeMotion":
+        """self, and then a frame that moves with respect to its child. 115m 118a."""
+        E, r = outer.transform
+        rates = outer.act(self.rates)
+        return RelativeMotion(
+            (self.orientation * outer.orientation).renormalized(),
+            self.position + self.orientation.turn(r),
+            *rates[:2],
+            E @ (self.velocity + self.omega.cross(r)) + outer.velocity,
+            rates.acceleration,
+        )
+
+    def inverse(self) -> "RelativeMotion":
+        """The parent seen from its child."""
+        E, r = self.transform
+        turn = E.t_mul
+        omega, alpha = -turn(self.omega), -turn(self.alpha)
+        # what `then` must cancel: E⁻¹(v + ω × r') + v' = 0 with r' = −E r, and likewise for the acceleration
+        back = -(E @ r)
+        velocity = -turn(self.velocity + self.omega.cross(back))
+        coriolis = turn(self.omega).cross(velocity)
+        acceleration = -turn(
+            self.acceleration + self.alpha.cross(back) + self.omega.cross(self.omega.cross(back))
+        ) - (coriolis + coriolis)
+        return RelativeMotion(self.orientation.conjugate(), back, omega, alpha, velocity, acceleration)

@@ -1,0 +1,21 @@
+"""Trees: their facts, the layouts of schedules, rootfix and leaffix, scans, and vector trees."""
+
+from .fix import arrange, inward, leaffix, outward, restore, rootfix
+from .layout import Layout, layout
+from .operator import Inward, MissingProperty, Outward
+from .topology import Tree
+
+__all__ = [
+    "Inward",
+    "Layout",
+    "MissingProperty",
+    "Outward",
+    "Tree",
+    "arrange",
+    "inward",
+    "layout",
+    "leaffix",
+    "outward",
+    "restore",
+    "rootfix",
+]

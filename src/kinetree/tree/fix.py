@@ -1,0 +1,179 @@
+"""rootfix and leaffix: a recursion over the tree, outward or inward, under any schedule.
+
+`outward` and `inward` are the executor: they run an operator over a layout, on data already arranged by position. `rootfix`
+and `leaffix` are the same for data in row order. Leaves of rows and states have the row (or position) as first axis and any
+batch axes after it.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .layout import Grid, Layout, layout
+from .operator import Element, Inward, Outward, Row, State, require
+from .topology import Tree
+
+tree_map = jax.tree.map
+
+
+def _take(x: Any, index: Any) -> Any:
+    """Rows of x; the layouts made here never point outside."""
+    return jnp.asarray(x).at[index].get(mode="promise_in_bounds")
+
+
+def arrange(laid: Layout, rows: Row) -> Row:
+    """From row order to position order."""
+    return tree_map(lambda x: _take(x, laid.row_at), rows)
+
+
+def restore(laid: Layout, cells: Any) -> Any:
+    """From position order to row order."""
+    return tree_map(lambda x: _take(x, laid.position_of), cells)
+
+
+def _where(mask: Any, a: Any, b: Any) -> Any:
+    """Select by a mask over the leading axes."""
+
+    def choose(x: Any, y: Any) -> Any:
+        return jnp.where(mask.reshape(mask.shape + (1,) * (jnp.ndim(x) - mask.ndim)), x, y)
+
+    return tree_map(choose, a, b)
+
+
+def _cells(grid: Grid, data: Any) -> Any:
+    """The part of position-ordered data that a grid covers, as (count, steps, width, ...)."""
+    size = grid.valid.size
+    return tree_map(lambda x: x[grid.offset : grid.offset + size].reshape(*grid.shape, *x.shape[1:]), data)
+
+
+def _scan_lanes(combine: Any, e: Element, place: Any, longest: int, towards: int) -> Element:
+    """Inclusive scan over the lanes of each run, in log2(longest) rounds; `place` counts lanes from the run's start."""
+    lanes = jnp.arange(place.shape[0])
+
+    def double(k: Any, e: Element) -> Element:
+        reach = jnp.left_shift(1, k)
+        other = tree_map(lambda x: _take(x, (lanes - towards * reach) % place.shape[0]), e)
+        return _where(place >= reach, combine(other, e), e)
+
+    return lax.fori_loop(0, (longest - 1).bit_length(), double, e)
+
+
+def _neighbour(e: Element, towards: int) -> Element:
+    return tree_map(lambda x: jnp.roll(x, towards, axis=0), e)
+
+
+def outward(op: Outward, laid: Layout, rows: Row, base: State) -> State:
+    """States of all positions; `base` is the state at the base, with batch axes only."""
+    if any(g.longest_run > 1 for g in laid.grids):
+        require(op.composes, op, laid.schedule, "element, combine, act and identity")
+    memory = tree_map(lambda b: jnp.zeros((laid.positions, *jnp.shape(b)), jnp.result_type(b)).at[0].set(b), base)
+    for grid in laid.grids:
+        memory = _outward_grid(op, grid, _cells(grid, rows), memory)
+    return memory
+
+
+def _outward_grid(op: Outward, grid: Grid, rows: Row, memory: State) -> State:
+    count, steps, width = grid.shape
+
+    def visit(memory: State, turn: Any) -> tuple[State, None]:
+        number, row, source, rank = turn
+        start = tree_map(lambda m: _take(m, source), memory)
+        if grid.longest_run > 1:
+            first, rest = tree_map(lambda x: x[0], row), tree_map(lambda x: x[1:], row)
+            total, _ = lax.scan(lambda e, r: (op.combine(e, op.element(r)), None), op.element(first), rest)  # type: ignore[misc]
+            prefix = _neighbour(_scan_lanes(op.combine, total, rank, grid.longest_run, 1), 1)
+            start = _where(rank > 0, op.act(prefix, start), start)  # type: ignore[misc]
+        if steps == 1:
+            states = op.step(tree_map(lambda x: x[0], row), start)
+        else:
+            _, states = lax.scan(lambda s, r: (op.step(r, s),) * 2, start, row)
+            states = tree_map(lambda x: x.reshape(steps * width, *x.shape[2:]), states)
+        begin = grid.offset + number * (steps * width)
+        return tree_map(lambda m, s: lax.dynamic_update_slice_in_dim(m, s, begin, 0), memory, states), None
+
+    turns = (jnp.arange(count), rows, grid.source, grid.rank)
+    if count == 1:
+        return visit(memory, tree_map(lambda x: x[0], turns))[0]
+    return lax.scan(visit, memory, turns)[0]
+
+
+def inward(op: Inward, laid: Layout, rows: Row, like: State) -> State:
+    """What flows into each position from its children; at position 0, into the base. `like` has batch axes only."""
+    if any(g.longest_run > 1 for g in laid.grids):
+        require(op.composes, op, laid.schedule, "element, combine, act and identity")
+    # What light branches bring collects here; kept apart from the totals, so that XLA updates it in place.
+    branches = tree_map(lambda b: jnp.zeros((laid.positions, *jnp.shape(b)), jnp.result_type(b)), like)
+    totals = []
+    for grid in reversed(laid.grids):
+        branches, total = _inward_grid(op, grid, _cells(grid, rows), branches)
+        totals.append(total)
+    totals.append(tree_map(lambda x: x[:1], branches))
+    return tree_map(lambda *parts: jnp.concatenate(parts), *reversed(totals))
+
+
+def _inward_grid(op: Inward, grid: Grid, rows: Row, branches: State) -> tuple[State, State]:
+    count, steps, width = grid.shape
+
+    def flow(state: State, turn: Any) -> tuple[State, State]:
+        row, joining, valid = turn
+        total = tree_map(jnp.add, joining, state)
+        return _where(valid, op.step(row, total), tree_map(jnp.zeros_like, total)), total
+
+    def gather(e: Element, turn: Any) -> tuple[Element, None]:
+        row, joining, valid = turn
+        return _where(valid, op.combine(op.element(row, joining), e), e), None  # type: ignore[misc]
+
+    def visit(branches: State, turn: Any) -> tuple[State, State]:
+        number, row, source, rank, run, valid = turn
+        # a gather, though the cells are consecutive: with a slice XLA would copy the whole memory at every visit
+        cells = grid.offset + number * (steps * width) + jnp.arange(steps * width)
+        joining = tree_map(lambda m: _take(m, cells).reshape(steps, width, *m.shape[1:]), branches)
+        start = tree_map(lambda b: jnp.zeros_like(b[0]), joining)
+        if grid.longest_run > 1:
+            neutral = op.identity(op.element(*tree_map(lambda x: x[-1], (row, joining))))  # type: ignore[misc]
+            total, _ = lax.scan(gather, neutral, (row, joining, valid), reverse=True)
+            place = run - 1 - rank
+            # a lane takes what the lanes outside it in its run pass on: they come after it, so "earlier" is the outer one
+            suffix = _scan_lanes(lambda outer, inner: op.combine(inner, outer), total, place, grid.longest_run, -1)  # type: ignore[misc]
+            start = _where(place > 0, op.act(_neighbour(suffix, -1), start), start)  # type: ignore[misc]
+        if steps == 1:
+            out, total = flow(start, tree_map(lambda x: x[0], (row, joining, valid)))
+        else:
+            out, total = lax.scan(flow, start, (row, joining, valid), reverse=True)
+            total = tree_map(lambda x: x.reshape(steps * width, *x.shape[2:]), total)
+        out = _where(rank == 0, out, tree_map(jnp.zeros_like, out))  # the others flow into a lane that has counted them
+        return tree_map(lambda m, o: m.at[source].add(o, mode="promise_in_bounds"), branches, out), total
+
+    turns = (jnp.arange(count), rows, grid.source, grid.rank, grid.run, grid.valid)
+    if count == 1:
+        return visit(branches, tree_map(lambda x: x[0], turns))
+    branches, totals = lax.scan(visit, branches, turns, reverse=True)
+    return branches, tree_map(lambda x: x.reshape(count * steps * width, *x.shape[2:]), totals)
+
+
+def rootfix(tree: Tree, op: Outward, rows: Row, base: State, *, schedule: str = "paths", exclusive: bool = False) -> State:
+    """State of every row, in row order: what its step made of its parent's state (exclusive: the parent's state itself)."""
+    if schedule == "euler":
+        from .euler import rootfix_euler
+
+        return rootfix_euler(tree, op, rows, base, exclusive=exclusive)
+    laid = layout(tree, schedule)
+    states = outward(op, laid, arrange(laid, rows), base)
+    if exclusive:
+        above = jnp.where(tree.parent >= 0, jnp.asarray(laid.position_of)[tree.parent], 0)
+        return tree_map(lambda x: _take(x, above), states)
+    return restore(laid, states)
+
+
+def leaffix(tree: Tree, op: Inward, rows: Row, like: State, *, schedule: str = "paths", exclusive: bool = False) -> State:
+    """What every row passes inward, in row order (exclusive: what flows into it from its children)."""
+    if schedule == "euler":
+        from .euler import leaffix_euler
+
+        return leaffix_euler(tree, op, rows, like, exclusive=exclusive)
+    laid = layout(tree, schedule)
+    arranged = arrange(laid, rows)
+    into = inward(op, laid, arranged, like)
+    return restore(laid, into if exclusive else op.step(arranged, into))

@@ -1,0 +1,72 @@
+"""What a recursion over a tree is made of: the operator's own statement of what it can do."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+State = Any  # a pytree of arrays: what flows along the tree; states add up, leaf by leaf, where branches meet
+Element = Any  # a pytree of arrays: a stretch of tree, acting on the state that enters it
+Row = Any  # a pytree of arrays: what the recursion knows of one row before it starts
+
+
+@dataclass(frozen=True)
+class Outward:
+    """A recursion from the base to the leaves: `state[i] = step(row[i], state[parent[i]])`.
+
+    `step` alone is enough to walk row by row and level by level. To take stretches of tree at once a schedule needs also
+    `element`, `combine` and `act`, with the laws
+        act(element(row), s) == step(row, s)
+        act(combine(e1, e2), s) == act(e2, act(e1, s))            e1 is the inner one
+        combine(identity(e), e) == e
+    and to take differences of prefixes (the Euler tour) an `inverse`, with combine(e, inverse(e)) == identity(e).
+    """
+
+    step: Callable[[Row, State], State]
+    element: Callable[[Row], Element] | None = None
+    combine: Callable[[Element, Element], Element] | None = None
+    act: Callable[[Element, State], State] | None = None
+    identity: Callable[[Element], Element] | None = None
+    inverse: Callable[[Element], Element] | None = None
+    commutes: bool = False
+    name: str = "operator"
+
+    @property
+    def composes(self) -> bool:
+        """Whether stretches of tree can be taken at once."""
+        return None not in (self.element, self.combine, self.act, self.identity)
+
+
+@dataclass(frozen=True)
+class Inward:
+    """A recursion from the leaves to the base: `out[i] = step(row[i], sum of out[c] over the children c of i)`.
+
+    With `element(row, branches)` for a row into which some branches have already flowed, the laws are
+        act(element(row, b), s) == step(row, b + s)
+        act(combine(e1, e2), s) == act(e1, act(e2, s))            e1 is the inner one
+    `commutes` says that the result is a plain sum over the subtree, of `own(row)`, whatever the order; with subtraction of
+    states as the inverse that is what the Euler tour needs.
+    """
+
+    step: Callable[[Row, State], State]
+    element: Callable[[Row, State], Element] | None = None
+    combine: Callable[[Element, Element], Element] | None = None
+    act: Callable[[Element, State], State] | None = None
+    identity: Callable[[Element], Element] | None = None
+    own: Callable[[Row], State] | None = None
+    commutes: bool = False
+    name: str = "operator"
+
+    @property
+    def composes(self) -> bool:
+        """Whether stretches of tree can be taken at once."""
+        return None not in (self.element, self.combine, self.act, self.identity)
+
+
+class MissingProperty(ValueError):
+    """A schedule was asked to run an operator that lacks what the schedule needs."""
+
+
+def require(ok: bool, operator: Outward | Inward, schedule: str, what: str) -> None:
+    """Refuse, with the reason."""
+    if not ok:
+        raise MissingProperty(f"schedule {schedule!r} needs {what}, which {operator.name!r} does not state")

@@ -1,0 +1,238 @@
+"""Scans: all prefix products of an array of elements, under any associative operator.
+
+`elements` is a pytree of arrays with n elements along axis 0. `combine(a, b)` takes two stacks of elements, pairs them
+off one by one, and returns the stack of products; `a` always holds the elements of lower index. It must be associative;
+it need not commute and needs no inverse. `identity` is one element, without axis 0, with
+`combine(identity, x) == x == combine(x, identity)`; only its value counts, it is cast to the dtype of `elements`.
+
+With x0, x1, ... the elements and * the operator, row i of the result is
+    inclusive           x0 * ... * xi                   exclusive           x0 * ... * x(i-1), identity at 0
+    reverse             xi * ... * x(n-1)               reverse, exclusive  x(i+1) * ... * x(n-1), identity at n-1
+Reverse keeps the order of the factors, unlike `lax.associative_scan(reverse=True)`, which swaps them.
+
+All methods run under `jit`, `vmap` and `grad`, and unroll at most log2(n) copies of `combine` into the program:
+    native          lax.associative_scan                     work O(n)          span O(log n)
+    blocked         two walks of each block, a block a lane  2n combines        span O(block log n / log block)
+    work_efficient  Blelloch's up-sweep and down-sweep       3n combines        span O(log n)
+    mapped          cumulative sums, component by component  addition only      span O(log n)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+Elements = Any
+Combine = Callable[[Elements, Elements], Elements]
+
+
+def scan(
+    combine: Combine,
+    elements: Elements,
+    identity: Elements,
+    *,
+    method: str = "blocked",
+    block: int = 64,
+    reverse: bool = False,
+    exclusive: bool = False,
+) -> Elements:
+    """All prefix (or, reverse, suffix) products of `elements`, as the head of this file defines them.
+
+    Arguments:
+        combine: the operator on stacks of elements, associative.
+        elements: a pytree of arrays of one length along axis 0; may be empty.
+        identity: the neutral element, without axis 0.
+        method: "native", "blocked", "work_efficient" or "mapped". "mapped" needs `combine` to be addition: `add` of
+            this file, `jnp.add` or `operator.add`; it refuses others.
+        block: elements to a block, for "blocked" only: any positive number. n or more gives the sequential scan.
+        reverse: products of each element and those after it, instead of those before.
+        exclusive: leave out the element itself.
+    """
+    if method not in METHODS:
+        raise ValueError(f"unknown scan method {method!r}: choose one of {', '.join(METHODS)}")
+    if method == "mapped" and combine not in _ADDITIONS:
+        raise ValueError("the mapped scan is for addition only: pass kinetree.tree.scans.add, or choose another method")
+    if block < 1:
+        raise ValueError(f"block must be positive, got {block}")
+    elements = jax.tree.map(jnp.asarray, elements)
+    n = _length(elements)
+    identity = jax.tree.map(lambda e, x: jnp.asarray(e, x.dtype), identity, elements)
+    if n == 0:
+        return elements
+    if not reverse:
+        return METHODS[method](combine, elements, identity, block, exclusive)
+    # Turned end for end, the lower index comes second.
+    turned = METHODS[method](lambda a, b: combine(b, a), _flip(elements), identity, block, exclusive)
+    return _flip(turned)
+
+
+def add(a: Elements, b: Elements) -> Elements:
+    """Addition of pytrees, component by component: the operator that the mapped scan is for."""
+    return jax.tree.map(jnp.add, a, b)
+
+
+# -- segments ------------------------------------------------------------------------------------------------------
+
+
+def segmented(combine: Combine, *, reverse: bool = False) -> Combine:
+    """The operator on pairs (flag, element) whose scan restarts at every flagged element.
+
+    Flags are booleans along axis 0. Forward, a flag marks the first element of a segment; for reverse scans it marks
+    the last. The lifted identity is `(False, identity)`. It is associative where `combine` is, never commutative.
+    An exclusive scan gives the total of the segment before at each flagged element: `segmented_scan` mends that.
+    """
+
+    def lifted(a, b):
+        (flag_a, x), (flag_b, y) = a, b
+        barrier, kept = (flag_a, x) if reverse else (flag_b, y)
+        return flag_a | flag_b, _where(barrier, kept, combine(x, y))
+
+    return lifted
+
+
+def segmented_scan(
+    combine: Combine,
+    elements: Elements,
+    identity: Elements,
+    starts: jax.Array,
+    *,
+    method: str = "blocked",
+    block: int = 64,
+    reverse: bool = False,
+    exclusive: bool = False,
+) -> Elements:
+    """`scan` within each segment on its own. `starts[i]` tells whether a segment starts at i; one starts at 0 anyway.
+
+    Reverse or not, segments are given by their first elements. Takes any method but "mapped", as the lifted operator
+    is not addition.
+    """
+    starts = jnp.asarray(starts, bool)
+    flags = jnp.roll(starts, -1).at[-1:].set(True) if reverse else starts.at[:1].set(True)
+    lifted = segmented(combine, reverse=reverse)
+    _, result = scan(
+        lifted, (flags, elements), (False, identity), method=method, block=block, reverse=reverse, exclusive=exclusive
+    )
+    if not exclusive:
+        return result
+    neutral = jax.tree.map(lambda e, x: jnp.asarray(e, x.dtype), identity, result)
+    return _where(flags, neutral, result)
+
+
+# -- the methods, all forward, n >= 1 --------------------------------------------------------------------------------
+
+
+def _native(combine, elements, identity, block, exclusive):
+    inclusive = lax.associative_scan(combine, elements)
+    return _shift(inclusive, identity) if exclusive else inclusive
+
+
+def _blocked(combine, elements, identity, block, exclusive):
+    """Reduce each block, scan the totals in the same way, walk each block again from what comes into it.
+
+    A loop step advances all blocks by one element: blocks are lanes. The recursion on totals keeps the program at
+    three copies of `combine` for each factor `block` in n.
+    """
+    n = _length(elements)
+    if block == 1:  # no block is shorter than the whole: nothing to walk
+        return _native(combine, elements, identity, block, exclusive)
+    if n <= block:
+        start = _repeat(identity, 1)
+        return _from_lanes(_walk(combine, start, _to_lanes(elements, identity, n), exclusive), n)
+    lanes = _to_lanes(elements, identity, block)
+    start = _repeat(identity, -(-n // block))
+    totals, _ = lax.scan(lambda carry, x: (combine(carry, x), None), start, lanes)
+    incoming = _blocked(combine, totals, identity, block, True)
+    return _from_lanes(_walk(combine, incoming, lanes, exclusive), n)
+
+
+def _walk(combine, start, lanes, exclusive):
+    """All lanes step by step from `start`, giving the running products before or after each step."""
+
+    def step(carry, x):
+        after = combine(carry, x)
+        return after, carry if exclusive else after
+
+    return lax.scan(step, start, lanes)[1]
+
+
+def _work_efficient(combine, elements, identity, block, exclusive):
+    """Up-sweep to a tree of pair products, down-sweep of what lies before each. Odd levels are padded by one."""
+    levels, stack = [], elements
+    while (size := _length(stack)) > 1:
+        stack = _pad(stack, identity, size + size % 2)
+        levels.append((size, stack))
+        stack = combine(_every_other(stack, 0), _every_other(stack, 1))
+    before = _repeat(identity, 1)
+    for size, stack in reversed(levels):
+        after_left = combine(before, _every_other(stack, 0))
+        before = _interleave(before, after_left, size)
+    return before if exclusive else combine(before, elements)
+
+
+def _mapped(combine, elements, identity, block, exclusive):
+    inclusive = jax.tree.map(lax.cumsum, elements)
+    return _shift(inclusive, identity) if exclusive else inclusive
+
+
+METHODS = {"native": _native, "blocked": _blocked, "work_efficient": _work_efficient, "mapped": _mapped}
+_ADDITIONS = (add, jnp.add, lax.add, operator.add)
+
+
+# -- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def _length(elements) -> int:
+    shapes = [x.shape for x in jax.tree.leaves(elements)]
+    if len({shape[:1] for shape in shapes}) != 1 or () in shapes:
+        raise ValueError(f"elements must be arrays of one length along axis 0, got shapes {shapes}")
+    return shapes[0][0]
+
+
+def _flip(elements):
+    return jax.tree.map(lambda x: jnp.flip(x, 0), elements)
+
+
+def _repeat(identity, size):
+    return jax.tree.map(lambda e: jnp.broadcast_to(e, (size, *e.shape)), identity)
+
+
+def _shift(inclusive, identity):
+    """Exclusive from inclusive: everything one later, the identity first."""
+    return jax.tree.map(lambda e, x: jnp.concatenate([e[None], x[:-1]]), identity, inclusive)
+
+
+def _pad(elements, identity, size):
+    missing = size - _length(elements)
+    if not missing:
+        return elements
+    return jax.tree.map(lambda x, e: jnp.concatenate([x, e]), elements, _repeat(identity, missing))
+
+
+def _to_lanes(elements, identity, block):
+    """[n, ...] to [step, lane, ...], with blocks as lanes, the last one filled up with identities."""
+    count = -(-_length(elements) // block)
+    padded = _pad(elements, identity, count * block)
+    return jax.tree.map(lambda x: x.reshape(count, block, *x.shape[1:]).swapaxes(0, 1), padded)
+
+
+def _from_lanes(lanes, n):
+    return jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(-1, *x.shape[2:])[:n], lanes)
+
+
+def _every_other(elements, start):
+    return jax.tree.map(lambda x: x[start::2], elements)
+
+
+def _interleave(even, odd, size):
+    """Two stacks merged turn by turn, and cut to `size`."""
+    return jax.tree.map(lambda a, b: jnp.stack([a, b], axis=1).reshape(-1, *a.shape[1:])[:size], even, odd)
+
+
+def _where(flags, a, b):
+    """Choose whole elements by a flag each. `a` and `b` may lack axis 0."""
+    return jax.tree.map(lambda x, y: jnp.where(flags.reshape(-1, *[1] * (y.ndim - 1)), x, y), a, b)

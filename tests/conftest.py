@@ -1,0 +1,20 @@
+"""How the tests run: 64-bit numbers, strict promotion of types, nothing taken from a compilation cache."""
+
+import os
+
+import jax
+from hypothesis import HealthCheck, settings
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_enable_compilation_cache", False)
+
+# Compilation makes the first example slow, so there is no deadline. Under CI the examples are the same at each run.
+settings.register_profile(
+    "kinetree",
+    deadline=None,
+    max_examples=20,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("kinetree")

@@ -1,0 +1,140 @@
+"""The rules of docs/design.md that a machine can check."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src" / "kinetree").rglob("*.py"))
+TEXTS = sorted(
+    path
+    for folder in ("src", "tests", "benchmarks", "examples", "docs")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in {".py", ".md"}
+)
+
+# A module may import from its own row's package and from the rows above. Members of one row do not know each other.
+# Single modules at the top of the package have rows of their own; a module that is in no row is an error.
+# "kinetree" stands for the public names: only what is below that row may use them.
+ORDER = (
+    ("_version",),
+    ("spatial",),
+    ("tree",),
+    ("lanes",),
+    ("model",),
+    ("arguments",),  # shapes, types and batch axes of what the public functions are given
+    ("dynamics",),
+    ("io",),
+    ("simulate",),
+    ("theory",),  # operation counts and depths that the algorithms are compared with
+    ("kinetree",),
+    ("cli", "view"),
+)
+RANK = {name: rank for rank, row in enumerate(ORDER) for name in row}
+
+MAX_LINES = 400
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|tmp|Users)/")
+
+
+def room(dotted: str) -> str:
+    """Which row a dotted module is in: `kinetree.tree.scan` in `tree`; `kinetree` and `kinetree.load` in `kinetree`."""
+    parts = dotted.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in RANK else "kinetree"
+
+
+def imports(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of all that is imported from kinetree, inside functions too. `package` resolves the dots."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            names = [f"{source}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from ((node.lineno, name) for name in names if name.split(".")[0] == "kinetree")
+
+
+def faults(source: str, path: str) -> list[str]:
+    """What is wrong with a source file; `path` is relative to src, as in kinetree/tree/scan.py."""
+    parts = path.removesuffix(".py").split("/")
+    package = ".".join(parts[:-1])
+    own = parts[1]
+    tree = ast.parse(source)
+    found = []
+    if ast.get_docstring(tree) is None:
+        found.append(f"{path}: no module docstring")
+    if (lines := len(source.splitlines())) > MAX_LINES:
+        found.append(f"{path}: {lines} lines, the limit is {MAX_LINES}")
+    if own == "__init__":  # gathers the public names from everywhere
+        return found
+    if own not in RANK:
+        return [*found, f"{path}: {own} has no row in ORDER"]
+    for line, name in imports(tree, package):
+        target = room(name)
+        if target != own and RANK[target] >= RANK[own]:
+            found.append(f"{path}:{line}: {own} may not import {name}")
+    return found
+
+
+def machine_paths(text: str, path: str) -> list[str]:
+    """Places where a text names a folder of somebody's machine."""
+    return [f"{path}:{n}: {line.strip()}" for n, line in enumerate(text.splitlines(), 1) if MACHINE_PATH.search(line)]
+
+
+def test_sources_keep_the_rules():
+    assert SOURCES
+    found = [f for p in SOURCES for f in faults(p.read_text("utf-8"), p.relative_to(ROOT / "src").as_posix())]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_no_file_names_a_machine_path():
+    found = [f for p in TEXTS for f in machine_paths(p.read_text("utf-8"), p.relative_to(ROOT).as_posix())]
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("path", "statement"),
+    [
+        ("kinetree/spatial/vec3.py", "from kinetree.tree import scan"),
+        ("kinetree/spatial/vec3.py", "import kinetree.dynamics.rnea"),
+        ("kinetree/tree/scan.py", "from kinetree import model"),
+        ("kinetree/tree/scan.py", "from ..lanes import program"),
+        ("kinetree/tree/__init__.py", "from .. import lanes"),
+        ("kinetree/dynamics/rnea.py", "def f():\n    from kinetree import load"),
+        ("kinetree/dynamics/rnea.py", "import kinetree as kt"),
+        ("kinetree/view/plot.py", "from kinetree.cli.app import app"),
+        ("kinetree/_version.py", "from kinetree.spatial import Vec3"),
+    ],
+)
+def test_imports_against_the_order_are_found(path, statement):
+    (fault,) = faults(f'"""A docstring."""\n{statement}\n', path)
+    assert "may not import" in fault
+
+
+@pytest.mark.parametrize(
+    ("path", "statement"),
+    [
+        ("kinetree/dynamics/rnea.py", "from kinetree.lanes import program"),
+        ("kinetree/dynamics/rnea.py", "from .passes import outward"),
+        ("kinetree/dynamics/__init__.py", "from ..model import Model"),
+        ("kinetree/tree/scan.py", "import jax.numpy as jnp"),
+        ("kinetree/cli/app.py", "import kinetree as kt"),
+        ("kinetree/__init__.py", "from kinetree.cli import main"),
+    ],
+)
+def test_imports_along_the_order_pass(path, statement):
+    assert faults(f'"""A docstring."""\n{statement}\n', path) == []
+
+
+def test_other_faults_are_found():
+    assert faults("x = 1\n", "kinetree/tree/scan.py") == ["kinetree/tree/scan.py: no module docstring"]
+    assert "401 lines" in faults('"""A docstring."""\n' + 400 * "x = 1\n", "kinetree/tree/scan.py")[0]
+    assert faults('"""A docstring."""\n', "kinetree/stray.py") == ["kinetree/stray.py: stray has no row in ORDER"]
+    bad = "open('" + "/".join(["", "work", "model.urdf"]) + "')"
+    assert machine_paths(f"x = 1\n{bad}\n", "a.py") == [f"a.py:2: {bad}"]
+    assert machine_paths("the parent/root/child of https://example.org/home/page", "a.py") == []

@@ -1,0 +1,224 @@
+"""Scans against plain loops, with operators that do not commute, in all directions, methods and awkward sizes."""
+
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kinetree.tree.scans import add, scan, segmented, segmented_scan
+
+METHODS = ["native", "blocked", "work_efficient"]
+directions = pytest.mark.parametrize(
+    ("reverse", "exclusive"), [(False, False), (False, True), (True, False), (True, True)]
+)
+
+
+class Affine(NamedTuple):
+    """x -> scale x + shift, on integers that wrap around: exact, and it does not commute."""
+
+    scale: jax.Array
+    shift: jax.Array
+
+
+def then(a: Affine, b: Affine) -> Affine:
+    return Affine(b.scale * a.scale, b.scale * a.shift + b.shift)
+
+
+def matmul(a, b):
+    return a @ b
+
+
+class Quaternion(NamedTuple):
+    w: jax.Array
+    x: jax.Array
+    y: jax.Array
+    z: jax.Array
+
+
+def hamilton(a: Quaternion, b: Quaternion) -> Quaternion:
+    return Quaternion(
+        a.w * b.w - a.x * b.x - a.y * b.y - a.z * b.z,
+        a.w * b.x + a.x * b.w + a.y * b.z - a.z * b.y,
+        a.w * b.y - a.x * b.z + a.y * b.w + a.z * b.x,
+        a.w * b.z + a.x * b.y - a.y * b.x + a.z * b.w,
+    )
+
+
+def matrices(n, seed=0):
+    """Integer matrices whose products wrap around, so that equality is exact."""
+    return np.random.default_rng(seed).integers(-(2**31), 2**31, (n, 2, 2)).astype(np.int32)
+
+
+def affines(n, seed=0):
+    a, b = np.random.default_rng(seed).integers(-(2**31), 2**31, (2, n)).astype(np.int32)
+    return Affine(a, b)
+
+
+def quaternions(n, seed=0):
+    q = np.random.default_rng(seed).normal(size=(4, n))
+    return Quaternion(*(q / np.linalg.norm(q, axis=0)))
+
+
+ONE = Affine(1, 0)
+OPERATORS = {
+    "matrices": (matmul, matrices, np.eye(2)),
+    "affine maps": (then, affines, ONE),
+    "quaternions": (hamilton, quaternions, Quaternion(1, 0, 0, 0)),
+}
+
+
+# Compiled as a whole, and once for each shape: operation by operation it would be hundreds of small programs.
+fast_scan = jax.jit(scan, static_argnames=("combine", "method", "block", "reverse", "exclusive"))
+
+
+def plain_scan(combine, elements, identity, reverse=False, exclusive=False):
+    """The definition, in NumPy, one product at a time. Factors stay in the order of the array."""
+    n = len(jax.tree.leaves(elements)[0])
+    running = jax.tree.map(lambda e, x: np.asarray(e, x.dtype)[None], identity, elements)
+    out = [None] * n
+    for i in reversed(range(n)) if reverse else range(n):
+        single = jax.tree.map(lambda x, i=i: x[i : i + 1], elements)
+        after = combine(single, running) if reverse else combine(running, single)
+        out[i] = running if exclusive else after
+        running = after
+    return jax.tree.map(lambda *xs: np.concatenate(xs), *out)
+
+
+def assert_same(got, wanted):
+    assert jax.tree.structure(got) == jax.tree.structure(wanted)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        assert a.dtype == b.dtype
+        if jnp.issubdtype(a.dtype, jnp.floating):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+        else:
+            np.testing.assert_array_equal(a, b)
+
+
+@directions
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_that_do_not_commute(name, method, reverse, exclusive):
+    combine, make, identity = OPERATORS[name]
+    for n in (2, 23):
+        elements = make(n)
+        got = fast_scan(combine, elements, identity, method=method, block=4, reverse=reverse, exclusive=exclusive)
+        assert_same(got, plain_scan(combine, elements, identity, reverse, exclusive))
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 8, 64, 1000])
+def test_blocks_of_any_size(block):
+    for n in (1, 8, 65):
+        elements = affines(n)
+        assert_same(fast_scan(then, elements, ONE, block=block), plain_scan(then, elements, ONE))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(n=st.sampled_from([1, 3, 8, 13]), seed=st.integers(0, 2**32 - 1), reverse=st.booleans(), exclusive=st.booleans())
+def test_methods_agree(method, n, seed, reverse, exclusive):
+    elements = affines(n, seed)
+    flags = {"reverse": reverse, "exclusive": exclusive}
+    assert_same(
+        fast_scan(then, elements, ONE, method=method, block=5, **flags), plain_scan(then, elements, ONE, **flags)
+    )
+
+
+@directions
+def test_mapped_adds_component_by_component(reverse, exclusive):
+    def plus(a, b):
+        return {"a": a["a"] + b["a"], "b": a["b"] + b["b"]}
+
+    elements = {"a": np.arange(12, dtype=np.int32).reshape(6, 2), "b": np.arange(6.0)}
+    zero = {"a": np.zeros(2), "b": 0}
+    got = fast_scan(add, elements, zero, method="mapped", reverse=reverse, exclusive=exclusive)
+    assert_same(got, plain_scan(plus, elements, zero, reverse, exclusive))
+    np.testing.assert_array_equal(scan(jnp.add, jnp.ones(5), 0, method="mapped"), jnp.arange(1.0, 6.0))
+
+
+def test_mapped_refuses_other_operators():
+    with pytest.raises(ValueError, match="addition only"):
+        scan(jnp.maximum, jnp.ones(3), -jnp.inf, method="mapped")
+
+
+@directions
+@pytest.mark.parametrize("method", [*METHODS, "mapped"])
+def test_nothing_scans_to_nothing(method, reverse, exclusive):
+    empty = jnp.zeros((0, 3))
+    got = scan(add, empty, np.zeros(3), method=method, reverse=reverse, exclusive=exclusive)
+    assert got.shape == (0, 3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_under_jit_vmap_and_grad(method):
+    run = partial(scan, matmul, identity=np.eye(2), method=method, block=4)
+    batch = jnp.stack([jnp.asarray(matrices(11, seed)) for seed in range(3)])
+    wanted = np.stack([plain_scan(matmul, np.asarray(x), np.eye(2)) for x in batch])
+    assert_same(jax.jit(run)(batch[0]), wanted[0])
+    assert_same(jax.jit(jax.vmap(run))(batch), wanted)
+    factors = jnp.linspace(0.5, 1.5, 11)
+    product = partial(scan, jnp.multiply, identity=1, method=method, block=4)
+    gradient = jax.jit(jax.grad(lambda x: product(x)[-1]))(factors)
+    np.testing.assert_allclose(gradient, jnp.prod(factors) / factors, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_programs_grow_at_most_with_the_logarithm(method):
+    """Counting copies of `combine` in the program: none of the methods unrolls over elements."""
+    copies = []
+    for n in (2**8, 2**16):
+        calls = []
+
+        def counted(a, b, calls=calls):
+            calls.append(1)
+            return a * b
+
+        jax.make_jaxpr(partial(scan, counted, identity=1, method=method, block=16))(jnp.ones(n))
+        copies.append(len(calls))
+    assert copies[1] <= 2 * copies[0] + 4 <= 2 * (2 * 8 + 4)
+
+
+@directions
+@pytest.mark.parametrize("method", METHODS)
+def test_segments_are_scanned_on_their_own(method, reverse, exclusive):
+    n = 23
+    elements = affines(n)
+    starts = np.isin(np.arange(n), [3, 4, 11, 22])
+    options = {"method": method, "block": 4, "reverse": reverse, "exclusive": exclusive}
+    got = jax.jit(lambda x: segmented_scan(then, x, ONE, starts, **options))(elements)
+    bounds = [0, 3, 4, 11, 22, n]
+    pieces = [
+        plain_scan(then, jax.tree.map(lambda x, a=a, b=b: x[a:b], elements), ONE, reverse, exclusive)
+        for a, b in pairwise(bounds)
+    ]
+    assert_same(got, jax.tree.map(lambda *xs: np.concatenate(xs), *pieces))
+
+
+@given(
+    st.sampled_from([1, 2, 9]),
+    st.lists(st.booleans(), min_size=3, max_size=3),
+    st.integers(0, 2**32 - 1),
+    st.booleans(),
+)
+def test_segmented_is_associative_and_keeps_the_identity(n, flags, seed, reverse):
+    lifted = segmented(matmul, reverse=reverse)
+    x, y, z = ((jnp.full(n, flag), jnp.asarray(matrices(n, seed + k))) for k, flag in enumerate(flags))
+    assert_same(lifted(lifted(x, y), z), lifted(x, lifted(y, z)))
+    one = (jnp.zeros(n, bool), jnp.broadcast_to(jnp.eye(2, dtype=jnp.int32), (n, 2, 2)))
+    assert_same(lifted(one, x), x)
+    assert_same(lifted(x, one), x)
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match="unknown scan method 'fast': choose one of native, blocked"):
+        scan(jnp.add, jnp.ones(3), 0, method="fast")
+    with pytest.raises(ValueError, match="block must be positive"):
+        scan(jnp.add, jnp.ones(3), 0, block=0)
+    with pytest.raises(ValueError, match="one length along axis 0"):
+        scan(add, (jnp.ones(3), jnp.ones(4)), (0, 0))
+    with pytest.raises(ValueError, match="one length along axis 0"):
+        scan(add, jnp.ones(()), 0)
