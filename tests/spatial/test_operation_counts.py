@@ -1,7 +1,7 @@
 """Multiplications and additions of each operation, counted from its jaxpr and compared with what its docstring says.
 
-Counted is what a compiler would leave: nothing computed twice, nothing that is not used. Negations are free, doubling by
-`x + x` is an addition, a product with a constant is a multiplication. Docstrings say "12m 6a".
+Counted is what a compiler would leave: nothing computed twice, nothing that is not used. Negations are free, doubling
+by `x + x` is an addition, a product with a constant is a multiplication. Docstrings say "12m 6a".
 """
 
 import re
@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import pytest
 from jax.extend.core import Literal
 
-from kinetree.model.rows import Axis, place
+from kinetree.model.coordinates import chained_acceleration
+from kinetree.model.rows import Axis, Placement, place, relative_motion
 from kinetree.spatial import (
     ArticulatedInertia,
     Force,
@@ -32,7 +33,7 @@ KIND = {"mul": "m", "add": "a", "sub": "a"}
 
 
 def equations(jaxpr):
-    """Every equation, those of nested calls in place, and there pairs that tie the inner variables to the outer ones."""
+    """Every equation, those of nested calls in place, between pairs that tie the inner variables to the outer ones."""
     for eqn in jaxpr.eqns:
         if eqn.primitive.name in ("jit", "pjit", "closed_call"):
             inner = eqn.params["jaxpr"].jaxpr
@@ -82,16 +83,23 @@ def stated(function):
     return [(int(m or 0), int(a or 0)) for m, a in found]
 
 
+PARTS = {
+    Motion: (Vec3, Vec3),
+    Force: (Vec3, Vec3),
+    Transform: (Rotation, Vec3),
+    Placement: (Quaternion, Vec3),
+    Rates: (Vec3, Vec3, Vec3),
+    Inertia: (float, Vec3, Sym3),
+    ArticulatedInertia: (Sym3, Mat3, Sym3),
+    RelativeMotion: (Quaternion, Vec3, Vec3, Vec3, Vec3, Vec3),
+}  # the others are made of numbers
+
+
 def example(kind):
     """Any value of a type, as JAX scalars."""
     if kind is float:
         return jnp.asarray(0.5)
-    parts = {
-        Motion: (Vec3, Vec3), Force: (Vec3, Vec3), Transform: (Rotation, Vec3), Rates: (Vec3, Vec3, Vec3),
-        Inertia: (float, Vec3, Sym3), ArticulatedInertia: (Sym3, Mat3, Sym3),
-        RelativeMotion: (Quaternion, Vec3, Vec3, Vec3, Vec3, Vec3),
-    }.get(kind, (float,) * len(kind._fields))  # fmt: skip
-    return kind(*map(example, parts))
+    return kind(*map(example, PARTS.get(kind, (float,) * len(kind._fields))))
 
 
 OPERATIONS = [
@@ -149,6 +157,8 @@ OPERATIONS = [
     (Axis.times, (Axis, float)),
     (Axis.dot, (Axis, Force)),
     (place, (Quaternion, Vec3, Axis, float)),
+    (relative_motion, (Placement, Axis, float, float)),
+    (chained_acceleration, (Vec3, Vec3)),
 ]
 
 

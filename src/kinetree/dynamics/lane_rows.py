@@ -22,7 +22,7 @@ from kinetree.spatial import Inertia, Quaternion, Sym3, Vec3
 
 ZERO3 = Vec3(0.0, 0.0, 0.0)
 PLACEMENT = Placement(Quaternion(0.0, 0.0, 0.0, 0.0), ZERO3)
-ROWS = jax.tree.structure(Rows(*PLACEMENT, 0.0, 0.0, Inertia(0.0, ZERO3, Sym3(*6 * (0.0,)))))
+ROWS = jax.tree.structure(Rows(*PLACEMENT, 0.0, 0.0, Inertia(0.0, ZERO3, Sym3(*6 * (0.0,))), 0.0))
 NOTHING = jax.tree.structure(())
 GRAVITY = jax.tree.structure(ZERO3)
 

@@ -23,7 +23,8 @@ def _turn(loop: Loop, inputs: tuple, carry: tuple, turn: tuple) -> tuple[tuple, 
         return row[slots.column] + slots.offset
 
     def read(slots: Slots) -> Any:
-        return lax.dynamic_slice_in_dim(memory, address(slots), slots.count, 0)
+        # a gather, though the slots are consecutive: with a slice XLA would copy the whole memory at every turn
+        return memory.at[address(slots) + jnp.arange(slots.count)].get(mode="promise_in_bounds")
 
     given = tuple(
         lax.dynamic_index_in_dim(inputs[x.array], row[x.column] + x.offset, 0, keepdims=False) for x in loop.inputs

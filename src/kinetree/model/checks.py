@@ -4,12 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from kinetree.spatial import Inertia, Transform
+from kinetree.spatial import Inertia, Motion, Quaternion, Transform, Vec3
 
 from .errors import ModelError
+from .rows import Rows
 
 ORTHONORMAL = 1e-6  # how far a given rotation may be from one
 PHYSICAL = 1e-9  # relative slack of the inertia inequalities, for rounded input
+SINGULAR = 1e-12  # least eigenvalue, over its diagonal, of the mass matrix of a leaf
 
 
 def _refuse(bad: np.ndarray, names: Any, what: str) -> None:
@@ -19,9 +21,19 @@ def _refuse(bad: np.ndarray, names: Any, what: str) -> None:
         raise ModelError(f"body {names(int(where[0]))}{more}: {what}")
 
 
+def _numbers(value: Any, what: str) -> np.ndarray:
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what} must be an array of real numbers: {error}") from None
+
+
 def check_parents(parent: Any) -> np.ndarray:
     """A 1-D integer array with −1 ≤ parent[i] < i."""
-    p = np.asarray(parent)
+    try:
+        p = np.asarray(parent)
+    except ValueError as error:
+        raise ModelError(f"parent must be a list of integers, one for each body: {error}") from None
     if p.ndim != 1 or (p.size and not np.issubdtype(p.dtype, np.integer)):
         raise ModelError(f"parent must be a list of integers, one for each body, not {p.dtype} of shape {p.shape}")
     p = p.astype(np.int64)
@@ -45,28 +57,31 @@ def check_parents(parent: Any) -> np.ndarray:
 def check_transform(x_tree: Any, n: int, names: Any) -> tuple[np.ndarray, np.ndarray]:
     """E (n, 3, 3) and r (n, 3) from Plücker matrices (n, 6, 6), one matrix for all, or a Transform."""
     if isinstance(x_tree, Transform):
-        E = np.stack(np.broadcast_arrays(*(np.asarray(c, float) for c in x_tree.E)), -1)
-        r = np.stack(np.broadcast_arrays(*(np.asarray(c, float) for c in x_tree.r)), -1)
-        E, r = E.reshape(*E.shape[:-1], 3, 3), r
+        parts = [_numbers(c, "x_tree") for c in (*x_tree.E, *x_tree.r)]
+        try:
+            together = np.stack([np.broadcast_to(c, (n,)) for c in parts], -1)
+        except ValueError:
+            shapes = sorted({c.shape for c in parts})
+            raise ModelError(f"x_tree must have components of shape ({n},) or (), not {shapes}") from None
+        E, r = together[:, :9].reshape(n, 3, 3), together[:, 9:]
+        _refuse(~np.isfinite(together).all(1), names, "x_tree has a NaN or an infinity")
     else:
-        X = np.asarray(x_tree, float)
-        if X.shape[-2:] != (6, 6) or X.ndim > 3:
+        X = _numbers(x_tree, "x_tree")
+        if X.shape not in ((n, 6, 6), (6, 6)):
             raise ModelError(f"x_tree must have shape ({n}, 6, 6), not {X.shape}")
+        _refuse(np.broadcast_to(~np.isfinite(X).all((-1, -2)), n), names, "x_tree has a NaN or an infinity")
         E, lower = X[..., :3, :3], X[..., 3:, :3]
         cross = -np.swapaxes(E, -1, -2) @ lower  # r×
         r = np.stack([cross[..., 2, 1], cross[..., 0, 2], cross[..., 1, 0]], -1)
         skew = np.abs(cross + np.swapaxes(cross, -1, -2)).max((-1, -2)) <= ORTHONORMAL * (1 + np.abs(r).max(-1))
         same = np.abs(X[..., 3:, 3:] - E).max((-1, -2)) <= ORTHONORMAL
         zero = np.abs(X[..., :3, 3:]).max((-1, -2)) <= ORTHONORMAL
-        finite = np.isfinite(X).all((-1, -2))
-        _refuse(np.broadcast_to(~finite, n), names, "x_tree has a NaN or an infinity")
-        _refuse(np.broadcast_to(~(skew & same & zero), n), names, "x_tree is not a Plücker transform [[E, 0], [−E r×, E]]")
-    if E.shape[:-2] not in ((), (n,)):
-        raise ModelError(f"x_tree is for {E.shape[:-2]} bodies, but there are {n}")
-    E, r = np.broadcast_to(E, (n, 3, 3)), np.broadcast_to(r, (n, 3))
-    _refuse(~(np.isfinite(E).all((1, 2)) & np.isfinite(r).all(1)), names, "x_tree has a NaN or an infinity")
+        wrong = np.broadcast_to(~(skew & same & zero), n)
+        _refuse(wrong, names, "x_tree is not a Plücker transform [[E, 0], [−E r×, E]]")
+        E, r = np.broadcast_to(E, (n, 3, 3)), np.broadcast_to(r, (n, 3))
     a, b, c = E[:, 0], E[:, 1], E[:, 2]
-    dots = np.stack([(u * v).sum(1) - d for u, v, d in ((a, a, 1), (b, b, 1), (c, c, 1), (a, b, 0), (a, c, 0), (b, c, 0))])
+    pairs = ((a, a, 1), (b, b, 1), (c, c, 1), (a, b, 0), (a, c, 0), (b, c, 0))
+    dots = np.stack([(u * v).sum(1) - d for u, v, d in pairs])
     _refuse(np.abs(dots).max(0) > ORTHONORMAL, names, "x_tree's rotation is not orthonormal")
     _refuse((np.cross(a, b) * c).sum(1) < 0, names, "x_tree's rotation is a reflection")
     return E, r
@@ -74,7 +89,7 @@ def check_transform(x_tree: Any, n: int, names: Any) -> tuple[np.ndarray, np.nda
 
 def check_inertia(inertia: Any, n: int, names: Any) -> Inertia:
     """An Inertia with (n,) components from (n, 6, 6) matrices or (n, 10) numbers, checked to be physical."""
-    a = np.asarray(inertia, float)
+    a = _numbers(inertia, "inertia")
     if a.shape == (n, 6, 6) or a.shape == (6, 6):
         bad = np.broadcast_to(~np.isfinite(a).all((-1, -2)), n)
         _refuse(bad, names, "inertia has a NaN or an infinity")
@@ -114,21 +129,54 @@ def unphysical(I: Inertia) -> np.ndarray:
     return stray | (np.minimum(np.minimum(a, b), c) < -slack) | (minors < -slack) | (determinant < -slack)
 
 
-def check_leaves(parent: np.ndarray, turn: np.ndarray, slide: np.ndarray, I: Inertia, name_of_row: Any) -> None:
-    """Refuse a leaf that nothing resists: Sᵀ I S = 0 there makes the mass matrix singular."""
+def check_leaves(parent: np.ndarray, rows: Rows, first: np.ndarray, name_of_row: Any) -> None:
+    """Refuse a leaf that nothing resists: where Sᵀ I S is singular there, so is the mass matrix.
+
+    Arguments:
+        parent: of each row.
+        rows: the rows of the model.
+        first: for each row, the first row of its joint.
+        name_of_row: gives the body's name for the message.
+    """
     leaf = np.ones(len(parent), bool)
     leaf[parent[parent >= 0]] = False
-    resists = turn * turn * I.I.zz + slide * slide * I.mass
-    where = np.flatnonzero(leaf & (resists <= 0))
+    last = np.flatnonzero(leaf)
+    I = rows.inertia
+    singular = rows.turn[last] ** 2 * I.I.zz[last] + rows.slide[last] ** 2 * I.mass[last] <= 0
+    several = np.flatnonzero(first[last] < last)
+    if several.size:
+        singular[several] |= _singular_joint(rows, first[last[several]], last[several])
+    where = last[singular]
     if where.size:
-        raise ModelError(
-            f"body {name_of_row(int(where[0]))} is a leaf without inertia along its joint: the mass matrix would be singular"
+        name = name_of_row(int(where[0]))
+        raise ModelError(f"body {name} is a leaf without inertia along its joint: the mass matrix would be singular")
+
+
+def _singular_joint(rows: Rows, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Whether Sᵀ I S is singular, for joints of several rows that stand at zero, carrying a rigid body."""
+    width = int((last - first).max()) + 1
+    one, zero = np.ones(len(last)), np.zeros(len(last))
+    I = Inertia(rows.inertia.mass[last], *(type(part)(*(c[last] for c in part)) for part in rows.inertia[1:]))
+    pose, S, absent = Quaternion(one, zero, zero, zero), [], []  # pose: of the last row in the one we are at
+    for k in range(width):
+        at = np.maximum(last - k, first)
+        absent.append(last - k < first)
+        axis = pose.conjugate().turn(Vec3(zero, zero, one))
+        S.append(
+            Motion(axis * np.where(absent[-1], 0.0, rows.turn[at]), axis * np.where(absent[-1], 0.0, rows.slide[at]))
         )
+        pose = Quaternion(*(c[at] for c in rows.orientation)) * pose
+    H = np.stack([np.stack([s.dot(I @ t) for t in S], -1) for s in S], -1)
+    H += np.stack(absent, -1)[:, :, None] * np.eye(width)
+    diagonal = np.einsum("nii->ni", H)
+    massless = (diagonal <= 0).any(-1)
+    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    return massless | (np.linalg.eigvalsh(H * scale[:, :, None] * scale[:, None, :])[:, 0] < SINGULAR)
 
 
 def check_gravity(gravity: Any) -> np.ndarray:
     """Three finite numbers."""
-    g = np.asarray(gravity, float)
+    g = _numbers(gravity, "gravity")
     if g.shape != (3,) or not np.isfinite(g).all():
         raise ModelError(f"gravity must be three finite numbers, not {gravity!r}")
     return g

@@ -157,6 +157,7 @@ def compile_rows(
 
     row_parent = np.where(first, np.where(has_parent, carrier_row[np.maximum(up, 0)], -1), np.arange(n_rows) - 1)
     frames = _transform(body_q, body_r)
-    rows = Rows(orientation, position, turn[pick], slide[pick], merge_inertia(carrier_row, frames, inertia, n_rows))
+    merged = merge_inertia(carrier_row, frames, inertia, n_rows)
+    rows = Rows(orientation, position, turn[pick], slide[pick], merged, np.zeros(n_rows))
     q_of_row = np.where(quaternion, -1, q_start[body] + number)
     return Compiled(rows, row_parent, carrier_row, frames, q_of_row, q_start, v_start)

@@ -6,7 +6,7 @@ with a coordinate each. The rows of spherical and free joints have velocities bu
 one another, and the joint's quaternion (and position) stands before the first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,14 +104,15 @@ NAMED = {
 
 def resolve(joints: Any, n: int) -> tuple[list[Joint], np.ndarray]:
     """The distinct joints, and for each body which of them it has. One joint may be given for all bodies."""
-    if isinstance(joints, str | Joint):
+    one_for_all = isinstance(joints, str | Joint)
+    if one_for_all:
         joints = [joints]
-        code = np.zeros(n, np.int64)
     else:
-        joints = list(joints) if isinstance(joints, Sequence | np.ndarray) else [*joints]
+        if not isinstance(joints, Iterable):
+            raise ModelError(f"joints must be one joint, or one for each body, not {joints!r}")
+        joints = list(joints)
         if len(joints) != n:
             raise ModelError(f"{n} bodies need {n} joints, but {len(joints)} were given")
-        code = np.empty(0, np.int64)
     known: dict[Any, int] = {}
     try:
         codes = [known.setdefault(j, len(known)) for j in joints]
@@ -122,4 +123,4 @@ def resolve(joints: Any, n: int) -> tuple[list[Joint], np.ndarray]:
         if not isinstance(j, Joint) and str(j) not in NAMED:
             raise ModelError(f"unknown joint {j!r} at body {codes.index(known[j])}: choose from {', '.join(NAMED)}")
         distinct.append(j if isinstance(j, Joint) else NAMED[str(j)])
-    return distinct, code if len(code) else np.asarray(codes, np.int64)
+    return distinct, np.zeros(n, np.int64) if one_for_all else np.asarray(codes, np.int64)

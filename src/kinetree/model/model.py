@@ -36,7 +36,8 @@ class Structure:
         self.tree = Tree(compiled.parent)
         self.row_of_body, self.q_of_row = compiled.row_of_body, compiled.q_of_row
         self.q_start, self.v_start = compiled.q_start, compiled.v_start
-        self._names, self._joint_names = names, joint_names
+        self._names = None if names is None else tuple(names)
+        self._joint_names = None if joint_names is None else tuple(joint_names)
         for a in (self.parent, self.joint_code, self.row_of_body, self.q_of_row, self.q_start, self.v_start):
             a.flags.writeable = False
         self._hash = hash((self.tree, self.joints, self.joint_code.tobytes(), parent.tobytes()))
@@ -70,13 +71,13 @@ class Structure:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """One for each body."""
-        return tuple(self._names) if self._names is not None else tuple(f"body_{i}" for i in range(self.n_bodies))
+        return self._names if self._names is not None else tuple(f"body_{i}" for i in range(self.n_bodies))
 
     @cached_property
     def joint_names(self) -> tuple[str, ...]:
         """One for each body's joint."""
         if self._joint_names is not None:
-            return tuple(self._joint_names)
+            return self._joint_names
         return tuple(f"joint_{i}" for i in range(self.n_bodies))
 
     @cached_property
@@ -148,8 +149,8 @@ class Model:
         compiled = compile_rows(p, distinct, code, q_tree, Vec3.from_array(r), I)
         if not allow_massless_leaves:
             body_of_row = np.repeat(np.arange(n), np.diff(compiled.v_start))
-            rows = compiled.rows
-            check_leaves(compiled.parent, rows.turn, rows.slide, rows.inertia, lambda row: label(int(body_of_row[row])))
+            first = compiled.v_start[body_of_row]
+            check_leaves(compiled.parent, compiled.rows, first, lambda row: label(int(body_of_row[row])))
         structure = Structure(p, distinct, code, compiled, names, joint_names)
         return Model(compiled.rows, compiled.frames, I, check_gravity(gravity), structure)
 

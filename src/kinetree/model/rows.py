@@ -19,6 +19,7 @@ class Rows(NamedTuple):
     turn: Scalar
     slide: Scalar
     inertia: Inertia
+    armature: Scalar  # rotor inertia seen at the joint: adds to the diagonal of H
 
     @property
     def axis(self) -> "Axis":
