@@ -175,6 +175,23 @@ def test_inertias(inertia, message):
         refused(message, inertia=inertia)
 
 
+@pytest.mark.parametrize(
+    "second",
+    [
+        np.diag([-1.0, -1.0, 0.0]),  # an entry of the diagonal gives it away
+        np.array([[1.0, 2, 0], [2, 1, 0], [0, 0, 0]]),  # a minor
+        np.array([[1, -0.6, -0.6], [-0.6, 1, -0.6], [-0.6, -0.6, 1]]),  # nothing but the determinant
+    ],
+)
+@pytest.mark.parametrize("axis", range(3))
+def test_second_moments_of_mass_are_semidefinite(second, axis):
+    second = np.roll(second, axis, (0, 1))
+    com = np.array([0.3, -0.2, 0.5])
+    refused("body 0.*triangle", inertia=dense.inertia_matrix(2.0, com, np.trace(second) * np.eye(3) - second))
+    sound = second @ second
+    build(inertia=dense.inertia_matrix(2.0, com, np.trace(sound) * np.eye(3) - sound))
+
+
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_physics_has_no_units(scale):
     build(inertia=scale * np.stack([rigid(1, 1, 2), rigid(0, 1, 1), rigid(2, 3, 4)]))

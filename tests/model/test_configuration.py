@@ -53,7 +53,7 @@ def test_neutral():
 @pytest.mark.parametrize(
     "key", [7, np.int64(7), jax.random.key(7), jax.random.PRNGKey(7)], ids=["int", "numpy", "key", "raw"]
 )
-@pytest.mark.parametrize("batch", [(), (5,), (2, 3), (0,)])
+@pytest.mark.parametrize("batch", [(), (2, 3)])
 def test_random_states_have_the_right_form(key, batch):
     q, qd = random_state(MODEL, key, batch)
     kind = jax.Array if isinstance(key, jax.Array) else np.ndarray
@@ -97,8 +97,8 @@ def test_random_states_fill_their_ranges(key):
 
 
 def test_random_states_within_jit():
-    q, qd = jax.jit(lambda model, key: random_state(model, key, (3,)))(MODEL, jax.random.key(1))
-    expected = random_state(MODEL, jax.random.key(1), (3,))
+    q, qd = jax.jit(random_state, static_argnums=2)(FREE, jax.random.key(1), (3,))
+    expected = random_state(FREE, jax.random.key(1), (3,))
     np.testing.assert_allclose(q, expected[0], atol=1e-15)
     np.testing.assert_allclose(qd, expected[1], atol=1e-15)
 
@@ -259,14 +259,25 @@ def test_jit_and_vmap():
     )
 
 
+MIXED = Model.from_arrays([-1, 0, 1], ["free", "spherical", "Rx"], np.eye(6), BODY)
+
+
+@jax.jit
+def slope_there_and_back(q, v):
+    return jax.jacobian(lambda u: difference(MIXED, q, integrate(MIXED, q, u, 1.0)))(v)
+
+
+@jax.jit
+def slopes_of_nothing(q):
+    """Of difference(q, q) by its second and its first argument, and of integrate by the velocity at rest."""
+    to, since = jax.jacobian(lambda a, b: difference(MIXED, a, b), (1, 0))(q, q)
+    return to, since, jax.jacobian(lambda v: integrate(MIXED, q, v, 1.0))(jnp.zeros(MIXED.nv))
+
+
 @pytest.mark.parametrize("scale", [0.0, 1e-9, 1e-6, 1e-3, 1.0])
 def test_derivatives_at_rest_and_elsewhere(scale):
-    q, qd = map(jnp.asarray, random_state(MODEL, 10))
-
-    def there_and_back(v):
-        return difference(MODEL, q, integrate(MODEL, q, v, 1.0))
-
-    np.testing.assert_allclose(jax.jit(jax.jacobian(there_and_back))(scale * qd), np.eye(MODEL.nv), atol=1e-9)
+    q, qd = map(jnp.asarray, random_state(MIXED, 10))
+    np.testing.assert_allclose(slope_there_and_back(q, scale * qd), np.eye(MIXED.nv), atol=1e-9)
 
 
 def test_derivative_at_rest_is_that_of_the_oracle():
@@ -278,17 +289,16 @@ def test_derivative_at_rest_is_that_of_the_oracle():
 
 @pytest.mark.parametrize("base", ["neutral", "random"])
 def test_derivative_of_a_difference_of_nothing(base):
-    q = jnp.asarray(neutral(MODEL) if base == "neutral" else STATE.q)
-    to, since = jax.jit(jax.jacobian(lambda a, b: difference(MODEL, a, b), (1, 0)))(q, q)
+    q = jnp.asarray(neutral(MIXED) if base == "neutral" else random_state(MIXED, 13)[0])
+    to, since, along = slopes_of_nothing(q)
     assert np.isfinite(to).all()
     np.testing.assert_allclose(to, -np.asarray(since), atol=1e-14)
-    along = jax.jacobian(lambda v: integrate(MODEL, q, v, 1.0))(jnp.zeros(MODEL.nv))
-    np.testing.assert_allclose(to @ along, np.eye(MODEL.nv), atol=1e-14)
+    np.testing.assert_allclose(to @ along, np.eye(MIXED.nv), atol=1e-14)
 
 
 def test_time_derivative():
     q, qd = map(jnp.asarray, random_state(FREE, 11))
-    slope = jax.jacobian(lambda dt: integrate(FREE, q, qd, dt))(jnp.asarray(0.0))
+    _, slope = jax.jvp(lambda dt: integrate(FREE, q, qd, dt), (jnp.asarray(0.0),), (jnp.asarray(1.0),))
     desc = dense.Description([-1], ["free"], np.eye(6)[None], np.eye(6)[None], np.zeros(3))
     assert model_of(desc).nv == FREE.nv
     np.testing.assert_allclose(slope, dense.q_derivative(desc, np.asarray(q), np.asarray(qd)), atol=1e-14)

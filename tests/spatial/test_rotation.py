@@ -69,6 +69,14 @@ def test_exponential(theta):
     close(Quaternion.exp(theta), quaternion_of(theta), 1e-15)
 
 
+def test_exponential_at_every_scale():
+    theta = np.geomspace(1e-12, 3.1, 500)[:, None] * np.array([0.48, -0.6, 0.64])
+    expected = np.array([quaternion_of(t) for t in theta])
+    p = Quaternion.exp(Vec3.from_array(jnp.asarray(theta)))
+    np.testing.assert_allclose(p.array(), expected, rtol=4e-15, atol=0)
+    np.testing.assert_allclose(p.log().array(), theta, rtol=4e-15, atol=0)
+
+
 @given(rotation_vectors)
 def test_logarithm_undoes_the_exponential(theta):
     back = Quaternion.exp(theta).log()

@@ -21,10 +21,10 @@ from .schedule import resolve_schedule
 @jax.jit
 def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
     at = arranged(laid, model, q)
-    qdd = qdd - velocity_product_shift(model.structure, qd.T).T
+    of_rows = qdd - velocity_product_shift(model.structure, qd.T).T
     applied = None if f_ext is None else applied_forces(laid, model, at, f_ext)
-    tau = rnea(laid, at.rows, at.placed, by_position(laid, qd), by_position(laid, qdd), at.gravity, applied)
-    return restore(laid, tau).T
+    tau = rnea(laid, at.rows, at.placed, by_position(laid, qd), by_position(laid, of_rows), at.gravity, applied)
+    return restore(laid, tau).T + jnp.asarray(model.rows.armature, q.dtype) * qdd
 
 
 def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:

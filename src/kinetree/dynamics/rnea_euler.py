@@ -23,9 +23,9 @@ def rnea_euler(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
     tree = model.tree
     rows = jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[:, None], model.rows)
     placed = placements(model.structure, rows, q.T)
-    qdd = qdd.T - velocity_product_shift(model.structure, qd.T)
-    local = relative_motion(placed, rows.axis, qd.T, qdd)
-    motion = rootfix_elements(tree, MOTION, jax.tree.map(lambda x: jnp.broadcast_to(x, qdd.shape), local))
+    of_rows = qdd.T - velocity_product_shift(model.structure, qd.T)
+    local = relative_motion(placed, rows.axis, qd.T, of_rows)
+    motion = rootfix_elements(tree, MOTION, jax.tree.map(lambda x: jnp.broadcast_to(x, of_rows.shape), local))
     gravity = Vec3(*(jnp.full((1, 1), model.gravity[k], q.dtype) for k in range(3)))
     X = motion.transform  # from the world to each row
     own = X.force_to_parent(body_force(rows.inertia, motion.act(base_rates(gravity))))
@@ -34,4 +34,4 @@ def rnea_euler(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
         applied = jnp.zeros((tree.n, 6, q.shape[0]), q.dtype)
         applied = applied.at[model.structure.row_of_body[moving]].add(jnp.moveaxis(f_ext[:, moving], 0, -1))
         own = own - Force.from_array(jnp.swapaxes(applied, 1, 2))
-    return rows.axis.dot(X.force_to_child(leaffix_sum(tree, own))).T
+    return (rows.axis.dot(X.force_to_child(leaffix_sum(tree, own))) + rows.armature * qdd.T).T

@@ -1,13 +1,13 @@
 """RNEA as a lane program: two loops over the rows, with the steps of rnea.py."""
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
 from kinetree.lanes import Lane, Loop, Memory
-from kinetree.model import Axis, Rows, Structure, relative_motion
-from kinetree.spatial import Force, Rates, Rotation, Transform, Vec3
+from kinetree.model import Axis, Model, Rows, relative_motion
+from kinetree.spatial import Force, Rates, Rotation, Scalar, Transform, Vec3
 
 from .lane_rows import (
     GRAVITY,
@@ -30,7 +30,15 @@ from .lane_rows import (
 from .poses import applied_forces_part, pose_parts
 from .rnea import base_rates, body_force
 
-AXIS = jax.tree.structure(Axis(0.0, 0.0))
+
+class Drive(NamedTuple):
+    """What the inward pass knows of a row's joint."""
+
+    axis: Axis
+    armature: Scalar
+
+
+DRIVE = jax.tree.structure(Drive(Axis(0.0, 0.0), 0.0))
 Q_IN, QD_IN, QDD_IN, F_IN = range(4)
 
 
@@ -62,9 +70,9 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         rates = motion.act(rates)
         return (rates, body_force(row.inertia, rates), motion.transform), (), ()
 
-    def inward(axis: Axis, _: tuple, reads: tuple) -> tuple:
+    def inward(drive: Drive, given: tuple, reads: tuple) -> tuple:
         force, X = reads
-        return (), (X.force_to_parent(force),), (axis.dot(force),)
+        return (), (X.force_to_parent(force),), (drive.axis.dot(force) + drive.armature * given[0],)
 
     def at(column: int, *names: str) -> tuple:
         return tuple(memory.at(column, name) for name in names)
@@ -78,8 +86,19 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         inputs=(Lane(QD_IN, V),) if quaternions else (Lane(Q_IN, Q), Lane(QD_IN, V), Lane(QDD_IN, V)),
     )
     inward_loop = Loop(
-        inward, 4, AXIS, reads=at(OWN, "force", "X"), adds=at(PARENT, "force"), outputs=(Lane(0, V),)
+        inward,
+        4,
+        DRIVE,
+        reads=at(OWN, "force", "X"),
+        adds=at(PARENT, "force"),
+        inputs=(Lane(QDD_IN, V),),
+        outputs=(Lane(0, V),),
     )
+
+    def drives(model: Model, rows: Any) -> Drive:
+        r = model.rows
+        return Drive(Axis(r.turn[rows], r.slide[rows]), r.armature[rows])
+
     parts = []
     if quaternions:
         parts += placing_parts(memory, Q_IN) + acceleration_parts(memory, QD_IN, QDD_IN)
@@ -88,5 +107,5 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
     if external:
         parts += pose_parts(memory, quaternions, Q_IN)
         parts.append(applied_forces_part(memory, F_IN))
-    parts.append(Part(inward_loop, row_turns(memory, inward=True), lambda model, rows: Axis(model.rows.turn[rows], model.rows.slide[rows])))
+    parts.append(Part(inward_loop, row_turns(memory, inward=True), drives))
     return LaneAlgorithm("rnea", parts, memory, 3 + external, 1, lambda s: (s.tree.n,))

@@ -24,7 +24,7 @@ def _turn(loop: Loop, inputs: tuple, carry: tuple, turn: tuple) -> tuple[tuple, 
 
     def read(slots: Slots) -> Any:
         # a gather, though the slots are consecutive: with a slice XLA would copy the whole memory at every turn
-        return memory.at[address(slots) + jnp.arange(slots.count)].get(mode="promise_in_bounds")
+        return memory.at[address(slots) + jnp.arange(slots.count, dtype=row.dtype)].get(mode="promise_in_bounds")
 
     given = tuple(
         lax.dynamic_index_in_dim(inputs[x.array], row[x.column] + x.offset, 0, keepdims=False) for x in loop.inputs

@@ -1,20 +1,25 @@
 """Models: bodies, joints and their rows."""
 
 from .configuration import difference, integrate, neutral, random_state
+from .coupling import Coupling, coupled
 from .errors import ModelError
 from .generate import auto_tree
 from .joints import Fixed, Free, Helical, Joint, Planar, Prismatic, Revolute, Spherical, Translation
 from .model import Model, Structure
+from .physics import Limits, Passive
 from .rows import Axis, Placement, Rows, place, relative_motion
 
 __all__ = [
     "Axis",
+    "Coupling",
     "Fixed",
     "Free",
     "Helical",
     "Joint",
+    "Limits",
     "Model",
     "ModelError",
+    "Passive",
     "Placement",
     "Planar",
     "Prismatic",
@@ -24,6 +29,7 @@ __all__ = [
     "Structure",
     "Translation",
     "auto_tree",
+    "coupled",
     "difference",
     "integrate",
     "neutral",

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 
-from kinetree.spatial import Inertia, Motion, Quaternion, Transform, Vec3
+from kinetree.spatial import Inertia, Motion, Quaternion, Sym3, Transform, Vec3
 
 from .errors import ModelError
 from .rows import Rows
@@ -64,7 +65,7 @@ def check_transform(x_tree: Any, n: int, names: Any) -> tuple[np.ndarray, np.nda
             shapes = sorted({c.shape for c in parts})
             raise ModelError(f"x_tree must have components of shape ({n},) or (), not {shapes}") from None
         E, r = together[:, :9].reshape(n, 3, 3), together[:, 9:]
-        _refuse(~np.isfinite(together).all(1), names, "x_tree has a NaN or an infinity")
+        _refuse(np.asarray(~np.isfinite(together).all(1)), names, "x_tree has a NaN or an infinity")
     else:
         X = _numbers(x_tree, "x_tree")
         if X.shape not in ((n, 6, 6), (6, 6)):
@@ -87,8 +88,15 @@ def check_transform(x_tree: Any, n: int, names: Any) -> tuple[np.ndarray, np.nda
     return E, r
 
 
-def check_inertia(inertia: Any, n: int, names: Any) -> Inertia:
-    """An Inertia with (n,) components from (n, 6, 6) matrices or (n, 10) numbers, checked to be physical."""
+def check_inertia(inertia: Any, n: int, names: Any, physical: bool = True) -> Inertia:
+    """An Inertia with (n,) components from (n, 6, 6) matrices or (n, 10) numbers, checked to be physical.
+
+    JAX arrays are checked for their shape alone: they may be traced, and a fit may pass through what is not physical.
+    """
+    if isinstance(inertia, jax.Array):
+        if inertia.shape not in ((n, 6, 6), (n, 10)):
+            raise ModelError(f"inertia must have shape ({n}, 6, 6) or ({n}, 10), not {inertia.shape}")
+        return (Inertia.from_matrix if inertia.ndim == 3 else Inertia.from_array)(inertia)
     a = _numbers(inertia, "inertia")
     if a.shape == (n, 6, 6) or a.shape == (6, 6):
         bad = np.broadcast_to(~np.isfinite(a).all((-1, -2)), n)
@@ -106,6 +114,8 @@ def check_inertia(inertia: Any, n: int, names: Any) -> Inertia:
     else:
         raise ModelError(f"inertia must have shape ({n}, 6, 6) or ({n}, 10), not {a.shape}")
     I = Inertia.from_array(np.broadcast_to(np.stack([I.mass, *I.h, *I.I], -1), (n, 10)))
+    if not physical:
+        return I
     _refuse(I.mass < 0, names, "negative mass")
     _refuse(unphysical(I), names, "rotational inertia breaks the triangle inequality: no distribution of mass has it")
     return I
@@ -156,7 +166,8 @@ def _singular_joint(rows: Rows, first: np.ndarray, last: np.ndarray) -> np.ndarr
     """Whether Sᵀ I S is singular, for joints of several rows that stand at zero, carrying a rigid body."""
     width = int((last - first).max()) + 1
     one, zero = np.ones(len(last)), np.zeros(len(last))
-    I = Inertia(rows.inertia.mass[last], *(type(part)(*(c[last] for c in part)) for part in rows.inertia[1:]))
+    mass, h, J = rows.inertia
+    I = Inertia(mass[last], Vec3(*(c[last] for c in h)), Sym3(*(c[last] for c in J)))
     pose, S, absent = Quaternion(one, zero, zero, zero), [], []  # pose: of the last row in the one we are at
     for k in range(width):
         at = np.maximum(last - k, first)
@@ -169,9 +180,8 @@ def _singular_joint(rows: Rows, first: np.ndarray, last: np.ndarray) -> np.ndarr
     H = np.stack([np.stack([s.dot(I @ t) for t in S], -1) for s in S], -1)
     H += np.stack(absent, -1)[:, :, None] * np.eye(width)
     diagonal = np.einsum("nii->ni", H)
-    massless = (diagonal <= 0).any(-1)
     scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    return massless | (np.linalg.eigvalsh(H * scale[:, :, None] * scale[:, None, :])[:, 0] < SINGULAR)
+    return np.linalg.eigvalsh(H * scale[:, :, None] * scale[:, None, :])[:, 0] < SINGULAR
 
 
 def check_gravity(gravity: Any) -> np.ndarray:

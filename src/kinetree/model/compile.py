@@ -6,6 +6,8 @@ fixed joint has no rows of its own: its frame hangs from the row of the nearest 
 
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from kinetree.spatial import Inertia, Quaternion, Rotation, Sym3, Transform, Vec3
@@ -89,6 +91,8 @@ def _transform(q: Quaternion, r: Vec3) -> Transform:
 
 def merge_inertia(row_of_body: np.ndarray, frames: Transform, inertia: Inertia, n_rows: int) -> Inertia:
     """Inertia of each row: the sum over the bodies it carries, in the row's frame."""
+    if isinstance(inertia.mass, jax.Array):
+        return _merge_traced(row_of_body, frames, inertia, n_rows)
     carried = frames.inertia_to_parent(inertia)
     moving = row_of_body >= 0
 
@@ -96,6 +100,14 @@ def merge_inertia(row_of_body: np.ndarray, frames: Transform, inertia: Inertia, 
         return np.bincount(row_of_body[moving], np.asarray(component)[moving], n_rows)
 
     return Inertia(total(carried.mass), Vec3(*map(total, carried.h)), Sym3(*map(total, carried.I)))
+
+
+def _merge_traced(row_of_body: np.ndarray, frames: Transform, inertia: Inertia, n_rows: int) -> Inertia:
+    """The same where JAX may be tracing the inertias."""
+    dtype = inertia.mass.dtype
+    carried = jax.tree.map(lambda x: jnp.asarray(x, dtype), frames).inertia_to_parent(inertia)
+    moving = np.flatnonzero(row_of_body >= 0)
+    return jax.tree.map(lambda x: jnp.zeros(n_rows, dtype).at[row_of_body[moving]].add(x[moving]), carried)
 
 
 def compile_rows(

@@ -16,6 +16,7 @@ import numpy as np
 from kinetree.spatial import Quaternion, Scalar, Vec3
 
 from .arguments import evaluate
+from .coupling import coupled
 from .model import Model, Structure
 
 SMALL = 0.25  # θ² below which the series below serve: their last term is then under 1e-17
@@ -74,11 +75,11 @@ def neutral(model: Model) -> np.ndarray:
 
     Returns: q (nq,), a NumPy float64 array.
     """
-    q = np.zeros(model.nq)
-    q[_columns(model.structure).quaternion[0]] = 1
-    return q
+    whole = model.structure.neutral
+    return whole.copy() if model.coupling is None else whole[model.coupling.kept_q]
 
 
+@coupled("state")
 def random_state(model: Model, key: Any, batch: tuple[int, ...] = ()) -> tuple[Any, Any]:
     """A random configuration and velocity.
 
@@ -108,6 +109,7 @@ def random_state(model: Model, key: Any, batch: tuple[int, ...] = ()) -> tuple[A
     return q, jax.random.normal(velocities, sizes[2])
 
 
+@coupled("configuration")
 def integrate(model: Model, q: Any, qd: Any, dt: Any = 1.0) -> Any:
     """The configuration after moving for a time dt with the constant velocity qd.
 
@@ -125,6 +127,7 @@ def integrate(model: Model, q: Any, qd: Any, dt: Any = 1.0) -> Any:
     return evaluate(lambda q, qd, dt: _step(model.structure, q, qd * dt[:, None]), **given, dt=(dt, ()))
 
 
+@coupled("velocity")
 def difference(model: Model, q0: Any, q1: Any) -> Any:
     """The velocity that leads from q0 to q1 in unit time: the inverse of `integrate`.
 
@@ -154,10 +157,11 @@ def _step(structure: Structure, q: Any, move: Any) -> Any:
     """q (batch, nq) moved by (batch, nv)."""
     at = _columns(structure)
     result = q.at[:, at.scalar_q].add(move[:, at.scalar_v])
-    if at.quaternion.size:
-        old, theta = _quaternion(q, at.quaternion), _vector(move, at.omega)
-        new = (old * Quaternion.exp(theta)).normalized()
-        result = result.at[:, at.quaternion].set(jnp.stack(new, 1))
+    if not at.quaternion.size:
+        return result
+    old, theta = _quaternion(q, at.quaternion), _vector(move, at.omega)
+    new = (old * Quaternion.exp(theta)).normalized()
+    result = result.at[:, at.quaternion].set(jnp.stack(new, 1))
     if at.free.size:
         carried = _along_screw(Vec3(*(c[:, at.free] for c in theta)), _vector(move, at.linear))
         carried = Quaternion(*(c[:, at.free] for c in old)).turn(carried)
@@ -171,10 +175,11 @@ def _between(structure: Structure, q0: Any, q1: Any) -> Any:
     at = _columns(structure)
     result = jnp.zeros((len(q0), structure.tree.n), q0.dtype)
     result = result.at[:, at.scalar_v].set(q1[:, at.scalar_q] - q0[:, at.scalar_q])
-    if at.quaternion.size:
-        old = _quaternion(q0, at.quaternion)
-        theta = (old.conjugate() * _quaternion(q1, at.quaternion)).log()
-        result = result.at[:, at.omega].set(jnp.stack(theta, 1))
+    if not at.quaternion.size:
+        return result
+    old = _quaternion(q0, at.quaternion)
+    theta = (old.conjugate() * _quaternion(q1, at.quaternion)).log()
+    result = result.at[:, at.omega].set(jnp.stack(theta, 1))
     if at.free.size:
         moved = _vector(q1, at.position) - _vector(q0, at.position)
         moved = Quaternion(*(c[:, at.free] for c in old)).conjugate().turn(moved)

@@ -1,7 +1,7 @@
 """The model: a frozen pytree whose arrays are leaves and whose tree is static."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,8 +14,10 @@ from kinetree.tree import Tree
 
 from .checks import check_gravity, check_inertia, check_leaves, check_parents, check_transform
 from .compile import Compiled, compile_rows, merge_inertia, quaternion_from_rotation
+from .coupling import Coupling, Follow, make_coupling
 from .errors import ModelError
 from .joints import Joint, resolve
+from .physics import Limits, Passive, vector
 from .rows import Rows
 
 
@@ -93,6 +95,14 @@ class Structure:
         bodies = np.flatnonzero(has[self.joint_code]) if len(has) else np.zeros(0, np.int64)
         return np.stack([self.v_start[bodies], self.q_start[bodies], position[self.joint_code[bodies]]], -1)
 
+    @cached_property
+    def neutral(self) -> np.ndarray:
+        """(nq,): all coordinates 0, all quaternions (1, 0, 0, 0)."""
+        q = np.zeros(int(self.q_start[-1]))
+        _, start, position = self.quaternion_joints.T.astype(np.int64)
+        q[start + 3 * position] = 1
+        return q
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
@@ -104,6 +114,10 @@ class Model:
     inertia: Inertia  # of each body, in its own frame
     gravity: Any
     structure: Structure = field(metadata={"static": True})
+    coupling: Coupling | None = field(default=None, metadata={"static": True})  # of mimic joints
+    passive: Passive | None = None  # springs and dampers
+    friction: Any = None  # dry friction, (nv,), for the simulator
+    limits: Limits | None = None
 
     @staticmethod
     def from_arrays(
@@ -116,6 +130,7 @@ class Model:
         names: Sequence[str] | None = None,
         joint_names: Sequence[str] | None = None,
         allow_massless_leaves: bool = False,
+        allow_unphysical: bool = False,
     ) -> "Model":
         """A model from arrays over its bodies.
 
@@ -130,6 +145,7 @@ class Model:
             names, joint_names: of the bodies and their joints.
             allow_massless_leaves: accept leaves without inertia; inverse dynamics is right for them, but the mass
                 matrix is singular and forward dynamics has no answer.
+            allow_unphysical: accept inertias that no distribution of mass has.
 
         Raises ModelError, naming the body, for anything that is not a mechanism.
         """
@@ -143,7 +159,7 @@ class Model:
             return repr(names[i]) if names is not None else str(i)
 
         E, r = check_transform(x_tree, n, label)
-        I = check_inertia(inertia, n, label)
+        I = check_inertia(inertia, n, label, physical=not allow_unphysical)
         distinct, code = resolve(joints, n)
         q_tree = Quaternion.from_array(quaternion_from_rotation(E))
         compiled = compile_rows(p, distinct, code, q_tree, Vec3.from_array(r), I)
@@ -154,16 +170,78 @@ class Model:
         structure = Structure(p, distinct, code, compiled, names, joint_names)
         return Model(compiled.rows, compiled.frames, I, check_gravity(gravity), structure)
 
-    def replace(self, *, inertia: Any = None, gravity: Any = None) -> "Model":
-        """The same mechanism with other inertias, (n, 10) or (n, 6, 6), or another gravity."""
-        new = self
+    def replace(
+        self,
+        *,
+        inertia: Any = None,
+        gravity: Any = None,
+        armature: Any = None,
+        damping: Any = None,
+        stiffness: Any = None,
+        rest: Any = None,
+        friction: Any = None,
+        limits: Limits | None = None,
+    ) -> "Model":
+        """The same mechanism with other numbers. Inertias may be JAX arrays, so that they can be fitted by gradient.
+
+        Arguments:
+            inertia: (n, 10) or (n, 6, 6), as in `from_arrays`.
+            gravity: acceleration of free fall, in base coordinates.
+            armature: rotor inertia seen at each joint: (nv,) or one for all, as the next three.
+            damping: force per velocity that opposes motion.
+            stiffness: force per stretch that pulls back to `rest`, (nq,), which is the neutral configuration if not given.
+            friction: dry friction, for the simulator.
+            limits: of coordinates, velocities and forces.
+
+        The mimic joints of a coupled model keep their own entries in these arrays: they are those of `model.uncoupled`.
+        """
+        new, free = self, self.uncoupled
+        nq, nv = free.nq, free.nv
         if gravity is not None:
             new = dataclasses.replace(new, gravity=check_gravity(gravity))
         if inertia is not None:
             I = check_inertia(inertia, self.n_bodies, lambda i: repr(self.names[i]))
-            rows = merge_inertia(self.structure.row_of_body, self.frames, I, self.nv)
-            new = dataclasses.replace(new, inertia=I, rows=self.rows._replace(inertia=rows))
+            rows = merge_inertia(self.structure.row_of_body, self.frames, I, nv)
+            new = dataclasses.replace(new, inertia=I, rows=new.rows._replace(inertia=rows))
+        if armature is not None:
+            new = dataclasses.replace(new, rows=new.rows._replace(armature=vector("armature", armature, nv, 0.0)))
+        if not (damping is None and stiffness is None and rest is None):
+            old = self.passive or Passive(np.zeros(nv), np.zeros(nv), self.structure.neutral)
+            passive = Passive(
+                old.damping if damping is None else vector("damping", damping, nv, 0.0),
+                old.stiffness if stiffness is None else vector("stiffness", stiffness, nv, 0.0),
+                old.rest if rest is None else vector("rest", rest, nq),
+            )
+            new = dataclasses.replace(new, passive=passive)
+        if friction is not None:
+            new = dataclasses.replace(new, friction=vector("friction", friction, nv, 0.0))
+        if limits is not None:
+            sizes = Limits(nq, nq, nv, nv)
+            checked = (vector(k, getattr(limits, k), getattr(sizes, k), finite=False) for k in Limits._fields)
+            new = dataclasses.replace(new, limits=Limits(*checked))
         return new
+
+    def without_passive(self) -> "Model":
+        """The same mechanism with its springs and dampers switched off."""
+        return dataclasses.replace(self, passive=None)
+
+    def couple(self, follows: Mapping[str, Follow]) -> "Model":
+        """The same tree with fewer coordinates: joints that follow others, as mimic joints do.
+
+        Arguments:
+            follows: for each joint that follows: the name of the joint it follows, ratio and offset, with
+                q = ratio · q_followed + offset.
+
+        The coupled model's nq and nv count what is left, and every function takes and returns those.
+        """
+        if not follows:
+            return self
+        return dataclasses.replace(self, coupling=make_coupling(self.structure, follows))
+
+    @cached_property
+    def uncoupled(self) -> "Model":
+        """The same model with all joints on their own."""
+        return self if self.coupling is None else dataclasses.replace(self, coupling=None)
 
     @property
     def tree(self) -> Tree:
@@ -178,12 +256,12 @@ class Model:
     @property
     def nq(self) -> int:
         """Coordinates."""
-        return int(self.structure.q_start[-1])
+        return int(self.structure.q_start[-1]) if self.coupling is None else self.coupling.nq
 
     @property
     def nv(self) -> int:
         """Degrees of freedom."""
-        return int(self.structure.v_start[-1])
+        return int(self.structure.v_start[-1]) if self.coupling is None else self.coupling.nv
 
     @property
     def parent(self) -> np.ndarray:
@@ -217,14 +295,21 @@ class Model:
             raise KeyError(f"no joint is called {name!r}") from None
 
     def q_index(self, joint_name: str) -> slice:
-        """The joint's coordinates within q."""
-        i = self._joint(joint_name)
-        return slice(int(self.structure.q_start[i]), int(self.structure.q_start[i + 1]))
+        """The joint's coordinates within q; of a mimic joint, those of the joint it follows."""
+        return _within(self.structure.q_start, self._joint(joint_name), self.coupling and self.coupling.source_q)
 
     def v_index(self, joint_name: str) -> slice:
-        """The joint's velocities within qd, qdd and tau."""
-        i = self._joint(joint_name)
-        return slice(int(self.structure.v_start[i]), int(self.structure.v_start[i + 1]))
+        """The joint's velocities within qd, qdd and tau; of a mimic joint, those of the joint it follows."""
+        return _within(self.structure.v_start, self._joint(joint_name), self.coupling and self.coupling.source_v)
 
     def __repr__(self) -> str:
         return f"Model({self.n_bodies} bodies, nq={self.nq}, nv={self.nv}, depth {self.structure.tree.height})"
+
+
+def _within(start: np.ndarray, joint: int, source: np.ndarray | None) -> slice:
+    first, size = int(start[joint]), int(start[joint + 1] - start[joint])
+    if source is not None and size:
+        first = int(source[first])
+    elif source is not None:
+        first = 0
+    return slice(first, first + size)

@@ -82,7 +82,7 @@ def _outward_grid(op: Outward, grid: Grid, rows: Row, memory: State) -> State:
         start = tree_map(lambda m: _take(m, source), memory)
         if grid.longest_run > 1:
             first, rest = tree_map(lambda x: x[0], row), tree_map(lambda x: x[1:], row)
-            total, _ = lax.scan(lambda e, r: (op.combine(e, op.element(r)), None), op.element(first), rest)  # type: ignore[misc]
+            total, _ = lax.scan(lambda e, r: (op.append(e, r), None), op.element(first), rest)  # type: ignore[misc]
             prefix = _neighbour(_scan_lanes(op.combine, total, rank, grid.longest_run, 1), 1)
             start = _where(rank > 0, op.act(prefix, start), start)  # type: ignore[misc]
         if steps == 1:
@@ -123,7 +123,7 @@ def _inward_grid(op: Inward, grid: Grid, rows: Row, branches: State) -> tuple[St
 
     def gather(e: Element, turn: Any) -> tuple[Element, None]:
         row, joining, valid = turn
-        return _where(valid, op.combine(op.element(row, joining), e), e), None  # type: ignore[misc]
+        return _where(valid, op.prepend(row, joining, e), e), None
 
     def visit(branches: State, turn: Any) -> tuple[State, State]:
         number, row, source, rank, run, valid = turn
@@ -133,11 +133,18 @@ def _inward_grid(op: Inward, grid: Grid, rows: Row, branches: State) -> tuple[St
         start = tree_map(lambda b: jnp.zeros_like(b[0]), joining)
         if grid.longest_run > 1:
             neutral = op.identity(op.element(*tree_map(lambda x: x[-1], (row, joining))))  # type: ignore[misc]
-            total, _ = lax.scan(gather, neutral, (row, joining, valid), reverse=True)
             place = run - 1 - rank
+            lent = None
+            if op.ballast and op.lend:
+                lent = _where(place > 0, op.ballast(row, joining), start)
+                neutral = op.lend(neutral, lent)
+            total, _ = lax.scan(gather, neutral, (row, joining, valid), reverse=True)
+            if lent is not None:
+                total = op.lend(total, _where(rank > 0, tree_map(jnp.negative, _neighbour(lent, 1)), start))  # type: ignore[misc]
             # a lane takes what the lanes outside it in its run pass on: they come after it, so "earlier" is the outer one
             suffix = _scan_lanes(lambda outer, inner: op.combine(inner, outer), total, place, grid.longest_run, -1)  # type: ignore[misc]
             start = _where(place > 0, op.act(_neighbour(suffix, -1), start), start)  # type: ignore[misc]
+            start = start if lent is None else tree_map(jnp.add, start, lent)
         if steps == 1:
             out, total = flow(start, tree_map(lambda x: x[0], (row, joining, valid)))
         else:

@@ -19,6 +19,7 @@ class Outward:
         act(combine(e1, e2), s) == act(e2, act(e1, s))            e1 is the inner one
         combine(identity(e), e) == e
     and to take differences of prefixes (the Euler tour) an `inverse`, with combine(e, inverse(e)) == identity(e).
+    `extend` may be given where a row is cheaper to append than to combine: extend(e, row) == combine(e, element(row)).
     """
 
     step: Callable[[Row, State], State]
@@ -27,6 +28,7 @@ class Outward:
     act: Callable[[Element, State], State] | None = None
     identity: Callable[[Element], Element] | None = None
     inverse: Callable[[Element], Element] | None = None
+    extend: Callable[[Element, Row], Element] | None = None
     commutes: bool = False
     name: str = "operator"
 
@@ -34,6 +36,10 @@ class Outward:
     def composes(self) -> bool:
         """Whether stretches of tree can be taken at once."""
         return None not in (self.element, self.combine, self.act, self.identity)
+
+    def append(self, e: Element, row: Row) -> Element:
+        """A stretch, and one row more at its outer end."""
+        return self.extend(e, row) if self.extend else self.combine(e, self.element(row))  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,10 @@ class Inward:
     With `element(row, branches)` for a row into which some branches have already flowed, the laws are
         act(element(row, b), s) == step(row, b + s)
         act(combine(e1, e2), s) == act(e1, act(e2, s))            e1 is the inner one
+    `extend` may be given where a row is cheaper to put before a stretch than to combine with it, or has no element of its own:
+    extend(row, b, e) == combine(element(row, b), e). `ballast(rows, branches)`, from the rows of a lane, is for operators
+    that need something to stand on at the outer end of a cut: it is lent to the lane inside the cut and taken back from the
+    one outside, by `lend`, with act(lend(e, s), t) == s + act(e, t).
     `commutes` says that the result is a plain sum over the subtree, of `own(row)`, whatever the order; with subtraction of
     states as the inverse that is what the Euler tour needs.
     """
@@ -53,6 +63,9 @@ class Inward:
     act: Callable[[Element, State], State] | None = None
     identity: Callable[[Element], Element] | None = None
     own: Callable[[Row], State] | None = None
+    extend: Callable[[Row, State, Element], Element] | None = None
+    ballast: Callable[[Row, State], State] | None = None
+    lend: Callable[[Element, State], Element] | None = None
     commutes: bool = False
     name: str = "operator"
 
@@ -60,6 +73,10 @@ class Inward:
     def composes(self) -> bool:
         """Whether stretches of tree can be taken at once."""
         return None not in (self.element, self.combine, self.act, self.identity)
+
+    def prepend(self, row: Row, branches: State, e: Element) -> Element:
+        """A stretch, and one row more at its inner end."""
+        return self.extend(row, branches, e) if self.extend else self.combine(self.element(row, branches), e)  # type: ignore[misc]
 
 
 class MissingProperty(ValueError):

@@ -1,0 +1,97 @@
+"""Forward dynamics by conjugate gradients: H x is inverse dynamics at rest, H itself is never formed.
+
+Walker and Orin's method 4, which Fijany and Bejczy (1989, §I) class as the O(n²) one: at most n iterations of O(n) work each in
+exact arithmetic, and in floating point about √cond(H) of them. Each product is two passes over the tree, of O(log n) steps where
+the schedule has them. Preconditioned by the diagonal of H, which one pass over composite inertias gives.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from kinetree.model import Model
+from kinetree.tree import Layout, layout, restore
+
+from .arranged import arranged, by_position
+from .crba import mass_diagonal
+from .inertia_times import inertia_times
+from .inverse_dynamics import bias_force
+from .positive import is_traced, require_solution
+from .schedule import layout_schedule
+
+ROUNDING = 64  # the default tolerance, in units of the last place
+
+
+@partial(jax.jit, static_argnames="max_iterations")
+def _solve(laid: Layout, model: Model, q: Any, b: Any, tolerance: Any, max_iterations: int) -> tuple[Any, Any, Any]:
+    """H⁻¹ b; whether each state has converged; and the iterations taken."""
+    at = arranged(laid, model, q)
+    holds = jnp.zeros((laid.positions, 1), b.dtype).at[laid.position_of].set(1)
+    scale = holds / mass_diagonal(laid, at)  # cells without a row stay zero throughout
+    b = by_position(laid, b) * holds
+
+    def dot(x: Any, y: Any) -> Any:
+        return (x * y).sum(0)
+
+    enough = (tolerance * tolerance) * dot(b, scale * b)
+
+    def unfinished(state: tuple) -> Any:
+        _, _, _, rho, k = state
+        return (k < max_iterations) & (rho > enough).any()
+
+    def iterate(state: tuple) -> tuple:
+        x, r, p, rho, k = state
+        live = rho > enough  # states that have converged stand still
+        Hp = inertia_times(laid, at, p) * holds
+        step = jnp.where(live, rho / jnp.where(live, dot(p, Hp), jnp.ones_like(rho)), jnp.zeros_like(rho))
+        x, r = x + step * p, r - step * Hp
+        z = scale * r
+        new = dot(r, z)
+        p = z + jnp.where(live, new / jnp.where(live, rho, jnp.ones_like(rho)), jnp.zeros_like(rho)) * p
+        return x, r, p, jnp.where(live, new, rho), k + 1
+
+    z = scale * b
+    x, _, _, rho, k = lax.while_loop(unfinished, iterate, (jnp.zeros_like(b), b, z, dot(b, z), jnp.zeros((), jnp.int32)))
+    return restore(laid, x).T, rho <= enough, k
+
+
+def forward_dynamics_cg(
+    model: Model,
+    q: Any,
+    qd: Any,
+    tau: Any,
+    f_ext: Any,
+    *,
+    tolerance: float | None = None,
+    max_iterations: int | None = None,
+) -> Any:
+    """Accelerations, (batch, nv).
+
+    Arguments:
+        model: the mechanism.
+        q: (batch, nq).
+        qd: (batch, nv).
+        tau: (batch, nv).
+        f_ext: (batch, n_bodies, 6), or None.
+        tolerance: bound on the residual over the right-hand side, both in the norm of the diagonal's inverse; 64 units of
+            the last place if not given. The error of q̈ may be cond(H) times that.
+        max_iterations: cap on the iterations; 10 nv + 50 if not given.
+
+    Raises:
+        ValueError: where a state has not converged within the cap (not under tracing, where its last iterate comes back).
+    """
+    tolerance = ROUNDING * float(np.finfo(q.dtype).eps) if tolerance is None else tolerance
+    cap = 10 * model.nv + 50 if max_iterations is None else max_iterations
+    laid = layout(model.tree, layout_schedule(model.tree))
+    qdd, converged, taken = _solve(laid, model, q, tau - bias_force(model, q, qd, f_ext), tolerance, cap)
+    if not is_traced(converged) and not np.all(converged):
+        missing = int(np.size(converged) - np.sum(converged))
+        raise ValueError(
+            f"cg: {missing} of {np.size(converged)} states did not reach tolerance {tolerance:.1e} in {int(taken)} iterations; "
+            "raise tolerance or max_iterations, or use method 'aba'"
+        )
+    return require_solution(qdd, "cg")

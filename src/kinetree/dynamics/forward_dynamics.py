@@ -1,0 +1,70 @@
+"""Forward dynamics: the accelerations that forces cause, by any of the published methods."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import jax.numpy as jnp
+
+from kinetree.model import Model
+from kinetree.model.arguments import evaluate
+
+METHODS = {  # method -> module and function (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
+    "aba": "aba:forward_dynamics_aba",
+    "crba": "ltdl:forward_dynamics_crba",
+    "jsiia": "jsiia:forward_dynamics_jsiia",
+    "abia": "abia:forward_dynamics_abia",
+    "dca": "dca:forward_dynamics_dca",
+    "dcae": "dcae:forward_dynamics_dcae",
+    "cfa": "cfa:forward_dynamics_cfa",
+    "vneb": "vneb:forward_dynamics_vneb",
+    "cg": "conjugate_gradient:forward_dynamics_cg",
+}
+
+
+def method_function(method: str) -> Callable[..., Any]:
+    """The function behind a method's name; its module is imported when first asked for."""
+    if method not in METHODS:
+        raise ValueError(f"unknown method {method!r}: choose from auto, {', '.join(METHODS)}")
+    module, function = METHODS[method].split(":")
+    return getattr(import_module(f".{module}", __package__), function)
+
+
+def forward_dynamics(
+    model: Model,
+    q: Any,
+    qd: Any,
+    tau: Any,
+    f_ext: Any = None,
+    *,
+    method: str = "auto",
+    schedule: str = "auto",
+    **options: Any,
+) -> Any:
+    """Accelerations that the generalised forces `tau` cause in the state `q`, `qd`.
+
+    Arguments:
+        model: the mechanism.
+        q, qd, tau: (..., nq), (..., nv), (..., nv); leading axes are batches and broadcast.
+        f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
+        method: "auto", "aba", "crba", "jsiia", "abia", "dca", "dcae", "cfa", "vneb" or "cg"; `kinetree.explain` says what
+            auto takes.
+        schedule: "auto", "sequential", "levels" or "paths"; for the methods that can be walked in several ways ("aba").
+        options: of the method, such as `chunks` and `balance` of "dcae" or `tolerance` of "cg".
+
+    Returns:
+        qdd, (..., nv).
+
+    Reference: Featherstone 2008 table 7.1; the docstring of each method's module.
+    """
+    solve = method_function("aba" if method == "auto" else method)
+    if schedule != "auto":
+        options = {"schedule": schedule, **options}
+
+    def compute(q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
+        if model.nv == 0:
+            return jnp.zeros((q.shape[0], 0), q.dtype)
+        return solve(model, q, qd, tau, f_ext, **options)
+
+    nv = (model.nv,)
+    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), tau=(tau, nv), f_ext=(f_ext, (model.n_bodies, 6)))

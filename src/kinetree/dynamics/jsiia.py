@@ -1,0 +1,42 @@
+"""JSIIA, the joint-space inertia inversion algorithm: H from columns of inverse dynamics, then a dense solve.
+
+Column i of H is the force that gives joint i a unit acceleration and the others none, in a mechanism at rest and without weight
+(Yang, Wu and Pan 2017 §II-B; Walker and Orin 1982, method 1). The columns do not depend on one another: they are one batch.
+Then q̈ = H⁻¹ (τ − C) (eq. 4) by a dense Cholesky factorization. O(n²) for H in O(log n) steps, O(n³) for the solve.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as linalg
+
+from kinetree.model import Model
+from kinetree.tree import Layout, layout, restore
+
+from .arranged import arranged, by_position
+from .inertia_times import inertia_times
+from .inverse_dynamics import bias_force
+from .positive import require_solution
+from .schedule import layout_schedule
+
+
+@jax.jit
+def inertia_columns(laid: Layout, model: Model, q: Any) -> Any:
+    """H, (batch, nv, nv), by columns."""
+    at = arranged(laid, model, q)
+    unit = by_position(laid, jnp.eye(model.nv, dtype=q.dtype))[:, :, None]  # (positions, columns, 1)
+    columns = inertia_times(laid, at, jnp.broadcast_to(unit, (*unit.shape[:2], q.shape[0])))
+    return jnp.transpose(restore(laid, columns), (2, 0, 1))
+
+
+@jax.jit
+def cholesky_solve(H: Any, b: Any) -> Any:
+    """H⁻¹ b, (batch, nv), by Cholesky."""
+    return linalg.cho_solve((jnp.linalg.cholesky(H), True), b[..., None])[..., 0]
+
+
+def forward_dynamics_jsiia(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
+    """Accelerations, (batch, nv)."""
+    H = inertia_columns(layout(model.tree, layout_schedule(model.tree)), model, q)
+    return require_solution(cholesky_solve(H, tau - bias_force(model, q, qd, f_ext)), "jsiia")

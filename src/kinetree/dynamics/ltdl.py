@@ -1,0 +1,195 @@
+"""H = LᵀDL on the ancestor pairs: the factorization that keeps the sparsity of a tree.
+
+L is unit lower triangular with nonzeros only where H has them, at (row, ancestor): eliminating from the last row to the first
+touches ancestors of the row in hand and nothing else, so there is no fill-in, and the cost is O(n · depth²) (Featherstone, slides
+"Sparse Factorization" and "Exploiting Sparsity"; RBDA §6.5). Three ways, one result:
+    sequential   in place, triple by triple, states side by side                        ltdl_lanes.py
+    levels       all rows of a level at once, Schur complements passed inward           ltdl_levels.py
+    dense        for deep trees, where there is little sparsity to keep: Cholesky of H with its rows and columns reversed
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.model import Model
+from kinetree.model.arguments import evaluate
+from kinetree.tree import Layout, Tree, layout
+
+from . import ltdl_lanes as lanes
+from .crba import crba_dense, crba_packed
+from .inverse_dynamics import bias_force
+from .jsiia import cholesky_solve
+from .ltdl_levels import factor_rows, factorize_levels, l_solve_levels, lt_solve_levels
+from .packed import PackedMatrix, lower_times, lower_transpose_times, pack
+from .positive import is_traced, require_solution
+from .schedule import layout_schedule
+
+SCHEDULES = ("sequential", "levels", "dense")
+DEEP = 64  # from this depth on Cholesky of the whole matrix is faster (benchmarks/NOTES.md)
+BATCH = 64  # from this many states on, states side by side are
+ENTRIES = 2**26  # most numbers that Schur complements may take
+
+
+def choose_schedule(tree: Tree, batch: int) -> str:
+    """The way that is fastest, as far as it fits into memory."""
+    if tree.height >= DEEP:
+        return "dense"
+    if batch >= BATCH or tree.n * tree.height**2 * batch > ENTRIES:
+        return "sequential"
+    return "levels"
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class LTDL:
+    """The factors of H = LᵀDL: `values`, (..., pairs), has D at the pairs (i, i) and L at (i, ancestor)."""
+
+    values: Any
+    tree: Tree = field(metadata={"static": True})
+
+    def _map(self, function: Any, b: Any = None) -> Any:
+        given = {"values": (self.values, (self.tree.n_ancestor_pairs,))}
+        return evaluate(function, **given, **({} if b is None else {"b": (b, (self.tree.n,))}))
+
+    def _solve(self, program: Any, b: Any, *, lt: bool, d: bool, l: bool) -> Any:
+        def compute(values: Any, b: Any) -> Any:
+            if self.tree.height < DEEP and len(b) >= BATCH:
+                return program(self.tree, values, b)
+            return _solve_levels(layout(self.tree, "levels"), self.tree, values, b, lt, d, l)
+
+        return self._map(compute, b)
+
+    def solve(self, b: Any) -> Any:
+        """H⁻¹ b, for b (..., nv)."""
+        return self._solve(lanes.SOLVE, b, lt=True, d=True, l=True)
+
+    def solve_lt(self, b: Any) -> Any:
+        """L⁻ᵀ b."""
+        return self._solve(lanes.SOLVE_LT, b, lt=True, d=False, l=False)
+
+    def solve_l(self, b: Any) -> Any:
+        """L⁻¹ b."""
+        return self._solve(lanes.SOLVE_L, b, lt=False, d=False, l=True)
+
+    def times_l(self, x: Any) -> Any:
+        """L x."""
+        pairs = self.tree.ancestor_pairs
+        return self._map(lambda values, b: lower_times(_unit(values, pairs), b, pairs), x)
+
+    def times_lt(self, x: Any) -> Any:
+        """Lᵀ x."""
+        pairs = self.tree.ancestor_pairs
+        return self._map(lambda values, b: lower_transpose_times(_unit(values, pairs), b, pairs), x)
+
+    @property
+    def D(self) -> Any:
+        """The diagonal, (..., nv); all positive where H is positive definite."""
+        return self.values[..., self.tree.ancestor_start[:-1]]
+
+    @property
+    def L(self) -> Any:
+        """Dense, (..., nv, nv), unit lower triangular."""
+        i, j = pairs = self.tree.ancestor_pairs
+        n = self.tree.n
+
+        def dense(values: Any) -> Any:
+            return jnp.zeros((len(values), n, n), values.dtype).at[:, i, j].set(_unit(values, pairs))
+
+        return self._map(dense)
+
+    def log_determinant(self) -> Any:
+        """log det H = Σ log D."""
+        return self._map(lambda values: jnp.log(values[:, self.tree.ancestor_start[:-1]]).sum(-1))
+
+    def determinant(self) -> Any:
+        """det H = Π D; overflows where its logarithm does not."""
+        return self._map(lambda values: values[:, self.tree.ancestor_start[:-1]].prod(-1))
+
+
+def _unit(values: Any, pairs: Any) -> Any:
+    i, j = pairs
+    return jnp.where(i == j, jnp.ones((), values.dtype), values)
+
+
+@partial(jax.jit, static_argnames=("tree", "lt", "d", "l"))
+def _solve_levels(laid: Layout, tree: Tree, values: Any, b: Any, lt: bool, d: bool, l: bool) -> Any:
+    rows = factor_rows(tree, values)
+    b = lt_solve_levels(laid, rows, b) if lt else b
+    b = b / values[:, tree.ancestor_start[:-1]] if d else b
+    return l_solve_levels(laid, rows, b) if l else b
+
+
+_factorize_levels = jax.jit(factorize_levels, static_argnames="tree")
+
+
+@partial(jax.jit, static_argnames="tree")
+def _factorize_dense(tree: Tree, H: Any) -> Any:
+    """With both orders reversed LᵀDL is the ordinary G Gᵀ: L = G / √D, upside down."""
+    G = jnp.linalg.cholesky(H[:, ::-1, ::-1])
+    root = jnp.diagonal(G, axis1=1, axis2=2)
+    L = jnp.swapaxes(G / root[:, None, :], 1, 2)[:, ::-1, ::-1]
+    i, j = tree.ancestor_pairs
+    return jnp.where(i == j, (root * root)[:, ::-1][:, i], L[:, i, j])
+
+
+def factorize_packed(tree: Tree, H: Any, schedule: str) -> Any:
+    """Packed LᵀDL of packed H, (batch, pairs)."""
+    if schedule == "sequential":
+        return lanes.FACTORIZE(tree, H)
+    if schedule == "levels":
+        return _factorize_levels(layout(tree, "levels"), tree, H)
+    return _factorize_dense(tree, PackedMatrix(H, tree).dense())
+
+
+def factorize(model: Model, H: Any, *, schedule: str = "auto") -> LTDL:
+    """Factors of a mass matrix, H = LᵀDL, without fill-in.
+
+    Arguments:
+        model: the mechanism; its tree tells where H is zero, and entries there are not looked at.
+        H: (..., nv, nv), or the `PackedMatrix` of `mass_matrix(packed=True)`.
+        schedule: "auto", "sequential", "levels" or "dense".
+
+    Returns:
+        LTDL, with `.solve(b)`, `.L`, `.D`, products and solves with L and Lᵀ, and the determinant.
+
+    Raises:
+        ValueError: where H is not positive definite (not under tracing).
+
+    Reference: Featherstone 2008 §6.5, table 6.3.
+    """
+    if schedule not in ("auto", *SCHEDULES):
+        raise ValueError(f"unknown schedule {schedule!r}: choose from auto, {', '.join(SCHEDULES)}")
+    tree = model.tree
+    packed = isinstance(H, PackedMatrix)
+
+    def compute(H: Any) -> Any:
+        H = H if packed else pack(tree, H)
+        chosen = choose_schedule(tree, len(H)) if schedule == "auto" else schedule
+        return factorize_packed(tree, H, chosen) if tree.n else H
+
+    given = (H.values, (tree.n_ancestor_pairs,)) if packed else (H, (tree.n, tree.n))
+    factors = LTDL(evaluate(compute, H=given), tree)
+    if not is_traced(factors.D) and not np.all(np.asarray(factors.D) > 0):
+        row = int(np.argwhere(~(np.asarray(factors.D) > 0))[-1, -1])
+        body = int(np.searchsorted(model.structure.v_start, row, side="right")) - 1
+        raise ValueError(
+            f"H is not positive definite in this precision: its pivot at row {row}, of joint {model.joint_names[body]!r}, "
+            "is not positive"
+        )
+    return factors
+
+
+def forward_dynamics_crba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *, schedule: str = "auto") -> Any:
+    """Accelerations, (batch, nv): H by CRBA, its LᵀDL, q̈ = H⁻¹ (τ − C). `schedule` is that of the factorization."""
+    tree, laid = model.tree, layout(model.tree, layout_schedule(model.tree))
+    b = tau - bias_force(model, q, qd, f_ext)
+    chosen = choose_schedule(tree, q.shape[0]) if schedule == "auto" else schedule
+    if chosen == "dense":
+        return require_solution(cholesky_solve(crba_dense(laid, model, q), b), "crba")
+    H = crba_packed(laid, model, q, tree.ancestor_pairs)
+    return require_solution(LTDL(factorize_packed(tree, H, chosen), tree).solve(b), "crba")

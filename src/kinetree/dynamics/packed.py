@@ -1,0 +1,86 @@
+"""Symmetric matrices with the sparsity of a tree: numbers on the pairs (row, ancestor) only, n · depth of them.
+
+The pairs stand in the order of `Tree.ancestor_pairs`: row by row, each from itself to its root. So the entries of a row are
+consecutive, and the entry for the ancestor at depth δ of a row at depth d stands d − δ places after the row's first.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.model.arguments import evaluate
+from kinetree.tree import Tree
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class PackedMatrix:
+    """A symmetric matrix on the ancestor pairs of a tree: `values` is (..., pairs)."""
+
+    values: Any
+    tree: Tree = field(metadata={"static": True})
+
+    def matvec(self, x: Any) -> Any:
+        """The matrix times x, (..., n). O(pairs)."""
+        return evaluate(
+            lambda values, x: _matvec(values, x, self.tree.ancestor_pairs),
+            values=(self.values, (self.tree.n_ancestor_pairs,)),
+            x=(x, (self.tree.n,)),
+        )
+
+    def dense(self) -> Any:
+        """(..., n, n)."""
+        n = self.tree.n
+        return evaluate(
+            lambda values: _dense(values, n, self.tree.ancestor_pairs),
+            values=(self.values, (self.tree.n_ancestor_pairs,)),
+        )
+
+
+@jax.jit
+def _matvec(values: Any, x: Any, pairs: Any) -> Any:
+    i, j = pairs
+    y = lower_times(values, x, pairs)
+    strict = jnp.where(i == j, jnp.zeros_like(values), values)
+    return y + lower_transpose_times(strict, x, pairs)
+
+
+def lower_times(values: Any, x: Any, pairs: Any) -> Any:
+    """y_i = Σ_j values_ij x_j over the pairs; (batch, pairs) and (batch, n)."""
+    i, j = pairs
+    return jax.ops.segment_sum((values * x[:, j]).T, i, x.shape[1], indices_are_sorted=True).T
+
+
+def lower_transpose_times(values: Any, x: Any, pairs: Any) -> Any:
+    """y_j = Σ_i values_ij x_i over the pairs."""
+    i, j = pairs
+    return jax.ops.segment_sum((values * x[:, i]).T, j, x.shape[1]).T
+
+
+def _dense(values: Any, n: int, pairs: Any) -> Any:
+    i, j = pairs
+    zero = jnp.zeros((values.shape[0], n, n), values.dtype)
+    return zero.at[:, i, j].set(values).at[:, j, i].set(values)
+
+
+def pack(tree: Tree, H: Any) -> Any:
+    """(batch, pairs) from a dense matrix, (batch, n, n); its entries elsewhere are not looked at."""
+    i, j = tree.ancestor_pairs
+    return H[:, i, j]
+
+
+def by_depth(tree: Tree, values: Any) -> Any:
+    """(batch, pairs) as (n, height, batch): the entry of each row for its ancestor at each depth, zero past its own."""
+    depth = tree.depth[:, None]
+    column = np.arange(tree.height)
+    place = tree.ancestor_start[:-1, None] + np.maximum(depth - column, 0)
+    return jnp.where((column <= depth)[:, :, None], values.T[place], jnp.zeros((), values.dtype))
+
+
+def from_depth(tree: Tree, rows: Any) -> Any:
+    """The inverse of `by_depth`: (batch, pairs)."""
+    i, j = tree.ancestor_pairs
+    return rows[i, tree.depth[j]].T

@@ -1,0 +1,249 @@
+"""MJCF, by way of MuJoCo's own compiler: its compiled model to ours.
+
+A MuJoCo body may have several joints, each about a point of the body. Here each joint carries a body of its own: a body's joints
+make a chain of massless bodies, shifted from point to point, and the body stands at the end. Coordinates are in MuJoCo's order,
+q is qpos, number by number; velocities differ for free joints only (see converters). Sites are massless bodies on fixed joints.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinetree.model import Fixed, Free, Joint, Limits, Model, ModelError, Prismatic, Revolute, Spherical
+from kinetree.model.checks import unphysical
+from kinetree.spatial import Inertia, Quaternion, Rotation, Transform, Vec3
+
+from .report import Report, few
+
+FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers of joint types
+
+
+def read_mjcf(source: str | bytes | Path, report: Report) -> Model:
+    """The model of an MJCF file, or of its text.
+
+    Arguments:
+        source: a path, so that includes and meshes are found, or the XML.
+        report: takes what is not modelled.
+    """
+    try:
+        mujoco = import_module("mujoco")
+    except ImportError:
+        raise ImportError("MJCF files are compiled by MuJoCo: pip install 'kinetree[io]'") from None
+    try:
+        if isinstance(source, Path):
+            compiled = mujoco.MjModel.from_xml_path(str(source))
+        else:
+            compiled = mujoco.MjModel.from_xml_string(source if isinstance(source, str) else source.decode("utf-8"))
+    except Exception as error:  # MuJoCo raises ValueError, FatalError, ...: whatever it is, the file is at fault
+        raise ModelError(f"{report.file}: MuJoCo can not compile it: {' '.join(str(error).split())}") from None
+    return from_mujoco_model(compiled, report)
+
+
+def from_mujoco_model(compiled: Any, report: Report) -> Model:
+    """Our model of a compiled MuJoCo model (`mujoco.MjModel`)."""
+    report.name = compiled.names[: compiled.names.find(b"\0")].decode(errors="replace")
+    _note_unmodelled(compiled, report)
+    bodies = _Bodies(compiled)
+    for number in range(1, compiled.nbody):
+        bodies.add_body(number)
+    for number in range(compiled.nsite):
+        bodies.add_site(number)
+    inertia = np.array(bodies.inertia).reshape(-1, 10)
+    bad = unphysical(Inertia.from_array(inertia))
+    if bad.any():
+        which = few([bodies.names[i] for i in np.flatnonzero(bad)])
+        report.warn(f"no distribution of mass has the inertia of body {which}; it is taken as it stands")
+    quaternion, position = np.array(bodies.quaternion).reshape(-1, 4), np.array(bodies.position).reshape(-1, 3)
+    turned = Quaternion.from_array(quaternion).rotation()
+    try:
+        model = Model.from_arrays(
+            bodies.parent,
+            bodies.joints,
+            Transform(Rotation(*map(np.asarray, turned)), Vec3.from_array(position)),
+            inertia,
+            gravity=_gravity(compiled),
+            names=bodies.names,
+            joint_names=bodies.joint_names,
+            allow_massless_leaves=True,
+            allow_unphysical=True,
+        )
+        return _with_physics(model, compiled)
+    except ModelError as error:
+        raise ModelError(f"{report.file}: {error}") from None
+
+
+class _Bodies:
+    """Our bodies, as they are made out of MuJoCo's."""
+
+    def __init__(self, compiled: Any):
+        self.compiled = compiled
+        self.parent: list[int] = []
+        self.joints: list[Joint] = []
+        self.names: list[str] = []
+        self.joint_names: list[str] = []
+        self.quaternion: list[np.ndarray] = []
+        self.position: list[np.ndarray] = []
+        self.inertia: list[np.ndarray] = []
+        self.ours = {0: -1}  # our number of each MuJoCo body
+        self._taken: set[str] = set()
+        self._joint_taken: set[str] = set()
+
+    def _add(
+        self, parent: int, joint: Joint, names: tuple[str, str], quaternion: Any, position: Any, inertia: Any
+    ) -> int:
+        self.parent.append(parent)
+        self.joints.append(joint)
+        self.names.append(_unused(names[0], self._taken))
+        self.joint_names.append(_unused(names[1], self._joint_taken))
+        self.quaternion.append(quaternion)
+        self.position.append(position)
+        self.inertia.append(inertia)
+        return len(self.parent) - 1
+
+    def add_body(self, number: int) -> None:
+        """A chain of its joints, then the body itself."""
+        m = self.compiled
+        name = m.body(number).name or f"body_{number}"
+        first, count = int(m.body_jntadr[number]), int(m.body_jntnum[number])
+        joints = range(first, first + count)
+        free = count and m.jnt_type[first] == FREE  # its coordinates are its pose in the world
+        at = self.ours[int(m.body_parentid[number])]
+        quaternion, position = _IDENTITY if free else (m.body_quat[number], m.body_pos[number])
+        point = np.zeros(3)  # of the body, where the last joint was
+        own = _inertia(m, number)
+        for j in joints:
+            joint = m.joint(j).name or f"joint_{j}"
+            axis, anchor = m.jnt_axis[j], np.zeros(3) if free else m.jnt_pos[j]
+            turn, shift = _reference(m, j)
+            place = position + _turn(quaternion, anchor - point + shift)
+            rotation = _multiply(quaternion, turn)
+            last = j == joints[-1] and not anchor.any()
+            at = self._add(
+                at,
+                _joint(int(m.jnt_type[j]), axis),
+                (name if last else f"{name}/{joint}", joint),
+                rotation,
+                place,
+                own if last else np.zeros(10),
+            )
+            point, (quaternion, position) = anchor, _IDENTITY
+        if not count or point.any():
+            names = (name, f"{name}/fixed")
+            at = self._add(at, Fixed(), names, quaternion, position + _turn(quaternion, -point), own)
+        self.ours[number] = at
+
+    def add_site(self, number: int) -> None:
+        """A frame without mass."""
+        m = self.compiled
+        name = m.site(number).name or f"site_{number}"
+        parent = self.ours[int(m.site_bodyid[number])]
+        name = f"site:{name}" if name in self._taken else name
+        self._add(parent, Fixed(), (name, f"{name}/fixed"), m.site_quat[number], m.site_pos[number], np.zeros(10))
+
+
+_IDENTITY = np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3)
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _joint(kind: int, axis: np.ndarray) -> Joint:
+    if kind == FREE:
+        return Free()
+    if kind == BALL:
+        return Spherical()
+    return Prismatic(axis) if kind == SLIDE else Revolute(axis)
+
+
+def _reference(m: Any, j: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where a hinge or slider must start for its coordinate to be qpos: turned, or shifted, back by its reference."""
+    kind, axis, start = m.jnt_type[j], m.jnt_axis[j], m.qpos0[m.jnt_qposadr[j]]
+    if kind == HINGE:
+        return np.array([np.cos(start / 2), *(-np.sin(start / 2) * axis)]), np.zeros(3)
+    return _IDENTITY[0], -start * axis if kind == SLIDE else np.zeros(3)
+
+
+def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    return np.array(Quaternion(*p) * Quaternion(*q))
+
+
+def _turn(q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return np.array(Quaternion(*q).turn(Vec3(*v)))
+
+
+def _inertia(m: Any, number: int) -> np.ndarray:
+    """(10,) in body coordinates about the body's origin."""
+    mass, c = m.body_mass[number], m.body_ipos[number]
+    R = np.swapaxes(np.array(Quaternion(*m.body_iquat[number]).rotation()).reshape(3, 3), 0, 1)
+    I = R @ np.diag(m.body_inertia[number]) @ R.T + mass * ((c @ c) * np.eye(3) - np.outer(c, c))
+    return np.array([mass, *(mass * c), I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]])
+
+
+def _flag(compiled: Any, name: str) -> bool:
+    return bool(compiled.opt.disableflags & getattr(import_module("mujoco").mjtDisableBit, name))
+
+
+def _gravity(compiled: Any) -> np.ndarray:
+    return np.zeros(3) if _flag(compiled, "mjDSBL_GRAVITY") else np.array(compiled.opt.gravity)
+
+
+def _with_physics(model: Model, m: Any) -> Model:
+    stiffness, rest = np.zeros(m.nv), np.array(m.qpos_spring)
+    limits = Limits(np.full(m.nq, -np.inf), np.full(m.nq, np.inf), np.full(m.nv, np.inf), np.full(m.nv, np.inf))
+    dofs = np.append(m.jnt_dofadr, m.nv)
+    for j in range(m.njnt):
+        at, kind = int(m.jnt_qposadr[j]), m.jnt_type[j]
+        stiffness[dofs[j] : dofs[j + 1]] = m.jnt_stiffness[j]
+        if m.jnt_limited[j] and kind in (SLIDE, HINGE):
+            limits.lower[at], limits.upper[at] = m.jnt_range[j]
+        if m.jnt_actfrclimited[j]:
+            limits.effort[dofs[j]] = np.abs(m.jnt_actfrcrange[j]).max()
+    model = model.replace(limits=limits)
+    if m.dof_armature.any():
+        model = model.replace(armature=m.dof_armature)
+    if m.dof_frictionloss.any():
+        model = model.replace(friction=m.dof_frictionloss)
+    damping = np.zeros(m.nv) if _flag(m, "mjDSBL_DAMPER") else np.array(m.dof_damping)
+    if _flag(m, "mjDSBL_SPRING"):
+        stiffness[:] = 0
+    if damping.any() or stiffness.any():
+        model = model.replace(damping=damping, stiffness=stiffness, rest=rest)
+    return model
+
+
+def _note_unmodelled(m: Any, report: Report) -> None:
+    """What acts in MuJoCo and not here."""
+
+    def count(name: str) -> int:
+        return int(np.count_nonzero(getattr(m, name, 0)))
+
+    free = m.jnt_type == FREE
+    ignored = {
+        "contact (geoms)": int(np.count_nonzero(m.geom_contype | m.geom_conaffinity)),
+        "tendons": m.ntendon,
+        "equality constraints": m.neq,
+        "actuators": m.nu,
+        "mocap bodies (taken as fixed)": m.nmocap,
+        "flexible bodies": m.nflex,
+        "plugins": m.nplugin,
+        "gravity compensation": count("body_gravcomp"),
+        "nonlinear springs": count("jnt_stiffnesspoly"),
+        "nonlinear damping": count("dof_dampingpoly"),
+        "plastic springs": int(getattr(m, "nplastic", 0)),
+        "fluid forces": int(m.opt.density > 0 or m.opt.viscosity > 0),
+        "armature of free joints (taken in body axes)": int(np.count_nonzero(m.dof_armature[_dofs(m, free)])),
+    }
+    report.ignored.update({what: n for what, n in ignored.items() if n})
+    if report.ignored:
+        listed = ", ".join(f"{what}: {n}" for what, n in report.ignored.items())
+        report.warn(f"in the file, but not in the model: {listed}")
+
+
+def _dofs(m: Any, joints: np.ndarray) -> np.ndarray:
+    return joints[m.dof_jntid] if m.nv else np.zeros(0, bool)

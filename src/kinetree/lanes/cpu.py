@@ -1,0 +1,212 @@
+"""Compiled lane programs for this CPU: LLVM text to machine code, kept on disk, called on NumPy arrays.
+
+The machine code of a program depends on nothing but the package's own sources, the dtype, the host and the versions; those make
+its name in the cache. An entry that can not be read is made again; writing is a rename, so two processes do no harm.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import llvmlite
+import llvmlite.binding as llvm
+import numpy as np
+
+from .emit import trace
+from .handler import handler_text
+from .kernel import LaneFunction
+from .program import Program
+
+GRAIN = 256  # lanes that one task takes at the least
+
+
+@cache
+def _host() -> tuple[Any, int, str]:
+    """Target machine, bytes in a vector register, and a name for both."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features()
+    if os.environ.get("KINETREE_AVX512") == "0":
+        for name in [f for f in features if f.startswith("avx512")]:
+            features[name] = False
+    flags = features.flatten()
+    size = 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
+    if size == 64:
+        flags += ",-prefer-256-bit"
+    cpu = llvm.get_host_cpu_name()
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=flags, opt=3, jit=True)
+    return machine, size, f"{platform.machine()} {cpu} {flags}"
+
+
+@cache
+def _sources() -> bytes:
+    """A digest of the package's own text, which is what programs are made of."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.digest()
+
+
+def cache_folder() -> Path:
+    """Where compiled programs are kept: KINETREE_CACHE, or the user's cache folder."""
+    given = os.environ.get("KINETREE_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(given) if given else Path(base) / "kinetree"
+
+
+def _entry(program: Program, dtype: np.dtype, kind: str) -> Path:
+    versions = f"{jax.__version__} {llvmlite.__version__} {llvm.llvm_version_info}"
+    text = f"{program.name}\n{dtype.name}\n{kind}\n{versions}".encode() + _sources()
+    return cache_folder() / f"{program.name}-{hashlib.sha256(text).hexdigest()[:24]}.o"
+
+
+def _read(path: Path) -> bytes | None:
+    """The object code of an entry, or None where there is none that is whole."""
+    try:
+        raw = path.read_bytes()
+    except OSError:
+        return None
+    code, digest = raw[:-32], raw[-32:]
+    return code if hashlib.sha256(code).digest() == digest else None
+
+
+def _keep(path: Path, code: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(code + hashlib.sha256(code).digest())
+        os.replace(file.name, path)
+    except OSError:
+        pass  # a cache that can not be written costs time, nothing else
+
+
+def module_text(program: Program, dtype: np.dtype, width: int) -> str:
+    """The whole LLVM module of a program: the vector function, the scalar one, and the XLA handler."""
+    jaxprs = [trace(loop, dtype) for loop in program.loops]
+    lines = [LaneFunction(program, jaxprs, w, dtype, name).text() for w, name in ((width, "lanes"), (1, "lane"))]
+    lines.append(handler_text(program, dtype, width, GRAIN))
+    declared: set[str] = set()
+    kept = []
+    for line in "\n".join(lines).splitlines():
+        if line.startswith("declare"):
+            if line in declared:
+                continue
+            declared.add(line)
+        kept.append(line)
+    return "\n".join([*kept, '!9 = !{!"branch_weights", i32 1, i32 100000}', ""])
+
+
+def optimized(text: str) -> Any:
+    """The module, verified and optimised; vectorised by us, so not by LLVM."""
+    machine, _, _ = _host()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+class CompiledProgram:
+    """Machine code of a program in one dtype, and how to call it."""
+
+    def __init__(self, program: Program, dtype: Any):
+        self.program, self.dtype = program, np.dtype(dtype)
+        machine, size, kind = _host()
+        self.width = size // self.dtype.itemsize
+        path = _entry(program, self.dtype, kind)
+        code = _read(path)
+        self.from_cache = code is not None
+        if code is None:
+            code = machine.emit_object(optimized(module_text(program, self.dtype, self.width)))
+            _keep(path, code)
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        pointer, integer = ctypes.c_void_p, ctypes.c_int64
+        signature = ctypes.CFUNCTYPE(None, *[pointer] * 6, integer, integer, pointer)
+        self._lanes = signature(self._engine.get_function_address("lanes"))
+        self._lane = signature(self._engine.get_function_address("lane"))
+        self.handler = self._engine.get_function_address("handler")
+
+    def __call__(self, slots: int, output_widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
+        """As `xla.run`, on NumPy arrays."""
+        lanes = inputs[0].shape[0]
+        inputs = tuple(np.ascontiguousarray(x, self.dtype) for x in inputs)
+        outputs = tuple(np.empty((lanes, w), self.dtype) for w in output_widths)
+        if lanes == 0:
+            return outputs
+        groups = [inputs, outputs, constants, tables]
+        pointers = [(ctypes.c_void_p * max(1, len(g)))(*(x.ctypes.data for x in g)) for g in groups]
+        turns = np.array([len(t) for t in tables], np.int64)
+        widths = np.array([x.shape[1] for x in inputs + outputs], np.int64)
+        numbers = (turns.ctypes.data, widths.ctypes.data)
+
+        def task(lo: int, hi: int) -> None:
+            whole = hi - lo >= self.width
+            scratch = np.empty(slots * (self.width if whole else 1) + 64 // self.dtype.itemsize, self.dtype)
+            start = scratch.ctypes.data + (-scratch.ctypes.data) % 64
+            (self._lanes if whole else self._lane)(*pointers, *numbers, lo, hi, start)
+
+        parts = min(threads(), lanes // GRAIN)
+        if parts < 2 or lanes * sum(map(len, tables)) < 50_000:
+            task(0, lanes)
+        else:
+            cuts = [lanes * k // parts // self.width * self.width for k in range(parts)] + [lanes]
+            waiting = [_pool().submit(task, cuts[k], cuts[k + 1]) for k in range(1, parts)]
+            task(cuts[0], cuts[1])
+            for one in waiting:
+                one.result()
+        return outputs
+
+
+# -- threads -------------------------------------------------------------------------------------------------------------
+
+_threads: int | None = None
+_executor: ThreadPoolExecutor | None = None
+
+
+def set_threads(n: int | None) -> None:
+    """How many CPU threads the native body uses; None is all cores. The variable KINETREE_THREADS sets the start value."""
+    global _threads, _executor
+    if n is not None and n < 1:
+        raise ValueError(f"at least one thread is needed, not {n}")
+    _threads, _executor = n, None
+
+
+def threads() -> int:
+    """The number in force."""
+    if _threads is not None:
+        return _threads
+    given = os.environ.get("KINETREE_THREADS", "")
+    return max(1, int(given)) if given.isdigit() else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _pool() -> ThreadPoolExecutor:
+    global _executor
+    if _executor is None:
+        _executor = ThreadPoolExecutor(max(1, threads() - 1), "kinetree")
+    return _executor
+
+
+def _after_fork() -> None:
+    global _executor
+    _executor = None  # its threads stayed in the parent
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@lru_cache(maxsize=None)
+def compiled(program: Program, dtype: str) -> CompiledProgram:
+    """The program in this dtype, compiled once in a process."""
+    return CompiledProgram(program, dtype)

@@ -1,0 +1,192 @@
+"""The XLA FFI handler of a compiled lane program, as LLVM text.
+
+XLA calls `handler(call frame)`. The frame (version 0.3 of XLA's C API, c_api.h) is decoded here, at fixed offsets; `supported()`
+checks once that the JAX at hand has that version. Operands are the tables, the constants, then the lane inputs; the one attribute
+is the number of slots. Lanes are cut into tasks of `grain`, which XLA's own threads take one after the other from a counter.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from .program import Program
+from .text import Text
+
+VERSION = (0, 3)
+
+# offsets in a task's record
+COUNTER, TASKS, DONE, OWNERS, LANES, GRAIN, SCRATCH, POINTERS = 0, 8, 16, 24, 32, 40, 48, 64
+
+
+@cache
+def supported() -> bool:
+    """Whether the JAX at hand speaks the version of the FFI that `handler_text` is written for."""
+    header = Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
+    try:
+        text = header.read_text()
+    except OSError:
+        return False
+    found = tuple(int(m.group(1)) for m in (re.search(rf"#define XLA_FFI_API_{w} (\d+)", text) for w in ("MAJOR", "MINOR")) if m)
+    return found == VERSION
+
+
+def handler_text(program: Program, dtype: np.dtype, width: int, grain: int) -> str:
+    """Definitions of `task` and `handler`."""
+    count = len(program.loops)
+    groups = [program.n_inputs, program.n_outputs, count, count, count, program.n_inputs + program.n_outputs]
+    starts = [POINTERS + 8 * sum(groups[:k]) for k in range(len(groups) + 1)]
+    declarations = ["ptr @aligned_alloc(i64, i64)", "void @free(ptr)"]
+    return "\n".join(
+        [f"declare {d}" for d in declarations]
+        + [str(_task(starts, width)), str(_handler(program, dtype, width, grain, starts))]
+    )
+
+
+def _task(starts: list[int], width: int) -> Text:
+    """Take parts until none is left; the last one to leave frees the record."""
+    to = Text("t")
+    to.lines.append("define internal void @task(ptr %job) {")
+    to.label("entry")
+    tasks, lanes, grain, scratch_bytes = (to.load("i64", "%job", o) for o in (TASKS, LANES, GRAIN, SCRATCH))
+    scratch = to.op(f"call ptr @aligned_alloc(i64 64, i64 {scratch_bytes})")
+    arguments = ", ".join(f"ptr {to.at('%job', o)}" for o in starts[:6])
+    to.go("take")
+    to.label("take")
+    part = to.op(f"atomicrmw add ptr {to.at('%job', COUNTER)}, i64 1 monotonic")
+    to.branch(to.op(f"icmp slt i64 {part}, {tasks}"), "work", "leave")
+    to.label("work")
+    lo = to.op(f"mul i64 {part}, {grain}")
+    end = to.op(f"add i64 {lo}, {grain}")
+    # the last part also takes what is left over, so that every part is at least a block
+    final = to.op(f"icmp eq i64 {to.op(f'add i64 {part}, 1')}, {tasks}")
+    hi = to.op(f"select i1 {final}, i64 {lanes}, i64 {end}")
+    few = to.op(f"icmp slt i64 {to.op(f'sub i64 {hi}, {lo}')}, {width}")
+    to.branch(few, "single", "block")
+    for label, name in (("single", "lane"), ("block", "lanes")):
+        to.label(label)
+        to.do(f"call void @{name}({arguments}, i64 {lo}, i64 {hi}, ptr {scratch})")
+        to.go("finished")
+    to.label("finished")
+    to.op(f"atomicrmw add ptr {to.at('%job', DONE)}, i64 1 release")
+    to.go("take")
+    to.label("leave")
+    to.do(f"call void @free(ptr {scratch})")
+    _release(to, "%job", "out")
+    to.label("out")
+    to.do("ret void")
+    to.lines.append("}")
+    return to
+
+
+def _release(to: Text, job: str, after: str) -> None:
+    owners = to.op(f"atomicrmw sub ptr {to.at(job, OWNERS)}, i64 1 acq_rel")
+    to.branch(to.op(f"icmp eq i64 {owners}, 1"), f"free_{after}", after)
+    to.label(f"free_{after}")
+    to.do(f"call void @free(ptr {job})")
+    to.go(after)
+
+
+def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: list[int]) -> Text:
+    to = Text("h")
+    to.lines.append("define ptr @handler(ptr %frame) {")
+    to.label("entry")
+    for name, size in (("threads", 1), ("ask", 4), ("order", 5)):
+        to.do(f"%{name} = alloca [{size} x i64]")
+    extension = to.load("ptr", "%frame", 8)
+    to.branch(to.op(f"icmp eq ptr {extension}, null"), "stage", "metadata")
+    to.label("metadata")  # registration asks for our version: write it and leave
+    metadata = to.load("ptr", extension, 24)
+    to.store("i32", VERSION[0], metadata, 24)
+    to.store("i32", VERSION[1], metadata, 28)
+    to.store("i32", 0, metadata, 32)
+    to.do("ret ptr null")
+    to.label("stage")
+    to.branch(to.op(f"icmp eq i32 {to.load('i32', '%frame', 32)}, 3"), "execute", "nothing")
+    to.label("nothing")
+    to.do("ret ptr null")
+    to.label("execute")
+    job, lanes = _fill_record(to, program, starts, width * dtype.itemsize)
+    parts = to.op(f"sdiv i64 {lanes}, {grain}")
+    few = to.op(f"icmp slt i64 {parts}, 1")
+    parts = to.op(f"select i1 {few}, i64 1, i64 {parts}")
+    to.store("i64", parts, job, TASKS)
+    to.store("i64", grain, job, GRAIN)
+    _share(to, job, parts)
+    to.lines.append("}")
+    return to
+
+
+def _fill_record(to: Text, program: Program, starts: list[int], slot_bytes: int) -> tuple[str, str]:
+    """Allocate a record and copy addresses, lengths and widths from the frame."""
+    arguments, results = to.load("ptr", "%frame", 72), to.load("ptr", "%frame", 112)
+    attributes = to.load("ptr", "%frame", 160)
+    slots = to.load("i64", to.load("ptr", to.load("ptr", attributes), 8))
+    job = to.op(f"call ptr @aligned_alloc(i64 64, i64 {(starts[-1] + 63) // 64 * 64})")
+    to.store("i64", 0, job, COUNTER)
+    to.store("i64", 0, job, DONE)
+    inputs, outputs, constants, tables, turns, widths = starts[:6]
+    count = len(program.loops)
+
+    def buffer(list_: str, k: int) -> str:
+        return to.load("ptr", list_, 8 * k)
+
+    for k in range(count):
+        table = buffer(arguments, k)
+        to.store("ptr", to.load("ptr", table, 24), job, tables + 8 * k)
+        to.store("i64", to.load("i64", to.load("ptr", table, 40)), job, turns + 8 * k)
+        to.store("ptr", to.load("ptr", buffer(arguments, count + k), 24), job, constants + 8 * k)
+    lanes = ""
+    lists: list[tuple[Any, ...]] = [(arguments, 2 * count + k, inputs + 8 * k) for k in range(program.n_inputs)]
+    lists += [(results, k, outputs + 8 * k) for k in range(program.n_outputs)]
+    for number, (list_, k, place) in enumerate(lists):
+        array = buffer(list_, k)
+        to.store("ptr", to.load("ptr", array, 24), job, place)
+        dims = to.load("ptr", array, 40)
+        lanes = lanes or to.load("i64", dims)
+        to.store("i64", to.load("i64", dims, 8), job, widths + 8 * number)
+    to.store("i64", lanes, job, LANES)
+    raw = to.op(f"add i64 {to.op(f'mul i64 {slots}, {slot_bytes}')}, 63")
+    to.store("i64", to.op(f"and i64 {raw}, -64"), job, SCRATCH)
+    return job, lanes
+
+
+def _share(to: Text, job: str, parts: str) -> None:
+    """Order helpers from XLA's pool, one fewer than threads, take part, and wait for the last part."""
+    context, api = to.load("ptr", "%frame", 24), to.load("ptr", "%frame", 16)
+    to.store("i64", 1, "%threads")
+    to.branch(to.op(f"icmp sgt i64 {parts}, 1"), "ask_pool", "share")
+    to.label("ask_pool")
+    for value, kind, offset in ((32, "i64", 0), ("null", "ptr", 8), (context, "ptr", 16), ("%threads", "ptr", 24)):
+        to.store(kind, value, "%ask", offset)
+    to.op(f"call ptr {to.load('ptr', api, 144)}(ptr %ask)")
+    to.go("share")
+    to.label("share")
+    have = to.load("i64", "%threads")
+    fewer = to.op(f"icmp slt i64 {have}, {parts}")
+    helpers = to.op(f"select i1 {fewer}, i64 {have}, i64 {parts}")
+    to.store("i64", to.op(f"add i64 {helpers}, 1"), job, OWNERS)  # the helpers, this call as one of them, and its wait
+    for value, kind, offset in ((40, "i64", 0), ("null", "ptr", 8), (context, "ptr", 16), ("@task", "ptr", 24), (job, "ptr", 32)):
+        to.store(kind, value, "%order", offset)
+    schedule = to.load("ptr", api, 136)
+    to.go("order_next")
+    to.label("order_next")
+    to.lines.append("  %i = phi i64 [ 1, %share ], [ %j, %ordered ]")
+    to.branch(to.op(f"icmp slt i64 %i, {helpers}"), "ordered", "join")
+    to.label("ordered")
+    to.op(f"call ptr {schedule}(ptr %order)")
+    to.lines.append("  %j = add i64 %i, 1")
+    to.go("order_next")
+    to.label("join")
+    to.do(f"call void @task(ptr {job})")
+    to.go("wait")
+    to.label("wait")
+    done = to.op(f"load atomic i64, ptr {to.at(job, DONE)} acquire, align 8")
+    to.branch(to.op(f"icmp sge i64 {done}, {parts}"), "leave", "wait")
+    to.label("leave")
+    _release(to, job, "end")
+    to.label("end")
+    to.do("ret ptr null")

@@ -1,0 +1,52 @@
+"""A writer of LLVM text: numbered values, one instruction a line."""
+
+
+class Text:
+    """Lines of one LLVM function, and the declarations it needs."""
+
+    def __init__(self, prefix: str = "v"):
+        self.lines: list[str] = []
+        self.declarations: set[str] = set()
+        self._prefix, self._count = prefix, 0
+
+    def op(self, instruction: str) -> str:
+        """Append an instruction that has a result; return its name."""
+        self._count += 1
+        name = f"%{self._prefix}{self._count}"
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def do(self, instruction: str) -> None:
+        """Append an instruction without a result."""
+        self.lines.append(f"  {instruction}")
+
+    def label(self, name: str) -> None:
+        """Start a block."""
+        self.lines.append(f"{name}:")
+
+    def declare(self, declaration: str) -> None:
+        """Say that a function exists elsewhere."""
+        self.declarations.add(f"declare {declaration}")
+
+    def at(self, base: str, index: str | int, kind: str = "i8", space: str = "") -> str:
+        """Address of element `index` of an array of `kind`."""
+        return self.op(f"getelementptr {kind}, ptr{space} {base}, i64 {index}")
+
+    def load(self, kind: str, base: str, index: str | int = 0, of: str = "i8", extra: str = "") -> str:
+        """A value from memory."""
+        return self.op(f"load {kind}, ptr {self.at(base, index, of)}{extra}")
+
+    def store(self, kind: str, value: str | int, base: str, index: str | int = 0, of: str = "i8", extra: str = "") -> None:
+        """A value to memory."""
+        self.do(f"store {kind} {value}, ptr {self.at(base, index, of)}{extra}")
+
+    def branch(self, condition: str, then: str, otherwise: str) -> None:
+        """Go one of two ways."""
+        self.do(f"br i1 {condition}, label %{then}, label %{otherwise}")
+
+    def go(self, label: str) -> None:
+        """Go on at a label."""
+        self.do(f"br label %{label}")
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)

@@ -1,0 +1,157 @@
+"""Mimic joints: coordinates that follow others, as a linear coupling around the whole of the dynamics.
+
+A coupled model has the tree of the free one, and fewer coordinates: q_all = G q + g, qd_all = G qd, with G constant. By
+virtual work tau = Gᵀ tau_all and H = Gᵀ H_all G. The algorithms know nothing of this: the decorator `coupled` widens what
+comes into a public function and narrows what it returns.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .errors import ModelError
+
+F = TypeVar("F", bound=Callable[..., Any])
+Follow = tuple[str, float, float]  # the joint to follow, and ratio and offset: q = ratio · q_followed + offset
+
+
+class Coupling:
+    """G and g. Each coordinate of the free model is a ratio times one of the coupled model's, plus an offset."""
+
+    def __init__(self, kept_q: np.ndarray, kept_v: np.ndarray, source_q: Any, source_v: Any, ratio_v: Any, lines: Any):
+        self.kept_q, self.kept_v = kept_q, kept_v  # columns of the free model that are kept
+        self.source_q, self.source_v = (
+            source_q,
+            source_v,
+        )  # for each column of the free model, the coupled model's column
+        self.ratio_v = ratio_v
+        self.ratio_q, self.offset_q = lines
+        arrays = (kept_q, kept_v, source_q, source_v, ratio_v, self.ratio_q, self.offset_q)
+        self._key = tuple(a.tobytes() for a in arrays)
+        self._hash = hash(self._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Coupling) and self._key == other._key
+
+    @property
+    def nq(self) -> int:
+        """Coordinates that are left."""
+        return len(self.kept_q)
+
+    @property
+    def nv(self) -> int:
+        """Degrees of freedom that are left."""
+        return len(self.kept_v)
+
+    def widen_q(self, q: Any) -> Any:
+        """G q + g."""
+        q = _array(q, self.nq, "q")
+        return q[..., self.source_q] * self.ratio_q.astype(q.dtype) + self.offset_q.astype(q.dtype)
+
+    def widen_v(self, v: Any, name: str = "qd") -> Any:
+        """G v, of velocities or accelerations."""
+        v = _array(v, self.nv, name)
+        return v[..., self.source_v] * self.ratio_v.astype(v.dtype)
+
+    def narrow(self, f: Any, axis: int = -1) -> Any:
+        """Gᵀ f, along one axis."""
+        f = np.moveaxis(f, axis, 0) if isinstance(f, np.ndarray) else jnp.moveaxis(f, axis, 0)
+        scaled = f * self.ratio_v.astype(f.dtype).reshape(-1, *(1,) * (f.ndim - 1))
+        shape = (self.nv, *f.shape[1:])
+        if isinstance(f, np.ndarray):
+            total = np.zeros(shape, f.dtype)
+            np.add.at(total, self.source_v, scaled)
+            return np.moveaxis(total, 0, axis)
+        return jnp.moveaxis(jnp.zeros(shape, f.dtype).at[self.source_v].add(scaled), 0, axis)
+
+
+def _array(x: Any, size: int, name: str) -> Any:
+    x = x if isinstance(x, jax.Array) else np.asarray(x)
+    if np.dtype(x.dtype).kind in "iub":
+        x = x.astype(float)
+    if x.ndim < 1 or x.shape[-1] != size:
+        raise ValueError(f"{name} must have shape (..., {size}), not {tuple(x.shape)}")
+    return x
+
+
+def make_coupling(structure: Any, follows: Mapping[str, Follow]) -> Coupling:
+    """Resolve who follows whom; joints that follow followers are led by the last in line."""
+    numbers = structure.joint_numbers
+    nq, nv = int(structure.q_start[-1]), int(structure.v_start[-1])
+    ratio_q, offset_q, ratio_v = np.ones(nq), np.zeros(nq), np.ones(nv)
+    lead_q, lead_v = np.arange(nq), np.arange(nv)
+    for name in follows:
+        ratio, offset, leader = 1.0, 0.0, name
+        seen: set[str] = set()
+        while leader in follows:
+            if leader in seen:
+                raise ModelError(f"joint {name!r}: the joints it mimics form a cycle through {leader!r}")
+            seen.add(leader)
+            leader, step, shift = follows[leader]
+            ratio, offset = ratio * step, ratio * shift + offset
+        for joint in (name, leader):
+            if joint not in numbers:
+                raise ModelError(f"joint {name!r} mimics {leader!r}, but no joint is called {joint!r}")
+            if structure.joints[structure.joint_code[numbers[joint]]].nq != 1:
+                raise ModelError(f"joint {name!r} mimics {leader!r}: only hinges and sliders mimic or are mimicked")
+        if not np.isfinite([ratio, offset]).all():
+            raise ModelError(f"joint {name!r}: ratio {ratio} and offset {offset} to {leader!r} must be finite")
+        own, to = numbers[name], numbers[leader]
+        q, v = structure.q_start[own], structure.v_start[own]
+        lead_q[q], ratio_q[q], offset_q[q] = structure.q_start[to], ratio, offset
+        lead_v[v], ratio_v[v] = structure.v_start[to], ratio
+    kept_q, kept_v = np.flatnonzero(lead_q == np.arange(nq)), np.flatnonzero(lead_v == np.arange(nv))
+    place_q, place_v = np.searchsorted(kept_q, lead_q), np.searchsorted(kept_v, lead_v)
+    return Coupling(kept_q, kept_v, place_q, place_v, ratio_v, (ratio_q, offset_q))
+
+
+WIDEN = {
+    "q": Coupling.widen_q,
+    "q0": Coupling.widen_q,
+    "q1": Coupling.widen_q,
+    "qd": Coupling.widen_v,
+    "qdd": lambda c, v: c.widen_v(v, "qdd"),
+}
+NARROW: dict[str, Callable[[Coupling, Any], Any]] = {
+    "unchanged": lambda c, x: x,
+    "force": Coupling.narrow,  # (..., nv), or (..., anything, nv)
+    "first": lambda c, x: c.narrow(x, -2),  # (..., nv, anything)
+    "matrix": lambda c, x: c.narrow(c.narrow(x), -2),
+    "configuration": lambda c, q: q[..., c.kept_q],
+    "velocity": lambda c, v: v[..., c.kept_v],
+    "state": lambda c, s: (s[0][..., c.kept_q], s[1][..., c.kept_v]),
+}
+
+
+def coupled(result: str) -> Callable[[F], F]:
+    """For a public function of a model: serve coupled models by way of their free ones.
+
+    Arguments named q, q0, q1 are widened as coordinates, qd and qdd as velocities; `result` says what is returned.
+    """
+
+    def decorate(function: F) -> F:
+        parameters = signature(function)
+
+        @wraps(function)
+        def served(model: Any, *args: Any, **kwargs: Any) -> Any:
+            coupling = model.coupling
+            if coupling is None:
+                return function(model, *args, **kwargs)
+            bound = parameters.bind(model, *args, **kwargs)
+            for name, value in bound.arguments.items():
+                if name in WIDEN and value is not None:
+                    bound.arguments[name] = WIDEN[name](coupling, value)
+            bound.arguments["model"] = model.uncoupled
+            return NARROW[result](coupling, function(*bound.args, **bound.kwargs))
+
+        return served  # type: ignore[return-value]
+
+    return decorate

@@ -1,0 +1,69 @@
+"""What joints do on their own: springs and dampers, dry friction, limits.
+
+The equation of motion is H(q) qdd + C(q, qd) = tau + tau_passive(q, qd) + forces on bodies, with
+    tau_passive = −stiffness · stretch(q) − damping · qd
+and rotor inertia (armature) on the diagonal of H. `stretch` is how far a joint is from its rest: a difference of coordinates
+for hinges and sliders, the rotation vector from rest to here for quaternions, in body coordinates, and for the position of a
+free joint the way from rest to here, in body coordinates too. Dry friction and limits are for the simulator.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.spatial import Quaternion, Scalar, Vec3
+
+from .errors import ModelError
+
+
+class Passive(NamedTuple):
+    """Springs and dampers; over the degrees of freedom, `rest` over the coordinates."""
+
+    damping: Any
+    stiffness: Any
+    rest: Any
+
+
+class Limits(NamedTuple):
+    """Bounds on coordinates (nq,), and on the sizes of velocities and forces (nv,); infinite where there are none."""
+
+    lower: Any
+    upper: Any
+    velocity: Any
+    effort: Any
+
+
+def vector(name: str, value: Any, size: int, least: float = -np.inf, finite: bool = True) -> Any:
+    """One number for each of `size` coordinates, from as many or from one; checked unless it is being traced."""
+    if isinstance(value, jnp.ndarray):
+        if value.shape not in ((), (size,)):
+            raise ModelError(f"{name} must have shape ({size},), not {value.shape}")
+        return jnp.broadcast_to(value, (size,))
+    try:
+        array = np.asarray(value, float)
+        array = np.broadcast_to(array, (size,)).copy()
+    except (TypeError, ValueError):
+        raise ModelError(f"{name} must be {size} real numbers, or one for all") from None
+    bad = np.isnan(array) | (array < least) | (finite & np.isinf(array))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise ModelError(f"{name} of coordinate {at} is {array[at]}")
+    return array
+
+
+def stretch(structure: Any, rest: Any, q: Any) -> Any:
+    """How far q, (batch, nq), is from rest, (nq,): (batch, nv)."""
+    scalar = np.maximum(structure.q_of_row, 0)
+    out = q[:, scalar] - rest[scalar]
+    first, start, is_free = structure.quaternion_joints.T
+    for number in range(len(first)):  # few joints have quaternions, and hardly any a spring
+        row, column, free = int(first[number]), int(start[number]), int(is_free[number])
+        at = column + 3 * free
+        here = Quaternion.from_array(q[:, at : at + 4]).normalized()
+        there = Quaternion.from_array(rest[at : at + 4]).normalized()
+        out = out.at[:, row : row + 3].set((there.conjugate() * here).log().array())
+        if free:
+            way: Scalar = Vec3.from_array(q[:, column : column + 3] - rest[column : column + 3])
+            out = out.at[:, row + 3 : row + 6].set(here.conjugate().turn(way).array())
+    return out
