@@ -1,19 +1,44 @@
 """Dynamics: one algorithm to a file."""
 
+from .centroidal import centroidal_momentum, centroidal_momentum_matrix, com_jacobian
+from .coriolis import coriolis_matrix
 from .energy import center_of_mass, kinetic_energy, momentum, potential_energy
 from .forward_dynamics import forward_dynamics
+from .frames import frame_acceleration, frame_velocity
+from .impulse import impulse_response, inverse_inertia_at
 from .inverse_dynamics import bias_force, gravity_force, inverse_dynamics
+from .jacobians import jacobian
 from .kinematics import Pose, forward_kinematics
+from .ltdl import LTDL, factorize
+from .mass_matrix import mass_matrix
+from .packed import PackedMatrix
+from .passive import passive_force
+from .regressor import inverse_dynamics_regressor
 
 __all__ = [
+    "LTDL",
+    "PackedMatrix",
     "Pose",
     "bias_force",
     "center_of_mass",
+    "centroidal_momentum",
+    "centroidal_momentum_matrix",
+    "com_jacobian",
+    "coriolis_matrix",
+    "factorize",
     "forward_dynamics",
     "forward_kinematics",
+    "frame_acceleration",
+    "frame_velocity",
     "gravity_force",
+    "impulse_response",
     "inverse_dynamics",
+    "inverse_dynamics_regressor",
+    "inverse_inertia_at",
+    "jacobian",
     "kinetic_energy",
+    "mass_matrix",
     "momentum",
+    "passive_force",
     "potential_energy",
 ]

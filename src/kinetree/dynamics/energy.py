@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kinetree.model import Model, Placement
+from kinetree.model import Model, Placement, coupled
 from kinetree.model.arguments import evaluate
 from kinetree.spatial import Force, Inertia, Motion, Vec3
 from kinetree.tree import Layout, layout, outward
 
 from .arranged import Arranged, arranged, by_position, row_poses
+from .passive import spring_energy
 from .poses import VELOCITY
 from .schedule import layout_schedule
 
@@ -46,7 +47,7 @@ def _mass_and_moment(m: Moving) -> tuple[Any, Vec3]:
 
 
 @jax.jit
-def _center_of_mass(laid: Layout, model: Model, q: Any) -> Any:
+def center_of_mass_by_batch(laid: Layout, model: Model, q: Any) -> Any:
     mass, moment = _mass_and_moment(_moving(laid, model, q, None))
     return (moment * (1 / mass)).array()
 
@@ -54,7 +55,8 @@ def _center_of_mass(laid: Layout, model: Model, q: Any) -> Any:
 @jax.jit
 def _potential_energy(laid: Layout, model: Model, q: Any) -> Any:
     m = _moving(laid, model, q, None)
-    return -m.gravity.dot(_mass_and_moment(m)[1])
+    falling = -m.gravity.dot(_mass_and_moment(m)[1])
+    return falling if model.passive is None else falling + spring_energy(model, q)
 
 
 @jax.jit
@@ -62,7 +64,8 @@ def _kinetic_energy(laid: Layout, model: Model, q: Any, qd: Any) -> Any:
     at = arranged(laid, model, q)
     v = row_velocities(laid, at, by_position(laid, qd))
     twice = v.dot(at.rows.inertia @ v)
-    return 0.5 * twice[laid.position_of].sum(0)
+    rotors = jnp.asarray(model.rows.armature, q.dtype) * qd**2
+    return 0.5 * (twice[laid.position_of].sum(0) + rotors.sum(-1))
 
 
 @jax.jit
@@ -79,21 +82,25 @@ def _evaluate(function: Any, model: Model, q: Any, qd: Any = None) -> Any:
     return evaluate(lambda *states: function(laid, model, *states), **given)
 
 
+@coupled("unchanged")
 def center_of_mass(model: Model, q: Any) -> Any:
     """Centre of mass of the moving bodies, (..., 3), in world coordinates."""
-    return _evaluate(_center_of_mass, model, q)
+    return _evaluate(center_of_mass_by_batch, model, q)
 
 
+@coupled("unchanged")
 def potential_energy(model: Model, q: Any) -> Any:
-    """−m g·c: zero with the centre of mass at the world origin."""
+    """−m g·c, zero with the centre of mass at the world origin, and ½ k stretch² of the joints' springs."""
     return _evaluate(_potential_energy, model, q)
 
 
+@coupled("unchanged")
 def kinetic_energy(model: Model, q: Any, qd: Any) -> Any:
-    """½ Σ v·I v."""
+    """½ Σ v·I v, and ½ armature qd² of the joints' rotors."""
     return _evaluate(_kinetic_energy, model, q, qd)
 
 
+@coupled("unchanged")
 def momentum(model: Model, q: Any, qd: Any) -> Any:
     """Spatial momentum, (..., 6), angular part about the world origin first, in world coordinates."""
     return _evaluate(_momentum, model, q, qd)

@@ -9,6 +9,9 @@ import jax.numpy as jnp
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
+from .coupled import coupled_forward_dynamics
+from .passive import passive_by_row
+
 METHODS = {  # method -> module and function (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
     "aba": "aba:forward_dynamics_aba",
     "crba": "ltdl:forward_dynamics_crba",
@@ -57,6 +60,8 @@ def forward_dynamics(
 
     Reference: Featherstone 2008 table 7.1; the docstring of each method's module.
     """
+    if model.coupling is not None:
+        return coupled_forward_dynamics(model, q, qd, tau, f_ext, method)
     solve = method_function("aba" if method == "auto" else method)
     if schedule != "auto":
         options = {"schedule": schedule, **options}
@@ -64,7 +69,9 @@ def forward_dynamics(
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
         if model.nv == 0:
             return jnp.zeros((q.shape[0], 0), q.dtype)
-        return solve(model, q, qd, tau, f_ext, **options)
+        if model.passive is not None:
+            tau = tau + passive_by_row(model, q, qd)
+        return solve(model.without_passive, q, qd, tau, f_ext, **options)
 
     nv = (model.nv,)
     return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), tau=(tau, nv), f_ext=(f_ext, (model.n_bodies, 6)))

@@ -6,12 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.model import Model
+from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.tree import Layout, layout, restore
 
 from .arranged import applied_forces, arranged, by_position
+from .passive import passive_by_row
 from .rnea import rnea
 from .rnea_euler import rnea_euler
 from .rnea_lanes import rnea_lanes
@@ -33,8 +34,22 @@ def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
     return program(model, q, qd, qdd, *extra)[0]
 
 
+def _by_schedule(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
+    chosen = resolve_schedule(schedule, model.tree, q.shape[0])
+    if model.nv == 0:
+        return jnp.zeros((q.shape[0], 0), q.dtype)
+    if chosen == "sequential":
+        return _across_states(model, q, qd, qdd, f_ext)
+    if chosen == "euler":
+        return rnea_euler(model, q, qd, qdd, f_ext)
+    return _over_the_tree(layout(model.tree, chosen), model, q, qd, qdd, f_ext)
+
+
+@coupled("force")
 def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:
     """Generalised forces that produce the accelerations `qdd` in the state `q`, `qd`.
+
+    tau = H qdd + C − tau_passive − forces on bodies: what springs and dampers of the joints do, nothing else has to.
 
     Arguments:
         model: the mechanism.
@@ -49,14 +64,8 @@ def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None,
     """
 
     def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
-        chosen = resolve_schedule(schedule, model.tree, q.shape[0])
-        if model.nv == 0:
-            return jnp.zeros((q.shape[0], 0), q.dtype)
-        if chosen == "sequential":
-            return _across_states(model, q, qd, qdd, f_ext)
-        if chosen == "euler":
-            return rnea_euler(model, q, qd, qdd, f_ext)
-        return _over_the_tree(layout(model.tree, chosen), model, q, qd, qdd, f_ext)
+        tau = _by_schedule(model, q, qd, qdd, f_ext, schedule)
+        return tau if model.passive is None else tau - passive_by_row(model, q, qd)
 
     nv = (model.nv,)
     return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), qdd=(qdd, nv), f_ext=(f_ext, (model.n_bodies, 6)))
@@ -70,11 +79,11 @@ def zero_rates(model: Model, like: Any) -> Any:
 
 
 def bias_force(model: Model, q: Any, qd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:
-    """Forces that hold qdd at zero: Coriolis, centrifugal and gravity terms, less the applied forces."""
-    return inverse_dynamics(model, q, qd, zero_rates(model, qd), f_ext, schedule=schedule)
+    """C of the equation of motion: Coriolis, centrifugal and gravity terms, less the applied forces; no passive ones."""
+    return inverse_dynamics(model.without_passive, q, qd, zero_rates(model, qd), f_ext, schedule=schedule)
 
 
 def gravity_force(model: Model, q: Any, *, schedule: str = "auto") -> Any:
-    """Forces that hold the mechanism at rest against gravity."""
+    """Forces that hold the mechanism at rest against gravity; springs have no part in them."""
     rest = zero_rates(model, q)
-    return inverse_dynamics(model, q, rest, rest, schedule=schedule)
+    return inverse_dynamics(model.without_passive, q, rest, rest, schedule=schedule)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kinetree.model import Model, Placement
+from kinetree.model import Model, Placement, coupled
 from kinetree.model.arguments import evaluate
 from kinetree.spatial import Mat3, Quaternion, Vec3
 from kinetree.tree import Layout, layout
@@ -44,6 +44,7 @@ def _body_poses(laid: Layout, model: Model, q: Any) -> Pose:
     return Pose(jnp.swapaxes(R.array(), 0, 1), jnp.swapaxes(p.array(), 0, 1))
 
 
+@coupled("unchanged")
 def forward_kinematics(model: Model, q: Any) -> Pose:
     """Pose of every body in the world.
 

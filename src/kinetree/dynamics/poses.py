@@ -67,7 +67,7 @@ VELOCITY = Outward(
     element=lambda row: row,
     combine=lambda inner, outer: (outer[0] @ inner[0], outer[0] @ inner[1] + outer[1]),
     act=velocity_step,
-    identity=lambda e: (Transform.identity_like(e[0].r.x), Motion.zero_like(e[0].r.x)),
+    identity=lambda e: (Transform.identity_like(e[0].r.x), Motion.zero_like(e[1].linear.x)),
     name="velocity",
 )
 

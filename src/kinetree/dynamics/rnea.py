@@ -63,7 +63,7 @@ WRENCH = Inward(
     element=lambda row, force: LoadedRow(row.X, row.X.force_to_parent(row.own + force)),
     combine=lambda inner, outer: LoadedRow(outer.X @ inner.X, inner.own + inner.X.force_to_parent(outer.own)),
     act=lambda e, force: e.own + e.X.force_to_parent(force),
-    identity=lambda e: LoadedRow(Transform.identity_like(e.X.r.x), Force.zero_like(e.X.r.x)),
+    identity=lambda e: LoadedRow(Transform.identity_like(e.X.r.x), Force.zero_like(e.own.linear.x)),
     name="wrench",
 )
 

@@ -108,4 +108,5 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         parts += pose_parts(memory, quaternions, Q_IN)
         parts.append(applied_forces_part(memory, F_IN))
     parts.append(Part(inward_loop, row_turns(memory, inward=True), drives))
-    return LaneAlgorithm("rnea", parts, memory, 3 + external, 1, lambda s: (s.tree.n,))
+    name = "rnea" + "_quaternions" * quaternions + "_external" * external
+    return LaneAlgorithm(name, parts, memory, 3 + external, 1, lambda s: (s.tree.n,))

@@ -22,7 +22,7 @@ import numpy as np
 from .emit import trace
 from .handler import handler_text
 from .kernel import LaneFunction
-from .program import Program
+from .program import Program, signature
 
 GRAIN = 256  # lanes that one task takes at the least
 
@@ -64,7 +64,7 @@ def cache_folder() -> Path:
 
 def _entry(program: Program, dtype: np.dtype, kind: str) -> Path:
     versions = f"{jax.__version__} {llvmlite.__version__} {llvm.llvm_version_info}"
-    text = f"{program.name}\n{dtype.name}\n{kind}\n{versions}".encode() + _sources()
+    text = f"{program.name}\n{signature(program)}\n{dtype.name}\n{kind}\n{versions}".encode() + _sources()
     return cache_folder() / f"{program.name}-{hashlib.sha256(text).hexdigest()[:24]}.o"
 
 
@@ -133,9 +133,9 @@ class CompiledProgram:
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
-        signature = ctypes.CFUNCTYPE(None, *[pointer] * 6, integer, integer, pointer)
-        self._lanes = signature(self._engine.get_function_address("lanes"))
-        self._lane = signature(self._engine.get_function_address("lane"))
+        prototype = ctypes.CFUNCTYPE(None, *[pointer] * 6, integer, integer, pointer)
+        self._lanes = prototype(self._engine.get_function_address("lanes"))
+        self._lane = prototype(self._engine.get_function_address("lane"))
         self.handler = self._engine.get_function_address("handler")
 
     def __call__(self, slots: int, output_widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
@@ -188,7 +188,13 @@ def threads() -> int:
     if _threads is not None:
         return _threads
     given = os.environ.get("KINETREE_THREADS", "")
-    return max(1, int(given)) if given.isdigit() else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (
+        max(1, int(given))
+        if given.isdigit()
+        else len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
 
 
 def _pool() -> ThreadPoolExecutor:

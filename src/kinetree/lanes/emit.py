@@ -115,7 +115,13 @@ class Emitter(Text):
         jaxpr = closed.jaxpr
         uses = Counter(v for e in jaxpr.eqns for v in e.invars if not isinstance(v, Literal))
         uses.update(v for v in jaxpr.outvars if not isinstance(v, Literal))
-        sums = {v for e in jaxpr.eqns if e.primitive.name in ("add", "sub", "add_any") for v in e.invars if not isinstance(v, Literal)}
+        sums = {
+            v
+            for e in jaxpr.eqns
+            if e.primitive.name in ("add", "sub", "add_any")
+            for v in e.invars
+            if not isinstance(v, Literal)
+        }
         known: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
         for v, c in zip(jaxpr.constvars, closed.consts, strict=True):
             known[v] = self._literal(np.asarray(c).item(), v.aval)
@@ -189,7 +195,9 @@ class Emitter(Text):
             return self._power(a[0], e.params["y"])
         if name == "sign" and floating:
             one = self.intrinsic("copysign", self.number(1.0), a[0])
-            return self.op(f"select {self.truth} {self._compare('ne', kind, a[0], self.number(0.0))}, {kind} {one}, {kind} {a[0]}")
+            return self.op(
+                f"select {self.truth} {self._compare('ne', kind, a[0], self.number(0.0))}, {kind} {one}, {kind} {a[0]}"
+            )
         if name in COMPARISONS:
             return self._compare(name, kind, *a)
         if name in ("and", "or", "xor") and not floating:

@@ -30,7 +30,9 @@ def supported() -> bool:
         text = header.read_text()
     except OSError:
         return False
-    found = tuple(int(m.group(1)) for m in (re.search(rf"#define XLA_FFI_API_{w} (\d+)", text) for w in ("MAJOR", "MINOR")) if m)
+    found = tuple(
+        int(m.group(1)) for m in (re.search(rf"#define XLA_FFI_API_{w} (\d+)", text) for w in ("MAJOR", "MINOR")) if m
+    )
     return found == VERSION
 
 
@@ -169,7 +171,13 @@ def _share(to: Text, job: str, parts: str) -> None:
     fewer = to.op(f"icmp slt i64 {have}, {parts}")
     helpers = to.op(f"select i1 {fewer}, i64 {have}, i64 {parts}")
     to.store("i64", to.op(f"add i64 {helpers}, 1"), job, OWNERS)  # the helpers, this call as one of them, and its wait
-    for value, kind, offset in ((40, "i64", 0), ("null", "ptr", 8), (context, "ptr", 16), ("@task", "ptr", 24), (job, "ptr", 32)):
+    for value, kind, offset in (
+        (40, "i64", 0),
+        ("null", "ptr", 8),
+        (context, "ptr", 16),
+        ("@task", "ptr", 24),
+        (job, "ptr", 32),
+    ):
         to.store(kind, value, "%order", offset)
     schedule = to.load("ptr", api, 136)
     to.go("order_next")

@@ -67,6 +67,31 @@ class Program:
     n_outputs: int
 
 
+def signature(program: Program) -> str:
+    """What tells a program from others made by the same sources: its loops' shapes, and what its steps close over."""
+
+    def closed_over(step: Any) -> Any:
+        cells = getattr(step, "__closure__", None) or ()
+        return [c.cell_contents for c in cells if isinstance(c.cell_contents, bool | int | float | str)]
+
+    return repr(
+        [
+            (
+                loop.step.__qualname__,
+                closed_over(loop.step),
+                loop.columns,
+                loop.constants,
+                loop.reads,
+                loop.writes,
+                loop.adds,
+                loop.inputs,
+                loop.outputs,
+            )
+            for loop in program.loops
+        ]
+    )
+
+
 class Memory:
     """How the slots of one row are divided into named fields."""
 

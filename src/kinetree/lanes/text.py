@@ -36,7 +36,9 @@ class Text:
         """A value from memory."""
         return self.op(f"load {kind}, ptr {self.at(base, index, of)}{extra}")
 
-    def store(self, kind: str, value: str | int, base: str, index: str | int = 0, of: str = "i8", extra: str = "") -> None:
+    def store(
+        self, kind: str, value: str | int, base: str, index: str | int = 0, of: str = "i8", extra: str = ""
+    ) -> None:
         """A value to memory."""
         self.do(f"store {kind} {value}, ptr {self.at(base, index, of)}{extra}")
 

@@ -9,7 +9,10 @@ product with as many digits of 2/π as the exponent asks for (GPU).
 from typing import Any
 
 LIMIT = {64: 1e5, 32: 2e4}
-ROUND = {64: 6755399441055744.0, 32: 12582912.0}  # adding 1.5 · 2^52 (2^23) rounds to an integer and leaves it in the low bits
+ROUND = {
+    64: 6755399441055744.0,
+    32: 12582912.0,
+}  # adding 1.5 · 2^52 (2^23) rounds to an integer and leaves it in the low bits
 TWO_OVER_PI = 0.6366197723675814
 HALF_PI = {
     64: (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21),

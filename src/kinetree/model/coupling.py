@@ -72,6 +72,12 @@ class Coupling:
             return np.moveaxis(total, 0, axis)
         return jnp.moveaxis(jnp.zeros(shape, f.dtype).at[self.source_v].add(scaled), 0, axis)
 
+    def narrow_matrix(self, H: Any) -> Any:
+        """Gᵀ H G."""
+        if not isinstance(H, np.ndarray | jax.Array):
+            raise ValueError("mimic joints fill in the mass matrix: it has no packed form")
+        return self.narrow(self.narrow(H), -2)
+
 
 def _array(x: Any, size: int, name: str) -> Any:
     x = x if isinstance(x, jax.Array) else np.asarray(x)
@@ -124,7 +130,7 @@ NARROW: dict[str, Callable[[Coupling, Any], Any]] = {
     "unchanged": lambda c, x: x,
     "force": Coupling.narrow,  # (..., nv), or (..., anything, nv)
     "first": lambda c, x: c.narrow(x, -2),  # (..., nv, anything)
-    "matrix": lambda c, x: c.narrow(c.narrow(x), -2),
+    "matrix": lambda c, x: c.narrow_matrix(x),
     "configuration": lambda c, q: q[..., c.kept_q],
     "velocity": lambda c, v: v[..., c.kept_v],
     "state": lambda c, s: (s[0][..., c.kept_q], s[1][..., c.kept_v]),

@@ -88,6 +88,11 @@ class Structure:
         return {name: i for i, name in enumerate(self.joint_names)}
 
     @cached_property
+    def body_numbers(self) -> dict[str, int]:
+        """Where each body name stands."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
     def quaternion_joints(self) -> np.ndarray:
         """(k, 3): first row, first column of q, and whether a position comes first, for spherical and free joints."""
         has = np.array([j.quaternion for j in self.joints], bool)
@@ -221,9 +226,10 @@ class Model:
             new = dataclasses.replace(new, limits=Limits(*checked))
         return new
 
+    @cached_property
     def without_passive(self) -> "Model":
         """The same mechanism with its springs and dampers switched off."""
-        return dataclasses.replace(self, passive=None)
+        return self if self.passive is None else dataclasses.replace(self, passive=None)
 
     def couple(self, follows: Mapping[str, Follow]) -> "Model":
         """The same tree with fewer coordinates: joints that follow others, as mimic joints do.
@@ -293,6 +299,13 @@ class Model:
             return self.structure.joint_numbers[name]
         except KeyError:
             raise KeyError(f"no joint is called {name!r}") from None
+
+    def body_index(self, name: str) -> int:
+        """The number of a body, link or site."""
+        try:
+            return self.structure.body_numbers[name]
+        except KeyError:
+            raise KeyError(f"no body is called {name!r}") from None
 
     def q_index(self, joint_name: str) -> slice:
         """The joint's coordinates within q; of a mimic joint, those of the joint it follows."""

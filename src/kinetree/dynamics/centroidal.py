@@ -1,0 +1,65 @@
+"""Momentum about the centre of mass, its matrix, and the Jacobian of the centre of mass.
+
+Column i of the centroidal momentum matrix is the momentum of row i's subtree at unit rate, F_i = Iᶜ_i S_i, taken to the centre
+of mass (Orin, Goswami & Lee 2013, eq. 27): the linear part over the total mass is the Jacobian of the centre of mass.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.model import Model, coupled
+from kinetree.model.arguments import evaluate
+from kinetree.spatial import Force, Vec3
+from kinetree.tree import Layout, layout, restore
+
+from .arranged import arranged, row_poses
+from .crba import composite_momenta
+from .energy import center_of_mass_by_batch
+from .schedule import layout_schedule
+
+
+@jax.jit
+def _matrix(laid: Layout, model: Model, q: Any) -> Any:
+    """A, (batch, 6, nv)."""
+    at = arranged(laid, model, q)
+    pose = row_poses(laid, at)
+    center = Vec3.from_array(center_of_mass_by_batch(laid, model, q))
+    to_center = pose._replace(position=pose.position - Vec3(*(c[None, :] for c in center)))
+    F: Force = restore(laid, to_center.transform.force_to_parent(composite_momenta(laid, at)))
+    return jnp.transpose(F.array(), (1, 2, 0))
+
+
+def _evaluate(model: Model, function: Any, **given: Any) -> Any:
+    laid = layout(model.tree, layout_schedule(model.tree))
+    return evaluate(lambda *states: function(_matrix(laid, model, states[0]), *states[1:]), **given)
+
+
+@coupled("force")
+def centroidal_momentum_matrix(model: Model, q: Any) -> Any:
+    """The matrix A with `centroidal_momentum` = A qd.
+
+    Arguments:
+        model: the mechanism.
+        q: (..., nq).
+
+    Returns:
+        A, (..., 6, nv), angular part first, in world axes about the centre of mass.
+
+    Reference: Orin, Goswami & Lee 2013.
+    """
+    return _evaluate(model, lambda A: A, q=(q, (model.nq,)))
+
+
+@coupled("unchanged")
+def centroidal_momentum(model: Model, q: Any, qd: Any) -> Any:
+    """Momentum of the moving bodies about their centre of mass, (..., 6), angular part first, in world axes."""
+    given = {"q": (q, (model.nq,)), "qd": (qd, (model.nv,))}
+    return _evaluate(model, lambda A, qd: jnp.einsum("bij,bj->bi", A, qd), **given)
+
+
+@coupled("force")
+def com_jacobian(model: Model, q: Any) -> Any:
+    """Jacobian of the centre of mass, (..., 3, nv), in world axes."""
+    return _evaluate(model, lambda A: A[:, 3:] / jnp.asarray(model.total_mass, A.dtype), q=(q, (model.nq,)))

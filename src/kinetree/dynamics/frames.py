@@ -1,0 +1,159 @@
+"""Frames: how a body, or a frame fixed to one, moves.
+
+Links, bodies on fixed joints and sites are all bodies of the model, asked for by number or by name. A motion is given in one of
+three ways, angular part first:
+    "world"    world coordinates, linear part at the world's origin: the spatial vector of the book
+    "local"    the frame's own coordinates, at its own origin
+    "aligned"  world coordinates, at the frame's own origin
+and an acceleration is in each case the time derivative of the velocity: spatial for the first two, for the third the classical
+acceleration of the origin.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.model import Model, Placement, coupled
+from kinetree.model.arguments import evaluate
+from kinetree.model.coordinates import velocity_product_shift
+from kinetree.spatial import Motion, Rates, Rotation, Vec3
+from kinetree.tree import Layout, layout, outward
+
+from .arranged import Arranged, arranged, by_position, row_poses
+from .energy import row_velocities
+from .kinematics import poses_by_row
+from .rnea import MOTION, MovingRow
+from .schedule import layout_schedule
+
+WAYS = ("world", "local", "aligned")
+
+
+def frame_number(model: Model, body: int | str) -> int:
+    """Which body a number or a name means."""
+    if isinstance(body, str):
+        return model.body_index(body)
+    if not 0 <= int(body) < model.n_bodies:
+        raise ValueError(f"body {body} is outside 0 … {model.n_bodies - 1}")
+    return int(body)
+
+
+def check_way(frame: str) -> str:
+    """The name of a way to give motions, checked."""
+    if frame not in WAYS:
+        raise ValueError(f"unknown frame {frame!r}: choose from {', '.join(WAYS)}")
+    return frame
+
+
+def pick(rows: Any, index: Any) -> Any:
+    """One row of everything."""
+    return jax.tree.map(lambda x: x[index], rows)
+
+
+def with_base(laid: Layout, by_place: Any) -> Any:
+    """Row order with the base first, from data by position."""
+    return poses_by_row(laid, by_place)
+
+
+class Frame(NamedTuple):
+    """A frame in the world, and in the row that carries it; components (batch,) or ()."""
+
+    E: Rotation  # from world to frame coordinates
+    p: Vec3  # its origin, in the world
+    E_row: Rotation  # from row to frame coordinates
+    r_row: Vec3  # its origin, in the row's frame
+
+
+def place_frame(laid: Layout, model: Model, at: Arranged, body: Any) -> Frame:
+    """Where a body is."""
+    row = jnp.asarray(model.structure.row_of_body)[body] + 1
+    pose: Placement = pick(with_base(laid, row_poses(laid, at)), row)
+    own = jax.tree.map(lambda x: jnp.asarray(x, pose.position.x.dtype)[body], model.frames)
+    E = own.E.after(pose.orientation.rotation())
+    return Frame(E, pose.position + pose.orientation.turn(own.r), own.E, own.r)
+
+
+@partial(jax.jit, static_argnums=5)
+def _velocity(laid: Layout, model: Model, q: Any, qd: Any, body: Any, way: str) -> Any:
+    at = arranged(laid, model, q)
+    frame = place_frame(laid, model, at, body)
+    v = pick(with_base(laid, row_velocities(laid, at, by_position(laid, qd))), _carrier(model, body))
+    omega, linear = frame.E_row @ v.angular, frame.E_row @ (v.linear + v.angular.cross(frame.r_row))
+    if way == "local":
+        return Motion(omega, linear).array()
+    omega, linear = frame.E.t_mul(omega), frame.E.t_mul(linear)
+    return Motion(omega, linear if way == "aligned" else linear + frame.p.cross(omega)).array()
+
+
+def _carrier(model: Model, body: Any) -> Any:
+    return jnp.asarray(model.structure.row_of_body)[body] + 1
+
+
+def row_rates(laid: Layout, model: Model, at: Arranged, qd: Any, qdd: Any, base: Rates) -> Rates:
+    """Rates of every position, from velocities and accelerations (batch, nv)."""
+    of_rows = qdd - velocity_product_shift(model.structure, qd.T).T
+    moving = MovingRow(at.placed, at.rows.axis, by_position(laid, qd), by_position(laid, of_rows))
+    return outward(MOTION, laid, moving, base)
+
+
+@partial(jax.jit, static_argnums=6)
+def _acceleration(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, body: Any, way: str) -> Any:
+    at = arranged(laid, model, q)
+    frame = place_frame(laid, model, at, body)
+    zero = Vec3.zero_like(at.gravity.x)
+    moving = row_rates(laid, model, at, qd, qdd, Rates(zero, zero, zero))
+    omega, alpha, a = pick(with_base(laid, moving), _carrier(model, body))
+    a = frame.E_row @ (a + alpha.cross(frame.r_row) + omega.cross(omega.cross(frame.r_row)))
+    omega, alpha = frame.E_row @ omega, frame.E_row @ alpha
+    if way == "aligned":
+        return Motion(frame.E.t_mul(alpha), frame.E.t_mul(a)).array()
+    v = pick(with_base(laid, row_velocities(laid, at, by_position(laid, qd))), _carrier(model, body))
+    linear = frame.E_row @ (v.linear + v.angular.cross(frame.r_row))
+    spatial = a - omega.cross(linear)
+    if way == "local":
+        return Motion(alpha, spatial).array()
+    alpha = frame.E.t_mul(alpha)
+    return Motion(alpha, frame.E.t_mul(spatial) + frame.p.cross(alpha)).array()
+
+
+@coupled("unchanged")
+def frame_velocity(model: Model, q: Any, qd: Any, body: int | str, frame: str = "world") -> Any:
+    """Velocity of a body or of a frame fixed to one.
+
+    Arguments:
+        model: the mechanism.
+        q, qd: (..., nq), (..., nv).
+        body: number or name.
+        frame: "world", "local" or "aligned": in which coordinates, at which point (see above).
+
+    Returns:
+        (..., 6), angular part first.
+    """
+    number, way = frame_number(model, body), check_way(frame)
+    laid = layout(model.tree, layout_schedule(model.tree))
+    return evaluate(lambda q, qd: _velocity(laid, model, q, qd, number, way), q=(q, (model.nq,)), qd=(qd, (model.nv,)))
+
+
+@coupled("unchanged")
+def frame_acceleration(model: Model, q: Any, qd: Any, qdd: Any, body: int | str, frame: str = "world") -> Any:
+    """Time derivative of `frame_velocity` along the motion q, qd, qdd. Gravity has no part in it.
+
+    Arguments:
+        model: the mechanism.
+        q, qd, qdd: (..., nq), (..., nv), (..., nv).
+        body: number or name.
+        frame: "world" and "local": spatial acceleration; "aligned": classical acceleration of the frame's origin.
+
+    Returns:
+        (..., 6), angular part first.
+    """
+    number, way = frame_number(model, body), check_way(frame)
+    laid = layout(model.tree, layout_schedule(model.tree))
+    nv = (model.nv,)
+    return evaluate(
+        lambda q, qd, qdd: _acceleration(laid, model, q, qd, qdd, number, way),
+        q=(q, (model.nq,)),
+        qd=(qd, nv),
+        qdd=(qdd, nv),
+    )

@@ -1,0 +1,67 @@
+"""Jacobians of bodies and frames: velocity = J qd.
+
+Column i is what row i's axis does at the point in question, if row i is on the way from the base to the body:
+    angular  turn_i z_i          linear  slide_i z_i + turn_i z_i × (point − p_i)
+with z_i and p_i the axis and origin of the row in the world (RBDA eq. 8.8; the difference of points is taken first, so a
+robot far from the origin loses nothing).
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.model import Model, coupled
+from kinetree.model.arguments import evaluate
+from kinetree.spatial import Motion, Vec3
+from kinetree.tree import Layout, layout, restore
+
+from .arranged import arranged, row_poses
+from .frames import check_way, frame_number, place_frame
+from .schedule import layout_schedule
+
+
+@partial(jax.jit, static_argnums=4)
+def _jacobian(laid: Layout, model: Model, q: Any, body: Any, way: str) -> Any:
+    at = arranged(laid, model, q)
+    frame = place_frame(laid, model, at, body)
+    rows, pose = restore(laid, (at.rows, row_poses(laid, at)))
+    z = pose.orientation.rotation().rows[2]
+    point = Vec3.zero_like(frame.p.x) if way == "world" else frame.p
+    angular = z * rows.turn
+    linear = z * rows.slide + angular.cross(Vec3(*(c[None, :] for c in point)) - pose.position)
+    if way == "local":
+        angular, linear = frame.E @ angular, frame.E @ linear
+    carries = _carries(model, jnp.asarray(model.structure.row_of_body)[body])
+    columns = jnp.where(carries[:, None, None], Motion(angular, linear).array(), jnp.zeros((), q.dtype))
+    return jnp.transpose(columns, (1, 2, 0))
+
+
+def _carries(model: Model, row: Any) -> Any:
+    """(rows,): which rows are `row` or its ancestors; none for the base."""
+    lp, rp = jnp.asarray(model.tree.lp), jnp.asarray(model.tree.rp)
+    return (row >= 0) & (lp <= lp[row]) & (rp[row] <= rp)
+
+
+@coupled("force")
+def jacobian(model: Model, q: Any, body: int | str, frame: str = "world") -> Any:
+    """Jacobian of a body or of a frame fixed to one.
+
+    Arguments:
+        model: the mechanism.
+        q: (..., nq).
+        body: number or name of a body, link or site.
+        frame: in which coordinates, at which point: "world" (at the world's origin), "local" (the frame's own) or
+            "aligned" (world coordinates, at the frame's origin).
+
+    Returns:
+        J, (..., 6, nv), angular part first, with `frame_velocity` = J qd.
+
+    Reference: Featherstone 2008 §8.1.
+    """
+    number, way = frame_number(model, body), check_way(frame)
+    if model.nv == 0:
+        return evaluate(lambda q: jnp.zeros((q.shape[0], 6, 0), q.dtype), q=(q, (model.nq,)))
+    laid = layout(model.tree, layout_schedule(model.tree))
+    return evaluate(lambda q: _jacobian(laid, model, q, number, way), q=(q, (model.nq,)))
