@@ -48,6 +48,7 @@ from .model import (
     neutral,
     random_state,
 )
+from .simulate import SimulationError, Trajectory, controllers, simulate, step
 
 __all__ = [
     "Fixed",
@@ -63,7 +64,9 @@ __all__ = [
     "Pose",
     "Prismatic",
     "Revolute",
+    "SimulationError",
     "Spherical",
+    "Trajectory",
     "Translation",
     "__version__",
     "auto_tree",
@@ -72,6 +75,7 @@ __all__ = [
     "centroidal_momentum",
     "centroidal_momentum_matrix",
     "com_jacobian",
+    "controllers",
     "coriolis_matrix",
     "difference",
     "factorize",
@@ -94,4 +98,6 @@ __all__ = [
     "passive_force",
     "potential_energy",
     "random_state",
+    "simulate",
+    "step",
 ]

@@ -1,7 +1,7 @@
 """Published operation counts of the algorithms, as functions: what measurements are laid beside.
 
-Each count is that of its paper, with its paper's assumptions (mostly chains of revolute joints, symbolically optimised code, one
-operation to a processor at a time). kinetree's own code does not have these counts.
+Each count is that of its paper, with its paper's assumptions (mostly chains of revolute joints, symbolically
+optimised code, one operation to a processor at a time). kinetree's own code does not have these counts.
 """
 
 import math
@@ -42,7 +42,7 @@ def _check(n: int, processors: int = 1) -> None:
         raise ValueError(f"a chain has at least one body and one processor, not {n} and {processors}")
 
 
-# -- Critchley, Anderson and Binani 2007 (counts of Featherstone's for ABA and DCA), an n-body chain ------------------------
+# -- Critchley, Anderson and Binani 2007 (counts of Featherstone's for ABA and DCA), an n-body chain -----------------
 
 
 def aba_serial(n: int) -> Operations:
@@ -67,7 +67,7 @@ def dca_one_body_each(n: int) -> Operations:
 
 
 def dcae(n: int, processors: int) -> Operations:
-    """DCA with the O(n) recursion inside chunks of equal size (Critchley et al. 2007 eq. 72); with one processor, ABA."""
+    """DCA with the O(n) recursion inside equal chunks (Critchley et al. 2007 eq. 72); with one processor, ABA."""
     _check(n, processors)
     if processors == 1:
         return aba_serial(n)
@@ -83,8 +83,9 @@ def _dcae_inner(share: float, processors: int) -> Operations:
 def dcae_balanced(n: int, processors: int, balance: float = 2.0) -> Operations:
     """DCAe where the terminal chunk has `balance` times the bodies of the others: the slower of the two.
 
-    The terminal chunk runs plain ABA, at 300m + 279a a body, where the others need 637m + 548a (Critchley et al. 2007, load
-    balancing, after eq. 72: twice as many bodies by the counts, three times as measured). Both take part in the assembly.
+    The terminal chunk runs plain ABA, at 300m + 279a a body, where the others need 637m + 548a (Critchley et al.
+    2007, load balancing, after eq. 72: twice as many bodies by the counts, three times as measured). Both take part
+    in the assembly.
     """
     _check(n, processors)
     if processors == 1:
@@ -98,7 +99,7 @@ def dcae_balanced(n: int, processors: int, balance: float = 2.0) -> Operations:
     return max(inner, terminal, key=lambda count: count.total)
 
 
-# -- Fijany and Bejczy 1989, an n-body chain of revolute joints on n (n + 1) / 2 processors ---------------------------------
+# -- Fijany and Bejczy 1989, an n-body chain of revolute joints on n (n + 1) / 2 processors --------------------------
 
 
 def vneb_inertia_matrix(n: int) -> Operations:
@@ -129,12 +130,12 @@ def vneb_forward_dynamics(n: int) -> Operations:
 
 
 def aba_serial_lee_chang(n: int) -> Operations:
-    """The serial ABA that Fijany and Bejczy compare with: (380m + 302a) n − (198m + 173a) (§IV, from Lee and Chang 1988)."""
+    """The serial ABA Fijany and Bejczy compare with: (380m + 302a) n − (198m + 173a) (§IV, after Lee and Chang)."""
     _check(n)
     return Operations(380, 302).times(n).plus(Operations(-198, -173))
 
 
-# -- Lynghus 2026 §3.2, §5.3, §6.3: work and span of the vector-tree algorithms ----------------------------------------------
+# -- Lynghus 2026 §3.2, §5.3, §6.3: work and span of the vector-tree algorithms --------------------------------------
 
 
 def lynghus_rnea(n: int) -> tuple[float, float]:
@@ -149,11 +150,11 @@ def lynghus_crba(n: int, depth: int) -> tuple[float, float]:
     return float(n * n + n * depth), math.log2(2 * n)
 
 
-# -- factorizations ---------------------------------------------------------------------------------------------------------
+# -- factorizations --------------------------------------------------------------------------------------------------
 
 
 def ltdl(tree: Tree) -> Operations:
-    """LᵀDL of a mass matrix of this tree: d divisions and d (d + 1) / 2 updates for a row with d ancestors (RBDA §6.5)."""
+    """LᵀDL for a tree: d divisions and d (d + 1) / 2 updates for a row with d ancestors (RBDA §6.5)."""
     d = tree.depth.astype(np.int64)
     updates = int((d * (d + 1) // 2).sum())
     return Operations(updates + int(d.sum()), updates)

@@ -31,11 +31,11 @@ def joint_order(theirs: Any) -> list[str]:
     return [n for n, nv in zip(list(theirs.names), list(theirs.nvs), strict=True) if n != "universe" and nv]
 
 
-def relative(ours: Any, theirs: Any) -> float:
+def relative(ours: Any, theirs: Any, floor: float = 0.0) -> float:
     """Largest difference over the largest entry."""
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     assert ours.shape == theirs.shape
-    return float(np.abs(ours - theirs).max(initial=0) / max(np.abs(theirs).max(initial=0), 1e-300))
+    return float(np.abs(ours - theirs).max(initial=0) / max(np.abs(theirs).max(initial=0), floor, 1e-300))
 
 
 def errors(model: kt.Model, theirs: Any, states: int = 5, seed: int = 1) -> dict[str, float]:

@@ -36,6 +36,7 @@ from .articulated_element import (
     unit_forces,
 )
 from .energy import row_velocities
+from .positive import require_solution
 from .schedule import resolve_schedule
 
 # -- inward: articulated inertias and biases ----------------------------------------------------------------------------
@@ -155,6 +156,7 @@ ACCELERATION = Outward(
 
 def articulated_rows(laid: Layout, model: Model, at: Arranged, qd: Any, tau: Any, f_ext: Any) -> ArticulatedRow:
     """All that the inward pass needs, by position; the first pass."""
+    tau = shifted(model, tau, qd)
     qd = by_position(laid, qd)
     v = row_velocities(laid, at, qd)
     bias = own_bias(at.rows.inertia, v)
@@ -168,19 +170,30 @@ def articulated_rows(laid: Layout, model: Model, at: Arranged, qd: Any, tau: Any
     return ArticulatedRow(at.placed.transform, axis, armature, own, c, by_position(laid, tau))
 
 
-def accelerations(laid: Layout, at: Arranged, rows: ArticulatedRow, received: Articulated) -> Any:
-    """qdd of every position, from what flows into each; the last pass."""
-    joint = pivot(rows.axis, rows.armature, rows.tau, rows.own + received)
+def articulated_bodies(laid: Layout, at: Arranged, rows: ArticulatedRow) -> Articulated:
+    """Articulated inertia and bias of every position; the second pass."""
+    return rows.own + inward(ARTICULATED, laid, rows, Articulated.zero_like(at.gravity.x))
+
+
+def accelerations(laid: Layout, at: Arranged, rows: ArticulatedRow, whole: Articulated) -> Accelerated:
+    """Accelerations of every position, given its articulated body; the last pass."""
+    joint = pivot(rows.axis, rows.armature, rows.tau, whole)
     base = Accelerated(base_acceleration(at.gravity), jnp.zeros_like(at.gravity.x))
-    return outward(ACCELERATION, laid, JointedRow(rows.X, rows.axis, rows.c, joint), base).qdd
+    return outward(ACCELERATION, laid, JointedRow(rows.X, rows.axis, rows.c, joint), base)
 
 
 @jax.jit
 def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
     at = arranged(laid, model, q)
     rows = articulated_rows(laid, model, at, qd, tau, f_ext)
-    received = inward(ARTICULATED, laid, rows, Articulated.zero_like(at.gravity.x))
-    return unshifted(model, restore(laid, accelerations(laid, at, rows, received)).T, qd)
+    moving = accelerations(laid, at, rows, articulated_bodies(laid, at, rows))
+    return unshifted(model, restore(laid, moving.qdd).T, qd)
+
+
+@jax.jit
+def shifted(model: Model, tau: Any, qd: Any) -> Any:
+    """Forces on the rows, (batch, nv): armature resists the acceleration of the joint, of which the rows lack the shift."""
+    return tau - jnp.asarray(model.rows.armature, tau.dtype) * velocity_product_shift(model.structure, qd.T).T
 
 
 @jax.jit
@@ -192,6 +205,7 @@ def unshifted(model: Model, qdd: Any, qd: Any) -> Any:
 def _across_states(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
     quaternions = len(model.structure.quaternion_joints) > 0
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
+    tau = shifted(model, tau, qd) if quaternions and model.has_armature else tau
     qdd = aba_lanes(quaternions, f_ext is not None)(model, q, qd, tau, *extra)[0]
     return unshifted(model, qdd, qd) if quaternions else qdd
 
@@ -202,5 +216,5 @@ def forward_dynamics_aba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *,
     if chosen == "euler":
         raise ValueError("articulated inertias have no inverse, which schedule 'euler' needs: choose sequential, levels or paths")
     if chosen == "sequential":
-        return _across_states(model, q, qd, tau, f_ext)
-    return _over_the_tree(layout(model.tree, chosen), model, q, qd, tau, f_ext)
+        return require_solution(_across_states(model, q, qd, tau, f_ext), "aba")
+    return require_solution(_over_the_tree(layout(model.tree, chosen), model, q, qd, tau, f_ext), "aba")

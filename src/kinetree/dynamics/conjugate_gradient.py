@@ -1,8 +1,9 @@
 """Forward dynamics by conjugate gradients: H x is inverse dynamics at rest, H itself is never formed.
 
-Walker and Orin's method 4, which Fijany and Bejczy (1989, §I) class as the O(n²) one: at most n iterations of O(n) work each in
-exact arithmetic, and in floating point about √cond(H) of them. Each product is two passes over the tree, of O(log n) steps where
-the schedule has them. Preconditioned by the diagonal of H, which one pass over composite inertias gives.
+Walker and Orin's method 4, which Fijany and Bejczy (1989, §I) class as the O(n²) one: at most n iterations of O(n)
+work each in exact arithmetic, and in floating point about √cond(H) of them. Each product is two passes over the tree,
+of O(log n) steps where the schedule has them. Preconditioned by the diagonal of H, which one pass over composite
+inertias gives.
 """
 
 from functools import partial
@@ -55,7 +56,9 @@ def _solve(laid: Layout, model: Model, q: Any, b: Any, tolerance: Any, max_itera
         return x, r, p, jnp.where(live, new, rho), k + 1
 
     z = scale * b
-    x, _, _, rho, k = lax.while_loop(unfinished, iterate, (jnp.zeros_like(b), b, z, dot(b, z), jnp.zeros((), jnp.int32)))
+    x, _, _, rho, k = lax.while_loop(
+        unfinished, iterate, (jnp.zeros_like(b), b, z, dot(b, z), jnp.zeros((), jnp.int32))
+    )
     return restore(laid, x).T, rho <= enough, k
 
 
@@ -77,12 +80,13 @@ def forward_dynamics_cg(
         qd: (batch, nv).
         tau: (batch, nv).
         f_ext: (batch, n_bodies, 6), or None.
-        tolerance: bound on the residual over the right-hand side, both in the norm of the diagonal's inverse; 64 units of
-            the last place if not given. The error of q̈ may be cond(H) times that.
+        tolerance: bound on the residual over the right-hand side, both in the norm of the diagonal's inverse; 64 units
+            of the last place if not given. The error of q̈ may be cond(H) times that.
         max_iterations: cap on the iterations; 10 nv + 50 if not given.
 
     Raises:
-        ValueError: where a state has not converged within the cap (not under tracing, where its last iterate comes back).
+        ValueError: where a state has not converged within the cap (not under tracing, where its last iterate comes
+        back).
     """
     tolerance = ROUNDING * float(np.finfo(q.dtype).eps) if tolerance is None else tolerance
     cap = 10 * model.nv + 50 if max_iterations is None else max_iterations
@@ -91,7 +95,7 @@ def forward_dynamics_cg(
     if not is_traced(converged) and not np.all(converged):
         missing = int(np.size(converged) - np.sum(converged))
         raise ValueError(
-            f"cg: {missing} of {np.size(converged)} states did not reach tolerance {tolerance:.1e} in {int(taken)} iterations; "
-            "raise tolerance or max_iterations, or use method 'aba'"
+            f"cg: {missing} of {np.size(converged)} states did not reach tolerance {tolerance:.1e} in {int(taken)} "
+            "iterations; raise tolerance or max_iterations, or use method 'aba'"
         )
     return require_solution(qdd, "cg")

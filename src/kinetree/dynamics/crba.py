@@ -1,14 +1,15 @@
 """The composite-rigid-body algorithm: the mass matrix from the inertias of subtrees.
 
-    Iᶜ_i = I_i + Σ_{j child of i} X_jᵀ Iᶜ_j X_j                  (Lynghus 2026 eq. 76), an inward recursion over 10 numbers
-    F_i  = Iᶜ_i S_i                                              (eq. 78)
-    H_ij = F_i · S_j  for j on the way from the base to i, H_ji = H_ij, and 0 where neither supports the other  (eq. 77)
+    Iᶜ_i = I_i + Σ_{j child of i} X_jᵀ Iᶜ_j X_j       an inward recursion over 10 numbers (Lynghus 2026 eq. 76)
+    F_i  = Iᶜ_i S_i                                   (eq. 78)
+    H_ij = F_i · S_j = H_ji for j on the way from the base to i, 0 where neither supports the other    (eq. 77)
 
-Lynghus takes F_i to the base and from there to j, for every pair. Taking S_j to the base as well leaves a product of two (n, 6)
-factors under the mask of ancestors: nothing but H itself is as large as H. "The base" is here the root row of each tree, which
-spares a floating robot the rounding errors of its distance from the world origin. What is left is an absolute error of about
-ε |r| |F_i| in row i, r being the distance from the root; against 80-bit numbers, chains of 100, 1 000 and 4 000 bodies have
-(benchmarks/NOTES.md) relative errors, over the largest entry, below 1e-14. The diagonal is taken in each row's own frame.
+Lynghus takes F_i to the base and from there to j, for every pair. Taking S_j to the base as well leaves a product of
+two (n, 6) factors under the mask of ancestors: nothing but H itself is as large as H. "The base" is here the root row
+of each tree, which spares a floating robot the rounding errors of its distance from the world origin. What is left is
+an absolute error of about ε |r| |F_i| in row i, r being the distance from the root: below 1e-14 of the largest entry
+for chains of up to 1 000 bodies (benchmarks/NOTES.md). The diagonal is taken in each row's own frame. The lane
+program (crba_lanes.py), which walks from row to row, has no such term.
 """
 
 from typing import Any, NamedTuple
@@ -18,10 +19,12 @@ import jax.numpy as jnp
 
 from kinetree.model import Model, Placement
 from kinetree.spatial import Force, Inertia, Motion, Transform
-from kinetree.tree import Inward, Layout, Tree, arrange, inward, outward, restore
+from kinetree.tree import Inward, Layout, Tree, arrange, inward, layout, outward, restore
 
 from .arranged import Arranged, arranged
+from .crba_lanes import crba_lanes
 from .poses import POSE, identity_pose
+from .schedule import resolve_schedule
 
 
 class HeavyRow(NamedTuple):
@@ -38,9 +41,7 @@ def _passed_on(row: HeavyRow, outer: Inertia) -> Inertia:
 COMPOSITE = Inward(
     step=_passed_on,
     element=lambda row, branches: HeavyRow(row.X, _passed_on(row, branches)),
-    combine=lambda inner, outer: HeavyRow(
-        outer.X @ inner.X, inner.inertia + inner.X.inertia_to_parent(outer.inertia)
-    ),
+    combine=lambda inner, outer: HeavyRow(outer.X @ inner.X, inner.inertia + inner.X.inertia_to_parent(outer.inertia)),
     act=lambda e, outer: e.inertia + e.X.inertia_to_parent(outer),
     identity=lambda e: HeavyRow(Transform.identity_like(e.X.r.x), Inertia.zero_like(e.X.r.x)),
     name="composite inertia",
@@ -91,7 +92,7 @@ def ancestor_mask(tree: Tree) -> Any:
 
 
 @jax.jit
-def crba_dense(laid: Layout, model: Model, q: Any) -> Any:
+def _dense_by_factors(laid: Layout, model: Model, q: Any) -> Any:
     """H, (batch, nv, nv)."""
     f = factors(laid, model, q)
     force, axis = (jax.tree.map(jnp.transpose, part) for part in (f.force, f.axis))  # (batch, rows)
@@ -104,7 +105,7 @@ def crba_dense(laid: Layout, model: Model, q: Any) -> Any:
 
 
 @jax.jit
-def crba_packed(laid: Layout, model: Model, q: Any, pairs: Any) -> Any:
+def _packed_by_factors(laid: Layout, model: Model, q: Any, pairs: Any) -> Any:
     """H on the ancestor pairs, (batch, pairs): one map over them."""
     f = factors(laid, model, q)
     i, j = pairs
@@ -114,3 +115,16 @@ def crba_packed(laid: Layout, model: Model, q: Any, pairs: Any) -> Any:
 
     off_diagonal = take(f.axis, j).dot(take(f.force, i))
     return jnp.where((i == j)[:, None], take(f.diagonal, i), off_diagonal).T
+
+
+def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") -> Any:
+    """H, (batch, nv, nv), or packed, (batch, pairs); `schedule`: "auto", "sequential" (lanes), "levels" or "paths"."""
+    tree = model.tree
+    chosen = resolve_schedule(schedule, tree, q.shape[0])
+    if chosen == "sequential":
+        H = crba_lanes(len(model.structure.quaternion_joints) > 0, packed)(model, q)[0]
+        return H if packed else H.reshape(-1, tree.n, tree.n)
+    laid = layout(tree, chosen)
+    if packed:
+        return _packed_by_factors(laid, model, q, tree.ancestor_pairs)
+    return _dense_by_factors(laid, model, q)

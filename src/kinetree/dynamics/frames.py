@@ -9,7 +9,6 @@ and an acceleration is in each case the time derivative of the velocity: spatial
 acceleration of the origin.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -39,11 +38,11 @@ def frame_number(model: Model, body: int | str) -> int:
     return int(body)
 
 
-def check_way(frame: str) -> str:
-    """The name of a way to give motions, checked."""
+def way_number(frame: str) -> int:
+    """Which way to give motions a name means. A number, so that one compiled program serves all three."""
     if frame not in WAYS:
         raise ValueError(f"unknown frame {frame!r}: choose from {', '.join(WAYS)}")
-    return frame
+    return WAYS.index(frame)
 
 
 def pick(rows: Any, index: Any) -> Any:
@@ -74,20 +73,32 @@ def place_frame(laid: Layout, model: Model, at: Arranged, body: Any) -> Frame:
     return Frame(E, pose.position + pose.orientation.turn(own.r), own.E, own.r)
 
 
-@partial(jax.jit, static_argnums=5)
-def _velocity(laid: Layout, model: Model, q: Any, qd: Any, body: Any, way: str) -> Any:
-    at = arranged(laid, model, q)
-    frame = place_frame(laid, model, at, body)
-    v = pick(with_base(laid, row_velocities(laid, at, by_position(laid, qd))), _carrier(model, body))
-    omega, linear = frame.E_row @ v.angular, frame.E_row @ (v.linear + v.angular.cross(frame.r_row))
-    if way == "local":
-        return Motion(omega, linear).array()
-    omega, linear = frame.E.t_mul(omega), frame.E.t_mul(linear)
-    return Motion(omega, linear if way == "aligned" else linear + frame.p.cross(omega)).array()
+def axes_and_point(frame: Frame, way: Any) -> tuple[Rotation, Vec3]:
+    """Rotation from world coordinates to those wanted, and the point wanted, in the world."""
+    own, origin = way == WAYS.index("local"), way == WAYS.index("world")
+    plain = Rotation.identity_like(frame.p.x)
+    E = Rotation(*(jnp.where(own, a, b) for a, b in zip(frame.E, plain, strict=True)))
+    return E, Vec3(*(jnp.where(origin, jnp.zeros_like(c), c) for c in frame.p))
 
 
 def _carrier(model: Model, body: Any) -> Any:
     return jnp.asarray(model.structure.row_of_body)[body] + 1
+
+
+def _linear_velocity(laid: Layout, model: Model, at: Arranged, qd: Any, body: Any, frame: Frame) -> Motion:
+    """Velocity of the frame at its own origin, in world coordinates."""
+    v = pick(with_base(laid, row_velocities(laid, at, by_position(laid, qd))), _carrier(model, body))
+    to_world = frame.E.T.after(frame.E_row)
+    return Motion(to_world @ v.angular, to_world @ (v.linear + v.angular.cross(frame.r_row)))
+
+
+@jax.jit
+def _velocity(laid: Layout, model: Model, q: Any, qd: Any, body: Any, way: Any) -> Any:
+    at = arranged(laid, model, q)
+    frame = place_frame(laid, model, at, body)
+    omega, linear = _linear_velocity(laid, model, at, qd, body, frame)
+    E, point = axes_and_point(frame, way)
+    return Motion(E @ omega, E @ (linear + omega.cross(point - frame.p))).array()
 
 
 def row_rates(laid: Layout, model: Model, at: Arranged, qd: Any, qdd: Any, base: Rates) -> Rates:
@@ -97,24 +108,23 @@ def row_rates(laid: Layout, model: Model, at: Arranged, qd: Any, qdd: Any, base:
     return outward(MOTION, laid, moving, base)
 
 
-@partial(jax.jit, static_argnums=6)
-def _acceleration(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, body: Any, way: str) -> Any:
+@jax.jit
+def _acceleration(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, body: Any, way: Any) -> Any:
     at = arranged(laid, model, q)
     frame = place_frame(laid, model, at, body)
     zero = Vec3.zero_like(at.gravity.x)
     moving = row_rates(laid, model, at, qd, qdd, Rates(zero, zero, zero))
     omega, alpha, a = pick(with_base(laid, moving), _carrier(model, body))
-    a = frame.E_row @ (a + alpha.cross(frame.r_row) + omega.cross(omega.cross(frame.r_row)))
-    omega, alpha = frame.E_row @ omega, frame.E_row @ alpha
-    if way == "aligned":
-        return Motion(frame.E.t_mul(alpha), frame.E.t_mul(a)).array()
-    v = pick(with_base(laid, row_velocities(laid, at, by_position(laid, qd))), _carrier(model, body))
-    linear = frame.E_row @ (v.linear + v.angular.cross(frame.r_row))
-    spatial = a - omega.cross(linear)
-    if way == "local":
-        return Motion(alpha, spatial).array()
-    alpha = frame.E.t_mul(alpha)
-    return Motion(alpha, frame.E.t_mul(spatial) + frame.p.cross(alpha)).array()
+    a = a + alpha.cross(frame.r_row) + omega.cross(omega.cross(frame.r_row))
+    to_world = frame.E.T.after(frame.E_row)
+    omega, alpha, a = to_world @ omega, to_world @ alpha, to_world @ a
+    # spatial acceleration at the point wanted; at the frame's own origin ω × v more makes it the classical one
+    v = _linear_velocity(laid, model, at, qd, body, frame).linear
+    E, point = axes_and_point(frame, way)
+    spatial = a - omega.cross(v) + alpha.cross(point - frame.p)
+    classical = way == WAYS.index("aligned")
+    linear = Vec3(*(jnp.where(classical, x, y) for x, y in zip(a, spatial, strict=True)))
+    return Motion(E @ alpha, E @ linear).array()
 
 
 @coupled("unchanged")
@@ -130,7 +140,7 @@ def frame_velocity(model: Model, q: Any, qd: Any, body: int | str, frame: str = 
     Returns:
         (..., 6), angular part first.
     """
-    number, way = frame_number(model, body), check_way(frame)
+    number, way = frame_number(model, body), way_number(frame)
     laid = layout(model.tree, layout_schedule(model.tree))
     return evaluate(lambda q, qd: _velocity(laid, model, q, qd, number, way), q=(q, (model.nq,)), qd=(qd, (model.nv,)))
 
@@ -148,7 +158,7 @@ def frame_acceleration(model: Model, q: Any, qd: Any, qdd: Any, body: int | str,
     Returns:
         (..., 6), angular part first.
     """
-    number, way = frame_number(model, body), check_way(frame)
+    number, way = frame_number(model, body), way_number(frame)
     laid = layout(model.tree, layout_schedule(model.tree))
     nv = (model.nv,)
     return evaluate(

@@ -1,7 +1,8 @@
 """H x without H: inverse dynamics at rest, without gravity, in two passes.
 
-At rest a spatial acceleration follows the recursion of a velocity, a = X a_parent + S x, and f = I a: so H x is at once the
-force that accelerates by x and the generalised momentum at the rates x. Trailing axes of x are free: all columns of H go at once.
+At rest a spatial acceleration follows the recursion of a velocity, a = X a_parent + S x, and f = I a: so H x is at
+once the force that accelerates by x and the generalised momentum at the rates x. Trailing axes of x are free: all
+columns of H go at once.
 """
 
 from typing import Any

@@ -6,7 +6,6 @@ with z_i and p_i the axis and origin of the row in the world (RBDA eq. 8.8; the 
 robot far from the origin loses nothing).
 """
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -18,21 +17,20 @@ from kinetree.spatial import Motion, Vec3
 from kinetree.tree import Layout, layout, restore
 
 from .arranged import arranged, row_poses
-from .frames import check_way, frame_number, place_frame
+from .frames import axes_and_point, frame_number, place_frame, way_number
 from .schedule import layout_schedule
 
 
-@partial(jax.jit, static_argnums=4)
-def _jacobian(laid: Layout, model: Model, q: Any, body: Any, way: str) -> Any:
+@jax.jit
+def _jacobian(laid: Layout, model: Model, q: Any, body: Any, way: Any) -> Any:
     at = arranged(laid, model, q)
     frame = place_frame(laid, model, at, body)
     rows, pose = restore(laid, (at.rows, row_poses(laid, at)))
     z = pose.orientation.rotation().rows[2]
-    point = Vec3.zero_like(frame.p.x) if way == "world" else frame.p
+    E, point = axes_and_point(frame, way)
     angular = z * rows.turn
     linear = z * rows.slide + angular.cross(Vec3(*(c[None, :] for c in point)) - pose.position)
-    if way == "local":
-        angular, linear = frame.E @ angular, frame.E @ linear
+    angular, linear = E @ angular, E @ linear
     carries = _carries(model, jnp.asarray(model.structure.row_of_body)[body])
     columns = jnp.where(carries[:, None, None], Motion(angular, linear).array(), jnp.zeros((), q.dtype))
     return jnp.transpose(columns, (1, 2, 0))
@@ -60,7 +58,7 @@ def jacobian(model: Model, q: Any, body: int | str, frame: str = "world") -> Any
 
     Reference: Featherstone 2008 §8.1.
     """
-    number, way = frame_number(model, body), check_way(frame)
+    number, way = frame_number(model, body), way_number(frame)
     if model.nv == 0:
         return evaluate(lambda q: jnp.zeros((q.shape[0], 6, 0), q.dtype), q=(q, (model.nq,)))
     laid = layout(model.tree, layout_schedule(model.tree))

@@ -1,8 +1,9 @@
 """JSIIA, the joint-space inertia inversion algorithm: H from columns of inverse dynamics, then a dense solve.
 
-Column i of H is the force that gives joint i a unit acceleration and the others none, in a mechanism at rest and without weight
-(Yang, Wu and Pan 2017 §II-B; Walker and Orin 1982, method 1). The columns do not depend on one another: they are one batch.
-Then q̈ = H⁻¹ (τ − C) (eq. 4) by a dense Cholesky factorization. O(n²) for H in O(log n) steps, O(n³) for the solve.
+Column i of H is the force that gives joint i a unit acceleration and the others none, in a mechanism at rest and
+without weight (Yang, Wu and Pan 2017 §II-B; Walker and Orin 1982, method 1). The columns do not depend on one
+another: they are one batch. Then q̈ = H⁻¹ (τ − C) (eq. 4) by a dense Cholesky factorization. O(n²) for H in O(log n)
+steps, O(n³) for the solve.
 """
 
 from typing import Any

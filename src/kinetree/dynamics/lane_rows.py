@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory, Program, run
-from kinetree.model import Model, Placement, Rows, Structure, place
+from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Inertia, Quaternion, Sym3, Vec3
 
@@ -34,6 +34,22 @@ Turns = tuple[np.ndarray, np.ndarray]  # the table, and the rows whose constants
 def row_constants(model: Model, rows: np.ndarray) -> Rows:
     """Constants of these rows, in order."""
     return jax.tree.map(lambda x: x[rows], model.rows)
+
+
+class Screw(NamedTuple):
+    """What passes after the first need of a row's joint."""
+
+    axis: Axis
+    armature: Any
+
+
+SCREW = jax.tree.structure(Screw(Axis(0.0, 0.0), 0.0))
+
+
+def screw_constants(model: Model, rows: np.ndarray) -> Screw:
+    """Joints of these rows, in order."""
+    r = model.rows
+    return Screw(Axis(r.turn[rows], r.slide[rows]), r.armature[rows])
 
 
 def no_constants(model: Model, rows: np.ndarray) -> tuple:

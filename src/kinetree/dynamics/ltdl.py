@@ -1,11 +1,11 @@
 """H = LᵀDL on the ancestor pairs: the factorization that keeps the sparsity of a tree.
 
-L is unit lower triangular with nonzeros only where H has them, at (row, ancestor): eliminating from the last row to the first
-touches ancestors of the row in hand and nothing else, so there is no fill-in, and the cost is O(n · depth²) (Featherstone, slides
-"Sparse Factorization" and "Exploiting Sparsity"; RBDA §6.5). Three ways, one result:
+L is unit lower triangular with nonzeros only where H has them, at (row, ancestor): eliminating from the last row to
+the first touches ancestors of the row in hand and nothing else, so there is no fill-in, and the cost is O(n · depth²)
+(Featherstone, slides "Sparse Factorization" and "Exploiting Sparsity"; RBDA §6.5). Three ways, one result:
     sequential   in place, triple by triple, states side by side                        ltdl_lanes.py
     levels       all rows of a level at once, Schur complements passed inward           ltdl_levels.py
-    dense        for deep trees, where there is little sparsity to keep: Cholesky of H with its rows and columns reversed
+    dense        for deep trees, where there is little sparsity to keep: Cholesky of H with rows and columns reversed
 """
 
 from dataclasses import dataclass, field
@@ -21,13 +21,12 @@ from kinetree.model.arguments import evaluate
 from kinetree.tree import Layout, Tree, layout
 
 from . import ltdl_lanes as lanes
-from .crba import crba_dense, crba_packed
+from .crba import crba
 from .inverse_dynamics import bias_force
 from .jsiia import cholesky_solve
 from .ltdl_levels import factor_rows, factorize_levels, l_solve_levels, lt_solve_levels
 from .packed import PackedMatrix, lower_times, lower_transpose_times, pack
 from .positive import is_traced, require_solution
-from .schedule import layout_schedule
 
 SCHEDULES = ("sequential", "levels", "dense")
 DEEP = 64  # from this depth on Cholesky of the whole matrix is faster (benchmarks/NOTES.md)
@@ -164,6 +163,10 @@ def factorize(model: Model, H: Any, *, schedule: str = "auto") -> LTDL:
     """
     if schedule not in ("auto", *SCHEDULES):
         raise ValueError(f"unknown schedule {schedule!r}: choose from auto, {', '.join(SCHEDULES)}")
+    if model.coupling is not None:
+        raise ValueError(
+            "mimic joints fill in the mass matrix: factorize it as a dense matrix, or use `forward_dynamics`"
+        )
     tree = model.tree
     packed = isinstance(H, PackedMatrix)
 
@@ -178,18 +181,17 @@ def factorize(model: Model, H: Any, *, schedule: str = "auto") -> LTDL:
         row = int(np.argwhere(~(np.asarray(factors.D) > 0))[-1, -1])
         body = int(np.searchsorted(model.structure.v_start, row, side="right")) - 1
         raise ValueError(
-            f"H is not positive definite in this precision: its pivot at row {row}, of joint {model.joint_names[body]!r}, "
-            "is not positive"
+            f"H is not positive definite in this precision: its pivot at row {row}, of joint "
+            f"{model.joint_names[body]!r}, is not positive"
         )
     return factors
 
 
 def forward_dynamics_crba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *, schedule: str = "auto") -> Any:
     """Accelerations, (batch, nv): H by CRBA, its LᵀDL, q̈ = H⁻¹ (τ − C). `schedule` is that of the factorization."""
-    tree, laid = model.tree, layout(model.tree, layout_schedule(model.tree))
+    tree = model.tree
     b = tau - bias_force(model, q, qd, f_ext)
     chosen = choose_schedule(tree, q.shape[0]) if schedule == "auto" else schedule
     if chosen == "dense":
-        return require_solution(cholesky_solve(crba_dense(laid, model, q), b), "crba")
-    H = crba_packed(laid, model, q, tree.ancestor_pairs)
-    return require_solution(LTDL(factorize_packed(tree, H, chosen), tree).solve(b), "crba")
+        return require_solution(cholesky_solve(crba(model, q), b), "crba")
+    return require_solution(LTDL(factorize_packed(tree, crba(model, q, packed=True), chosen), tree).solve(b), "crba")

@@ -1,6 +1,6 @@
 """LᵀDL in place, and its solves, as lane programs: a lane holds one packed H, and walks triples and pairs of its tree.
 
-Featherstone's loops (slide "Sparse Factorization"), k from the last row to the first, i and then j over the ancestors of k:
+Featherstone's loops (slide "Sparse Factorization"), k from the last row to the first, i and j over its ancestors:
     a = H_ki / H_kk;   H_ij −= H_kj a  for all j from i up;   H_ki = a
 With one turn for each triple (k, i, j) the turn j = i does the division; the others divide by a slot that holds 1.
 """
@@ -122,7 +122,8 @@ ELIMINATE = Walk(
 _PRODUCT = Loop(_subtract_product, 3, NOTHING, reads=(_slot(0), _slot(1)), adds=(_slot(2),))
 LT_SOLVE, L_SOLVE = Walk(_PRODUCT, _lt_pairs), Walk(_PRODUCT, _l_pairs)
 D_SOLVE = Walk(
-    Loop(lambda _, __, x: ((x[0] / x[1],), (), ()), 2, NOTHING, reads=(_slot(0), _slot(1)), writes=(_slot(0),)), _diagonal
+    Loop(lambda _, __, x: ((x[0] / x[1],), (), ()), 2, NOTHING, reads=(_slot(0), _slot(1)), writes=(_slot(0),)),
+    _diagonal,
 )
 LOAD_MATRIX, LOAD_VECTOR = _load(MATRIX_IN, _matrix), _load(VECTOR_IN, _vector)
 
@@ -143,14 +144,14 @@ class PackedProgram:
     def __call__(self, tree: Tree, *inputs: Any) -> Any:
         """The output, (batch, width)."""
         tables, dtype = self.tables(tree), inputs[0].dtype
-        constants = tuple(np.ones((len(t), w.loop.constants.num_leaves), dtype) for t, w in zip(tables, self.walks, strict=True))
+        constants = tuple(
+            np.ones((len(t), w.loop.constants.num_leaves), dtype) for t, w in zip(tables, self.walks, strict=True)
+        )
         return run(self.program, Places(tree).one + 1, (len(tables[-1]),), tables, constants, inputs)[0]
 
 
 FACTORIZE = PackedProgram("ltdl", LOAD_MATRIX, ONE, ELIMINATE, inputs=1, output=_matrix)
-SOLVE = PackedProgram(
-    "ltdl_solve", LOAD_MATRIX, LOAD_VECTOR, LT_SOLVE, D_SOLVE, L_SOLVE, inputs=2, output=_vector
-)
+SOLVE = PackedProgram("ltdl_solve", LOAD_MATRIX, LOAD_VECTOR, LT_SOLVE, D_SOLVE, L_SOLVE, inputs=2, output=_vector)
 SOLVE_LT = PackedProgram("ltdl_solve_lt", LOAD_MATRIX, LOAD_VECTOR, LT_SOLVE, inputs=2, output=_vector)
 SOLVE_L = PackedProgram("ltdl_solve_l", LOAD_MATRIX, LOAD_VECTOR, L_SOLVE, inputs=2, output=_vector)
 

@@ -1,9 +1,9 @@
 """LᵀDL and its solves as recursions over the tree, all rows of a level at once.
 
-The Schur complement that row k leaves on its ancestors is a matrix over their depths, 0 to d_k − 1. Those are also the depths of
-its parent and the parent's ancestors: so complements of children add up as they are, and the factorization is a leaffix with
-them as the state. The two triangular solves are a leaffix and a rootfix, with vectors over the depths as states. Work is
-n · height², in `height` steps; the complements take n · height² numbers of memory.
+The Schur complement that row k leaves on its ancestors is a matrix over their depths, 0 to d_k − 1. Those are also
+the depths of its parent and the parent's ancestors: so complements of children add up as they are, and the
+factorization is a leaffix with them as the state. The two triangular solves are a leaffix and a rootfix, with vectors
+over the depths as states. Work is n · height², in `height` steps; the complements take n · height² numbers of memory.
 """
 
 from typing import Any, NamedTuple

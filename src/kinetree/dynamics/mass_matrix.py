@@ -2,28 +2,31 @@
 
 from typing import Any
 
+import jax.numpy as jnp
+
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
 from kinetree.tree import layout
 
 from . import vneb
-from .crba import crba_dense, crba_packed
+from .crba import crba
 from .jsiia import inertia_columns
 from .packed import PackedMatrix, pack
 from .schedule import layout_schedule
 
-METHODS = {"crba": crba_dense, "columns": inertia_columns, "vneb": vneb.inertia_matrix}
+METHODS = ("crba", "columns", "vneb")
 
 
 @coupled("matrix")
-def mass_matrix(model: Model, q: Any, *, method: str = "auto", packed: bool = False) -> Any:
+def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "auto", packed: bool = False) -> Any:
     """The joint-space inertia matrix H, symmetric and positive definite, zero where neither joint supports the other.
 
     Arguments:
         model: the mechanism.
         q: (..., nq).
-        method: "crba" (composite inertias; what "auto" takes), "columns" (inverse dynamics of unit accelerations) or "vneb"
-            (Fijany and Bejczy's Newton-Euler columns).
+        method: "crba" (composite inertias; what "auto" takes), "columns" (inverse dynamics of unit accelerations) or
+            "vneb" (Fijany and Bejczy's Newton-Euler columns).
+        schedule: how "crba" is walked: "auto", "sequential" (rows in order, states side by side), "levels" or "paths".
         packed: give H on the pairs (row, ancestor) only, as a `PackedMatrix` with `.matvec(x)` and `.dense()`.
 
     Returns:
@@ -33,13 +36,17 @@ def mass_matrix(model: Model, q: Any, *, method: str = "auto", packed: bool = Fa
     """
     if method not in ("auto", *METHODS):
         raise ValueError(f"unknown method {method!r}: choose from auto, {', '.join(METHODS)}")
-    laid = layout(model.tree, layout_schedule(model.tree))
-    chosen = "crba" if method == "auto" else method
+    tree = model.tree
 
     def compute(q: Any) -> Any:
-        if packed and chosen == "crba":
-            return PackedMatrix(crba_packed(laid, model, q, model.tree.ancestor_pairs), model.tree)
-        H = METHODS[chosen](laid, model, q)
-        return PackedMatrix(pack(model.tree, H), model.tree) if packed else H
+        if model.nv == 0:
+            H = jnp.zeros((q.shape[0], *((0,) if packed else (0, 0))), q.dtype)
+        elif method in ("auto", "crba"):
+            H = crba(model, q, packed=packed, schedule=schedule)
+        else:
+            columns = inertia_columns if method == "columns" else vneb.inertia_matrix
+            H = columns(layout(tree, layout_schedule(tree)), model, q)
+            H = pack(tree, H) if packed else H
+        return PackedMatrix(H, tree) if packed else H
 
     return evaluate(compute, q=(q, (model.nq,)))

@@ -1,7 +1,8 @@
 """Symmetric matrices with the sparsity of a tree: numbers on the pairs (row, ancestor) only, n · depth of them.
 
-The pairs stand in the order of `Tree.ancestor_pairs`: row by row, each from itself to its root. So the entries of a row are
-consecutive, and the entry for the ancestor at depth δ of a row at depth d stands d − δ places after the row's first.
+The pairs stand in the order of `Tree.ancestor_pairs`: row by row, each from itself to its root. So the entries of a
+row are consecutive, and the entry for the ancestor at depth δ of a row at depth d stands d − δ places after the row's
+first.
 """
 
 from dataclasses import dataclass, field

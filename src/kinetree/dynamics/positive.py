@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import jax
 import numpy as np
+from jax.core import Tracer
 
 
 def is_traced(x: Any) -> bool:
     """Whether x has no values yet, so that nothing can be said about them."""
-    return isinstance(x, jax.core.Tracer)
+    return isinstance(x, Tracer)
 
 
 def require_solution(qdd: Any, method: str) -> Any:

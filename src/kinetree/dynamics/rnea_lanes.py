@@ -1,13 +1,11 @@
 """RNEA as a lane program: two loops over the rows, with the steps of rnea.py."""
 
 from functools import lru_cache
-from typing import Any, NamedTuple
-
-import jax
+from typing import Any
 
 from kinetree.lanes import Lane, Loop, Memory
-from kinetree.model import Axis, Model, Rows, relative_motion
-from kinetree.spatial import Force, Rates, Rotation, Scalar, Transform, Vec3
+from kinetree.model import Rows, relative_motion
+from kinetree.spatial import Force, Rates, Rotation, Transform, Vec3
 
 from .lane_rows import (
     GRAVITY,
@@ -15,30 +13,24 @@ from .lane_rows import (
     PARENT,
     PLACEMENT,
     ROWS,
+    SCREW,
     ZERO3,
     LaneAlgorithm,
     Part,
     Q,
+    Screw,
     V,
     acceleration_parts,
     base_gravity,
     base_turn,
     placing_parts,
     row_turns,
+    screw_constants,
     screw_place,
 )
 from .poses import applied_forces_part, pose_parts
 from .rnea import base_rates, body_force
 
-
-class Drive(NamedTuple):
-    """What the inward pass knows of a row's joint."""
-
-    axis: Axis
-    armature: Scalar
-
-
-DRIVE = jax.tree.structure(Drive(Axis(0.0, 0.0), 0.0))
 Q_IN, QD_IN, QDD_IN, F_IN = range(4)
 
 
@@ -70,9 +62,9 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         rates = motion.act(rates)
         return (rates, body_force(row.inertia, rates), motion.transform), (), ()
 
-    def inward(drive: Drive, given: tuple, reads: tuple) -> tuple:
+    def inward(joint: Screw, given: tuple, reads: tuple) -> tuple:
         force, X = reads
-        return (), (X.force_to_parent(force),), (drive.axis.dot(force) + drive.armature * given[0],)
+        return (), (X.force_to_parent(force),), (joint.axis.dot(force) + joint.armature * given[0],)
 
     def at(column: int, *names: str) -> tuple:
         return tuple(memory.at(column, name) for name in names)
@@ -88,17 +80,12 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
     inward_loop = Loop(
         inward,
         4,
-        DRIVE,
+        SCREW,
         reads=at(OWN, "force", "X"),
         adds=at(PARENT, "force"),
         inputs=(Lane(QDD_IN, V),),
         outputs=(Lane(0, V),),
     )
-
-    def drives(model: Model, rows: Any) -> Drive:
-        r = model.rows
-        return Drive(Axis(r.turn[rows], r.slide[rows]), r.armature[rows])
-
     parts = []
     if quaternions:
         parts += placing_parts(memory, Q_IN) + acceleration_parts(memory, QD_IN, QDD_IN)
@@ -107,6 +94,6 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
     if external:
         parts += pose_parts(memory, quaternions, Q_IN)
         parts.append(applied_forces_part(memory, F_IN))
-    parts.append(Part(inward_loop, row_turns(memory, inward=True), drives))
+    parts.append(Part(inward_loop, row_turns(memory, inward=True), screw_constants))
     name = "rnea" + "_quaternions" * quaternions + "_external" * external
     return LaneAlgorithm(name, parts, memory, 3 + external, 1, lambda s: (s.tree.n,))

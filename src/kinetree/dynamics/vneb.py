@@ -1,14 +1,16 @@
 """VNEB: the variant of the Newton-Euler based algorithm of Fijany and Bejczy (1989), and its forward dynamics.
 
-Unit acceleration of joint i, the others at rest, moves the links outside it and no others. With all vectors in one frame, Z(i)
-the axis of joint i, P(j, i) from its origin to that of link j, and M(j), H(j), K(j) the moments of mass of link j about its
-origin, the forces of column i of the inertia matrix are (eq. 7-13, here for screws: turn 1 for a hinge, slide 1 for a slider)
+Unit acceleration of joint i, the others at rest, moves the links outside it and no others. With all vectors in one
+frame, Z(i) the axis of joint i, P(j, i) from its origin to that of link j, and M(j), H(j), K(j) the moments of mass
+of link j about its origin, the forces of column i of the inertia matrix are (eq. 7-13, here for screws: turn 1 for a
+hinge, slide 1 for a slider)
     ω̇(j, i) = turn Z(i)                        V̇(j, i) = slide Z(i) + ω̇(j, i) × P(j, i)
     F(j, i) = M(j) V̇(j, i) + ω̇(j, i) × H(j)   N(j, i) = K(j) ω̇(j, i) + H(j) × V̇(j, i)
-and a_ji = Z(j) · (their sum over the links outside j, moments about j's origin). All n² terms are one map; the products of
-rotations (eq. 17), the positions (eq. 24) and the sums (eq. 28, 29) are log-step recurrences: here the scans of the tree, so that
-branches are no obstacle. The frame is that of the root row, where the paper takes the end effector's: a tree has many of those.
-Then the square-root-free Cholesky factorization and two triangular solves, n steps each, O(n²) work to a step (§IV).
+and a_ji = Z(j) · (their sum over the links outside j, moments about j's origin). All n² terms are one map; the
+products of rotations (eq. 17), the positions (eq. 24) and the sums (eq. 28, 29) are log-step recurrences: here the
+scans of the tree, so that branches are no obstacle. The frame is that of the root row, where the paper takes the end
+effector's: a tree has many of those. Then the square-root-free Cholesky factorization and two triangular solves, n
+steps each, O(n²) work to a step (§IV).
 """
 
 from typing import Any
@@ -79,7 +81,7 @@ def _inner_origin(laid: Layout, tree: Tree, P: Vec3) -> Vec3:
 
 
 def ldlt(A: Any) -> Any:
-    """L below the diagonal and D on it, with A = L D Lᵀ, (batch, n, n): n steps, each one update of the whole matrix."""
+    """L below the diagonal and D on it, with A = L D Lᵀ, (batch, n, n): n updates of the whole matrix."""
     n = A.shape[-1]
     index = jnp.arange(n)
 

@@ -61,7 +61,7 @@ def read_urdf(robot: Element, report: Report, floating_base: bool) -> Model:
             allow_massless_leaves=True,
             allow_unphysical=True,
         )
-        return _with_physics(model, joints)
+        return _with_physics(model, joints, report)
     except ModelError as error:
         raise ModelError(f"{robot.file}: {error}") from None
 
@@ -225,7 +225,7 @@ def _warn_unphysical(
         report.warn(f"no distribution of mass has the inertia of link {which}; it is taken as it stands")
 
 
-def _with_physics(model: Model, joints: list[Element | None]) -> Model:
+def _with_physics(model: Model, joints: list[Element | None], report: Report) -> Model:
     """Damping, friction, limits and mimic joints."""
     nq, nv = model.nq, model.nv
     damping, friction = np.zeros(nv), np.zeros(nv)
@@ -243,7 +243,11 @@ def _with_physics(model: Model, joints: list[Element | None]) -> Model:
             if joint.attributes["type"] in ("revolute", "prismatic"):
                 limits.lower[q], limits.upper[q] = (limit.bound(k, 0.0) for k in ("lower", "upper"))
         if (mimic := joint.find("mimic")) is not None and v.stop > v.start:
-            follows[name] = (mimic.text("joint"), mimic.number("multiplier", 1.0), mimic.number("offset", 0.0))
+            leader = mimic.text("joint")
+            if leader in model.structure.joint_numbers:
+                follows[name] = (leader, mimic.number("multiplier", 1.0), mimic.number("offset", 0.0))
+            else:
+                report.warn(f"line {mimic.line}: joint {name!r} mimics {leader!r}, which does not exist; it moves freely")
     model = model.replace(limits=limits)
     if damping.any():
         model = model.replace(damping=damping)

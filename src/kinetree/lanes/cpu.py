@@ -23,13 +23,14 @@ from .emit import trace
 from .handler import handler_text
 from .kernel import LaneFunction
 from .program import Program, signature
+from .trigonometry import far_reduction
 
 GRAIN = 256  # lanes that one task takes at the least
 
 
 @cache
-def _host() -> tuple[Any, int, str]:
-    """Target machine, bytes in a vector register, and a name for both."""
+def _host() -> tuple[str, str, int]:
+    """The CPU's name, its features as LLVM spells them, and the bytes in a vector register."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features()
@@ -40,9 +41,13 @@ def _host() -> tuple[Any, int, str]:
     size = 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
     if size == 64:
         flags += ",-prefer-256-bit"
-    cpu = llvm.get_host_cpu_name()
-    machine = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=flags, opt=3, jit=True)
-    return machine, size, f"{platform.machine()} {cpu} {flags}"
+    return llvm.get_host_cpu_name(), flags, size
+
+
+def _machine() -> Any:
+    """A target machine for this host; an engine takes its own for good, so each asks for a new one."""
+    cpu, flags, _ = _host()
+    return llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=flags, opt=3, jit=True)
 
 
 @cache
@@ -91,7 +96,8 @@ def _keep(path: Path, code: bytes) -> None:
 def module_text(program: Program, dtype: np.dtype, width: int) -> str:
     """The whole LLVM module of a program: the vector function, the scalar one, and the XLA handler."""
     jaxprs = [trace(loop, dtype) for loop in program.loops]
-    lines = [LaneFunction(program, jaxprs, w, dtype, name).text() for w, name in ((width, "lanes"), (1, "lane"))]
+    lines = [far_reduction()]
+    lines += [LaneFunction(program, jaxprs, w, dtype, name).text() for w, name in ((width, "lanes"), (1, "lane"))]
     lines.append(handler_text(program, dtype, width, GRAIN))
     declared: set[str] = set()
     kept = []
@@ -106,7 +112,7 @@ def module_text(program: Program, dtype: np.dtype, width: int) -> str:
 
 def optimized(text: str) -> Any:
     """The module, verified and optimised; vectorised by us, so not by LLVM."""
-    machine, _, _ = _host()
+    machine = _machine()
     module = llvm.parse_assembly(text)
     module.verify()
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
@@ -121,9 +127,10 @@ class CompiledProgram:
 
     def __init__(self, program: Program, dtype: Any):
         self.program, self.dtype = program, np.dtype(dtype)
-        machine, size, kind = _host()
+        cpu, flags, size = _host()
+        machine = _machine()
         self.width = size // self.dtype.itemsize
-        path = _entry(program, self.dtype, kind)
+        path = _entry(program, self.dtype, f"{platform.machine()} {cpu} {flags}")
         code = _read(path)
         self.from_cache = code is not None
         if code is None:

@@ -48,9 +48,9 @@ class Product:
 class Emitter(Text):
     """Emits jaxprs on `width` lanes at a time; width 1 is plain scalars."""
 
-    def __init__(self, width: int, dtype: Any, libm: bool = True):
+    def __init__(self, width: int, dtype: Any):
         super().__init__()
-        self.width, self.dtype, self.libm = width, np.dtype(dtype), libm
+        self.width, self.dtype = width, np.dtype(dtype)
         self.bits = 8 * self.dtype.itemsize
         self.scalar = "double" if self.bits == 64 else "float"
         self.real, self.integer, self.truth = (self.vector(t) for t in (self.scalar, f"i{self.bits}", "i1"))

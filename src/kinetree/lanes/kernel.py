@@ -1,10 +1,12 @@
-"""A lane program as one LLVM function for a CPU: blocks of lanes, one block in vector registers at a time.
+"""A lane program as one LLVM function. What is common to all targets is here: loops, turns, slots; targets add how memory is reached.
+
+On a CPU the function is
 
     void name(ptr inputs[], ptr outputs[], ptr constants[], ptr tables[], i64 turns[], i64 widths[], i64 lo, i64 hi, ptr scratch)
 
-runs lanes lo to hi (hi − lo at least one block). Lane arrays are (lanes, width), read and written in place: a block of W lanes
-is transposed in registers. The last block may overlap the one before, so outputs must not alias inputs. Scratch holds W values
-for each slot, aligned to 64 bytes.
+and runs lanes lo to hi (hi − lo at least one block), a block of W lanes in vector registers at a time. Lane arrays are (lanes,
+width), read and written in place: a block is transposed in registers. The last block may overlap the one before, so outputs must
+not alias inputs. Scratch holds W values for each slot, aligned to 64 bytes.
 """
 
 from typing import Any
@@ -20,14 +22,14 @@ SIGNATURE = (
 PREFETCH_BLOCKS = 2  # without it a batch larger than the cache runs at a third of the speed
 
 
-class LaneFunction:
-    """Writes the function; `text()` is the whole module's worth of definitions and declarations."""
+class LoopWriter:
+    """Writes the loops of a program; a target says how tables, slots and lane arrays are reached."""
 
-    def __init__(self, program: Program, jaxprs: list[Any], width: int, dtype: Any, name: str):
-        self.program, self.jaxprs, self.name = program, jaxprs, name
+    def __init__(self, program: Program, jaxprs: list[Any], width: int, dtype: Any):
+        self.program, self.jaxprs = program, jaxprs
         self.to = Emitter(width, dtype)
         self.size = self.to.dtype.itemsize
-        self._write()
+        self.columns: list[str] = []
 
     def text(self) -> str:
         """Declarations and definitions."""
@@ -36,9 +38,71 @@ class LaneFunction:
         declarations = sorted(self.to.declarations | helper.declarations)
         return "\n".join([*declarations, str(helper), str(self.to)])
 
-    def _write(self) -> None:
-        to, program = self.to, self.program
-        to.lines.append(f"define void @{self.name}({SIGNATURE}) {{")
+    def constant(self, kind: str, base: str, index: str | int) -> str:
+        """A value that never changes: a table's or a row's."""
+        raise NotImplementedError
+
+    def read_slot(self, number: str) -> str:
+        """The value in a slot."""
+        raise NotImplementedError
+
+    def write_slot(self, number: str, value: str) -> None:
+        """A new value for a slot."""
+        raise NotImplementedError
+
+    def read_lane(self, array: int, column: str) -> str:
+        """An input of this lane."""
+        raise NotImplementedError
+
+    def write_lane(self, array: int, column: str, value: str) -> None:
+        """An output of this lane."""
+        raise NotImplementedError
+
+    def loop(self, k: int, constants: str, table: str, turns: str, after: str) -> None:
+        """Loop k, from label `before{k}` to label `after`."""
+        to, loop = self.to, self.program.loops[k]
+        to.label(f"before{k}")
+        to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"turn{k}", after)
+        to.label(f"turn{k}")
+        to.lines.append(f"  %t{k} = phi i64 [ 0, %before{k} ], [ %u{k}, %turn{k} ]")
+        to.begin_block()
+        row = to.op(f"mul i64 %t{k}, {loop.columns}")
+        entries = [self.constant("i32", table, to.op(f"add i64 {row}, {j}")) for j in range(loop.columns)]
+        self.columns = [to.op(f"sext i32 {entry} to i64") for entry in entries]
+        count = loop.constants.num_leaves
+        first = to.op(f"mul i64 %t{k}, {count}")
+        values = [
+            to.broadcast(self.constant(to.scalar, constants, to.op(f"add i64 {first}, {j}"))) for j in range(count)
+        ]
+        values += [self.read_lane(x.array, self._column(x)) for x in loop.inputs]
+        values += [self.read_slot(number) for slots in loop.reads for number in self._slots(slots)]
+        results = iter(to.jaxpr(self.jaxprs[k], values))
+        for slots in loop.writes:
+            for number in self._slots(slots):
+                self.write_slot(number, next(results))
+        for slots in loop.adds:
+            for number in self._slots(slots):
+                self.write_slot(number, to.arithmetic("fadd", self.read_slot(number), next(results)))
+        for x in loop.outputs:
+            self.write_lane(x.array, self._column(x), next(results))
+        to.lines.append(f"  %u{k} = add i64 %t{k}, 1")
+        to.branch(to.op(f"icmp slt i64 %u{k}, {turns}"), f"turn{k}", after)
+
+    def _slots(self, slots: Slots) -> list[str]:
+        base = self.columns[slots.column]
+        return [self.to.op(f"add i64 {base}, {slots.offset + i}") for i in range(slots.count)]
+
+    def _column(self, x: Lane) -> str:
+        return self.to.op(f"add i64 {self.columns[x.column]}, {x.offset}")
+
+
+class LaneFunction(LoopWriter):
+    """The function for a CPU, on `width` lanes at a time."""
+
+    def __init__(self, program: Program, jaxprs: list[Any], width: int, dtype: Any, name: str):
+        super().__init__(program, jaxprs, width, dtype)
+        to = self.to
+        to.lines.append(f"define void @{name}({SIGNATURE}) {{")
         to.label("entry")
         self.inputs = [to.load("ptr", "%ins", k, "ptr") for k in range(program.n_inputs)]
         self.outputs = [to.load("ptr", "%outs", k, "ptr") for k in range(program.n_outputs)]
@@ -55,7 +119,7 @@ class LaneFunction:
         self.lane = to.op(f"select i1 {before}, i64 %next, i64 {last}")
         to.go("before0")
         for k in count:
-            self._loop(k, constants[k], tables[k], turns[k], f"before{k + 1}" if k + 1 < len(count) else "blockend")
+            self.loop(k, constants[k], tables[k], turns[k], f"before{k + 1}" if k + 1 < len(count) else "blockend")
         to.label("blockend")
         to.lines.append(f"  %after = add i64 %next, {to.width}")
         to.branch(to.op("icmp slt i64 %after, %hi"), "block", "done")
@@ -63,52 +127,24 @@ class LaneFunction:
         to.do("ret void")
         to.lines.append("}")
 
-    def _loop(self, k: int, constants: str, table: str, turns: str, after: str) -> None:
-        to, loop = self.to, self.program.loops[k]
-        to.label(f"before{k}")
-        to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"turn{k}", after)
-        to.label(f"turn{k}")
-        to.lines.append(f"  %t{k} = phi i64 [ 0, %before{k} ], [ %u{k}, %turn{k} ]")
-        to.begin_block()
-        row = to.at(table, to.op(f"mul i64 %t{k}, {loop.columns}"), "i32")
-        self.columns = [to.op(f"sext i32 {to.load('i32', row, j, 'i32')} to i64") for j in range(loop.columns)]
-        count = loop.constants.num_leaves
-        first = to.at(constants, to.op(f"mul i64 %t{k}, {count}"), to.scalar)
-        aligned = f", align {self.size}"
-        values = [to.broadcast(to.load(to.scalar, first, j, to.scalar, aligned)) for j in range(count)]
-        values += [self._input(x) for x in loop.inputs]
-        values += [v for slots in loop.reads for v in self._read(slots)]
-        results = iter(to.jaxpr(self.jaxprs[k], values))
-        for slots in loop.writes:
-            self._write_slots(slots, [next(results) for _ in range(slots.count)])
-        for slots in loop.adds:
-            held = self._read(slots)
-            self._write_slots(slots, [to.arithmetic("fadd", v, next(results)) for v in held])
-        for x in loop.outputs:
-            self._output(x, next(results))
-        to.lines.append(f"  %u{k} = add i64 %t{k}, 1")
-        to.branch(to.op(f"icmp slt i64 %u{k}, {turns}"), f"turn{k}", after)
+    def constant(self, kind: str, base: str, index: str | int) -> str:
+        """From an array in memory."""
+        return self.to.load(kind, base, index, kind, f", align {4 if kind == 'i32' else self.size}")
 
-    # -- slots ---------------------------------------------------------------------------------------------------------
-
-    def _slot(self, slots: Slots, i: int) -> str:
-        number = self.to.op(f"add i64 {self.columns[slots.column]}, {slots.offset + i}")
+    def _slot(self, number: str) -> str:
         return self.to.at("%scratch", self.to.op(f"mul i64 {number}, {self.to.width}"), self.to.scalar)
 
-    def _read(self, slots: Slots) -> list[str]:
-        aligned = f", align {self.size * self.to.width}"
-        return [self.to.op(f"load {self.to.real}, ptr {self._slot(slots, i)}{aligned}") for i in range(slots.count)]
+    def read_slot(self, number: str) -> str:
+        """One vector of scratch."""
+        return self.to.op(f"load {self.to.real}, ptr {self._slot(number)}, align {self.size * self.to.width}")
 
-    def _write_slots(self, slots: Slots, values: list[str]) -> None:
-        for i, value in enumerate(values):
-            self.to.do(f"store {self.to.real} {value}, ptr {self._slot(slots, i)}, align {self.size * self.to.width}")
+    def write_slot(self, number: str, value: str) -> None:
+        """One vector of scratch."""
+        self.to.do(f"store {self.to.real} {value}, ptr {self._slot(number)}, align {self.size * self.to.width}")
 
-    # -- lane arrays -----------------------------------------------------------------------------------------------------
-
-    def _place(self, base: str, width: str, x: Lane, write: int) -> str:
+    def _place(self, base: str, width: str, column: str, write: int) -> str:
         """Address of this scalar in the first lane of the block; asks for a block further on at the same time."""
         to = self.to
-        column = to.op(f"add i64 {self.columns[x.column]}, {x.offset}")
         if to.width > 1:
             # a block of W lanes is `width` vectors in a row: turn by turn, fetch one of those of a later block
             ahead = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {PREFETCH_BLOCKS * to.width}')}, {width}")
@@ -117,9 +153,10 @@ class LaneFunction:
             to.do(f"call void @llvm.prefetch.p0(ptr {to.at(base, ahead, to.scalar)}, i32 {write}, i32 3, i32 1)")
         return to.at(base, to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {width}')}, {column}"), to.scalar)
 
-    def _input(self, x: Lane) -> str:
-        to, width = self.to, self.widths[x.array]
-        place = self._place(self.inputs[x.array], width, x, 0)
+    def read_lane(self, array: int, column: str) -> str:
+        """One scalar of each lane of the block."""
+        to, width = self.to, self.widths[array]
+        place = self._place(self.inputs[array], width, column, 0)
         value = "poison"
         for lane in range(to.width):
             one = to.op(f"load {to.scalar}, ptr {place}, align {self.size}")
@@ -129,9 +166,10 @@ class LaneFunction:
             place = to.at(place, width, to.scalar)
         return value
 
-    def _output(self, x: Lane, value: str) -> None:
-        to, width = self.to, self.widths[self.program.n_inputs + x.array]
-        place = self._place(self.outputs[x.array], width, x, 1)
+    def write_lane(self, array: int, column: str, value: str) -> None:
+        """One scalar of each lane of the block."""
+        to, width = self.to, self.widths[self.program.n_inputs + array]
+        place = self._place(self.outputs[array], width, column, 1)
         for lane in range(to.width):
             one = value if to.width == 1 else to.op(f"extractelement {to.real} {value}, i32 {lane}")
             to.do(f"store {to.scalar} {one}, ptr {place}, align {self.size}")

@@ -1,7 +1,7 @@
 """Running a lane program: by the native body where there is one, else by XLA, with the same result.
 
 NumPy arrays are computed in place by the compiled program. JAX arrays go through one traced call: on a CPU an XLA FFI call of the
-same machine code, elsewhere the XLA body. A batch axis, `vmap` and nested `vmap` all become lanes; derivatives are taken
+same machine code, on an NVIDIA GPU one of a kernel made from the same text, elsewhere the XLA body. A batch axis, `vmap` and nested `vmap` all become lanes; derivatives are taken
 through the XLA body.
 """
 
@@ -33,37 +33,70 @@ def native(program: Program, dtype: str) -> Any:
         return None  # a step with an unknown primitive, no llvmlite, or a host that LLVM does not know
 
 
+def _register(name: str, handler: int, platform: str) -> str:
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    jax.ffi.register_ffi_target(name, capsule(handler, None, None), platform=platform)
+    return name
+
+
 @lru_cache(maxsize=None)
-def _target(program: Program, dtype: str) -> str | None:
+def _cpu_target(program: Program, dtype: str) -> str | None:
     """Name of the program's FFI target for CPUs, registered once; None where it can not be."""
     compiled = native(program, dtype) if supported() else None
     if compiled is None:
         return None
-    capsule = ctypes.pythonapi.PyCapsule_New
-    capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    name = f"kinetree_{program.name}_{id(program)}_{dtype}"
-    jax.ffi.register_ffi_target(name, capsule(compiled.handler, None, None), platform="cpu")
-    return name
+    return _register(f"kinetree_{program.name}_{id(program)}_{dtype}", compiled.handler, "cpu")
 
 
-def _by_ffi(name: str, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
+@lru_cache(maxsize=None)
+def _cuda_target(program: Program, dtype: str, slots: int) -> tuple[str, bool] | None:
+    """Name of the FFI target for NVIDIA GPUs and whether it wants slots in global memory; None where there is none."""
+    if native(program, dtype) is None or not supported() or jax.default_backend() != "gpu":
+        return None
+    try:
+        from .cuda import CudaError, cuda_kernel
+    except OSError:
+        return None
+    try:
+        kernel = cuda_kernel(program, dtype, slots)
+    except (CudaError, OSError):
+        return None
+    name = f"kinetree_{program.name}_{id(program)}_{dtype}_{slots}_cuda"
+    return _register(name, kernel.handler, "CUDA"), kernel.global_scratch
+
+
+def _by_ffi(
+    name: str, slots: int, widths: tuple, scratch: int | None, tables: tuple, constants: tuple, inputs: tuple
+) -> tuple:
+    """One FFI call; `scratch` None is the CPU's, else the GPU's, with that many slots in global memory."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
-    results = tuple(jax.ShapeDtypeStruct((lanes, w), dtype) for w in widths)
+    results = [jax.ShapeDtypeStruct((lanes, w), dtype) for w in widths]
     constants = tuple(jnp.asarray(c, dtype) for c in constants)
-    return tuple(jax.ffi.ffi_call(name, results)(*tables, *constants, *inputs, slots=np.int64(slots)))
+    options: dict[str, Any] = {}
+    if scratch is not None:
+        results.append(jax.ShapeDtypeStruct((scratch, lanes), dtype))
+        by_column = (1, 0)  # neighbouring threads read neighbouring numbers
+        options["input_layouts"] = [None] * (2 * len(tables)) + [by_column] * len(inputs)
+        options["output_layouts"] = [by_column] * len(widths) + [None]
+    call = jax.ffi.ffi_call(name, tuple(results), **options)
+    return tuple(call(*tables, *constants, *inputs, slots=np.int64(slots)))[: len(widths)]
 
 
 @lru_cache(maxsize=512)
 def _traced(program: Program, slots: int, widths: tuple, dtype: str) -> Any:
     """The program as a function of (tables, constants, inputs) that JAX can transform."""
     by_xla = partial(xla.run, program, slots, widths)
-    name = _target(program, dtype)
+    bodies: dict[str, Any] = {}
+    if (cpu := _cpu_target(program, dtype)) is not None:
+        bodies["cpu"] = partial(_by_ffi, cpu, slots, widths, None)
+    if (cuda := _cuda_target(program, dtype, slots)) is not None:
+        bodies["cuda"] = partial(_by_ffi, cuda[0], slots, widths, slots if cuda[1] else 1)
 
     def anywhere(tables: tuple, constants: tuple, inputs: tuple) -> tuple:
-        if name is None or inputs[0].shape[0] == 0:
+        if not bodies or inputs[0].shape[0] == 0:
             return by_xla(tables, constants, inputs)
-        on_cpu = partial(_by_ffi, name, slots, widths)
-        return jax.lax.platform_dependent(tables, constants, inputs, cpu=on_cpu, default=by_xla)
+        return jax.lax.platform_dependent(tables, constants, inputs, default=by_xla, **bodies)
 
     lanes = jax.custom_batching.custom_vmap(anywhere)
 

@@ -1,12 +1,16 @@
-"""Sine and cosine in LLVM text, right for every finite argument.
+"""Sine and cosine in LLVM text, right for every finite argument, the same bits on every target.
 
-The argument is reduced by the nearest multiple of π/2, in three parts (Cody and Waite) with fused multiply-adds; the remainder
+The argument is reduced by the nearest multiple of π/2 in three parts (Cody and Waite) with fused multiply-adds; the remainder
 goes into the minimax polynomials of fdlibm (float64) or Cephes (float32), whose coefficients are facts about sine and cosine.
-That holds to |x| = 1e5 (2e4 in float32); where a lane is beyond, all lanes go through the C library (CPU) or are reduced by a
-product with as many digits of 2/π as the exponent asks for (GPU).
+That reduction holds to |x| = 1e5 (2e4 in float32). Where a lane is beyond, it is reduced by a product with as many digits of 2/π
+as its exponent asks for (Payne and Hanek), in integers.
 """
 
+import struct
+from functools import cache
 from typing import Any
+
+from .text import Text
 
 LIMIT = {64: 1e5, 32: 2e4}
 ROUND = {
@@ -39,7 +43,6 @@ def sincos(to: Any, x: str) -> tuple[str, str]:
     """Sine and cosine of x, as a call of a function that is emitted once for each module (see `definition`)."""
     kind = to.real
     pair = f"{{ {kind}, {kind} }}"
-    to.needs_sincos = True
     both = to.op(f"call {pair} {function_name(to)}({kind} {x})")
     return to.op(f"extractvalue {pair} {both}, 0"), to.op(f"extractvalue {pair} {both}, 1")
 
@@ -56,11 +59,24 @@ def definition(to: Any) -> None:
     to.lines.append(f"define internal {pair} {function_name(to)}({kind} %x) alwaysinline {{")
     to.label("entry")
     shifted = to.fma("%x", to.number(TWO_OVER_PI), to.number(ROUND[to.bits]))
-    quadrant = to.op(f"bitcast {kind} {shifted} to {whole}")
+    near_quadrant = to.op(f"bitcast {kind} {shifted} to {whole}")
     turns = to.negative(to.arithmetic("fsub", shifted, to.number(ROUND[to.bits])))
-    r = "%x"
+    near = "%x"
     for part in HALF_PI[to.bits]:
-        r = to.fma(turns, to.number(part), r)
+        near = to.fma(turns, to.number(part), near)
+    is_far = far = to.op(f"fcmp ugt {kind} {to.intrinsic('fabs', '%x')}, {to.number(LIMIT[to.bits])}")
+    if to.width > 1:
+        to.declare(f"i1 @llvm.vector.reduce.or.v{to.width}i1(<{to.width} x i1>)")
+        far = to.op(f"call i1 @llvm.vector.reduce.or.v{to.width}i1({truth} {far})")
+    to.do(f"br i1 {far}, label %far, label %reduced, !prof !9")
+    to.label("far")
+    far_quadrant, far_rest = _reduce_lanes(to)
+    far_quadrant = to.op(f"select {truth} {is_far}, {whole} {far_quadrant}, {whole} {near_quadrant}")
+    far_rest = to.op(f"select {truth} {is_far}, {kind} {far_rest}, {kind} {near}")
+    to.go("reduced")
+    to.label("reduced")
+    quadrant = to.op(f"phi {whole} [ {near_quadrant}, %entry ], [ {far_quadrant}, %far ]")
+    r = to.op(f"phi {kind} [ {near}, %entry ], [ {far_rest}, %far ]")
     z = to.arithmetic("fmul", r, r)
     sine = to.fma(to.arithmetic("fmul", z, r), _horner(to, z, SINE[to.bits]), r)
     cosine = to.fma(
@@ -75,34 +91,98 @@ def definition(to: Any) -> None:
         bits = to.op(f"bitcast {kind} {chosen} to {whole}")
         return to.op(f"bitcast {whole} {to.op(f'xor {whole} {flip}, {bits}')} to {kind}")
 
-    near = (signed(cosine, sine, quadrant), signed(sine, cosine, to.op(f"add {whole} {quadrant}, {to.whole(1)}")))
-    far = to.op(f"fcmp ugt {kind} {to.intrinsic('fabs', '%x')}, {to.number(LIMIT[to.bits])}")
-    if to.width > 1:
-        to.declare(f"i1 @llvm.vector.reduce.or.v{to.width}i1(<{to.width} x i1>)")
-        far = to.op(f"call i1 @llvm.vector.reduce.or.v{to.width}i1({truth} {far})")
-    to.do(f"br i1 {far}, label %far, label %near, !prof !9")
-    to.label("near")
-    _return(to, pair, near)
-    to.label("far")
-    _return(to, pair, tuple(_by_library(to, name) for name in ("sin", "cos")))
+    after = to.op(f"add {whole} {quadrant}, {to.whole(1)}")
+    first = to.op(f"insertvalue {pair} poison, {kind} {signed(cosine, sine, quadrant)}, 0")
+    to.do(f"ret {pair} {to.op(f'insertvalue {pair} {first}, {kind} {signed(sine, cosine, after)}, 1')}")
     to.lines.append("}")
 
 
-def _return(to: Any, pair: str, values: tuple) -> None:
-    first = to.op(f"insertvalue {pair} poison, {to.real} {values[0]}, 0")
-    to.do(f"ret {pair} {to.op(f'insertvalue {pair} {first}, {to.real} {values[1]}, 1')}")
-
-
-def _by_library(to: Any, name: str) -> str:
-    """Lane by lane, through the C library's own double function."""
-    to.declare(f"double @{name}(double)")
-    result = "poison"
+def _reduce_lanes(to: Any) -> tuple[str, str]:
+    """Quadrant and remainder, lane by lane, by `@reduce_far`."""
+    quadrants, rests = "poison", "poison"
     for lane in range(to.width):
         x = "%x" if to.width == 1 else to.op(f"extractelement {to.real} %x, i32 {lane}")
         wide = x if to.bits == 64 else to.op(f"fpext float {x} to double")
-        y = to.op(f"call double @{name}(double {wide})")
-        y = y if to.bits == 64 else to.op(f"fptrunc double {y} to float")
+        both = to.op(f"call {{ i64, double }} @reduce_far(double {wide})")
+        quadrant, rest = to.op(f"extractvalue {{ i64, double }} {both}, 0"), to.op(f"extractvalue {{ i64, double }} {both}, 1")
+        if to.bits == 32:
+            quadrant, rest = to.op(f"trunc i64 {quadrant} to i32"), to.op(f"fptrunc double {rest} to float")
         if to.width == 1:
-            return y
-        result = to.op(f"insertelement {to.real} {result}, {to.scalar} {y}, i32 {lane}")
-    return result
+            return quadrant, rest
+        quadrants = to.op(f"insertelement {to.integer} {quadrants}, i{to.bits} {quadrant}, i32 {lane}")
+        rests = to.op(f"insertelement {to.real} {rests}, {to.scalar} {rest}, i32 {lane}")
+    return quadrants, rests
+
+
+@cache
+def two_over_pi_words() -> list[int]:
+    """64 zero bits, then 2/π to 1280 binary places, as 64-bit words; π by Machin's formula in integers."""
+    places = 1400
+
+    def arctan_of_inverse(n: int) -> int:
+        power = total = (1 << places) // n
+        k, sign = 3, -1
+        while power:
+            power //= n * n
+            total += sign * (power // k)
+            k, sign = k + 2, -sign
+        return total
+
+    pi = 4 * (4 * arctan_of_inverse(5) - arctan_of_inverse(239))
+    digits = ((2 << (places + 1280)) // pi) & ((1 << 1280) - 1)
+    return [0] + [(digits >> (1280 - 64 * (k + 1))) & (2**64 - 1) for k in range(20)]
+
+
+def far_reduction() -> str:
+    """`{quadrant, r} @reduce_far(x)` with x = quadrant π/2 + r, for any finite |x| > 1.
+
+    x is m 2^(e − 52) with an integer m. Binary places of 2/π that make multiples of 4 with it do not matter: start at
+    the first that does (place e − 54; the 64 zero bits in front keep that positive) and multiply m by the next 192.
+    """
+    to = Text("r")
+    words = two_over_pi_words()
+    table = ", ".join(f"i64 {w}" for w in words)
+    to.lines.append(f"@two_over_pi = internal unnamed_addr constant [{len(words)} x i64] [{table}]")
+    for d in ("i64 @llvm.fshl.i64(i64, i64, i64)", "double @llvm.fma.f64(double, double, double)"):
+        to.lines.append(f"declare {d}")
+    to.lines.append("define internal { i64, double } @reduce_far(double %x) noinline {")
+    to.label("entry")
+    bits = to.op("bitcast double %x to i64")
+    exponent = to.op(f"and i64 {to.op(f'lshr i64 {bits}, 52')}, 2047")
+    place = to.op(f"sub i64 {exponent}, {1023 - 10}")  # e − 54 + 64
+    finite = to.op(f"icmp ult i64 {place}, {2047 - 1013}")
+    place = to.op(f"select i1 {finite}, i64 {place}, i64 0")
+    word, shift = to.op(f"lshr i64 {place}, 6"), to.op(f"and i64 {place}, 63")
+    loaded = [to.load("i64", "@two_over_pi", to.op(f"add i64 {word}, {k}"), "i64") for k in range(4)]
+    window = [to.op(f"call i64 @llvm.fshl.i64(i64 {loaded[k]}, i64 {loaded[k + 1]}, i64 {shift})") for k in range(3)]
+    mantissa = to.op(f"or i64 {to.op(f'and i64 {bits}, {2**52 - 1}')}, {2**52}")
+    wide = to.op(f"zext i64 {mantissa} to i128")
+    products = [to.op(f"mul i128 {wide}, {to.op(f'zext i64 {w} to i128')}") for w in window]
+    # the product modulo 4, as 192 bits in three words: top, middle, and the last one, which only carries
+    carry = to.op(f"lshr i128 {products[2]}, 64")
+    lower = to.op(f"add i128 {products[1]}, {carry}")
+    top = to.op(f"add i128 {products[0]}, {to.op(f'lshr i128 {lower}, 64')}")
+    top64, middle = to.op(f"trunc i128 {top} to i64"), to.op(f"trunc i128 {lower} to i64")
+    last = to.op(f"trunc i128 {products[2]} to i64")
+    high = to.op(f"call i64 @llvm.fshl.i64(i64 {top64}, i64 {middle}, i64 2)")
+    low = to.op(f"call i64 @llvm.fshl.i64(i64 {middle}, i64 {last}, i64 2)")
+    # a fraction of a half or more, read as a signed number, is the distance to the next quadrant
+    quadrant = to.op(f"add i64 {to.op(f'lshr i64 {top64}, 62')}, {to.op(f'lshr i64 {high}, 63')}")
+    a = to.op(f"fmul double {to.op(f'sitofp i64 {high} to double')}, 0x{_bits(2.0**-64)}")
+    b = to.op(f"fmul double {to.op(f'uitofp i64 {low} to double')}, 0x{_bits(2.0**-128)}")
+    fraction = to.op(f"fadd double {a}, {b}")
+    tail = to.op(f"fmul double {fraction}, 0x{_bits(6.123233995736766e-17)}")
+    r = to.op(f"call double @llvm.fma.f64(double {fraction}, double 0x{_bits(1.5707963267948966)}, double {tail})")
+    negative = to.op(f"icmp slt i64 {bits}, 0")
+    quadrant = to.op(f"select i1 {negative}, i64 {to.op(f'sub i64 0, {quadrant}')}, i64 {quadrant}")
+    r = to.op(f"select i1 {negative}, double {to.op(f'fneg double {r}')}, double {r}")
+    nothing = to.op("fsub double %x, %x")  # NaN for infinities and NaNs
+    r = to.op(f"select i1 {finite}, double {r}, double {nothing}")
+    first = to.op(f"insertvalue {{ i64, double }} poison, i64 {quadrant}, 0")
+    to.do(f"ret {{ i64, double }} {to.op(f'insertvalue {{ i64, double }} {first}, double {r}, 1')}")
+    to.lines.append("}")
+    return str(to)
+
+
+def _bits(x: float) -> str:
+    return f"{struct.unpack('<Q', struct.pack('<d', x))[0]:016X}"

@@ -245,6 +245,12 @@ class Model:
         return dataclasses.replace(self, coupling=make_coupling(self.structure, follows))
 
     @cached_property
+    def has_armature(self) -> bool:
+        """Whether any joint has a rotor; taken to be so where JAX is tracing the model."""
+        armature = self.rows.armature
+        return not isinstance(armature, np.ndarray) or bool(armature.any())
+
+    @cached_property
     def uncoupled(self) -> "Model":
         """The same model with all joints on their own."""
         return self if self.coupling is None else dataclasses.replace(self, coupling=None)

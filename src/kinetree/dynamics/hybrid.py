@@ -1,0 +1,66 @@
+"""Hybrid dynamics: some joints have their force given, the others their acceleration (RBDA section 9.2).
+
+A joint that follows a given acceleration, whatever the force, is one with infinite armature: its 1/d is zero. So this is
+the articulated-body algorithm with S qdd added to the velocity product c of such joints; afterwards τ = Sᵀ (IA a + pA).
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.model import Model
+from kinetree.model.arguments import evaluate
+from kinetree.model.coordinates import velocity_product_shift
+from kinetree.tree import Layout, layout, restore
+
+from .aba import accelerations, articulated_bodies, articulated_rows, unshifted
+from .arranged import arranged, by_position
+from .positive import require_solution
+from .schedule import layout_schedule
+
+
+@jax.jit
+def _hybrid(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, tau: Any, force_given: Any, f_ext: Any) -> Any:
+    at = arranged(laid, model, q)
+    led = jnp.where(force_given, jnp.zeros_like(qdd), qdd - velocity_product_shift(model.structure, qd.T).T)
+    rows = articulated_rows(laid, model, at, qd, tau, f_ext)
+    free, led = by_position(laid, force_given), by_position(laid, led)
+    armature = rows.armature
+    rows = rows._replace(
+        armature=jnp.where(free, armature, jnp.full_like(armature, jnp.inf)), c=rows.c + rows.axis.times(led)
+    )
+    whole = articulated_bodies(laid, at, rows)
+    moving = accelerations(laid, at, rows, whole)
+    found = jnp.where(free, moving.qdd, led)
+    forces = jnp.where(free, rows.tau, rows.axis.dot(whole @ moving.a) + armature * led)
+    return unshifted(model, restore(laid, found).T, qd), restore(laid, forces).T
+
+
+def hybrid_dynamics(model: Model, q: Any, qd: Any, qdd: Any, tau: Any, given: Any, f_ext: Any = None) -> tuple[Any, Any]:
+    """The accelerations and forces that are not given, from those that are.
+
+    Arguments:
+        model: the mechanism.
+        q, qd, qdd, tau: (..., nq), (..., nv), (..., nv), (..., nv).
+        given: (..., nv) booleans: True where tau is given (and qdd ignored), False where qdd is given (and tau ignored).
+        f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
+
+    Returns:
+        (qdd, tau), both (..., nv), complete.
+
+    Reference: Featherstone 2008 section 9.2.
+    """
+    if model.coupling is not None or model.passive is not None:
+        raise ValueError("hybrid_dynamics serves models without mimic joints, springs and dampers")
+
+    def compute(q: Any, qd: Any, qdd: Any, tau: Any, given: Any, f_ext: Any) -> Any:
+        if model.nv == 0:
+            return jnp.zeros_like(qdd), jnp.zeros_like(tau)
+        laid = layout(model.tree, layout_schedule(model.tree))
+        qdd, tau = _hybrid(laid, model, q, qd, qdd, tau, given != 0, f_ext)
+        return require_solution(qdd, "hybrid dynamics"), tau
+
+    nv = (model.nv,)
+    states = {"q": (q, (model.nq,)), "qd": (qd, nv), "qdd": (qdd, nv), "tau": (tau, nv), "given": (given, nv)}
+    return evaluate(compute, **states, f_ext=(f_ext, (model.n_bodies, 6)))

@@ -1,0 +1,134 @@
+"""Kernels on an NVIDIA GPU: PTX loaded by the driver, launched on XLA's stream by a handler that XLA calls.
+
+The handler decodes the same call frame as handler.py, asks XLA for the stream, and calls cuLaunchKernel; it does nothing that a
+CUDA graph could not capture.
+"""
+
+import ctypes
+from functools import cache, lru_cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from .cpu import _machine
+from .handler import VERSION
+from .program import Program
+from .ptx import local_slots, ptx
+from .text import Text
+
+BLOCK = 128  # threads
+
+
+class CudaError(RuntimeError):
+    """The driver refused."""
+
+
+@cache
+def _driver() -> Any:
+    driver = ctypes.CDLL("libcuda.so.1")
+    _check(driver.cuInit(0), "cuInit")
+    return driver
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        raise CudaError(f"{what} failed with code {code}")
+
+
+@cache
+def _context() -> int:
+    """The primary context of device 0, which is the one JAX uses; returns the chip's compute capability."""
+    driver = _driver()
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    _check(driver.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
+    _check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
+    _check(driver.cuCtxSetCurrent(context), "cuCtxSetCurrent")
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _check(driver.cuDeviceGetAttribute(ctypes.byref(major), 75, device), "cuDeviceGetAttribute")
+    _check(driver.cuDeviceGetAttribute(ctypes.byref(minor), 76, device), "cuDeviceGetAttribute")
+    return 10 * major.value + minor.value
+
+
+def _load(text: str) -> int:
+    """Address of the kernel in a module made from PTX; the module lives as long as the process."""
+    driver = _driver()
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    _check(driver.cuModuleLoadData(ctypes.byref(module), text.encode() + b"\0"), "cuModuleLoadData")
+    _check(driver.cuModuleGetFunction(ctypes.byref(function), module, b"kernel"), "cuModuleGetFunction")
+    assert function.value is not None
+    return function.value
+
+
+def _handler_text(program: Program, function: int, launch: int) -> str:
+    to, count = Text("h"), len(program.loops)
+    n_values = program.n_inputs + program.n_outputs + 3 * count + 2
+    to.lines.append("define ptr @handler(ptr %frame) {")
+    to.label("entry")
+    for name, size in (("values", n_values), ("places", n_values), ("ask", 4)):
+        to.do(f"%{name} = alloca [{size} x i64]")
+    extension = to.load("ptr", "%frame", 8)
+    to.branch(to.op(f"icmp eq ptr {extension}, null"), "stage", "metadata")
+    to.label("metadata")
+    metadata = to.load("ptr", extension, 24)
+    for value, offset in ((VERSION[0], 24), (VERSION[1], 28), (1, 32)):  # 1: fit for command buffers
+        to.store("i32", value, metadata, offset)
+    to.do("ret ptr null")
+    to.label("stage")
+    to.branch(to.op(f"icmp eq i32 {to.load('i32', '%frame', 32)}, 3"), "execute", "nothing")
+    to.label("nothing")
+    to.do("ret ptr null")
+    to.label("execute")
+    arguments, results = to.load("ptr", "%frame", 72), to.load("ptr", "%frame", 112)
+    values: list[tuple[str, str]] = []
+
+    def data(list_: str, k: int) -> tuple[str, str]:
+        return "ptr", to.load("ptr", to.load("ptr", list_, 8 * k), 24)
+
+    def dimension(list_: str, k: int, axis: int) -> tuple[str, str]:
+        return "i64", to.load("i64", to.load("ptr", to.load("ptr", list_, 8 * k), 40), 8 * axis)
+
+    values += [data(arguments, 2 * count + k) for k in range(program.n_inputs)]
+    values += [data(results, k) for k in range(program.n_outputs)]
+    values += [data(arguments, count + k) for k in range(count)]
+    values += [data(arguments, k) for k in range(count)]
+    values += [dimension(arguments, k, 0) for k in range(count)]
+    lanes = dimension(arguments, 2 * count, 0)
+    values += [lanes, data(results, program.n_outputs)]
+    for k, (kind, value) in enumerate(values):
+        to.store(kind, value, "%values", 8 * k)
+        to.store("ptr", to.at("%values", 8 * k), "%places", 8 * k)
+    for kind, value, offset in (("i64", 32, 0), ("i64", 0, 8), ("ptr", to.load("ptr", "%frame", 24), 16), ("i64", 0, 24)):
+        to.store(kind, value, "%ask", offset)
+    to.op(f"call ptr {to.load('ptr', to.load('ptr', '%frame', 16), 80)}(ptr %ask)")
+    stream = to.load("ptr", "%ask", 24)
+    blocks = to.op(f"udiv i64 {to.op(f'add i64 {lanes[1]}, {BLOCK - 1}')}, {BLOCK}")
+    grid = to.op(f"trunc i64 {blocks} to i32")
+    kernel, call = (to.op(f"inttoptr i64 {address} to ptr") for address in (function, launch))
+    to.op(
+        f"call i32 {call}(ptr {kernel}, i32 {grid}, i32 1, i32 1, i32 {BLOCK}, i32 1, i32 1, i32 0, "
+        f"ptr {stream}, ptr %places, ptr null)"
+    )
+    to.do("ret ptr null")
+    to.lines.append("}")
+    return str(to)
+
+
+class CudaKernel:
+    """A program compiled for the GPU; `handler` is the address of its XLA handler."""
+
+    def __init__(self, program: Program, dtype: str, room: int):
+        function = _load(ptx(program, dtype, room, _context()))
+        launch = ctypes.cast(_driver().cuLaunchKernel, ctypes.c_void_p).value
+        assert launch is not None
+        module = llvm.parse_assembly(_handler_text(program, function, launch))
+        module.verify()
+        self._engine = llvm.create_mcjit_compiler(module, _machine())
+        self._engine.finalize_object()
+        self.handler = self._engine.get_function_address("handler")
+        self.global_scratch = room == 0
+
+
+@lru_cache(maxsize=None)
+def cuda_kernel(program: Program, dtype: str, slots: int) -> CudaKernel:
+    """The kernel for a robot of about this many slots, loaded once in a process."""
+    return CudaKernel(program, dtype, local_slots(slots, dtype))

@@ -1,0 +1,9 @@
+"""Moving a mechanism through time: integrators, controllers, runs and their results."""
+
+from . import controllers
+from .errors import SimulationError
+from .integrators import INTEGRATORS, step
+from .run import simulate
+from .trajectory import Trajectory
+
+__all__ = ["INTEGRATORS", "SimulationError", "Trajectory", "controllers", "simulate", "step"]

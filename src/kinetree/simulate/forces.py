@@ -1,0 +1,55 @@
+"""What acts on the joints of a simulated mechanism: the controller's forces, and dry friction.
+
+Springs and dampers belong to the equation of motion (dynamics/passive.py). Dry friction is here because it has no
+value at
+rest: a joint at speed u feels −friction · u / √(u² + ε²), which is Coulomb's force at speeds well above ε.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from kinetree.model import Model, coupled
+from kinetree.model.arguments import evaluate
+
+Controller = Callable[[Any, Any, Any], Any]  # (t, q, qd) -> tau
+
+REST_SPEED = 1e-2  # ε, rad/s or m/s
+
+
+@coupled("force")
+def friction_force(model: Model, qd: Any) -> Any:
+    """Dry friction, (..., nv), of joints that move at qd."""
+
+    def compute(qd: Any) -> Any:
+        return -jnp.asarray(model.friction, qd.dtype) * qd / jnp.sqrt(qd * qd + REST_SPEED**2)
+
+    return evaluate(compute, qd=(qd, (model.nv,)))
+
+
+@coupled("force")
+def damping_force(model: Model, qd: Any) -> Any:
+    """−damping · qd, (..., nv): the dampers without the springs."""
+
+    def compute(qd: Any) -> Any:
+        return jnp.zeros_like(qd) if model.passive is None else -jnp.asarray(model.passive.damping, qd.dtype) * qd
+
+    return evaluate(compute, qd=(qd, (model.nv,)))
+
+
+def control_force(controller: Controller | None, t: Any, q: Any, qd: Any) -> Any:
+    """What the controller asks for, (..., nv); nothing without one."""
+    if controller is None:
+        return jnp.zeros_like(qd)
+    tau = jnp.asarray(controller(t, q, qd), qd.dtype)
+    try:
+        return jnp.broadcast_to(tau, qd.shape)
+    except ValueError:
+        raise ValueError(f"the controller returned shape {tau.shape}; tau has shape {qd.shape}") from None
+
+
+def joint_force(model: Model, controller: Controller | None, t: Any, q: Any, qd: Any) -> Any:
+    """All that acts on the joints besides springs and dampers, (..., nv)."""
+    tau = control_force(controller, t, q, qd)
+    return tau if model.friction is None else tau + friction_force(model, qd)

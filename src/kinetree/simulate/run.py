@@ -1,0 +1,190 @@
+"""`kinetree.simulate`: many steps in one compiled loop, called for stretches of about half a second.
+
+Between stretches the host moves records out, draws the progress bar, writes checkpoints. Within, a step costs what
+its forward dynamics cost. The loop takes the number of steps at run time, so one compilation serves every stretch,
+and a result does not depend on how the run was cut.
+"""
+
+import math
+import os
+import time
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.model import Model, integrate
+from kinetree.model.arguments import evaluate
+
+from .checkpoint import Checkpoint, Progress, fingerprint
+from .errors import Failure, explain_failure
+from .forces import Controller, control_force
+from .integrators import step_function
+from .progress import ProgressBar
+from .trajectory import Trajectory
+
+STRETCH = 0.5  # seconds of wall time between looks at the host
+BUFFER = 2**24  # numbers in the records of one stretch, at most
+
+
+class Stretch(NamedTuple):
+    """What a call of the loop returns."""
+
+    steps: Any  # made; fewer than asked for if a state was not finite
+    q: Any
+    qd: Any
+    next_q: Any  # the state that was not finite, else the same again
+    next_qd: Any
+    records: dict[str, Any]  # the first are those of this stretch
+
+
+@partial(jax.jit, static_argnames=("integrator", "controller", "dt", "every", "size"))
+def _advance(
+    model: Model,
+    q: Any,
+    qd: Any,
+    first: Any,
+    count: Any,
+    *,
+    integrator: str,
+    controller: Any,
+    dt: float,
+    every: int,
+    size: int,
+) -> Stretch:
+    """Steps first to first + count. State k is recorded if k is a multiple of `every`: number k/every of the run."""
+    take = step_function(integrator)
+
+    def at(k: Any) -> Any:
+        return jnp.asarray(k, q.dtype) * dt
+
+    def going(carry: Any) -> Any:
+        k, _, _, finite = carry
+        return (k < first + count) & finite
+
+    def one(carry: Any) -> Any:
+        k, now, records, _ = carry
+        now = now[1]
+        after = take(model, controller, at(k), now, dt)
+        slot = k // every - first // every  # overwritten until k + 1 is a multiple
+        records = jax.tree.map(lambda a, x: jax.lax.dynamic_update_index_in_dim(a, x, slot, 0), records, after)
+        finite = jnp.isfinite(after[0]).all() & jnp.isfinite(after[1]).all()
+        return k + 1, (now, after), records, finite
+
+    empty = tuple(jnp.zeros((size, *x.shape), x.dtype) for x in (q, qd))
+    start = first, ((q, qd), (q, qd)), empty, jnp.asarray(True)
+    k, (before, after), records, finite = jax.lax.while_loop(going, one, start)
+    made = jnp.where(finite, k, k - 1) - first
+    here = jax.tree.map(partial(jnp.where, finite), after, before)
+    new = (first + made) // every - first // every
+
+    def control(slot: Any, taus: Any) -> Any:
+        tau = control_force(controller, at((first // every + 1 + slot) * every), records[0][slot], records[1][slot])
+        return taus.at[slot].set(tau)
+
+    taus = jnp.zeros_like(records[1])
+    if controller is not None:
+        taus = jax.lax.fori_loop(jnp.zeros_like(new), new, control, taus)
+    return Stretch(made, here[0], here[1], after[0], after[1], {"q": records[0], "qd": records[1], "tau": taus})
+
+
+def simulate(
+    model: Model,
+    q: Any,
+    qd: Any,
+    controller: Controller | None = None,
+    *,
+    dt: float,
+    steps: int,
+    integrator: str = "semi_implicit",
+    record: int = 1,
+    progress: bool | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 30.0,
+) -> Trajectory:
+    """Let a mechanism move.
+
+    Arguments:
+        model: the mechanism; its springs, dampers and dry friction act, its limits do not.
+        q: where it starts, (..., nq); leading axes are batches and broadcast.
+        qd: how fast, (..., nv).
+        controller: a function (t, q, qd) -> tau that JAX can trace, called with all states of the batch at once; see
+            `kinetree.controllers` for ready-made ones. None leaves the joints free.
+        dt: the step, in seconds.
+        steps: how many.
+        integrator: "semi_implicit" (first order, cheap, stable with dampers), "rk4" (fourth order, accurate) or
+            "variational" (second order, implicit, symplectic: for long runs and stiff springs).
+        record: keep every so many-th state; `steps` must be a multiple. The first state is always kept.
+        progress: show a progress bar; None shows one on a terminal when a run takes long.
+        checkpoint: a file to write the state of the run to now and then. If it exists, the run continues from it, and
+            ends with the same bits as one that was never cut.
+        checkpoint_seconds: how long to wait between checkpoints.
+
+    Returns:
+        Times, states and controller forces, as NumPy arrays in the dtype of the start.
+
+    Raises SimulationError, naming time and joint and what is likely wrong, when a state is not finite.
+    """
+    if not (dt > 0 and math.isfinite(dt)):
+        raise ValueError(f"dt must be a positive number of seconds, not {dt}")
+    if steps < 0 or record < 1 or steps % record:
+        raise ValueError(f"steps must be a multiple of record, which is at least 1: steps={steps}, record={record}")
+    step_function(integrator)
+    q, qd = evaluate(lambda q, qd: (q, qd), q=(q, (model.nq,)), qd=(qd, (model.nv,)))
+    q, qd = np.asarray(q), np.asarray(qd)
+    wide = q.dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    with jax.enable_x64(True) if wide else nullcontext():
+        q = np.asarray(integrate(model, q, np.zeros_like(qd), 1.0))  # quaternions of unit length
+        settings = {"integrator": integrator, "controller": controller, "dt": float(dt), "every": int(record)}
+        return _run(model, q, qd, int(steps), settings, progress, checkpoint, checkpoint_seconds)
+
+
+def _run(
+    model: Model, q: Any, qd: Any, steps: int, settings: dict, wanted: bool | None, checkpoint: Any, seconds: float
+) -> Trajectory:
+    dt, every, controller = settings["dt"], settings["every"], settings["controller"]
+    size = int(max(1, min(steps // every, BUFFER // max(1, q.size + 2 * qd.size)))) + 1
+    if not (np.isfinite(q).all() and np.isfinite(qd).all()):
+        raise ValueError("the state to start from is not finite")
+    tau = np.asarray(control_force(controller, np.asarray(0.0, q.dtype), q, qd))
+    run = Progress(0, q, qd, {"q": [q[None]], "qd": [qd[None]], "tau": [tau[None]]})
+    file = None
+    if checkpoint is not None:
+        name = getattr(controller, "__qualname__", type(controller).__qualname__)
+        file = Checkpoint(checkpoint, fingerprint(model, q, qd, dt, every, settings["integrator"], name), seconds)
+        run = file.read() or run
+    records = run.records
+    state, made, length = (jnp.asarray(run.q), jnp.asarray(run.qd)), run.steps, 1
+    with ProgressBar(steps, wanted) as bar:
+        while made < steps:
+            count = min(length, steps - made, (size - 1) * every)
+            began = time.monotonic()
+            done = _advance(model, *state, np.asarray(made), count, **settings, size=size)
+            stretch = int(done.steps)  # waits for the result
+            new = (made + stretch) // every - made // every
+            for name, parts in records.items():
+                parts.append(np.asarray(done.records[name][:new]))
+            if stretch < count:
+                last = Failure((made + stretch) * dt, *(np.asarray(x) for x in done[1:5]))
+                error = explain_failure(model, controller, dt, settings["integrator"], last)
+                error.trajectory = _trajectory(records, dt, every)
+                raise error
+            state, made = (done.q, done.qd), made + stretch
+            length = _next_length(length, time.monotonic() - began)
+            bar.update(made, made * dt)
+            if file is not None and (file.due() or made == steps):
+                file.write(Progress(made, *(np.asarray(x) for x in state), records))
+    return _trajectory(records, dt, every)[: steps // every + 1]
+
+
+def _next_length(length: int, took: float) -> int:
+    """Steps for the next stretch, from how long this one took; the first may have held a compilation."""
+    return int(max(1, min(10 * length, length * STRETCH / max(took, 1e-6))))
+
+
+def _trajectory(records: dict[str, list[np.ndarray]], dt: float, every: int) -> Trajectory:
+    q, qd, tau = (np.concatenate(records[name]) for name in ("q", "qd", "tau"))
+    return Trajectory(np.arange(len(q)) * every * dt, q, qd, tau)

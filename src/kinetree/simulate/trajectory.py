@@ -1,0 +1,89 @@
+"""What a run leaves: states over time, saved and loaded as one .npz."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FORMAT = "kinetree trajectory 1"
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """States of a simulation.
+
+    Attributes:
+        time: (records,), seconds.
+        q, qd: (records, *batch, nq), (records, *batch, nv).
+        tau: what the controller asked for in those states, (records, *batch, nv).
+    """
+
+    time: np.ndarray
+    q: np.ndarray
+    qd: np.ndarray
+    tau: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __getitem__(self, which: slice) -> "Trajectory":
+        return Trajectory(*(a[which] for a in self._arrays()))
+
+    def __repr__(self) -> str:
+        span = f"{self.time[0]:g} to {self.time[-1]:g} s" if len(self) else "empty"
+        sizes = f"nq={self.q.shape[-1]}, nv={self.qd.shape[-1]}"
+        return f"Trajectory({len(self)} records, {span}, batch {self.batch}, {sizes})"
+
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        return self.time, self.q, self.qd, self.tau
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Axes of the states of one moment."""
+        return self.q.shape[1:-1]
+
+    @property
+    def final(self) -> tuple[np.ndarray, np.ndarray]:
+        """q and qd at the end."""
+        return self.q[-1], self.qd[-1]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one .npz; the file is either whole or as it was before."""
+        write_arrays(path, {"format": np.array(FORMAT), **vars(self)})
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "Trajectory":
+        """Read what `save` wrote."""
+        arrays = read_arrays(path)
+        missing = [name for name in ("time", "q", "qd") if name not in arrays]
+        if missing:
+            raise ValueError(f"{os.fspath(path)} is not a trajectory: it has no {', '.join(missing)}")
+        tau = arrays.get("tau", np.zeros_like(arrays["qd"]))
+        return Trajectory(arrays["time"], arrays["q"], arrays["qd"], tau)
+
+
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """The arrays of an .npz."""
+    try:
+        with np.load(path) as file:
+            return {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no file {os.fspath(path)}") from None
+    except Exception as error:
+        raise ValueError(f"{os.fspath(path)} can not be read as .npz: {error}") from None
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: dict[str, Any]) -> None:
+    """Write an .npz under another name, bring it to the disk, then rename: a reader never sees half of it."""
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as file:
+            np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)

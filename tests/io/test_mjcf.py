@@ -1,0 +1,154 @@
+"""MJCF: models compiled by MuJoCo agree with MuJoCo."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.io import Mujoco, load_with_report
+
+mujoco = pytest.importorskip("mujoco")
+from .mujoco_agreement import errors, model_files, unconstrained  # noqa: E402
+
+FILES = model_files()
+BOUND = 1e-8
+
+ZOO = """<mujoco model="zoo">
+  <option gravity="0.3 -0.2 -9.7"/>
+  <worldbody>
+    <site name="origin" pos="1 2 3"/>
+    <geom type="plane" size="1 1 1"/>
+    <body name="fixture" pos="0.1 0 0.2" euler="10 20 30"><geom size="0.05"/>
+      <body name="arm" pos="0.3 0.1 0" euler="30 0 40">
+        <joint name="hinge" type="hinge" axis="1 2 0" pos="0.1 0 -0.2" ref="20" armature="0.3" damping="0.2"
+               stiffness="3" springref="40" frictionloss="0.4"/>
+        <joint name="slide" type="slide" axis="0 1 1" pos="0.2 0 0" ref="0.1" stiffness="2" springref="0.3"
+               range="-1 1" limited="true"/>
+        <joint name="turn" axis="0 0 1"/>
+        <geom type="box" size="0.1 0.2 0.3" pos="0.1 0 0" euler="5 6 7"/>
+        <site name="tip" pos="0.2 0.1 0" euler="0 0 90"/>
+        <site name="arm" pos="0 0 0.1"/>
+        <body name="swinging" pos="0 0.4 0" euler="50 0 0">
+          <joint name="ball" type="ball" pos="0.1 0.2 0.3" armature="0.2" damping="0.1" stiffness="1.5"/>
+          <geom type="capsule" size="0.05 0.2" euler="20 0 0" pos="0 0 0.1"/>
+          <body pos="0 0 -0.3"><geom size="0.1"/><body name="wheel"><joint axis="1 0 0" armature="0.1"/>
+            <geom type="cylinder" size="0.1 0.02"/></body></body>
+        </body>
+      </body>
+    </body>
+    <body name="flying" pos="5 5 5"><freejoint name="free"/><geom type="box" size="0.3 0.2 0.1" pos="0.1 0.1 0"/>
+      <body name="flap" pos="0 0.3 0"><joint name="flap" axis="0 1 0" pos="0 0 0.1"/><geom size="0.1" pos="0.2 0 0"/></body>
+    </body>
+  </worldbody>
+</mujoco>"""
+
+
+def load_quietly(path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return kt.load(path)
+
+
+def assert_agrees(model, theirs):
+    assert (model.nq, model.nv) == (theirs.nq, theirs.nv)
+    worst = errors(model, theirs)
+    assert max(worst.values()) < BOUND, worst
+
+
+@pytest.mark.parametrize("name", ["half_cheetah", "humanoid", "pusher_v5"])
+def test_gymnasium_agrees(name, light_compilation):
+    path = FILES.get(f"gymnasium/{name}.xml") or pytest.skip("gymnasium is not installed")
+    assert_agrees(load_quietly(path), unconstrained(path))
+
+
+@pytest.mark.robots
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_agrees(name, light_compilation):
+    try:
+        theirs = unconstrained(FILES[name])
+    except ValueError as error:
+        pytest.skip(f"MuJoCo does not compile it: {error}")
+    assert_agrees(load_quietly(FILES[name]), theirs)
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    """Every joint, several on one body, references, springs, armature, unnamed and massless bodies, sites."""
+    path = tmp_path_factory.mktemp("mjcf") / "zoo.xml"
+    path.write_text(ZOO)
+    return load_quietly(path), unconstrained(path)
+
+
+def test_every_kind_of_joint_agrees(zoo, light_compilation):
+    model, theirs = zoo
+    assert_agrees(model, theirs)
+    assert abs(theirs.dof_damping).any()
+    assert abs(theirs.jnt_stiffness).any()
+
+
+@pytest.mark.parametrize("method", ["aba", "crba"])
+def test_forward_dynamics_undoes_inverse_dynamics(zoo, method, light_compilation):
+    model, _ = zoo
+    q, qd = kt.random_state(model, 3, (4,))
+    tau = np.random.default_rng(0).standard_normal(qd.shape)
+    qdd = kt.forward_dynamics(model, q, qd, tau, method=method)
+    np.testing.assert_allclose(kt.inverse_dynamics(model, q, qd, qdd), tau, atol=1e-11)
+
+
+def test_passive_forces_can_be_switched_off(zoo):
+    model, _ = zoo
+    q, qd = kt.random_state(model, 3, (4,))
+    zero = np.zeros_like(qd)
+    passive = kt.passive_force(model, q, qd)
+    with_them, without = (kt.inverse_dynamics(m, q, qd, zero) for m in (model, model.without_passive))
+    assert np.abs(passive).max() > 0.1
+    np.testing.assert_allclose(with_them, without - passive, atol=1e-12)
+    np.testing.assert_array_equal(kt.passive_force(model.without_passive, q, qd), zero)
+
+
+def test_sites_are_frames(zoo):
+    model, theirs = zoo
+    assert "site:arm" in model.names  # a body has the name already
+    data = mujoco.MjData(theirs)
+    q, qd = kt.random_state(model, 5)
+    data.qpos[:], data.qvel[:] = q, Mujoco(model).v_there(q, qd)
+    mujoco.mj_forward(theirs, data)
+    pose = kt.forward_kinematics(model, q)
+    for number, name in enumerate(["origin", "tip", "site:arm"]):
+        body = model.body_index(name)
+        np.testing.assert_allclose(pose.position[body], data.site_xpos[number], atol=1e-12)
+        np.testing.assert_allclose(pose.rotation[body].ravel(), data.site_xmat[number], atol=1e-12)
+        velocity = np.zeros(6)
+        mujoco.mj_objectVelocity(theirs, data, mujoco.mjtObj.mjOBJ_SITE, number, velocity, 0)
+        np.testing.assert_allclose(kt.frame_velocity(model, q, qd, name, "aligned"), velocity, atol=1e-12)
+
+
+def test_joint_physics_are_kept(zoo):
+    model, theirs = zoo
+    np.testing.assert_array_equal(model.rows.armature, theirs.dof_armature)
+    np.testing.assert_array_equal(model.friction, theirs.dof_frictionloss)
+    slide = model.q_index("slide").start
+    assert (model.limits.lower[slide], model.limits.upper[slide]) == (-1, 1)
+    assert np.isinf(model.limits.lower[model.q_index("turn")]).all()
+    np.testing.assert_array_equal(model.gravity, [0.3, -0.2, -9.7])
+
+
+def test_what_is_not_modelled_is_listed_once():
+    text = """<mujoco><option density="1"/><worldbody><geom name="floor" type="plane" size="1 1 1"/>
+      <body><joint name="a"/><geom size="0.1"/></body></worldbody>
+      <tendon><fixed><joint joint="a" coef="1"/></fixed></tendon>
+      <equality><joint joint1="a"/></equality><actuator><motor joint="a"/></actuator></mujoco>"""
+    with pytest.warns(UserWarning, match="contact.*: 2, tendons: 1, equality constraints: 1, actuators: 1, fluid") as told:
+        kt.load(text)
+    assert len(told) == 1
+    _, report = load_with_report(text)
+    assert report.ignored["tendons"] == 1
+    assert report.format == "MJCF"
+
+
+def test_what_mujoco_refuses_is_a_model_error():
+    with pytest.raises(kt.ModelError, match="MuJoCo can not compile it"):
+        kt.load("<mujoco><worldbody><body><joint/></body></worldbody></mujoco>")
+    with pytest.raises(kt.ModelError, match="floating_base"):
+        kt.load(ZOO, floating_base=True)
