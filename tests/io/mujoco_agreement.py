@@ -11,7 +11,7 @@ import kinetree as kt
 from kinetree.dynamics.mass_matrix import mass_matrix
 from kinetree.io import Mujoco
 
-from .pinocchio_agreement import relative
+from tests.io.pinocchio_agreement import relative
 
 
 def model_files() -> dict[str, Path]:

@@ -9,7 +9,7 @@ import kinetree as kt
 from kinetree.io import Mujoco, load_with_report
 
 mujoco = pytest.importorskip("mujoco")
-from .mujoco_agreement import errors, model_files, unconstrained  # noqa: E402
+from tests.io.mujoco_agreement import errors, model_files, unconstrained  # noqa: E402
 
 FILES = model_files()
 BOUND = 1e-8

@@ -7,7 +7,7 @@ import pytest
 import kinetree as kt
 
 pin = pytest.importorskip("pinocchio")
-from .pinocchio_agreement import errors, pinocchio_model, robot_files  # noqa: E402
+from tests.io.pinocchio_agreement import errors, pinocchio_model, robot_files  # noqa: E402
 
 FILES = robot_files()
 BOUND = 1e-9

@@ -29,18 +29,22 @@ from .packed import PackedMatrix, lower_times, lower_transpose_times, pack
 from .positive import is_traced, require_solution
 
 SCHEDULES = ("sequential", "levels", "dense")
-DEEP = 64  # from this depth on Cholesky of the whole matrix is faster (benchmarks/NOTES.md)
-BATCH = 64  # from this many states on, states side by side are
-ENTRIES = 2**26  # most numbers that Schur complements may take
+SPARSE = 2  # how many times fewer operations must be left for the tree's sparsity to beat a dense Cholesky
+DEEP = 64  # trees from this depth on are left to it, whatever their sparsity (benchmarks/NOTES.md has the times)
+TURNS = 2**24  # longest table that a lane program is given
+LARGE = 2**13  # more rows than this have no dense matrix
 
 
-def choose_schedule(tree: Tree, batch: int) -> str:
-    """The way that is fastest, as far as it fits into memory."""
-    if tree.height >= DEEP:
+def choose_schedule(tree: Tree) -> str:
+    """The way that is fastest on this backend, as far as it fits into memory."""
+    triples = lanes.triples(tree)
+    if tree.n <= LARGE and (tree.height >= DEEP or tree.n**3 < 6 * SPARSE * triples):
         return "dense"
-    if batch >= BATCH or tree.n * tree.height**2 * batch > ENTRIES:
-        return "sequential"
-    return "levels"
+    return "sequential" if jax.default_backend() == "cpu" and triples <= TURNS else "levels"
+
+
+def _walks_pairs(tree: Tree) -> bool:
+    return jax.default_backend() == "cpu" and tree.n_ancestor_pairs <= TURNS
 
 
 @jax.tree_util.register_dataclass
@@ -57,7 +61,7 @@ class LTDL:
 
     def _solve(self, program: Any, b: Any, *, lt: bool, d: bool, l: bool) -> Any:
         def compute(values: Any, b: Any) -> Any:
-            if self.tree.height < DEEP and len(b) >= BATCH:
+            if _walks_pairs(self.tree):
                 return program(self.tree, values, b)
             return _solve_levels(layout(self.tree, "levels"), self.tree, values, b, lt, d, l)
 
@@ -172,7 +176,7 @@ def factorize(model: Model, H: Any, *, schedule: str = "auto") -> LTDL:
 
     def compute(H: Any) -> Any:
         H = H if packed else pack(tree, H)
-        chosen = choose_schedule(tree, len(H)) if schedule == "auto" else schedule
+        chosen = choose_schedule(tree) if schedule == "auto" else schedule
         return factorize_packed(tree, H, chosen) if tree.n else H
 
     given = (H.values, (tree.n_ancestor_pairs,)) if packed else (H, (tree.n, tree.n))
@@ -191,7 +195,7 @@ def forward_dynamics_crba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *
     """Accelerations, (batch, nv): H by CRBA, its LᵀDL, q̈ = H⁻¹ (τ − C). `schedule` is that of the factorization."""
     tree = model.tree
     b = tau - bias_force(model, q, qd, f_ext)
-    chosen = choose_schedule(tree, q.shape[0]) if schedule == "auto" else schedule
+    chosen = choose_schedule(tree) if schedule == "auto" else schedule
     if chosen == "dense":
         return require_solution(cholesky_solve(crba(model, q), b), "crba")
     return require_solution(LTDL(factorize_packed(tree, crba(model, q, packed=True), chosen), tree).solve(b), "crba")

@@ -29,14 +29,12 @@ from .lane_rows import (
 
 def identity_pose(s: Scalar) -> Placement:
     """The base's own frame, with components shaped like `s`."""
-    return Placement(Quaternion.identity_like(s), Vec3.zero_like(s))
+    return Placement.identity_like(s)
 
 
 def compose(inner: Placement, outer: Placement) -> Placement:
-    """A frame placed in a frame that is placed. 43m 31a."""
-    return Placement(
-        (inner.orientation * outer.orientation).renormalized(), inner.position + inner.orientation.turn(outer.position)
-    )
+    """A frame placed in a frame that is placed."""
+    return outer @ inner
 
 
 def inverse(pose: Placement) -> Placement:

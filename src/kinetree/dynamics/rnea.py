@@ -54,7 +54,7 @@ MOTION = Outward(
 class LoadedRow(NamedTuple):
     """What the inward pass knows of a row: where it stands in its parent, and its own wrench."""
 
-    X: Transform
+    X: Placement | Transform
     own: Force
 
 
@@ -63,7 +63,7 @@ WRENCH = Inward(
     element=lambda row, force: LoadedRow(row.X, row.X.force_to_parent(row.own + force)),
     combine=lambda inner, outer: LoadedRow(outer.X @ inner.X, inner.own + inner.X.force_to_parent(outer.own)),
     act=lambda e, force: e.own + e.X.force_to_parent(force),
-    identity=lambda e: LoadedRow(Transform.identity_like(e.X.r.x), Force.zero_like(e.own.linear.x)),
+    identity=lambda e: LoadedRow(type(e.X).identity_like(e.X[1].x), Force.zero_like(e.own.linear.x)),
     name="wrench",
 )
 
@@ -76,5 +76,5 @@ def rnea(laid: Layout, rows: Rows, placed: Placement, qd: Any, qdd: Any, gravity
     if applied is not None:
         own = own - applied
     zero = Force.zero_like(gravity.x)
-    received = inward(WRENCH, laid, LoadedRow(placed.transform, own), zero)
+    received = inward(WRENCH, laid, LoadedRow(placed, own), zero)
     return rows.axis.dot(own + received)

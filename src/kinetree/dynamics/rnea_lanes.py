@@ -40,7 +40,7 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
     fields: dict[str, Any] = {
         "rates": Rates(ZERO3, ZERO3, ZERO3),
         "force": Force(ZERO3, ZERO3),
-        "X": Transform(Rotation(*9 * (0.0,)), ZERO3),
+        "X": PLACEMENT,
     }
     if quaternions:
         fields |= {"placed": PLACEMENT, "qdd": 0.0}
@@ -60,7 +60,7 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
             placed = screw_place(row, q)
         motion = relative_motion(placed, row.axis, qd, qdd)
         rates = motion.act(rates)
-        return (rates, body_force(row.inertia, rates), motion.transform), (), ()
+        return (rates, body_force(row.inertia, rates), placed), (), ()
 
     def inward(joint: Screw, given: tuple, reads: tuple) -> tuple:
         force, X = reads

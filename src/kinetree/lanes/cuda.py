@@ -11,7 +11,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from .cpu import _machine
-from .handler import VERSION
+from .handler import answer_metadata
 from .program import Program
 from .ptx import local_slots, ptx
 from .text import Text
@@ -66,18 +66,7 @@ def _handler_text(program: Program, function: int, launch: int) -> str:
     to.label("entry")
     for name, size in (("values", n_values), ("places", n_values), ("ask", 4)):
         to.do(f"%{name} = alloca [{size} x i64]")
-    extension = to.load("ptr", "%frame", 8)
-    to.branch(to.op(f"icmp eq ptr {extension}, null"), "stage", "metadata")
-    to.label("metadata")
-    metadata = to.load("ptr", extension, 24)
-    for value, offset in ((VERSION[0], 24), (VERSION[1], 28), (1, 32)):  # 1: fit for command buffers
-        to.store("i32", value, metadata, offset)
-    to.do("ret ptr null")
-    to.label("stage")
-    to.branch(to.op(f"icmp eq i32 {to.load('i32', '%frame', 32)}, 3"), "execute", "nothing")
-    to.label("nothing")
-    to.do("ret ptr null")
-    to.label("execute")
+    answer_metadata(to, traits=1)  # 1: fit for command buffers
     arguments, results = to.load("ptr", "%frame", 72), to.load("ptr", "%frame", 112)
     values: list[tuple[str, str]] = []
 

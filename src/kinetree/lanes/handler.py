@@ -1,7 +1,7 @@
 """The XLA FFI handler of a compiled lane program, as LLVM text.
 
-XLA calls `handler(call frame)`. The frame (version 0.3 of XLA's C API, c_api.h) is decoded here, at fixed offsets; `supported()`
-checks once that the JAX at hand has that version. Operands are the tables, the constants, then the lane inputs; the one attribute
+XLA calls `handler(call frame)`. The frame (versions 0.3 and 0.4 of XLA's C API, c_api.h) is decoded here, at fixed offsets;
+`supported()` checks once that the JAX at hand has one of them. Operands are the tables, the constants, then the lane inputs; the one attribute
 is the number of slots. Lanes are cut into tasks of `grain`, which XLA's own threads take one after the other from a counter.
 """
 
@@ -16,24 +16,43 @@ import numpy as np
 from .program import Program
 from .text import Text
 
-VERSION = (0, 3)
+VERSIONS = ((0, 3), (0, 4))  # whose call frames have the offsets used here
 
 # offsets in a task's record
 COUNTER, TASKS, DONE, OWNERS, LANES, GRAIN, SCRATCH, POINTERS = 0, 8, 16, 24, 32, 40, 48, 64
 
 
 @cache
-def supported() -> bool:
-    """Whether the JAX at hand speaks the version of the FFI that `handler_text` is written for."""
-    header = Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
+def version() -> tuple[int, ...]:
+    """Version of the FFI that the JAX at hand speaks; empty where it does not say."""
     try:
-        text = header.read_text()
+        text = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
     except OSError:
-        return False
-    found = tuple(
-        int(m.group(1)) for m in (re.search(rf"#define XLA_FFI_API_{w} (\d+)", text) for w in ("MAJOR", "MINOR")) if m
-    )
-    return found == VERSION
+        return ()
+    found = (re.search(rf"#define XLA_FFI_API_{part} (\d+)", text) for part in ("MAJOR", "MINOR"))
+    return tuple(int(m.group(1)) for m in found if m)
+
+
+def supported() -> bool:
+    """Whether handlers written here can be called by the JAX at hand."""
+    return version() in VERSIONS
+
+
+def answer_metadata(to: Text, traits: int) -> None:
+    """Start a handler: at registration XLA asks for our version; in other stages than execution there is nothing to do."""
+    extension = to.load("ptr", "%frame", 8)
+    to.branch(to.op(f"icmp eq ptr {extension}, null"), "stage", "metadata")
+    to.label("metadata")
+    metadata = to.load("ptr", extension, 24)
+    major, minor = version() or VERSIONS[0]
+    for value, offset in ((major, 24), (minor, 28), (traits, 32)):
+        to.store("i32", value, metadata, offset)
+    to.do("ret ptr null")
+    to.label("stage")
+    to.branch(to.op(f"icmp eq i32 {to.load('i32', '%frame', 32)}, 3"), "execute", "nothing")
+    to.label("nothing")
+    to.do("ret ptr null")
+    to.label("execute")
 
 
 def handler_text(program: Program, dtype: np.dtype, width: int, grain: int) -> str:
@@ -98,19 +117,7 @@ def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: 
     to.label("entry")
     for name, size in (("threads", 1), ("ask", 4), ("order", 5)):
         to.do(f"%{name} = alloca [{size} x i64]")
-    extension = to.load("ptr", "%frame", 8)
-    to.branch(to.op(f"icmp eq ptr {extension}, null"), "stage", "metadata")
-    to.label("metadata")  # registration asks for our version: write it and leave
-    metadata = to.load("ptr", extension, 24)
-    to.store("i32", VERSION[0], metadata, 24)
-    to.store("i32", VERSION[1], metadata, 28)
-    to.store("i32", 0, metadata, 32)
-    to.do("ret ptr null")
-    to.label("stage")
-    to.branch(to.op(f"icmp eq i32 {to.load('i32', '%frame', 32)}, 3"), "execute", "nothing")
-    to.label("nothing")
-    to.do("ret ptr null")
-    to.label("execute")
+    answer_metadata(to, traits=0)
     job, lanes = _fill_record(to, program, starts, width * dtype.itemsize)
     parts = to.op(f"sdiv i64 {lanes}, {grain}")
     few = to.op(f"icmp slt i64 {parts}, 1")

@@ -54,6 +54,22 @@ class Placement(NamedTuple):
         """As a Plücker transform from parent to row coordinates."""
         return Transform(self.orientation.rotation(), self.position)
 
+    @staticmethod
+    def identity_like(s: Scalar) -> "Placement":
+        """The parent's frame itself, with components shaped like `s`."""
+        return Placement(Quaternion.identity_like(s), Vec3.zero_like(s))
+
+    def __matmul__(self, inner: "Placement") -> "Placement":
+        """A frame placed in a frame that is placed, in the order of transforms: first inner, then self. 40m 35a."""
+        return Placement(
+            (inner.orientation * self.orientation).renormalized(), inner.position + inner.orientation.turn(self.position)
+        )
+
+    def force_to_parent(self, f: Force) -> Force:
+        """Xᵀ f, turned with the quaternion (see spatial/rotation.py for why). 36m 36a."""
+        linear = self.orientation.turn(f.linear)
+        return Force(self.orientation.turn(f.angular) + self.position.cross(linear), linear)
+
 
 def place(orientation: Quaternion, position: Vec3, axis: Axis, q: Scalar) -> Placement:
     """Where the screw stands at coordinate q. 29m 18a, a sine and a cosine."""

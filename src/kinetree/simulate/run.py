@@ -168,7 +168,7 @@ def _run(
             for name, parts in records.items():
                 parts.append(np.asarray(done.records[name][:new]))
             if stretch < count:
-                last = Failure((made + stretch) * dt, *(np.asarray(x) for x in done[1:5]))
+                last = Failure((made + stretch) * dt, *map(np.asarray, (done.q, done.qd, done.next_q, done.next_qd)))
                 error = explain_failure(model, controller, dt, settings["integrator"], last)
                 error.trajectory = _trajectory(records, dt, every)
                 raise error
@@ -176,7 +176,7 @@ def _run(
             length = _next_length(length, time.monotonic() - began)
             bar.update(made, made * dt)
             if file is not None and (file.due() or made == steps):
-                file.write(Progress(made, *(np.asarray(x) for x in state), records))
+                file.write(Progress(made, np.asarray(state[0]), np.asarray(state[1]), records))
     return _trajectory(records, dt, every)[: steps // every + 1]
 
 

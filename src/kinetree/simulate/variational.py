@@ -1,19 +1,27 @@
-"""The variational midpoint integrator.
+"""The variational integrator: a step takes every particle of every body along a straight line.
 
-Instead of the equations of motion, Hamilton's principle is made discrete: over a step from q0 to q1 the action is
+Instead of the equations of motion, Hamilton's principle is made discrete. Over a step of length h from q0 to q1 the
+action is
 
-    L_d(q0, q1) = h L(q0 ⊕ ξ/2, ξ/h),   ξ = q1 ⊖ q0,
+    L_d(q0, q1) = Σ_particles m |x1 − x0|² / 2h − h (V(q0) + V(q1)) / 2,
 
-and its derivatives are the momenta at the two ends (Marsden and West 2001, eqs. 1.3.1 and 3.2.1 with forces):
+V the potential of gravity. Its derivatives are the momenta at the two ends (Marsden and West 2001, section 1.5 and,
+with forces, 3.2.5). A particle has the momentum m (x1 − x0)/h at both, with the moment m x0 × x1 / h about the
+origin, at both ends the same. So each body has one spatial momentum W in a step, and with the Jacobians J of the
+bodies
 
-    p0 = −D1 L_d − h/2 f,   p1 = D2 L_d + h/2 f,   f the forces at the middle.
+    p0 = J(q0)ᵀ W + h/2 g(q0) − h/2 f,   p1 = J(q1)ᵀ W − h/2 g(q1) + h/2 f,
 
-The first is solved for q1, the second then gives p1. Such a map is symplectic: energy does not drift, it oscillates
-within O(h²) for as long as the step resolves the motion, and momenta of symmetries are kept exactly. Springs are
-taken at the midpoint, so a stiff one is stable at any step.
+f being the forces of joints and controller in the middle. The first equation is solved for q1, the second gives p1.
+Such a
+map is symplectic: energy does not drift, it oscillates within O(h²), and momenta of symmetries are kept exactly.
+Springs act in the middle of the step, which makes stiff ones stable at any h.
 
-The equation is solved by Newton's method with H + h/2 D + h²/4 K, D and K the joints' dampers and springs, for its
-matrix: one forward dynamics to an iteration (the quasi-Newton of Lee, Liu, Park and Srinivasa 2016, section 4).
+For a body with pose (R, p), mass m, first moment c and second moment Σ = ∫ b bᵀ dm the sums over particles are
+∫ x0 × (x1 − x0) dm = m p0 × Δp + p0 × ΔR c + R0 c × Δp + axial(R0 Σ ΔRᵀ).
+
+The equation is solved by Newton's method with the matrix H + h/2 D + h²/4 K, D and K the joints' dampers and springs:
+one forward dynamics to an iteration, as Lee, Liu, Park and Srinivasa (2016) do for their integrator.
 """
 
 from typing import Any
@@ -21,57 +29,71 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics import forward_dynamics, kinetic_energy, potential_energy
-from kinetree.model import Model, difference, integrate
+from kinetree.dynamics import (
+    Pose,
+    forward_dynamics,
+    forward_kinematics,
+    gravity_force,
+    inverse_dynamics,
+    passive_force,
+)
+from kinetree.model import Model, integrate
 
-from .forces import Controller, damping_force, joint_force
+from .forces import Controller, joint_force
 from .stiffness import stiffened
 
 ITERATIONS = 50
 
 
-def discrete_lagrangian(model: Model, q0: Any, q1: Any, h: float) -> Any:
-    """The action of a step: h (T − V) at its middle, (...,)."""
-    way = difference(model, q0, q1)
-    middle = integrate(model, q0, way, 0.5)
-    return h * (kinetic_energy(model, middle, way / h) - potential_energy(model, middle))
+def body_momentum(model: Model, start: Pose, end: Pose, h: float) -> Any:
+    """W, (..., n_bodies, 6): momenta of bodies that go from one pose to another, moment about the world origin
+    first."""
+    R, p = start.rotation, start.position
+    I = jax.tree.map(lambda x: jnp.asarray(x, p.dtype), model.inertia)
+    mass, moment, about_origin = I.mass, I.h.array(), I.I.array()
+    half_trace = 0.5 * jnp.trace(about_origin, axis1=-2, axis2=-1)
+    second = half_trace[..., None, None] * jnp.eye(3, dtype=p.dtype) - about_origin
+    dR, dp = end.rotation - R, end.position - p
+    turned, way = (jnp.einsum("...ij,...j->...i", M, moment) for M in (R, dR))
+    N = R @ second @ jnp.swapaxes(dR, -1, -2)
+    axial = jnp.stack([N[..., j, k] - N[..., k, j] for j, k in ((1, 2), (2, 0), (0, 1))], -1)
+    linear = mass[..., None] * dp + way
+    angular = jnp.cross(p, linear) + jnp.cross(turned, dp) + axial
+    return jnp.concatenate([angular, linear], -1) / h
 
 
-def momenta(model: Model, q0: Any, v: Any, h: float) -> tuple[Any, Any]:
-    """−D1 L_d and D2 L_d of the step from q0 with velocity v, in the velocities' coordinates."""
-    q1 = integrate(model, q0, v, h)
-
-    def action(at_start: Any, at_end: Any) -> Any:
-        moved = integrate(model, q0, at_start, 1.0), integrate(model, q1, at_end, 1.0)
-        return discrete_lagrangian(model, *moved, h).sum()
-
+def joint_momentum(model: Model, q: Any, W: Any, v: Any) -> Any:
+    """J(q)ᵀ W, and the rotors' momenta at velocity v: what inverse dynamics asks for to bear −W, or to give v to
+    rotors."""
     zero = jnp.zeros_like(v)
-    start, end = jax.grad(action, (0, 1))(zero, zero)
-    return -start, end
-
-
-def momentum_of(model: Model, q: Any, v: Any) -> Any:
-    """H v."""
-    return jax.grad(lambda v: kinetic_energy(model, q, v).sum())(v)
+    rotors = jnp.asarray(model.rows.armature, v.dtype)
+    if model.coupling is None:
+        spinning = rotors * v
+    else:
+        spinning = model.coupling.narrow(rotors * model.coupling.widen_v(v))
+    return spinning - inverse_dynamics(model, q, zero, zero, W)
 
 
 def variational_step(model: Model, controller: Controller | None, t: Any, state: Any, h: float) -> Any:
     """One step; not a number where Newton's method fails."""
     q0, qd0 = state
-    undriven = model.without_passive.replace(gravity=(0.0, 0.0, 0.0))
+    free = model.without_passive.replace(gravity=(0.0, 0.0, 0.0))
     matrix = stiffened(model, damped=h / 2, sprung=h * h / 4, rubbed=h / 2).without_passive.replace(
         gravity=(0.0, 0.0, 0.0)
     )
-    p0 = momentum_of(model, q0, qd0)
-    zero = jnp.zeros_like(qd0)
+    zero, start = jnp.zeros_like(qd0), forward_kinematics(model, q0)
+    p0 = inverse_dynamics(free, q0, zero, qd0) - h / 2 * gravity_force(model.without_passive, q0)
 
     def forces(v: Any) -> Any:
         middle = integrate(model, q0, v, h / 2)
-        return joint_force(model, controller, t + h / 2, middle, v) + damping_force(model, v)
+        return joint_force(model, controller, t + h / 2, middle, v) + passive_force(model, middle, v)
+
+    def momentum(v: Any) -> Any:
+        return body_momentum(model, start, forward_kinematics(model, integrate(model, q0, v, h)), h)
 
     def correction(v: Any) -> Any:
-        r = p0 + h / 2 * forces(v) - momenta(model, q0, v, h)[0]
-        return forward_dynamics(matrix, integrate(model, q0, v, h / 2), zero, r)
+        lacking = p0 + h / 2 * forces(v) - joint_momentum(free, q0, momentum(v), v)
+        return forward_dynamics(matrix, q0, zero, lacking)
 
     def size(x: Any) -> Any:
         return jnp.max(jnp.abs(x), axis=-1, initial=0.0)
@@ -79,8 +101,8 @@ def variational_step(model: Model, controller: Controller | None, t: Any, state:
     def unfinished(carry: Any) -> Any:
         """Until the corrections of every state are within rounding, or stop getting smaller."""
         v, change, before, count = carry
-        moving = (change > eps * (1 + size(v))) & (change < before)
-        return (count < ITERATIONS) & ((count < 3) | moving.any())
+        moving = (change > 2 * eps / h * (1 + size(v))) & (change < before)
+        return (count < ITERATIONS) & ((count < 2) | moving.any())
 
     def iterate(carry: Any) -> Any:
         v, change, _, count = carry
@@ -89,9 +111,10 @@ def variational_step(model: Model, controller: Controller | None, t: Any, state:
 
     eps = jnp.finfo(qd0.dtype).eps
     far = jnp.full(qd0.shape[:-1], jnp.inf, qd0.dtype)
-    v, change, _, _ = jax.lax.while_loop(unfinished, iterate, (qd0, far, far, 0))
+    pushed = joint_force(model, controller, t, q0, qd0)
+    guess = qd0 + h / 2 * forward_dynamics(stiffened(model, damped=h / 2, rubbed=h / 2), q0, qd0, pushed)
+    v, change, _, _ = jax.lax.while_loop(unfinished, iterate, (guess, far, far, 0))
     q1 = integrate(model, q0, v, h)
-    p1 = momenta(model, q0, v, h)[1] + h / 2 * forces(v)
-    qd1 = forward_dynamics(undriven, q1, zero, p1)
-    solved = change <= 1e5 * eps * (1 + size(v))
-    return q1, jnp.where(solved[..., None], qd1, jnp.nan)
+    p1 = joint_momentum(free, q1, momentum(v), v) - h / 2 * gravity_force(model.without_passive, q1) + h / 2 * forces(v)
+    solved = change <= 1e4 * eps / h * (1 + size(v))
+    return q1, jnp.where(solved[..., None], forward_dynamics(free, q1, zero, p1), jnp.nan)

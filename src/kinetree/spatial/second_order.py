@@ -48,25 +48,25 @@ class RelativeMotion(NamedTuple):
 
     def act(self, parent: Rates) -> Rates:
         """The child's rates from its parent's: the classical transport formulas. 66m 72a."""
-        E, r = self.transform
-        omega = E @ parent.omega
+        turn, r = self.orientation.conjugate().turn, self.position
+        omega = turn(parent.omega)
         carried = parent.acceleration + parent.alpha.cross(r) + parent.omega.cross(parent.omega.cross(r))
         coriolis = omega.cross(self.velocity)
         return Rates(
             omega + self.omega,
-            E @ parent.alpha + omega.cross(self.omega) + self.alpha,
-            E @ carried + coriolis + coriolis + self.acceleration,
+            turn(parent.alpha) + omega.cross(self.omega) + self.alpha,
+            turn(carried) + coriolis + coriolis + self.acceleration,
         )
 
     def then(self, outer: "RelativeMotion") -> "RelativeMotion":
         """self, and then a frame that moves with respect to its child. 115m 118a."""
-        E, r = outer.transform
+        r = outer.position
         rates = outer.act(self.rates)
         return RelativeMotion(
             (self.orientation * outer.orientation).renormalized(),
             self.position + self.orientation.turn(r),
             *rates[:2],
-            E @ (self.velocity + self.omega.cross(r)) + outer.velocity,
+            outer.orientation.conjugate().turn(self.velocity + self.omega.cross(r)) + outer.velocity,
             rates.acceleration,
         )
 

@@ -25,6 +25,8 @@ def _take(x: Any, index: Any) -> Any:
 
 def arrange(laid: Layout, rows: Row) -> Row:
     """From row order to position order."""
+    if laid.positions == 1:  # the base alone: there are no rows to take anything from
+        return tree_map(lambda x: jnp.zeros((1, *x.shape[1:]), x.dtype), rows)
     return tree_map(lambda x: _take(x, laid.row_at), rows)
 
 

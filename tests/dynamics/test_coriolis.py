@@ -1,0 +1,37 @@
+"""The Coriolis matrix."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.dynamics.mass_matrix import mass_matrix
+from tests.dynamics.mixed import mixed_model, rate, state
+
+pytestmark = pytest.mark.usefixtures("light_compilation")
+
+
+def test_times_velocity_is_the_velocity_part_of_the_bias():
+    model = mixed_model()
+    q, qd, _ = state(model)
+    expected = kt.bias_force(model, q, qd) - kt.gravity_force(model, q)
+    C = kt.coriolis_matrix(model, q, qd)
+    np.testing.assert_allclose(np.einsum("bij,bj->bi", C, qd), expected, atol=1e-10)
+
+
+def test_the_rate_of_the_mass_matrix_less_twice_it_is_skew():
+    model = mixed_model()
+    q, qd, _ = state(model)
+    changing = rate(model, lambda q, _: mass_matrix(model, q), q, qd)
+    rest = np.asarray(changing - 2 * kt.coriolis_matrix(model, q, qd))
+    assert np.abs(rest).max() > 1
+    np.testing.assert_allclose(rest, -np.swapaxes(rest, 1, 2), atol=1e-10)
+
+
+def test_it_is_made_of_christoffel_symbols():
+    model = kt.auto_tree(5, branching=1.5, skew=0.4)
+    q, qd = (jnp.asarray(x) for x in kt.random_state(model, 2))
+    d = jax.jacfwd(lambda q: mass_matrix(model, q))(q)  # d[i, j, k] = ∂H_ij/∂q_k
+    symbols = 0.5 * (d + jnp.swapaxes(d, 1, 2) - jnp.transpose(d, (2, 1, 0)))
+    np.testing.assert_allclose(kt.coriolis_matrix(model, q, qd), symbols @ qd, atol=1e-12)

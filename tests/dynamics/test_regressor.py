@@ -1,0 +1,61 @@
+"""The inverse dynamics regressor, and models with inertias that JAX traces."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kinetree as kt
+from tests.dynamics.mixed import mixed_model, state
+
+pytestmark = pytest.mark.usefixtures("light_compilation")
+
+
+def test_times_inertias_is_inverse_dynamics():
+    model = mixed_model()
+    q, qd, qdd = state(model)
+    Y = kt.inverse_dynamics_regressor(model, q, qd, qdd)
+    assert Y.shape == (3, model.nv, 10 * model.n_bodies)
+    for scale in (1.0, 1.7):
+        numbers = np.asarray(model.inertia.array()) * scale
+        expected = kt.inverse_dynamics(model.replace(inertia=numbers), q, qd, qdd)
+        np.testing.assert_allclose(Y @ numbers.reshape(-1), expected, atol=1e-10)
+
+
+def test_it_is_the_derivative_of_inverse_dynamics_by_the_inertias():
+    """Under tracing, `replace` merges what bodies on fixed joints weigh as it does otherwise."""
+    model = mixed_model()
+    q, qd, qdd = (x[0] for x in state(model))
+
+    def forces(numbers):
+        return kt.inverse_dynamics(model.replace(inertia=numbers), q, qd, qdd, schedule="levels")
+
+    derivative = jax.jacfwd(forces)(jnp.asarray(model.inertia.array()))
+    Y = kt.inverse_dynamics_regressor(model, q, qd, qdd)
+    np.testing.assert_allclose(derivative.reshape(model.nv, -1), Y, atol=1e-10)
+
+
+def test_gradients_of_a_fit_by_masses():
+    """The gradient of a torque error by the masses is that of differences."""
+    model = kt.auto_tree(4, skew=0.3)
+    q, qd = (jnp.asarray(x) for x in kt.random_state(model, 1, (6,)))
+    numbers = jnp.asarray(model.inertia.array())
+    measured = kt.inverse_dynamics(model, q, qd, qd)
+
+    def loss(masses):
+        guess = model.replace(inertia=numbers.at[:, 0].set(masses))
+        return ((kt.inverse_dynamics(guess, q, qd, qd) - measured) ** 2).mean()
+
+    at = numbers[:, 0] * 1.3
+    loss = jax.jit(loss)
+    gradient = jax.grad(loss)(at)
+    step = 1e-6
+    for k in range(4):
+        unit = jnp.zeros(4).at[k].set(step)
+        np.testing.assert_allclose(gradient[k], (loss(at + unit) - loss(at - unit)) / (2 * step), rtol=1e-6)
+
+
+def test_wrong_shapes_are_refused_when_traced():
+    model = kt.auto_tree(3, skew=0.3)
+    with pytest.raises(kt.ModelError, match=r"inertia must have shape \(3, 6, 6\) or \(3, 10\)"):
+        jax.jit(lambda x: model.replace(inertia=x).total_mass)(jnp.zeros((2, 10)))

@@ -1,1 +1,0 @@
-"""Tests of robot files and conventions."""
