@@ -29,7 +29,7 @@ def test_tolerance_and_cap():
     exact = kt.forward_dynamics(s.model, x.q, x.qd, x.tau, method="crba")
     loose = kt.forward_dynamics(s.model, x.q, x.qd, x.tau, method="cg", tolerance=1e-2)
     assert 1e-9 < worst(loose, exact) < 1
-    with pytest.raises(ValueError, match="3 of 3 states did not reach tolerance .* in 2 iterations"):
+    with pytest.raises(ValueError, match=r"3 of 3 states did not reach tolerance .* in 2 iterations"):
         kt.forward_dynamics(s.model, x.q, x.qd, x.tau, method="cg", max_iterations=2)
 
 

@@ -104,7 +104,7 @@ def test_an_indefinite_matrix_is_refused_by_name():
     case = spatial_v2.load("hybrid_nb7")
     model, H = build_model(case), case.H.copy()
     H[3, 3] = -1
-    with pytest.raises(ValueError, match="not positive definite.*row 3, of joint 'joint_3'"):
+    with pytest.raises(ValueError, match=r"not positive definite.*row 3, of joint 'joint_3'"):
         kt.factorize(model, H)
     with pytest.raises(ValueError, match="unknown schedule"):
         kt.factorize(model, H, schedule="paths")
@@ -114,7 +114,11 @@ def test_an_indefinite_matrix_is_refused_by_name():
 
 def test_the_triples_are_the_published_count():
     tree = sample("forest").model.tree
-    (table,) = (t for t, w in zip(ltdl_lanes.FACTORIZE.tables(tree), ltdl_lanes.FACTORIZE.walks, strict=True) if w is ltdl_lanes.ELIMINATE)
+    (table,) = (
+        t
+        for t, w in zip(ltdl_lanes.FACTORIZE.tables(tree), ltdl_lanes.FACTORIZE.walks, strict=True)
+        if w is ltdl_lanes.ELIMINATE
+    )
     assert len(table) == ltdl_lanes.triples(tree) == theory.ltdl(tree).additions
 
 

@@ -61,7 +61,7 @@ def test_symmetric_positive_definite_and_zero_between_branches():
     related[i, j] = related[j, i] = True
     assert not related.all()
     assert (H[:, ~related] == 0).all()
-    assert (H == H.swapaxes(1, 2)).all()
+    assert np.array_equal(H, H.swapaxes(1, 2))
     assert (np.linalg.eigvalsh(H) > 0).all()
 
 

@@ -21,7 +21,7 @@ class Sample(NamedTuple):
 
 @lru_cache
 def sample(name: str, n_states: int = 3) -> Sample:
-    """All joint types on a "random" tree, "chain", "star" or "forest"; "long" is a chain that `paths` cuts; "one" body."""
+    """All joint types on a "random" tree, "star" or "forest"; "long" is a chain that `paths` cuts; "one" body."""
     rng = np.random.default_rng(sum(map(ord, name)))
     if name == "long":
         d = generate.auto_tree(96, skew=0.3)

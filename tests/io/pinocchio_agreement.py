@@ -43,7 +43,8 @@ def errors(model: kt.Model, theirs: Any, states: int = 5, seed: int = 1) -> dict
     convention = Pinocchio(model, joint_order(theirs))
     q, qd = kt.random_state(model, seed, (states,))
     qdd, tau = np.random.default_rng(seed).standard_normal((2, states, model.nv))
-    T = np.stack([convention.v_there(q, np.broadcast_to(e, qd.shape)) for e in np.eye(model.nv)], -1)  # v = T qd
+    columns = [convention.v_there(q, np.broadcast_to(e, qd.shape)) for e in np.eye(model.nv)]
+    T = np.stack(columns, -1) if columns else np.zeros((states, 0, 0))  # v = T qd
     p, v, a = convention.q_there(q), convention.v_there(q, qd), convention.a_there(q, qd, qdd)
     force = convention.force_there(q, tau)
     data = theirs.createData()

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 
@@ -14,6 +15,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+bench = typer.Typer(help="Measure kinetree on this machine.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
 
 
 class _Options:
@@ -44,6 +49,39 @@ def demo() -> None:
     from kinetree.cli.demo import demo as body
 
     body()
+
+
+OUT = typer.Option(Path("bench"), help="Folder for the plot and the JSON lines.")
+SECONDS = typer.Option(0.5, help="How long each measurement may repeat.")
+
+
+@bench.command("methods")
+def bench_methods(
+    links: str = typer.Option("10,50,200,1000", help="Lengths of the chains."),
+    states: int = typer.Option(1, help="States solved in one call."),
+    methods: str = typer.Option("", help="Methods, with commas between; all if not given."),
+    seconds: float = SECONDS,
+    out: Path = OUT,
+) -> None:
+    """Forward dynamics by all methods, side by side."""
+    from kinetree.cli import bench as bodies
+
+    names = methods.split(",") if methods else list(bodies.METHODS)
+    bodies.methods(bodies.numbers(links), states, names, seconds, out)
+
+
+@bench.command("dcae")
+def bench_dcae(
+    links: int = typer.Option(1024, help="Length of the chain."),
+    chunks: str = typer.Option("2,4,8,16,32,64", help="Numbers of chunks."),
+    balance: str = typer.Option("1,2,3,4", help="Sizes of the terminal chunk, in units of the others."),
+    seconds: float = SECONDS,
+    out: Path = OUT,
+) -> None:
+    """The divide-and-conquer algorithm over chunks and load balance, beside the published counts."""
+    from kinetree.cli import bench as bodies
+
+    bodies.dcae(links, bodies.numbers(chunks), bodies.numbers(balance, float), seconds, out)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

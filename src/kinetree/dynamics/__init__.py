@@ -3,8 +3,10 @@
 from .centroidal import centroidal_momentum, centroidal_momentum_matrix, com_jacobian
 from .coriolis import coriolis_matrix
 from .energy import center_of_mass, kinetic_energy, momentum, potential_energy
+from .explain import Explanation, explain
 from .forward_dynamics import forward_dynamics
 from .frames import frame_acceleration, frame_velocity
+from .hybrid import hybrid_dynamics
 from .impulse import impulse_response, inverse_inertia_at
 from .inverse_dynamics import bias_force, gravity_force, inverse_dynamics
 from .jacobians import jacobian
@@ -16,6 +18,7 @@ from .passive import passive_force
 from .regressor import inverse_dynamics_regressor
 
 __all__ = [
+    "Explanation",
     "LTDL",
     "PackedMatrix",
     "Pose",
@@ -25,12 +28,14 @@ __all__ = [
     "centroidal_momentum_matrix",
     "com_jacobian",
     "coriolis_matrix",
+    "explain",
     "factorize",
     "forward_dynamics",
     "forward_kinematics",
     "frame_acceleration",
     "frame_velocity",
     "gravity_force",
+    "hybrid_dynamics",
     "impulse_response",
     "inverse_dynamics",
     "inverse_dynamics_regressor",

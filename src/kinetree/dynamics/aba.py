@@ -1,8 +1,9 @@
 """The articulated-body algorithm: forward dynamics in three passes over the rows, under any schedule.
 
-Outward, velocities; inward, articulated inertias and biases; outward, accelerations (RBDA table 7.1). Row by row and level by
-level the steps are the classical ones (articulated.py). Under `paths` long stretches of tree are taken at once, by the elements of
-articulated_element.py on the way in and by affine maps of accelerations, a ↦ P X a + g, on the way out: O(log n) rounds.
+Outward, velocities; inward, articulated inertias and biases; outward, accelerations (RBDA table 7.1). Row by row and
+level by level the steps are the classical ones (articulated.py). Under `paths` long stretches of tree are taken at
+once, by the elements of articulated_element.py on the way in and by affine maps of accelerations, a ↦ P X a + g, on
+the way out: O(log n) rounds.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 
 from kinetree.model import Axis, Model
 from kinetree.model.coordinates import velocity_product_shift
-from kinetree.spatial import ArticulatedInertia, Force, Motion, Scalar, Sym3, Transform, Vec3
+from kinetree.spatial import ArticulatedInertia, Motion, Scalar, Sym3, Transform, Vec3
 from kinetree.tree import Inward, Layout, Outward, inward, layout, outward, restore
 
 from .aba_lanes import aba_lanes
@@ -39,7 +40,8 @@ from .energy import row_velocities
 from .positive import require_solution
 from .schedule import resolve_schedule
 
-# -- inward: articulated inertias and biases ----------------------------------------------------------------------------
+# -- inward: articulated inertias and biases
+# ----------------------------------------------------------------------------
 
 
 def _blank(s: Scalar) -> ArticulatedElement:
@@ -50,9 +52,9 @@ def _blank(s: Scalar) -> ArticulatedElement:
 def _ballast(rows: ArticulatedRow, branches: Articulated) -> Articulated:
     """An inertia to stand on, for a lane whose outermost row has none that resists every motion.
 
-    Where that row's own inertia is positive definite, a joint of the lane that nothing resists is one that nothing resists in
-    the whole tree. Where it is not (inner rows of a joint, thin rods), the rows outside the cut have to help: they lend
-    the mean inertia of the lane, made the same in all directions.
+    Where that row's own inertia is positive definite, a joint of the lane that nothing resists is one that nothing
+    resists in the whole tree. Where it is not (inner rows of a joint, thin rods), the rows outside the cut have to
+    help: they lend the mean inertia of the lane, made the same in all directions.
     """
     own = rows.own.inertia
     last = jax.tree.map(lambda x: x[-1], own)
@@ -83,7 +85,8 @@ ARTICULATED = Inward(
     name="articulated inertia",
 )
 
-# -- outward: accelerations ---------------------------------------------------------------------------------------------
+# -- outward: accelerations
+# ---------------------------------------------------------------------------------------------
 
 
 class JointedRow(NamedTuple):
@@ -151,7 +154,8 @@ ACCELERATION = Outward(
     name="acceleration",
 )
 
-# -- the algorithm ------------------------------------------------------------------------------------------------------
+# -- the algorithm
+# ------------------------------------------------------------------------------------------------------
 
 
 def articulated_rows(laid: Layout, model: Model, at: Arranged, qd: Any, tau: Any, f_ext: Any) -> ArticulatedRow:
@@ -192,7 +196,8 @@ def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext:
 
 @jax.jit
 def shifted(model: Model, tau: Any, qd: Any) -> Any:
-    """Forces on the rows, (batch, nv): armature resists the acceleration of the joint, of which the rows lack the shift."""
+    """Forces on the rows, (batch, nv): armature resists the acceleration of the joint, of which the rows lack the shift.
+    """
     return tau - jnp.asarray(model.rows.armature, tau.dtype) * velocity_product_shift(model.structure, qd.T).T
 
 

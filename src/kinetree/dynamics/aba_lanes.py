@@ -1,4 +1,6 @@
-"""The articulated-body algorithm as a lane program: the three passes of RBDA table 7.1, with the steps of articulated.py."""
+"""The articulated-body algorithm as a lane program: the three passes of RBDA table 7.1, with the steps of
+articulated.py.
+"""
 
 from functools import lru_cache
 from typing import Any, NamedTuple

@@ -1,9 +1,11 @@
-"""The hybrid articulated-body inertia algorithm of Yang, Wu and Pan 2017 (§II-B): the recursion for articulated inertias is the
-one step that they hold not to be parallel, so it is walked row by row, and all else is linear recursions, solved by scans.
+"""The hybrid articulated-body inertia algorithm of Yang, Wu and Pan 2017 (§II-B): the recursion for articulated
+inertias is the one step that they hold not to be parallel, so it is walked row by row, and all else is linear
+recursions, solved by scans.
 
     sequentially   IA = I + Σ Xᵀ (IA − U Uᵀ/d) X over the children
-    scan inward    pA = p + Σ Xᵀ (Pᵀ pA + (IA − U Uᵀ/d) c + U τ/d) over the children: affine, as IA is known   (eq. 5, right factor)
-    scan outward   a  = P (X a_parent + c) + S u/d                                                            (eq. 5, left factor)
+    scan inward    pA = p + Σ Xᵀ (Pᵀ pA + (IA − U Uᵀ/d) c + U τ/d) over the children: affine, as IA is known   (eq. 5,
+    right factor) scan outward   a  = P (X a_parent + c) + S u/d
+    (eq. 5, left factor)
 """
 
 from functools import lru_cache
@@ -23,8 +25,21 @@ from .arranged import arranged
 from .articulated import Articulated, along_axis
 from .articulated_element import pull_back, unit_forces
 from .lane_rows import (
-    GRAVITY, OWN, PARENT, PLACEMENT, ROWS, ZERO3, LaneAlgorithm, Part, Q, V, base_gravity, base_turn, placing_parts,
-    row_turns, screw_place,
+    GRAVITY,
+    OWN,
+    PARENT,
+    PLACEMENT,
+    ROWS,
+    ZERO3,
+    LaneAlgorithm,
+    Part,
+    Q,
+    V,
+    base_gravity,
+    base_turn,
+    placing_parts,
+    row_turns,
+    screw_place,
 )  # fmt: skip
 from .positive import require_solution
 from .schedule import layout_schedule

@@ -1,14 +1,15 @@
 """The articulated element: a stretch of rows between an inner and an outer handle, and what two in a row make.
 
     a_out = A a_in − C f_out + b          f_in = J a_in + Aᵀ f_out + η          C, J symmetric, positive semidefinite
-f_out is the force that the rest of the tree takes from the outer end, f_in what the stretch takes from the row inside it.
-Two in a row, 1 inside 2, with M = (1 + C1 J2)⁻¹, which always exists:
+f_out is the force that the rest of the tree takes from the outer end, f_in what the stretch takes from the row inside
+it. Two in a row, 1 inside 2, with M = (1 + C1 J2)⁻¹, which always exists:
     A = A2 M A1                  C = C2 + A2 M C1 A2ᵀ        b = b2 + A2 M (b1 − C1 η2)
     J = J1 + A1ᵀ J2 M A1         η = η1 + A1ᵀ (η2 + J2 M (b1 − C1 η2))
-That is the two-handle equation of the divide-and-conquer algorithm solved for what stays finite: a joint that moves freely
-makes C, not its inverse, and a body without mass is no trouble. So articulated bodies can be scanned.
+That is the two-handle equation of the divide-and-conquer algorithm solved for what stays finite: a joint that moves
+freely makes C, not its inverse, and a body without mass is no trouble. So articulated bodies can be scanned.
 
-One row put before a stretch needs no inverse. With U, d, u of the row that carries J2, η2 (articulated.py), P = 1 − S Uᵀ/d:
+One row put before a stretch needs no inverse. With U, d, u of the row that carries J2, η2 (articulated.py), P = 1 − S
+Uᵀ/d:
     A = A2 P X      C = C2 + (A2 S)(A2 S)ᵀ/d      b = b2 + A2 (P c + S u/d)      J, η: the step of the algorithm itself
 """
 
@@ -75,7 +76,8 @@ def prepend_row(row: ArticulatedRow, branches: Articulated, e: ArticulatedElemen
     )
 
 
-# -- two stretches: 6 by 6 arrays on the last two axes ------------------------------------------------------------------
+# -- two stretches: 6 by 6 arrays on the last two axes
+# ------------------------------------------------------------------
 
 
 def _matrix(A: Forces) -> Scalar:

@@ -1,7 +1,8 @@
 """Momentum about the centre of mass, its matrix, and the Jacobian of the centre of mass.
 
-Column i of the centroidal momentum matrix is the momentum of row i's subtree at unit rate, F_i = Iᶜ_i S_i, taken to the centre
-of mass (Orin, Goswami & Lee 2013, eq. 27): the linear part over the total mass is the Jacobian of the centre of mass.
+Column i of the centroidal momentum matrix is the momentum of row i's subtree at unit rate, F_i = Iᶜ_i S_i, taken to
+the centre of mass (Orin, Goswami & Lee 2013, eq. 27): the linear part over the total mass is the Jacobian of the
+centre of mass.
 """
 
 from typing import Any

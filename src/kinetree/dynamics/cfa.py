@@ -1,11 +1,11 @@
 """The constraint force algorithm (Fijany, Sharf and D'Eleuterio 1995) as in Yang, Wu and Pan 2017, Algorithms 1 and 2.
 
-Of the force through a joint the part along its motions is known, the rest does no work on them: F = S (SᵀS)⁻¹ τδ + W Fc with Wᵀ S = 0
-(eq. 14). That accelerations of neighbours differ by a motion of their joint, Wᵀ (V̇ᵢ − Ad V̇ᵢ₋₁) = 0, is a block tridiagonal
-system for the constraint forces (eq. 15), with Ψ = J⁻¹ of each body
+Of the force through a joint the part along its motions is known, the rest does no work on them: F = S (SᵀS)⁻¹ τδ + W
+Fc with Wᵀ S = 0 (eq. 14). That accelerations of neighbours differ by a motion of their joint, Wᵀ (V̇ᵢ − Ad V̇ᵢ₋₁) = 0,
+is a block tridiagonal system for the constraint forces (eq. 15), with Ψ = J⁻¹ of each body
     Dᵢ = Wᵢᵀ (Ψᵢ + Xᵢ Ψᵢ₋₁ Xᵢᵀ) Wᵢ          Uᵢ = −Wᵢᵀ Ψᵢ Xᵢ₊₁ᵀ Wᵢ₊₁
-which odd-even elimination makes diagonal in ceil(log2 n) steps (eq. 19). τδ = τ − bias, by inverse dynamics. Serial chains only;
-joints may have several degrees of freedom; every body needs an inertia, and joints can have no armature.
+which odd-even elimination makes diagonal in ceil(log2 n) steps (eq. 19). τδ = τ − bias, by inverse dynamics. Serial
+chains only; joints may have several degrees of freedom; every body needs an inertia, and joints can have no armature.
 
 ACCURACY
 """
@@ -66,7 +66,9 @@ def odd_even_elimination(system: Tridiagonal) -> Any:
 
 
 def _constraints(bodies: Bodies) -> tuple[Any, Any, Any]:
-    """W (6, 6) of every joint, columns past the constraints zero; which columns are used; and (SᵀS)⁻¹ with unit diagonal if unused."""
+    """W (6, 6) of every joint, columns past the constraints zero; which columns are used; and (SᵀS)⁻¹ with unit diagonal
+    if unused.
+    """
     moves = (bodies.P != 0).any(-2)
     Q, _ = jnp.linalg.qr(jnp.concatenate([bodies.P, jnp.zeros_like(bodies.I)], -1)[..., :6], mode="complete")
     used = jnp.arange(6) >= moves.sum(-1)[..., None]

@@ -1,9 +1,9 @@
 """Two-handle equations of a chunk of bodies by O(n) recursions (Critchley, Anderson and Binani 2007, eq. 44 – 71).
 
-Forward, from the chunk's outermost body to its innermost, Î A = f1 + Ê f2 + F̂ (eq. 55 – 59), the articulated-body recursion
-with one more term; this gives handle 1. Backward, from the innermost to the outermost, the same with inner and outer changed
-about (eq. 60 – 71), which gives handle 2. A chunk of one body has the equations of that body (eq. 13 – 16).
-Arrays are (steps, chunks, batch, ...); chunks that are shorter than `steps` are filled up at their outer end.
+Forward, from the chunk's outermost body to its innermost, Î A = f1 + Ê f2 + F̂ (eq. 55 – 59), the articulated-body
+recursion with one more term; this gives handle 1. Backward, from the innermost to the outermost, the same with inner
+and outer changed about (eq. 60 – 71), which gives handle 2. A chunk of one body has the equations of that body (eq. 13
+– 16). Arrays are (steps, chunks, batch, ...); chunks that are shorter than `steps` are filled up at their outer end.
 """
 
 from typing import Any, NamedTuple
@@ -40,7 +40,9 @@ def _released(r: Recursive, P: Any, c: Any, tau: Any, armature: Any) -> Recursiv
 
 
 def forward(bodies: Bodies, valid: Any, outer: Any) -> Recursive:
-    """Î, Ê, F̂ of every body; `outer` takes forces at handle 2 to the outermost body, (chunks, batch, 6, m). Eq. 44 – 47, 58."""
+    """Î, Ê, F̂ of every body; `outer` takes forces at handle 2 to the outermost body, (chunks, batch, 6, m). Eq. 44 – 47,
+    58.
+    """
     nothing = Recursive(jnp.zeros_like(bodies.I[0]), outer, jnp.zeros_like(bodies.p[0]))
 
     def step(received: Recursive, turn: Any) -> tuple[Recursive, Recursive]:
@@ -93,7 +95,8 @@ def terminal_equations(every: Recursive) -> tuple[Any, Any]:
 
 
 def solution(bodies: Bodies, valid: Any, every: Recursive, a_first: Any, f2: Any) -> tuple[Any, Any]:
-    """u̇ and A of every body, the first one's A given; eq. 57, outward. u̇ of the first body is not the chunk's to find."""
+    """u̇ and A of every body, the first one's A given; eq. 57, outward. u̇ of the first body is not the chunk's to find.
+    """
 
     def step(a: Any, turn: Any) -> tuple[Any, Any]:
         (X, P, c, _, _, tau, armature), (I, E, F), ok = turn

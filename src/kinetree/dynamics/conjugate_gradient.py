@@ -59,7 +59,7 @@ def _solve(laid: Layout, model: Model, q: Any, b: Any, tolerance: Any, max_itera
     x, _, _, rho, k = lax.while_loop(
         unfinished, iterate, (jnp.zeros_like(b), b, z, dot(b, z), jnp.zeros((), jnp.int32))
     )
-    return restore(laid, x).T, rho <= enough, k
+    return restore(laid, x).T, (rho <= enough) & jnp.isfinite(enough), k
 
 
 def forward_dynamics_cg(

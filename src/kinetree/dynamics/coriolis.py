@@ -2,10 +2,11 @@
 
 A body with inertia I and velocity v has the body-level matrix
     B(I, v) = ½ [ v×* I − I v× + (I v)×̄* ],        B v = v ×* I v,    B + Bᵀ = v×* I − I v× = İ
-(Echeandia & Wensing 2021, eq. 13; f×̄* u = u ×* f). Summed over subtrees, in coordinates common to the tree, with Ṡ_j = v_j × S_j:
+(Echeandia & Wensing 2021, eq. 13; f×̄* u = u ×* f). Summed over subtrees, in coordinates common to the tree, with Ṡ_j
+= v_j × S_j:
     C_ij = S_i · (Iᶜ_i Ṡ_j + Bᶜ_i S_j)      C_ji = S_j · (Iᶜ_i Ṡ_i + Bᶜ_i S_i)      for j on the way from the base to i
-This is their algorithm with the loops over pairs written as products of (n, 6) factors under the mask of ancestors, as crba.py
-does for H. For joints with one coordinate each, C is the one made of Christoffel symbols.
+This is their algorithm with the loops over pairs written as products of (n, 6) factors under the mask of ancestors, as
+crba.py does for H. For joints with one coordinate each, C is the one made of Christoffel symbols.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Forward dynamics of models with mimic joints: the reduced equation of motion, solved densely.
 
-With q_all = G q + g and G constant, (Gᵀ H G) qdd = tau − Gᵀ (C − tau_passive): H and the right-hand side come from the free
-model, by the functions that serve it.
+With q_all = G q + g and G constant, (Gᵀ H G) qdd = tau − Gᵀ (C − tau_passive): H and the right-hand side come from the
+free model, by the functions that serve it.
 """
 
 from typing import Any

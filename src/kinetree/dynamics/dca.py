@@ -1,8 +1,9 @@
-"""The divide-and-conquer algorithm in its two-handle form (Featherstone 1999; Critchley, Anderson and Binani 2007, eq. 12 – 42).
+"""The divide-and-conquer algorithm in its two-handle form (Featherstone 1999; Critchley, Anderson and Binani 2007, eq.
+12 – 42).
 
-Chains are assembled pair by pair in log2 n levels, and taken apart in as many. A tree is split at its branches: heavy paths are the
-chains; a branch that has been assembled answers its parent with an articulated inertia, and is taken apart when the parent's
-acceleration is known. Bodies without inertia can not be served, as Φ is the inverse of one.
+Chains are assembled pair by pair in log2 n levels, and taken apart in as many. A tree is split at its branches: heavy
+paths are the chains; a branch that has been assembled answers its parent with an articulated inertia, and is taken
+apart when the parent's acceleration is known. Bodies without inertia can not be served, as Φ is the inverse of one.
 
 ACCURACY
 """

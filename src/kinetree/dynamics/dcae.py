@@ -1,6 +1,6 @@
-"""The efficient divide-and-conquer algorithm (Critchley, Anderson and Binani 2007, eq. 44 – 71): chains are cut into chunks, each
-chunk is solved by O(n) recursions (chunk_recursion.py), and the chunks are joined as in DCA. Terminal chunks need no second handle
-and are given more bodies. Trees are split at their branches as in DCA.
+"""The efficient divide-and-conquer algorithm (Critchley, Anderson and Binani 2007, eq. 44 – 71): chains are cut into
+chunks, each chunk is solved by O(n) recursions (chunk_recursion.py), and the chunks are joined as in DCA. Terminal
+chunks need no second handle and are given more bodies. Trees are split at their branches as in DCA.
 
 ACCURACY
 """
@@ -17,7 +17,9 @@ from .positive import require_solution
 def forward_dynamics_dcae(
     model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *, chunks: int = 16, balance: float = 2.0
 ) -> Any:
-    """Accelerations, (batch, nv); up to `chunks` to a path, the terminal one `balance` times (1 to 4) as long as the others."""
+    """Accelerations, (batch, nv); up to `chunks` to a path, the terminal one `balance` times (1 to 4) as long as the
+    others.
+    """
     if chunks < 1:
         raise ValueError(f"dcae needs at least one chunk, not {chunks}")
     if not 1 <= balance <= 4:

@@ -11,6 +11,7 @@ from kinetree.model.arguments import evaluate
 
 from .coupled import coupled_forward_dynamics
 from .passive import passive_by_row
+from .schedule import choose_schedule
 
 METHODS = {  # method -> module and function (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
     "aba": "aba:forward_dynamics_aba",
@@ -33,6 +34,16 @@ def method_function(method: str) -> Callable[..., Any]:
     return getattr(import_module(f".{module}", __package__), function)
 
 
+def choose_method(model: Model, batch: int) -> tuple[str, str]:
+    """Method and schedule that auto takes; benchmarks/NOTES.md has the measurements.
+
+    The articulated-body algorithm wins everywhere: the methods that form the mass matrix or take bodies apart cost
+    more from the smallest robot on. Only how the tree is walked depends on its size, its depth, the batch and the
+    device.
+    """
+    return "aba", choose_schedule(model.tree, batch)
+
+
 def forward_dynamics(
     model: Model,
     q: Any,
@@ -50,7 +61,8 @@ def forward_dynamics(
         model: the mechanism.
         q, qd, tau: (..., nq), (..., nv), (..., nv); leading axes are batches and broadcast.
         f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
-        method: "auto", "aba", "crba", "jsiia", "abia", "dca", "dcae", "cfa", "vneb" or "cg"; `kinetree.explain` says what
+        method: "auto", "aba", "crba", "jsiia", "abia", "dca", "dcae", "cfa", "vneb" or "cg"; `kinetree.explain` says
+        what
             auto takes.
         schedule: "auto", "sequential", "levels" or "paths"; for the methods that can be walked in several ways ("aba").
         options: of the method, such as `chunks` and `balance` of "dcae" or `tolerance` of "cg".

@@ -1,12 +1,12 @@
 """Frames: how a body, or a frame fixed to one, moves.
 
-Links, bodies on fixed joints and sites are all bodies of the model, asked for by number or by name. A motion is given in one of
-three ways, angular part first:
+Links, bodies on fixed joints and sites are all bodies of the model, asked for by number or by name. A motion is given
+in one of three ways, angular part first:
     "world"    world coordinates, linear part at the world's origin: the spatial vector of the book
     "local"    the frame's own coordinates, at its own origin
     "aligned"  world coordinates, at the frame's own origin
-and an acceleration is in each case the time derivative of the velocity: spatial for the first two, for the third the classical
-acceleration of the origin.
+and an acceleration is in each case the time derivative of the velocity: spatial for the first two, for the third the
+classical acceleration of the origin.
 """
 
 from typing import Any, NamedTuple

@@ -1,7 +1,8 @@
 """Hybrid dynamics: some joints have their force given, the others their acceleration (RBDA section 9.2).
 
-A joint that follows a given acceleration, whatever the force, is one with infinite armature: its 1/d is zero. So this is
-the articulated-body algorithm with S qdd added to the velocity product c of such joints; afterwards τ = Sᵀ (IA a + pA).
+A joint that follows a given acceleration, whatever the force, is one with infinite armature: its 1/d is zero. So this
+is the articulated-body algorithm with S qdd added to the velocity product c of such joints; afterwards τ = Sᵀ (IA a +
+pA).
 """
 
 from typing import Any
@@ -43,8 +44,9 @@ def hybrid_dynamics(model: Model, q: Any, qd: Any, qdd: Any, tau: Any, given: An
     Arguments:
         model: the mechanism.
         q, qd, qdd, tau: (..., nq), (..., nv), (..., nv), (..., nv).
-        given: (..., nv) booleans: True where tau is given (and qdd ignored), False where qdd is given (and tau ignored).
-        f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
+        given: (..., nv) booleans: True where tau is given (and qdd ignored), False where qdd is given (and tau
+        ignored). f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin
+        first.
 
     Returns:
         (qdd, tau), both (..., nv), complete.

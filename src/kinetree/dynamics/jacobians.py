@@ -2,8 +2,8 @@
 
 Column i is what row i's axis does at the point in question, if row i is on the way from the base to the body:
     angular  turn_i z_i          linear  slide_i z_i + turn_i z_i × (point − p_i)
-with z_i and p_i the axis and origin of the row in the world (RBDA eq. 8.8; the difference of points is taken first, so a
-robot far from the origin loses nothing).
+with z_i and p_i the axis and origin of the row in the world (RBDA eq. 8.8; the difference of points is taken first, so
+a robot far from the origin loses nothing).
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Bodies and joints as 6 by 6 arrays, for the methods that take bodies apart: DCA, DCAe and CFA.
 
-The rows of one joint become one body with a joint of several degrees of freedom. Such methods divide by the inertia of a
-single body: bodies without one are refused.
+The rows of one joint become one body with a joint of several degrees of freedom. Such methods divide by the inertia of
+a single body: bodies without one are refused.
 """
 
 from functools import lru_cache

@@ -1,9 +1,9 @@
 """What the lane programs of all algorithms share: rows in lane memory, their placements, and the tables that walk them.
 
-An algorithm is a list of parts: a loop, the turns it takes for a given tree, and where its constants come from. Where every
-joint is a screw, a row's placement is computed in the step that needs it. Where there are quaternion joints, loops before the
-first pass write all placements into slots: one over the rows with a coordinate, one over those at rest, and one each over the
-first rows of free and of spherical joints.
+An algorithm is a list of parts: a loop, the turns it takes for a given tree, and where its constants come from. Where
+every joint is a screw, a row's placement is computed in the step that needs it. Where there are quaternion joints,
+loops before the first pass write all placements into slots: one over the rows with a coordinate, one over those at
+rest, and one each over the first rows of free and of spherical joints.
 """
 
 from collections.abc import Callable
@@ -134,7 +134,10 @@ def placing_parts(memory: Memory, q_array: int = 0) -> list[Part]:
         return turns
 
     return [
-        Part(Loop(moving, 4, ROWS, writes=placed, inputs=inputs(1)), row_turns(memory, choose=lambda s: np.flatnonzero(s.q_of_row >= 0))),
+        Part(
+            Loop(moving, 4, ROWS, writes=placed, inputs=inputs(1)),
+            row_turns(memory, choose=lambda s: np.flatnonzero(s.q_of_row >= 0)),
+        ),
         Part(Loop(resting, 4, ROWS, writes=placed), row_turns(memory, choose=_resting)),
         Part(Loop(free, 4, ROWS, writes=placed, inputs=inputs(7)), first_rows(1)),
         Part(Loop(ball, 4, ROWS, writes=placed, inputs=inputs(4)), first_rows(0)),

@@ -1,8 +1,8 @@
 """The inverse dynamics regressor: forces as a linear function of the inertias.
 
-The wrench that a body needs is linear in its ten numbers, f = A(rates) π, and each row on the way to the body takes up its
-share along its axis: Y_i = S_i · A for row i (Atkeson, An & Hollerbach 1986). So inverse_dynamics = Y π, with the columns of
-the bodies side by side; armature, springs and dampers are no part of it.
+The wrench that a body needs is linear in its ten numbers, f = A(rates) π, and each row on the way to the body takes up
+its share along its axis: Y_i = S_i · A for row i (Atkeson, An & Hollerbach 1986). So inverse_dynamics = Y π, with the
+columns of the bodies side by side; armature, springs and dampers are no part of it.
 """
 
 from typing import Any
@@ -57,8 +57,8 @@ def inverse_dynamics_regressor(model: Model, q: Any, qd: Any, qdd: Any) -> Any:
         q, qd, qdd: (..., nq), (..., nv), (..., nv).
 
     Returns:
-        Y, (..., nv, 10 n_bodies). π is `model.inertia.array().reshape(-1)`: for each body mass, mass times centre of mass,
-        and xx yy zz xy xz yz about the body's origin.
+        Y, (..., nv, 10 n_bodies). π is `model.inertia.array().reshape(-1)`: for each body mass, mass times centre of
+        mass, and xx yy zz xy xz yz about the body's origin.
 
     Reference: Atkeson, An & Hollerbach 1986.
     """

@@ -1,8 +1,8 @@
 """The recursive Newton-Euler algorithm: inverse dynamics in two passes over the rows.
 
-Outward, the second-order motion of each row from its parent's; inward, the wrench that each row passes to its parent. Both are
-elements acting on states, so any schedule can walk them. In row coordinates, with classical accelerations (Lynghus 2026 §5 has
-the same two scans; RBDA table 5.1 the same recursion with spatial accelerations):
+Outward, the second-order motion of each row from its parent's; inward, the wrench that each row passes to its parent.
+Both are elements acting on states, so any schedule can walk them. In row coordinates, with classical accelerations
+(Lynghus 2026 §5 has the same two scans; RBDA table 5.1 the same recursion with spatial accelerations):
     ω, α, a        of row i  =  relative motion of row i, acting on those of its parent
     f  = m a + α × h + ω × (ω × h)          n = I α + ω × I ω + h × a
     (n, f) to the parent  =  Xᵀ (own + from the children)          τ = Sᵀ (n, f)

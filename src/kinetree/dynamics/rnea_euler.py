@@ -1,7 +1,9 @@
-"""RNEA on the vector tree, as in Lynghus 2026 §5: one scan of second-order motions over the Euler tour, one of world wrenches.
+"""RNEA on the vector tree, as in Lynghus 2026 §5: one scan of second-order motions over the Euler tour, one of world
+wrenches.
 
-Kept as the method that started this and as a check on the others. Wrenches are taken about the world origin and subtree sums
-are differences of prefix sums, so the error grows with the size of the whole tree; docs/accuracy.md has the figures (ERRORS).
+Kept as the method that started this and as a check on the others. Wrenches are taken about the world origin and
+subtree sums are differences of prefix sums, so the error grows with the size of the whole tree; docs/accuracy.md has
+the figures (ERRORS).
 """
 
 from typing import Any

@@ -10,8 +10,8 @@ SCHEDULES = ("sequential", "levels", "paths", "euler")
 def choose_schedule(tree: Tree, batch: int) -> str:
     """The schedule for one tree and a batch of states; benchmarks/NOTES.md has the measurements behind the numbers.
 
-    Lanes (sequential) win as soon as the batch fills them, and for trees so small that a step costs more than a row. Otherwise
-    levels win where a level is wide enough to be worth a step, and paths where the tree is deep.
+    Lanes (sequential) win as soon as the batch fills them, and for trees so small that a step costs more than a row.
+    Otherwise levels win where a level is wide enough to be worth a step, and paths where the tree is deep.
     """
     if tree.n <= 64 or batch >= 64:
         return "sequential"

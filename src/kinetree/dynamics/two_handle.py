@@ -1,11 +1,11 @@
 """Two-handle equations: subsystems of a chain, how two are joined and a joined one is taken apart.
 
-Critchley, Anderson and Binani 2007, eq. 15 – 42; in eq. 32, 34 – 36 and 38 – 42 as printed some superscripts of the child are the
-parent's, corrected here. A subsystem has a handle at each end:
+Critchley, Anderson and Binani 2007, eq. 15 – 42; in eq. 32, 34 – 36 and 38 – 42 as printed some superscripts of the
+child are the parent's, corrected here. A subsystem has a handle at each end:
     A1 = Φ11 f1 + Φ12 f2 + b1          A2 = Φ21 f1 + Φ22 f2 + b2                                       (15, 16)
-Handle 1 is the frame of its innermost body; handle 2 is where the next joint begins, in the coordinates of the body beyond, so
-that joining needs no transforms. f1 and f2 act on the subsystem. Joint forces τ and armature, which the paper keeps within F,
-are written out: Pᵀ f = τ − armature u̇. Arrays have any leading axes.
+Handle 1 is the frame of its innermost body; handle 2 is where the next joint begins, in the coordinates of the body
+beyond, so that joining needs no transforms. f1 and f2 act on the subsystem. Joint forces τ and armature, which the
+paper keeps within F, are written out: Pᵀ f = τ − armature u̇. Arrays have any leading axes.
 """
 
 from typing import Any, NamedTuple
@@ -49,7 +49,8 @@ class Junction(NamedTuple):
         return self.K @ self.D_K - self.inverse
 
     def rate(self, difference: Any) -> Any:
-        """u̇ of eq. 23, from {...} there: the acceleration of the child's handle less the parent's, without the joint's force."""
+        """u̇ of eq. 23, from {...} there: the acceleration of the child's handle less the parent's, without the joint's force.
+        """
         return self.D_tau + times(self.D_K, difference)
 
     def force(self, difference: Any) -> Any:

@@ -124,5 +124,5 @@ def _factor_and_solve(A: Any, b: Any) -> Any:
 def forward_dynamics_vneb(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
     """Accelerations, (batch, nv): the inertia matrix, the bias vector b, and A q̈ = τ − b (eq. 3)."""
     A = inertia_matrix(layout(model.tree, "paths"), model, q)
-    b = bias_force(model, q, qd, f_ext, schedule="paths")
+    b = bias_force(model, q, qd, f_ext)
     return require_solution(_factor_and_solve(A, tau - b), "vneb")

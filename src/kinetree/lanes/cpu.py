@@ -1,7 +1,8 @@
 """Compiled lane programs for this CPU: LLVM text to machine code, kept on disk, called on NumPy arrays.
 
-The machine code of a program depends on nothing but the package's own sources, the dtype, the host and the versions; those make
-its name in the cache. An entry that can not be read is made again; writing is a rename, so two processes do no harm.
+The machine code of a program depends on nothing but the package's own sources, the dtype, the host and the versions;
+those make its name in the cache. An entry that can not be read is made again; writing is a rename, so two processes do
+no harm.
 """
 
 import ctypes
@@ -10,7 +11,7 @@ import os
 import platform
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,8 @@ class CompiledProgram:
         return outputs
 
 
-# -- threads -------------------------------------------------------------------------------------------------------------
+# -- threads
+# -------------------------------------------------------------------------------------------------------------
 
 _threads: int | None = None
 _executor: ThreadPoolExecutor | None = None
@@ -219,7 +221,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-@lru_cache(maxsize=None)
+@cache
 def compiled(program: Program, dtype: str) -> CompiledProgram:
     """The program in this dtype, compiled once in a process."""
     return CompiledProgram(program, dtype)

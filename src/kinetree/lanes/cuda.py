@@ -1,11 +1,11 @@
 """Kernels on an NVIDIA GPU: PTX loaded by the driver, launched on XLA's stream by a handler that XLA calls.
 
-The handler decodes the same call frame as handler.py, asks XLA for the stream, and calls cuLaunchKernel; it does nothing that a
-CUDA graph could not capture.
+The handler decodes the same call frame as handler.py, asks XLA for the stream, and calls cuLaunchKernel; it does
+nothing that a CUDA graph could not capture.
 """
 
 import ctypes
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -86,7 +86,12 @@ def _handler_text(program: Program, function: int, launch: int) -> str:
     for k, (kind, value) in enumerate(values):
         to.store(kind, value, "%values", 8 * k)
         to.store("ptr", to.at("%values", 8 * k), "%places", 8 * k)
-    for kind, value, offset in (("i64", 32, 0), ("i64", 0, 8), ("ptr", to.load("ptr", "%frame", 24), 16), ("i64", 0, 24)):
+    for kind, value, offset in (
+        ("i64", 32, 0),
+        ("i64", 0, 8),
+        ("ptr", to.load("ptr", "%frame", 24), 16),
+        ("i64", 0, 24),
+    ):
         to.store(kind, value, "%ask", offset)
     to.op(f"call ptr {to.load('ptr', to.load('ptr', '%frame', 16), 80)}(ptr %ask)")
     stream = to.load("ptr", "%ask", 24)
@@ -117,7 +122,7 @@ class CudaKernel:
         self.global_scratch = room == 0
 
 
-@lru_cache(maxsize=None)
+@cache
 def cuda_kernel(program: Program, dtype: str, slots: int) -> CudaKernel:
     """The kernel for a robot of about this many slots, loaded once in a process."""
     return CudaKernel(program, dtype, local_slots(slots, dtype))

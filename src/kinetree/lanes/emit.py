@@ -1,7 +1,7 @@
 """From the jaxpr of a step to LLVM text: straight-line code on scalars, or on vectors of lanes.
 
-One emitter serves all targets. A product that is used once, in a sum, becomes one explicit fused multiply-add; nothing else may
-be contracted or reordered, so a CPU vector, a CPU scalar and a GPU thread compute the same bits.
+One emitter serves all targets. A product that is used once, in a sum, becomes one explicit fused multiply-add; nothing
+else may be contracted or reordered, so a CPU vector, a CPU scalar and a GPU thread compute the same bits.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr, Literal
 
 from .program import Loop
 from .text import Text
@@ -144,7 +144,7 @@ class Emitter(Text):
                 known[out] = self._sum(name == "sub", *map(value, e.invars))
             elif name in INLINED:
                 inner = e.params.get("jaxpr") or e.params.get("call_jaxpr") or e.params["fun_jaxpr"]
-                inner = inner if hasattr(inner, "consts") else jax.extend.core.ClosedJaxpr(inner, ())
+                inner = inner if hasattr(inner, "consts") else ClosedJaxpr(inner, ())
                 known.update(zip(e.outvars, self.jaxpr(inner, [computed(v) for v in e.invars]), strict=True))
             else:
                 known[out] = self._primitive(e, [computed(v) for v in e.invars])

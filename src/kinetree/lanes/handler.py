@@ -1,8 +1,9 @@
 """The XLA FFI handler of a compiled lane program, as LLVM text.
 
-XLA calls `handler(call frame)`. The frame (versions 0.3 and 0.4 of XLA's C API, c_api.h) is decoded here, at fixed offsets;
-`supported()` checks once that the JAX at hand has one of them. Operands are the tables, the constants, then the lane inputs; the one attribute
-is the number of slots. Lanes are cut into tasks of `grain`, which XLA's own threads take one after the other from a counter.
+XLA calls `handler(call frame)`. The frame (versions 0.3 and 0.4 of XLA's C API, c_api.h) is decoded here, at fixed
+offsets; `supported()` checks once that the JAX at hand has one of them. Operands are the tables, the constants, then
+the lane inputs; the one attribute is the number of slots. Lanes are cut into tasks of `grain`, which XLA's own threads
+take one after the other from a counter.
 """
 
 import re

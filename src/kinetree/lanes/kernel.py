@@ -1,12 +1,14 @@
-"""A lane program as one LLVM function. What is common to all targets is here: loops, turns, slots; targets add how memory is reached.
+"""A lane program as one LLVM function. What is common to all targets is here: loops, turns, slots; targets add how
+memory is reached.
 
 On a CPU the function is
 
-    void name(ptr inputs[], ptr outputs[], ptr constants[], ptr tables[], i64 turns[], i64 widths[], i64 lo, i64 hi, ptr scratch)
+    void name(ptr inputs[], ptr outputs[], ptr constants[], ptr tables[], i64 turns[], i64 widths[], i64 lo, i64 hi,
+    ptr scratch)
 
-and runs lanes lo to hi (hi − lo at least one block), a block of W lanes in vector registers at a time. Lane arrays are (lanes,
-width), read and written in place: a block is transposed in registers. The last block may overlap the one before, so outputs must
-not alias inputs. Scratch holds W values for each slot, aligned to 64 bytes.
+and runs lanes lo to hi (hi − lo at least one block), a block of W lanes in vector registers at a time. Lane arrays are
+(lanes, width), read and written in place: a block is transposed in registers. The last block may overlap the one
+before, so outputs must not alias inputs. Scratch holds W values for each slot, aligned to 64 bytes.
 """
 
 from typing import Any

@@ -1,10 +1,10 @@
 """The lane program: a short list of loops over `[slot, lane]` memory.
 
-A lane is one state of a robot, or one chunk of a long chain. All lanes run the same program. A loop is a step and an integer
-table: each turn takes one row of the table, reads the slots it names, calls the step, and writes or adds to the slots it names.
-A step is a pure function of components, written in `jax.numpy`, that knows nothing of lanes or slots; so the same step runs in
-XLA, in the vector registers of a CPU, and in the threads of a GPU. Tables and row data are run-time inputs: two models of the
-same size share one compiled program.
+A lane is one state of a robot, or one chunk of a long chain. All lanes run the same program. A loop is a step and an
+integer table: each turn takes one row of the table, reads the slots it names, calls the step, and writes or adds to
+the slots it names. A step is a pure function of components, written in `jax.numpy`, that knows nothing of lanes or
+slots; so the same step runs in XLA, in the vector registers of a CPU, and in the threads of a GPU. Tables and row data
+are run-time inputs: two models of the same size share one compiled program.
 """
 
 from collections.abc import Callable
@@ -43,8 +43,9 @@ Step = Callable[[Any, tuple, tuple], tuple[tuple, tuple, tuple]]
 class Loop:
     """`step(constants, inputs, reads) -> (writes, adds, outputs)`, once for each row of a table.
 
-    `constants` is a treedef; each turn has its own values. Writes replace, adds accumulate; both happen after all reads of
-    the turn. Slots that are added to must have been written before.
+    `constants` is a treedef; each turn has its own values. Writes replace, adds accumulate; both happen after all
+    reads of the turn. Slots that are added to must have been written before, and every output column must be written
+    by some turn: memory starts out undefined.
     """
 
     step: Step

@@ -1,7 +1,7 @@
 """A lane program as a CUDA kernel, a lane to a thread: the loops of kernel.py, with slots in the thread's local memory.
 
-Lane arrays are (width, lanes) here, so that the threads of a warp read neighbours. Slots that do not fit in local memory go to
-a (slots, lanes) array in global memory.
+Lane arrays are (width, lanes) here, so that the threads of a warp read neighbours. Slots that do not fit in local
+memory go to a (slots, lanes) array in global memory.
 """
 
 from functools import cache
@@ -90,7 +90,9 @@ def kernel_text(program: Program, dtype: Any, slots: int) -> str:
     jaxprs = [trace(loop, dtype) for loop in program.loops]
     body = Kernel(program, jaxprs, dtype, slots).text()
     head = f'target triple = "nvptx64-nvidia-cuda"\ntarget datalayout = "{LAYOUT}"\n'
-    lines = list(dict.fromkeys(line for line in (far_reduction() + "\n" + body).splitlines() if line.startswith("declare")))
+    lines = list(
+        dict.fromkeys(line for line in (far_reduction() + "\n" + body).splitlines() if line.startswith("declare"))
+    )
     rest = [line for line in (far_reduction() + "\n" + body).splitlines() if not line.startswith("declare")]
     weights = '!8 = !{}\n!9 = !{!"branch_weights", i32 1, i32 100000}\n'
     return head + "\n".join(lines + rest) + "\n" + weights

@@ -1,13 +1,13 @@
 """Running a lane program: by the native body where there is one, else by XLA, with the same result.
 
-NumPy arrays are computed in place by the compiled program. JAX arrays go through one traced call: on a CPU an XLA FFI call of the
-same machine code, on an NVIDIA GPU one of a kernel made from the same text, elsewhere the XLA body. A batch axis, `vmap` and nested `vmap` all become lanes; derivatives are taken
-through the XLA body.
+NumPy arrays are computed in place by the compiled program. JAX arrays go through one traced call: on a CPU an XLA FFI
+call of the same machine code, on an NVIDIA GPU one of a kernel made from the same text, elsewhere the XLA body. A
+batch axis, `vmap` and nested `vmap` all become lanes; derivatives are taken through the XLA body.
 """
 
 import ctypes
 import os
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ from .handler import supported
 from .program import Program
 
 
-@lru_cache(maxsize=None)
+@cache
 def native(program: Program, dtype: str) -> Any:
     """The compiled program, or None where the native body can not serve."""
     if os.environ.get("KINETREE_NATIVE") == "0" or dtype not in ("float32", "float64"):
@@ -40,7 +40,7 @@ def _register(name: str, handler: int, platform: str) -> str:
     return name
 
 
-@lru_cache(maxsize=None)
+@cache
 def _cpu_target(program: Program, dtype: str) -> str | None:
     """Name of the program's FFI target for CPUs, registered once; None where it can not be."""
     compiled = native(program, dtype) if supported() else None
@@ -49,7 +49,7 @@ def _cpu_target(program: Program, dtype: str) -> str | None:
     return _register(f"kinetree_{program.name}_{id(program)}_{dtype}", compiled.handler, "cpu")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _cuda_target(program: Program, dtype: str, slots: int) -> tuple[str, bool] | None:
     """Name of the FFI target for NVIDIA GPUs and whether it wants slots in global memory; None where there is none."""
     if native(program, dtype) is None or not supported() or jax.default_backend() != "gpu":

@@ -1,9 +1,9 @@
 """Sine and cosine in LLVM text, right for every finite argument, the same bits on every target.
 
-The argument is reduced by the nearest multiple of π/2 in three parts (Cody and Waite) with fused multiply-adds; the remainder
-goes into the minimax polynomials of fdlibm (float64) or Cephes (float32), whose coefficients are facts about sine and cosine.
-That reduction holds to |x| = 1e5 (2e4 in float32). Where a lane is beyond, it is reduced by a product with as many digits of 2/π
-as its exponent asks for (Payne and Hanek), in integers.
+The argument is reduced by the nearest multiple of π/2 in three parts (Cody and Waite) with fused multiply-adds; the
+remainder goes into the minimax polynomials of fdlibm (float64) or Cephes (float32), whose coefficients are facts about
+sine and cosine. That reduction holds to |x| = 1e5 (2e4 in float32). Where a lane is beyond, it is reduced by a product
+with as many digits of 2/π as its exponent asks for (Payne and Hanek), in integers.
 """
 
 import struct
@@ -23,13 +23,27 @@ HALF_PI = {
     32: (1.5707963705062866, -4.371139000186241e-08, -1.7151245100059e-15),
 }
 SINE = {
-    64: (-0.16666666666666632, 0.00833333333332249, -0.0001984126982985795, 2.7557313707070068e-06, -2.5050760253406863e-08, 1.58969099521155e-10),
+    64: (
+        -0.16666666666666632,
+        0.00833333333332249,
+        -0.0001984126982985795,
+        2.7557313707070068e-06,
+        -2.5050760253406863e-08,
+        1.58969099521155e-10,
+    ),
     32: (-0.16666654611, 0.0083321608736, -0.00019515295891),
-}  # fmt: skip
+}
 COSINE = {
-    64: (0.0416666666666666, -0.001388888888887411, 2.480158728947673e-05, -2.7557314351390663e-07, 2.087572321298175e-09, -1.1359647557788195e-11),
+    64: (
+        0.0416666666666666,
+        -0.001388888888887411,
+        2.480158728947673e-05,
+        -2.7557314351390663e-07,
+        2.087572321298175e-09,
+        -1.1359647557788195e-11,
+    ),
     32: (0.04166664568298827, -0.001388731625493765, 2.443315711809948e-05),
-}  # fmt: skip
+}
 
 
 def _horner(to: Any, z: str, coefficients: tuple[float, ...]) -> str:
@@ -104,7 +118,10 @@ def _reduce_lanes(to: Any) -> tuple[str, str]:
         x = "%x" if to.width == 1 else to.op(f"extractelement {to.real} %x, i32 {lane}")
         wide = x if to.bits == 64 else to.op(f"fpext float {x} to double")
         both = to.op(f"call {{ i64, double }} @reduce_far(double {wide})")
-        quadrant, rest = to.op(f"extractvalue {{ i64, double }} {both}, 0"), to.op(f"extractvalue {{ i64, double }} {both}, 1")
+        quadrant, rest = (
+            to.op(f"extractvalue {{ i64, double }} {both}, 0"),
+            to.op(f"extractvalue {{ i64, double }} {both}, 1"),
+        )
         if to.bits == 32:
             quadrant, rest = to.op(f"trunc i64 {quadrant} to i32"), to.op(f"fptrunc double {rest} to float")
         if to.width == 1:

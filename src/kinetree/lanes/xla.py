@@ -1,4 +1,6 @@
-"""The XLA body of the lane machine: runs everywhere, under every JAX transformation. The reference for the native ones."""
+"""The XLA body of the lane machine: runs everywhere, under every JAX transformation. The reference for the native
+ones.
+"""
 
 from functools import partial
 from typing import Any

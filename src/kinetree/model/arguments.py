@@ -1,6 +1,7 @@
 """The door of every public function: shapes, dtypes, batches, and NumPy or JAX.
 
-NumPy arrays in give NumPy arrays out, float64 computed in float64 whatever JAX's x64 setting says. JAX arrays follow JAX.
+NumPy arrays in give NumPy arrays out, float64 computed in float64 whatever JAX's x64 setting says. JAX arrays follow
+JAX.
 """
 
 import math

@@ -1,7 +1,8 @@
 """From bodies and joints to rows (design idea 2), vectorised over the bodies, in NumPy.
 
-Row frames are turned so that every joint axis is z; `frames` remembers how each body sits in its row's frame. A body on a
-fixed joint has no rows of its own: its frame hangs from the row of the nearest moving ancestor, which takes its inertia.
+Row frames are turned so that every joint axis is z; `frames` remembers how each body sits in its row's frame. A body
+on a fixed joint has no rows of its own: its frame hangs from the row of the nearest moving ancestor, which takes its
+inertia.
 """
 
 from typing import NamedTuple
@@ -58,7 +59,9 @@ class Compiled(NamedTuple):
 
     rows: Rows
     parent: np.ndarray  # (rows,)
-    row_of_body: np.ndarray  # (bodies,): the last row of the body's joint, or of its nearest moving ancestor; −1 the base
+    row_of_body: (
+        np.ndarray
+    )  # (bodies,): the last row of the body's joint, or of its nearest moving ancestor; −1 the base
     frames: Transform  # (bodies,): from the row's frame to the body's
     q_of_row: np.ndarray  # (rows,): column of q, or −1 for a row without a coordinate
     q_start: np.ndarray  # (bodies + 1,)
@@ -121,7 +124,11 @@ def compile_rows(
     body, number = np.repeat(np.arange(len(parent)), nv), np.arange(n_rows) - np.repeat(v_start[:-1], nv)
 
     widest = max([j.nv for j in distinct], default=0)
-    turn, slide, axis = np.zeros((len(distinct), widest)), np.zeros((len(distinct), widest)), np.zeros((len(distinct), widest, 3))
+    turn, slide, axis = (
+        np.zeros((len(distinct), widest)),
+        np.zeros((len(distinct), widest)),
+        np.zeros((len(distinct), widest, 3)),
+    )
     for k, joint in enumerate(distinct):
         for i, (t, s, a) in enumerate(joint.rows):
             turn[k, i], slide[k, i], axis[k, i] = t, s, a
@@ -138,7 +145,10 @@ def compile_rows(
     last[:, 0] = 1
     last[moving_carrier] = frame[code[carrier[moving_carrier]], nv[carrier[moving_carrier]] - 1]
     back = Quaternion.from_array(last).conjugate()  # of the carrier's body frame in its last row's frame
-    body_q, body_r = back * q_in, back.turn(r_in)  # of each body in its carrier's row frame (itself, for one that moves)
+    body_q, body_r = (
+        back * q_in,
+        back.turn(r_in),
+    )  # of each body in its carrier's row frame (itself, for one that moves)
 
     # first rows: row frame of the parent's carrier -> parent body -> joint frame -> own axis frame
     up = parent[body]
@@ -158,10 +168,7 @@ def compile_rows(
     first_r = parent_r + parent_q.turn(tree_r)
     # a quaternion stands between the tree transform and the axis frame: its row keeps the tree transform alone
     orientation = Quaternion(
-        *(
-            np.where(first, np.where(quaternion, a, b), c)
-            for a, b, c in zip(first_q, turned, before, strict=True)
-        )
+        *(np.where(first, np.where(quaternion, a, b), c) for a, b, c in zip(first_q, turned, before, strict=True))
     )
     length = np.sqrt(orientation.norm_squared())
     orientation = Quaternion(*(c / length for c in orientation))

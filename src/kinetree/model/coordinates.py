@@ -1,9 +1,9 @@
 """From joint coordinates to rows: placements, and the shift of accelerations that makes quaternion joints exact.
 
-The rows of a spherical or free joint stand at rest in one another, as a chain of hinges and sliders would at angle zero. Such
-a chain has velocity-product accelerations Σ_{j<k} S_j u_j × S_k u_k that the joint itself, whose axes are all fixed in the
-body, has not. They lie in the span of the joint's own axes, so it is enough to take them off the accelerations on the way in
-(and put them back on the way out): every algorithm then sees plain rows.
+The rows of a spherical or free joint stand at rest in one another, as a chain of hinges and sliders would at angle
+zero. Such a chain has velocity-product accelerations Σ_{j<k} S_j u_j × S_k u_k that the joint itself, whose axes are
+all fixed in the body, has not. They lie in the span of the joint's own axes, so it is enough to take them off the
+accelerations on the way in (and put them back on the way out): every algorithm then sees plain rows.
 """
 
 from typing import Any

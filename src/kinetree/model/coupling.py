@@ -1,8 +1,8 @@
 """Mimic joints: coordinates that follow others, as a linear coupling around the whole of the dynamics.
 
 A coupled model has the tree of the free one, and fewer coordinates: q_all = G q + g, qd_all = G qd, with G constant. By
-virtual work tau = Gᵀ tau_all and H = Gᵀ H_all G. The algorithms know nothing of this: the decorator `coupled` widens what
-comes into a public function and narrows what it returns.
+virtual work tau = Gᵀ tau_all and H = Gᵀ H_all G. The algorithms know nothing of this: the decorator `coupled` widens
+what comes into a public function and narrows what it returns.
 """
 
 from collections.abc import Callable, Mapping

@@ -19,7 +19,8 @@ def auto_tree(n: int, branching: float = 1.0, skew: float = 0.0, taper: float = 
     Arguments:
         n: number of bodies.
         branching: mean number of children of a body that has any; 1 is a chain, 2 a binary tree.
-        skew: angle, about x, between consecutive joint axes. With 0 the mechanism is planar and gravity, along z, does not
+        skew: angle, about x, between consecutive joint axes. With 0 the mechanism is planar and gravity, along z, does
+        not
             show; use 0.3 to test anything.
         taper: ratio of the lengths of consecutive bodies; masses go with its cube.
     """

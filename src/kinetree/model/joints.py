@@ -1,9 +1,10 @@
 """Joint types, and what each contributes to the rows of a model.
 
-A row is a screw about its own z axis, with velocity S = (0, 0, turn, 0, 0, slide): turn 1 is a hinge, slide 1 a slider, both
-a helix. A joint with several degrees of freedom is several rows. Rows of planar and translation joints are hinges and sliders
-with a coordinate each. The rows of spherical and free joints have velocities but no coordinates: their frames are at rest in
-one another, and the joint's quaternion (and position) stands before the first.
+A row is a screw about its own z axis, with velocity S = (0, 0, turn, 0, 0, slide): turn 1 is a hinge, slide 1 a
+slider, both a helix. A joint with several degrees of freedom is several rows. Rows of planar and translation joints
+are hinges and sliders with a coordinate each. The rows of spherical and free joints have velocities but no
+coordinates: their frames are at rest in one another, and the joint's quaternion (and position) stands before the
+first.
 """
 
 from collections.abc import Iterable

@@ -194,9 +194,8 @@ class Model:
             gravity: acceleration of free fall, in base coordinates.
             armature: rotor inertia seen at each joint: (nv,) or one for all, as the next three.
             damping: force per velocity that opposes motion.
-            stiffness: force per stretch that pulls back to `rest`, (nq,), which is the neutral configuration if not given.
-            friction: dry friction, for the simulator.
-            limits: of coordinates, velocities and forces.
+            stiffness: force per stretch that pulls back to `rest`, (nq,), which is the neutral configuration if not
+            given. friction: dry friction, for the simulator. limits: of coordinates, velocities and forces.
 
         The mimic joints of a coupled model keep their own entries in these arrays: they are those of `model.uncoupled`.
         """

@@ -2,9 +2,10 @@
 
 The equation of motion is H(q) qdd + C(q, qd) = tau + tau_passive(q, qd) + forces on bodies, with
     tau_passive = −stiffness · stretch(q) − damping · qd
-and rotor inertia (armature) on the diagonal of H. `stretch` is how far a joint is from its rest: a difference of coordinates
-for hinges and sliders, the rotation vector from rest to here for quaternions, in body coordinates, and for the position of a
-free joint the way from rest to here, in body coordinates too. Dry friction and limits are for the simulator.
+and rotor inertia (armature) on the diagonal of H. `stretch` is how far a joint is from its rest: a difference of
+coordinates for hinges and sliders, the rotation vector from rest to here for quaternions, in body coordinates, and for
+the position of a free joint the way from rest to here, in body coordinates too. Dry friction and limits are for the
+simulator.
 """
 
 from typing import Any, NamedTuple

@@ -1,7 +1,7 @@
 """Rows: the one form that every algorithm sees.
 
-Each row is a screw about the z axis of its own frame: `X = screw(q) · tree transform`, `S = (0, 0, turn, 0, 0, slide)`. Its
-constants are a quaternion, a position, turn, slide and ten inertia numbers.
+Each row is a screw about the z axis of its own frame: `X = screw(q) · tree transform`, `S = (0, 0, turn, 0, 0,
+slide)`. Its constants are a quaternion, a position, turn, slide and ten inertia numbers.
 """
 
 from typing import NamedTuple
@@ -62,7 +62,8 @@ class Placement(NamedTuple):
     def __matmul__(self, inner: "Placement") -> "Placement":
         """A frame placed in a frame that is placed, in the order of transforms: first inner, then self. 40m 35a."""
         return Placement(
-            (inner.orientation * self.orientation).renormalized(), inner.position + inner.orientation.turn(self.position)
+            (inner.orientation * self.orientation).renormalized(),
+            inner.position + inner.orientation.turn(self.position),
         )
 
     def force_to_parent(self, f: Force) -> Force:

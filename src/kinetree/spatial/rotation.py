@@ -2,8 +2,8 @@
 
 Both are kept because each is the cheaper one somewhere: a matrix turns a vector in 9m 6a, a quaternion in 15m 15a; two
 quaternions compose in 16m 12a, two matrices in 27m 18a, and a quaternion moves less than half the memory. So models and
-scans hold quaternions. Along a path vectors are turned with quaternions too: a matrix whose angle is the same in every body
-is rounded the same in every body, and in a chain of 100 000 that adds up to 2e-12, where quaternions leave 2e-13.
+scans hold quaternions. Along a path vectors are turned with quaternions too: a matrix whose angle is the same in every
+body is rounded the same in every body, and in a chain of 100 000 that adds up to 2e-12, where quaternions leave 2e-13.
 """
 
 from typing import NamedTuple
@@ -126,9 +126,9 @@ class Quaternion(NamedTuple):
         """Back to unit length, for one that is nearly so: a Newton step, no square root. 9m 8a.
 
         Rounding a constant leaves its length wrong by the same half ulp in every body; along a chain of 100 000 that
-        adds up to 1e-11 (float64) or 1e-2 (float32). After this step what is left is random, and grows as a square root:
-        the defect is summed downwards from 1, because a sum that ends near 1 is rounded on a grid twice as fine below 1
-        as above, and that too would be the same small bias in every body.
+        adds up to 1e-11 (float64) or 1e-2 (float32). After this step what is left is random, and grows as a square
+        root: the defect is summed downwards from 1, because a sum that ends near 1 is rounded on a grid twice as fine
+        below 1 as above, and that too would be the same small bias in every body.
         """
         defect = 0.5 * (1 - self.w * self.w - self.x * self.x - self.y * self.y - self.z * self.z)
         return Quaternion(*(c + c * defect for c in self))
@@ -144,7 +144,9 @@ class Quaternion(NamedTuple):
         x2, y2, z2 = x + x, y + y, z + z
         xx, yy, zz = x * x2, y * y2, z * z2
         xy, xz, yz, wx, wy, wz = x * y2, x * z2, y * z2, w * x2, w * y2, w * z2
-        return Rotation(1 - (yy + zz), xy + wz, xz - wy, xy - wz, 1 - (xx + zz), yz + wx, xz + wy, yz - wx, 1 - (xx + yy))
+        return Rotation(
+            1 - (yy + zz), xy + wz, xz - wy, xy - wz, 1 - (xx + zz), yz + wx, xz + wy, yz - wx, 1 - (xx + yy)
+        )
 
     def turn(self, v: Vec3) -> Vec3:
         """A vector from child to parent coordinates. 15m 15a."""

@@ -1,8 +1,9 @@
 """Second-order motion: pose, velocity and acceleration together, which form a group.
 
-A frame's `Rates` are its angular velocity, angular acceleration and the (classical) acceleration of its origin, in its own
-coordinates. A `RelativeMotion` says how a child frame moves with respect to its parent; it acts on the parent's rates and
-gives the child's. Two in a row make one, so a single scan carries everything that inverse dynamics needs outward.
+A frame's `Rates` are its angular velocity, angular acceleration and the (classical) acceleration of its origin, in its
+own coordinates. A `RelativeMotion` says how a child frame moves with respect to its parent; it acts on the parent's
+rates and gives the child's. Two in a row make one, so a single scan carries everything that inverse dynamics needs
+outward.
 """
 
 from typing import NamedTuple
@@ -79,7 +80,7 @@ class RelativeMotion(NamedTuple):
         back = -(E @ r)
         velocity = -turn(self.velocity + self.omega.cross(back))
         coriolis = turn(self.omega).cross(velocity)
-        acceleration = -turn(
-            self.acceleration + self.alpha.cross(back) + self.omega.cross(self.omega.cross(back))
-        ) - (coriolis + coriolis)
+        acceleration = -turn(self.acceleration + self.alpha.cross(back) + self.omega.cross(self.omega.cross(back))) - (
+            coriolis + coriolis
+        )
         return RelativeMotion(self.orientation.conjugate(), back, omega, alpha, velocity, acceleration)

@@ -58,7 +58,9 @@ class Transform(NamedTuple):
         rCr = cross_matrix_times(self.r, rC.T)  # r× C (r×)ᵀ, symmetric
         shift = rB.symmetric_part_twice()
         return ArticulatedInertia(
-            type(A)(*(a + s + t for a, s, t in zip(A, shift, (rCr.xx, rCr.yy, rCr.zz, rCr.xy, rCr.xz, rCr.yz), strict=True))),
+            type(A)(
+                *(a + s + t for a, s, t in zip(A, shift, (rCr.xx, rCr.yy, rCr.zz, rCr.xy, rCr.xz, rCr.yz), strict=True))
+            ),
             B + rC,
             C,
         )

@@ -140,7 +140,12 @@ class Mat3(NamedTuple):
     def symmetric_part_twice(self) -> "Sym3":
         """self + selfᵀ. 6a."""
         return Sym3(
-            self.xx + self.xx, self.yy + self.yy, self.zz + self.zz, self.xy + self.yx, self.xz + self.zx, self.yz + self.zy
+            self.xx + self.xx,
+            self.yy + self.yy,
+            self.zz + self.zz,
+            self.xy + self.yx,
+            self.xz + self.zx,
+            self.yz + self.zy,
         )
 
 

@@ -1,8 +1,8 @@
 """rootfix and leaffix: a recursion over the tree, outward or inward, under any schedule.
 
-`outward` and `inward` are the executor: they run an operator over a layout, on data already arranged by position. `rootfix`
-and `leaffix` are the same for data in row order. Leaves of rows and states have the row (or position) as first axis and any
-batch axes after it.
+`outward` and `inward` are the executor: they run an operator over a layout, on data already arranged by position.
+`rootfix` and `leaffix` are the same for data in row order. Leaves of rows and states have the row (or position) as
+first axis and any batch axes after it.
 """
 
 from typing import Any
@@ -143,7 +143,8 @@ def _inward_grid(op: Inward, grid: Grid, rows: Row, branches: State) -> tuple[St
             total, _ = lax.scan(gather, neutral, (row, joining, valid), reverse=True)
             if lent is not None:
                 total = op.lend(total, _where(rank > 0, tree_map(jnp.negative, _neighbour(lent, 1)), start))  # type: ignore[misc]
-            # a lane takes what the lanes outside it in its run pass on: they come after it, so "earlier" is the outer one
+            # a lane takes what the lanes outside it in its run pass on: they come after it, so "earlier" is the outer
+            # one
             suffix = _scan_lanes(lambda outer, inner: op.combine(inner, outer), total, place, grid.longest_run, -1)  # type: ignore[misc]
             start = _where(place > 0, op.act(_neighbour(suffix, -1), start), start)  # type: ignore[misc]
             start = start if lent is None else tree_map(jnp.add, start, lent)
@@ -162,7 +163,9 @@ def _inward_grid(op: Inward, grid: Grid, rows: Row, branches: State) -> tuple[St
     return branches, tree_map(lambda x: x.reshape(count * steps * width, *x.shape[2:]), totals)
 
 
-def rootfix(tree: Tree, op: Outward, rows: Row, base: State, *, schedule: str = "paths", exclusive: bool = False) -> State:
+def rootfix(
+    tree: Tree, op: Outward, rows: Row, base: State, *, schedule: str = "paths", exclusive: bool = False
+) -> State:
     """State of every row, in row order: what its step made of its parent's state (exclusive: the parent's state itself)."""
     if schedule == "euler":
         from .euler import rootfix_euler
@@ -176,7 +179,9 @@ def rootfix(tree: Tree, op: Outward, rows: Row, base: State, *, schedule: str = 
     return restore(laid, states)
 
 
-def leaffix(tree: Tree, op: Inward, rows: Row, like: State, *, schedule: str = "paths", exclusive: bool = False) -> State:
+def leaffix(
+    tree: Tree, op: Inward, rows: Row, like: State, *, schedule: str = "paths", exclusive: bool = False
+) -> State:
     """What every row passes inward, in row order (exclusive: what flows into it from its children)."""
     if schedule == "euler":
         from .euler import leaffix_euler

@@ -1,12 +1,14 @@
 """Layouts: in which order, and how many at a time, the rows of a tree are visited.
 
-A layout packs the rows into grids of `steps × width`. All lanes of a grid advance together, one row a step; a lane holds
-consecutive rows of one heavy path. A lane starts from the row before its first one: in an earlier grid, or, where a long
-path was cut into several lanes of one grid, in the lane before it (`rank` counts the lanes of a run from 0). Then
+A layout packs the rows into grids of `steps × width`. All lanes of a grid advance together, one row a step; a lane
+holds consecutive rows of one heavy path. A lane starts from the row before its first one: in an earlier grid, or,
+where a long path was cut into several lanes of one grid, in the lane before it (`rank` counts the lanes of a run from
+0). Then
     sequential   is grids of 1 × 1,
     levels       is grids of 1 × width,
     paths        is grids of steps × width with runs where paths are long, of 1 × width elsewhere,
-and one executor (fix.py) serves them all. Positions count the cells of all grids in order of visit; position 0 is the base.
+and one executor (fix.py) serves them all. Positions count the cells of all grids in order of visit; position 0 is the
+base.
 """
 
 from dataclasses import dataclass, field
@@ -109,7 +111,9 @@ def _pack_chunks(tree: Tree, paths: np.ndarray, width: int) -> tuple[np.ndarray,
     return rows, rank.reshape(count, width), run.reshape(count, width)
 
 
-def _grid(tree: Tree, rows: np.ndarray, rank: np.ndarray, run: np.ndarray, offset: int, position_of: np.ndarray) -> Grid:
+def _grid(
+    tree: Tree, rows: np.ndarray, rank: np.ndarray, run: np.ndarray, offset: int, position_of: np.ndarray
+) -> Grid:
     first = rows[:, 0, :]
     leader = np.arange(first.shape[1]) - rank  # every lane of a run starts from where its first lane starts
     head = np.take_along_axis(first, leader, 1)
@@ -139,8 +143,8 @@ def _unlinked(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _phases(tree: Tree, long: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each path its phase (odd for long ones), and the level of its head within an even phase.
 
-    A path is visited after the one it hangs from. Long paths that hang from one another, at most log2 n of them, are what
-    makes phases; everything else shares them.
+    A path is visited after the one it hangs from. Long paths that hang from one another, at most log2 n of them, are
+    what makes phases; everything else shares them.
     """
     head_parent = tree.parent[tree.path_list[tree.path_start[:-1]]]
     place = np.arange(tree.n) - np.repeat(tree.path_start[:-1], np.diff(tree.path_start))  # along path_list

@@ -13,8 +13,8 @@ Row = Any  # a pytree of arrays: what the recursion knows of one row before it s
 class Outward:
     """A recursion from the base to the leaves: `state[i] = step(row[i], state[parent[i]])`.
 
-    `step` alone is enough to walk row by row and level by level. To take stretches of tree at once a schedule needs also
-    `element`, `combine` and `act`, with the laws
+    `step` alone is enough to walk row by row and level by level. To take stretches of tree at once a schedule needs
+    also `element`, `combine` and `act`, with the laws
         act(element(row), s) == step(row, s)
         act(combine(e1, e2), s) == act(e2, act(e1, s))            e1 is the inner one
         combine(identity(e), e) == e
@@ -49,12 +49,12 @@ class Inward:
     With `element(row, branches)` for a row into which some branches have already flowed, the laws are
         act(element(row, b), s) == step(row, b + s)
         act(combine(e1, e2), s) == act(e1, act(e2, s))            e1 is the inner one
-    `extend` may be given where a row is cheaper to put before a stretch than to combine with it, or has no element of its own:
-    extend(row, b, e) == combine(element(row, b), e). `ballast(rows, branches)`, from the rows of a lane, is for operators
-    that need something to stand on at the outer end of a cut: it is lent to the lane inside the cut and taken back from the
-    one outside, by `lend`, with act(lend(e, s), t) == s + act(e, t).
-    `commutes` says that the result is a plain sum over the subtree, of `own(row)`, whatever the order; with subtraction of
-    states as the inverse that is what the Euler tour needs.
+    `extend` may be given where a row is cheaper to put before a stretch than to combine with it, or has no element of
+    its own: extend(row, b, e) == combine(element(row, b), e). `ballast(rows, branches)`, from the rows of a lane, is
+    for operators that need something to stand on at the outer end of a cut: it is lent to the lane inside the cut and
+    taken back from the one outside, by `lend`, with act(lend(e, s), t) == s + act(e, t). `commutes` says that the
+    result is a plain sum over the subtree, of `own(row)`, whatever the order; with subtraction of states as the
+    inverse that is what the Euler tour needs.
     """
 
     step: Callable[[Row, State], State]

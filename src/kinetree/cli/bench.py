@@ -1,0 +1,202 @@
+"""`kinetree bench`: forward dynamics by all methods side by side, and DCAe over its chunks beside the theory.
+
+Each prints a table, writes a plot (PNG) and appends one JSON line for each measurement. A time is the best of several
+calls, after one that compiles.
+"""
+
+import json
+import platform
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import kinetree as kt
+from kinetree import theory
+
+METHODS: tuple[str, ...] = ("aba", "crba", "jsiia", "abia", "dca", "dcae", "cfa", "vneb", "cg")
+SKEW = 0.3  # joint axes out of parallel, so that gravity shows
+
+
+def numbers(text: str, kind: type = int) -> list:
+    """The numbers of a list such as 10,50,200."""
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"expected numbers with commas between, not {text!r}") from None
+
+
+def best_time(call: Callable[[], Any], seconds: float) -> float:
+    """Shortest of the calls that fit into a span of time, after a first one; three at least."""
+    jax.block_until_ready(call())
+    times, end = [], time.perf_counter() + seconds
+    while len(times) < 3 or time.perf_counter() < end:
+        start = time.perf_counter()
+        jax.block_until_ready(call())
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def machine() -> dict[str, str]:
+    """What the measurements were made with."""
+    device = jax.devices()[0]
+    return {
+        "kinetree": kt.__version__,
+        "jax": jax.__version__,
+        "device": f"{device.platform} {device.device_kind}",
+        "processor": platform.machine(),
+    }
+
+
+def _problem(links: int, states: int) -> tuple[kt.Model, list]:
+    """A chain and (states, links) arrays q, qd, tau in float64."""
+    rng = np.random.default_rng(links)
+    model = kt.auto_tree(links, skew=SKEW)
+    return model, [rng.uniform(-1, 1, (states, links)) for _ in range(3)]
+
+
+def _write(out: Path, name: str, records: Iterable[dict]) -> Path:
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{name}.jsonl"
+    with path.open("a") as file:
+        for record in records:
+            file.write(json.dumps({"bench": name, **machine(), **record}) + "\n")
+    return path
+
+
+def _plot(out: Path, name: str, draw: Callable[[Any], None]) -> Path | None:
+    """A figure, where matplotlib is there."""
+    if find_spec("matplotlib") is None:
+        return None
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    draw(figure.subplots())
+    path = out / f"{name}.png"
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def _finish(console: Console, table: Table, paths: Sequence[Path | None]) -> None:
+    console.print(table)
+    written = [str(p) for p in paths if p is not None]
+    console.print("written: " + ", ".join(written), soft_wrap=True)
+    if None in paths:
+        console.print("no plot: it needs the extra `plot` (pip install 'kinetree[plot]')")
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{1e6 * seconds:,.0f}"
+
+
+def methods(links: list[int], states: int, names: list[str], seconds: float, out: Path) -> list[dict]:
+    """Forward dynamics of chains by each method: Yang, Wu and Pan's comparison (2017, §V).
+
+    Arguments:
+        links: lengths of the chains.
+        states: how many states are solved in one call.
+        names: the methods.
+        seconds: how long each measurement may repeat.
+        out: folder for the plot and the JSON lines.
+
+    Returns:
+        One record for each chain and method: its time in seconds and its largest difference from "aba", relative to the
+        largest acceleration; or, for a method that refuses, why.
+    """
+    records = []
+    for n in links:
+        model, state = _problem(n, states)
+        reference = kt.forward_dynamics(model, *state, method="aba")
+        for name in names:
+            record: dict[str, Any] = {"links": n, "states": states, "method": name}
+            try:
+                qdd = kt.forward_dynamics(model, *state, method=name)
+                record["seconds"] = best_time(
+                    lambda m=model, s=state, k=name: kt.forward_dynamics(m, *s, method=k), seconds
+                )
+                record["difference"] = float(np.abs(qdd - reference).max() / np.abs(reference).max())
+            except ValueError as error:
+                record["refused"] = str(error)
+            records.append(record)
+    table = Table(title=f"forward dynamics, {states} state(s) a call: microseconds (difference from aba)")
+    table.add_column("links", justify="right")
+    for name in names:
+        table.add_column(name, justify="right")
+    for n in links:
+        table.add_row(str(n), *(_cell(r) for r in records if r["links"] == n))
+
+    def draw(axes: Any) -> None:
+        for name in names:
+            done = [r for r in records if r["method"] == name and "seconds" in r]
+            axes.loglog([r["links"] for r in done], [1e6 * r["seconds"] for r in done], marker="o", label=name)
+        axes.set(xlabel="links", ylabel="microseconds a call", title=f"forward dynamics of a chain, {states} state(s)")
+        axes.legend()
+
+    path = _write(out, "methods", records)
+    _finish(Console(), table, [path, _plot(out, "methods", draw)])
+    return records
+
+
+def _cell(record: dict) -> str:
+    if "refused" in record:
+        return "refused"
+    return f"{_microseconds(record['seconds'])} ({record['difference']:.0e})"
+
+
+def dcae(links: int, chunks: list[int], balances: list[float], seconds: float, out: Path) -> list[dict]:
+    """Times of DCAe over the number of chunks and the load balance, beside counts (Critchley et al. 2007, fig. 5-8).
+
+    Arguments:
+        links: length of the chain.
+        chunks: numbers of chunks.
+        balances: sizes of the terminal chunk, in units of the others.
+        seconds: how long each measurement may repeat.
+        out: folder for the plot and the JSON lines.
+
+    Returns:
+        One record for each pair: the time, and the published count for as many processors as there are chunks.
+    """
+    model, state = _problem(links, 1)
+    serial = best_time(lambda: kt.forward_dynamics(model, *state, method="aba", schedule="sequential"), seconds)
+    records: list[dict[str, Any]] = [
+        {"links": links, "method": "aba", "seconds": serial, "operations": theory.aba_serial(links).total}
+    ]
+    for p in chunks:
+        for balance in balances:
+            options = {"method": "dcae", "chunks": p, "balance": balance}
+            record = {
+                "links": links,
+                **options,
+                "seconds": best_time(lambda o=options: kt.forward_dynamics(model, *state, **o), seconds),
+                "operations": theory.dcae_balanced(links, p, balance).total,
+            }
+            records.append(record)
+    table = Table(title=f"DCAe, a chain of {links}: microseconds (published operations with a processor to each chunk)")
+    table.add_column("chunks", justify="right")
+    for balance in balances:
+        table.add_column(f"balance {balance:g}", justify="right")
+    for p in chunks:
+        row = [r for r in records if r.get("chunks") == p]
+        table.add_row(str(p), *(f"{_microseconds(r['seconds'])} ({r['operations']:,.0f})" for r in row))
+    table.caption = f"sequential aba: {_microseconds(serial)} ({records[0]['operations']:,.0f})"
+
+    def draw(axes: Any) -> None:
+        theoretical = axes.twinx()
+        for balance in balances:
+            row = [r for r in records if r.get("balance") == balance]
+            axes.loglog(chunks, [1e6 * r["seconds"] for r in row], marker="o", label=f"measured, balance {balance:g}")
+            theoretical.loglog(chunks, [r["operations"] for r in row], linestyle=":", label=f"operations, {balance:g}")
+        axes.axhline(1e6 * serial, color="black", linewidth=1, label="sequential aba")
+        axes.set(xlabel="chunks", ylabel="microseconds a call", title=f"DCAe, a chain of {links}")
+        theoretical.set_ylabel("published operations, a processor to each chunk (dotted)")
+        axes.legend()
+
+    path = _write(out, "dcae", records)
+    _finish(Console(), table, [path, _plot(out, "dcae", draw)])
+    return records

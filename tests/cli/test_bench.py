@@ -1,0 +1,37 @@
+"""`kinetree bench`, on chains small enough for a test."""
+
+import json
+
+import pytest
+
+from kinetree.cli.app import run
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_methods_are_laid_side_by_side(tmp_path, capsys):
+    words = ["bench", "methods", "--links", "3,4", "--methods", "aba,crba", "--seconds", "0", "--out", str(tmp_path)]
+    assert run(words) == 0
+    assert "crba" in capsys.readouterr().out
+    records = lines(tmp_path / "methods.jsonl")
+    assert [(r["links"], r["method"]) for r in records] == [(3, "aba"), (3, "crba"), (4, "aba"), (4, "crba")]
+    assert all(r["seconds"] > 0 and r["difference"] < 1e-10 for r in records)
+    assert (tmp_path / "methods.png").stat().st_size > 1000
+
+
+def test_dcae_is_laid_beside_its_counts(tmp_path, capsys):
+    words = ["bench", "dcae", "--links", "8", "--chunks", "2", "--balance", "1,2", "--seconds", "0", "--out", str(tmp_path)]
+    assert run(words) == 0
+    assert "balance 2" in capsys.readouterr().out
+    serial, *records = lines(tmp_path / "dcae.jsonl")
+    assert serial["method"] == "aba"
+    assert [r["balance"] for r in records] == [1, 2]
+    assert all(r["operations"] > 0 for r in records)
+
+
+@pytest.mark.parametrize("words", [["--links", "a,b"], ["--links", "3", "--methods", "magic"]])
+def test_a_wrong_word_is_told_in_one_line(words, tmp_path, capsys):
+    assert run(["bench", "methods", *words, "--seconds", "0", "--out", str(tmp_path)]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1

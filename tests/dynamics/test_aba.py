@@ -1,0 +1,186 @@
+"""The articulated-body algorithm under every schedule."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.dynamics.aba import ACCELERATION, ARTICULATED, Accelerated, JointedRow
+from kinetree.dynamics.articulated import Articulated, ArticulatedRow, Pivot, pivot
+from kinetree.model import Axis
+from kinetree.spatial import Force, Inertia, Motion, Rotation, Sym3, Transform, Vec3
+from tests.build import build_model
+from tests.reference import dense, generate, spatial_v2
+
+from .forward import check_case, check_mechanism, error, long_chain_error, mechanism
+
+
+@pytest.mark.parametrize("shape", generate.SHAPES)
+def test_mixed_trees_sequential(shape):
+    check_mechanism(14, shape, method="aba", schedule="sequential")
+
+
+@pytest.mark.parametrize("kind", [k for k in generate.KINDS if k != "fixed"])
+def test_every_joint_sequential(kind):
+    check_mechanism(3, "chain", (kind,), method="aba", schedule="sequential")
+
+
+@pytest.mark.parametrize("shape", ["random", "forest"])
+def test_mixed_trees_by_levels(shape):
+    check_mechanism(14, shape, method="aba", schedule="levels")
+
+
+def test_long_mixed_chain_by_paths():
+    """Lanes end within joints of several degrees of freedom, on rows without inertia."""
+    check_mechanism(150, "chain", method="aba", schedule="paths")
+
+
+@pytest.mark.parametrize("name", spatial_v2.cases("autotree", "mixed"))
+def test_spatial_v2(name):
+    check_case(name, method="aba", schedule="sequential")
+
+
+def test_floating_base():
+    case = spatial_v2.load("floatbase_nb4")
+    tau = np.concatenate([np.zeros((case.n_states, 6)), case.tau], 1)
+    for f_ext, base, joints in ((None, case.FDfb_xd, case.FDfb_qdd), (case.f_ext, case.FDfb_xd_fext, case.FDfb_qdd_fext)):
+        found = kt.forward_dynamics(build_model(case), case.q_free, case.qd_free, tau, f_ext, method="aba")
+        for k in range(case.n_states):
+            exact = np.concatenate([case.to_free(k, base[k][7:]), joints[k]])
+            assert error(found[k], exact) < 1e-10
+
+
+def test_long_chain_is_more_accurate_by_paths():
+    by_paths = long_chain_error(16384, method="aba", schedule="paths")
+    assert by_paths < 1e-12
+    assert by_paths <= long_chain_error(16384, method="aba", schedule="sequential")
+
+
+def test_armature():
+    """Rotor inertia adds to the diagonal of H: the same as more torque for the same acceleration."""
+    _, model, s = mechanism(14, "random")
+    armature = np.random.default_rng(1).uniform(0.1, 2, model.nv)
+    import dataclasses
+
+    geared = dataclasses.replace(model, rows=model.rows._replace(armature=armature))
+    tau = kt.inverse_dynamics(model, s.q, s.qd, s.qdd)
+    shift = np.zeros(model.nv)
+    for first, _, has_position in model.structure.quaternion_joints:
+        w, v = s.qd[first : first + 3], s.qd[first + 3 : first + 6] if has_position else np.zeros(3)
+        shift[first : first + 3] = [w[1] * w[2], -w[0] * w[2], w[0] * w[1]]
+        if has_position:
+            shift[first + 3 : first + 6] = np.cross(w, v)
+    found = kt.forward_dynamics(geared, s.q, s.qd, tau + armature * (s.qdd - shift), method="aba")
+    assert error(found, s.qdd) < 1e-11
+
+
+@pytest.mark.parametrize("schedule", ["sequential", "levels"])
+def test_batch_jit_vmap_grad_and_float32(schedule):
+    d, model, s = mechanism(5, "random", ("Rz", "Px", "spherical"))
+    rng = np.random.default_rng(0)
+    q, qd, tau = s.q + 0.1 * rng.standard_normal((3, d.nq)), rng.standard_normal((3, d.nv)), rng.standard_normal((3, d.nv))
+
+    def solve(q, qd, tau):
+        return kt.forward_dynamics(model, q, qd, tau, method="aba", schedule=schedule)
+
+    whole = solve(q, qd, tau)
+    assert isinstance(whole, np.ndarray)
+    for k in range(3):
+        assert error(whole[k], dense.aba(d, q[k], qd[k], tau[k])) < 1e-12
+    args = tuple(map(jnp.asarray, (q, qd, tau)))
+    assert error(jax.jit(solve)(*args), whole) < 1e-13
+    assert error(jax.vmap(solve)(*args), whole) < 1e-13
+    narrow = solve(*(x.astype(np.float32) for x in (q, qd, tau)))
+    assert narrow.dtype == np.float32
+    assert error(narrow, whole) < 1e-3
+    direction = rng.standard_normal(d.nv)
+
+    def along(t):
+        return solve(args[0][0], args[1][0] + t * jnp.asarray(direction), args[2][0]).sum()
+
+    slope, step = jax.grad(along)(jnp.asarray(0.0)), 1e-5
+    assert abs(slope - (along(step) - along(-step)) / (2 * step)) < 1e-6 * (1 + abs(slope))
+
+
+def test_massless_leaf_has_no_answer():
+    model = kt.Model.from_arrays([-1], "Rz", np.eye(6)[None], np.zeros((1, 6, 6)), allow_massless_leaves=True)
+    for schedule in ("sequential", "levels"):
+        with pytest.raises(ValueError, match="not positive definite"):
+            kt.forward_dynamics(model, np.zeros(1), np.zeros(1), np.ones(1), schedule=schedule)
+
+
+def test_euler_is_refused():
+    _, model, s = mechanism(14, "random")
+    with pytest.raises(ValueError, match="inverse"):
+        kt.forward_dynamics(model, s.q, s.qd, s.tau, method="aba", schedule="euler")
+
+
+def random_rows(rng, n):
+    """Rows of real bodies with components of shape (n,)."""
+    quaternion = rng.standard_normal((n, 4))
+    quaternion /= np.linalg.norm(quaternion, axis=1, keepdims=True)
+    E = Rotation.from_array(dense.rotation_of_quaternion(quaternion))
+    I = Inertia.from_matrix(generate._random_inertias(rng, n, float)).articulated()
+
+    def six(kind):
+        return kind.from_array(rng.standard_normal((n, 6)))
+
+    return ArticulatedRow(
+        Transform(E, Vec3.from_array(rng.standard_normal((n, 3)))),
+        Axis(np.ones(n), rng.standard_normal(n)),
+        np.zeros(n),
+        Articulated(jax.tree.map(jnp.asarray, I), six(Force)),
+        six(Motion),
+        rng.standard_normal(n),
+    )
+
+
+def close(a, b):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+
+
+def test_laws_of_articulated_elements():
+    rng = np.random.default_rng(0)
+    one, two, three, load = (random_rows(rng, 4) for _ in range(4))
+    nothing = Articulated.zero_like(one.tau)
+    op = ARTICULATED
+    state = op.step(load, nothing)
+    a, b, c = (op.element(row, nothing) for row in (one, two, three))
+    close(op.act(a, state), op.step(one, state))
+    close(op.act(op.element(one, state), nothing), op.step(one, state))
+    close(op.act(op.combine(a, b), state), op.act(a, op.act(b, state)))
+    close(op.combine(op.combine(a, b), c), op.combine(a, op.combine(b, c)))
+    close(op.extend(one, state, b), op.combine(op.element(one, state), b))
+    close(op.combine(op.identity(a), a), a)
+    close(op.combine(a, op.identity(a)), a)
+    close(op.act(op.lend(a, state), state), state + op.act(a, state))
+
+
+def test_laws_of_accelerations():
+    rng = np.random.default_rng(0)
+
+    def jointed():
+        row = random_rows(rng, 4)
+        joint = pivot(row.axis, row.armature, row.tau, row.own)
+        return JointedRow(row.X, row.axis, row.c, Pivot(*joint))
+
+    one, two = jointed(), jointed()
+    op, state = ACCELERATION, Accelerated(random_rows(rng, 4).c, np.zeros(4))
+    a, b = op.element(one), op.element(two)
+    close(op.act(a, state).a, op.step(one, state).a)
+    close(op.act(op.combine(a, b), state), op.act(b, op.act(a, state)))
+    close(op.extend(a, two), op.combine(a, b))
+    close(op.combine(op.identity(a), a), a)
+
+
+def test_sym3_of_ballast_is_only_lent_where_needed():
+    """A thin rod does not resist turning about itself: what it lends is the mean of its lane; a full body lends nothing."""
+    rng = np.random.default_rng(0)
+    lane = jax.tree.map(lambda x: jnp.asarray(x)[:, None], random_rows(rng, 5))
+    nothing = Articulated.zero_like(lane.tau)
+    assert all(not x.any() for x in jax.tree.leaves(ARTICULATED.ballast(lane, nothing)))
+    thin = lane.own.inertia._replace(A=Sym3(*(c.at[-1].set(0.0) for c in lane.own.inertia.A)))
+    lent = ARTICULATED.ballast(lane._replace(own=lane.own._replace(inertia=thin)), nothing)
+    assert float(lent.inertia.C.xx[0]) == pytest.approx(float(lane.own.inertia.C.xx.mean()))
