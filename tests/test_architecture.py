@@ -31,7 +31,8 @@ ORDER = (
     ("simulate",),
     ("theory",),  # operation counts and depths that the algorithms are compared with
     ("kinetree",),
-    ("cli", "view"),
+    ("view",),
+    ("cli",),
 )
 RANK = {name: rank for rank, row in enumerate(ORDER) for name in row}
 

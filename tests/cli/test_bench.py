@@ -22,7 +22,20 @@ def test_methods_are_laid_side_by_side(tmp_path, capsys):
 
 
 def test_dcae_is_laid_beside_its_counts(tmp_path, capsys):
-    words = ["bench", "dcae", "--links", "8", "--chunks", "2", "--balance", "1,2", "--seconds", "0", "--out", str(tmp_path)]
+    words = [
+        "bench",
+        "dcae",
+        "--links",
+        "8",
+        "--chunks",
+        "2",
+        "--balance",
+        "1,2",
+        "--seconds",
+        "0",
+        "--out",
+        str(tmp_path),
+    ]
     assert run(words) == 0
     assert "balance 2" in capsys.readouterr().out
     serial, *records = lines(tmp_path / "dcae.jsonl")

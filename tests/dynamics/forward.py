@@ -25,10 +25,15 @@ def mechanism(n, shape="random", joints=generate.KINDS, seed=0):
 
 
 def check_mechanism(n, shape, joints=generate.KINDS, bound=1e-10, **options):
-    """A method against the 80-bit articulated-body algorithm, with forces on bodies, and FD(ID(qdd)) = qdd."""
+    """A method against the 80-bit articulated-body algorithm, with forces on bodies, and FD(ID(qdd)) = qdd.
+
+    The second not for long chains: their H is so ill-conditioned that tau, rounded to float64, no longer causes qdd.
+    """
     d, model, s = mechanism(n, shape, joints)
     exact = dense.aba(d, s.q, s.qd, s.tau, s.f_ext)
     assert error(kt.forward_dynamics(model, s.q, s.qd, s.tau, s.f_ext, **options), exact) < bound
+    if n > 30:
+        return
     tau = dense.rnea(d, s.q, s.qd, s.qdd, s.f_ext).astype(float)
     assert error(kt.forward_dynamics(model, s.q, s.qd, tau, s.f_ext, **options), s.qdd) < bound
 

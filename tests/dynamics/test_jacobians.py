@@ -29,7 +29,9 @@ def test_aligned_is_the_derivative_of_the_pose():
         angular, linear = np.split(np.einsum("bij,bj->bi", kt.jacobian(model, q, body, "aligned"), qd), 2, -1)
         np.testing.assert_allclose(linear, moving[:, body], atol=1e-11)
         turning = np.einsum("bij,bkj->bik", rotating[:, body], pose.rotation[:, body])  # Ṙ Rᵀ = ω×
-        np.testing.assert_allclose(angular, np.stack([turning[:, 2, 1], turning[:, 0, 2], turning[:, 1, 0]], -1), atol=1e-11)
+        np.testing.assert_allclose(
+            angular, np.stack([turning[:, 2, 1], turning[:, 0, 2], turning[:, 1, 0]], -1), atol=1e-11
+        )
 
 
 def test_the_three_are_one_motion():

@@ -69,7 +69,9 @@ def errors(model: kt.Model, theirs: Any, states: int = 5, seed: int = 1) -> dict
         pin.updateFramePlacements(theirs, data)
         keep(rotations=[data.oMf[f].rotation for f in frames], positions=[data.oMf[f].translation for f in frames])
         for way, reference in WAYS.items():
-            jacobians = [pin.computeFrameJacobian(theirs, data, p[k], frames[i], reference)[SWAP] @ T[k] for i in chosen]
+            jacobians = [
+                pin.computeFrameJacobian(theirs, data, p[k], frames[i], reference)[SWAP] @ T[k] for i in chosen
+            ]
             keep(**{f"jacobian {way}": jacobians})
         if theirs.nv:
             keep(center_of_mass=pin.centerOfMass(theirs, data, p[k]))

@@ -19,7 +19,9 @@ GOOD = """<?xml version="1.0"?><robot name="r"><link name="base"/>
 <transmission/></robot>"""
 numbers = st.one_of(
     st.floats().map(str),
-    st.sampled_from(["", "x", "1e400", "-1e300", "1e29", "0", "1 2", "1 2 3", "1 2 3 4", "nan", "inf", "1_0", "\u0663", "0x1"]),
+    st.sampled_from(
+        ["", "x", "1e400", "-1e300", "1e29", "0", "1 2", "1 2 3", "1 2 3 4", "nan", "inf", "1_0", "\u0663", "0x1"]
+    ),
 )
 names = st.sampled_from(["base", "a", "b", "c", "", " ", "j"])
 kinds = st.sampled_from(["revolute", "continuous", "prismatic", "fixed", "floating", "planar", "ball", ""])

@@ -139,7 +139,9 @@ def test_what_is_not_modelled_is_listed_once():
       <body><joint name="a"/><geom size="0.1"/></body></worldbody>
       <tendon><fixed><joint joint="a" coef="1"/></fixed></tendon>
       <equality><joint joint1="a"/></equality><actuator><motor joint="a"/></actuator></mujoco>"""
-    with pytest.warns(UserWarning, match="contact.*: 2, tendons: 1, equality constraints: 1, actuators: 1, fluid") as told:
+    with pytest.warns(
+        UserWarning, match="contact.*: 2, tendons: 1, equality constraints: 1, actuators: 1, fluid"
+    ) as told:
         kt.load(text)
     assert len(told) == 1
     _, report = load_with_report(text)

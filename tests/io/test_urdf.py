@@ -149,7 +149,10 @@ def test_what_is_ignored_is_counted():
         (robot(link("a"), link("b"), joint("j", "a", "b", "ball")), "type 'ball' is none of revolute"),
         (robot("<link/>"), "<link>: needs an attribute 'name'"),
         (robot(link("a"), '<joint name="j" type="fixed"><parent link="a"/></joint>'), "needs a <child>"),
-        (robot(link("a"), link("b"), joint("j", "a", "b", inside='<axis xyz="0 0 0"/>')), "the axis of joint 'j' is zero"),
+        (
+            robot(link("a"), link("b"), joint("j", "a", "b", inside='<axis xyz="0 0 0"/>')),
+            "the axis of joint 'j' is zero",
+        ),
         (robot(link("a"), link("b"), joint("j", "a", "b", inside='<axis xyz="0 1"/>')), "xyz='0 1' must be 3 numbers"),
         (robot(link("a", BALL.replace('"2"', '"two"'))), "<mass>: value='two' must be one number"),
         (robot(link("a", BALL.replace('"2"', '"nan"'))), "is beyond any mechanism"),

@@ -120,9 +120,9 @@ def test_an_unknown_primitive_falls_back_to_xla():
 def test_every_number_of_lanes(lanes):
     model = kt.auto_tree(5, 2, 0.3)
     x = np.random.default_rng(lanes).uniform(-1, 1, (3, lanes, 5))
-    ours = kt.inverse_dynamics(model, *x, schedule="sequential")
+    ours = kt.inverse_dynamics(model, *x, schedule="lanes")
     np.testing.assert_allclose(ours, kt.inverse_dynamics(model, *x, schedule="levels"), rtol=0, atol=1e-12)
-    one_by_one = [kt.inverse_dynamics(model, *x[:, k], schedule="sequential") for k in range(min(lanes, 5))]
+    one_by_one = [kt.inverse_dynamics(model, *x[:, k], schedule="lanes") for k in range(min(lanes, 5))]
     np.testing.assert_array_equal(ours[: len(one_by_one)], one_by_one)  # vectors and scalars give the same bits
 
 
@@ -136,8 +136,8 @@ def test_jit_and_numpy_give_the_same_bits(dtype, external):
     given = [np.stack([getattr(s, k) for s in states]).astype(dtype) for k in ("q", "qd", "qdd")]
     if external:
         given.append(np.stack([s.f_ext for s in states]).astype(dtype))
-    by_numpy = kt.inverse_dynamics(model, *given, schedule="sequential")
-    by_jit = jax.jit(lambda *a: kt.inverse_dynamics(model, *a, schedule="sequential"))(*map(jnp.asarray, given))
+    by_numpy = kt.inverse_dynamics(model, *given, schedule="lanes")
+    by_jit = jax.jit(lambda *a: kt.inverse_dynamics(model, *a, schedule="lanes"))(*map(jnp.asarray, given))
     assert by_jit.dtype == by_numpy.dtype == dtype
     np.testing.assert_array_equal(by_numpy, np.asarray(by_jit))
 
@@ -147,7 +147,7 @@ def test_vmap_and_nested_vmap_are_lanes():
     x = [jnp.asarray(a) for a in np.random.default_rng(4).uniform(-1, 1, (3, 2, 5, 6))]
 
     def function(*a):
-        return kt.inverse_dynamics(model, *a, schedule="sequential")
+        return kt.inverse_dynamics(model, *a, schedule="lanes")
 
     expected = np.asarray(function(*x))
     np.testing.assert_array_equal(np.asarray(jax.vmap(jax.vmap(function))(*x)), expected)
@@ -161,8 +161,8 @@ def test_vmap_and_nested_vmap_are_lanes():
 def test_derivatives_pass_through():
     model = kt.auto_tree(4, 2, 0.3)
     q, qd, qdd = (jnp.asarray(a) for a in np.random.default_rng(5).uniform(-1, 1, (3, 4)))
-    H = jax.jacfwd(lambda a: kt.inverse_dynamics(model, q, qd, a, schedule="sequential"))(qdd)
-    K = jax.jacrev(lambda a: kt.inverse_dynamics(model, q, qd, a, schedule="sequential"))(qdd)
+    H = jax.jacfwd(lambda a: kt.inverse_dynamics(model, q, qd, a, schedule="lanes"))(qdd)
+    K = jax.jacrev(lambda a: kt.inverse_dynamics(model, q, qd, a, schedule="lanes"))(qdd)
     np.testing.assert_allclose(H, K, atol=1e-12)
     np.testing.assert_allclose(H, H.T, atol=1e-12)
 
@@ -208,13 +208,13 @@ def test_variants_of_one_algorithm_have_their_own_entries():
 def test_many_callers_and_thread_counts_agree():
     model = kt.auto_tree(20, 2, 0.3)
     x = np.random.default_rng(6).uniform(-1, 1, (3, 6000, 20))
-    expected = kt.inverse_dynamics(model, *x, schedule="sequential")
+    expected = kt.inverse_dynamics(model, *x, schedule="lanes")
     try:
         for count in (1, 2, 5):
             set_threads(count)
-            np.testing.assert_array_equal(kt.inverse_dynamics(model, *x, schedule="sequential"), expected)
+            np.testing.assert_array_equal(kt.inverse_dynamics(model, *x, schedule="lanes"), expected)
         with ThreadPoolExecutor(4) as pool:
-            for result in pool.map(lambda _: kt.inverse_dynamics(model, *x, schedule="sequential"), range(8)):
+            for result in pool.map(lambda _: kt.inverse_dynamics(model, *x, schedule="lanes"), range(8)):
                 np.testing.assert_array_equal(result, expected)
     finally:
         set_threads(None)
@@ -228,10 +228,10 @@ def test_a_forked_child_can_compute():
 import os, numpy as np, kinetree as kt
 model = kt.auto_tree(20, 2, 0.3)
 x = np.random.default_rng(0).uniform(-1, 1, (3, 6000, 20))
-a = kt.inverse_dynamics(model, *x, schedule="sequential")
+a = kt.inverse_dynamics(model, *x, schedule="lanes")
 child = os.fork()
 if child == 0:
-    b = kt.inverse_dynamics(model, *x, schedule="sequential")
+    b = kt.inverse_dynamics(model, *x, schedule="lanes")
     os._exit(0 if (a == b).all() else 1)
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

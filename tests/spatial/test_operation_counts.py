@@ -157,6 +157,8 @@ OPERATIONS = [
     (Axis.times, (Axis, float)),
     (Axis.dot, (Axis, Force)),
     (place, (Quaternion, Vec3, Axis, float)),
+    (Placement.__matmul__, (Placement, Placement)),
+    (Placement.force_to_parent, (Placement, Force)),
     (relative_motion, (Placement, Axis, float, float)),
     (chained_acceleration, (Vec3, Vec3)),
 ]

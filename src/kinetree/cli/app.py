@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from kinetree._version import __version__
+from kinetree.cli import commands
 
 app = typer.Typer(
     name="kinetree",
@@ -51,6 +52,17 @@ def demo() -> None:
     body()
 
 
+@app.command()
+def info(
+    file: Path = typer.Argument(help="A URDF or MJCF file."),
+    floating_base: bool = typer.Option(False, "--floating-base", help="Put a free joint under the root of a URDF."),
+) -> None:
+    """Print a robot's tree, joints and masses, and how its dynamics will be computed."""
+    from kinetree.cli.info import info as body
+
+    body(file, floating_base)
+
+
 OUT = typer.Option(Path("bench"), help="Folder for the plot and the JSON lines.")
 SECONDS = typer.Option(0.5, help="How long each measurement may repeat.")
 
@@ -82,6 +94,9 @@ def bench_dcae(
     from kinetree.cli import bench as bodies
 
     bodies.dcae(links, bodies.numbers(chunks), bodies.numbers(balance, float), seconds, out)
+
+
+commands.register(app)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

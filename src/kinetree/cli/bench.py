@@ -19,8 +19,8 @@ from rich.table import Table
 
 import kinetree as kt
 from kinetree import theory
+from kinetree.dynamics.forward_dynamics import METHODS
 
-METHODS: tuple[str, ...] = ("aba", "crba", "jsiia", "abia", "dca", "dcae", "cfa", "vneb", "cg")
 SKEW = 0.3  # joint axes out of parallel, so that gravity shows
 
 
@@ -32,14 +32,14 @@ def numbers(text: str, kind: type = int) -> list:
         raise ValueError(f"expected numbers with commas between, not {text!r}") from None
 
 
-def best_time(call: Callable[[], Any], seconds: float) -> float:
+def best_time(call: Callable[[], Any], seconds: float, clock: Callable[[], float] = time.perf_counter) -> float:
     """Shortest of the calls that fit into a span of time, after a first one; three at least."""
     jax.block_until_ready(call())
     times, end = [], time.perf_counter() + seconds
     while len(times) < 3 or time.perf_counter() < end:
-        start = time.perf_counter()
+        start = clock()
         jax.block_until_ready(call())
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return min(times)
 
 
@@ -109,6 +109,8 @@ def methods(links: list[int], states: int, names: list[str], seconds: float, out
         One record for each chain and method: its time in seconds and its largest difference from "aba", relative to the
         largest acceleration; or, for a method that refuses, why.
     """
+    if unknown := set(names) - set(METHODS):
+        raise ValueError(f"unknown method {sorted(unknown)[0]!r}: choose from {', '.join(METHODS)}")
     records = []
     for n in links:
         model, state = _problem(n, states)

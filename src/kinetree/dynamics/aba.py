@@ -38,7 +38,7 @@ from .articulated_element import (
 )
 from .energy import row_velocities
 from .positive import require_solution
-from .schedule import resolve_schedule
+from .schedule import IN_ORDER, resolve_schedule
 
 # -- inward: articulated inertias and biases
 # ----------------------------------------------------------------------------
@@ -196,8 +196,7 @@ def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext:
 
 @jax.jit
 def shifted(model: Model, tau: Any, qd: Any) -> Any:
-    """Forces on the rows, (batch, nv): armature resists the acceleration of the joint, of which the rows lack the shift.
-    """
+    """Forces on the rows, (batch, nv): armature resists the acceleration of the joint, of which the rows lack the shift."""
     return tau - jnp.asarray(model.rows.armature, tau.dtype) * velocity_product_shift(model.structure, qd.T).T
 
 
@@ -207,11 +206,11 @@ def unshifted(model: Model, qdd: Any, qd: Any) -> Any:
     return qdd + velocity_product_shift(model.structure, qd.T).T
 
 
-def _across_states(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
+def _across_states(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, schedule: str) -> Any:
     quaternions = len(model.structure.quaternion_joints) > 0
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
     tau = shifted(model, tau, qd) if quaternions and model.has_armature else tau
-    qdd = aba_lanes(quaternions, f_ext is not None)(model, q, qd, tau, *extra)[0]
+    qdd = aba_lanes(quaternions, f_ext is not None)(model, q, qd, tau, *extra, schedule=schedule)[0]
     return unshifted(model, qdd, qd) if quaternions else qdd
 
 
@@ -219,7 +218,9 @@ def forward_dynamics_aba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *,
     """Accelerations, (batch, nv)."""
     chosen = resolve_schedule(schedule, model.tree, q.shape[0])
     if chosen == "euler":
-        raise ValueError("articulated inertias have no inverse, which schedule 'euler' needs: choose sequential, levels or paths")
-    if chosen == "sequential":
-        return require_solution(_across_states(model, q, qd, tau, f_ext), "aba")
+        raise ValueError(
+            "articulated inertias have no inverse, which schedule 'euler' needs: choose lanes, levels or paths"
+        )
+    if chosen in IN_ORDER:
+        return require_solution(_across_states(model, q, qd, tau, f_ext, chosen), "aba")
     return require_solution(_over_the_tree(layout(model.tree, chosen), model, q, qd, tau, f_ext), "aba")

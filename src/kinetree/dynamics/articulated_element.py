@@ -44,7 +44,9 @@ def unit_forces(s: Scalar) -> Forces:
 def identity_element(e: ArticulatedElement) -> ArticulatedElement:
     """No rows at all."""
     s = e.b.linear.x
-    return ArticulatedElement(unit_forces(s), Motion.zero_like(s), ArticulatedInertia.zero_like(s), Articulated.zero_like(s))
+    return ArticulatedElement(
+        unit_forces(s), Motion.zero_like(s), ArticulatedInertia.zero_like(s), Articulated.zero_like(s)
+    )
 
 
 def _rank_one(v: list[Scalar], w: list[Scalar]) -> ArticulatedInertia:

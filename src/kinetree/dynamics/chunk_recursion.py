@@ -73,7 +73,12 @@ def backward(bodies: Bodies, valid: Any) -> Recursive:
 def equations(bodies: Bodies, valid: Any, X_next: Any, c_next: Any, every: Recursive) -> Subsystem:
     """Eq. 51 and 52, from the forward recursion `every` and a backward one; X_next, c_next lead to the body beyond."""
     base = jax.tree.map(lambda x: x[0], every)
-    right = solve_spd(base.I, jnp.concatenate([jnp.broadcast_to(jnp.eye(6, dtype=base.I.dtype), base.I.shape), base.E, base.F[..., None]], -1))
+    right = solve_spd(
+        base.I,
+        jnp.concatenate(
+            [jnp.broadcast_to(jnp.eye(6, dtype=base.I.dtype), base.I.shape), base.E, base.F[..., None]], -1
+        ),
+    )
     end = backward(bodies, valid)
     tip = solve_spd(end.I, jnp.concatenate([end.E, transpose(X_next), end.F[..., None]], -1))
     return Subsystem(
@@ -95,8 +100,7 @@ def terminal_equations(every: Recursive) -> tuple[Any, Any]:
 
 
 def solution(bodies: Bodies, valid: Any, every: Recursive, a_first: Any, f2: Any) -> tuple[Any, Any]:
-    """u̇ and A of every body, the first one's A given; eq. 57, outward. u̇ of the first body is not the chunk's to find.
-    """
+    """u̇ and A of every body, the first one's A given; eq. 57, outward. u̇ of the first body is not the chunk's to find."""
 
     def step(a: Any, turn: Any) -> tuple[Any, Any]:
         (X, P, c, _, _, tau, armature), (I, E, F), ok = turn

@@ -24,7 +24,7 @@ from kinetree.tree import Inward, Layout, Tree, arrange, inward, layout, outward
 from .arranged import Arranged, arranged
 from .crba_lanes import crba_lanes
 from .poses import POSE, identity_pose
-from .schedule import resolve_schedule
+from .schedule import IN_ORDER, resolve_schedule
 
 
 class HeavyRow(NamedTuple):
@@ -118,11 +118,11 @@ def _packed_by_factors(laid: Layout, model: Model, q: Any, pairs: Any) -> Any:
 
 
 def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") -> Any:
-    """H, (batch, nv, nv), or packed, (batch, pairs); `schedule`: "auto", "sequential" (lanes), "levels" or "paths"."""
+    """H, (batch, nv, nv), or packed, (batch, pairs); `schedule`: "auto", "lanes", "sequential", "levels" or "paths"."""
     tree = model.tree
     chosen = resolve_schedule(schedule, tree, q.shape[0])
-    if chosen == "sequential":
-        H = crba_lanes(len(model.structure.quaternion_joints) > 0, packed)(model, q)[0]
+    if chosen in IN_ORDER:
+        H = crba_lanes(len(model.structure.quaternion_joints) > 0, packed)(model, q, schedule=chosen)[0]
         return H if packed else H.reshape(-1, tree.n, tree.n)
     laid = layout(tree, chosen)
     if packed:

@@ -137,7 +137,9 @@ def _assemble(bodies: Bodies, turn: Round) -> Solved:
     n, batch = bodies.I.shape[:2]
     dtype = bodies.I.dtype
     six, one = jnp.zeros((n + 1, batch, 6, 6), dtype), jnp.zeros((n + 1, batch, 6), dtype)
-    system = Subsystem(six + jnp.eye(6, dtype=dtype), six, six, six, one, one)  # what stands for no pair joins without harm
+    system = Subsystem(
+        six + jnp.eye(6, dtype=dtype), six, six, six, one, one
+    )  # what stands for no pair joins without harm
     taken, valid = _take(bodies, turn.inner)
     X_next = bodies.X[jnp.maximum(turn.inner.beyond, 0)]
     inner = forward(taken, valid, transpose(X_next))
@@ -172,7 +174,9 @@ def _absorb(bodies: Bodies, turn: Round, solved: Solved) -> Bodies:
     X, W = bodies.X[head], at.W
     force = times(W, solved.head_b1[hangs] - bodies.c[head]) + times(at.K, at.D_tau)
     I = -(transpose(X) @ W @ X)
-    return bodies._replace(I=bodies.I.at[parent].add(0.5 * (I + transpose(I))), p=bodies.p.at[parent].add(times(transpose(X), force)))
+    return bodies._replace(
+        I=bodies.I.at[parent].add(0.5 * (I + transpose(I))), p=bodies.p.at[parent].add(times(transpose(X), force))
+    )
 
 
 def _take_apart(bodies: Bodies, turn: Round, solved: Solved, a: Any, u: Any) -> tuple[Any, Any]:

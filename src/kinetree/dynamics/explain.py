@@ -38,7 +38,7 @@ class Explanation:
 def schedule_reason(schedule: str, model: Model, batch: int) -> str:
     """Why a schedule suits a model and a batch."""
     tree = model.tree
-    if schedule == "sequential":
+    if schedule == "lanes":
         if batch >= 64:
             return f"{batch} states fill the lanes, and every lane walks the rows in order"
         return f"{tree.n} rows in one compiled loop cost less than passes over the whole tree"
@@ -64,7 +64,9 @@ def explain(model: Model, batch: int = 1) -> Explanation:
     )
     inverse = choose_schedule(tree, batch)
     if model.coupling is not None:
-        forward = Choice("crba", "sequential", "mimic joints: the mass matrix of the free model is reduced and solved densely")
+        forward = Choice(
+            "crba", "sequential", "mimic joints: the mass matrix of the free model is reduced and solved densely"
+        )
     else:
         method, schedule = choose_method(model, batch)
         forward = Choice(method, schedule, schedule_reason(schedule, model, batch))

@@ -64,7 +64,7 @@ def forward_dynamics(
         method: "auto", "aba", "crba", "jsiia", "abia", "dca", "dcae", "cfa", "vneb" or "cg"; `kinetree.explain` says
         what
             auto takes.
-        schedule: "auto", "sequential", "levels" or "paths"; for the methods that can be walked in several ways ("aba").
+        schedule: "auto", "lanes", "sequential", "levels" or "paths"; for the methods that can be walked in several ways ("aba").
         options: of the method, such as `chunks` and `balance` of "dcae" or `tolerance` of "cg".
 
     Returns:

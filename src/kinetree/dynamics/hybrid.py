@@ -38,7 +38,9 @@ def _hybrid(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, tau: Any, for
     return unshifted(model, restore(laid, found).T, qd), restore(laid, forces).T
 
 
-def hybrid_dynamics(model: Model, q: Any, qd: Any, qdd: Any, tau: Any, given: Any, f_ext: Any = None) -> tuple[Any, Any]:
+def hybrid_dynamics(
+    model: Model, q: Any, qd: Any, qdd: Any, tau: Any, given: Any, f_ext: Any = None
+) -> tuple[Any, Any]:
     """The accelerations and forces that are not given, from those that are.
 
     Arguments:

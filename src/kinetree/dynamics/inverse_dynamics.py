@@ -16,7 +16,7 @@ from .passive import passive_by_row
 from .rnea import rnea
 from .rnea_euler import rnea_euler
 from .rnea_lanes import rnea_lanes
-from .schedule import resolve_schedule
+from .schedule import IN_ORDER, resolve_schedule
 
 
 @jax.jit
@@ -28,18 +28,18 @@ def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, f_ext:
     return restore(laid, tau).T + jnp.asarray(model.rows.armature, q.dtype) * qdd
 
 
-def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
+def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
     program = rnea_lanes(len(model.structure.quaternion_joints) > 0, f_ext is not None)
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
-    return program(model, q, qd, qdd, *extra)[0]
+    return program(model, q, qd, qdd, *extra, schedule=schedule)[0]
 
 
 def _by_schedule(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
     chosen = resolve_schedule(schedule, model.tree, q.shape[0])
     if model.nv == 0:
         return jnp.zeros((q.shape[0], 0), q.dtype)
-    if chosen == "sequential":
-        return _across_states(model, q, qd, qdd, f_ext)
+    if chosen in IN_ORDER:
+        return _across_states(model, q, qd, qdd, f_ext, chosen)
     if chosen == "euler":
         return rnea_euler(model, q, qd, qdd, f_ext)
     return _over_the_tree(layout(model.tree, chosen), model, q, qd, qdd, f_ext)
@@ -55,7 +55,8 @@ def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None,
         model: the mechanism.
         q, qd, qdd: (..., nq), (..., nv), (..., nv); leading axes are batches and broadcast.
         f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
-        schedule: "auto", "sequential" (rows in order, states side by side), "levels", "paths" or "euler".
+        schedule: "auto", "lanes" (rows in order, states side by side, in native code), "sequential" (the same loop in
+            XLA, the baseline), "levels", "paths" or "euler".
 
     Returns:
         tau, (..., nv).

@@ -131,7 +131,9 @@ def require_inertias(model: Model, method: str) -> None:
     I = np.asarray(own.I.array())
     mass = np.maximum(own.mass, np.finfo(float).tiny)
     h = np.stack([np.asarray(x) for x in Vec3(*own.h)], -1)
-    about_center = I - ((h * h).sum(-1)[:, None, None] * np.eye(3) - h[:, :, None] * h[:, None, :]) / mass[:, None, None]
+    about_center = (
+        I - ((h * h).sum(-1)[:, None, None] * np.eye(3) - h[:, :, None] * h[:, None, :]) / mass[:, None, None]
+    )
     weak = (own.mass <= 0) | (np.linalg.eigvalsh(about_center)[:, 0] <= 1e-12 * np.trace(I, axis1=1, axis2=2))
     if weak.any():
         row = int(last[int(np.argmax(weak))])

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Memory, Program, run
+from kinetree.lanes import Lane, Loop, Memory, Program, run, xla
 from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Inertia, Quaternion, Sym3, Vec3
@@ -186,12 +186,13 @@ class LaneAlgorithm:
             )
         return kept[dtype]
 
-    def __call__(self, model: Model, *inputs: Any) -> tuple:
-        """Outputs (lanes, width) on inputs (lanes, width)."""
+    def __call__(self, model: Model, *inputs: Any, schedule: str = "lanes") -> tuple:
+        """Outputs (lanes, width) on inputs (lanes, width), by the native body ("lanes") or by XLA's ("sequential")."""
         dtype = np.dtype(inputs[0].dtype)
         tables = tuple(table for table, _ in self.turns(model.structure))
         slots = self.memory.size * (model.nv + 1)
-        return run(self.program, slots, self.widths(model.structure), tables, self.constants(model, dtype), inputs)
+        body = xla.run if schedule == "sequential" else run
+        return body(self.program, slots, self.widths(model.structure), tables, self.constants(model, dtype), inputs)
 
 
 def _stack(turns: int, values: Any, dtype: Any) -> Any:

@@ -141,12 +141,15 @@ class PackedProgram:
         """Tables of all loops for one tree."""
         return tuple(w.table(Places(tree)).astype(np.int32) for w in self.walks)
 
+    @lru_cache(maxsize=64)  # noqa: B019
+    def constants(self, tree: Tree, dtype: Any) -> tuple[np.ndarray, ...]:
+        """The only constant there is: 1, for the loop that has one."""
+        counts = (w.loop.constants.num_leaves for w in self.walks)
+        return tuple(np.ones((len(t), k), dtype) for t, k in zip(self.tables(tree), counts, strict=True))
+
     def __call__(self, tree: Tree, *inputs: Any) -> Any:
         """The output, (batch, width)."""
-        tables, dtype = self.tables(tree), inputs[0].dtype
-        constants = tuple(
-            np.ones((len(t), w.loop.constants.num_leaves), dtype) for t, w in zip(tables, self.walks, strict=True)
-        )
+        tables, constants = self.tables(tree), self.constants(tree, np.dtype(inputs[0].dtype))
         return run(self.program, Places(tree).one + 1, (len(tables[-1]),), tables, constants, inputs)[0]
 
 

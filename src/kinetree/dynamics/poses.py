@@ -6,7 +6,7 @@ import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory
 from kinetree.model import Placement, Rows, Structure
-from kinetree.spatial import Force, Motion, Quaternion, Scalar, Transform, Vec3
+from kinetree.spatial import Force, Motion, Scalar, Transform, Vec3
 from kinetree.tree import Outward
 
 from .lane_rows import (

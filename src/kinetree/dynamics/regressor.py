@@ -43,7 +43,7 @@ def _regressor(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     wrench = jnp.stack([X.force_to_parent(body_force(unit, rates)).array() for unit in units])  # (10, bodies, batch, 6)
     S = pose.transform.motion_to_parent(at.rows.axis.times(jnp.ones_like(pose.position.x)))
     Y = jnp.einsum("ibk,pnbk->binp", restore(laid, S).array(), wrench)
-    carries = jnp.where(carrier >= 0, ancestor_mask(model.tree)[carrier].T, False)  # noqa: FBT003
+    carries = jnp.where(carrier >= 0, ancestor_mask(model.tree)[carrier].T, False)
     Y = jnp.where(carries[None, :, :, None], Y, jnp.zeros((), q.dtype))
     return Y.reshape(*Y.shape[:2], -1)
 

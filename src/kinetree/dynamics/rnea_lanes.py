@@ -5,7 +5,7 @@ from typing import Any
 
 from kinetree.lanes import Lane, Loop, Memory
 from kinetree.model import Rows, relative_motion
-from kinetree.spatial import Force, Rates, Rotation, Transform, Vec3
+from kinetree.spatial import Force, Rates, Vec3
 
 from .lane_rows import (
     GRAVITY,
@@ -40,10 +40,10 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
     fields: dict[str, Any] = {
         "rates": Rates(ZERO3, ZERO3, ZERO3),
         "force": Force(ZERO3, ZERO3),
-        "X": PLACEMENT,
+        "placed": PLACEMENT,
     }
     if quaternions:
-        fields |= {"placed": PLACEMENT, "qdd": 0.0}
+        fields |= {"qdd": 0.0}
     if external:
         fields |= {"pose": PLACEMENT}
     memory = Memory(**fields)
@@ -54,17 +54,17 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
     def outward(row: Rows, given: tuple, reads: tuple) -> tuple:
         rates, *slots = reads
         if quaternions:
-            (qd,), (placed, qdd) = given, slots
+            (qd,), (placed, qdd), placing = given, slots, ()
         else:
             q, qd, qdd = given
             placed = screw_place(row, q)
-        motion = relative_motion(placed, row.axis, qd, qdd)
-        rates = motion.act(rates)
-        return (rates, body_force(row.inertia, rates), placed), (), ()
+            placing = (placed,)
+        rates = relative_motion(placed, row.axis, qd, qdd).act(rates)
+        return (rates, body_force(row.inertia, rates), *placing), (), ()
 
     def inward(joint: Screw, given: tuple, reads: tuple) -> tuple:
-        force, X = reads
-        return (), (X.force_to_parent(force),), (joint.axis.dot(force) + joint.armature * given[0],)
+        force, placed = reads
+        return (), (placed.force_to_parent(force),), (joint.axis.dot(force) + joint.armature * given[0],)
 
     def at(column: int, *names: str) -> tuple:
         return tuple(memory.at(column, name) for name in names)
@@ -74,14 +74,14 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         4,
         ROWS,
         reads=at(PARENT, "rates") + (at(OWN, "placed", "qdd") if quaternions else ()),
-        writes=at(OWN, "rates", "force", "X"),
+        writes=at(OWN, "rates", "force") + (() if quaternions else at(OWN, "placed")),
         inputs=(Lane(QD_IN, V),) if quaternions else (Lane(Q_IN, Q), Lane(QD_IN, V), Lane(QDD_IN, V)),
     )
     inward_loop = Loop(
         inward,
         4,
         SCREW,
-        reads=at(OWN, "force", "X"),
+        reads=at(OWN, "force", "placed"),
         adds=at(PARENT, "force"),
         inputs=(Lane(QDD_IN, V),),
         outputs=(Lane(0, V),),

@@ -64,5 +64,5 @@ def _content(source: Any) -> tuple[str | bytes, Path | None]:
         path = Path(os.fsdecode(source))
         return path.read_bytes(), path
     except (OSError, ValueError) as error:
-        shown = repr(source if len(str(source)) < 100 else f"{str(source)[:100]}...")
-        raise ModelError(f"{shown} is neither XML nor a file that can be read: {error}") from None
+        shown = str(os.fspath(source))[:100]
+        raise ModelError(f"{shown!r} is neither XML nor a file that can be read: {error}") from None

@@ -49,7 +49,7 @@ def read_urdf(robot: Element, report: Report, floating_base: bool) -> Model:
     joint_names[0] = root_joint
     kinds = [_kind(joint, floating_base) for joint in joints]
     inertia = _inertias(links, report)
-    _warn_unphysical(inertia, names, parent, floating_base, report)
+    _warn_unphysical(inertia, names, report)
     try:
         model = Model.from_arrays(
             parent,
@@ -216,9 +216,7 @@ def _inertias(links: list[Element], report: Report) -> np.ndarray:
     return np.stack([mass, *(mass[:, None] * c).T, *upper], -1)
 
 
-def _warn_unphysical(
-    inertia: np.ndarray, names: list[str], parent: np.ndarray, floating_base: bool, report: Report
-) -> None:
+def _warn_unphysical(inertia: np.ndarray, names: list[str], report: Report) -> None:
     bad = (inertia[:, 0] < 0) | unphysical(Inertia.from_array(inertia))
     if bad.any():
         which = few([names[i] for i in np.flatnonzero(bad)])
@@ -247,7 +245,9 @@ def _with_physics(model: Model, joints: list[Element | None], report: Report) ->
             if leader in model.structure.joint_numbers:
                 follows[name] = (leader, mimic.number("multiplier", 1.0), mimic.number("offset", 0.0))
             else:
-                report.warn(f"line {mimic.line}: joint {name!r} mimics {leader!r}, which does not exist; it moves freely")
+                report.warn(
+                    f"line {mimic.line}: joint {name!r} mimics {leader!r}, which does not exist; it moves freely"
+                )
     model = model.replace(limits=limits)
     if damping.any():
         model = model.replace(damping=damping)

@@ -185,7 +185,8 @@ _executor: ThreadPoolExecutor | None = None
 
 
 def set_threads(n: int | None) -> None:
-    """How many CPU threads the native body uses; None is all cores. The variable KINETREE_THREADS sets the start value."""
+    """How many CPU threads the native body uses; None is all cores. The variable KINETREE_THREADS sets the start value.
+    """
     global _threads, _executor
     if n is not None and n < 1:
         raise ValueError(f"at least one thread is needed, not {n}")

@@ -40,7 +40,7 @@ def supported() -> bool:
 
 
 def answer_metadata(to: Text, traits: int) -> None:
-    """Start a handler: at registration XLA asks for our version; in other stages than execution there is nothing to do."""
+    """Start a handler: registration asks for our version; stages other than execution ask for nothing."""
     extension = to.load("ptr", "%frame", 8)
     to.branch(to.op(f"icmp eq ptr {extension}, null"), "stage", "metadata")
     to.label("metadata")

@@ -20,10 +20,15 @@ from .handler import supported
 from .program import Program
 
 
+def native_enabled() -> bool:
+    """Whether native bodies may be used at all: KINETREE_NATIVE=0 switches them off."""
+    return os.environ.get("KINETREE_NATIVE") != "0"
+
+
 @cache
 def native(program: Program, dtype: str) -> Any:
     """The compiled program, or None where the native body can not serve."""
-    if os.environ.get("KINETREE_NATIVE") == "0" or dtype not in ("float32", "float64"):
+    if not native_enabled() or dtype not in ("float32", "float64"):
         return None
     try:
         from .cpu import compiled

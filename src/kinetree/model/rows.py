@@ -60,7 +60,7 @@ class Placement(NamedTuple):
         return Placement(Quaternion.identity_like(s), Vec3.zero_like(s))
 
     def __matmul__(self, inner: "Placement") -> "Placement":
-        """A frame placed in a frame that is placed, in the order of transforms: first inner, then self. 40m 35a."""
+        """A frame placed in a frame that is placed, in the order of transforms: first inner, then self. 40m 38a."""
         return Placement(
             (inner.orientation * self.orientation).renormalized(),
             inner.position + inner.orientation.turn(self.position),
@@ -73,7 +73,7 @@ class Placement(NamedTuple):
 
 
 def place(orientation: Quaternion, position: Vec3, axis: Axis, q: Scalar) -> Placement:
-    """Where the screw stands at coordinate q. 29m 18a, a sine and a cosine."""
+    """Where the screw stands at coordinate q. 29m 22a, a sine and a cosine."""
     half = (0.5 * axis.turn) * q
     turned = orientation.times_about_z(jnp.cos(half), jnp.sin(half)).renormalized()
     z_axis = turned.rotation().rows[2]  # the same before and after the turn

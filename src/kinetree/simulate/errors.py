@@ -1,5 +1,6 @@
 """When a run fails: where, when, and what is the likely cause."""
 
+import contextlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,9 +61,11 @@ def explain_failure(model: Model, controller: Controller | None, dt: float, inte
     fastest = int(np.argmax(speeds)) if speeds.size else 0
     tau = control_force(controller, np.asarray(t, qd.dtype), q, qd)
     wrong_tau = _first_bad(tau)
-    qdd = np.asarray(forward_dynamics(model, q, qd, joint_force(model, controller, np.asarray(t, qd.dtype), q, qd)))[
-        state
-    ]
+    qdd = np.full(model.nv, np.nan)
+    if wrong_tau is None:
+        force = joint_force(model, controller, np.asarray(t, qd.dtype), q, qd)
+        with contextlib.suppress(ValueError):  # no finite acceleration
+            qdd = np.asarray(forward_dynamics(model, q, qd, force))[state]
     if wrong_tau is not None:
         column, at_position = wrong_tau[-1], False
         cause = "the controller returned a force that is not finite"

@@ -47,7 +47,8 @@ ITERATIONS = 50
 
 def body_momentum(model: Model, start: Pose, end: Pose, h: float) -> Any:
     """W, (..., n_bodies, 6): momenta of bodies that go from one pose to another, moment about the world origin
-    first."""
+    first.
+    """
     R, p = start.rotation, start.position
     I = jax.tree.map(lambda x: jnp.asarray(x, p.dtype), model.inertia)
     mass, moment, about_origin = I.mass, I.h.array(), I.I.array()
@@ -64,7 +65,8 @@ def body_momentum(model: Model, start: Pose, end: Pose, h: float) -> Any:
 
 def joint_momentum(model: Model, q: Any, W: Any, v: Any) -> Any:
     """J(q)ᵀ W, and the rotors' momenta at velocity v: what inverse dynamics asks for to bear −W, or to give v to
-    rotors."""
+    rotors.
+    """
     zero = jnp.zeros_like(v)
     rotors = jnp.asarray(model.rows.armature, v.dtype)
     if model.coupling is None:

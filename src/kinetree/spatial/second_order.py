@@ -48,7 +48,7 @@ class RelativeMotion(NamedTuple):
         return Rates(self.omega, self.alpha, self.acceleration)
 
     def act(self, parent: Rates) -> Rates:
-        """The child's rates from its parent's: the classical transport formulas. 66m 72a."""
+        """The child's rates from its parent's: the classical transport formulas. 75m 84a."""
         turn, r = self.orientation.conjugate().turn, self.position
         omega = turn(parent.omega)
         carried = parent.acceleration + parent.alpha.cross(r) + parent.omega.cross(parent.omega.cross(r))
@@ -60,7 +60,7 @@ class RelativeMotion(NamedTuple):
         )
 
     def then(self, outer: "RelativeMotion") -> "RelativeMotion":
-        """self, and then a frame that moves with respect to its child. 115m 118a."""
+        """self, and then a frame that moves with respect to its child. 130m 143a."""
         r = outer.position
         rates = outer.act(self.rates)
         return RelativeMotion(

@@ -1,0 +1,107 @@
+"""The commands that move, compute and show: their words and options. The bodies are in motion.py and looks.py."""
+
+from pathlib import Path
+
+import typer
+
+MODEL = typer.Argument(help="A URDF or MJCF file, or chain:N or tree:N for a generated one.")
+FLOATING = typer.Option(False, "--floating-base", help="Put a free joint under the root of a URDF.")
+JSON = typer.Option(False, "--json", help="Print one JSON object, for another program.")
+
+
+def simulate(
+    model: str = MODEL,
+    time: float = typer.Option(5.0, help="Seconds to simulate."),
+    dt: float = typer.Option(1e-3, help="Seconds in a step."),
+    integrator: str = typer.Option("rk4", help="semi_implicit, rk4 or variational."),
+    batch: int = typer.Option(1, help="States side by side."),
+    start: str = typer.Option("random", help="random or neutral."),
+    seed: int = typer.Option(0, help="Of the random start."),
+    controller: str = typer.Option("none", help="none, gravity (compensation) or hold (PD to the start, and gravity)."),
+    rate: float = typer.Option(100.0, help="Records in a second."),
+    out: Path = typer.Option(Path("run.npz"), help="Where the trajectory is written."),
+    checkpoint: Path = typer.Option(None, help="Continue from this file if it is there, and keep it up to date."),
+    floating_base: bool = FLOATING,
+    view: bool = typer.Option(False, "--view", help="Show the result in a browser."),
+    json: bool = JSON,
+) -> None:
+    """Let a mechanism move, and save its trajectory.
+
+    Example: kinetree simulate arm.urdf --time 5 --batch 16 --out run.npz
+    """
+    from kinetree.cli import looks, motion
+
+    choice = motion.Choice(time, dt, integrator, batch, start, seed, controller, rate)
+    motion.simulate(model, floating_base, choice, out, checkpoint, json)
+    if view:
+        looks.view(model, floating_base, out)
+
+
+def inverse(
+    model: str = MODEL,
+    trajectory: Path = typer.Argument(help="An .npz with q, qd and qdd; without qdd, it is the slope of qd over time."),
+    out: Path = typer.Option(Path("tau.npz"), help="Where the trajectory, with tau, is written."),
+    floating_base: bool = FLOATING,
+    json: bool = JSON,
+) -> None:
+    """Inverse dynamics: the forces that a trajectory takes.
+
+    Example: kinetree id arm.urdf run.npz --out tau.npz
+    """
+    from kinetree.cli import motion
+
+    motion.inverse(model, floating_base, trajectory, out, json)
+
+
+def forward(
+    model: str = MODEL,
+    trajectory: Path = typer.Argument(help="An .npz with q, qd and tau."),
+    out: Path = typer.Option(Path("qdd.npz"), help="Where the trajectory, with qdd, is written."),
+    method: str = typer.Option("auto", help="aba, crba, dca, ...; auto takes the fastest."),
+    floating_base: bool = FLOATING,
+    json: bool = JSON,
+) -> None:
+    """Forward dynamics: the accelerations that forces cause.
+
+    Example: kinetree fd arm.urdf run.npz --method crba
+    """
+    from kinetree.cli import motion
+
+    motion.forward(model, floating_base, trajectory, out, method, json)
+
+
+def plot(
+    what: str = typer.Argument(help="A trajectory (.npz), or the word tree, sparsity or energy."),
+    model: str = typer.Argument(None, help="The model, for tree, sparsity and energy."),
+    trajectory: Path = typer.Argument(None, help="The trajectory, for energy."),
+    out: Path = typer.Option(None, help="The picture: .png, .svg or .pdf."),
+    floating_base: bool = FLOATING,
+) -> None:
+    """Draw a trajectory, an energy balance, a tree, or the sparsity of its mass matrix.
+
+    Examples: kinetree plot run.npz; kinetree plot sparsity ant.xml; kinetree plot energy arm.urdf run.npz
+    """
+    from kinetree.cli import looks
+
+    looks.plot(what, model, trajectory, out, floating_base)
+
+
+def view(
+    model: str = MODEL,
+    trajectory: Path = typer.Argument(None, help="A trajectory to play; without one, sliders move the joints."),
+    port: int = typer.Option(8080, help="Where the browser finds it."),
+    floating_base: bool = FLOATING,
+) -> None:
+    """Show a mechanism in a browser.
+
+    Example: kinetree view arm.urdf run.npz
+    """
+    from kinetree.cli import looks
+
+    looks.view(model, floating_base, trajectory, port)
+
+
+def register(app: typer.Typer) -> None:
+    """Make these commands known."""
+    for name, body in (("simulate", simulate), ("id", inverse), ("fd", forward), ("plot", plot), ("view", view)):
+        app.command(name)(body)

@@ -1,0 +1,44 @@
+"""`kinetree plot` and `kinetree view`."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import kinetree as kt
+from kinetree.cli.motion import load
+
+
+def _require(package: str, extra: str) -> None:
+    if find_spec(package) is None:
+        raise ImportError(f"this needs the extra {extra}: pip install 'kinetree[{extra}]'")
+
+
+def plot(what: str, model: str | None, trajectory: Path | None, out: Path | None, floating_base: bool) -> None:
+    """Draw, and say where."""
+    _require("matplotlib", "plot")
+    from kinetree.view import plots
+
+    if what in ("tree", "sparsity", "energy"):
+        if model is None or (what == "energy" and trajectory is None):
+            raise ValueError(f"kinetree plot {what} needs a model" + " and a trajectory" * (what == "energy"))
+        mechanism = load(model, floating_base)
+        if what == "energy":
+            assert trajectory is not None
+            figure = plots.energy(mechanism, kt.Trajectory.load(trajectory))
+        else:
+            figure = getattr(plots, what)(mechanism)
+    else:
+        figure = plots.trajectory(kt.Trajectory.load(what), load(model, floating_base) if model else None)
+        out = out or Path(what).with_suffix(".png")
+    out = out or Path(f"{what}.png")
+    figure.savefig(out, dpi=150)
+    print(f"wrote {out}")
+
+
+def view(model: str, floating_base: bool, trajectory: Path | None, port: int = 8080) -> None:
+    """Serve the viewer until interrupted."""
+    _require("viser", "view")
+    from kinetree.view.viewer import Viewer
+
+    run = None if trajectory is None else kt.Trajectory.load(trajectory)
+    source = None if ":" in model and not Path(model).exists() else Path(model)
+    Viewer(load(model, floating_base), run, source=source, port=port).wait()

@@ -1,0 +1,144 @@
+"""`kinetree simulate`, `id` and `fd`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import kinetree as kt
+from kinetree.simulate.trajectory import read_arrays, write_arrays
+
+HOLD = 10.0  # natural frequency of the controller `hold`, rad/s
+
+
+class Choice(NamedTuple):
+    """Options of `simulate`."""
+
+    time: float
+    dt: float
+    integrator: str
+    batch: int
+    start: str
+    seed: int
+    controller: str
+    rate: float
+
+
+def load(model: str, floating_base: bool) -> kt.Model:
+    """A robot file, or a generated tree: chain:N, tree:N."""
+    kind, _, size = model.partition(":")
+    if kind in ("chain", "tree") and size.isdigit() and int(size):
+        return kt.auto_tree(int(size), branching=1 if kind == "chain" else 2, skew=np.pi / 2)
+    return kt.load(Path(model), floating_base=floating_base)
+
+
+def tell(facts: dict[str, Any], as_json: bool) -> None:
+    """Facts as one JSON object, or as a table for people."""
+    if as_json:
+        print(json.dumps(facts))
+        return
+    table = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        table.add_row(f"[bold]{name.replace('_', ' ')}[/]", shown)
+    Console().print(table)
+
+
+def _controller(model: kt.Model, name: str, q: Any) -> Any:
+    if name == "none":
+        return None
+    gravity = kt.controllers.gravity_compensation(model)
+    if name == "gravity":
+        return gravity
+    if name != "hold":
+        raise ValueError(f"unknown controller {name!r}: choose from none, gravity, hold")
+
+    def reference(t: Any) -> tuple[Any, Any, Any]:
+        still = np.zeros((*q.shape[:-1], model.nv))
+        return q, still, still
+
+    return kt.controllers.computed_torque(model, reference, HOLD**2, 2 * HOLD)
+
+
+def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoint: Path | None, as_json: bool) -> None:
+    """Run, save, and say how it went."""
+    model = load(name, floating_base)
+    if choice.batch < 1 or choice.time <= 0 or choice.dt <= 0 or choice.rate <= 0:
+        raise ValueError("time, dt, batch and rate must be positive")
+    batch = () if choice.batch == 1 else (choice.batch,)
+    if choice.start == "random":
+        q, qd = kt.random_state(model, choice.seed, batch)
+    elif choice.start == "neutral":
+        q, qd = np.broadcast_to(kt.neutral(model), (*batch, model.nq)), np.zeros((*batch, model.nv))
+    else:
+        raise ValueError(f"unknown start {choice.start!r}: choose from random, neutral")
+    record = max(1, round(1 / (choice.rate * choice.dt)))
+    steps = max(1, round(choice.time / (choice.dt * record))) * record
+    control = _controller(model, choice.controller, q)
+    settings = {"integrator": choice.integrator, "record": record, "checkpoint": checkpoint}
+    run = kt.simulate(model, q, qd, control, dt=choice.dt, steps=steps, **settings)
+    run.save(out)
+    energy = kt.kinetic_energy(model, run.q, run.qd) + kt.potential_energy(model, run.q)
+    scale = np.maximum(np.abs(energy[0]), kt.kinetic_energy(model, run.q, run.qd).max(0))
+    facts = {
+        "model": name,
+        "bodies": model.n_bodies,
+        "degrees_of_freedom": model.nv,
+        "seconds": float(run.time[-1]),
+        "steps": steps,
+        "states": choice.batch,
+        "records": len(run),
+        "largest_speed": float(np.abs(run.qd).max(initial=0)),
+        "energy_change": float((np.abs(energy - energy[0]) / np.where(scale > 0, scale, 1)).max()),
+        "saved": str(out),
+    }
+    tell(facts, as_json)
+
+
+def _computed(
+    name: str, trajectory: Path, out: Path, result: str, as_json: bool, compute: Callable[[dict], Any]
+) -> None:
+    """Read, compute, write the same arrays with the result among them, and say how large it is."""
+    arrays = read_arrays(trajectory)
+    value = np.asarray(compute(arrays))
+    write_arrays(out, {**arrays, result: value})
+    size = {"states": int(np.prod(value.shape[:-1])), f"largest_{result}": float(np.abs(value).max(initial=0))}
+    tell({"model": name, **size, "saved": str(out)}, as_json)
+
+
+def _need(arrays: dict, *names: str) -> list:
+    missing = [n for n in names if n not in arrays]
+    if missing:
+        raise ValueError(f"the trajectory has no {', '.join(missing)}")
+    return [arrays[n] for n in names]
+
+
+def inverse(name: str, floating_base: bool, trajectory: Path, out: Path, as_json: bool) -> None:
+    """tau of a trajectory."""
+    model = load(name, floating_base)
+
+    def compute(arrays: dict) -> Any:
+        q, qd = _need(arrays, "q", "qd")
+        qdd = arrays.get("qdd")
+        if qdd is None:
+            (times,) = _need(arrays, "time")
+            if len(times) < 2:
+                raise ValueError("without qdd, a trajectory needs two states at least")
+            qdd = np.gradient(qd, times, axis=0)
+        return kt.inverse_dynamics(model, q, qd, qdd)
+
+    _computed(name, trajectory, out, "tau", as_json, compute)
+
+
+def forward(name: str, floating_base: bool, trajectory: Path, out: Path, method: str, as_json: bool) -> None:
+    """qdd of a trajectory."""
+    model = load(name, floating_base)
+
+    def compute(arrays: dict) -> Any:
+        return kt.forward_dynamics(model, *_need(arrays, "q", "qd", "tau"), method=method)
+
+    _computed(name, trajectory, out, "qdd", as_json, compute)
