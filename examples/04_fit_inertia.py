@@ -1,9 +1,10 @@
 """Recover the masses and centres of mass of a seven-axis arm from measured forces, by gradient.
 
-The drawing of the arm has every centre of mass on the axis of its link. The real arm, here simulated, carries motors and cables:
-each link weighs something else, and its centre of mass is off the axis. The arm stands on a force sensor: what the sensor and the
-seven joints measure is inverse dynamics of the arm on a free base that is held still. The loss is a plain JAX function of the
-masses and centres of mass, and its gradient leads from the drawing to the real arm.
+The drawing of the arm has every centre of mass on the axis of its link. The real arm, here simulated, carries motors
+and cables: each link weighs something else, and its centre of mass is off the axis. The arm stands on a force sensor:
+what the sensor and the seven joints measure is inverse dynamics of the arm on a free base that is held still. The
+loss is a plain JAX function of the masses and centres of mass, and its gradient leads from the drawing to the real
+arm.
 
     python examples/04_fit_inertia.py [--plot fit.png]
 """

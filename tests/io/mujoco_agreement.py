@@ -10,7 +10,6 @@ import numpy as np
 import kinetree as kt
 from kinetree.dynamics.mass_matrix import mass_matrix
 from kinetree.io import Mujoco
-
 from tests.io.pinocchio_agreement import relative
 
 

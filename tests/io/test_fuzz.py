@@ -20,7 +20,7 @@ GOOD = """<?xml version="1.0"?><robot name="r"><link name="base"/>
 numbers = st.one_of(
     st.floats().map(str),
     st.sampled_from(
-        ["", "x", "1e400", "-1e300", "1e29", "0", "1 2", "1 2 3", "1 2 3 4", "nan", "inf", "1_0", "\u0663", "0x1"]
+        ["", "x", "1e400", "-1e300", "1e29", "0", "1 2", "1 2 3", "1 2 3 4", "nan", "inf", "1_0", "\u0663"]
     ),
 )
 names = st.sampled_from(["base", "a", "b", "c", "", " ", "j"])
@@ -33,9 +33,12 @@ def check(source):
         warnings.simplefilter("ignore", UserWarning)  # odd inertias are told
         try:
             model = kt.load(source)
-        except kt.ModelError as error:
-            assert str(error)
-            return None
+        except kt.ModelError as refusal:
+            message = str(refusal)
+            model = None
+    if model is None:
+        assert message
+        return None
     for leaf in jax.tree.leaves((model.rows, model.frames, model.inertia, model.gravity, model.passive)):
         assert np.isfinite(leaf).all()
     return model

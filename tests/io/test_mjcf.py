@@ -38,7 +38,8 @@ ZOO = """<mujoco model="zoo">
       </body>
     </body>
     <body name="flying" pos="5 5 5"><freejoint name="free"/><geom type="box" size="0.3 0.2 0.1" pos="0.1 0.1 0"/>
-      <body name="flap" pos="0 0.3 0"><joint name="flap" axis="0 1 0" pos="0 0 0.1"/><geom size="0.1" pos="0.2 0 0"/></body>
+      <body name="flap" pos="0 0.3 0"><joint name="flap" axis="0 1 0" pos="0 0 0.1"/>
+        <geom size="0.1" pos="0.2 0 0"/></body>
     </body>
   </worldbody>
 </mujoco>"""

@@ -40,8 +40,7 @@ from .energy import row_velocities
 from .positive import require_solution
 from .schedule import IN_ORDER, resolve_schedule
 
-# -- inward: articulated inertias and biases
-# ----------------------------------------------------------------------------
+# -- inward: articulated inertias and biases --------------------------------------------------------------------------
 
 
 def _blank(s: Scalar) -> ArticulatedElement:
@@ -85,8 +84,7 @@ ARTICULATED = Inward(
     name="articulated inertia",
 )
 
-# -- outward: accelerations
-# ---------------------------------------------------------------------------------------------
+# -- outward: accelerations -------------------------------------------------------------------------------------------
 
 
 class JointedRow(NamedTuple):
@@ -154,8 +152,7 @@ ACCELERATION = Outward(
     name="acceleration",
 )
 
-# -- the algorithm
-# ------------------------------------------------------------------------------------------------------
+# -- the algorithm ----------------------------------------------------------------------------------------------------
 
 
 def articulated_rows(laid: Layout, model: Model, at: Arranged, qd: Any, tau: Any, f_ext: Any) -> ArticulatedRow:

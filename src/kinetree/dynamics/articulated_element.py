@@ -78,8 +78,7 @@ def prepend_row(row: ArticulatedRow, branches: Articulated, e: ArticulatedElemen
     )
 
 
-# -- two stretches: 6 by 6 arrays on the last two axes
-# ------------------------------------------------------------------
+# -- two stretches: 6 by 6 arrays on the last two axes ----------------------------------------------------------------
 
 
 def _matrix(A: Forces) -> Scalar:

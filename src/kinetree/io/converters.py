@@ -7,13 +7,13 @@
     free         position, quaternion w x y z;     position, quaternion x y z w;          the same coordinates;
                  ω, then v, both in body           v, then ω, both in body                v in world, then ω in body
 
-Joints may stand in another order there: give the names, in that order. Accelerations are derivatives of velocities, forces
-are what makes the same power; so a = T qdd + Ṫ qd and tau = Tᵀ tau' for velocities v = T qd. All works on NumPy and JAX arrays,
-with any batch axes.
+Joints may stand in another order there: give the names, in that order. Accelerations are derivatives of velocities,
+forces are what makes the same power; so a = T qdd + Ṫ qd and tau = Tᵀ tau' for velocities v = T qd. All works on
+NumPy and JAX arrays, with any batch axes.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ def _cross(a: list[Any], b: list[Any]) -> list[Any]:
 
 
 class _Rule:
-    """How one kind of joint is written elsewhere. Everything takes and returns lists of columns; this rule changes nothing."""
+    """How one kind of joint is written elsewhere, in lists of columns; this rule changes nothing."""
 
     nq_there: Callable[[Joint], int] = staticmethod(lambda joint: joint.nq)
 
@@ -137,7 +137,7 @@ class _Convention:
         joint_order: names of the joints that move, in the other library's order; ours if not given.
     """
 
-    rules: dict[str, _Rule] = {}  # by kind of joint
+    rules: ClassVar[dict[str, _Rule]] = {}  # by kind of joint
 
     def __init__(self, model: Model, joint_order: Sequence[str] | None = None):
         structure = model.structure
@@ -224,7 +224,7 @@ class _Convention:
 class Pinocchio(_Convention):
     """Pinocchio's convention; `joint_order=list(pin_model.names)[1:]` where its joints stand in another order."""
 
-    rules = {
+    rules: ClassVar[dict[str, _Rule]] = {
         "continuous": _CosSin(),
         "spherical": _ScalarLast(),
         "planar": _PinocchioPlanar(),
@@ -235,7 +235,7 @@ class Pinocchio(_Convention):
 class Mujoco(_Convention):
     """MuJoCo's convention. Models that were loaded from MJCF have its order of joints."""
 
-    rules = {"free": _MujocoFree()}
+    rules: ClassVar[dict[str, _Rule]] = {"free": _MujocoFree()}
 
 
 def _size(s: slice) -> int:

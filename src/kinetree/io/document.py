@@ -1,7 +1,7 @@
 """XML as a plain tree of elements that know their lines, read without recursion and without entities.
 
-The standard library's ElementTree keeps no line numbers and expands entities. This is the same expat parser underneath, with
-document type declarations refused, so that no entity can ever be defined.
+The standard library's ElementTree keeps no line numbers and expands entities. This is the same expat parser
+underneath, with document type declarations refused, so that no entity can ever be defined.
 """
 
 from collections.abc import Iterator

@@ -20,14 +20,14 @@ def load(source: Source, *, floating_base: bool = False) -> Model:
 
     Arguments:
         source: a path, or XML text.
-        floating_base: put a free joint under the root of a URDF, rather than fixing it to the world. MJCF says for itself
-            which bodies are free.
+        floating_base: put a free joint under the root of a URDF, rather than fixing it to the world. MJCF says for
+            itself which bodies are free.
 
     Returns:
         The model. Bodies have the names of links (URDF) or of bodies and sites (MJCF).
 
-    Raises ModelError, naming file, line and element, for what is not a mechanism. What the file holds but kinetree does not
-    model, and inertias that are not physical, are told in warnings.
+    Raises ModelError, naming file, line and element, for what is not a mechanism. What the file holds but kinetree does
+    not model, and inertias that are not physical, are told in warnings.
     """
     model, report = load_with_report(source, floating_base=floating_base)
     for warning in report.warnings:

@@ -1,8 +1,9 @@
 """MJCF, by way of MuJoCo's own compiler: its compiled model to ours.
 
-A MuJoCo body may have several joints, each about a point of the body. Here each joint carries a body of its own: a body's joints
-make a chain of massless bodies, shifted from point to point, and the body stands at the end. Coordinates are in MuJoCo's order,
-q is qpos, number by number; velocities differ for free joints only (see converters). Sites are massless bodies on fixed joints.
+A MuJoCo body may have several joints, each about a point of the body. Here each joint carries a body of its own: a
+body's joints make a chain of massless bodies, shifted from point to point, and the body stands at the end.
+Coordinates are in MuJoCo's order, q is qpos, number by number; velocities differ for free joints only (see
+converters). Sites are massless bodies on fixed joints.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
 """URDF: links and joints from an XML document to a model.
 
-Every link is a body, the root link too: it stands on the base by a fixed joint, or by a free one. Bodies are numbered from the
-root outward, the joints of a link in the order of the file. Meshes, colours, transmissions and sensors have no part in
-dynamics.
+Every link is a body, the root link too: it stands on the base by a fixed joint, or by a free one. Bodies are numbered
+from the root outward, the joints of a link in the order of the file. Meshes, colours, transmissions and sensors have
+no part in dynamics.
 """
 
 from typing import NamedTuple
