@@ -79,7 +79,7 @@ def main() -> None:
         for states in (1, 1024, 16384):
             rng = np.random.default_rng(0)
             q, b = rng.uniform(-1, 1, (2, states, n))
-            packed = kt.mass_matrix(model, q, packed=True, schedule="sequential")
+            packed = kt.mass_matrix(model, q, packed=True, schedule="lanes")
             H, values = packed.dense(), packed.values
             H_jax, b_jax = jax.numpy.asarray(H), jax.numpy.asarray(b)
             ours = best_time(lambda v=values, b=b, t=tree: SOLVE(t, FACTORIZE(t, v), b), SECONDS, process_time)

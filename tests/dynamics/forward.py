@@ -1,6 +1,6 @@
 """What the tests of all forward dynamics methods share: mechanisms, the 80-bit answer, and how far off a method is."""
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def error(found, exact):
     return float(np.abs(np.asarray(found) - exact).max() / max(np.abs(exact).max(), 1e-30))
 
 
-@lru_cache(maxsize=None)
+@cache
 def mechanism(n, shape="random", joints=generate.KINDS, seed=0):
     """Description, model and state."""
     rng = np.random.default_rng(seed)
@@ -53,7 +53,7 @@ def check_case(name, **options):
             assert error(loaded[k], case.qdd_ld_fext[k]) < EPS * case.condH[k]
 
 
-@lru_cache(maxsize=None)
+@cache
 def long_chain(n):
     """A chain with skew 0.3 and taper 1: model, state, and the 80-bit answer."""
     d = generate.auto_tree(n, 1, 0.3)

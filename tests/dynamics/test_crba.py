@@ -46,7 +46,7 @@ def test_the_mask_is_the_ancestor_pairs():
     assert np.array_equal(ancestor_mask(tree), mask)
 
 
-@pytest.mark.parametrize("schedule", ["sequential", "levels", "dense"])
+@pytest.mark.parametrize("schedule", ["lanes", "levels", "dense"])
 def test_forward_dynamics_by_every_factorization(schedule):
     s = sample("forest")
     x = s.states

@@ -1,5 +1,7 @@
 """Hybrid dynamics: what is given comes back, what is not satisfies the equation of motion."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -17,11 +19,13 @@ def test_spatial_v2():
     assert error(tau, case.tau_out) < 1e-10
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_equation_of_motion(share):
+@pytest.mark.parametrize(("share", "rotor"), [(0.0, 0.0), (0.5, 0.0), (0.5, 1.5), (1.0, 0.0)])
+def test_equation_of_motion(share, rotor):
     d, model, s = mechanism(14, "random")
+    armature = np.full(model.nv, rotor)
+    model = dataclasses.replace(model, rows=model.rows._replace(armature=armature))
     given = np.random.default_rng(0).random(model.nv) < share
     qdd, tau = kt.hybrid_dynamics(model, s.q, s.qd, s.qdd, s.tau, given, s.f_ext)
     np.testing.assert_array_equal(tau[given], s.tau[given])
     np.testing.assert_allclose(qdd[~given], s.qdd[~given], atol=1e-15, rtol=1e-15)
-    assert error(tau, dense.rnea(d, s.q, s.qd, qdd, s.f_ext)) < 1e-12
+    assert error(tau, dense.rnea(d, s.q, s.qd, qdd, s.f_ext) + armature * qdd) < 1e-12

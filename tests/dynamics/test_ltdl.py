@@ -14,7 +14,7 @@ from tests.build import build_model
 from tests.dynamics.trees import sample, worst
 from tests.reference import spatial_v2
 
-SCHEDULES = ("sequential", "levels", "dense")
+SCHEDULES = ("lanes", "sequential", "levels", "dense")
 
 
 def rebuilt(factors):
@@ -65,7 +65,7 @@ def test_packed_and_dense_input_give_the_same():
 @pytest.mark.parametrize("name", spatial_v2.cases("autotree"))
 def test_solves_with_the_matrices_of_spatial_v2(name):
     case = spatial_v2.load(name)
-    factors = kt.factorize(build_model(case), case.H, schedule="sequential")
+    factors = kt.factorize(build_model(case), case.H, schedule="lanes")
     assert worst(rebuilt(factors), case.H) < 1e-14
     x = factors.solve(case.tau - case.C)
     assert (np.abs(x - case.qdd_ld).max(-1) < 1e-15 * case.condH * np.abs(case.qdd_ld).max(-1)).all()
@@ -75,7 +75,7 @@ def test_levels_and_lanes_solve_alike(monkeypatch):
     s = sample("forest")
     factors = kt.factorize(s.model, np.asarray(s.H, float))
     by_lanes = factors.solve(s.states.tau), factors.solve_l(s.states.tau), factors.solve_lt(s.states.tau)
-    monkeypatch.setattr("kinetree.dynamics.ltdl._walks_pairs", lambda tree: False)
+    monkeypatch.setattr("kinetree.dynamics.ltdl._walks_pairs", lambda tree, batch: False)
     by_levels = factors.solve(s.states.tau), factors.solve_l(s.states.tau), factors.solve_lt(s.states.tau)
     for a, b in zip(by_lanes, by_levels, strict=True):
         assert worst(a, b) < 1e-13
@@ -123,5 +123,5 @@ def test_the_triples_are_the_published_count():
 
 
 def test_sparsity_decides_the_schedule():
-    assert choose_schedule(Tree(np.arange(30) - 1)) == "dense"
-    assert choose_schedule(Tree((np.arange(255) + 1) // 2 - 1)) == "sequential"
+    assert choose_schedule(Tree(np.arange(30) - 1), 1) == "dense"
+    assert choose_schedule(Tree((np.arange(255) + 1) // 2 - 1), 1000) == "lanes"

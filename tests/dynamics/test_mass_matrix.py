@@ -19,9 +19,9 @@ METHODS = ("crba", "columns", "vneb")
 def test_spatial_v2(name):
     case = spatial_v2.load(name)
     model = build_model(case)
-    assert worst(kt.mass_matrix(model, case.q, schedule="sequential"), case.H) < 1e-13
-    assert worst(kt.bias_force(model, case.q, case.qd, schedule="sequential"), case.C) < 1e-10
-    assert worst(kt.bias_force(model, case.q, case.qd, case.f_ext, schedule="sequential"), case.C_fext) < 1e-10
+    assert worst(kt.mass_matrix(model, case.q, schedule="lanes"), case.H) < 1e-13
+    assert worst(kt.bias_force(model, case.q, case.qd, schedule="lanes"), case.C) < 1e-10
+    assert worst(kt.bias_force(model, case.q, case.qd, case.f_ext, schedule="lanes"), case.C_fext) < 1e-10
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -32,7 +32,7 @@ def test_every_method_is_the_oracle(name, method):
 
 
 @pytest.mark.parametrize(
-    ("name", "schedule"), [("forest", "sequential"), ("forest", "levels"), ("one", "sequential"), ("one", "paths")]
+    ("name", "schedule"), [("forest", "lanes"), ("forest", "levels"), ("one", "sequential"), ("one", "paths")]
 )
 def test_every_schedule_is_the_oracle(name, schedule):
     s = sample(name)

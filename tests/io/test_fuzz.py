@@ -15,7 +15,8 @@ GOOD = """<?xml version="1.0"?><robot name="r"><link name="base"/>
 <link name="b"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>
 <joint name="j" type="revolute"><parent link="base"/><child link="a"/><origin xyz="0 0 1" rpy="1 2 3"/>
 <axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="5" velocity="6"/><dynamics damping="0.1" friction="0.2"/></joint>
-<joint name="k" type="continuous"><parent link="a"/><child link="b"/><mimic joint="j" multiplier="2" offset="1"/></joint>
+<joint name="k" type="continuous"><parent link="a"/><child link="b"/>
+<mimic joint="j" multiplier="2" offset="1"/></joint>
 <transmission/></robot>"""
 numbers = st.one_of(
     st.floats().map(str),

@@ -7,7 +7,7 @@ calls, after one that compiles.
 import json
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -61,12 +61,12 @@ def _problem(links: int, states: int) -> tuple[kt.Model, list]:
     return model, [rng.uniform(-1, 1, (states, links)) for _ in range(3)]
 
 
-def _write(out: Path, name: str, records: Iterable[dict]) -> Path:
+def _record(out: Path, name: str, record: dict) -> Path:
+    """Append a measurement as soon as it is there: a run that is stopped half-way keeps what it has."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}.jsonl"
     with path.open("a") as file:
-        for record in records:
-            file.write(json.dumps({"bench": name, **machine(), **record}) + "\n")
+        file.write(json.dumps({"bench": name, **machine(), **record}) + "\n")
     return path
 
 
@@ -111,7 +111,7 @@ def methods(links: list[int], states: int, names: list[str], seconds: float, out
     """
     if unknown := set(names) - set(METHODS):
         raise ValueError(f"unknown method {sorted(unknown)[0]!r}: choose from {', '.join(METHODS)}")
-    records = []
+    records, path = [], out / "methods.jsonl"
     for n in links:
         model, state = _problem(n, states)
         reference = kt.forward_dynamics(model, *state, method="aba")
@@ -126,6 +126,7 @@ def methods(links: list[int], states: int, names: list[str], seconds: float, out
             except ValueError as error:
                 record["refused"] = str(error)
             records.append(record)
+            path = _record(out, "methods", record)
     table = Table(title=f"forward dynamics, {states} state(s) a call: microseconds (difference from aba)")
     table.add_column("links", justify="right")
     for name in names:
@@ -140,7 +141,6 @@ def methods(links: list[int], states: int, names: list[str], seconds: float, out
         axes.set(xlabel="links", ylabel="microseconds a call", title=f"forward dynamics of a chain, {states} state(s)")
         axes.legend()
 
-    path = _write(out, "methods", records)
     _finish(Console(), table, [path, _plot(out, "methods", draw)])
     return records
 
@@ -169,6 +169,7 @@ def dcae(links: int, chunks: list[int], balances: list[float], seconds: float, o
     records: list[dict[str, Any]] = [
         {"links": links, "method": "aba", "seconds": serial, "operations": theory.aba_serial(links).total}
     ]
+    path = _record(out, "dcae", records[0])
     for p in chunks:
         for balance in balances:
             options = {"method": "dcae", "chunks": p, "balance": balance}
@@ -179,6 +180,7 @@ def dcae(links: int, chunks: list[int], balances: list[float], seconds: float, o
                 "operations": theory.dcae_balanced(links, p, balance).total,
             }
             records.append(record)
+            _record(out, "dcae", record)
     table = Table(title=f"DCAe, a chain of {links}: microseconds (published operations with a processor to each chunk)")
     table.add_column("chunks", justify="right")
     for balance in balances:
@@ -199,6 +201,5 @@ def dcae(links: int, chunks: list[int], balances: list[float], seconds: float, o
         theoretical.set_ylabel("published operations, a processor to each chunk (dotted)")
         axes.legend()
 
-    path = _write(out, "dcae", records)
     _finish(Console(), table, [path, _plot(out, "dcae", draw)])
     return records

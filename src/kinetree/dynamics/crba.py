@@ -24,7 +24,7 @@ from kinetree.tree import Inward, Layout, Tree, arrange, inward, layout, outward
 from .arranged import Arranged, arranged
 from .crba_lanes import crba_lanes
 from .poses import POSE, identity_pose
-from .schedule import IN_ORDER, resolve_schedule
+from .schedule import IN_ORDER, layout_schedule, resolve_schedule
 
 
 class HeavyRow(NamedTuple):
@@ -117,10 +117,18 @@ def _packed_by_factors(laid: Layout, model: Model, q: Any, pairs: Any) -> Any:
     return jnp.where((i == j)[:, None], take(f.diagonal, i), off_diagonal).T
 
 
+SMALL = 64  # up to here walking the pairs is faster than the factors, for one state as for many (benchmarks/NOTES.md)
+
+
+def choose_schedule(tree: Tree) -> str:
+    """The lane program for small trees; the factors, which have no tables of pairs, for large ones."""
+    return "lanes" if tree.n <= SMALL else layout_schedule(tree)
+
+
 def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") -> Any:
     """H, (batch, nv, nv), or packed, (batch, pairs); `schedule`: "auto", "lanes", "sequential", "levels" or "paths"."""
     tree = model.tree
-    chosen = resolve_schedule(schedule, tree, q.shape[0])
+    chosen = choose_schedule(tree) if schedule == "auto" else resolve_schedule(schedule, tree, q.shape[0])
     if chosen in IN_ORDER:
         H = crba_lanes(len(model.structure.quaternion_joints) > 0, packed)(model, q, schedule=chosen)[0]
         return H if packed else H.reshape(-1, tree.n, tree.n)

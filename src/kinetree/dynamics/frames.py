@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree.model import Model, Placement, coupled
 from kinetree.model.arguments import evaluate
@@ -29,20 +30,20 @@ from .schedule import layout_schedule
 WAYS = ("world", "local", "aligned")
 
 
-def frame_number(model: Model, body: int | str) -> int:
+def frame_number(model: Model, body: int | str) -> np.int32:
     """Which body a number or a name means."""
     if isinstance(body, str):
-        return model.body_index(body)
+        return np.int32(model.body_index(body))
     if not 0 <= int(body) < model.n_bodies:
         raise ValueError(f"body {body} is outside 0 … {model.n_bodies - 1}")
-    return int(body)
+    return np.int32(body)
 
 
-def way_number(frame: str) -> int:
+def way_number(frame: str) -> np.int32:
     """Which way to give motions a name means. A number, so that one compiled program serves all three."""
     if frame not in WAYS:
         raise ValueError(f"unknown frame {frame!r}: choose from {', '.join(WAYS)}")
-    return WAYS.index(frame)
+    return np.int32(WAYS.index(frame))
 
 
 def pick(rows: Any, index: Any) -> Any:
@@ -66,8 +67,7 @@ class Frame(NamedTuple):
 
 def place_frame(laid: Layout, model: Model, at: Arranged, body: Any) -> Frame:
     """Where a body is."""
-    row = jnp.asarray(model.structure.row_of_body)[body] + 1
-    pose: Placement = pick(with_base(laid, row_poses(laid, at)), row)
+    pose: Placement = pick(with_base(laid, row_poses(laid, at)), carrier(model, body) + 1)
     own = jax.tree.map(lambda x: jnp.asarray(x, pose.position.x.dtype)[body], model.frames)
     E = own.E.after(pose.orientation.rotation())
     return Frame(E, pose.position + pose.orientation.turn(own.r), own.E, own.r)
@@ -81,13 +81,14 @@ def axes_and_point(frame: Frame, way: Any) -> tuple[Rotation, Vec3]:
     return E, Vec3(*(jnp.where(origin, jnp.zeros_like(c), c) for c in frame.p))
 
 
-def _carrier(model: Model, body: Any) -> Any:
-    return jnp.asarray(model.structure.row_of_body)[body] + 1
+def carrier(model: Model, body: Any) -> Any:
+    """The row that carries a body; −1 for the base."""
+    return jnp.asarray(model.structure.row_of_body, jnp.int32)[body]
 
 
 def _linear_velocity(laid: Layout, model: Model, at: Arranged, qd: Any, body: Any, frame: Frame) -> Motion:
     """Velocity of the frame at its own origin, in world coordinates."""
-    v = pick(with_base(laid, row_velocities(laid, at, by_position(laid, qd))), _carrier(model, body))
+    v = pick(with_base(laid, row_velocities(laid, at, by_position(laid, qd))), carrier(model, body) + 1)
     to_world = frame.E.T.after(frame.E_row)
     return Motion(to_world @ v.angular, to_world @ (v.linear + v.angular.cross(frame.r_row)))
 
@@ -114,7 +115,7 @@ def _acceleration(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, body: A
     frame = place_frame(laid, model, at, body)
     zero = Vec3.zero_like(at.gravity.x)
     moving = row_rates(laid, model, at, qd, qdd, Rates(zero, zero, zero))
-    omega, alpha, a = pick(with_base(laid, moving), _carrier(model, body))
+    omega, alpha, a = pick(with_base(laid, moving), carrier(model, body) + 1)
     a = a + alpha.cross(frame.r_row) + omega.cross(omega.cross(frame.r_row))
     to_world = frame.E.T.after(frame.E_row)
     omega, alpha, a = to_world @ omega, to_world @ alpha, to_world @ a

@@ -27,15 +27,13 @@ def _hybrid(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, tau: Any, for
     led = jnp.where(force_given, jnp.zeros_like(qdd), qdd - velocity_product_shift(model.structure, qd.T).T)
     rows = articulated_rows(laid, model, at, qd, tau, f_ext)
     free, led = by_position(laid, force_given), by_position(laid, led)
-    armature = rows.armature
-    rows = rows._replace(
-        armature=jnp.where(free, armature, jnp.full_like(armature, jnp.inf)), c=rows.c + rows.axis.times(led)
-    )
+    locked = jnp.where(free, rows.armature, jnp.full_like(rows.armature, jnp.inf))
+    rows = rows._replace(armature=locked, c=rows.c + rows.axis.times(led))
     whole = articulated_bodies(laid, at, rows)
     moving = accelerations(laid, at, rows, whole)
-    found = jnp.where(free, moving.qdd, led)
-    forces = jnp.where(free, rows.tau, rows.axis.dot(whole @ moving.a) + armature * led)
-    return unshifted(model, restore(laid, found).T, qd), restore(laid, forces).T
+    found = unshifted(model, restore(laid, jnp.where(free, moving.qdd, led)).T, qd)
+    needed = restore(laid, rows.axis.dot(whole @ moving.a)).T + jnp.asarray(model.rows.armature, q.dtype) * found
+    return found, jnp.where(force_given, tau, needed)
 
 
 def hybrid_dynamics(

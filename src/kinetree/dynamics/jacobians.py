@@ -17,7 +17,7 @@ from kinetree.spatial import Motion, Vec3
 from kinetree.tree import Layout, layout, restore
 
 from .arranged import arranged, row_poses
-from .frames import axes_and_point, frame_number, place_frame, way_number
+from .frames import axes_and_point, carrier, frame_number, place_frame, way_number
 from .schedule import layout_schedule
 
 
@@ -31,7 +31,7 @@ def _jacobian(laid: Layout, model: Model, q: Any, body: Any, way: Any) -> Any:
     angular = z * rows.turn
     linear = z * rows.slide + angular.cross(Vec3(*(c[None, :] for c in point)) - pose.position)
     angular, linear = E @ angular, E @ linear
-    carries = _carries(model, jnp.asarray(model.structure.row_of_body)[body])
+    carries = _carries(model, carrier(model, body))
     columns = jnp.where(carries[:, None, None], Motion(angular, linear).array(), jnp.zeros((), q.dtype))
     return jnp.transpose(columns, (1, 2, 0))
 

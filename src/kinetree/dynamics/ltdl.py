@@ -3,8 +3,8 @@
 L is unit lower triangular with nonzeros only where H has them, at (row, ancestor): eliminating from the last row to
 the first touches ancestors of the row in hand and nothing else, so there is no fill-in, and the cost is O(n · depth²)
 (Featherstone, slides "Sparse Factorization" and "Exploiting Sparsity"; RBDA §6.5). Three ways, one result:
-    sequential   in place, triple by triple, states side by side                        ltdl_lanes.py
-    levels       all rows of a level at once, Schur complements passed inward           ltdl_levels.py
+    lanes        in place, triple by triple, states side by side (ltdl_lanes.py); `sequential` is the same by XLA
+    levels       all rows of a level at once, Schur complements passed inward (ltdl_levels.py)
     dense        for deep trees, where there is little sparsity to keep: Cholesky of H with rows and columns reversed
 """
 
@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree.lanes import native_enabled
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 from kinetree.tree import Layout, Tree, layout
@@ -27,24 +28,31 @@ from .jsiia import cholesky_solve
 from .ltdl_levels import factor_rows, factorize_levels, l_solve_levels, lt_solve_levels
 from .packed import PackedMatrix, lower_times, lower_transpose_times, pack
 from .positive import is_traced, require_solution
+from .schedule import IN_ORDER
 
-SCHEDULES = ("sequential", "levels", "dense")
+SCHEDULES = ("lanes", "sequential", "levels", "dense")
 SPARSE = 2  # how many times fewer operations must be left for the tree's sparsity to beat a dense Cholesky
 DEEP = 64  # trees from this depth on are left to it, whatever their sparsity (benchmarks/NOTES.md has the times)
+BATCH = 64  # states that fill the lanes of a device without native code of its own
 TURNS = 2**24  # longest table that a lane program is given
 LARGE = 2**13  # more rows than this have no dense matrix
 
 
-def choose_schedule(tree: Tree) -> str:
+def choose_schedule(tree: Tree, batch: int) -> str:
     """The way that is fastest on this backend, as far as it fits into memory."""
     triples = lanes.triples(tree)
     if tree.n <= LARGE and (tree.height >= DEEP or tree.n**3 < 6 * SPARSE * triples):
         return "dense"
-    return "sequential" if jax.default_backend() == "cpu" and triples <= TURNS else "levels"
+    return "lanes" if triples <= TURNS and _fills_lanes(batch) else "levels"
 
 
-def _walks_pairs(tree: Tree) -> bool:
-    return jax.default_backend() == "cpu" and tree.n_ancestor_pairs <= TURNS
+def _fills_lanes(batch: int) -> bool:
+    """Whether states side by side are worth it: always with native code on a CPU, else from a batch on."""
+    return (jax.default_backend() == "cpu" and native_enabled()) or batch >= BATCH
+
+
+def _walks_pairs(tree: Tree, batch: int) -> bool:
+    return tree.n_ancestor_pairs <= TURNS and _fills_lanes(batch)
 
 
 @jax.tree_util.register_dataclass
@@ -61,7 +69,7 @@ class LTDL:
 
     def _solve(self, program: Any, b: Any, *, lt: bool, d: bool, l: bool) -> Any:
         def compute(values: Any, b: Any) -> Any:
-            if _walks_pairs(self.tree):
+            if _walks_pairs(self.tree, len(b)):
                 return program(self.tree, values, b)
             return _solve_levels(layout(self.tree, "levels"), self.tree, values, b, lt, d, l)
 
@@ -142,8 +150,8 @@ def _factorize_dense(tree: Tree, H: Any) -> Any:
 
 def factorize_packed(tree: Tree, H: Any, schedule: str) -> Any:
     """Packed LᵀDL of packed H, (batch, pairs)."""
-    if schedule == "sequential":
-        return lanes.FACTORIZE(tree, H)
+    if schedule in IN_ORDER:
+        return lanes.FACTORIZE(tree, H, schedule=schedule)
     if schedule == "levels":
         return _factorize_levels(layout(tree, "levels"), tree, H)
     return _factorize_dense(tree, PackedMatrix(H, tree).dense())
@@ -155,7 +163,7 @@ def factorize(model: Model, H: Any, *, schedule: str = "auto") -> LTDL:
     Arguments:
         model: the mechanism; its tree tells where H is zero, and entries there are not looked at.
         H: (..., nv, nv), or the `PackedMatrix` of `mass_matrix(packed=True)`.
-        schedule: "auto", "sequential", "levels" or "dense".
+        schedule: "auto", "lanes", "sequential", "levels" or "dense".
 
     Returns:
         LTDL, with `.solve(b)`, `.L`, `.D`, products and solves with L and Lᵀ, and the determinant.
@@ -176,7 +184,7 @@ def factorize(model: Model, H: Any, *, schedule: str = "auto") -> LTDL:
 
     def compute(H: Any) -> Any:
         H = H if packed else pack(tree, H)
-        chosen = choose_schedule(tree) if schedule == "auto" else schedule
+        chosen = choose_schedule(tree, len(H)) if schedule == "auto" else schedule
         return factorize_packed(tree, H, chosen) if tree.n else H
 
     given = (H.values, (tree.n_ancestor_pairs,)) if packed else (H, (tree.n, tree.n))
@@ -195,7 +203,7 @@ def forward_dynamics_crba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *
     """Accelerations, (batch, nv): H by CRBA, its LᵀDL, q̈ = H⁻¹ (τ − C). `schedule` is that of the factorization."""
     tree = model.tree
     b = tau - bias_force(model, q, qd, f_ext)
-    chosen = choose_schedule(tree) if schedule == "auto" else schedule
+    chosen = choose_schedule(tree, q.shape[0]) if schedule == "auto" else schedule
     if chosen == "dense":
         return require_solution(cholesky_solve(crba(model, q), b), "crba")
     return require_solution(LTDL(factorize_packed(tree, crba(model, q, packed=True), chosen), tree).solve(b), "crba")

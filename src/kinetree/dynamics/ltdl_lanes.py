@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Program, Slots, run
+from kinetree.lanes import Lane, Loop, Program, Slots, run, xla
 from kinetree.tree import Tree
 
 NUMBER = jax.tree.structure(0.0)
@@ -147,10 +147,11 @@ class PackedProgram:
         counts = (w.loop.constants.num_leaves for w in self.walks)
         return tuple(np.ones((len(t), k), dtype) for t, k in zip(self.tables(tree), counts, strict=True))
 
-    def __call__(self, tree: Tree, *inputs: Any) -> Any:
-        """The output, (batch, width)."""
+    def __call__(self, tree: Tree, *inputs: Any, schedule: str = "lanes") -> Any:
+        """The output, (batch, width), by the native body ("lanes") or by XLA's ("sequential")."""
         tables, constants = self.tables(tree), self.constants(tree, np.dtype(inputs[0].dtype))
-        return run(self.program, Places(tree).one + 1, (len(tables[-1]),), tables, constants, inputs)[0]
+        body = xla.run if schedule == "sequential" else run
+        return body(self.program, Places(tree).one + 1, (len(tables[-1]),), tables, constants, inputs)[0]
 
 
 FACTORIZE = PackedProgram("ltdl", LOAD_MATRIX, ONE, ELIMINATE, inputs=1, output=_matrix)

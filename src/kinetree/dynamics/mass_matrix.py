@@ -26,7 +26,8 @@ def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "
         q: (..., nq).
         method: "crba" (composite inertias; what "auto" takes), "columns" (inverse dynamics of unit accelerations) or
             "vneb" (Fijany and Bejczy's Newton-Euler columns).
-        schedule: how "crba" is walked: "auto", "lanes" (rows in order, states side by side), "sequential", "levels" or "paths".
+        schedule: how "crba" is walked: "auto", "lanes" (rows in order, states side by side), "sequential", "levels"
+            or "paths".
         packed: give H on the pairs (row, ancestor) only, as a `PackedMatrix` with `.matvec(x)` and `.dense()`.
 
     Returns:

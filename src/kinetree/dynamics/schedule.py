@@ -7,20 +7,18 @@ from kinetree.tree import Tree
 
 SCHEDULES = ("sequential", "lanes", "levels", "paths", "euler")
 IN_ORDER = ("sequential", "lanes")  # rows one after the other, states side by side: by XLA, or by the native body
+FEW_ROWS = 1000  # of which a GPU walks a few states about as fast in order as by paths
 
 
 def choose_schedule(tree: Tree, batch: int) -> str:
     """The schedule for one tree and a batch of states; benchmarks/NOTES.md has the measurements behind the numbers.
 
     On a CPU the native lanes are the fastest at every size: a row costs them less than XLA's share of a step over many
-    rows. Elsewhere they win as soon as the batch fills them, and for trees so small that a step costs more than a row;
-    otherwise levels win where a level is wide enough to be worth a step, and paths where the tree is deep.
+    rows. Elsewhere they win while the rows are few or the batch fills them; a large tree is walked by paths, which are
+    levels where the tree is bushy.
     """
-    on_cpu = jax.default_backend() == "cpu"
-    if (on_cpu and native_enabled()) or tree.n <= 64 or batch >= 64:
-        return "lanes"
-    wide = 32 if on_cpu else 1024
-    return "levels" if tree.n >= wide * tree.height else "paths"
+    native_cpu = native_enabled() and jax.default_backend() == "cpu"
+    return "lanes" if native_cpu or tree.n <= FEW_ROWS or batch >= tree.n else "paths"
 
 
 def resolve_schedule(schedule: str, tree: Tree, batch: int) -> str:
@@ -34,4 +32,4 @@ def resolve_schedule(schedule: str, tree: Tree, batch: int) -> str:
 
 def layout_schedule(tree: Tree) -> str:
     """The schedule for passes that have no lane program: walked over the tree, whatever the batch."""
-    return "levels" if tree.n >= 32 * tree.height or tree.n <= 64 else "paths"
+    return "paths"

@@ -131,6 +131,6 @@ def run(program: Program, slots: int, widths: tuple, tables: tuple, constants: t
     if plain and (compiled := native(program, dtype)) is not None:
         return compiled(slots, widths, tables, constants, inputs)
     inputs = tuple(jnp.asarray(x) for x in inputs)
-    dtype = np.dtype(inputs[0].dtype).name  # JAX may have narrowed it
-    constants = tuple(jnp.asarray(c, inputs[0].dtype) for c in constants)
-    return _traced(program, slots, tuple(widths), dtype)(tuple(jnp.asarray(t) for t in tables), constants, inputs)
+    dtype = np.dtype(inputs[0].dtype)  # JAX may have narrowed it
+    constants = tuple(c if c.dtype == dtype else c.astype(dtype) for c in constants)
+    return _traced(program, slots, tuple(widths), dtype.name)(tables, constants, inputs)

@@ -9,6 +9,7 @@ accelerations on the way in (and put them back on the way out): every algorithm 
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree.spatial import Quaternion, Vec3
 
@@ -27,7 +28,7 @@ def joint_pose(orientation: Quaternion, position: Vec3, quaternion: Quaternion, 
 def placements(structure: Structure, rows: Rows, q: Any) -> Placement:
     """Placement of every row, (nv, batch), from q, (nq, batch), and constants, (nv, 1)."""
     column = structure.q_of_row
-    own = jnp.take(q, jnp.maximum(column, 0), axis=0)
+    own = jnp.take(q, np.maximum(column, 0).astype(np.int32), axis=0)
     if len(structure.quaternion_joints) == 0:
         return place(rows.orientation, rows.position, rows.axis, own)
     own = jnp.where((column >= 0)[:, None], own, jnp.zeros_like(own))

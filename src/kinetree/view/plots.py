@@ -1,4 +1,4 @@
-"""Plots: trajectories, energy, trees, and the sparsity that branches bring. Each function returns a matplotlib Figure."""
+"""Plots: trajectories, energy, trees, the sparsity that branches bring. Each function returns a matplotlib Figure."""
 
 from typing import Any
 
@@ -133,7 +133,7 @@ def sparsity(model: kt.Model, q: Any = None) -> Figure:
     for number, (name, matrix) in enumerate((("H", H), ("L of H = LᵀDL", L))):
         axes = figure.add_subplot(1, 2, number + 1)
         size = np.abs(matrix) / (scale if number == 0 else 1)
-        shade = np.where(matrix == 0, np.nan, np.log10(np.maximum(size, 1e-6)))
+        shade = np.log10(np.where(matrix == 0, np.nan, np.maximum(size, 1e-6)))
         axes.imshow(shade, cmap="Oranges", vmin=-5, vmax=0.5, interpolation="nearest")
         full = np.count_nonzero(matrix) / matrix.size
         axes.set_title(f"{name}: {np.count_nonzero(matrix)} numbers, {full:.0%} full", fontsize=10)

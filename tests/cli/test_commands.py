@@ -1,0 +1,97 @@
+"""The commands that move, compute and draw, as somebody types them."""
+
+import json
+
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.cli.app import run
+from tests.simulate.robots import ROBOTS
+
+ARM = str(ROBOTS / "arm7.urdf")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a short run of the arm."""
+    folder = tmp_path_factory.mktemp("run")
+    words = ["simulate", ARM, "--time", "0.2", "--batch", "2", "--out", str(folder / "run.npz"), "--json"]
+    assert run(words) == 0
+    return folder
+
+
+def test_simulate_saves_a_trajectory(folder, capsys):
+    trajectory = kt.Trajectory.load(folder / "run.npz")
+    assert trajectory.q.shape == (21, 2, 7)
+    assert trajectory.time[-1] == pytest.approx(0.2)
+    assert (
+        run(["simulate", "tree:5", "--time", "0.05", "--out", str(folder / "t.npz"), "--controller", "hold", "--json"])
+        == 0
+    )
+    facts = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert facts["degrees_of_freedom"] == 5
+    assert facts["records"] == len(kt.Trajectory.load(folder / "t.npz"))
+
+
+def test_inverse_then_forward_dynamics_give_the_accelerations_back(folder, capsys):
+    start = kt.Trajectory.load(folder / "run.npz")
+    np.savez(folder / "in.npz", q=start.q, qd=start.qd, qdd=np.ones_like(start.qd))
+    assert run(["id", ARM, str(folder / "in.npz"), "--out", str(folder / "tau.npz")]) == 0
+    assert run(["fd", ARM, str(folder / "tau.npz"), "--out", str(folder / "qdd.npz"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert facts["largest_qdd"] == pytest.approx(1, rel=1e-6)
+    with np.load(folder / "qdd.npz") as arrays:
+        np.testing.assert_allclose(arrays["qdd"], 1, rtol=1e-6)
+
+
+def test_id_without_accelerations_takes_the_slope_of_qd(folder):
+    """A free fall needs no forces, up to the error of the slope."""
+    assert (
+        run(["simulate", ARM, "--start", "neutral", "--time", "0.2", "--rate", "1000", "--out", str(folder / "f.npz")])
+        == 0
+    )
+    assert run(["id", ARM, str(folder / "f.npz"), "--out", str(folder / "g.npz")]) == 0
+    with np.load(folder / "g.npz") as arrays:
+        assert np.abs(arrays["tau"][2:-2]).max() < 1e-3
+
+
+@pytest.mark.parametrize("words", [["run.npz"], ["tree", ARM], ["sparsity", ARM], ["energy", ARM, "run.npz"]])
+def test_plots_are_written(folder, words, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    assert run(["plot", *words, "--out", "picture.png"]) == 0
+    assert "picture.png" in capsys.readouterr().out
+    assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["simulate", "missing.urdf"], "missing.urdf"),
+        (["simulate", "chain:3", "--integrator", "euler"], "unknown integrator 'euler'"),
+        (["simulate", "chain:3", "--start", "there"], "unknown start"),
+        (["simulate", "chain:3", "--controller", "magic"], "unknown controller"),
+        (["simulate", "chain:3", "--dt", "0"], "must be positive"),
+        (["id", "chain:3", "missing.npz"], "no file missing.npz"),
+        (["plot", "tree"], "needs a model"),
+        (["view", "missing.urdf"], "missing.urdf"),
+    ],
+)
+def test_errors_are_one_line_and_exit_with_1(words, message, capsys):
+    assert run(words) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_debug_shows_the_traceback():
+    with pytest.raises(kt.ModelError):
+        run(["--debug", "simulate", "missing.urdf"])
+
+
+@pytest.mark.parametrize("command", ["simulate", "id", "fd", "plot", "view"])
+def test_help_has_an_example(command, capsys):
+    assert run([command, "--help"]) == 0
+    assert f"kinetree {command}" in " ".join(capsys.readouterr().out.split())
+    assert run([command, "--nonsense"]) == 2
