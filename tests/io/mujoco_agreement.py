@@ -41,7 +41,8 @@ def errors(model: kt.Model, theirs: Any, states: int = 5, seed: int = 1) -> dict
     convention = Mujoco(model)
     q, qd = kt.random_state(model, seed, (states,))
     tau = np.random.default_rng(seed).standard_normal((states, model.nv))
-    T = np.stack([convention.v_there(q, np.broadcast_to(e, qd.shape)) for e in np.eye(model.nv)], -1)
+    columns = [convention.v_there(q, np.broadcast_to(e, qd.shape)) for e in np.eye(model.nv)]
+    T = np.stack(columns, -1) if columns else np.zeros((states, 0, 0))
     p, v, force = convention.q_there(q), convention.v_there(q, qd), convention.force_there(q, tau)
     data = mujoco.MjData(theirs)
     found: dict[str, list] = {}

@@ -1,0 +1,47 @@
+"""Plots: that they show what they should."""
+
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.view import plots
+from kinetree.view.shapes import shapes, skeleton
+from tests.simulate.robots import ROBOTS, arm
+
+
+def test_tree_layout_puts_parents_above_their_children():
+    parent = np.array([-1, 0, 0, 1, 1, 2, -1])
+    x, y = plots.tree_layout(parent)
+    assert (y == [0, -1, -1, -2, -2, -2, 0]).all()
+    assert len(set(zip(x, y, strict=True))) == 7
+    assert x[1] == (x[3] + x[4]) / 2
+
+
+def test_sparsity_counts_ancestor_pairs():
+    model = kt.auto_tree(15, branching=2)
+    titles = [a.get_title() for a in plots.sparsity(model).axes]
+    pairs = model.tree.n_ancestor_pairs
+    assert titles[0].startswith(f"H: {2 * pairs - 15} numbers")
+    assert f"{pairs} numbers" in titles[1]
+
+
+def test_trajectory_has_a_curve_for_each_joint():
+    model = arm()
+    run = kt.Trajectory(np.arange(3.0), np.zeros((3, 2, 7)), np.zeros((3, 2, 7)), np.zeros((3, 2, 7)))
+    figure = plots.trajectory(run, model)
+    assert [len(a.lines) for a in figure.axes] == [7, 7, 7]
+    assert figure.axes[0].lines[3].get_label() == "elbow"
+    assert len(plots.energy(model, run).axes) == 2
+    assert plots.tree(model).axes[0].texts[0].get_text() == "base"
+
+
+def test_shapes_come_from_the_file_or_from_the_joints():
+    pytest.importorskip("trimesh")
+    path = ROBOTS / "quadruped.urdf"
+    model = kt.load(path, floating_base=True)
+    drawn = shapes(model, path)
+    assert {s.body for s in drawn} == set(range(model.n_bodies))
+    torso = next(s for s in drawn if s.body == 0)
+    np.testing.assert_allclose(torso.mesh.extents, [0.5, 0.2, 0.12])
+    bones = skeleton(arm())
+    assert len([s for s in bones if s.colour == (194, 65, 12)]) == 7, "an axis for each joint"
