@@ -13,7 +13,12 @@ def test_there_are_six():
     assert [e.name[:2] for e in EXAMPLES] == ["01", "02", "03", "04", "05", "06"]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def _parameter(path):
+    """Comparing all methods compiles nine of them."""
+    return pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem == "05_methods" else ())
+
+
+@pytest.mark.parametrize("path", [_parameter(e) for e in EXAMPLES])
 def test_example_runs(path, tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", str(path)],

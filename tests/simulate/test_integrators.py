@@ -55,10 +55,13 @@ def euler_equations(t, state):
 
 
 def test_spinning_body_turns_over_as_dzhanibekov_saw():
-    """Spun about its middle axis with a small disturbance, a body flips again and again."""
-    omega = np.array([1e-3, 5.0, 1e-3])
+    """Spun about its middle axis with a small disturbance, a body flips again and again.
+
+    The disturbance is not too small, as rounding errors grow as exp(2.9 t) while the body is about to flip.
+    """
+    omega = np.array([1e-2, 5.0, 1e-2])
     run = kt.simulate(
-        brick(), kt.neutral(brick()), [*omega, 0, 0, 0], dt=5e-4, steps=20_000, integrator="rk4", record=100
+        brick(), kt.neutral(brick()), [*omega, 0, 0, 0], dt=1e-3, steps=10_000, integrator="rk4", record=50
     )
     start = np.array([1.0, 0, 0, 0, *omega])
     exact = solve_ivp(euler_equations, (0, 10), start, "DOP853", run.time, rtol=1e-13, atol=1e-13).y.T
@@ -144,6 +147,7 @@ def test_variational_energy_of_an_arm_is_bounded_for_ten_minutes():
     assert last < 1.5 * first
 
 
+@pytest.mark.slow
 def test_variational_keeps_momentum_without_gravity():
     """Linear and angular momentum of a floating tree, to rounding: symmetries hold in every step."""
     model = kt.load(ROBOTS / "quadruped.urdf", floating_base=True).replace(gravity=(0, 0, 0), damping=0)
@@ -166,6 +170,7 @@ def test_stiff_springs_and_dampers_are_stable():
     np.testing.assert_allclose(run.qd[10:, 0], creeping[10:], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_step_under_jit_and_jvp():
     """How far a pendulum swings, by the strength of its push: the derivative against a difference."""
     model = pendulum()
