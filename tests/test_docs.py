@@ -5,9 +5,12 @@ import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
+
+import kinetree as kt
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,6 +41,14 @@ def test_site_builds_without_a_warning(tmp_path):
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "site" / "api" / "index.html").read_text("utf-8")
     assert "Accelerations that the generalised forces" in page, "docstrings are missing"
+
+
+def test_every_public_name_is_in_the_reference():
+    """By the place where it is defined, as modules share names with functions."""
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    things = [getattr(kt, name) for name in kt.__all__ if name != "__version__"]
+    paths = [x.__name__ if isinstance(x, ModuleType) else f"{x.__module__}.{x.__qualname__}" for x in things]
+    assert [path for path in paths if f"::: {path}\n" not in page] == []
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

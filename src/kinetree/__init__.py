@@ -31,6 +31,7 @@ from .dynamics import (
     potential_energy,
 )
 from .io import load
+from .lanes import set_threads
 from .model import (
     Fixed,
     Free,
@@ -53,6 +54,7 @@ from .model import (
 from .simulate import SimulationError, Trajectory, controllers, simulate, step
 
 __all__ = [
+    "set_threads",
     "Fixed",
     "Free",
     "Helical",

@@ -26,5 +26,5 @@ def test_bodies_without_inertia_are_refused():
     inertia = np.stack([np.zeros((6, 6)), np.diag([0.1, 0.1, 0.1, 1, 1, 1])])
     model = kt.Model.from_arrays([-1, 0], "Rz", np.stack([np.eye(6)] * 2), inertia, names=["hub", "arm"])
     for method in ("dca", "dcae", "cfa"):
-        with pytest.raises(ValueError, match="'hub'.*'aba'"):
+        with pytest.raises(ValueError, match=r"'hub'.*'aba'"):
             kt.forward_dynamics(model, np.zeros(2), np.zeros(2), np.ones(2), method=method)

@@ -1,7 +1,7 @@
 """Accuracy on 100 000 bodies, against dense 6×6 matrices in 80-bit floats.
 
-The oracle's tree is made in 80 bits too. From matrices rounded to float64 it would be off by 5e-12 on the chain: they are all
-off by the same rounding, and 100 000 of them in a row are no rotation any more.
+The oracle's tree is made in 80 bits too. From matrices rounded to float64 it would be off by 5e-12 on the chain: they
+are all off by the same rounding, and 100 000 of them in a row are no rotation any more.
 """
 
 import dataclasses

@@ -15,10 +15,11 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.rnea_lanes import rnea_lanes
 from kinetree.lanes import Lane, Loop, Memory, Program, xla
-from kinetree.lanes.cpu import CompiledProgram, _entry, _host, _machine, module_text, optimized, set_threads
+from kinetree.lanes.cpu import CompiledProgram, _entry, _host, _machine, module_text, optimized
 from kinetree.lanes.program import signature
 from kinetree.lanes.ptx import local_slots, ptx
 from kinetree.lanes.run import native, run
+from kinetree.lanes.threads import set_threads
 from tests.build import build_model
 from tests.reference import generate
 

@@ -193,7 +193,7 @@ def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext:
 
 @jax.jit
 def shifted(model: Model, tau: Any, qd: Any) -> Any:
-    """Forces on the rows, (batch, nv): armature resists the acceleration of the joint, of which the rows lack the shift."""
+    """Forces on the rows, (batch, nv): armature resists the joint's acceleration, of which the rows lack the shift."""
     return tau - jnp.asarray(model.rows.armature, tau.dtype) * velocity_product_shift(model.structure, qd.T).T
 
 

@@ -36,7 +36,7 @@ class Articulated(NamedTuple):
 
 
 class ArticulatedRow(NamedTuple):
-    """What the inward pass knows of a row: its own inertia and bias, its joint, its velocity product, its joint force."""
+    """What the inward pass knows of a row: its joint, its own inertia and bias, its velocity product, its force."""
 
     X: Transform
     axis: Axis

@@ -66,9 +66,7 @@ def odd_even_elimination(system: Tridiagonal) -> Any:
 
 
 def _constraints(bodies: Bodies) -> tuple[Any, Any, Any]:
-    """W (6, 6) of every joint, columns past the constraints zero; which columns are used; and (SᵀS)⁻¹ with unit diagonal
-    if unused.
-    """
+    """W (6, 6) of every joint, zero in columns past its constraints; which columns are used; and SᵀS, made regular."""
     moves = (bodies.P != 0).any(-2)
     Q, _ = jnp.linalg.qr(jnp.concatenate([bodies.P, jnp.zeros_like(bodies.I)], -1)[..., :6], mode="complete")
     used = jnp.arange(6) >= moves.sum(-1)[..., None]

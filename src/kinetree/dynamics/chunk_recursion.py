@@ -40,9 +40,7 @@ def _released(r: Recursive, P: Any, c: Any, tau: Any, armature: Any) -> Recursiv
 
 
 def forward(bodies: Bodies, valid: Any, outer: Any) -> Recursive:
-    """Î, Ê, F̂ of every body; `outer` takes forces at handle 2 to the outermost body, (chunks, batch, 6, m). Eq. 44 – 47,
-    58.
-    """
+    """Î, Ê, F̂ of every body (eq. 44 – 47, 58); `outer`, (chunks, batch, 6, m), takes forces at handle 2 to the last."""
     nothing = Recursive(jnp.zeros_like(bodies.I[0]), outer, jnp.zeros_like(bodies.p[0]))
 
     def step(received: Recursive, turn: Any) -> tuple[Recursive, Recursive]:
@@ -100,7 +98,7 @@ def terminal_equations(every: Recursive) -> tuple[Any, Any]:
 
 
 def solution(bodies: Bodies, valid: Any, every: Recursive, a_first: Any, f2: Any) -> tuple[Any, Any]:
-    """u̇ and A of every body, the first one's A given; eq. 57, outward. u̇ of the first body is not the chunk's to find."""
+    """u̇ and A of every body, outward, eq. 57; the first one's A is given, and its u̇ is not the chunk's to find."""
 
     def step(a: Any, turn: Any) -> tuple[Any, Any]:
         (X, P, c, _, _, tau, armature), (I, E, F), ok = turn

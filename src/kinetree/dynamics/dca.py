@@ -124,7 +124,7 @@ class Solved(NamedTuple):
 
 def _take(bodies: Bodies, chunks: Chunks) -> tuple[Bodies, Any]:
     index = jnp.maximum(chunks.body, 0)
-    taken = Bodies(*(x[index] for x in bodies[:-1]), bodies.gravity)
+    taken = Bodies(*(x[index] for x in bodies[:-1]), gravity=bodies.gravity)
     return taken, jnp.asarray(chunks.body >= 0)
 
 

@@ -43,7 +43,7 @@ def schedule_reason(schedule: str, model: Model, batch: int) -> str:
             return f"{batch} states fill the lanes, and every lane walks the rows in order"
         return f"{tree.n} rows in one compiled loop cost less than passes over the whole tree"
     if schedule == "levels":
-        return f"{tree.height} levels of {tree.n / tree.height:.0f} rows on average are wide enough to be worth a step each"
+        return f"{tree.height} levels of {tree.n / tree.height:.0f} rows on average are wide enough for a step each"
     return f"{tree.n} rows in {tree.height} levels are too deep to walk: long paths are cut up and scanned"
 
 

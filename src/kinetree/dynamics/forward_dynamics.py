@@ -62,9 +62,8 @@ def forward_dynamics(
         q, qd, tau: (..., nq), (..., nv), (..., nv); leading axes are batches and broadcast.
         f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
         method: "auto", "aba", "crba", "jsiia", "abia", "dca", "dcae", "cfa", "vneb" or "cg"; `kinetree.explain` says
-        what
-            auto takes.
-        schedule: "auto", "lanes", "sequential", "levels" or "paths"; for the methods that can be walked in several ways ("aba").
+            what auto takes.
+        schedule: "auto", "lanes", "sequential", "levels" or "paths"; for methods that can be walked in several ways.
         options: of the method, such as `chunks` and `balance` of "dcae" or `tolerance` of "cg".
 
     Returns:

@@ -80,7 +80,7 @@ def zero_rates(model: Model, like: Any) -> Any:
 
 
 def bias_force(model: Model, q: Any, qd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:
-    """C of the equation of motion: Coriolis, centrifugal and gravity terms, less the applied forces; no passive ones."""
+    """C of the equation of motion: Coriolis, centrifugal and gravity terms, less applied forces; no passive ones."""
     return inverse_dynamics(model.without_passive, q, qd, zero_rates(model, qd), f_ext, schedule=schedule)
 
 

@@ -17,6 +17,7 @@ from kinetree.tree import Layout, Tree, restore
 
 from .aba import articulated_rows
 from .arranged import arranged
+from .positive import is_traced
 
 
 class JointTree(NamedTuple):
@@ -124,7 +125,7 @@ def by_dof(structure: Structure, u: Any) -> Any:
 def require_inertias(model: Model, method: str) -> None:
     """Refuse models with a body that resists some motion not at all; nothing is said of models that are traced."""
     inertia = model.rows.inertia
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(inertia)):
+    if any(map(is_traced, jax.tree.leaves(inertia))):
         return
     last = joint_tree(model.structure).last
     own = jax.tree.map(lambda x: np.asarray(x)[last], inertia)
@@ -140,5 +141,5 @@ def require_inertias(model: Model, method: str) -> None:
         body = int(np.argmax(model.structure.v_start[1:] > row))
         name = model.structure.names[body]
         raise ValueError(
-            f"method {method!r} divides by the inertia of each body, and {name!r} has none in some direction: choose 'aba'"
+            f"method {method!r} divides by the inertia of each body, and {name!r} has none some way: choose 'aba'"
         )

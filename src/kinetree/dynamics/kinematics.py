@@ -15,7 +15,7 @@ from .schedule import layout_schedule
 
 
 class Pose(NamedTuple):
-    """Orientation, (..., n, 3, 3) from body to world coordinates, and position of the origin, (..., n, 3), of every body."""
+    """Orientation of every body, (..., n, 3, 3) from body to world coordinates, and its origin, (..., n, 3)."""
 
     rotation: Any
     position: Any

@@ -145,7 +145,7 @@ def placing_parts(memory: Memory, q_array: int = 0) -> list[Part]:
 
 
 def acceleration_parts(memory: Memory, qd_array: int, qdd_array: int) -> list[Part]:
-    """Parts that write the field `qdd` of every row: what came in, less the shift of quaternion joints (see coordinates)."""
+    """Parts that write the field `qdd` of every row: what came in, less the shift of quaternion joints."""
     own = memory.at(OWN, "qdd")
 
     def shift(width: int) -> Part:

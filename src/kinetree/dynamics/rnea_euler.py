@@ -2,8 +2,17 @@
 wrenches.
 
 Kept as the method that started this and as a check on the others. Wrenches are taken about the world origin and
-subtree sums are differences of prefix sums, so the error grows with the size of the whole tree; docs/accuracy.md has
-the figures (ERRORS).
+subtree sums are differences of prefix sums, so the error grows with the size of the whole tree. Relative errors (norm
+over norm, skew 0.3, 100 000 bodies) against 80-bit floats, with those of `paths` beside:
+
+    tree        float64   paths     float32   paths
+    chain       1.3e-14   3.9e-14   2.1e-5    1.0e-5
+    bf 1.01     1.3e-13   4.3e-15   5.4e-5    2.5e-6
+    bf 1.5      3.0e-13   5.7e-16   1.1e-4    1.7e-7
+    bf 2        9.1e-14   3.0e-16   1.7e-4    1.6e-7
+    bf 3        1.2e-13   3.7e-16   6.6e-5    8.5e-8
+    star        4.5e-13   1.1e-14   2.0e-4    3.1e-6
+    random      3.5e-13   3.3e-16   1.4e-4    2.1e-7
 """
 
 from typing import Any

@@ -49,7 +49,7 @@ class Junction(NamedTuple):
         return self.K @ self.D_K - self.inverse
 
     def rate(self, difference: Any) -> Any:
-        """u̇ of eq. 23, from {...} there: the acceleration of the child's handle less the parent's, without the joint's force."""
+        """u̇ of eq. 23, from {...} there: acceleration of the child's handle less the parent's, the joint free."""
         return self.D_tau + times(self.D_K, difference)
 
     def force(self, difference: Any) -> Any:

@@ -1,7 +1,8 @@
 """The lane machine: programs over `[slot, lane]` memory, and the bodies that run them."""
 
 from . import xla
-from .program import Binding, Lane, Loop, Memory, Program, Slots, stack_constants
+from .program import Lane, Loop, Memory, Program, Slots
 from .run import native_enabled, run
+from .threads import set_threads
 
-__all__ = ["Binding", "Lane", "Loop", "Memory", "Program", "Slots", "native_enabled", "run", "stack_constants", "xla"]
+__all__ = ["Lane", "Loop", "Memory", "Program", "Slots", "native_enabled", "run", "set_threads", "xla"]

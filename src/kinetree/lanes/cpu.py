@@ -10,7 +10,6 @@ import hashlib
 import os
 import platform
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from .emit import trace
 from .handler import handler_text
 from .kernel import LaneFunction
 from .program import Program, signature
+from .threads import pool, threads
 from .trigonometry import far_reduction
 
 GRAIN = 256  # lanes that one task takes at the least
@@ -170,55 +170,11 @@ class CompiledProgram:
             task(0, lanes)
         else:
             cuts = [lanes * k // parts // self.width * self.width for k in range(parts)] + [lanes]
-            waiting = [_pool().submit(task, cuts[k], cuts[k + 1]) for k in range(1, parts)]
+            waiting = [pool().submit(task, cuts[k], cuts[k + 1]) for k in range(1, parts)]
             task(cuts[0], cuts[1])
             for one in waiting:
                 one.result()
         return outputs
-
-
-# -- threads ----------------------------------------------------------------------------------------------------------
-
-_threads: int | None = None
-_executor: ThreadPoolExecutor | None = None
-
-
-def set_threads(n: int | None) -> None:
-    """How many CPU threads the native body uses; None is all cores. The variable KINETREE_THREADS sets the start value.
-    """
-    global _threads, _executor
-    if n is not None and n < 1:
-        raise ValueError(f"at least one thread is needed, not {n}")
-    _threads, _executor = n, None
-
-
-def threads() -> int:
-    """The number in force."""
-    if _threads is not None:
-        return _threads
-    given = os.environ.get("KINETREE_THREADS", "")
-    return (
-        max(1, int(given))
-        if given.isdigit()
-        else len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
-
-
-def _pool() -> ThreadPoolExecutor:
-    global _executor
-    if _executor is None:
-        _executor = ThreadPoolExecutor(max(1, threads() - 1), "kinetree")
-    return _executor
-
-
-def _after_fork() -> None:
-    global _executor
-    _executor = None  # its threads stayed in the parent
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 @cache

@@ -111,18 +111,3 @@ class Memory:
     def base(self, row: Any) -> Any:
         """First slot of a row; the base, row −1, comes first."""
         return (np.asarray(row) + 1) * self.size
-
-
-class Binding(NamedTuple):
-    """What a program needs to run for one model: a table and stacked constants for each loop, and sizes."""
-
-    tables: tuple[np.ndarray, ...]  # (turns, columns) int32
-    constants: tuple[Any, ...]  # (turns, count) arrays
-    slots: int
-    output_widths: tuple[int, ...]
-
-
-def stack_constants(turns: int, values: Any, dtype: Any) -> np.ndarray:
-    """One row of constants for each turn, from a pytree whose leaves have the turn as first axis (or are scalars)."""
-    leaves = [np.broadcast_to(np.asarray(x, dtype), (turns,)) for x in jax.tree.leaves(values)]
-    return np.stack(leaves, -1) if leaves else np.zeros((turns, 0), dtype)

@@ -125,7 +125,10 @@ def _traced(program: Program, slots: int, widths: tuple, dtype: str) -> Any:
 
 
 def run(program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
-    """Outputs (lanes, width) of a program on inputs (lanes, width); tables and constants as in `Binding`."""
+    """Outputs (lanes, width) of a program on inputs (lanes, width).
+
+    For each loop there is a table, (turns, columns) of int32, and an array of constants, (turns, count).
+    """
     plain = all(isinstance(x, np.ndarray) for x in (*constants, *inputs))
     dtype = np.dtype(inputs[0].dtype).name
     if plain and (compiled := native(program, dtype)) is not None:

@@ -54,7 +54,10 @@ def _turn(loop: Loop, inputs: tuple, carry: tuple, turn: tuple) -> tuple[tuple, 
 def run(
     program: Program, slots: int, output_widths: tuple[int, ...], tables: tuple, constants: tuple, inputs: tuple
 ) -> tuple:
-    """Outputs (lanes, width) of a program on inputs (lanes, width); tables and constants as in `Binding`."""
+    """Outputs (lanes, width) of a program on inputs (lanes, width).
+
+    For each loop there is a table, (turns, columns) of int32, and an array of constants, (turns, count).
+    """
     dtype = jnp.result_type(*inputs)
     lanes = inputs[0].shape[0]
     by_column = tuple(x.T for x in inputs)

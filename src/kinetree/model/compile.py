@@ -116,7 +116,7 @@ def _merge_traced(row_of_body: np.ndarray, frames: Transform, inertia: Inertia, 
 def compile_rows(
     parent: np.ndarray, distinct: list[Joint], code: np.ndarray, q_tree: Quaternion, r_tree: Vec3, inertia: Inertia
 ) -> Compiled:
-    """Rows of a mechanism given by bodies, each on the joint `distinct[code]`, placed in its parent body by the tree pose."""
+    """Rows of a mechanism: bodies on the joints `distinct[code]`, placed in their parents by the tree pose."""
     nv = np.array([j.nv for j in distinct], np.int64)[code]
     nq = np.array([j.nq for j in distinct], np.int64)[code]
     v_start, q_start = np.concatenate([[0], np.cumsum(nv)]), np.concatenate([[0], np.cumsum(nq)])

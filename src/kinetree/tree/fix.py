@@ -166,7 +166,7 @@ def _inward_grid(op: Inward, grid: Grid, rows: Row, branches: State) -> tuple[St
 def rootfix(
     tree: Tree, op: Outward, rows: Row, base: State, *, schedule: str = "paths", exclusive: bool = False
 ) -> State:
-    """State of every row, in row order: what its step made of its parent's state (exclusive: the parent's state itself)."""
+    """State of every row, in row order: what its step made of its parent's (exclusive: its parent's itself)."""
     if schedule == "euler":
         from .euler import rootfix_euler
 

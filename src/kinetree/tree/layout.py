@@ -164,9 +164,11 @@ def _phases(tree: Tree, long: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def paths_layout(tree: Tree, width: int = 1024) -> Layout:
-    """Heavy paths: long ones cut into up to `width` lanes, short ones level by level."""
+    """Heavy paths: long ones cut into up to `width` lanes, short ones, and bushy trees as a whole, level by level."""
     length = np.diff(tree.path_start)
-    long = length >= LONG_PATH
+    # where one step to a level costs no more than the rows themselves, cuts would only make more grids to compile
+    bushy = TILE_OVERHEAD * tree.height <= 2 * tree.n
+    long = (length >= LONG_PATH) & ~np.bool_(bushy)
     phase, level = _phases(tree, long)
     place = np.arange(tree.n) - np.repeat(tree.path_start[:-1], length)
     row_phase = np.repeat(phase, length)

@@ -67,8 +67,8 @@ class Viewer:
         position = kt.forward_kinematics(self.model, self.q).position
         reach = float(np.abs(position).max(initial=0.5)) + 0.2
         low = min(0.0, float(position[:, 2].min(initial=0.0)))
-        size = {"width": 4 * reach, "height": 4 * reach, "cell_size": reach / 5, "section_size": reach}
-        scene.add_grid("/ground", plane="xy", position=(0.0, 0.0, low), **size)
+        wide, cell = 4 * reach, reach / 5
+        scene.add_grid("/ground", wide, wide, plane="xy", cell_size=cell, section_size=reach, position=(0.0, 0.0, low))
         if self.solid:
             for body in range(self.model.n_bodies):
                 self.frames.append(scene.add_frame(f"/robot/{body}", show_axes=False))

@@ -1,0 +1,136 @@
+"""`kinetree demo`: one large tree and one small arm, under every schedule, in under a minute."""
+
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import kinetree as kt
+from kinetree.dynamics.schedule import SCHEDULES, resolve_schedule
+
+PICTURE = Path("kinetree-demo.png")
+PATIENCE = 0.5  # seconds for which a call is repeated
+FORWARD = ("sequential", "lanes", "levels", "paths")  # the schedules of the articulated-body algorithm
+
+
+class Problem(NamedTuple):
+    """A mechanism and one state of it."""
+
+    name: str
+    model: kt.Model
+    state: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Measured(NamedTuple):
+    """One schedule on one problem."""
+
+    schedule: str
+    first: float  # seconds, compilation included
+    again: float  # seconds
+    error: float  # against the sequential schedule, norm over norm
+    chosen: bool
+
+
+def problem(name: str, n: int, branching: float) -> Problem:
+    """Rods on skewed hinges in a random state."""
+    model = kt.auto_tree(n, branching, skew=0.3)
+    rng = np.random.default_rng(0)
+    return Problem(name, model, (rng.uniform(-np.pi, np.pi, n), rng.standard_normal(n), rng.standard_normal(n)))
+
+
+def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
+    """The result, the time of the first call, and the best of those that fit into PATIENCE."""
+    start = time.perf_counter()
+    result = jax.block_until_ready(call())
+    first = time.perf_counter() - start
+    best, end = np.inf, time.perf_counter() + PATIENCE
+    while best == np.inf or time.perf_counter() < end:
+        start = time.perf_counter()
+        jax.block_until_ready(call())
+        best = min(best, time.perf_counter() - start)
+    return result, first, best
+
+
+def measure(function: Callable[..., Any], schedules: tuple[str, ...], p: Problem) -> list[Measured]:
+    """A function of the state under each schedule, the sequential one first."""
+    chosen, reference, rows = resolve_schedule("auto", p.model.tree, 1), None, []
+    for schedule in schedules:
+        result, first, again = timed(lambda schedule=schedule: function(p.model, *p.state, schedule=schedule))
+        reference = result if reference is None else reference
+        error = float(np.linalg.norm(result - reference) / np.linalg.norm(reference))
+        rows.append(Measured(schedule, first, again, error, schedule == chosen))
+    return rows
+
+
+def duration(seconds: float) -> str:
+    """In a unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def table(title: str, rows: list[Measured]) -> Table:
+    """What was measured, as it is printed."""
+    shown = Table(
+        "schedule", "first call", "again", "times as fast", "error", "auto", title=title, title_justify="left"
+    )
+    for column in shown.columns[1:5]:
+        column.justify = "right"
+    for r in rows:
+        faster, error = f"{rows[0].again / r.again:.3g}", "" if r is rows[0] else f"{r.error:.0e}"
+        shown.add_row(r.schedule, duration(r.first), duration(r.again), faster, error, "chosen" if r.chosen else "")
+    return shown
+
+
+def draw(results: dict[str, list[Measured]], path: Path) -> None:
+    """One bar for each time, problem by problem, on a logarithmic scale."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 1.2 + 0.3 * sum(map(len, results.values()))), layout="constrained")
+    axes = figure.subplots(len(results), sharex=True, height_ratios=[len(rows) for rows in results.values()])
+    for ax, (title, rows) in zip(np.atleast_1d(axes), results.items(), strict=True):
+        colors = ["tab:orange" if r.chosen else "tab:blue" for r in rows]
+        ax.barh([r.schedule for r in rows], [r.again for r in rows], color=colors)
+        ax.set(xscale="log", title=title)
+        ax.invert_yaxis()
+    ax.set_xlabel("seconds a call (orange: what auto takes)")
+    figure.savefig(path, dpi=150)
+
+
+def demo(large: int = 100_000, small: int = 10) -> None:
+    """Print a table for each problem and write one picture into the current folder.
+
+    Arguments:
+        large: bodies of the tree.
+        small: bodies of the arm.
+    """
+    console = Console()
+    start = time.perf_counter()
+    problems = (problem(f"binary tree of {large:,} bodies", large, 2), problem(f"arm of {small} bodies", small, 1))
+    console.print(f"kinetree {kt.__version__} on {jax.devices()[0].device_kind}, float64, one state", highlight=False)
+    results = {}
+    for p in problems:
+        for what, function, schedules in (
+            ("inverse dynamics", kt.inverse_dynamics, SCHEDULES),
+            ("forward dynamics", _articulated, FORWARD),
+        ):
+            results[title := f"{what}, {p.name}"] = rows = measure(function, schedules, p)
+            console.print(table(title, rows))
+    console.print("error: difference from `sequential`, norm over norm. first call: with compilation.")
+    if find_spec("matplotlib") is None:
+        console.print("no picture: it needs the extra `plot` (pip install 'kinetree[plot]')")
+    else:
+        draw(results, PICTURE)
+        console.print(f"wrote {PICTURE}")
+    console.print(f"all in {time.perf_counter() - start:.0f} s", highlight=False)
+
+
+def _articulated(model: kt.Model, q: Any, qd: Any, tau: Any, schedule: str) -> Any:
+    return kt.forward_dynamics(model, q, qd, tau, method="aba", schedule=schedule)
