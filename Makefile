@@ -12,7 +12,7 @@ demo: $(VENV)/.demo  ## Show what kinetree does.
 	$(BIN)/kinetree demo
 
 test: lint  ## Lint, check types, run the tests. ARGS go to pytest.
-	$(BIN)/pytest -n 2 $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(VENV)/.test  ## Lint and check types.
 	$(BIN)/ruff check .

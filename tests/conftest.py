@@ -21,9 +21,13 @@ settings.register_profile(
 settings.load_profile("kinetree")
 
 
-@pytest.fixture
-def light_compilation():
-    """Compile with little optimization, for tests that compile many programs and run each of them once."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
+# Most tests compile a program and run it once: little optimization takes a third off their time.
+jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture(scope="module")
+def full_compilation():
+    """Compile as users do, for tests that run long."""
     jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)

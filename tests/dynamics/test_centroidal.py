@@ -1,12 +1,9 @@
 """Momentum about the centre of mass, and the Jacobian of the centre of mass."""
 
 import numpy as np
-import pytest
 
 import kinetree as kt
 from tests.dynamics.mixed import mixed_model, rate, state
-
-pytestmark = pytest.mark.usefixtures("light_compilation")
 
 
 def test_com_jacobian_is_the_derivative_of_the_centre_of_mass():

@@ -3,13 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import kinetree as kt
 from kinetree.dynamics.mass_matrix import mass_matrix
 from tests.dynamics.mixed import mixed_model, rate, state
-
-pytestmark = pytest.mark.usefixtures("light_compilation")
 
 
 def test_times_velocity_is_the_velocity_part_of_the_bias():

@@ -6,8 +6,6 @@ import pytest
 import kinetree as kt
 from tests.dynamics.mixed import BODIES, mixed_model, rate, state
 
-pytestmark = pytest.mark.usefixtures("light_compilation")
-
 
 @pytest.mark.parametrize("frame", ["world", "local", "aligned"])
 def test_acceleration_is_the_rate_of_velocity(frame):

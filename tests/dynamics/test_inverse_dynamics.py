@@ -15,7 +15,6 @@ from tests.dynamics.trees import worst
 from tests.reference import dense, generate, spatial_v2
 
 every_schedule = pytest.mark.parametrize("schedule", SCHEDULES)
-pytestmark = pytest.mark.usefixtures("light_compilation")
 
 
 @every_schedule

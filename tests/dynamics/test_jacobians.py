@@ -6,7 +6,6 @@ import pytest
 import kinetree as kt
 from tests.dynamics.mixed import BODIES, mixed_model, rate, state
 
-pytestmark = pytest.mark.usefixtures("light_compilation")
 ALL = ("world", "local", "aligned")
 
 

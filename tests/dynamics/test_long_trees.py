@@ -14,6 +14,8 @@ import kinetree as kt
 from tests.build import build_model
 from tests.reference import dense, generate
 
+pytestmark = pytest.mark.usefixtures("full_compilation")
+
 N = 100_000
 SHAPES = ("chain", "1.01", "1.5", "2", "3", "star", "random")
 

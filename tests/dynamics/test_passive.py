@@ -8,8 +8,6 @@ import pytest
 import kinetree as kt
 from tests.dynamics.mixed import mixed_model, rate, state
 
-pytestmark = pytest.mark.usefixtures("light_compilation")
-
 
 def sprung():
     model = mixed_model()

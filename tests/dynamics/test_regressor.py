@@ -8,8 +8,6 @@ import pytest
 import kinetree as kt
 from tests.dynamics.mixed import mixed_model, state
 
-pytestmark = pytest.mark.usefixtures("light_compilation")
-
 
 def test_times_inertias_is_inverse_dynamics():
     model = mixed_model()

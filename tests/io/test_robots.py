@@ -40,7 +40,7 @@ def assert_agrees(model, theirs):
 
 
 @pytest.mark.parametrize(("number", "name"), [(k, n) for k, n in enumerate(TEN) if n in FILES])
-def test_ten_robots_agree(number, name, light_compilation):
+def test_ten_robots_agree(number, name):
     """On a fixed and on a floating base in turn; the marker `robots` has each on both."""
     floating_base = number % 2 == 1
     model = load_quietly(FILES[name], floating_base)
@@ -50,7 +50,7 @@ def test_ten_robots_agree(number, name, light_compilation):
 @pytest.mark.robots
 @both_bases
 @pytest.mark.parametrize("name", FILES)
-def test_every_robot_agrees(name, floating_base, light_compilation):
+def test_every_robot_agrees(name, floating_base):
     path = FILES[name]
     try:
         free = pinocchio_model(path, floating_base, mimic=False)

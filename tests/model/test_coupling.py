@@ -8,8 +8,6 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.mass_matrix import mass_matrix
 
-pytestmark = pytest.mark.usefixtures("light_compilation")
-
 
 def make():
     """A free body with four hinges; the second follows the first, and the fourth the second."""

@@ -18,6 +18,8 @@ sys.path.insert(0, sys.argv[1])
 import kinetree as kt
 from tests.simulate.robots import double_pendulum
 
+pytestmark = pytest.mark.usefixtures("full_compilation")
+
 def run(checkpoint, out):
     trajectory = kt.simulate(double_pendulum(), [1.0, 0.5], [0.0, 0.0], dt=1e-3, steps=100_000, record=20,
                              integrator="rk4", checkpoint=checkpoint, checkpoint_seconds=0)

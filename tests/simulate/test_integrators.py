@@ -12,6 +12,8 @@ from scipy.special import ellipj, ellipk
 import kinetree as kt
 from tests.simulate.robots import ROBOTS, arm, brick, double_pendulum, energy, pendulum, tree20
 
+pytestmark = pytest.mark.usefixtures("full_compilation")
+
 
 def test_pendulum_follows_its_elliptic_function():
     """From rest at angle a: sin(q/2) = k sn(K − ω t | k²), k = sin(a/2)."""

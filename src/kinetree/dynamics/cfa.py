@@ -7,7 +7,11 @@ is a block tridiagonal system for the constraint forces (eq. 15), with Ψ = J⁻
 which odd-even elimination makes diagonal in ceil(log2 n) steps (eq. 19). τδ = τ − bias, by inverse dynamics. Serial
 chains only; joints may have several degrees of freedom; every body needs an inertia, and joints can have no armature.
 
-ACCURACY
+Relative error in float64 against 80-bit, 2-norm, chains of skew 0.3 and taper 1, random states (qd of size 1):
+    n        16       64       256      1024     4096     16384
+    error    7.7e-11  4.1e-10  7.9e-08  4.8e-07  9.7e-06  2.0e-04      (aba: 4e-16 to 2.6e-13)
+The error grows a little faster than n: beyond n = 1000 there are fewer digits than float32 has, beyond n = 16 384
+hardly any.
 """
 
 from typing import Any, NamedTuple

@@ -2,7 +2,11 @@
 chunks, each chunk is solved by O(n) recursions (chunk_recursion.py), and the chunks are joined as in DCA. Terminal
 chunks need no second handle and are given more bodies. Trees are split at their branches as in DCA.
 
-ACCURACY
+Relative error in float64 against 80-bit, 2-norm, chains of skew 0.3 and taper 1, random states (qd of size 1):
+    n        16       64       256      1024     4096     16384
+    error    1.7e-13  1.8e-13  8.4e-15  1.4e-14  8.6e-14  2.7e-13      (aba: 4e-16 to 2.6e-13)
+with 16 chunks and balance 2: where chunks are long, as good as the articulated-body algorithm; usable at the largest n
+tried.
 """
 
 from typing import Any

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from kinetree.model import Model, Structure
 from kinetree.spatial import Transform, Vec3
@@ -78,10 +79,20 @@ def transpose(A: Any) -> Any:
 
 
 def solve_spd(A: Any, B: Any) -> Any:
-    """A⁻¹ B for symmetric positive definite A, without pivoting: Cholesky."""
-    L = jnp.linalg.cholesky(A)
-    Y = jax.lax.linalg.triangular_solve(L, B, left_side=True, lower=True)
-    return jax.lax.linalg.triangular_solve(L, Y, left_side=True, lower=True, transpose_a=True)
+    """A⁻¹ B for symmetric positive definite A, which needs no pivoting: Gauss-Jordan.
+
+    Written out, as LAPACK calls on stacks that XLA runs side by side on a CPU have been seen to wait for each other's
+    threads.
+    """
+    k = A.shape[-1]
+    place = jnp.arange(k)[:, None]
+
+    def eliminate(i: Any, M: Any) -> Any:
+        row = lax.dynamic_index_in_dim(M, i, -2)
+        row = row / lax.dynamic_index_in_dim(row, i, -1)
+        return jnp.where(place == i, row, M - lax.dynamic_index_in_dim(M, i, -1) * row)
+
+    return lax.fori_loop(0, k, eliminate, jnp.concatenate([A, B], -1))[..., k:]
 
 
 def jointed_bodies(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Bodies:
