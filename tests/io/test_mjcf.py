@@ -58,14 +58,14 @@ def assert_agrees(model, theirs):
 
 
 @pytest.mark.parametrize("name", ["half_cheetah", "humanoid", "pusher_v5"])
-def test_gymnasium_agrees(name, light_compilation):
+def test_gymnasium_agrees(name):
     path = FILES.get(f"gymnasium/{name}.xml") or pytest.skip("gymnasium is not installed")
     assert_agrees(load_quietly(path), unconstrained(path))
 
 
 @pytest.mark.robots
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_agrees(name, light_compilation):
+def test_every_file_agrees(name):
     try:
         theirs = unconstrained(FILES[name])
     except ValueError as error:
@@ -81,7 +81,7 @@ def zoo(tmp_path_factory):
     return load_quietly(path), unconstrained(path)
 
 
-def test_every_kind_of_joint_agrees(zoo, light_compilation):
+def test_every_kind_of_joint_agrees(zoo):
     model, theirs = zoo
     assert_agrees(model, theirs)
     assert abs(theirs.dof_damping).any()
@@ -89,7 +89,7 @@ def test_every_kind_of_joint_agrees(zoo, light_compilation):
 
 
 @pytest.mark.parametrize("method", ["aba", "crba"])
-def test_forward_dynamics_undoes_inverse_dynamics(zoo, method, light_compilation):
+def test_forward_dynamics_undoes_inverse_dynamics(zoo, method):
     model, _ = zoo
     q, qd = kt.random_state(model, 3, (4,))
     tau = np.random.default_rng(0).standard_normal(qd.shape)

@@ -10,6 +10,8 @@ import pytest
 import kinetree as kt
 from tests.simulate.robots import double_pendulum, pendulum
 
+pytestmark = pytest.mark.usefixtures("full_compilation")
+
 CLOCK = {"dt": 1e-3, "record": 10}
 
 KILLER = """
@@ -17,8 +19,6 @@ import os, random, signal, sys, time
 sys.path.insert(0, sys.argv[1])
 import kinetree as kt
 from tests.simulate.robots import double_pendulum
-
-pytestmark = pytest.mark.usefixtures("full_compilation")
 
 def run(checkpoint, out):
     trajectory = kt.simulate(double_pendulum(), [1.0, 0.5], [0.0, 0.0], dt=1e-3, steps=100_000, record=20,

@@ -85,8 +85,8 @@ def test_logarithm_undoes_the_exponential(theta):
     else:
         close(back, theta, 1e-14)
     small = np.abs(flat(theta)).max() < 1e-3
-    if small:  # relative, too
-        np.testing.assert_allclose(flat(back), flat(theta), rtol=1e-14)
+    if small:  # relative, too; halves of the smallest numbers are subnormal, and XLA may take them for zero
+        np.testing.assert_allclose(flat(back), flat(theta), rtol=1e-14, atol=1e-300)
 
 
 @given(quaternions)

@@ -17,7 +17,7 @@ from kinetree.dynamics.schedule import SCHEDULES, resolve_schedule
 PICTURE = Path("kinetree-demo.png")
 PATIENCE = 0.5  # seconds for which a call is repeated
 FORWARD = ("lanes", "sequential", "levels", "paths")  # the schedules of the articulated-body algorithm
-FEW = 1000  # rows up to which XLA walks the articulated-body algorithm in order: its time grows with their square
+FEW = 1000  # rows up to which XLA walks the articulated-body algorithm in order: more would take the whole minute
 
 
 class Problem(NamedTuple):
@@ -59,8 +59,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
 
 
 def measure(function: Callable[..., Any], schedules: tuple[str, ...], p: Problem) -> list[Measured]:
-    """A function of the state under each schedule; the first, which walks the rows in order, is what others are held to.
-    """
+    """A function of the state under each schedule; the first walks the rows in order, and others are held to it."""
     chosen, reference, rows = resolve_schedule("auto", p.model.tree, 1), None, []
     for schedule in schedules:
         result, first, again = timed(lambda schedule=schedule: function(p.model, *p.state, schedule=schedule))

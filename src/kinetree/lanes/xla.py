@@ -21,12 +21,12 @@ def _turn(loop: Loop, inputs: tuple, carry: tuple, turn: tuple) -> tuple[tuple, 
     row, constants = turn
     lanes = memory.shape[1]
 
-    def address(slots: Slots) -> Any:
-        return row[slots.column] + slots.offset
+    def numbers(slots: Slots) -> Any:
+        return row[slots.column] + slots.offset + jnp.arange(slots.count, dtype=row.dtype)
 
     def read(slots: Slots) -> Any:
         # a gather, though the slots are consecutive: with a slice XLA would copy the whole memory at every turn
-        return memory.at[address(slots) + jnp.arange(slots.count, dtype=row.dtype)].get(mode="promise_in_bounds")
+        return memory.at[numbers(slots)].get(mode="promise_in_bounds")
 
     given = tuple(
         lax.dynamic_index_in_dim(inputs[x.array], row[x.column] + x.offset, 0, keepdims=False) for x in loop.inputs
@@ -38,11 +38,11 @@ def _turn(loop: Loop, inputs: tuple, carry: tuple, turn: tuple) -> tuple[tuple, 
     def block(values: Any) -> Any:
         return jnp.stack([jnp.broadcast_to(v, (lanes,)).astype(memory.dtype) for v in jax.tree.leaves(values)])
 
-    added = [block(value) + read(slots) for slots, value in zip(loop.adds, adds, strict=True)]
-    for slots, value in zip(loop.writes, writes, strict=True):
-        memory = lax.dynamic_update_slice_in_dim(memory, block(value), address(slots), 0)
-    for slots, value in zip(loop.adds, added, strict=True):
-        memory = lax.dynamic_update_slice_in_dim(memory, value, address(slots), 0)
+    changed = [block(value) for value in writes]
+    changed += [block(value) + read(slots) for slots, value in zip(loop.adds, adds, strict=True)]
+    if changed:  # all in one scatter, for the same reason
+        where = jnp.concatenate([numbers(slots) for slots in (*loop.writes, *loop.adds)])
+        memory = memory.at[where].set(jnp.concatenate(changed), mode="promise_in_bounds", unique_indices=True)
     outputs = list(outputs)
     for x, value in zip(loop.outputs, results, strict=True):
         value = jnp.broadcast_to(value, (1, lanes)).astype(memory.dtype)

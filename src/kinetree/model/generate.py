@@ -8,8 +8,7 @@ from .model import Model
 
 
 def auto_tree_parents(n: int, branching: float) -> np.ndarray:
-    """parent(i) = floor((i − 2 + ceil(bf)) / bf), i = 1 … n, with 0 the base (Featherstone's autoTree); 0-based here.
-    """
+    """parent(i) = floor((i − 2 + ceil(bf)) / bf), i = 1 … n, 0 the base (Featherstone's autoTree); 0-based here."""
     i = np.arange(1, n + 1)
     return np.floor((i - 2 + np.ceil(branching)) / branching).astype(np.int64) - 1
 

@@ -1,0 +1,1 @@
+"""Benchmarks: declared cases (cases.py), one way to time them (measure.py), one runner: `python -m benchmarks`."""
