@@ -26,7 +26,8 @@ def arranged(laid: Layout, model: Model, q: Any) -> Arranged:
     rows = jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[:, None], model.rows)
     placed = placements(model.structure, rows, q.T)
     gravity = Vec3(*(jnp.full(q.shape[:1], model.gravity[k], q.dtype) for k in range(3)))
-    return Arranged(*arrange(laid, (rows, placed)), gravity)
+    rows, placed = arrange(laid, (rows, placed))
+    return Arranged(rows, placed, gravity)
 
 
 def by_position(laid: Layout, x: Any) -> Any:
