@@ -51,7 +51,7 @@ def test_forces_are_linear_in_accelerations_by_a_positive_matrix(case):
     )
 
 
-@pytest.mark.parametrize("name", [n for n in spatial_v2.cases("autotree", "mixed") if "nb100" not in n])
+@pytest.mark.parametrize("name", spatial_v2.cases("autotree", "mixed"))
 def test_energy_and_momentum_agree_with_spatial_v2(name):
     data = spatial_v2.load(name)
     model = build_model(data)

@@ -81,7 +81,7 @@ def transpose(A: Any) -> Any:
 def solve_spd(A: Any, B: Any) -> Any:
     """A⁻¹ B for symmetric positive definite A, which needs no pivoting: Gauss-Jordan.
 
-    Written out: two LAPACK calls on stacks of 3000, run side by side by XLA on two cores, never returned.
+    Written out: with stacked LAPACK calls cfa did not return at n = 3000 on two cores; the cause was not isolated.
     """
     k = A.shape[-1]
     place = jnp.arange(k)[:, None]

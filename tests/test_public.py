@@ -1,0 +1,91 @@
+"""What every public function promises: shapes, dtypes, NumPy or JAX, and no second compilation."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.dynamics import rnea_lanes as module
+from kinetree.dynamics.schedule import SCHEDULES
+
+STATE = np.random.default_rng(0).uniform(-1, 1, (3, 4, 6))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return kt.auto_tree(6, 2, 0.3)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_arrays_come_back_as_they_went_in(model, schedule):
+    for dtype in (np.float64, np.float32):
+        given = STATE.astype(dtype)
+        out = kt.inverse_dynamics(model, *given, schedule=schedule)
+        assert isinstance(out, np.ndarray)
+        assert out.dtype == dtype
+        traced = kt.inverse_dynamics(model, *map(jnp.asarray, given), schedule=schedule)
+        assert isinstance(traced, jax.Array)
+        assert traced.dtype == dtype
+        np.testing.assert_allclose(out, traced, atol=1e-3 if dtype == np.float32 else 1e-11)
+
+
+def test_batch_axes_broadcast_and_integers_are_numbers(model):
+    q, qd, qdd = STATE
+    out = kt.inverse_dynamics(model, q[:, None], qd[0], qdd[None])
+    assert out.shape == (4, 4, 6)
+    np.testing.assert_allclose(out[2, 3], kt.inverse_dynamics(model, q[2], qd[0], qdd[3]), atol=1e-12)
+    ones = kt.inverse_dynamics(model, [1] * 6, [0] * 6, [2] * 6)
+    assert ones.dtype == np.float64
+    np.testing.assert_array_equal(ones, kt.inverse_dynamics(model, np.ones(6), np.zeros(6), np.full(6, 2.0)))
+
+
+def test_wrong_input_is_told_in_one_sentence(model):
+    q, qd, qdd = STATE
+    with pytest.raises(ValueError, match=r"q must have shape \(\.\.\., 6\), not \(4, 5\)"):
+        kt.inverse_dynamics(model, q[:, :5], qd, qdd)
+    with pytest.raises(ValueError, match="batch axes do not broadcast"):
+        kt.inverse_dynamics(model, q[:3], qd, qdd)
+    with pytest.raises(TypeError, match="qd must hold real numbers"):
+        kt.inverse_dynamics(model, q, qd * 1j, qdd)
+    with pytest.raises(ValueError, match="unknown schedule 'fast'"):
+        kt.inverse_dynamics(model, q, qd, qdd, schedule="fast")
+    with pytest.raises(ValueError, match=r"f_ext must have shape \(\.\.\., 6, 6\)"):
+        kt.inverse_dynamics(model, q, qd, qdd, np.zeros((4, 5, 6)))
+
+
+@pytest.mark.parametrize("schedule", ["sequential", "lanes"])
+def test_a_second_model_of_the_same_size_is_not_traced_again(monkeypatch, schedule):
+    """Steps run only while they are traced: count how often one of RNEA's is."""
+    calls = []
+    body_force = module.body_force
+    monkeypatch.setattr(module, "body_force", lambda *a: calls.append(1) or body_force(*a))
+    module.rnea_lanes.cache_clear()
+    x = [jnp.asarray(a) for a in np.random.default_rng(1).uniform(-1, 1, (3, 64, 30))]
+    try:
+        first = kt.inverse_dynamics(kt.auto_tree(30, 2, 0.3), *x, schedule=schedule)
+        traced = len(calls)
+        assert traced > 0
+        second = kt.inverse_dynamics(kt.auto_tree(30, 3, 0.2, 0.9), *x, schedule=schedule)
+        assert len(calls) == traced
+        assert not np.allclose(first, second)
+    finally:
+        module.rnea_lanes.cache_clear()
+
+
+def test_float64_is_computed_in_float64_where_jax_has_it_switched_off():
+    code = """
+import jax, numpy as np, kinetree as kt
+assert not jax.config.jax_enable_x64
+model = kt.auto_tree(8, 2, 0.3)
+x = np.random.default_rng(0).uniform(-1, 1, (3, 5, 8))
+a, b = (kt.inverse_dynamics(model, *x, schedule=s) for s in ("lanes", "paths"))
+assert a.dtype == b.dtype == np.float64
+assert np.abs(a - b).max() < 1e-12 * np.abs(a).max()
+c = kt.inverse_dynamics(model, *map(jax.numpy.asarray, x))
+assert c.dtype == np.float32
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=200)
