@@ -1,9 +1,9 @@
-"""Timing: compile time apart, calls repeated, results waited for, memory counted."""
+"""From a case to a record: build, compile, check, time; compile time apart."""
 
+import gc
 import resource
-import statistics
-import subprocess
-import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import jax
@@ -11,67 +11,107 @@ import numpy as np
 
 import kinetree as kt
 
+from .algorithms import ALGORITHMS, Algorithm
 from .cases import Case
+from .timing import repeated, stopwatch
+
+SKEW = 0.3  # joint axes out of parallel, so that gravity shows
+ROW_CONSTANTS = 20  # of a compiled row: a quaternion, a position, a screw, ten inertia numbers, an armature
 
 
-def environment() -> dict[str, Any]:
-    """What the figures were measured with."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    device = jax.devices()[0]
-    return {
-        "commit": commit.stdout.strip(),
-        "kinetree": kt.__version__,
-        "jax": jax.__version__,
-        "numpy": np.__version__,
-        "device": f"{device.platform} {device.device_kind}",
-    }
+class NotHere(Exception):
+    """A case that this kinetree, or this machine, can not run."""
 
 
-def copy_bandwidth(megabytes: int = 256) -> float:
-    """Bytes a second that a copy reads and writes."""
-    source = np.ones(megabytes << 17)
-    target = np.empty_like(source)
-    np.copyto(target, source)
-    start = time.perf_counter()
-    np.copyto(target, source)
-    return 2 * source.nbytes / (time.perf_counter() - start)
+@dataclass(frozen=True)
+class Problem:
+    """A mechanism and states, the same for kinetree and for its peers."""
+
+    case: Case
+    model: kt.Model
+    state: list[np.ndarray]
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What is computed."""
+        return ALGORITHMS[self.case.algorithm]
+
+    def error(self, result: Any) -> float:
+        """Relative error of a result, against float64 on the CPU."""
+        return self.algorithm.error(self.case, self.model, self.state, result)
+
+
+def make_problem(case: Case) -> Problem:
+    """The case's tree, and states that are random and always the same."""
+    shape = (case.n,) if case.batch == 1 else (case.batch, case.n)
+    rng = np.random.default_rng(0)
+    state = [rng.uniform(-1, 1, shape).astype(case.dtype) for _ in range(ALGORITHMS[case.algorithm].inputs)]
+    return Problem(case, kt.auto_tree(case.n, case.branching, SKEW), state)
 
 
 def least_bytes(case: Case) -> int:
-    """What must be read and written at the least: three arrays in, one out."""
-    return 4 * case.n * case.batch * np.dtype(case.dtype).itemsize
+    """What must be moved at the least: the state in, the model's rows in once, the result out."""
+    algorithm = ALGORITHMS[case.algorithm]
+    numbers = case.batch * (algorithm.inputs * case.n + algorithm.results(case.n)) + ROW_CONSTANTS * case.n
+    return numbers * np.dtype(case.dtype).itemsize
+
+
+def arrays_of(case: Case) -> str:
+    """NumPy or JAX arrays, where a case leaves it to the device."""
+    if case.arrays != "auto":
+        return case.arrays
+    return "numpy" if jax.default_backend() == "cpu" else "jax"
+
+
+def prepared(problem: Problem) -> tuple[Callable[[], Any], float]:
+    """A call without arguments, and the seconds that compiling it took.
+
+    JAX arrays are on the device and so is the model, an argument like them: its constants are neither sent at each call
+    nor folded into the program. A specialised model has them in its program, and is closed over.
+    """
+    case, model, state, run = problem.case, problem.model, problem.state, problem.algorithm.call
+    if case.specialised:
+        if not hasattr(kt, "specialize"):
+            raise NotHere("this kinetree has no specialize")
+        model = kt.specialize(model)  # type: ignore[attr-defined]
+    if arrays_of(case) == "numpy":
+        return lambda: run(case, model, *state), 0.0
+    given = [jax.device_put(x) for x in state]
+    if case.specialised:
+        jitted = jax.jit(lambda *state: run(case, model, *state))
+    else:
+        jitted = jax.jit(lambda model, *state: run(case, model, *state))
+        given = [jax.device_put(model), *given]
+    seconds, compiled = stopwatch(lambda: jitted.lower(*given).compile())
+    return lambda: compiled(*given), seconds
 
 
 def measure(case: Case, bandwidth: float, seconds: float = 1.0) -> dict[str, Any]:
-    """One record: first call, then median and spread of the calls that fit into a span of time (one at the least)."""
-    start = time.perf_counter()
-    model = kt.auto_tree(case.n, case.branching, 0.3)
-    building = time.perf_counter() - start
-    rng = np.random.default_rng(0)
-    state = [a.astype(case.dtype) for a in rng.uniform(-1, 1, (3, case.batch, case.n))]
-    options = {"method": case.method} if case.algorithm == "forward_dynamics" else {}
+    """One record."""
+    if case.algorithm.startswith("first_"):
+        from .first_result import measure_first_result
 
-    def call() -> Any:
-        return jax.block_until_ready(getattr(kt, case.algorithm)(model, *state, schedule=case.schedule, **options))
-
-    start = time.perf_counter()
-    call()
-    first = time.perf_counter() - start
-    times: list[float] = []
-    end = time.perf_counter() + seconds
-    while not times or time.perf_counter() < end:
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    median = statistics.median(times)
-    return {
-        "case": case.name,
+        return describe(case) | measure_first_result(case)
+    gc.collect()
+    building, problem = stopwatch(lambda: make_problem(case))
+    call, compiling = prepared(problem)
+    first, result = stopwatch(call)
+    error = problem.error(result)
+    del result
+    timed = repeated(call, seconds, queued=arrays_of(case) == "numpy" or jax.default_backend() != "cpu")
+    return describe(case) | timed | {
         "build_s": building,
-        "compile_s": max(0.0, first - median),
-        "median_s": median,
-        "spread_s": max(times) - min(times),
-        "calls": len(times),
-        "states_per_s": case.batch / median,
-        "fraction_of_copy_bandwidth": least_bytes(case) / median / bandwidth,
-        "peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-    }
+        "compile_s": compiling or max(0.0, first - timed["median_s"]),
+        "states_per_s": case.batch / timed["median_s"],
+        "ns_per_body": 1e9 * timed["median_s"] / case.batch / case.n,
+        "least_bytes": least_bytes(case),
+        "copy_bandwidth": bandwidth,
+        "fraction_of_copy_bandwidth": least_bytes(case) / timed["median_s"] / bandwidth,
+        "relative_error": error,
+        "process_peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+    }  # fmt: skip
+
+
+def describe(case: Case) -> dict[str, Any]:
+    """The part of a record that says what was measured."""
+    return {"case": case.name, "library": "kinetree", **asdict(case), "arrays": arrays_of(case)}
