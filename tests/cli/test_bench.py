@@ -48,3 +48,20 @@ def test_dcae_is_laid_beside_its_counts(tmp_path, capsys):
 def test_a_wrong_word_is_told_in_one_line(words, tmp_path, capsys):
     assert run(["bench", "methods", *words, "--seconds", "0", "--out", str(tmp_path)]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_declared_cases_run_from_the_program(tmp_path, capsys):
+    out = tmp_path / "records.jsonl"
+    assert run(["bench", "run", "--filter", "tiny/forward_kinematics", "--seconds", "0", "--out", str(out)]) == 0
+    (record,) = lines(out)
+    assert record["algorithm"] == "forward_kinematics"
+    assert run(["bench", "run", "--filter", "h200", "--filter", "cpu/", "--list"]) == 0
+    assert "n=4000000" in capsys.readouterr().out
+    assert run(["bench", "run", "--peers", "--filter", "cpu/", "--list"]) == 0
+    assert "n=1000000" not in capsys.readouterr().out
+
+
+def test_declared_cases_need_the_repository(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("kinetree.cli.bench.kt.__file__", str(tmp_path / "a" / "kinetree" / "__init__.py"))
+    assert run(["bench", "run"]) == 1
+    assert "repository" in capsys.readouterr().err

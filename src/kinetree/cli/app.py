@@ -96,6 +96,20 @@ def bench_dcae(
     bodies.dcae(links, bodies.numbers(chunks), bodies.numbers(balance, float), seconds, out)
 
 
+@bench.command("run")
+def bench_run(
+    filter: list[str] = typer.Option(["tiny"], help="Run the cases whose names contain this; may be given again."),
+    peers: bool = typer.Option(False, "--peers", help="Run the other libraries that are installed beside kinetree."),
+    names: bool = typer.Option(False, "--list", help="Only print the names of the cases."),
+    seconds: float = SECONDS,
+    out: Path | None = typer.Option(None, help="Append JSON lines to this file."),
+) -> None:
+    """The declared cases of the folder benchmarks/ of kinetree's repository; needs a checkout of it."""
+    from kinetree.cli.bench import declared
+
+    raise typer.Exit(declared(filter, peers=peers, names=names, seconds=seconds, out=out))
+
+
 commands.register(app)
 
 

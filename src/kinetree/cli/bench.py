@@ -1,13 +1,15 @@
-"""`kinetree bench`: forward dynamics by all methods side by side, and DCAe over its chunks beside the theory.
+"""`kinetree bench`: methods of forward dynamics side by side, DCAe beside the theory, and the repository's own cases.
 
-Each prints a table, writes a plot (PNG) and appends one JSON line for each measurement. A time is the best of several
-calls, after one that compiles.
+The first two print a table, write a plot (PNG) and append one JSON line for each measurement. A time is the best of
+several calls, after one that compiles.
 """
 
 import json
 import platform
+import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -203,3 +205,28 @@ def dcae(links: int, chunks: list[int], balances: list[float], seconds: float, o
 
     _finish(Console(), table, [path, _plot(out, "dcae", draw)])
     return records
+
+
+def declared(filters: list[str], *, peers: bool, names: bool, seconds: float, out: Path | None) -> int:
+    """Run the cases of the repository's `benchmarks/`, which is no part of the installed package.
+
+    Arguments:
+        filters: texts, one of which a case's name has to contain.
+        peers: run the other libraries that are installed as well.
+        names: only print the names.
+        seconds: how long each measurement may repeat.
+        out: a file to append JSON lines to.
+
+    Returns:
+        The exit status.
+    """
+    root = Path(kt.__file__).parents[2]
+    if not (root / "benchmarks" / "cases.py").is_file():
+        raise FileNotFoundError(
+            "the declared cases are in kinetree's repository: clone it, `pip install -e .`, try again"
+        )
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    runner = import_module("benchmarks.peers.__main__" if peers else "benchmarks.__main__")
+    words = ["--filter", *filters, "--seconds", str(seconds)]
+    return runner.main(words + ["--list"] * names + (["--out", str(out)] if out else []))
