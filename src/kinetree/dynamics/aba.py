@@ -206,9 +206,7 @@ def unshifted(model: Model, qdd: Any, qd: Any) -> Any:
 def _across_states(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, schedule: str) -> Any:
     quaternions = len(model.structure.quaternion_joints) > 0
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
-    tau = shifted(model, tau, qd) if quaternions and model.has_armature else tau
-    qdd = aba_lanes(quaternions, f_ext is not None)(model, q, qd, tau, *extra, schedule=schedule)[0]
-    return unshifted(model, qdd, qd) if quaternions else qdd
+    return aba_lanes(quaternions, f_ext is not None)(model, q, qd, tau, *extra, schedule=schedule)[0]
 
 
 def forward_dynamics_aba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *, schedule: str = "auto") -> Any:

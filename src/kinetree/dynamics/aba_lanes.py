@@ -28,6 +28,7 @@ from .lane_rows import (
     placing_parts,
     row_turns,
     screw_place,
+    shift_parts,
 )
 from .poses import applied_forces_part, pose_parts, velocity_step
 
@@ -63,7 +64,7 @@ def aba_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         "a": Motion(ZERO3, ZERO3),
     }
     if quaternions:
-        fields |= {"placed": PLACEMENT}
+        fields |= {"placed": PLACEMENT, "shift": 0.0}
     if external:
         fields |= {"pose": PLACEMENT}
     memory = Memory(**fields)
@@ -80,23 +81,26 @@ def aba_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         return (X, v, I.articulated(), own_bias(I, v)), (), ()
 
     def inward(row: Screw, given: tuple, reads: tuple) -> tuple:
-        X, v, *parts = reads
+        X, v, inertia, bias, *shift = reads
         qd, tau = given
-        whole = Articulated(*parts)  # its own, and what its children passed on
+        if quaternions:  # armature resists the joint's acceleration, of which the row's lacks the shift
+            tau = tau - row.armature * shift[0]
+        whole = Articulated(inertia, bias)  # its own, and what its children passed on
         joint = pivot(row.axis, row.armature, tau, whole)
         passed = to_parent(X, released(whole, joint, velocity_product(v, row.axis, qd)))
         return (joint,), tuple(passed), ()
 
     def accelerate(row: Screw, given: tuple, reads: tuple) -> tuple:
-        a_parent, X, v, joint = reads
+        a_parent, X, v, joint, *shift = reads
         (qd,) = given
         a = X @ a_parent + velocity_product(v, row.axis, qd)
         qdd = joint.rate(a)
-        return (a + row.axis.times(qdd),), (), (qdd,)
+        return (a + row.axis.times(qdd),), (), (qdd + shift[0] if quaternions else qdd,)
 
     def at(column: int, *names: str) -> tuple:
         return tuple(memory.at(column, name) for name in names)
 
+    shift = at(OWN, "shift") if quaternions else ()
     outward_loop = Loop(
         outward,
         4,
@@ -109,7 +113,7 @@ def aba_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         inward,
         4,
         SCREW,
-        reads=at(OWN, "X", "v", "inertia", "force"),
+        reads=at(OWN, "X", "v", "inertia", "force") + shift,
         writes=at(OWN, "pivot"),
         adds=at(PARENT, "inertia", "force"),
         inputs=(Lane(QD_IN, V), Lane(TAU_IN, V)),
@@ -118,13 +122,13 @@ def aba_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         accelerate,
         4,
         SCREW,
-        reads=at(PARENT, "a") + at(OWN, "X", "v", "pivot"),
+        reads=at(PARENT, "a") + at(OWN, "X", "v", "pivot") + shift,
         writes=at(OWN, "a"),
         inputs=(Lane(QD_IN, V),),
         outputs=(Lane(0, V),),
     )
     base_writes = at(OWN, "v", "inertia", "force", "a")
-    parts = placing_parts(memory, Q_IN) if quaternions else []
+    parts = placing_parts(memory, Q_IN) + shift_parts(memory, QD_IN) if quaternions else []
     parts.append(Part(Loop(base, 4, GRAVITY, writes=base_writes), base_turn(memory), base_gravity))
     parts.append(Part(outward_loop, row_turns(memory)))
     if external:

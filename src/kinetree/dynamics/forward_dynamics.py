@@ -9,7 +9,9 @@ import jax.numpy as jnp
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
+from .aba_lanes import aba_lanes
 from .coupled import coupled_forward_dynamics
+from .directly import directly
 from .passive import passive_by_row
 from .schedule import choose_schedule
 
@@ -44,6 +46,7 @@ def choose_method(model: Model, batch: int) -> tuple[str, str]:
     return "aba", choose_schedule(model.tree, batch)
 
 
+@directly(lambda quaternions: aba_lanes(quaternions, False))
 def forward_dynamics(
     model: Model,
     q: Any,

@@ -12,6 +12,7 @@ from kinetree.model.coordinates import velocity_product_shift
 from kinetree.tree import Layout, layout, restore
 
 from .arranged import applied_forces, arranged, by_position
+from .directly import directly
 from .passive import passive_by_row
 from .rnea import rnea
 from .rnea_euler import rnea_euler
@@ -45,6 +46,7 @@ def _by_schedule(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: 
     return _over_the_tree(layout(model.tree, chosen), model, q, qd, qdd, f_ext)
 
 
+@directly(lambda quaternions: rnea_lanes(quaternions, False))
 @coupled("force")
 def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:
     """Generalised forces that produce the accelerations `qdd` in the state `q`, `qd`.

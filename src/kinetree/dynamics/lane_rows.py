@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory, Program, run, xla
+from kinetree.lanes.run import native
 from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Inertia, Quaternion, Sym3, Vec3
@@ -144,22 +145,25 @@ def placing_parts(memory: Memory, q_array: int = 0) -> list[Part]:
     ]
 
 
-def acceleration_parts(memory: Memory, qd_array: int, qdd_array: int) -> list[Part]:
-    """Parts that write the field `qdd` of every row: what came in, less the shift of quaternion joints."""
-    own = memory.at(OWN, "qdd")
+def shift_parts(memory: Memory, qd_array: int) -> list[Part]:
+    """Parts that write the field `shift` of every row: what a joint's acceleration has more than its row's."""
+    own = memory.at(OWN, "shift")
 
-    def shift(width: int) -> Part:
-        def step(_: Any, u: tuple, __: tuple) -> tuple:
+    def none(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (0.0,), (), ()
+
+    def of_joints(width: int) -> Part:
+        def step(_: tuple, u: tuple, __: tuple) -> tuple:
             linear = Vec3(*u[3:]) if width == 6 else Vec3.zero_like(u[0])
             turning, sliding = chained_acceleration(Vec3(*u[:3]), linear)
-            return (), tuple(-x for x in (*turning, *sliding)[:width]), ()
+            return (*turning, *sliding)[:width], (), ()
 
-        adds = tuple(own._replace(offset=own.offset + k * memory.size) for k in range(width))
-        loop = Loop(step, 4, NOTHING, adds=adds, inputs=tuple(Lane(qd_array, V, k) for k in range(width)))
+        writes = tuple(own._replace(offset=own.offset + k * memory.size) for k in range(width))
+        loop = Loop(step, 4, NOTHING, writes=writes, inputs=tuple(Lane(qd_array, V, k) for k in range(width)))
         return Part(loop, row_turns(memory, choose=lambda s: _joints(s, width // 6)[:, 0]), no_constants)
 
-    copy = Loop(lambda _, x, __: (x, (), ()), 4, NOTHING, writes=(own,), inputs=(Lane(qdd_array, V),))
-    return [Part(copy, row_turns(memory), no_constants), shift(6), shift(3)]
+    others = row_turns(memory, choose=lambda s: np.flatnonzero(s.q_of_row >= 0))
+    return [Part(Loop(none, 4, NOTHING, writes=(own,)), others, no_constants), of_joints(6), of_joints(3)]
 
 
 class LaneAlgorithm:
@@ -189,10 +193,23 @@ class LaneAlgorithm:
     def __call__(self, model: Model, *inputs: Any, schedule: str = "lanes") -> tuple:
         """Outputs (lanes, width) on inputs (lanes, width), by the native body ("lanes") or by XLA's ("sequential")."""
         dtype = np.dtype(inputs[0].dtype)
-        tables = tuple(table for table, _ in self.turns(model.structure))
-        slots = self.memory.size * (model.nv + 1)
         body = xla.run if schedule == "sequential" else run
-        return body(self.program, slots, self.widths(model.structure), tables, self.constants(model, dtype), inputs)
+        slots, widths, tables = self._sizes(model)
+        return body(self.program, slots, widths, tables, self.constants(model, dtype), inputs)
+
+    def direct(self, model: Model, dtype: np.dtype) -> Any:
+        """A builtin on NumPy arrays q, and others like qd, for one model of plain arrays; None where there is none."""
+        code = native(self.program, dtype.name)
+        if code is None:
+            return None
+        slots, widths, tables = self._sizes(model)
+        inputs = (model.nq, *[model.nv] * (self.program.n_inputs - 1))
+        return code.bound(slots, inputs + widths, tables, self.constants(model, dtype))
+
+    def _sizes(self, model: Model) -> tuple[int, tuple, tuple]:
+        """Slots, widths of the outputs, and tables."""
+        tables = tuple(table for table, _ in self.turns(model.structure))
+        return self.memory.size * (model.nv + 1), self.widths(model.structure), tables
 
 
 def _stack(turns: int, values: Any, dtype: Any) -> Any:

@@ -20,13 +20,13 @@ from .lane_rows import (
     Q,
     Screw,
     V,
-    acceleration_parts,
     base_gravity,
     base_turn,
     placing_parts,
     row_turns,
     screw_constants,
     screw_place,
+    shift_parts,
 )
 from .poses import applied_forces_part, pose_parts
 from .rnea import base_rates, body_force
@@ -43,7 +43,7 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         "placed": PLACEMENT,
     }
     if quaternions:
-        fields |= {"qdd": 0.0}
+        fields |= {"shift": 0.0}
     if external:
         fields |= {"pose": PLACEMENT}
     memory = Memory(**fields)
@@ -54,9 +54,10 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
     def outward(row: Rows, given: tuple, reads: tuple) -> tuple:
         rates, *slots = reads
         if quaternions:
-            (qd,), (placed, qdd), placing = given, slots, ()
+            (qd, qdd), (placed, shift), placing = given, slots, ()
+            qdd = qdd - shift
         else:
-            q, qd, qdd = given
+            qd, qdd, q = given
             placed = screw_place(row, q)
             placing = (placed,)
         rates = relative_motion(placed, row.axis, qd, qdd).act(rates)
@@ -73,9 +74,9 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         outward,
         4,
         ROWS,
-        reads=at(PARENT, "rates") + (at(OWN, "placed", "qdd") if quaternions else ()),
+        reads=at(PARENT, "rates") + (at(OWN, "placed", "shift") if quaternions else ()),
         writes=at(OWN, "rates", "force") + (() if quaternions else at(OWN, "placed")),
-        inputs=(Lane(QD_IN, V),) if quaternions else (Lane(Q_IN, Q), Lane(QD_IN, V), Lane(QDD_IN, V)),
+        inputs=(Lane(QD_IN, V), Lane(QDD_IN, V), *(() if quaternions else (Lane(Q_IN, Q),))),
     )
     inward_loop = Loop(
         inward,
@@ -88,7 +89,7 @@ def rnea_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
     )
     parts = []
     if quaternions:
-        parts += placing_parts(memory, Q_IN) + acceleration_parts(memory, QD_IN, QDD_IN)
+        parts += placing_parts(memory, Q_IN) + shift_parts(memory, QD_IN)
     parts.append(Part(Loop(base, 4, GRAVITY, writes=at(OWN, "rates", "force")), base_turn(memory), base_gravity))
     parts.append(Part(outward_loop, row_turns(memory)))
     if external:

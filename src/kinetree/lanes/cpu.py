@@ -19,6 +19,7 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
+from .direct import SHARED, available, bind, direct_text
 from .emit import trace
 from .handler import handler_text
 from .kernel import LaneFunction
@@ -94,12 +95,19 @@ def _keep(path: Path, code: bytes) -> None:
         pass  # a cache that can not be written costs time, nothing else
 
 
+def has_direct(program: Program) -> bool:
+    """Whether the program's module has a function that Python can call."""
+    return available() and program.n_outputs == 1
+
+
 def module_text(program: Program, dtype: np.dtype, width: int) -> str:
-    """The whole LLVM module of a program: the vector function, the scalar one, and the XLA handler."""
+    """The whole LLVM module of a program: the vector function, the scalar one, and what XLA and Python call."""
     jaxprs = [trace(loop, dtype) for loop in program.loops]
     lines = [far_reduction()]
     lines += [LaneFunction(program, jaxprs, w, dtype, name).text() for w, name in ((width, "lanes"), (1, "lane"))]
     lines.append(handler_text(program, dtype, width, GRAIN))
+    if has_direct(program):
+        lines.append(direct_text(program, dtype, width))
     declared: set[str] = set()
     kept = []
     for line in "\n".join(lines).splitlines():
@@ -131,7 +139,7 @@ class CompiledProgram:
         cpu, flags, size = _host()
         machine = _machine()
         self.width = size // self.dtype.itemsize
-        path = _entry(program, self.dtype, f"{platform.machine()} {cpu} {flags}")
+        path = _entry(program, self.dtype, f"{platform.machine()} {cpu} {flags} {has_direct(program)}")
         code = _read(path)
         self.from_cache = code is not None
         if code is None:
@@ -145,6 +153,7 @@ class CompiledProgram:
         self._lanes = prototype(self._engine.get_function_address("lanes"))
         self._lane = prototype(self._engine.get_function_address("lane"))
         self.handler = self._engine.get_function_address("handler")
+        self.direct = self._engine.get_function_address("direct") if has_direct(program) else None
 
     def __call__(self, slots: int, output_widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
         """As `xla.run`, on NumPy arrays."""
@@ -166,7 +175,7 @@ class CompiledProgram:
             (self._lanes if whole else self._lane)(*pointers, *numbers, lo, hi, start)
 
         parts = min(threads(), lanes // GRAIN)
-        if parts < 2 or lanes * sum(map(len, tables)) < 50_000:
+        if parts < 2 or lanes * sum(map(len, tables)) < SHARED:
             task(0, lanes)
         else:
             cuts = [lanes * k // parts // self.width * self.width for k in range(parts)] + [lanes]
@@ -175,6 +184,12 @@ class CompiledProgram:
             for one in waiting:
                 one.result()
         return outputs
+
+    def bound(self, slots: int, widths: tuple[int, ...], tables: tuple, constants: tuple) -> Any:
+        """The program as a builtin for one model, or None where there can be none; see direct.py."""
+        if self.direct is None:
+            return None
+        return bind(self, slots, widths, tables, constants)
 
 
 @cache

@@ -225,6 +225,10 @@ class Model:
             new = dataclasses.replace(new, limits=Limits(*checked))
         return new
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone, for copies and pickles: what else a model keeps beside them is made again when needed."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
     @cached_property
     def without_passive(self) -> "Model":
         """The same mechanism with its springs and dampers switched off."""
@@ -242,12 +246,6 @@ class Model:
         if not follows:
             return self
         return dataclasses.replace(self, coupling=make_coupling(self.structure, follows))
-
-    @cached_property
-    def has_armature(self) -> bool:
-        """Whether any joint has a rotor; taken to be so where JAX is tracing the model."""
-        armature = self.rows.armature
-        return not isinstance(armature, np.ndarray) or bool(armature.any())
 
     @cached_property
     def uncoupled(self) -> "Model":

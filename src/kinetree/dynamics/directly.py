@@ -1,0 +1,70 @@
+"""Plain calls on NumPy arrays, answered by machine code at once (lanes/direct.py); all others as ever.
+
+A control loop calls for one state at a time, where the checks, broadcasts and choices of the ordinary path cost a
+hundred times what the recursion does. So each model keeps, beside its arrays, builtins bound to it. They refuse what
+is not plain by returning None: wrong arguments meet the ordinary path's errors, JAX arrays and tracers its JAX.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from kinetree.model import Model
+
+from .lane_rows import LaneAlgorithm
+from .schedule import choose_schedule
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+
+
+def directly(algorithm: Callable[[bool], LaneAlgorithm]) -> Callable[[F], F]:
+    """For a public function of a model, q, and others like qd: one call of `algorithm(quaternions)` where it can be.
+
+    Called with no other arguments the function must compute what the algorithm does, for a model that has neither
+    coupling nor passive forces and that "auto" walks in lanes.
+    """
+
+    def decorate(function: F) -> F:
+        keys = {dtype: f"_{function.__name__}_{dtype.name}" for dtype in (DOUBLE, SINGLE)}
+        first = keys[DOUBLE]
+
+        def bind(model: Any, dtype: np.dtype) -> Callable[..., Any]:
+            """The model's builtin for a dtype, or a refusal in its place; made once."""
+            if not isinstance(model, Model):
+                return _refuse
+            made = model.__dict__[keys[dtype]] = _direct(model, algorithm, dtype) or _refuse
+            return made
+
+        @wraps(function)
+        def served(model: Any, *given: Any, **options: Any) -> Any:
+            if not options:
+                result = (getattr(model, first, None) or bind(model, DOUBLE))(*given)
+                if result is not None:
+                    return result
+                if given and getattr(given[0], "dtype", None) is SINGLE:
+                    result = (getattr(model, keys[SINGLE], None) or bind(model, SINGLE))(*given)
+                    if result is not None:
+                        return result
+            return function(model, *given, **options)
+
+        return served  # type: ignore[return-value]
+
+    return decorate
+
+
+def _refuse(*given: Any) -> None:
+    """What stands for a builtin that there can not be."""
+
+
+def _direct(model: Model, algorithm: Callable[[bool], LaneAlgorithm], dtype: np.dtype) -> Callable[..., Any] | None:
+    plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model)) and model.nv > 0
+    if not plain or model.coupling is not None or model.passive is not None:
+        return None
+    if choose_schedule(model.tree, 1) != "lanes":
+        return None
+    return algorithm(len(model.structure.quaternion_joints) > 0).direct(model, dtype)
