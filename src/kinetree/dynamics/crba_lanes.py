@@ -140,7 +140,7 @@ def crba_lanes(quaternions: bool, packed: bool) -> LaneAlgorithm:
         empty = Loop(lambda zero, _, __: ((), (), (zero,)), 1, NUMBER, outputs=(Lane(0, 0),))
         parts.append(Part(empty, unrelated, lambda model, rows: np.zeros(_unrelated_count(model))))
     widths = (lambda s: (s.tree.n_ancestor_pairs,)) if packed else (lambda s: (s.tree.n**2,))
-    return LaneAlgorithm("crba", parts, memory, 1, 1, widths)
+    return LaneAlgorithm("crba", parts, memory, 1, 1, widths, reversible=False)  # F is carried on in its own slots
 
 
 def _unrelated_count(model: Model) -> int:

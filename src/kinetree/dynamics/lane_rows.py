@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory, Program, run, xla
-from kinetree.lanes.run import native
+from kinetree.lanes.native import native
 from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Inertia, Quaternion, Sym3, Vec3
@@ -169,9 +169,18 @@ def shift_parts(memory: Memory, qd_array: int) -> list[Part]:
 class LaneAlgorithm:
     """A lane program and how it is bound to a model. Make each one once."""
 
-    def __init__(self, name: str, parts: list[Part], memory: Memory, n_inputs: int, n_outputs: int, widths: Any):
+    def __init__(
+        self,
+        name: str,
+        parts: list[Part],
+        memory: Memory,
+        n_inputs: int,
+        n_outputs: int,
+        widths: Any,
+        reversible: bool = True,
+    ):
         self.parts, self.memory, self.widths = parts, memory, widths
-        self.program = Program(name, tuple(p.loop for p in parts), n_inputs, n_outputs)
+        self.program = Program(name, tuple(p.loop for p in parts), n_inputs, n_outputs, reversible)
         self._constants: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
 
     @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process

@@ -1,8 +1,9 @@
 """The lane machine: programs over `[slot, lane]` memory, and the bodies that run them."""
 
 from . import xla
+from .native import native_enabled
 from .program import Lane, Loop, Memory, Program, Slots
-from .run import native_enabled, run
+from .run import run
 from .threads import set_threads
 
 __all__ = ["Lane", "Loop", "Memory", "Program", "Slots", "native_enabled", "run", "set_threads", "xla"]

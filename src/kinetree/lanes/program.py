@@ -60,37 +60,30 @@ class Loop:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Loops, run one after the other. Compared by identity: make each program once."""
+    """Loops, run one after the other. Compared by identity: make each program once.
+
+    `reversible` promises that a slot, once read, is never changed again. Then values that the steps saw are still there
+    when the program is run backwards, and its derivatives are lane programs too (derivative.py).
+    """
 
     name: str
     loops: tuple[Loop, ...]
     n_inputs: int
     n_outputs: int
+    reversible: bool = False
 
 
 def signature(program: Program) -> str:
     """What tells a program from others made by the same sources: its loops' shapes, and what its steps close over."""
+    return repr([_loop_signature(loop) for loop in program.loops])
 
-    def closed_over(step: Any) -> Any:
-        cells = getattr(step, "__closure__", None) or ()
-        return [c.cell_contents for c in cells if isinstance(c.cell_contents, bool | int | float | str)]
 
-    return repr(
-        [
-            (
-                loop.step.__qualname__,
-                closed_over(loop.step),
-                loop.columns,
-                loop.constants,
-                loop.reads,
-                loop.writes,
-                loop.adds,
-                loop.inputs,
-                loop.outputs,
-            )
-            for loop in program.loops
-        ]
-    )
+def _loop_signature(loop: Loop) -> tuple:
+    cells = [c.cell_contents for c in getattr(loop.step, "__closure__", None) or ()]
+    closed_over = [x for x in cells if isinstance(x, bool | int | float | str)]
+    derived_from = [_loop_signature(x) for x in cells if isinstance(x, Loop)]
+    places = (loop.reads, loop.writes, loop.adds, loop.inputs, loop.outputs)
+    return loop.step.__qualname__, closed_over, derived_from, loop.columns, loop.constants, places
 
 
 class Memory:

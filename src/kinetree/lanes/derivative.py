@@ -1,0 +1,207 @@
+"""Derivatives of a lane program are lane programs, made from the derivatives of its steps.
+
+Forward, every slot has a tangent beside it and every step moves value and tangent together. Backward, the program runs
+once for its values; then its loops run in reverse, from last turn to first, and each turn adds what its results owe to
+the adjoints of what it read. Memory is
+    [values | tangents or adjoints of the slots | adjoints of the inputs (backward only)]
+so a derived table is the table itself, beside copies that point into the other parts. Several directions are several
+lanes: sharing one run of values among them was measured to gain nothing, as the registers do not hold them.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .program import Lane, Loop, Program, Slots
+
+ZEROS = 16  # slots that one turn of the clearing loop writes
+
+
+def _flat(count: int) -> Any:
+    """Structure of so many scalars in a row."""
+    return jax.tree.structure((0.0,) * count)
+
+
+def _beside(places: Iterable[Slots], columns: int) -> tuple[Slots, ...]:
+    """Tangents or adjoints of these slots, found through the second copy of the table."""
+    return tuple(s._replace(column=columns + s.column) for s in places)
+
+
+def _grouped(places: tuple[Slots, ...], leaves: Iterable[Any]) -> tuple:
+    """A list of scalars as the pytrees that these places hold."""
+    rest = iter(leaves)
+    return tuple(jax.tree.unflatten(s.tree, [next(rest) for _ in range(s.count)]) for s in places)
+
+
+class _FlatStep(NamedTuple):
+    """A step as a function of lists of scalars, which is what JAX differentiates."""
+
+    loop: Loop
+
+    def __call__(self, constants: list, inputs: list, reads: list) -> tuple[list, list, list]:
+        dtype = next((x.dtype for x in constants + inputs + reads), None)
+        known = jax.tree.unflatten(self.loop.constants, constants)
+        results = self.loop.step(known, tuple(inputs), _grouped(self.loop.reads, reads))
+        writes, adds, outputs = ([jnp.asarray(x, dtype) for x in jax.tree.leaves(r)] for r in results)
+        return writes, adds, outputs
+
+
+# -- forward ----------------------------------------------------------------------------------------------------------
+
+
+def _tangent_loop(program: Program, loop: Loop, moving: bool) -> Loop:
+    n_constants, n_in = loop.constants.num_leaves, len(loop.inputs)
+    n_read = sum(s.count for s in loop.reads)
+
+    def step(constants: tuple, given: tuple, reads: tuple) -> tuple:
+        slots = jax.tree.leaves(reads)
+        values = [list(constants[:n_constants]), list(given[:n_in]), slots[:n_read]]
+        of_constants = list(constants[n_constants:]) if moving else [jnp.zeros_like(c) for c in values[0]]
+        value, tangent = jax.jvp(_FlatStep(loop), values, [of_constants, list(given[n_in:]), slots[n_read:]])
+        writes, adds = (
+            _grouped(places, value[part]) + _grouped(places, tangent[part])
+            for part, places in enumerate((loop.writes, loop.adds))
+        )
+        return writes, adds, tuple(tangent[2])
+
+    moved = tuple(x._replace(array=program.n_inputs + x.array) for x in loop.inputs)
+    return Loop(
+        step,
+        2 * loop.columns,
+        _flat(n_constants * (1 + moving)),
+        *((*places, *_beside(places, loop.columns)) for places in (loop.reads, loop.writes, loop.adds)),
+        loop.inputs + moved,
+        loop.outputs,
+    )
+
+
+@lru_cache
+def tangent_program(program: Program, moving: bool) -> Program:
+    """The directional derivative of the outputs; inputs are those of the program, then their tangents.
+
+    Where `moving`, the constants have tangents too, after the values in each turn.
+    """
+    loops = tuple(_tangent_loop(program, loop, moving) for loop in program.loops)
+    return Program(
+        f"{program.name}_jvp{'m' * moving}", loops, 2 * program.n_inputs, program.n_outputs, program.reversible
+    )
+
+
+def tangent_tables(slots: int, tables: tuple) -> tuple:
+    """Tables of the forward derivative of a program on so many slots."""
+    return tuple(jnp.concatenate([t, slots + t], 1) for t in tables)
+
+
+# -- backward ---------------------------------------------------------------------------------------------------------
+
+
+def _values_loop(loop: Loop) -> Loop:
+    """The loop without its outputs."""
+
+    def step(*arguments: Any) -> tuple:
+        return (*loop.step(*arguments)[:2], ())
+
+    return Loop(step, loop.columns, loop.constants, loop.reads, loop.writes, loop.adds, loop.inputs)
+
+
+def _adjoint_loop(program: Program, number: int, loop: Loop, moving: bool) -> Loop:
+    columns, n_constants, n_in = loop.columns, loop.constants.num_leaves, len(loop.inputs)
+    n_read, n_write = (sum(s.count for s in places) for places in (loop.reads, loop.writes))
+
+    def step(constants: tuple, given: tuple, reads: tuple) -> tuple:
+        if n_constants + n_in + n_read == 0:  # nothing that anything could be owed to
+            return (), (), ()
+        slots = jax.tree.leaves(reads)
+        _, pullback = jax.vjp(_FlatStep(loop), list(constants), list(given[:n_in]), slots[:n_read])
+        owed = slots[n_read:]
+        of_constants, of_inputs, of_reads = pullback((owed[:n_write], owed[n_write:], list(given[n_in:])))
+        added = _grouped(loop.reads, of_reads) + tuple((x,) for x in of_inputs)
+        return (), added, tuple(of_constants) if moving else ()
+
+    # after the table: its copy into the adjoints of slots, one into those of each input array, and the turn
+    of_inputs = tuple(Slots(columns * (2 + x.array) + x.column, x.offset, _flat(1)) for x in loop.inputs)
+    turn = columns * (2 + program.n_inputs)
+    of_constants = tuple(Lane(program.n_inputs + number, turn, i) for i in range(n_constants))
+    return Loop(
+        step,
+        turn + 1,
+        _flat(n_constants),
+        loop.reads + _beside(loop.writes + loop.adds, columns),
+        (),
+        _beside(loop.reads, columns) + of_inputs,
+        loop.inputs + tuple(x._replace(array=program.n_inputs + x.array) for x in loop.outputs),
+        of_constants if moving else (),
+    )
+
+
+def _clearing_loop() -> Loop:
+    def step(zero: tuple, _: tuple, __: tuple) -> tuple:
+        return (zero * ZEROS,), (), ()
+
+    return Loop(step, 1, _flat(1), writes=(Slots(0, 0, _flat(ZEROS)),))
+
+
+def _result_loop(array: int) -> Loop:
+    """Adjoints of one input array, from their slots to an output."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (), (), reads[0]
+
+    return Loop(step, 2, _flat(0), reads=(Slots(0, 0, _flat(1)),), outputs=(Lane(array, 1),))
+
+
+@lru_cache
+def adjoint_program(program: Program, moving: bool) -> Program:
+    """The product with the transposed derivative.
+
+    Inputs: those of the program, then the adjoints of its outputs. Outputs: the adjoints of each input; where `moving`,
+    those of each loop's constants too, turn after turn.
+    """
+    assert program.reversible
+    values = tuple(_values_loop(loop) for loop in program.loops)
+    back = tuple(_adjoint_loop(program, i, loop, moving) for i, loop in reversed(list(enumerate(program.loops))))
+    results = tuple(_result_loop(a) for a in range(program.n_inputs))
+    return Program(
+        f"{program.name}_vjp{'m' * moving}",
+        (*values, _clearing_loop(), *back, *results),
+        program.n_inputs + program.n_outputs,
+        program.n_inputs + len(program.loops) * moving,
+        reversible=True,
+    )
+
+
+class Backward(NamedTuple):
+    """What the backward program needs beside its inputs."""
+
+    slots: int
+    tables: tuple
+    constants: tuple
+
+
+def backward_memory(program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple) -> Backward:
+    """Slots, tables and constants of the backward program, for inputs of these widths."""
+    starts = [2 * slots + int(s) for s in np.concatenate([[0], np.cumsum(widths)])]
+    clear = jnp.arange(slots, starts[-1], ZEROS, dtype=jnp.int32)[:, None]
+    dtype = jnp.result_type(*constants)
+
+    def reverse(loop: Loop, t: Any) -> Any:
+        turn = jnp.arange(t.shape[0], dtype=t.dtype)[:, None] * loop.constants.num_leaves
+        return jnp.concatenate([t, slots + t, *(s + t for s in starts[:-1]), turn], 1)[::-1]
+
+    back = [reverse(loop, t) for loop, t in zip(program.loops, tables, strict=True)][::-1]
+    columns = [jnp.arange(w, dtype=jnp.int32)[:, None] for w in widths]
+    results = [jnp.concatenate([s + c, c], 1) for s, c in zip(starts[:-1], columns, strict=True)]
+    return Backward(
+        starts[-1] + ZEROS,
+        (*tables, clear, *back, *results),
+        (
+            *constants,
+            jnp.zeros((clear.shape[0], 1), dtype),
+            *(c[::-1] for c in reversed(constants)),
+            *(jnp.zeros((w, 0), dtype) for w in widths),
+        ),
+    )

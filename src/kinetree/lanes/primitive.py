@@ -1,0 +1,195 @@
+"""A lane program as JAX sees it: one primitive that runs it, two for its derivatives, and their rules.
+
+A batch axis becomes lanes. The derivative in a direction and the product with its transpose are linear in the
+direction, which is all that JAX must know to build `jacfwd`, `jacrev` and gradients of any order out of them; both are
+runs of derived programs, so they are native where the program is. Programs that can not be reversed, and models that
+differ from lane to lane, go through the XLA body.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from . import xla
+from .derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
+from .native import anywhere
+from .program import Program
+
+
+class Bound(NamedTuple):
+    """A program, how many slots it takes, and the widths of its outputs: all that a compiled call depends on."""
+
+    program: Program
+    slots: int
+    widths: tuple[int, ...]
+
+    def split(self, arguments: Any) -> tuple[tuple, tuple, tuple, tuple]:
+        """Tables, constants, inputs, and what comes after them."""
+        n, m = len(self.program.loops), self.program.n_inputs
+        a = tuple(arguments)
+        return a[:n], a[n : 2 * n], a[2 * n : 2 * n + m], a[2 * n + m :]
+
+
+def _make(name: str, abstract: Callable, body: Callable) -> Primitive:
+    primitive = Primitive(f"kinetree_{name}")
+    primitive.multiple_results = True
+
+    @lru_cache(maxsize=512)
+    def compiled(**params: Any) -> Any:
+        return jax.jit(partial(primitive.bind, **params))
+
+    primitive.def_impl(lambda *arguments, **params: compiled(**params)(*arguments))
+    primitive.def_abstract_eval(abstract)
+    mlir.register_lowering(primitive, mlir.lower_fun(body, multiple_results=True))
+    return primitive
+
+
+def _array(shape: tuple, dtype: Any) -> Any:
+    return jax.core.ShapedArray(shape, dtype)
+
+
+# -- running ----------------------------------------------------------------------------------------------------------
+
+
+def _run_abstract(*arguments: Any, bound: Bound) -> list:
+    first = bound.split(arguments)[2][0]
+    return [_array((first.shape[0], w), first.dtype) for w in bound.widths]
+
+
+def _run_body(*arguments: Any, bound: Bound) -> list:
+    return list(anywhere(*bound, *bound.split(arguments)[:3]))
+
+
+RUN = _make("lanes", _run_abstract, _run_body)
+
+
+def _by_xla(bound: Bound, *arguments: Any) -> list:
+    return list(xla.run(*bound, *bound.split(arguments)[:3]))
+
+
+def _as_lanes(x: Any, axis: int | None, size: int) -> Any:
+    """(lanes, width) for every member of a batch, one after the other."""
+    x = jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+    return x.reshape(size * x.shape[1], x.shape[2])
+
+
+def _out_of_lanes(results: Any, size: int) -> list:
+    return [y.reshape(size, y.shape[0] // size, y.shape[1]) for y in results]
+
+
+def _size(arguments: Any, axes: Any) -> int:
+    return next(x.shape[d] for x, d in zip(arguments, axes, strict=True) if d is not None)
+
+
+def _run_batched(arguments: Any, axes: Any, *, bound: Bound) -> tuple:
+    tables, constants, inputs, _ = bound.split(arguments)
+    in_axes = bound.split(axes)
+    if any(
+        d is not None for d in (*in_axes[0], *in_axes[1])
+    ):  # different models side by side: not lanes of one program
+        results = jax.vmap(partial(_by_xla, bound), tuple(axes))(*arguments)
+    else:
+        size = _size(arguments, axes)
+        lanes = [_as_lanes(x, d, size) for x, d in zip(inputs, in_axes[2], strict=True)]
+        results = RUN.bind(*tables, *constants, *lanes, bound=bound)
+        results = _out_of_lanes(results, size)
+    return results, [0] * len(results)
+
+
+def _run_jvp(primals: Any, tangents: Any, *, bound: Bound) -> tuple:
+    n = len(bound.program.loops)
+
+    def instantiate(group: Any) -> list:
+        return [ad.instantiate_zeros(t) for t in group]
+
+    if not bound.program.reversible:
+        by_xla = partial(_by_xla, bound, *primals[:n])
+        return jax.jvp(by_xla, tuple(primals[n:]), tuple(instantiate(tangents[n:])))
+    results = RUN.bind(*primals, bound=bound)
+    of_constants, of_inputs = tangents[n : 2 * n], tangents[2 * n :]
+    moving = not all(isinstance(t, ad.Zero) for t in of_constants)
+    moved = (*(instantiate(of_constants) if moving else ()), *instantiate(of_inputs))
+    return results, TANGENT.bind(*primals, *moved, bound=bound, moving=moving)
+
+
+batching.primitive_batchers[RUN] = _run_batched
+ad.primitive_jvps[RUN] = _run_jvp
+
+
+# -- derivatives ------------------------------------------------------------------------------------------------------
+
+
+def _tangent_body(*arguments: Any, bound: Bound, moving: bool) -> list:
+    tables, constants, inputs, moved = bound.split(arguments)
+    if moving:
+        constants = [jnp.concatenate(pair, 1) for pair in zip(constants, moved[: len(constants)], strict=True)]
+    derived = Bound(tangent_program(bound.program, moving), 2 * bound.slots, bound.widths)
+    tables, moved = tangent_tables(bound.slots, tables), moved[len(moved) - len(inputs) :]
+    return RUN.bind(*tables, *constants, *inputs, *moved, bound=derived)
+
+
+def _adjoint_body(*arguments: Any, bound: Bound, moving: bool) -> list:
+    tables, constants, inputs, owed = bound.split(arguments)
+    widths = tuple(x.shape[1] for x in inputs)
+    memory = backward_memory(bound.program, bound.slots, widths, tables, constants)
+    counts = tuple(c.shape[0] * c.shape[1] for c in constants) if moving else ()
+    derived = Bound(adjoint_program(bound.program, moving), memory.slots, widths + counts)
+    results = RUN.bind(*memory.tables, *memory.constants, *inputs, *owed, bound=derived)
+    of_inputs, of_constants = results[: len(widths)], results[len(widths) :]
+    return [*(x.sum(0).reshape(c.shape) for x, c in zip(of_constants, constants, strict=False)), *of_inputs]
+
+
+def _tangent_abstract(*arguments: Any, bound: Bound, moving: bool) -> list:
+    return _run_abstract(*arguments, bound=bound)
+
+
+def _adjoint_abstract(*arguments: Any, bound: Bound, moving: bool) -> list:
+    _, constants, inputs, _ = bound.split(arguments)
+    return [_array(x.shape, x.dtype) for x in (*(constants if moving else ()), *inputs)]
+
+
+TANGENT = _make("lanes_tangent", _tangent_abstract, _tangent_body)
+ADJOINT = _make("lanes_adjoint", _adjoint_abstract, _adjoint_body)
+
+
+def _transposed(other: str, cotangents: Any, *arguments: Any, **params: Any) -> list:
+    """Both are linear in their last arguments, and each is the other's transpose."""
+    linear = params["bound"].split(arguments)[3]
+    fixed = arguments[: len(arguments) - len(linear)]
+    if any(ad.is_undefined_primal(x) for x in fixed):
+        raise NotImplementedError("a derivative of a lane program is linear in its directions only")
+    primitive = {"adjoint": ADJOINT, "tangent": TANGENT}[other]
+    results = primitive.bind(*fixed, *(ad.instantiate_zeros(c) for c in cotangents), **params)
+    return [None] * len(fixed) + [
+        r if ad.is_undefined_primal(x) else None for r, x in zip(results, linear, strict=True)
+    ]
+
+
+def _batched(primitive: Primitive, body: Callable, arguments: Any, axes: Any, **params: Any) -> tuple:
+    shared = 2 * len(params["bound"].program.loops)  # tables and constants: the same for all lanes
+    if params["moving"] or any(d is not None for d in axes[:shared]):
+        results = jax.vmap(partial(body, **params), tuple(axes))(*arguments)
+    else:
+        size = _size(arguments, axes)
+        lanes = [_as_lanes(x, d, size) for x, d in zip(arguments[shared:], axes[shared:], strict=True)]
+        results = _out_of_lanes(primitive.bind(*arguments[:shared], *lanes, **params), size)
+    return results, [0] * len(results)
+
+
+def _derivative(body: Callable, primals: Any, tangents: Any, **params: Any) -> tuple:
+    """Of any order: the body is a run of a derived program, which has derivatives of its own."""
+    n = len(params["bound"].program.loops)
+    still = 2 * n if all(isinstance(t, ad.Zero) for t in tangents[: 2 * n]) else n  # tables, and often the constants
+    moved = tuple(ad.instantiate_zeros(t) for t in tangents[still:])
+    return jax.jvp(partial(body, *primals[:still], **params), tuple(primals[still:]), moved)
+
+
+for _primitive, _body, _other in ((TANGENT, _tangent_body, "adjoint"), (ADJOINT, _adjoint_body, "tangent")):
+    ad.primitive_transposes[_primitive] = partial(_transposed, _other)
+    batching.primitive_batchers[_primitive] = partial(_batched, _primitive, _body)
+    ad.primitive_jvps[_primitive] = partial(_derivative, _body)

@@ -1,0 +1,142 @@
+"""Derivatives of lane programs: against JAX's own derivatives of the XLA body, in both modes, of first and second order."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.dynamics.aba_lanes import aba_lanes
+from kinetree.dynamics.rnea_lanes import rnea_lanes
+from kinetree.lanes.derivative import adjoint_program, tangent_program
+from kinetree.lanes.native import native
+from tests.build import build_model
+from tests.reference import generate
+
+FUNCTIONS = {"inverse": kt.inverse_dynamics, "forward": kt.forward_dynamics}
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """A small tree with a free base, a ball and screws."""
+    return build_model(
+        generate.random_tree(np.random.default_rng(3), 5, ["free", "revolute", "spherical", "prismatic", "helical"])
+    )
+
+
+def state(model, batch=()):
+    q, qd = kt.random_state(model, 0, batch)
+    u = np.random.default_rng(0).uniform(-1, 1, qd.shape)
+    return jnp.asarray(q), jnp.asarray(qd), jnp.asarray(u)
+
+
+def close(ours, theirs, bound=1e-12):
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert a.shape == b.shape
+        assert np.abs(a - b).max() <= bound * max(1.0, np.abs(b).max())
+
+
+@pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("kind", ["arm", "mixed"])
+def test_jacobians(name, mode, kind, mixed):
+    model = kt.auto_tree(4, 1.5, 0.3) if kind == "arm" else mixed
+    arguments = state(model)
+
+    def jacobian(schedule, mode):
+        return mode(lambda *a: FUNCTIONS[name](model, *a, schedule=schedule), (0, 1, 2))(*arguments)
+
+    close(jacobian("lanes", mode), jacobian("sequential", jax.jacfwd))
+
+
+def test_external_forces_have_gradients(mixed):
+    q, qd, u = state(mixed)
+    f = jnp.asarray(np.random.default_rng(1).uniform(-1, 1, (mixed.n_bodies, 6)))
+
+    def loss(f, schedule):
+        return (kt.inverse_dynamics(mixed, q, qd, u, f, schedule=schedule) ** 2).sum()
+
+    close(jax.grad(loss)(f, "lanes"), jax.grad(loss)(f, "sequential"))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_parameters_have_gradients(name):
+    model = kt.auto_tree(4, 1.5, 0.3)
+    arguments = state(model, (5,))
+
+    def loss(model, schedule):
+        return (FUNCTIONS[name](model, *arguments, schedule=schedule) ** 2).sum()
+
+    close(jax.grad(loss)(model, "lanes"), jax.grad(loss)(model, "sequential"))
+    direction = jax.tree.map(lambda x: jnp.ones_like(x), model)
+    forward = [jax.jvp(lambda m, s=s: loss(m, s), (model,), (direction,))[1] for s in ("lanes", "sequential")]
+    close(*forward)
+
+
+def test_second_derivatives_in_every_order_of_modes():
+    model = kt.auto_tree(2, 1, 0.3)
+    q, qd, u = state(model)
+
+    def energy_like(schedule):
+        return lambda q: (kt.inverse_dynamics(model, q, qd, u, schedule=schedule) ** 2).sum()
+
+    theirs = jax.jacfwd(jax.jacfwd(energy_like("sequential")))(q)
+    for outer in (jax.jacfwd, jax.jacrev):
+        for inner in (jax.jacfwd, jax.jacrev):
+            close(outer(inner(energy_like("lanes")))(q), theirs)
+
+
+def test_batches_of_gradients_are_lanes():
+    model = kt.auto_tree(4, 1.5, 0.3)
+    q, qd, u = state(model, (3, 2))
+
+    def loss(q, qd, u):
+        return (kt.inverse_dynamics(model, q, qd, u) ** 2).sum()
+
+    at_once = jax.grad(lambda q: loss(q, qd, u))(q)
+    one_by_one = jax.vmap(jax.vmap(jax.grad(loss)))(q, qd, u)
+    close(at_once, one_by_one)
+    text = jax.jit(jax.vmap(jax.vmap(jax.grad(loss)))).lower(q, qd, u).as_text()
+    assert text.count("stablehlo.custom_call") and "stablehlo.while" not in text  # native code, not the XLA body
+
+
+def test_gradient_inside_a_loop_and_jit():
+    model = kt.auto_tree(3, 1, 0.3)
+    q, qd, u = state(model)
+
+    def rollout(u, schedule):
+        def step(carry, _):
+            q, qd = carry
+            qdd = kt.forward_dynamics(model, q, qd, u, schedule=schedule)
+            return (q + 0.01 * qd, qd + 0.01 * qdd), None
+
+        return jax.lax.scan(step, (q, qd), None, length=5)[0][0].sum()
+
+    close(jax.jit(jax.grad(lambda u: rollout(u, "lanes")))(u), jax.grad(lambda u: rollout(u, "sequential"))(u))
+
+
+@pytest.mark.parametrize("quaternions", [False, True])
+@pytest.mark.parametrize("algorithm", [rnea_lanes, aba_lanes])
+def test_derived_programs_compile(algorithm, quaternions):
+    program = algorithm(quaternions, True).program
+    for moving in (False, True):
+        assert native(tangent_program(program, moving), "float32") is not None
+        assert native(adjoint_program(program, moving), "float32") is not None
+
+
+def named_slots(places, row):
+    return {row[s.column] + s.offset + i for s in places for i in range(s.count)}
+
+
+@pytest.mark.parametrize("quaternions", [False, True])
+@pytest.mark.parametrize("algorithm", [rnea_lanes, aba_lanes])
+def test_programs_that_say_so_are_reversible(algorithm, quaternions, mixed):
+    """No turn changes a slot that an earlier turn has read."""
+    model = mixed if quaternions else kt.auto_tree(6, 1.5, 0.3)
+    bound = algorithm(quaternions, True)
+    read = set()
+    for loop, (table, _) in zip(bound.program.loops, bound.turns(model.structure), strict=True):
+        for row in table:
+            now = named_slots(loop.reads, row)
+            assert not named_slots(loop.writes + loop.adds, row) & (read | now)
+            read |= now
