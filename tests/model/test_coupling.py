@@ -101,3 +101,16 @@ def test_what_is_refused():
         mass_matrix(coupled, q, packed=True)
     with pytest.raises(ValueError, match=r"q must have shape \(..., 9\), not \(11,\)"):
         kt.forward_kinematics(coupled, np.zeros(11))
+
+
+def test_a_massless_end_is_refused_not_answered_with_nan():
+    """The hinge `c` slides nothing: the reduced H is singular as well."""
+    model, _ = make()
+    inertia = np.stack([np.diag([0.2, 0.3, 0.4, 2, 2, 2])] * 3 + [np.zeros((6, 6))] * 2)
+    bare = model.replace(inertia=inertia, armature=0.0)
+    coupled = bare.couple({"b": ("a", -2.0, 0.5)})
+    q, qd = kt.random_state(coupled, 3)
+    with pytest.raises(ValueError, match="not positive definite"):
+        kt.forward_dynamics(coupled, q, qd, qd)
+    with pytest.raises(ValueError, match="not positive definite"):
+        kt.impulse_response(coupled, q, 4, np.ones(6))

@@ -6,13 +6,13 @@ free model, by the functions that serve it.
 
 from typing import Any
 
-import jax.numpy as jnp
-
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
 from .inverse_dynamics import inverse_dynamics, zero_rates
+from .jsiia import cholesky_solve
 from .mass_matrix import mass_matrix
+from .positive import require_solution
 
 
 def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, method: str) -> Any:
@@ -24,6 +24,6 @@ def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any
     nv = (model.nv,)
 
     def solve(H: Any, held: Any, tau: Any) -> Any:
-        return jnp.linalg.solve(H, (tau - held)[..., None])[..., 0]
+        return require_solution(cholesky_solve(H, tau - held), "crba")
 
     return evaluate(solve, H=(H, nv + nv), held=(held, nv), tau=(tau, nv))

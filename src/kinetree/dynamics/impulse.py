@@ -15,13 +15,15 @@ from .jacobians import jacobian
 from .jsiia import cholesky_solve
 from .ltdl import factorize
 from .mass_matrix import mass_matrix
+from .positive import require_solution
 
 
 def _response(model: Model, q: Any, forces: Any) -> Any:
     """H⁻¹ times generalised forces, (k, batch, nv)."""
     if model.coupling is not None:  # mimic joints leave no sparsity to keep
         H = jnp.asarray(mass_matrix(model, q))
-        return cholesky_solve(jnp.broadcast_to(H, (len(forces), *H.shape)), forces)
+        solution = cholesky_solve(jnp.broadcast_to(H, (len(forces), *H.shape)), forces)
+        return require_solution(solution, "impulse response")
     return factorize(model, mass_matrix(model, q, packed=True)).solve(forces)
 
 
