@@ -7,7 +7,7 @@ import pytest
 
 import kinetree as kt
 from tests.build import build_model
-from tests.reference import generate, spatial_v2
+from tests.reference import generate
 
 rng = np.random.default_rng(7)
 TREES = {shape: generate.random_tree(rng, 16, shape=shape) for shape in ("random", "chain")}
@@ -49,17 +49,3 @@ def test_forces_are_linear_in_accelerations_by_a_positive_matrix(case):
     np.testing.assert_allclose(
         H @ s.qdd + bias, kt.inverse_dynamics(model, s.q, s.qd, s.qdd), atol=1e-9 * np.abs(bias).max()
     )
-
-
-@pytest.mark.parametrize("name", spatial_v2.cases("autotree", "mixed"))
-def test_energy_and_momentum_agree_with_spatial_v2(name):
-    data = spatial_v2.load(name)
-    model = build_model(data)
-    for ours, theirs in (
-        (kt.kinetic_energy(model, data.q, data.qd), data.KE),
-        (kt.potential_energy(model, data.q), data.PE),
-        (kt.center_of_mass(model, data.q), data.cm),
-        (kt.momentum(model, data.q, data.qd), data.htot),
-    ):
-        np.testing.assert_allclose(ours, np.reshape(theirs, np.shape(ours)), atol=1e-11 * np.abs(theirs).max())
-    np.testing.assert_allclose(model.total_mass, data.mass, rtol=1e-13)

@@ -17,7 +17,7 @@ from kinetree.spatial import ArticulatedInertia, Motion, Scalar, Sym3, Transform
 from kinetree.tree import Inward, Layout, Outward, inward, layout, outward, restore
 
 from .aba_lanes import aba_lanes
-from .arranged import Arranged, applied_forces, arranged, by_position
+from .arranged import Arranged, applied_forces, arranged, by_position, row_velocities
 from .articulated import (
     Articulated,
     ArticulatedRow,
@@ -36,7 +36,6 @@ from .articulated_element import (
     prepend_row,
     unit_forces,
 )
-from .energy import row_velocities
 from .positive import require_solution
 from .schedule import IN_ORDER, resolve_schedule
 

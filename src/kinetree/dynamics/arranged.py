@@ -7,10 +7,10 @@ import jax.numpy as jnp
 
 from kinetree.model import Model, Placement, Rows
 from kinetree.model.coordinates import placements
-from kinetree.spatial import Force, Vec3
+from kinetree.spatial import Force, Motion, Vec3
 from kinetree.tree import Layout, arrange, outward
 
-from .poses import POSE, identity_pose, to_row
+from .poses import POSE, VELOCITY, identity_pose, to_row
 
 
 class Arranged(NamedTuple):
@@ -38,6 +38,11 @@ def by_position(laid: Layout, x: Any) -> Any:
 def row_poses(laid: Layout, at: Arranged) -> Placement:
     """Pose of every position in the world; position 0 is the base."""
     return outward(POSE, laid, at.placed, identity_pose(at.gravity.x))
+
+
+def row_velocities(laid: Layout, at: Arranged, qd: Any) -> Motion:
+    """Spatial velocity of every position, in its own coordinates."""
+    return outward(VELOCITY, laid, (at.placed.transform, at.rows.axis.times(qd)), Motion.zero_like(at.gravity.x))
 
 
 def applied_forces(laid: Layout, model: Model, at: Arranged, f_ext: Any) -> Force:

@@ -26,7 +26,7 @@ def _matrix(laid: Layout, model: Model, q: Any) -> Any:
     """A, (batch, 6, nv)."""
     at = arranged(laid, model, q)
     pose = row_poses(laid, at)
-    center = Vec3.from_array(center_of_mass_by_batch(laid, model, q))
+    center = Vec3.from_array(center_of_mass_by_batch(model, q))
     to_center = pose._replace(position=pose.position - Vec3(*(c[None, :] for c in center)))
     F: Force = restore(laid, to_center.transform.force_to_parent(composite_momenta(laid, at)))
     return jnp.transpose(F.array(), (1, 2, 0))

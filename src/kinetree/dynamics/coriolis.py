@@ -20,9 +20,8 @@ from kinetree.model.arguments import evaluate
 from kinetree.spatial import Force, Inertia, Motion
 from kinetree.tree import Layout, layout, restore
 
-from .arranged import arranged, by_position
+from .arranged import arranged, by_position, row_velocities
 from .crba import ancestor_mask, poses_in_tree
-from .energy import row_velocities
 from .schedule import layout_schedule
 
 

@@ -3,104 +3,88 @@
 Bodies fixed to the base belong to the base: they do not move and are not counted.
 """
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from kinetree.model import Model, Placement, coupled
+from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
-from kinetree.spatial import Force, Inertia, Motion, Vec3
-from kinetree.tree import Layout, layout, outward
+from kinetree.spatial import Vec3
 
-from .arranged import Arranged, arranged, by_position, row_poses
 from .passive import spring_energy
-from .poses import VELOCITY
-from .schedule import layout_schedule
+from .schedule import IN_ORDER, resolve_schedule
+from .totals import Totals, in_lanes, over_the_tree
 
 
-class Moving(NamedTuple):
-    """Every row's inertia, pose and velocity by position, with the cells that hold no row emptied."""
-
-    inertia: Inertia
-    pose: Placement
-    velocity: Motion | None
-    gravity: Vec3
+def _center_of_mass(model: Model, t: Totals, q: Any, qd: Any) -> Any:
+    return (t.moment * (1 / jnp.asarray(model.rows.inertia.mass, q.dtype).sum())).array()
 
 
-def _moving(laid: Layout, model: Model, q: Any, qd: Any) -> Moving:
-    at = arranged(laid, model, q)
-    holds = jnp.zeros(laid.positions, q.dtype).at[laid.position_of].set(1)[:, None]
-    inertia = jax.tree.map(lambda x: x * holds, at.rows.inertia)
-    velocity = None if qd is None else row_velocities(laid, at, by_position(laid, qd))
-    return Moving(inertia, row_poses(laid, at), velocity, at.gravity)
-
-
-def row_velocities(laid: Layout, at: Arranged, qd: Any) -> Motion:
-    """Spatial velocity of every position, in its own coordinates."""
-    return outward(VELOCITY, laid, (at.placed.transform, at.rows.axis.times(qd)), Motion.zero_like(at.gravity.x))
-
-
-def _mass_and_moment(m: Moving) -> tuple[Any, Vec3]:
-    moment = m.pose.position * m.inertia.mass + m.pose.orientation.turn(m.inertia.h)
-    return m.inertia.mass.sum(0), Vec3(*(c.sum(0) for c in moment))
-
-
-@jax.jit
-def center_of_mass_by_batch(laid: Layout, model: Model, q: Any) -> Any:
-    mass, moment = _mass_and_moment(_moving(laid, model, q, None))
-    return (moment * (1 / mass)).array()
-
-
-@jax.jit
-def _potential_energy(laid: Layout, model: Model, q: Any) -> Any:
-    m = _moving(laid, model, q, None)
-    falling = -m.gravity.dot(_mass_and_moment(m)[1])
+def _potential_energy(model: Model, t: Totals, q: Any, qd: Any) -> Any:
+    falling = -t.moment.dot(Vec3.from_array(jnp.asarray(model.gravity, q.dtype)))
     return falling if model.passive is None else falling + spring_energy(model, q)
 
 
-@jax.jit
-def _kinetic_energy(laid: Layout, model: Model, q: Any, qd: Any) -> Any:
-    at = arranged(laid, model, q)
-    v = row_velocities(laid, at, by_position(laid, qd))
-    twice = v.dot(at.rows.inertia @ v)
+def _kinetic_energy(model: Model, t: Totals, q: Any, qd: Any) -> Any:
     rotors = jnp.asarray(model.rows.armature, q.dtype) * qd**2
-    return 0.5 * (twice[laid.position_of].sum(0) + rotors.sum(-1))
+    return 0.5 * (t.twice_kinetic + rotors.sum(-1))
 
 
-@jax.jit
-def _momentum(laid: Layout, model: Model, q: Any, qd: Any) -> Any:
-    m = _moving(laid, model, q, qd)
-    assert m.velocity is not None
-    world: Force = m.pose.transform.force_to_parent(m.inertia @ m.velocity)
-    return Force(*(Vec3(*(c.sum(0) for c in part)) for part in world)).array()
+def _momentum(model: Model, t: Totals, q: Any, qd: Any) -> Any:
+    return t.momentum.array()
 
 
-def _evaluate(function: Any, model: Model, q: Any, qd: Any = None) -> Any:
-    laid = layout(model.tree, layout_schedule(model.tree))
+_of_totals = jax.jit(lambda quantity, *given: quantity(*given), static_argnums=0)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _over_the_tree(quantity: Any, schedule: str, model: Model, q: Any, qd: Any) -> Any:
+    return quantity(model, over_the_tree(model, q, qd, schedule), q, qd)
+
+
+def _by_schedule(quantity: Any, schedule: str, model: Model, q: Any, qd: Any = None) -> Any:
+    chosen = resolve_schedule(schedule, model.tree, q.shape[0])
+    if qd is None:  # what does not depend on it takes any
+        qd = (np if isinstance(q, np.ndarray) else jnp).zeros((q.shape[0], model.nv), q.dtype)
+    if model.nv == 0:
+        return _of_totals(quantity, model, Totals.zero_like(jnp.zeros(q.shape[0], q.dtype)), q, qd)
+    if chosen in IN_ORDER:
+        return _of_totals(quantity, model, in_lanes(model, q, qd, chosen), q, qd)
+    return _over_the_tree(quantity, chosen, model, q, qd)
+
+
+def center_of_mass_by_batch(model: Model, q: Any) -> Any:
+    """(batch, 3), walked by paths: for passes over the tree that need it on their way."""
+    return _over_the_tree(_center_of_mass, "paths", model, q, jnp.zeros((q.shape[0], model.nv), q.dtype))
+
+
+def _evaluate(quantity: Any, schedule: str, model: Model, q: Any, qd: Any = None) -> Any:
     given = {"q": (q, (model.nq,))} | ({} if qd is None else {"qd": (qd, (model.nv,))})
-    return evaluate(lambda *states: function(laid, model, *states), **given)
+    return evaluate(partial(_by_schedule, quantity, schedule, model), **given)
 
 
 @coupled("unchanged")
-def center_of_mass(model: Model, q: Any) -> Any:
-    """Centre of mass of the moving bodies, (..., 3), in world coordinates."""
-    return _evaluate(center_of_mass_by_batch, model, q)
+def center_of_mass(model: Model, q: Any, *, schedule: str = "auto") -> Any:
+    """Centre of mass of the moving bodies, (..., 3), in world coordinates; schedules as of `inverse_dynamics`."""
+    return _evaluate(_center_of_mass, schedule, model, q)
 
 
 @coupled("unchanged")
-def potential_energy(model: Model, q: Any) -> Any:
+def potential_energy(model: Model, q: Any, *, schedule: str = "auto") -> Any:
     """−m g·c, zero with the centre of mass at the world origin, and ½ k stretch² of the joints' springs."""
-    return _evaluate(_potential_energy, model, q)
+    return _evaluate(_potential_energy, schedule, model, q)
 
 
 @coupled("unchanged")
-def kinetic_energy(model: Model, q: Any, qd: Any) -> Any:
+def kinetic_energy(model: Model, q: Any, qd: Any, *, schedule: str = "auto") -> Any:
     """½ Σ v·I v, and ½ armature qd² of the joints' rotors."""
-    return _evaluate(_kinetic_energy, model, q, qd)
+    return _evaluate(_kinetic_energy, schedule, model, q, qd)
 
 
 @coupled("unchanged")
-def momentum(model: Model, q: Any, qd: Any) -> Any:
+def momentum(model: Model, q: Any, qd: Any, *, schedule: str = "auto") -> Any:
     """Spatial momentum, (..., 6), angular part about the world origin first, in world coordinates."""
-    return _evaluate(_momentum, model, q, qd)
+    return _evaluate(_momentum, schedule, model, q, qd)

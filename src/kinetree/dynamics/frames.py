@@ -21,8 +21,7 @@ from kinetree.model.coordinates import velocity_product_shift
 from kinetree.spatial import Motion, Rates, Rotation, Vec3
 from kinetree.tree import Layout, layout, outward
 
-from .arranged import Arranged, arranged, by_position, row_poses
-from .energy import row_velocities
+from .arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from .kinematics import poses_by_row
 from .rnea import MOTION, MovingRow
 from .schedule import layout_schedule

@@ -66,6 +66,7 @@ VELOCITY = Outward(
     combine=lambda inner, outer: (outer[0] @ inner[0], outer[0] @ inner[1] + outer[1]),
     act=velocity_step,
     identity=lambda e: (Transform.identity_like(e[0].r.x), Motion.zero_like(e[1].linear.x)),
+    inverse=lambda e: (e[0].inverse(), -e[0].motion_to_parent(e[1])),
     name="velocity",
 )
 
