@@ -1,0 +1,98 @@
+"""The Euler tour: its laws, and recursions by prefix products against the recursion itself, in exact arithmetic."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kinetree.tree import Tree
+from kinetree.tree.euler import leaffix_sum, rootfix_elements, rootfix_euler
+from tests.tree.exact import PRIME, TURNS, turns
+
+
+@st.composite
+def trees(draw, max_size=60):
+    """From chains (reach 1) to random recursive trees and forests."""
+    n, reach = draw(st.integers(1, max_size)), draw(st.sampled_from([1, 2, 5, max_size]))
+    return Tree(np.array([draw(st.integers(max(-1, i - reach), i - 1)) for i in range(n)]))
+
+
+def is_ancestor(tree, i, j):
+    """Whether i is j or above it, step by step."""
+    while j > i:
+        j = tree.parent[j]
+    return i == j
+
+
+@given(trees())
+def test_the_tour_is_a_word_of_parentheses(tree):
+    """Every position is taken once, to open or to close; a pair encloses its subtree's pairs and nothing else."""
+    lp, rp = tree.lp, tree.rp
+    assert sorted([*lp, *rp]) == list(range(2 * tree.n))
+    assert (lp < rp).all()
+    np.testing.assert_array_equal(rp - lp, 2 * tree.subtree_size - 1)
+    for i in range(tree.n):
+        for j in range(tree.n):
+            encloses = lp[i] <= lp[j] and rp[j] <= rp[i]
+            apart = rp[i] < lp[j] or rp[j] < lp[i]
+            assert encloses == is_ancestor(tree, i, j)
+            assert apart == (not encloses and not is_ancestor(tree, j, i))
+
+
+@given(trees())
+def test_prefix_sums_of_the_tour_are_depths(tree):
+    word = np.zeros(2 * tree.n, int)
+    word[tree.lp], word[tree.rp] = 1, -1
+    height = np.cumsum(word)
+    assert (height >= 0).all()
+    assert height[-1] == 0
+    np.testing.assert_array_equal(height[tree.lp] - 1, tree.depth)
+    np.testing.assert_array_equal(height[tree.rp], tree.depth)
+    openings = np.cumsum(word > 0)
+    np.testing.assert_array_equal(openings[tree.rp] - openings[tree.lp] + 1, tree.subtree_size)
+
+
+@settings(max_examples=4)
+@given(trees(), st.integers(0, 99))
+def test_rootfix_of_a_group_is_exact(tree, seed):
+    rows = np.asarray(turns(np.random.default_rng(seed), tree.n))
+    assert ((np.linalg.det(rows).round().astype(int) - 1) % PRIME == 0).all()
+    above, here = np.zeros_like(rows), np.zeros_like(rows)
+    for i, p in enumerate(tree.parent):
+        above[i] = here[p] if p >= 0 else np.eye(2)
+        here[i] = above[i] @ rows[i] % PRIME
+    np.testing.assert_array_equal(rootfix_elements(tree, TURNS, jnp.asarray(rows)), here)
+    np.testing.assert_array_equal(rootfix_elements(tree, TURNS, jnp.asarray(rows), exclusive=True), above)
+    start = np.asarray(turns(np.random.default_rng(seed + 1), 1)[0])
+    found = rootfix_euler(tree, TURNS, jnp.asarray(rows), jnp.asarray(start))
+    np.testing.assert_array_equal(found, np.einsum("ij,njk->nik", start, here) % PRIME)
+
+
+@settings(max_examples=8)
+@given(trees(), st.integers(0, 99))
+def test_leaffix_of_whole_numbers_is_exact(tree, seed):
+    own = np.random.default_rng(seed).integers(-99, 99, (tree.n, 2))
+    total = own.copy()
+    for i in reversed(range(tree.n)):
+        if tree.parent[i] >= 0:
+            total[tree.parent[i]] += total[i]
+    np.testing.assert_array_equal(leaffix_sum(tree, own), total)
+    np.testing.assert_array_equal(leaffix_sum(tree, own, exclusive=True), total - own)
+
+
+def test_prefix_differences_cancel():
+    """The limit that the docstring states: after a large neighbour a small subtree has no digits left in float32."""
+    tree = Tree(np.array([-1, 0, 0]))
+    second = int(np.argmax(tree.lp))
+    own = np.full(3, 1e9, np.float32)
+    own[second] = 1e-3
+    assert abs(float(leaffix_sum(tree, own)[second]) - 1e-3) > 9e-4
+    assert abs(float(leaffix_sum(tree, own.astype(float))[second]) - 1e-3) < 1e-6
+
+
+@pytest.mark.parametrize("n", [1, 2, 1000])
+def test_a_chain_opens_all_before_it_closes_any(n):
+    tree = Tree(np.arange(-1, n - 1))
+    np.testing.assert_array_equal(tree.lp, np.arange(n))
+    np.testing.assert_array_equal(tree.rp, 2 * n - 1 - np.arange(n))
