@@ -10,6 +10,7 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.aba import ACCELERATION, ARTICULATED, Accelerated, JointedRow
 from kinetree.dynamics.articulated import Articulated, ArticulatedRow, Pivot, pivot
+from kinetree.dynamics.articulated_element import _symmetric, combine_elements, identity_element
 from kinetree.model import Axis
 from kinetree.spatial import Force, Inertia, Motion, Rotation, Sym3, Transform, Vec3
 from tests.build import build_model
@@ -194,3 +195,22 @@ def test_ballast_is_only_lent_where_needed():
     thin = lane.own.inertia._replace(A=Sym3(*(c.at[-1].set(0.0) for c in lane.own.inertia.A)))
     lent = ARTICULATED.ballast(lane._replace(own=lane.own._replace(inertia=thin)), nothing)
     assert float(lent.inertia.C.xx[0]) == pytest.approx(float(lane.own.inertia.C.xx.mean()))
+
+
+def test_stretches_that_can_not_be_joined_without_pivoting():
+    """C1 and J2 are positive definite, yet the first leading minor of 1 + C1 J2 is zero."""
+    C1, J2 = np.eye(6), np.eye(6)
+    C1[:2, :2], J2[:2, :2] = [[1, -2], [-2, 5]], [[1, 1], [1, 2]]
+    assert np.linalg.eigvalsh(C1).min() > 0
+    assert np.linalg.eigvalsh(J2).min() > 0
+    assert (np.eye(6) + C1 @ J2)[0, 0] == 0
+    nothing = jnp.zeros(())
+    e = identity_element(ARTICULATED.element(random_rows(np.random.default_rng(0), 1), Articulated.zero_like(nothing)))
+    e = jax.tree.map(lambda x: x[0], e)
+    eta = Force.from_array(jnp.arange(1.0, 7.0))
+    inner = e._replace(C=_symmetric(jnp.asarray(C1)))
+    outer = e._replace(passed=Articulated(_symmetric(jnp.asarray(J2)), eta))
+    both = combine_elements(inner, outer)
+    assert error(both.passed.inertia.array(), np.linalg.inv(np.linalg.inv(J2) + C1)) < 1e-14
+    assert error(both.C.array(), np.linalg.inv(np.linalg.inv(C1) + J2)) < 1e-14
+    assert error(both.passed.bias.array(), np.linalg.solve(np.eye(6) + J2 @ C1, np.arange(1, 7))) < 1e-14

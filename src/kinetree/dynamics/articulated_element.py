@@ -2,7 +2,7 @@
 
     a_out = A a_in − C f_out + b          f_in = J a_in + Aᵀ f_out + η          C, J symmetric, positive semidefinite
 f_out is the force that the rest of the tree takes from the outer end, f_in what the stretch takes from the row inside
-it. Two in a row, 1 inside 2, with M = (1 + C1 J2)⁻¹, which always exists:
+it. Two in a row, 1 inside 2, with M = (1 + C1 J2)⁻¹, which always exists, though not without pivoting:
     A = A2 M A1                  C = C2 + A2 M C1 A2ᵀ        b = b2 + A2 M (b1 − C1 η2)
     J = J1 + A1ᵀ J2 M A1         η = η1 + A1ᵀ (η2 + J2 M (b1 − C1 η2))
 That is the two-handle equation of the divide-and-conquer algorithm solved for what stays finite: a joint that moves
