@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from kinetree.lanes import native_enabled
 from kinetree.model import Model, Placement
 from kinetree.spatial import Force, Inertia, Motion, Transform
 from kinetree.tree import Inward, Layout, Tree, arrange, inward, layout, outward, restore
@@ -117,18 +118,22 @@ def _packed_by_factors(laid: Layout, model: Model, q: Any, pairs: Any) -> Any:
     return jnp.where((i == j)[:, None], take(f.diagonal, i), off_diagonal).T
 
 
-SMALL = 64  # up to here walking the pairs is faster than the factors, for one state as for many (benchmarks/NOTES.md)
+SMALL = 64  # rows up to which walking the pairs is the fastest everywhere
+PAIRS = 2**18  # that the native lanes walk faster than XLA multiplies factors, for one state (benchmarks/NOTES.md)
+SHARE = 16  # states that may share a longer walk
 
 
-def choose_schedule(tree: Tree) -> str:
-    """The lane program for small trees; the factors, which have no tables of pairs, for large ones."""
-    return "lanes" if tree.n <= SMALL else layout_schedule(tree)
+def choose_schedule(tree: Tree, batch: int) -> str:
+    """Walk the pairs, or multiply factors."""
+    native_cpu = native_enabled() and jax.default_backend() == "cpu"
+    walk = tree.n <= SMALL or (native_cpu and tree.n_ancestor_pairs <= PAIRS * min(batch, SHARE))
+    return "lanes" if walk else layout_schedule(tree)
 
 
 def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") -> Any:
     """H, (batch, nv, nv), or packed, (batch, pairs); `schedule`: "auto", "lanes", "sequential", "levels" or "paths"."""
     tree = model.tree
-    chosen = choose_schedule(tree) if schedule == "auto" else resolve_schedule(schedule, tree, q.shape[0])
+    chosen = choose_schedule(tree, q.shape[0]) if schedule == "auto" else resolve_schedule(schedule, tree, q.shape[0])
     if chosen in IN_ORDER:
         H = crba_lanes(len(model.structure.quaternion_joints) > 0, packed)(model, q, schedule=chosen)[0]
         return H if packed else H.reshape(-1, tree.n, tree.n)

@@ -23,6 +23,7 @@ from kinetree.tree import Layout, layout, outward
 
 from .arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from .kinematics import poses_by_row
+from .poses import carried
 from .rnea import MOTION, MovingRow
 from .schedule import layout_schedule
 
@@ -68,16 +69,15 @@ def place_frame(laid: Layout, model: Model, at: Arranged, body: Any) -> Frame:
     """Where a body is."""
     pose: Placement = pick(with_base(laid, row_poses(laid, at)), carrier(model, body) + 1)
     own = jax.tree.map(lambda x: jnp.asarray(x, pose.position.x.dtype)[body], model.frames)
-    E = own.E.after(pose.orientation.rotation())
-    return Frame(E, pose.position + pose.orientation.turn(own.r), own.E, own.r)
+    return Frame(*carried(pose, own), own.E, own.r)
 
 
-def axes_and_point(frame: Frame, way: Any) -> tuple[Rotation, Vec3]:
-    """Rotation from world coordinates to those wanted, and the point wanted, in the world."""
+def axes_and_point(E: Rotation, p: Vec3, way: Any) -> tuple[Rotation, Vec3]:
+    """For a frame in the world: rotation from world coordinates to those wanted, and the point wanted, in the world."""
     own, origin = way == WAYS.index("local"), way == WAYS.index("world")
-    plain = Rotation.identity_like(frame.p.x)
-    E = Rotation(*(jnp.where(own, a, b) for a, b in zip(frame.E, plain, strict=True)))
-    return E, Vec3(*(jnp.where(origin, jnp.zeros_like(c), c) for c in frame.p))
+    plain = Rotation.identity_like(p.x)
+    axes = Rotation(*(jnp.where(own, a, b) for a, b in zip(E, plain, strict=True)))
+    return axes, Vec3(*(jnp.where(origin, jnp.zeros_like(c), c) for c in p))
 
 
 def carrier(model: Model, body: Any) -> Any:
@@ -97,7 +97,7 @@ def _velocity(laid: Layout, model: Model, q: Any, qd: Any, body: Any, way: Any) 
     at = arranged(laid, model, q)
     frame = place_frame(laid, model, at, body)
     omega, linear = _linear_velocity(laid, model, at, qd, body, frame)
-    E, point = axes_and_point(frame, way)
+    E, point = axes_and_point(frame.E, frame.p, way)
     return Motion(E @ omega, E @ (linear + omega.cross(point - frame.p))).array()
 
 
@@ -120,7 +120,7 @@ def _acceleration(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, body: A
     omega, alpha, a = to_world @ omega, to_world @ alpha, to_world @ a
     # spatial acceleration at the point wanted; at the frame's own origin ω × v more makes it the classical one
     v = _linear_velocity(laid, model, at, qd, body, frame).linear
-    E, point = axes_and_point(frame, way)
+    E, point = axes_and_point(frame.E, frame.p, way)
     spatial = a - omega.cross(v) + alpha.cross(point - frame.p)
     classical = way == WAYS.index("aligned")
     linear = Vec3(*(jnp.where(classical, x, y) for x, y in zip(a, spatial, strict=True)))

@@ -13,12 +13,13 @@ import jax.numpy as jnp
 
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
-from kinetree.spatial import Motion, Vec3
+from kinetree.spatial import Vec3
 from kinetree.tree import Layout, layout, restore
 
 from .arranged import arranged, row_poses
 from .frames import axes_and_point, carrier, frame_number, place_frame, way_number
-from .schedule import layout_schedule
+from .jacobian_lanes import jacobian_column, jacobian_lanes
+from .schedule import IN_ORDER, resolve_schedule
 
 
 @jax.jit
@@ -26,14 +27,16 @@ def _jacobian(laid: Layout, model: Model, q: Any, body: Any, way: Any) -> Any:
     at = arranged(laid, model, q)
     frame = place_frame(laid, model, at, body)
     rows, pose = restore(laid, (at.rows, row_poses(laid, at)))
-    z = pose.orientation.rotation().rows[2]
-    E, point = axes_and_point(frame, way)
-    angular = z * rows.turn
-    linear = z * rows.slide + angular.cross(Vec3(*(c[None, :] for c in point)) - pose.position)
-    angular, linear = E @ angular, E @ linear
+    E, point = axes_and_point(frame.E, frame.p, way)
+    moved = jacobian_column(pose, rows.axis, E, Vec3(*(c[None, :] for c in point)))
     carries = _carries(model, carrier(model, body))
-    columns = jnp.where(carries[:, None, None], Motion(angular, linear).array(), jnp.zeros((), q.dtype))
+    columns = jnp.where(carries[:, None, None], moved.array(), jnp.zeros((), q.dtype))
     return jnp.transpose(columns, (1, 2, 0))
+
+
+def _across_states(model: Model, q: Any, body: int, way: int, schedule: str) -> Any:
+    program = jacobian_lanes(len(model.structure.quaternion_joints) > 0, way)
+    return program(model, q, schedule=schedule, about=(body,))[0].reshape(-1, 6, model.nv)
 
 
 def _carries(model: Model, row: Any) -> Any:
@@ -43,7 +46,7 @@ def _carries(model: Model, row: Any) -> Any:
 
 
 @coupled("force")
-def jacobian(model: Model, q: Any, body: int | str, frame: str = "world") -> Any:
+def jacobian(model: Model, q: Any, body: int | str, frame: str = "world", *, schedule: str = "auto") -> Any:
     """Jacobian of a body or of a frame fixed to one.
 
     Arguments:
@@ -52,6 +55,7 @@ def jacobian(model: Model, q: Any, body: int | str, frame: str = "world") -> Any
         body: number or name of a body, link or site.
         frame: in which coordinates, at which point: "world" (at the world's origin), "local" (the frame's own) or
             "aligned" (world coordinates, at the frame's origin).
+        schedule: "auto", "lanes", "sequential", "levels" or "paths".
 
     Returns:
         J, (..., 6, nv), angular part first, with `frame_velocity` = J qd.
@@ -59,7 +63,13 @@ def jacobian(model: Model, q: Any, body: int | str, frame: str = "world") -> Any
     Reference: Featherstone 2008 §8.1.
     """
     number, way = frame_number(model, body), way_number(frame)
-    if model.nv == 0:
-        return evaluate(lambda q: jnp.zeros((q.shape[0], 6, 0), q.dtype), q=(q, (model.nq,)))
-    laid = layout(model.tree, layout_schedule(model.tree))
-    return evaluate(lambda q: _jacobian(laid, model, q, number, way), q=(q, (model.nq,)))
+
+    def compute(q: Any) -> Any:
+        chosen = resolve_schedule(schedule, model.tree, q.shape[0])
+        if model.nv == 0:
+            return jnp.zeros((q.shape[0], 6, 0), q.dtype)
+        if chosen in IN_ORDER:
+            return _across_states(model, q, int(number), int(way), chosen)
+        return _jacobian(layout(model.tree, chosen), model, q, number, way)
+
+    return evaluate(compute, q=(q, (model.nq,)))

@@ -11,7 +11,9 @@ from kinetree.spatial import Mat3, Quaternion, Vec3
 from kinetree.tree import Layout, layout
 
 from .arranged import arranged, row_poses
-from .schedule import layout_schedule
+from .kinematics_lanes import kinematics_lanes
+from .poses import carried
+from .schedule import IN_ORDER, resolve_schedule
 
 
 class Pose(NamedTuple):
@@ -34,8 +36,8 @@ def body_poses(model: Model, poses: Placement) -> tuple[Mat3, Vec3]:
     position = Vec3(*(c[row] for c in poses.position))
     dtype = position.x.dtype
     frame = jax.tree.map(lambda x: jnp.asarray(x, dtype)[:, None], model.frames)
-    E = frame.E.after(orientation.rotation())
-    return E.T, position + orientation.turn(frame.r)
+    E, p = carried(Placement(orientation, position), frame)
+    return E.T, p
 
 
 @jax.jit
@@ -44,19 +46,28 @@ def _body_poses(laid: Layout, model: Model, q: Any) -> Pose:
     return Pose(jnp.swapaxes(R.array(), 0, 1), jnp.swapaxes(p.array(), 0, 1))
 
 
+def _across_states(model: Model, q: Any, schedule: str) -> Pose:
+    R, p = kinematics_lanes(len(model.structure.quaternion_joints) > 0)(model, q, schedule=schedule)
+    return Pose(R.reshape(-1, model.n_bodies, 3, 3), p.reshape(-1, model.n_bodies, 3))
+
+
 @coupled("unchanged")
-def forward_kinematics(model: Model, q: Any) -> Pose:
+def forward_kinematics(model: Model, q: Any, *, schedule: str = "auto") -> Pose:
     """Pose of every body in the world.
 
     Arguments:
         model: the mechanism.
         q: (..., nq).
+        schedule: "auto", "lanes", "sequential", "levels" or "paths".
 
     Returns:
         Pose, with `.rotation` (..., n, 3, 3), body to world, and `.position` (..., n, 3).
     """
 
     def compute(q: Any) -> Pose:
-        return _body_poses(layout(model.tree, layout_schedule(model.tree)), model, q)
+        chosen = resolve_schedule(schedule, model.tree, q.shape[0])
+        if chosen in IN_ORDER:
+            return _across_states(model, q, chosen)
+        return _body_poses(layout(model.tree, chosen), model, q)
 
     return evaluate(compute, q=(q, (model.nq,)))

@@ -29,6 +29,8 @@ GRAVITY = jax.tree.structure(ZERO3)
 
 PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent and row, columns of qd and of q
 
+KEPT = 64  # sets of constants of one model, in different dtypes and about different bodies
+
 Turns = tuple[np.ndarray, np.ndarray]  # the table, and the rows whose constants the turns take
 
 
@@ -67,7 +69,7 @@ class Part(NamedTuple):
     """A loop, its turns for a given tree, and its constants for a given model."""
 
     loop: Loop
-    turns: Callable[[Structure], Turns]
+    turns: Callable[..., Turns]  # of a structure, and of what the algorithm is asked about, if anything
     constants: Callable[[Model, np.ndarray], Any] = row_constants
 
 
@@ -87,7 +89,7 @@ def row_turns(memory: Memory, inward: bool = False, choose: Callable[[Structure]
 def base_turn(memory: Memory) -> Any:
     """One turn, on the base."""
     table = np.array([[memory.base(-1), memory.base(-1), 0, 0]], np.int32)
-    return lambda structure: (table, np.zeros(1, np.int64))
+    return lambda structure, *_: (table, np.zeros(1, np.int64))
 
 
 def screw_place(row: Rows, q: Any) -> Placement:
@@ -184,27 +186,30 @@ class LaneAlgorithm:
         self._constants: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
 
     @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process
-    def turns(self, structure: Structure) -> tuple[Turns, ...]:
-        """Tables of all loops for one tree."""
-        return tuple(part.turns(structure) for part in self.parts)
+    def turns(self, structure: Structure, *about: int) -> tuple[Turns, ...]:
+        """Tables of all loops for one tree, and for one body where the algorithm is about one."""
+        return tuple(part.turns(structure, *about) for part in self.parts)
 
-    def constants(self, model: Model, dtype: Any) -> tuple:
+    def constants(self, model: Model, dtype: Any, *about: int) -> tuple:
         """(turns, count) arrays of all loops for one model; kept where the model is made of plain arrays."""
         plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
         kept = self._constants.setdefault(model, {}) if plain else {}
-        if dtype not in kept:
-            kept[dtype] = tuple(
+        key = (dtype, *about)
+        if key not in kept:
+            if len(kept) >= KEPT:
+                kept.clear()
+            kept[key] = tuple(
                 _stack(len(table), part.constants(model, rows), dtype)
-                for part, (table, rows) in zip(self.parts, self.turns(model.structure), strict=True)
+                for part, (table, rows) in zip(self.parts, self.turns(model.structure, *about), strict=True)
             )
-        return kept[dtype]
+        return kept[key]
 
-    def __call__(self, model: Model, *inputs: Any, schedule: str = "lanes") -> tuple:
+    def __call__(self, model: Model, *inputs: Any, schedule: str = "lanes", about: tuple[int, ...] = ()) -> tuple:
         """Outputs (lanes, width) on inputs (lanes, width), by the native body ("lanes") or by XLA's ("sequential")."""
         dtype = np.dtype(inputs[0].dtype)
         body = xla.run if schedule == "sequential" else run
-        slots, widths, tables = self._sizes(model)
-        return body(self.program, slots, widths, tables, self.constants(model, dtype), inputs)
+        slots, widths, tables = self._sizes(model, *about)
+        return body(self.program, slots, widths, tables, self.constants(model, dtype, *about), inputs)
 
     def direct(self, model: Model, dtype: np.dtype) -> Any:
         """A builtin on NumPy arrays q, and others like qd, for one model of plain arrays; None where there is none."""
@@ -215,9 +220,9 @@ class LaneAlgorithm:
         inputs = (model.nq, *[model.nv] * (self.program.n_inputs - 1))
         return code.bound(slots, inputs + widths, tables, self.constants(model, dtype))
 
-    def _sizes(self, model: Model) -> tuple[int, tuple, tuple]:
+    def _sizes(self, model: Model, *about: int) -> tuple[int, tuple, tuple]:
         """Slots, widths of the outputs, and tables."""
-        tables = tuple(table for table, _ in self.turns(model.structure))
+        tables = tuple(table for table, _ in self.turns(model.structure, *about))
         return self.memory.size * (model.nv + 1), self.widths(model.structure), tables
 
 

@@ -115,3 +115,8 @@ def applied_forces_part(memory: Memory, f_array: int) -> Part:
 def to_row(pose: Placement, f: Force) -> Force:
     """A force in world coordinates, about the world origin, in those of a row."""
     return pose.transform.force_to_child(f)
+
+
+def carried(pose: Placement, frame: Transform) -> Transform:
+    """A frame fixed to a row, in the world: from world to frame coordinates, and its origin. 51m 48a."""
+    return Transform(frame.E.after(pose.orientation.rotation()), pose.position + pose.orientation.turn(frame.r))

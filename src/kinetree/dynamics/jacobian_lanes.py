@@ -1,0 +1,100 @@
+"""Columns of Jacobians, and a lane program that makes them: poses of the rows that carry the body, then a column of
+each. The other rows' are zero.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from kinetree.lanes import Lane, Loop, Memory
+from kinetree.model import Axis, Placement, Structure
+from kinetree.spatial import Motion, Rotation, Transform, Vec3
+
+from .frames import axes_and_point
+from .kinematics_lanes import FRAME, frame_constants
+from .lane_rows import (
+    NOTHING,
+    PLACEMENT,
+    SCREW,
+    ZERO3,
+    LaneAlgorithm,
+    Part,
+    Screw,
+    Turns,
+    no_constants,
+    placing_parts,
+    screw_constants,
+)
+from .poses import carried, pose_parts
+
+TARGET, ROW, ENTRIES = 0, 1, 2  # columns of the table: first slots of the base and of the row, then six entries of J
+
+
+def jacobian_column(pose: Placement, axis: Axis, E: Rotation, point: Vec3) -> Motion:
+    """What a row's axis does at a point of the world, in coordinates turned by E: see jacobians.py. 38m 34a."""
+    z = pose.orientation.rotation().rows[2]
+    angular = z * axis.turn
+    return Motion(E @ angular, E @ (z * axis.slide + angular.cross(point - pose.position)))
+
+
+def _carrying(structure: Structure, body: int) -> np.ndarray:
+    """(rows,): which rows are on the way from the base to the body."""
+    row, tree = structure.row_of_body[body], structure.tree
+    return (row >= 0) & (tree.lp <= tree.lp[row]) & (tree.rp[row] <= tree.rp)
+
+
+def _on_the_way(part: Part) -> Part:
+    """The part with the turns of rows that carry the body only."""
+
+    def turns(structure: Structure, body: int) -> Turns:
+        table, rows = part.turns(structure)
+        carry = _carrying(structure, body)[rows]
+        return table[carry], rows[carry]
+
+    return part._replace(turns=turns)
+
+
+@lru_cache
+def jacobian_lanes(quaternions: bool, way: int) -> LaneAlgorithm:
+    """The program, for models with or without quaternion joints, in one of the three ways of frames.py."""
+    fields = {"pose": PLACEMENT, "target": Transform(Rotation(*9 * (0.0,)), ZERO3)}
+    memory = Memory(**fields, **({"placed": PLACEMENT} if quaternions else {}))
+
+    def aim(frame: Transform, _: tuple, reads: tuple) -> tuple:
+        (pose,) = reads
+        E, p = carried(pose, frame)
+        return (Transform(*axes_and_point(E, p, way)),), (), ()
+
+    def column(joint: Screw, _: tuple, reads: tuple) -> tuple:
+        target, pose = reads
+        angular, linear = jacobian_column(pose, joint.axis, *target)
+        return (), (), (*angular, *linear)
+
+    def entries(structure: Structure, rows: np.ndarray) -> Turns:
+        first = [np.full_like(rows, memory.base(-1)), memory.base(rows)]
+        table = np.stack([*first, *(rows + k * structure.tree.n for k in range(6))], -1)
+        return table.astype(np.int32), rows
+
+    def one_turn(structure: Structure, body: int) -> Turns:
+        slots = [memory.base(-1), memory.base(structure.row_of_body[body])]
+        return np.array([slots], np.int32), np.array([body])
+
+    def with_column(structure: Structure, body: int) -> Turns:
+        return entries(structure, np.flatnonzero(_carrying(structure, body)))
+
+    def without(structure: Structure, body: int) -> Turns:
+        return entries(structure, np.flatnonzero(~_carrying(structure, body)))
+
+    aimed_at, stands = memory.at(TARGET, "target"), memory.at(ROW, "pose")
+    outputs = tuple(Lane(0, ENTRIES + k) for k in range(6))
+    base, poses = pose_parts(memory, quaternions, 0)
+    parts = [_on_the_way(part) for part in placing_parts(memory)] if quaternions else []
+    parts += [
+        base,
+        _on_the_way(poses),
+        Part(Loop(aim, 2, FRAME, reads=(stands,), writes=(aimed_at,)), one_turn, frame_constants),
+        Part(Loop(column, 8, SCREW, reads=(aimed_at, stands), outputs=outputs), with_column, screw_constants),
+        Part(Loop(lambda _, __, ___: ((), (), 6 * (0.0,)), 8, NOTHING, outputs=outputs), without, no_constants),
+    ]
+    name = "jacobian" + "_quaternions" * quaternions
+    return LaneAlgorithm(name, parts, memory, 1, 1, lambda s: (6 * s.tree.n,))
