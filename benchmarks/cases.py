@@ -1,12 +1,12 @@
 """The cases: what is computed, on which mechanism, how. A group's name says what question its cases answer.
 
-h200, cpu     the tables of targets: one NVIDIA H200, and CPU cores
-rnea, crba    inverse dynamics, and H with C, over bodies and branching, as published by Lynghus
-scans         the variants of the scan under a rootfix
-links, batch  the methods of forward dynamics over links and over states, as published by Yang, Wu and Pan
-million       one tree of a million bodies under each schedule
-crossover     where one schedule overtakes another
-tiny          one of each, for the test suite
+- h200, cpu: the tables of targets, for one NVIDIA H200 and for CPU cores.
+- lynghus_rnea, lynghus_crba: inverse dynamics, and H with C, over bodies and branching, as published by Lynghus.
+- scans: the variants of the scan under a rootfix.
+- yang_links, yang_batch: the methods of forward dynamics over links and over states, as published by Yang, Wu and Pan.
+- million: one tree of a million bodies under each schedule.
+- crossover: where one schedule overtakes another.
+- tiny: one of each, for the test suite.
 """
 
 from dataclasses import dataclass
@@ -75,13 +75,13 @@ CPU = [
     *(Case("cpu", f"first_{algorithm}", *ARM, 4096, arrays="numpy") for algorithm in DYNAMICS),
 ]
 
-RNEA = [
-    Case("rnea", "inverse_dynamics", n, branching)
+LYNGHUS_RNEA = [
+    Case("lynghus_rnea", "inverse_dynamics", n, branching)
     for branching in (1.0, 1.5, 2.0)
     for n in (10, 100, 1000, 10_000, 100_000, MILLION)
 ]
-CRBA = [
-    Case("crba", "mass_matrix_and_bias", n, branching)
+LYNGHUS_CRBA = [
+    Case("lynghus_crba", "mass_matrix_and_bias", n, branching)
     for branching in (1.0, 1.01, 1.1, 2.0)
     for n in (100, 1000, 5000, 10_000)
 ]
@@ -91,9 +91,11 @@ SCANS = [
     for method in ("native", "blocked", "work_efficient", "mapped")
 ]
 METHODS = ("aba", "crba", "jsiia", "abia", "dca", "dcae", "cfa", "vneb", "cg")
-LINKS = [Case("links", "forward_dynamics", n, method=method, arrays="jax") for n in (10, 50, 200) for method in METHODS]
-BATCH = [
-    Case("batch", "forward_dynamics", n, 1.0, batch, method=method, arrays="jax")
+YANG_LINKS = [
+    Case("yang_links", "forward_dynamics", n, method=method, arrays="jax") for n in (10, 50, 200) for method in METHODS
+]
+YANG_BATCH = [
+    Case("yang_batch", "forward_dynamics", n, 1.0, batch, method=method, arrays="jax")
     for n in (10, 200)
     for batch in (16, 256)
     for method in ("aba", "crba", "jsiia", "abia", "cfa")
@@ -126,7 +128,7 @@ TINY = [
     Case("tiny", "first_inverse_dynamics", 3, 1.0, 2, arrays="numpy"),
 ]
 
-CASES = [*H200, *CPU, *RNEA, *CRBA, *SCANS, *LINKS, *BATCH, *MILLIONS, *CROSSOVER, *TINY]
+CASES = [*H200, *CPU, *LYNGHUS_RNEA, *LYNGHUS_CRBA, *SCANS, *YANG_LINKS, *YANG_BATCH, *MILLIONS, *CROSSOVER, *TINY]
 
 
 def chosen(filters: list[str]) -> list[Case]:

@@ -1,5 +1,6 @@
 """What figures were measured with: commit, versions, device, processor, threads."""
 
+import os
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -12,6 +13,7 @@ import kinetree as kt
 from kinetree.lanes.threads import threads
 
 PACKAGES = ("jax", "jaxlib", "numpy", "llvmlite")
+SETTINGS = ("KINETREE_AVX512", "KINETREE_NATIVE")  # variables that change what is measured
 
 
 def _git(*words: str) -> str:
@@ -61,4 +63,6 @@ def environment(commit: str | None = None) -> dict[str, Any]:
         "device": device.device_kind,
         "processor": _processor(),
         "threads": threads(),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,  # of the machine, before the run
+        "settings": {name: os.environ[name] for name in SETTINGS if name in os.environ},
     }

@@ -13,6 +13,7 @@ import numpy as np
 SAMPLE_SECONDS = 0.02  # what a sample should last
 MOST_CALLS = 10_000  # in a sample
 LEAST_SAMPLES = 3
+LONG = 1.0  # seconds of a call of which one sample is enough
 
 
 def stopwatch(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -48,8 +49,9 @@ def repeated(call: Callable[[], Any], seconds: float, *, queued: bool) -> dict[s
     """
     once = _sample(call, 1, queued)
     calls = int(np.clip(min(SAMPLE_SECONDS, seconds) / max(once, 1e-9), 1, MOST_CALLS))
+    least = LEAST_SAMPLES if once < LONG else 1
     samples, end = [], time.perf_counter() + seconds
-    while len(samples) < LEAST_SAMPLES or time.perf_counter() < end:
+    while len(samples) < least or time.perf_counter() < end:
         samples.append(_sample(call, calls, queued))
     low, high = np.percentile(samples, [25, 75])
     return {

@@ -87,5 +87,7 @@ def test_samples_hold_many_calls_when_a_call_is_short(queued):
     assert 0 < timed["best_s"] <= timed["median_s"] < 1e-3
 
 
-def test_copies_have_a_bandwidth():
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])  # NumPy's copies, and those of a device
+def test_copies_have_a_bandwidth(backend, monkeypatch):
+    monkeypatch.setattr("jax.default_backend", lambda: backend)
     assert copy_bandwidth(1, megabytes=8) > 1e7

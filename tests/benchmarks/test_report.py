@@ -1,0 +1,131 @@
+"""The performance page is written from JSON lines, owns up to what is slower, and is up to date."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.cases import CASES, Case
+from benchmarks.measure import describe
+from benchmarks.records import append, read
+from benchmarks.report import main, page
+from benchmarks.text import count, rate, seconds, table
+
+ROOT = Path(__file__).parents[2]
+MACHINE = {
+    "run": "2026-01-02T03:04:05Z", "commit": "abc", "jax": "0.10", "jaxlib": "0.10", "numpy": "2", "llvmlite": "0.4",
+    "python": "3.11", "device": "a device", "processor": "a processor", "threads": 2, "copy_bandwidth": 3e10,
+}  # fmt: skip
+ARM = Case("cpu", "inverse_dynamics", 7, 1.0, 4096)
+
+
+def record(case: Case, platform: str, median: float, **more) -> dict:
+    return describe(case) | MACHINE | {
+        "platform": platform, "median_s": median, "states_per_s": case.batch / median, "compile_s": 0.5,
+        "ns_per_body": 1e9 * median / case.n / case.batch, "fraction_of_copy_bandwidth": 0.1, "relative_error": 1e-15,
+    } | more  # fmt: skip
+
+
+def every_group(platform: str, median: float) -> list[dict]:
+    measured = [record(c, platform, median) for c in CASES if not c.algorithm.startswith("first_")]
+    first = Case("cpu", "first_inverse_dynamics", 7, 1.0, 4096)
+    return [
+        *measured,
+        describe(first)
+        | MACHINE
+        | {
+            "platform": platform,
+            "first_result_s": 0.7,
+            "from_cache_s": 0.05,
+            "relative_error": 1e-15,
+        },
+    ]
+
+
+def peers(median: float) -> list[dict]:
+    pinocchio = {"library": "pinocchio", "version": "4", "way": "in parallel", "run": "2026-02-01T00:00:00Z"}
+    ours = record(ARM, "cpu", 1e-3, run="2026-02-01T00:00:00Z")
+    missing = {"case": "", "library": "frax", "missing": "no module", "platform": "cpu", "run": ours["run"]}
+    return [ours, record(ARM, "cpu", median, **pinocchio), missing]
+
+
+def test_the_page_has_every_section_and_its_figures(tmp_path):
+    lines = tmp_path / "lines.jsonl"
+    for each in [*every_group("cpu", 1e-3), *every_group("gpu", 1e-4), *peers(30e-3)]:
+        append(lines, each)
+    assert main([str(lines), "--docs", str(tmp_path)]) == 0
+    text = (tmp_path / "performance.md").read_text("utf-8")
+    for heading in ("On a CPU", "On a GPU", "dense mass matrix", "Goals", "Scan", "Methods", "first result", "slower"):
+        assert heading in text
+    assert "a processor with 2 threads" in text
+    assert "Not installed: frax" in text
+    drawn = {p.name for p in (tmp_path / "performance").glob("*.png")}
+    kinds = ("rnea", "crba", "scans", "methods")
+    assert drawn == {f"{platform}_{kind}.png" for platform in ("cpu", "gpu") for kind in kinds} | {"cpu_peers.png"}
+    assert all(f"performance/{name}" in text for name in drawn)
+
+
+def test_what_is_slower_is_said(tmp_path):
+    slow = page([*every_group("cpu", 1.0), *peers(0.5e-3)], tmp_path).split("fell short")[1]
+    assert "one core of an EPYC 7413" in slow
+    assert "goal not reached: inverse dynamics, chain of 1\u202f000\u202f000" in slow
+    assert "goal not reached: first result" in slow
+    assert "pinocchio, in parallel 500 µs" in slow
+    assert "0.5 times Pinocchio, goal 20 times" in slow
+    assert "few digits" not in slow
+    rough = record(Case("yang_links", "forward_dynamics", 200, method="cg"), "cpu", 1e-3, relative_error=0.02)
+    assert "few digits: forward dynamics, chain of 200 by cg: relative error 2e-02" in page([rough], tmp_path)
+    fast = page([record(Case("lynghus_rnea", "inverse_dynamics", 1000), "cpu", 1e-6)], tmp_path)
+    assert "Nothing that was measured here." in fast
+
+
+def test_narrower_vectors_are_set_beside_the_wider(tmp_path):
+    settings = {"KINETREE_AVX512": "0"}
+    text = page([record(ARM, "cpu", 1e-3), record(ARM, "cpu", 2e-3, settings=settings)], tmp_path)
+    assert "| numpy | 2 ms | 0.50 |" in text
+
+
+def test_a_busy_machine_is_said_to_be_busy(tmp_path):
+    assert "a load of 3.5" in page([record(ARM, "cpu", 1e-3, load=3.5)], tmp_path)
+    assert "a load of" not in page([record(ARM, "cpu", 1e-3, load=0.1)], tmp_path)
+
+
+def test_a_failed_case_is_on_the_page(tmp_path):
+    failed = describe(ARM) | MACHINE | {"platform": "cpu", "failed": "ValueError: broken"}
+    assert "ValueError: broken" in page(
+        [failed, record(Case("lynghus_rnea", "inverse_dynamics", 10), "cpu", 1e-6)], tmp_path
+    )
+
+
+def test_the_last_record_of_a_case_counts(tmp_path):
+    case = Case("lynghus_rnea", "inverse_dynamics", 10)
+    text = page([record(case, "cpu", 1e-6), record(case, "cpu", 2e-6)], tmp_path)
+    assert "| 2 µs |" in text
+    assert "| 1 µs |" not in text
+
+
+def test_the_page_in_the_documentation_is_what_the_results_say(tmp_path):
+    results = sorted((ROOT / "benchmarks" / "results").glob("*.jsonl"))
+    assert page(read(results), tmp_path / "performance") == (ROOT / "docs" / "performance.md").read_text("utf-8")
+    drawn = {p.name for p in (tmp_path / "performance").glob("*.png")}
+    assert drawn == {p.name for p in (ROOT / "docs" / "performance").glob("*.png")}
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(2.5, "2.5 s"), (1.5e-3, "1.5 ms"), (12e-6, "12 µs"), (3e-9, "3 ns"), (None, "")]
+)
+def test_times_have_units(value, words):
+    assert seconds(value) == words
+
+
+def test_numbers_are_short():
+    assert [rate(x) for x in (3e9, 2.5e6, 1e3, 7.0, None)] == ["3 G/s", "2.5 M/s", "1 k/s", "7 /s", ""]
+    assert count(1_000_000) == "1\u202f000\u202f000"
+    assert list(table(["a", "b"], [["1", "2"]])) == ["| a | b |", "|---|---:|", "| 1 | 2 |", ""]
+
+
+def test_lines_are_kept_as_they_come(tmp_path):
+    path = tmp_path / "new" / "lines.jsonl"
+    append(path, {"a": 1})
+    append(path, {"b": 2})
+    assert read([path]) == [{"a": 1}, {"b": 2}] == [json.loads(x) for x in path.read_text().splitlines()]
