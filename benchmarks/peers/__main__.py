@@ -14,17 +14,23 @@ from ..cases import Case, chosen
 from ..environment import environment, package_version
 from ..measure import describe, make_problem
 from ..records import Record, append
+from ..text import count
 from ..timing import copy_bandwidth, repeated
 from . import PEERS
 from .way import Way
 
 COMPARED = ("inverse_dynamics", "forward_dynamics", "inverse_dynamics_derivatives", "forward_dynamics_derivatives")
-LARGEST = 1000  # bodies; beyond, peers run out of memory or of patience
+LARGEST = 1000  # bodies; beyond, peers run out of memory
+PATIENCE = 2.0  # seconds of a call after which a peer is not given more states
 
 
-def compared(filters: list[str]) -> list[Case]:
-    """The chosen cases that a peer may answer."""
-    return [c for c in chosen(filters) if c.algorithm in COMPARED and c.n <= LARGEST and not c.specialised]
+def compared(filters: list[str]) -> list[list[Case]]:
+    """The chosen cases that peers may answer; those that differ only in how kinetree goes about it stand together."""
+    groups: dict[tuple, list[Case]] = {}
+    for case in chosen(filters):
+        if case.algorithm in COMPARED and case.n <= LARGEST:
+            groups.setdefault((case.algorithm, case.n, case.branching, case.batch, case.dtype), []).append(case)
+    return list(groups.values())
 
 
 def load(name: str) -> Any:
@@ -47,13 +53,23 @@ def _measured(way: Way, problem: Any, seconds: float) -> Record:
     }
 
 
-def answers(name: str, peer: Any, case: Case, seconds: float) -> Iterator[Record]:
-    """The records of one peer on one case."""
+def answers(name: str, peer: Any, case: Case, seconds: float, slow: dict[tuple, str]) -> Iterator[Record]:
+    """The records of one peer on one case.
+
+    `slow` remembers trees on which a call took too long; larger batches of those are not tried.
+    """
     about = describe(case) | {"library": name, "version": package_version(peer.PACKAGE)}
+    tree = (name, case.algorithm, case.n, case.branching)
+    if tree in slow:
+        yield about | {"skipped": slow[tree]}
+        return
     try:
         problem = make_problem(case)
         for way in peer.ways(problem, threads()):
-            yield about | _measured(way, problem, seconds)
+            record = about | _measured(way, problem, seconds)
+            if record["median_s"] > PATIENCE:
+                slow[tree] = f"{count(case.batch)} states took {record['median_s']:.1f} s"
+            yield record
     except Exception as error:  # a peer that fails must not cost the others
         yield about | {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
 
@@ -61,12 +77,12 @@ def answers(name: str, peer: Any, case: Case, seconds: float) -> Iterator[Record
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print a line each, append to the file."""
     options = parser("python -m benchmarks.peers", __doc__).parse_args(arguments)
-    cases = compared(options.filter)
-    if not cases:
+    groups = compared(options.filter)
+    if not groups:
         print(f"no case that peers answer contains {' or '.join(options.filter)}")
         return 1
     if options.list:
-        print("\n".join(case.name for case in cases))
+        print("\n".join(case.name for cases in groups for case in cases))
         return 0
     jax.config.update("jax_enable_x64", True)
     common = environment(options.commit) | {"run": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
@@ -78,18 +94,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.out:
             append(options.out, record)
 
-    peers = {}
+    peers, slow = {}, {}
     for name in PEERS:
         loaded = load(name)
         if isinstance(loaded, str):
             write({"case": "", "library": name, "missing": loaded})
         else:
             peers[name] = loaded
-    for case in cases:
-        write(attempt(case, bandwidth, options.seconds))
+    for cases in groups:
+        for case in cases:
+            write(attempt(case, bandwidth, options.seconds))
         for name, peer in peers.items():
-            with jax.enable_x64(case.dtype == "float64"):  # some peers compute in the widest type there is
-                for record in answers(name, peer, case, options.seconds):
+            with jax.enable_x64(cases[0].dtype == "float64"):  # some peers compute in the widest type there is
+                for record in answers(name, peer, cases[0], options.seconds, slow):
                     write(record)
     return 0
 

@@ -57,17 +57,11 @@ def _in_parallel(problem: Problem, model: Any, threads: int) -> Way:
     return Way("in parallel", threads, call, lambda: call().T.copy())
 
 
-def _mass_matrix_and_bias(model: Any, data: Any, q: np.ndarray, qd: np.ndarray) -> tuple:
-    H = pin.crba(model, data, q)
-    return np.triu(H) + np.triu(H, 1).T, pin.nonLinearEffects(model, data, q, qd)
-
-
 SINGLE = {
     "inverse_dynamics": pin.rnea,
     "forward_dynamics": pin.aba,
     "inverse_dynamics_derivatives": pin.computeRNEADerivatives,
     "forward_dynamics_derivatives": pin.computeABADerivatives,
-    "mass_matrix_and_bias": _mass_matrix_and_bias,
 }
 
 
