@@ -42,7 +42,7 @@ def row_poses(laid: Layout, at: Arranged) -> Placement:
 
 def row_velocities(laid: Layout, at: Arranged, qd: Any) -> Motion:
     """Spatial velocity of every position, in its own coordinates."""
-    return outward(VELOCITY, laid, (at.placed.transform, at.rows.axis.times(qd)), Motion.zero_like(at.gravity.x))
+    return outward(VELOCITY, laid, (at.placed, at.rows.axis.times(qd)), Motion.zero_like(at.gravity.x))
 
 
 def applied_forces(laid: Layout, model: Model, at: Arranged, f_ext: Any) -> Force:

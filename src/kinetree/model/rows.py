@@ -4,7 +4,7 @@ Each row is a screw about the z axis of its own frame: `X = screw(q) · tree tra
 slide)`. Its constants are a quaternion, a position, turn, slide and ten inertia numbers.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -59,12 +59,19 @@ class Placement(NamedTuple):
         """The parent's frame itself, with components shaped like `s`."""
         return Placement(Quaternion.identity_like(s), Vec3.zero_like(s))
 
-    def __matmul__(self, inner: "Placement") -> "Placement":
-        """A frame placed in a frame that is placed, in the order of transforms: first inner, then self. 40m 38a."""
+    def __matmul__(self, o: Any) -> Any:
+        """X @ motion: to the row's coordinates, 36m 36a. X2 @ X1: first X1, then X2, 40m 38a. Both by quaternion."""
+        if isinstance(o, Motion):
+            turn = self.orientation.conjugate().turn
+            return Motion(turn(o.angular), turn(o.linear + o.angular.cross(self.position)))
         return Placement(
-            (inner.orientation * self.orientation).renormalized(),
-            inner.position + inner.orientation.turn(self.position),
+            (o.orientation * self.orientation).renormalized(), o.position + o.orientation.turn(self.position)
         )
+
+    def inverse(self) -> "Placement":
+        """The parent's frame in the row's. 15m 15a."""
+        back = self.orientation.conjugate()
+        return Placement(back, -back.turn(self.position))
 
     def force_to_parent(self, f: Force) -> Force:
         """Xᵀ f, turned with the quaternion (see spatial/rotation.py for why). 36m 36a."""
