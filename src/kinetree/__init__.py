@@ -50,6 +50,7 @@ from .model import (
     integrate,
     neutral,
     random_state,
+    specialize,
 )
 from .simulate import SimulationError, Trajectory, controllers, simulate, step
 
@@ -105,5 +106,6 @@ __all__ = [
     "potential_energy",
     "random_state",
     "simulate",
+    "specialize",
     "step",
 ]

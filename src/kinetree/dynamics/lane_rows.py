@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Memory, Program, run, xla
+from kinetree.lanes import Lane, Loop, Memory, Program, run, written_out, xla
 from kinetree.lanes.native import native
 from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
@@ -26,6 +26,9 @@ PLACEMENT = Placement(Quaternion(0.0, 0.0, 0.0, 0.0), ZERO3)
 ROWS = jax.tree.structure(Rows(*PLACEMENT, 0.0, 0.0, Inertia(0.0, ZERO3, Sym3(*6 * (0.0,))), 0.0))
 NOTHING = jax.tree.structure(())
 GRAVITY = jax.tree.structure(ZERO3)
+
+FEW_ROWS = 10  # that are written out on a GPU without being asked: 3 to 7 times faster, half a second to compile
+MOST_TURNS = 450  # that are written out; beyond, compiling takes longer than most batches
 
 PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent and row, columns of qd and of q
 
@@ -184,6 +187,7 @@ class LaneAlgorithm:
         self.parts, self.memory, self.widths = parts, memory, widths
         self.program = Program(name, tuple(p.loop for p in parts), n_inputs, n_outputs, reversible)
         self._constants: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
+        self._specialized: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
 
     @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process
     def turns(self, structure: Structure, *about: int) -> tuple[Turns, ...]:
@@ -207,17 +211,42 @@ class LaneAlgorithm:
     def __call__(self, model: Model, *inputs: Any, schedule: str = "lanes", about: tuple[int, ...] = ()) -> tuple:
         """Outputs (lanes, width) on inputs (lanes, width), by the native body ("lanes") or by XLA's ("sequential")."""
         dtype = np.dtype(inputs[0].dtype)
-        body = xla.run if schedule == "sequential" else run
         slots, widths, tables = self._sizes(model, *about)
-        return body(self.program, slots, widths, tables, self.constants(model, dtype, *about), inputs)
+        constants = self.constants(model, dtype, *about)
+        if schedule == "sequential":
+            return xla.run(self.program, slots, widths, tables, constants, inputs)
+        sizes = tuple(x.shape[1] for x in inputs)
+        program = self.program
+        if model.specialized and not about:  # not one for each body
+            program = self._own_program(model, dtype, sizes)
+        elif model.tree.n <= FEW_ROWS and not about and jax.default_backend() == "gpu":
+            program = self._for_structure(model.structure, sizes)
+        return run(program, slots, widths, tables, constants, inputs)
+
+    def _own_program(self, model: Model, dtype: np.dtype, inputs: tuple[int, ...]) -> Program:
+        """The program written out for a model, on inputs of these widths; the one for all where that is too long."""
+        kept = self._specialized.setdefault(model, {})
+        if dtype not in kept:
+            _, outputs, tables = self._sizes(model)
+            short = sum(map(len, tables)) <= MOST_TURNS
+            constants = self.constants(model, dtype)
+            kept[dtype] = written_out(self.program, tables, inputs + outputs, constants) if short else self.program
+        return kept[dtype]
+
+    @lru_cache(maxsize=256)  # noqa: B019
+    def _for_structure(self, structure: Structure, inputs: tuple[int, ...]) -> Program:
+        """The program written out for all models of one structure."""
+        tables = tuple(table for table, _ in self.turns(structure))
+        return written_out(self.program, tables, inputs + tuple(self.widths(structure)), None)
 
     def direct(self, model: Model, dtype: np.dtype) -> Any:
         """A builtin on NumPy arrays q, and others like qd, for one model of plain arrays; None where there is none."""
-        code = native(self.program, dtype.name)
+        inputs = (model.nq, *[model.nv] * (self.program.n_inputs - 1))
+        program = self._own_program(model, dtype, inputs) if model.specialized else self.program
+        code = native(program, dtype.name)
         if code is None:
             return None
         slots, widths, tables = self._sizes(model)
-        inputs = (model.nq, *[model.nv] * (self.program.n_inputs - 1))
         return code.bound(slots, inputs + widths, tables, self.constants(model, dtype))
 
     def _sizes(self, model: Model, *about: int) -> tuple[int, tuple, tuple]:

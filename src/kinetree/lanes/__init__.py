@@ -4,6 +4,7 @@ from . import xla
 from .native import native_enabled
 from .program import Lane, Loop, Memory, Program, Slots
 from .run import run
+from .straight import written_out
 from .threads import set_threads
 
-__all__ = ["Lane", "Loop", "Memory", "Program", "Slots", "native_enabled", "run", "set_threads", "xla"]
+__all__ = ["Lane", "Loop", "Memory", "Program", "Slots", "native_enabled", "run", "set_threads", "written_out", "xla"]

@@ -1,29 +1,23 @@
 """Compiled lane programs for this CPU: LLVM text to machine code, kept on disk, called on NumPy arrays.
 
-The machine code of a program depends on nothing but the package's own sources, the dtype, the host and the versions;
-those make its name in the cache. An entry that can not be read is made again; writing is a rename, so two processes do
-no harm.
+What was compiled is kept between processes (cache.py).
 """
 
 import ctypes
-import hashlib
 import os
 import platform
-import tempfile
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import jax
-import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
+from .cache import cached_entry, keep_cached, read_cached
 from .direct import SHARED, available, bind, direct_text
 from .emit import trace
 from .handler import handler_text
 from .kernel import LaneFunction
-from .program import Program, signature
+from .program import Program
 from .threads import pool, threads
 from .trigonometry import far_reduction
 
@@ -50,49 +44,6 @@ def _machine() -> Any:
     """A target machine for this host; an engine takes its own for good, so each asks for a new one."""
     cpu, flags, _ = _host()
     return llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=flags, opt=3, jit=True)
-
-
-@cache
-def _sources() -> bytes:
-    """A digest of the package's own text, which is what programs are made of."""
-    digest = hashlib.sha256()
-    root = Path(__file__).parents[1]
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.digest()
-
-
-def cache_folder() -> Path:
-    """Where compiled programs are kept: KINETREE_CACHE, or the user's cache folder."""
-    given = os.environ.get("KINETREE_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(given) if given else Path(base) / "kinetree"
-
-
-def _entry(program: Program, dtype: np.dtype, kind: str) -> Path:
-    versions = f"{jax.__version__} {llvmlite.__version__} {llvm.llvm_version_info}"
-    text = f"{program.name}\n{signature(program)}\n{dtype.name}\n{kind}\n{versions}".encode() + _sources()
-    return cache_folder() / f"{program.name}-{hashlib.sha256(text).hexdigest()[:24]}.o"
-
-
-def _read(path: Path) -> bytes | None:
-    """The object code of an entry, or None where there is none that is whole."""
-    try:
-        raw = path.read_bytes()
-    except OSError:
-        return None
-    code, digest = raw[:-32], raw[-32:]
-    return code if hashlib.sha256(code).digest() == digest else None
-
-
-def _keep(path: Path, code: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(code + hashlib.sha256(code).digest())
-        os.replace(file.name, path)
-    except OSError:
-        pass  # a cache that can not be written costs time, nothing else
 
 
 def has_direct(program: Program) -> bool:
@@ -139,12 +90,12 @@ class CompiledProgram:
         cpu, flags, size = _host()
         machine = _machine()
         self.width = size // self.dtype.itemsize
-        path = _entry(program, self.dtype, f"{platform.machine()} {cpu} {flags} {has_direct(program)}")
-        code = _read(path)
+        path = cached_entry(program, self.dtype, f"{platform.machine()} {cpu} {flags} {has_direct(program)}")
+        code = read_cached(path)
         self.from_cache = code is not None
         if code is None:
             code = machine.emit_object(optimized(module_text(program, self.dtype, self.width)))
-            _keep(path, code)
+            keep_cached(path, code)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()

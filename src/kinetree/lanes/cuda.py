@@ -61,7 +61,7 @@ def _load(text: str) -> int:
 
 def _handler_text(program: Program, function: int, launch: int) -> str:
     to, count = Text("h"), len(program.loops)
-    n_values = program.n_inputs + program.n_outputs + 3 * count + 2
+    n_values = 2 * (program.n_inputs + program.n_outputs) + 3 * count + 2
     to.lines.append("define ptr @handler(ptr %frame) {")
     to.label("entry")
     for name, size in (("values", n_values), ("places", n_values), ("ask", 4)):
@@ -81,6 +81,8 @@ def _handler_text(program: Program, function: int, launch: int) -> str:
     values += [data(arguments, count + k) for k in range(count)]
     values += [data(arguments, k) for k in range(count)]
     values += [dimension(arguments, k, 0) for k in range(count)]
+    values += [dimension(arguments, 2 * count + k, 1) for k in range(program.n_inputs)]
+    values += [dimension(results, k, 1) for k in range(program.n_outputs)]
     lanes = dimension(arguments, 2 * count, 0)
     values += [lanes, data(results, program.n_outputs)]
     for k, (kind, value) in enumerate(values):
@@ -110,8 +112,8 @@ def _handler_text(program: Program, function: int, launch: int) -> str:
 class CudaKernel:
     """A program compiled for the GPU; `handler` is the address of its XLA handler."""
 
-    def __init__(self, program: Program, dtype: str, room: int):
-        function = _load(ptx(program, dtype, room, _context()))
+    def __init__(self, program: Program, dtype: str, room: int, by_column: bool):
+        function = _load(ptx(program, dtype, room, _context(), by_column))
         launch = ctypes.cast(_driver().cuLaunchKernel, ctypes.c_void_p).value
         assert launch is not None
         module = llvm.parse_assembly(_handler_text(program, function, launch))
@@ -123,6 +125,6 @@ class CudaKernel:
 
 
 @cache
-def cuda_kernel(program: Program, dtype: str, slots: int) -> CudaKernel:
+def cuda_kernel(program: Program, dtype: str, slots: int, by_column: bool) -> CudaKernel:
     """The kernel for a robot of about this many slots, loaded once in a process."""
-    return CudaKernel(program, dtype, local_slots(slots, dtype))
+    return CudaKernel(program, dtype, local_slots(slots, dtype), by_column)

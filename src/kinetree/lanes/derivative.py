@@ -73,7 +73,9 @@ def _tangent_loop(program: Program, loop: Loop, moving: bool) -> Loop:
         step,
         2 * loop.columns,
         _flat(n_constants * (1 + moving)),
-        *((*places, *_beside(places, loop.columns)) for places in (loop.reads, loop.writes, loop.adds)),
+        loop.reads + _beside(loop.reads, loop.columns),
+        loop.writes + _beside(loop.writes, loop.columns),
+        loop.adds + _beside(loop.adds, loop.columns),
         loop.inputs + moved,
         loop.outputs,
     )

@@ -1,7 +1,9 @@
 """From the jaxpr of a step to LLVM text: straight-line code on scalars, or on vectors of lanes.
 
 One emitter serves all targets. A product that is used once, in a sum, becomes one explicit fused multiply-add; nothing
-else may be contracted or reordered, so a CPU vector, a CPU scalar and a GPU thread compute the same bits.
+else may be contracted or reordered, so a CPU vector, a CPU scalar and a GPU thread compute the same bits. Arithmetic
+with known zeros and ones, which LLVM must keep for the sake of signed zeros and infinities, is left out: a screw's axis
+has four zeros.
 """
 
 from collections import Counter
@@ -55,6 +57,7 @@ class Emitter(Text):
         self.scalar = "double" if self.bits == 64 else "float"
         self.real, self.integer, self.truth = (self.vector(t) for t in (self.scalar, f"i{self.bits}", "i1"))
         self._sincos: dict[str, tuple[str, str]] = {}
+        self._literals: dict[str, float] = {}
 
     def vector(self, kind: str) -> str:
         """The type of one `kind` for each lane."""
@@ -67,7 +70,9 @@ class Emitter(Text):
     def number(self, x: float) -> str:
         """A real literal."""
         exact = float(np.float32(x)) if self.bits == 32 else float(x)
-        return self.splat(self.scalar, f"0x{np.float64(exact).view(np.uint64):016X}")
+        literal = self.splat(self.scalar, f"0x{np.float64(exact).view(np.uint64):016X}")
+        self._literals[literal] = exact
+        return literal
 
     def whole(self, x: int) -> str:
         """An integer literal, as wide as a real."""
@@ -87,15 +92,31 @@ class Emitter(Text):
         return self.op(f"call {self.real} @llvm.{name}.{suffix}({', '.join(f'{self.real} {a}' for a in args)})")
 
     def arithmetic(self, name: str, a: str, b: str) -> str:
-        """fadd, fsub, fmul or fdiv."""
+        """fadd, fsub, fmul or fdiv; nothing where a known zero or one makes it trivial."""
+        x, y = self._literals.get(a), self._literals.get(b)
+        if name == "fmul":
+            if x == 0 or y == 0:
+                return self.number(0.0)
+            if x in (1, -1):
+                return b if x == 1 else self.negative(b)
+            if y in (1, -1):
+                return a if y == 1 else self.negative(a)
+        if name in ("fadd", "fsub") and y == 0:
+            return a
+        if name in ("fadd", "fsub") and x == 0:
+            return b if name == "fadd" else self.negative(b)
         return self.op(f"{name} {self.real} {a}, {b}")
 
     def negative(self, a: str) -> str:
         """−a."""
-        return self.op(f"fneg {self.real} {a}")
+        return self.number(-self._literals[a]) if a in self._literals else self.op(f"fneg {self.real} {a}")
 
     def fma(self, a: str, b: str, c: str) -> str:
         """a b + c, rounded once."""
+        if self._literals.get(c) == 0:
+            return self.arithmetic("fmul", a, b)
+        if any(self._literals.get(x) in (0, 1, -1) for x in (a, b)):
+            return self.arithmetic("fadd", self.arithmetic("fmul", a, b), c)
         return self.intrinsic("fma", a, b, c)
 
     def sincos_of(self, x: str) -> tuple[str, str]:

@@ -14,13 +14,15 @@ before, so outputs must not alias inputs. Scratch holds W values for each slot, 
 from typing import Any
 
 from .emit import Emitter
-from .program import Lane, Program, Slots
+from .program import Lane, Program, Slots, Straight
+from .straight import slot_numbers, turn_order
 from .trigonometry import definition
 
 SIGNATURE = (
     "ptr noalias readonly %ins, ptr noalias readonly %outs, ptr noalias readonly %consts, ptr noalias readonly %tabs, "
     "ptr noalias readonly %turns, ptr noalias readonly %widths, i64 %lo, i64 %hi, ptr noalias %scratch"
 )
+READ_AHEAD = 32  # inputs of a lane that registers can hold
 PREFETCH_BLOCKS = 2  # without it a batch larger than the cache runs at a third of the speed
 
 
@@ -59,6 +61,49 @@ class LoopWriter:
     def write_lane(self, array: int, column: str, value: str) -> None:
         """An output of this lane."""
         raise NotImplementedError
+
+    def body(self, constants: list[str], tables: list[str], turns: list[str], after: str) -> None:
+        """The whole program, from label `before0` to label `after`."""
+        if self.program.straight is not None:
+            self.to.label("before0")
+            self.straight(self.program.straight, constants)
+            self.to.go(after)
+            return
+        last = len(self.program.loops) - 1
+        for k in range(last + 1):
+            self.loop(k, constants[k], tables[k], turns[k], after if k == last else f"before{k + 1}")
+
+    def straight(self, known: Straight, constants: list[str]) -> None:
+        """All turns one after the other, with slots as values: nothing is looked up, nothing goes through memory."""
+        to, slots, given = self.to, {}, {}
+        if sum(known.widths[: self.program.n_inputs]) <= READ_AHEAD:
+            # all in one go, so that neighbours can be loaded together
+            for array in range(self.program.n_inputs):
+                for column in range(known.widths[array]):
+                    given[array, column] = self.read_lane(array, str(column))
+
+        def read(x: Lane, row: Any) -> str:
+            place = x.array, int(row[x.column]) + x.offset
+            return given[place] if place in given else self.read_lane(x.array, str(place[1]))
+
+        for k, turn in turn_order(self.program, known.tables):
+            loop, row = self.program.loops[k], known.tables[k][turn]
+            count = loop.constants.num_leaves
+            if known.constants is not None:
+                values = [to.number(x) for x in known.constants[k][turn]]
+            else:
+                places = range(turn * count, (turn + 1) * count)
+                values = [to.broadcast(self.constant(to.scalar, constants[k], i)) for i in places]
+            values += [read(x, row) for x in loop.inputs]
+            values += [slots[i] for place in loop.reads for i in slot_numbers(place, row)]
+            results = iter(to.jaxpr(self.jaxprs[k], values))
+            for place in loop.writes:
+                slots.update((i, next(results)) for i in slot_numbers(place, row))
+            for place in loop.adds:
+                for i in slot_numbers(place, row):
+                    slots[i] = to.arithmetic("fadd", slots[i], next(results))
+            for x in loop.outputs:
+                self.write_lane(x.array, str(row[x.column] + x.offset), next(results))
 
     def loop(self, k: int, constants: str, table: str, turns: str, after: str) -> None:
         """Loop k, from label `before{k}` to label `after`."""
@@ -120,8 +165,7 @@ class LaneFunction(LoopWriter):
         before = to.op(f"icmp slt i64 %next, {last}")
         self.lane = to.op(f"select i1 {before}, i64 %next, i64 {last}")
         to.go("before0")
-        for k in count:
-            self.loop(k, constants[k], tables[k], turns[k], f"before{k + 1}" if k + 1 < len(count) else "blockend")
+        self.body(constants, tables, turns, "blockend")
         to.label("blockend")
         to.lines.append(f"  %after = add i64 %next, {to.width}")
         to.branch(to.op("icmp slt i64 %after, %hi"), "block", "done")

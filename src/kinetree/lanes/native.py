@@ -6,17 +6,19 @@ another), the XLA body serves, with the same result.
 
 import ctypes
 import os
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from . import xla
 from .emit import UnknownPrimitive
 from .handler import supported
 from .program import Program
+
+DTYPES = ("float32", "float64")
+NARROW = 16  # columns up to which a thread may walk along its own row: beyond, slots push the row out of the cache
 
 
 def native_enabled() -> bool:
@@ -27,7 +29,7 @@ def native_enabled() -> bool:
 @cache
 def native(program: Program, dtype: str) -> Any:
     """The compiled program, or None where the native body can not serve."""
-    if not native_enabled() or dtype not in ("float32", "float64"):
+    if not native_enabled() or dtype not in DTYPES:
         return None
     try:
         from .cpu import compiled
@@ -54,48 +56,50 @@ def _cpu_target(program: Program, dtype: str) -> str | None:
 
 
 @cache
-def _cuda_target(program: Program, dtype: str, slots: int) -> tuple[str, bool] | None:
+def _cuda_target(program: Program, dtype: str, slots: int, by_column: bool) -> tuple[str, bool] | None:
     """Name of the FFI target for NVIDIA GPUs and whether it wants slots in global memory; None where there is none."""
-    if native(program, dtype) is None or not supported() or jax.default_backend() != "gpu":
+    if not native_enabled() or dtype not in DTYPES or not supported():
         return None
     try:
         from .cuda import CudaError, cuda_kernel
-    except OSError:
+    except (ImportError, OSError):
         return None
     try:
-        kernel = cuda_kernel(program, dtype, slots)
-    except (CudaError, OSError):
+        kernel = cuda_kernel(program, dtype, slots, by_column)
+    except (CudaError, UnknownPrimitive, OSError, RuntimeError):
         return None
-    name = f"kinetree_{program.name}_{id(program)}_{dtype}_{slots}_cuda"
+    name = f"kinetree_{program.name}_{id(program)}_{dtype}_{slots}_{by_column}_cuda"
     return _register(name, kernel.handler, "CUDA"), kernel.global_scratch
 
 
-def _by_ffi(
-    name: str, slots: int, widths: tuple, scratch: int | None, tables: tuple, constants: tuple, inputs: tuple
-) -> tuple:
-    """One FFI call; `scratch` None is the CPU's, else the GPU's, with that many slots in global memory."""
+def _by_ffi(name: str, slots: int, results: list, data: tuple, **layouts: Any) -> Any:
+    return jax.ffi.ffi_call(name, tuple(results), **layouts)(*data, slots=np.int64(slots))
+
+
+def _results(widths: tuple, inputs: tuple) -> list:
+    return [jax.ShapeDtypeStruct((inputs[0].shape[0], w), inputs[0].dtype) for w in widths]
+
+
+def on_cpu(program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
+    """Outputs of a program on traced arrays, on a CPU."""
+    name = _cpu_target(program, np.dtype(inputs[0].dtype).name)
+    if name is None or inputs[0].shape[0] == 0:
+        return xla.run(program, slots, widths, tables, constants, inputs)
+    return tuple(_by_ffi(name, slots, _results(widths, inputs), (*tables, *constants, *inputs)))
+
+
+def on_cuda(program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
+    """Outputs of a program on traced arrays, on an NVIDIA GPU."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
-    results = [jax.ShapeDtypeStruct((lanes, w), dtype) for w in widths]
-    constants = tuple(jnp.asarray(c, dtype) for c in constants)
-    options: dict[str, Any] = {}
-    if scratch is not None:
-        results.append(jax.ShapeDtypeStruct((scratch, lanes), dtype))
-        by_column = (1, 0)  # neighbouring threads read neighbouring numbers
-        options["input_layouts"] = [None] * (2 * len(tables)) + [by_column] * len(inputs)
-        options["output_layouts"] = [by_column] * len(widths) + [None]
-    call = jax.ffi.ffi_call(name, tuple(results), **options)
-    return tuple(call(*tables, *constants, *inputs, slots=np.int64(slots)))[: len(widths)]
-
-
-def anywhere(program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
-    """Outputs of a program on traced arrays, by the body of the platform that they are compiled for."""
-    by_xla = partial(xla.run, program, slots, widths)
-    dtype = np.dtype(inputs[0].dtype).name
-    bodies: dict[str, Any] = {}
-    if (cpu := _cpu_target(program, dtype)) is not None:
-        bodies["cpu"] = partial(_by_ffi, cpu, slots, widths, None)
-    if (cuda := _cuda_target(program, dtype, slots)) is not None:
-        bodies["cuda"] = partial(_by_ffi, cuda[0], slots, widths, slots if cuda[1] else 1)
-    if not bodies or inputs[0].shape[0] == 0:
-        return by_xla(tables, constants, inputs)
-    return jax.lax.platform_dependent(tables, constants, inputs, default=by_xla, **bodies)
+    by_column = program.straight is None and max(x.shape[1] for x in inputs) > NARROW
+    target = _cuda_target(program, np.dtype(dtype).name, slots, by_column)
+    if target is None or lanes == 0:
+        return xla.run(program, slots, widths, tables, constants, inputs)
+    name, in_global_memory = target
+    scratch = jax.ShapeDtypeStruct((slots if in_global_memory else 1, lanes), dtype)
+    layouts: dict[str, Any] = {}
+    if by_column:
+        layouts["input_layouts"] = [None] * (2 * len(tables)) + [(1, 0)] * len(inputs)
+        layouts["output_layouts"] = [(1, 0)] * len(widths) + [None]
+    data = (*tables, *constants, *inputs)
+    return tuple(_by_ffi(name, slots, [*_results(widths, inputs), scratch], data, **layouts))[: len(widths)]

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from . import xla
 from .derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
-from .native import anywhere
+from .native import on_cpu, on_cuda
 from .program import Program
 
 
@@ -35,7 +36,7 @@ class Bound(NamedTuple):
         return a[:n], a[n : 2 * n], a[2 * n : 2 * n + m], a[2 * n + m :]
 
 
-def _make(name: str, abstract: Callable, body: Callable) -> Primitive:
+def _make(name: str, abstract: Callable, body: Callable, **platforms: Callable) -> Primitive:
     primitive = Primitive(f"kinetree_{name}")
     primitive.multiple_results = True
 
@@ -46,11 +47,13 @@ def _make(name: str, abstract: Callable, body: Callable) -> Primitive:
     primitive.def_impl(lambda *arguments, **params: compiled(**params)(*arguments))
     primitive.def_abstract_eval(abstract)
     mlir.register_lowering(primitive, mlir.lower_fun(body, multiple_results=True))
+    for platform, special in platforms.items():
+        mlir.register_lowering(primitive, mlir.lower_fun(special, multiple_results=True), platform=platform)
     return primitive
 
 
 def _array(shape: tuple, dtype: Any) -> Any:
-    return jax.core.ShapedArray(shape, dtype)
+    return ShapedArray(shape, dtype)
 
 
 # -- running ----------------------------------------------------------------------------------------------------------
@@ -61,15 +64,12 @@ def _run_abstract(*arguments: Any, bound: Bound) -> list:
     return [_array((first.shape[0], w), first.dtype) for w in bound.widths]
 
 
-def _run_body(*arguments: Any, bound: Bound) -> list:
-    return list(anywhere(*bound, *bound.split(arguments)[:3]))
+def _run_body(body: Callable, *arguments: Any, bound: Bound) -> list:
+    return list(body(*bound, *bound.split(arguments)[:3]))
 
 
-RUN = _make("lanes", _run_abstract, _run_body)
-
-
-def _by_xla(bound: Bound, *arguments: Any) -> list:
-    return list(xla.run(*bound, *bound.split(arguments)[:3]))
+_by_xla = partial(_run_body, xla.run)
+RUN = _make("lanes", _run_abstract, _by_xla, cpu=partial(_run_body, on_cpu), cuda=partial(_run_body, on_cuda))
 
 
 def _as_lanes(x: Any, axis: int | None, size: int) -> Any:
@@ -92,7 +92,7 @@ def _run_batched(arguments: Any, axes: Any, *, bound: Bound) -> tuple:
     if any(
         d is not None for d in (*in_axes[0], *in_axes[1])
     ):  # different models side by side: not lanes of one program
-        results = jax.vmap(partial(_by_xla, bound), tuple(axes))(*arguments)
+        results = jax.vmap(partial(_by_xla, bound=bound), tuple(axes))(*arguments)
     else:
         size = _size(arguments, axes)
         lanes = [_as_lanes(x, d, size) for x, d in zip(inputs, in_axes[2], strict=True)]
@@ -108,7 +108,7 @@ def _run_jvp(primals: Any, tangents: Any, *, bound: Bound) -> tuple:
         return [ad.instantiate_zeros(t) for t in group]
 
     if not bound.program.reversible:
-        by_xla = partial(_by_xla, bound, *primals[:n])
+        by_xla = partial(_by_xla, *primals[:n], bound=bound)
         return jax.jvp(by_xla, tuple(primals[n:]), tuple(instantiate(tangents[n:])))
     results = RUN.bind(*primals, bound=bound)
     of_constants, of_inputs = tangents[n : 2 * n], tangents[2 * n :]

@@ -7,6 +7,7 @@ slots; so the same step runs in XLA, in the vector registers of a CPU, and in th
 are run-time inputs: two models of the same size share one compiled program.
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -59,11 +60,29 @@ class Loop:
 
 
 @dataclass(frozen=True, eq=False)
+class Straight:
+    """Tables known when a program is compiled, the widths of its inputs and outputs, and perhaps its constants."""
+
+    tables: tuple[np.ndarray, ...]
+    widths: tuple[int, ...]
+    constants: tuple[np.ndarray, ...] | None
+
+    @property
+    def digest(self) -> str:
+        """Of all numbers."""
+        digest = hashlib.sha256(repr(self.widths).encode())
+        for x in (*self.tables, *(self.constants or ())):
+            digest.update(f"{x.shape} {x.dtype}".encode() + np.ascontiguousarray(x).tobytes())
+        return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True, eq=False)
 class Program:
     """Loops, run one after the other. Compared by identity: make each program once.
 
     `reversible` promises that a slot, once read, is never changed again. Then values that the steps saw are still there
-    when the program is run backwards, and its derivatives are lane programs too (derivative.py).
+    when the program is run backwards, and its derivatives are lane programs too (derivative.py). `straight` is for one
+    mechanism alone: the native bodies then take nothing from the tables that they are given (straight.py).
     """
 
     name: str
@@ -71,11 +90,13 @@ class Program:
     n_inputs: int
     n_outputs: int
     reversible: bool = False
+    straight: Straight | None = None
 
 
 def signature(program: Program) -> str:
     """What tells a program from others made by the same sources: its loops' shapes, and what its steps close over."""
-    return repr([_loop_signature(loop) for loop in program.loops])
+    straight = program.straight.digest if program.straight else ""
+    return repr([_loop_signature(loop) for loop in program.loops]) + straight
 
 
 def _loop_signature(loop: Loop) -> tuple:

@@ -1,7 +1,7 @@
 """A lane program as a CUDA kernel, a lane to a thread: the loops of kernel.py, with slots in the thread's local memory.
 
-Lane arrays are (width, lanes) here, so that the threads of a warp read neighbours. Slots that do not fit in local
-memory go to a (slots, lanes) array in global memory.
+Lane arrays are (lanes, width), as they come, or the same by columns, so that the threads of a warp read neighbours.
+Slots that do not fit in local memory go to a (slots, lanes) array in global memory.
 """
 
 from functools import cache
@@ -10,6 +10,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from .cache import cached_entry, keep_cached, read_cached
 from .emit import trace
 from .kernel import LoopWriter
 from .program import Program
@@ -18,19 +19,22 @@ from .trigonometry import far_reduction
 GLOBAL = "ptr addrspace(1)"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 LOCAL_BYTES = 1 << 15  # of slots, a thread, before they move to global memory
+ALIGNED = 128  # bytes: what XLA gives every array
 CHIPS = (90, 89, 86, 80, 75, 70)  # newer chips run the text of these
 
 
 class Kernel(LoopWriter):
     """The kernel, with room for `slots` in local memory, or in a global array where slots is 0."""
 
-    def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, slots: int):
+    def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, slots: int, by_column: bool):
         super().__init__(program, jaxprs, 1, dtype)
+        self.by_column = by_column
         to, count = self.to, range(len(program.loops))
-        names = [f"in{k}" for k in range(program.n_inputs)] + [f"out{k}" for k in range(program.n_outputs)]
-        names += [f"const{k}" for k in count] + [f"tab{k}" for k in count]
-        arguments = [f"{GLOBAL} noalias %{n}" for n in names]
-        arguments += [f"i64 %turns{k}" for k in count] + ["i64 %lanes", f"{GLOBAL} noalias %scratch"]
+        self.arrays = [f"in{k}" for k in range(program.n_inputs)] + [f"out{k}" for k in range(program.n_outputs)]
+        names = self.arrays + [f"const{k}" for k in count] + [f"tab{k}" for k in count]
+        arguments = [f"{GLOBAL} noalias align {ALIGNED} %{n}" for n in names]
+        arguments += [f"i64 %turns{k}" for k in count] + [f"i64 %width{n}" for n in self.arrays]
+        arguments += ["i64 %lanes", f"{GLOBAL} noalias %scratch"]
         to.lines.append(f"define ptx_kernel void @kernel({', '.join(arguments)}) {{")
         to.label("entry")
         registers = {r: f"i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in ("tid.x", "ctaid.x", "ntid.x")}
@@ -40,9 +44,8 @@ class Kernel(LoopWriter):
         self.lane = to.op(f"add i64 {to.op(f'mul i64 {block}, {size}')}, {thread}")
         self.local = to.op(f"alloca [{slots} x {to.scalar}], align {self.size}") if slots else ""
         to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")
-        for k in count:
-            after = f"before{k + 1}" if k + 1 < len(count) else "done"
-            self.loop(k, f"%const{k}", f"%tab{k}", f"%turns{k}", after)
+        constants, tables, turns = ([f"%{name}{k}" for k in count] for name in ("const", "tab", "turns"))
+        self.body(constants, tables, turns, "done")
         to.label("done")
         to.do("ret void")
         to.lines.append("}")
@@ -55,14 +58,20 @@ class Kernel(LoopWriter):
         """Through the read-only cache: the same for all threads."""
         return self._load(kind, base, index, ", !invariant.load !8")
 
-    def _of_lane(self, column: str) -> str:
-        return self.to.op(f"add i64 {self.to.op(f'mul i64 {column}, %lanes')}, {self.lane}")
+    def _in_row(self, name: str, column: str) -> str:
+        """Index of a column of this lane's row; where the width is a known number, neighbours are loaded together."""
+        to, straight = self.to, self.program.straight
+        if self.by_column:
+            return to.op(f"add i64 {to.op(f'mul i64 {column}, %lanes')}, {self.lane}")
+        width = straight.widths[self.arrays.index(name)] if straight else f"%width{name}"
+        return to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {width}')}, {column}")
 
     def _slot(self, number: str) -> tuple[str, str]:
         to = self.to
         if self.local:
             return "ptr", to.op(f"getelementptr {to.scalar}, ptr {self.local}, i64 {number}")
-        return GLOBAL, to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {self._of_lane(number)}")
+        place = to.op(f"add i64 {to.op(f'mul i64 {number}, %lanes')}, {self.lane}")  # neighbours side by side
+        return GLOBAL, to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {place}")
 
     def read_slot(self, number: str) -> str:
         """From local or global memory."""
@@ -75,20 +84,21 @@ class Kernel(LoopWriter):
         self.to.do(f"store {self.to.scalar} {value}, {space} {place}")
 
     def read_lane(self, array: int, column: str) -> str:
-        """Neighbouring threads read neighbouring numbers."""
-        return self._load(self.to.scalar, f"%in{array}", self._of_lane(column), ", !invariant.load !8")
+        """From this lane's row."""
+        name = f"in{array}"
+        return self._load(self.to.scalar, f"%{name}", self._in_row(name, column), ", !invariant.load !8")
 
     def write_lane(self, array: int, column: str, value: str) -> None:
-        """Neighbouring threads write neighbouring numbers."""
-        scalar = self.to.scalar
-        place = self.to.op(f"getelementptr {scalar}, {GLOBAL} %out{array}, i64 {self._of_lane(column)}")
+        """To this lane's row."""
+        scalar, name = self.to.scalar, f"out{array}"
+        place = self.to.op(f"getelementptr {scalar}, {GLOBAL} %{name}, i64 {self._in_row(name, column)}")
         self.to.do(f"store {scalar} {value}, {GLOBAL} {place}")
 
 
-def kernel_text(program: Program, dtype: Any, slots: int) -> str:
+def kernel_text(program: Program, dtype: Any, slots: int, by_column: bool = False) -> str:
     """The whole LLVM module of the kernel."""
     jaxprs = [trace(loop, dtype) for loop in program.loops]
-    body = Kernel(program, jaxprs, dtype, slots).text()
+    body = Kernel(program, jaxprs, dtype, slots, by_column).text()
     head = f'target triple = "nvptx64-nvidia-cuda"\ntarget datalayout = "{LAYOUT}"\n'
     lines = list(
         dict.fromkeys(line for line in (far_reduction() + "\n" + body).splitlines() if line.startswith("declare"))
@@ -104,12 +114,21 @@ def _initialize() -> None:
     llvm.initialize_all_asmprinters()
 
 
-def ptx(program: Program, dtype: Any, slots: int, chip: int = 90) -> str:
+def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, by_column: bool = False) -> str:
     """PTX of a program for chips of this compute capability and newer."""
-    _initialize()
-    module = llvm.parse_assembly(kernel_text(program, np.dtype(dtype), slots))
-    module.verify()
     known = next(c for c in CHIPS if c <= max(chip, CHIPS[-1]))
+    entry = cached_entry(program, np.dtype(dtype), f"ptx {known} {slots} {by_column}")
+    if (kept := read_cached(entry)) is not None:
+        return kept.decode()
+    text = _assembled(kernel_text(program, np.dtype(dtype), slots, by_column), known)
+    keep_cached(entry, text.encode())
+    return text
+
+
+def _assembled(text: str, known: int) -> str:
+    _initialize()
+    module = llvm.parse_assembly(text)
+    module.verify()
     machine = llvm.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=f"sm_{known}", opt=3)
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
     tuning.loop_unrolling = False

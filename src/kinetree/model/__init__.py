@@ -8,6 +8,7 @@ from .joints import Fixed, Free, Helical, Joint, Planar, Prismatic, Revolute, Sp
 from .model import Model, Structure
 from .physics import Limits, Passive
 from .rows import Axis, Placement, Rows, place, relative_motion
+from .specialize import specialize
 
 __all__ = [
     "Axis",
@@ -36,4 +37,5 @@ __all__ = [
     "place",
     "random_state",
     "relative_motion",
+    "specialize",
 ]

@@ -232,7 +232,7 @@ class Model:
     @cached_property
     def without_passive(self) -> "Model":
         """The same mechanism with its springs and dampers switched off."""
-        return self if self.passive is None else dataclasses.replace(self, passive=None)
+        return self if self.passive is None else self._with_same_rows(passive=None)
 
     def couple(self, follows: Mapping[str, Follow]) -> "Model":
         """The same tree with fewer coordinates: joints that follow others, as mimic joints do.
@@ -250,7 +250,18 @@ class Model:
     @cached_property
     def uncoupled(self) -> "Model":
         """The same model with all joints on their own."""
-        return self if self.coupling is None else dataclasses.replace(self, coupling=None)
+        return self if self.coupling is None else self._with_same_rows(coupling=None)
+
+    @cached_property
+    def specialized(self) -> bool:
+        """Whether the model has programs of its own; see `kinetree.specialize`."""
+        return False
+
+    def _with_same_rows(self, **changes: Any) -> "Model":
+        """A copy in which nothing that compiled programs know is other."""
+        new = dataclasses.replace(self, **changes)
+        new.__dict__["specialized"] = self.specialized
+        return new
 
     @property
     def tree(self) -> Tree:

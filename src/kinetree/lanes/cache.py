@@ -1,0 +1,64 @@
+"""Compiled programs, kept on disk between processes.
+
+What a program compiles to depends on nothing but the package's own sources, the dtype, the target and the versions;
+those make its name in the cache. An entry that can not be read is made again; writing is a rename, so two processes do
+no harm.
+"""
+
+import hashlib
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import jax
+import llvmlite
+import llvmlite.binding as llvm
+import numpy as np
+
+from .program import Program, signature
+
+
+@cache
+def _sources() -> bytes:
+    """A digest of the package's own text, which is what programs are made of."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.digest()
+
+
+def cache_folder() -> Path:
+    """Where compiled programs are kept: KINETREE_CACHE, or the user's cache folder."""
+    given = os.environ.get("KINETREE_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(given) if given else Path(base) / "kinetree"
+
+
+def cached_entry(program: Program, dtype: np.dtype, kind: str) -> Path:
+    """Where a program compiled for this dtype and kind of target is kept."""
+    versions = f"{jax.__version__} {llvmlite.__version__} {llvm.llvm_version_info}"
+    text = f"{program.name}\n{signature(program)}\n{dtype.name}\n{kind}\n{versions}".encode() + _sources()
+    return cache_folder() / f"{program.name}-{hashlib.sha256(text).hexdigest()[:24]}.o"
+
+
+def read_cached(path: Path) -> bytes | None:
+    """The object code of an entry, or None where there is none that is whole."""
+    try:
+        raw = path.read_bytes()
+    except OSError:
+        return None
+    code, digest = raw[:-32], raw[-32:]
+    return code if hashlib.sha256(code).digest() == digest else None
+
+
+def keep_cached(path: Path, code: bytes) -> None:
+    """Write an entry, whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(code + hashlib.sha256(code).digest())
+        os.replace(file.name, path)
+    except OSError:
+        pass  # a cache that can not be written costs time, nothing else

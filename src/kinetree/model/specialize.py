@@ -1,0 +1,28 @@
+"""Models that get programs of their own: their tree and their numbers written into the compiled code."""
+
+import dataclasses
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from .model import Model
+
+MOST_ROWS = 150  # beyond which compiling takes minutes
+
+
+def specialize(model: Model) -> Model:
+    """The same model, with lane programs compiled for it alone: rows written out, constants baked in.
+
+    Faster for large batches of a small robot, most of all on a GPU; the first call of each function takes up to a few
+    seconds. Use it in Python or closed over in `jit`: a model that is an argument of `jit`, or that `replace` or
+    `jax.tree.map` has made, has numbers that were not known to the compiler and is an ordinary one again.
+    """
+    rows = model.structure.tree.n
+    if rows > MOST_ROWS:
+        raise ValueError(f"a model of {rows} rows is too large to specialize: at most {MOST_ROWS}")
+    if any(isinstance(x, Tracer) for x in jax.tree.leaves(model)):
+        raise ValueError("a model can only be specialized outside jit, grad and vmap, where its numbers are known")
+    new = dataclasses.replace(jax.tree.map(np.asarray, model))
+    new.__dict__["specialized"] = True  # beside the fields, so that no copy with other numbers has it
+    return new
