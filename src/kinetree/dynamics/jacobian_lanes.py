@@ -31,7 +31,7 @@ TARGET, ROW, ENTRIES = 0, 1, 2  # columns of the table: first slots of the base 
 
 
 def jacobian_column(pose: Placement, axis: Axis, E: Rotation, point: Vec3) -> Motion:
-    """What a row's axis does at a point of the world, in coordinates turned by E: see jacobians.py. 38m 34a."""
+    """What a row's axis does at a point of the world, in coordinates turned by E: see jacobians.py. 36m 28a."""
     z = pose.orientation.rotation().rows[2]
     angular = z * axis.turn
     return Motion(E @ angular, E @ (z * axis.slide + angular.cross(point - pose.position)))

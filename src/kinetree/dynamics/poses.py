@@ -116,5 +116,5 @@ def to_row(pose: Placement, f: Force) -> Force:
 
 
 def carried(pose: Placement, frame: Transform) -> Transform:
-    """A frame fixed to a row, in the world: from world to frame coordinates, and its origin. 51m 48a."""
+    """A frame fixed to a row, in the world: from world to frame coordinates, and its origin. 51m 51a."""
     return Transform(frame.E.after(pose.orientation.rotation()), pose.position + pose.orientation.turn(frame.r))

@@ -5,6 +5,7 @@ an XLA FFI call of the same machine code, on an NVIDIA GPU one of a kernel made 
 body.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -21,7 +22,7 @@ def run(program: Program, slots: int, widths: tuple, tables: tuple, constants: t
     plain = all(isinstance(x, np.ndarray) for x in (*constants, *inputs))
     if plain and (compiled := native(program, np.dtype(inputs[0].dtype).name)) is not None:
         return compiled(slots, widths, tables, constants, inputs)
-    inputs = tuple(jnp.asarray(x) for x in inputs)
+    inputs = tuple(x if isinstance(x, jax.Array) else jnp.asarray(x) for x in inputs)
     dtype = inputs[0].dtype  # JAX may have narrowed it
     constants = tuple(c if c.dtype == dtype else c.astype(dtype) for c in constants)
     return tuple(RUN.bind(*tables, *constants, *inputs, bound=Bound(program, slots, tuple(widths))))
