@@ -53,21 +53,21 @@ def in_a_line(r: Record) -> str:
     return title(r).replace("\n", ", ")
 
 
-def section(platform: Any) -> Iterator[str]:
+def section(machine: Any) -> Iterator[str]:
     """Bars, a table, and what the goals say of it."""
-    records = last_run(platform.records)
+    records = last_run(machine.all)
     groups = [g for g in problems(records) if len({r["library"] for r in g}) > 1]
     if not groups:
         return
     versions = dict.fromkeys(f"{r['library']} {r['version']}" for r in records if r.get("version"))
-    same_run = [r for r in platform.records if r["run"] == records[0]["run"]]
+    same_run = [r for r in machine.all if r["run"] == records[0]["run"]]
     missing = [r["library"] for r in same_run if "missing" in r]
     yield "### Beside other libraries, in one run\n"
     absent = f" Not installed: {', '.join(missing)}." if missing else ""
     yield f"The same trees and states; {', '.join(versions)}.{absent}"
     yield "*One by one* is a loop over states in Python, on one thread.\n"
     bars = [(title(g[0]), list(_fastest(g).items())) for g in groups]
-    yield from platform.figure("peers", figures.throughput(bars), "states a second of kinetree and of other libraries")
+    yield from machine.figure("peers", figures.throughput(bars), "states a second of kinetree and of other libraries")
     rows, goals = [], []
     for group in groups:
         ours = next(r for r in group if r["library"] == "kinetree")
@@ -87,8 +87,8 @@ def section(platform: Any) -> Iterator[str]:
             )
             if r["library"] != "kinetree" and r["median_s"] < ours["median_s"]:
                 found = f"{label(ours)} {seconds(ours['median_s'])}, {label(r)} {seconds(r['median_s'])}"
-                platform.slower.append(f"{in_a_line(r)}: {found}")
-        goals += _goal(platform, group, ours)
+                machine.slower.append(f"{in_a_line(r)}: {found}")
+        goals += _goal(machine, group, ours)
     if goals:
         yield from table(["problem", "times as fast as Pinocchio's fastest way", "goal", "reached"], goals)
     head = ["problem", "library", "a state", "rate", "threads", "kinetree is faster by", "compile", "relative error"]
@@ -97,7 +97,7 @@ def section(platform: Any) -> Iterator[str]:
         yield f"Not tried: {in_a_line(r)} by {r['library']}, as {r['skipped']}.\n"
 
 
-def _goal(platform: Any, group: Sequence[Record], ours: Record) -> list[list[str]]:
+def _goal(machine: Any, group: Sequence[Record], ours: Record) -> list[list[str]]:
     """A row of the goals: how many times as fast as Pinocchio's fastest way."""
     goal = GOAL_TIMES_PINOCCHIO.get((ours["algorithm"], ours["batch"] > 1))
     theirs = next((r for r in group if r["library"] == "pinocchio"), None)
@@ -105,5 +105,5 @@ def _goal(platform: Any, group: Sequence[Record], ours: Record) -> list[list[str
         return []
     times = theirs["median_s"] / ours["median_s"]
     if times < goal:
-        platform.slower.append(f"goal not reached: {in_a_line(ours)}: {times:.3g} times Pinocchio, goal {goal:g} times")
+        machine.slower.append(f"goal not reached: {in_a_line(ours)}: {times:.3g} times Pinocchio, goal {goal:g} times")
     return [[in_a_line(ours), f"{times:.3g}", f"{goal:g}", "yes" if times >= goal else "**no**"]]

@@ -4,6 +4,7 @@ Nothing on the page is typed in but what others have published and what we aim a
 """
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -29,24 +30,29 @@ from .text import count, is_measured, mechanism, rate, seconds, table
 DOCS = Path(__file__).parents[1] / "docs"
 IDLE = 0.5  # a machine's load before a run that disturbs nothing
 FEW_DIGITS = 1e-6  # a relative error in float64 that has to be owned up to
-TITLES = {"cpu": "On a CPU", "gpu": "On a GPU"}
+
+
+def machine(record: Record) -> str:
+    """What a record was measured on: the accelerator, or the CPU where there is none."""
+    return record["processor" if record["platform"] == "cpu" else "device"]
 
 
 def latest(records: Sequence[Record]) -> list[Record]:
-    """The last record of each case on each platform, by each library in each way."""
-    kept = {(r["platform"], r["library"], r["case"], r.get("way"), str(r.get("settings", {}))): r for r in records}
-    return list(kept.values())
+    """The last record of each case, by each library in each way."""
+    in_time = sorted(records, key=lambda r: r["run"])
+    return list({(r["library"], r["case"], r.get("way")): r for r in in_time}.values())
 
 
-class Platform:
-    """The records of one platform, and the sections of the page that they fill."""
+class Machine:
+    """The records of one machine, and the sections of the page that they fill."""
 
     def __init__(self, name: str, records: Sequence[Record], folder: Path):
-        self.name = name
-        here = [r for r in latest(records) if r["platform"] == name]
-        self.records = [r for r in here if not r.get("settings")]
-        self.narrow = [r for r in here if r.get("settings") == {"KINETREE_AVX512": "0"} and is_measured(r)]
+        here = [r for r in records if machine(r) == name]
+        self.name, self.platform = name, here[0]["platform"]
+        self.all = [r for r in here if not r.get("settings")]
+        self.records = latest(self.all)
         self.ours = [r for r in self.records if r["library"] == "kinetree" and is_measured(r)]
+        self.narrow = latest([r for r in here if r.get("settings") == {"KINETREE_AVX512": "0"} and is_measured(r)])
         self.folder = folder
         self.slower: list[str] = []  # what the last section owns up to
 
@@ -62,13 +68,14 @@ class Platform:
         """A picture on the page, where there is one."""
         if drawn is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            drawn.savefig(self.folder / f"{self.name}_{name}.png", dpi=110)
-            yield f"![{caption}]({self.folder.name}/{self.name}_{name}.png)\n"
+            file = re.sub(r"\W+", "_", f"{self.name}_{name}".lower()) + ".png"
+            drawn.savefig(self.folder / file, dpi=110)
+            yield f"![{caption}]({self.folder.name}/{file})\n"
 
     def page(self) -> Iterator[str]:
         """All sections."""
-        yield f"## {TITLES[self.name]}\n"
-        yield from self.machine()
+        yield f"## {self.name}\n"
+        yield from self.described()
         yield from self.large_trees()
         yield from self.large_matrices()
         yield from self.goals()
@@ -79,11 +86,11 @@ class Platform:
         yield from self.first_results()
         yield from self.what_is_slower()
 
-    def machine(self) -> Iterator[str]:
+    def described(self) -> Iterator[str]:
         """What it was measured on."""
         keys = ("device", "processor", "jax", "jaxlib", "numpy", "llvmlite", "python", "commit")
         found = {key: sorted({str(r[key]) for r in self.ours if r.get(key)}) for key in keys}
-        device = "" if self.name == "cpu" else f"{', '.join(found['device'])}, beside "
+        device = "" if self.platform == "cpu" else f"{self.name}, beside "
         threads = max(r["threads"] for r in self.ours)
         copies = [r["copy_bandwidth"] for r in self.ours if "copy_bandwidth" in r]
         versions = ", ".join(f"{key} {' and '.join(found[key])}" for key in keys[2:7])
@@ -99,9 +106,9 @@ class Platform:
 
     def _against_lynghus(self, records: list[Record]) -> Iterator[str]:
         for r in records:
-            published = LYNGHUS[self.name][r["algorithm"]].get((r["n"], r["branching"]))
+            published = LYNGHUS[self.platform][r["algorithm"]].get((r["n"], r["branching"]))
             if published and published < r["median_s"]:
-                theirs = f"{LYNGHUS_MACHINE[self.name]} {seconds(published)} (Lynghus)"
+                theirs = f"{LYNGHUS_MACHINE[self.platform]} {seconds(published)} (Lynghus)"
                 self.slower.append(f"{mechanism(r)}: {seconds(r['median_s'])}, {theirs}")
         yield from table(
             ["mechanism", "time", "published", "a body", "of copy bandwidth", "relative error"],
@@ -109,7 +116,7 @@ class Platform:
                 [
                     mechanism(r),
                     seconds(r["median_s"]),
-                    seconds(LYNGHUS[self.name][r["algorithm"]].get((r["n"], r["branching"]))),
+                    seconds(LYNGHUS[self.platform][r["algorithm"]].get((r["n"], r["branching"]))),
                     seconds(1e-9 * r["ns_per_body"]),
                     f"{r['fraction_of_copy_bandwidth']:.1%}",
                     f"{r['relative_error']:.0e}",
@@ -122,20 +129,20 @@ class Platform:
         """Inverse dynamics over bodies and branching."""
         if records := self.group("lynghus_rnea") + self._largest("inverse_dynamics"):
             yield "### One tree, inverse dynamics over bodies and branching\n"
-            yield from self.figure("rnea", figures.heat_maps(records, self.name), "heat maps of inverse dynamics")
+            yield from self.figure("rnea", figures.heat_maps(records, self.platform), "heat maps of inverse dynamics")
             yield from self._against_lynghus(records)
 
     def large_matrices(self) -> Iterator[str]:
         """H and C over bodies and branching."""
         if records := self.group("lynghus_crba") + self._largest("mass_matrix_and_bias"):
             yield "### One tree, the dense mass matrix H and the bias C\n"
-            yield from self.figure("crba", figures.heat_maps(records, self.name), "heat maps of H and C")
+            yield from self.figure("crba", figures.heat_maps(records, self.platform), "heat maps of H and C")
             yield from self._against_lynghus(records)
 
     def goals(self) -> Iterator[str]:
         """The table of targets, met or not."""
         rows = []
-        for r in self.group("h200" if self.name == "gpu" else "cpu"):
+        for r in self.group("h200" if self.platform == "gpu" else "cpu"):
             by_time = GOAL_SECONDS.get((r["group"], r["algorithm"], r["n"], r["branching"]))
             by_rate = GOAL_STATES.get((r["group"], r["algorithm"], r["n"], r["specialised"]))
             if by_time is None and by_rate is None:
@@ -143,7 +150,7 @@ class Platform:
             met = r["median_s"] <= by_time if by_time else r["states_per_s"] >= (by_rate or 0)
             goal = f"≤ {seconds(by_time)}" if by_time else f"≥ {rate(by_rate)}"
             found = seconds(r["median_s"]) if by_time else rate(r["states_per_s"])
-            published = LYNGHUS[self.name].get(r["algorithm"], {}).get((r["n"], r["branching"]))
+            published = LYNGHUS[self.platform].get(r["algorithm"], {}).get((r["n"], r["branching"]))
             peer = rate(MJX_H200.get((r["algorithm"], r["n"]))) if by_rate else seconds(published)
             if not met:
                 self.slower.append(f"goal not reached: {mechanism(r)}: {found}, goal {goal}")
@@ -151,7 +158,7 @@ class Platform:
             rows.append([mechanism(r), found, goal, "yes" if met else "**no**", peer, share, error])
         if rows:
             yield "### Goals\n"
-            yield f"Published or peer: Lynghus on {LYNGHUS_MACHINE[self.name]}; MJX 3.17 on an H200.\n"
+            yield f"Published or peer: Lynghus on {LYNGHUS_MACHINE[self.platform]}; MJX 3.17 on an H200.\n"
             head = ["case", "measured", "goal", "reached", "published or peer", "of copy bandwidth", "relative error"]
             yield from table(head, rows)
 
@@ -246,8 +253,8 @@ def page(records: Sequence[Record], folder: Path) -> str:
         "measure your own machine: `kinetree bench run --filter cpu --peers --out mine.jsonl`.\n",
     ]
     measured = [r for r in records if r["library"] == "kinetree" and is_measured(r)]
-    for name in sorted({r["platform"] for r in measured}):
-        parts += Platform(name, records, folder).page()
+    for name in sorted({machine(r) for r in measured}):
+        parts += Machine(name, records, folder).page()
     return "\n".join(parts).rstrip() + "\n"
 
 

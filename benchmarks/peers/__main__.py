@@ -53,22 +53,22 @@ def _measured(way: Way, problem: Any, seconds: float) -> Record:
     }
 
 
-def answers(name: str, peer: Any, case: Case, seconds: float, slow: dict[tuple, str]) -> Iterator[Record]:
+def answers(name: str, peer: Any, case: Case, seconds: float, slow: dict[tuple, Record]) -> Iterator[Record]:
     """The records of one peer on one case.
 
     `slow` remembers trees on which a call took too long; larger batches of those are not tried.
     """
     about = describe(case) | {"library": name, "version": package_version(peer.PACKAGE)}
     tree = (name, case.algorithm, case.n, case.branching)
-    if tree in slow:
-        yield about | {"skipped": slow[tree]}
+    if tree in slow and case.batch > slow[tree]["batch"]:
+        yield about | {"skipped": f"{count(slow[tree]['batch'])} states took {slow[tree]['median_s']:.1f} s"}
         return
     try:
         problem = make_problem(case)
         for way in peer.ways(problem, threads()):
             record = about | _measured(way, problem, seconds)
             if record["median_s"] > PATIENCE:
-                slow[tree] = f"{count(case.batch)} states took {record['median_s']:.1f} s"
+                slow[tree] = record
             yield record
     except Exception as error:  # a peer that fails must not cost the others
         yield about | {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}

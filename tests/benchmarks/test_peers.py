@@ -3,8 +3,9 @@
 import json
 
 import kinetree as kt
+from benchmarks.cases import Case
 from benchmarks.peers import PEERS
-from benchmarks.peers.__main__ import main
+from benchmarks.peers.__main__ import answers, main
 from benchmarks.peers.description import sdf, urdf
 
 
@@ -41,3 +42,13 @@ def test_descriptions_hold_every_joint():
     for text in (urdf(model), sdf(model)):
         assert all(f'<joint name="{name}"' in text for name in model.joint_names)
     assert kt.load(urdf(model)).nv == model.nv
+
+
+def test_a_peer_that_took_long_is_not_given_more_states():
+    from benchmarks.peers import pinocchio
+
+    slow = {("pinocchio", "inverse_dynamics", 3, 1.0): {"batch": 2, "median_s": 9.0}}
+    (more,) = answers("pinocchio", pinocchio, Case("x", "inverse_dynamics", 3, 1.0, 4), 0, slow)
+    assert more["skipped"] == "2 states took 9.0 s"
+    (one,) = answers("pinocchio", pinocchio, Case("x", "inverse_dynamics", 3), 0, slow)
+    assert one["relative_error"] < 1e-14

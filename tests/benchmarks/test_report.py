@@ -45,7 +45,7 @@ def every_group(platform: str, median: float) -> list[dict]:
 def peers(median: float) -> list[dict]:
     pinocchio = {"library": "pinocchio", "version": "4", "way": "in parallel", "run": "2026-02-01T00:00:00Z"}
     ours = record(ARM, "cpu", 1e-3, run="2026-02-01T00:00:00Z")
-    missing = {"case": "", "library": "frax", "missing": "no module", "platform": "cpu", "run": ours["run"]}
+    missing = MACHINE | {"case": "", "library": "frax", "missing": "no module", "platform": "cpu", "run": ours["run"]}
     return [ours, record(ARM, "cpu", median, **pinocchio), missing]
 
 
@@ -55,13 +55,24 @@ def test_the_page_has_every_section_and_its_figures(tmp_path):
         append(lines, each)
     assert main([str(lines), "--docs", str(tmp_path)]) == 0
     text = (tmp_path / "performance.md").read_text("utf-8")
-    for heading in ("On a CPU", "On a GPU", "dense mass matrix", "Goals", "Scan", "Methods", "first result", "slower"):
+    for heading in (
+        "## a processor",
+        "## a device",
+        "dense mass matrix",
+        "Goals",
+        "Scan",
+        "Methods",
+        "first result",
+        "slower",
+    ):
         assert heading in text
     assert "a processor with 2 threads" in text
     assert "Not installed: frax" in text
     drawn = {p.name for p in (tmp_path / "performance").glob("*.png")}
     kinds = ("rnea", "crba", "scans", "methods")
-    assert drawn == {f"{platform}_{kind}.png" for platform in ("cpu", "gpu") for kind in kinds} | {"cpu_peers.png"}
+    assert drawn == {f"a_{name}_{kind}.png" for name in ("processor", "device") for kind in kinds} | {
+        "a_processor_peers.png"
+    }
     assert all(f"performance/{name}" in text for name in drawn)
 
 
@@ -85,6 +96,17 @@ def test_narrower_vectors_are_set_beside_the_wider(tmp_path):
     assert "| numpy | 2 ms | 0.50 |" in text
 
 
+def test_ratios_stay_within_a_run_when_kinetree_was_measured_again(tmp_path):
+    again = record(ARM, "cpu", 1e-6, run="2026-03-01T00:00:00Z")
+    assert "| 30 | 20 | yes |" in page([*peers(30e-3), again], tmp_path)
+
+
+def test_two_machines_have_a_section_each(tmp_path):
+    text = page([record(ARM, "cpu", 1e-3), record(ARM, "cpu", 1e-3, processor="another processor")], tmp_path)
+    assert "## a processor" in text
+    assert "## another processor" in text
+
+
 def test_a_busy_machine_is_said_to_be_busy(tmp_path):
     assert "a load of 3.5" in page([record(ARM, "cpu", 1e-3, load=3.5)], tmp_path)
     assert "a load of" not in page([record(ARM, "cpu", 1e-3, load=0.1)], tmp_path)
@@ -99,7 +121,7 @@ def test_a_failed_case_is_on_the_page(tmp_path):
 
 def test_the_last_record_of_a_case_counts(tmp_path):
     case = Case("lynghus_rnea", "inverse_dynamics", 10)
-    text = page([record(case, "cpu", 1e-6), record(case, "cpu", 2e-6)], tmp_path)
+    text = page([record(case, "cpu", 2e-6, run="2026-02"), record(case, "cpu", 1e-6, run="2026-01")], tmp_path)
     assert "| 2 µs |" in text
     assert "| 1 µs |" not in text
 
