@@ -138,7 +138,8 @@ def throughput(groups: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Fig
     figure = Figure(figsize=(11, rows * (0.7 + 0.24 * most)), layout="constrained")
     everything = [rate for _, bars in groups for _, rate in bars]
     for k, (title, bars) in enumerate(groups):
-        axes = _axes(figure, rows, columns, k + 1, title=title)
+        axes = _axes(figure, rows, columns, k + 1)
+        axes.set_title(title, fontsize=8.5, color=INK, loc="left")
         for row, (library, rate) in enumerate(bars):
             axes.barh(row, rate, 0.7, color=ACCENT if library == "kinetree" else PALE)
             axes.text(rate * 1.2, row, short(rate), va="center", fontsize=8, color=INK)

@@ -6,7 +6,7 @@ from typing import Any
 from . import figures
 from .published import GOAL_TIMES_PINOCCHIO
 from .records import Record
-from .text import ALGORITHMS, count, is_measured, rate, seconds, table
+from .text import ALGORITHMS, count, is_measured, rate, ratio, seconds, table
 
 
 def last_run(records: Sequence[Record]) -> list[Record]:
@@ -72,7 +72,7 @@ def section(machine: Any) -> Iterator[str]:
     for group in groups:
         ours = next(r for r in group if r["library"] == "kinetree")
         for r in group:
-            times = "" if r["library"] == "kinetree" else f"{r['median_s'] / ours['median_s']:.3g}"
+            times = "" if r["library"] == "kinetree" else ratio(r["median_s"] / ours["median_s"])
             rows.append(
                 [
                     in_a_line(r) if r is group[0] else "",
@@ -105,5 +105,7 @@ def _goal(machine: Any, group: Sequence[Record], ours: Record) -> list[list[str]
         return []
     times = theirs["median_s"] / ours["median_s"]
     if times < goal:
-        machine.slower.append(f"goal not reached: {in_a_line(ours)}: {times:.3g} times Pinocchio, goal {goal:g} times")
-    return [[in_a_line(ours), f"{times:.3g}", f"{goal:g}", "yes" if times >= goal else "**no**"]]
+        machine.slower.append(
+            f"goal not reached: {in_a_line(ours)}: {ratio(times)} times Pinocchio, goal {goal:g} times"
+        )
+    return [[in_a_line(ours), ratio(times), f"{goal:g}", "yes" if times >= goal else "**no**"]]

@@ -45,6 +45,11 @@ def rate(value: float | None) -> str:
     return f"{value:.3g} /s"
 
 
+def ratio(value: float) -> str:
+    """How many times, without an exponent."""
+    return count(round(value)) if value >= 100 else f"{value:.2g}" if value < 1 else f"{value:.3g}"
+
+
 def tree(record: Record) -> str:
     """The mechanism alone."""
     size = count(record["n"])

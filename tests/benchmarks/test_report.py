@@ -9,7 +9,7 @@ from benchmarks.cases import CASES, Case
 from benchmarks.measure import describe
 from benchmarks.records import append, read
 from benchmarks.report import main, page
-from benchmarks.text import count, rate, seconds, table
+from benchmarks.text import count, rate, ratio, seconds, table
 
 ROOT = Path(__file__).parents[2]
 MACHINE = {
@@ -142,6 +142,7 @@ def test_times_have_units(value, words):
 
 def test_numbers_are_short():
     assert [rate(x) for x in (3e9, 2.5e6, 1e3, 7.0, None)] == ["3 G/s", "2.5 M/s", "1 k/s", "7 /s", ""]
+    assert [ratio(x) for x in (0.008294, 1.0, 13.24, 11_083.2)] == ["0.0083", "1", "13.2", "11\u202f083"]
     assert count(1_000_000) == "1\u202f000\u202f000"
     assert list(table(["a", "b"], [["1", "2"]])) == ["| a | b |", "|---|---:|", "| 1 | 2 |", ""]
 
