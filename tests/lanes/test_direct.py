@@ -140,6 +140,7 @@ def test_wrong_arguments_give_the_ordinary_errors(function, arm, state):
         (q, qd, x * 1j),
         (q, qd, np.array(3.0)),
         (q, qd, None),
+        (None, qd, x),
         (q, qd, "text"),
         (q, qd),
         (),

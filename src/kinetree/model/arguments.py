@@ -16,6 +16,7 @@ import numpy as np
 from .model import Model
 
 Given = tuple[Any, tuple[int, ...]]  # a value and the shape of its last axes
+OPTIONAL = ("f_ext",)
 
 
 def _is_jax(value: Any) -> bool:
@@ -49,6 +50,9 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
 
     `function` takes the arrays in order (None where None was given) and returns a pytree of (batch, ...) arrays.
     """
+    for name, (value, _) in given.items():
+        if value is None and name not in OPTIONAL:
+            raise ValueError(f"{name} must be an array, not None")
     values = {name: (_checked(name, v, shape), shape) for name, (v, shape) in given.items() if v is not None}
     arrays = [v for v, _ in values.values()]
     dtype = _dtype(arrays)
