@@ -84,38 +84,6 @@ def test_armature(options):
     assert error(kt.forward_dynamics(geared, s.q, s.qd, tau, **{"method": "aba"} | options), s.qdd) < 1e-11
 
 
-@pytest.mark.parametrize("schedule", ["lanes", "levels"])
-def test_batch_jit_vmap_grad_and_float32(schedule):
-    d, model, s = mechanism(5, "random", ("Rz", "Px", "spherical"))
-    rng = np.random.default_rng(0)
-    q, qd, tau = (
-        s.q + 0.1 * rng.standard_normal((3, d.nq)),
-        rng.standard_normal((3, d.nv)),
-        rng.standard_normal((3, d.nv)),
-    )
-
-    def solve(q, qd, tau):
-        return kt.forward_dynamics(model, q, qd, tau, method="aba", schedule=schedule)
-
-    whole = solve(q, qd, tau)
-    assert isinstance(whole, np.ndarray)
-    for k in range(3):
-        assert error(whole[k], dense.aba(d, q[k], qd[k], tau[k])) < 1e-12
-    args = tuple(map(jnp.asarray, (q, qd, tau)))
-    assert error(jax.jit(solve)(*args), whole) < 1e-13
-    assert error(jax.vmap(solve)(*args), whole) < 1e-13
-    narrow = solve(*(x.astype(np.float32) for x in (q, qd, tau)))
-    assert narrow.dtype == np.float32
-    assert error(narrow, whole) < 1e-3
-    direction = rng.standard_normal(d.nv)
-
-    def along(t):
-        return solve(args[0][0], args[1][0] + t * jnp.asarray(direction), args[2][0]).sum()
-
-    slope, step = jax.grad(along)(jnp.asarray(0.0)), 1e-5
-    assert abs(slope - (along(step) - along(-step)) / (2 * step)) < 1e-6 * (1 + abs(slope))
-
-
 def test_massless_leaf_has_no_answer():
     model = kt.Model.from_arrays([-1], "Rz", np.eye(6)[None], np.zeros((1, 6, 6)), allow_massless_leaves=True)
     for schedule in ("lanes", "levels"):

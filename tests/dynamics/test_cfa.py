@@ -9,15 +9,11 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.cfa import Tridiagonal, odd_even_elimination
 
-from .forward import check_case, check_mechanism, long_chain_error, mechanism
+from .forward import check_mechanism, long_chain_error, mechanism
 
 
 def test_mixed_chain():
     check_mechanism(14, "chain", bound=1e-8, method="cfa")
-
-
-def test_spatial_v2():
-    check_case("autotree_nb7_bf1", method="cfa")
 
 
 def test_error_grows_as_stated():

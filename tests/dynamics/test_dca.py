@@ -5,17 +5,12 @@ import pytest
 
 import kinetree as kt
 
-from .forward import check_case, check_mechanism, long_chain_error
+from .forward import check_mechanism, long_chain_error
 
 
 @pytest.mark.parametrize("shape", ["random", "chain"])
 def test_mixed_trees(shape):
     check_mechanism(14, shape, method="dca")
-
-
-@pytest.mark.parametrize("name", ["mixed_nb7_forest", "autotree_nb20_bf1.5"])
-def test_spatial_v2(name):
-    check_case(name, method="dca")
 
 
 def test_error_grows_as_stated():

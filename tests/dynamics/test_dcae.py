@@ -6,16 +6,12 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.dca import cut_path
 
-from .forward import check_case, check_mechanism, long_chain_error, mechanism
+from .forward import check_mechanism, long_chain_error, mechanism
 
 
 @pytest.mark.parametrize(("shape", "chunks", "balance"), [("random", 2, 1.0), ("chain", 3, 2.0), ("chain", 1, 1.0)])
 def test_mixed_trees(shape, chunks, balance):
     check_mechanism(14, shape, method="dcae", chunks=chunks, balance=balance)
-
-
-def test_spatial_v2():
-    check_case("mixed_nb7_forest", method="dcae", chunks=2)
 
 
 def test_fewer_chunks_are_more_accurate():

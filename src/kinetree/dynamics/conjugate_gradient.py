@@ -35,6 +35,18 @@ def _solve(laid: Layout, model: Model, q: Any, b: Any, tolerance: Any, max_itera
     scale = holds / mass_diagonal(laid, at)  # cells without a row stay zero throughout
     b = by_position(laid, b) * holds
 
+    def times(x: Any) -> Any:
+        return inertia_times(laid, at, x) * holds
+
+    # differentiated as the solution that it is, not through the iterations
+    solve = partial(_iterate, scale=scale, tolerance=tolerance, max_iterations=max_iterations)
+    x, (converged, k) = lax.custom_linear_solve(times, b, solve, symmetric=True, has_aux=True)
+    return restore(laid, x).T, converged, k
+
+
+def _iterate(times: Any, b: Any, scale: Any, tolerance: Any, max_iterations: int) -> tuple[Any, tuple[Any, Any]]:
+    """x with times(x) = b, preconditioned by `scale`; then whether each state has converged, and the iterations."""
+
     def dot(x: Any, y: Any) -> Any:
         return (x * y).sum(0)
 
@@ -47,7 +59,7 @@ def _solve(laid: Layout, model: Model, q: Any, b: Any, tolerance: Any, max_itera
     def iterate(state: tuple) -> tuple:
         x, r, p, rho, k = state
         live = rho > enough  # states that have converged stand still
-        Hp = inertia_times(laid, at, p) * holds
+        Hp = times(p)
         step = jnp.where(live, rho / jnp.where(live, dot(p, Hp), jnp.ones_like(rho)), jnp.zeros_like(rho))
         x, r = x + step * p, r - step * Hp
         z = scale * r
@@ -59,7 +71,7 @@ def _solve(laid: Layout, model: Model, q: Any, b: Any, tolerance: Any, max_itera
     x, _, _, rho, k = lax.while_loop(
         unfinished, iterate, (jnp.zeros_like(b), b, z, dot(b, z), jnp.zeros((), jnp.int32))
     )
-    return restore(laid, x).T, (rho <= enough) & jnp.isfinite(enough), k
+    return x, ((rho <= enough) & jnp.isfinite(enough), k)
 
 
 def forward_dynamics_cg(

@@ -139,7 +139,9 @@ def require_inertias(model: Model, method: str) -> None:
         return
     last = joint_tree(model.structure).last
     own = jax.tree.map(lambda x: np.asarray(x)[last], inertia)
-    I = np.asarray(own.I.array())
+    # in NumPy throughout: under `jit` JAX would trace even constants
+    xx, yy, zz, xy, xz, yz = own.I
+    I = np.stack([np.stack(row, -1) for row in ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))], -2)
     mass = np.maximum(own.mass, np.finfo(float).tiny)
     h = np.stack([np.asarray(x) for x in Vec3(*own.h)], -1)
     about_center = (
