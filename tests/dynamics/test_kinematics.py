@@ -114,3 +114,8 @@ def test_constants_kept_for_bodies_do_not_pile_up():
     for body in range(model.n_bodies):
         kt.jacobian(model, np.zeros(model.nq), body)
     assert 0 < len(program._constants[model]) <= KEPT
+
+
+def test_without_bodies_there_are_no_poses():
+    nothing = kt.Model.from_arrays([], [], np.zeros((0, 6, 6)), np.zeros((0, 6, 6)))
+    assert kt.forward_kinematics(nothing, np.zeros((5, 0))).rotation.shape == (5, 0, 3, 3)
