@@ -9,7 +9,7 @@ Relative error in float64 against 80-bit, 2-norm, chains of skew 0.3 and taper 1
     n        16       64       256      1024     4096     16384
     error    1.7e-13  3.3e-11  3.4e-12  4.3e-12  6.8e-12  7.9e-12      (aba: 4e-16 to 2.6e-13)
 One to four digits worse than the articulated-body algorithm, without pivoting, and still usable at the largest n tried.
-On spatial_v2's chain of 100 with taper 0.95, cond(H) = 1e14, it is off by 4e-8 of the largest entry, aba by 3e-10; where
+On spatial_v2's chain of 100 with taper 0.95, cond(H) = 1e14, it is off by 4e-8 of the largest entry, aba by 3e-10; if
 forces on bodies and joints cancel there, by 1 to 3 %, aba by 0.1 %: the one method that needs more than eps·cond(H).
 """
 
