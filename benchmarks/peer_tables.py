@@ -106,6 +106,6 @@ def _goal(machine: Any, group: Sequence[Record], ours: Record) -> list[list[str]
     times = theirs["median_s"] / ours["median_s"]
     if times < goal:
         machine.slower.append(
-            f"goal not reached: {in_a_line(ours)}: {ratio(times)} times Pinocchio, goal {goal:g} times"
+            f"short of its goal: {in_a_line(ours)}: {ratio(times)} times Pinocchio, goal {goal:g} times"
         )
-    return [[in_a_line(ours), ratio(times), f"{goal:g}", "yes" if times >= goal else "**no**"]]
+    return [[in_a_line(ours), ratio(times), f"{goal:g}", machine.verdict(times >= goal)]]

@@ -79,8 +79,8 @@ def test_the_page_has_every_section_and_its_figures(tmp_path):
 def test_what_is_slower_is_said(tmp_path):
     slow = page([*every_group("cpu", 1.0), *peers(0.5e-3)], tmp_path).split("fell short")[1]
     assert "one core of an EPYC 7413" in slow
-    assert "goal not reached: inverse dynamics, chain of 1\u202f000\u202f000" in slow
-    assert "goal not reached: first result" in slow
+    assert "short of its goal: inverse dynamics, chain of 1\u202f000\u202f000" in slow
+    assert "short of its goal: first result" in slow
     assert "pinocchio, in parallel 500 µs" in slow
     assert "0.5 times Pinocchio, goal 20 times" in slow
     assert "few digits" not in slow
@@ -110,6 +110,13 @@ def test_two_machines_have_a_section_each(tmp_path):
 def test_a_busy_machine_is_said_to_be_busy(tmp_path):
     assert "a load of 3.5" in page([record(ARM, "cpu", 1e-3, load=3.5)], tmp_path)
     assert "a load of" not in page([record(ARM, "cpu", 1e-3, load=0.1)], tmp_path)
+
+
+def test_no_goal_is_judged_on_a_busy_machine(tmp_path):
+    quiet = page(peers(30e-3), tmp_path)
+    busy = page([r | {"load": 5.0} for r in peers(30e-3)], tmp_path)
+    assert "| 30 | 20 | yes |" in quiet
+    assert "| 30 | 20 | not judged |" in busy
 
 
 def test_a_failed_case_is_on_the_page(tmp_path):
