@@ -204,7 +204,7 @@ def test_a_folder_that_can_not_be_written_is_no_obstacle(tmp_path, monkeypatch):
 def test_variants_of_one_algorithm_have_their_own_entries():
     programs = [rnea_lanes(q, e).program for q in (False, True) for e in (False, True)]
     assert len({signature(p) for p in programs}) == 4
-    assert len({cached_entry(p, np.dtype(np.float64), "here") for p in programs}) == 4
+    assert len({cached_entry(p.name, signature(p), np.dtype(np.float64), "here") for p in programs}) == 4
 
 
 def test_many_callers_and_thread_counts_agree():

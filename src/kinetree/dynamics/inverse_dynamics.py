@@ -9,7 +9,9 @@ import numpy as np
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
 from kinetree.model.coordinates import velocity_product_shift
+from kinetree.spatial import Vec3
 from kinetree.tree import Layout, layout, restore
+from kinetree.tree.stages import Stages
 
 from .arranged import applied_forces, arranged, by_position
 from .directly import directly
@@ -17,7 +19,9 @@ from .passive import passive_by_row
 from .rnea import rnea
 from .rnea_euler import rnea_euler
 from .rnea_lanes import rnea_lanes
+from .rnea_stages import rnea_over_stages
 from .schedule import IN_ORDER, resolve_schedule
+from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
 
 
 @jax.jit
@@ -27,6 +31,20 @@ def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, f_ext:
     applied = None if f_ext is None else applied_forces(laid, model, at, f_ext)
     tau = rnea(laid, at.rows, at.placed, by_position(laid, qd), by_position(laid, of_rows), at.gravity, applied)
     return restore(laid, tau).T + jnp.asarray(model.rows.armature, q.dtype) * qdd
+
+
+def _native(laid: Stages, constants: tuple, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
+    constants, own = row_coordinates(laid, constants, model, q)
+    of_rows = qdd - velocity_product_shift(model.structure, qd[:, None])[:, 0]
+    gravity = Vec3(*(jnp.asarray(g, q.dtype) for g in model.gravity))
+    return rnea_over_stages(laid, constants, gravity, (own, qd, of_rows), qdd)
+
+
+def _by_xla(model: Model, q: Any, qd: Any, qdd: Any) -> Any:
+    return _over_the_tree(layout(model.tree, "paths"), model, q[None], qd[None], qdd[None], None)[0]
+
+
+_OVER_STAGES = one_at_a_time(_native, _by_xla)
 
 
 def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
@@ -43,6 +61,8 @@ def _by_schedule(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: 
         return _across_states(model, q, qd, qdd, f_ext, chosen)
     if chosen == "euler":
         return rnea_euler(model, q, qd, qdd, f_ext)
+    if chosen == "paths" and (laid := use_stages(model.tree, q.shape[0], f_ext)) is not None:
+        return by_stages(_OVER_STAGES, laid, model, q, qd, qdd)
     return _over_the_tree(layout(model.tree, chosen), model, q, qd, qdd, f_ext)
 
 

@@ -16,8 +16,6 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
-from .program import Program, signature
-
 
 @cache
 def _sources() -> bytes:
@@ -36,11 +34,11 @@ def cache_folder() -> Path:
     return Path(given) if given else Path(base) / "kinetree"
 
 
-def cached_entry(program: Program, dtype: np.dtype, kind: str) -> Path:
+def cached_entry(name: str, signature: str, dtype: np.dtype, kind: str) -> Path:
     """Where a program compiled for this dtype and kind of target is kept."""
     versions = f"{jax.__version__} {llvmlite.__version__} {llvm.llvm_version_info}"
-    text = f"{program.name}\n{signature(program)}\n{dtype.name}\n{kind}\n{versions}".encode() + _sources()
-    return cache_folder() / f"{program.name}-{hashlib.sha256(text).hexdigest()[:24]}.o"
+    text = f"{name}\n{signature}\n{dtype.name}\n{kind}\n{versions}".encode() + _sources()
+    return cache_folder() / f"{name}-{hashlib.sha256(text).hexdigest()[:24]}.o"
 
 
 def read_cached(path: Path) -> bytes | None:

@@ -6,6 +6,7 @@ What was compiled is kept between processes (cache.py).
 import ctypes
 import os
 import platform
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -17,7 +18,8 @@ from .direct import SHARED, available, bind, direct_text
 from .emit import trace
 from .handler import handler_text
 from .kernel import LaneFunction
-from .program import Program
+from .program import Program, signature
+from .text import module_of
 from .threads import pool, threads
 from .trigonometry import far_reduction
 
@@ -59,15 +61,7 @@ def module_text(program: Program, dtype: np.dtype, width: int) -> str:
     lines.append(handler_text(program, dtype, width, GRAIN))
     if has_direct(program):
         lines.append(direct_text(program, dtype, width))
-    declared: set[str] = set()
-    kept = []
-    for line in "\n".join(lines).splitlines():
-        if line.startswith("declare"):
-            if line in declared:
-                continue
-            declared.add(line)
-        kept.append(line)
-    return "\n".join([*kept, '!9 = !{!"branch_weights", i32 1, i32 100000}', ""])
+    return module_of(*lines)
 
 
 def optimized(text: str) -> Any:
@@ -82,23 +76,36 @@ def optimized(text: str) -> Any:
     return module
 
 
+def vector_width(dtype: np.dtype) -> int:
+    """Numbers in one vector register."""
+    return _host()[2] // dtype.itemsize
+
+
+def loaded(name: str, signature: str, dtype: np.dtype, text: Callable[[], str]) -> tuple[Any, bool]:
+    """An engine with the machine code of a module, and whether the code was found in the cache."""
+    cpu, flags, _ = _host()
+    machine = _machine()
+    path = cached_entry(name, signature, dtype, f"{platform.machine()} {cpu} {flags}")
+    code = found = read_cached(path)
+    if code is None:
+        code = machine.emit_object(optimized(text()))
+        keep_cached(path, code)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine, found is not None
+
+
 class CompiledProgram:
     """Machine code of a program in one dtype, and how to call it."""
 
     def __init__(self, program: Program, dtype: Any):
         self.program, self.dtype = program, np.dtype(dtype)
-        cpu, flags, size = _host()
-        machine = _machine()
-        self.width = size // self.dtype.itemsize
-        path = cached_entry(program, self.dtype, f"{platform.machine()} {cpu} {flags} {has_direct(program)}")
-        code = read_cached(path)
-        self.from_cache = code is not None
-        if code is None:
-            code = machine.emit_object(optimized(module_text(program, self.dtype, self.width)))
-            keep_cached(path, code)
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
+        self.width = vector_width(self.dtype)
+        name = f"{signature(program)} {has_direct(program)}"
+        self._engine, self.from_cache = loaded(
+            program.name, name, self.dtype, lambda: module_text(program, self.dtype, self.width)
+        )
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         prototype = ctypes.CFUNCTYPE(None, *[pointer] * 6, integer, integer, pointer)
         self._lanes = prototype(self._engine.get_function_address("lanes"))

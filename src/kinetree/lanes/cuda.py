@@ -36,7 +36,7 @@ def _check(code: int, what: str) -> None:
 
 
 @cache
-def _context() -> int:
+def chip() -> int:
     """The primary context of device 0, which is the one JAX uses; returns the chip's compute capability."""
     driver = _driver()
     device, context = ctypes.c_int(), ctypes.c_void_p()
@@ -49,7 +49,7 @@ def _context() -> int:
     return 10 * major.value + minor.value
 
 
-def _load(text: str) -> int:
+def load_kernel(text: str) -> int:
     """Address of the kernel in a module made from PTX; the module lives as long as the process."""
     driver = _driver()
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
@@ -59,14 +59,20 @@ def _load(text: str) -> int:
     return function.value
 
 
-def _handler_text(program: Program, function: int, launch: int) -> str:
-    to, count = Text("h"), len(program.loops)
-    n_values = 2 * (program.n_inputs + program.n_outputs) + 3 * count + 2
+def begin_handler(n_values: int) -> Text:
+    """The start of a handler that launches a kernel with so many values."""
+    to = Text("h")
     to.lines.append("define ptr @handler(ptr %frame) {")
     to.label("entry")
     for name, size in (("values", n_values), ("places", n_values), ("ask", 4)):
         to.do(f"%{name} = alloca [{size} x i64]")
     answer_metadata(to, traits=1)  # 1: fit for command buffers
+    return to
+
+
+def _handler_text(program: Program, function: int) -> str:
+    count = len(program.loops)
+    to = begin_handler(2 * (program.n_inputs + program.n_outputs) + 3 * count + 2)
     arguments, results = to.load("ptr", "%frame", 72), to.load("ptr", "%frame", 112)
     values: list[tuple[str, str]] = []
 
@@ -85,6 +91,13 @@ def _handler_text(program: Program, function: int, launch: int) -> str:
     values += [dimension(results, k, 1) for k in range(program.n_outputs)]
     lanes = dimension(arguments, 2 * count, 0)
     values += [lanes, data(results, program.n_outputs)]
+    launch_values(to, values, lanes[1], function)
+    to.lines.append("}")
+    return str(to)
+
+
+def launch_values(to: Text, values: list[tuple[str, str]], lanes: str, function: int) -> None:
+    """Launch a kernel on XLA's stream, a thread to a lane, with these values, and return from the handler."""
     for k, (kind, value) in enumerate(values):
         to.store(kind, value, "%values", 8 * k)
         to.store("ptr", to.at("%values", 8 * k), "%places", 8 * k)
@@ -97,30 +110,32 @@ def _handler_text(program: Program, function: int, launch: int) -> str:
         to.store(kind, value, "%ask", offset)
     to.op(f"call ptr {to.load('ptr', to.load('ptr', '%frame', 16), 80)}(ptr %ask)")
     stream = to.load("ptr", "%ask", 24)
-    blocks = to.op(f"udiv i64 {to.op(f'add i64 {lanes[1]}, {BLOCK - 1}')}, {BLOCK}")
+    blocks = to.op(f"udiv i64 {to.op(f'add i64 {lanes}, {BLOCK - 1}')}, {BLOCK}")
     grid = to.op(f"trunc i64 {blocks} to i32")
+    launch = ctypes.cast(_driver().cuLaunchKernel, ctypes.c_void_p).value
     kernel, call = (to.op(f"inttoptr i64 {address} to ptr") for address in (function, launch))
     to.op(
         f"call i32 {call}(ptr {kernel}, i32 {grid}, i32 1, i32 1, i32 {BLOCK}, i32 1, i32 1, i32 0, "
         f"ptr {stream}, ptr %places, ptr null)"
     )
     to.do("ret ptr null")
-    to.lines.append("}")
-    return str(to)
+
+
+def compiled_handler(text: str) -> tuple[Any, int]:
+    """An engine, to be kept, and the address of the handler in it."""
+    module = llvm.parse_assembly(text)
+    module.verify()
+    engine = llvm.create_mcjit_compiler(module, _machine())
+    engine.finalize_object()
+    return engine, engine.get_function_address("handler")
 
 
 class CudaKernel:
     """A program compiled for the GPU; `handler` is the address of its XLA handler."""
 
     def __init__(self, program: Program, dtype: str, room: int, by_column: bool):
-        function = _load(ptx(program, dtype, room, _context(), by_column))
-        launch = ctypes.cast(_driver().cuLaunchKernel, ctypes.c_void_p).value
-        assert launch is not None
-        module = llvm.parse_assembly(_handler_text(program, function, launch))
-        module.verify()
-        self._engine = llvm.create_mcjit_compiler(module, _machine())
-        self._engine.finalize_object()
-        self.handler = self._engine.get_function_address("handler")
+        function = load_kernel(ptx(program, dtype, room, chip(), by_column))
+        self._engine, self.handler = compiled_handler(_handler_text(program, function))
         self.global_scratch = room == 0
 
 

@@ -97,14 +97,14 @@ def _task(starts: list[int], width: int) -> Text:
     to.go("take")
     to.label("leave")
     to.do(f"call void @free(ptr {scratch})")
-    _release(to, "%job", "out")
+    release(to, "%job", "out")
     to.label("out")
     to.do("ret void")
     to.lines.append("}")
     return to
 
 
-def _release(to: Text, job: str, after: str) -> None:
+def release(to: Text, job: str, after: str) -> None:
     owners = to.op(f"atomicrmw sub ptr {to.at(job, OWNERS)}, i64 1 acq_rel")
     to.branch(to.op(f"icmp eq i64 {owners}, 1"), f"free_{after}", after)
     to.label(f"free_{after}")
@@ -125,7 +125,7 @@ def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: 
     parts = to.op(f"select i1 {few}, i64 1, i64 {parts}")
     to.store("i64", parts, job, TASKS)
     to.store("i64", grain, job, GRAIN)
-    _share(to, job, parts)
+    share(to, job, parts)
     to.lines.append("}")
     return to
 
@@ -164,7 +164,7 @@ def _fill_record(to: Text, program: Program, starts: list[int], slot_bytes: int)
     return job, lanes
 
 
-def _share(to: Text, job: str, parts: str) -> None:
+def share(to: Text, job: str, parts: str) -> None:
     """Order helpers from XLA's pool, one fewer than threads, take part, and wait for the last part."""
     context, api = to.load("ptr", "%frame", 24), to.load("ptr", "%frame", 16)
     to.store("i64", 1, "%threads")
@@ -203,6 +203,6 @@ def _share(to: Text, job: str, parts: str) -> None:
     done = to.op(f"load atomic i64, ptr {to.at(job, DONE)} acquire, align 8")
     to.branch(to.op(f"icmp sge i64 {done}, {parts}"), "leave", "wait")
     to.label("leave")
-    _release(to, job, "end")
+    release(to, job, "end")
     to.label("end")
     to.do("ret ptr null")

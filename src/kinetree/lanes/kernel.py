@@ -26,6 +26,13 @@ READ_AHEAD = 32  # inputs of a lane that registers can hold
 PREFETCH_BLOCKS = 2  # without it a batch larger than the cache runs at a third of the speed
 
 
+def with_helpers(to: Emitter) -> str:
+    """The text with what it calls: declarations, and the sine and cosine of its width."""
+    helper = Emitter(to.width, to.dtype)
+    definition(helper)
+    return "\n".join([*sorted(to.declarations | helper.declarations), str(helper), str(to)])
+
+
 class LoopWriter:
     """Writes the loops of a program; a target says how tables, slots and lane arrays are reached."""
 
@@ -37,10 +44,7 @@ class LoopWriter:
 
     def text(self) -> str:
         """Declarations and definitions."""
-        helper = Emitter(self.to.width, self.to.dtype)
-        definition(helper)
-        declarations = sorted(self.to.declarations | helper.declarations)
-        return "\n".join([*declarations, str(helper), str(self.to)])
+        return with_helpers(self.to)
 
     def constant(self, kind: str, base: str, index: str | int) -> str:
         """A value that never changes: a table's or a row's."""

@@ -39,7 +39,8 @@ def native(program: Program, dtype: str) -> Any:
         return None  # a step with an unknown primitive, no llvmlite, or a host that LLVM does not know
 
 
-def _register(name: str, handler: int, platform: str) -> str:
+def register(name: str, handler: int, platform: str) -> str:
+    """Make a handler known to XLA under a name; returns the name."""
     capsule = ctypes.pythonapi.PyCapsule_New
     capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     jax.ffi.register_ffi_target(name, capsule(handler, None, None), platform=platform)
@@ -52,7 +53,7 @@ def _cpu_target(program: Program, dtype: str) -> str | None:
     compiled = native(program, dtype) if supported() else None
     if compiled is None:
         return None
-    return _register(f"kinetree_{program.name}_{id(program)}_{dtype}", compiled.handler, "cpu")
+    return register(f"kinetree_{program.name}_{id(program)}_{dtype}", compiled.handler, "cpu")
 
 
 @cache
@@ -69,7 +70,7 @@ def _cuda_target(program: Program, dtype: str, slots: int, by_column: bool) -> t
     except (CudaError, UnknownPrimitive, OSError, RuntimeError):
         return None
     name = f"kinetree_{program.name}_{id(program)}_{dtype}_{slots}_{by_column}_cuda"
-    return _register(name, kernel.handler, "CUDA"), kernel.global_scratch
+    return register(name, kernel.handler, "CUDA"), kernel.global_scratch
 
 
 def _by_ffi(name: str, slots: int, results: list, data: tuple, **layouts: Any) -> Any:

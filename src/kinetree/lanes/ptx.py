@@ -4,6 +4,7 @@ Lane arrays are (lanes, width), as they come, or the same by columns, so that th
 Slots that do not fit in local memory go to a (slots, lanes) array in global memory.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 from .cache import cached_entry, keep_cached, read_cached
 from .emit import trace
 from .kernel import LoopWriter
-from .program import Program
+from .program import Program, signature
+from .text import module_of
 from .trigonometry import far_reduction
 
 GLOBAL = "ptr addrspace(1)"
@@ -99,13 +101,13 @@ def kernel_text(program: Program, dtype: Any, slots: int, by_column: bool = Fals
     """The whole LLVM module of the kernel."""
     jaxprs = [trace(loop, dtype) for loop in program.loops]
     body = Kernel(program, jaxprs, dtype, slots, by_column).text()
-    head = f'target triple = "nvptx64-nvidia-cuda"\ntarget datalayout = "{LAYOUT}"\n'
-    lines = list(
-        dict.fromkeys(line for line in (far_reduction() + "\n" + body).splitlines() if line.startswith("declare"))
-    )
-    rest = [line for line in (far_reduction() + "\n" + body).splitlines() if not line.startswith("declare")]
-    weights = '!8 = !{}\n!9 = !{!"branch_weights", i32 1, i32 100000}\n'
-    return head + "\n".join(lines + rest) + "\n" + weights
+    return gpu_module(body)
+
+
+def gpu_module(body: str) -> str:
+    """A whole module for NVIDIA chips."""
+    head = f'target triple = "nvptx64-nvidia-cuda"\ntarget datalayout = "{LAYOUT}"'
+    return head + "\n" + module_of(far_reduction(), body)
 
 
 @cache
@@ -116,16 +118,23 @@ def _initialize() -> None:
 
 def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, by_column: bool = False) -> str:
     """PTX of a program for chips of this compute capability and newer."""
+    key = f"{signature(program)} {slots} {by_column}"
+    kind = np.dtype(dtype)
+    return assembled(program.name, key, kind, chip, lambda: kernel_text(program, kind, slots, by_column))
+
+
+def assembled(name: str, signature: str, dtype: np.dtype, chip: int, text: Callable[[], str]) -> str:
+    """PTX of a module, from the cache if it is there."""
     known = next(c for c in CHIPS if c <= max(chip, CHIPS[-1]))
-    entry = cached_entry(program, np.dtype(dtype), f"ptx {known} {slots} {by_column}")
+    entry = cached_entry(name, signature, dtype, f"ptx {known}")
     if (kept := read_cached(entry)) is not None:
         return kept.decode()
-    text = _assembled(kernel_text(program, np.dtype(dtype), slots, by_column), known)
-    keep_cached(entry, text.encode())
-    return text
+    made = _assemble(text(), known)
+    keep_cached(entry, made.encode())
+    return made
 
 
-def _assembled(text: str, known: int) -> str:
+def _assemble(text: str, known: int) -> str:
     _initialize()
     module = llvm.parse_assembly(text)
     module.verify()

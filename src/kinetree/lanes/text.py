@@ -1,5 +1,15 @@
 """A writer of LLVM text: numbered values, one instruction a line."""
 
+METADATA = '!8 = !{}\n!9 = !{!"branch_weights", i32 1, i32 100000}\n'
+
+
+def module_of(*parts: str) -> str:
+    """One module of several texts, which may declare the same functions."""
+    lines = "\n".join(parts).splitlines()
+    declarations = dict.fromkeys(line for line in lines if line.startswith("declare"))
+    rest = [line for line in lines if not line.startswith("declare")]
+    return "\n".join([*declarations, *rest, METADATA])
+
 
 class Text:
     """Lines of one LLVM function, and the declarations it needs."""

@@ -25,6 +25,15 @@ def joint_pose(orientation: Quaternion, position: Vec3, quaternion: Quaternion, 
     return Placement(orientation * own, position + orientation.turn(offset))
 
 
+def first_placements(structure: Structure, rows: Rows, q: Any) -> tuple[Any, Placement]:
+    """The first rows of quaternion joints, and their placements, (joints, batch)."""
+    first, start, free = structure.quaternion_joints.T
+    tree = Quaternion(*(c[first] for c in rows.orientation)), Vec3(*(c[first] for c in rows.position))
+    quaternion = Quaternion(*(q[start + 3 * free + k] for k in range(4)))
+    is_free = jnp.asarray(free[:, None], q.dtype)
+    return first, joint_pose(*tree, quaternion, Vec3(*(q[start + k * free] * is_free for k in range(3))))
+
+
 def placements(structure: Structure, rows: Rows, q: Any) -> Placement:
     """Placement of every row, (nv, batch), from q, (nq, batch), and constants, (nv, 1)."""
     column = structure.q_of_row
@@ -32,11 +41,7 @@ def placements(structure: Structure, rows: Rows, q: Any) -> Placement:
     if len(structure.quaternion_joints) == 0:
         return place(rows.orientation, rows.position, rows.axis, own)
     own = jnp.where((column >= 0)[:, None], own, jnp.zeros_like(own))
-    first, start, free = structure.quaternion_joints.T
-    tree = Quaternion(*(c[first] for c in rows.orientation)), Vec3(*(c[first] for c in rows.position))
-    quaternion = Quaternion(*(q[start + 3 * free + k] for k in range(4)))
-    is_free = jnp.asarray(free[:, None], q.dtype)
-    posed = joint_pose(*tree, quaternion, Vec3(*(q[start + k * free] * is_free for k in range(3))))
+    first, posed = first_placements(structure, rows, q)
 
     def put(whole: Any, part: Any) -> Any:
         return jnp.broadcast_to(whole, own.shape).at[first].set(part)

@@ -141,7 +141,7 @@ def _unlinked(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows, np.zeros(shape, np.int64), np.ones(shape, np.int64)
 
 
-def _phases(tree: Tree, long: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def phases(tree: Tree, long: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each path its phase (odd for long ones), and the level of its head within an even phase.
 
     A path is visited after the one it hangs from. Long paths that hang from one another, at most log2 n of them, are
@@ -169,7 +169,7 @@ def paths_layout(tree: Tree, width: int = 1024) -> Layout:
     # where one step to a level costs no more than the rows themselves, cuts would only make more grids to compile
     bushy = TILE_OVERHEAD * tree.height <= 2 * tree.n
     long = (length >= LONG_PATH) & ~np.bool_(bushy)
-    phase, level = _phases(tree, long)
+    phase, level = phases(tree, long)
     place = np.arange(tree.n) - np.repeat(tree.path_start[:-1], length)
     row_phase = np.repeat(phase, length)
     row_level = np.repeat(level, length) + place

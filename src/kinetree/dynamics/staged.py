@@ -1,0 +1,101 @@
+"""A model and one state of it as native walks see them: constants of each stage's cells, coordinates of each row."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from kinetree.lanes import native_enabled
+from kinetree.model import Model
+from kinetree.model.coordinates import first_placements
+from kinetree.tree import Tree
+from kinetree.tree.stages import Stages, stages
+
+CHUNK = 64  # rows, or more, that a lane of a GPU walks
+MOST_LANES = 1 << 16
+MOST_STAGES = 96  # each is a few kernels to compile; trees with more are walked by XLA, which loops over them
+
+
+@lru_cache(maxsize=64)
+def staged(tree: Tree) -> Stages | None:
+    """The stages of a tree on a GPU, as arrays there; None where XLA's own loops serve better."""
+    if not native_enabled() or jax.default_backend() != "gpu" or tree.n == 0:
+        return None
+    laid = stages(tree, min(MOST_LANES, max(1, tree.n // CHUNK)))
+    if laid is None or len(laid.stages) > MOST_STAGES:
+        return None
+    return jax.tree.map(jnp.asarray, laid)
+
+
+_kept: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
+
+
+def stage_constants(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
+    """(turns, fields, lanes) of each stage; kept where the model's numbers are known."""
+    if any(isinstance(x, Tracer) for x in jax.tree.leaves(model)):
+        return _arranged(laid, model.rows, dtype)
+    kept = _kept.setdefault(model, {})
+    key = np.dtype(dtype).name, tuple(s.rows.shape for s in laid.stages)
+    if key not in kept:
+        with jax.ensure_compile_time_eval():
+            kept[key] = jax.jit(_arranged, static_argnums=2)(laid, model.rows, key[0])
+    return kept[key]
+
+
+def _arranged(laid: Stages, rows: Any, dtype: Any) -> tuple[Any, ...]:
+    leaves = [jnp.asarray(x, dtype) for x in jax.tree.leaves(rows)]
+    return tuple(jnp.stack([x[jnp.maximum(s.rows, 0)] for x in leaves], 1) for s in laid.stages)
+
+
+def row_coordinates(laid: Stages, constants: tuple, model: Model, q: Any) -> tuple[tuple, Any]:
+    """Constants with the placements of quaternion joints in them, and the coordinate of each row, zero for theirs."""
+    structure = model.structure
+    if len(structure.quaternion_joints) == 0:
+        return constants, q
+    own = jnp.where(structure.q_of_row >= 0, q[np.maximum(structure.q_of_row, 0)], jnp.zeros((), q.dtype))
+    first, placed = first_placements(
+        structure, jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[:, None], model.rows), q[:, None]
+    )
+    values = jnp.stack([x[:, 0] for x in jax.tree.leaves(placed)], 1)
+    position = laid.position_of[first]
+    updated = []
+    for stage, cells in zip(laid.stages, constants, strict=True):
+        lanes = stage.rows.shape[1]
+        # cells of other stages lie outside, and are dropped
+        cell = jnp.where(position >= stage.offset, position - stage.offset, stage.rows.size)
+        turn, lane = cell // lanes, cell % lanes
+        updated.append(cells.at[turn, : values.shape[1], lane].set(values, mode="drop"))
+    return tuple(updated), own
+
+
+def one_at_a_time(native: Callable, by_xla: Callable) -> Callable:
+    """`native(laid, constants, model, *arrays)` of one state, with derivatives by `by_xla(model, *arrays)`.
+
+    A batch is computed state by state.
+    """
+
+    @jax.custom_jvp
+    def function(laid: Stages, constants: tuple, model: Model, *arrays: Any) -> Any:
+        return jax.custom_batching.sequential_vmap(native)(laid, constants, model, *arrays)
+
+    @function.defjvp
+    def derivative(primals: tuple, tangents: tuple) -> tuple:
+        return jax.jvp(by_xla, primals[2:], tangents[2:])
+
+    return jax.jit(function)
+
+
+def by_stages(function: Callable, laid: Stages, model: Model, *arrays: Any) -> Any:
+    """One state, (1, n) arrays, through a function made by `one_at_a_time`."""
+    constants = stage_constants(laid, model, arrays[0].dtype)
+    return function(laid, constants, model, *(x[0] for x in arrays))[None]
+
+
+def use_stages(tree: Tree, batch: int, f_ext: Any) -> Stages | None:
+    """The stages, if native walks can serve a call."""
+    return staged(tree) if batch == 1 and f_ext is None else None

@@ -1,0 +1,68 @@
+"""Prefixes over lanes: what all lanes before a lane in its run make together, by walks over walks.
+
+Groups of neighbours are reduced, a lane to a group; the groups' totals have prefixes by the same way; and a second walk
+takes each group's prefix through it. Every level is a walk, so on a GPU nothing waits for more than a few dozen
+combinations in a row.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .walk import Walk, take_walk
+
+GROUP = 16  # lanes that are combined in one walk
+
+tree_map = jax.tree.map
+NOTHING = jax.tree.structure(())
+
+
+class Prefix(NamedTuple):
+    """The two walks of an operator; `identity` makes its neutral element, of components like a given array."""
+
+    reduce: Walk
+    walk: Walk
+    identity: Callable[[Any], Any]
+
+
+def prefix_walks(name: str, combine: Callable, identity: Callable[[Any], Any], element: Any) -> Prefix:
+    """For `combine(before, after)` of elements with this structure."""
+    state = jax.tree.structure((jax.tree.unflatten(element, [0.0] * element.num_leaves), 0.0))
+
+    def extend(before: Any, lane: Any, exists: Any) -> Any:
+        (total, begun), (e, first) = before, lane
+        alone = tree_map(lambda a, b: jnp.where(first > 0, a, b), e, combine(total, e))
+        return tree_map(lambda a, b: jnp.where(exists, a, b), (alone, jnp.maximum(begun, first)), before)
+
+    def reduce(before: Any, _: Any, lane: Any, exists: Any) -> tuple:
+        return extend(before, lane, exists), ()
+
+    def walk(before: Any, _: Any, lane: Any, exists: Any) -> tuple:
+        return extend(before, lane, exists), before[0]
+
+    return Prefix(
+        Walk(f"{name}_reduce", reduce, state, NOTHING, state, NOTHING),
+        Walk(f"{name}_prefix", walk, state, NOTHING, state, element, scattered=True),
+        identity,
+    )
+
+
+def _groups(lanes: int) -> np.ndarray:
+    """Neighbours as (turns, groups), −1 beyond the last."""
+    groups = -(-lanes // GROUP)
+    index = np.arange(groups) * GROUP + np.arange(min(GROUP, lanes))[:, None]
+    return np.where(index < lanes, index, -1).astype(np.int32)
+
+
+def exclusive_prefixes(op: Prefix, e: Any, first: Any) -> Any:
+    """For each lane, the combination of those before it, back to the last that is `first` (1.0; others 0.0)."""
+    index = _groups(first.shape[0])
+    none = jnp.zeros(index.shape[1], first.dtype)
+    start = op.identity(none)
+    if index.shape[1] > 1:
+        (totals, begun), _ = take_walk(op.reduce, index, (start, none), (), (e, first))
+        start = exclusive_prefixes(op, totals, begun)
+    return take_walk(op.walk, index, (start, none), (), (e, first), rows=first.shape[0])[1]

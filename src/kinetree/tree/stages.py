@@ -1,0 +1,147 @@
+"""Stages: a tree as a few walks of many lanes, for the native bodies.
+
+Long heavy paths are cut into chunks, a lane to a chunk; what is left, and bushy trees as a whole, is taken level by
+level, a lane to a row. A lane starts where it hangs from an earlier stage. A level hangs from the level before it, lane
+by lane, and knows its children there; a chunk that is not the `first` of its run follows the chunk before it. Unlike a
+layout (layout.py), whose grids are few shapes for XLA to loop over, every stage has a shape of its own.
+"""
+
+from dataclasses import dataclass, field
+
+import jax
+import numpy as np
+
+from .layout import LONG_PATH, TILE_OVERHEAD, phases
+from .topology import Tree
+
+SHORTEST = 32  # turns of a chunk
+PADDING = 1.3  # cells there may be to a row
+MOST_CHILDREN = 8  # that a row may have for its level to look for them
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Stage:
+    """Rows as (turns, lanes), −1 where there is none."""
+
+    rows: np.ndarray
+    above: np.ndarray  # (lanes,): where the lane, or its run, hangs: a lane of the stage before, else a position
+    first: np.ndarray  # (lanes,): whether the lane begins a run
+    children: tuple[np.ndarray, ...]  # of (lanes,) each: lanes of the next stage that hang from it, −1 for none
+    offset: int = field(metadata={"static": True})  # position of the first cell; position 0 is the base
+    chained: bool = field(metadata={"static": True})  # hangs from the stage before alone, lane by lane
+    remembered: bool = field(metadata={"static": True})  # whether lanes of later stages hang from its cells
+
+    @property
+    def is_level(self) -> bool:
+        """One row to a lane."""
+        return self.rows.shape[0] == 1
+
+    @property
+    def cells(self) -> slice:
+        """Its positions."""
+        return slice(self.offset, self.offset + self.rows.size)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Stages:
+    """All rows of a tree."""
+
+    stages: tuple[Stage, ...]
+    position_of: np.ndarray  # (n,)
+
+    @property
+    def positions(self) -> int:
+        """Cells of all stages, and the base."""
+        return 1 + sum(s.rows.size for s in self.stages)
+
+
+def _chunks(tree: Tree, paths: np.ndarray, lanes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Paths cut into about so many lanes, or more where the paths are short: rows, and which lanes begin a path."""
+    start, length = tree.path_start[paths], np.diff(tree.path_start)[paths]
+    total = int(length.sum())
+    turns = max(SHORTEST, -(-total // lanes))
+    while turns > SHORTEST and (-(-length // turns) * turns).sum() > PADDING * total:
+        turns = max(SHORTEST, turns // 2)
+    count = -(-length // turns)
+    path = np.repeat(np.arange(len(paths)), count)
+    number = np.arange(len(path)) - np.repeat(np.cumsum(count) - count, count)  # of the lane within its path
+    place = number * turns + np.arange(turns)[:, None]
+    inside = place < length[path]
+    rows = np.where(inside, tree.path_list[np.where(inside, start[path] + place, 0)], -1)
+    return rows, number == 0
+
+
+def _levels(rows: np.ndarray, level: np.ndarray) -> list[np.ndarray]:
+    """Rows of each level."""
+    order = np.lexsort((rows, level))
+    return np.split(rows[order], np.flatnonzero(np.diff(level[order])) + 1)
+
+
+def _children(parent_lane: np.ndarray, lanes: int) -> tuple[np.ndarray, ...] | None:
+    """For lanes in order, the lanes of the next level that hang from each; None where some have too many."""
+    count = np.bincount(parent_lane, minlength=lanes)
+    if count.max(initial=0) > MOST_CHILDREN:
+        return None
+    start = np.cumsum(count) - count
+    return tuple(np.where(k < count, start + k, -1).astype(np.int32) for k in range(max(1, int(count.max(initial=0)))))
+
+
+def stages(tree: Tree, lanes: int) -> Stages | None:
+    """The stages of a tree, with chunks for about so many lanes; None where some row has too many children."""
+    length = np.diff(tree.path_start)
+    bushy = TILE_OVERHEAD * tree.height <= 2 * tree.n
+    long = (length >= LONG_PATH) & ~np.bool_(bushy)
+    phase, level = phases(tree, long)
+    place = np.arange(tree.n) - np.repeat(tree.path_start[:-1], length)
+    row_phase, row_level = np.repeat(phase, length), np.repeat(level, length) + place
+    position_of, lane_of = np.zeros(tree.n, np.int64), np.zeros(tree.n, np.int64)
+    made: list[dict] = []
+    offset = 1
+
+    def add(rows: np.ndarray, first: np.ndarray, chained: bool) -> bool:
+        nonlocal offset
+        head = rows[0][np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
+        parent = tree.parent[head]
+        above = np.where(parent >= 0, (lane_of if chained else position_of)[np.maximum(parent, 0)], 0)
+        if chained:
+            below = _children(above, made[-1]["rows"].shape[1])
+            if below is None:
+                return False
+            made[-1]["children"] = below
+        inside = np.flatnonzero(rows.reshape(-1) >= 0)
+        position_of[rows.reshape(-1)[inside]] = offset + inside
+        lane_of[rows[0]] = np.arange(rows.shape[1])
+        made.append(
+            {"rows": rows, "above": above, "first": first, "children": (), "offset": offset, "chained": chained}
+        )
+        offset += rows.size
+        return True
+
+    for k in range(int(phase.max(initial=0)) + 1):
+        if k % 2:
+            add(*_chunks(tree, np.flatnonzero(phase == k), lanes), chained=False)
+            continue
+        inside = np.flatnonzero(row_phase == k)
+        if not inside.size:
+            continue
+        for i, rows in enumerate(_levels(tree.path_list[inside], row_level[inside])):
+            if i > 0:  # those of one parent side by side, in the order of the parents
+                rows = rows[np.argsort(lane_of[tree.parent[rows]], kind="stable")]
+            if not add(rows[None], np.ones(len(rows), bool), chained=i > 0):
+                return None
+    hung = np.concatenate([m["above"] for m in made if not m["chained"]] or [np.zeros(0, np.int64)])
+    done = tuple(
+        Stage(
+            rows=m["rows"].astype(np.int32),
+            above=m["above"].astype(np.int32),
+            first=m["first"],
+            children=m["children"],
+            offset=m["offset"],
+            chained=m["chained"],
+            remembered=bool(((hung >= m["offset"]) & (hung < m["offset"] + m["rows"].size)).any()),
+        )
+        for m in made
+    )
+    return Stages(done, position_of.astype(np.int32))

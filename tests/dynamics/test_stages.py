@@ -1,0 +1,127 @@
+"""Huge trees by native walks, here on the CPU, against the lane programs: shapes, phases, joints, derivatives."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.dynamics.inverse_dynamics import _OVER_STAGES as INVERSE
+from kinetree.dynamics.staged import stage_constants
+from kinetree.tree import Tree
+from kinetree.tree.stages import stages
+from tests.build import build_model
+from tests.dynamics.mixed import mixed_model
+from tests.reference import generate
+
+
+def limbs(n, count, length):
+    """Parents of a trunk of n rows from which limbs of their own limbs hang: phases of long and short paths."""
+    parent = list(range(-1, n - 1))
+    for k in range(count):
+        start = len(parent)
+        parent += [(7 * k) % n, *range(start, start + length - 1)]
+        parent += [start + length // 2, len(parent)]
+    return parent
+
+
+def hinged(parent):
+    description = generate.random_tree(np.random.default_rng(0), len(parent), ("revolute", "prismatic", "helical"))
+    return build_model(dataclasses.replace(description, parent=np.asarray(parent)))
+
+
+MODELS = {
+    "one": lambda: kt.auto_tree(1, 1, 0.3),
+    "chain": lambda: kt.auto_tree(1000, 1, 0.3),
+    "binary": lambda: kt.auto_tree(500, 2, 0.3),
+    "thin": lambda: kt.auto_tree(2000, 1.01, 0.3),
+    "trunk with limbs": lambda: hinged(limbs(300, 4, 80)),
+    "forest": lambda: build_model(
+        generate.random_tree(np.random.default_rng(2), 60, ("revolute", "prismatic"), "forest")
+    ),
+    "every joint": mixed_model,
+    "chain of every joint": lambda: build_model(
+        generate.random_tree(np.random.default_rng(1), 150, ("revolute", "free", "prismatic", "spherical"), "chain")
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def model(request):
+    return MODELS[request.param]()
+
+
+def state(model, dtype=np.float64):
+    q, qd = kt.random_state(model, 3)
+    u = np.random.default_rng(4).uniform(-1, 1, qd.shape)
+    return [jnp.asarray(x.astype(dtype)) for x in (q, qd, u)]
+
+
+def laid_out(model, lanes):
+    return jax.tree.map(jnp.asarray, stages(model.tree, lanes))
+
+
+@pytest.mark.parametrize("lanes", [1, 5, 64])
+def test_inverse_dynamics(model, lanes):
+    q, qd, qdd = state(model)
+    laid = laid_out(model, lanes)
+    ours = INVERSE(laid, stage_constants(laid, model, q.dtype), model, q, qd, qdd)
+    theirs = kt.inverse_dynamics(model, *map(np.asarray, (q, qd, qdd)), schedule="lanes")
+    assert np.linalg.norm(ours - theirs) <= 1e-12 * np.linalg.norm(theirs)
+
+
+def test_float32(model):
+    q, qd, qdd = state(model, np.float32)
+    laid = laid_out(model, 16)
+    ours = INVERSE(laid, stage_constants(laid, model, q.dtype), model, q, qd, qdd)
+    theirs = kt.inverse_dynamics(model, *(np.asarray(x, float) for x in (q, qd, qdd)), schedule="lanes")
+    assert ours.dtype == np.float32
+    assert np.linalg.norm(np.asarray(ours) - theirs) <= 1e-4 * np.linalg.norm(theirs)
+
+
+def test_derivatives_and_batches():
+    model = kt.auto_tree(70, 1, 0.3)
+    laid = laid_out(model, 2)
+    constants = stage_constants(laid, model, np.float64)
+    q, qd, qdd = state(model)
+
+    def ours(m, q):
+        return INVERSE(laid, constants, m, q, qd, qdd)
+
+    def theirs(m, q):
+        return kt.inverse_dynamics(m, q, qd, qdd, schedule="lanes")
+
+    weight = jnp.linspace(0, 1, 70)
+    for a, b in zip(
+        *(jax.tree.leaves(jax.grad(lambda m, q, f=f: weight @ f(m, q), (0, 1))(model, q)) for f in (ours, theirs)),
+        strict=True,
+    ):
+        assert np.abs(a - b).max() <= 1e-11 * max(1, np.abs(b).max())
+    many = jnp.stack([q, 2 * q, -q])
+    np.testing.assert_allclose(
+        jax.vmap(lambda q: ours(model, q))(many), jax.vmap(lambda q: theirs(model, q))(many), rtol=1e-11, atol=1e-8
+    )
+
+
+def test_a_star_has_no_stages():
+    assert stages(Tree(np.concatenate([[-1], np.zeros(50, np.int64)])), 4) is None
+
+
+@pytest.mark.parametrize("lanes", [1, 7, 1000])
+def test_every_row_has_one_cell_after_its_parent(model, lanes):
+    laid = stages(model.tree, lanes)
+    cells = np.concatenate([s.rows.reshape(-1) for s in laid.stages])
+    np.testing.assert_array_equal(np.sort(cells[cells >= 0]), np.arange(model.tree.n))
+    np.testing.assert_array_equal(cells[laid.position_of - 1], np.arange(model.tree.n))
+    stage_of = np.repeat(np.arange(len(laid.stages)), [s.rows.size for s in laid.stages])[laid.position_of - 1]
+    parent = model.tree.parent
+    above = np.where(parent >= 0, stage_of[np.maximum(parent, 0)], -1)
+    assert (above <= stage_of).all()
+    for k, stage in enumerate(laid.stages):
+        if stage.chained:
+            assert (above[stage.rows[0]] == k - 1).all()
+            for kids in laid.stages[k - 1].children:
+                has = kids >= 0
+                np.testing.assert_array_equal(parent[stage.rows[0][kids[has]]], laid.stages[k - 1].rows[0][has])
