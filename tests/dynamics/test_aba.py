@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.aba import ACCELERATION, ARTICULATED, Accelerated, JointedRow
+from kinetree.dynamics.aba_operators import ACCELERATION, ARTICULATED, Accelerated, JointedRow
 from kinetree.dynamics.articulated import Articulated, ArticulatedRow, Pivot, pivot
 from kinetree.dynamics.articulated_element import _symmetric, combine_elements, identity_element
 from kinetree.model import Axis

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.dynamics.aba import _OVER_STAGES as FORWARD
 from kinetree.dynamics.inverse_dynamics import _OVER_STAGES as INVERSE
 from kinetree.dynamics.staged import stage_constants
 from kinetree.tree import Tree
@@ -70,6 +71,15 @@ def test_inverse_dynamics(model, lanes):
     ours = INVERSE(laid, stage_constants(laid, model, q.dtype), model, q, qd, qdd)
     theirs = kt.inverse_dynamics(model, *map(np.asarray, (q, qd, qdd)), schedule="lanes")
     assert np.linalg.norm(ours - theirs) <= 1e-12 * np.linalg.norm(theirs)
+
+
+@pytest.mark.parametrize("lanes", [1, 5, 64])
+def test_forward_dynamics(model, lanes):
+    q, qd, tau = state(model)
+    laid = laid_out(model, lanes)
+    ours = FORWARD(laid, stage_constants(laid, model, q.dtype), model, q, qd, tau)
+    theirs = kt.forward_dynamics(model, *map(np.asarray, (q, qd, tau)), schedule="lanes")
+    assert np.linalg.norm(ours - theirs) <= 1e-11 * np.linalg.norm(theirs)
 
 
 def test_float32(model):

@@ -1,0 +1,114 @@
+"""Two articulated stretches in a row, in scalars: `combine_elements` of articulated_element.py for native walks.
+
+M = (1 + C1 J2)⁻¹ is made without an inverse. C1 = Σ δ l lᵀ is six joints in a row, each compliant along one l;
+releasing them one after the other, as the algorithm itself releases joints, gives M as a product of projections
+    M = F1 F2 … F6,   F = 1 − g l uᵀ,   u = J l,   g = δ / (1 + δ lᵀ u),   J ← J − g u uᵀ   (J = J2 at first)
+in which every denominator is at least one: nothing needs a pivot.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Vec3
+
+from .articulated import Articulated
+from .articulated_element import ArticulatedElement
+
+Vector = list[Scalar]
+Matrix = list[Vector]  # of rows
+SIX = range(6)
+NEGLIGIBLE = 1e-15  # of a diagonal entry: what is left of it after elimination is rounding
+
+
+def _rows(I: ArticulatedInertia) -> Matrix:
+    A, B, C = I
+    upper = [[A.xx, A.xy, A.xz], [A.xy, A.yy, A.yz], [A.xz, A.yz, A.zz]]
+    lower = [[C.xx, C.xy, C.xz], [C.xy, C.yy, C.yz], [C.xz, C.yz, C.zz]]
+    side = [[B.xx, B.xy, B.xz], [B.yx, B.yy, B.yz], [B.zx, B.zy, B.zz]]
+    return [upper[i] + side[i] for i in range(3)] + [[side[j][i] for j in range(3)] + lower[i] for i in range(3)]
+
+
+def _symmetric(m: Matrix) -> ArticulatedInertia:
+    def entry(i: int, j: int) -> Scalar:
+        return m[i][i] if i == j else 0.5 * (m[i][j] + m[j][i])
+
+    def sym(k: int) -> Sym3:
+        return Sym3(*(entry(k + i, k + j) for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))))
+
+    return ArticulatedInertia(sym(0), Mat3(*(entry(i, 3 + j) for i in range(3) for j in range(3))), sym(3))
+
+
+def _vector(v: Any) -> Vector:
+    return [*v[0], *v[1]]
+
+
+def _dot(a: Vector, b: Vector) -> Scalar:
+    total = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:], strict=True):
+        total = total + x * y
+    return total
+
+
+def _times(m: Matrix, v: Vector) -> Vector:
+    return [_dot(row, v) for row in m]
+
+
+def _columns(m: Matrix) -> Matrix:
+    return [[m[i][j] for i in SIX] for j in range(len(m[0]))]
+
+
+def _compliances(C: Matrix) -> list[tuple[Scalar, Vector]]:
+    """C = Σ δ l lᵀ, δ ≥ 0: square-root-free Cholesky, in which what is only rounding counts as nothing."""
+    left = [list(row) for row in C]
+    parts = []
+    for k in SIX:
+        d = left[k][k]
+        firm = d <= NEGLIGIBLE * C[k][k]
+        delta = jnp.where(firm, jnp.zeros_like(d), d)
+        inverse = 1 / jnp.where(firm, jnp.ones_like(d), d)
+        below = [jnp.where(firm, jnp.zeros_like(d), left[i][k] * inverse) for i in range(k + 1, 6)]
+        parts.append((delta, [jnp.zeros_like(d)] * k + [jnp.ones_like(d)] + below))
+        for i in range(k + 1, 6):
+            for j in range(k + 1, i + 1):
+                left[i][j] = left[i][j] - below[i - k - 1] * (delta * below[j - k - 1])
+    return parts
+
+
+def combine_scalars(inner: ArticulatedElement, outer: ArticulatedElement) -> ArticulatedElement:
+    """Two stretches, one after the other; the formulas of articulated_element.py."""
+    A1, A2 = [_vector(f) for f in inner.A], [_vector(f) for f in outer.A]
+    C1, J2 = _rows(inner.C), _rows(outer.passed.inertia)
+    eta2 = _vector(outer.passed.bias)
+    projections, J = [], J2
+    for delta, l in _compliances(C1):
+        u = _times(J, l)
+        g = delta / (1 + delta * _dot(l, u))
+        projections.append((l, u, g))
+        J = [[J[i][j] - (g * u[i]) * u[j] for j in SIX] for i in SIX]
+
+    def released(x: Vector) -> Vector:
+        for l, u, g in reversed(projections):
+            along = g * _dot(u, x)
+            x = [a - b * along for a, b in zip(x, l, strict=True)]
+        return x
+
+    pushed = _times(C1, eta2)
+    free = released([b - c for b, c in zip(_vector(inner.b), pushed, strict=True)])
+    MA1 = _columns([released(column) for column in _columns(A1)])  # rows of M A1
+    MC1 = _columns([released(column) for column in C1])  # C1 is symmetric
+    A1t = _columns(A1)
+    A2MC1 = [[_dot(row, column) for column in _columns(MC1)] for row in A2]
+    JMA1 = [[_dot(row, column) for column in _columns(MA1)] for row in J2]
+    force = [a + b for a, b in zip(eta2, _times(J2, free), strict=True)]
+    eta, moved = _times(A1t, force), _times(A2, free)
+
+    def product(a: Matrix, b_columns: Matrix) -> Matrix:
+        return [[_dot(row, column) for column in b_columns] for row in a]
+
+    return ArticulatedElement(
+        tuple(Force(Vec3(*row[:3]), Vec3(*row[3:])) for row in product(A2, _columns(MA1))),
+        outer.b + Motion(Vec3(*moved[:3]), Vec3(*moved[3:])),
+        outer.C + _symmetric(product(A2MC1, A2)),
+        inner.passed + Articulated(_symmetric(product(A1t, _columns(JMA1))), Force(Vec3(*eta[:3]), Vec3(*eta[3:]))),
+    )

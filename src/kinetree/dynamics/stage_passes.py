@@ -1,0 +1,143 @@
+"""A recursion over the stages of a huge tree, outward or inward, by native walks.
+
+Levels are walked lane by lane. Chunks of a path are first reduced, each to one element; prefixes of the elements say
+what enters each chunk; then all chunks are walked. What crosses from one phase of the tree to another goes through
+memory.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.lanes.prefix import Prefix, exclusive_prefixes
+from kinetree.lanes.walk import Walk, take_walk
+from kinetree.tree.stages import Stage, Stages
+
+tree_map, structure = jax.tree.map, jax.tree.structure
+
+
+def kept(exists: Any, new: Any, old: Any) -> Any:
+    """The new state where there is a row, else the old one."""
+    return tree_map(lambda a, b: jnp.where(exists, a, b), new, old)
+
+
+def in_array(array: int, places: Any) -> tuple[tuple[int, int], ...]:
+    """Fields of one array, for `Walk.fields`, from their places in it."""
+    return tuple((array, place) for place in jax.tree.leaves(places))
+
+
+class OutwardWalks(NamedTuple):
+    """Walks of a recursion from the base to the leaves.
+
+    `walk(sources, remembered, scattered)` has `fields` results, and after them, if remembered, the state itself.
+    """
+
+    reduce: Walk
+    prefix: Prefix
+    act: Callable[[Any, Any], Any]
+    walk: Callable[[int, bool, bool], Walk]
+    fields: int
+
+
+def outward_pass(
+    laid: Stages, walks: OutwardWalks, base: Any, streams: Sequence[tuple], gathered: Any, scattered: bool = False
+) -> list[Any]:
+    """Results of all stages; `base` is the state at the base, `streams` are the arrays of each stage."""
+    memory = tree_map(lambda x: x[None], base)
+    branching = any(s.remembered for s in laid.stages)
+    rows = laid.position_of.shape[0]
+    found, state = [], memory
+    for stage, arrays in zip(laid.stages, streams, strict=True):
+        walk = walks.walk(int(stage.chained), stage.remembered, scattered)
+        if stage.chained:
+            state, results = take_walk(walk, stage.rows, state, arrays, gathered, (stage.above,), rows)
+        else:
+            start = tree_map(lambda x, s=stage: x[s.above], memory)
+            if not stage.is_level:
+                start = _entering(stage, walks, start, arrays, gathered)
+            state, results = take_walk(walk, stage.rows, start, arrays, gathered, rows=rows)
+        found.append(results)
+        if branching:
+            memory = tree_map(lambda a, b: jnp.concatenate([a, b]), memory, _cells(stage, results, state, walks.fields))
+    return found
+
+
+def _cells(stage: Stage, results: Any, like: Any, fields: int) -> Any:
+    """States of all cells of a stage, zero where nobody will ask."""
+    leaves, tree = jax.tree.flatten(like)
+    if not stage.remembered:
+        return tree_map(lambda x: jnp.zeros(stage.rows.size, x.dtype), like)
+    return jax.tree.unflatten(tree, [results[:, fields + k].reshape(-1) for k in range(len(leaves))])
+
+
+def _entering(stage: Stage, walks: OutwardWalks, start: Any, arrays: tuple, gathered: Any) -> Any:
+    """What enters each chunk of a run whose first chunk is entered by `start`."""
+    like = jax.tree.leaves(start)[0]
+    totals, _ = take_walk(walks.reduce, stage.rows, walks.prefix.identity(jnp.zeros_like(like)), arrays, gathered)
+    before = exclusive_prefixes(walks.prefix, totals, jnp.asarray(stage.first, like.dtype))
+    return kept(stage.first, start, walks.act(before, start))
+
+
+class InwardWalks(NamedTuple):
+    """Walks of a recursion from the leaves to the base; `joined` ones have one array more, of what branches bring.
+
+    `received(element)` is what a chunk passes inward when nothing enters its outer end; its prefix combines
+    (outer, inner). `ballast(arrays)`, where given, is what a chunk borrows at its outer end and gives back, see
+    `tree.Inward`; `lend(element, state)` adds to what an element passes.
+    """
+
+    reduce: Callable[[bool], Walk]
+    prefix: Prefix
+    received: Callable[[Any], Any]
+    walk: Callable[[bool, int], Walk]
+    zero: Callable[[Any], Any]
+    ballast: Callable[[tuple], Any] | None = None
+    lend: Callable[[Any, Any], Any] | None = None
+
+
+def inward_pass(laid: Stages, walks: InwardWalks, streams: Sequence[tuple], gathered: Any, dtype: Any) -> list[Any]:
+    """Results of all stages."""
+    branches = walks.zero(jnp.zeros(laid.positions, dtype))
+    branching = any(s.remembered for s in laid.stages)
+    found, below = [], walks.zero(jnp.zeros(1, dtype))
+    for stage, arrays in reversed(list(zip(laid.stages, streams, strict=True))):
+        if stage.remembered:
+            cells = [x[stage.cells].reshape(stage.rows.shape) for x in jax.tree.leaves(branches)]
+            arrays = (*arrays, jnp.stack(cells, 1))
+        joined = stage.remembered
+        if stage.children:
+            walk = walks.walk(joined, len(stage.children))
+            below, results = take_walk(walk, stage.rows, below, arrays, gathered, stage.children)
+        else:
+            none = jnp.zeros(stage.rows.shape[1], dtype)
+            start = walks.zero(none) if stage.is_level else _from_outside(stage, walks, arrays, gathered, none)
+            below, results = take_walk(walks.walk(joined, 0), stage.rows, start, arrays, gathered)
+        found.append(results)
+        if branching and not stage.chained:
+            passed = kept(stage.first, below, tree_map(jnp.zeros_like, below))
+            branches = tree_map(lambda b, p, s=stage: b.at[s.above].add(p), branches, passed)
+    return found[::-1]
+
+
+def _from_outside(stage: Stage, walks: InwardWalks, arrays: tuple, gathered: Any, none: Any) -> Any:
+    """What the chunks outside each chunk pass to it."""
+    last = jnp.concatenate([stage.first[1:], jnp.ones(1, bool)])  # the outermost chunk of its run
+    neutral, lent, zero = walks.prefix.identity(none), None, walks.zero(none)
+    if walks.ballast and walks.lend:
+        lent = kept(last, zero, walks.ballast(arrays))
+        neutral = walks.lend(neutral, lent)
+    totals, _ = take_walk(walks.reduce(stage.remembered), stage.rows, neutral, arrays, gathered)
+    if lent is not None and walks.lend:
+        of_inner = tree_map(lambda x: -jnp.roll(x, 1), lent)
+        totals = walks.lend(totals, kept(stage.first, zero, of_inner))
+    flipped = tree_map(lambda x: x[::-1], (totals, jnp.asarray(last, none.dtype)))
+    outside = tree_map(lambda x: x[::-1], exclusive_prefixes(walks.prefix, *flipped))
+    start = kept(last, zero, walks.received(outside))
+    return start if lent is None else tree_map(jnp.add, start, lent)
+
+
+def by_row(laid: Stages, results: Sequence[Any]) -> Any:
+    """The one field of results of all stages, (n,)."""
+    return jnp.concatenate([r.reshape(-1) for r in results])[laid.position_of - 1]
