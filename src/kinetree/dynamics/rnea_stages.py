@@ -19,6 +19,7 @@ from kinetree.tree.stages import Stage, Stages
 
 from .lane_rows import PLACEMENT, ROWS, ZERO3
 from .rnea import MOTION, WRENCH, LoadedRow, MovingRow, base_rates, body_force
+from .stage_passes import by_row, in_array, kept
 
 tree_map, structure = jax.tree.map, jax.tree.structure
 RATES, FORCE = Rates(ZERO3, ZERO3, ZERO3), Force(ZERO3, ZERO3)
@@ -46,10 +47,6 @@ CONSTANT = jax.tree.unflatten(ROWS, range(ROWS.num_leaves))  # where each consta
 MOVED = jax.tree.unflatten(structure((PLACEMENT, FORCE)), range(13))  # and what the way out leaves for the way in
 
 
-def _in_array(array: int, places: Any) -> tuple[tuple[int, int], ...]:
-    return tuple((array, place) for place in jax.tree.leaves(places))
-
-
 REDUCE_OUTWARD = Walk(
     "rnea_reduce_outward",
     _put_together,
@@ -57,7 +54,7 @@ REDUCE_OUTWARD = Walk(
     structure(FRAME),
     STATE,
     NOTHING,
-    _in_array(0, (CONSTANT.orientation, CONSTANT.position, CONSTANT.axis)),
+    in_array(0, (CONSTANT.orientation, CONSTANT.position, CONSTANT.axis)),
     (ROWS.num_leaves,),
 )
 PREFIX_OUTWARD = prefix_walks("rnea_outward", MOTION.combine, RelativeMotion.identity_like, ELEMENT)  # type: ignore[arg-type]
@@ -79,16 +76,12 @@ def _outward(sources: int, remembered: bool, loading: bool) -> Walk:
         if not loading:
             return rates, results
         outer = WRENCH.element(LoadedRow(at.placed, own), Force.zero_like(own.linear.x))  # type: ignore[misc]
-        return (rates, _kept(exists, WRENCH.combine(state[1], outer), state[1])), results  # type: ignore[misc]
+        return (rates, kept(exists, WRENCH.combine(state[1], outer), state[1])), results  # type: ignore[misc]
 
     start = structure((RATES, LOAD) if loading else RATES)
     results = structure((PLACEMENT, FORCE, *((RATES,) if remembered else ())))
-    fields = _in_array(0, CONSTANT)
+    fields = in_array(0, CONSTANT)
     return Walk("rnea_outward", step, start, ROWS, STATE, results, fields, (len(fields),), sources=sources)
-
-
-def _kept(exists: Any, new: Any, old: Any) -> Any:
-    return tree_map(lambda a, b: jnp.where(exists, a, b), new, old)
 
 
 def _loaded(row: tuple) -> tuple[LoadedRow, Force]:
@@ -98,7 +91,7 @@ def _loaded(row: tuple) -> tuple[LoadedRow, Force]:
 
 
 def _joined_step(e: LoadedRow, row: tuple, _: Any, exists: Any) -> tuple:
-    return _kept(exists, WRENCH.prepend(*_loaded(row), e), e), ()
+    return kept(exists, WRENCH.prepend(*_loaded(row), e), e), ()
 
 
 REDUCE_INWARD = Walk(
@@ -108,7 +101,7 @@ REDUCE_INWARD = Walk(
     structure((PLACEMENT, FORCE, FORCE)),
     NOTHING,
     NOTHING,
-    _in_array(0, MOVED) + _in_array(1, tuple(range(6))),
+    in_array(0, MOVED) + in_array(1, tuple(range(6))),
     (13, 6),
     reverse=True,
 )
@@ -121,13 +114,13 @@ def _inward(joined: bool, sources: int, scattered: bool) -> Walk:
         load, joining = _loaded(tuple(row))
         received = received + joining
         tau = axis.dot(load.own + received) + armature * qdd
-        return _kept(exists, WRENCH.step(load, received), received), tau
+        return kept(exists, WRENCH.step(load, received), received), tau
 
     streams = structure((AXIS, 0.0, PLACEMENT, FORCE, *((FORCE,) if joined else ())))
-    fields = _in_array(0, (CONSTANT.axis, CONSTANT.armature)) + _in_array(1, MOVED)
+    fields = in_array(0, (CONSTANT.axis, CONSTANT.armature)) + in_array(1, MOVED)
     widths = (ROWS.num_leaves, 13)
     if joined:
-        fields, widths = fields + _in_array(2, tuple(range(6))), (*widths, 6)
+        fields, widths = fields + in_array(2, tuple(range(6))), (*widths, 6)
     force = structure(FORCE)
     return Walk("rnea_inward", step, force, streams, NUMBER, NUMBER, fields, widths, scattered, True, sources)
 
@@ -141,14 +134,6 @@ PREFIX_INWARD = prefix_walks(
 )
 
 
-def _where(mask: Any, a: Any, b: Any) -> Any:
-    return tree_map(lambda x, y: jnp.where(mask, x, y), a, b)
-
-
-def _take(memory: Any, index: Any) -> Any:
-    return tree_map(lambda x: x[index], memory)
-
-
 def _outward_stage(stage: Stage, rows: Any, states: tuple, above: Rates, memory: Any) -> tuple[Rates, Any, Any]:
     """Rates at the outer ends of the lanes, what their rows pass inward together where that is known, and results.
 
@@ -158,7 +143,7 @@ def _outward_stage(stage: Stage, rows: Any, states: tuple, above: Rates, memory:
         walk = _outward(1, stage.remembered, False)
         rates, results = take_walk(walk, stage.rows, above, (rows,), states, (stage.above,))
         return rates, None, results
-    start = _take(memory, stage.above)
+    start = tree_map(lambda x: x[stage.above], memory)
     if stage.is_level:
         rates, results = take_walk(_outward(0, stage.remembered, False), stage.rows, start, (rows,), states)
         return rates, None, results
@@ -166,7 +151,7 @@ def _outward_stage(stage: Stage, rows: Any, states: tuple, above: Rates, memory:
     none = jnp.zeros(stage.rows.shape[1], dtype)
     totals, _ = take_walk(REDUCE_OUTWARD, stage.rows, RelativeMotion.identity_like(none), (rows,), states)
     before = exclusive_prefixes(PREFIX_OUTWARD, totals, jnp.asarray(stage.first, dtype))
-    start = _where(stage.first, start, before.act(start))
+    start = kept(stage.first, start, before.act(start))
     loading = not stage.remembered
     begin = (start, PREFIX_INWARD.identity(none)) if loading else start
     final, results = take_walk(_outward(0, stage.remembered, loading), stage.rows, begin, (rows,), states)
@@ -188,9 +173,8 @@ def _inward_stage(
         if joined:
             together, _ = take_walk(REDUCE_INWARD, stage.rows, PREFIX_INWARD.identity(none), loads)
         last = jnp.concatenate([stage.first[1:], jnp.ones(1, bool)])  # the outermost lane of its run
-        flipped = tree_map(lambda x: x[::-1], (together, jnp.asarray(last, qdd.dtype)))
-        outside = tree_map(lambda x: x[::-1], exclusive_prefixes(PREFIX_INWARD, *flipped))
-        start = _where(last, start, WRENCH.act(outside, start))  # type: ignore[misc]
+        outside = exclusive_prefixes(PREFIX_INWARD, together, jnp.asarray(last, qdd.dtype), reverse=True)
+        start = kept(last, start, WRENCH.act(outside, start))  # type: ignore[misc]
     return take_walk(_inward(joined, 0, scattered), stage.rows, start, streams, qdd, rows=n)
 
 
@@ -225,6 +209,6 @@ def rnea_over_stages(
         below, tau = _inward_stage(stage, rows, loads, together, below, qdd, scattered)
         taus.append(tau.reshape(-1))
         if branching and not stage.chained:
-            passed = _where(stage.first, below, tree_map(jnp.zeros_like, below))
+            passed = kept(stage.first, below, tree_map(jnp.zeros_like, below))
             branches = tree_map(lambda b, p, s=stage: b.at[s.above].add(p), branches, passed)
-    return taus[0] if scattered else jnp.concatenate(taus[::-1])[laid.position_of - 1]
+    return taus[0] if scattered else by_row(laid, taus[::-1])

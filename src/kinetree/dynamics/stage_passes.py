@@ -132,8 +132,7 @@ def _from_outside(stage: Stage, walks: InwardWalks, arrays: tuple, gathered: Any
     if lent is not None and walks.lend:
         of_inner = tree_map(lambda x: -jnp.roll(x, 1), lent)
         totals = walks.lend(totals, kept(stage.first, zero, of_inner))
-    flipped = tree_map(lambda x: x[::-1], (totals, jnp.asarray(last, none.dtype)))
-    outside = tree_map(lambda x: x[::-1], exclusive_prefixes(walks.prefix, *flipped))
+    outside = exclusive_prefixes(walks.prefix, totals, jnp.asarray(last, none.dtype), reverse=True)
     start = kept(last, zero, walks.received(outside))
     return start if lent is None else tree_map(jnp.add, start, lent)
 

@@ -35,16 +35,31 @@ def staged(tree: Tree) -> Stages | None:
 _kept: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
 
 
-def stage_constants(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
-    """(turns, fields, lanes) of each stage; kept where the model's numbers are known."""
-    if any(isinstance(x, Tracer) for x in jax.tree.leaves(model)):
-        return _arranged(laid, model.rows, dtype)
+def _keep(model: Model, key: Any, make: Callable[[], Any]) -> Any:
+    """What is made of a model once, where its numbers are known; under tracing too."""
     kept = _kept.setdefault(model, {})
-    key = np.dtype(dtype).name, tuple(s.rows.shape for s in laid.stages)
     if key not in kept:
         with jax.ensure_compile_time_eval():
-            kept[key] = jax.jit(_arranged, static_argnums=2)(laid, model.rows, key[0])
+            kept[key] = make()
     return kept[key]
+
+
+def _known(model: Model) -> bool:
+    return not any(isinstance(x, Tracer) for x in jax.tree.leaves(model))
+
+
+def stage_constants(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
+    """(turns, fields, lanes) of each stage; kept where the model's numbers are known."""
+    if not _known(model):
+        return _arranged(laid, model.rows, dtype)
+    name = np.dtype(dtype).name
+    key = name, tuple(s.rows.shape for s in laid.stages)
+    return _keep(model, key, lambda: jax.jit(_arranged, static_argnums=2)(laid, model.rows, name))
+
+
+def on_device(model: Model) -> Model:
+    """The model with its numbers where they are needed, sent there once."""
+    return _keep(model, "model", lambda: jax.tree.map(jnp.asarray, model)) if _known(model) else model
 
 
 def _arranged(laid: Stages, rows: Any, dtype: Any) -> tuple[Any, ...]:
@@ -93,7 +108,7 @@ def one_at_a_time(native: Callable, by_xla: Callable) -> Callable:
 def by_stages(function: Callable, laid: Stages, model: Model, *arrays: Any) -> Any:
     """One state, (1, n) arrays, through a function made by `one_at_a_time`."""
     constants = stage_constants(laid, model, arrays[0].dtype)
-    return function(laid, constants, model, *(x[0] for x in arrays))[None]
+    return function(laid, constants, on_device(model), *(x[0] for x in arrays))[None]
 
 
 def use_stages(tree: Tree, batch: int, f_ext: Any) -> Stages | None:

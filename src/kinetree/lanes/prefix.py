@@ -57,9 +57,14 @@ def _groups(lanes: int) -> np.ndarray:
     return np.where(index < lanes, index, -1).astype(np.int32)
 
 
-def exclusive_prefixes(op: Prefix, e: Any, first: Any) -> Any:
-    """For each lane, the combination of those before it, back to the last that is `first` (1.0; others 0.0)."""
+def exclusive_prefixes(op: Prefix, e: Any, first: Any, reverse: bool = False) -> Any:
+    """For each lane, the combination of those before it, back to the last that is `first` (1.0; others 0.0).
+
+    In reverse, of those after it, and `first` are the lanes where runs begin from that side.
+    """
     index = _groups(first.shape[0])
+    if reverse:
+        index = np.where(index >= 0, first.shape[0] - 1 - index, -1).astype(np.int32)
     none = jnp.zeros(index.shape[1], first.dtype)
     start = op.identity(none)
     if index.shape[1] > 1:
