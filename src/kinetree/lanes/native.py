@@ -6,10 +6,12 @@ another), the XLA body serves, with the same result.
 
 import ctypes
 import os
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from . import xla
@@ -97,10 +99,35 @@ def on_cuda(program: Program, slots: int, widths: tuple, tables: tuple, constant
     if target is None or lanes == 0:
         return xla.run(program, slots, widths, tables, constants, inputs)
     name, in_global_memory = target
-    scratch = jax.ShapeDtypeStruct((slots if in_global_memory else 1, lanes), dtype)
     layouts: dict[str, Any] = {}
     if by_column:
         layouts["input_layouts"] = [None] * (2 * len(tables)) + [(1, 0)] * len(inputs)
         layouts["output_layouts"] = [(1, 0)] * len(widths) + [None]
-    data = (*tables, *constants, *inputs)
-    return tuple(_by_ffi(name, slots, [*_results(widths, inputs), scratch], data, **layouts))[: len(widths)]
+
+    def call(inputs: tuple) -> tuple:
+        scratch = jax.ShapeDtypeStruct((slots if in_global_memory else 1, inputs[0].shape[0]), dtype)
+        results = [*_results(widths, inputs), scratch]
+        return tuple(_by_ffi(name, slots, results, (*tables, *constants, *inputs), **layouts))[: len(widths)]
+
+    return in_slices(call, inputs, most_lanes(slots * np.dtype(dtype).itemsize) if in_global_memory else lanes)
+
+
+def most_lanes(bytes_of_lane: int) -> int:
+    """Lanes whose slots take a quarter of the device's memory."""
+    memory = jax.devices()[0].memory_stats() or {}
+    return max(1024, memory.get("bytes_limit", 1 << 34) // 4 // bytes_of_lane)
+
+
+def in_slices(call: Callable[[tuple], tuple], inputs: tuple, most: int) -> tuple:
+    """The results of `call` on (lanes, width) arrays, on no more than so many lanes at a time."""
+    lanes = inputs[0].shape[0]
+    if lanes <= most:
+        return call(inputs)
+    count = -(-lanes // most)
+    size = -(-lanes // count)
+
+    def cut(x: Any) -> Any:
+        return jnp.pad(x, ((0, count * size - lanes), (0, 0))).reshape(count, size, x.shape[1])
+
+    results = jax.lax.map(call, tuple(map(cut, inputs)))
+    return tuple(y.reshape(count * size, y.shape[2])[:lanes] for y in results)
