@@ -42,7 +42,6 @@ from .lane_rows import (
     screw_place,
 )  # fmt: skip
 from .positive import require_solution
-from .schedule import layout_schedule
 
 ENTRIES = 21  # of a symmetric 6 by 6 matrix
 
@@ -151,6 +150,6 @@ def _scans(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, en
 def forward_dynamics_abia(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
     """Accelerations, (batch, nv)."""
     entries = inertia_lanes(len(model.structure.quaternion_joints) > 0)(model, q)
-    laid = layout(model.tree, layout_schedule(model.tree))
+    laid = layout(model.tree, "paths")
     entries = tuple(jnp.asarray(x) for x in entries)
     return require_solution(_scans(laid, model, q, qd, tau, f_ext, entries), "abia")

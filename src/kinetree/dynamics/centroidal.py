@@ -18,7 +18,6 @@ from kinetree.tree import Layout, layout, restore
 from .arranged import arranged, row_poses
 from .crba import composite_momenta
 from .energy import center_of_mass_by_batch
-from .schedule import layout_schedule
 
 
 @jax.jit
@@ -33,7 +32,7 @@ def _matrix(laid: Layout, model: Model, q: Any) -> Any:
 
 
 def _evaluate(model: Model, function: Any, **given: Any) -> Any:
-    laid = layout(model.tree, layout_schedule(model.tree))
+    laid = layout(model.tree, "paths")
     return evaluate(lambda *states: function(_matrix(laid, model, states[0]), *states[1:]), **given)
 
 

@@ -27,7 +27,6 @@ from kinetree.tree import Layout, layout
 from .inverse_dynamics import bias_force
 from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias, solve_spd, times, transpose
 from .positive import is_traced, require_solution
-from .schedule import layout_schedule
 
 
 class Tridiagonal(NamedTuple):
@@ -119,5 +118,5 @@ def forward_dynamics_cfa(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) ->
     if not is_traced(model.rows.armature) and np.any(model.rows.armature):
         raise ValueError("method 'cfa' can not serve joints with armature: choose 'aba'")
     require_inertias(model, "cfa")
-    laid = layout(model.tree, layout_schedule(model.tree))
+    laid = layout(model.tree, "paths")
     return require_solution(_cfa(laid, model, q, tau - bias_force(model, q, qd, f_ext)), "cfa")

@@ -22,7 +22,6 @@ from .crba import mass_diagonal
 from .inertia_times import inertia_times
 from .inverse_dynamics import bias_force
 from .positive import is_traced, require_solution
-from .schedule import layout_schedule
 
 ROUNDING = 64  # the default tolerance, in units of the last place
 
@@ -102,7 +101,7 @@ def forward_dynamics_cg(
     """
     tolerance = ROUNDING * float(np.finfo(q.dtype).eps) if tolerance is None else tolerance
     cap = 10 * model.nv + 50 if max_iterations is None else max_iterations
-    laid = layout(model.tree, layout_schedule(model.tree))
+    laid = layout(model.tree, "paths")
     qdd, converged, taken = _solve(laid, model, q, tau - bias_force(model, q, qd, f_ext), tolerance, cap)
     if not is_traced(converged) and not np.all(converged):
         missing = int(np.size(converged) - np.sum(converged))

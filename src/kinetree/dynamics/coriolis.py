@@ -22,7 +22,6 @@ from kinetree.tree import Layout, layout, restore
 
 from .arranged import arranged, by_position, row_velocities
 from .crba import ancestor_mask, poses_in_tree
-from .schedule import layout_schedule
 
 
 def body_coriolis(I: Inertia, v: Motion) -> Any:
@@ -84,7 +83,7 @@ def coriolis_matrix(model: Model, q: Any, qd: Any) -> Any:
     Reference: Echeandia & Wensing 2021, "Numerical methods to compute the Coriolis matrix and Christoffel symbols for
         rigid-body systems".
     """
-    laid = layout(model.tree, layout_schedule(model.tree))
+    laid = layout(model.tree, "paths")
     given = {"q": (q, (model.nq,)), "qd": (qd, (model.nv,))}
     if model.nv == 0:
         return evaluate(lambda q, qd: jnp.zeros((q.shape[0], 0, 0), q.dtype), **given)

@@ -25,7 +25,7 @@ from kinetree.tree import Inward, Layout, Tree, arrange, inward, layout, outward
 from .arranged import Arranged, arranged
 from .crba_lanes import crba_lanes
 from .poses import POSE, identity_pose
-from .schedule import IN_ORDER, layout_schedule, resolve_schedule
+from .schedule import IN_ORDER, resolve_schedule
 
 
 class HeavyRow(NamedTuple):
@@ -127,7 +127,7 @@ def choose_schedule(tree: Tree, batch: int) -> str:
     """Walk the pairs, or multiply factors."""
     native_cpu = native_enabled() and jax.default_backend() == "cpu"
     walk = tree.n <= SMALL or (native_cpu and tree.n_ancestor_pairs <= PAIRS * min(batch, SHARE))
-    return "lanes" if walk else layout_schedule(tree)
+    return "lanes" if walk else "paths"
 
 
 def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") -> Any:

@@ -28,7 +28,6 @@ from .aba import unshifted
 from .chunk_recursion import Recursive, equations, forward, solution, terminal_equations
 from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias, times, transpose
 from .positive import require_solution
-from .schedule import layout_schedule
 from .two_handle import JointMotion, Junction, Subsystem, join, junction, separate
 
 TILE = 256  # joints that are assembled at once
@@ -234,7 +233,7 @@ def _divide_and_conquer(laid: Layout, model: Model, rounds: tuple, q: Any, qd: A
 
 def divide_and_conquer(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, chunks: int | None, balance: float) -> Any:
     """Accelerations, (batch, nv); `chunks` to a path, None for chunks of one body."""
-    laid = layout(model.tree, layout_schedule(model.tree))
+    laid = layout(model.tree, "paths")
     return _divide_and_conquer(laid, model, plan(model.structure, chunks, balance), q, qd, tau, f_ext)
 
 

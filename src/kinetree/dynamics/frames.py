@@ -25,7 +25,6 @@ from .arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from .kinematics import poses_by_row
 from .poses import carried
 from .rnea import MOTION, MovingRow
-from .schedule import layout_schedule
 
 WAYS = ("world", "local", "aligned")
 
@@ -141,7 +140,7 @@ def frame_velocity(model: Model, q: Any, qd: Any, body: int | str, frame: str = 
         (..., 6), angular part first.
     """
     number, way = frame_number(model, body), way_number(frame)
-    laid = layout(model.tree, layout_schedule(model.tree))
+    laid = layout(model.tree, "paths")
     return evaluate(lambda q, qd: _velocity(laid, model, q, qd, number, way), q=(q, (model.nq,)), qd=(qd, (model.nv,)))
 
 
@@ -159,7 +158,7 @@ def frame_acceleration(model: Model, q: Any, qd: Any, qdd: Any, body: int | str,
         (..., 6), angular part first.
     """
     number, way = frame_number(model, body), way_number(frame)
-    laid = layout(model.tree, layout_schedule(model.tree))
+    laid = layout(model.tree, "paths")
     nv = (model.nv,)
     return evaluate(
         lambda q, qd, qdd: _acceleration(laid, model, q, qd, qdd, number, way),

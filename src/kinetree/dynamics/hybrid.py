@@ -18,7 +18,6 @@ from kinetree.tree import Layout, layout, restore
 from .aba import accelerations, articulated_bodies, articulated_rows, unshifted
 from .arranged import arranged, by_position
 from .positive import require_solution
-from .schedule import layout_schedule
 
 
 @jax.jit
@@ -59,7 +58,7 @@ def hybrid_dynamics(
     def compute(q: Any, qd: Any, qdd: Any, tau: Any, given: Any, f_ext: Any) -> Any:
         if model.nv == 0:
             return jnp.zeros_like(qdd), jnp.zeros_like(tau)
-        laid = layout(model.tree, layout_schedule(model.tree))
+        laid = layout(model.tree, "paths")
         qdd, tau = _hybrid(laid, model, q, qd, qdd, tau, given != 0, f_ext)
         return require_solution(qdd, "hybrid dynamics"), tau
 

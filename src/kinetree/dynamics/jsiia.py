@@ -19,7 +19,6 @@ from .arranged import arranged, by_position
 from .inertia_times import inertia_times
 from .inverse_dynamics import bias_force
 from .positive import require_solution
-from .schedule import layout_schedule
 
 
 @jax.jit
@@ -39,5 +38,5 @@ def cholesky_solve(H: Any, b: Any) -> Any:
 
 def forward_dynamics_jsiia(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
     """Accelerations, (batch, nv)."""
-    H = inertia_columns(layout(model.tree, layout_schedule(model.tree)), model, q)
+    H = inertia_columns(layout(model.tree, "paths"), model, q)
     return require_solution(cholesky_solve(H, tau - bias_force(model, q, qd, f_ext)), "jsiia")

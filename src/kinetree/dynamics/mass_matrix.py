@@ -12,7 +12,6 @@ from . import vneb
 from .crba import crba
 from .jsiia import inertia_columns
 from .packed import PackedMatrix, pack
-from .schedule import layout_schedule
 
 METHODS = ("crba", "columns", "vneb")
 
@@ -46,7 +45,7 @@ def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "
             H = crba(model, q, packed=packed, schedule=schedule)
         else:
             columns = inertia_columns if method == "columns" else vneb.inertia_matrix
-            H = columns(layout(tree, layout_schedule(tree)), model, q)
+            H = columns(layout(tree, "paths"), model, q)
             H = pack(tree, H) if packed else H
         return PackedMatrix(H, tree) if packed else H
 

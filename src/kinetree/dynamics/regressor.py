@@ -19,7 +19,6 @@ from .arranged import arranged
 from .crba import ancestor_mask, poses_in_tree
 from .frames import row_rates, with_base
 from .rnea import base_rates, body_force
-from .schedule import layout_schedule
 
 
 def _moved(frame: Transform, s: Rates) -> Rates:
@@ -62,7 +61,7 @@ def inverse_dynamics_regressor(model: Model, q: Any, qd: Any, qdd: Any) -> Any:
 
     Reference: Atkeson, An & Hollerbach 1986.
     """
-    laid = layout(model.tree, layout_schedule(model.tree))
+    laid = layout(model.tree, "paths")
     nv = (model.nv,)
 
     def compute(q: Any, qd: Any, qdd: Any) -> Any:

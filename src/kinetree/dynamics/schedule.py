@@ -8,6 +8,7 @@ from kinetree.tree import Tree
 SCHEDULES = ("sequential", "lanes", "levels", "paths", "euler")
 IN_ORDER = ("sequential", "lanes")  # rows one after the other, states side by side: by XLA, or by the native body
 FEW_ROWS = 1000  # of which a GPU walks a few states about as fast in order as by paths
+FEWER_ROWS = 200  # of which it walks a single state as fast in order as by native walks
 
 
 def choose_schedule(tree: Tree, batch: int) -> str:
@@ -18,7 +19,8 @@ def choose_schedule(tree: Tree, batch: int) -> str:
     levels where the tree is bushy.
     """
     native_cpu = native_enabled() and jax.default_backend() == "cpu"
-    return "lanes" if native_cpu or tree.n <= FEW_ROWS or batch >= tree.n else "paths"
+    few = FEWER_ROWS if batch == 1 and native_enabled() else FEW_ROWS
+    return "lanes" if native_cpu or tree.n <= few or batch >= tree.n else "paths"
 
 
 def resolve_schedule(schedule: str, tree: Tree, batch: int) -> str:
@@ -28,8 +30,3 @@ def resolve_schedule(schedule: str, tree: Tree, batch: int) -> str:
     if schedule not in SCHEDULES:
         raise ValueError(f"unknown schedule {schedule!r}: choose from auto, {', '.join(SCHEDULES)}")
     return schedule
-
-
-def layout_schedule(tree: Tree) -> str:
-    """The schedule for passes that have no lane program: walked over the tree, whatever the batch."""
-    return "paths"
