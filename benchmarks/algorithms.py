@@ -116,12 +116,17 @@ def _rootfix_error(case: Case, model: kt.Model, state: Any, result: Any) -> floa
 # -- calling ---------------------------------------------------------------------------------------------------------
 
 
+def _options(case: Case, *names: str) -> dict[str, str]:
+    """What a case asks for; nothing where it leaves the choice, as a user would call."""
+    return {name: value for name in names if (value := getattr(case, name)) != "auto"}
+
+
 def _inverse_dynamics(case: Case, model: kt.Model, q: Any, qd: Any, qdd: Any) -> Any:
-    return kt.inverse_dynamics(model, q, qd, qdd, schedule=case.schedule)
+    return kt.inverse_dynamics(model, q, qd, qdd, **_options(case, "schedule"))
 
 
 def _forward_dynamics(case: Case, model: kt.Model, q: Any, qd: Any, tau: Any) -> Any:
-    return kt.forward_dynamics(model, q, qd, tau, method=case.method, schedule=case.schedule)
+    return kt.forward_dynamics(model, q, qd, tau, **_options(case, "method", "schedule"))
 
 
 def _mass_matrix_and_bias(case: Case, model: kt.Model, q: Any, qd: Any) -> Any:
@@ -140,7 +145,8 @@ def derivatives(name: str) -> Callable[..., Any]:
         def single(*one: Any) -> Any:
             return getattr(kt, name)(model, *one, schedule=schedule)
 
-        jacobians = (jax.jacrev if case.method == "jacrev" else jax.jacfwd)(single, argnums=(0, 1, 2))
+        # fewer outputs than inputs: reverse
+        jacobians = (jax.jacfwd if case.method == "jacfwd" else jax.jacrev)(single, argnums=(0, 1, 2))
         return (jacobians if case.batch == 1 else jax.vmap(jacobians))(*map(jnp.asarray, state))
 
     return call
