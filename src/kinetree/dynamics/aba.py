@@ -17,6 +17,7 @@ from kinetree.spatial import ArticulatedInertia, Vec3
 from kinetree.tree import Layout, inward, layout, outward, restore
 from kinetree.tree.stages import Stages
 
+from . import closed_form
 from .aba_lanes import aba_lanes
 from .aba_operators import ACCELERATION, ARTICULATED, Accelerated, JointedRow
 from .aba_stages import aba_over_stages
@@ -99,7 +100,14 @@ _OVER_STAGES = one_at_a_time(_native, _by_xla)
 def _across_states(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, schedule: str) -> Any:
     quaternions = len(model.structure.quaternion_joints) > 0
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
-    return aba_lanes(quaternions, f_ext is not None)(model, q, qd, tau, *extra, schedule=schedule)[0]
+    program = aba_lanes(quaternions, f_ext is not None)
+
+    def run(*state: Any) -> Any:
+        return program(model, *state, *extra, schedule=schedule)[0]
+
+    if schedule == "lanes" and closed_form.serves(model, q, f_ext):
+        run = closed_form.forward(model, run)
+    return run(q, qd, tau)
 
 
 def forward_dynamics_aba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *, schedule: str = "auto") -> Any:

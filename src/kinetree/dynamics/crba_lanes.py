@@ -53,6 +53,20 @@ def _places(tree: Tree, packed: bool) -> tuple[np.ndarray, np.ndarray]:
     return i * tree.n + j, j * tree.n + i
 
 
+def unrelated_turns(structure: Structure) -> Turns:
+    """Places of a dense matrix that belong to no pair."""
+    tree = structure.tree
+    related = np.zeros(tree.n**2, bool)
+    related[np.concatenate(_places(tree, False))] = True
+    return np.flatnonzero(~related)[:, None].astype(np.int32), np.zeros(0, np.int64)
+
+
+def zeros_of_unrelated(model: Model, rows: np.ndarray) -> np.ndarray:
+    """A zero for each of them."""
+    tree = model.tree
+    return np.zeros(tree.n**2 - 2 * tree.n_ancestor_pairs + tree.n)
+
+
 @lru_cache
 def crba_lanes(quaternions: bool, packed: bool) -> LaneAlgorithm:
     """The program, for models with or without quaternion joints; H dense, nv² columns, or packed on the pairs."""
@@ -98,12 +112,6 @@ def crba_lanes(quaternions: bool, packed: bool) -> LaneAlgorithm:
         columns = [memory.base(j[strict - 1]), memory.base(i[strict]), entry[strict], mirror[strict]]
         return np.stack(columns, -1).astype(np.int32), j[strict]
 
-    def unrelated(structure: Structure) -> Turns:
-        tree = structure.tree
-        related = np.zeros(tree.n**2, bool)
-        related[np.concatenate(_places(tree, False))] = True
-        return np.flatnonzero(~related)[:, None].astype(np.int32), np.zeros(0, np.int64)
-
     stand_loop = Loop(
         stand,
         4,
@@ -138,11 +146,6 @@ def crba_lanes(quaternions: bool, packed: bool) -> LaneAlgorithm:
     ]
     if not packed:
         empty = Loop(lambda zero, _, __: ((), (), (zero,)), 1, NUMBER, outputs=(Lane(0, 0),))
-        parts.append(Part(empty, unrelated, lambda model, rows: np.zeros(_unrelated_count(model))))
+        parts.append(Part(empty, unrelated_turns, zeros_of_unrelated))
     widths = (lambda s: (s.tree.n_ancestor_pairs,)) if packed else (lambda s: (s.tree.n**2,))
     return LaneAlgorithm("crba", parts, memory, 1, 1, widths, reversible=False)  # F is carried on in its own slots
-
-
-def _unrelated_count(model: Model) -> int:
-    tree = model.tree
-    return tree.n**2 - 2 * tree.n_ancestor_pairs + tree.n

@@ -13,6 +13,7 @@ from kinetree.spatial import Vec3
 from kinetree.tree import Layout, layout, restore
 from kinetree.tree.stages import Stages
 
+from . import closed_form
 from .arranged import applied_forces, arranged, by_position
 from .directly import directly
 from .passive import passive_by_row
@@ -50,7 +51,13 @@ _OVER_STAGES = one_at_a_time(_native, _by_xla)
 def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
     program = rnea_lanes(len(model.structure.quaternion_joints) > 0, f_ext is not None)
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
-    return program(model, q, qd, qdd, *extra, schedule=schedule)[0]
+
+    def run(*state: Any) -> Any:
+        return program(model, *state, *extra, schedule=schedule)[0]
+
+    if schedule == "lanes" and closed_form.serves(model, q, f_ext):
+        run = closed_form.inverse(model, run)
+    return run(q, qd, qdd)
 
 
 def _by_schedule(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
