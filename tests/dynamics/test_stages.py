@@ -10,7 +10,7 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.aba import _OVER_STAGES as FORWARD
 from kinetree.dynamics.inverse_dynamics import _OVER_STAGES as INVERSE
-from kinetree.dynamics.staged import stage_constants
+from kinetree.dynamics.staged import stage_constants, staged
 from kinetree.tree import Tree
 from kinetree.tree.stages import stages
 from tests.build import build_model
@@ -113,6 +113,34 @@ def test_derivatives_and_batches():
     np.testing.assert_allclose(
         jax.vmap(lambda q: ours(model, q))(many), jax.vmap(lambda q: theirs(model, q))(many), rtol=1e-11, atol=1e-8
     )
+
+
+@pytest.fixture
+def native_walks(monkeypatch):
+    """As on a GPU: `paths` of one state by native walks."""
+    monkeypatch.setattr("kinetree.dynamics.staged.walks_are_native", lambda: True)
+    staged.cache_clear()
+    yield
+    staged.cache_clear()
+
+
+@pytest.mark.parametrize("function", [kt.inverse_dynamics, kt.forward_dynamics])
+def test_as_public_functions(function, native_walks):
+    """The stages are made in the first trace and serve all later ones, with the model closed over or as an argument."""
+    model = kt.auto_tree(300, 1, 0.3)
+    arrays = state(model)
+    theirs = function(model, *map(np.asarray, arrays), schedule="lanes")
+
+    def close(ours):
+        assert np.linalg.norm(np.asarray(ours) - theirs) <= 1e-11 * np.linalg.norm(theirs)
+
+    close(jax.jit(lambda *a: function(model, *a, schedule="paths"))(*arrays))
+    close(jax.jit(lambda m, *a: function(m, *a, schedule="paths"))(model, *arrays))
+    close(jax.jit(lambda m, *a: function(m, *a, schedule="paths")).lower(model, *arrays).compile()(model, *arrays))
+    close(function(model, *arrays, schedule="paths"))
+    close(function(model, *map(np.asarray, arrays), schedule="paths"))
+    again = kt.auto_tree(300, 1, 0.3)
+    close(jax.jit(lambda *a: 2 * function(again, *a, schedule="paths"))(*arrays) / 2)
 
 
 def test_a_star_has_no_stages():

@@ -18,18 +18,24 @@ from kinetree.tree.stages import Stages, stages
 
 CHUNK = 64  # rows, or more, that a lane of a GPU walks
 MOST_LANES = 1 << 16
-MOST_STAGES = 96  # each is a few kernels to compile; trees with more are walked by XLA, which loops over them
+MOST_STAGES = 48  # each is a few kernels to compile; trees with more are walked by XLA, which loops over them
+
+
+def walks_are_native() -> bool:
+    """Whether native walks are the best way through a huge tree here."""
+    return native_enabled() and jax.default_backend() == "gpu"
 
 
 @lru_cache(maxsize=64)
 def staged(tree: Tree) -> Stages | None:
-    """The stages of a tree on a GPU, as arrays there; None where XLA's own loops serve better."""
-    if not native_enabled() or jax.default_backend() != "gpu" or tree.n == 0:
+    """The stages of a tree, as arrays on the device; None where XLA's own loops serve better."""
+    if not walks_are_native() or tree.n == 0:
         return None
     laid = stages(tree, min(MOST_LANES, max(1, tree.n // CHUNK)))
     if laid is None or len(laid.stages) > MOST_STAGES:
         return None
-    return jax.tree.map(jnp.asarray, laid)
+    with jax.ensure_compile_time_eval():  # they outlive whatever is being traced
+        return jax.tree.map(jnp.asarray, laid)
 
 
 _kept: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
