@@ -1,6 +1,8 @@
 """How the tests run: 64-bit numbers, strict promotion of types, nothing taken from a compilation cache."""
 
+import gc
 import os
+from pathlib import Path
 
 import jax
 import pytest
@@ -31,3 +33,16 @@ def full_compilation():
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)
+
+
+MOST_MAPS = 20_000  # of the 65 530 that Linux gives a process; XLA takes a few for every program, and dies without
+
+
+@pytest.fixture(autouse=True)
+def forget_programs():
+    """Before a process runs out of memory maps, drop what earlier tests compiled."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
