@@ -122,10 +122,14 @@ def _options(case: Case, *names: str) -> dict[str, str]:
 
 
 def _inverse_dynamics(case: Case, model: kt.Model, q: Any, qd: Any, qdd: Any) -> Any:
+    if case.schedule == "auto":  # one call takes a microsecond: nothing may stand around it
+        return kt.inverse_dynamics(model, q, qd, qdd)
     return kt.inverse_dynamics(model, q, qd, qdd, **_options(case, "schedule"))
 
 
 def _forward_dynamics(case: Case, model: kt.Model, q: Any, qd: Any, tau: Any) -> Any:
+    if case.schedule == case.method == "auto":
+        return kt.forward_dynamics(model, q, qd, tau)
     return kt.forward_dynamics(model, q, qd, tau, **_options(case, "method", "schedule"))
 
 

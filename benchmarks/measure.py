@@ -63,11 +63,14 @@ def arrays_of(case: Case) -> str:
     return "numpy" if jax.default_backend() == "cpu" else "jax"
 
 
+ROBOT = 1000  # rows
+
+
 def prepared(problem: Problem) -> tuple[Callable[[], Any], float]:
     """A call without arguments, and the seconds that compiling it took.
 
-    JAX arrays are on the device and so is the model, an argument like them: its constants are neither sent at each call
-    nor folded into the program. A specialised model has them in its program, and is closed over.
+    JAX arrays are on the device and so is a large model, an argument like them: its constants are neither sent at each
+    call nor folded into the program. A robot is closed over, as users do.
     """
     case, model, state, run = problem.case, problem.model, problem.state, problem.algorithm.call
     if case.specialised:
@@ -77,7 +80,7 @@ def prepared(problem: Problem) -> tuple[Callable[[], Any], float]:
     if arrays_of(case) == "numpy":
         return lambda: run(case, model, *state), 0.0
     given = [jax.device_put(x) for x in state]
-    if case.specialised:
+    if case.specialised or case.n <= ROBOT:
         jitted = jax.jit(lambda *state: run(case, model, *state))
     else:
         jitted = jax.jit(lambda model, *state: run(case, model, *state))
