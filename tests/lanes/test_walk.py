@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kinetree.dynamics.aba_stages import ACCELERATIONS, BODIES, VELOCITIES
-from kinetree.dynamics.rnea_stages import PREFIX_INWARD, REDUCE_OUTWARD
+from kinetree.dynamics.rnea_stages import MOTIONS, WRENCHES
 from kinetree.lanes.native import in_slices
 from kinetree.lanes.prefix import exclusive_prefixes, prefix_walks
 from kinetree.lanes.ptx import assembled
@@ -85,10 +85,10 @@ def test_prefixes(lanes, reverse):
 
 
 KERNELS = [
-    REDUCE_OUTWARD,
-    PREFIX_INWARD.walk,
+    MOTIONS.reduce,
+    WRENCHES.prefix.walk,
     VELOCITIES.walk(1, True, False),
-    BODIES.walk(True, 2),
+    BODIES.walk(True, 2, False),
     ACCELERATIONS.walk(0, False, True),
 ]
 

@@ -3,12 +3,10 @@ articulated.py.
 """
 
 from functools import lru_cache
-from typing import Any, NamedTuple
-
-import jax
+from typing import Any
 
 from kinetree.lanes import Lane, Loop, Memory
-from kinetree.model import Axis, Model, Rows
+from kinetree.model import Rows
 from kinetree.spatial import ArticulatedInertia, Force, Inertia, Mat3, Motion, Rotation, Sym3, Transform, Vec3
 
 from .articulated import Articulated, Pivot, base_acceleration, own_bias, pivot, released, to_parent, velocity_product
@@ -18,37 +16,24 @@ from .lane_rows import (
     PARENT,
     PLACEMENT,
     ROWS,
+    SCREW,
     ZERO3,
     LaneAlgorithm,
     Part,
     Q,
+    Screw,
     V,
     base_gravity,
     base_turn,
     placing_parts,
     row_turns,
+    screw_constants,
     screw_place,
     shift_parts,
 )
 from .poses import applied_forces_part, pose_parts, velocity_step
 
 Q_IN, QD_IN, TAU_IN, F_IN = range(4)
-
-
-class Screw(NamedTuple):
-    """Constants of a row that the later passes need."""
-
-    axis: Axis
-    armature: Any
-
-
-SCREW = jax.tree.structure(Screw(Axis(0.0, 0.0), 0.0))
-
-
-def screw_constants(model: Model, rows: Any) -> Screw:
-    """Screws of these rows, in order."""
-    r = model.rows
-    return Screw(Axis(r.turn[rows], r.slide[rows]), r.armature[rows])
 
 
 @lru_cache

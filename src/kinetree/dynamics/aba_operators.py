@@ -10,21 +10,9 @@ from kinetree.spatial import ArticulatedInertia, Motion, Scalar, Sym3, Transform
 from kinetree.tree import Inward, Outward
 
 from .articulated import Articulated, Pivot, articulated_step
-from .articulated_element import (
-    ArticulatedElement,
-    act_on,
-    combine_elements,
-    identity_element,
-    prepend_row,
-    unit_forces,
-)
+from .articulated_element import act_on, combine_elements, identity_element, no_rows, prepend_row
 
 # -- inward: articulated inertias and biases --------------------------------------------------------------------------
-
-
-def _blank(s: Scalar) -> ArticulatedElement:
-    zero = Articulated.zero_like(s)
-    return ArticulatedElement(unit_forces(s), Motion.zero_like(s), zero.inertia, zero)
 
 
 def ballast_of(own: ArticulatedInertia) -> Articulated:
@@ -52,7 +40,7 @@ def ballast_of(own: ArticulatedInertia) -> Articulated:
 
 ARTICULATED = Inward(
     step=articulated_step,
-    element=lambda row, branches: prepend_row(row, branches, _blank(row.tau)),
+    element=lambda row, branches: prepend_row(row, branches, no_rows(row.tau)),
     combine=combine_elements,
     act=act_on,
     identity=identity_element,

@@ -34,10 +34,10 @@ from .articulated import (
     to_parent,
     velocity_product,
 )
-from .articulated_element import ArticulatedElement, prepend_row, unit_forces
-from .lane_rows import PLACEMENT, ROWS, ZERO3
+from .articulated_element import ArticulatedElement, no_rows, prepend_row
+from .lane_rows import PLACEMENT, ZERO3
 from .poses import VELOCITY, velocity_step
-from .rnea_stages import CONSTANT
+from .rnea_stages import CONSTANT, COUNT
 from .six_by_six import combine_scalars
 from .stage_passes import InwardWalks, OutwardWalks, by_row, in_array, inward_pass, kept, outward_pass
 
@@ -48,7 +48,6 @@ SIX = Sym3(*6 * (0.0,))
 BODY = Articulated(ArticulatedInertia(SIX, Mat3(*9 * (0.0,)), SIX), FORCE)
 MOVED = jax.tree.unflatten(structure((PLACEMENT, MOTION)), range(13))  # fields that the first pass leaves
 PIVOT = jax.tree.unflatten(structure(Pivot(FORCE, 0.0, 0.0)), range(8))  # and the second
-COUNT = ROWS.num_leaves
 
 # -- outward: velocities ----------------------------------------------------------------------------------------------
 
@@ -114,11 +113,6 @@ def _body_streams(joined: bool) -> tuple[Any, tuple, tuple]:
     return structure((*BODY_TREE, BODY)), BODY_FIELDS + in_array(2, tuple(range(27))), (COUNT, 13, 27)
 
 
-def _neutral(s: Any) -> ArticulatedElement:
-    zero = Articulated.zero_like(s)
-    return ArticulatedElement(unit_forces(s), Motion.zero_like(s), zero.inertia, zero)
-
-
 ELEMENT = structure(ArticulatedElement((FORCE,) * 6, MOTION, BODY.inertia, BODY))
 
 
@@ -132,7 +126,7 @@ def _reduce_bodies(joined: bool) -> Walk:
 
 
 @lru_cache
-def _bodies(joined: bool, sources: int) -> Walk:
+def _bodies(joined: bool, sources: int, scattered: bool) -> Walk:
     def step(received: Articulated, given: tuple, state: tuple, exists: Any) -> tuple:
         row, joining = _row(given, state)
         received = received + joining
@@ -154,7 +148,7 @@ def _ballast(arrays: tuple) -> Articulated:
 
 BODIES = InwardWalks(
     _reduce_bodies,
-    prefix_walks("aba_bodies", lambda outer, inner: combine_scalars(inner, outer), _neutral, ELEMENT),
+    prefix_walks("aba_bodies", lambda outer, inner: combine_scalars(inner, outer), no_rows, ELEMENT),
     lambda e: e.passed,
     _bodies,
     Articulated.zero_like,
@@ -217,10 +211,10 @@ ACCELERATIONS = OutwardWalks(
 def aba_over_stages(laid: Stages, constants: tuple[Any, ...], gravity: Vec3, q: Any, qd: Any, tau: Any) -> Any:
     """Accelerations of the rows, (n,); arguments as those of `rnea_over_stages`, with forces on the rows."""
     rest = Motion.zero_like(gravity.x)
-    moved = outward_pass(laid, VELOCITIES, rest, [(c,) for c in constants], (q, qd))
+    moved, together = outward_pass(laid, VELOCITIES, rest, [(c,) for c in constants], (q, qd))
     streams = list(zip(constants, (m[:, :13] for m in moved), strict=True))
-    joints = inward_pass(laid, BODIES, streams, (qd, tau), qd.dtype)
+    joints = inward_pass(laid, BODIES, streams, (qd, tau), together)
     scattered = len(laid.stages) == 1
     streams = [(*s, j) for s, j in zip(streams, joints, strict=True)]
-    results = outward_pass(laid, ACCELERATIONS, base_acceleration(gravity), streams, qd, scattered)
-    return results[0][0] if scattered else by_row(laid, [r[:, 0] for r in results])
+    results, _ = outward_pass(laid, ACCELERATIONS, base_acceleration(gravity), streams, qd, scattered)
+    return by_row(laid, results, scattered)

@@ -20,7 +20,6 @@ from kinetree.spatial import ArticulatedInertia, Force, Mat3, Rotation, Scalar, 
 from kinetree.tree import Inward, Layout, arrange, inward, layout, restore
 
 from .aba import accelerations, articulated_rows, unshifted
-from .aba_lanes import SCREW, Screw, screw_constants
 from .arranged import arranged
 from .articulated import Articulated, along_axis
 from .articulated_element import pull_back, unit_forces
@@ -30,15 +29,18 @@ from .lane_rows import (
     PARENT,
     PLACEMENT,
     ROWS,
+    SCREW,
     ZERO3,
     LaneAlgorithm,
     Part,
     Q,
+    Screw,
     V,
     base_gravity,
     base_turn,
     placing_parts,
     row_turns,
+    screw_constants,
     screw_place,
 )  # fmt: skip
 from .positive import require_solution

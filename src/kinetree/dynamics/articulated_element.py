@@ -41,12 +41,15 @@ def unit_forces(s: Scalar) -> Forces:
     return tuple(Force(Vec3(*u[:3]), Vec3(*u[3:])) for u in units)
 
 
+def no_rows(s: Scalar) -> ArticulatedElement:
+    """The empty stretch, with components shaped like `s`."""
+    zero = Articulated.zero_like(s)
+    return ArticulatedElement(unit_forces(s), Motion.zero_like(s), zero.inertia, zero)
+
+
 def identity_element(e: ArticulatedElement) -> ArticulatedElement:
-    """No rows at all."""
-    s = e.b.linear.x
-    return ArticulatedElement(
-        unit_forces(s), Motion.zero_like(s), ArticulatedInertia.zero_like(s), Articulated.zero_like(s)
-    )
+    """The empty stretch, with components like those of `e`."""
+    return no_rows(e.b.linear.x)
 
 
 def _rank_one(v: list[Scalar], w: list[Scalar]) -> ArticulatedInertia:
@@ -123,5 +126,4 @@ def combine_elements(inner: ArticulatedElement, outer: ArticulatedElement) -> Ar
 def act_on(e: ArticulatedElement, received: Articulated) -> Articulated:
     """What a stretch passes inward, given what it receives at its outer end."""
     s = received.bias.linear.x
-    nothing = ArticulatedElement(unit_forces(s), Motion.zero_like(s), ArticulatedInertia.zero_like(s), received)
-    return combine_elements(e, nothing).passed
+    return combine_elements(e, no_rows(s)._replace(passed=received)).passed

@@ -32,6 +32,8 @@ class OutwardWalks(NamedTuple):
     """Walks of a recursion from the base to the leaves.
 
     `walk(sources, remembered, scattered)` has `fields` results, and after them, if remembered, the state itself.
+    `gathering`, where given, is a walk for chunks that nothing hangs from, and the start of what it carries beside the
+    state: an element of a later recursion, of all rows of the chunk.
     """
 
     reduce: Walk
@@ -39,29 +41,39 @@ class OutwardWalks(NamedTuple):
     act: Callable[[Any, Any], Any]
     walk: Callable[[int, bool, bool], Walk]
     fields: int
+    gathering: tuple[Walk, Callable[[Any], Any]] | None = None
 
 
 def outward_pass(
     laid: Stages, walks: OutwardWalks, base: Any, streams: Sequence[tuple], gathered: Any, scattered: bool = False
-) -> list[Any]:
-    """Results of all stages; `base` is the state at the base, `streams` are the arrays of each stage."""
+) -> tuple[list[Any], list[Any]]:
+    """Results of all stages, and what their chunks gathered, None where they did not.
+
+    `base` is the state at the base, `streams` are the arrays of each stage.
+    """
     memory = tree_map(lambda x: x[None], base)
     branching = any(s.remembered for s in laid.stages)
     rows = laid.position_of.shape[0]
-    found, state = [], memory
+    found, together, state = [], [], memory
     for stage, arrays in zip(laid.stages, streams, strict=True):
-        walk = walks.walk(int(stage.chained), stage.remembered, scattered)
+        walk, whole = walks.walk(int(stage.chained), stage.remembered, scattered), None
         if stage.chained:
             state, results = take_walk(walk, stage.rows, state, arrays, gathered, (stage.above,), rows)
         else:
             start = tree_map(lambda x, s=stage: x[s.above], memory)
             if not stage.is_level:
                 start = _entering(stage, walks, start, arrays, gathered)
-            state, results = take_walk(walk, stage.rows, start, arrays, gathered, rows=rows)
+            if stage.is_level or stage.remembered or walks.gathering is None:
+                state, results = take_walk(walk, stage.rows, start, arrays, gathered, rows=rows)
+            else:
+                walk, nothing = walks.gathering
+                begin = (start, nothing(jnp.zeros_like(jax.tree.leaves(start)[0])))
+                (state, whole), results = take_walk(walk, stage.rows, begin, arrays, gathered, rows=rows)
         found.append(results)
+        together.append(whole)
         if branching:
             memory = tree_map(lambda a, b: jnp.concatenate([a, b]), memory, _cells(stage, results, state, walks.fields))
-    return found
+    return found, together
 
 
 def _cells(stage: Stage, results: Any, like: Any, fields: int) -> Any:
@@ -83,37 +95,46 @@ def _entering(stage: Stage, walks: OutwardWalks, start: Any, arrays: tuple, gath
 class InwardWalks(NamedTuple):
     """Walks of a recursion from the leaves to the base; `joined` ones have one array more, of what branches bring.
 
-    `received(element)` is what a chunk passes inward when nothing enters its outer end; its prefix combines
-    (outer, inner). `ballast(arrays)`, where given, is what a chunk borrows at its outer end and gives back, see
-    `tree.Inward`; `lend(element, state)` adds to what an element passes.
+    `walk(joined, sources, scattered)` and `reduce(joined)` are the walks. `received(element)` is what a chunk passes
+    inward when nothing enters its outer end; its prefix combines (outer, inner). `ballast(arrays)`, where given, is
+    what a chunk borrows at its outer end and gives back, see `tree.Inward`; `lend(element, state)` adds to what an
+    element passes.
     """
 
     reduce: Callable[[bool], Walk]
     prefix: Prefix
     received: Callable[[Any], Any]
-    walk: Callable[[bool, int], Walk]
+    walk: Callable[[bool, int, bool], Walk]
     zero: Callable[[Any], Any]
     ballast: Callable[[tuple], Any] | None = None
     lend: Callable[[Any, Any], Any] | None = None
 
 
-def inward_pass(laid: Stages, walks: InwardWalks, streams: Sequence[tuple], gathered: Any, dtype: Any) -> list[Any]:
-    """Results of all stages."""
+def inward_pass(
+    laid: Stages,
+    walks: InwardWalks,
+    streams: Sequence[tuple],
+    gathered: Any,
+    together: Sequence[Any],
+    scattered: bool = False,
+) -> list[Any]:
+    """Results of all stages; `together` are the elements of chunks that are known already, else None."""
+    dtype, rows = jax.tree.leaves(gathered)[0].dtype, laid.position_of.shape[0]
     branches = walks.zero(jnp.zeros(laid.positions, dtype))
     branching = any(s.remembered for s in laid.stages)
     found, below = [], walks.zero(jnp.zeros(1, dtype))
-    for stage, arrays in reversed(list(zip(laid.stages, streams, strict=True))):
-        if stage.remembered:
+    for stage, arrays, whole in reversed(list(zip(laid.stages, streams, together, strict=True))):
+        joined = stage.remembered
+        if joined:
             cells = [x[stage.cells].reshape(stage.rows.shape) for x in jax.tree.leaves(branches)]
             arrays = (*arrays, jnp.stack(cells, 1))
-        joined = stage.remembered
+        walk = walks.walk(joined, len(stage.children), scattered)
         if stage.children:
-            walk = walks.walk(joined, len(stage.children))
-            below, results = take_walk(walk, stage.rows, below, arrays, gathered, stage.children)
+            below, results = take_walk(walk, stage.rows, below, arrays, gathered, stage.children, rows)
         else:
             none = jnp.zeros(stage.rows.shape[1], dtype)
-            start = walks.zero(none) if stage.is_level else _from_outside(stage, walks, arrays, gathered, none)
-            below, results = take_walk(walks.walk(joined, 0), stage.rows, start, arrays, gathered)
+            start = walks.zero(none) if stage.is_level else _from_outside(stage, walks, arrays, gathered, whole, none)
+            below, results = take_walk(walk, stage.rows, start, arrays, gathered, rows=rows)
         found.append(results)
         if branching and not stage.chained:
             passed = kept(stage.first, below, tree_map(jnp.zeros_like, below))
@@ -121,14 +142,15 @@ def inward_pass(laid: Stages, walks: InwardWalks, streams: Sequence[tuple], gath
     return found[::-1]
 
 
-def _from_outside(stage: Stage, walks: InwardWalks, arrays: tuple, gathered: Any, none: Any) -> Any:
-    """What the chunks outside each chunk pass to it."""
+def _from_outside(stage: Stage, walks: InwardWalks, arrays: tuple, gathered: Any, totals: Any, none: Any) -> Any:
+    """What the chunks outside each chunk pass to it; `totals` are the chunks' elements, None if still to be made."""
     last = jnp.concatenate([stage.first[1:], jnp.ones(1, bool)])  # the outermost chunk of its run
     neutral, lent, zero = walks.prefix.identity(none), None, walks.zero(none)
     if walks.ballast and walks.lend:
         lent = kept(last, zero, walks.ballast(arrays))
         neutral = walks.lend(neutral, lent)
-    totals, _ = take_walk(walks.reduce(stage.remembered), stage.rows, neutral, arrays, gathered)
+    if totals is None:
+        totals, _ = take_walk(walks.reduce(stage.remembered), stage.rows, neutral, arrays, gathered)
     if lent is not None and walks.lend:
         of_inner = tree_map(lambda x: -jnp.roll(x, 1), lent)
         totals = walks.lend(totals, kept(stage.first, zero, of_inner))
@@ -137,6 +159,8 @@ def _from_outside(stage: Stage, walks: InwardWalks, arrays: tuple, gathered: Any
     return start if lent is None else tree_map(jnp.add, start, lent)
 
 
-def by_row(laid: Stages, results: Sequence[Any]) -> Any:
-    """The one field of results of all stages, (n,)."""
-    return jnp.concatenate([r.reshape(-1) for r in results])[laid.position_of - 1]
+def by_row(laid: Stages, results: Sequence[Any], scattered: bool) -> Any:
+    """The first field of the results of all stages, (n,)."""
+    if scattered:
+        return jax.tree.leaves(results[0])[0]
+    return jnp.concatenate([r[:, 0].reshape(-1) for r in results])[laid.position_of - 1]

@@ -11,7 +11,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from .cpu import _machine
-from .handler import answer_metadata
+from .handler import address, answer_metadata, dimension, operands, results
 from .program import Program
 from .ptx import local_slots, ptx
 from .text import Text
@@ -73,25 +73,15 @@ def begin_handler(n_values: int) -> Text:
 def _handler_text(program: Program, function: int) -> str:
     count = len(program.loops)
     to = begin_handler(2 * (program.n_inputs + program.n_outputs) + 3 * count + 2)
-    arguments, results = to.load("ptr", "%frame", 72), to.load("ptr", "%frame", 112)
-    values: list[tuple[str, str]] = []
-
-    def data(list_: str, k: int) -> tuple[str, str]:
-        return "ptr", to.load("ptr", to.load("ptr", list_, 8 * k), 24)
-
-    def dimension(list_: str, k: int, axis: int) -> tuple[str, str]:
-        return "i64", to.load("i64", to.load("ptr", to.load("ptr", list_, 8 * k), 40), 8 * axis)
-
-    values += [data(arguments, 2 * count + k) for k in range(program.n_inputs)]
-    values += [data(results, k) for k in range(program.n_outputs)]
-    values += [data(arguments, count + k) for k in range(count)]
-    values += [data(arguments, k) for k in range(count)]
-    values += [dimension(arguments, k, 0) for k in range(count)]
-    values += [dimension(arguments, 2 * count + k, 1) for k in range(program.n_inputs)]
-    values += [dimension(results, k, 1) for k in range(program.n_outputs)]
-    lanes = dimension(arguments, 2 * count, 0)
-    values += [lanes, data(results, program.n_outputs)]
-    launch_values(to, values, lanes[1], function)
+    given, made = operands(to), results(to)
+    arrays = [(given, 2 * count + k) for k in range(program.n_inputs)] + [(made, k) for k in range(program.n_outputs)]
+    pointers = [*arrays, *((given, count + k) for k in range(count)), *((given, k) for k in range(count))]
+    lanes = dimension(to, given, 2 * count, 0)
+    values = [("ptr", address(to, *place)) for place in pointers]
+    values += [("i64", dimension(to, given, k, 0)) for k in range(count)]
+    values += [("i64", dimension(to, *place, 1)) for place in arrays]
+    values += [("i64", lanes), ("ptr", address(to, made, program.n_outputs))]
+    launch_values(to, values, lanes, function)
     to.lines.append("}")
     return str(to)
 

@@ -7,6 +7,7 @@ take one after the other from a counter.
 """
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,20 +63,28 @@ def handler_text(program: Program, dtype: np.dtype, width: int, grain: int) -> s
     groups = [program.n_inputs, program.n_outputs, count, count, count, program.n_inputs + program.n_outputs]
     starts = [POINTERS + 8 * sum(groups[:k]) for k in range(len(groups) + 1)]
     declarations = ["ptr @aligned_alloc(i64, i64)", "void @free(ptr)"]
+
+    def arguments(to: Text) -> str:
+        return ", ".join(f"ptr {to.at('%job', o)}" for o in starts[:6])
+
     return "\n".join(
         [f"declare {d}" for d in declarations]
-        + [str(_task(starts, width)), str(_handler(program, dtype, width, grain, starts))]
+        + [str(task_text(width, arguments, scratch=True)), str(_handler(program, dtype, width, grain, starts))]
     )
 
 
-def _task(starts: list[int], width: int) -> Text:
-    """Take parts until none is left; the last one to leave frees the record."""
+def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = False) -> Text:
+    """`task(job)`: take parts until none is left; the last one to leave frees the record.
+
+    A part is a call of `lanes`, or of `lane` where it is less than a block, with `arguments`, its first and last lane
+    and, if it wants some, scratch memory.
+    """
     to = Text("t")
     to.lines.append("define internal void @task(ptr %job) {")
     to.label("entry")
-    tasks, lanes, grain, scratch_bytes = (to.load("i64", "%job", o) for o in (TASKS, LANES, GRAIN, SCRATCH))
-    scratch = to.op(f"call ptr @aligned_alloc(i64 64, i64 {scratch_bytes})")
-    arguments = ", ".join(f"ptr {to.at('%job', o)}" for o in starts[:6])
+    tasks, lanes, grain = (to.load("i64", "%job", o) for o in (TASKS, LANES, GRAIN))
+    memory = to.op(f"call ptr @aligned_alloc(i64 64, i64 {to.load('i64', '%job', SCRATCH)})") if scratch else ""
+    given = arguments(to)
     to.go("take")
     to.label("take")
     part = to.op(f"atomicrmw add ptr {to.at('%job', COUNTER)}, i64 1 monotonic")
@@ -90,21 +99,22 @@ def _task(starts: list[int], width: int) -> Text:
     to.branch(few, "single", "block")
     for label, name in (("single", "lane"), ("block", "lanes")):
         to.label(label)
-        to.do(f"call void @{name}({arguments}, i64 {lo}, i64 {hi}, ptr {scratch})")
+        to.do(f"call void @{name}({given}, i64 {lo}, i64 {hi}{f', ptr {memory}' if scratch else ''})")
         to.go("finished")
     to.label("finished")
     to.op(f"atomicrmw add ptr {to.at('%job', DONE)}, i64 1 release")
     to.go("take")
     to.label("leave")
-    to.do(f"call void @free(ptr {scratch})")
-    release(to, "%job", "out")
+    if scratch:
+        to.do(f"call void @free(ptr {memory})")
+    _release(to, "%job", "out")
     to.label("out")
     to.do("ret void")
     to.lines.append("}")
     return to
 
 
-def release(to: Text, job: str, after: str) -> None:
+def _release(to: Text, job: str, after: str) -> None:
     owners = to.op(f"atomicrmw sub ptr {to.at(job, OWNERS)}, i64 1 acq_rel")
     to.branch(to.op(f"icmp eq i64 {owners}, 1"), f"free_{after}", after)
     to.label(f"free_{after}")
@@ -112,56 +122,73 @@ def release(to: Text, job: str, after: str) -> None:
     to.go(after)
 
 
-def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: list[int]) -> Text:
+def open_handler() -> Text:
+    """The start of a handler that shares its lanes among threads."""
     to = Text("h")
     to.lines.append("define ptr @handler(ptr %frame) {")
     to.label("entry")
     for name, size in (("threads", 1), ("ask", 4), ("order", 5)):
         to.do(f"%{name} = alloca [{size} x i64]")
     answer_metadata(to, traits=0)
-    job, lanes = _fill_record(to, program, starts, width * dtype.itemsize)
-    parts = to.op(f"sdiv i64 {lanes}, {grain}")
-    few = to.op(f"icmp slt i64 {parts}, 1")
-    parts = to.op(f"select i1 {few}, i64 1, i64 {parts}")
-    to.store("i64", parts, job, TASKS)
-    to.store("i64", grain, job, GRAIN)
-    share(to, job, parts)
-    to.lines.append("}")
     return to
 
 
-def _fill_record(to: Text, program: Program, starts: list[int], slot_bytes: int) -> tuple[str, str]:
-    """Allocate a record and copy addresses, lengths and widths from the frame."""
-    arguments, results = to.load("ptr", "%frame", 72), to.load("ptr", "%frame", 112)
+def new_record(to: Text, size: int, lanes: str, grain: str | int) -> tuple[str, str]:
+    """A record of this size, with all about its parts filled in, and how many parts there are."""
+    job = to.op(f"call ptr @aligned_alloc(i64 64, i64 {(size + 63) // 64 * 64})")
+    parts = to.op(f"sdiv i64 {lanes}, {grain}")
+    parts = to.op(f"select i1 {to.op(f'icmp slt i64 {parts}, 1')}, i64 1, i64 {parts}")
+    for value, offset in ((0, COUNTER), (0, DONE), (parts, TASKS), (lanes, LANES), (grain, GRAIN)):
+        to.store("i64", value, job, offset)
+    return job, parts
+
+
+def attribute(to: Text, k: int) -> str:
+    """The k-th attribute of the call, in alphabetical order, an i64."""
     attributes = to.load("ptr", "%frame", 160)
-    slots = to.load("i64", to.load("ptr", to.load("ptr", attributes), 8))
-    job = to.op(f"call ptr @aligned_alloc(i64 64, i64 {(starts[-1] + 63) // 64 * 64})")
-    to.store("i64", 0, job, COUNTER)
-    to.store("i64", 0, job, DONE)
-    inputs, outputs, constants, tables, turns, widths = starts[:6]
+    return to.load("i64", to.load("ptr", to.load("ptr", attributes, 8 * k), 8))
+
+
+def operands(to: Text) -> str:
+    """The list of operands."""
+    return to.load("ptr", "%frame", 72)
+
+
+def results(to: Text) -> str:
+    """The list of results."""
+    return to.load("ptr", "%frame", 112)
+
+
+def address(to: Text, list_: str, k: int) -> str:
+    """Where the numbers of an array of a list are."""
+    return to.load("ptr", to.load("ptr", list_, 8 * k), 24)
+
+
+def dimension(to: Text, list_: str, k: int, axis: int) -> str:
+    """The size of an array of a list along an axis."""
+    return to.load("i64", to.load("ptr", to.load("ptr", list_, 8 * k), 40), 8 * axis)
+
+
+def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: list[int]) -> Text:
+    to = open_handler()
+    given, made = operands(to), results(to)
     count = len(program.loops)
-
-    def buffer(list_: str, k: int) -> str:
-        return to.load("ptr", list_, 8 * k)
-
+    job, parts = new_record(to, starts[-1], dimension(to, given, 2 * count, 0), grain)
+    inputs, outputs, constants, tables, turns, widths = starts[:6]
     for k in range(count):
-        table = buffer(arguments, k)
-        to.store("ptr", to.load("ptr", table, 24), job, tables + 8 * k)
-        to.store("i64", to.load("i64", to.load("ptr", table, 40)), job, turns + 8 * k)
-        to.store("ptr", to.load("ptr", buffer(arguments, count + k), 24), job, constants + 8 * k)
-    lanes = ""
-    lists: list[tuple[Any, ...]] = [(arguments, 2 * count + k, inputs + 8 * k) for k in range(program.n_inputs)]
-    lists += [(results, k, outputs + 8 * k) for k in range(program.n_outputs)]
+        to.store("ptr", address(to, given, k), job, tables + 8 * k)
+        to.store("i64", dimension(to, given, k, 0), job, turns + 8 * k)
+        to.store("ptr", address(to, given, count + k), job, constants + 8 * k)
+    lists: list[tuple[Any, ...]] = [(given, 2 * count + k, inputs + 8 * k) for k in range(program.n_inputs)]
+    lists += [(made, k, outputs + 8 * k) for k in range(program.n_outputs)]
     for number, (list_, k, place) in enumerate(lists):
-        array = buffer(list_, k)
-        to.store("ptr", to.load("ptr", array, 24), job, place)
-        dims = to.load("ptr", array, 40)
-        lanes = lanes or to.load("i64", dims)
-        to.store("i64", to.load("i64", dims, 8), job, widths + 8 * number)
-    to.store("i64", lanes, job, LANES)
-    raw = to.op(f"add i64 {to.op(f'mul i64 {slots}, {slot_bytes}')}, 63")
+        to.store("ptr", address(to, list_, k), job, place)
+        to.store("i64", dimension(to, list_, k, 1), job, widths + 8 * number)
+    raw = to.op(f"add i64 {to.op(f'mul i64 {attribute(to, 0)}, {width * dtype.itemsize}')}, 63")
     to.store("i64", to.op(f"and i64 {raw}, -64"), job, SCRATCH)
-    return job, lanes
+    share(to, job, parts)
+    to.lines.append("}")
+    return to
 
 
 def share(to: Text, job: str, parts: str) -> None:
@@ -203,6 +230,6 @@ def share(to: Text, job: str, parts: str) -> None:
     done = to.op(f"load atomic i64, ptr {to.at(job, DONE)} acquire, align 8")
     to.branch(to.op(f"icmp sge i64 {done}, {parts}"), "leave", "wait")
     to.label("leave")
-    release(to, job, "end")
+    _release(to, job, "end")
     to.label("end")
     to.do("ret ptr null")

@@ -11,6 +11,7 @@ and runs lanes lo to hi (hi − lo at least one block), a block of W lanes in ve
 before, so outputs must not alias inputs. Scratch holds W values for each slot, aligned to 64 bytes.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from .emit import Emitter
@@ -33,7 +34,7 @@ def with_helpers(to: Emitter) -> str:
     return "\n".join([*sorted(to.declarations | helper.declarations), str(helper), str(to)])
 
 
-class LoopWriter:
+class LoopWriter(ABC):
     """Writes the loops of a program; a target says how tables, slots and lane arrays are reached."""
 
     def __init__(self, program: Program, jaxprs: list[Any], width: int, dtype: Any):
@@ -46,25 +47,25 @@ class LoopWriter:
         """Declarations and definitions."""
         return with_helpers(self.to)
 
+    @abstractmethod
     def constant(self, kind: str, base: str, index: str | int) -> str:
         """A value that never changes: a table's or a row's."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_slot(self, number: str) -> str:
         """The value in a slot."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_slot(self, number: str, value: str) -> None:
         """A new value for a slot."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_lane(self, array: int, column: str) -> str:
         """An input of this lane."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_lane(self, array: int, column: str, value: str) -> None:
         """An output of this lane."""
-        raise NotImplementedError
 
     def body(self, constants: list[str], tables: list[str], turns: list[str], after: str) -> None:
         """The whole program, from label `before0` to label `after`."""
