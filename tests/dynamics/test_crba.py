@@ -6,7 +6,8 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.arranged import arranged
-from kinetree.dynamics.crba import COMPOSITE, HeavyRow, ancestor_mask, mass_diagonal
+from kinetree.dynamics.composite import COMPOSITE, HeavyRow
+from kinetree.dynamics.crba import ancestor_mask, mass_diagonal
 from kinetree.spatial import Inertia
 from kinetree.tree import layout, restore
 from tests.dynamics.trees import sample, worst

@@ -9,6 +9,8 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.aba import _OVER_STAGES as FORWARD
+from kinetree.dynamics.crba import _OVER_STAGES as MASS_MATRIX
+from kinetree.dynamics.crba import ancestor_mask
 from kinetree.dynamics.inverse_dynamics import _OVER_STAGES as INVERSE
 from kinetree.dynamics.staged import stage_constants, staged
 from kinetree.tree import Tree
@@ -71,6 +73,17 @@ def test_inverse_dynamics(model, lanes):
     ours = INVERSE(laid, stage_constants(laid, model, q.dtype), model, q, qd, qdd)
     theirs = kt.inverse_dynamics(model, *map(np.asarray, (q, qd, qdd)), schedule="lanes")
     assert np.linalg.norm(ours - theirs) <= 1e-12 * np.linalg.norm(theirs)
+
+
+@pytest.mark.parametrize("lanes", [5, 64])
+def test_mass_matrix(model, lanes):
+    q = state(model)[0]
+    laid = laid_out(model, lanes)
+    ours = MASS_MATRIX(laid, stage_constants(laid, model, q.dtype), model, q)
+    theirs = kt.mass_matrix(model, np.asarray(q), schedule="lanes")
+    assert np.abs(ours - theirs).max() <= 1e-13 * np.abs(theirs).max()
+    related = np.asarray(ancestor_mask(model.tree))
+    assert (np.asarray(ours)[~(related | related.T)] == 0).all()
 
 
 @pytest.mark.parametrize("lanes", [5, 64])

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,14 +13,17 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.rnea_lanes import rnea_lanes
-from kinetree.lanes import Lane, Loop, Memory, Program, xla
+from kinetree.lanes import Lane, Loop, Memory, Program, written_out, xla
 from kinetree.lanes.cache import cached_entry
 from kinetree.lanes.cpu import CompiledProgram, _host, _machine, module_text, optimized
 from kinetree.lanes.program import signature
-from kinetree.lanes.ptx import local_slots, ptx
+from kinetree.lanes.ptx import Reach, local_slots, ptx, reach_of
 from kinetree.lanes.run import native, run
 from kinetree.lanes.threads import set_threads
+from kinetree.lanes.tile import block_size, tile_bytes
+from kinetree.lanes.woven import woven_program
 from tests.build import build_model
+from tests.lanes.assembler import assemble
 from tests.reference import generate
 
 NOTHING = jax.tree.structure(())
@@ -266,16 +268,30 @@ def test_slots_written_then_added_to_match_an_interpreter():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("reach", [Reach.TILE, Reach.COLUMNS])
 @pytest.mark.parametrize("in_local_memory", [True, False])
-def test_kernels_are_accepted_by_the_assembler(dtype, in_local_memory, tmp_path):
+def test_kernels_are_accepted_by_the_assembler(dtype, in_local_memory, reach, tmp_path):
     algorithm = rnea_lanes(True, True)
-    text = ptx(algorithm.program, dtype, 1000 if in_local_memory else 0)
-    assert ".entry kernel(" in text
-    assert (".local" in text) == in_local_memory
-    if (ptxas := shutil.which("ptxas")) is not None:
-        source = tmp_path / "kernel.ptx"
-        source.write_text(text)
-        subprocess.run([ptxas, "-arch=sm_90", str(source), "-o", str(tmp_path / "out")], check=True, timeout=120)
+    for program in (algorithm.program, woven_program(algorithm.program)):
+        text = ptx(program, dtype, 1000 if in_local_memory else 0, reach=reach)
+        assert ".entry kernel(" in text
+        assert (".local" in text) == in_local_memory
+        assert ("cp.async" in text) == (reach is Reach.TILE)
+        assemble(text, tmp_path)
+
+
+def test_how_a_thread_reaches_its_numbers():
+    """Short rows of a program written out whole, long ones through shared memory, too long ones by columns."""
+    program = rnea_lanes(False, False).program
+    tables = tuple(table for table, _ in rnea_lanes(False, False).turns(kt.auto_tree(8).structure))
+    assert reach_of(written_out(program, tables, (8,) * 4, None), (8,) * 4, 4) is Reach.ROWS
+    for widths, size, reach in (((8,) * 4, 4, Reach.TILE), ((90,) * 4, 4, Reach.TILE), ((90,) * 4, 8, Reach.COLUMNS)):
+        assert reach_of(program, widths, size) is reach
+    for columns in (1, 32, 100, 371):
+        threads = block_size(columns, 4)
+        assert threads % 32 == 0
+        assert tile_bytes(columns, 4, threads) <= 48 * 1024
+    assert block_size(373, 4) == 0
 
 
 def test_kernels_are_shared_by_robots_of_about_one_size():

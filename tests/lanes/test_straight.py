@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import shutil
-import subprocess
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +13,10 @@ from kinetree.dynamics.aba_lanes import aba_lanes
 from kinetree.dynamics.rnea_lanes import rnea_lanes
 from kinetree.lanes import written_out
 from kinetree.lanes.cpu import CompiledProgram
-from kinetree.lanes.ptx import ptx
+from kinetree.lanes.ptx import Reach, ptx
 from kinetree.lanes.straight import slot_numbers, turn_order
 from tests.dynamics.mixed import mixed_model, state
+from tests.lanes.assembler import assemble
 
 FUNCTIONS = [kt.inverse_dynamics, kt.forward_dynamics]
 ALGORITHMS = [rnea_lanes, aba_lanes]
@@ -110,18 +109,17 @@ def test_turns_come_after_what_they_need_and_branches_die_early(algorithm):
             assert all(t > turn for t in later)
 
 
+@pytest.mark.parametrize("reach", [Reach.ROWS, Reach.TILE])
 @pytest.mark.parametrize("baked", [False, True])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_kernels_written_out(algorithm, baked, tmp_path):
+def test_kernels_written_out(algorithm, baked, reach, tmp_path):
     bound, model = algorithm(False, False), kt.auto_tree(8, 1, 0.3)
     tables = tuple(table for table, _ in bound.turns(model.structure))
     constants = bound.constants(model, np.dtype(np.float32))
     program = written_out(bound.program, tables, (8,) * 4, constants if baked else None)
-    text = ptx(program, "float32", 64)
-    assert "ld.global.nc.v4" in text  # a row of eight is two loads
-    if (ptxas := shutil.which("ptxas")) is not None:
-        (tmp_path / "kernel.ptx").write_text(text)
-        subprocess.run([ptxas, "-arch=sm_90", "kernel.ptx", "-o", "out"], check=True, timeout=120, cwd=tmp_path)
+    text = ptx(program, "float32", 64, reach=reach)
+    assert ("cp.async" if reach is Reach.TILE else "ld.global.nc.v4") in text  # a row of eight is two loads
+    assemble(text, tmp_path)
     # the same text, at width 1, on this CPU
     x = tuple(a.astype(np.float32) for a in arrays(model))
     slots = bound.memory.size * 9

@@ -30,6 +30,7 @@ from .articulated import (
     pivot,
     velocity_product,
 )
+from .lane_rows import FEW_ROWS
 from .positive import require_solution
 from .schedule import IN_ORDER, resolve_schedule
 from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
@@ -100,7 +101,8 @@ _OVER_STAGES = one_at_a_time(_native, _by_xla)
 def _across_states(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, schedule: str) -> Any:
     quaternions = len(model.structure.quaternion_joints) > 0
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
-    program = aba_lanes(quaternions, f_ext is not None)
+    on_gpu = schedule == "lanes" and isinstance(q, jax.Array) and jax.default_backend() == "gpu"
+    program = aba_lanes(quaternions, f_ext is not None, again=on_gpu and model.tree.n > FEW_ROWS)
 
     def run(*state: Any) -> Any:
         return program(model, *state, *extra, schedule=schedule)[0]

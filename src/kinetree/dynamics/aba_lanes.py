@@ -1,5 +1,8 @@
 """The articulated-body algorithm as a lane program: the three passes of RBDA table 7.1, with the steps of
 articulated.py.
+
+What the last pass needs of a row, its transform and velocity, is 18 numbers that must be kept all the way. On a GPU,
+where threads have no memory to speak of, the last pass may compute them again.
 """
 
 from functools import lru_cache
@@ -26,6 +29,7 @@ from .lane_rows import (
     base_gravity,
     base_turn,
     placing_parts,
+    row_constants,
     row_turns,
     screw_constants,
     screw_place,
@@ -37,8 +41,11 @@ Q_IN, QD_IN, TAU_IN, F_IN = range(4)
 
 
 @lru_cache
-def aba_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
-    """The program, for models with or without quaternion joints, with or without applied forces."""
+def aba_lanes(quaternions: bool, external: bool, again: bool = False) -> LaneAlgorithm:
+    """The program, for models with or without quaternion joints, with or without applied forces.
+
+    `again`: compute placements and velocities again in the last pass.
+    """
     six = Sym3(*6 * (0.0,))
     fields: dict[str, Any] = {
         "X": Transform(Rotation(*9 * (0.0,)), ZERO3),
@@ -48,6 +55,8 @@ def aba_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         "pivot": Pivot(Force(ZERO3, ZERO3), 0.0, 0.0),
         "a": Motion(ZERO3, ZERO3),
     }
+    if again:
+        fields |= {"v_again": Motion(ZERO3, ZERO3)}
     if quaternions:
         fields |= {"placed": PLACEMENT, "shift": 0.0}
     if external:
@@ -56,12 +65,17 @@ def aba_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
 
     def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
         nothing = Articulated.zero_like(gravity.x)
-        return (Motion.zero_like(gravity.x), *nothing, base_acceleration(gravity)), (), ()
+        still = Motion.zero_like(gravity.x)
+        return (still, *nothing, base_acceleration(gravity), *([still] * again)), (), ()
+
+    def moved(row: Rows, given: tuple, v: Motion, placed: tuple) -> tuple[Transform, Motion]:
+        """Transform and velocity of a row, from its parent's velocity."""
+        X = (placed[0] if quaternions else screw_place(row, given[1])).transform
+        return X, velocity_step((X, row.axis.times(given[0])), v)
 
     def outward(row: Rows, given: tuple, reads: tuple) -> tuple:
         v, *placed = reads
-        X = (placed[0] if quaternions else screw_place(row, given[1])).transform
-        v = velocity_step((X, row.axis.times(given[0])), v)
+        X, v = moved(row, given, v, tuple(placed))
         I: Inertia = row.inertia
         return (X, v, I.articulated(), own_bias(I, v)), (), ()
 
@@ -75,24 +89,27 @@ def aba_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         passed = to_parent(X, released(whole, joint, velocity_product(v, row.axis, qd)))
         return (joint,), tuple(passed), ()
 
-    def accelerate(row: Screw, given: tuple, reads: tuple) -> tuple:
-        a_parent, X, v, joint, *shift = reads
-        (qd,) = given
-        a = X @ a_parent + velocity_product(v, row.axis, qd)
+    def accelerate(row: Any, given: tuple, reads: tuple) -> tuple:
+        a_parent, joint, *rest = reads
+        shift = rest.pop() if quaternions else None
+        X, v = moved(row, given, rest[0], tuple(rest[1:])) if again else rest
+        a = X @ a_parent + velocity_product(v, row.axis, given[0])
         qdd = joint.rate(a)
-        return (a + row.axis.times(qdd),), (), (qdd + shift[0] if quaternions else qdd,)
+        return (a + row.axis.times(qdd), *([v] * again)), (), (qdd if shift is None else qdd + shift,)
 
     def at(column: int, *names: str) -> tuple:
         return tuple(memory.at(column, name) for name in names)
 
     shift = at(OWN, "shift") if quaternions else ()
+    placed = at(OWN, "placed") if quaternions else ()
+    state = (Lane(QD_IN, V),) if quaternions else (Lane(QD_IN, V), Lane(Q_IN, Q))
     outward_loop = Loop(
         outward,
         4,
         ROWS,
-        reads=at(PARENT, "v") + (at(OWN, "placed") if quaternions else ()),
+        reads=at(PARENT, "v") + placed,
         writes=at(OWN, "X", "v", "inertia", "force"),
-        inputs=(Lane(QD_IN, V),) if quaternions else (Lane(QD_IN, V), Lane(Q_IN, Q)),
+        inputs=state,
     )
     inward_loop = Loop(
         inward,
@@ -106,13 +123,16 @@ def aba_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
     last_loop = Loop(
         accelerate,
         4,
-        SCREW,
-        reads=at(PARENT, "a") + at(OWN, "X", "v", "pivot") + shift,
-        writes=at(OWN, "a"),
-        inputs=(Lane(QD_IN, V),),
+        ROWS if again else SCREW,
+        reads=at(PARENT, "a")
+        + at(OWN, "pivot")
+        + (at(PARENT, "v_again") + placed if again else at(OWN, "X", "v"))
+        + shift,
+        writes=at(OWN, "a", *(["v_again"] * again)),
+        inputs=state if again else (Lane(QD_IN, V),),
         outputs=(Lane(0, V),),
     )
-    base_writes = at(OWN, "v", "inertia", "force", "a")
+    base_writes = at(OWN, "v", "inertia", "force", "a", *(["v_again"] * again))
     parts = placing_parts(memory, Q_IN) + shift_parts(memory, QD_IN) if quaternions else []
     parts.append(Part(Loop(base, 4, GRAVITY, writes=base_writes), base_turn(memory), base_gravity))
     parts.append(Part(outward_loop, row_turns(memory)))
@@ -120,5 +140,5 @@ def aba_lanes(quaternions: bool, external: bool) -> LaneAlgorithm:
         parts += pose_parts(memory, quaternions, Q_IN)
         parts.append(applied_forces_part(memory, F_IN))
     parts.append(Part(inward_loop, row_turns(memory, inward=True), screw_constants))
-    parts.append(Part(last_loop, row_turns(memory), screw_constants))
-    return LaneAlgorithm("aba", parts, memory, 3 + external, 1, lambda s: (s.tree.n,))
+    parts.append(Part(last_loop, row_turns(memory), row_constants if again else screw_constants))
+    return LaneAlgorithm("aba_again" if again else "aba", parts, memory, 3 + external, 1, lambda s: (s.tree.n,))

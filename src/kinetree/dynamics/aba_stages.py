@@ -39,7 +39,7 @@ from .lane_rows import PLACEMENT, ZERO3
 from .poses import VELOCITY, velocity_step
 from .rnea_stages import CONSTANT, COUNT
 from .six_by_six import combine_scalars
-from .stage_passes import InwardWalks, OutwardWalks, by_row, in_array, inward_pass, kept, outward_pass
+from .stage_passes import InwardWalks, OutwardWalks, in_array, inward_pass, kept, outward_pass, results_by_row
 
 structure = jax.tree.structure
 NUMBER, NOTHING = structure(0.0), structure(())
@@ -217,4 +217,4 @@ def aba_over_stages(laid: Stages, constants: tuple[Any, ...], gravity: Vec3, q: 
     scattered = len(laid.stages) == 1
     streams = [(*s, j) for s, j in zip(streams, joints, strict=True)]
     results, _ = outward_pass(laid, ACCELERATIONS, base_acceleration(gravity), streams, qd, scattered)
-    return by_row(laid, results, scattered)
+    return results_by_row(laid, [r if scattered else r[:, :1] for r in results], scattered)[0]

@@ -12,47 +12,37 @@ for chains of up to 1 000 bodies (benchmarks/NOTES.md). The diagonal is taken in
 program (crba_lanes.py), which walks from row to row, has no such term.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from kinetree.lanes import native_enabled
+from kinetree.lanes.pairs import all_pairs, each_pair
 from kinetree.model import Model, Placement
-from kinetree.spatial import Force, Inertia, Motion, Transform
-from kinetree.tree import Inward, Layout, Tree, arrange, inward, layout, outward, restore
+from kinetree.spatial import Force, Inertia
+from kinetree.tree import Layout, Tree, arrange, inward, layout, outward, restore
+from kinetree.tree.stages import Stages
 
 from .arranged import Arranged, arranged
+from .composite import COMPOSITE, ENTRIES, Factors, HeavyRow, intervals, row_factors
 from .crba_lanes import crba_lanes
+from .crba_stages import factors_over_stages
 from .poses import POSE, identity_pose
 from .schedule import IN_ORDER, resolve_schedule
+from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
 
 
-class HeavyRow(NamedTuple):
-    """What the recursion knows of a row, and of a stretch of rows: where it stands, and its inertia."""
-
-    X: Transform
-    inertia: Inertia
-
-
-def _passed_on(row: HeavyRow, outer: Inertia) -> Inertia:
-    return row.X.inertia_to_parent(row.inertia + outer)
-
-
-COMPOSITE = Inward(
-    step=_passed_on,
-    element=lambda row, branches: HeavyRow(row.X, _passed_on(row, branches)),
-    combine=lambda inner, outer: HeavyRow(outer.X @ inner.X, inner.inertia + inner.X.inertia_to_parent(outer.inertia)),
-    act=lambda e, outer: e.inertia + e.X.inertia_to_parent(outer),
-    identity=lambda e: HeavyRow(Transform.identity_like(e.X.r.x), Inertia.zero_like(e.X.r.x)),
-    name="composite inertia",
-)
+def composite_inertias(laid: Layout, at: Arranged) -> Inertia:
+    """Iᶜ of every position, in its own coordinates."""
+    outer = inward(COMPOSITE, laid, HeavyRow(at.placed.transform, at.rows.inertia), Inertia.zero_like(at.gravity.x))
+    return at.rows.inertia + outer
 
 
 def composite_momenta(laid: Layout, at: Arranged) -> Force:
     """F = Iᶜ S of every position, in its own coordinates: the momentum of its subtree at unit rate."""
-    outer = inward(COMPOSITE, laid, HeavyRow(at.placed.transform, at.rows.inertia), Inertia.zero_like(at.gravity.x))
-    return (at.rows.inertia + outer) @ at.rows.axis.times(jnp.ones_like(outer.mass))
+    composite = composite_inertias(laid, at)
+    return composite @ at.rows.axis.times(jnp.ones_like(composite.mass))
 
 
 def mass_diagonal(laid: Layout, at: Arranged) -> Any:
@@ -68,22 +58,11 @@ def poses_in_tree(laid: Layout, tree: Tree, at: Arranged) -> Placement:
     return outward(POSE, laid, placed, identity_pose(at.gravity.x))
 
 
-class Factors(NamedTuple):
-    """H as a product, by row, (rows, batch): H_ij = force_i · axis_j for j a strict ancestor of i."""
-
-    force: Force
-    axis: Motion
-    diagonal: Any
-
-
 def factors(laid: Layout, model: Model, q: Any) -> Factors:
     """Composite momenta and joint axes in the frames of the root rows; q is (batch, nq)."""
     at = arranged(laid, model, q)
-    F = composite_momenta(laid, at)
     X = poses_in_tree(laid, model.tree, at).transform
-    S = at.rows.axis.times(jnp.ones_like(F.linear.x))
-    diagonal = at.rows.axis.dot(F) + at.rows.armature
-    return restore(laid, Factors(X.force_to_parent(F), X.motion_to_parent(S), diagonal))
+    return restore(laid, row_factors(at.rows.axis, at.rows.armature, composite_inertias(laid, at), X))
 
 
 def ancestor_mask(tree: Tree) -> Any:
@@ -95,14 +74,8 @@ def ancestor_mask(tree: Tree) -> Any:
 @jax.jit
 def _dense_by_factors(laid: Layout, model: Model, q: Any) -> Any:
     """H, (batch, nv, nv)."""
-    f = factors(laid, model, q)
-    force, axis = (jax.tree.map(jnp.transpose, part) for part in (f.force, f.axis))  # (batch, rows)
-    column, row = (lambda x: x[:, :, None]), (lambda x: x[:, None, :])
-    lower = jax.tree.map(row, axis).dot(jax.tree.map(column, force))
-    upper = jax.tree.map(column, axis).dot(jax.tree.map(row, force))
-    below = ancestor_mask(model.tree)
-    off_diagonal = jnp.where(below, lower, jnp.where(below.T, upper, jnp.zeros_like(lower)))
-    return jnp.where(jnp.eye(model.nv, dtype=bool), column(f.diagonal.T), off_diagonal)
+    by_state = jax.tree.map(jnp.transpose, factors(laid, model, q))
+    return jax.vmap(lambda f: each_pair(ENTRIES, f, intervals(model.tree)))(by_state)
 
 
 @jax.jit
@@ -116,6 +89,17 @@ def _packed_by_factors(laid: Layout, model: Model, q: Any, pairs: Any) -> Any:
 
     off_diagonal = take(f.axis, j).dot(take(f.force, i))
     return jnp.where((i == j)[:, None], take(f.diagonal, i), off_diagonal).T
+
+
+def _native(laid: Stages, constants: tuple, model: Model, q: Any) -> Any:
+    constants, own = row_coordinates(laid, constants, model, q)
+    roots = jnp.asarray(model.tree.parent < 0, q.dtype)
+    return all_pairs(ENTRIES, factors_over_stages(laid, constants, roots, own), intervals(model.tree))
+
+
+_OVER_STAGES = one_at_a_time(
+    _native, lambda model, q: _dense_by_factors(layout(model.tree, "paths"), model, q[None])[0]
+)
 
 
 SMALL = 64  # rows up to which walking the pairs is the fastest everywhere
@@ -137,7 +121,8 @@ def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") 
     if chosen in IN_ORDER:
         H = crba_lanes(len(model.structure.quaternion_joints) > 0, packed)(model, q, schedule=chosen)[0]
         return H if packed else H.reshape(-1, tree.n, tree.n)
-    laid = layout(tree, chosen)
     if packed:
-        return _packed_by_factors(laid, model, q, tree.ancestor_pairs)
-    return _dense_by_factors(laid, model, q)
+        return _packed_by_factors(layout(tree, chosen), model, q, tree.ancestor_pairs)
+    if chosen == "paths" and (stages := use_stages(tree, q.shape[0], None)) is not None:
+        return by_stages(_OVER_STAGES, stages, model, q)
+    return _dense_by_factors(layout(tree, chosen), model, q)

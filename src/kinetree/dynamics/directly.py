@@ -33,9 +33,9 @@ def directly(algorithm: Callable[[bool], LaneAlgorithm]) -> Callable[[F], F]:
         keys = {dtype: f"_{function.__name__}_{dtype.name}" for dtype in (DOUBLE, SINGLE)}
         first = keys[DOUBLE]
 
-        def bind(model: Any, dtype: np.dtype) -> Callable[..., Any]:
-            """The model's builtin for a dtype, or a refusal in its place; made once."""
-            if not isinstance(model, Model):
+        def bind(model: Any, given: tuple, dtype: np.dtype) -> Callable[..., Any]:
+            """The model's builtin for a dtype, or a refusal in its place; made once, when it may be of use."""
+            if not isinstance(model, Model) or any(isinstance(x, jax.Array) for x in given):
                 return _refuse
             made = model.__dict__[keys[dtype]] = _direct(model, algorithm, dtype) or _refuse
             return made
@@ -43,11 +43,11 @@ def directly(algorithm: Callable[[bool], LaneAlgorithm]) -> Callable[[F], F]:
         @wraps(function)
         def served(model: Any, *given: Any, **options: Any) -> Any:
             if not options:
-                result = (getattr(model, first, None) or bind(model, DOUBLE))(*given)
+                result = (getattr(model, first, None) or bind(model, given, DOUBLE))(*given)
                 if result is not None:
                     return result
                 if given and getattr(given[0], "dtype", None) is SINGLE:
-                    result = (getattr(model, keys[SINGLE], None) or bind(model, SINGLE))(*given)
+                    result = (getattr(model, keys[SINGLE], None) or bind(model, given, SINGLE))(*given)
                     if result is not None:
                         return result
             return function(model, *given, **options)

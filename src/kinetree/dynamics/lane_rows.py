@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Memory, Program, run, written_out, xla
+from kinetree.lanes import Lane, Loop, Memory, Program, Woven, run, weave, written_out, xla
 from kinetree.lanes.native import native
 from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
@@ -27,8 +27,10 @@ ROWS = jax.tree.structure(Rows(*PLACEMENT, 0.0, 0.0, Inertia(0.0, ZERO3, Sym3(*6
 NOTHING = jax.tree.structure(())
 GRAVITY = jax.tree.structure(ZERO3)
 
-FEW_ROWS = 10  # that are written out on a GPU without being asked: 3 to 7 times faster, half a second to compile
+FEW_ROWS = 10  # that are written out on a GPU without being asked: 3 to 6 times faster,
+MANY_LANES = 1 << 14  # but only for so many states: it takes up to a second to compile
 MOST_TURNS = 450  # that are written out; beyond, compiling takes longer than most batches
+MOST_WOVEN = 2000  # turns that are woven on a GPU: 20 ms of work, and caches hold little of longer ones anyway
 
 PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent and row, columns of qd and of q
 
@@ -216,12 +218,15 @@ class LaneAlgorithm:
         if schedule == "sequential":
             return xla.run(self.program, slots, widths, tables, constants, inputs)
         sizes = tuple(x.shape[1] for x in inputs)
-        program = self.program
+        program, woven = self.program, None
         if model.specialized and not about:  # not one for each body
             program = self._own_program(model, dtype, sizes)
-        elif model.tree.n <= FEW_ROWS and not about and jax.default_backend() == "gpu":
-            program = self._for_structure(model.structure, sizes)
-        return run(program, slots, widths, tables, constants, inputs)
+        elif jax.default_backend() == "gpu":
+            if model.tree.n <= FEW_ROWS and not about and inputs[0].shape[0] >= MANY_LANES:
+                program = self._for_structure(model.structure, sizes)
+            else:
+                woven = self._woven(model.structure, *about)
+        return run(program, slots, widths, tables, constants, inputs, woven)
 
     def _own_program(self, model: Model, dtype: np.dtype, inputs: tuple[int, ...]) -> Program:
         """The program written out for a model, on inputs of these widths; the one for all where that is too long."""
@@ -238,6 +243,11 @@ class LaneAlgorithm:
         """The program written out for all models of one structure."""
         tables = tuple(table for table, _ in self.turns(structure))
         return written_out(self.program, tables, inputs + tuple(self.widths(structure)), None)
+
+    @lru_cache(maxsize=256)  # noqa: B019
+    def _woven(self, structure: Structure, *about: int) -> Woven | None:
+        tables = tuple(table for table, _ in self.turns(structure, *about))
+        return weave(self.program, tables) if sum(map(len, tables)) <= MOST_WOVEN else None
 
     def direct(self, model: Model, dtype: np.dtype) -> Any:
         """A builtin on NumPy arrays q, and others like qd, for one model of plain arrays; None where there is none."""

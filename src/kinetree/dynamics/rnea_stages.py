@@ -18,7 +18,7 @@ from kinetree.tree.stages import Stages
 
 from .lane_rows import PLACEMENT, ROWS, ZERO3
 from .rnea import MOTION, WRENCH, LoadedRow, MovingRow, base_rates, body_force
-from .stage_passes import InwardWalks, OutwardWalks, by_row, in_array, inward_pass, kept, outward_pass
+from .stage_passes import InwardWalks, OutwardWalks, in_array, inward_pass, kept, outward_pass, results_by_row
 
 structure = jax.tree.structure
 RATES, FORCE = Rates(ZERO3, ZERO3, ZERO3), Force(ZERO3, ZERO3)
@@ -150,4 +150,5 @@ def rnea_over_stages(
     moved, together = outward_pass(laid, MOTIONS, base_rates(gravity), [(c,) for c in constants], states)
     streams = list(zip(constants, (m[:, :13] for m in moved), strict=True))
     scattered = len(laid.stages) == 1
-    return by_row(laid, inward_pass(laid, WRENCHES, streams, qdd, together, scattered), scattered)
+    results = inward_pass(laid, WRENCHES, streams, qdd, together, scattered)
+    return results_by_row(laid, results, scattered)[0]

@@ -159,8 +159,9 @@ def _from_outside(stage: Stage, walks: InwardWalks, arrays: tuple, gathered: Any
     return start if lent is None else tree_map(jnp.add, start, lent)
 
 
-def by_row(laid: Stages, results: Sequence[Any], scattered: bool) -> Any:
-    """The first field of the results of all stages, (n,)."""
+def results_by_row(laid: Stages, results: Sequence[Any], scattered: bool) -> list[Any]:
+    """The fields of the results of all stages, (n,) each."""
     if scattered:
-        return jax.tree.leaves(results[0])[0]
-    return jnp.concatenate([r[:, 0].reshape(-1) for r in results])[laid.position_of - 1]
+        return jax.tree.leaves(results[0])
+    fields = results[0].shape[1]
+    return [jnp.concatenate([r[:, k].reshape(-1) for r in results])[laid.position_of - 1] for k in range(fields)]

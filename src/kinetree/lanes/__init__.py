@@ -6,5 +6,19 @@ from .program import Lane, Loop, Memory, Program, Slots
 from .run import run
 from .straight import written_out
 from .threads import set_threads
+from .woven import Woven, weave
 
-__all__ = ["Lane", "Loop", "Memory", "Program", "Slots", "native_enabled", "run", "set_threads", "written_out", "xla"]
+__all__ = [
+    "Lane",
+    "Loop",
+    "Memory",
+    "Program",
+    "Slots",
+    "Woven",
+    "native_enabled",
+    "run",
+    "set_threads",
+    "weave",
+    "written_out",
+    "xla",
+]

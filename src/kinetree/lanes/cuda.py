@@ -9,14 +9,16 @@ from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 
 from .cpu import _machine
 from .handler import address, answer_metadata, dimension, operands, results
 from .program import Program
-from .ptx import local_slots, ptx
+from .ptx import Reach, local_slots, ptx, reach_of
 from .text import Text
+from .tile import block_size, tile_bytes
 
-BLOCK = 128  # threads
+BLOCK = 128  # threads, where nothing asks for fewer
 
 
 class CudaError(RuntimeError):
@@ -49,6 +51,7 @@ def chip() -> int:
     return 10 * major.value + minor.value
 
 
+@cache
 def load_kernel(text: str) -> int:
     """Address of the kernel in a module made from PTX; the module lives as long as the process."""
     driver = _driver()
@@ -70,7 +73,7 @@ def begin_handler(n_values: int) -> Text:
     return to
 
 
-def _handler_text(program: Program, function: int) -> str:
+def _handler_text(program: Program, function: int, threads: int, shared_of_column: int) -> str:
     count = len(program.loops)
     to = begin_handler(2 * (program.n_inputs + program.n_outputs) + 3 * count + 2)
     given, made = operands(to), results(to)
@@ -79,14 +82,21 @@ def _handler_text(program: Program, function: int) -> str:
     lanes = dimension(to, given, 2 * count, 0)
     values = [("ptr", address(to, *place)) for place in pointers]
     values += [("i64", dimension(to, given, k, 0)) for k in range(count)]
-    values += [("i64", dimension(to, *place, 1)) for place in arrays]
+    widths = [dimension(to, *place, 1) for place in arrays]
+    values += [("i64", width) for width in widths]
     values += [("i64", lanes), ("ptr", address(to, made, program.n_outputs))]
-    launch_values(to, values, lanes, function)
+    columns = "0"
+    for width in widths:
+        columns = to.op(f"add i64 {columns}, {width}")
+    shared = to.op(f"trunc i64 {to.op(f'mul i64 {columns}, {shared_of_column}')} to i32")
+    launch_values(to, values, lanes, function, threads, shared)
     to.lines.append("}")
     return str(to)
 
 
-def launch_values(to: Text, values: list[tuple[str, str]], lanes: str, function: int) -> None:
+def launch_values(
+    to: Text, values: list[tuple[str, str]], lanes: str, function: int, threads: int = BLOCK, shared: str = "0"
+) -> None:
     """Launch a kernel on XLA's stream, a thread to a lane, with these values, and return from the handler."""
     for k, (kind, value) in enumerate(values):
         to.store(kind, value, "%values", 8 * k)
@@ -100,12 +110,12 @@ def launch_values(to: Text, values: list[tuple[str, str]], lanes: str, function:
         to.store(kind, value, "%ask", offset)
     to.op(f"call ptr {to.load('ptr', to.load('ptr', '%frame', 16), 80)}(ptr %ask)")
     stream = to.load("ptr", "%ask", 24)
-    blocks = to.op(f"udiv i64 {to.op(f'add i64 {lanes}, {BLOCK - 1}')}, {BLOCK}")
+    blocks = to.op(f"udiv i64 {to.op(f'add i64 {lanes}, {threads - 1}')}, {threads}")
     grid = to.op(f"trunc i64 {blocks} to i32")
     launch = ctypes.cast(_driver().cuLaunchKernel, ctypes.c_void_p).value
     kernel, call = (to.op(f"inttoptr i64 {address} to ptr") for address in (function, launch))
     to.op(
-        f"call i32 {call}(ptr {kernel}, i32 {grid}, i32 1, i32 1, i32 {BLOCK}, i32 1, i32 1, i32 0, "
+        f"call i32 {call}(ptr {kernel}, i32 {grid}, i32 1, i32 1, i32 {threads}, i32 1, i32 1, i32 {shared}, "
         f"ptr {stream}, ptr %places, ptr null)"
     )
     to.do("ret ptr null")
@@ -123,13 +133,17 @@ def compiled_handler(text: str) -> tuple[Any, int]:
 class CudaKernel:
     """A program compiled for the GPU; `handler` is the address of its XLA handler."""
 
-    def __init__(self, program: Program, dtype: str, room: int, by_column: bool):
-        function = load_kernel(ptx(program, dtype, room, chip(), by_column))
-        self._engine, self.handler = compiled_handler(_handler_text(program, function))
-        self.global_scratch = room == 0
+    def __init__(self, program: Program, dtype: np.dtype, room: int, reach: Reach, threads: int):
+        function = load_kernel(ptx(program, dtype, room, chip(), reach))
+        shared = tile_bytes(1, dtype.itemsize, threads) if reach is Reach.TILE else 0
+        self._engine, self.handler = compiled_handler(_handler_text(program, function, threads, shared))
+        self.reach, self.global_scratch = reach, room == 0
 
 
 @cache
-def cuda_kernel(program: Program, dtype: str, slots: int, by_column: bool) -> CudaKernel:
-    """The kernel for a robot of about this many slots, loaded once in a process."""
-    return CudaKernel(program, dtype, local_slots(slots, dtype), by_column)
+def cuda_kernel(program: Program, dtype: str, slots: int, widths: tuple[int, ...]) -> CudaKernel:
+    """The kernel for a robot of about this many slots and these widths of inputs and outputs, loaded once."""
+    kind = np.dtype(dtype)
+    reach = reach_of(program, widths, kind.itemsize)
+    threads = block_size(sum(widths), kind.itemsize) if reach is Reach.TILE else BLOCK
+    return CudaKernel(program, kind, local_slots(slots, kind), reach, threads)

@@ -74,9 +74,33 @@ class LoopWriter(ABC):
             self.straight(self.program.straight, constants)
             self.to.go(after)
             return
+        if self.program.woven:
+            self.woven(constants, tables, turns, after)
+            return
         last = len(self.program.loops) - 1
         for k in range(last + 1):
             self.loop(k, constants[k], tables[k], turns[k], after if k == last else f"before{k + 1}")
+
+    def woven(self, constants: list[str], tables: list[str], turns: list[str], after: str) -> None:
+        """Turns of all loops, each of which names the next: the number of a turn times that of loops, and its loop."""
+        to, loops = self.to, self.program.loops
+        to.label("before0")
+        header = to.op(f"mul i64 {turns[0]}, {loops[0].columns}")
+        start = to.op(f"sext i32 {self.constant('i32', tables[0], to.op(f'sub i64 {header}, 1'))} to i64")
+        to.go("pick")
+        to.label("pick")
+        ways = ", ".join(f"[ %next{k}, %turn{k} ]" for k in range(len(loops)))
+        to.lines.append(f"  %number = phi i64 [ {start}, %before0 ], {ways}")
+        to.branch(to.op("icmp slt i64 %number, 0"), after, "choose")
+        to.label("choose")
+        turn, which = (to.op(f"{op} i64 %number, {len(loops)}") for op in ("udiv", "urem"))
+        cases = " ".join(f"i64 {k}, label %turn{k}" for k in range(1, len(loops)))
+        to.do(f"switch i64 {which}, label %turn0 [ {cases} ]")
+        for k in range(len(loops)):
+            to.label(f"turn{k}")
+            self.turn(k, turn, constants[k], tables[k])
+            to.lines.append(f"  %next{k} = add i64 {self.columns[-1]}, 0")
+            to.go("pick")
 
     def straight(self, known: Straight, constants: list[str]) -> None:
         """All turns one after the other, with slots as values: nothing is looked up, nothing goes through memory."""
@@ -112,17 +136,24 @@ class LoopWriter(ABC):
 
     def loop(self, k: int, constants: str, table: str, turns: str, after: str) -> None:
         """Loop k, from label `before{k}` to label `after`."""
-        to, loop = self.to, self.program.loops[k]
+        to = self.to
         to.label(f"before{k}")
         to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"turn{k}", after)
         to.label(f"turn{k}")
         to.lines.append(f"  %t{k} = phi i64 [ 0, %before{k} ], [ %u{k}, %turn{k} ]")
+        self.turn(k, f"%t{k}", constants, table)
+        to.lines.append(f"  %u{k} = add i64 %t{k}, 1")
+        to.branch(to.op(f"icmp slt i64 %u{k}, {turns}"), f"turn{k}", after)
+
+    def turn(self, k: int, number: str, constants: str, table: str) -> None:
+        """One turn of loop k; leaves the entries of its row of the table in `columns`."""
+        to, loop = self.to, self.program.loops[k]
         to.begin_block()
-        row = to.op(f"mul i64 %t{k}, {loop.columns}")
+        row = to.op(f"mul i64 {number}, {loop.columns}")
         entries = [self.constant("i32", table, to.op(f"add i64 {row}, {j}")) for j in range(loop.columns)]
         self.columns = [to.op(f"sext i32 {entry} to i64") for entry in entries]
         count = loop.constants.num_leaves
-        first = to.op(f"mul i64 %t{k}, {count}")
+        first = to.op(f"mul i64 {number}, {count}")
         values = [
             to.broadcast(self.constant(to.scalar, constants, to.op(f"add i64 {first}, {j}"))) for j in range(count)
         ]
@@ -137,8 +168,6 @@ class LoopWriter(ABC):
                 self.write_slot(number, to.arithmetic("fadd", self.read_slot(number), next(results)))
         for x in loop.outputs:
             self.write_lane(x.array, self._column(x), next(results))
-        to.lines.append(f"  %u{k} = add i64 %t{k}, 1")
-        to.branch(to.op(f"icmp slt i64 %u{k}, {turns}"), f"turn{k}", after)
 
     def _slots(self, slots: Slots) -> list[str]:
         base = self.columns[slots.column]

@@ -7,6 +7,7 @@ another), the XLA body serves, with the same result.
 import ctypes
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -14,13 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import xla
 from .emit import UnknownPrimitive
 from .handler import supported
 from .program import Program
 
+with suppress(ImportError):
+    import llvmlite.binding  # noqa: F401 - here, not in the middle of a first call
+
 DTYPES = ("float32", "float64")
-NARROW = 16  # columns up to which a thread may walk along its own row: beyond, slots push the row out of the cache
 
 
 def native_enabled() -> bool:
@@ -59,20 +61,23 @@ def _cpu_target(program: Program, dtype: str) -> str | None:
 
 
 @cache
-def _cuda_target(program: Program, dtype: str, slots: int, by_column: bool) -> tuple[str, bool] | None:
-    """Name of the FFI target for NVIDIA GPUs and whether it wants slots in global memory; None where there is none."""
+def _cuda_target(program: Program, dtype: str, slots: int, widths: tuple) -> tuple[str, bool, bool] | None:
+    """Name of the FFI target for NVIDIA GPUs, whether it wants arrays by columns, and slots in global memory.
+
+    None where there is none. `widths` are those of inputs and outputs.
+    """
     if not native_enabled() or dtype not in DTYPES or not supported():
         return None
     try:
-        from .cuda import CudaError, cuda_kernel
+        from .cuda import CudaError, Reach, cuda_kernel
     except (ImportError, OSError):
         return None
     try:
-        kernel = cuda_kernel(program, dtype, slots, by_column)
+        kernel = cuda_kernel(program, dtype, slots, widths)
     except (CudaError, UnknownPrimitive, OSError, RuntimeError):
         return None
-    name = f"kinetree_{program.name}_{id(program)}_{dtype}_{slots}_{by_column}_cuda"
-    return register(name, kernel.handler, "CUDA"), kernel.global_scratch
+    name = f"kinetree_{program.name}_{id(program)}_{dtype}_{slots}_{'_'.join(map(str, widths))}_cuda"
+    return register(name, kernel.handler, "CUDA"), kernel.reach is Reach.COLUMNS, kernel.global_scratch
 
 
 def _by_ffi(name: str, slots: int, results: list, data: tuple, **layouts: Any) -> Any:
@@ -83,24 +88,25 @@ def _results(widths: tuple, inputs: tuple) -> list:
     return [jax.ShapeDtypeStruct((inputs[0].shape[0], w), inputs[0].dtype) for w in widths]
 
 
-def on_cpu(program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
-    """Outputs of a program on traced arrays, on a CPU."""
+def on_cpu(program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple | None:
+    """Outputs of a program on traced arrays, on a CPU; None where there is no native body."""
     name = _cpu_target(program, np.dtype(inputs[0].dtype).name)
     if name is None or inputs[0].shape[0] == 0:
-        return xla.run(program, slots, widths, tables, constants, inputs)
+        return None
     return tuple(_by_ffi(name, slots, _results(widths, inputs), (*tables, *constants, *inputs)))
 
 
-def on_cuda(program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
-    """Outputs of a program on traced arrays, on an NVIDIA GPU."""
+def on_cuda(
+    program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple
+) -> tuple | None:
+    """Outputs of a program on traced arrays, on an NVIDIA GPU; None where there is no native body."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
-    by_column = program.straight is None and max(x.shape[1] for x in inputs) > NARROW
-    target = _cuda_target(program, np.dtype(dtype).name, slots, by_column)
+    target = _cuda_target(program, np.dtype(dtype).name, slots, (*(x.shape[1] for x in inputs), *widths))
     if target is None or lanes == 0:
-        return xla.run(program, slots, widths, tables, constants, inputs)
-    name, in_global_memory = target
+        return None
+    name, by_columns, in_global_memory = target
     layouts: dict[str, Any] = {}
-    if by_column:
+    if by_columns:
         layouts["input_layouts"] = [None] * (2 * len(tables)) + [(1, 0)] * len(inputs)
         layouts["output_layouts"] = [(1, 0)] * len(widths) + [None]
 

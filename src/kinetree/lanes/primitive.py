@@ -20,14 +20,19 @@ from . import xla
 from .derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
 from .native import on_cpu, on_cuda
 from .program import Program
+from .woven import Woven
 
 
 class Bound(NamedTuple):
-    """A program, how many slots it takes, and the widths of its outputs: all that a compiled call depends on."""
+    """A program, how many slots it takes, and the widths of its outputs: all that a compiled call depends on.
+
+    Native bodies run it `woven` where that is given.
+    """
 
     program: Program
     slots: int
     widths: tuple[int, ...]
+    woven: Woven | None = None
 
     def split(self, arguments: Any) -> tuple[tuple, tuple, tuple, tuple]:
         """Tables, constants, inputs, and what comes after them."""
@@ -64,12 +69,20 @@ def _run_abstract(*arguments: Any, bound: Bound) -> list:
     return [_array((first.shape[0], w), first.dtype) for w in bound.widths]
 
 
-def _run_body(body: Callable, *arguments: Any, bound: Bound) -> list:
-    return list(body(*bound, *bound.split(arguments)[:3]))
+def _by_xla(*arguments: Any, bound: Bound) -> list:
+    return list(xla.run(*bound[:3], *bound.split(arguments)[:3]))
 
 
-_by_xla = partial(_run_body, xla.run)
-RUN = _make("lanes", _run_abstract, _by_xla, cpu=partial(_run_body, on_cpu), cuda=partial(_run_body, on_cuda))
+def _natively(body: Callable, *arguments: Any, bound: Bound) -> list:
+    tables, constants, inputs, _ = bound.split(arguments)
+    program, slots = bound.program, bound.slots
+    if bound.woven is not None:
+        program, tables, slots = bound.woven.program, bound.woven.tables, bound.woven.slots
+    result = body(program, slots, bound.widths, tables, constants, inputs)
+    return _by_xla(*arguments, bound=bound) if result is None else list(result)
+
+
+RUN = _make("lanes", _run_abstract, _by_xla, cpu=partial(_natively, on_cpu), cuda=partial(_natively, on_cuda))
 
 
 def _as_lanes(x: Any, axis: int | None, size: int) -> Any:

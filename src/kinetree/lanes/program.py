@@ -82,7 +82,8 @@ class Program:
 
     `reversible` promises that a slot, once read, is never changed again. Then values that the steps saw are still there
     when the program is run backwards, and its derivatives are lane programs too (derivative.py). `straight` is for one
-    mechanism alone: the native bodies then take nothing from the tables that they are given (straight.py).
+    mechanism alone: the native bodies then take nothing from the tables that they are given (straight.py). The turns
+    of a `woven` program follow each other as its tables say (woven.py), and only native bodies can run it.
     """
 
     name: str
@@ -91,12 +92,13 @@ class Program:
     n_outputs: int
     reversible: bool = False
     straight: Straight | None = None
+    woven: bool = False
 
 
 def signature(program: Program) -> str:
     """What tells a program from others made by the same sources: its loops' shapes, and what its steps close over."""
     straight = program.straight.digest if program.straight else ""
-    return repr([_loop_signature(loop) for loop in program.loops]) + straight
+    return repr([_loop_signature(loop) for loop in program.loops]) + straight + "woven" * program.woven
 
 
 def _loop_signature(loop: Loop) -> tuple:

@@ -1,10 +1,12 @@
 """A lane program as a CUDA kernel, a lane to a thread: the loops of kernel.py, with slots in the thread's local memory.
 
-Lane arrays are (lanes, width), as they come, or the same by columns, so that the threads of a warp read neighbours.
-Slots that do not fit in local memory go to a (slots, lanes) array in global memory.
+Lane arrays are (lanes, width). Short rows of a program written out are loaded whole, by each thread its own; longer
+ones go through shared memory (tile.py); those too long for that come by columns, so that the threads of a warp read
+neighbours. Slots that do not fit in local memory go to a (slots, lanes) array in global memory.
 """
 
 from collections.abc import Callable
+from enum import Enum
 from functools import cache
 from typing import Any
 
@@ -13,42 +15,73 @@ import numpy as np
 
 from .cache import cached_entry, keep_cached, read_cached
 from .emit import trace
-from .kernel import LoopWriter
+from .kernel import READ_AHEAD, LoopWriter
 from .program import Program, signature
-from .text import module_of
+from .text import Text, module_of
+from .tile import SHARED, Tile, block_size, tile_memory
 from .trigonometry import far_reduction
 
 GLOBAL = "ptr addrspace(1)"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 LOCAL_BYTES = 1 << 15  # of slots, a thread, before they move to global memory
 ALIGNED = 128  # bytes: what XLA gives every array
-CHIPS = (90, 89, 86, 80, 75, 70)  # newer chips run the text of these
+CHIPS = (90, 89, 86, 80)  # newer chips run the text of these; older ones do not copy to shared memory by themselves
+
+
+def global_thread(to: Text) -> tuple[str, str]:
+    """Number of this thread among all, and in its block."""
+    registers = [f"i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in ("tid.x", "ctaid.x", "ntid.x")]
+    for r in registers:
+        to.declare(r)
+    thread, block, size = (to.op(f"zext i32 {to.op(f'call {r}')} to i64") for r in registers)
+    return to.op(f"add i64 {to.op(f'mul i64 {block}, {size}')}, {thread}"), thread
+
+
+class Reach(Enum):
+    """How a thread reaches its lane's numbers."""
+
+    ROWS = "rows"
+    TILE = "tile"
+    COLUMNS = "columns"
+
+
+def reach_of(program: Program, widths: tuple[int, ...], itemsize: int) -> Reach:
+    """The fastest for a program with inputs and outputs of these widths."""
+    if program.straight and sum(widths[: program.n_inputs]) <= READ_AHEAD:
+        return Reach.ROWS
+    return Reach.TILE if block_size(sum(widths), itemsize) else Reach.COLUMNS
 
 
 class Kernel(LoopWriter):
     """The kernel, with room for `slots` in local memory, or in a global array where slots is 0."""
 
-    def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, slots: int, by_column: bool):
+    def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, slots: int, reach: Reach):
         super().__init__(program, jaxprs, 1, dtype)
-        self.by_column = by_column
         to, count = self.to, range(len(program.loops))
-        self.arrays = [f"in{k}" for k in range(program.n_inputs)] + [f"out{k}" for k in range(program.n_outputs)]
-        names = self.arrays + [f"const{k}" for k in count] + [f"tab{k}" for k in count]
+        inputs = [f"in{k}" for k in range(program.n_inputs)]
+        outputs = [f"out{k}" for k in range(program.n_outputs)]
+        names = inputs + outputs + [f"const{k}" for k in count] + [f"tab{k}" for k in count]
         arguments = [f"{GLOBAL} noalias align {ALIGNED} %{n}" for n in names]
-        arguments += [f"i64 %turns{k}" for k in count] + [f"i64 %width{n}" for n in self.arrays]
+        arguments += [f"i64 %turns{k}" for k in count] + [f"i64 %width{n}" for n in inputs + outputs]
         arguments += ["i64 %lanes", f"{GLOBAL} noalias %scratch"]
         to.lines.append(f"define ptx_kernel void @kernel({', '.join(arguments)}) {{")
         to.label("entry")
-        registers = {r: f"i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in ("tid.x", "ctaid.x", "ntid.x")}
-        for r in registers.values():
-            to.declare(r)
-        thread, block, size = (to.op(f"zext i32 {to.op(f'call {r}')} to i64") for r in registers.values())
-        self.lane = to.op(f"add i64 {to.op(f'mul i64 {block}, {size}')}, {thread}")
+        self.lane, thread = global_thread(to)
         self.local = to.op(f"alloca [{slots} x {to.scalar}], align {self.size}") if slots else ""
-        to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")
+        known = program.straight
+        self.widths = [str(w) for w in known.widths] if known else [f"%width{n}" for n in inputs + outputs]
+        self.arrays, self.reach = inputs + outputs, reach
+        self.tile = Tile(to, self.size, self.widths, thread, self.lane) if reach is Reach.TILE else None
+        if self.tile:
+            self.tile.fetch([f"%{n}" for n in inputs])
+            to.go("before0")  # all threads: those without a lane compute, on whatever is there, for nobody
+        else:
+            to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")
         constants, tables, turns = ([f"%{name}{k}" for k in count] for name in ("const", "tab", "turns"))
         self.body(constants, tables, turns, "done")
         to.label("done")
+        if self.tile:
+            self.tile.give_back([f"%{n}" for n in outputs])
         to.do("ret void")
         to.lines.append("}")
 
@@ -59,14 +92,6 @@ class Kernel(LoopWriter):
     def constant(self, kind: str, base: str, index: str | int) -> str:
         """Through the read-only cache: the same for all threads."""
         return self._load(kind, base, index, ", !invariant.load !8")
-
-    def _in_row(self, name: str, column: str) -> str:
-        """Index of a column of this lane's row; where the width is a known number, neighbours are loaded together."""
-        to, straight = self.to, self.program.straight
-        if self.by_column:
-            return to.op(f"add i64 {to.op(f'mul i64 {column}, %lanes')}, {self.lane}")
-        width = straight.widths[self.arrays.index(name)] if straight else f"%width{name}"
-        return to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {width}')}, {column}")
 
     def _slot(self, number: str) -> tuple[str, str]:
         to = self.to
@@ -85,29 +110,39 @@ class Kernel(LoopWriter):
         space, place = self._slot(number)
         self.to.do(f"store {self.to.scalar} {value}, {space} {place}")
 
+    def _number(self, array: int, column: str) -> str:
+        """Where this lane's number in a column of an array is."""
+        to = self.to
+        if self.tile:
+            return f"{SHARED} {self.tile.cell(array, column)}"
+        if self.reach is Reach.COLUMNS:
+            place = to.op(f"add i64 {to.op(f'mul i64 {column}, %lanes')}, {self.lane}")
+        else:
+            place = to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {self.widths[array]}')}, {column}")
+        return f"{GLOBAL} {to.op(f'getelementptr {to.scalar}, {GLOBAL} %{self.arrays[array]}, i64 {place}')}"
+
     def read_lane(self, array: int, column: str) -> str:
         """From this lane's row."""
-        name = f"in{array}"
-        return self._load(self.to.scalar, f"%{name}", self._in_row(name, column), ", !invariant.load !8")
+        if self.tile:  # volatile: or it would be kept in a register from its first use to its last
+            return self.to.op(f"load volatile {self.to.scalar}, {self._number(array, column)}")
+        return self.to.op(f"load {self.to.scalar}, {self._number(array, column)}, !invariant.load !8")
 
     def write_lane(self, array: int, column: str, value: str) -> None:
         """To this lane's row."""
-        scalar, name = self.to.scalar, f"out{array}"
-        place = self.to.op(f"getelementptr {scalar}, {GLOBAL} %{name}, i64 {self._in_row(name, column)}")
-        self.to.do(f"store {scalar} {value}, {GLOBAL} {place}")
+        self.to.do(f"store {self.to.scalar} {value}, {self._number(self.program.n_inputs + array, column)}")
 
 
-def kernel_text(program: Program, dtype: Any, slots: int, by_column: bool = False) -> str:
+def kernel_text(program: Program, dtype: Any, slots: int, reach: Reach = Reach.TILE) -> str:
     """The whole LLVM module of the kernel."""
     jaxprs = [trace(loop, dtype) for loop in program.loops]
-    body = Kernel(program, jaxprs, dtype, slots, by_column).text()
-    return gpu_module(body)
+    kernel = Kernel(program, jaxprs, dtype, slots, reach)
+    return gpu_module(*([tile_memory(kernel.to.scalar)] if kernel.tile else []), kernel.text())
 
 
-def gpu_module(body: str) -> str:
+def gpu_module(*parts: str) -> str:
     """A whole module for NVIDIA chips."""
     head = f'target triple = "nvptx64-nvidia-cuda"\ntarget datalayout = "{LAYOUT}"'
-    return head + "\n" + module_of(far_reduction(), body)
+    return head + "\n" + module_of(far_reduction(), *parts)
 
 
 @cache
@@ -116,11 +151,11 @@ def _initialize() -> None:
     llvm.initialize_all_asmprinters()
 
 
-def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, by_column: bool = False) -> str:
+def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, reach: Reach = Reach.TILE) -> str:
     """PTX of a program for chips of this compute capability and newer."""
-    key = f"{signature(program)} {slots} {by_column}"
+    key = f"{signature(program)} {slots} {reach.value}"
     kind = np.dtype(dtype)
-    return assembled(program.name, key, kind, chip, lambda: kernel_text(program, kind, slots, by_column))
+    return assembled(program.name, key, kind, chip, lambda: kernel_text(program, kind, slots, reach))
 
 
 def assembled(name: str, signature: str, dtype: np.dtype, chip: int, text: Callable[[], str]) -> str:

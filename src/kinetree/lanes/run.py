@@ -12,12 +12,22 @@ import numpy as np
 from .native import native
 from .primitive import RUN, Bound
 from .program import Program
+from .woven import Woven
 
 
-def run(program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
+def run(
+    program: Program,
+    slots: int,
+    widths: tuple,
+    tables: tuple,
+    constants: tuple,
+    inputs: tuple,
+    woven: Woven | None = None,
+) -> tuple:
     """Outputs (lanes, width) of a program on inputs (lanes, width).
 
-    For each loop there is a table, (turns, columns) of int32, and an array of constants, (turns, count).
+    For each loop there is a table, (turns, columns) of int32, and an array of constants, (turns, count). On JAX arrays
+    native bodies run the `woven` program where it is given.
     """
     plain = all(isinstance(x, np.ndarray) for x in (*constants, *inputs))
     if plain and (compiled := native(program, np.dtype(inputs[0].dtype).name)) is not None:
@@ -25,4 +35,4 @@ def run(program: Program, slots: int, widths: tuple, tables: tuple, constants: t
     inputs = tuple(x if isinstance(x, jax.Array) else jnp.asarray(x) for x in inputs)
     dtype = inputs[0].dtype  # JAX may have narrowed it
     constants = tuple(c if c.dtype == dtype else c.astype(dtype) for c in constants)
-    return tuple(RUN.bind(*tables, *constants, *inputs, bound=Bound(program, slots, tuple(widths))))
+    return tuple(RUN.bind(*tables, *constants, *inputs, bound=Bound(program, slots, tuple(widths), woven)))

@@ -7,6 +7,7 @@ import numpy as np
 
 from .emit import Emitter
 from .kernel import with_helpers
+from .ptx import global_thread
 from .walk import Walk
 
 AHEAD = 4  # turns that a CPU asks for fields in advance
@@ -218,11 +219,7 @@ class PtxWalk(WalkText):
         arguments = [f"ptr{self.space} noalias {p}" for p in self.pointers] + ["i64 %turns", "i64 %lanes"]
         to.lines.append(f"define ptx_kernel void @kernel({', '.join(arguments)}) {{")
         to.label("entry")
-        registers = [f"i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in ("tid.x", "ctaid.x", "ntid.x")]
-        for r in registers:
-            to.declare(r)
-        thread, block, size = (to.op(f"zext i32 {to.op(f'call {r}')} to i64") for r in registers)
-        lane = to.op(f"add i64 {to.op(f'mul i64 {block}, {size}')}, {thread}")
+        lane, _ = global_thread(to)
         to.branch(to.op(f"icmp slt i64 {lane}, %lanes"), "inside", "done")
         to.label("inside")
         self.turns(lane, "done")

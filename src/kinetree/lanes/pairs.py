@@ -1,0 +1,79 @@
+"""A function of all pairs: entry (i, j) of a dense matrix from what is known of i and what is known of j.
+
+In JAX's words a map over two broadcast axes, and that is its body on platforms that have no other. XLA reads both
+operands again for every entry; the kernel (pairs_native.py) keeps a column's in registers while it goes down the rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+
+class Case(NamedTuple):
+    """Where `holds(i, j)`, of whole numbers, an entry is `value(i, j)`, of real ones."""
+
+    holds: Callable[[Any, Any], Any]
+    value: Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """An entry is the value of the first case that holds, else zero. Compared by identity: make each one once."""
+
+    name: str
+    cases: tuple[Case, ...]
+    reals: Any  # treedefs of what is known of one member
+    wholes: Any
+
+
+def each_pair(pairs: Pairs, reals: Any, wholes: Any) -> Any:
+    """The matrix, (n, n), of members whose leaves are (n,), by XLA."""
+
+    def sides(x: Any) -> tuple[Any, Any]:
+        return jax.tree.map(lambda x: x[:, None], x), jax.tree.map(lambda x: x[None, :], x)
+
+    values = [case.value(*sides(reals)) for case in pairs.cases]
+    return jnp.select([case.holds(*sides(wholes)) for case in pairs.cases], values, jnp.zeros_like(values[0]))
+
+
+def by_xla(*arrays: Any, pairs: Pairs) -> list:
+    """The body for any platform, on the leaves."""
+    count = pairs.reals.num_leaves
+    reals, wholes = jax.tree.unflatten(pairs.reals, arrays[:count]), jax.tree.unflatten(pairs.wholes, arrays[count:])
+    return [each_pair(pairs, reals, wholes)]
+
+
+def _by_cuda(*arrays: Any, pairs: Pairs) -> list:
+    from .pairs_native import on_cuda  # llvmlite may be missing
+
+    return on_cuda(pairs, arrays) or by_xla(*arrays, pairs=pairs)
+
+
+PAIRS = Primitive("kinetree_pairs")
+PAIRS.multiple_results = True
+PAIRS.def_abstract_eval(lambda *arrays, pairs: [ShapedArray((arrays[0].shape[0],) * 2, arrays[0].dtype)])
+mlir.register_lowering(PAIRS, mlir.lower_fun(by_xla, multiple_results=True))
+mlir.register_lowering(PAIRS, mlir.lower_fun(_by_cuda, multiple_results=True), platform="cuda")
+
+
+@lru_cache(maxsize=64)
+def _compiled(pairs: Pairs) -> Any:
+    return jax.jit(partial(PAIRS.bind, pairs=pairs))
+
+
+PAIRS.def_impl(lambda *arrays, pairs: _compiled(pairs)(*arrays))
+
+
+def all_pairs(pairs: Pairs, reals: Any, wholes: Any) -> Any:
+    """The same, natively where it can be; without derivatives."""
+    arrays = [jnp.asarray(x) for x in jax.tree.leaves(reals)] + [
+        jnp.asarray(x, jnp.int32) for x in jax.tree.leaves(wholes)
+    ]
+    return PAIRS.bind(*arrays, pairs=pairs)[0]
