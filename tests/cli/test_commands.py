@@ -71,7 +71,14 @@ def test_plots_are_written(folder, words, monkeypatch, capsys):
         (["simulate", "chain:3", "--integrator", "euler"], "unknown integrator 'euler'"),
         (["simulate", "chain:3", "--start", "there"], "unknown start"),
         (["simulate", "chain:3", "--controller", "magic"], "unknown controller"),
-        (["simulate", "chain:3", "--dt", "0"], "must be positive"),
+        (["simulate", "chain:3", "--dt", "0"], "--dt must be positive"),
+        (["simulate", "chain:3", "--time", "nan"], "--time must be positive and finite"),
+        (["simulate", "chain:3", "--time", "0.5", "--dt", "1"], "--time 0.5 is shorter than a step"),
+        (["simulate", "chain:3", "--seed", "-1"], "--seed must not be negative"),
+        (["simulate", "chain:3", "--out", "nowhere/run.npz"], "no folder nowhere"),
+        (["simulate", "chain:3", "--checkpoint", "nowhere/run.ck"], "no folder nowhere"),
+        (["simulate", "chain:x"], "write chain:N"),
+        (["simulate", "chain:3", "--floating-base"], "--floating-base is for robot files"),
         (["id", "chain:3", "missing.npz"], "no file missing.npz"),
         (["plot", "tree"], "needs a model"),
         (["view", "missing.urdf"], "missing.urdf"),
@@ -88,6 +95,55 @@ def test_errors_are_one_line_and_exit_with_1(words, message, capsys):
 def test_debug_shows_the_traceback():
     with pytest.raises(kt.ModelError):
         run(["--debug", "simulate", "missing.urdf"])
+
+
+ROWS = np.zeros((3, 7))
+TIMES = np.arange(3.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "arrays", "message"),
+    [
+        (["id", ARM], {"qd": ROWS}, "no q"),
+        (["id", ARM], {"time": np.arange(4.0), "q": ROWS, "qd": ROWS}, "as many rows"),
+        (["id", ARM], {"time": np.zeros(3), "q": ROWS, "qd": ROWS}, "time must increase"),
+        (["id", ARM], {"time": TIMES, "q": np.nan + ROWS, "qd": ROWS}, "not finite"),
+        (["plot", "energy", ARM], {"time": TIMES, "q": ROWS[:, :5], "qd": ROWS[:, :5]}, "the model has 7 and 7"),
+        (["view", ARM], {"time": TIMES, "q": ROWS[:, :5], "qd": ROWS[:, :5]}, "the model has 7 and 7"),
+        (["plot"], {"time": np.arange(4.0), "q": ROWS, "qd": ROWS}, "its shapes do not fit"),
+        (["plot"], {"time": TIMES[:0], "q": ROWS[:0], "qd": ROWS[:0]}, "holds no states"),
+        (["plot"], None, "can not be read: it is not an .npz file"),
+    ],
+)
+def test_a_wrong_trajectory_is_told_in_one_line(words, arrays, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    if arrays is None:
+        (tmp_path / "wrong.npz").write_text("not an archive")
+    else:
+        np.savez("wrong.npz", **arrays)
+    assert run([*words, "wrong.npz"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_id_says_where_accelerations_came_from(folder, capsys):
+    assert run(["id", ARM, str(folder / "run.npz"), "--out", str(folder / "slope.npz"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["qdd"] == "slope of qd over records 0.01 s apart"
+
+
+def test_what_is_odd_about_a_file_is_told_in_a_line(tmp_path, capsys):
+    robot = tmp_path / "light.urdf"
+    robot.write_text(
+        '<robot name="light"><link name="base"/><link name="a"><inertial><mass value="1"/>'
+        '<inertia ixx="1" iyy="1" izz="9"/></inertial></link><joint name="j" type="continuous">'
+        '<parent link="base"/><child link="a"/></joint></robot>'
+    )
+    assert run(["simulate", str(robot), "--time", "0.01", "--out", str(tmp_path / "run.npz")]) == 0
+    error = capsys.readouterr().err
+    assert error.startswith("warning: light.urdf: no distribution of mass has the inertia of link 'a'")
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["simulate", "id", "fd", "plot", "view"])

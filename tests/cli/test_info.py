@@ -43,6 +43,13 @@ def test_a_floating_base(robot, capsys):
     assert "7, in 8 coordinates" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_generated_tree(capsys):
+    assert run(["info", "tree:5"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "tree:5, generated" in told
+    assert "body_4 revolute joint_4 1 kg" in told
+
+
 def test_what_can_not_be_read_is_told_in_one_line(capsys):
     assert run(["info", "nothing.urdf"]) == 1
     assert capsys.readouterr().err.startswith("error: 'nothing.urdf' is neither XML nor a file")

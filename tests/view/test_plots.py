@@ -27,12 +27,23 @@ def test_sparsity_counts_ancestor_pairs():
 
 def test_trajectory_has_a_curve_for_each_joint():
     model = arm()
-    run = kt.Trajectory(np.arange(3.0), np.zeros((3, 2, 7)), np.zeros((3, 2, 7)), np.zeros((3, 2, 7)))
+    run = kt.Trajectory(np.arange(3.0), np.zeros((3, 2, 7)), np.zeros((3, 2, 7)), np.ones((3, 2, 7)))
     figure = plots.trajectory(run, model)
     assert [len(a.lines) for a in figure.axes] == [7, 7, 7]
+    assert [a.get_legend() is not None for a in figure.axes] == [True, False, False], "the names are the same"
     assert figure.axes[0].lines[3].get_label() == "elbow"
     assert len(plots.energy(model, run).axes) == 2
     assert plots.tree(model).axes[0].texts[0].get_text() == "base"
+
+
+def test_trajectory_without_forces_and_with_a_free_joint():
+    """No panel of zeros; a legend for q and one for qd, whose columns are not the same."""
+    model = kt.load(ROBOTS / "quadruped.urdf", floating_base=True)
+    run = kt.Trajectory(np.arange(3.0), np.zeros((3, 19)), np.zeros((3, 18)), np.zeros((3, 18)))
+    figure = plots.trajectory(run, model)
+    seventh = [a.get_legend().get_texts()[6].get_text() for a in figure.axes]
+    assert seventh == ["root_joint[6]", "front_left_hip"]
+    assert figure.get_suptitle() == "the first 10 of 19 coordinates"
 
 
 def test_shapes_come_from_the_file_or_from_the_joints():

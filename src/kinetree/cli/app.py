@@ -54,13 +54,13 @@ def demo() -> None:
 
 @app.command()
 def info(
-    file: Path = typer.Argument(help="A URDF or MJCF file."),
-    floating_base: bool = typer.Option(False, "--floating-base", help="Put a free joint under the root of a URDF."),
+    model: str = commands.MODEL,
+    floating_base: bool = commands.FLOATING,
 ) -> None:
     """Print a robot's tree, joints and masses, and how its dynamics will be computed."""
     from kinetree.cli.info import info as body
 
-    body(file, floating_base)
+    body(model, floating_base)
 
 
 OUT = typer.Option(Path("bench"), help="Folder for the plot and the JSON lines.")

@@ -11,7 +11,7 @@ JSON = typer.Option(False, "--json", help="Print one JSON object, for another pr
 
 def simulate(
     model: str = MODEL,
-    time: float = typer.Option(5.0, help="Seconds to simulate."),
+    time: float = typer.Option(5.0, help="Seconds to simulate, to the nearest record."),
     dt: float = typer.Option(1e-3, help="Seconds in a step."),
     integrator: str = typer.Option("rk4", help="semi_implicit, rk4 or variational."),
     batch: int = typer.Option(1, help="States side by side."),
@@ -89,7 +89,7 @@ def plot(
 def view(
     model: str = MODEL,
     trajectory: Path = typer.Argument(None, help="A trajectory to play; without one, sliders move the joints."),
-    port: int = typer.Option(8080, help="Where the browser finds it."),
+    port: int = typer.Option(8080, min=0, max=65535, help="Where the browser finds it."),
     floating_base: bool = FLOATING,
 ) -> None:
     """Show a mechanism in a browser.

@@ -1,7 +1,5 @@
 """`kinetree info`: what is in a robot file, and what kinetree will do with it."""
 
-from pathlib import Path
-
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -10,16 +8,17 @@ from rich.table import Table
 from rich.tree import Tree as Branches
 
 import kinetree as kt
-from kinetree.io import Report, load_with_report
+from kinetree.cli.source import load_with_report
+from kinetree.io import Report
 
 MOST_ROWS = 200  # of the tree and the table; a chain of thousands is summed up
 BATCHES = (1, 4096)
 NONE = "-"
 
 
-def info(file: Path, floating_base: bool) -> None:
+def info(word: str, floating_base: bool) -> None:
     """Print the tree, the sizes, the joints, what was ignored, and what `auto` takes."""
-    model, report = load_with_report(file, floating_base=floating_base)
+    model, report = load_with_report(word, floating_base)
     console = Console()
     console.print(_summary(model, report))
     console.print(_tree(model))
@@ -37,8 +36,9 @@ def _summary(model: kt.Model, report: Report) -> Table:
     kinds = [model.structure.joints[c].kind for c in model.structure.joint_code]
     counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
     followers = 0 if model.coupling is None else model.uncoupled.nv - model.nv
+    where = f" in {report.file}" if report.file else ""
     rows = {
-        "robot": escape(f"{report.name or '(no name)'}, {report.format} in {report.file}"),
+        "robot": escape(f"{report.name or '(no name)'}, {report.format}{where}"),
         "degrees of freedom": f"{model.nv}, in {model.nq} coordinates"
         + (f"; {followers} follow others" if followers else ""),
         "bodies": f"{model.n_bodies}, up to {int(model.depth.max(initial=0)) + 1} in a row",

@@ -3,8 +3,8 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-import kinetree as kt
-from kinetree.cli.motion import load
+from kinetree.cli.source import load, load_run
+from kinetree.simulate.trajectory import check_target
 
 
 def _require(package: str, extra: str) -> None:
@@ -23,13 +23,15 @@ def plot(what: str, model: str | None, trajectory: Path | None, out: Path | None
         mechanism = load(model, floating_base)
         if what == "energy":
             assert trajectory is not None
-            figure = plots.energy(mechanism, kt.Trajectory.load(trajectory))
+            figure = plots.energy(mechanism, load_run(trajectory, mechanism))
         else:
             figure = getattr(plots, what)(mechanism)
     else:
-        figure = plots.trajectory(kt.Trajectory.load(what), load(model, floating_base) if model else None)
+        mechanism = load(model, floating_base) if model else None
+        figure = plots.trajectory(load_run(Path(what), mechanism), mechanism)
         out = out or Path(what).with_suffix(".png")
     out = out or Path(f"{what}.png")
+    check_target(out)
     figure.savefig(out, dpi=150)
     print(f"wrote {out}")
 
@@ -39,6 +41,7 @@ def view(model: str, floating_base: bool, trajectory: Path | None, port: int = 8
     _require("viser", "view")
     from kinetree.view.viewer import Viewer
 
-    run = None if trajectory is None else kt.Trajectory.load(trajectory)
+    mechanism = load(model, floating_base)
+    run = None if trajectory is None else load_run(trajectory, mechanism)
     source = None if ":" in model and not Path(model).exists() else Path(model)
-    Viewer(load(model, floating_base), run, source=source, port=port).wait()
+    Viewer(mechanism, run, source=source, port=port).wait()

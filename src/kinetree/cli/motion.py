@@ -1,6 +1,7 @@
 """`kinetree simulate`, `id` and `fd`."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 import kinetree as kt
-from kinetree.simulate.trajectory import read_arrays, write_arrays
+from kinetree.cli.source import load
+from kinetree.simulate.trajectory import check_target, read_arrays, write_arrays
 
 HOLD = 10.0  # natural frequency of the controller `hold`, rad/s
 
@@ -26,14 +28,6 @@ class Choice(NamedTuple):
     seed: int
     controller: str
     rate: float
-
-
-def load(model: str, floating_base: bool) -> kt.Model:
-    """A robot file, or a generated tree: chain:N, tree:N."""
-    kind, _, size = model.partition(":")
-    if kind in ("chain", "tree") and size.isdigit() and int(size):
-        return kt.auto_tree(int(size), branching=1 if kind == "chain" else 2, skew=np.pi / 2)
-    return kt.load(Path(model), floating_base=floating_base)
 
 
 def tell(facts: dict[str, Any], as_json: bool) -> None:
@@ -64,11 +58,31 @@ def _controller(model: kt.Model, name: str, q: Any) -> Any:
     return kt.controllers.computed_torque(model, reference, HOLD**2, 2 * HOLD)
 
 
+def _check(choice: Choice) -> None:
+    for option in ("time", "dt", "rate", "batch"):
+        value = getattr(choice, option)
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"--{option} must be positive and finite, not {value:g}")
+    if choice.seed < 0:
+        raise ValueError(f"--seed must not be negative: {choice.seed}")
+    if choice.time < choice.dt:
+        raise ValueError(f"--time {choice.time:g} is shorter than a step, --dt {choice.dt:g}")
+
+
+def _steps(choice: Choice) -> tuple[int, int]:
+    """How many steps, a whole number of records, and how many to a record."""
+    steps = round(choice.time / choice.dt)
+    record = min(steps, max(1, round(1 / (choice.rate * choice.dt))))
+    return round(steps / record) * record, record
+
+
 def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoint: Path | None, as_json: bool) -> None:
     """Run, save, and say how it went."""
     model = load(name, floating_base)
-    if choice.batch < 1 or choice.time <= 0 or choice.dt <= 0 or choice.rate <= 0:
-        raise ValueError("time, dt, batch and rate must be positive")
+    _check(choice)
+    for target in (out, checkpoint):  # before the run, which may be long
+        if target is not None:
+            check_target(target)
     batch = () if choice.batch == 1 else (choice.batch,)
     if choice.start == "random":
         q, qd = kt.random_state(model, choice.seed, batch)
@@ -76,8 +90,7 @@ def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoi
         q, qd = np.broadcast_to(kt.neutral(model), (*batch, model.nq)), np.zeros((*batch, model.nv))
     else:
         raise ValueError(f"unknown start {choice.start!r}: choose from random, neutral")
-    record = max(1, round(1 / (choice.rate * choice.dt)))
-    steps = max(1, round(choice.time / (choice.dt * record))) * record
+    steps, record = _steps(choice)
     control = _controller(model, choice.controller, q)
     settings = {"integrator": choice.integrator, "record": record, "checkpoint": checkpoint}
     run = kt.simulate(model, q, qd, control, dt=choice.dt, steps=steps, **settings)
@@ -100,14 +113,17 @@ def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoi
 
 
 def _computed(
-    name: str, trajectory: Path, out: Path, result: str, as_json: bool, compute: Callable[[dict], Any]
+    name: str, trajectory: Path, out: Path, result: str, as_json: bool, compute: Callable[[dict, dict], Any]
 ) -> None:
     """Read, compute, write the same arrays with the result among them, and say how large it is."""
-    arrays = read_arrays(trajectory)
-    value = np.asarray(compute(arrays))
+    check_target(out)
+    arrays, facts = read_arrays(trajectory), {"model": name}
+    value = np.asarray(compute(arrays, facts))
+    if not np.isfinite(value).all():
+        raise ValueError(f"{result} is not finite everywhere: look for nan or inf in {trajectory}")
     write_arrays(out, {**arrays, result: value})
     size = {"states": int(np.prod(value.shape[:-1])), f"largest_{result}": float(np.abs(value).max(initial=0))}
-    tell({"model": name, **size, "saved": str(out)}, as_json)
+    tell({**facts, **size, "saved": str(out)}, as_json)
 
 
 def _need(arrays: dict, *names: str) -> list:
@@ -117,18 +133,28 @@ def _need(arrays: dict, *names: str) -> list:
     return [arrays[n] for n in names]
 
 
+def _slope(qd: np.ndarray, times: np.ndarray) -> np.ndarray:
+    if len(times) < 2:
+        raise ValueError("without qdd, a trajectory needs two states at least")
+    if np.shape(times) != np.shape(qd)[:1]:
+        raise ValueError(f"time has shape {np.shape(times)}, qd {np.shape(qd)}: they need as many rows")
+    if not (np.diff(times) > 0).all():
+        raise ValueError("without qdd, the trajectory's time must increase")
+    return np.gradient(qd, times, axis=0)
+
+
 def inverse(name: str, floating_base: bool, trajectory: Path, out: Path, as_json: bool) -> None:
     """tau of a trajectory."""
     model = load(name, floating_base)
 
-    def compute(arrays: dict) -> Any:
+    def compute(arrays: dict, facts: dict) -> Any:
         q, qd = _need(arrays, "q", "qd")
         qdd = arrays.get("qdd")
+        facts["qdd"] = "from the trajectory"
         if qdd is None:
             (times,) = _need(arrays, "time")
-            if len(times) < 2:
-                raise ValueError("without qdd, a trajectory needs two states at least")
-            qdd = np.gradient(qd, times, axis=0)
+            qdd = _slope(qd, times)
+            facts["qdd"] = f"slope of qd over records {np.diff(times).max():.3g} s apart"
         return kt.inverse_dynamics(model, q, qd, qdd)
 
     _computed(name, trajectory, out, "tau", as_json, compute)
@@ -138,7 +164,7 @@ def forward(name: str, floating_base: bool, trajectory: Path, out: Path, method:
     """qdd of a trajectory."""
     model = load(name, floating_base)
 
-    def compute(arrays: dict) -> Any:
+    def compute(arrays: dict, facts: dict) -> Any:
         return kt.forward_dynamics(model, *_need(arrays, "q", "qd", "tau"), method=method)
 
     _computed(name, trajectory, out, "qdd", as_json, compute)

@@ -65,4 +65,5 @@ def _content(source: Any) -> tuple[str | bytes, Path | None]:
         return path.read_bytes(), path
     except (OSError, ValueError) as error:
         shown = str(os.fspath(source))[:100]
-        raise ModelError(f"{shown!r} is neither XML nor a file that can be read: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{shown!r} is neither XML nor a file that can be read: {reason}") from None

@@ -1,6 +1,7 @@
 """What a run leaves: states over time, saved and loaded as one .npz."""
 
 import os
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,23 +61,39 @@ class Trajectory:
         missing = [name for name in ("time", "q", "qd") if name not in arrays]
         if missing:
             raise ValueError(f"{os.fspath(path)} is not a trajectory: it has no {', '.join(missing)}")
-        tau = arrays.get("tau", np.zeros_like(arrays["qd"]))
-        return Trajectory(arrays["time"], arrays["q"], arrays["qd"], tau)
+        time, q, qd = (arrays[name] for name in ("time", "q", "qd"))
+        tau = arrays.get("tau", np.zeros_like(qd))
+        if q.ndim < 2 or time.shape != q.shape[:1] or q.shape[:-1] != qd.shape[:-1] or tau.shape != qd.shape:
+            shapes = f"time {time.shape}, q {q.shape}, qd {qd.shape}, tau {tau.shape}"
+            raise ValueError(f"{os.fspath(path)} is not a trajectory: its shapes do not fit, {shapes}")
+        return Trajectory(time, q, qd, tau)
 
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """The arrays of an .npz."""
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"no file {os.fspath(path)}")
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{os.fspath(path)} can not be read: it is not an .npz file")
     try:
         with np.load(path) as file:
             return {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        raise FileNotFoundError(f"no file {os.fspath(path)}") from None
     except Exception as error:
         raise ValueError(f"{os.fspath(path)} can not be read as .npz: {error}") from None
 
 
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Say what keeps a file from being written."""
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"no folder {target.parent} to write {target.name} in")
+
+
 def write_arrays(path: str | os.PathLike[str], arrays: dict[str, Any]) -> None:
     """Write an .npz under another name, bring it to the disk, then rename: a reader never sees half of it."""
+    check_target(path)
     target = Path(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:

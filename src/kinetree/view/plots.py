@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 import kinetree as kt
 
 INK, ACCENT, PALE = "#1f2933", "#c2410c", "#94a3b8"
-MOST_CURVES = 12  # of one panel
+MOST_CURVES = 10  # of one panel: as many as there are colours
 
 
 def _panel(figure: Figure, *place: int) -> Any:
@@ -16,6 +16,10 @@ def _panel(figure: Figure, *place: int) -> Any:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, linewidth=0.5)
     return axes
+
+
+def _which(run: kt.Trajectory) -> str:
+    return f"state 0 of {int(np.prod(run.batch))}"
 
 
 def column_names(model: kt.Model | None, count: int, positions: bool = False) -> list[str]:
@@ -31,26 +35,30 @@ def column_names(model: kt.Model | None, count: int, positions: bool = False) ->
 
 
 def trajectory(run: kt.Trajectory, model: kt.Model | None = None) -> Figure:
-    """Coordinates, velocities and forces over time; of a batch, its first state."""
+    """Coordinates, velocities and, where there are any, forces over time; of a batch, its first state."""
     first = (slice(None), *(0,) * len(run.batch))
-    figure = Figure(figsize=(8, 7), layout="constrained")
-    panels = (("q (rad, m)", run.q, True), ("qd (rad/s, m/s)", run.qd, False), ("tau (N m, N)", run.tau, False))
-    axes = None
+    panels = [("q (rad, m)", run.q, True), ("qd (rad/s, m/s)", run.qd, False)]
+    if run.tau[first].any():
+        panels.append(("tau (N m, N)", run.tau, False))
+    figure = Figure(figsize=(9, 1 + 2.4 * len(panels)), layout="constrained")
+    told: list[str] = []
     for number, (label, values, positions) in enumerate(panels):
-        axes = _panel(figure, 3, 1, number + 1)
+        axes = _panel(figure, len(panels), 1, number + 1)
         curves = values[first]
-        names = column_names(model, curves.shape[-1], positions)
-        for k in range(min(MOST_CURVES, curves.shape[-1])):
-            axes.plot(run.time, curves[:, k], linewidth=1, label=names[k])
+        names = column_names(model, curves.shape[-1], positions)[:MOST_CURVES]
+        for k, name in enumerate(names):
+            axes.plot(run.time, curves[:, k], linewidth=1, label=name)
         axes.set_ylabel(label)
-        if number == 0 and curves.shape[-1]:
-            axes.legend(fontsize=7, ncols=6, loc="upper center", bbox_to_anchor=(0.5, 1.35), frameon=False)
-    assert axes is not None
-    axes.set_xlabel("time (s)")
-    shown = f" (first {MOST_CURVES} of {run.qd.shape[-1]} joints)" if run.qd.shape[-1] > MOST_CURVES else ""
-    states = f"state 0 of {int(np.prod(run.batch))}" if run.batch else ""
-    if states or shown:
-        figure.suptitle(f"{states}{shown}", fontsize=9)
+        if names != told and names:  # a free joint has more coordinates than velocities
+            axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+        told = names
+        if number == len(panels) - 1:
+            axes.set_xlabel("time (s)")
+    parts = [_which(run)] if run.batch else []
+    if run.q.shape[-1] > MOST_CURVES:
+        parts.append(f"the first {MOST_CURVES} of {run.q.shape[-1]} coordinates")
+    if parts:
+        figure.suptitle(", ".join(parts), fontsize=9)
     return figure
 
 
@@ -65,10 +73,13 @@ def energy(model: kt.Model, run: kt.Trajectory) -> Figure:
     for label, values, colour in (("kinetic", kinetic, ACCENT), ("potential", potential, PALE), ("total", total, INK)):
         axes.plot(run.time, values, color=colour, linewidth=1.2, label=label)
     axes.set_ylabel("energy (J)")
-    axes.legend(frameon=False, ncols=3, fontsize=8)
+    axes.legend(frameon=False, ncols=3, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1))
+    if run.batch:
+        axes.set_title(_which(run), fontsize=9)
     axes = _panel(figure, 2, 1, 2)
     axes.plot(run.time, total - total[0], color=INK, linewidth=1)
     axes.set_ylabel("change of total (J)")
+    axes.ticklabel_format(axis="y", scilimits=(-3, 4))
     axes.set_xlabel("time (s)")
     return figure
 
@@ -104,7 +115,9 @@ def tree(model: kt.Model) -> Figure:
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.add_subplot()
     axes.set_axis_off()
-    axes.plot(np.stack([x[inner], x[up]]), np.stack([y[inner], y[up]]), color=PALE, linewidth=0.8, zorder=1)
+    gap = np.full(len(inner), np.nan)  # one line with gaps: a line for each edge takes minutes for a large tree
+    edges = [np.stack([z[inner], z[up], gap], 1).ravel() for z in (x, y)]
+    axes.plot(*edges, color=PALE, linewidth=0.8, zorder=1)
     moves = np.diff(model.structure.v_start) > 0
     size = float(np.clip(4000 / max(1, len(x)), 2, 60))
     axes.scatter(x[moves], y[moves], s=size, color=ACCENT, zorder=2, label="moves")

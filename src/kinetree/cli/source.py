@@ -1,0 +1,45 @@
+"""What the words MODEL and TRAJECTORY of a command line stand for."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import kinetree as kt
+from kinetree.io import Report
+from kinetree.io import load_with_report as load_file
+
+
+def load_with_report(word: str, floating_base: bool) -> tuple[kt.Model, Report]:
+    """A robot file, or a generated tree: chain:N, tree:N."""
+    kind, colon, size = word.partition(":")
+    if kind not in ("chain", "tree") or not colon or Path(word).exists():
+        return load_file(Path(word), floating_base=floating_base)
+    if not size.isdecimal() or int(size) == 0:
+        raise ValueError(f"{word}: write {kind}:N for a generated {kind} of N bodies, one at least")
+    if floating_base:
+        raise ValueError(f"{word}: --floating-base is for robot files")
+    model = kt.auto_tree(int(size), branching=1 if kind == "chain" else 2, skew=np.pi / 2)
+    return model, Report("", "generated", word)
+
+
+def load(word: str, floating_base: bool) -> kt.Model:
+    """The model; what is odd about its file goes to stderr, a line each."""
+    model, report = load_with_report(word, floating_base)
+    for warning in report.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return model
+
+
+def load_run(path: Path, model: kt.Model | None = None) -> kt.Trajectory:
+    """A trajectory, of that model where one is given."""
+    run = kt.Trajectory.load(path)
+    if not len(run):
+        raise ValueError(f"{path} holds no states")
+    there = run.q.shape[-1], run.qd.shape[-1]
+    if model is not None and there != (model.nq, model.nv):
+        raise ValueError(
+            f"{path} has {there[0]} coordinates and {there[1]} velocities, the model has {model.nq} and {model.nv}: "
+            "of another robot, or only one of them with --floating-base"
+        )
+    return run
