@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kinetree.lanes.pairs import Case, Pairs
+from kinetree.lanes.pairs import ABOVE, BELOW, ON, Case, Pairs
 from kinetree.model import Axis
 from kinetree.spatial import Force, Inertia, Motion, Transform
 from kinetree.tree import Inward, Tree
@@ -72,9 +72,9 @@ def _supports(j: Interval, i: Interval) -> Any:
 ENTRIES = Pairs(
     "crba_entries",
     (
-        Case(lambda i, j: i.begin == j.begin, lambda i, j: i.diagonal),
-        Case(lambda i, j: _supports(j, i), lambda i, j: j.axis.dot(i.force)),
-        Case(_supports, lambda i, j: i.axis.dot(j.force)),
+        Case(lambda i, j: i.begin == j.begin, lambda i, j: i.diagonal, ON),
+        Case(lambda i, j: _supports(j, i), lambda i, j: j.axis.dot(i.force), BELOW),  # parents come before children
+        Case(_supports, lambda i, j: i.axis.dot(j.force), ABOVE),
     ),
     jax.tree.structure(FACTORS),
     jax.tree.structure(Interval(0, 0)),

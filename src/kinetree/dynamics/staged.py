@@ -17,7 +17,7 @@ from kinetree.tree import Tree
 from kinetree.tree.stages import Stages, stages
 
 CHUNK = 64  # rows, or more, that a lane of a GPU walks
-MOST_LANES = 1 << 16
+MOST_LANES = 40_000
 MOST_STAGES = 48  # each is a few kernels to compile; trees with more are walked by XLA, which loops over them
 
 

@@ -7,6 +7,7 @@ take one after the other from a counter.
 """
 
 import re
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,9 @@ from .program import Program
 from .text import Text
 
 VERSIONS = ((0, 3), (0, 4))  # whose call frames have the offsets used here
+
+LARGE_PAGE = 1 << 21
+HUGE_PAGES = 14  # MADV_HUGEPAGE
 
 # offsets in a task's record
 COUNTER, TASKS, DONE, OWNERS, LANES, GRAIN, SCRATCH, POINTERS = 0, 8, 16, 24, 32, 40, 48, 64
@@ -62,7 +66,7 @@ def handler_text(program: Program, dtype: np.dtype, width: int, grain: int) -> s
     count = len(program.loops)
     groups = [program.n_inputs, program.n_outputs, count, count, count, program.n_inputs + program.n_outputs]
     starts = [POINTERS + 8 * sum(groups[:k]) for k in range(len(groups) + 1)]
-    declarations = ["ptr @aligned_alloc(i64, i64)", "void @free(ptr)"]
+    declarations = ["ptr @aligned_alloc(i64, i64)", "void @free(ptr)", "i32 @madvise(ptr, i64, i32)"]
 
     def arguments(to: Text) -> str:
         return ", ".join(f"ptr {to.at('%job', o)}" for o in starts[:6])
@@ -83,7 +87,7 @@ def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = Fals
     to.lines.append("define internal void @task(ptr %job) {")
     to.label("entry")
     tasks, lanes, grain = (to.load("i64", "%job", o) for o in (TASKS, LANES, GRAIN))
-    memory = to.op(f"call ptr @aligned_alloc(i64 64, i64 {to.load('i64', '%job', SCRATCH)})") if scratch else ""
+    memory = _scratch(to, to.load("i64", "%job", SCRATCH)) if scratch else ""
     given = arguments(to)
     to.go("take")
     to.label("take")
@@ -112,6 +116,23 @@ def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = Fals
     to.do("ret void")
     to.lines.append("}")
     return to
+
+
+def _scratch(to: Text, size: str) -> str:
+    """Memory for slots; large ones in large pages where the system has them, or each page would cost a fault."""
+    if sys.platform != "linux":
+        return to.op(f"call ptr @aligned_alloc(i64 64, i64 {size})")
+    large = to.op(f"icmp sge i64 {size}, {2 * LARGE_PAGE}")
+    unit = to.op(f"select i1 {large}, i64 {LARGE_PAGE}, i64 64")
+    up = to.op(f"add i64 {size}, {to.op(f'sub i64 {unit}, 1')}")
+    rounded = to.op(f"and i64 {up}, {to.op(f'sub i64 0, {unit}')}")
+    memory = to.op(f"call ptr @aligned_alloc(i64 {unit}, i64 {rounded})")
+    to.branch(large, "advise", "allocated")
+    to.label("advise")
+    to.op(f"call i32 @madvise(ptr {memory}, i64 {rounded}, i32 {HUGE_PAGES})")
+    to.go("allocated")
+    to.label("allocated")
+    return memory
 
 
 def _release(to: Text, job: str, after: str) -> None:

@@ -17,10 +17,17 @@ from jax.interpreters import mlir
 
 
 class Case(NamedTuple):
-    """Where `holds(i, j)`, of whole numbers, an entry is `value(i, j)`, of real ones."""
+    """Where `holds(i, j)`, of whole numbers, an entry is `value(i, j)`, of real ones.
+
+    `side`: it holds only below the diagonal (BELOW, i > j), above it (ABOVE), or on it (ON).
+    """
 
     holds: Callable[[Any, Any], Any]
     value: Callable[[Any, Any], Any]
+    side: int
+
+
+BELOW, ON, ABOVE = -1, 0, 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,12 +12,13 @@ from .emit import Emitter, UnknownPrimitive
 from .handler import address, dimension, operands, results, supported
 from .kernel import with_helpers
 from .native import DTYPES, native_enabled, register
-from .pairs import Pairs
+from .pairs import ABOVE, BELOW, ON, Pairs
 from .ptx import ALIGNED, GLOBAL, assembled, global_thread, gpu_module
 
-THREADS = 128  # of a block
-COLUMNS = 4  # of a thread, a block apart: what a row brings is read once for all, and that is what takes longest
-STRIP = 32  # rows that a thread goes down with what it knows of its columns
+THREADS = 64  # of a block
+COLUMNS = 2  # of a thread, a block apart: what a row brings is read once for all, and that is what takes longest
+ROWS = 4  # that it takes in one turn
+STRIP = 64  # rows that a thread goes down with what it knows of its columns
 TOGETHER = 2  # numbers that are loaded in one go, so rows are filled up to a multiple
 
 
@@ -31,7 +32,8 @@ def _traced(function: Any, tree: Any, dtype: Any) -> Any:
 def kernel_text(pairs: Pairs, dtype: np.dtype) -> str:
     """The whole module: `kernel(row reals, row wholes, column reals, column wholes, entries, n)`.
 
-    Rows are by member, columns by field. All cases are computed and one is chosen: arithmetic is not what it waits for.
+    Rows are by member, columns by field. Where a strip lies on one side of the diagonal, half of the cases fall away;
+    of the others all are computed and one is chosen.
     """
     to = Emitter(1, dtype)
     whole = np.dtype(f"int{to.bits}")  # as wide as a real is what the emitter knows
@@ -45,8 +47,8 @@ def kernel_text(pairs: Pairs, dtype: np.dtype) -> str:
     def widened(x: str) -> str:
         return to.op(f"sext i32 {x} to {to.integer}") if to.bits > 32 else x
 
-    def of_row(array: str, count: int, kind: str) -> list[str]:
-        at = to.op(f"mul i64 %row, {_filled(count)}")
+    def of_row(array: str, count: int, kind: str, row: str) -> list[str]:
+        at = to.op(f"mul i64 {row}, {_filled(count)}")
         return [load(array, to.op(f"add i64 {at}, {k}"), kind) for k in range(count)]
 
     names = ("row_reals", "row_wholes", "column_reals", "column_wholes", "entries")
@@ -62,32 +64,65 @@ def kernel_text(pairs: Pairs, dtype: np.dtype) -> str:
     to.branch(to.op(f"icmp slt i64 {first}, %n"), "begin", "done")
     to.label("begin")
     last = to.op("sub i64 %n, 1")
+
+    def nearest(first: str, further: int) -> str:
+        """A row or column; those beyond the last are the last once more, and write the same."""
+        place = to.op(f"add i64 {first}, {further}")
+        return to.op(f"select i1 {to.op(f'icmp slt i64 {place}, %n')}, i64 {place}, i64 {last}")
+
     columns, of_column, where_column = [], [], []
     for c in range(COLUMNS):
-        column = to.op(f"add i64 {left}, {THREADS * c}")
-        # those beyond the last are the last once more, and write the same
-        column = to.op(f"select i1 {to.op(f'icmp slt i64 {column}, %n')}, i64 {column}, i64 {last}")
+        column = nearest(left, THREADS * c)
         places = [to.op(f"add i64 {to.op(f'mul i64 %n, {k}')}, {column}") for k in range(max(reals, wholes))]
         columns.append(column)
         of_column.append([load("%column_reals", place, to.scalar) for place in places[:reals]])
         where_column.append([widened(load("%column_wholes", place, "i32")) for place in places[:wholes]])
     end = to.op(f"add i64 {first}, {STRIP}")
     end = to.op(f"select i1 {to.op(f'icmp slt i64 {end}, %n')}, i64 {end}, i64 %n")
-    to.go("turn")
-    to.label("turn")
-    to.lines.append(f"  %row = phi i64 [ {first}, %begin ], [ %below, %turn ]")
-    where_row = [widened(x) for x in of_row("%row_wholes", wholes, "i32")]
-    what_row = of_row("%row_reals", reals, to.scalar)
-    start = to.op("mul i64 %row, %n")
-    for column, what, where in zip(columns, of_column, where_column, strict=True):
-        entry = to.number(0.0)
-        for holds, value in reversed(cases):
-            (chosen,), (number,) = to.jaxpr(holds, [*where_row, *where]), to.jaxpr(value, [*what_row, *what])
-            entry = to.op(f"select i1 {chosen}, {to.scalar} {number}, {to.scalar} {entry}")
-        place = to.at("%entries", to.op(f"add i64 {start}, {column}"), to.scalar, " addrspace(1)")
-        to.do(f"store {to.scalar} {entry}, {GLOBAL} {place}")
-    to.lines.append("  %below = add i64 %row, 1")
-    to.branch(to.op(f"icmp slt i64 %below, {end}"), "turn", "done")
+    past = to.op(f"add i64 {span}, {THREADS * COLUMNS}")
+    to.branch(to.op(f"icmp sge i64 {first}, {past}"), "below", "not_below")
+    to.label("not_below")
+    to.branch(to.op(f"icmp sle i64 {end}, {span}"), "above", "across")
+
+    def strip(name: str, sides: tuple[int, ...]) -> None:
+        """Go down the rows, where only cases of these sides can hold."""
+        here = [(holds, value) for (holds, value), case in zip(cases, pairs.cases, strict=True) if case.side in sides]
+        to.label(name)
+        to.go(f"{name}_turn")
+        to.label(f"{name}_turn")
+        top = f"%{name}_row"
+        to.lines.append(f"  {top} = phi i64 [ {first}, %{name} ], [ {top}_next, %{name}_next ]")
+        rows = [nearest(top, k) for k in range(ROWS)]
+        chosen = {}
+        for r, row in enumerate(rows):
+            where_row = [widened(x) for x in of_row("%row_wholes", wholes, "i32", row)]
+            for c, where in enumerate(where_column):
+                chosen[r, c] = [to.jaxpr(holds, [*where_row, *where])[0] for holds, _ in here]
+        anything = "false"
+        for truth in (t for truths in chosen.values() for t in truths):
+            anything = to.op(f"or i1 {anything}, {truth}")
+        to.branch(anything, f"{name}_compute", f"{name}_nothing")
+        zero = to.number(0.0)
+        for label in ("compute", "nothing"):
+            to.label(f"{name}_{label}")
+            for r, row in enumerate(rows):
+                what_row = of_row("%row_reals", reals, to.scalar, row) if label == "compute" else []
+                start = to.op(f"mul i64 {row}, %n")
+                for c, (column, what) in enumerate(zip(columns, of_column, strict=True)):
+                    entry = zero
+                    if label == "compute":
+                        for truth, (_, value) in reversed(list(zip(chosen[r, c], here, strict=True))):
+                            (number,) = to.jaxpr(value, [*what_row, *what])
+                            entry = to.op(f"select i1 {truth}, {to.scalar} {number}, {to.scalar} {entry}")
+                    place = to.at("%entries", to.op(f"add i64 {start}, {column}"), to.scalar, " addrspace(1)")
+                    to.do(f"store {to.scalar} {entry}, {GLOBAL} {place}")
+            to.go(f"{name}_next")
+        to.label(f"{name}_next")
+        to.lines.append(f"  {top}_next = add i64 {top}, {ROWS}")
+        to.branch(to.op(f"icmp slt i64 {top}_next, {end}"), f"{name}_turn", "done")
+
+    for name, sides in (("below", (BELOW,)), ("above", (ABOVE,)), ("across", (BELOW, ON, ABOVE))):
+        strip(name, sides)
     to.label("done")
     to.do("ret void")
     to.lines.append("}")
@@ -111,7 +146,7 @@ def _target(pairs: Pairs, dtype: str) -> str | None:
     if not native_enabled() or dtype not in DTYPES or not supported():
         return None
     kind = np.dtype(dtype)
-    key = repr((pairs.reals, pairs.wholes, STRIP, COLUMNS))
+    key = repr((pairs.reals, pairs.wholes, STRIP, COLUMNS, ROWS))
     try:
         function = load_kernel(assembled(pairs.name, key, kind, chip(), lambda: kernel_text(pairs, kind)))
     except (CudaError, UnknownPrimitive, OSError, RuntimeError):

@@ -14,7 +14,7 @@ import numpy as np
 
 from .walk import Walk, take_walk
 
-GROUP = 16  # lanes that are combined in one walk
+GROUP = 4  # lanes that are combined in one walk: more would wait longer than the walks that they spare
 
 tree_map = jax.tree.map
 NOTHING = jax.tree.structure(())

@@ -174,7 +174,8 @@ def _assemble(text: str, known: int) -> str:
     module = llvm.parse_assembly(text)
     module.verify()
     machine = llvm.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=f"sm_{known}", opt=3)
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    # in code without a loop there is little left to optimise, and it is long
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3 if " phi " in text else 0)
     tuning.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)

@@ -6,11 +6,14 @@ a slot is added in the same order as ever, so the results have the same bits.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from .program import Program, Slots, Straight
+from .program import Loop, Program, Slots, Straight
 
 Turn = tuple[int, int]  # the loop's number, and the turn's
 
@@ -29,14 +32,15 @@ def slot_numbers(place: Slots, row: np.ndarray) -> range:
 
 def _needs(program: Program, tables: tuple[np.ndarray, ...]) -> dict[Turn, set[Turn]]:
     """The turns that must come before each turn: those that touched its slots before, unless both only read."""
-    changed: dict[int, Turn] = {}
-    readers: dict[int, list[Turn]] = defaultdict(list)
+    changed: dict[Any, Turn] = {}
+    readers: dict[Any, list[Turn]] = defaultdict(list)
     needs: dict[Turn, set[Turn]] = {}
+    split = _single_slots if overlapping(all_places(program, tables)) else _whole_places
     for k, (loop, table) in enumerate(zip(program.loops, tables, strict=True)):
         for t, row in enumerate(table):
             before: set[Turn] = set()
-            touched = {i for place in loop.writes + loop.adds for i in slot_numbers(place, row)}
-            read = {i for place in loop.reads for i in slot_numbers(place, row)}
+            touched = {i for place in loop.writes + loop.adds for i in split(slot_numbers(place, row))}
+            read = {i for place in loop.reads for i in split(slot_numbers(place, row))}
             before.update(changed[i] for i in touched | read if i in changed)
             before.update(other for i in touched for other in readers[i])
             for i in read:
@@ -45,6 +49,35 @@ def _needs(program: Program, tables: tuple[np.ndarray, ...]) -> dict[Turn, set[T
                 changed[i], readers[i] = (k, t), []
             needs[k, t] = before - {(k, t)}
     return needs
+
+
+def all_places(program: Program, tables: tuple[np.ndarray, ...]) -> set[range]:
+    """All ranges of slots that turns name."""
+    return {
+        slot_numbers(place, row)
+        for loop, table in zip(program.loops, tables, strict=True)
+        for row in table
+        for place in places(loop)
+    }
+
+
+def overlapping(ranges: set[range]) -> bool:
+    """Whether some overlap in part, so that each slot has a story of its own."""
+    ends = sorted((r.start, r.stop) for r in ranges)
+    return any(a[1] > b[0] for a, b in pairwise(ends))
+
+
+def _single_slots(place: range) -> Iterable[int]:
+    return place
+
+
+def _whole_places(place: range) -> Iterable[range]:
+    return (place,)
+
+
+def places(loop: Loop) -> tuple[Slots, ...]:
+    """All slots that a loop names."""
+    return loop.reads + loop.writes + loop.adds
 
 
 def turn_order(program: Program, tables: tuple[np.ndarray, ...]) -> list[Turn]:

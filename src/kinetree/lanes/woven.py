@@ -8,12 +8,11 @@ each turn says which comes next, so one compiled program serves all mechanisms. 
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
 from .program import Loop, Program, Slots
-from .straight import Turn, slot_numbers, turn_order
+from .straight import Turn, all_places, overlapping, places, slot_numbers, turn_order
 
 LAST = -1  # in place of a next turn
 
@@ -25,11 +24,6 @@ class Woven:
     program: Program
     tables: tuple[np.ndarray, ...]
     slots: int
-
-
-def places(loop: Loop) -> tuple[Slots, ...]:
-    """All slots that a loop names."""
-    return loop.reads + loop.writes + loop.adds
 
 
 @lru_cache
@@ -67,10 +61,10 @@ class Rooms:
 
 def weave(program: Program, tables: tuple[np.ndarray, ...]) -> Woven | None:
     """The program for these tables; None where its places overlap each other in part."""
+    if overlapping(all_places(program, tables)):
+        return None
     order = turn_order(program, tables)
     touched = {(k, t): [slot_numbers(p, tables[k][t]) for p in places(program.loops[k])] for k, t in order}
-    if _overlapping({r for ranges in touched.values() for r in ranges}):
-        return None
     last_use = {r: turn for turn in order for r in touched[turn]}
     rooms, at = Rooms(), {}
     new = [
@@ -96,8 +90,3 @@ def weave(program: Program, tables: tuple[np.ndarray, ...]) -> Woven | None:
 
 def _number(program: Program, turn: Turn | None) -> int:
     return LAST if turn is None else turn[1] * len(program.loops) + turn[0]
-
-
-def _overlapping(ranges: set[range]) -> bool:
-    ends = sorted((r.start, r.stop) for r in ranges)
-    return any(a[1] > b[0] for a, b in pairwise(ends))
