@@ -1,5 +1,6 @@
 """Every example runs, as a program of its own, without a warning."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,9 +21,11 @@ def _parameter(path):
 
 @pytest.mark.parametrize("path", [_parameter(e) for e in EXAMPLES])
 def test_example_runs(path, tmp_path):
+    little_optimization = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # as for all tests, see conftest.py
     done = subprocess.run(
         [sys.executable, "-W", "error", str(path)],
         cwd=tmp_path,
+        env=little_optimization,
         capture_output=True,
         text=True,
         check=False,

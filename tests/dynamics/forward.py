@@ -6,7 +6,7 @@ import numpy as np
 
 import kinetree as kt
 from tests.build import build_model
-from tests.reference import dense, generate, spatial_v2
+from tests.reference import dense, generate
 
 EPS = np.finfo(float).eps
 
@@ -41,19 +41,20 @@ def check_mechanism(n, shape, joints=generate.KINDS, bound=1e-10, **options):
     assert np.abs(found - s.qdd).max() < bound * size
 
 
-def check_case(name, **options):
-    """A method against spatial_v2: to 1e-10 where cond(H) < 1e9, else to eps·cond(H) of the 80-bit answer."""
-    case = spatial_v2.load(name)
-    model = build_model(case)
-    found = kt.forward_dynamics(model, case.q, case.qd, case.tau, **options)
-    loaded = kt.forward_dynamics(model, case.q, case.qd, case.ID_fext, case.f_ext, **options)
-    for k in range(case.n_states):
-        if case.condH[k] < 1e9:
-            assert error(found[k], case.FDab[k]) < 1e-10
-            assert error(loaded[k], case.FDab_fext[k]) < 1e-10
+def check_case(case, found, column, lost=1.0):
+    """The accelerations that a method has found for a case of spatial_v2, without forces on bodies or with ("_fext").
+
+    Where cond(H) < 1e9, to 1e-10 of spatial_v2's own numbers and of the 80-bit answer. Else, against the latter, to
+    1e-5·eps·cond(H) without forces on bodies (measured: dca 1.5e-6, cg 1.3e-6, the others 1e-7 or less), and to
+    `lost`·eps·cond(H) with them, which on very light bodies all but cancel tau.
+    """
+    for k, condition in enumerate(case.condH):
+        if condition < 1e9:
+            bounds = dict.fromkeys(("FDab", "FDcrb", "qdd_ld"), 1e-10)
         else:
-            assert error(found[k], case.qdd_ld[k]) < EPS * case.condH[k]
-            assert error(loaded[k], case.qdd_ld_fext[k]) < EPS * case.condH[k]
+            bounds = {"qdd_ld": (lost if column else 1e-5) * EPS * condition}
+        for theirs, bound in bounds.items():
+            assert error(found[k], getattr(case, theirs + column)[k]) < bound, (case.name, theirs + column, k)
 
 
 @cache

@@ -13,10 +13,9 @@ from kinetree.dynamics.articulated import Articulated, ArticulatedRow, Pivot, pi
 from kinetree.dynamics.articulated_element import _symmetric, combine_elements, identity_element
 from kinetree.model import Axis
 from kinetree.spatial import Force, Inertia, Motion, Rotation, Sym3, Transform, Vec3
-from tests.build import build_model
-from tests.reference import dense, generate, spatial_v2
+from tests.reference import dense, generate
 
-from .forward import check_case, check_mechanism, distance, error, long_chain, long_chain_error, mechanism
+from .forward import check_mechanism, distance, error, long_chain, long_chain_error, mechanism
 
 
 @pytest.mark.parametrize("shape", generate.SHAPES)
@@ -39,24 +38,7 @@ def test_long_mixed_chain_by_paths():
     check_mechanism(150, "chain", method="aba", schedule="paths")
 
 
-@pytest.mark.parametrize("name", spatial_v2.cases("autotree", "mixed"))
-def test_spatial_v2(name):
-    check_case(name, method="aba", schedule="lanes")
-
-
-def test_floating_base():
-    case = spatial_v2.load("floatbase_nb4")
-    tau = np.concatenate([np.zeros((case.n_states, 6)), case.tau], 1)
-    for f_ext, base, joints in (
-        (None, case.FDfb_xd, case.FDfb_qdd),
-        (case.f_ext, case.FDfb_xd_fext, case.FDfb_qdd_fext),
-    ):
-        found = kt.forward_dynamics(build_model(case), case.q_free, case.qd_free, tau, f_ext, method="aba")
-        for k in range(case.n_states):
-            exact = np.concatenate([case.to_free(k, base[k][7:]), joints[k]])
-            assert error(found[k], exact) < 1e-10
-
-
+@pytest.mark.usefixtures("full_compilation")
 def test_long_chain_by_paths():
     """Against the algorithm in plain 6 by 6 float64 matrices, row by row, as spatial_v2 has it, and against our lanes.
 

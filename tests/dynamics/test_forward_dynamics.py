@@ -14,9 +14,8 @@ def test_every_method_is_there(method):
     assert callable(method_function(method))
 
 
-@pytest.mark.parametrize("method", [*METHODS, "auto"])
-def test_all_methods_agree(method):
-    check_mechanism(5, "chain", ("Rz", "Px", "helical"), bound=1e-9, method=method)
+def test_auto_is_right():
+    check_mechanism(5, "chain", ("Rz", "Px", "helical"), method="auto")
 
 
 def test_auto_is_aba():

@@ -1,6 +1,7 @@
 """All methods of forward dynamics, put to the same questions; what concerns one of them stands in a file of its own."""
 
 from functools import cache
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +9,12 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.dynamics.forward_dynamics import METHODS
 from tests.build import build_model
 from tests.reference import dense, spatial_v2
 
 from .forests import forest
-from .forward import EPS, check_mechanism, error, mechanism
+from .forward import check_case, check_mechanism, error, mechanism
 
 ON_TREES = {
     "aba, lanes": {"method": "aba", "schedule": "lanes"},
@@ -25,25 +27,28 @@ ON_TREES = {
     "dcae": {"method": "dcae", "chunks": 3},
 }
 ON_CHAINS = ON_TREES | {"cg": {"method": "cg"}, "cfa": {"method": "cfa"}}
-BY_PATHS = {"aba, paths": {"method": "aba", "schedule": "paths"}}
-DIGITS_LOST = {"dca": 4.0}  # bound on the error over eps·cond(H), where cond(H) is large; 1 for the others
+MORE_SCHEDULES = {f"aba, {schedule}": {"method": "aba", "schedule": schedule} for schedule in ("sequential", "paths")}
+DIGITS_LOST = {"dca": 4.0}  # error over eps·cond(H) where cond(H) is large: 1.1 measured; the others 0.12 or less
 
 
-def over(options):
-    return pytest.mark.parametrize("options", options.values(), ids=options)
+def over(options, marks=()):
+    """A test for each of the options; `marks` by their names."""
+    each = [pytest.param(o, id=name, marks=dict(marks).get(name, ())) for name, o in options.items()]
+    return pytest.mark.parametrize("options", each)
 
 
-def check(case, found, column, exact, lost=1.0):
-    """To 1e-10 of spatial_v2's own numbers where cond(H) < 1e9; else to lost·eps·cond(H) of the 80-bit answer."""
-    for k in range(case.n_states):
-        if case.condH[k] < 1e9:
-            for theirs in (f"FDab{column}", f"FDcrb{column}"):
-                assert error(found[k], getattr(case, theirs)[k]) < 1e-10, (case.name, theirs, k)
-        assert error(found[k], getattr(case, exact)[k]) < max(1e-10, lost * EPS * case.condH[k]), (case.name, exact, k)
+def is_chain(parent):
+    return (parent == np.arange(len(parent)) - 1).all()
 
 
-@over(ON_TREES | BY_PATHS)
-def test_every_tree_of_spatial_v2(options):
+def test_no_method_is_left_out():
+    assert {options["method"] for options in ON_CHAINS.values()} == set(METHODS)
+
+
+@over(ON_TREES | MORE_SCHEDULES)
+def test_every_tree_of_spatial_v2(options, request):
+    if options["method"] == "vneb":  # cubic: runs longer than it compiles
+        request.getfixturevalue("full_compilation")
     f = forest()
     q, qd, tau, pushing, f_ext = map(f.joined, ("q", "qd", "tau", "ID_fext", "f_ext"))
     lost = DIGITS_LOST.get(options["method"], 1.0)
@@ -53,25 +58,43 @@ def test_every_tree_of_spatial_v2(options):
         pushed = kt.forward_dynamics(model, q, qd, pushing, f_ext, **options)
         for case, part in zip(f.cases, f.bodies, strict=True):
             if tuple(case.gravity) == gravity:
-                check(case, free[:, part], "", "qdd_ld", lost)
-                check(case, pushed[:, part], "_fext", "qdd_ld_fext", lost)
+                check_case(case, free[:, part], "", lost)
+                check_case(case, pushed[:, part], "_fext", lost)
 
 
-@pytest.mark.parametrize("options", [{"method": "cg"}, {"method": "cfa"}], ids=["cg", "cfa"])
-@pytest.mark.parametrize("name", [n for n in spatial_v2.cases("autotree") if n.endswith("_bf1") and "nb100" not in n])
-def test_chains_of_spatial_v2(name, options):
-    """The methods that must not stand in a forest: one refuses, the other would converge for the largest tree only."""
+FIXED_BASE = spatial_v2.cases("autotree", "mixed")
+CHAINS = [name for name in FIXED_BASE if is_chain(spatial_v2.load(name).parent)]
+
+
+@pytest.mark.parametrize(("method", "name"), [*product(("aba", "cg"), FIXED_BASE), *product(("cfa",), CHAINS)])
+def test_each_tree_of_spatial_v2(method, name):
+    """One by one: as users meet aba, and the methods that must not stand in a forest.
+
+    CFA refuses branches, and conjugate gradients would converge for the largest tree only. They need 304 iterations
+    for the chain of 100 bodies, elsewhere less than two for each body.
+    """
     case = spatial_v2.load(name)
     model = build_model(case)
-    check(case, kt.forward_dynamics(model, case.q, case.qd, case.tau, **options), "", "qdd_ld")
-    pushed = kt.forward_dynamics(model, case.q, case.qd, case.ID_fext, case.f_ext, **options)
-    check(case, pushed, "_fext", "qdd_ld_fext")
+    check_case(case, kt.forward_dynamics(model, case.q, case.qd, case.tau, method=method), "")
+    check_case(case, kt.forward_dynamics(model, case.q, case.qd, case.ID_fext, case.f_ext, method=method), "_fext")
 
 
-@pytest.mark.parametrize("name", spatial_v2.cases("mixed"))
-def test_mixed_trees_of_spatial_v2_by_conjugate_gradients(name):
-    case = spatial_v2.load(name)
-    check(case, kt.forward_dynamics(build_model(case), case.q, case.qd, case.tau, method="cg"), "", "qdd_ld")
+NO_PRECONDITIONER = pytest.mark.xfail(
+    reason="cg divides by the diagonal of cells without a row, which is zero here", raises=ValueError
+)
+
+
+@over(ON_TREES | MORE_SCHEDULES | {"cg": {"method": "cg"}}, {"cg": NO_PRECONDITIONER})
+def test_floating_base_of_spatial_v2(options):
+    case = spatial_v2.load("floatbase_nb4")
+    tau = np.concatenate([np.zeros((case.n_states, 6)), case.tau], 1)
+    for f_ext, base, joints in (
+        (0 * case.f_ext, case.FDfb_xd, case.FDfb_qdd),
+        (case.f_ext, case.FDfb_xd_fext, case.FDfb_qdd_fext),
+    ):
+        found = kt.forward_dynamics(build_model(case), case.q_free, case.qd_free, tau, f_ext, **options)
+        for k in range(case.n_states):
+            assert error(found[k], np.concatenate([case.to_free(k, base[k][7:]), joints[k]])) < 1e-10
 
 
 @over(ON_CHAINS)
@@ -98,7 +121,8 @@ def test_under_jit_and_vmap_in_single_precision_and_by_derivative(options):
     def solve(q, qd, tau):
         return kt.forward_dynamics(model, q, qd, tau, **options)
 
-    assert error(jax.jit(jax.vmap(solve))(*states), exact) < 1e-11
+    many = jax.jit(jax.vmap(solve))
+    assert error(many(*states), exact) < 1e-11
     single = solve(*(x.astype(jnp.float32) for x in states))
     assert single.dtype == jnp.float32
     assert error(single, exact) < (1e-3 if options["method"] == "cfa" else 1e-4)  # CFA loses more digits than the rest
@@ -107,5 +131,5 @@ def test_under_jit_and_vmap_in_single_precision_and_by_derivative(options):
     by_q, by_tau = jax.grad(lambda q, tau: weight @ solve(q, qd, tau), (0, 1))(q, tau)
     assert error(by_tau, inverse @ np.asarray(weight)) < 1e-10
     along, h = jnp.asarray([0.3, 1.0, -0.7, 0.2]), 1e-5
-    difference = weight @ (solve(q + h * along, qd, tau) - solve(q - h * along, qd, tau)) / (2 * h)
-    assert error(by_q @ along, np.asarray(difference)) < 1e-6
+    ahead, behind = many(jnp.stack([q + h * along, q - h * along]), *(jnp.stack([x, x]) for x in (qd, tau)))
+    assert error(by_q @ along, np.asarray(weight @ (ahead - behind) / (2 * h))) < 1e-6

@@ -39,7 +39,7 @@ MODELS = {
     "one": lambda: kt.auto_tree(1, 1, 0.3),
     "chain": lambda: kt.auto_tree(1000, 1, 0.3),
     "binary": lambda: kt.auto_tree(500, 2, 0.3),
-    "thin": lambda: kt.auto_tree(2000, 1.01, 0.3),
+    "thin": lambda: kt.auto_tree(600, 1.01, 0.3),
     "trunk with limbs": lambda: hinged(limbs(300, 4, 80)),
     "forest": lambda: build_model(
         generate.random_tree(np.random.default_rng(2), 60, ("revolute", "prismatic"), "forest")
