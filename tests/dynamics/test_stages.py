@@ -67,6 +67,23 @@ def laid_out(model, lanes):
 
 
 @pytest.mark.parametrize("lanes", [5, 64])
+def test_arrangement(model, lanes):
+    """Values go where their rows are, by looking up or, where rows are in order, by turning an array around."""
+    x = jnp.arange(model.tree.n) + 0.5
+    for stage in stages(model.tree, lanes).stages:
+        arranged = np.asarray(stage.arrange(x))
+        assert arranged.shape == stage.rows.shape
+        np.testing.assert_array_equal(arranged[stage.rows >= 0], stage.rows[stage.rows >= 0] + 0.5)
+
+
+def test_rows_in_order_are_not_looked_up():
+    for n, branching in ((1000, 1), (501, 2), (37, 1)):
+        assert all(s.start is not None for s in stages(kt.auto_tree(n, branching).tree, 5).stages)
+    backwards = Tree([-1, 0, 0, 2, 1])
+    assert any(s.start is None for s in stages(backwards, 5).stages)
+
+
+@pytest.mark.parametrize("lanes", [5, 64])
 def test_inverse_dynamics(model, lanes):
     q, qd, qdd = state(model)
     laid = laid_out(model, lanes)

@@ -70,7 +70,7 @@ def on_device(model: Model) -> Model:
 
 def _arranged(laid: Stages, rows: Any, dtype: Any) -> tuple[Any, ...]:
     leaves = [jnp.asarray(x, dtype) for x in jax.tree.leaves(rows)]
-    return tuple(jnp.stack([x[jnp.maximum(s.rows, 0)] for x in leaves], 1) for s in laid.stages)
+    return tuple(jnp.stack([s.arrange(x) for x in leaves], 1) for s in laid.stages)
 
 
 def row_coordinates(laid: Stages, constants: tuple, model: Model, q: Any) -> tuple[tuple, Any]:

@@ -7,8 +7,10 @@ layout (layout.py), whose grids are few shapes for XLA to loop over, every stage
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .layout import LONG_PATH, TILE_OVERHEAD, phases
@@ -31,6 +33,7 @@ class Stage:
     offset: int = field(metadata={"static": True})  # position of the first cell; position 0 is the base
     chained: bool = field(metadata={"static": True})  # hangs from the stage before alone, lane by lane
     remembered: bool = field(metadata={"static": True})  # whether lanes of later stages hang from its cells
+    start: int | None = field(metadata={"static": True})  # its first row, where its lanes hold all from there in order
 
     @property
     def is_level(self) -> bool:
@@ -41,6 +44,14 @@ class Stage:
     def cells(self) -> slice:
         """Its positions."""
         return slice(self.offset, self.offset + self.rows.size)
+
+    def arrange(self, x: Any) -> Any:
+        """Values of rows, (n,), as (turns, lanes), of any row where there is none; nothing is looked up in order."""
+        if self.start is None:
+            return x[jnp.maximum(self.rows, 0)]
+        turns, lanes = self.rows.shape
+        missing = max(0, self.start + turns * lanes - x.shape[0])
+        return jnp.pad(x, (0, missing), mode="edge")[self.start : self.start + turns * lanes].reshape(lanes, turns).T
 
 
 @jax.tree_util.register_dataclass
@@ -71,6 +82,14 @@ def _chunks(tree: Tree, paths: np.ndarray, lanes: int) -> tuple[np.ndarray, np.n
     inside = place < length[path]
     rows = np.where(inside, tree.path_list[np.where(inside, start[path] + place, 0)], -1)
     return rows, number == 0
+
+
+def _start(rows: np.ndarray) -> int | None:
+    """The first row, if lanes hold consecutive rows one after the other, perhaps fewer than there are cells."""
+    in_order = rows.T.reshape(-1)
+    count = int((in_order >= 0).sum())
+    regular = (in_order[:count] == rows[0, 0] + np.arange(count)).all() and (in_order[count:] < 0).all()
+    return int(rows[0, 0]) if regular else None
 
 
 def _levels(rows: np.ndarray, level: np.ndarray) -> list[np.ndarray]:
@@ -141,6 +160,7 @@ def stages(tree: Tree, lanes: int) -> Stages | None:
             offset=m["offset"],
             chained=m["chained"],
             remembered=bool(((hung >= m["offset"]) & (hung < m["offset"] + m["rows"].size)).any()),
+            start=_start(m["rows"]),
         )
         for m in made
     )
