@@ -69,7 +69,7 @@ def laid_out(model, lanes):
 @pytest.mark.parametrize("lanes", [5, 64])
 def test_arrangement(model, lanes):
     """Values go where their rows are, by looking up or, where rows are in order, by turning an array around."""
-    x = jnp.arange(model.tree.n) + 0.5
+    x = jnp.asarray(np.arange(model.tree.n) + 0.5)
     for stage in stages(model.tree, lanes).stages:
         arranged = np.asarray(stage.arrange(x))
         assert arranged.shape == stage.rows.shape
