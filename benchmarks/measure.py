@@ -70,8 +70,8 @@ def prepared(problem: Problem) -> tuple[Callable[[], Any], float]:
     """A call without arguments, and the seconds that compiling it took.
 
     JAX arrays are on the device and so is a large model, an argument like them: its constants are neither sent at each
-    call nor folded into the program. A robot is closed over, as users do. A huge one on a GPU is called as it is: what
-    kinetree arranges on the device it arranges once.
+    call nor folded into the program. A robot is closed over, as users do, and so is a huge tree on a GPU, whose
+    constants kinetree then arranges once and not at each call.
     """
     case, model, state, run = problem.case, problem.model, problem.state, problem.algorithm.call
     if case.specialised:
@@ -81,9 +81,7 @@ def prepared(problem: Problem) -> tuple[Callable[[], Any], float]:
     if arrays_of(case) == "numpy":
         return lambda: run(case, model, *state), 0.0
     given = [jax.device_put(x) for x in state]
-    if case.n >= HUGE and jax.default_backend() == "gpu":
-        return lambda: run(case, model, *given), 0.0
-    if case.specialised or case.n <= ROBOT:
+    if case.specialised or case.n <= ROBOT or (case.n >= HUGE and jax.default_backend() == "gpu"):
         jitted = jax.jit(lambda *state: run(case, model, *state))
     else:
         jitted = jax.jit(lambda model, *state: run(case, model, *state))
