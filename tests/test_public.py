@@ -92,3 +92,9 @@ c = kt.inverse_dynamics(model, *map(jax.numpy.asarray, x))
 assert c.dtype == np.float32
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=200)
+
+
+def test_importing_starts_nothing():
+    """A process that has only imported kinetree may still fork, or choose its devices."""
+    text = "import kinetree\nfrom jax._src import xla_bridge\nassert not xla_bridge._backends"
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=120)

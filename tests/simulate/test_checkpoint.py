@@ -55,7 +55,7 @@ print("killed", kills)
 def test_ten_kills_leave_no_trace(tmp_path):
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", KILLER, str(root), "7"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "killed 10" in done.stdout
     assert (tmp_path / "cut.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from kinetree.lanes.prefix import prefix_walks
 from kinetree.lanes.walk import Walk
 from kinetree.model import Axis, Placement, place
-from kinetree.spatial import Inertia, Sym3, Transform
+from kinetree.spatial import Inertia, Rotation, Sym3, Transform
 from kinetree.tree.stages import Stages
 
 from .composite import COMPOSITE, FACTORS, Factors, HeavyRow, row_factors
@@ -66,7 +66,7 @@ POSES = OutwardWalks(
 # -- inward: composite inertias ---------------------------------------------------------------------------------------
 
 STOOD = jax.tree.unflatten(structure((PLACEMENT, PLACEMENT)), range(14))  # fields that the first pass leaves
-HEAVY = structure(HeavyRow(Transform.identity_like(0.0), INERTIA))
+HEAVY = structure(HeavyRow(Transform(Rotation(*9 * (0.0,)), ZERO3), INERTIA))
 
 
 def _streams(joined: bool) -> tuple[Any, tuple, tuple]:

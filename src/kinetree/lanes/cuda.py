@@ -5,6 +5,7 @@ nothing that a CUDA graph could not capture.
 """
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,9 +13,11 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from .cpu import _machine
-from .handler import address, answer_metadata, dimension, operands, results
+from .emit import UnknownPrimitive
+from .handler import address, answer_metadata, dimension, operands, results, supported
+from .native import DTYPES, native_enabled, register
 from .program import Program
-from .ptx import Reach, local_slots, ptx, reach_of
+from .ptx import Reach, assembled, local_slots, ptx, reach_of
 from .text import Text
 from .tile import block_size, tile_bytes
 
@@ -119,6 +122,29 @@ def launch_values(
         f"ptr {stream}, ptr %places, ptr null)"
     )
     to.do("ret ptr null")
+
+
+_engines: list[Any] = []  # of all handlers: they live as long as the process
+
+
+def cuda_target(
+    name: str, signature: str, dtype: np.dtype, text: Callable[[], str], launch: Callable[[int], Text]
+) -> str | None:
+    """An FFI target, registered under a name of its own, for the kernel of a module; None where there can be none.
+
+    `launch` writes the handler up to its end, for a kernel at this address.
+    """
+    if not native_enabled() or dtype.name not in DTYPES or not supported():
+        return None
+    try:
+        function = load_kernel(assembled(name, signature, dtype, chip(), text))
+    except (CudaError, UnknownPrimitive, OSError, RuntimeError):
+        return None
+    to = launch(function)
+    to.lines.append("}")
+    engine, handler = compiled_handler(str(to))
+    _engines.append(engine)
+    return register(f"kinetree_{name}_{len(_engines)}_{dtype.name}_cuda", handler, "CUDA")
 
 
 def compiled_handler(text: str) -> tuple[Any, int]:

@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .cuda import CudaError, begin_handler, chip, compiled_handler, launch_values, load_kernel
-from .emit import Emitter, UnknownPrimitive
-from .handler import address, dimension, operands, results, supported
+from .cuda import begin_handler, cuda_target, launch_values
+from .emit import Emitter
+from .handler import address, dimension, operands, results
 from .kernel import with_helpers
-from .native import DTYPES, native_enabled, register
 from .pairs import ABOVE, BELOW, ON, Pairs
-from .ptx import ALIGNED, GLOBAL, assembled, global_thread, gpu_module
+from .ptx import ALIGNED, GLOBAL, global_thread, gpu_module
+from .text import Text
 
 THREADS = 64  # of a block
 COLUMNS = 2  # of a thread, a block apart: what a row brings is read once for all, and that is what takes longest
@@ -129,7 +129,7 @@ def kernel_text(pairs: Pairs, dtype: np.dtype) -> str:
     return gpu_module(with_helpers(to))
 
 
-def _across(to: Any, n: str) -> str:
+def _across(to: Text, n: str) -> str:
     """Blocks side by side."""
     return to.op(f"udiv i64 {to.op(f'add i64 {n}, {THREADS * COLUMNS - 1}')}, {THREADS * COLUMNS}")
 
@@ -138,30 +138,22 @@ def _filled(fields: int) -> int:
     return -(-fields // TOGETHER) * TOGETHER
 
 
-_engines: list[Any] = []  # of all handlers: they live as long as the process
-
-
 @cache
 def _target(pairs: Pairs, dtype: str) -> str | None:
-    if not native_enabled() or dtype not in DTYPES or not supported():
-        return None
     kind = np.dtype(dtype)
-    key = repr((pairs.reals, pairs.wholes, STRIP, COLUMNS, ROWS))
-    try:
-        function = load_kernel(assembled(pairs.name, key, kind, chip(), lambda: kernel_text(pairs, kind)))
-    except (CudaError, UnknownPrimitive, OSError, RuntimeError):
-        return None
-    to = begin_handler(6)
-    given, made = operands(to), results(to)
-    n = dimension(to, given, 0, 0)
-    values = [("ptr", address(to, *place)) for place in (*((given, k) for k in range(4)), (made, 0))]
-    strips = to.op(f"sdiv i64 {to.op(f'add i64 {n}, {STRIP - 1}')}, {STRIP}")
-    threads = to.op(f"mul i64 {strips}, {to.op(f'mul i64 {_across(to, n)}, {THREADS}')}")
-    launch_values(to, [*values, ("i64", n)], threads, function, THREADS)
-    to.lines.append("}")
-    engine, handler = compiled_handler(str(to))
-    _engines.append(engine)
-    return register(f"kinetree_{pairs.name}_{id(pairs)}_{dtype}_cuda", handler, "CUDA")
+
+    def launch(function: int) -> Text:
+        to = begin_handler(6)
+        given, made = operands(to), results(to)
+        n = dimension(to, given, 0, 0)
+        values = [("ptr", address(to, *place)) for place in (*((given, k) for k in range(4)), (made, 0))]
+        strips = to.op(f"sdiv i64 {to.op(f'add i64 {n}, {STRIP - 1}')}, {STRIP}")
+        threads = to.op(f"mul i64 {strips}, {to.op(f'mul i64 {_across(to, n)}, {THREADS}')}")
+        launch_values(to, [*values, ("i64", n)], threads, function, THREADS)
+        return to
+
+    shape = repr((pairs.reals, pairs.wholes, STRIP, COLUMNS, ROWS))
+    return cuda_target(pairs.name, shape, kind, lambda: kernel_text(pairs, kind), launch)
 
 
 def on_cuda(pairs: Pairs, arrays: Any) -> list | None:

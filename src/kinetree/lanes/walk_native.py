@@ -27,7 +27,7 @@ from .handler import (
     task_text,
 )
 from .native import DTYPES, native_enabled, register
-from .ptx import assembled, gpu_module
+from .ptx import gpu_module
 from .text import Text, module_of
 from .trigonometry import far_reduction
 from .walk import Shape, Walk, shapes
@@ -97,26 +97,19 @@ def gpu_text(walk: Walk, dtype: np.dtype) -> str:
 
 @cache
 def _cuda_target(walk: Walk, dtype: str) -> str | None:
-    if not native_enabled() or dtype not in DTYPES or not supported():
-        return None
-    from .cuda import CudaError, begin_handler, chip, compiled_handler, launch_values, load_kernel
+    from .cuda import begin_handler, cuda_target, launch_values
 
-    kind = np.dtype(dtype)
-    try:
-        function = load_kernel(assembled(walk.name, walk.signature, kind, chip(), lambda: gpu_text(walk, kind)))
-    except (CudaError, UnknownPrimitive, OSError, RuntimeError):
-        return None
-    n = walk.state.num_leaves
-    inputs = n + walk.sources + 1 + len(walk.widths) + walk.gathered.num_leaves
-    outputs = n + walk.outputs
-    to = begin_handler(inputs + outputs + 2)
-    lanes, turns = (attribute(to, k) for k in (1, 2))
-    values = [("ptr", a) for a in _addresses(to, inputs, outputs)]
-    launch_values(to, [*values, ("i64", turns), ("i64", lanes)], lanes, function)
-    to.lines.append("}")
-    engine, handler = compiled_handler(str(to))
-    _engines.append(engine)
-    return register(f"kinetree_{walk.name}_{id(walk)}_{dtype}_cuda", handler, "CUDA")
+    kind, n = np.dtype(dtype), walk.state.num_leaves
+    inputs, outputs = n + walk.sources + 1 + len(walk.widths) + walk.gathered.num_leaves, n + walk.outputs
+
+    def launch(function: int) -> Text:
+        to = begin_handler(inputs + outputs + 2)
+        lanes, turns = (attribute(to, k) for k in (1, 2))
+        values = [("ptr", a) for a in _addresses(to, inputs, outputs)]
+        launch_values(to, [*values, ("i64", turns), ("i64", lanes)], lanes, function)
+        return to
+
+    return cuda_target(walk.name, walk.signature, kind, lambda: gpu_text(walk, kind), launch)
 
 
 def _call(name: str, walk: Walk, shape: Shape, arrays: Any) -> list:
