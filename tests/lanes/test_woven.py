@@ -62,6 +62,16 @@ def test_computing_again_gives_the_same_bits():
     np.testing.assert_array_equal(*results)
 
 
+def test_derivatives_of_computing_again():
+    results = []
+    for name in ("aba", "aba again"):
+        *fixed, inputs = problem(kt.auto_tree(5, 2, 0.3), name)
+        x = tuple(map(jnp.asarray, inputs))
+        results.append(jax.grad(lambda *x, fixed=fixed: (run(*fixed, x)[0] ** 2).sum(), (0, 1, 2))(*x))
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12 * np.abs(theirs).max())
+
+
 def test_memory_is_that_of_the_longest_limb():
     """Inverse dynamics of a binary tree of 1023 rows keeps a path of ten rows, not a thousand."""
     program, slots, _, tables, _, _ = problem(kt.auto_tree(1023, 2, 0.3), "rnea")
