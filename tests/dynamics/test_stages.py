@@ -147,8 +147,8 @@ def test_derivatives_and_batches():
 
 @pytest.fixture
 def native_walks(monkeypatch):
-    """As on a GPU: `paths` of one state by native walks."""
-    monkeypatch.setattr("kinetree.dynamics.staged.walks_are_native", lambda: True)
+    """As for large trees: `paths` of one state by native walks."""
+    monkeypatch.setattr("kinetree.dynamics.staged.LEAST_ROWS", 1)
     staged.cache_clear()
     yield
     staged.cache_clear()

@@ -1,7 +1,7 @@
 """A model and one state of it as native walks see them: constants of each stage's cells, coordinates of each row."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree.lanes import native_enabled
+from kinetree.lanes.threads import threads
 from kinetree.model import Model
 from kinetree.model.coordinates import first_placements
 from kinetree.tree import Tree
@@ -18,20 +19,24 @@ from kinetree.tree.stages import Stages, stages
 
 CHUNK = 64  # rows, or more, that a lane of a GPU walks
 MOST_LANES = 40_000
+LEAST_ROWS = 1000  # from which native walks are faster than XLA's loops on a CPU
+LANES_OF_THREAD = 32  # on a CPU: a few blocks, so that threads end at about the same time
 MOST_STAGES = 48  # each is a few kernels to compile; trees with more are walked by XLA, which loops over them
 
 
-def walks_are_native() -> bool:
-    """Whether native walks are the best way through a huge tree here."""
-    return native_enabled() and jax.default_backend() == "gpu"
+def _lanes(tree: Tree) -> int:
+    """Chunks to cut long paths into; 0 where native walks are not the best way through a tree."""
+    backend = jax.default_backend() if native_enabled() else ""
+    if backend == "gpu":
+        return min(MOST_LANES, -(-tree.n // CHUNK))
+    return LANES_OF_THREAD * max(2, threads()) if backend == "cpu" and tree.n >= LEAST_ROWS else 0
 
 
 @lru_cache(maxsize=64)
 def staged(tree: Tree) -> Stages | None:
     """The stages of a tree, as arrays on the device; None where XLA's own loops serve better."""
-    if not walks_are_native() or tree.n == 0:
-        return None
-    laid = stages(tree, min(MOST_LANES, max(1, tree.n // CHUNK)))
+    lanes = _lanes(tree)
+    laid = stages(tree, lanes) if lanes else None
     if laid is None or len(laid.stages) > MOST_STAGES:
         return None
     with jax.ensure_compile_time_eval():  # they outlive whatever is being traced
@@ -111,10 +116,14 @@ def one_at_a_time(native: Callable, by_xla: Callable) -> Callable:
     return jax.jit(function)
 
 
+@partial(jax.jit, static_argnums=0)
+def _as_batch(function: Callable, laid: Stages, constants: tuple, model: Model, *arrays: Any) -> Any:
+    return function(laid, constants, model, *(x[0] for x in arrays))[None]
+
+
 def by_stages(function: Callable, laid: Stages, model: Model, *arrays: Any) -> Any:
     """One state, (1, n) arrays, through a function made by `one_at_a_time`."""
-    constants = stage_constants(laid, model, arrays[0].dtype)
-    return function(laid, constants, on_device(model), *(x[0] for x in arrays))[None]
+    return _as_batch(function, laid, stage_constants(laid, model, arrays[0].dtype), on_device(model), *arrays)
 
 
 def use_stages(tree: Tree, batch: int, f_ext: Any) -> Stages | None:
