@@ -28,6 +28,7 @@ from .arranged import Arranged, arranged
 from .composite import COMPOSITE, ENTRIES, Factors, HeavyRow, intervals, row_factors
 from .crba_lanes import crba_lanes
 from .crba_stages import factors_over_stages
+from .packed import unpack
 from .poses import POSE, identity_pose
 from .schedule import IN_ORDER, resolve_schedule
 from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
@@ -105,6 +106,7 @@ _OVER_STAGES = one_at_a_time(
 SMALL = 64  # rows up to which walking the pairs is the fastest everywhere
 PAIRS = 2**18  # that the native lanes walk faster than XLA multiplies factors, for one state (benchmarks/NOTES.md)
 SHARE = 16  # states that may share a longer walk
+SPARSE = 8  # entries to a pair from which the zeros of one matrix are better written by somebody else
 
 
 def choose_schedule(tree: Tree, batch: int) -> str:
@@ -119,8 +121,11 @@ def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") 
     tree = model.tree
     chosen = choose_schedule(tree, q.shape[0]) if schedule == "auto" else resolve_schedule(schedule, tree, q.shape[0])
     if chosen in IN_ORDER:
-        H = crba_lanes(len(model.structure.quaternion_joints) > 0, packed)(model, q, schedule=chosen)[0]
-        return H if packed else H.reshape(-1, tree.n, tree.n)
+        only_pairs = packed or (q.shape[0] == 1 and SPARSE * tree.n_ancestor_pairs < tree.n**2)
+        H = crba_lanes(len(model.structure.quaternion_joints) > 0, only_pairs)(model, q, schedule=chosen)[0]
+        if packed:
+            return H
+        return unpack(tree, H) if only_pairs else H.reshape(-1, tree.n, tree.n)
     if packed:
         return _packed_by_factors(layout(tree, chosen), model, q, tree.ancestor_pairs)
     if chosen == "paths" and (stages := use_stages(tree, q.shape[0], None)) is not None:

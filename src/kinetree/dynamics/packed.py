@@ -6,6 +6,7 @@ first.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -34,9 +35,8 @@ class PackedMatrix:
 
     def dense(self) -> Any:
         """(..., n, n)."""
-        n = self.tree.n
         return evaluate(
-            lambda values: _dense(values, n, self.tree.ancestor_pairs),
+            lambda values: unpack(self.tree, values),
             values=(self.values, (self.tree.n_ancestor_pairs,)),
         )
 
@@ -61,10 +61,19 @@ def lower_transpose_times(values: Any, x: Any, pairs: Any) -> Any:
     return jax.ops.segment_sum((values * x[:, i]).T, j, x.shape[1]).T
 
 
-def _dense(values: Any, n: int, pairs: Any) -> Any:
-    i, j = pairs
-    zero = jnp.zeros((values.shape[0], n, n), values.dtype)
-    return zero.at[:, i, j].set(values).at[:, j, i].set(values)
+def unpack(tree: Tree, values: Any) -> Any:
+    """(batch, n, n) from (batch, pairs)."""
+    i, j = tree.ancestor_pairs
+    if not isinstance(values, np.ndarray):
+        return _scattered(values, tree.n, i, j)
+    H = np.zeros((values.shape[0], tree.n, tree.n), values.dtype)
+    H[:, i, j] = H[:, j, i] = values
+    return H
+
+
+@partial(jax.jit, static_argnums=1)
+def _scattered(values: Any, n: int, i: Any, j: Any) -> Any:
+    return jnp.zeros((values.shape[0], n, n), values.dtype).at[:, i, j].set(values).at[:, j, i].set(values)
 
 
 def pack(tree: Tree, H: Any) -> Any:

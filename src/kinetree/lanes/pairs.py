@@ -46,8 +46,11 @@ def each_pair(pairs: Pairs, reals: Any, wholes: Any) -> Any:
     def sides(x: Any) -> tuple[Any, Any]:
         return jax.tree.map(lambda x: x[:, None], x), jax.tree.map(lambda x: x[None, :], x)
 
-    values = [case.value(*sides(reals)) for case in pairs.cases]
-    return jnp.select([case.holds(*sides(wholes)) for case in pairs.cases], values, jnp.zeros_like(values[0]))
+    entry: Any = None
+    for case in reversed(pairs.cases):
+        value = case.value(*sides(reals))
+        entry = jnp.where(case.holds(*sides(wholes)), value, jnp.zeros_like(value) if entry is None else entry)
+    return entry
 
 
 def by_xla(*arrays: Any, pairs: Pairs) -> list:
