@@ -150,6 +150,17 @@ def test_variational_energy_is_bounded_for_ten_minutes(robot):
     assert drifted < first / 10
 
 
+def test_variational_steps_do_not_depend_on_the_batch():
+    """Each state iterates until it is solved itself, whatever its neighbours need."""
+    model = arm().replace(armature=0.05)
+    q, qd = kt.random_state(model, 3, (5,))
+    together = kt.simulate(model, q, qd, dt=5e-3, steps=40, integrator="variational", record=40)
+    alone = [
+        kt.simulate(model, *x, dt=5e-3, steps=40, integrator="variational", record=40) for x in zip(q, qd, strict=True)
+    ]
+    np.testing.assert_allclose(together.q[-1], [run.q[-1] for run in alone], rtol=0, atol=1e-11)
+
+
 @pytest.mark.slow
 def test_variational_keeps_momentum_without_gravity():
     """Linear and angular momentum of a floating tree, to rounding: symmetries hold in every step."""

@@ -38,6 +38,7 @@ from kinetree.dynamics import (
     passive_force,
 )
 from kinetree.model import Model, integrate
+from kinetree.spatial import Vec3
 
 from .forces import Controller, joint_force
 from .stiffness import stiffened
@@ -45,22 +46,35 @@ from .stiffness import stiffened
 ITERATIONS = 50
 
 
+def _vector(x: Any) -> Vec3:
+    return Vec3(x[..., 0], x[..., 1], x[..., 2])
+
+
+def _columns(M: Any) -> list[Vec3]:
+    return [_vector(M[..., k]) for k in range(3)]
+
+
+def _combined(columns: list[Vec3], weights: Any) -> Vec3:
+    """A matrix, by columns, times a vector."""
+    x, y, z = (column * weight for column, weight in zip(columns, weights, strict=True))
+    return x + y + z
+
+
 def body_momentum(model: Model, start: Pose, end: Pose, h: float) -> Any:
     """W, (..., n_bodies, 6): momenta of bodies that go from one pose to another, moment about the world origin
     first.
     """
-    R, p = start.rotation, start.position
-    I = jax.tree.map(lambda x: jnp.asarray(x, p.dtype), model.inertia)
-    mass, moment, about_origin = I.mass, I.h.array(), I.I.array()
-    half_trace = 0.5 * jnp.trace(about_origin, axis1=-2, axis2=-1)
-    second = half_trace[..., None, None] * jnp.eye(3, dtype=p.dtype) - about_origin
-    dR, dp = end.rotation - R, end.position - p
-    turned, way = (jnp.einsum("...ij,...j->...i", M, moment) for M in (R, dR))
-    N = R @ second @ jnp.swapaxes(dR, -1, -2)
-    axial = jnp.stack([N[..., j, k] - N[..., k, j] for j, k in ((1, 2), (2, 0), (0, 1))], -1)
-    linear = mass[..., None] * dp + way
-    angular = jnp.cross(p, linear) + jnp.cross(turned, dp) + axial
-    return jnp.concatenate([angular, linear], -1) / h
+    I = jax.tree.map(lambda x: jnp.asarray(x, start.position.dtype), model.inertia)
+    half_trace = 0.5 * (I.I.xx + I.I.yy + I.I.zz)
+    xx, yy, zz = half_trace - I.I.xx, half_trace - I.I.yy, half_trace - I.I.zz
+    second = ((xx, -I.I.xy, -I.I.xz), (-I.I.xy, yy, -I.I.yz), (-I.I.xz, -I.I.yz, zz))
+    R, dR = _columns(start.rotation), _columns(end.rotation - start.rotation)
+    p, dp = _vector(start.position), _vector(end.position - start.position)
+    linear = dp * I.mass + _combined(dR, I.h)
+    # axial(R Σ ΔRᵀ) is the sum of the cross products of the columns of R Σ and ΔR
+    x, y, z = (_combined(R, weights).cross(column) for weights, column in zip(second, dR, strict=True))
+    angular = p.cross(linear) + _combined(R, I.h).cross(dp) + (x + y + z)
+    return jnp.stack([*angular, *linear], -1) / h
 
 
 def joint_momentum(model: Model, q: Any, W: Any, v: Any) -> Any:
@@ -101,21 +115,22 @@ def variational_step(model: Model, controller: Controller | None, t: Any, state:
         return jnp.max(jnp.abs(x), axis=-1, initial=0.0)
 
     def unfinished(carry: Any) -> Any:
-        """Until the corrections of every state are within rounding, or stop getting smaller."""
-        v, change, before, count = carry
-        moving = (change > 2 * eps / h * (1 + size(v))) & (change < before)
-        return (count < ITERATIONS) & ((count < 2) | moving.any())
+        *_, running, count = carry
+        return (count < ITERATIONS) & running.any()
 
     def iterate(carry: Any) -> Any:
-        v, change, _, count = carry
+        """Each state until its corrections are within rounding, or stop getting smaller, whatever the others do."""
+        v, before, running, count = carry
         dv = correction(v)
-        return v + dv, size(dv), change, count + 1
+        v, change = jnp.where(running[..., None], v + dv, v), jnp.where(running, size(dv), before)
+        moving = (change > 2 * eps / h * (1 + size(v))) & (change < before)
+        return v, change, running & ((count < 1) | moving), count + 1
 
     eps = jnp.finfo(qd0.dtype).eps
     far = jnp.full(qd0.shape[:-1], jnp.inf, qd0.dtype)
     pushed = joint_force(model, controller, t, q0, qd0)
     guess = qd0 + h / 2 * forward_dynamics(stiffened(model, damped=h / 2, rubbed=h / 2), q0, qd0, pushed)
-    v, change, _, _ = jax.lax.while_loop(unfinished, iterate, (guess, far, far, 0))
+    v, change, _, _ = jax.lax.while_loop(unfinished, iterate, (guess, far, jnp.full(far.shape, True), 0))
     q1 = integrate(model, q0, v, h)
     p1 = joint_momentum(free, q1, momentum(v), v) - h / 2 * gravity_force(model.without_passive, q1) + h / 2 * forces(v)
     solved = change <= 1e4 * eps / h * (1 + size(v))
