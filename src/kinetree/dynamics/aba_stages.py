@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from kinetree.lanes.prefix import prefix_walks
 from kinetree.lanes.walk import Walk
-from kinetree.model import Axis, Placement, place
+from kinetree.model import Placement, place
 from kinetree.spatial import ArticulatedInertia, Force, Inertia, Mat3, Motion, Sym3, Vec3
 from kinetree.tree.stages import Stages
 
@@ -37,12 +37,11 @@ from .articulated import (
 from .articulated_element import ArticulatedElement, no_rows, prepend_row
 from .lane_rows import PLACEMENT, ZERO3
 from .poses import VELOCITY, velocity_step
-from .rnea_stages import CONSTANT, COUNT
 from .six_by_six import combine_scalars
 from .stage_passes import InwardWalks, OutwardWalks, in_array, inward_pass, kept, outward_pass, results_by_row
+from .stage_rows import AXIS, CONSTANT, COUNT, FRAME, FRAME_FIELDS, NOTHING, NUMBER
 
 structure = jax.tree.structure
-NUMBER, NOTHING = structure(0.0), structure(())
 MOTION, FORCE = Motion(ZERO3, ZERO3), Force(ZERO3, ZERO3)
 SIX = Sym3(*6 * (0.0,))
 BODY = Articulated(ArticulatedInertia(SIX, Mat3(*9 * (0.0,)), SIX), FORCE)
@@ -51,8 +50,6 @@ PIVOT = jax.tree.unflatten(structure(Pivot(FORCE, 0.0, 0.0)), range(8))  # and t
 
 # -- outward: velocities ----------------------------------------------------------------------------------------------
 
-FRAME = in_array(0, (CONSTANT.orientation, CONSTANT.position, CONSTANT.axis))
-FRAME_TREE = structure((*PLACEMENT, Axis(0.0, 0.0)))
 STATE = structure((0.0, 0.0))  # q, qd
 
 
@@ -76,11 +73,13 @@ def _velocities(sources: int, remembered: bool, scattered: bool) -> Walk:
         return v, (row[0], v, *((v,) if remembered else ()))
 
     results = structure((PLACEMENT, MOTION, *((MOTION,) if remembered else ())))
-    return Walk("aba_velocities", step, structure(MOTION), FRAME_TREE, STATE, results, FRAME, (COUNT,), sources=sources)
+    return Walk(
+        "aba_velocities", step, structure(MOTION), FRAME, STATE, results, FRAME_FIELDS, (COUNT,), sources=sources
+    )
 
 
 VELOCITIES = OutwardWalks(
-    Walk("aba_reduce_velocities", _stretch, STRETCH, FRAME_TREE, STATE, NOTHING, FRAME, (COUNT,)),
+    Walk("aba_reduce_velocities", _stretch, STRETCH, FRAME, STATE, NOTHING, FRAME_FIELDS, (COUNT,)),
     prefix_walks(
         "aba_velocities",
         VELOCITY.combine,  # type: ignore[arg-type]
@@ -95,7 +94,7 @@ VELOCITIES = OutwardWalks(
 # -- inward: articulated bodies ---------------------------------------------------------------------------------------
 
 BODY_FIELDS = in_array(0, (CONSTANT.axis, CONSTANT.inertia, CONSTANT.armature)) + in_array(1, MOVED)
-BODY_TREE = (Axis(0.0, 0.0), CONSTANT.inertia, 0.0, PLACEMENT, MOTION)
+BODY_TREE = (AXIS, CONSTANT.inertia, 0.0, PLACEMENT, MOTION)
 
 
 def _row(given: tuple, state: tuple) -> tuple[ArticulatedRow, Articulated]:
@@ -159,7 +158,7 @@ BODIES = InwardWalks(
 # -- outward: accelerations -------------------------------------------------------------------------------------------
 
 JOINT_FIELDS = in_array(0, CONSTANT.axis) + in_array(1, MOVED) + in_array(2, PIVOT)
-JOINT_TREE = structure((Axis(0.0, 0.0), PLACEMENT, MOTION, PIVOT))
+JOINT_TREE = structure((AXIS, PLACEMENT, MOTION, PIVOT))
 JOINT_WIDTHS = (COUNT, 13, 8)
 AFFINE = structure(Affine((MOTION,) * 6, MOTION))
 

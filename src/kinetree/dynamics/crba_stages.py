@@ -12,23 +12,21 @@ import jax.numpy as jnp
 
 from kinetree.lanes.prefix import prefix_walks
 from kinetree.lanes.walk import Walk
-from kinetree.model import Axis, Placement, place
+from kinetree.model import Placement, place
 from kinetree.spatial import Inertia, Rotation, Sym3, Transform
 from kinetree.tree.stages import Stages
 
 from .composite import COMPOSITE, FACTORS, Factors, HeavyRow, row_factors
 from .lane_rows import PLACEMENT, ZERO3
 from .poses import POSE, identity_pose
-from .rnea_stages import CONSTANT, COUNT, NOTHING, NUMBER
 from .stage_passes import InwardWalks, OutwardWalks, in_array, inward_pass, kept, outward_pass, results_by_row
+from .stage_rows import AXIS, CONSTANT, COUNT, FRAME, FRAME_FIELDS, NOTHING, NUMBER
 
 structure = jax.tree.structure
 INERTIA = Inertia(0.0, ZERO3, Sym3(*6 * (0.0,)))
 
 # -- outward: poses ---------------------------------------------------------------------------------------------------
 
-FRAME = in_array(0, (CONSTANT.orientation, CONSTANT.position, CONSTANT.axis))
-FRAME_TREE = structure((*PLACEMENT, Axis(0.0, 0.0)))
 STATE = structure((0.0, 0.0))  # q, and 1 for the root row of a tree
 
 
@@ -52,11 +50,13 @@ def _poses(sources: int, remembered: bool, scattered: bool) -> Walk:
         return pose, (here, pose, *((pose,) if remembered else ()))
 
     results = structure((PLACEMENT,) * (3 if remembered else 2))
-    return Walk("crba_poses", step, structure(PLACEMENT), FRAME_TREE, STATE, results, FRAME, (COUNT,), sources=sources)
+    return Walk(
+        "crba_poses", step, structure(PLACEMENT), FRAME, STATE, results, FRAME_FIELDS, (COUNT,), sources=sources
+    )
 
 
 POSES = OutwardWalks(
-    Walk("crba_reduce_poses", _stretch, structure(PLACEMENT), FRAME_TREE, STATE, NOTHING, FRAME, (COUNT,)),
+    Walk("crba_reduce_poses", _stretch, structure(PLACEMENT), FRAME, STATE, NOTHING, FRAME_FIELDS, (COUNT,)),
     prefix_walks("crba_poses", POSE.combine, identity_pose, structure(PLACEMENT)),  # type: ignore[arg-type]
     POSE.act,  # type: ignore[arg-type]
     _poses,
@@ -70,7 +70,7 @@ HEAVY = structure(HeavyRow(Transform(Rotation(*9 * (0.0,)), ZERO3), INERTIA))
 
 
 def _streams(joined: bool) -> tuple[Any, tuple, tuple]:
-    tree = structure((Axis(0.0, 0.0), INERTIA, 0.0, PLACEMENT, PLACEMENT, *((INERTIA,) if joined else ())))
+    tree = structure((AXIS, INERTIA, 0.0, PLACEMENT, PLACEMENT, *((INERTIA,) if joined else ())))
     fields = in_array(0, (CONSTANT.axis, CONSTANT.inertia, CONSTANT.armature)) + in_array(1, STOOD)
     return tree, fields + (in_array(2, tuple(range(10))) if joined else ()), (COUNT, 14, 10)[: 2 + joined]
 

@@ -12,18 +12,17 @@ import jax
 
 from kinetree.lanes.prefix import prefix_walks
 from kinetree.lanes.walk import Walk
-from kinetree.model import Axis, Placement, Rows, place
+from kinetree.model import Placement, Rows, place
 from kinetree.spatial import Force, Rates, RelativeMotion, Vec3
 from kinetree.tree.stages import Stages
 
 from .lane_rows import PLACEMENT, ROWS, ZERO3
 from .rnea import MOTION, WRENCH, LoadedRow, MovingRow, base_rates, body_force
 from .stage_passes import InwardWalks, OutwardWalks, in_array, inward_pass, kept, outward_pass, results_by_row
+from .stage_rows import AXIS, CONSTANT, COUNT, FRAME, FRAME_FIELDS, NOTHING, NUMBER
 
 structure = jax.tree.structure
 RATES, FORCE = Rates(ZERO3, ZERO3, ZERO3), Force(ZERO3, ZERO3)
-NUMBER, NOTHING = structure(0.0), structure(())
-AXIS = Axis(0.0, 0.0)
 STATE = structure((0.0, 0.0, 0.0))  # q, qd, qdd of a row
 
 
@@ -34,19 +33,12 @@ def moving(frame: tuple, state: tuple) -> MovingRow:
     return MovingRow(place(orientation, position, axis, q), axis, qd, qdd)
 
 
-FRAME = (*PLACEMENT, AXIS)
-
-
 def _put_together(e: RelativeMotion, frame: tuple, state: tuple, exists: Any) -> tuple:
     return MOTION.append(e, moving(frame, state)), ()
 
 
 ELEMENT = structure(RelativeMotion(*PLACEMENT, ZERO3, ZERO3, ZERO3, ZERO3))
-CONSTANT = jax.tree.unflatten(ROWS, range(ROWS.num_leaves))  # where each constant of a row is among its fields
-MOVED = jax.tree.unflatten(structure((PLACEMENT, FORCE)), range(13))  # and what the way out leaves for the way in
-
-
-COUNT = ROWS.num_leaves
+MOVED = jax.tree.unflatten(structure((PLACEMENT, FORCE)), range(13))  # fields that the way out leaves for the way in
 LOAD = LoadedRow(PLACEMENT, FORCE)  # type: ignore[arg-type]
 
 
@@ -79,10 +71,10 @@ MOTIONS = OutwardWalks(
         "rnea_reduce_outward",
         _put_together,
         ELEMENT,
-        structure(FRAME),
+        FRAME,
         STATE,
         NOTHING,
-        in_array(0, (CONSTANT.orientation, CONSTANT.position, CONSTANT.axis)),
+        FRAME_FIELDS,
         (COUNT,),
     ),
     prefix_walks("rnea_outward", MOTION.combine, RelativeMotion.identity_like, ELEMENT),  # type: ignore[arg-type]

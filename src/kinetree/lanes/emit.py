@@ -23,7 +23,7 @@ COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne"}
 INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "max": "maximum", "min": "minimum"}
 
 
-class UnknownPrimitive(NotImplementedError):
+class UnknownPrimitive(Exception):
     """The native bodies can not run this step; the XLA body can."""
 
 

@@ -175,7 +175,7 @@ def _transposed(other: str, cotangents: Any, *arguments: Any, **params: Any) -> 
     linear = params["bound"].split(arguments)[3]
     fixed = arguments[: len(arguments) - len(linear)]
     if any(ad.is_undefined_primal(x) for x in fixed):
-        raise NotImplementedError("a derivative of a lane program is linear in its directions only")
+        raise TypeError("a derivative of a lane program is linear in its directions only")
     primitive = {"adjoint": ADJOINT, "tangent": TANGENT}[other]
     results = primitive.bind(*fixed, *(ad.instantiate_zeros(c) for c in cotangents), **params)
     return [None] * len(fixed) + [
