@@ -17,7 +17,7 @@ from kinetree.model.coordinates import first_placements
 from kinetree.tree import Tree
 from kinetree.tree.stages import Stages, stages
 
-CHUNK = 64  # rows, or more, that a lane of a GPU walks
+CHUNK = 16  # rows, or more, that a lane of a GPU walks: few turns in a row, while lanes are still few
 MOST_LANES = 40_000
 LEAST_ROWS = 1000  # from which native walks are faster than XLA's loops on a CPU
 LANES_OF_THREAD = 32  # on a CPU: a few blocks, so that threads end at about the same time

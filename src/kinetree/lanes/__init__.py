@@ -1,5 +1,7 @@
 """The lane machine: programs over `[slot, lane]` memory, and the bodies that run them."""
 
+from contextlib import suppress
+
 from . import xla
 from .native import native_enabled
 from .program import Lane, Loop, Memory, Program, Slots
@@ -7,6 +9,9 @@ from .run import run
 from .straight import written_out
 from .threads import set_threads
 from .woven import Woven, weave
+
+with suppress(ImportError):  # llvmlite may be missing
+    from . import cpu, cuda  # noqa: F401 - here, not in the middle of a first call
 
 __all__ = [
     "Lane",

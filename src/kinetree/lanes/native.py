@@ -7,7 +7,6 @@ another), the XLA body serves, with the same result.
 import ctypes
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -18,9 +17,6 @@ import numpy as np
 from .emit import UnknownPrimitive
 from .handler import supported
 from .program import Program
-
-with suppress(ImportError):
-    import llvmlite.binding  # noqa: F401 - here, not in the middle of a first call
 
 DTYPES = ("float32", "float64")
 

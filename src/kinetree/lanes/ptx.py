@@ -155,27 +155,27 @@ def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, reach: Reach =
     """PTX of a program for chips of this compute capability and newer."""
     key = f"{signature(program)} {slots} {reach.value}"
     kind = np.dtype(dtype)
-    return assembled(program.name, key, kind, chip, lambda: kernel_text(program, kind, slots, reach))
+    # LLVM's passes change one line in sixty, gain nothing that shows, and take a sixth of a first call
+    return assembled(program.name, key, kind, chip, lambda: kernel_text(program, kind, slots, reach), passes=0)
 
 
-def assembled(name: str, signature: str, dtype: np.dtype, chip: int, text: Callable[[], str]) -> str:
-    """PTX of a module, from the cache if it is there."""
+def assembled(name: str, signature: str, dtype: np.dtype, chip: int, text: Callable[[], str], passes: int = 3) -> str:
+    """PTX of a module, from the cache if it is there; `passes` is how much LLVM is to optimise."""
     known = next(c for c in CHIPS if c <= max(chip, CHIPS[-1]))
     entry = cached_entry(name, signature, dtype, f"ptx {known}")
     if (kept := read_cached(entry)) is not None:
         return kept.decode()
-    made = _assemble(text(), known)
+    made = _assemble(text(), known, passes)
     keep_cached(entry, made.encode())
     return made
 
 
-def _assemble(text: str, known: int) -> str:
+def _assemble(text: str, known: int, passes: int) -> str:
     _initialize()
     module = llvm.parse_assembly(text)
     module.verify()
     machine = llvm.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=f"sm_{known}", opt=3)
-    # in code without a loop there is little left to optimise, and it is long
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3 if " phi " in text else 0)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=passes)
     tuning.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)

@@ -16,7 +16,7 @@ import numpy as np
 from .layout import LONG_PATH, TILE_OVERHEAD, phases
 from .topology import Tree
 
-SHORTEST = 32  # turns of a chunk
+SHORTEST = 16  # turns of a chunk
 PADDING = 1.3  # cells there may be to a row
 MOST_CHILDREN = 8  # that a row may have for its level to look for them
 
