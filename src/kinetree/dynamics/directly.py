@@ -14,8 +14,8 @@ import numpy as np
 
 from kinetree.model import Model
 
+from . import schedule
 from .lane_rows import LaneAlgorithm
-from .schedule import choose_schedule
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,7 +26,7 @@ def directly(algorithm: Callable[[bool], LaneAlgorithm]) -> Callable[[F], F]:
     """For a public function of a model, q, and others like qd: one call of `algorithm(quaternions)` where it can be.
 
     Called with no other arguments the function must compute what the algorithm does, for a model that has neither
-    coupling nor passive forces and that "auto" walks in lanes.
+    coupling nor passive forces and that "auto" walks in lanes, a single state too.
     """
 
     def decorate(function: F) -> F:
@@ -65,6 +65,6 @@ def _direct(model: Model, algorithm: Callable[[bool], LaneAlgorithm], dtype: np.
     plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model)) and model.nv > 0
     if not plain or model.coupling is not None or model.passive is not None:
         return None
-    if choose_schedule(model.tree, 1) != "lanes":
+    if schedule.choose_schedule(model.tree, 1) != "lanes" or model.tree.n >= schedule.HUGE:
         return None
     return algorithm(len(model.structure.quaternion_joints) > 0).direct(model, dtype)

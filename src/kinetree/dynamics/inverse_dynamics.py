@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
@@ -18,6 +19,7 @@ from .arranged import applied_forces, arranged, by_position
 from .directly import directly
 from .passive import passive_by_row
 from .rnea import rnea
+from .rnea_blocks import rnea_plan
 from .rnea_euler import rnea_euler
 from .rnea_lanes import rnea_lanes
 from .rnea_stages import rnea_over_stages
@@ -60,10 +62,25 @@ def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule
     return run(q, qd, qdd)
 
 
+def _by_blocks(model: Model, *state: Any) -> Any:
+    """One state of a huge tree, on the cores of a CPU; None where that can not be."""
+    if jax.default_backend() != "cpu" or any(isinstance(x, Tracer) for x in state):
+        return None
+    plan = rnea_plan(model, np.dtype(state[0].dtype))
+    if plan is None:
+        return None
+    tau = plan(*(np.asarray(x)[0] for x in state))[None]
+    return tau if isinstance(state[0], np.ndarray) else jnp.asarray(tau)
+
+
 def _by_schedule(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
     chosen = resolve_schedule(schedule, model.tree, q.shape[0])
     if model.nv == 0:
         return jnp.zeros((q.shape[0], 0), q.dtype)
+    if schedule in ("auto", "paths") and q.shape[0] == 1 and f_ext is None:
+        tau = _by_blocks(model, q, qd, qdd)
+        if tau is not None:
+            return tau
     if chosen in IN_ORDER:
         return _across_states(model, q, qd, qdd, f_ext, chosen)
     if chosen == "euler":

@@ -43,7 +43,7 @@ LOAD = LoadedRow(PLACEMENT, FORCE)  # type: ignore[arg-type]
 
 
 @lru_cache
-def _outward(sources: int, remembered: bool, gathering: bool) -> Walk:
+def outward_walk(sources: int, remembered: bool, gathering: bool) -> Walk:
     """Rates; where `gathering`, also what the chunk's rows will pass inward together."""
 
     def step(state: Any, row: Rows, given: tuple, exists: Any) -> tuple:
@@ -79,9 +79,9 @@ MOTIONS = OutwardWalks(
     ),
     prefix_walks("rnea_outward", MOTION.combine, RelativeMotion.identity_like, ELEMENT),  # type: ignore[arg-type]
     RelativeMotion.act,
-    lambda sources, remembered, scattered: _outward(sources, remembered, False),
+    lambda sources, remembered, scattered: outward_walk(sources, remembered, False),
     13,
-    (_outward(0, False, True), _no_load),
+    (outward_walk(0, False, True), _no_load),
 )
 
 
@@ -108,7 +108,7 @@ def _reduce_inward(joined: bool) -> Walk:
 
 
 @lru_cache
-def _inward(joined: bool, sources: int, scattered: bool) -> Walk:
+def inward_walk(joined: bool, sources: int, scattered: bool) -> Walk:
     def step(received: Force, given: tuple, qdd: Any, exists: Any) -> tuple:
         axis, armature, *row = given
         load, joining = _loaded(tuple(row))
@@ -126,7 +126,7 @@ WRENCHES = InwardWalks(
     # the walk comes from the outer end, so "before" is the outer one
     prefix_walks("rnea_inward", lambda outer, inner: WRENCH.combine(inner, outer), _no_load, structure(LOAD)),  # type: ignore[misc]
     lambda e: e.own,
-    _inward,
+    inward_walk,
     Force.zero_like,
 )
 

@@ -27,11 +27,13 @@ READ_AHEAD = 32  # inputs of a lane that registers can hold
 PREFETCH_BLOCKS = 2  # without it a batch larger than the cache runs at a third of the speed
 
 
-def with_helpers(to: Emitter) -> str:
-    """The text with what it calls: declarations, and the sine and cosine of its width."""
-    helper = Emitter(to.width, to.dtype)
-    definition(helper)
-    return "\n".join([*sorted(to.declarations | helper.declarations), str(helper), str(to)])
+def with_helpers(*texts: Emitter) -> str:
+    """The texts with what they call: declarations, and the sine and cosine of each width."""
+    helpers = [Emitter(width, texts[0].dtype) for width in sorted({to.width for to in texts})]
+    for helper in helpers:
+        definition(helper)
+    declarations = set().union(*(to.declarations for to in (*texts, *helpers)))
+    return "\n".join([*sorted(declarations), *map(str, (*helpers, *texts))])
 
 
 class LoopWriter(ABC):

@@ -155,8 +155,10 @@ def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, reach: Reach =
     """PTX of a program for chips of this compute capability and newer."""
     key = f"{signature(program)} {slots} {reach.value}"
     kind = np.dtype(dtype)
-    # LLVM's passes change one line in sixty, gain nothing that shows, and take a sixth of a first call
-    return assembled(program.name, key, kind, chip, lambda: kernel_text(program, kind, slots, reach), passes=0)
+    # But for the loads of whole rows, which LLVM puts together, its passes change one line in sixty, gain nothing that
+    # shows, and take a sixth of a first call.
+    passes = 3 if reach is Reach.ROWS else 0
+    return assembled(program.name, key, kind, chip, lambda: kernel_text(program, kind, slots, reach), passes)
 
 
 def assembled(name: str, signature: str, dtype: np.dtype, chip: int, text: Callable[[], str], passes: int = 3) -> str:

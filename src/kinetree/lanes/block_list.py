@@ -1,0 +1,145 @@
+"""Lists of native calls, carried out by several threads: how a huge tree is walked on a CPU.
+
+A call is a function of block_text.py, a count, and operands. Calls that follow each other on the same data are a task;
+threads take tasks in order, so a task may wait for one that comes before it. An operand is an address, or a place in
+something that differs from one run to the next: the memory that a thread has to itself, or an array that was given.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .block_moves import MOVES, moves
+from .block_text import BlockText, BlockWalk
+from .cpu import loaded, vector_width
+from .emit import Emitter
+from .kernel import with_helpers
+from .scan_text import TreeScan, TreeScanText
+from .text import Text, module_of
+from .threads import pool
+from .trigonometry import far_reduction
+
+MOST_OPERANDS = 10
+WORDS = 2 + MOST_OPERANDS
+KIND = 56  # bits of a place; what it is a place in stands above them
+OWN, GIVEN = 1, 2  # kinds: the thread's own memory, the first array that is given; 0 is an address
+
+
+def place(kind: int, offset: Any) -> Any:
+    """An operand: so many bytes into the thread's own memory or into a given array."""
+    return (kind << KIND) + offset
+
+
+def call(address: Any, count: Any, *operands: Any) -> np.ndarray:
+    """Calls, (calls, words): functions, counts and operands, which are numbers, or arrays with one for each call."""
+    parts = np.broadcast_arrays(*(np.asarray(x, np.int64) for x in (address, count, *operands)))
+    words = np.zeros((parts[0].size, WORDS), np.int64)
+    for k, part in enumerate(parts):
+        words[:, k] = part.reshape(-1)
+    return words
+
+
+class Tasks(NamedTuple):
+    """Calls, and where each task begins among them."""
+
+    calls: np.ndarray
+    starts: np.ndarray  # one more than there are tasks
+
+    @staticmethod
+    def of(tasks: Sequence[np.ndarray]) -> "Tasks":
+        """Tasks, each a list of calls."""
+        starts = np.cumsum([0, *(len(t) for t in tasks)])
+        return Tasks(np.concatenate(tasks), starts)
+
+    @staticmethod
+    def side_by_side(*calls: np.ndarray) -> "Tasks":
+        """As many tasks as there are calls in each list: task k is call k of every list."""
+        tasks, steps = len(calls[0]), len(calls)
+        return Tasks(np.stack(calls, 1).reshape(tasks * steps, WORDS), np.arange(tasks + 1) * steps)
+
+    @staticmethod
+    def grouped(steps: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> "Tasks":
+        """From lists of calls, with the task that each belongs to, and its number within the step.
+
+        A task is its calls of the first list, in the order of their numbers, then those of the next.
+        """
+        calls, task, number = (np.concatenate(parts) for parts in zip(*steps, strict=True))
+        step = np.repeat(np.arange(len(steps)), [len(s[0]) for s in steps])
+        starts = np.concatenate([[0], np.cumsum(np.bincount(task))])
+        return Tasks(calls[np.lexsort((number, step, task))], starts)
+
+
+def _work() -> str:
+    """`work(bases, counter, tasks, starts, calls)`: take tasks until none is left."""
+    to = Text("w")
+    to.lines.append("define void @work(ptr %bases, ptr %counter, i64 %tasks, ptr %starts, ptr %calls) {")
+    to.label("entry")
+    to.do(f"%operands = alloca [{MOST_OPERANDS} x ptr]")
+    to.go("take_task")
+    to.label("take_task")
+    task = to.op("atomicrmw add ptr %counter, i64 1 seq_cst")
+    to.branch(to.op(f"icmp slt i64 {task}, %tasks"), "task", "done")
+    to.label("task")
+    begin, end = (to.load("i64", "%starts", t, "i64") for t in (task, to.op(f"add i64 {task}, 1")))
+    to.go("check")
+    to.label("check")
+    to.lines.append(f"  %c = phi i64 [ {begin}, %task ], [ %d, %call ]")
+    to.branch(to.op(f"icmp slt i64 %c, {end}"), "call", "take_task")
+    to.label("call")
+    record = to.at("%calls", to.op(f"mul i64 %c, {WORDS}"), "i64")
+    for k in range(MOST_OPERANDS):
+        operand = to.load("i64", record, 2 + k, "i64")
+        base = to.load("i64", "%bases", to.op(f"lshr i64 {operand}, {KIND}"), "i64")
+        inside = to.op(f"and i64 {operand}, {(1 << KIND) - 1}")
+        to.store("i64", to.op(f"add i64 {base}, {inside}"), "%operands", k, "i64")
+    to.do(f"call void {to.load('ptr', record)}(ptr %operands, i64 {to.load('i64', record, 1, 'i64')})")
+    to.lines.append("  %d = add i64 %c, 1")
+    to.go("check")
+    to.label("done")
+    to.do("ret void")
+    to.lines.append("}")
+    return str(to)
+
+
+class BlockCode:
+    """Machine code of some walks and scans, and of what lists of calls take besides.
+
+    Walks take their state from so many arrays; `numbers` is what a cell has of what lanes add to each other's.
+    """
+
+    def __init__(
+        self, name: str, walks: Sequence[BlockWalk], scans: Sequence[TreeScan], arrays: int, numbers: int, dtype: Any
+    ):
+        self.dtype = np.dtype(dtype)
+        self.width = vector_width(self.dtype)
+
+        def text() -> str:
+            emitter = Emitter(self.width, self.dtype)
+            written = [BlockText(w, self.width, self.dtype).to for w in walks]
+            written += [TreeScanText(s, self.width, self.dtype).to for s in scans]
+            return module_of(far_reduction(), with_helpers(*written), moves(emitter, arrays, numbers), _work())
+
+        signature = repr(([w.signature for w in (*walks, *scans)], arrays, numbers))
+        self._engine, _ = loaded(name, signature, self.dtype, text)
+        names = [*(w.name for w in (*walks, *scans)), *MOVES]
+        self.address = {n: self._engine.get_function_address(n) for n in names}
+        pointer, integer = ctypes.c_void_p, ctypes.c_int64
+        prototype = ctypes.CFUNCTYPE(None, pointer, pointer, integer, pointer, pointer)
+        self._work = prototype(self._engine.get_function_address("work"))
+
+    def run(self, tasks: Tasks, own: Sequence[np.ndarray], given: Sequence[np.ndarray]) -> None:
+        """Carry out all tasks, with a thread to each of the memories `own`."""
+        counter = np.zeros(1, np.int64)
+        count = len(tasks.starts) - 1
+
+        def work(memory: np.ndarray) -> None:
+            bases = np.array([0, memory.ctypes.data, *(x.ctypes.data for x in given)], np.int64)
+            self._work(bases.ctypes.data, counter.ctypes.data, count, tasks.starts.ctypes.data, tasks.calls.ctypes.data)
+
+        helping = [pool().submit(work, memory) for memory in own[1:count]]
+        work(own[0])
+        for one in helping:
+            if not one.cancel():  # those that did not get to begin are not waited for
+                one.result()
