@@ -27,8 +27,8 @@ ROWS = jax.tree.structure(Rows(*PLACEMENT, 0.0, 0.0, Inertia(0.0, ZERO3, Sym3(*6
 NOTHING = jax.tree.structure(())
 GRAVITY = jax.tree.structure(ZERO3)
 
-FEW_ROWS = 10  # that are written out on a GPU without being asked: 3 to 6 times faster,
-MANY_LANES = 1 << 14  # but only for so many states: it takes up to a second to compile
+FEW_ROWS = 10  # that are written out inside `jit` without being asked: 1.5 to 6 times faster,
+MANY_LANES = {"cpu": 1 << 12, "gpu": 1 << 14}  # but only for so many states: it takes up to a second to compile
 MOST_TURNS = 450  # that are written out; beyond, compiling takes longer than most batches
 MOST_WOVEN = 2000  # turns that are woven on a GPU: 20 ms of work, and caches hold little of longer ones anyway
 
@@ -219,10 +219,14 @@ class LaneAlgorithm:
             return xla.run(self.program, slots, widths, tables, constants, inputs)
         sizes = tuple(x.shape[1] for x in inputs)
         program, woven = self.program, None
-        if model.specialized and not about:  # not one for each body
+        platform, lanes = jax.default_backend(), inputs[0].shape[0]
+        few = model.tree.n <= FEW_ROWS and not isinstance(inputs[0], np.ndarray)
+        many = lanes >= MANY_LANES.get(platform, lanes + 1)
+        known = all(isinstance(c, np.ndarray) for c in constants)
+        if not about and (model.specialized or (few and many and known)):  # not one for each body
             program = self._own_program(model, dtype, sizes)
-        elif jax.default_backend() == "gpu":
-            if model.tree.n <= FEW_ROWS and not about and inputs[0].shape[0] >= MANY_LANES:
+        elif platform == "gpu":
+            if few and many and not about:
                 program = self._for_structure(model.structure, sizes)
             else:
                 woven = self._woven(model.structure, *about)
