@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from .direct import SHARED, available, bind, direct_text
+from .direct import available, bind, direct_text
 from .emit import trace
 from .handler import handler_text
+from .helpers import call_helpers, team
 from .host import loaded, vector_width
 from .kernel import LaneFunction
 from .program import Program, signature
+from .shared import NO_MEMORY, SHARED, part_lanes, shared_text
 from .text import module_of
 from .threads import pool, threads
 from .trigonometry import far_reduction
@@ -29,7 +31,7 @@ def module_text(program: Program, dtype: np.dtype, width: int) -> str:
     jaxprs = [trace(loop, dtype) for loop in program.loops]
     lines = [far_reduction()]
     lines += [LaneFunction(program, jaxprs, w, dtype, name).text() for w, name in ((width, "lanes"), (1, "lane"))]
-    lines.append(handler_text(program, dtype, width, GRAIN))
+    lines += [handler_text(program, dtype, width, GRAIN), shared_text(program, dtype, width)]
     if has_direct(program):
         lines.append(direct_text(program, dtype, width))
     return module_of(*lines)
@@ -49,6 +51,8 @@ class CompiledProgram:
         prototype = ctypes.CFUNCTYPE(None, *[pointer] * 6, integer, integer, pointer)
         self._lanes = prototype(self._engine.get_function_address("lanes"))
         self._lane = prototype(self._engine.get_function_address("lane"))
+        shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 4, pointer)
+        self._shared = shared(self._engine.get_function_address("shared"))
         self.handler = self._engine.get_function_address("handler")
         self.direct = self._engine.get_function_address("direct") if has_direct(program) else None
 
@@ -71,15 +75,20 @@ class CompiledProgram:
             start = scratch.ctypes.data + (-scratch.ctypes.data) % 64
             (self._lanes if whole else self._lane)(*pointers, *numbers, lo, hi, start)
 
-        parts = min(threads(), lanes // GRAIN)
-        if parts < 2 or lanes * sum(map(len, tables)) < SHARED:
-            task(0, lanes)
-        else:
+        total = int(turns.sum())
+        helpers = call_helpers() if lanes * total >= SHARED else 0
+        if helpers:
+            arguments = (lanes, part_lanes(total, self.width), slots, helpers, team())
+            if self._shared(*pointers, *numbers, *arguments) & NO_MEMORY:
+                raise MemoryError
+        elif helpers is None and (parts := min(threads(), lanes // GRAIN)) > 1:
             cuts = [lanes * k // parts // self.width * self.width for k in range(parts)] + [lanes]
             waiting = [pool().submit(task, cuts[k], cuts[k + 1]) for k in range(1, parts)]
             task(cuts[0], cuts[1])
             for one in waiting:
                 one.result()
+        else:
+            task(0, lanes)
         return outputs
 
     def bound(self, slots: int, widths: tuple[int, ...], tables: tuple, constants: tuple) -> Any:
