@@ -8,14 +8,15 @@ from .program import Program
 from .text import Text
 
 SHARED = 50_000  # turns, over all lanes, that are worth several threads
-PART = 4000  # turns that a thread takes at a time: some 15 µs
+PART = 4000  # turns that a thread takes at a time, at the least: some 15 µs
+PARTS = 32  # that each thread takes of a very large batch, where longer ones suit the memory better
 
 VERDICT, RECORD = 16, 64  # offsets in a job: what follows, and where its record begins, as handler.py has them
 NOT_FINITE, NO_MEMORY = 1, 2
 
 
 def part_lanes(turns: int, width: int) -> int:
-    """Lanes that a thread takes at a time: whole blocks of them."""
+    """Lanes that a thread takes at a time, at the least: whole blocks of them."""
     return -(-PART // (max(1, turns) * width)) * width
 
 
@@ -85,9 +86,9 @@ def _take_parts(program: Program, dtype: np.dtype, width: int) -> Text:
 
 
 def _shared(dtype: np.dtype, width: int) -> Text:
-    """`shared(six lists as lanes takes them, lanes, lanes of a part, slots, helpers, team)`: the verdict, 0 if good."""
+    """`shared(six lists as lanes takes them, lanes, least of a part, slots, helpers, team)`: the verdict, 0 if good."""
     to, lists = Text("j"), [f"%list{k}" for k in range(6)]
-    numbers = ("lanes", "grain", "slots", "helpers")
+    numbers = ("lanes", "least", "slots", "helpers")
     given = [*(f"ptr {x}" for x in lists), *(f"i64 %{x}" for x in numbers), "ptr %team"]
     to.lines.append(f"define i64 @shared({', '.join(given)}) {{")
     to.label("entry")
@@ -96,7 +97,10 @@ def _shared(dtype: np.dtype, width: int) -> Text:
     to.store("i64", 0, "%job", BACK)
     to.store("i64", 0, "%job", VERDICT)
     record = to.at("%job", RECORD)
-    parts = fill_record(to, record, "%lanes", "%grain")
+    threads = to.op("add i64 %helpers, 1")
+    fair = to.op(f"sdiv i64 %lanes, {to.op(f'mul i64 {threads}, {PARTS}')}")
+    grain = to.op(f"call i64 @llvm.smax.i64(i64 {to.op(f'and i64 {fair}, {-width}')}, i64 %least)")  # whole blocks too
+    parts = fill_record(to, record, "%lanes", grain)
     needed = to.op(f"mul i64 %slots, {width * dtype.itemsize}")
     to.store("i64", to.op(f"and i64 {to.op(f'add i64 {needed}, 64')}, -64"), record, SCRATCH)  # never nothing
     for k, x in enumerate(lists):
@@ -106,5 +110,5 @@ def _shared(dtype: np.dtype, width: int) -> Text:
     to.do(f"call void {to.load('ptr', '%team', SHARE)}(ptr %team, ptr %job, i64 %helpers, i64 {wanted})")
     to.do(f"ret i64 {to.load('i64', '%job', VERDICT)}")
     to.lines.append("}")
-    to.lines.append("declare i64 @llvm.smin.i64(i64, i64)")
+    to.lines += [f"declare i64 @llvm.{name}.i64(i64, i64)" for name in ("smin", "smax")]
     return to
