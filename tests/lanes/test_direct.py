@@ -192,13 +192,6 @@ def test_jax_arrays_stay_jax_arrays(arm, state, served):
     np.testing.assert_allclose(as_argument, served[0], rtol=1e-12)
 
 
-def test_large_batches_are_shared_among_threads(arm, served):
-    state = np.random.default_rng(1).standard_normal((3, 20_000, 7))
-    found = kt.inverse_dynamics(arm, *state)
-    assert served == [None]
-    np.testing.assert_array_equal(found[17], kt.inverse_dynamics(arm, *state[:, 17]))
-
-
 @pytest.mark.parametrize("n", [60, 1000])  # scratch of a block, or of one state, that is not for the stack
 def test_large_trees(n, served):
     model = kt.auto_tree(n, 1.5, 0.3)

@@ -15,7 +15,8 @@ import kinetree as kt
 from kinetree.dynamics.rnea_lanes import rnea_lanes
 from kinetree.lanes import Lane, Loop, Memory, Program, written_out, xla
 from kinetree.lanes.cache import cached_entry
-from kinetree.lanes.cpu import CompiledProgram, _host, _machine, module_text, optimized
+from kinetree.lanes.cpu import CompiledProgram, module_text
+from kinetree.lanes.host import host_cpu, optimized, target_machine
 from kinetree.lanes.program import signature
 from kinetree.lanes.ptx import Reach, local_slots, ptx, reach_of
 from kinetree.lanes.run import native, run
@@ -173,13 +174,13 @@ def test_derivatives_pass_through():
 
 def test_steps_are_vectorised():
     """The assembly of RNEA holds packed multiply-adds and hardly any scalar ones."""
-    _, _, size = _host()
-    if size < 32 or "fma" not in _host()[1]:
+    _, _, size = host_cpu()
+    if size < 32 or "fma" not in host_cpu()[1]:
         pytest.skip("this host has no wide vectors")
     text = module_text(rnea_lanes(False, False).program, np.dtype(np.float64), size // 8)
     vector_only = re.sub(r"define void @lane\(.*?\n}\n", "", text, flags=re.DOTALL)
     vector_only = re.sub(r"call void @lane\(.*?\)\n", "", vector_only)
-    assembly = _machine().emit_assembly(optimized(vector_only))
+    assembly = target_machine().emit_assembly(optimized(vector_only))
     packed, single = len(re.findall(r"\bvf[a-z0-9]+pd\b", assembly)), len(re.findall(r"\bvf[a-z0-9]+sd\b", assembly))
     assert packed > 100
     assert single < packed / 20

@@ -12,9 +12,9 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from .cpu import _machine
 from .emit import UnknownPrimitive
 from .handler import address, answer_metadata, dimension, operands, results, supported
+from .host import target_machine
 from .native import DTYPES, native_enabled, register
 from .program import Program
 from .ptx import Reach, assembled, local_slots, ptx, reach_of
@@ -151,7 +151,7 @@ def compiled_handler(text: str) -> tuple[Any, int]:
     """An engine, to be kept, and the address of the handler in it."""
     module = llvm.parse_assembly(text)
     module.verify()
-    engine = llvm.create_mcjit_compiler(module, _machine())
+    engine = llvm.create_mcjit_compiler(module, target_machine())
     engine.finalize_object()
     return engine, engine.get_function_address("handler")
 

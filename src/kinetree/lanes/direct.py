@@ -3,24 +3,27 @@
 For a single state everything around the program costs more than the program. So each module also holds `direct`, a
 function that the interpreter calls as it calls `len`: it looks at the arrays, makes the result, runs the lanes. It
 serves the plain case only: exact `numpy.ndarray`s of the program's dtype, C-contiguous, all (width,) or all
-(lanes, width), few enough lanes for one thread, and a finite result. For anything else it returns None, and the
-ordinary path, which knows how to convert, broadcast, share and complain, does it all.
+(lanes, width), and a finite result. Large batches it shares with helpers (helpers.py). For anything else, and while
+nobody has counted the helpers, it returns None, and the ordinary path, which knows how to convert, broadcast and
+complain, does it all.
 
 Only CPython's stable ABI is used (`Py_buffer` is part of it since 3.11), by address: where a function is missing there
 is no `direct`, and nothing else changes. Nothing is shared between calls: scratch is on the stack, or allocated.
 """
 
 import ctypes
-import platform
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
+from .helpers import team
+from .interpreter import has_functions
 from .program import Program
+from .shared import SHARED, part_lanes
 from .text import Text
+from .threads import helper_count
 
 API = {
     "PyTuple_GetItem": "ptr (ptr, i64)",
@@ -42,25 +45,16 @@ VIEW, DATA, NDIM, KIND, SHAPE = 80, 0, 36, 40, 48  # size of a Py_buffer, and of
 
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
 # widths follow, as the lane functions take them.
-ARRAY_TYPE, EMPTY, SINGLE, DTYPE, NOTHING, TURNS, SLOTS, LISTS = range(0, 64, 8)
+ARRAY_TYPE, EMPTY, SINGLE, DTYPE, NOTHING, TURNS, GRAIN, SLOTS, HELPERS, TEAM, LISTS = range(0, 88, 8)
 
 ON_STACK = 1 << 15  # bytes of scratch
 WITHOUT_LOCK = 5000  # turns, over all lanes, from which others may run meanwhile: about 50 µs
-SHARED = 50_000  # turns, over all lanes, that are worth several threads
 
 
 @cache
 def available() -> bool:
     """Whether this interpreter has what a direct call takes; tells LLVM where it is."""
-    if platform.python_implementation() != "CPython":
-        return False
-    try:
-        for name in (*API, "PyCFunction_NewEx"):
-            address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-            llvm.add_symbol(name, address)
-    except (AttributeError, ValueError):
-        return False
-    return True
+    return has_functions((*API, "PyCFunction_NewEx"))
 
 
 class Caller(Text):
@@ -103,9 +97,9 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
     to.store("ptr", nothing, "%result")
     to.require(to.op(f"icmp eq i64 %count, {count}"), "inputs")
     shape = _take_inputs(to, record, program, dtype)
-    work = _count_work(to, record, shape[1])
+    work, helpers = _count_work(to, record, shape[1])
     array = _make_output(to, record, program, shape)
-    _compute(to, record, array, shape[1], work)
+    _compute(to, record, array, (shape[1], helpers), work)
     to.label("failed")  # an exception is the ordinary path's to raise
     to.python("PyErr_Clear")
     to.go("leave")
@@ -170,11 +164,15 @@ def _take_inputs(to: Caller, record: str, program: Program, dtype: np.dtype) -> 
     return ndim, lanes
 
 
-def _count_work(to: Caller, record: str, lanes: str) -> str:
-    """Turns over all lanes: there must be some, and not so many that threads should share them."""
+def _count_work(to: Caller, record: str, lanes: str) -> tuple[str, str]:
+    """Turns over all lanes, of which there must be some, and how many helpers to share them with, if known."""
     work = to.op(f"mul i64 {lanes}, {to.load('i64', record, TURNS)}")
-    to.require(to.op(f"icmp ult i64 {to.op(f'sub i64 {work}, 1')}, {SHARED - 1}"), "output")
-    return work
+    known = to.op(f"load atomic i64, ptr {to.load('ptr', record, HELPERS)} monotonic, align 8")
+    large = to.op(f"icmp sge i64 {work}, {SHARED}")
+    helpers = to.op(f"select i1 {large}, i64 {known}, i64 0")
+    some = to.op(f"icmp sgt i64 {work}, 0")
+    to.require(to.op(f"and i1 {some}, {to.op(f'icmp sge i64 {helpers}, 0')}"), "output")
+    return work, helpers
 
 
 def _make_output(to: Caller, record: str, program: Program, shape: tuple[str, str]) -> str:
@@ -199,9 +197,9 @@ def _make_output(to: Caller, record: str, program: Program, shape: tuple[str, st
     return array
 
 
-def _compute(to: Caller, record: str, array: str, lanes: str, work: str) -> None:
+def _compute(to: Caller, record: str, array: str, numbers: tuple[str, str], work: str) -> None:
     """Run the lanes, without the interpreter's lock where that pays; refuse a result that is not finite."""
-    run = f"call i1 @run(ptr {record}, ptr %arrays, i64 {lanes})"
+    run = f"call i1 @run(ptr {record}, ptr %arrays, {', '.join(f'i64 {n}' for n in numbers)})"
     to.branch(to.op(f"icmp slt i64 {work}, {WITHOUT_LOCK}"), "short", "long")
     to.label("short")
     quick = to.op(run)
@@ -223,12 +221,21 @@ def _compute(to: Caller, record: str, array: str, lanes: str, work: str) -> None
 
 
 def _run(program: Program, dtype: np.dtype, width: int) -> Text:
-    """`run(record, arrays, lanes)`: whether the lanes were run and every result is finite."""
+    """`run(record, arrays, lanes, helpers)`: whether the lanes were run and every result is finite."""
     to, size = Text("r"), dtype.itemsize
     for declaration in ("ptr @aligned_alloc(i64, i64)", "void @free(ptr)"):
         to.lines.append(f"declare {declaration}")
-    to.lines.append("define internal i1 @run(ptr %record, ptr %arrays, i64 %lanes) {")
+    to.lines.append("define internal i1 @run(ptr %record, ptr %arrays, i64 %lanes, i64 %helpers) {")
     to.label("entry")
+    starts = [to.at("%record", LISTS + 8 * k * len(program.loops)) for k in range(4)]
+    lists = ", ".join(f"ptr {x}" for x in ("%arrays", to.at("%arrays", 8 * program.n_inputs), *starts))
+    to.branch(to.op("icmp sgt i64 %helpers, 0"), "together", "alone")
+    to.label("together")
+    grain, slots = (to.load("i64", "%record", offset) for offset in (GRAIN, SLOTS))
+    numbers = ", ".join(f"i64 {n}" for n in ("%lanes", grain, slots, "%helpers"))
+    verdict = to.op(f"call i64 @shared({lists}, {numbers}, ptr {to.load('ptr', '%record', TEAM)})")
+    to.do(f"ret i1 {to.op(f'icmp eq i64 {verdict}, 0')}")
+    to.label("alone")
     few = to.op(f"icmp slt i64 %lanes, {width}")
     block = to.op(f"select i1 {few}, i64 {size}, i64 {size * width}")
     needed = to.op(f"mul i64 {to.load('i64', '%record', SLOTS)}, {block}")
@@ -245,14 +252,10 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     to.do("ret i1 false")
     to.label("go")
     scratch = to.op(f"phi ptr [ {near}, %stack ], [ {far}, %heap ]")
-    loops = len(program.loops)
-    starts = [to.at("%record", LISTS + 8 * k * loops) for k in range(4)]
-    arguments = ["%arrays", to.at("%arrays", 8 * program.n_inputs), *starts]
-    call = ", ".join([*(f"ptr {a}" for a in arguments), "i64 0", "i64 %lanes", f"ptr {scratch}"])
     to.branch(few, "scalars", "vectors")
     for label, name in (("scalars", "lane"), ("vectors", "lanes")):
         to.label(label)
-        to.do(f"call void @{name}({call})")
+        to.do(f"call void @{name}({lists}, i64 0, i64 %lanes, ptr {scratch})")
         to.go("ran")
     to.label("ran")
     to.branch(small, "begin", "give_back")
@@ -260,21 +263,10 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     to.do(f"call void @free(ptr {scratch})")
     to.go("begin")
     to.label("begin")
-    whole, exponent = f"i{8 * size}", {8: 0x7FF << 52, 4: 0xFF << 23}[size]
     result = to.load("ptr", "%arrays", 8 * program.n_inputs)
     columns = to.load("i64", starts[3], 8 * program.n_inputs)
     total = to.op(f"mul i64 {columns}, %lanes")
-    to.go("look")
-    to.label("look")
-    to.lines.append("  %i = phi i64 [ 0, %begin ], [ %j, %look ]")
-    to.lines.append("  %bad = phi i1 [ false, %begin ], [ %worse, %look ]")
-    bits = to.load(whole, result, "%i", whole)
-    infinite = to.op(f"icmp eq {whole} {to.op(f'and {whole} {bits}, {exponent}')}, {exponent}")
-    to.lines.append(f"  %worse = or i1 %bad, {infinite}")
-    to.lines.append("  %j = add i64 %i, 1")
-    to.branch(to.op(f"icmp slt i64 %j, {total}"), "look", "seen")
-    to.label("seen")
-    to.do(f"ret i1 {to.op('xor i1 %worse, true')}")
+    to.do(f"ret i1 {to.op(f'call i1 @all_finite(ptr {result}, i64 {total})')}")
     to.lines.append("}")
     return to
 
@@ -291,10 +283,11 @@ def bind(
     objects = (np.ndarray, np.empty, single, code.dtype, None)
     turns = [len(t) for t in tables]
     addresses = [x.ctypes.data for x in (*constants, *tables)]
-    record = np.array([*map(id, objects), sum(turns), slots, *addresses, *turns, *widths], np.int64)
+    numbers = (sum(turns), part_lanes(sum(turns), code.width), slots, ctypes.addressof(helper_count), team())
+    record = np.array([*map(id, objects), *numbers, *addresses, *turns, *widths], np.int64)
     definition = _MethodDef(b"direct", code.direct, METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     # the builtin owns its `self`: everything it needs, and first of all the address of the record
-    kept = (record.ctypes.data, record, definition, objects, tables, constants, code)
+    kept = (record.ctypes.data, record, definition, objects, tables, constants, code, helper_count)
     return make(ctypes.addressof(definition), kept, None)

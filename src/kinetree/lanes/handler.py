@@ -86,26 +86,10 @@ def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = Fals
     to = Text("t")
     to.lines.append("define internal void @task(ptr %job) {")
     to.label("entry")
-    tasks, lanes, grain = (to.load("i64", "%job", o) for o in (TASKS, LANES, GRAIN))
-    memory = _scratch(to, to.load("i64", "%job", SCRATCH)) if scratch else ""
+    memory = scratch_memory(to, to.load("i64", "%job", SCRATCH)) if scratch else ""
     given = arguments(to)
     to.go("take")
-    to.label("take")
-    part = to.op(f"atomicrmw add ptr {to.at('%job', COUNTER)}, i64 1 monotonic")
-    to.branch(to.op(f"icmp slt i64 {part}, {tasks}"), "work", "leave")
-    to.label("work")
-    lo = to.op(f"mul i64 {part}, {grain}")
-    end = to.op(f"add i64 {lo}, {grain}")
-    # the last part also takes what is left over, so that every part is at least a block
-    final = to.op(f"icmp eq i64 {to.op(f'add i64 {part}, 1')}, {tasks}")
-    hi = to.op(f"select i1 {final}, i64 {lanes}, i64 {end}")
-    few = to.op(f"icmp slt i64 {to.op(f'sub i64 {hi}, {lo}')}, {width}")
-    to.branch(few, "single", "block")
-    for label, name in (("single", "lane"), ("block", "lanes")):
-        to.label(label)
-        to.do(f"call void @{name}({given}, i64 {lo}, i64 {hi}{f', ptr {memory}' if scratch else ''})")
-        to.go("finished")
-    to.label("finished")
+    take_part(to, "%job", width, given, memory)
     to.op(f"atomicrmw add ptr {to.at('%job', DONE)}, i64 1 release")
     to.go("take")
     to.label("leave")
@@ -118,7 +102,29 @@ def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = Fals
     return to
 
 
-def _scratch(to: Text, size: str) -> str:
+def take_part(to: Text, job: str, width: int, given: str, memory: str) -> tuple[str, str]:
+    """At label `take`: run the next part, or go to `leave`; returns its first lane, and the one after its last."""
+    to.label("take")
+    tasks, lanes, grain = (to.load("i64", job, o) for o in (TASKS, LANES, GRAIN))
+    part = to.op(f"atomicrmw add ptr {to.at(job, COUNTER)}, i64 1 monotonic")
+    to.branch(to.op(f"icmp slt i64 {part}, {tasks}"), "work", "leave")
+    to.label("work")
+    lo = to.op(f"mul i64 {part}, {grain}")
+    end = to.op(f"add i64 {lo}, {grain}")
+    # the last part also takes what is left over, so that every part is at least a block
+    final = to.op(f"icmp eq i64 {to.op(f'add i64 {part}, 1')}, {tasks}")
+    hi = to.op(f"select i1 {final}, i64 {lanes}, i64 {end}")
+    few = to.op(f"icmp slt i64 {to.op(f'sub i64 {hi}, {lo}')}, {width}")
+    to.branch(few, "single", "block")
+    for label, name in (("single", "lane"), ("block", "lanes")):
+        to.label(label)
+        to.do(f"call void @{name}({given}, i64 {lo}, i64 {hi}{memory and f', ptr {memory}'})")
+        to.go("finished")
+    to.label("finished")
+    return lo, hi
+
+
+def scratch_memory(to: Text, size: str) -> str:
     """Memory for slots; large ones in large pages where the system has them, or each page would cost a fault."""
     if sys.platform != "linux":
         return to.op(f"call ptr @aligned_alloc(i64 64, i64 {size})")
@@ -157,11 +163,16 @@ def open_handler() -> Text:
 def new_record(to: Text, size: int, lanes: str, grain: str | int) -> tuple[str, str]:
     """A record of this size, with all about its parts filled in, and how many parts there are."""
     job = to.op(f"call ptr @aligned_alloc(i64 64, i64 {(size + 63) // 64 * 64})")
+    return job, fill_record(to, job, lanes, grain)
+
+
+def fill_record(to: Text, job: str, lanes: str, grain: str | int) -> str:
+    """Write all about a record's parts; returns how many there are."""
     parts = to.op(f"sdiv i64 {lanes}, {grain}")
     parts = to.op(f"select i1 {to.op(f'icmp slt i64 {parts}, 1')}, i64 1, i64 {parts}")
     for value, offset in ((0, COUNTER), (0, DONE), (parts, TASKS), (lanes, LANES), (grain, GRAIN)):
         to.store("i64", value, job, offset)
-    return job, parts
+    return parts
 
 
 def attribute(to: Text, k: int) -> str:

@@ -1,7 +1,13 @@
 """The threads of the native body for NumPy arrays. Inside `jit` XLA's own threads are used instead."""
 
+import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+
+UNKNOWN = -1
+helper_count = ctypes.c_int64(UNKNOWN)  # how many helpers native code may call; helpers.py starts and counts them
+changing = Lock()  # held while a number here changes
 
 _threads: int | None = None
 _executor: ThreadPoolExecutor | None = None
@@ -12,7 +18,9 @@ def set_threads(n: int | None) -> None:
     global _threads, _executor
     if n is not None and n < 1:
         raise ValueError(f"at least one thread is needed, not {n}")
-    _threads, _executor = n, None
+    with changing:
+        _threads, _executor = n, None
+        helper_count.value = 0 if n == 1 else UNKNOWN
 
 
 def threads() -> int:
@@ -34,8 +42,10 @@ def pool() -> ThreadPoolExecutor:
 
 
 def _after_fork() -> None:
-    global _executor
-    _executor = None  # its threads stayed in the parent
+    global _executor, changing
+    _executor, changing = None, Lock()  # their threads, and who may have held this one, stayed in the parent
+    if helper_count.value:
+        helper_count.value = UNKNOWN
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from .cpu import loaded, vector_width
 from .emit import UnknownPrimitive
 from .handler import (
     LANES,
@@ -26,6 +25,7 @@ from .handler import (
     supported,
     task_text,
 )
+from .host import loaded, vector_width
 from .native import DTYPES, native_enabled, register
 from .ptx import gpu_module
 from .text import Text, module_of
