@@ -39,7 +39,7 @@ from .stage_rows import NOTHING
 
 structure = jax.tree.structure
 
-PIECE_ROWS = 4096  # with all that is known of them they fill about a second-level cache
+PIECE_ROWS = 2048  # with all that is known of them they fill most of a second-level cache
 
 POSE, WRENCH_OF, RATE, RELATIVE = 7, 6, 9, 19  # numbers of a placement, a wrench, rates, a relative motion
 MOVED = POSE + WRENCH_OF  # what the way out leaves for the way in,

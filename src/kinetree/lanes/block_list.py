@@ -5,7 +5,6 @@ threads take tasks in order, so a task may wait for one that comes before it. An
 something that differs from one run to the next: the memory that a thread has to itself, or an array that was given.
 """
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,12 +12,12 @@ import numpy as np
 
 from .block_moves import MOVES, moves
 from .block_text import BlockText, BlockWalk
-from .cpu import loaded, vector_width
 from .emit import Emitter
+from .helpers import TAKE, share_job
+from .host import loaded, vector_width
 from .kernel import with_helpers
 from .scan_text import TreeScan, TreeScanText
 from .text import Text, module_of
-from .threads import pool
 from .trigonometry import far_reduction
 
 MOST_OPERANDS = 10
@@ -71,27 +70,35 @@ class Tasks(NamedTuple):
         return Tasks(calls[np.lexsort((number, step, task))], starts)
 
 
+# Offsets in a job, after what helpers want of it: the next task, how many there are, where each begins, the calls,
+# how many threads take part, and what each of them has instead of places.
+NEXT, TASKS, STARTS, CALLS, MEMBERS, BASES, JOB = range(64, 64 + 56, 8)
+
+
 def _work() -> str:
-    """`work(bases, counter, tasks, starts, calls)`: take tasks until none is left."""
+    """`work(job)`: take tasks until none is left."""
     to = Text("w")
-    to.lines.append("define void @work(ptr %bases, ptr %counter, i64 %tasks, ptr %starts, ptr %calls) {")
+    to.lines.append("define void @work(ptr %job) {")
     to.label("entry")
     to.do(f"%operands = alloca [{MOST_OPERANDS} x ptr]")
+    member = to.op(f"atomicrmw add ptr {to.at('%job', MEMBERS)}, i64 1 monotonic")
+    bases = to.load("ptr", to.load("ptr", "%job", BASES), member, "ptr")
+    tasks, starts, calls = (to.load(kind, "%job", at) for kind, at in (("i64", TASKS), ("ptr", STARTS), ("ptr", CALLS)))
     to.go("take_task")
     to.label("take_task")
-    task = to.op("atomicrmw add ptr %counter, i64 1 seq_cst")
-    to.branch(to.op(f"icmp slt i64 {task}, %tasks"), "task", "done")
+    task = to.op(f"atomicrmw add ptr {to.at('%job', NEXT)}, i64 1 monotonic")
+    to.branch(to.op(f"icmp slt i64 {task}, {tasks}"), "task", "done")
     to.label("task")
-    begin, end = (to.load("i64", "%starts", t, "i64") for t in (task, to.op(f"add i64 {task}, 1")))
+    begin, end = (to.load("i64", starts, t, "i64") for t in (task, to.op(f"add i64 {task}, 1")))
     to.go("check")
     to.label("check")
     to.lines.append(f"  %c = phi i64 [ {begin}, %task ], [ %d, %call ]")
     to.branch(to.op(f"icmp slt i64 %c, {end}"), "call", "take_task")
     to.label("call")
-    record = to.at("%calls", to.op(f"mul i64 %c, {WORDS}"), "i64")
+    record = to.at(calls, to.op(f"mul i64 %c, {WORDS}"), "i64")
     for k in range(MOST_OPERANDS):
         operand = to.load("i64", record, 2 + k, "i64")
-        base = to.load("i64", "%bases", to.op(f"lshr i64 {operand}, {KIND}"), "i64")
+        base = to.load("i64", bases, to.op(f"lshr i64 {operand}, {KIND}"), "i64")
         inside = to.op(f"and i64 {operand}, {(1 << KIND) - 1}")
         to.store("i64", to.op(f"add i64 {base}, {inside}"), "%operands", k, "i64")
     to.do(f"call void {to.load('ptr', record)}(ptr %operands, i64 {to.load('i64', record, 1, 'i64')})")
@@ -125,21 +132,14 @@ class BlockCode:
         self._engine, _ = loaded(name, signature, self.dtype, text)
         names = [*(w.name for w in (*walks, *scans)), *MOVES]
         self.address = {n: self._engine.get_function_address(n) for n in names}
-        pointer, integer = ctypes.c_void_p, ctypes.c_int64
-        prototype = ctypes.CFUNCTYPE(None, pointer, pointer, integer, pointer, pointer)
-        self._work = prototype(self._engine.get_function_address("work"))
+        self._work = self._engine.get_function_address("work")
 
     def run(self, tasks: Tasks, own: Sequence[np.ndarray], given: Sequence[np.ndarray]) -> None:
-        """Carry out all tasks, with a thread to each of the memories `own`."""
-        counter = np.zeros(1, np.int64)
-        count = len(tasks.starts) - 1
-
-        def work(memory: np.ndarray) -> None:
-            bases = np.array([0, memory.ctypes.data, *(x.ctypes.data for x in given)], np.int64)
-            self._work(bases.ctypes.data, counter.ctypes.data, count, tasks.starts.ctypes.data, tasks.calls.ctypes.data)
-
-        helping = [pool().submit(work, memory) for memory in own[1:count]]
-        work(own[0])
-        for one in helping:
-            if not one.cancel():  # those that did not get to begin are not waited for
-                one.result()
+        """Carry out all tasks, with no more threads than there are memories `own`."""
+        bases = [np.array([0, memory.ctypes.data, *(x.ctypes.data for x in given)], np.int64) for memory in own]
+        each = np.array([b.ctypes.data for b in bases], np.int64)
+        job = np.zeros(JOB // 8, np.int64)
+        job[TAKE // 8], job[BASES // 8] = self._work, each.ctypes.data
+        job[TASKS // 8], job[STARTS // 8] = len(tasks.starts) - 1, tasks.starts.ctypes.data
+        job[CALLS // 8] = tasks.calls.ctypes.data
+        share_job(job, min(len(own), len(tasks.starts) - 1) - 1)

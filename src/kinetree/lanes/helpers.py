@@ -235,6 +235,19 @@ def call_helpers() -> int | None:
         return threads.helper_count.value
 
 
+def share_job(job: np.ndarray, wanted: int) -> None:
+    """Carry out a job, with so many helpers, or those that there are; without any where there can be none."""
+    helpers = call_helpers() or 0
+    address = ctypes.c_void_p(job.ctypes.data)
+    if not helpers or wanted < 1:
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(int(job[TAKE // 8]))(address)
+        return
+    share = ctypes.c_int64.from_address(team() + SHARE).value
+    number = ctypes.c_int64
+    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, number, number)
+    prototype(share)(team(), address, helpers, min(wanted, helpers))
+
+
 def _start(cell: int) -> bool:
     """Whether a new thread has begun its life at a cell."""
     api, pointer, place = ctypes.pythonapi, ctypes.c_void_p, ctypes.c_int64.from_address

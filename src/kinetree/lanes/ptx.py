@@ -25,6 +25,7 @@ GLOBAL = "ptr addrspace(1)"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 LOCAL_BYTES = 1 << 15  # of slots, a thread, before they move to global memory
 ALIGNED = 128  # bytes: what XLA gives every array
+LONG = 12_000  # lines that LLVM does not optimise: it would take as long again, for one line in sixty
 CHIPS = (90, 89, 86, 80)  # newer chips run the text of these; older ones do not copy to shared memory by themselves
 
 
@@ -155,9 +156,7 @@ def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, reach: Reach =
     """PTX of a program for chips of this compute capability and newer."""
     key = f"{signature(program)} {slots} {reach.value}"
     kind = np.dtype(dtype)
-    # But for the loads of whole rows, which LLVM puts together, its passes change one line in sixty, gain nothing that
-    # shows, and take a sixth of a first call.
-    passes = 3 if reach is Reach.ROWS else 0
+    passes = 3 if program.straight else 0  # they gain nothing that shows in loops, and take a sixth of a first call
     return assembled(program.name, key, kind, chip, lambda: kernel_text(program, kind, slots, reach), passes)
 
 
@@ -177,7 +176,7 @@ def _assemble(text: str, known: int, passes: int) -> str:
     module = llvm.parse_assembly(text)
     module.verify()
     machine = llvm.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=f"sm_{known}", opt=3)
-    tuning = llvm.create_pipeline_tuning_options(speed_level=passes)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=passes if text.count("\n") < LONG else 0)
     tuning.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
