@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import kinetree as kt
+from kinetree.dynamics.schedule import HUGE
 from kinetree.model import Placement
 from kinetree.spatial import Vec3
 from kinetree.tree.scans import add
@@ -63,8 +64,13 @@ def _on_cpu() -> Any:
     return jax.default_device(jax.devices("cpu")[0]) if jax.default_backend() != "cpu" else nullcontext()
 
 
+def _by_blocks(case: Case) -> bool:
+    """Whether it may come from blocks of a huge tree, which are what "auto" and "paths" take there."""
+    return case.algorithm == "inverse_dynamics" and case.n >= HUGE and case.batch == 1
+
+
 def _checked_schedule(case: Case) -> str:
-    if not _by_lanes(case):
+    if not _by_lanes(case) or _by_blocks(case):
         return "lanes"
     return "sequential" if case.n <= WALKED_IN_ORDER else "paths"
 
@@ -143,11 +149,14 @@ def _forward_kinematics(case: Case, model: kt.Model, q: Any) -> Any:
 
 
 def derivatives(name: str) -> Callable[..., Any]:
-    """(case, model, q, qd, x) -> the three Jacobians of a function, one state at a time under `vmap`."""
+    """(case, model, q, qd, x) -> the three Jacobians of a function: in one call, or, with a schedule, by JAX."""
 
-    def call(case: Case, model: kt.Model, *state: Any, schedule: str = "auto") -> Any:
+    def call(case: Case, model: kt.Model, *state: Any, schedule: str = "") -> Any:
+        if not schedule and case.method == "auto":
+            return getattr(kt, f"{name}_derivatives")(model, *state)
+
         def single(*one: Any) -> Any:
-            return getattr(kt, name)(model, *one, schedule=schedule)
+            return getattr(kt, name)(model, *one, schedule=schedule or "auto")
 
         # fewer outputs than inputs: reverse
         jacobians = (jax.jacfwd if case.method == "jacfwd" else jax.jacrev)(single, argnums=(0, 1, 2))

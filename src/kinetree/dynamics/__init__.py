@@ -2,6 +2,7 @@
 
 from .centroidal import centroidal_momentum, centroidal_momentum_matrix, com_jacobian
 from .coriolis import coriolis_matrix
+from .derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from .energy import center_of_mass, kinetic_energy, momentum, potential_energy
 from .explain import Explanation, explain
 from .forward_dynamics import forward_dynamics
@@ -31,6 +32,7 @@ __all__ = [
     "explain",
     "factorize",
     "forward_dynamics",
+    "forward_dynamics_derivatives",
     "forward_kinematics",
     "frame_acceleration",
     "frame_velocity",
@@ -38,6 +40,7 @@ __all__ = [
     "hybrid_dynamics",
     "impulse_response",
     "inverse_dynamics",
+    "inverse_dynamics_derivatives",
     "inverse_dynamics_regressor",
     "inverse_inertia_at",
     "jacobian",

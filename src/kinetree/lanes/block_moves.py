@@ -1,10 +1,12 @@
 """What is done with blocks besides walking them, as LLVM text: fetching and returning numbers, adding, waiting."""
 
 from collections.abc import Callable
+from itertools import product
 
 from .emit import Emitter
 from .text import Text
 
+AHEAD = 6  # vectors that a lane is asked for in advance
 PATIENCE = 2000  # looks at a flag before others may run instead
 
 
@@ -85,12 +87,16 @@ def _take_along(emitter: Emitter, arrays: int) -> str:
     The first operand is the rows of the first line.
     """
     to, (rows, target, *sources) = _open("take_along", 2 + arrays)
+    to.lines.insert(0, "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     width, real, scalar, align = emitter.width, emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
     first = [to.op(f"sext i32 {to.load('i32', rows, k, 'i32')} to i64") for k in range(width)]
 
     def turn(i: str) -> None:
         line = to.op(f"mul i64 {i}, {width}")
         places = [to.op(f"add i64 {f}, {line}") for f in first]
+        for source, place in product(sources, places):  # lanes are too short for a processor to see where they go
+            later = to.at(source, to.op(f"add i64 {place}, {AHEAD * width}"), scalar)
+            to.do(f"call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)")
         for a, source in enumerate(sources):
             lines = _transposed(to, real, [to.load(real, source, p, scalar, align) for p in places])
             for k, value in enumerate(lines):
