@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,24 @@ def package_version(name: str) -> str | None:
         return None
 
 
+def _load(seconds: float = 0.5) -> float | None:
+    """How many cores others kept busy in the moment before the run; what this process did before it is not in it."""
+    try:
+        before = _ticks()
+        time.sleep(seconds)
+        after = _ticks()
+    except OSError:
+        return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    total, idle = (b - a for a, b in zip(before, after, strict=True))
+    return round((1 - idle / max(1, total)) * (os.cpu_count() or 1), 2)
+
+
+def _ticks() -> tuple[int, int]:
+    """Of all cores since the machine started, in all and idle."""
+    numbers = [int(x) for x in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return sum(numbers), numbers[3] + numbers[4]
+
+
 def environment(commit: str | None = None) -> dict[str, Any]:
     """The part of a record that all cases of a run share.
 
@@ -63,6 +82,6 @@ def environment(commit: str | None = None) -> dict[str, Any]:
         "device": device.device_kind,
         "processor": _processor(),
         "threads": threads(),
-        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,  # of the machine, before the run
+        "load": _load(),
         "settings": {name: os.environ[name] for name in SETTINGS if name in os.environ},
     }

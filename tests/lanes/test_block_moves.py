@@ -1,0 +1,86 @@
+"""Fetching, returning and adding numbers of blocks, for vectors of any length, against NumPy."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from kinetree.lanes.block_moves import MOVES, moves
+from kinetree.lanes.emit import Emitter
+from kinetree.lanes.host import loaded
+from kinetree.lanes.text import module_of
+
+ARRAYS, NUMBERS = 2, 3
+
+
+@pytest.fixture(
+    scope="module", params=[(2, "float64"), (4, "float64"), (8, "float64"), (8, "float32"), (16, "float32")]
+)
+def machine(request):
+    """The number of lanes, the dtype, and a way to call a move."""
+    width, dtype = request.param[0], np.dtype(request.param[1])
+    text = module_of(moves(Emitter(width, dtype), ARRAYS, NUMBERS))
+    engine, _ = loaded("test_moves", f"{width}", dtype, lambda: text)
+    functions = {
+        name: ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(engine.get_function_address(name))
+        for name in MOVES
+    }
+
+    def call(name, count, *operands):
+        places = np.array([x.ctypes.data for x in operands])
+        functions[name](places.ctypes.data, count)
+
+    call.engine = engine
+    return width, dtype, call
+
+
+def test_rows_in_any_order(machine):
+    width, dtype, call = machine
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(7 * width).astype(np.int32).reshape(7, width)
+    given = rng.normal(size=(ARRAYS, rows.size)).astype(dtype)
+    taken = np.zeros((7, ARRAYS, width), dtype)
+    call("take", 7, rows, taken, *given)
+    np.testing.assert_array_equal(taken, np.moveaxis(given[:, rows], 0, 1))
+    rows[3, 1] = rows[6, 0] = -1
+    back = np.full(rows.size, 7.0, dtype)
+    call("put", 7, rows, np.ascontiguousarray(taken[:, 0]), back)
+    wanted = np.where(np.isin(np.arange(rows.size), rows), given[0], 7.0)
+    np.testing.assert_array_equal(back, wanted)
+
+
+@pytest.mark.parametrize("times", [0, 1, 5])
+def test_consecutive_rows(machine, times):
+    width, dtype, call = machine
+    lines = times * width
+    heads = (np.random.default_rng(1).permutation(width) * lines).astype(np.int32)
+    given = np.random.default_rng(2).normal(size=(ARRAYS, max(1, width * lines))).astype(dtype)
+    taken = np.zeros((lines, ARRAYS, width), dtype)
+    call("take_along", times, heads, taken, *given)
+    rows = heads + np.arange(lines)[:, None]
+    np.testing.assert_array_equal(taken, np.moveaxis(given[:, rows], 0, 1))
+    back = np.zeros_like(given[1])
+    call("put_along", times, heads, np.ascontiguousarray(taken[:, 1]), back)
+    np.testing.assert_array_equal(back[: lines * width], given[1][: lines * width])
+
+
+def test_sums(machine):
+    width, dtype, call = machine
+    rng = np.random.default_rng(3)
+    source, target = (rng.normal(size=(4, NUMBERS, width)).astype(dtype) for _ in range(2))
+    cells = rng.integers(0, 4 * width, (2, 20))
+    cells[1, 5] = cells[1, 6]  # two to one
+    offsets = (cells // width * NUMBERS * width + cells % width) * dtype.itemsize
+    wanted = target.copy()
+    for a, b in cells.T:
+        wanted[b // width, :, b % width] += source[a // width, :, a % width]
+    call("add", 20, source, offsets[0], target, offsets[1])
+    np.testing.assert_array_equal(target, wanted)
+
+
+def test_flags(machine):
+    *_, call = machine
+    flag, wanted = np.zeros(1, np.int64), np.array([5])
+    call("signal", 0, flag, wanted)
+    assert flag[0] == 5
+    call("wait", 0, flag, wanted)  # comes back at once
