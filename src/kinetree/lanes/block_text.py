@@ -10,7 +10,7 @@ from typing import Any
 
 from .emit import Emitter
 from .walk import Walk
-from .walk_text import traced
+from .walk_text import begin_turns, carry, end_turns, traced
 
 AHEAD = 4  # turns that fields are asked for in advance
 
@@ -54,7 +54,6 @@ class BlockText:
         results = self._operand() if self.walk.outputs else ""
         final = [self._operand() for _ in range({"": 0, "store": 1, "add": 2}[block.ends])]
         new = self._turns(start, streams, taken, results)
-        to.label("finish")
         if block.ends == "store":
             for k, value in enumerate(new):
                 self._write(final[0], str(k * width), value)
@@ -108,14 +107,7 @@ class BlockText:
 
     def _turns(self, start: list[str], streams: list[str], taken: str, results: str) -> list[str]:
         to, walk, width = self.to, self.walk, self.to.width
-        to.go("begin")
-        to.label("begin")
-        to.go("turn")
-        to.label("turn")
-        to.begin_block()
-        to.lines.append("  %t = phi i64 [ 0, %begin ], [ %u, %turn_end ]")
-        carried = [f"%c{i}" for i in range(len(start))]
-        first = len(to.lines)  # the phis come here, once what they take is known
+        carried, place = begin_turns(to, len(start))
         turn = to.op(f"sub i64 {to.op('sub i64 %turns, 1')}, %t") if walk.reverse else "%t"
 
         def cell(fields: int, field: int, at: str = turn) -> str:
@@ -125,20 +117,15 @@ class BlockText:
         to.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         values = list(carried)
         for array, field in walk.fields:
-            place = to.at(streams[array], cell(walk.widths[array], field, later), to.scalar)
-            to.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+            ahead = to.at(streams[array], cell(walk.widths[array], field, later), to.scalar)
+            to.do(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
             values.append(self._read(streams[array], cell(walk.widths[array], field)))
         values += [self._read(taken, cell(self.block.taken_width, field)) for field in self.block.taken]
         found = to.jaxpr(traced(walk, to.dtype), [*values, to.splat("i1", "1")])
         new, found = found[: len(start)], found[len(start) :]
-        to.lines[first:first] = [
-            f"  {c} = phi {to.real} [ {a}, %begin ], [ {b}, %turn_end ]"
-            for c, a, b in zip(carried, start, new, strict=True)
-        ]
+        carry(to, carried, place, start, new)
         for field, value in enumerate(found):
             self._write(results, cell(len(found), field), value)
-        to.go("turn_end")
-        to.label("turn_end")
-        to.lines.append("  %u = add i64 %t, 1")
-        to.branch(to.op("icmp slt i64 %u, %turns"), "turn", "finish")
+        to.go("next")
+        end_turns(to)
         return new

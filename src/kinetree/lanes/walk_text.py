@@ -26,6 +26,32 @@ def traced(walk: Walk, dtype: Any) -> Any:
         )
 
 
+def begin_turns(to: Emitter, states: int) -> tuple[list[str], int]:
+    """Into the loop over the turns, %t: names of the states carried, and where in the text they are to be defined."""
+    to.go("begin")
+    to.label("begin")
+    to.go("turn")
+    to.label("turn")
+    to.begin_block()
+    to.lines.append("  %t = phi i64 [ 0, %begin ], [ %u, %next ]")
+    return [f"%c{i}" for i in range(states)], len(to.lines)
+
+
+def carry(to: Emitter, carried: list[str], place: int, start: list[str], new: list[str]) -> None:
+    """Define what is carried, at its place: what a lane starts with, then what the turn before made of it."""
+    to.lines[place:place] = [
+        f"  {c} = phi {to.real} [ {a}, %begin ], [ {b}, %next ]" for c, a, b in zip(carried, start, new, strict=True)
+    ]
+
+
+def end_turns(to: Emitter) -> None:
+    """The end of the loop; the text goes on at label `finish`."""
+    to.label("next")
+    to.lines.append("  %u = add i64 %t, 1")
+    to.branch(to.op("icmp slt i64 %u, %turns"), "turn", "finish")
+    to.label("finish")
+
+
 class WalkText:
     """Writes the loop; `space` is what pointers are in, `pointers` their names, in the order of the arrays."""
 
@@ -132,14 +158,7 @@ class WalkText:
         """From label `begin` to label `done`, for the lane or lanes that start there."""
         to, walk = self.to, self.walk
         start = self.start(lane)
-        to.go("begin")
-        to.label("begin")
-        to.go("turn")
-        to.label("turn")
-        to.begin_block()
-        to.lines.append("  %t = phi i64 [ 0, %begin ], [ %u, %next ]")
-        carried = [f"%c{i}" for i in range(len(start))]
-        first = len(to.lines)  # the phis come here, once what they take is known
+        carried, place = begin_turns(to, len(start))
         turn = to.op(f"sub i64 {to.op('sub i64 %turns, 1')}, %t") if walk.reverse else "%t"
         cell = to.op(f"add i64 {to.op(f'mul i64 {turn}, %lanes')}, {lane}")
         rows = self.read(self.group(2)[0], cell, "i32")
@@ -152,21 +171,14 @@ class WalkText:
         values += [self.gather(pointer, rows, present) for pointer in self.group(4)]
         results = to.jaxpr(self.closed, [*values, present])
         new, results = results[: len(start)], results[len(start) :]
-        phis = [
-            f"  {c} = phi {to.real} [ {a}, %begin ], [ {b}, %next ]"
-            for c, a, b in zip(carried, start, new, strict=True)
-        ]
-        to.lines[first:first] = phis
+        carry(to, carried, place, start, new)
         if walk.scattered and results:
             self.scatter(list(zip(self.group(6), results, strict=True)), rows, present, "next")
         else:
             for field, value in enumerate(results):
                 self.write(self.group(6)[0], self.in_turn(turn, field, len(results), lane), value)
             to.go("next")
-        to.label("next")
-        to.lines.append("  %u = add i64 %t, 1")
-        to.branch(to.op("icmp slt i64 %u, %turns"), "turn", "finish")
-        to.label("finish")
+        end_turns(to)
         for pointer, value in zip(self.group(5), new, strict=True):
             self.write(pointer, lane, value)
         to.go(done)
