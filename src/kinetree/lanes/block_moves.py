@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import product
 
 from .emit import Emitter
-from .text import Text
+from .text import Text, transposed
 
 AHEAD = 6  # vectors that a lane is asked for in advance
 PATIENCE = 2000  # looks at a flag before others may run instead
@@ -61,26 +61,6 @@ def _take(emitter: Emitter, arrays: int) -> str:
     return _each(to, turn)
 
 
-def _transposed(to: Text, real: str, vectors: list[str]) -> list[str]:
-    """As many vectors as each is long: number k of vector i becomes number i of vector k."""
-    width = len(vectors)
-    step = 1
-    while step < width:
-        new = list(vectors)
-        for i in range(width):
-            if i & step:
-                continue
-            # swap, in the pair (i, i + step), the numbers whose place has `step` in it
-            low = [k if not k & step else width + k - step for k in range(width)]
-            high = [k + step if not k & step else width + k for k in range(width)]
-            for target, picked in ((i, low), (i + step, high)):
-                mask = ", ".join(f"i32 {k}" for k in picked)
-                pair = f"{real} {vectors[i]}, {real} {vectors[i + step]}"
-                new[target] = to.op(f"shufflevector {pair}, <{width} x i32> <{mask}>")
-        vectors, step = new, 2 * step
-    return vectors
-
-
 def _take_along(emitter: Emitter, arrays: int) -> str:
     """As `take`, for so many lines times as many as there are lanes, whose lanes go along consecutive rows.
 
@@ -98,7 +78,7 @@ def _take_along(emitter: Emitter, arrays: int) -> str:
             later = to.at(source, to.op(f"add i64 {place}, {AHEAD * width}"), scalar)
             to.do(f"call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)")
         for a, source in enumerate(sources):
-            lines = _transposed(to, real, [to.load(real, source, p, scalar, align) for p in places])
+            lines = transposed(to, real, [to.load(real, source, p, scalar, align) for p in places])
             for k, value in enumerate(lines):
                 at = to.op(f"add i64 {line}, {k}")
                 cell = to.op(f"add i64 {to.op(f'mul i64 {at}, {arrays * width}')}, {a * width}")
@@ -116,7 +96,7 @@ def _put_along(emitter: Emitter) -> str:
     def turn(i: str) -> None:
         line = to.op(f"mul i64 {i}, {width}")
         cells = [to.op(f"mul i64 {to.op(f'add i64 {line}, {k}')}, {width}") for k in range(width)]
-        lanes = _transposed(to, real, [to.load(real, source, c, scalar, align) for c in cells])
+        lanes = transposed(to, real, [to.load(real, source, c, scalar, align) for c in cells])
         for f, value in zip(first, lanes, strict=True):
             to.store(real, value, target, to.op(f"add i64 {f}, {line}"), scalar, align)
 

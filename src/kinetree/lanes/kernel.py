@@ -12,11 +12,13 @@ before, so outputs must not alias inputs. Scratch holds W values for each slot, 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 from .emit import Emitter
 from .program import Lane, Program, Slots, Straight
 from .straight import slot_numbers, turn_order
+from .text import transposed
 from .trigonometry import definition
 
 SIGNATURE = (
@@ -104,10 +106,14 @@ class LoopWriter(ABC):
             to.lines.append(f"  %next{k} = add i64 {self.columns[-1]}, 0")
             to.go("pick")
 
+    def _short(self, known: Straight) -> bool:
+        """Whether all inputs of a lane can be read before anything else."""
+        return sum(known.widths[: self.program.n_inputs]) <= READ_AHEAD
+
     def straight(self, known: Straight, constants: list[str]) -> None:
         """All turns one after the other, with slots as values: nothing is looked up, nothing goes through memory."""
         to, slots, given = self.to, {}, {}
-        if sum(known.widths[: self.program.n_inputs]) <= READ_AHEAD:
+        if self._short(known):
             # all in one go, so that neighbours can be loaded together
             for array in range(self.program.n_inputs):
                 for column in range(known.widths[array]):
@@ -195,6 +201,7 @@ class LaneFunction(LoopWriter):
         tables = [to.load("ptr", "%tabs", k, "ptr") for k in count]
         turns = [to.load("i64", "%turns", k, "i64") for k in count]
         last = to.op(f"sub i64 %hi, {to.width}")
+        self.near = self._room() if width > 1 else []
         to.go("block")
         to.label("block")
         to.lines.append("  %next = phi i64 [ %lo, %entry ], [ %after, %blockend ]")
@@ -208,6 +215,62 @@ class LaneFunction(LoopWriter):
         to.label("done")
         to.do("ret void")
         to.lines.append("}")
+
+    def _room(self) -> list[str]:
+        """Memory for the columns of a block, one for each array, where lanes come as whole rows: known, and short."""
+        known = self.program.straight
+        if known is None or not self._short(known):
+            return []
+        return [self.to.op(f"alloca [{w} x {self.to.real}], align 64") for w in known.widths]
+
+    def straight(self, known: Straight, constants: list[str]) -> None:
+        """As for all targets, between fetching the rows of a block, and returning those of the results."""
+        if self.near:
+            for array in range(self.program.n_inputs):
+                self._fetch(array, known.widths[array])
+        super().straight(known, constants)
+        if self.near:
+            for array in range(self.program.n_outputs):
+                self._return(array, known.widths[self.program.n_inputs + array])
+
+    def _tiles(self, base: str, columns: int, write: int) -> Iterator[tuple[int, int, list[str]]]:
+        """First column and columns of each tile of a block, and where its lanes begin; asks for a later block, too."""
+        to = self.to
+        to.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        later = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {PREFETCH_BLOCKS * to.width}')}, {columns}")
+        rows = [to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {k}')}, {columns}") for k in range(to.width)]
+        for column in range(columns):
+            ahead = to.at(base, to.op(f"add i64 {later}, {column * to.width}"), to.scalar)
+            to.do(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 {write}, i32 3, i32 1)")
+        for first in range(0, columns, to.width):
+            places = [to.at(base, to.op(f"add i64 {row}, {first}"), to.scalar) for row in rows]
+            yield first, min(to.width, columns - first), places
+
+    def _masked(self, count: int) -> str:
+        """Which numbers of a vector there are."""
+        return "<" + ", ".join(f"i1 {int(k < count)}" for k in range(self.to.width)) + ">"
+
+    def _fetch(self, array: int, columns: int) -> None:
+        to = self.to
+        name = f"@llvm.masked.load.v{to.width}f{to.bits}.p0"
+        to.declare(f"{to.real} {name}(ptr, i32, {to.truth}, {to.real})")
+        for first, count, places in self._tiles(self.inputs[array], columns, 0):
+            mask = f"i32 {self.size}, {to.truth} {self._masked(count)}, {to.real} zeroinitializer"
+            rows = [to.op(f"call {to.real} {name}(ptr {place}, {mask})") for place in places]
+            for k, value in enumerate(transposed(to, to.real, rows)[:count]):
+                to.do(f"store {to.real} {value}, ptr {to.at(self.near[array], first + k, to.real)}")
+
+    def _return(self, array: int, columns: int) -> None:
+        to = self.to
+        name = f"@llvm.masked.store.v{to.width}f{to.bits}.p0"
+        to.declare(f"void {name}({to.real}, ptr, i32, {to.truth})")
+        near = self.near[self.program.n_inputs + array]
+        for first, count, places in self._tiles(self.outputs[array], columns, 1):
+            there = [to.op(f"load {to.real}, ptr {to.at(near, first + k, to.real)}") for k in range(count)]
+            rows = transposed(to, to.real, there + [self.to.number(0.0)] * (to.width - count))
+            mask = f"i32 {self.size}, {to.truth} {self._masked(count)}"
+            for place, row in zip(places, rows, strict=True):
+                to.do(f"call void {name}({to.real} {row}, ptr {place}, {mask})")
 
     def constant(self, kind: str, base: str, index: str | int) -> str:
         """From an array in memory."""
@@ -238,6 +301,8 @@ class LaneFunction(LoopWriter):
     def read_lane(self, array: int, column: str) -> str:
         """One scalar of each lane of the block."""
         to, width = self.to, self.widths[array]
+        if self.near:
+            return to.op(f"load {to.real}, ptr {to.at(self.near[array], column, to.real)}")
         place = self._place(self.inputs[array], width, column, 0)
         value = "poison"
         for lane in range(to.width):
@@ -251,6 +316,9 @@ class LaneFunction(LoopWriter):
     def write_lane(self, array: int, column: str, value: str) -> None:
         """One scalar of each lane of the block."""
         to, width = self.to, self.widths[self.program.n_inputs + array]
+        if self.near:
+            to.do(f"store {to.real} {value}, ptr {to.at(self.near[self.program.n_inputs + array], column, to.real)}")
+            return
         place = self._place(self.outputs[array], width, column, 1)
         for lane in range(to.width):
             one = value if to.width == 1 else to.op(f"extractelement {to.real} {value}, i32 {lane}")

@@ -62,3 +62,23 @@ class Text:
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
+
+
+def transposed(to: Text, real: str, vectors: list[str]) -> list[str]:
+    """As many vectors as each is long: number k of vector i becomes number i of vector k."""
+    width = len(vectors)
+    step = 1
+    while step < width:
+        new = list(vectors)
+        for i in range(width):
+            if i & step:
+                continue
+            # swap, in the pair (i, i + step), the numbers whose place has `step` in it
+            low = [k if not k & step else width + k - step for k in range(width)]
+            high = [k + step if not k & step else width + k for k in range(width)]
+            for target, picked in ((i, low), (i + step, high)):
+                mask = ", ".join(f"i32 {k}" for k in picked)
+                pair = f"{real} {vectors[i]}, {real} {vectors[i + step]}"
+                new[target] = to.op(f"shufflevector {pair}, <{width} x i32> <{mask}>")
+        vectors, step = new, 2 * step
+    return vectors
