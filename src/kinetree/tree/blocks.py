@@ -12,6 +12,9 @@ import numpy as np
 
 from .topology import Tree
 
+LONGER = 4  # times as many rows as a piece may have has a block of a long path at the most,
+BLOCKS = 64  # if there are so many blocks
+
 
 class Blocks(NamedTuple):
     """Stretches of paths as lanes of blocks. A line of cells is one turn of one block; blocks follow each other."""
@@ -92,7 +95,9 @@ def cut(tree: Tree, width: int, piece_rows: int) -> tuple[Top, Pieces]:
     begins[1:] |= in_top[order[1:]] != in_top[order[:-1]]
     head = np.flatnonzero(begins)
     stretches, of_top = Stretches(head, np.diff(np.append(head, tree.n))), in_top[order[head]]
-    top = _top(tree, stretches.take(of_top), width, max(1, piece_rows // width), alone)
+    # nothing of a long path is looked for twice, so its lanes may be longer, while there are blocks for many cores
+    rows = min(LONGER * piece_rows, max(piece_rows, tree.n // BLOCKS)) if alone else piece_rows
+    top = _top(tree, stretches.take(of_top), width, max(1, rows // width), alone)
     return top, _pieces(tree, stretches.take(~of_top), in_top, width, piece_rows)
 
 
