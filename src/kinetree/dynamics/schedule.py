@@ -9,7 +9,7 @@ SCHEDULES = ("sequential", "lanes", "levels", "paths", "euler")
 IN_ORDER = ("sequential", "lanes")  # rows one after the other, states side by side: by XLA, or by the native body
 FEW_ROWS = 1000  # of which a GPU walks a few states about as fast in order as by paths
 FEWER_ROWS = 200  # of which it walks a single state as fast in order as by native walks
-HUGE = 50_000  # rows from which the cores of a CPU share a tree, where there is a way to do so (rnea_blocks.py)
+HUGE = 20_000  # rows from which the cores of a CPU share a tree, where there is a way to do so (rnea_blocks.py)
 
 
 def choose_schedule(tree: Tree, batch: int) -> str:
