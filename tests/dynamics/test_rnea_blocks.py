@@ -13,7 +13,7 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics import rnea_blocks, schedule
 from tests.build import build_model
-from tests.dynamics.test_stages import hinged, limbs
+from tests.dynamics.trees import hinged, limbs
 from tests.reference import generate
 
 MODELS = {

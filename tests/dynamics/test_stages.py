@@ -1,7 +1,5 @@
 """Huge trees by native walks, here on the CPU, against the lane programs: shapes, phases, joints, derivatives."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,23 +15,8 @@ from kinetree.tree import Tree
 from kinetree.tree.stages import stages
 from tests.build import build_model
 from tests.dynamics.mixed import mixed_model
+from tests.dynamics.trees import hinged, limbs
 from tests.reference import generate
-
-
-def limbs(n, count, length):
-    """Parents of a trunk of n rows from which limbs of their own limbs hang: phases of long and short paths."""
-    parent = list(range(-1, n - 1))
-    for k in range(count):
-        start = len(parent)
-        parent += [(7 * k) % n, *range(start, start + length - 1)]
-        parent += [start + length // 2, len(parent)]
-    return parent
-
-
-def hinged(parent):
-    description = generate.random_tree(np.random.default_rng(0), len(parent), ("revolute", "prismatic", "helical"))
-    return build_model(dataclasses.replace(description, parent=np.asarray(parent)))
-
 
 MODELS = {
     "one": lambda: kt.auto_tree(1, 1, 0.3),

@@ -1,5 +1,6 @@
-"""Mechanisms that the tests of the mass matrix and its solvers share, so that each is compiled for once."""
+"""Mechanisms that several tests share; those of the mass matrix and its solvers so that each is compiled for once."""
 
+import dataclasses
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -38,3 +39,19 @@ def sample(name: str, n_states: int = 3) -> Sample:
 def worst(found, expected) -> float:
     """Largest error over the largest entry."""
     return float(np.abs(np.asarray(found) - expected).max() / max(np.abs(expected).max(), 1e-30))
+
+
+def limbs(n, count, length):
+    """Parents of a trunk of n rows from which limbs of their own limbs hang: phases of long and short paths."""
+    parent = list(range(-1, n - 1))
+    for k in range(count):
+        start = len(parent)
+        parent += [(7 * k) % n, *range(start, start + length - 1)]
+        parent += [start + length // 2, len(parent)]
+    return parent
+
+
+def hinged(parent):
+    """A model of joints with one degree of freedom on a tree of these parents."""
+    description = generate.random_tree(np.random.default_rng(0), len(parent), ("revolute", "prismatic", "helical"))
+    return build_model(dataclasses.replace(description, parent=np.asarray(parent)))

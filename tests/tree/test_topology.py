@@ -230,6 +230,7 @@ def test_every_fact_is_a_read_only_int32_array():
     facts = {name: getattr(tree, name) for name in dir(Tree) if not name.startswith("_") and name != "n"}
     arrays = {name: value for name, value in facts.items() if isinstance(value, np.ndarray)}
     assert len(arrays) >= 20
+    other = {"ancestor_start": np.int64, "is_leaf": bool, "starts_path": bool}
     for name, array in arrays.items():
         assert not array.flags.writeable, name
-        assert array.dtype == {"ancestor_start": np.int64, "is_leaf": bool}.get(name, np.int32), name
+        assert array.dtype == other.get(name, np.int32), name

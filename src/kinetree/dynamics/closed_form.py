@@ -33,7 +33,8 @@ def _times(matrix: Any, x: Any) -> Any:
     return jnp.einsum("bij,bj->bi", matrix, x)
 
 
-def _matrices(model: Model, q: Any, qd: Any, qdd: Any) -> list[Any]:
+def matrices(model: Model, q: Any, qd: Any, qdd: Any) -> list[Any]:
+    """∂τ/∂q, ∂τ/∂qd and H, (batch, nv, nv), of a model whose joints are screws."""
     n = model.tree.n
     return [x.reshape(-1, n, n) for x in rnea_derivatives()(model, q, qd, qdd)]
 
@@ -44,7 +45,7 @@ def inverse(model: Model, run: Callable) -> Callable:
 
     @function.defjvp
     def rule(primals: tuple, tangents: tuple) -> tuple:
-        parts = map(_times, _matrices(model, *primals), tangents)
+        parts = map(_times, matrices(model, *primals), tangents)
         return function(*primals), sum(parts, jnp.zeros_like(tangents[2]))
 
     return function
@@ -67,7 +68,7 @@ def forward(model: Model, run: Callable) -> Callable:
         q, qd, _ = primals
         dq, dqd, dtau = tangents
         qdd = function(*primals)
-        by_q, by_qd, H = _matrices(model, q, qd, qdd)
+        by_q, by_qd, H = matrices(model, q, qd, qdd)
         left = dtau - _times(by_q, dq) - _times(by_qd, dqd)
         return qdd, _solve(model, H, left)
 

@@ -15,24 +15,18 @@ import jax.numpy as jnp
 from kinetree.model import Model, integrate
 from kinetree.model.arguments import evaluate
 
+from .closed_form import matrices
 from .forward_dynamics import forward_dynamics
 from .inverse_dynamics import inverse_dynamics
 from .ltdl_lanes import FACTORIZE, SOLVE
-from .rnea_derivatives import rnea_derivatives
 
 MOST_ROWS = 300  # whose pairs are walked; beyond, matrices for a batch would not fit anywhere
-Matrices = tuple[Any, Any, Any]
+Matrices = tuple[Any, ...]  # by q, by qd, and by accelerations or forces
 
 
 def _has_closed_form(model: Model) -> bool:
     plain = model.coupling is None and model.passive is None and len(model.structure.quaternion_joints) == 0
     return plain and 0 < model.nv <= MOST_ROWS
-
-
-def _closed_form(model: Model, q: Any, qd: Any, qdd: Any) -> Matrices:
-    """∂τ/∂q, ∂τ/∂qd and H, (batch, nv, nv)."""
-    a, b, c = (x.reshape(-1, model.nv, model.nv) for x in rnea_derivatives()(model, q, qd, qdd))
-    return a, b, c
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -42,7 +36,7 @@ def _product(a: Any, b: Any) -> Any:
 
 @jax.jit
 def _of_forward(model: Model, q: Any, qd: Any, qdd: Any) -> Matrices:
-    by_q, by_qd, H = _closed_form(model, q, qd, qdd)
+    by_q, by_qd, H = matrices(model, q, qd, qdd)
     tree, (batch, n) = model.tree, q.shape
     i, j = tree.ancestor_pairs
     factors = FACTORIZE(tree, H[:, i, j])
@@ -80,7 +74,7 @@ def inverse_dynamics_derivatives(model: Model, q: Any, qd: Any, qdd: Any) -> Mat
 
     def compute(q: Any, qd: Any, qdd: Any) -> Matrices:
         if _has_closed_form(model):
-            return _closed_form(model, q, qd, qdd)
+            return tuple(matrices(model, q, qd, qdd))
         return _by_directions(inverse_dynamics, model, q, qd, qdd)
 
     nv = (model.nv,)

@@ -124,7 +124,7 @@ class BlockCode:
 
         def text() -> str:
             emitter = Emitter(self.width, self.dtype)
-            written = [BlockText(w, self.width, self.dtype).to for w in walks]
+            written = [BlockText(w, self.width, self.dtype, arrays).to for w in walks]
             written += [TreeScanText(s, self.width, self.dtype).to for s in scans]
             return module_of(far_reduction(), with_helpers(*written), moves(emitter, arrays, numbers), _work())
 

@@ -9,7 +9,6 @@ from .text import Text, transposed
 AHEAD = 6  # vectors that a lane is asked for in advance
 PATIENCE = 2000  # looks at a flag before others may run instead
 
-
 MOVES = ("take", "take_along", "put", "put_along", "add", "wait", "signal")
 
 
@@ -36,9 +35,14 @@ def _each(to: Text, body: Callable[[str], None]) -> str:
     to.lines.append("  %next = add i64 %i, 1")
     to.branch(to.op("icmp slt i64 %next, %count"), "turn", "done")
     to.label("done")
+    return _closed(to)
+
+
+def _closed(to: Text) -> str:
+    """The end of a function, which is then complete, with what it declares."""
     to.do("ret void")
     to.lines.append("}")
-    return str(to)
+    return "\n".join([*sorted(to.declarations), str(to)])
 
 
 def _take(emitter: Emitter, arrays: int) -> str:
@@ -67,7 +71,6 @@ def _take_along(emitter: Emitter, arrays: int) -> str:
     The first operand is the rows of the first line.
     """
     to, (rows, target, *sources) = _open("take_along", 2 + arrays)
-    to.lines.insert(0, "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     width, real, scalar, align = emitter.width, emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
     first = [to.op(f"sext i32 {to.load('i32', rows, k, 'i32')} to i64") for k in range(width)]
 
@@ -75,8 +78,7 @@ def _take_along(emitter: Emitter, arrays: int) -> str:
         line = to.op(f"mul i64 {i}, {width}")
         places = [to.op(f"add i64 {f}, {line}") for f in first]
         for source, place in product(sources, places):  # lanes are too short for a processor to see where they go
-            later = to.at(source, to.op(f"add i64 {place}, {AHEAD * width}"), scalar)
-            to.do(f"call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)")
+            to.prefetch(to.at(source, to.op(f"add i64 {place}, {AHEAD * width}"), scalar))
         for a, source in enumerate(sources):
             lines = transposed(to, real, [to.load(real, source, p, scalar, align) for p in places])
             for k, value in enumerate(lines):
@@ -109,7 +111,7 @@ def _put(emitter: Emitter) -> str:
     width, real, scalar, size = emitter.width, emitter.real, emitter.scalar, emitter.dtype.itemsize
     indices, truth, pointers = (emitter.vector(kind) for kind in ("i32", "i1", "ptr"))
     scatter = f"void @llvm.masked.scatter.v{width}f{emitter.bits}.v{width}p0"
-    declaration = f"declare {scatter}({real}, {pointers}, i32, {truth})"
+    to.declare(f"{scatter}({real}, {pointers}, i32, {truth})")
 
     def turn(i: str) -> None:
         first = to.op(f"mul i64 {i}, {width}")
@@ -120,7 +122,7 @@ def _put(emitter: Emitter) -> str:
         present = to.op(f"icmp sge {indices} {where}, zeroinitializer")
         to.do(f"call {scatter}({real} {value}, {pointers} {cells}, i32 {size}, {truth} {present})")
 
-    return declaration + "\n" + _each(to, turn)
+    return _each(to, turn)
 
 
 def _add(emitter: Emitter, numbers: int) -> str:
@@ -158,15 +160,11 @@ def _wait() -> str:
     to.op("call i32 @sched_yield()")
     to.go("look")
     to.label("done")
-    to.do("ret void")
-    to.lines.append("}")
-    return "\n".join([*to.declarations, str(to)])
+    return _closed(to)
 
 
 def _signal() -> str:
     """Operands: a flag; what it becomes."""
     to, (flag, value) = _open("signal", 2)
     to.do(f"store atomic i64 {to.load('i64', value)}, ptr {flag} release, align 8")
-    to.do("ret void")
-    to.lines.append("}")
-    return str(to)
+    return _closed(to)

@@ -28,21 +28,20 @@ class BlockWalk:
     walk: Walk
     name: str
     taken: tuple[int, ...] = ()  # fields
-    taken_width: int = 3
     hanging: bool = False
     ends: str = ""
 
     @property
     def signature(self) -> str:
         """What tells it from others made by the same sources."""
-        return repr((self.name, self.taken, self.taken_width, self.hanging, self.ends, self.walk.signature))
+        return repr((self.name, self.taken, self.hanging, self.ends, self.walk.signature))
 
 
 class BlockText:
-    """Writes the function of a block walk for vectors of a number of lanes."""
+    """Writes the function of a block walk for vectors of a number of lanes; so many arrays are taken from."""
 
-    def __init__(self, block: BlockWalk, width: int, dtype: Any):
-        self.block, self.walk = block, block.walk
+    def __init__(self, block: BlockWalk, width: int, dtype: Any, arrays: int):
+        self.block, self.walk, self.arrays = block, block.walk, arrays
         to = self.to = Emitter(width, dtype)
         self.size = to.dtype.itemsize
         to.lines.append(f"define void @{block.name}(ptr %operands, i64 %turns) {{")
@@ -114,13 +113,11 @@ class BlockText:
             return to.op(f"add i64 {to.op(f'mul i64 {at}, {fields * width}')}, {field * width}")
 
         later = to.op(f"add i64 {turn}, {-AHEAD if walk.reverse else AHEAD}")
-        to.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         values = list(carried)
         for array, field in walk.fields:
-            ahead = to.at(streams[array], cell(walk.widths[array], field, later), to.scalar)
-            to.do(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
+            to.prefetch(to.at(streams[array], cell(walk.widths[array], field, later), to.scalar))
             values.append(self._read(streams[array], cell(walk.widths[array], field)))
-        values += [self._read(taken, cell(self.block.taken_width, field)) for field in self.block.taken]
+        values += [self._read(taken, cell(self.arrays, field)) for field in self.block.taken]
         found = to.jaxpr(traced(walk, to.dtype), [*values, to.splat("i1", "1")])
         new, found = found[: len(start)], found[len(start) :]
         carry(to, carried, place, start, new)

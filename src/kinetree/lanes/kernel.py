@@ -236,12 +236,10 @@ class LaneFunction(LoopWriter):
     def _tiles(self, base: str, columns: int, write: int) -> Iterator[tuple[int, int, list[str]]]:
         """First column and columns of each tile of a block, and where its lanes begin; asks for a later block, too."""
         to = self.to
-        to.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         later = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {PREFETCH_BLOCKS * to.width}')}, {columns}")
         rows = [to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {k}')}, {columns}") for k in range(to.width)]
         for column in range(columns):
-            ahead = to.at(base, to.op(f"add i64 {later}, {column * to.width}"), to.scalar)
-            to.do(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 {write}, i32 3, i32 1)")
+            to.prefetch(to.at(base, to.op(f"add i64 {later}, {column * to.width}"), to.scalar), write)
         for first in range(0, columns, to.width):
             places = [to.at(base, to.op(f"add i64 {row}, {first}"), to.scalar) for row in rows]
             yield first, min(to.width, columns - first), places
@@ -294,8 +292,7 @@ class LaneFunction(LoopWriter):
             # a block of W lanes is `width` vectors in a row: turn by turn, fetch one of those of a later block
             ahead = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {PREFETCH_BLOCKS * to.width}')}, {width}")
             ahead = to.op(f"add i64 {ahead}, {to.op(f'mul i64 {column}, {to.width}')}")
-            to.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-            to.do(f"call void @llvm.prefetch.p0(ptr {to.at(base, ahead, to.scalar)}, i32 {write}, i32 3, i32 1)")
+            to.prefetch(to.at(base, ahead, to.scalar), write)
         return to.at(base, to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {width}')}, {column}"), to.scalar)
 
     def read_lane(self, array: int, column: str) -> str:

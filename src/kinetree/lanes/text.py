@@ -52,6 +52,11 @@ class Text:
         """A value to memory."""
         self.do(f"store {kind} {value}, ptr {self.at(base, index, of)}{extra}")
 
+    def prefetch(self, place: str, write: int = 0) -> None:
+        """Ask for what will be needed from a place in memory, or be written there."""
+        self.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 {write}, i32 3, i32 1)")
+
     def branch(self, condition: str, then: str, otherwise: str) -> None:
         """Go one of two ways."""
         self.do(f"br i1 {condition}, label %{then}, label %{otherwise}")

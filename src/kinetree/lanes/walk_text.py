@@ -215,8 +215,7 @@ class CpuWalk(WalkText):
         to = self.to
         later = to.op(f"add i64 {turn}, {-AHEAD if self.walk.reverse else AHEAD}")
         place = self.place(pointer, self.in_turn(later, field, width, lane), to.scalar)
-        to.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        to.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+        to.prefetch(place)
 
 
 class PtxWalk(WalkText):

@@ -89,9 +89,7 @@ def cut(tree: Tree, width: int, piece_rows: int) -> tuple[Top, Pieces]:
     parent, order = tree.parent, tree.preorder
     branching = np.bincount(parent[in_top & (parent >= 0)], minlength=tree.n) > 1
     after_branch = (parent >= 0) & in_top & branching[np.maximum(parent, 0)]
-    is_head = np.ones(tree.n, bool)
-    is_head[tree.heavy_child[tree.heavy_child >= 0]] = False
-    begins = (is_head | after_branch)[order]
+    begins = (tree.starts_path | after_branch)[order]
     begins[1:] |= in_top[order[1:]] != in_top[order[:-1]]
     head = np.flatnonzero(begins)
     stretches, of_top = Stretches(head, np.diff(np.append(head, tree.n))), in_top[order[head]]

@@ -27,7 +27,7 @@ class Tree:
         parent: integers, one to a row, with `-1 <= parent[i] < i`; several rows may hang from the base.
 
     Two trees are equal, and hash alike, when their parent arrays are equal. All facts are read-only int32 arrays
-    (`ancestor_start` is int64, `is_leaf` bool), computed when first asked for.
+    (`ancestor_start` is int64, `is_leaf` and `starts_path` bool), computed when first asked for.
     """
 
     parent: Rows
@@ -202,10 +202,11 @@ class Tree:
         return _frozen(heavy)
 
     @cached_property
-    def _starts_path(self) -> NDArray[np.bool_]:
+    def starts_path(self) -> NDArray[np.bool_]:
         """Whether each row is the head of its heavy path."""
         heads = np.ones(self.n, bool)
         heads[self.heavy_child[self.heavy_child >= 0]] = False
+        heads.setflags(write=False)
         return heads
 
     @cached_property
@@ -216,7 +217,7 @@ class Tree:
     @cached_property
     def path_start(self) -> Rows:
         """Path k is `path_list[path_start[k]:path_start[k + 1]]`; length number of paths + 1."""
-        return _frozen(np.append(np.flatnonzero(self._starts_path[self.preorder]), self.n))
+        return _frozen(np.append(np.flatnonzero(self.starts_path[self.preorder]), self.n))
 
     @cached_property
     def path_head(self) -> Rows:
@@ -227,7 +228,7 @@ class Tree:
     def path_of(self) -> Rows:
         """The heavy path each row lies on. Paths are numbered as `preorder` meets them: inner paths first."""
         path = np.empty(self.n, np.int64)
-        path[self.preorder] = np.cumsum(self._starts_path[self.preorder]) - 1
+        path[self.preorder] = np.cumsum(self.starts_path[self.preorder]) - 1
         return _frozen(path)
 
     @cached_property
