@@ -72,7 +72,7 @@ def rnea_in_world_axes(laid: Layout, rows: Rows, placed: Placement, qd: Any, qdd
     a = outward(SUM_OUT, laid, share, base.acceleration)
 
     into = R.conjugate().turn
-    own = body_force(rows.inertia, Rates(into(omega), into(alpha), into(a)))
+    own = body_force(rows.inertia.moments(), Rates(into(omega), into(alpha), into(a)))
     own = Force(R.turn(own.angular), R.turn(own.linear))
     nothing = Vec3.zero_like(gravity.x)
     f = own.linear + inward(SUM_IN, laid, own.linear, nothing)

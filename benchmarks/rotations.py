@@ -6,7 +6,7 @@ Run: python -m benchmarks.rotations
 """
 
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,27 +21,11 @@ from rich.table import Table  # noqa: E402
 import kinetree as kt  # noqa: E402
 from benchmarks.frames import TURN, error, times  # noqa: E402
 from kinetree.dynamics.arranged import arranged, by_position  # noqa: E402
-from kinetree.dynamics.lane_rows import (  # noqa: E402
-    GRAVITY,
-    OWN,
-    PARENT,
-    SCREW,
-    ZERO3,
-    LaneAlgorithm,
-    Part,
-    Q,
-    Screw,
-    V,
-    base_gravity,
-    base_turn,
-    row_constants,
-    row_turns,
-    screw_constants,
-)
+from kinetree.dynamics.lane_rows import LaneAlgorithm  # noqa: E402
 from kinetree.dynamics.rnea import MOTION, WRENCH, LoadedRow, MovingRow, base_rates, body_force  # noqa: E402
-from kinetree.lanes import Lane, Loop, Memory  # noqa: E402
-from kinetree.model import Placement, place, relative_motion  # noqa: E402
-from kinetree.spatial import Force, Quaternion, Rates, Rotation, Vec3  # noqa: E402
+from kinetree.dynamics.rnea_lanes import rnea_lanes  # noqa: E402
+from kinetree.model import Placement, place  # noqa: E402
+from kinetree.spatial import Force, Quaternion, Rotation, Vec3  # noqa: E402
 from kinetree.tree import inward, layout, outward, restore  # noqa: E402
 
 
@@ -69,6 +53,12 @@ class Axes(NamedTuple):
     def turn(self, v: Vec3) -> Vec3:
         """A vector from child to parent coordinates. 9m 6a."""
         return self.x * v.x + self.y * v.y + self.z * v.z
+
+    to_parent = turn
+
+    def to_child(self, v: Vec3) -> Vec3:
+        """A vector from parent to child coordinates. 9m 6a."""
+        return self.conjugate().turn(v)
 
     def __mul__(self, o: "Axes") -> "Axes":  # type: ignore[override]
         """The orientation of o's frame in the frame that self lives in. 27m 18a."""
@@ -101,7 +91,7 @@ def by_paths(kind: str, laid: Any, model: kt.Model, q: Any, qd: Any, qdd: Any) -
     rows = at.rows._replace(orientation=KINDS[kind](at.rows.orientation))
     X = placed(rows, by_position(laid, q[None]))
     moving = MovingRow(X, rows.axis, by_position(laid, qd[None]), by_position(laid, qdd[None]))
-    own = body_force(rows.inertia, outward(MOTION, laid, moving, base_rates(at.gravity)))
+    own = body_force(rows.inertia.moments(), outward(MOTION, laid, moving, base_rates(at.gravity)))
 
     def nothing(e: LoadedRow) -> LoadedRow:
         zero = jnp.zeros_like(e.own.linear.x)
@@ -112,49 +102,9 @@ def by_paths(kind: str, laid: Any, model: kt.Model, q: Any, qd: Any, qdd: Any) -
     return restore(laid, rows.axis.dot(own + received))[:, 0]
 
 
-@lru_cache
 def by_lanes(kind: str) -> LaneAlgorithm:
-    """Inverse dynamics as the lane program of dynamics/rnea_lanes.py, for screws, with rotations of one kind."""
-    of = KINDS[kind]
-    rotation = jax.tree.map(lambda _: 0.0, of(Quaternion.identity_like(0.0)))
-    memory = Memory(rates=Rates(ZERO3, ZERO3, ZERO3), force=Force(ZERO3, ZERO3), placed=Placement(rotation, ZERO3))
-
-    def constants(model: kt.Model, rows: np.ndarray) -> Any:
-        of_rows = row_constants(model, rows)
-        return of_rows._replace(orientation=jax.tree.map(np.asarray, of(of_rows.orientation)))
-
-    def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
-        return (base_rates(gravity), Force.zero_like(gravity.x)), (), ()
-
-    def outward(row: Any, given: tuple, reads: tuple) -> tuple:
-        q, qd, qdd = given
-        X = placed(row, q)
-        rates = relative_motion(X, row.axis, qd, qdd).act(reads[0])
-        return (rates, body_force(row.inertia, rates), X), (), ()
-
-    def inward(joint: Screw, given: tuple, reads: tuple) -> tuple:
-        force, X = reads
-        return (), (X.force_to_parent(force),), (joint.axis.dot(force) + joint.armature * given[0],)
-
-    def at(column: int, *names: str) -> tuple:
-        return tuple(memory.at(column, name) for name in names)
-
-    treedef = jax.tree.structure(constants(kt.auto_tree(1), np.zeros(1, int)))
-    ways = tuple(Lane(k, column) for k, column in enumerate((Q, V, V)))
-    parts = [
-        Part(Loop(base, 4, GRAVITY, writes=at(OWN, "rates", "force")), base_turn(memory), base_gravity),
-        Part(
-            Loop(outward, 4, treedef, at(PARENT, "rates"), at(OWN, "rates", "force", "placed"), (), ways),
-            row_turns(memory),
-            constants,
-        ),
-        Part(
-            Loop(inward, 4, SCREW, at(OWN, "force", "placed"), (), at(PARENT, "force"), ways[2:], (Lane(0, V),)),
-            row_turns(memory, inward=True),
-            screw_constants,
-        ),
-    ]
-    return LaneAlgorithm(f"rnea_by_{kind}", parts, memory, 3, 1, lambda s: (s.tree.n,))
+    """The lane program that turns with rotations of one kind."""
+    return rnea_lanes(quaternions=False, external=False, deep=kind == "quaternion")
 
 
 @partial(jax.jit, static_argnums=0)

@@ -31,7 +31,7 @@ ALGORITHMS = {
 
 def problem(model, algorithm, external=False):
     """What `run` is given, for 21 states."""
-    bound = ALGORITHMS[algorithm](len(model.structure.quaternion_joints) > 0, external)
+    bound = ALGORITHMS[algorithm](model.structure.has_quaternions, external)
     q, qd = kt.random_state(model, 0, (21,))
     rng = np.random.default_rng(1)
     extra = (rng.normal(size=(21, 6 * model.n_bodies)),) if external else ()

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import pytest
 from jax.extend.core import Literal
 
+from kinetree.dynamics.rnea import body_force
 from kinetree.model.coordinates import chained_acceleration
 from kinetree.model.rows import Axis, Placement, place, relative_motion
 from kinetree.spatial import (
@@ -18,6 +19,7 @@ from kinetree.spatial import (
     Force,
     Inertia,
     Mat3,
+    Moments,
     Motion,
     Quaternion,
     Rates,
@@ -90,6 +92,7 @@ PARTS = {
     Placement: (Quaternion, Vec3),
     Rates: (Vec3, Vec3, Vec3),
     Inertia: (float, Vec3, Sym3),
+    Moments: (float, Vec3, Sym3),
     ArticulatedInertia: (Sym3, Mat3, Sym3),
     RelativeMotion: (Quaternion, Vec3, Vec3, Vec3, Vec3, Vec3),
 }  # the others are made of numbers
@@ -107,6 +110,7 @@ OPERATIONS = [
     (Vec3.__sub__, (Vec3, Vec3)),
     (Vec3.__mul__, (Vec3, float)),
     (Vec3.dot, (Vec3, Vec3)),
+    (Vec3.dot_plus, (Vec3, Vec3, float)),
     (Vec3.cross, (Vec3, Vec3)),
     (Vec3.outer, (Vec3, Vec3)),
     (Vec3.outer_self, (Vec3,)),
@@ -114,6 +118,7 @@ OPERATIONS = [
     (Mat3.__sub__, (Mat3, Mat3)),
     (Mat3.__mul__, (Mat3, float)),
     (Mat3.__matmul__, (Mat3, Vec3), (Mat3, Mat3)),
+    (Mat3.times_plus, (Mat3, Vec3, Vec3)),
     (Mat3.t_mul, (Mat3, Vec3)),
     (Mat3.symmetric_part_twice, (Mat3,)),
     (Sym3.__add__, (Sym3, Sym3)),
@@ -122,6 +127,9 @@ OPERATIONS = [
     (Sym3.__matmul__, (Sym3, Vec3), (Sym3, Mat3)),
     (Sym3.turned_back, (Sym3, Mat3)),
     (cross_matrix_times, (Vec3, Mat3)),
+    (Rotation.to_child, (Rotation, Vec3)),
+    (Rotation.to_parent, (Rotation, Vec3)),
+    (Rotation.turned, (Rotation, float, float)),
     (Rotation.after, (Rotation, Rotation)),
     (Quaternion.about_z, (float,)),
     (Quaternion.__mul__, (Quaternion, Quaternion)),
@@ -130,6 +138,8 @@ OPERATIONS = [
     (Quaternion.renormalized, (Quaternion,)),
     (Quaternion.rotation, (Quaternion,)),
     (Quaternion.turn, (Quaternion, Vec3)),
+    (Quaternion.to_child, (Quaternion, Vec3)),
+    (Quaternion.to_parent, (Quaternion, Vec3)),
     (Motion.__add__, (Motion, Motion)),
     (Motion.__sub__, (Motion, Motion)),
     (Motion.__mul__, (Motion, float)),
@@ -142,26 +152,32 @@ OPERATIONS = [
     (Inertia.__add__, (Inertia, Inertia)),
     (Inertia.__matmul__, (Inertia, Motion)),
     (Inertia.shifted, (Inertia, Vec3)),
+    (Inertia.moments, (Inertia,)),
     (ArticulatedInertia.__add__, (ArticulatedInertia, ArticulatedInertia)),
     (ArticulatedInertia.__matmul__, (ArticulatedInertia, Motion)),
     (ArticulatedInertia.without, (ArticulatedInertia, Force, float)),
     (Transform.__matmul__, (Transform, Motion), (Transform, Transform)),
+    (Transform.screwed, (Transform, float, float, float)),
     (Transform.inverse, (Transform,)),
     (Transform.force_to_parent, (Transform, Force)),
     (Transform.force_to_child, (Transform, Force)),
     (Transform.motion_to_parent, (Transform, Motion)),
     (Transform.inertia_to_parent, (Transform, Inertia)),
     (Transform.articulated_to_parent, (Transform, ArticulatedInertia)),
+    (Rates.gradient.fget, (Rates,)),
+    (Rates.acceleration_at, (Rates, Vec3)),
     (RelativeMotion.act, (RelativeMotion, Rates)),
     (RelativeMotion.then, (RelativeMotion, RelativeMotion)),
     (Axis.times, (Axis, float)),
     (Axis.dot, (Axis, Force)),
     (place, (Quaternion, Vec3, Axis, float)),
     (Placement.__matmul__, (Placement, Motion), (Placement, Placement)),
+    (Placement.screwed, (Placement, float, float, float)),
     (Placement.inverse, (Placement,)),
     (Placement.force_to_parent, (Placement, Force)),
     (relative_motion, (Placement, Axis, float, float)),
     (chained_acceleration, (Vec3, Vec3)),
+    (body_force, (Moments, Rates)),
 ]
 
 
@@ -172,7 +188,7 @@ def test_docstring_tells_the_cost(operation):
 
 
 @pytest.mark.parametrize("kind", [Vec3, Mat3, Sym3, Rotation, Quaternion, Motion, Force, Inertia, ArticulatedInertia,
-                                  Transform, RelativeMotion], ids=lambda k: k.__name__)  # fmt: skip
+                                  Transform, Rates, RelativeMotion], ids=lambda k: k.__name__)  # fmt: skip
 def test_every_stated_cost_is_counted(kind):
     counted = {function for function, *_ in OPERATIONS}
     own = {name: f for name, f in vars(kind).items() if callable(getattr(f, "__func__", f))}

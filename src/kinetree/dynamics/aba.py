@@ -99,7 +99,7 @@ _OVER_STAGES = one_at_a_time(_native, _by_xla)
 
 
 def _across_states(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, schedule: str) -> Any:
-    quaternions = len(model.structure.quaternion_joints) > 0
+    quaternions = model.structure.has_quaternions
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
     on_gpu = schedule == "lanes" and isinstance(q, jax.Array) and jax.default_backend() == "gpu"
     program = aba_lanes(quaternions, f_ext is not None, again=on_gpu and model.tree.n > FEW_ROWS)

@@ -151,7 +151,7 @@ def _scans(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, en
 
 def forward_dynamics_abia(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
     """Accelerations, (batch, nv)."""
-    entries = inertia_lanes(len(model.structure.quaternion_joints) > 0)(model, q)
+    entries = inertia_lanes(model.structure.has_quaternions)(model, q)
     laid = layout(model.tree, "paths")
     entries = tuple(jnp.asarray(x) for x in entries)
     return require_solution(_scans(laid, model, q, qd, tau, f_ext, entries), "abia")

@@ -122,7 +122,7 @@ def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") 
     chosen = choose_schedule(tree, q.shape[0]) if schedule == "auto" else resolve_schedule(schedule, tree, q.shape[0])
     if chosen in IN_ORDER:
         only_pairs = packed or (q.shape[0] == 1 and SPARSE * tree.n_ancestor_pairs < tree.n**2)
-        H = crba_lanes(len(model.structure.quaternion_joints) > 0, only_pairs)(model, q, schedule=chosen)[0]
+        H = crba_lanes(model.structure.has_quaternions, only_pairs)(model, q, schedule=chosen)[0]
         if packed:
             return H
         return unpack(tree, H) if only_pairs else H.reshape(-1, tree.n, tree.n)

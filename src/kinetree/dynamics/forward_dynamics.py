@@ -46,7 +46,7 @@ def choose_method(model: Model, batch: int) -> tuple[str, str]:
     return "aba", choose_schedule(model.tree, batch)
 
 
-@directly(lambda quaternions: aba_lanes(quaternions, False))
+@directly(lambda structure: aba_lanes(structure.has_quaternions, False))
 def forward_dynamics(
     model: Model,
     q: Any,

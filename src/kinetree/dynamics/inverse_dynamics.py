@@ -21,7 +21,7 @@ from .passive import passive_by_row
 from .rnea import rnea
 from .rnea_blocks import rnea_plan
 from .rnea_euler import rnea_euler
-from .rnea_lanes import rnea_lanes
+from .rnea_lanes import rnea_of
 from .rnea_stages import rnea_over_stages
 from .schedule import IN_ORDER, resolve_schedule
 from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
@@ -51,7 +51,7 @@ _OVER_STAGES = one_at_a_time(_native, _by_xla)
 
 
 def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
-    program = rnea_lanes(len(model.structure.quaternion_joints) > 0, f_ext is not None)
+    program = rnea_of(model.structure, f_ext is not None)
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
 
     def run(*state: Any) -> Any:
@@ -90,7 +90,7 @@ def _by_schedule(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: 
     return _over_the_tree(layout(model.tree, chosen), model, q, qd, qdd, f_ext)
 
 
-@directly(lambda quaternions: rnea_lanes(quaternions, False))
+@directly(rnea_of)
 @coupled("force")
 def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:
     """Generalised forces that produce the accelerations `qdd` in the state `q`, `qd`.

@@ -35,7 +35,7 @@ def _jacobian(laid: Layout, model: Model, q: Any, body: Any, way: Any) -> Any:
 
 
 def _across_states(model: Model, q: Any, body: int, way: int, schedule: str) -> Any:
-    program = jacobian_lanes(len(model.structure.quaternion_joints) > 0, way)
+    program = jacobian_lanes(model.structure.has_quaternions, way)
     return program(model, q, schedule=schedule, about=(body,))[0].reshape(-1, 6, model.nv)
 
 

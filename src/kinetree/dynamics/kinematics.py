@@ -47,7 +47,7 @@ def _body_poses(laid: Layout, model: Model, q: Any) -> Pose:
 
 
 def _across_states(model: Model, q: Any, schedule: str) -> Pose:
-    R, p = kinematics_lanes(len(model.structure.quaternion_joints) > 0)(model, q, schedule=schedule)
+    R, p = kinematics_lanes(model.structure.has_quaternions)(model, q, schedule=schedule)
     n = q.shape[0], model.n_bodies  # in full: nothing can be told of −1 where there are no bodies
     return Pose(R.reshape(*n, 3, 3), p.reshape(*n, 3))
 

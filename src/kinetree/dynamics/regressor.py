@@ -23,8 +23,7 @@ from .rnea import base_rates, body_force
 
 def _moved(frame: Transform, s: Rates) -> Rates:
     """Rates of a frame that stands still in one with these rates."""
-    a = s.acceleration + s.alpha.cross(frame.r) + s.omega.cross(s.omega.cross(frame.r))
-    return Rates(frame.E @ s.omega, frame.E @ s.alpha, frame.E @ a)
+    return Rates(frame.E @ s.omega, frame.E @ s.alpha, frame.E @ s.acceleration_at(frame.r))
 
 
 @jax.jit
@@ -39,7 +38,8 @@ def _regressor(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     rates = _moved(frame, rates)
     zero, one = jnp.zeros_like(rates.omega.x), jnp.ones_like(rates.omega.x)
     units = [Inertia.from_array(jnp.stack([one if i == k else zero for i in range(10)], -1)) for k in range(10)]
-    wrench = jnp.stack([X.force_to_parent(body_force(unit, rates)).array() for unit in units])  # (10, bodies, batch, 6)
+    own = [body_force(unit.moments(), rates) for unit in units]
+    wrench = jnp.stack([X.force_to_parent(force).array() for force in own])  # (10, bodies, batch, 6)
     S = pose.transform.motion_to_parent(at.rows.axis.times(jnp.ones_like(pose.position.x)))
     Y = jnp.einsum("ibk,pnbk->binp", restore(laid, S).array(), wrench)
     carries = jnp.where(carrier >= 0, ancestor_mask(model.tree)[carrier].T, False)

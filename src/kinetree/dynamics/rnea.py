@@ -4,22 +4,31 @@ Outward, the second-order motion of each row from its parent's; inward, the wren
 Both are elements acting on states, so any schedule can walk them. In row coordinates, with classical accelerations
 (Lynghus 2026 §5 has the same two scans; RBDA table 5.1 the same recursion with spatial accelerations):
     ω, α, a        of row i  =  relative motion of row i, acting on those of its parent
-    f  = m a + α × h + ω × (ω × h)          n = I α + ω × I ω + h × a
+    a + W x, W = α× + ω× ω×   is the acceleration of the body's point at x
+    f  = ∫ (a + W x) dm          n = ∫ x × (a + W x) dm
     (n, f) to the parent  =  Xᵀ (own + from the children)          τ = Sᵀ (n, f)
 """
 
 from typing import Any, NamedTuple
 
 from kinetree.model import Axis, Placement, Rows, relative_motion
-from kinetree.spatial import Force, Inertia, Rates, RelativeMotion, Scalar, Transform, Vec3
+from kinetree.spatial import Force, Moments, Rates, RelativeMotion, Scalar, Transform, Vec3
 from kinetree.tree import Inward, Layout, Outward, inward, outward
 
 
-def body_force(I: Inertia, s: Rates) -> Force:
-    """Wrench, about the row's origin, that gives the body these rates. 57m 42a."""
-    omega, alpha, a = s
-    linear = a * I.mass + alpha.cross(I.h) + omega.cross(omega.cross(I.h))
-    return Force(I.I @ alpha + omega.cross(I.I @ omega) + I.h.cross(a), linear)
+def body_force(body: Moments, s: Rates) -> Force:
+    """Wrench, about the row's origin, that gives the body these rates. 42m 39a."""
+    W, a = s.gradient, s.acceleration
+    (wx, wy, wz), (mx, my, mz) = W.rows, body.second.rows
+    n = body.first.cross(a)
+    return Force(
+        Vec3(
+            wz.dot_plus(my, (-wy).dot_plus(mz, n.x)),
+            wx.dot_plus(mz, (-wz).dot_plus(mx, n.y)),
+            wy.dot_plus(mx, (-wx).dot_plus(my, n.z)),
+        ),
+        W.times_plus(body.first, a * body.mass),
+    )
 
 
 def base_rates(gravity: Vec3) -> Rates:
@@ -72,7 +81,7 @@ def rnea(laid: Layout, rows: Rows, placed: Placement, qd: Any, qdd: Any, gravity
     """Generalised forces, (positions, batch), of data arranged by position; `applied` is in row coordinates."""
     moving = MovingRow(placed, rows.axis, qd, qdd)
     rates = outward(MOTION, laid, moving, base_rates(gravity))
-    own = body_force(rows.inertia, rates)
+    own = body_force(rows.inertia.moments(), rates)
     if applied is not None:
         own = own - applied
     zero = Force.zero_like(gravity.x)

@@ -39,7 +39,7 @@ def rnea_euler(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
     motion = rootfix_elements(tree, MOTION, jax.tree.map(lambda x: jnp.broadcast_to(x, of_rows.shape), local))
     gravity = Vec3(*(jnp.full((1, 1), model.gravity[k], q.dtype) for k in range(3)))
     X = motion.transform  # from the world to each row
-    own = X.force_to_parent(body_force(rows.inertia, motion.act(base_rates(gravity))))
+    own = X.force_to_parent(body_force(rows.inertia.moments(), motion.act(base_rates(gravity))))
     if f_ext is not None:
         moving = model.structure.row_of_body >= 0
         applied = jnp.zeros((tree.n, 6, q.shape[0]), q.dtype)

@@ -50,7 +50,7 @@ def outward_walk(sources: int, remembered: bool, gathering: bool) -> Walk:
         rates = state[0] if gathering else state
         at = moving((row.orientation, row.position, row.axis), given)
         rates = MOTION.step(at, rates)
-        own = body_force(row.inertia, rates)
+        own = body_force(row.inertia.moments(), rates)
         results = (at.placed, own, *((rates,) if remembered else ()))
         if not gathering:
             return rates, results

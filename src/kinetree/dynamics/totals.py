@@ -119,6 +119,6 @@ def _lanes(quaternions: bool) -> LaneAlgorithm:
 
 def in_lanes(model: Model, q: Any, qd: Any, schedule: str) -> Totals:
     """Sums under "lanes" or "sequential"."""
-    (found,) = _lanes(len(model.structure.quaternion_joints) > 0)(model, q, qd, schedule=schedule)
+    (found,) = _lanes(model.structure.has_quaternions)(model, q, qd, schedule=schedule)
     columns = [found[:, k] for k in range(10)]
     return Totals(Vec3(*columns[:3]), columns[3], Force(Vec3(*columns[4:7]), Vec3(*columns[7:])))

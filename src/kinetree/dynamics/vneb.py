@@ -55,7 +55,7 @@ def inertia_matrix(laid: Layout, model: Model, q: Any) -> Any:
     moved = _outside(laid, model.tree, q.dtype)[:, :, None]
     omega_dot = column(Z) * (column(rows.turn) * moved)  # eq. 7, 23
     V_dot = column(Z) * (column(rows.slide) * moved) + omega_dot.cross(link(P) - column(P))  # eq. 8, 25
-    own = body_force(link(links), Rates(Vec3.zero_like(V_dot.x), omega_dot, V_dot))  # eq. 9, 10, 26, 27
+    own = body_force(link(links).moments(), Rates(Vec3.zero_like(V_dot.x), omega_dot, V_dot))  # eq. 9, 10, 26, 27
     inner = link(P - _inner_origin(laid, model.tree, P))  # eq. 20
     still = jnp.zeros(V_dot.x.shape[1:], q.dtype)
     shift = Transform(Transform.identity_like(inner.x).E, inner)

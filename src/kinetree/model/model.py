@@ -101,6 +101,11 @@ class Structure:
         return np.stack([self.v_start[bodies], self.q_start[bodies], position[self.joint_code[bodies]]], -1)
 
     @cached_property
+    def has_quaternions(self) -> bool:
+        """Whether there are spherical or free joints."""
+        return len(self.quaternion_joints) > 0
+
+    @cached_property
     def neutral(self) -> np.ndarray:
         """(nq,): all coordinates 0, all quaternions (1, 0, 0, 0)."""
         q = np.zeros(int(self.q_start[-1]))

@@ -62,11 +62,17 @@ class Placement(NamedTuple):
     def __matmul__(self, o: Any) -> Any:
         """X @ motion: to the row's coordinates, 36m 36a. X2 @ X1: first X1, then X2, 40m 38a. Both by quaternion."""
         if isinstance(o, Motion):
-            turn = self.orientation.conjugate().turn
+            turn = self.orientation.to_child
             return Motion(turn(o.angular), turn(o.linear + o.angular.cross(self.position)))
         return Placement(
             (o.orientation * self.orientation).renormalized(), o.position + o.orientation.turn(self.position)
         )
+
+    def screwed(self, cos_half: Scalar, sin_half: Scalar, slide: Scalar) -> "Placement":
+        """With the row turned about its own z axis, and moved along it. 26m 22a."""
+        turned = self.orientation.times_about_z(cos_half, sin_half).renormalized()
+        z_axis = turned.rotation().rows[2]  # the same before and after the turn
+        return Placement(turned, self.position + z_axis * slide)
 
     def inverse(self) -> "Placement":
         """The parent's frame in the row's. 15m 15a."""
@@ -75,19 +81,18 @@ class Placement(NamedTuple):
 
     def force_to_parent(self, f: Force) -> Force:
         """Xᵀ f, turned with the quaternion (see spatial/rotation.py for why). 36m 36a."""
-        linear = self.orientation.turn(f.linear)
-        return Force(self.orientation.turn(f.angular) + self.position.cross(linear), linear)
+        turn = self.orientation.to_parent
+        linear = turn(f.linear)
+        return Force(turn(f.angular) + self.position.cross(linear), linear)
 
 
 def place(orientation: Quaternion, position: Vec3, axis: Axis, q: Scalar) -> Placement:
     """Where the screw stands at coordinate q. 29m 22a, a sine and a cosine."""
     half = (0.5 * axis.turn) * q
-    turned = orientation.times_about_z(jnp.cos(half), jnp.sin(half)).renormalized()
-    z_axis = turned.rotation().rows[2]  # the same before and after the turn
-    return Placement(turned, position + z_axis * (axis.slide * q))
+    return Placement(orientation, position).screwed(jnp.cos(half), jnp.sin(half), axis.slide * q)
 
 
-def relative_motion(placed: Placement, axis: Axis, qd: Scalar, qdd: Scalar) -> RelativeMotion:
+def relative_motion(placed: Placement | Transform, axis: Axis, qd: Scalar, qdd: Scalar) -> RelativeMotion:
     """How the row moves in its parent. 4m."""
     velocity, acceleration = axis.times(qd), axis.times(qdd)
     return RelativeMotion(*placed, velocity.angular, acceleration.angular, velocity.linear, acceleration.linear)

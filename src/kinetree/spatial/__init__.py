@@ -1,6 +1,6 @@
 """Spatial algebra as components: vectors, rotations, transforms, motions, forces, inertias."""
 
-from .inertia import ArticulatedInertia, Inertia
+from .inertia import ArticulatedInertia, Inertia, Moments
 from .motion import Force, Motion
 from .rotation import Quaternion, Rotation
 from .second_order import Rates, RelativeMotion
@@ -12,6 +12,7 @@ __all__ = [
     "Force",
     "Inertia",
     "Mat3",
+    "Moments",
     "Motion",
     "Quaternion",
     "Rates",

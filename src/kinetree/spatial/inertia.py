@@ -66,10 +66,24 @@ class Inertia(NamedTuple):
             ),
         )
 
+    def moments(self) -> "Moments":
+        """The body as moments of mass. 1m 5a."""
+        xx, yy, zz, xy, xz, yz = self.I
+        half = (xx + yy + zz) * 0.5
+        return Moments(self.mass, self.h, Sym3(half - xx, half - yy, half - zz, -xy, -xz, -yz))
+
     def articulated(self) -> "ArticulatedInertia":
         """The same inertia in the form that joints can be taken out of. No arithmetic."""
         z, (x, y, h) = jnp.zeros_like(self.mass), self.h
         return ArticulatedInertia(self.I, Mat3(z, -h, y, h, z, -x, -y, x, z), Sym3.diagonal(self.mass))
+
+
+class Moments(NamedTuple):
+    """A rigid body as ∫ dm, ∫ x dm and ∫ x xᵀ dm: what a field that is linear in x needs to know of it."""
+
+    mass: Scalar
+    first: Vec3
+    second: Sym3
 
 
 class ArticulatedInertia(NamedTuple):

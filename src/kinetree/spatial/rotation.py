@@ -2,12 +2,11 @@
 
 By count a matrix turns a vector in 9m 6a, a quaternion in 15m 15a; two quaternions compose in 16m 12a, two matrices in
 27m 18a, and a quaternion moves less than half the memory. By the clock (benchmarks/rotations.py, float64, two cores) a
-scan of orientations takes half the time with quaternions, inverse dynamics by `paths` 0.8 to 0.9 of it, in lanes over a
-batch the same, in lanes along one long chain 1.15 to 1.25 of it. What decides is accuracy: a matrix whose angle is the
-same in every body is rounded the same in every body, and in inverse dynamics of a chain of 100 000 that adds up to
-3e-12, where quaternions, made unit again at each product, leave 4e-14 (`paths`) and 1.4e-13 (lanes). So models and
-scans hold quaternions and turn with them; matrices are for where one rotation turns many vectors, as in articulated
-inertias.
+scan of orientations takes half the time with quaternions, inverse dynamics by `paths` 0.9 of it, in lanes 1.25 of it.
+What decides is accuracy: a matrix whose angle is the same in every body is rounded the same in every body, and in
+inverse dynamics of a chain of 100 000 that adds up to 3e-12, where quaternions, made unit again at each product, leave
+4e-14 (`paths`) and 1.6e-13 (lanes). So models and scans hold quaternions and turn with them; matrices are for where one
+rotation turns many vectors of a mechanism that is not deep, as in inverse dynamics of robots.
 """
 
 from typing import NamedTuple
@@ -37,6 +36,19 @@ class Rotation(Mat3):
     def T(self) -> "Rotation":
         """The inverse: from child to parent coordinates."""
         return Rotation(*super().T)
+
+    def to_child(self, v: Vec3) -> Vec3:
+        """A vector from parent to child coordinates. 9m 6a."""
+        return self @ v
+
+    def to_parent(self, v: Vec3) -> Vec3:
+        """A vector from child to parent coordinates. 9m 6a."""
+        return self.t_mul(v)
+
+    def turned(self, cos: Scalar, sin: Scalar) -> "Rotation":
+        """The child turned about its own z axis. 12m 6a."""
+        x, y, z = self.rows
+        return Rotation(*Mat3.from_columns(x * cos + y * sin, y * cos - x * sin, z).T)
 
     def after(self, o: "Rotation") -> "Rotation":
         """First o, then self. 27m 18a."""
@@ -158,3 +170,11 @@ class Quaternion(NamedTuple):
         t = u.cross(v)
         t = t + t
         return v + t * self.w + u.cross(t)
+
+    def to_parent(self, v: Vec3) -> Vec3:
+        """As for a `Rotation`. 15m 15a."""
+        return self.turn(v)
+
+    def to_child(self, v: Vec3) -> Vec3:
+        """As for a `Rotation`. 15m 15a."""
+        return self.conjugate().turn(v)

@@ -6,11 +6,11 @@ rates and gives the child's. Two in a row make one, so a single scan carries eve
 outward.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .rotation import Quaternion
 from .transform import Transform
-from .vec3 import Scalar, Vec3
+from .vec3 import Mat3, Scalar, Vec3
 
 
 class Rates(NamedTuple):
@@ -20,11 +20,22 @@ class Rates(NamedTuple):
     alpha: Vec3
     acceleration: Vec3
 
+    @property
+    def gradient(self) -> Mat3:
+        """W = α× + ω× ω×: the point at x accelerates by a + W x. 6m 9a."""
+        (x, y, z), (p, q, r) = self.omega, self.alpha
+        xx, yy, zz, xy, xz, yz = x * x, y * y, z * z, x * y, x * z, y * z
+        return Mat3(-(yy + zz), xy - r, xz + q, xy + r, -(xx + zz), yz - p, xz - q, yz + p, -(xx + yy))
+
+    def acceleration_at(self, x: Vec3) -> Vec3:
+        """Of the point at x. 15m 18a."""
+        return self.gradient.times_plus(x, self.acceleration)
+
 
 class RelativeMotion(NamedTuple):
     """A child frame seen from its parent: pose, then velocities and accelerations in child coordinates."""
 
-    orientation: Quaternion
+    orientation: Any  # a Quaternion; or a Rotation, where the motion only acts
     position: Vec3
     omega: Vec3
     alpha: Vec3
@@ -48,10 +59,10 @@ class RelativeMotion(NamedTuple):
         return Rates(self.omega, self.alpha, self.acceleration)
 
     def act(self, parent: Rates) -> Rates:
-        """The child's rates from its parent's: the classical transport formulas. 75m 84a."""
-        turn, r = self.orientation.conjugate().turn, self.position
+        """The child's rates from its parent's: the classical transport formulas. 72m 87a."""
+        turn = self.orientation.to_child
         omega = turn(parent.omega)
-        carried = parent.acceleration + parent.alpha.cross(r) + parent.omega.cross(parent.omega.cross(r))
+        carried = parent.acceleration_at(self.position)
         coriolis = omega.cross(self.velocity)
         return Rates(
             omega + self.omega,
@@ -60,14 +71,14 @@ class RelativeMotion(NamedTuple):
         )
 
     def then(self, outer: "RelativeMotion") -> "RelativeMotion":
-        """self, and then a frame that moves with respect to its child. 130m 143a."""
+        """self, and then a frame that moves with respect to its child. 133m 149a."""
         r = outer.position
         rates = outer.act(self.rates)
         return RelativeMotion(
             (self.orientation * outer.orientation).renormalized(),
             self.position + self.orientation.turn(r),
             *rates[:2],
-            outer.orientation.conjugate().turn(self.velocity + self.omega.cross(r)) + outer.velocity,
+            outer.orientation.to_child(self.velocity + self.omega.cross(r)) + outer.velocity,
             rates.acceleration,
         )
 

@@ -27,6 +27,10 @@ class Transform(NamedTuple):
             return Motion(self.E @ o.angular, self.E @ (o.linear + o.angular.cross(self.r)))
         return Transform(self.E.after(o.E), o.r + o.E.t_mul(self.r))
 
+    def screwed(self, cos: Scalar, sin: Scalar, slide: Scalar) -> "Transform":
+        """With the child turned about its own z axis, and moved along it. 15m 9a."""
+        return Transform(self.E.turned(cos, sin), self.r + self.E.rows[2] * slide)
+
     def inverse(self) -> "Transform":
         """From child back to parent. 9m 6a."""
         return Transform(self.E.T, -(self.E @ self.r))
