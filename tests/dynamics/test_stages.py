@@ -23,6 +23,7 @@ MODELS = {
     "chain": lambda: kt.auto_tree(1000, 1, 0.3),
     "binary": lambda: kt.auto_tree(500, 2, 0.3),
     "thin": lambda: kt.auto_tree(600, 1.01, 0.3),
+    "twigs": lambda: kt.auto_tree(300, 1.1, 0.3),
     "trunk with limbs": lambda: hinged(limbs(300, 4, 80)),
     "forest": lambda: build_model(
         generate.random_tree(np.random.default_rng(2), 60, ("revolute", "prismatic"), "forest")
@@ -64,6 +65,17 @@ def test_rows_in_order_are_not_looked_up():
         assert all(s.start is not None for s in stages(kt.auto_tree(n, branching).tree, 5).stages)
     backwards = Tree([-1, 0, 0, 2, 1])
     assert any(s.start is None for s in stages(backwards, 5).stages)
+
+
+@pytest.mark.parametrize("branching", [1, 1.001, 1.01, 1.1, 1.5, 2, 3])
+def test_stages_are_few(branching):
+    """However thin a tree is: paths hang from one another log2 n deep at most, and few levels count as one path."""
+    tree = kt.auto_tree(20_000, branching).tree
+    laid = stages(tree, 100, levels=4)
+    assert len(laid.stages) <= 4 * np.log2(tree.n)
+    rows = np.concatenate([s.rows[s.rows >= 0] for s in laid.stages])
+    np.testing.assert_array_equal(np.sort(rows), np.arange(tree.n))
+    assert laid.positions <= 2 * tree.n
 
 
 @pytest.mark.parametrize("lanes", [5, 64])

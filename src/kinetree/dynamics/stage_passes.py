@@ -1,8 +1,8 @@
 """A recursion over the stages of a huge tree, outward or inward, by native walks.
 
-Levels are walked lane by lane. Chunks of a path are first reduced, each to one element; prefixes of the elements say
-what enters each chunk; then all chunks are walked. What crosses from one phase of the tree to another goes through
-memory.
+Levels, and paths that are not cut, are walked lane by lane. Chunks of a path are first reduced, each to one element;
+prefixes of the elements say what enters each chunk; then all chunks are walked. What crosses from one phase of the tree
+to another goes through memory.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,9 +61,9 @@ def outward_pass(
             state, results = take_walk(walk, stage.rows, state, arrays, gathered, (stage.above,), rows)
         else:
             start = tree_map(lambda x, s=stage: x[s.above], memory)
-            if not stage.is_level:
+            if stage.cut:
                 start = _entering(stage, walks, start, arrays, gathered)
-            if stage.is_level or stage.remembered or walks.gathering is None:
+            if not stage.cut or stage.remembered or walks.gathering is None:
                 state, results = take_walk(walk, stage.rows, start, arrays, gathered, rows=rows)
             else:
                 walk, nothing = walks.gathering
@@ -133,7 +133,7 @@ def inward_pass(
             below, results = take_walk(walk, stage.rows, below, arrays, gathered, stage.children, rows)
         else:
             none = jnp.zeros(stage.rows.shape[1], dtype)
-            start = walks.zero(none) if stage.is_level else _from_outside(stage, walks, arrays, gathered, whole, none)
+            start = _from_outside(stage, walks, arrays, gathered, whole, none) if stage.cut else walks.zero(none)
             below, results = take_walk(walk, stage.rows, start, arrays, gathered, rows=rows)
         found.append(results)
         if branching and not stage.chained:

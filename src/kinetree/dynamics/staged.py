@@ -21,7 +21,7 @@ CHUNK = 16  # rows, or more, that a lane of a GPU walks: few turns in a row, whi
 MOST_LANES = 40_000
 LEAST_ROWS = 1000  # from which native walks are faster than XLA's loops on a CPU
 LANES_OF_THREAD = 32  # on a CPU: a few blocks, so that threads end at about the same time
-MOST_STAGES = 48  # each is a few kernels to compile; trees with more are walked by XLA, which loops over them
+LEVELS = {"cpu": 4, "gpu": 16}  # that cost as much as a stage of chunks: to compile on a CPU, to run on a GPU
 
 
 def _lanes(tree: Tree) -> int:
@@ -36,8 +36,8 @@ def _lanes(tree: Tree) -> int:
 def staged(tree: Tree) -> Stages | None:
     """The stages of a tree, as arrays on the device; None where XLA's own loops serve better."""
     lanes = _lanes(tree)
-    laid = stages(tree, lanes) if lanes else None
-    if laid is None or len(laid.stages) > MOST_STAGES:
+    laid = stages(tree, lanes, LEVELS[jax.default_backend()]) if lanes else None
+    if laid is None:
         return None
     with jax.ensure_compile_time_eval():  # they outlive whatever is being traced
         return jax.tree.map(jnp.asarray, laid)

@@ -1,8 +1,9 @@
 """Stages: a tree as a few walks of many lanes, for the native bodies.
 
 Long heavy paths are cut into chunks, a lane to a chunk; what is left, and bushy trees as a whole, is taken level by
-level, a lane to a row. A lane starts where it hangs from an earlier stage. A level hangs from the level before it, lane
-by lane, and knows its children there; a chunk that is not the `first` of its run follows the chunk before it. Unlike a
+level, a lane to a row. Where that would be many levels, all paths go in lanes, those of one rank side by side: no more
+stages than log2 n. A lane starts where it hangs from an earlier stage. A level hangs from the level before it, lane by
+lane, and knows its children there; a chunk that is not the `first` of its run follows the chunk before it. Unlike a
 layout (layout.py), whose grids are few shapes for XLA to loop over, every stage has a shape of its own.
 """
 
@@ -33,12 +34,8 @@ class Stage:
     offset: int = field(metadata={"static": True})  # position of the first cell; position 0 is the base
     chained: bool = field(metadata={"static": True})  # hangs from the stage before alone, lane by lane
     remembered: bool = field(metadata={"static": True})  # whether lanes of later stages hang from its cells
+    cut: bool = field(metadata={"static": True})  # whether some lanes follow one another
     start: int | None = field(metadata={"static": True})  # its first row, where its lanes hold all from there in order
-
-    @property
-    def is_level(self) -> bool:
-        """One row to a lane."""
-        return self.rows.shape[0] == 1
 
     @property
     def cells(self) -> slice:
@@ -72,7 +69,7 @@ def _chunks(tree: Tree, paths: np.ndarray, lanes: int) -> tuple[np.ndarray, np.n
     """Paths cut into about so many lanes, or more where the paths are short: rows, and which lanes begin a path."""
     start, length = tree.path_start[paths], np.diff(tree.path_start)[paths]
     total = int(length.sum())
-    turns = max(SHORTEST, -(-total // lanes))
+    turns = min(max(SHORTEST, -(-total // lanes)), int(length.max()))
     while turns > SHORTEST and (-(-length // turns) * turns).sum() > PADDING * total:
         turns = max(SHORTEST, turns // 2)
     count = -(-length // turns)
@@ -107,12 +104,24 @@ def _children(parent_lane: np.ndarray, lanes: int) -> tuple[np.ndarray, ...] | N
     return tuple(np.where(k < count, start + k, -1).astype(np.int32) for k in range(max(1, int(count.max(initial=0)))))
 
 
-def stages(tree: Tree, lanes: int) -> Stages | None:
-    """The stages of a tree, with chunks for about so many lanes; None where some row has too many children."""
+def _phases(tree: Tree, levels: int) -> tuple[np.ndarray, np.ndarray]:
+    """The phase of each path, odd where it is cut into chunks, and its level within an even one."""
     length = np.diff(tree.path_start)
     bushy = TILE_OVERHEAD * tree.height <= 2 * tree.n
-    long = (length >= LONG_PATH) & ~np.bool_(bushy)
-    phase, level = phases(tree, long)
+    phase, level = phases(tree, (length >= LONG_PATH) & ~np.bool_(bushy))
+    count = np.arange(int(phase.max(initial=0)) + 1) % 2  # of stages in each phase
+    np.maximum.at(count, phase, np.where(phase % 2, 1, level + length))
+    every_path = levels * (int(tree.path_rank.max(initial=0)) + 1) < count.sum()
+    return phases(tree, np.ones(len(length), bool)) if every_path else (phase, level)
+
+
+def stages(tree: Tree, lanes: int, levels: int = 4) -> Stages | None:
+    """The stages of a tree, with chunks for about so many lanes; None where some row has too many children.
+
+    `levels`: as many as are worth one stage of chunks.
+    """
+    length = np.diff(tree.path_start)
+    phase, level = _phases(tree, levels)
     place = np.arange(tree.n) - np.repeat(tree.path_start[:-1], length)
     row_phase, row_level = np.repeat(phase, length), np.repeat(level, length) + place
     position_of, lane_of = np.zeros(tree.n, np.int64), np.zeros(tree.n, np.int64)
@@ -160,6 +169,7 @@ def stages(tree: Tree, lanes: int) -> Stages | None:
             offset=m["offset"],
             chained=m["chained"],
             remembered=bool(((hung >= m["offset"]) & (hung < m["offset"] + m["rows"].size)).any()),
+            cut=not m["first"].all(),
             start=_start(m["rows"]),
         )
         for m in made
