@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.rnea_lanes import DEEP, rnea_lanes, rnea_of
+from kinetree.dynamics.lane_rows import DEEP
+from kinetree.dynamics.rnea_lanes import rnea_lanes, rnea_of
 from tests.build import build_model
 from tests.dynamics.trees import worst
 from tests.reference import dense, generate

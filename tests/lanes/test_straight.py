@@ -13,11 +13,18 @@ from kinetree.dynamics.aba_lanes import aba_lanes
 from kinetree.dynamics.rnea_lanes import rnea_lanes
 from kinetree.lanes import written_out
 from kinetree.lanes.cpu import CompiledProgram
+from kinetree.lanes.emit import Emitter, trace
 from kinetree.lanes.ptx import Reach, ptx
 from kinetree.lanes.straight import slot_numbers, turn_order
 from tests.dynamics.mixed import mixed_model, state
 from tests.lanes.assembler import assemble
 
+MODELS = [
+    kt.auto_tree(1, 1, 0.3),
+    kt.auto_tree(9, 2, 0.3),
+    kt.auto_tree(9, 2, 0.3).replace(armature=np.linspace(0, 0.2, 9)),
+    mixed_model(),
+]
 FUNCTIONS = [kt.inverse_dynamics, kt.forward_dynamics]
 ALGORITHMS = [rnea_lanes, aba_lanes]
 
@@ -30,7 +37,7 @@ def arrays(model, dtype=np.float64, batch=37):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("model", [kt.auto_tree(1, 1, 0.3), kt.auto_tree(9, 2, 0.3), mixed_model()], ids=str)
+@pytest.mark.parametrize("model", MODELS, ids=str)
 def test_the_same_bits(model, function, dtype):
     special = kt.specialize(model)
     for batch in (1, 5, 37):
@@ -107,6 +114,23 @@ def test_turns_come_after_what_they_need_and_branches_die_early(algorithm):
         for changes, turn, place in touches:
             later = [t for c, t, p in touches if p > place and (c or changes) and t != turn]
             assert all(t > turn for t in later)
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_what_is_known_of_a_robot_is_not_computed(width):
+    """A hinge without a rotor feels nothing of its own direction; with numbers known, that is no work at all."""
+    bound, model = aba_lanes(False, False), kt.auto_tree(2, 1, 0.3)
+    inward, constants = bound.parts[2].loop, bound.constants(model, np.dtype(float))[2][0]
+    assert list(constants) == [1, 0, 0]  # turn, slide, armature
+    closed = trace(inward, np.dtype(float))
+    work = []
+    for known in (True, False):
+        to = Emitter(width, float)
+        values = [to.number(x) for x in constants] if known else [f"%c{k}" for k in range(len(constants))]
+        to.jaxpr(closed, values + [f"%x{k}" for k in range(len(closed.jaxpr.invars) - len(values))])
+        assert any("select" in line for line in to.lines) != known
+        work.append(sum("fmul" in line or "llvm.fma" in line for line in to.lines))
+    assert work[0] < 0.85 * work[1]
 
 
 @pytest.mark.parametrize("reach", [Reach.ROWS, Reach.TILE])

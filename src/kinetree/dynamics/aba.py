@@ -18,7 +18,7 @@ from kinetree.tree import Layout, inward, layout, outward, restore
 from kinetree.tree.stages import Stages
 
 from . import closed_form
-from .aba_lanes import aba_lanes
+from .aba_lanes import aba_of
 from .aba_operators import ACCELERATION, ARTICULATED, Accelerated, JointedRow
 from .aba_stages import aba_over_stages
 from .arranged import Arranged, applied_forces, arranged, by_position, row_velocities
@@ -99,10 +99,9 @@ _OVER_STAGES = one_at_a_time(_native, _by_xla)
 
 
 def _across_states(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, schedule: str) -> Any:
-    quaternions = model.structure.has_quaternions
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
     on_gpu = schedule == "lanes" and isinstance(q, jax.Array) and jax.default_backend() == "gpu"
-    program = aba_lanes(quaternions, f_ext is not None, again=on_gpu and model.tree.n > FEW_ROWS)
+    program = aba_of(model.structure, f_ext is not None, again=on_gpu and model.tree.n > FEW_ROWS)
 
     def run(*state: Any) -> Any:
         return program(model, *state, *extra, schedule=schedule)[0]

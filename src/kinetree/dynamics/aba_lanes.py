@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from kinetree.lanes import Lane, Loop, Memory
-from kinetree.model import Rows
+from kinetree.model import Placement, Structure
 from kinetree.spatial import ArticulatedInertia, Force, Inertia, Mat3, Motion, Rotation, Sym3, Transform, Vec3
 
 from .articulated import Articulated, Pivot, base_acceleration, own_bias, pivot, released, to_parent, velocity_product
@@ -18,31 +18,37 @@ from .lane_rows import (
     OWN,
     PARENT,
     PLACEMENT,
-    ROWS,
     SCREW,
     ZERO3,
     LaneAlgorithm,
+    Link,
+    Links,
     Part,
     Q,
     Screw,
     V,
     base_gravity,
     base_turn,
+    is_deep,
     placing_parts,
-    row_constants,
     row_turns,
     screw_constants,
-    screw_place,
     shift_parts,
+    stroke,
 )
 from .poses import applied_forces_part, pose_parts, velocity_step
 
 Q_IN, QD_IN, TAU_IN, F_IN = range(4)
 
 
+def aba_of(structure: Structure, external: bool = False, again: bool = False) -> LaneAlgorithm:
+    """The program that serves a mechanism, with or without applied forces."""
+    return aba_lanes(structure.has_quaternions, external, is_deep(structure), again)
+
+
 @lru_cache
-def aba_lanes(quaternions: bool, external: bool, again: bool = False) -> LaneAlgorithm:
-    """The program, for models with or without quaternion joints, with or without applied forces.
+def aba_lanes(quaternions: bool, external: bool, deep: bool = False, again: bool = False) -> LaneAlgorithm:
+    """The program, for models with or without quaternion joints, with or without applied forces, deep or not.
 
     `again`: compute placements and velocities again in the last pass.
     """
@@ -62,18 +68,20 @@ def aba_lanes(quaternions: bool, external: bool, again: bool = False) -> LaneAlg
     if external:
         fields |= {"pose": PLACEMENT}
     memory = Memory(**fields)
+    links = Links(deep)
 
     def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
         nothing = Articulated.zero_like(gravity.x)
         still = Motion.zero_like(gravity.x)
         return (still, *nothing, base_acceleration(gravity), *([still] * again)), (), ()
 
-    def moved(row: Rows, given: tuple, v: Motion, placed: tuple) -> tuple[Transform, Motion]:
+    def moved(row: Link, given: tuple, v: Motion, slots: tuple) -> tuple[Transform, Motion]:
         """Transform and velocity of a row, from its parent's velocity."""
-        X = (placed[0] if quaternions else screw_place(row, given[1])).transform
+        placed = slots[0] if quaternions else row.frame.screwed(*stroke(row, given[1]))
+        X = placed.transform if isinstance(placed, Placement) else placed
         return X, velocity_step((X, row.axis.times(given[0])), v)
 
-    def outward(row: Rows, given: tuple, reads: tuple) -> tuple:
+    def outward(row: Link, given: tuple, reads: tuple) -> tuple:
         v, *placed = reads
         X, v = moved(row, given, v, tuple(placed))
         I: Inertia = row.inertia
@@ -86,7 +94,8 @@ def aba_lanes(quaternions: bool, external: bool, again: bool = False) -> LaneAlg
             tau = tau - row.armature * shift[0]
         whole = Articulated(inertia, bias)  # its own, and what its children passed on
         joint = pivot(row.axis, row.armature, tau, whole)
-        passed = to_parent(X, released(whole, joint, velocity_product(v, row.axis, qd)))
+        c = velocity_product(v, row.axis, qd)
+        passed = to_parent(X, released(row.axis, row.armature, whole, joint, c))
         return (joint,), tuple(passed), ()
 
     def accelerate(row: Any, given: tuple, reads: tuple) -> tuple:
@@ -106,7 +115,7 @@ def aba_lanes(quaternions: bool, external: bool, again: bool = False) -> LaneAlg
     outward_loop = Loop(
         outward,
         4,
-        ROWS,
+        links.structure,
         reads=at(PARENT, "v") + placed,
         writes=at(OWN, "X", "v", "inertia", "force"),
         inputs=state,
@@ -123,7 +132,7 @@ def aba_lanes(quaternions: bool, external: bool, again: bool = False) -> LaneAlg
     last_loop = Loop(
         accelerate,
         4,
-        ROWS if again else SCREW,
+        links.structure if again else SCREW,
         reads=at(PARENT, "a")
         + at(OWN, "pivot")
         + (at(PARENT, "v_again") + placed if again else at(OWN, "X", "v"))
@@ -135,10 +144,11 @@ def aba_lanes(quaternions: bool, external: bool, again: bool = False) -> LaneAlg
     base_writes = at(OWN, "v", "inertia", "force", "a", *(["v_again"] * again))
     parts = placing_parts(memory, Q_IN) + shift_parts(memory, QD_IN) if quaternions else []
     parts.append(Part(Loop(base, 4, GRAVITY, writes=base_writes), base_turn(memory), base_gravity))
-    parts.append(Part(outward_loop, row_turns(memory)))
+    parts.append(Part(outward_loop, row_turns(memory), links.constants))
     if external:
         parts += pose_parts(memory, quaternions, Q_IN)
         parts.append(applied_forces_part(memory, F_IN))
     parts.append(Part(inward_loop, row_turns(memory, inward=True), screw_constants))
-    parts.append(Part(last_loop, row_turns(memory), row_constants if again else screw_constants))
-    return LaneAlgorithm("aba_again" if again else "aba", parts, memory, 3 + external, 1, lambda s: (s.tree.n,))
+    parts.append(Part(last_loop, row_turns(memory), links.constants if again else screw_constants))
+    name = "aba" + "_deep" * deep + "_again" * again
+    return LaneAlgorithm(name, parts, memory, 3 + external, 1, lambda s: (s.tree.n,))

@@ -131,7 +131,7 @@ def _bodies(joined: bool, sources: int, scattered: bool) -> Walk:
         received = received + joining
         whole = row.own + received
         joint = pivot(row.axis, row.armature, row.tau, whole)
-        return kept(exists, to_parent(row.X, released(whole, joint, row.c)), received), joint
+        return kept(exists, to_parent(row.X, released(row.axis, row.armature, whole, joint, row.c)), received), joint
 
     tree, fields, widths = _body_streams(joined)
     return Walk(

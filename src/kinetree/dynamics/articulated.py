@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from kinetree.model import Axis
-from kinetree.spatial import ArticulatedInertia, Force, Inertia, Motion, Scalar, Transform, Vec3
+from kinetree.spatial import ArticulatedInertia, Force, Inertia, Mat3, Motion, Scalar, Sym3, Transform, Vec3
 
 
 class Articulated(NamedTuple):
@@ -91,9 +91,26 @@ def pivot(axis: Axis, armature: Scalar, tau: Scalar, whole: Articulated) -> Pivo
     return Pivot(U, 1 / (axis.dot(U) + armature), tau - axis.dot(whole.bias))
 
 
-def released(whole: Articulated, p: Pivot, c: Motion) -> Articulated:
-    """The articulated body seen from the inner side of its joint, in row coordinates. 76m 69a."""
-    left = whole.inertia.without(p.U, p.d_inverse)
+def without_joint(I: ArticulatedInertia, axis: Axis, armature: Scalar, p: Pivot) -> ArticulatedInertia:
+    """I − U Uᵀ/d, what is left of I where the joint moves freely. 34m 21a.
+
+    Of its own direction a joint feels but its rotor: (I − U Uᵀ/d) S = U armature/d. For a hinge that is six entries,
+    put there as they are: nothing at all without a rotor, which programs written out for one robot then leave out.
+    """
+    A, B, C = I.without(p.U, p.d_inverse)
+    n, f = p.U * (armature * p.d_inverse)
+    hinge = (axis.turn == 1) & (axis.slide == 0)
+
+    def chosen(exact: Scalar, computed: Scalar) -> Scalar:
+        return jnp.where(hinge, exact, computed)
+
+    A = Sym3(A.xx, A.yy, chosen(n.z, A.zz), A.xy, chosen(n.x, A.xz), chosen(n.y, A.yz))
+    return ArticulatedInertia(A, Mat3(*B[:6], chosen(f.x, B.zx), chosen(f.y, B.zy), chosen(f.z, B.zz)), C)
+
+
+def released(axis: Axis, armature: Scalar, whole: Articulated, p: Pivot, c: Motion) -> Articulated:
+    """The articulated body seen from the inner side of its joint, in row coordinates. 83m 69a."""
+    left = without_joint(whole.inertia, axis, armature, p)
     return Articulated(left, whole.bias + left @ c + p.U * (p.u * p.d_inverse))
 
 
@@ -106,4 +123,4 @@ def articulated_step(row: ArticulatedRow, received: Articulated) -> Articulated:
     """What a row passes to its parent, given what it receives from its children."""
     whole = row.own + received
     joint = pivot(row.axis, row.armature, row.tau, whole)
-    return to_parent(row.X, released(whole, joint, row.c))
+    return to_parent(row.X, released(row.axis, row.armature, whole, joint, row.c))

@@ -77,7 +77,7 @@ def prepend_row(row: ArticulatedRow, branches: Articulated, e: ArticulatedElemen
         tuple(pull_back(row.X, row.axis, joint.U, joint.d_inverse, f) for f in e.A),
         e.b + Motion(Vec3(*step[:3]), Vec3(*step[3:])),
         e.C + _rank_one([s * joint.d_inverse for s in along], along),
-        to_parent(row.X, released(whole, joint, row.c)),
+        to_parent(row.X, released(row.axis, row.armature, whole, joint, row.c)),
     )
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
-from .aba_lanes import aba_lanes
+from .aba_lanes import aba_of
 from .coupled import coupled_forward_dynamics
 from .directly import directly
 from .passive import passive_by_row
@@ -46,7 +46,7 @@ def choose_method(model: Model, batch: int) -> tuple[str, str]:
     return "aba", choose_schedule(model.tree, batch)
 
 
-@directly(lambda structure: aba_lanes(structure.has_quaternions, False))
+@directly(aba_of)
 def forward_dynamics(
     model: Model,
     q: Any,

@@ -4,6 +4,10 @@ An algorithm is a list of parts: a loop, the turns it takes for a given tree, an
 every joint is a screw, a row's placement is computed in the step that needs it. Where there are quaternion joints,
 loops before the first pass write all placements into slots: one over the rows with a coordinate, one over those at
 rest, and one each over the first rows of free and of spherical joints.
+
+Dynamics turns many vectors at each row, which a matrix does with half the operations of a quaternion. But a matrix of a
+row is rounded the same in every state and every like row, and along thousands of rows that adds up (see
+spatial/rotation.py): mechanisms that are deep hold quaternions, made unit again at every row.
 """
 
 from collections.abc import Callable
@@ -19,7 +23,7 @@ from kinetree.lanes import Lane, Loop, Memory, Program, Woven, run, weave, writt
 from kinetree.lanes.native import native
 from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
-from kinetree.spatial import Inertia, Quaternion, Sym3, Vec3
+from kinetree.spatial import Inertia, Moments, Quaternion, Rotation, Sym3, Transform, Vec3
 
 ZERO3 = Vec3(0.0, 0.0, 0.0)
 PLACEMENT = Placement(Quaternion(0.0, 0.0, 0.0, 0.0), ZERO3)
@@ -33,6 +37,8 @@ MOST_TURNS = 450  # that are written out; beyond, compiling takes longer than mo
 MOST_WOVEN = 2000  # turns that are woven on a GPU: 20 ms of work, and caches hold little of longer ones anyway
 
 PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent and row, columns of qd and of q
+
+DEEP = 100  # levels, where matrices leave an error of 3e-15, and quaternions half of that
 
 KEPT = 64  # sets of constants of one model, in different dtypes and about different bodies
 
@@ -58,6 +64,60 @@ def screw_constants(model: Model, rows: np.ndarray) -> Screw:
     """Joints of these rows, in order."""
     r = model.rows
     return Screw(Axis(r.turn[rows], r.slide[rows]), r.armature[rows])
+
+
+class Link(NamedTuple):
+    """What dynamics knows of a row."""
+
+    frame: Placement | Transform  # in its parent's, at q = 0
+    axis: Axis
+    inertia: Any  # an Inertia, or its moments
+    armature: Any
+
+
+class Stroke(NamedTuple):
+    """How far a row's screw has gone: as its frame wants to know it."""
+
+    cos: Any
+    sin: Any
+    slide: Any
+
+
+def stroke(row: Link, q: Any) -> Stroke:
+    """Of a row's screw at coordinate q."""
+    angle = row.axis.turn * q
+    if isinstance(row.frame, Placement):
+        angle = 0.5 * angle
+    return Stroke(jnp.cos(angle), jnp.sin(angle), row.axis.slide * q)
+
+
+class Links(NamedTuple):
+    """Rows held for a mechanism that is deep, by quaternions, or for one that is not, by matrices."""
+
+    deep: bool
+    moments: bool = False  # whether bodies are moments of mass
+
+    @property
+    def structure(self) -> Any:
+        """The treedef of one."""
+        frame = PLACEMENT if self.deep else Transform(Rotation(*9 * (0.0,)), ZERO3)
+        body = (Moments if self.moments else Inertia)(0.0, ZERO3, Sym3(*6 * (0.0,)))
+        return jax.tree.structure(Link(frame, Axis(0.0, 0.0), body, 0.0))
+
+    def held(self, placed: Placement) -> Placement | Transform:
+        """A placement as it is held."""
+        return placed if self.deep else placed.transform
+
+    def constants(self, model: Model, rows: np.ndarray) -> Link:
+        """Of these rows, in order."""
+        of = row_constants(model, rows)
+        frame = self.held(Placement(of.orientation.renormalized(), of.position))  # whose length no gradient may feel
+        return Link(frame, of.axis, of.inertia.moments() if self.moments else of.inertia, of.armature)
+
+
+def is_deep(structure: Structure) -> bool:
+    """Whether a mechanism has so many levels that matrices would cost accuracy."""
+    return structure.tree.height >= DEEP
 
 
 def no_constants(model: Model, rows: np.ndarray) -> tuple:

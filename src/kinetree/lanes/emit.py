@@ -2,8 +2,8 @@
 
 One emitter serves all targets. A product that is used once, in a sum, becomes one explicit fused multiply-add; nothing
 else may be contracted or reordered, so a CPU vector, a CPU scalar and a GPU thread compute the same bits. Arithmetic
-with known zeros and ones, which LLVM must keep for the sake of signed zeros and infinities, is left out: a screw's axis
-has four zeros.
+with known zeros and ones, which LLVM must keep for the sake of signed zeros and infinities, is left out, and so is what
+a known choice does not choose: a screw's axis has four zeros, and a program for one robot knows which row is a hinge.
 """
 
 from collections import Counter
@@ -221,18 +221,28 @@ class Emitter(Text):
             )
         if name in COMPARISONS:
             return self._compare(name, kind, *a)
+        if name == "and" and kind == self.truth and self._known(a[0]) is not None:
+            return a[1] if self._known(a[0]) else a[0]
         if name in ("and", "or", "xor") and not floating:
             return self.op(f"{name} {kind} {a[0]}, {a[1]}")
         if name == "not":
             return self.op(f"xor {kind} {a[0]}, {self.splat('i1', '1') if kind == self.truth else self.whole(-1)}")
         if name == "select_n" and kind == self.truth and len(a) == 3:
-            chosen = self._kind(e.invars[1].aval)
+            chosen, known = self._kind(e.invars[1].aval), self._known(a[0])
+            if known is not None:
+                return a[1 + known]
             return self.op(f"select {self.truth} {a[0]}, {chosen} {a[2]}, {chosen} {a[1]}")
         if name == "convert_element_type":
             return self._convert(a[0], e.invars[0].aval, e.outvars[0].aval)
         raise UnknownPrimitive(f"the native bodies do not know {name}")
 
+    def _known(self, truth: str) -> bool | None:
+        """A truth, where it is a literal."""
+        return {self.splat("i1", str(int(value))): value for value in (False, True)}.get(truth)
+
     def _compare(self, name: str, kind: str, a: str, b: str) -> str:
+        if name == "eq" and kind == self.real and {a, b} <= self._literals.keys():
+            return self.splat("i1", str(int(self._literals[a] == self._literals[b])))
         if kind == self.real:
             return self.op(f"fcmp {'une' if name == 'ne' else 'o' + name} {kind} {a}, {b}")
         signed = name if name in ("eq", "ne") else f"s{name}"
