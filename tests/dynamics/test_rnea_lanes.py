@@ -1,9 +1,12 @@
 """The two lane programs of inverse dynamics, by matrices and by quaternions: right for all, and where each serves."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.dynamics.aba_lanes import aba_lanes, aba_of
 from kinetree.dynamics.lane_rows import DEEP
 from kinetree.dynamics.rnea_lanes import rnea_lanes, rnea_of
 from tests.build import build_model
@@ -25,6 +28,23 @@ def test_every_joint_agrees_with_the_oracle(kinds, external, deep):
     assert worst(tau[0], dense.rnea(d, s.q, s.qd, s.qdd, s.f_ext if external else None)) < 1e-13
 
 
+@pytest.mark.parametrize("lanes", [rnea_lanes, aba_lanes])
+def test_hinges_alone_make_a_shorter_program_with_the_same_bits(lanes):
+    model, state = kt.auto_tree(9, 1.5, 0.3), np.random.default_rng(0).standard_normal((3, 40, 9))
+    short, long = (lanes(False, False, False, hinges)(model, *state)[0] for hinges in (True, False))
+    np.testing.assert_array_equal(short, long)
+
+
+@pytest.mark.parametrize("of", [rnea_of, aba_of])
+def test_only_hinges_without_rotors_take_the_program_for_hinges(of):
+    arm = kt.auto_tree(4, 1, 0.3)
+    rotor = arm.replace(armature=[0, 0, 0.1, 0])
+    slider = build_model(generate.random_tree(np.random.default_rng(0), 3, ("revolute", "prismatic"), "chain"))
+    assert "hinges" in of(arm).program.name
+    for other in (rotor, slider, jax.tree.map(jnp.asarray, arm)):  # whose numbers may still be traced
+        assert "hinges" not in of(other).program.name
+
+
 @pytest.mark.parametrize("n", [DEEP - 1, DEEP, 10 * DEEP])
 def test_deep_mechanisms_stay_accurate(n):
     """Matrices of a chain of 1 000 leave 3e-14; what is chosen leaves a fifth of that."""
@@ -33,4 +53,4 @@ def test_deep_mechanisms_stay_accurate(n):
     wanted = np.asarray(dense.rnea(exact, *state), float)
     found = kt.inverse_dynamics(model, *state, schedule="lanes")
     assert np.linalg.norm(found - wanted) < 1e-14 * np.linalg.norm(wanted)
-    assert rnea_of(model.structure) is rnea_lanes(False, False, n >= DEEP)
+    assert rnea_of(model) is rnea_lanes(False, False, n >= DEEP, True)

@@ -101,7 +101,7 @@ _OVER_STAGES = one_at_a_time(_native, _by_xla)
 def _across_states(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, schedule: str) -> Any:
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
     on_gpu = schedule == "lanes" and isinstance(q, jax.Array) and jax.default_backend() == "gpu"
-    program = aba_of(model.structure, f_ext is not None, again=on_gpu and model.tree.n > FEW_ROWS)
+    program = aba_of(model, f_ext is not None, again=on_gpu and model.tree.n > FEW_ROWS)
 
     def run(*state: Any) -> Any:
         return program(model, *state, *extra, schedule=schedule)[0]

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from kinetree.lanes import Lane, Loop, Memory
-from kinetree.model import Placement, Structure
+from kinetree.model import Model, Placement
 from kinetree.spatial import ArticulatedInertia, Force, Inertia, Mat3, Motion, Rotation, Sym3, Transform, Vec3
 
 from .articulated import Articulated, Pivot, base_acceleration, own_bias, pivot, released, to_parent, velocity_product
@@ -29,7 +29,7 @@ from .lane_rows import (
     V,
     base_gravity,
     base_turn,
-    is_deep,
+    kind_of,
     placing_parts,
     row_turns,
     screw_constants,
@@ -41,14 +41,17 @@ from .poses import applied_forces_part, pose_parts, velocity_step
 Q_IN, QD_IN, TAU_IN, F_IN = range(4)
 
 
-def aba_of(structure: Structure, external: bool = False, again: bool = False) -> LaneAlgorithm:
+def aba_of(model: Model, external: bool = False, again: bool = False) -> LaneAlgorithm:
     """The program that serves a mechanism, with or without applied forces."""
-    return aba_lanes(structure.has_quaternions, external, is_deep(structure), again)
+    quaternions, deep, hinges = kind_of(model)
+    return aba_lanes(quaternions, external, deep, hinges, again)
 
 
 @lru_cache
-def aba_lanes(quaternions: bool, external: bool, deep: bool = False, again: bool = False) -> LaneAlgorithm:
-    """The program, for models with or without quaternion joints, with or without applied forces, deep or not.
+def aba_lanes(
+    quaternions: bool, external: bool, deep: bool = False, hinges: bool = False, again: bool = False
+) -> LaneAlgorithm:
+    """The program, for models with or without quaternion joints, with or without applied forces, and of one kind.
 
     `again`: compute placements and velocities again in the last pass.
     """
@@ -68,7 +71,7 @@ def aba_lanes(quaternions: bool, external: bool, deep: bool = False, again: bool
     if external:
         fields |= {"pose": PLACEMENT}
     memory = Memory(**fields)
-    links = Links(deep)
+    links = Links(deep, hinges)
 
     def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
         nothing = Articulated.zero_like(gravity.x)
@@ -82,12 +85,14 @@ def aba_lanes(quaternions: bool, external: bool, deep: bool = False, again: bool
         return X, velocity_step((X, row.axis.times(given[0])), v)
 
     def outward(row: Link, given: tuple, reads: tuple) -> tuple:
+        row = links.known(row)
         v, *placed = reads
         X, v = moved(row, given, v, tuple(placed))
         I: Inertia = row.inertia
         return (X, v, I.articulated(), own_bias(I, v)), (), ()
 
     def inward(row: Screw, given: tuple, reads: tuple) -> tuple:
+        row = links.known(row)
         X, v, inertia, bias, *shift = reads
         qd, tau = given
         if quaternions:  # armature resists the joint's acceleration, of which the row's lacks the shift
@@ -99,6 +104,7 @@ def aba_lanes(quaternions: bool, external: bool, deep: bool = False, again: bool
         return (joint,), tuple(passed), ()
 
     def accelerate(row: Any, given: tuple, reads: tuple) -> tuple:
+        row = links.known(row)
         a_parent, joint, *rest = reads
         shift = rest.pop() if quaternions else None
         X, v = moved(row, given, rest[0], tuple(rest[1:])) if again else rest
@@ -150,5 +156,5 @@ def aba_lanes(quaternions: bool, external: bool, deep: bool = False, again: bool
         parts.append(applied_forces_part(memory, F_IN))
     parts.append(Part(inward_loop, row_turns(memory, inward=True), screw_constants))
     parts.append(Part(last_loop, row_turns(memory), links.constants if again else screw_constants))
-    name = "aba" + "_deep" * deep + "_again" * again
+    name = "aba" + "_deep" * deep + "_hinges" * hinges + "_again" * again
     return LaneAlgorithm(name, parts, memory, 3 + external, 1, lambda s: (s.tree.n,))

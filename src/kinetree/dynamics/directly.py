@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from kinetree.model import Model, Structure
+from kinetree.model import Model
 
 from . import schedule
 from .lane_rows import LaneAlgorithm
@@ -22,8 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 
 
-def directly(algorithm: Callable[[Structure], LaneAlgorithm]) -> Callable[[F], F]:
-    """For a public function of a model, q, and others like qd: one call of `algorithm(structure)` where it can be.
+def directly(algorithm: Callable[[Model], LaneAlgorithm]) -> Callable[[F], F]:
+    """For a public function of a model, q, and others like qd: one call of `algorithm(model)` where it can be.
 
     Called with no other arguments the function must compute what the algorithm does, for a model that has neither
     coupling nor passive forces and that "auto" walks in lanes, a single state too.
@@ -61,12 +61,10 @@ def _refuse(*given: Any) -> None:
     """What stands for a builtin that there can not be."""
 
 
-def _direct(
-    model: Model, algorithm: Callable[[Structure], LaneAlgorithm], dtype: np.dtype
-) -> Callable[..., Any] | None:
+def _direct(model: Model, algorithm: Callable[[Model], LaneAlgorithm], dtype: np.dtype) -> Callable[..., Any] | None:
     plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model)) and model.nv > 0
     if not plain or model.coupling is not None or model.passive is not None:
         return None
     if schedule.choose_schedule(model.tree, 1) != "lanes" or model.tree.n >= schedule.HUGE:
         return None
-    return algorithm(model.structure).direct(model, dtype)
+    return algorithm(model).direct(model, dtype)

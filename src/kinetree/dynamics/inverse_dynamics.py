@@ -51,7 +51,7 @@ _OVER_STAGES = one_at_a_time(_native, _by_xla)
 
 
 def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
-    program = rnea_of(model.structure, f_ext is not None)
+    program = rnea_of(model, f_ext is not None)
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
 
     def run(*state: Any) -> Any:

@@ -92,10 +92,15 @@ def stroke(row: Link, q: Any) -> Stroke:
 
 
 class Links(NamedTuple):
-    """Rows held for a mechanism that is deep, by quaternions, or for one that is not, by matrices."""
+    """How the rows of some mechanisms are held: by quaternions if they are deep, else by matrices."""
 
     deep: bool
+    hinges: bool  # whether all joints are hinges without rotors, as those of most arms: a tenth to a fifth less work
     moments: bool = False  # whether bodies are moments of mass
+
+    def known(self, row: Any) -> Any:
+        """A row, with the axis and the armature that all rows have."""
+        return row._replace(axis=Axis(1.0, 0.0), armature=0.0) if self.hinges else row
 
     @property
     def structure(self) -> Any:
@@ -115,9 +120,17 @@ class Links(NamedTuple):
         return Link(frame, of.axis, of.inertia.moments() if self.moments else of.inertia, of.armature)
 
 
-def is_deep(structure: Structure) -> bool:
-    """Whether a mechanism has so many levels that matrices would cost accuracy."""
-    return structure.tree.height >= DEEP
+_kinds: WeakKeyDictionary[Model, tuple[bool, bool, bool]] = WeakKeyDictionary()
+
+
+def kind_of(model: Model) -> tuple[bool, bool, bool]:
+    """Whether there are quaternion joints, so many levels that matrices would cost accuracy, and hinges alone."""
+    if model not in _kinds:
+        structure, (turn, slide, armature) = model.structure, (model.rows.turn, model.rows.slide, model.rows.armature)
+        plain = all(isinstance(x, np.ndarray) for x in (turn, slide, armature))
+        hinges = plain and bool(np.all((turn == 1) & (slide == 0) & (armature == 0)))
+        _kinds[model] = structure.has_quaternions, structure.tree.height >= DEEP, hinges
+    return _kinds[model]
 
 
 def no_constants(model: Model, rows: np.ndarray) -> tuple:

@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 from kinetree.lanes import Lane, Loop, Memory
-from kinetree.model import Placement, Structure, relative_motion
+from kinetree.model import Model, Placement, relative_motion
 from kinetree.spatial import Force, Rates, Transform, Vec3
 
 from .lane_rows import (
@@ -22,7 +22,7 @@ from .lane_rows import (
     V,
     base_gravity,
     base_turn,
-    is_deep,
+    kind_of,
     placing_parts,
     row_turns,
     shift_parts,
@@ -34,20 +34,21 @@ from .rnea import base_rates, body_force
 Q_IN, QD_IN, QDD_IN, F_IN = range(4)
 
 
-def rnea_of(structure: Structure, external: bool = False) -> LaneAlgorithm:
+def rnea_of(model: Model, external: bool = False) -> LaneAlgorithm:
     """The program that serves a mechanism, with or without applied forces."""
-    return rnea_lanes(structure.has_quaternions, external, is_deep(structure))
+    quaternions, deep, hinges = kind_of(model)
+    return rnea_lanes(quaternions, external, deep, hinges)
 
 
 @lru_cache
-def rnea_lanes(quaternions: bool, external: bool, deep: bool = False) -> LaneAlgorithm:
-    """The program, for models with or without quaternion joints, with or without applied forces, deep or not."""
+def rnea_lanes(quaternions: bool, external: bool, deep: bool = False, hinges: bool = False) -> LaneAlgorithm:
+    """The program, for models with or without quaternion joints, with or without applied forces, and of one kind."""
     fields: dict[str, Any] = {"rates": Rates(ZERO3, ZERO3, ZERO3), "force": Force(ZERO3, ZERO3)}
     fields |= {"placed": PLACEMENT, "shift": 0.0} if quaternions else {"stroke": Stroke(0.0, 0.0, 0.0)}
     if external:
         fields |= {"pose": PLACEMENT}
     memory = Memory(**fields)
-    links = Links(deep, moments=True)
+    links = Links(deep, hinges, moments=True)
 
     def placed(row: Link, slot: Any) -> Placement | Transform:
         """Where a row stands, from what its slot holds."""
@@ -57,6 +58,7 @@ def rnea_lanes(quaternions: bool, external: bool, deep: bool = False) -> LaneAlg
         return (base_rates(gravity), Force.zero_like(gravity.x)), (), ()
 
     def outward(row: Link, given: tuple, reads: tuple) -> tuple:
+        row = links.known(row)
         qd, qdd, *q = given
         rates, *slots = reads
         if quaternions:
@@ -68,6 +70,7 @@ def rnea_lanes(quaternions: bool, external: bool, deep: bool = False) -> LaneAlg
         return (rates, body_force(row.inertia, rates), *(() if quaternions else (slot,))), (), ()
 
     def inward(row: Link, given: tuple, reads: tuple) -> tuple:
+        row = links.known(row)
         force, slot = reads
         tau = row.axis.dot(force) + row.armature * given[0]
         return (), (placed(row, slot).force_to_parent(force),), (tau,)
@@ -102,5 +105,5 @@ def rnea_lanes(quaternions: bool, external: bool, deep: bool = False) -> LaneAlg
         parts += pose_parts(memory, quaternions, Q_IN)
         parts.append(applied_forces_part(memory, F_IN))
     parts.append(Part(inward_loop, row_turns(memory, inward=True), links.constants))
-    name = "rnea" + "_quaternions" * quaternions + "_external" * external + "_deep" * deep
+    name = "rnea" + "_quaternions" * quaternions + "_external" * external + "_deep" * deep + "_hinges" * hinges
     return LaneAlgorithm(name, parts, memory, 3 + external, 1, lambda s: (s.tree.n,))
