@@ -1,24 +1,40 @@
-"""Functions of all pairs: against NumPy, and as text for a GPU."""
+"""Functions of all pairs: against NumPy and XLA, as machine code, and as text for a GPU."""
+
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kinetree.lanes.pairs import ABOVE, ON, Case, Pairs, all_pairs
+import kinetree as kt
+from kinetree.dynamics.composite import ENTRIES, intervals
+from kinetree.lanes import pairs_host
+from kinetree.lanes.host import optimized, target_machine, vector_width
+from kinetree.lanes.pairs import ABOVE, BELOW, ON, Case, Pairs, all_pairs, each_pair
 from kinetree.lanes.pairs_native import kernel_text
 from kinetree.lanes.ptx import assembled
 from tests.lanes.assembler import assemble
 
+TWO, ONE = jax.tree.structure((0.0, 0.0)), jax.tree.structure((0,))
 PAIRS = Pairs(
     "test",
     (
         Case(lambda i, j: i[0] == j[0], lambda i, j: i[0] - 2 * j[1], ON),
         Case(lambda i, j: i[0] < j[0], lambda i, j: i[0] * j[1], ABOVE),
     ),
-    jax.tree.structure((0.0, 0.0)),
-    jax.tree.structure((0,)),
+    TWO,
+    ONE,
 )
+BOTH_SIDES = Pairs(
+    "test_both_sides",
+    (
+        Case(lambda i, j: (i[0] > j[0]) & (i[0] < 2 * j[0]), lambda i, j: i[0] - 2 * j[1], BELOW),
+        Case(lambda i, j: (i[0] < j[0]) & (3 * i[0] > j[0]), lambda i, j: i[0] * j[1] + jnp.sin(j[0]), ABOVE),
+    ),
+    TWO,
+    ONE,
+)  # nothing on the diagonal, and zeros further off
 
 
 def test_the_first_case_that_holds():
@@ -29,6 +45,96 @@ def test_the_first_case_that_holds():
     expected = np.where(same, a[:, None] - 2 * b, np.where(below, a[:, None] * b, 0))
     for function in (all_pairs, jax.jit(all_pairs, static_argnums=0)):
         np.testing.assert_allclose(function(PAIRS, (jnp.asarray(a), jnp.asarray(b)), (k,)), expected, rtol=1e-15)
+
+
+def members(pairs, n, dtype):
+    """Random reals, and places in the tour of a tree or numbers in order."""
+    reals = np.random.default_rng(n).normal(size=(pairs.reals.num_leaves, n)).astype(dtype)
+    wholes = intervals(kt.auto_tree(n, 1.2).tree) if pairs is ENTRIES else (jnp.arange(n),)
+    return jax.tree.unflatten(pairs.reals, list(map(jnp.asarray, reals))), wholes
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("pairs", [PAIRS, BOTH_SIDES, ENTRIES], ids=lambda p: p.name)
+def test_native_and_xla(pairs, dtype):
+    """Fewer columns than a vector has, a last vector that overlaps, strips above, across and below the diagonal."""
+    width = vector_width(np.dtype(dtype))
+    assert pairs_host._target(pairs, dtype) is not None
+    for n in (1, 2, width - 1, width, width + 1, 100, 257, 1025):
+        given = members(pairs, n, dtype)
+        ours, theirs = all_pairs(pairs, *given), each_pair(pairs, *given)
+        assert ours.dtype == dtype
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=30 * np.finfo(dtype).eps)
+        np.testing.assert_array_equal(ours == 0, theirs == 0)
+
+
+def test_many_strips_side_by_side(monkeypatch):
+    """The shortest strips there can be, in as many parts as XLA's threads can take."""
+    monkeypatch.setattr(pairs_host, "ENTRIES", 1)
+    monkeypatch.setattr(pairs_host, "STRIP", 1)
+    given = members(ENTRIES, 333, "float64")
+    ours = jax.jit(lambda *given: all_pairs(ENTRIES, *given))(*given)
+    np.testing.assert_allclose(ours, each_pair(ENTRIES, *given), rtol=0, atol=1e-14)
+
+
+def test_a_matrix_in_large_pages():
+    """Every entry of one that is large enough to be advised, for which a wrong length would end the process."""
+    n = 1500
+    reals, wholes = members(PAIRS, n, "float64")
+    ours = np.asarray(all_pairs(PAIRS, reals, wholes))
+    a, b = map(np.asarray, reals)
+    expected = np.triu(a[:, None] * b, 1)
+    np.fill_diagonal(expected, a - 2 * b)
+    np.testing.assert_allclose(ours, expected, rtol=1e-15)
+
+
+def test_entries_are_vectorised():
+    text = pairs_host.cpu_text(ENTRIES, np.dtype(np.float64), vector_width(np.dtype(np.float64)))
+    without_scalars = re.sub(r"define internal void @lane\(.*?^}", "", text, flags=re.DOTALL | re.MULTILINE)
+    stand_in = without_scalars.replace("call void @lane(", "call void @lanes(")
+    assembly = target_machine().emit_assembly(optimized(stand_in))
+    packed, single = (len(re.findall(rf"\bvf[a-z0-9]+{kind}\b", assembly)) for kind in ("pd", "sd"))
+    # four rows, four fused products each, on one side, on the other, and both across the diagonal
+    assert packed >= 4 * 4 * 4
+    assert single == 0
+
+
+def test_derivatives_and_batches():
+    reals, wholes = members(ENTRIES, 40, "float64")
+    weights = jnp.asarray(np.random.default_rng(1).normal(size=(40, 40)))
+
+    def derivatives(function):
+        def total(reals):
+            return (weights * function(ENTRIES, reals, wholes)).sum()
+
+        return jax.tree.leaves((jax.grad(total)(reals), jax.jvp(total, (reals,), (reals,))))
+
+    for ours, theirs in zip(derivatives(all_pairs), derivatives(each_pair), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-13, atol=1e-13)
+    many = jax.tree.map(lambda x: jnp.stack([x, 2 * x, -x]), reals)
+    ours, theirs = (jax.vmap(lambda r, f=f: f(ENTRIES, r, wholes))(many) for f in (all_pairs, each_pair))
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-13)
+
+
+@pytest.fixture
+def without_native(monkeypatch):
+    monkeypatch.setenv("KINETREE_NATIVE", "0")
+    pairs_host._target.cache_clear()
+    yield
+    pairs_host._target.cache_clear()
+
+
+def test_xla_serves_where_there_is_no_native_body(without_native):
+    given = members(BOTH_SIDES, 20, "float64")
+    assert pairs_host.on_cpu(BOTH_SIDES, [*given[0], *given[1]]) is None
+    ours = jax.jit(lambda *given: all_pairs(BOTH_SIDES, *given))(*given)
+    np.testing.assert_allclose(ours, each_pair(BOTH_SIDES, *given), rtol=0, atol=1e-14)
+
+
+def test_half_precision_is_left_to_xla():
+    given = members(PAIRS, 20, "float16")
+    assert pairs_host._target(PAIRS, "float16") is None
+    np.testing.assert_array_equal(all_pairs(PAIRS, *given), each_pair(PAIRS, *given))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree.lanes import native_enabled
 from kinetree.lanes.pairs import all_pairs, each_pair
@@ -75,8 +76,10 @@ def ancestor_mask(tree: Tree) -> Any:
 @jax.jit
 def _dense_by_factors(laid: Layout, model: Model, q: Any) -> Any:
     """H, (batch, nv, nv)."""
-    by_state = jax.tree.map(jnp.transpose, factors(laid, model, q))
-    return jax.vmap(lambda f: each_pair(ENTRIES, f, intervals(model.tree)))(by_state)
+    by_state, rows = jax.tree.map(jnp.transpose, factors(laid, model, q)), intervals(model.tree)
+    if q.shape[0] == 1:
+        return all_pairs(ENTRIES, jax.tree.map(lambda x: x[0], by_state), rows)[None]
+    return jax.vmap(lambda f: each_pair(ENTRIES, f, rows))(by_state)
 
 
 @jax.jit
@@ -104,22 +107,28 @@ _OVER_STAGES = one_at_a_time(
 
 
 SMALL = 64  # rows up to which walking the pairs is the fastest everywhere
-PAIRS = 2**18  # that the native lanes walk faster than XLA multiplies factors, for one state (benchmarks/NOTES.md)
+PAIRS = 2**18  # that the native lanes walk faster than factors are multiplied, for one state (benchmarks/NOTES.md)
 SHARE = 16  # states that may share a longer walk
 SPARSE = 8  # entries to a pair from which the zeros of one matrix are better written by somebody else
+LARGE = (
+    2**25
+)  # bytes of a matrix whose memory is new at each call: page by page, but for NumPy's zeros and native pairs
 
 
-def choose_schedule(tree: Tree, batch: int) -> str:
+def choose_schedule(tree: Tree, q: Any, packed: bool) -> str:
     """Walk the pairs, or multiply factors."""
     native_cpu = native_enabled() and jax.default_backend() == "cpu"
-    walk = tree.n <= SMALL or (native_cpu and tree.n_ancestor_pairs <= PAIRS * min(batch, SHARE))
+    walk = tree.n <= SMALL or (native_cpu and tree.n_ancestor_pairs <= PAIRS * min(q.shape[0], SHARE))
+    zeros_by_xla = native_cpu and not packed and not isinstance(q, np.ndarray) and tree.n**2 * q.dtype.itemsize >= LARGE
+    if zeros_by_xla and use_stages(tree, q.shape[0], None) is not None:
+        return "paths"
     return "lanes" if walk else "paths"
 
 
 def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") -> Any:
     """H, (batch, nv, nv), or packed, (batch, pairs); `schedule`: "auto", "lanes", "sequential", "levels" or "paths"."""
     tree = model.tree
-    chosen = choose_schedule(tree, q.shape[0]) if schedule == "auto" else resolve_schedule(schedule, tree, q.shape[0])
+    chosen = choose_schedule(tree, q, packed) if schedule == "auto" else resolve_schedule(schedule, tree, q.shape[0])
     if chosen in IN_ORDER:
         only_pairs = packed or (q.shape[0] == 1 and SPARSE * tree.n_ancestor_pairs < tree.n**2)
         H = crba_lanes(model.structure.has_quaternions, only_pairs)(model, q, schedule=chosen)[0]

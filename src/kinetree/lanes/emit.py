@@ -78,12 +78,14 @@ class Emitter(Text):
         """An integer literal, as wide as a real."""
         return self.splat(f"i{self.bits}", str(x))
 
-    def broadcast(self, value: str) -> str:
-        """A scalar, the same in every lane."""
+    def broadcast(self, value: str, kind: str = "") -> str:
+        """A scalar, a real one unless another kind is named, the same in every lane."""
         if self.width == 1:
             return value
-        first = self.op(f"insertelement {self.real} poison, {self.scalar} {value}, i32 0")
-        return self.op(f"shufflevector {self.real} {first}, {self.real} poison, <{self.width} x i32> zeroinitializer")
+        kind = kind or self.scalar
+        whole = self.vector(kind)
+        first = self.op(f"insertelement {whole} poison, {kind} {value}, i32 0")
+        return self.op(f"shufflevector {whole} {first}, {whole} poison, <{self.width} x i32> zeroinitializer")
 
     def intrinsic(self, name: str, *args: str) -> str:
         """A call of llvm.name on reals."""

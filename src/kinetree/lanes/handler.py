@@ -22,7 +22,13 @@ from .text import Text
 VERSIONS = ((0, 3), (0, 4))  # whose call frames have the offsets used here
 
 LARGE_PAGE = 1 << 21
+LARGE = 2 * LARGE_PAGE  # memory that is advised to come in them
 HUGE_PAGES = 14  # MADV_HUGEPAGE
+
+# declarations of what tasks and handlers call
+MEMORY = """declare ptr @aligned_alloc(i64, i64)
+declare void @free(ptr)
+declare i32 @madvise(ptr, i64, i32)"""
 
 # offsets in a task's record
 COUNTER, TASKS, DONE, OWNERS, LANES, GRAIN, SCRATCH, POINTERS = 0, 8, 16, 24, 32, 40, 48, 64
@@ -66,15 +72,12 @@ def handler_text(program: Program, dtype: np.dtype, width: int, grain: int) -> s
     count = len(program.loops)
     groups = [program.n_inputs, program.n_outputs, count, count, count, program.n_inputs + program.n_outputs]
     starts = [POINTERS + 8 * sum(groups[:k]) for k in range(len(groups) + 1)]
-    declarations = ["ptr @aligned_alloc(i64, i64)", "void @free(ptr)", "i32 @madvise(ptr, i64, i32)"]
 
     def arguments(to: Text) -> str:
         return ", ".join(f"ptr {to.at('%job', o)}" for o in starts[:6])
 
-    return "\n".join(
-        [f"declare {d}" for d in declarations]
-        + [str(task_text(width, arguments, scratch=True)), str(_handler(program, dtype, width, grain, starts))]
-    )
+    task, handler = task_text(width, arguments, scratch=True), _handler(program, dtype, width, grain, starts)
+    return "\n".join([MEMORY, str(task), str(handler)])
 
 
 def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = False) -> Text:
@@ -128,17 +131,30 @@ def scratch_memory(to: Text, size: str) -> str:
     """Memory for slots; large ones in large pages where the system has them, or each page would cost a fault."""
     if sys.platform != "linux":
         return to.op(f"call ptr @aligned_alloc(i64 64, i64 {size})")
-    large = to.op(f"icmp sge i64 {size}, {2 * LARGE_PAGE}")
+    large = to.op(f"icmp sge i64 {size}, {LARGE}")
     unit = to.op(f"select i1 {large}, i64 {LARGE_PAGE}, i64 64")
     up = to.op(f"add i64 {size}, {to.op(f'sub i64 {unit}, 1')}")
     rounded = to.op(f"and i64 {up}, {to.op(f'sub i64 0, {unit}')}")
     memory = to.op(f"call ptr @aligned_alloc(i64 {unit}, i64 {rounded})")
-    to.branch(large, "advise", "allocated")
-    to.label("advise")
-    to.op(f"call i32 @madvise(ptr {memory}, i64 {rounded}, i32 {HUGE_PAGES})")
-    to.go("allocated")
-    to.label("allocated")
+    advise_large_pages(to, memory, rounded)
     return memory
+
+
+def advise_large_pages(to: Text, memory: str, size: str) -> None:
+    """Ask for memory that is not yet written to come in large pages, where it is large enough."""
+    if sys.platform != "linux":
+        return
+    to.branch(to.op(f"icmp sge i64 {size}, {LARGE}"), "advise", "advised")
+    to.label("advise")
+    start = to.op(f"ptrtoint ptr {memory} to i64")
+    # those that lie in it as a whole
+    first, end = (
+        to.op(f"and i64 {to.op(f'add i64 {start}, {further}')}, {-LARGE_PAGE}") for further in (LARGE_PAGE - 1, size)
+    )
+    place = to.op(f"inttoptr i64 {first} to ptr")
+    to.op(f"call i32 @madvise(ptr {place}, i64 {to.op(f'sub i64 {end}, {first}')}, i32 {HUGE_PAGES})")
+    to.go("advised")
+    to.label("advised")
 
 
 def _release(to: Text, job: str, after: str) -> None:
@@ -199,6 +215,28 @@ def address(to: Text, list_: str, k: int) -> str:
 def dimension(to: Text, list_: str, k: int, axis: int) -> str:
     """The size of an array of a list along an axis."""
     return to.load("i64", to.load("ptr", to.load("ptr", list_, 8 * k), 40), 8 * axis)
+
+
+def addresses(to: Text, inputs: int, outputs: int) -> list[str]:
+    """Of the first operands and results."""
+    given, made = operands(to), results(to)
+    return [address(to, given, k) for k in range(inputs)] + [address(to, made, k) for k in range(outputs)]
+
+
+def arrays_handler(inputs: int, outputs: int, prepare: Callable[[Text, str], None]) -> Text:
+    """A handler whose record has the addresses of its arrays; its first attributes are the grain and the lanes.
+
+    `prepare(text, job)` does what else is to be done before the parts are shared.
+    """
+    to = open_handler()
+    grain, lanes = (attribute(to, k) for k in range(2))
+    job, parts = new_record(to, POINTERS + 8 * (inputs + outputs), lanes, grain)
+    for k, array in enumerate(addresses(to, inputs, outputs)):
+        to.store("ptr", array, job, POINTERS + 8 * k)
+    prepare(to, job)
+    share(to, job, parts)
+    to.lines.append("}")
+    return to
 
 
 def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: list[int]) -> Text:

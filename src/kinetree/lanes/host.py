@@ -10,6 +10,9 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from .cache import cached_entry, keep_cached, read_cached
+from .emit import UnknownPrimitive
+from .handler import supported
+from .native import DTYPES, native_enabled, register
 
 
 @cache
@@ -64,3 +67,22 @@ def loaded(name: str, signature: str, dtype: np.dtype, text: Callable[[], str]) 
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine, found is not None
+
+
+_engines: list[Any] = []  # of all handlers: they live as long as the process
+
+
+def cpu_target(name: str, signature: str, dtype: str, text: Callable[[np.dtype, int], str]) -> str | None:
+    """An FFI target, registered under a name of its own, for the handler of a module; None where there can be none.
+
+    `text` writes the module for a dtype and the numbers in a vector.
+    """
+    if not native_enabled() or dtype not in DTYPES or not supported():
+        return None
+    kind = np.dtype(dtype)
+    try:
+        engine, _ = loaded(name, signature, kind, lambda: text(kind, vector_width(kind)))
+    except (UnknownPrimitive, RuntimeError):
+        return None
+    _engines.append(engine)
+    return register(f"kinetree_{name}_{len(_engines)}_{dtype}", engine.get_function_address("handler"), "cpu")

@@ -1,7 +1,8 @@
 """A function of all pairs: entry (i, j) of a dense matrix from what is known of i and what is known of j.
 
 In JAX's words a map over two broadcast axes, and that is its body on platforms that have no other. XLA reads both
-operands again for every entry; the kernel (pairs_native.py) keeps a column's in registers while it goes down the rows.
+operands again for every entry; the native bodies, pairs_host.py for a CPU and pairs_native.py for a GPU, keep those of
+a column in registers while they go down the rows.
 """
 
 from collections.abc import Callable
@@ -39,6 +40,11 @@ class Pairs:
     reals: Any  # treedefs of what is known of one member
     wholes: Any
 
+    @property
+    def signature(self) -> str:
+        """What tells it from others of its name made by the same sources."""
+        return repr((self.reals, self.wholes, [case.side for case in self.cases]))
+
 
 def each_pair(pairs: Pairs, reals: Any, wholes: Any) -> Any:
     """The matrix, (n, n), of members whose leaves are (n,), by XLA."""
@@ -60,6 +66,14 @@ def by_xla(*arrays: Any, pairs: Pairs) -> list:
     return [each_pair(pairs, reals, wholes)]
 
 
+def _by_cpu(*arrays: Any, pairs: Pairs) -> list:
+    try:
+        from .pairs_host import on_cpu
+    except ImportError:  # llvmlite is missing
+        return by_xla(*arrays, pairs=pairs)
+    return on_cpu(pairs, arrays) or by_xla(*arrays, pairs=pairs)
+
+
 def _by_cuda(*arrays: Any, pairs: Pairs) -> list:
     from .pairs_native import on_cuda  # llvmlite may be missing
 
@@ -70,7 +84,8 @@ PAIRS = Primitive("kinetree_pairs")
 PAIRS.multiple_results = True
 PAIRS.def_abstract_eval(lambda *arrays, pairs: [ShapedArray((arrays[0].shape[0],) * 2, arrays[0].dtype)])
 mlir.register_lowering(PAIRS, mlir.lower_fun(by_xla, multiple_results=True))
-mlir.register_lowering(PAIRS, mlir.lower_fun(_by_cuda, multiple_results=True), platform="cuda")
+for _platform, _body in (("cpu", _by_cpu), ("cuda", _by_cuda)):
+    mlir.register_lowering(PAIRS, mlir.lower_fun(_body, multiple_results=True), platform=_platform)
 
 
 @lru_cache(maxsize=64)
@@ -81,9 +96,15 @@ def _compiled(pairs: Pairs) -> Any:
 PAIRS.def_impl(lambda *arrays, pairs: _compiled(pairs)(*arrays))
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
 def all_pairs(pairs: Pairs, reals: Any, wholes: Any) -> Any:
-    """The same, natively where it can be; without derivatives."""
+    """The same, natively where it can be, batches matrix by matrix; with derivatives by XLA."""
     arrays = [jnp.asarray(x) for x in jax.tree.leaves(reals)] + [
         jnp.asarray(x, jnp.int32) for x in jax.tree.leaves(wholes)
     ]
-    return PAIRS.bind(*arrays, pairs=pairs)[0]
+    return jax.custom_batching.sequential_vmap(lambda *arrays: PAIRS.bind(*arrays, pairs=pairs)[0])(*arrays)
+
+
+@all_pairs.defjvp
+def _derivative(pairs: Pairs, primals: tuple, tangents: tuple) -> tuple:
+    return jax.jvp(lambda reals: each_pair(pairs, reals, primals[1]), primals[:1], tangents[:1])

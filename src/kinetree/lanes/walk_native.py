@@ -4,29 +4,14 @@ Both handlers are given the arrays in the order of walk_text.py, and as attribut
 on a CPU, how many lanes a thread takes at a time.
 """
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from .emit import UnknownPrimitive
-from .handler import (
-    LANES,
-    POINTERS,
-    SCRATCH,
-    address,
-    attribute,
-    new_record,
-    open_handler,
-    operands,
-    results,
-    share,
-    supported,
-    task_text,
-)
-from .host import loaded, vector_width
-from .native import DTYPES, native_enabled, register
+from .handler import LANES, MEMORY, POINTERS, SCRATCH, addresses, arrays_handler, attribute, task_text
+from .host import cpu_target, vector_width
 from .ptx import gpu_module
 from .text import Text, module_of
 from .trigonometry import far_reduction
@@ -37,57 +22,30 @@ TURNS = SCRATCH  # in a task's record: walks have no scratch, programs no turns 
 TASKS_OF_ALL = 64  # as many as a large machine shares well
 
 
-def _addresses(to: Text, inputs: int, outputs: int) -> list[str]:
-    given, made = operands(to), results(to)
-    return [address(to, given, k) for k in range(inputs)] + [address(to, made, k) for k in range(outputs)]
-
-
 def _arguments(to: Text) -> str:
     turns, lanes = (to.load("i64", "%job", o) for o in (TURNS, LANES))
     return f"ptr {to.at('%job', POINTERS)}, i64 {turns}, i64 {lanes}"
 
 
-def _cpu_handler(inputs: int, outputs: int) -> Text:
-    to = open_handler()
-    grain, lanes, turns = (attribute(to, k) for k in range(3))
-    job, parts = new_record(to, POINTERS + 8 * (inputs + outputs), lanes, grain)
-    to.store("i64", turns, job, TURNS)
-    for k, array in enumerate(_addresses(to, inputs, outputs)):
-        to.store("ptr", array, job, POINTERS + 8 * k)
-    share(to, job, parts)
-    to.lines.append("}")
-    return to
+def _keep_turns(to: Text, job: str) -> None:
+    to.store("i64", attribute(to, 2), job, TURNS)
 
 
 def cpu_text(walk: Walk, dtype: np.dtype, width: int) -> str:
     """The whole module: for vectors, for scalars, and the handler."""
     closed = traced(walk, dtype)
     functions = [CpuWalk(walk, closed, w, dtype, name) for w, name in ((width, "lanes"), (1, "lane"))]
-    declarations = "declare ptr @aligned_alloc(i64, i64)\ndeclare void @free(ptr)"
-    handler = _cpu_handler(*_counts(functions[0]))
-    return module_of(
-        far_reduction(), declarations, *(f.text() for f in functions), str(task_text(width, _arguments)), str(handler)
-    )
+    task, handler = task_text(width, _arguments), arrays_handler(*_counts(functions[0]), _keep_turns)
+    return module_of(far_reduction(), MEMORY, *(f.text() for f in functions), str(task), str(handler))
 
 
 def _counts(text: WalkText) -> tuple[int, int]:
     return text.starts[5], text.starts[7] - text.starts[5]
 
 
-_engines: list[Any] = []  # of all handlers: they live as long as the process
-
-
 @cache
 def _cpu_target(walk: Walk, dtype: str) -> str | None:
-    if not native_enabled() or dtype not in DTYPES or not supported():
-        return None
-    kind = np.dtype(dtype)
-    try:
-        engine, _ = loaded(walk.name, walk.signature, kind, lambda: cpu_text(walk, kind, vector_width(kind)))
-    except (UnknownPrimitive, RuntimeError):
-        return None
-    _engines.append(engine)
-    return register(f"kinetree_{walk.name}_{id(walk)}_{dtype}", engine.get_function_address("handler"), "cpu")
+    return cpu_target(walk.name, walk.signature, dtype, partial(cpu_text, walk))
 
 
 def gpu_text(walk: Walk, dtype: np.dtype) -> str:
@@ -105,7 +63,7 @@ def _cuda_target(walk: Walk, dtype: str) -> str | None:
     def launch(function: int) -> Text:
         to = begin_handler(inputs + outputs + 2)
         lanes, turns = (attribute(to, k) for k in (1, 2))
-        values = [("ptr", a) for a in _addresses(to, inputs, outputs)]
+        values = [("ptr", a) for a in addresses(to, inputs, outputs)]
         launch_values(to, [*values, ("i64", turns), ("i64", lanes)], lanes, function)
         return to
 

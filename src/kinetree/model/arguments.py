@@ -78,9 +78,11 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
             return v if len(batch) == 1 else v.reshape(math.prod(batch), *shape)
 
         result = function(*(flat(name) for name in given))
-        if len(batch) != 1:
+        if from_numpy:
+            result = jax.tree.map(np.asarray, result)
+        if len(batch) != 1:  # free for NumPy arrays, a copy for JAX arrays outside of jit
             result = jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), result)
-        return jax.tree.map(np.asarray, result) if from_numpy else result
+        return result
 
 
 def cast_model(model: Model, dtype: Any) -> Model:
