@@ -110,9 +110,7 @@ SMALL = 64  # rows up to which walking the pairs is the fastest everywhere
 PAIRS = 2**18  # that the native lanes walk faster than factors are multiplied, for one state (benchmarks/NOTES.md)
 SHARE = 16  # states that may share a longer walk
 SPARSE = 8  # entries to a pair from which the zeros of one matrix are better written by somebody else
-LARGE = (
-    2**25
-)  # bytes of a matrix whose memory is new at each call: page by page, but for NumPy's zeros and native pairs
+LARGE = 2**25  # bytes of a matrix that XLA would fill page by page: native pairs ask for large pages
 
 
 def choose_schedule(tree: Tree, q: Any, packed: bool) -> str:
