@@ -9,7 +9,8 @@ import kinetree as kt
 from kinetree.dynamics.aba import _OVER_STAGES as FORWARD
 from kinetree.dynamics.crba import _OVER_STAGES as MASS_MATRIX
 from kinetree.dynamics.crba import ancestor_mask
-from kinetree.dynamics.inverse_dynamics import _OVER_STAGES as INVERSE
+from kinetree.dynamics.inverse_dynamics import _OVER_STAGES
+from kinetree.dynamics.lane_rows import ROWS
 from kinetree.dynamics.staged import stage_constants, staged
 from kinetree.tree import Tree
 from kinetree.tree.stages import stages
@@ -17,6 +18,9 @@ from tests.build import build_model
 from tests.dynamics.mixed import mixed_model
 from tests.dynamics.trees import hinged, limbs
 from tests.reference import generate
+
+INVERSE = _OVER_STAGES[False]  # any joints
+FIELDS = jax.tree.unflatten(ROWS, range(ROWS.num_leaves))
 
 MODELS = {
     "one": lambda: kt.auto_tree(1, 1, 0.3),
@@ -85,6 +89,17 @@ def test_inverse_dynamics(model, lanes):
     ours = INVERSE(laid, stage_constants(laid, model, q.dtype), model, q, qd, qdd)
     theirs = kt.inverse_dynamics(model, *map(np.asarray, (q, qd, qdd)), schedule="lanes")
     assert np.linalg.norm(ours - theirs) <= 1e-12 * np.linalg.norm(theirs)
+
+
+@pytest.mark.parametrize("branching", [1, 1.01, 2])
+def test_hinges_alone_give_the_same_without_reading_which_joints_they_are(branching):
+    model = kt.auto_tree(500, branching, 0.3)
+    laid, given = laid_out(model, 20), state(model)
+    constants = stage_constants(laid, model, np.float64)
+    any_joints, hinges = (_OVER_STAGES[h](laid, constants, model, *given) for h in (False, True))
+    np.testing.assert_allclose(hinges, any_joints, rtol=0, atol=1e-14 * np.abs(any_joints).max())
+    unread = tuple(c.at[:, np.array([FIELDS.turn, FIELDS.slide, FIELDS.armature])].set(np.nan) for c in constants)
+    np.testing.assert_array_equal(_OVER_STAGES[True](laid, unread, model, *given), hinges)
 
 
 @pytest.mark.parametrize("lanes", [5, 64])

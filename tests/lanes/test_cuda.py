@@ -8,7 +8,7 @@ import pytest
 from kinetree.dynamics.composite import ENTRIES
 from kinetree.dynamics.crba_stages import INERTIAS
 from kinetree.dynamics.rnea_lanes import rnea_lanes
-from kinetree.dynamics.rnea_stages import MOTIONS
+from kinetree.dynamics.rnea_stages import motions
 from kinetree.lanes import cuda, pairs_native, walk_native
 from kinetree.lanes.ptx import Reach
 
@@ -32,7 +32,7 @@ def registered(monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_walks_and_pairs(registered, dtype):
     names = [
-        walk_native._cuda_target(MOTIONS.reduce, dtype),
+        walk_native._cuda_target(motions().reduce, dtype),
         walk_native._cuda_target(INERTIAS.walk(True, 2, False), dtype),
         pairs_native._target(ENTRIES, dtype),
     ]
@@ -55,4 +55,4 @@ def test_a_chip_that_can_not_run_it_falls_back(registered, monkeypatch):
 
     monkeypatch.setattr(cuda, "load_kernel", refuse)
     assert pairs_native._target(ENTRIES, "float32") is None
-    assert walk_native._cuda_target(MOTIONS.reduce, "float32") is None
+    assert walk_native._cuda_target(motions().reduce, "float32") is None

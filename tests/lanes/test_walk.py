@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kinetree.dynamics.aba_stages import ACCELERATIONS, BODIES, VELOCITIES
-from kinetree.dynamics.rnea_stages import MOTIONS, WRENCHES
+from kinetree.dynamics.rnea_stages import motions, wrenches
 from kinetree.lanes.native import in_slices
 from kinetree.lanes.prefix import exclusive_prefixes, prefix_walks
 from kinetree.lanes.ptx import assembled
@@ -85,8 +85,8 @@ def test_prefixes(lanes, reverse):
 
 
 KERNELS = [
-    MOTIONS.reduce,
-    WRENCHES.prefix.walk,
+    motions().reduce,
+    wrenches().prefix.walk,
     VELOCITIES.walk(1, True, False),
     BODIES.walk(True, 2, False),
     ACCELERATIONS.walk(0, False, True),

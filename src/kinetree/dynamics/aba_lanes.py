@@ -43,8 +43,8 @@ Q_IN, QD_IN, TAU_IN, F_IN = range(4)
 
 def aba_of(model: Model, external: bool = False, again: bool = False) -> LaneAlgorithm:
     """The program that serves a mechanism, with or without applied forces."""
-    quaternions, deep, hinges = kind_of(model)
-    return aba_lanes(quaternions, external, deep, hinges, again)
+    kind = kind_of(model)
+    return aba_lanes(kind.quaternions, external, kind.deep, kind.hinges, again)
 
 
 @lru_cache

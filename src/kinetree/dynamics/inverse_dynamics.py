@@ -1,5 +1,6 @@
 """Inverse dynamics: the forces that a motion takes."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from kinetree.tree.stages import Stages
 from . import closed_form
 from .arranged import applied_forces, arranged, by_position
 from .directly import directly
+from .lane_rows import kind_of
 from .passive import passive_by_row
 from .rnea import rnea
 from .rnea_blocks import rnea_plan
@@ -36,18 +38,18 @@ def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, f_ext:
     return restore(laid, tau).T + jnp.asarray(model.rows.armature, q.dtype) * qdd
 
 
-def _native(laid: Stages, constants: tuple, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
+def _native(hinges: bool, laid: Stages, constants: tuple, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     constants, own = row_coordinates(laid, constants, model, q)
     of_rows = qdd - velocity_product_shift(model.structure, qd[:, None])[:, 0]
     gravity = Vec3(*(jnp.asarray(g, q.dtype) for g in model.gravity))
-    return rnea_over_stages(laid, constants, gravity, (own, qd, of_rows), qdd)
+    return rnea_over_stages(laid, constants, gravity, (own, qd, of_rows), qdd, hinges)
 
 
 def _by_xla(model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     return _over_the_tree(layout(model.tree, "paths"), model, q[None], qd[None], qdd[None], None)[0]
 
 
-_OVER_STAGES = one_at_a_time(_native, _by_xla)
+_OVER_STAGES = {hinges: one_at_a_time(partial(_native, hinges), _by_xla) for hinges in (False, True)}
 
 
 def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
@@ -86,7 +88,7 @@ def _by_schedule(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: 
     if chosen == "euler":
         return rnea_euler(model, q, qd, qdd, f_ext)
     if chosen == "paths" and (laid := use_stages(model.tree, q.shape[0], f_ext)) is not None:
-        return by_stages(_OVER_STAGES, laid, model, q, qd, qdd)
+        return by_stages(_OVER_STAGES[kind_of(model).hinges], laid, model, q, qd, qdd)
     return _over_the_tree(layout(model.tree, chosen), model, q, qd, qdd, f_ext)
 
 

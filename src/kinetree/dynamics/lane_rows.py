@@ -30,6 +30,7 @@ PLACEMENT = Placement(Quaternion(0.0, 0.0, 0.0, 0.0), ZERO3)
 ROWS = jax.tree.structure(Rows(*PLACEMENT, 0.0, 0.0, Inertia(0.0, ZERO3, Sym3(*6 * (0.0,))), 0.0))
 NOTHING = jax.tree.structure(())
 GRAVITY = jax.tree.structure(ZERO3)
+HINGE = Axis(1.0, 0.0)
 
 FEW_ROWS = 10  # that are written out inside `jit` without being asked: 1.5 to 6 times faster,
 MANY_LANES = {"cpu": 1 << 12, "gpu": 1 << 14}  # but only for so many states: it takes up to a second to compile
@@ -100,7 +101,7 @@ class Links(NamedTuple):
 
     def known(self, row: Any) -> Any:
         """A row, with the axis and the armature that all rows have."""
-        return row._replace(axis=Axis(1.0, 0.0), armature=0.0) if self.hinges else row
+        return row._replace(axis=HINGE, armature=0.0) if self.hinges else row
 
     @property
     def structure(self) -> Any:
@@ -120,16 +121,24 @@ class Links(NamedTuple):
         return Link(frame, of.axis, of.inertia.moments() if self.moments else of.inertia, of.armature)
 
 
-_kinds: WeakKeyDictionary[Model, tuple[bool, bool, bool]] = WeakKeyDictionary()
+class Kind(NamedTuple):
+    """What decides which program serves a mechanism."""
+
+    quaternions: bool  # whether some joints have them
+    deep: bool  # so many levels that matrices would cost accuracy
+    hinges: bool  # nothing but hinges without rotors, as far as numbers are known
 
 
-def kind_of(model: Model) -> tuple[bool, bool, bool]:
-    """Whether there are quaternion joints, so many levels that matrices would cost accuracy, and hinges alone."""
+_kinds: WeakKeyDictionary[Model, Kind] = WeakKeyDictionary()
+
+
+def kind_of(model: Model) -> Kind:
+    """The kind of a mechanism, found once."""
     if model not in _kinds:
         structure, (turn, slide, armature) = model.structure, (model.rows.turn, model.rows.slide, model.rows.armature)
         plain = all(isinstance(x, np.ndarray) for x in (turn, slide, armature))
         hinges = plain and bool(np.all((turn == 1) & (slide == 0) & (armature == 0)))
-        _kinds[model] = structure.has_quaternions, structure.tree.height >= DEEP, hinges
+        _kinds[model] = Kind(structure.has_quaternions, structure.tree.height >= DEEP, hinges)
     return _kinds[model]
 
 

@@ -33,7 +33,7 @@ from . import schedule
 from .block_cells import FRAME, LOAD, STATE, Cells
 from .lane_rows import PLACEMENT
 from .rnea import WRENCH, LoadedRow
-from .rnea_stages import ELEMENT, FORCE, MOTIONS, RATES, inward_walk, outward_walk
+from .rnea_stages import ELEMENT, FORCE, RATES, inward_walk, motions, outward_walk
 from .stage_passes import in_array
 from .stage_rows import NOTHING
 
@@ -90,7 +90,7 @@ def _code(dtype: str) -> BlockCode:
     out, out_remembered = (_split(outward_walk(0, remembered, False)) for remembered in (False, True))
     back, back_remembered = (_split(inward_walk(False, 0, False), width) for width in (MOVED, REMEMBERED))
     walks = [
-        BlockWalk(replace(MOTIONS.reduce, widths=(FRAME,)), "reduce", STATE, ends="store"),
+        BlockWalk(replace(motions().reduce, widths=(FRAME,)), "reduce", STATE, ends="store"),
         BlockWalk(out, "out", STATE),
         BlockWalk(out_remembered, "out_remembered", STATE),
         BlockWalk(out_remembered, "out_hanging", STATE, hanging=True),

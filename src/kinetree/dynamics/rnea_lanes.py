@@ -36,8 +36,8 @@ Q_IN, QD_IN, QDD_IN, F_IN = range(4)
 
 def rnea_of(model: Model, external: bool = False) -> LaneAlgorithm:
     """The program that serves a mechanism, with or without applied forces."""
-    quaternions, deep, hinges = kind_of(model)
-    return rnea_lanes(quaternions, external, deep, hinges)
+    kind = kind_of(model)
+    return rnea_lanes(kind.quaternions, external, kind.deep, kind.hinges)
 
 
 @lru_cache

@@ -2,10 +2,11 @@
 
 Outward, a chunk's rows are first put together into one element; prefixes of these over the chunks of a path say how
 each chunk's inner end moves; then all chunks are walked. Inward the same with wrenches, which are put together on the
-way out where no branches will join them. On a GPU that is a few kernels that read every number once or twice.
+way out where no branches will join them. On a GPU that is a few kernels that read every number once or twice, and
+memory is what they wait for: where all joints are hinges without rotors, nobody reads which joints they are.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from kinetree.model import Placement, Rows, place
 from kinetree.spatial import Force, Rates, RelativeMotion, Vec3
 from kinetree.tree.stages import Stages
 
-from .lane_rows import PLACEMENT, ROWS, ZERO3
+from .lane_rows import HINGE, PLACEMENT, ROWS, ZERO3
 from .rnea import MOTION, WRENCH, LoadedRow, MovingRow, base_rates, body_force
 from .stage_passes import InwardWalks, OutwardWalks, in_array, inward_pass, kept, outward_pass, results_by_row
 from .stage_rows import AXIS, CONSTANT, COUNT, FRAME, FRAME_FIELDS, NOTHING, NUMBER
@@ -33,22 +34,18 @@ def moving(frame: tuple, state: tuple) -> MovingRow:
     return MovingRow(place(orientation, position, axis, q), axis, qd, qdd)
 
 
-def _put_together(e: RelativeMotion, frame: tuple, state: tuple, exists: Any) -> tuple:
-    return MOTION.append(e, moving(frame, state)), ()
-
-
 ELEMENT = structure(RelativeMotion(*PLACEMENT, ZERO3, ZERO3, ZERO3, ZERO3))
 MOVED = jax.tree.unflatten(structure((PLACEMENT, FORCE)), range(13))  # fields that the way out leaves for the way in
 LOAD = LoadedRow(PLACEMENT, FORCE)  # type: ignore[arg-type]
 
 
 @lru_cache
-def outward_walk(sources: int, remembered: bool, gathering: bool) -> Walk:
+def outward_walk(sources: int, remembered: bool, gathering: bool, hinges: bool = False) -> Walk:
     """Rates; where `gathering`, also what the chunk's rows will pass inward together."""
 
     def step(state: Any, row: Rows, given: tuple, exists: Any) -> tuple:
         rates = state[0] if gathering else state
-        at = moving((row.orientation, row.position, row.axis), given)
+        at = moving((row.orientation, row.position, HINGE if hinges else row.axis), given)
         rates = MOTION.step(at, rates)
         own = body_force(row.inertia.moments(), rates)
         results = (at.placed, own, *((rates,) if remembered else ()))
@@ -66,23 +63,26 @@ def _no_load(s: Any) -> LoadedRow:
     return LoadedRow(Placement.identity_like(s), Force.zero_like(s))
 
 
-MOTIONS = OutwardWalks(
-    Walk(
-        "rnea_reduce_outward",
-        _put_together,
-        ELEMENT,
-        FRAME,
-        STATE,
-        NOTHING,
-        FRAME_FIELDS,
-        (COUNT,),
-    ),
-    prefix_walks("rnea_outward", MOTION.combine, RelativeMotion.identity_like, ELEMENT),  # type: ignore[arg-type]
-    RelativeMotion.act,
-    lambda sources, remembered, scattered: outward_walk(sources, remembered, False),
-    13,
-    (outward_walk(0, False, True), _no_load),
-)
+MOTION_PREFIX = prefix_walks("rnea_outward", MOTION.combine, RelativeMotion.identity_like, ELEMENT)  # type: ignore[arg-type]
+
+
+@lru_cache
+def motions(hinges: bool = False) -> OutwardWalks:
+    """The way out."""
+
+    def put_together(e: RelativeMotion, frame: tuple, state: tuple, exists: Any) -> tuple:
+        orientation, position, axis = frame
+        return MOTION.append(e, moving((orientation, position, HINGE if hinges else axis), state)), ()
+
+    reduce = Walk("rnea_reduce_outward", put_together, ELEMENT, FRAME, STATE, NOTHING, FRAME_FIELDS, (COUNT,))
+    return OutwardWalks(
+        reduce,
+        MOTION_PREFIX,
+        RelativeMotion.act,
+        lambda sources, remembered, scattered: outward_walk(sources, remembered, False, hinges),
+        13,
+        (outward_walk(0, False, True, hinges), _no_load),
+    )
 
 
 def _loaded(row: tuple) -> tuple[LoadedRow, Force]:
@@ -108,9 +108,11 @@ def _reduce_inward(joined: bool) -> Walk:
 
 
 @lru_cache
-def inward_walk(joined: bool, sources: int, scattered: bool) -> Walk:
+def inward_walk(joined: bool, sources: int, scattered: bool, hinges: bool = False) -> Walk:
     def step(received: Force, given: tuple, qdd: Any, exists: Any) -> tuple:
         axis, armature, *row = given
+        if hinges:
+            axis, armature = HINGE, 0.0
         load, joining = _loaded(tuple(row))
         received = received + joining
         tau = axis.dot(load.own + received) + armature * qdd
@@ -121,26 +123,34 @@ def inward_walk(joined: bool, sources: int, scattered: bool) -> Walk:
     return Walk("rnea_inward", step, force, tree, NUMBER, NUMBER, fields, widths, scattered, True, sources)
 
 
-WRENCHES = InwardWalks(
-    _reduce_inward,
-    # the walk comes from the outer end, so "before" is the outer one
-    prefix_walks("rnea_inward", lambda outer, inner: WRENCH.combine(inner, outer), _no_load, structure(LOAD)),  # type: ignore[misc]
-    lambda e: e.own,
-    inward_walk,
-    Force.zero_like,
+# the walk comes from the outer end, so "before" is the outer one
+WRENCH_PREFIX = prefix_walks(
+    "rnea_inward",
+    lambda outer, inner: WRENCH.combine(inner, outer),  # type: ignore[misc]
+    _no_load,
+    structure(LOAD),
 )
 
 
+@lru_cache
+def wrenches(hinges: bool = False) -> InwardWalks:
+    """The way in."""
+    return InwardWalks(
+        _reduce_inward, WRENCH_PREFIX, lambda e: e.own, partial(inward_walk, hinges=hinges), Force.zero_like
+    )
+
+
 def rnea_over_stages(
-    laid: Stages, constants: tuple[Any, ...], gravity: Vec3, states: tuple[Any, Any, Any], qdd: Any
+    laid: Stages, constants: tuple[Any, ...], gravity: Vec3, states: tuple[Any, Any, Any], qdd: Any, hinges: bool
 ) -> Any:
     """Generalised forces (n,).
 
     `constants` are those of each stage's cells, (turns, fields, lanes), in the order of `Rows`; `states` are the
-    coordinate, velocity and acceleration of each row, (n,); `qdd` the accelerations that armatures feel.
+    coordinate, velocity and acceleration of each row, (n,); `qdd` the accelerations that armatures feel. `hinges`
+    says that all joints are hinges without rotors.
     """
-    moved, together = outward_pass(laid, MOTIONS, base_rates(gravity), [(c,) for c in constants], states)
+    moved, together = outward_pass(laid, motions(hinges), base_rates(gravity), [(c,) for c in constants], states)
     streams = list(zip(constants, (m[:, :13] for m in moved), strict=True))
     scattered = len(laid.stages) == 1
-    results = inward_pass(laid, WRENCHES, streams, qdd, together, scattered)
+    results = inward_pass(laid, wrenches(hinges), streams, qdd, together, scattered)
     return results_by_row(laid, results, scattered)[0]
