@@ -43,6 +43,8 @@ def test_rows_in_any_order(machine):
     call("take", 7, rows, taken, *given)
     np.testing.assert_array_equal(taken, np.moveaxis(given[:, rows], 0, 1))
     rows[3, 1] = rows[6, 0] = -1
+    call("take", 7, rows, taken, *given)
+    np.testing.assert_array_equal(taken, np.moveaxis(np.where(rows < 0, 0, given[:, rows]), 0, 1))
     back = np.full(rows.size, 7.0, dtype)
     call("put", 7, rows, np.ascontiguousarray(taken[:, 0]), back)
     wanted = np.where(np.isin(np.arange(rows.size), rows), given[0], 7.0)

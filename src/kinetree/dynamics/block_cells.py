@@ -1,9 +1,10 @@
 """The cells of blocks as native code sees them: constants of their rows, and which rows they hold.
 
-What is not there, beyond the end of a lane, is a ghost: a row without mass that does not move against its parent.
+What is not there, beyond the end of a lane, is a ghost: a row without mass that does not move against its parent. Of a
+tree of hinges without rotors cells do not hold the axes and armatures, a ninth of all that a core would have to read.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,28 +15,40 @@ from kinetree.tree.blocks import Blocks
 
 from .stage_rows import CONSTANT, COUNT
 
-# Fields that place a row, and those that load it: each lie together, or a core would read past the others.
-FRAME = len(jax.tree.leaves((CONSTANT.orientation, CONSTANT.position, CONSTANT.axis)))
-LOAD = COUNT - FRAME
 GHOST = [1.0] + [0.0] * (COUNT - 1)  # the identity, no axis, no mass
 
 STATE = (0, 1, 2)  # q, qd and qdd among what is taken from the given arrays; the fourth is the result
 
 
+class Fields(NamedTuple):
+    """Fields that place a row, and those that load it: each lie together, or a core would read past the others."""
+
+    frame: tuple[int, ...]
+    load: tuple[int, ...]
+
+
+def fields_held(hinges: bool) -> Fields:
+    """Of trees of hinges without rotors, or of any trees."""
+    leaves = jax.tree.leaves
+    frame, load = leaves((CONSTANT.orientation, CONSTANT.position)), leaves(CONSTANT.inertia)
+    if not hinges:
+        frame, load = frame + leaves(CONSTANT.axis), load + leaves(CONSTANT.armature)
+    return Fields(tuple(frame), tuple(load))
+
+
 class Cells:
     """Of some blocks of a model."""
 
-    def __init__(self, blocks: Blocks, model: Model, dtype: np.dtype):
+    def __init__(self, blocks: Blocks, model: Model, dtype: np.dtype, held: Fields):
         self.blocks = blocks
         self.lanes = blocks.rows.shape[1]
         self.line = dtype.itemsize * self.lanes  # bytes of one field of a line
         ghost, rows = blocks.rows < 0, np.maximum(blocks.rows, 0)
-        fields = [
-            np.where(ghost, nothing, np.asarray(x, dtype)[rows]).astype(dtype)
-            for nothing, x in zip(GHOST, jax.tree.leaves(model.rows), strict=True)
-        ]
-        self._frame, self._load = np.stack(fields[:FRAME], 1), np.stack(fields[FRAME:], 1)
-        self._rows = rows.astype(np.int32)
+        known = jax.tree.leaves(model.rows)
+        self._frame, self._load = (
+            np.stack([np.where(ghost, GHOST[k], np.asarray(known[k], dtype)[rows]).astype(dtype) for k in fields], 1)
+            for fields in held
+        )
         self.first = blocks.first[:-1]  # the first line of each block
 
     def within(self, fields: int, line: Any = None) -> Any:
@@ -50,7 +63,8 @@ class Cells:
     @property
     def constants(self) -> tuple[Any, Any]:
         """Addresses of frames and loads of each block."""
-        return self._frame.ctypes.data + self.within(FRAME), self._load.ctypes.data + self.within(LOAD)
+        frame, load = (x.ctypes.data + self.within(x.shape[1]) for x in (self._frame, self._load))
+        return frame, load
 
     def transfers(self, code: BlockCode, state: Any, result: Any) -> tuple[np.ndarray, np.ndarray]:
         """Calls that take each block's state from the given arrays, and put its results where they belong."""
@@ -71,5 +85,5 @@ class Cells:
     ) -> tuple[np.ndarray, np.ndarray]:
         take, put = (np.where(along, code.address[f"{name}_along"], code.address[name]) for name in ("take", "put"))
         arrays = [place(GIVEN + k, 0) for k in (*STATE, len(STATE))]
-        taken, returned = (x.ctypes.data + first * (4 * self.lanes) for x in (self._rows, self.blocks.rows))
-        return call(take, count, taken, state, *arrays[:-1]), call(put, count, returned, result, arrays[-1])
+        rows = self.blocks.rows.ctypes.data + first * (4 * self.lanes)
+        return call(take, count, rows, state, *arrays[:-1]), call(put, count, rows, result, arrays[-1])

@@ -19,7 +19,7 @@ import numpy as np
 
 from kinetree.lanes import native_enabled
 from kinetree.lanes.block_list import OWN, BlockCode, Tasks, call, place
-from kinetree.lanes.block_text import BlockWalk
+from kinetree.lanes.block_text import NOWHERE, BlockWalk
 from kinetree.lanes.emit import UnknownPrimitive
 from kinetree.lanes.scan_text import TreeScan
 from kinetree.lanes.threads import threads
@@ -30,8 +30,8 @@ from kinetree.tree import Tree
 from kinetree.tree.blocks import Pieces, Top, cut
 
 from . import schedule
-from .block_cells import FRAME, LOAD, STATE, Cells
-from .lane_rows import PLACEMENT
+from .block_cells import STATE, Cells, Fields, fields_held
+from .lane_rows import PLACEMENT, kind_of
 from .rnea import WRENCH, LoadedRow
 from .rnea_stages import ELEMENT, FORCE, RATES, inward_walk, motions, outward_walk
 from .stage_passes import in_array
@@ -48,11 +48,17 @@ REMEMBERED = MOVED + RATE  # and for rows that hang from it
 # -- walks ------------------------------------------------------------------------------------------------------------
 
 
-def _split(walk: Walk, *widths: int) -> Walk:
+def _split(walk: Walk, held: Fields, *widths: int) -> Walk:
     """The walk with a row's constants in two arrays; `widths` are those of the arrays after them."""
-    fields = tuple((0, p) if p < FRAME else (1, p - FRAME) for a, p in walk.fields if a == 0)
-    fields += tuple((a + 1, p) for a, p in walk.fields if a > 0)
-    return replace(walk, fields=fields, widths=(FRAME, LOAD, *widths))
+    place_of = {p: (array, k) for array, part in enumerate(held) for k, p in enumerate(part)}
+    fields = tuple(place_of.get(p, NOWHERE) if a == 0 else (a + 1, p) for a, p in walk.fields)
+    return replace(walk, fields=fields, widths=(len(held.frame), len(held.load), *widths))
+
+
+def _of_frames(walk: Walk, held: Fields) -> Walk:
+    """A walk that knows nothing of a row but its frame."""
+    split = _split(walk, held)
+    return replace(split, widths=split.widths[:1])
 
 
 def _pass_inward(received: Force, row: tuple, _: Any, exists: Any) -> tuple:
@@ -86,11 +92,12 @@ def _over_chunks() -> list[TreeScan]:
 
 
 @cache
-def _code(dtype: str) -> BlockCode:
-    out, out_remembered = (_split(outward_walk(0, remembered, False)) for remembered in (False, True))
-    back, back_remembered = (_split(inward_walk(False, 0, False), width) for width in (MOVED, REMEMBERED))
+def _code(dtype: str, hinges: bool) -> BlockCode:
+    held = fields_held(hinges)
+    out, out_remembered = (_split(outward_walk(0, remembered, False, hinges), held) for remembered in (False, True))
+    back, back_remembered = (_split(inward_walk(False, 0, False, hinges), held, width) for width in (MOVED, REMEMBERED))
     walks = [
-        BlockWalk(replace(motions().reduce, widths=(FRAME,)), "reduce", STATE, ends="store"),
+        BlockWalk(_of_frames(motions(hinges).reduce, held), "reduce", STATE, ends="store"),
         BlockWalk(out, "out", STATE),
         BlockWalk(out_remembered, "out_remembered", STATE),
         BlockWalk(out_remembered, "out_hanging", STATE, hanging=True),
@@ -245,12 +252,13 @@ class RneaPlan:
 
     def __init__(self, model: Model, dtype: np.dtype):
         self._dtype, self._rows, self._gravity = dtype, model.tree.n, np.asarray(model.gravity, dtype)
-        self._code = _code(dtype.name)
+        hinges = kind_of(model).hinges
+        self._code, held = _code(dtype.name, hinges), fields_held(hinges)
         top, pieces = _cut(model.tree, self._code.width)
-        self._top = TopPlan(self._code, top, Cells(top.blocks, model, dtype))
+        self._top = TopPlan(self._code, top, Cells(top.blocks, model, dtype, held))
         self._pieces = None
         if len(pieces.piece):
-            self._cells = Cells(pieces.blocks, model, dtype)
+            self._cells = Cells(pieces.blocks, model, dtype, held)
             self._pieces = PiecesPlan(self._code, pieces, self._cells, self._top, model.tree)
         self._own_bytes = max(p.own_bytes for p in (self._top, self._pieces) if p)
         self._own: list[np.ndarray] = []  # memory of each thread

@@ -46,19 +46,26 @@ def _closed(to: Text) -> str:
 
 
 def _take(emitter: Emitter, arrays: int) -> str:
-    """Operands: rows, (count, lanes); where their values go, (count, arrays, lanes); the arrays that have them."""
+    """Operands: rows, (count, lanes); where their values go, (count, arrays, lanes); the arrays that have them.
+
+    Of row −1, which is none, all are zero.
+    """
     to, (rows, target, *sources) = _open("take", 2 + arrays)
     width, real, scalar = emitter.width, emitter.real, emitter.scalar
+    indices, truth = (emitter.vector(kind) for kind in ("i32", "i1"))
 
     def turn(i: str) -> None:
         first = to.op(f"mul i64 {i}, {width}")
-        numbers = [to.load("i32", rows, to.op(f"add i64 {first}, {k}"), "i32") for k in range(width)]
-        places = [to.op(f"sext i32 {number} to i64") for number in numbers]
+        where = to.load(indices, rows, first, "i32", ", align 4")
+        present = to.op(f"icmp sge {indices} {where}, zeroinitializer")
+        some = to.op(f"select {truth} {present}, {indices} {where}, {indices} zeroinitializer")
+        places = [to.op(f"sext i32 {to.op(f'extractelement {indices} {some}, i32 {k}')} to i64") for k in range(width)]
         for a, source in enumerate(sources):
             value = "poison"
             for lane, where in enumerate(places):
                 number = to.load(scalar, source, where, scalar)
                 value = to.op(f"insertelement {real} {value}, {scalar} {number}, i32 {lane}")
+            value = to.op(f"select {truth} {present}, {real} {value}, {real} zeroinitializer")
             cell = to.op(f"add i64 {to.op(f'mul i64 {first}, {arrays}')}, {a * width}")
             to.store(real, value, target, cell, scalar, f", align {emitter.dtype.itemsize}")
 

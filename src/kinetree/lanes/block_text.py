@@ -13,6 +13,7 @@ from .walk import Walk
 from .walk_text import begin_turns, carry, end_turns, traced
 
 AHEAD = 4  # turns that fields are asked for in advance
+NOWHERE = (-1, 0)  # where a field is that blocks do not hold, as the walk makes no use of it
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,9 @@ class BlockText:
         later = to.op(f"add i64 {turn}, {-AHEAD if walk.reverse else AHEAD}")
         values = list(carried)
         for array, field in walk.fields:
+            if (array, field) == NOWHERE:
+                values.append(to.number(0.0))
+                continue
             to.prefetch(to.at(streams[array], cell(walk.widths[array], field, later), to.scalar))
             values.append(self._read(streams[array], cell(walk.widths[array], field)))
         values += [self._read(taken, cell(self.arrays, field)) for field in self.block.taken]
