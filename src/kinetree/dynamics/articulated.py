@@ -92,24 +92,23 @@ def pivot(axis: Axis, armature: Scalar, tau: Scalar, whole: Articulated) -> Pivo
 
 
 def without_joint(I: ArticulatedInertia, axis: Axis, armature: Scalar, p: Pivot) -> ArticulatedInertia:
-    """I − U Uᵀ/d, what is left of I where the joint moves freely. 34m 21a.
+    """I − U Uᵀ/d, what is left of I where the joint moves freely. 27m 21a.
 
-    Of its own direction a joint feels but its rotor: (I − U Uᵀ/d) S = U armature/d. For a hinge that is six entries,
-    put there as they are: nothing at all without a rotor, which programs written out for one robot then leave out.
+    Of its own direction a joint feels but its rotor: (I − U Uᵀ/d) S = U armature/d. For a hinge without one that is six
+    zeros, put there as they are, so that programs that know of them leave out what they would be multiplied with.
     """
     A, B, C = I.without(p.U, p.d_inverse)
-    n, f = p.U * (armature * p.d_inverse)
-    hinge = (axis.turn == 1) & (axis.slide == 0)
+    free_hinge = (axis.turn == 1) & (axis.slide == 0) & (armature == 0)
 
-    def chosen(exact: Scalar, computed: Scalar) -> Scalar:
-        return jnp.where(hinge, exact, computed)
+    def felt(x: Scalar) -> Scalar:
+        return jnp.where(free_hinge, jnp.zeros_like(x), x)
 
-    A = Sym3(A.xx, A.yy, chosen(n.z, A.zz), A.xy, chosen(n.x, A.xz), chosen(n.y, A.yz))
-    return ArticulatedInertia(A, Mat3(*B[:6], chosen(f.x, B.zx), chosen(f.y, B.zy), chosen(f.z, B.zz)), C)
+    A = Sym3(A.xx, A.yy, felt(A.zz), A.xy, felt(A.xz), felt(A.yz))
+    return ArticulatedInertia(A, Mat3(*B[:6], *map(felt, B[6:])), C)
 
 
 def released(axis: Axis, armature: Scalar, whole: Articulated, p: Pivot, c: Motion) -> Articulated:
-    """The articulated body seen from the inner side of its joint, in row coordinates. 83m 69a."""
+    """The articulated body seen from the inner side of its joint, in row coordinates. 76m 69a."""
     left = without_joint(whole.inertia, axis, armature, p)
     return Articulated(left, whole.bias + left @ c + p.U * (p.u * p.d_inverse))
 

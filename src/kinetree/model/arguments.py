@@ -81,7 +81,7 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
         if from_numpy:
             result = jax.tree.map(np.asarray, result)
         if len(batch) != 1:  # free for NumPy arrays, a copy for JAX arrays outside of jit
-            result = jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), result)
+            result = jax.tree.map(lambda x: x.reshape((*batch, *x.shape[1:])), result)
         return result
 
 
