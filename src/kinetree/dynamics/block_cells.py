@@ -1,7 +1,7 @@
 """The cells of blocks as native code sees them: constants of their rows, and which rows they hold.
 
 What is not there, beyond the end of a lane, is a ghost: a row without mass that does not move against its parent. Of a
-tree of hinges without rotors cells do not hold the axes and armatures, a ninth of all that a core would have to read.
+tree of hinges without rotors cells do not hold axes and armatures: three numbers of twenty.
 """
 
 from typing import Any, NamedTuple

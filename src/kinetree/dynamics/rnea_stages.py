@@ -27,9 +27,10 @@ RATES, FORCE = Rates(ZERO3, ZERO3, ZERO3), Force(ZERO3, ZERO3)
 STATE = structure((0.0, 0.0, 0.0))  # q, qd, qdd of a row
 
 
-def moving(frame: tuple, state: tuple) -> MovingRow:
-    """A row's motion from its frame and axis, and its coordinate."""
+def moving(frame: tuple, state: tuple, hinges: bool) -> MovingRow:
+    """A row's motion from its frame and axis, which all know to be a hinge's or do not, and its coordinate."""
     orientation, position, axis = frame
+    axis = HINGE if hinges else axis
     q, qd, qdd = state
     return MovingRow(place(orientation, position, axis, q), axis, qd, qdd)
 
@@ -45,7 +46,7 @@ def outward_walk(sources: int, remembered: bool, gathering: bool, hinges: bool =
 
     def step(state: Any, row: Rows, given: tuple, exists: Any) -> tuple:
         rates = state[0] if gathering else state
-        at = moving((row.orientation, row.position, HINGE if hinges else row.axis), given)
+        at = moving((row.orientation, row.position, row.axis), given, hinges)
         rates = MOTION.step(at, rates)
         own = body_force(row.inertia.moments(), rates)
         results = (at.placed, own, *((rates,) if remembered else ()))
@@ -71,8 +72,7 @@ def motions(hinges: bool = False) -> OutwardWalks:
     """The way out."""
 
     def put_together(e: RelativeMotion, frame: tuple, state: tuple, exists: Any) -> tuple:
-        orientation, position, axis = frame
-        return MOTION.append(e, moving((orientation, position, HINGE if hinges else axis), state)), ()
+        return MOTION.append(e, moving(frame, state, hinges)), ()
 
     reduce = Walk("rnea_reduce_outward", put_together, ELEMENT, FRAME, STATE, NOTHING, FRAME_FIELDS, (COUNT,))
     return OutwardWalks(

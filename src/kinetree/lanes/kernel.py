@@ -18,7 +18,7 @@ from typing import Any
 from .emit import Emitter
 from .program import Lane, Program, Slots, Straight
 from .straight import slot_numbers, turn_order
-from .text import transposed
+from .text import over_blocks, transposed
 from .trigonometry import definition
 
 SIGNATURE = (
@@ -200,21 +200,15 @@ class LaneFunction(LoopWriter):
         constants = [to.load("ptr", "%consts", k, "ptr") for k in count]
         tables = [to.load("ptr", "%tabs", k, "ptr") for k in count]
         turns = [to.load("i64", "%turns", k, "i64") for k in count]
-        last = to.op(f"sub i64 %hi, {to.width}")
         self.near = self._room() if width > 1 else []
-        to.go("block")
-        to.label("block")
-        to.lines.append("  %next = phi i64 [ %lo, %entry ], [ %after, %blockend ]")
-        before = to.op(f"icmp slt i64 %next, {last}")
-        self.lane = to.op(f"select i1 {before}, i64 %next, i64 {last}")
-        to.go("before0")
-        self.body(constants, tables, turns, "blockend")
-        to.label("blockend")
-        to.lines.append(f"  %after = add i64 %next, {to.width}")
-        to.branch(to.op("icmp slt i64 %after, %hi"), "block", "done")
-        to.label("done")
-        to.do("ret void")
-        to.lines.append("}")
+        self.lane = ""  # the first of the block
+
+        def block(lane: str) -> None:
+            self.lane = lane
+            to.go("before0")
+            self.body(constants, tables, turns, "blockend")
+
+        over_blocks(to, width, "%lo", "%hi", block)
 
     def _room(self) -> list[str]:
         """Memory for the columns of a block, one for each array, where lanes come as whole rows: known, and short."""

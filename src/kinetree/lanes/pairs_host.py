@@ -15,7 +15,7 @@ from .host import cpu_target, vector_width
 from .kernel import with_helpers
 from .pairs import ABOVE, BELOW, Pairs
 from .pairs_text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
-from .text import Text, module_of
+from .text import Text, module_of, over_blocks
 from .trigonometry import far_reduction
 
 ROWS = 4  # in one turn
@@ -39,13 +39,13 @@ class PairsFunction(PairsText):
         arrays = ", ".join(f"ptr noalias {name}" for name in ARRAYS)
         to.lines.append(f"define internal void @{name}({arrays}, i64 %n, i64 %lo, i64 %hi) {{")
         to.label("entry")
-        last = to.op(f"sub i64 %n, {width}")
-        to.go("block")
-        to.label("block")
-        to.lines.append("  %column = phi i64 [ 0, %entry ], [ %column_next, %blockend ]")
-        left = least(to, "%column", last)  # the last vector may overlap the one before
+        over_blocks(to, width, "0", "%n", self.block)
+
+    def block(self, left: str) -> None:
+        """The columns from one on."""
+        to = self.to
         self.columns = [self.column(left)]
-        upper, lower = self.inside(left), self.inside(to.op(f"add i64 {left}, {width}"))
+        upper, lower = self.inside(left), self.inside(to.op(f"add i64 {left}, {to.width}"))
         to.go("reach_above")
         for name, sides, first, end, after in (
             ("above", (ABOVE,), "%lo", upper, "reach_across"),
@@ -55,12 +55,6 @@ class PairsFunction(PairsText):
             to.label(f"reach_{name}")
             to.branch(to.op(f"icmp slt i64 {first}, {end}"), name, after)
             self.strip(name, sides, first, end, after)
-        to.label("blockend")
-        to.lines.append(f"  %column_next = add i64 %column, {width}")
-        to.branch(to.op("icmp slt i64 %column_next, %n"), "block", "done")
-        to.label("done")
-        to.do("ret void")
-        to.lines.append("}")
 
     def inside(self, row: str) -> str:
         """The row, or the end of the strip that is nearest to it."""

@@ -1,5 +1,7 @@
 """A writer of LLVM text: numbered values, one instruction a line."""
 
+from collections.abc import Callable
+
 METADATA = '!8 = !{}\n!9 = !{!"branch_weights", i32 1, i32 100000}\n'
 
 
@@ -67,6 +69,25 @@ class Text:
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
+
+
+def over_blocks(to: Text, width: int, first: str, end: str, body: Callable[[str], None]) -> None:
+    """The rest of a function: `body(start)` for blocks of so many from first to end, then the end of the function.
+
+    There are at least as many as in a block; the last block may overlap the one before. The body begins in the block
+    `block`, and goes to the label `blockend`.
+    """
+    last = to.op(f"sub i64 {end}, {width}")
+    to.go("block")
+    to.label("block")
+    to.lines.append(f"  %start = phi i64 [ {first}, %entry ], [ %further, %blockend ]")
+    body(to.op(f"select i1 {to.op(f'icmp slt i64 %start, {last}')}, i64 %start, i64 {last}"))
+    to.label("blockend")
+    to.lines.append(f"  %further = add i64 %start, {width}")
+    to.branch(to.op(f"icmp slt i64 %further, {end}"), "block", "done")
+    to.label("done")
+    to.do("ret void")
+    to.lines.append("}")
 
 
 def transposed(to: Text, real: str, vectors: list[str]) -> list[str]:

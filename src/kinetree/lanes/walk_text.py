@@ -8,6 +8,7 @@ import numpy as np
 from .emit import Emitter
 from .kernel import with_helpers
 from .ptx import global_thread
+from .text import over_blocks
 from .walk import Walk
 
 AHEAD = 4  # turns that a CPU asks for fields in advance
@@ -197,18 +198,7 @@ class CpuWalk(WalkText):
         to.lines.append(f"define internal void @{name}(ptr %arrays, i64 %turns, i64 %lanes, i64 %lo, i64 %hi) {{")
         to.label("entry")
         self.pointers = [to.load("ptr", "%arrays", k, "ptr") for k in range(self.starts[-1])]
-        last = to.op(f"sub i64 %hi, {width}")
-        to.go("block")
-        to.label("block")
-        to.lines.append("  %lane0 = phi i64 [ %lo, %entry ], [ %lane1, %blockend ]")
-        before = to.op(f"icmp slt i64 %lane0, {last}")
-        self.turns(to.op(f"select i1 {before}, i64 %lane0, i64 {last}"), "blockend")
-        to.label("blockend")
-        to.lines.append(f"  %lane1 = add i64 %lane0, {width}")
-        to.branch(to.op("icmp slt i64 %lane1, %hi"), "block", "done")
-        to.label("done")
-        to.do("ret void")
-        to.lines.append("}")
+        over_blocks(to, width, "%lo", "%hi", lambda lane: self.turns(lane, "blockend"))
 
     def ahead(self, pointer: str, turn: str, field: int, width: int, lane: str) -> None:
         """A turn is longer than the processor looks ahead by itself."""
