@@ -10,6 +10,7 @@ import pytest
 
 from kinetree.dynamics.aba_stages import ACCELERATIONS, BODIES, VELOCITIES
 from kinetree.dynamics.rnea_stages import motions, wrenches
+from kinetree.lanes import walk_native
 from kinetree.lanes.native import in_slices
 from kinetree.lanes.prefix import exclusive_prefixes, prefix_walks
 from kinetree.lanes.ptx import assembled
@@ -91,6 +92,13 @@ KERNELS = [
     BODIES.walk(True, 2, False),
     ACCELERATIONS.walk(0, False, True),
 ]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("walk", KERNELS, ids=lambda w: w.name)
+def test_this_cpu_has_a_native_body(walk, dtype):
+    """A text that LLVM refuses would fall back to XLA, and no other test would tell."""
+    assert walk_native._cpu_target(walk, dtype) is not None
 
 
 @pytest.mark.parametrize("walk", KERNELS, ids=lambda w: w.name)
