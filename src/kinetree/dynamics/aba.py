@@ -18,9 +18,9 @@ from kinetree.tree import Layout, inward, layout, outward, restore
 from kinetree.tree.stages import Stages
 
 from . import closed_form
-from .aba_lanes import aba_of
 from .aba_operators import ACCELERATION, ARTICULATED, Accelerated, JointedRow
 from .aba_stages import aba_over_stages
+from .algorithms.aba import ABA, ABA_AGAIN
 from .arranged import Arranged, applied_forces, arranged, by_position, row_velocities
 from .articulated import (
     Articulated,
@@ -33,6 +33,7 @@ from .articulated import (
 from .lane_rows import FEW_ROWS
 from .positive import require_solution
 from .schedule import IN_ORDER, resolve_schedule
+from .schedules.lanes import lane_program_of
 from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
 
 
@@ -101,7 +102,8 @@ _OVER_STAGES = one_at_a_time(_native, _by_xla)
 def _across_states(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, schedule: str) -> Any:
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
     on_gpu = schedule == "lanes" and isinstance(q, jax.Array) and jax.default_backend() == "gpu"
-    program = aba_of(model, f_ext is not None, again=on_gpu and model.tree.n > FEW_ROWS)
+    again = on_gpu and model.tree.n > FEW_ROWS
+    program = lane_program_of(ABA_AGAIN if again else ABA, model, f_ext is not None)
 
     def run(*state: Any) -> Any:
         return program(model, *state, *extra, schedule=schedule)[0]

@@ -10,7 +10,8 @@ from kinetree.model.coordinates import placements
 from kinetree.spatial import Force, Motion, Vec3
 from kinetree.tree import Layout, arrange, outward
 
-from .poses import POSE, VELOCITY, identity_pose, to_row
+from .algorithms.poses import to_row
+from .poses import POSE, VELOCITY, identity_pose
 
 
 class Arranged(NamedTuple):

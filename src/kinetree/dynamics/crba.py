@@ -9,7 +9,7 @@ two (n, 6) factors under the mask of ancestors: nothing but H itself is as large
 of each tree, which spares a floating robot the rounding errors of its distance from the world origin. What is left is
 an absolute error of about ε |r| |F_i| in row i, r being the distance from the root: below 1e-14 of the largest entry
 for chains of up to 1 000 bodies (benchmarks/NOTES.md). The diagonal is taken in each row's own frame. The lane
-program (crba_lanes.py), which walks from row to row, has no such term.
+program (algorithms/crba.py), which walks from row to row, has no such term.
 """
 
 from typing import Any
@@ -25,13 +25,14 @@ from kinetree.spatial import Force, Inertia
 from kinetree.tree import Layout, Tree, arrange, inward, layout, outward, restore
 from kinetree.tree.stages import Stages
 
+from .algorithms.crba import CRBA
 from .arranged import Arranged, arranged
 from .composite import COMPOSITE, ENTRIES, Factors, HeavyRow, intervals, row_factors
-from .crba_lanes import crba_lanes
 from .crba_stages import factors_over_stages
 from .packed import unpack
 from .poses import POSE, identity_pose
 from .schedule import IN_ORDER, resolve_schedule
+from .schedules.lanes import lane_program_of
 from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
 
 
@@ -129,7 +130,7 @@ def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") 
     chosen = choose_schedule(tree, q, packed) if schedule == "auto" else resolve_schedule(schedule, tree, q.shape[0])
     if chosen in IN_ORDER:
         only_pairs = packed or (q.shape[0] == 1 and SPARSE * tree.n_ancestor_pairs < tree.n**2)
-        H = crba_lanes(model.structure.has_quaternions, only_pairs)(model, q, schedule=chosen)[0]
+        H = lane_program_of(CRBA, model, packed=only_pairs)(model, q, schedule=chosen)[0]
         if packed:
             return H
         return unpack(tree, H) if only_pairs else H.reshape(-1, tree.n, tree.n)

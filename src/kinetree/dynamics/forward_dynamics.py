@@ -1,6 +1,7 @@
 """Forward dynamics: the accelerations that forces cause, by any of the published methods."""
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -9,11 +10,12 @@ import jax.numpy as jnp
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
-from .aba_lanes import aba_of
+from .algorithms.aba import ABA
 from .coupled import coupled_forward_dynamics
 from .directly import directly
 from .passive import passive_by_row
 from .schedule import choose_schedule
+from .schedules.lanes import lane_program_of
 
 METHODS = {  # method -> module and function (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
     "aba": "aba:forward_dynamics_aba",
@@ -46,7 +48,7 @@ def choose_method(model: Model, batch: int) -> tuple[str, str]:
     return "aba", choose_schedule(model.tree, batch)
 
 
-@directly(aba_of)
+@directly(partial(lane_program_of, ABA))
 def forward_dynamics(
     model: Model,
     q: Any,

@@ -21,9 +21,9 @@ from kinetree.model.coordinates import velocity_product_shift
 from kinetree.spatial import Motion, Rates, Rotation, Vec3
 from kinetree.tree import Layout, layout, outward
 
+from .algorithms.poses import carried
 from .arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from .kinematics import poses_by_row
-from .poses import carried
 from .rnea import MOTION, MovingRow
 
 WAYS = ("world", "local", "aligned")

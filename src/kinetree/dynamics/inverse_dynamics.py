@@ -16,6 +16,7 @@ from kinetree.tree import Layout, layout, restore
 from kinetree.tree.stages import Stages
 
 from . import closed_form
+from .algorithms.rnea import RNEA
 from .arranged import applied_forces, arranged, by_position
 from .directly import directly
 from .lane_rows import kind_of
@@ -23,9 +24,9 @@ from .passive import passive_by_row
 from .rnea import rnea
 from .rnea_blocks import rnea_plan
 from .rnea_euler import rnea_euler
-from .rnea_lanes import rnea_of
 from .rnea_stages import rnea_over_stages
 from .schedule import IN_ORDER, resolve_schedule
+from .schedules.lanes import lane_program_of
 from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
 
 
@@ -53,7 +54,7 @@ _OVER_STAGES = {hinges: one_at_a_time(partial(_native, hinges), _by_xla) for hin
 
 
 def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
-    program = rnea_of(model, f_ext is not None)
+    program = lane_program_of(RNEA, model, f_ext is not None)
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
 
     def run(*state: Any) -> Any:
@@ -92,7 +93,7 @@ def _by_schedule(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: 
     return _over_the_tree(layout(model.tree, chosen), model, q, qd, qdd, f_ext)
 
 
-@directly(rnea_of)
+@directly(partial(lane_program_of, RNEA))
 @coupled("force")
 def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:
     """Generalised forces that produce the accelerations `qdd` in the state `q`, `qd`.

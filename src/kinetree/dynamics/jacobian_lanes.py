@@ -4,14 +4,15 @@ each. The other rows' are zero.
 
 from functools import lru_cache
 
+import jax
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory
 from kinetree.model import Axis, Placement, Structure
 from kinetree.spatial import Motion, Rotation, Transform, Vec3
 
+from .algorithms.poses import carried
 from .frames import axes_and_point
-from .kinematics_lanes import FRAME, frame_constants
 from .lane_rows import (
     NOTHING,
     PLACEMENT,
@@ -25,7 +26,7 @@ from .lane_rows import (
     placing_parts,
     screw_constants,
 )
-from .poses import carried, pose_parts
+from .schedules.lanes import frame_constants, pose_parts
 
 TARGET, ROW, ENTRIES = 0, 1, 2  # columns of the table: first slots of the base and of the row, then six entries of J
 
@@ -85,14 +86,19 @@ def jacobian_lanes(quaternions: bool, way: int) -> LaneAlgorithm:
     def without(structure: Structure, body: int) -> Turns:
         return entries(structure, np.flatnonzero(~_carrying(structure, body)))
 
+    target = jax.tree.structure(fields["target"])
     aimed_at, stands = memory.at(TARGET, "target"), memory.at(ROW, "pose")
     outputs = tuple(Lane(0, ENTRIES + k) for k in range(6))
-    base, poses = pose_parts(memory, quaternions, 0)
+    base, poses = pose_parts(memory, "pose", quaternions)
     parts = [_on_the_way(part) for part in placing_parts(memory)] if quaternions else []
     parts += [
         base,
         _on_the_way(poses),
-        Part(Loop(aim, 2, FRAME, reads=(stands,), writes=(aimed_at,)), one_turn, frame_constants),
+        Part(
+            Loop(aim, 2, jax.tree.structure(fields["target"]), reads=(stands,), writes=(aimed_at,)),
+            one_turn,
+            frame_constants,
+        ),
         Part(Loop(column, 8, SCREW, reads=(aimed_at, stands), outputs=outputs), with_column, screw_constants),
         Part(Loop(lambda _, __, ___: ((), (), 6 * (0.0,)), 8, NOTHING, outputs=outputs), without, no_constants),
     ]

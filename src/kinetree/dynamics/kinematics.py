@@ -10,10 +10,11 @@ from kinetree.model.arguments import evaluate
 from kinetree.spatial import Mat3, Quaternion, Vec3
 from kinetree.tree import Layout, layout
 
+from .algorithms.kinematics import KINEMATICS
+from .algorithms.poses import carried
 from .arranged import arranged, row_poses
-from .kinematics_lanes import kinematics_lanes
-from .poses import carried
 from .schedule import IN_ORDER, resolve_schedule
+from .schedules.lanes import lane_program_of
 
 
 class Pose(NamedTuple):
@@ -47,7 +48,7 @@ def _body_poses(laid: Layout, model: Model, q: Any) -> Pose:
 
 
 def _across_states(model: Model, q: Any, schedule: str) -> Pose:
-    R, p = kinematics_lanes(model.structure.has_quaternions)(model, q, schedule=schedule)
+    R, p = lane_program_of(KINEMATICS, model)(model, q, schedule=schedule)
     n = q.shape[0], model.n_bodies  # in full: nothing can be told of −1 where there are no bodies
     return Pose(R.reshape(*n, 3, 3), p.reshape(*n, 3))
 

@@ -25,6 +25,8 @@ from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Inertia, Moments, Quaternion, Rotation, Sym3, Transform, Vec3
 
+from .recursion import Row
+
 ZERO3 = Vec3(0.0, 0.0, 0.0)
 PLACEMENT = Placement(Quaternion(0.0, 0.0, 0.0, 0.0), ZERO3)
 ROWS = jax.tree.structure(Rows(*PLACEMENT, 0.0, 0.0, Inertia(0.0, ZERO3, Sym3(*6 * (0.0,))), 0.0))
@@ -84,7 +86,7 @@ class Stroke(NamedTuple):
     slide: Any
 
 
-def stroke(row: Link, q: Any) -> Stroke:
+def stroke(row: Any, q: Any) -> Stroke:
     """Of a row's screw at coordinate q."""
     angle = row.axis.turn * q
     if isinstance(row.frame, Placement):
@@ -96,28 +98,45 @@ class Links(NamedTuple):
     """How the rows of some mechanisms are held: by quaternions if they are deep, else by matrices."""
 
     deep: bool
-    hinges: bool  # whether all joints are hinges without rotors, as those of most arms: a tenth to a fifth less work
-    moments: bool = False  # whether bodies are moments of mass
+    hinges: bool  # True if all joints are hinges without rotors, as those of most arms: a tenth to a fifth less work.
+    moments: bool = False  # True if bodies are moments of mass.
+    accurate: bool = False  # True if rotations are quaternions at every depth, as the model has them.
 
-    def known(self, row: Any) -> Any:
+    def known(self, row: Row) -> Row:
         """A row, with the axis and the armature that all rows have."""
-        return row._replace(axis=HINGE, armature=0.0) if self.hinges else row
+        facts = {"axis": HINGE, "armature": 0.0} if self.hinges else {}
+        return Row(row | {name: fact for name, fact in facts.items() if name in row})
+
+    def parts_structure(self, names: tuple[str, ...]) -> Any:
+        """The treedef of some parts of a link."""
+        link = jax.tree.unflatten(self.structure, [0.0] * self.structure.num_leaves)
+        return jax.tree.structure(Row({name: getattr(link, name) for name in names}))
+
+    def parts_constants(self, names: tuple[str, ...]) -> Callable[[Model, np.ndarray], Row]:
+        """Some parts of given links of a model."""
+
+        def constants(model: Model, rows: np.ndarray) -> Row:
+            link = self.constants(model, rows)
+            return Row({name: getattr(link, name) for name in names})
+
+        return constants
 
     @property
     def structure(self) -> Any:
         """The treedef of one."""
-        frame = PLACEMENT if self.deep else Transform(Rotation(*9 * (0.0,)), ZERO3)
+        frame = PLACEMENT if self.deep or self.accurate else Transform(Rotation(*9 * (0.0,)), ZERO3)
         body = (Moments if self.moments else Inertia)(0.0, ZERO3, Sym3(*6 * (0.0,)))
         return jax.tree.structure(Link(frame, Axis(0.0, 0.0), body, 0.0))
 
     def held(self, placed: Placement) -> Placement | Transform:
         """A placement as it is held."""
-        return placed if self.deep else placed.transform
+        return placed if self.deep or self.accurate else placed.transform
 
     def constants(self, model: Model, rows: np.ndarray) -> Link:
         """Of these rows, in order."""
         of = row_constants(model, rows)
-        frame = self.held(Placement(of.orientation.renormalized(), of.position))  # whose length no gradient may feel
+        orientation = of.orientation if self.accurate else of.orientation.renormalized()  # No gradient by its length.
+        frame = self.held(Placement(orientation, of.position))
         return Link(frame, of.axis, of.inertia.moments() if self.moments else of.inertia, of.armature)
 
 

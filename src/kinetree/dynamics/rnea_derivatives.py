@@ -20,7 +20,6 @@ from kinetree.lanes import Lane, Loop, Memory
 from kinetree.model import Placement, Rows, Structure
 from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
-from .crba_lanes import NUMBER, unrelated_turns, zeros_of_unrelated
 from .lane_rows import (
     GRAVITY,
     NOTHING,
@@ -44,6 +43,7 @@ from .lane_rows import (
     screw_place,
 )
 from .poses import compose
+from .schedules.lanes import NUMBER, unrelated_turns, zeros_of_unrelated
 
 Q_IN, QD_IN, QDD_IN = range(3)
 ANCESTOR, ROW, ENTRY, MIRROR = range(4)  # columns of the pair table: slots of both rows, places of (i, j) and (j, i)

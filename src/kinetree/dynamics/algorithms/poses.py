@@ -1,0 +1,49 @@
+"""Poses and velocities of rows: the two outward recursions of kinematics.
+
+pose of row i in the world  =  pose of its parent, then its placement in its parent        (a product in SE(3))
+v = X v_parent + S qd                                                                      (RBDA eq. 5.14)
+"""
+
+from kinetree.dynamics.recursion import Row, Stretch
+from kinetree.model import Placement
+from kinetree.spatial import Force, Motion, Transform
+
+
+def pose(row: Row, parent: Placement) -> tuple[Placement, dict]:
+    """Outward: where the row stands in the world."""
+    return row.at @ parent, {}
+
+
+def to_row(pose: Placement, f: Force) -> Force:
+    """A force in world coordinates, about the world origin, in those of a row."""
+    return pose.transform.force_to_child(f)
+
+
+def carried(pose: Placement, frame: Transform) -> Transform:
+    """A frame fixed to a row, in the world: from world to frame coordinates, and its origin. 51m 51a."""
+    return Transform(frame.E.after(pose.orientation.rotation()), pose.position + pose.orientation.turn(frame.r))
+
+
+def velocity(row: Row, parent: Motion) -> Motion:
+    """v = X v_parent + S qd.
+
+    With `at` as a quaternion the velocities of a long chain, and so its forward dynamics, are a quarter more accurate:
+    products of quaternions are made unit again on the way, products of matrices drift.
+    """
+    return row.at @ parent + row.axis.times(row.qd)
+
+
+POSE = Stretch(
+    element=lambda row: row.at,
+    combine=lambda inner, outer: outer @ inner,
+    act=lambda placed, pose: placed @ pose,
+    identity=Placement.identity_like,
+    inverse=Placement.inverse,
+)
+VELOCITY = Stretch(
+    element=lambda row: (row.at, row.axis.times(row.qd)),
+    combine=lambda inner, outer: (outer[0] @ inner[0], outer[0] @ inner[1] + outer[1]),
+    act=lambda e, v: e[0] @ v + e[1],
+    identity=lambda x: (Placement.identity_like(x), Motion.zero_like(x)),
+    inverse=lambda e: (e[0].inverse(), -(e[0].inverse() @ e[1])),
+)

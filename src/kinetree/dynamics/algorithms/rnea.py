@@ -1,0 +1,90 @@
+"""The recursive Newton-Euler algorithm: inverse dynamics in two passes.
+
+Outward, the second-order motion of each row from its parent's; inward, the wrench that each row passes to its parent.
+In row coordinates, with classical accelerations (Lynghus 2026 §5 has the same two scans; RBDA table 5.1 the same
+recursion with spatial accelerations):
+
+    ω, α, a of row i  =  relative motion of row i, acting on those of its parent
+    a + W x, W = α× + ω× ω×   is the acceleration of the body's point at x
+    f  = ∫ (a + W x) dm          n = ∫ x × (a + W x) dm
+    (n, f) to the parent  =  Xᵀ (own + from the children)          τ = Sᵀ (n, f)
+"""
+
+from typing import NamedTuple
+
+from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Stretch, zeros
+from kinetree.model import Placement, relative_motion
+from kinetree.spatial import Force, Moments, Rates, RelativeMotion, Transform, Vec3
+
+
+def body_force(body: Moments, s: Rates) -> Force:
+    """Wrench, about the row's origin, that gives the body these rates. 42m 39a."""
+    W, a = s.gradient, s.acceleration
+    (wx, wy, wz), (mx, my, mz) = W.rows, body.second.rows
+    n = body.first.cross(a)
+    return Force(
+        Vec3(
+            wz.dot_plus(my, (-wy).dot_plus(mz, n.x)),
+            wx.dot_plus(mz, (-wz).dot_plus(mx, n.y)),
+            wy.dot_plus(mx, (-wx).dot_plus(my, n.z)),
+        ),
+        W.times_plus(body.first, a * body.mass),
+    )
+
+
+def base_rates(gravity: Vec3) -> Rates:
+    """Gravity as an acceleration of the base."""
+    return Rates(Vec3.zero_like(gravity.x), Vec3.zero_like(gravity.x), -gravity)
+
+
+def motion(row: Row) -> RelativeMotion:
+    """How the row moves in its parent."""
+    return relative_motion(row.at, row.axis, row.qd, row.qdd)
+
+
+def rates(row: Row, parent: Rates) -> tuple[Rates, dict]:
+    """Outward: RBDA table 5.1, lines 4 to 7."""
+    r = motion(row).act(parent)
+    return r, {"force": body_force(row.inertia, r)}
+
+
+def wrench(row: Row, f: Force) -> tuple[Force, dict]:
+    """Inward: lines 8 to 11."""
+    return row.at.force_to_parent(f), {"tau": row.axis.dot(f)}
+
+
+class Load(NamedTuple):
+    """A stretch of rows: where its outer end stands in its inner one, and what it passes by itself."""
+
+    X: Placement | Transform
+    own: Force
+
+
+MOTION = Stretch(
+    element=motion,
+    combine=RelativeMotion.then,
+    act=RelativeMotion.act,
+    identity=RelativeMotion.identity_like,
+    inverse=RelativeMotion.inverse,
+)
+WRENCH = Stretch(
+    element=lambda row, own: Load(row.at, row.at.force_to_parent(own)),
+    combine=lambda inner, outer: Load(outer.X @ inner.X, inner.own + inner.X.force_to_parent(outer.own)),
+    act=lambda e, force: e.own + e.X.force_to_parent(force),
+    identity=lambda x: Load(Placement.identity_like(x), Force.zero_like(x)),
+)
+
+RNEA = Algorithm(
+    name="rnea",
+    inputs=("q", "qd", "qdd"),
+    passes=(
+        Outward("rates", rates, given=("qd", "qdd"), leaves=("force",), stretch=MOTION, places=True),
+        Inward("force", wrench, link=("axis",), needs=("at",), outputs=("tau",), stretch=WRENCH),
+    ),
+    fields={"rates": zeros(Rates), "force": zeros(Force)},
+    base=lambda gravity: {"rates": base_rates(gravity), "force": Force.zero_like(gravity.x)},
+    outputs={"tau": 0.0},
+    moments=True,
+    keeps="screw",
+    applied=("force",),
+)

@@ -1,0 +1,65 @@
+"""Sums over the whole mechanism: moment of mass, kinetic energy and momentum of all rows.
+
+Poses and velocities go outward, then each row's share is added up, in world coordinates about the world origin:
+
+    Σ m c        Σ v · I v        Σ X⁻ᵀ I v
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from kinetree.dynamics.recursion import Algorithm, Outward, Row, Total, zeros
+from kinetree.model import Placement
+from kinetree.spatial import Force, Inertia, Motion, Scalar, Vec3
+
+from .poses import velocity
+
+
+class Totals(NamedTuple):
+    """Σ m c, Σ v·I v and Σ I v: in world coordinates, about the world origin."""
+
+    moment: Vec3
+    twice_kinetic: Scalar
+    momentum: Force
+
+    @staticmethod
+    def zero_like(s: Scalar) -> "Totals":
+        """Nothing, with components shaped like `s`."""
+        return Totals(Vec3.zero_like(s), jnp.zeros_like(s), Force.zero_like(s))
+
+
+class Moving(NamedTuple):
+    """Where a row stands in the world, and its velocity in its own coordinates."""
+
+    pose: Placement
+    velocity: Motion
+
+
+def share(I: Inertia, pose: Placement, v: Motion) -> Totals:
+    """What one row adds."""
+    own: Force = I @ v
+    return Totals(pose.position * I.mass + pose.orientation.turn(I.h), v.dot(own), pose.transform.force_to_parent(own))
+
+
+def moving(row: Row, parent: Moving) -> tuple[Moving, dict]:
+    """Outward: pose and velocity, and the row's share of the sums."""
+    now = Moving(row.at @ parent.pose, velocity(row, parent.velocity))
+    return now, {"totals": share(row.inertia, *now)}
+
+
+TOTALS = Algorithm(
+    name="totals",
+    inputs=("q", "qd"),
+    passes=(
+        Outward("moving", moving, given=("qd",), link=("axis", "inertia"), leaves=("totals",), places=True),
+        Total("totals", lambda row, whole: (whole, {}), outputs=("totals",)),
+    ),
+    fields={"moving": zeros(Moving), "totals": zeros(Totals)},
+    base=lambda gravity: {
+        "moving": Moving(Placement.identity_like(gravity.x), Motion.zero_like(gravity.x)),
+        "totals": Totals.zero_like(gravity.x),
+    },
+    outputs={"totals": zeros(Totals)},
+    accurate=True,
+)

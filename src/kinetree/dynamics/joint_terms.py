@@ -1,0 +1,30 @@
+"""What joints add to the plain screws that passes see: rotors, and the shift of quaternion joints.
+
+The equation of motion of the joints is that of their rows with two changes (model/coordinates.py). A quaternion joint
+accelerates by `shift` more than its rows. A rotor resists the acceleration of the joint with its inertia, the armature:
+it adds to d = Sᵀ U in forward dynamics, to the diagonal of H, and to the force of inverse dynamics.
+"""
+
+from kinetree.spatial import Scalar
+
+JOINT_QUANTITIES = ("qdd", "tau")  # Inputs and outputs in which a joint and its rows differ.
+
+
+def row_acceleration(qdd: Scalar, shift: Scalar) -> Scalar:
+    """The acceleration of a row, from that of its joint."""
+    return qdd - shift
+
+
+def joint_acceleration(qdd: Scalar, shift: Scalar) -> Scalar:
+    """The acceleration of a joint, from that of its row."""
+    return qdd + shift
+
+
+def row_force(tau: Scalar, armature: Scalar, shift: Scalar) -> Scalar:
+    """The force on a row, from that on its joint: the row's rotor lacks the shift."""
+    return tau - armature * shift
+
+
+def joint_force(tau: Scalar, armature: Scalar, qdd: Scalar) -> Scalar:
+    """The force on a joint with this acceleration, from that on its row without a rotor."""
+    return tau + armature * qdd

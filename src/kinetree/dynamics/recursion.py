@@ -1,0 +1,192 @@
+"""What an algorithm is: a few passes over the rows of a tree, each written once.
+
+A pass is one function, `visit(row, state) -> (state, found)`, and a declaration of what it reads:
+
+- `row` holds, by name, the constants of the row's link (`axis`, `inertia`, `armature`), its placement in its parent
+  (`at`), the inputs that the pass declares (`qd`, `qdd`, `tau`), and the fields that earlier passes left for it.
+- `state` is what flows along the tree. Outward it is the parent's state, and the result is the row's own. Inward it is
+  the row's own share plus what its children passed, and the result is what the row passes to its parent.
+- `found` names the fields that the pass leaves for later ones, and the outputs.
+
+A pass knows nothing of slots, lanes, chunks or arrays. A schedule (schedules/) makes its program from it. To cut a long
+path into chunks a schedule must know how rows in a row act as one: that is the pass's `Stretch`. A schedule that needs
+more than a pass states refuses it with the reason.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, get_type_hints
+
+import jax
+
+from kinetree.spatial import Vec3
+
+State = Any  # A pytree of scalars: what flows along the tree. Inward states add up where branches meet.
+Element = Any  # A pytree of scalars: a stretch of rows, acting on the state that enters it.
+Found = dict[str, Any]
+Visit = Callable[["Row", State], tuple[State, Found]]
+
+LINK = ("axis", "inertia", "armature")  # The constants of a link that a pass may ask for.
+AT = "at"  # The name of a row's placement among the fields.
+
+
+class Row(dict[str, Any]):
+    """What a pass knows of one row, by name: `row.axis`, `row.at`, `row.qd`, and fields of earlier passes."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the pass does not declare {name!r}; it has {', '.join(self)}") from None
+
+
+jax.tree_util.register_pytree_node(
+    Row, lambda row: (tuple(row.values()), tuple(row)), lambda names, values: Row(zip(names, values, strict=True))
+)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """How rows in a row act as one: what a schedule needs to cut a long path into chunks.
+
+    With e1 the inner of two stretches, outward and inward have the laws
+        act(element(row), s) == visit(row, s)             act(combine(e1, e2), s) == act(e2, act(e1, s))
+        act(element(row, own), s) == visit(row, own + s)  act(combine(e1, e2), s) == act(e1, act(e2, s))
+    where visit means the new state. `identity(x)` is a stretch of no rows, with components shaped like `x`.
+
+    `extend` adds a row where that is cheaper than an element and a combination: extend(e, row) outward, and
+    extend(row, own, e) inward. `inverse` is for schedules that take differences of prefixes. An inward recursion may
+    need something to stand on at the outer end of a cut: `ballast(rows)` is lent to the chunk inside the cut and taken
+    back from the chunk outside it by `lend`, with act(lend(e, s), t) == s + act(e, t).
+    """
+
+    element: Callable[..., Element]
+    combine: Callable[[Element, Element], Element]
+    act: Callable[[Element, State], State]
+    identity: Callable[[Any], Element]
+    extend: Callable[..., Element] | None = None
+    inverse: Callable[[Element], Element] | None = None
+    ballast: Callable[[Row], State] | None = None
+    lend: Callable[[Element, State], Element] | None = None
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One visit to each row.
+
+    `state` names the field that flows. `given` are the inputs that the visit reads, `link` the constants, `needs` the
+    fields of earlier passes (`at` among them, except in the pass that places the rows). `leaves` are the fields that it
+    leaves, `outputs` the results of the algorithm that it finds. Rotors, springs and the coordinates of quaternion
+    joints are no pass's business: the machine folds them in (joint_terms.py).
+    """
+
+    state: str
+    visit: Visit
+    given: tuple[str, ...] = ()
+    link: tuple[str, ...] = LINK
+    needs: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    stretch: Stretch | None = None
+    places: bool = False  # True if the pass computes the placement of each row from its coordinate.
+
+
+class Outward(Pass):
+    """Base first: a row's state from its parent's."""
+
+
+class Inward(Pass):
+    """Leaves first: a row's own share, left by an earlier pass under the name of the state, plus its children's."""
+
+
+class Ancestors(Pass):
+    """Each row's state, left by an earlier pass, carried up through its ancestors.
+
+    `row` has the constants of the ancestor, and the fields of the row just below it on the way: `row.at` leads from the
+    ancestor to that row.
+    """
+
+
+class Total(Pass):
+    """The sum over all rows of a field that an earlier pass left; the sum is an output of the same name."""
+
+
+class Bodies(Pass):
+    """Each body once: `row.frame` is its frame in the row that carries it, and needs are fields of that row."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Passes, and what flows between them.
+
+    `fields` gives an example of each field. `base(gravity)` gives the fields of the base: the state that enters an
+    outward pass, and zero for what flows inward. `outputs` gives an example of each output: one for each row, except
+    the entries of a matrix over pairs of rows, which is named by `matrix`.
+
+    The rest is advice to the machine. `moments`: bodies come as moments of mass. `keeps`: what a later pass finds of
+    a placement, "screw" (three numbers; the transform is made again) or "transform" (twelve). `accurate`: rotations
+    stay quaternions at every depth. `applied` names the field, and the part of it, that forces on bodies are taken off.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    passes: tuple[Pass, ...]
+    fields: dict[str, Any]
+    base: Callable[[Vec3], Found]
+    outputs: dict[str, Any]
+    moments: bool = False
+    keeps: str = "transform"
+    accurate: bool = False
+    applied: tuple[str, ...] = ()
+    matrix: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def keeps_placements(self) -> bool:
+        """True if a pass needs the placements that an earlier one computed."""
+        return any(AT in p.needs for p in self.passes)
+
+
+def placed_again(algorithm: Algorithm, first: int = 0, last: int = -1) -> Algorithm:
+    """The algorithm with pass `first` done again inside pass `last`, both outward.
+
+    What the last pass needs of the first is then computed twice and not kept. That suits a GPU, whose threads have
+    little memory.
+    """
+    one, two = algorithm.passes[first], algorithm.passes[last]
+    again = f"{one.state}_again"
+
+    def visit(row: Row, state: State) -> tuple[State, Found]:
+        earlier, found = one.visit(row, state[0])
+        later, outputs = two.visit(Row({**row, one.state: earlier, **found}), state[1])
+        return (earlier, later), outputs
+
+    def base(gravity: Vec3) -> Found:
+        values = algorithm.base(gravity)
+        return values | {again: (values[one.state], values[two.state])}
+
+    both = replace(
+        two,
+        state=again,
+        visit=visit,
+        given=tuple(dict.fromkeys(one.given + two.given)),
+        link=tuple(dict.fromkeys(one.link + two.link)),
+        needs=tuple(n for n in one.needs + two.needs if n not in (AT, one.state, *one.leaves)),
+        stretch=None,
+        places=True,
+    )
+    passes = list(algorithm.passes)
+    passes[last] = both
+    fields = {k: v for k, v in algorithm.fields.items() if k != two.state}
+    fields[again] = (algorithm.fields[one.state], algorithm.fields[two.state])
+    return replace(algorithm, name=f"{algorithm.name}_again", passes=tuple(passes), fields=fields, base=base)
+
+
+def zeros(kind: type) -> Any:
+    """An example of a named tuple of components, all of them 0.0: what a field of this kind holds."""
+    if not hasattr(kind, "_fields"):
+        return 0.0
+    hints = get_type_hints(kind)
+    return kind(*(zeros(hints[name]) for name in kind._fields))

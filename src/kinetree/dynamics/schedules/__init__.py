@@ -1,0 +1,1 @@
+"""The schedules: each makes its programs from the passes of an algorithm."""

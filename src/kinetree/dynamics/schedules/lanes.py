@@ -1,0 +1,425 @@
+"""Lane programs from passes: a lane holds one state, and walks the rows in order.
+
+Each pass becomes one loop over the rows. Its state, and the fields that it leaves, lie in the slots of the row. The
+machine adds what the passes do not speak of:
+
+- placements: a row's placement is computed in the pass that places it, and kept as the algorithm says. Quaternion
+  joints are placed by loops of their own before the first pass;
+- rotors and the shift of quaternion joints (joint_terms.py);
+- forces on bodies: poses of the rows, then a loop over the bodies;
+- what is known of all rows: a mechanism of hinges without rotors needs neither axes nor armatures.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from kinetree.dynamics.algorithms.poses import pose, to_row
+from kinetree.dynamics.joint_terms import (
+    JOINT_QUANTITIES,
+    joint_acceleration,
+    joint_force,
+    row_acceleration,
+    row_force,
+)
+from kinetree.dynamics.lane_rows import (
+    GRAVITY,
+    NOTHING,
+    OWN,
+    PARENT,
+    PLACEMENT,
+    ZERO3,
+    Kind,
+    LaneAlgorithm,
+    Links,
+    Part,
+    Q,
+    Stroke,
+    Turns,
+    V,
+    base_gravity,
+    base_turn,
+    kind_of,
+    no_constants,
+    placing_parts,
+    row_turns,
+    shift_parts,
+    stroke,
+)
+from kinetree.dynamics.recursion import AT, Algorithm, Ancestors, Bodies, Inward, Outward, Pass, Row, Total
+from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.program import Slots
+from kinetree.model import Model, Placement, Structure
+from kinetree.spatial import Force, Rotation, Transform, Vec3
+from kinetree.tree import Tree
+
+KEPT = {"screw": Stroke(0.0, 0.0, 0.0), "transform": Transform(Rotation(*9 * (0.0,)), ZERO3)}
+NUMBER = jax.tree.structure(0.0)
+PLACED, SHIFT, WORLD_POSE = "placed", "shift", "world_pose"  # Fields of the machine itself.
+BELOW, START, ENTRY, MIRROR = range(4)  # Columns of a table of ancestor pairs (i, j).
+
+
+class Variant(NamedTuple):
+    """Which program of an algorithm: for what kind of mechanism, with or without forces on bodies."""
+
+    kind: Kind
+    external: bool = False
+    packed: bool = False  # A matrix over pairs is packed on the ancestor pairs, or dense.
+
+
+class Fields:
+    """The fields of a row as slots. A part of a field that forces are added to has slots of its own."""
+
+    def __init__(self, examples: dict[str, Any], split: str):
+        self.examples = examples
+        self.parts = {
+            name: [f"{name}_{part}" for part in example._fields] if name == split else [name]
+            for name, example in examples.items()
+        }
+        values = {n: tuple(x) if n == split else (x,) for n, x in examples.items()}
+        self.memory = Memory(**{p: v for n in examples for p, v in zip(self.parts[n], values[n], strict=True)})
+
+    def at(self, column: int, *names: str) -> tuple[Slots, ...]:
+        """The slots of some fields of the row in this column of the table."""
+        return tuple(self.memory.at(column, part) for name in names for part in self.parts[name])
+
+    def taken(self, names: tuple[str, ...], slots: list[Any]) -> dict[str, Any]:
+        """Values of some fields, from the values of their slots, which are taken off the list."""
+        found = {}
+        for name in names:
+            parts = [slots.pop(0) for _ in self.parts[name]]
+            found[name] = parts[0] if len(parts) == 1 else type(self.examples[name])(*parts)
+        return found
+
+    def spread(self, names: tuple[str, ...], values: dict[str, Any]) -> tuple:
+        """Values of some fields, as their slots take them."""
+        return tuple(x for n in names for x in (values[n] if len(self.parts[n]) > 1 else (values[n],)))
+
+
+class Writer:
+    """Writes the parts of one program."""
+
+    def __init__(self, algorithm: Algorithm, variant: Variant):
+        self.algorithm, self.variant = algorithm, variant
+        kind = variant.kind
+        self.quaternions = kind.quaternions
+        self.links = Links(kind.deep, kind.hinges, algorithm.moments, algorithm.accurate)
+        named = set(algorithm.inputs) | set(algorithm.outputs)
+        self.shifts = self.quaternions and not named.isdisjoint(JOINT_QUANTITIES)
+        # What quaternion joints are placed with serves every pass, where screws are all that would be kept.
+        as_placed = self.quaternions and algorithm.keeps == "screw"
+        self.keeps = algorithm.keeps_placements and not as_placed
+        examples = dict(algorithm.fields)
+        examples |= {PLACED: PLACEMENT} if self.quaternions else {}
+        examples |= {AT: KEPT[algorithm.keeps]} if self.keeps else {}
+        examples |= {SHIFT: 0.0} if self.shifts else {}
+        examples |= {WORLD_POSE: PLACEMENT} if variant.external else {}
+        split = algorithm.applied[0] if variant.external and len(algorithm.applied) > 1 else ""
+        self.fields = Fields(examples, split)
+
+    @property
+    def memory(self) -> Memory:
+        """How the slots of a row are divided."""
+        return self.fields.memory
+
+    def parts(self) -> list[Part]:
+        """All loops, in order."""
+        alg, at = self.algorithm, self.fields.at
+        parts = placing_parts(self.memory) if self.quaternions else []
+        parts += shift_parts(self.memory, alg.inputs.index("qd")) if self.shifts else []
+        flowing = tuple(alg.base(Vec3(*3 * (np.zeros(()),))))
+
+        def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
+            return self.fields.spread(flowing, alg.base(gravity)), (), ()
+
+        parts.append(Part(Loop(base, 4, GRAVITY, writes=at(OWN, *flowing)), base_turn(self.memory), base_gravity))
+        writers: dict[type, Callable[[Pass], list[Part]]] = {
+            Outward: self.over_rows,
+            Inward: self.over_rows,
+            Ancestors: self.over_ancestors,
+            Total: self.total,
+            Bodies: self.over_bodies,
+        }
+        for p in alg.passes:
+            parts += writers[type(p)](p)
+            if self.variant.external and alg.applied[0] in p.leaves:
+                parts += self.applied_forces()
+        return parts
+
+    # -- passes over the rows -----------------------------------------------------------------------------------------
+
+    def over_rows(self, p: Pass) -> list[Part]:
+        """The loop of an outward or inward pass."""
+        alg, fields, inward = self.algorithm, self.fields, isinstance(p, Inward)
+        screws = not self.quaternions
+        again = AT in p.needs and screws and alg.keeps == "screw"  # The transform is made again.
+        keeps = p.places and self.keeps and p is next(x for x in alg.passes if x.places)
+        shifted = self.shifts and not {*p.given, *p.outputs}.isdisjoint(JOINT_QUANTITIES)
+        rotor = "tau" in p.outputs
+        given = (*(("q",) if p.places and screws else ()), *p.given, *(("qdd",) if rotor else ()))
+        given = tuple(dict.fromkeys(given))
+        frame = ("frame", "axis") if p.places and screws else ("frame",) if again else ()
+        rotors = ("armature",) if rotor or "tau" in p.given else ()
+        link = tuple(dict.fromkeys(frame + p.link + rotors))
+        state = (p.state,) if p.state else ()
+        own = tuple(n for n in p.needs if n != AT)
+        own += (AT,) if AT in p.needs and self.keeps else ()
+        own += (PLACED,) if self.quaternions and (p.places or (AT in p.needs and not self.keeps)) else ()
+        own += (SHIFT,) if shifted and p.outputs != ("tau",) else ()
+        left = p.leaves + ((AT,) if keeps else ())
+
+        def step(known: Row, inputs: tuple, reads: tuple) -> tuple:
+            slots = list(reads)
+            whole = fields.taken(state, slots).get(p.state)
+            row = Row({**self.links.known(known), **dict(zip(given, inputs, strict=True)), **fields.taken(own, slots)})
+            joint_qdd = row.get("qdd")
+            if shifted and "qdd" in p.given:
+                row["qdd"] = row_acceleration(row.qdd, row.shift)
+            if shifted and "tau" in p.given:
+                row["tau"] = row_force(row.tau, row.armature, row.shift)
+            screw = self.place(row, p)
+            new, found = p.visit(row, whole)
+            if rotor:
+                found["tau"] = joint_force(found["tau"], row.armature, joint_qdd)
+            if shifted and "qdd" in p.outputs:
+                found["qdd"] = joint_acceleration(found["qdd"], row.shift)
+            found = {**found, AT: screw if alg.keeps == "screw" else row.get(AT)}
+            passed = fields.spread(state, {p.state: new})
+            kept = fields.spread(left, found)
+            results = tuple(found[n] for n in p.outputs)
+            return (kept, passed, results) if inward else (passed + kept, (), results)
+
+        loop = Loop(
+            step,
+            4,
+            self.links.parts_structure(link),
+            reads=fields.at(OWN if inward else PARENT, *state) + fields.at(OWN, *own),
+            writes=fields.at(OWN, *(() if inward else state), *left),
+            adds=fields.at(PARENT, *state) if inward else (),
+            inputs=tuple(Lane(alg.inputs.index(n), Q if n == "q" else V) for n in given),
+            outputs=tuple(Lane(list(alg.outputs).index(n), Q if n == alg.matrix else V) for n in p.outputs),
+        )
+        turns = row_turns(self.memory, inward=inward)
+        if alg.matrix in p.outputs:
+            turns = self.with_diagonal(turns)
+        return [Part(loop, turns, self.links.parts_constants(link))]
+
+    def place(self, row: Row, p: Pass) -> Stroke | None:
+        """Find `row.at`; returns how far the screw has gone where that is all that is kept."""
+        turning, keeps = self.links.held, self.algorithm.keeps
+        if self.quaternions and PLACED in row:
+            row[AT] = row.placed.transform if keeps == "transform" and self.keeps else turning(row.placed)
+        elif p.places:
+            screw = stroke(row, row.q)
+            row[AT] = row.frame.screwed(*screw)
+            if keeps == "transform" and self.keeps and isinstance(row.at, Placement):
+                row[AT] = row.at.transform
+            return screw
+        elif AT in p.needs and keeps == "screw":
+            row[AT] = row.frame.screwed(*row.at)
+        return None
+
+    # -- other passes -------------------------------------------------------------------------------------------------
+
+    def total(self, p: Pass) -> list[Part]:
+        """A sum that flows inward from row to row, so that a bushy tree is summed as evenly as it branches."""
+        own, up = self.fields.at(OWN, p.state), self.fields.at(PARENT, p.state)
+        count = sum(s.count for s in own)
+        outputs = tuple(Lane(list(self.algorithm.outputs).index(p.state), V, k) for k in range(count))
+        flow = Loop(lambda _, __, reads: ((), reads, ()), 4, NOTHING, reads=own, adds=up)
+        end = Loop(lambda _, __, reads: ((), (), tuple(jax.tree.leaves(reads))), 4, NOTHING, reads=own, outputs=outputs)
+        return [
+            Part(flow, row_turns(self.memory, inward=True), no_constants),
+            Part(end, base_turn(self.memory), no_constants),
+        ]
+
+    def over_bodies(self, p: Pass) -> list[Part]:
+        """A loop over the bodies: the row that carries each, and the columns of its results."""
+        alg, fields = self.algorithm, self.fields
+        frame = jax.tree.structure(KEPT["transform"])
+        counts = [jax.tree.structure(alg.outputs[n]).num_leaves for n in p.outputs]
+        places = [list(alg.outputs).index(n) for n in p.outputs]
+
+        def step(own: Transform, _: tuple, reads: tuple) -> tuple:
+            row = Row({"frame": own, **fields.taken(p.needs, list(reads))})
+            _, found = p.visit(row, None)
+            return (), (), tuple(x for n in p.outputs for x in jax.tree.leaves(found[n]))
+
+        def turns(structure: Structure) -> Turns:
+            body = np.arange(structure.n_bodies)
+            table = [self.memory.base(structure.row_of_body), *(count * body for count in counts)]
+            return np.stack(table, -1).astype(np.int32), body
+
+        outputs = tuple(
+            Lane(place, 1 + k, i)
+            for k, (place, count) in enumerate(zip(places, counts, strict=True))
+            for i in range(count)
+        )
+        loop = Loop(step, 1 + len(counts), frame, reads=fields.at(0, *p.needs), outputs=outputs)
+        return [Part(loop, turns, frame_constants)]
+
+    def over_ancestors(self, p: Pass) -> list[Part]:
+        """A loop over the strict ancestor pairs (i, j), j from the parent of i up; then the zeros of a dense matrix."""
+        fields, packed = self.fields, self.variant.packed
+        names = tuple(p.needs)
+
+        def step(known: Row, _: tuple, reads: tuple) -> tuple:
+            slots = list(reads)
+            row = Row({**self.links.known(known), **fields.taken(names, slots)})
+            state, found = p.visit(row, fields.taken((p.state,), slots)[p.state])
+            (entry,) = (found[n] for n in p.outputs)
+            return fields.spread((p.state,), {p.state: state}), (), (entry, entry)
+
+        def turns(structure: Structure) -> Turns:
+            tree = structure.tree
+            i, j = tree.ancestor_pairs
+            strict = np.flatnonzero(i != j)
+            entry, mirror = matrix_places(tree, packed)
+            # The pair before a strict pair is that of the same row with the next ancestor below.
+            below = self.memory.base(j[strict - 1])
+            columns = [below, self.memory.base(i[strict]), entry[strict], mirror[strict]]
+            return np.stack(columns, -1).astype(np.int32), j[strict]
+
+        carried = fields.at(START, p.state)
+        loop = Loop(
+            step,
+            4,
+            self.links.parts_structure(p.link),
+            reads=fields.at(BELOW, *names) + carried,
+            writes=carried,
+            outputs=(Lane(0, ENTRY), Lane(0, MIRROR)),
+        )
+        parts = [Part(loop, turns, self.links.parts_constants(p.link))]
+        if not packed:
+            zero = Loop(lambda zero, _, __: ((), (), (zero,)), 1, NUMBER, outputs=(Lane(0, 0),))
+            parts.append(Part(zero, unrelated_turns, zeros_of_unrelated))
+        return parts
+
+    def with_diagonal(self, turns: Callable[[Structure], Turns]) -> Callable[[Structure], Turns]:
+        """Turns over the rows whose column Q is the place of the row's diagonal entry."""
+
+        def changed(structure: Structure) -> Turns:
+            table, rows = turns(structure)
+            tree = structure.tree
+            table[:, Q] = matrix_places(tree, self.variant.packed)[0][tree.ancestor_start[:-1]][rows]
+            return table, rows
+
+        return changed
+
+    def applied_forces(self) -> list[Part]:
+        """Poses of the rows in the world; then forces on bodies, in world coordinates, are taken off a field."""
+        alg = self.algorithm
+        name = "_".join(alg.applied)
+        f_array = len(alg.inputs)
+
+        def turns(structure: Structure) -> Turns:
+            bodies = np.flatnonzero(structure.row_of_body >= 0)
+            first_slot = self.memory.base(structure.row_of_body[bodies])
+            return np.stack([first_slot, first_slot, 6 * bodies, 0 * bodies], -1).astype(np.int32), bodies
+
+        def step(_: tuple, f: tuple, reads: tuple) -> tuple:
+            return (), (-to_row(reads[0], Force(Vec3(*f[:3]), Vec3(*f[3:]))),), ()
+
+        loop = Loop(
+            step,
+            4,
+            NOTHING,
+            reads=(self.memory.at(OWN, WORLD_POSE),),
+            adds=(self.memory.at(OWN, name),),
+            inputs=tuple(Lane(f_array, V, k) for k in range(6)),
+        )
+        return [*pose_parts(self.memory, WORLD_POSE, self.quaternions), Part(loop, turns, no_constants)]
+
+
+def pose_parts(memory: Memory, field: str, quaternions: bool) -> list[Part]:
+    """Loops that write each row's pose in the world into a field; `placed` is the placement of quaternion joints."""
+    links = Links(False, False, accurate=True)
+    link = ("axis",) if quaternions else ("frame", "axis")
+
+    def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
+        return (Placement.identity_like(gravity.x),), (), ()
+
+    def step(known: Row, q: tuple, reads: tuple) -> tuple:
+        at = reads[1] if quaternions else known.frame.screwed(*stroke(known, *q))
+        return (pose(Row(at=at), reads[0])[0],), (), ()
+
+    own = memory.at(OWN, field)
+    reads = (memory.at(PARENT, field), *((memory.at(OWN, PLACED),) if quaternions else ()))
+    inputs = () if quaternions else (Lane(0, Q),)
+    loop = Loop(step, 4, links.parts_structure(link), reads=reads, writes=(own,), inputs=inputs)
+    return [
+        Part(Loop(base, 4, GRAVITY, writes=(own,)), base_turn(memory), base_gravity),
+        Part(loop, row_turns(memory), links.parts_constants(link)),
+    ]
+
+
+def frame_constants(model: Model, bodies: np.ndarray) -> Transform:
+    """Frames of these bodies in those of their rows."""
+    return jax.tree.map(lambda x: x[bodies], model.frames)
+
+
+# -- places of a matrix over pairs ------------------------------------------------------------------------------------
+
+
+def matrix_places(tree: Tree, packed: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Where the output has (i, j) and (j, i), for all ancestor pairs."""
+    if packed:
+        place = np.arange(tree.n_ancestor_pairs)
+        return place, place
+    i, j = (x.astype(np.int64) for x in tree.ancestor_pairs)
+    return i * tree.n + j, j * tree.n + i
+
+
+def unrelated_turns(structure: Structure) -> Turns:
+    """Places of a dense matrix that belong to no pair."""
+    tree = structure.tree
+    related = np.zeros(tree.n**2, bool)
+    related[np.concatenate(matrix_places(tree, False))] = True
+    return np.flatnonzero(~related)[:, None].astype(np.int32), np.zeros(0, np.int64)
+
+
+def zeros_of_unrelated(model: Model, rows: np.ndarray) -> np.ndarray:
+    """A zero for each of them."""
+    tree = model.tree
+    return np.zeros(tree.n**2 - 2 * tree.n_ancestor_pairs + tree.n)
+
+
+# -- programs ---------------------------------------------------------------------------------------------------------
+
+
+def output_width(algorithm: Algorithm, name: str, structure: Structure, packed: bool) -> int:
+    """Columns of an output."""
+    tree, count = structure.tree, jax.tree.structure(algorithm.outputs[name]).num_leaves
+    if name == algorithm.matrix:
+        return tree.n_ancestor_pairs if packed else tree.n**2
+    (p,) = (p for p in algorithm.passes if name in p.outputs)
+    return count * {Total: 1, Bodies: structure.n_bodies}.get(type(p), tree.n)
+
+
+def lane_program_of(algorithm: Algorithm, model: Model, external: bool = False, packed: bool = False) -> LaneAlgorithm:
+    """The program of an algorithm that serves a mechanism."""
+    return lane_program(algorithm, Variant(kind_of(model), external, packed))
+
+
+@lru_cache
+def lane_program(algorithm: Algorithm, variant: Variant) -> LaneAlgorithm:
+    """The program of an algorithm; inputs are the algorithm's, then forces on bodies."""
+    writer = Writer(algorithm, variant)
+    kind = variant.kind
+    marks = [k for k, on in (*kind._asdict().items(), ("external", variant.external), ("packed", variant.packed)) if on]
+
+    def widths(structure: Structure) -> tuple[int, ...]:
+        return tuple(output_width(algorithm, n, structure, variant.packed) for n in algorithm.outputs)
+
+    return LaneAlgorithm(
+        "_".join([algorithm.name, *marks]),
+        writer.parts(),
+        writer.memory,
+        len(algorithm.inputs) + variant.external,
+        len(algorithm.outputs),
+        widths,
+        reversible=not algorithm.matrix,  # Entries are carried up in the slots that they start from.
+    )
