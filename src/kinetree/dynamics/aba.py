@@ -1,76 +1,31 @@
-"""The articulated-body algorithm: forward dynamics in three passes over the rows, under any schedule.
+"""Forward dynamics by the articulated-body algorithm (algorithms/aba.py), under any schedule."""
 
-Outward, velocities; inward, articulated inertias and biases; outward, accelerations (RBDA table 7.1). Row by row and
-level by level the steps are the classical ones (articulated.py). Under `paths` long stretches of tree are taken at
-once, by the elements of articulated_element.py on the way in and by affine maps of accelerations, a ↦ P X a + g, on
-the way out: O(log n) rounds.
-"""
-
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from kinetree.model import Axis, Model
+from kinetree.model import Model
 from kinetree.model.coordinates import velocity_product_shift
-from kinetree.spatial import ArticulatedInertia, Vec3
-from kinetree.tree import Layout, inward, layout, outward, restore
+from kinetree.spatial import Vec3
+from kinetree.tree import Layout, layout
 from kinetree.tree.stages import Stages
 
 from . import closed_form
-from .aba_operators import ACCELERATION, ARTICULATED, Accelerated, JointedRow
-from .aba_stages import aba_over_stages
 from .algorithms.aba import ABA, ABA_AGAIN
-from .arranged import Arranged, applied_forces, arranged, by_position, row_velocities
-from .articulated import (
-    Articulated,
-    ArticulatedRow,
-    base_acceleration,
-    own_bias,
-    pivot,
-    velocity_product,
-)
-from .lane_rows import FEW_ROWS
+from .lane_rows import FEW_ROWS, kind_of
 from .positive import require_solution
 from .schedule import IN_ORDER, resolve_schedule
 from .schedules.lanes import lane_program_of
+from .schedules.layouts import over_layout
+from .schedules.stages import Plan, over_stages
 from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
-
-
-def articulated_rows(laid: Layout, model: Model, at: Arranged, qd: Any, tau: Any, f_ext: Any) -> ArticulatedRow:
-    """All that the inward pass needs, by position; the first pass."""
-    tau = shifted(model, tau, qd)
-    qd = by_position(laid, qd)
-    v = row_velocities(laid, at, qd)
-    bias = own_bias(at.rows.inertia, v)
-    if f_ext is not None:
-        bias = bias - applied_forces(laid, model, at, f_ext)
-    inertia: ArticulatedInertia = at.rows.inertia.articulated()
-    own = Articulated(jax.tree.map(lambda x: jnp.broadcast_to(x, qd.shape), inertia), bias)
-    armature = jnp.broadcast_to(at.rows.armature, qd.shape)
-    axis = Axis(*(jnp.broadcast_to(x, qd.shape) for x in at.rows.axis))
-    c = velocity_product(v, axis, qd)
-    return ArticulatedRow(at.placed.transform, axis, armature, own, c, by_position(laid, tau))
-
-
-def articulated_bodies(laid: Layout, at: Arranged, rows: ArticulatedRow) -> Articulated:
-    """Articulated inertia and bias of every position; the second pass."""
-    return rows.own + inward(ARTICULATED, laid, rows, Articulated.zero_like(at.gravity.x))
-
-
-def accelerations(laid: Layout, at: Arranged, rows: ArticulatedRow, whole: Articulated) -> Accelerated:
-    """Accelerations of every position, given its articulated body; the last pass."""
-    joint = pivot(rows.axis, rows.armature, rows.tau, whole)
-    base = Accelerated(base_acceleration(at.gravity), jnp.zeros_like(at.gravity.x))
-    return outward(ACCELERATION, laid, JointedRow(rows.X, rows.axis, rows.c, joint), base)
 
 
 @jax.jit
 def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
-    at = arranged(laid, model, q)
-    rows = articulated_rows(laid, model, at, qd, tau, f_ext)
-    moving = accelerations(laid, at, rows, articulated_bodies(laid, at, rows))
-    return unshifted(model, restore(laid, moving.qdd).T, qd)
+    return over_layout(ABA, laid, model, {"q": q, "qd": qd, "tau": tau}, f_ext)["qdd"]
 
 
 @jax.jit
@@ -85,10 +40,11 @@ def unshifted(model: Model, qdd: Any, qd: Any) -> Any:
     return qdd + velocity_product_shift(model.structure, qd.T).T
 
 
-def _native(laid: Stages, constants: tuple, model: Model, q: Any, qd: Any, tau: Any) -> Any:
+def _native(hinges: bool, laid: Stages, constants: tuple, model: Model, q: Any, qd: Any, tau: Any) -> Any:
     constants, own = row_coordinates(laid, constants, model, q)
     gravity = Vec3(*(jnp.asarray(g, q.dtype) for g in model.gravity))
-    qdd = aba_over_stages(laid, constants, gravity, own, qd, shifted(model, tau[None], qd[None])[0])
+    given = {"q": own, "qd": qd, "tau": shifted(model, tau[None], qd[None])[0]}
+    qdd = over_stages(Plan(ABA, hinges), laid, constants, gravity, given)["qdd"]
     return unshifted(model, qdd[None], qd[None])[0]
 
 
@@ -96,7 +52,7 @@ def _by_xla(model: Model, q: Any, qd: Any, tau: Any) -> Any:
     return _over_the_tree(layout(model.tree, "paths"), model, q[None], qd[None], tau[None], None)[0]
 
 
-_OVER_STAGES = one_at_a_time(_native, _by_xla)
+_OVER_STAGES = {hinges: one_at_a_time(partial(_native, hinges), _by_xla) for hinges in (False, True)}
 
 
 def _across_states(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, schedule: str) -> Any:
@@ -123,5 +79,5 @@ def forward_dynamics_aba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *,
     if chosen in IN_ORDER:
         return require_solution(_across_states(model, q, qd, tau, f_ext, chosen), "aba")
     if chosen == "paths" and (laid := use_stages(model.tree, q.shape[0], f_ext)) is not None:
-        return require_solution(by_stages(_OVER_STAGES, laid, model, q, qd, tau), "aba")
+        return require_solution(by_stages(_OVER_STAGES[kind_of(model).hinges], laid, model, q, qd, tau), "aba")
     return require_solution(_over_the_tree(layout(model.tree, chosen), model, q, qd, tau, f_ext), "aba")

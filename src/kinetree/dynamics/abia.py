@@ -19,10 +19,12 @@ from kinetree.model import Axis, Model, Rows
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Rotation, Scalar, Sym3, Transform
 from kinetree.tree import Inward, Layout, arrange, inward, layout, restore
 
-from .aba import accelerations, articulated_rows, unshifted
+from .aba import unshifted
+from .algorithms.aba import product
 from .arranged import arranged
 from .articulated import Articulated, along_axis
 from .articulated_element import pull_back, unit_forces
+from .articulated_rows import accelerations, articulated_rows
 from .lane_rows import (
     GRAVITY,
     OWN,
@@ -141,12 +143,12 @@ def _scans(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, en
     IA = jax.tree.unflatten(jax.tree.structure(rows.own.inertia), [arrange(laid, x.T) for x in entries])
     U = along_axis(IA, rows.axis)
     d_inverse = 1 / (rows.axis.dot(U) + rows.armature)
-    own = rows.own.bias
-    known = own + (IA @ rows.c) + U * ((rows.tau - rows.axis.dot(own) - rows.c.dot(U)) * d_inverse)
-    bias_rows = BiasRow(rows.X, rows.axis, U, d_inverse, rows.X.force_to_parent(known))
+    own, c = rows.own.bias, product(rows)
+    known = own + (IA @ c) + U * ((rows.tau - rows.axis.dot(own) - c.dot(U)) * d_inverse)
+    bias_rows = BiasRow(rows.at, rows.axis, U, d_inverse, rows.at.force_to_parent(known))
     pA = own + inward(BIAS, laid, bias_rows, Force.zero_like(at.gravity.x))
-    moving = accelerations(laid, at, rows, Articulated(IA, pA))
-    return unshifted(model, restore(laid, moving.qdd).T, qd)
+    _, qdd = accelerations(laid, at, rows, Articulated(IA, pA))
+    return unshifted(model, restore(laid, qdd).T, qd)
 
 
 def forward_dynamics_abia(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:

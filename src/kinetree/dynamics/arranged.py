@@ -1,4 +1,4 @@
-"""A model and its states as a schedule sees them: constants and coordinates of all rows, arranged by position."""
+"""A model and its states as a layout sees them: constants and coordinates of all rows, arranged by position."""
 
 from typing import Any, NamedTuple
 
@@ -10,8 +10,13 @@ from kinetree.model.coordinates import placements
 from kinetree.spatial import Force, Motion, Vec3
 from kinetree.tree import Layout, arrange, outward
 
-from .algorithms.poses import to_row
-from .poses import POSE, VELOCITY, identity_pose
+from .algorithms.poses import POSE, VELOCITY, pose, to_row, velocity
+from .recursion import Outward, Row
+from .schedules.operators import outward_operator
+
+POSE_PASS = Outward("pose", pose, stretch=POSE)
+POSES = outward_operator(POSE_PASS)
+VELOCITIES = outward_operator(Outward("velocity", lambda row, v: (velocity(row, v), {}), stretch=VELOCITY))
 
 
 class Arranged(NamedTuple):
@@ -38,17 +43,16 @@ def by_position(laid: Layout, x: Any) -> Any:
 
 def row_poses(laid: Layout, at: Arranged) -> Placement:
     """Pose of every position in the world; position 0 is the base."""
-    return outward(POSE, laid, at.placed, identity_pose(at.gravity.x))
+    return outward(POSES, laid, Row(at=at.placed), Placement.identity_like(at.gravity.x))
 
 
 def row_velocities(laid: Layout, at: Arranged, qd: Any) -> Motion:
     """Spatial velocity of every position, in its own coordinates."""
-    return outward(VELOCITY, laid, (at.placed, at.rows.axis.times(qd)), Motion.zero_like(at.gravity.x))
+    return outward(VELOCITIES, laid, Row(at=at.placed, axis=at.rows.axis, qd=qd), Motion.zero_like(at.gravity.x))
 
 
-def applied_forces(laid: Layout, model: Model, at: Arranged, f_ext: Any) -> Force:
+def applied_forces(laid: Layout, model: Model, pose: Placement, f_ext: Any) -> Force:
     """Forces on bodies, (batch, bodies, 6) in world coordinates, summed for each position in its own coordinates."""
-    pose = row_poses(laid, at)
     moving = model.structure.row_of_body >= 0
     position = jnp.asarray(laid.position_of)[model.structure.row_of_body[moving]]
     total = jnp.zeros((laid.positions, 6, f_ext.shape[0]), f_ext.dtype)

@@ -20,7 +20,8 @@ import jax.numpy as jnp
 from kinetree.model import Axis
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Transform, Vec3
 
-from .articulated import Articulated, ArticulatedRow, pivot, released, to_parent
+from .articulated import Articulated, pivot, released, to_parent
+from .recursion import Row
 
 Forces = tuple[Force, ...]  # six of them: the rows of A, as what unit forces at the outer handle are at the inner one
 
@@ -47,11 +48,6 @@ def no_rows(s: Scalar) -> ArticulatedElement:
     return ArticulatedElement(unit_forces(s), Motion.zero_like(s), zero.inertia, zero)
 
 
-def identity_element(e: ArticulatedElement) -> ArticulatedElement:
-    """The empty stretch, with components like those of `e`."""
-    return no_rows(e.b.linear.x)
-
-
 def _rank_one(v: list[Scalar], w: list[Scalar]) -> ArticulatedInertia:
     """v wᵀ where that is symmetric."""
 
@@ -66,18 +62,18 @@ def pull_back(X: Transform, axis: Axis, U: Force, d_inverse: Scalar, f: Force) -
     return X.force_to_parent(f - U * (axis.dot(f) * d_inverse))
 
 
-def prepend_row(row: ArticulatedRow, branches: Articulated, e: ArticulatedElement) -> ArticulatedElement:
-    """A row, into which some branches have flowed, put before a stretch."""
-    whole = row.own + branches + e.passed
+def prepend_row(row: Row, c: Motion, own: Articulated, e: ArticulatedElement) -> ArticulatedElement:
+    """A row with its own body, what branches brought to it included, put before a stretch."""
+    whole = own + e.passed
     joint = pivot(row.axis, row.armature, row.tau, whole)
     along = [row.axis.dot(f) for f in e.A]  # A2 S
-    rest = row.c + row.axis.times(joint.rate(row.c))  # P c + S u/d
+    rest = c + row.axis.times(joint.rate(c))  # P c + S u/d
     step = [rest.dot(f) for f in e.A]
     return ArticulatedElement(
-        tuple(pull_back(row.X, row.axis, joint.U, joint.d_inverse, f) for f in e.A),
+        tuple(pull_back(row.at, row.axis, joint.U, joint.d_inverse, f) for f in e.A),
         e.b + Motion(Vec3(*step[:3]), Vec3(*step[3:])),
         e.C + _rank_one([s * joint.d_inverse for s in along], along),
-        to_parent(row.X, released(row.axis, row.armature, whole, joint, row.c)),
+        to_parent(row.at, released(row.axis, row.armature, whole, joint, c)),
     )
 
 

@@ -1,15 +1,7 @@
-"""The composite-rigid-body algorithm: the mass matrix from the inertias of subtrees.
+"""The mass matrix by the composite-rigid-body algorithm (algorithms/crba.py), under any schedule.
 
-    Iᶜ_i = I_i + Σ_{j child of i} X_jᵀ Iᶜ_j X_j       an inward recursion over 10 numbers (Lynghus 2026 eq. 76)
-    F_i  = Iᶜ_i S_i                                   (eq. 78)
-    H_ij = F_i · S_j = H_ji for j on the way from the base to i, 0 where neither supports the other    (eq. 77)
-
-Lynghus takes F_i to the base and from there to j, for every pair. Taking S_j to the base as well leaves a product of
-two (n, 6) factors under the mask of ancestors: nothing but H itself is as large as H. "The base" is here the root row
-of each tree, which spares a floating robot the rounding errors of its distance from the world origin. What is left is
-an absolute error of about ε |r| |F_i| in row i, r being the distance from the root: below 1e-14 of the largest entry
-for chains of up to 1 000 bodies (benchmarks/NOTES.md). The diagonal is taken in each row's own frame. The lane
-program (algorithms/crba.py), which walks from row to row, has no such term.
+In lanes each row's momentum is carried up through its ancestors. Over the tree H is a product of factors under the mask
+of ancestors.
 """
 
 from typing import Any
@@ -21,51 +13,57 @@ import numpy as np
 from kinetree.lanes import native_enabled
 from kinetree.lanes.pairs import all_pairs, each_pair
 from kinetree.model import Model, Placement
-from kinetree.spatial import Force, Inertia
-from kinetree.tree import Layout, Tree, arrange, inward, layout, outward, restore
+from kinetree.spatial import Force, Inertia, Vec3
+from kinetree.tree import Layout, Tree, arrange, layout, outward
+from kinetree.tree.fix import inward_visits
 from kinetree.tree.stages import Stages
 
-from .algorithms.crba import CRBA
-from .arranged import Arranged, arranged
-from .composite import COMPOSITE, ENTRIES, Factors, HeavyRow, intervals, row_factors
-from .crba_stages import factors_over_stages
+from .algorithms.crba import CRBA, FACTORS, Factors, compose
+from .arranged import Arranged
+from .composite import ENTRIES, intervals
+from .lane_rows import kind_of
 from .packed import unpack
-from .poses import POSE, identity_pose
+from .recursion import Row
 from .schedule import IN_ORDER, resolve_schedule
 from .schedules.lanes import lane_program_of
+from .schedules.layouts import over_layout
+from .schedules.operators import inward_operator, outward_operator
+from .schedules.stages import Plan, over_stages
 from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
 
 
-def composite_inertias(laid: Layout, at: Arranged) -> Inertia:
-    """Iᶜ of every position, in its own coordinates."""
-    outer = inward(COMPOSITE, laid, HeavyRow(at.placed.transform, at.rows.inertia), Inertia.zero_like(at.gravity.x))
-    return at.rows.inertia + outer
+def _composite(laid: Layout, at: Arranged) -> tuple[Row, Inertia]:
+    """All rows, and Iᶜ of each in its own coordinates."""
+    row = Row(at=at.placed.transform, axis=at.rows.axis, armature=at.rows.armature, own=at.rows.inertia)
+    outer, _ = inward_visits(inward_operator(CRBA.passes[0]), laid, row, Inertia.zero_like(at.gravity.x))
+    return row, row.own + outer
 
 
 def composite_momenta(laid: Layout, at: Arranged) -> Force:
     """F = Iᶜ S of every position, in its own coordinates: the momentum of its subtree at unit rate."""
-    composite = composite_inertias(laid, at)
-    return composite @ at.rows.axis.times(jnp.ones_like(composite.mass))
+    return compose(*_composite(laid, at))[1]["F"]
 
 
 def mass_diagonal(laid: Layout, at: Arranged) -> Any:
     """S · Iᶜ S and the armature, by position: the diagonal of H."""
-    return at.rows.axis.dot(composite_momenta(laid, at)) + at.rows.armature
+    return compose(*_composite(laid, at))[1]["H"]
+
+
+def _roots(tree: Tree) -> Any:
+    return np.asarray(tree.parent < 0, float)
 
 
 def poses_in_tree(laid: Layout, tree: Tree, at: Arranged) -> Placement:
     """Pose of every position in the frame of the root row of its tree."""
-    root = arrange(laid, (tree.parent < 0)[:, None])
-    here = identity_pose(at.placed.position.x)
-    placed = jax.tree.map(lambda still, given: jnp.where(root, still, given), here, at.placed)
-    return outward(POSE, laid, placed, identity_pose(at.gravity.x))
+    root = arrange(laid, jnp.asarray(_roots(tree), at.gravity.x.dtype)[:, None])
+    row = Row(at=at.placed, root=root)
+    return outward(outward_operator(FACTORS.passes[0]), laid, row, Placement.identity_like(at.gravity.x))
 
 
 def factors(laid: Layout, model: Model, q: Any) -> Factors:
-    """Composite momenta and joint axes in the frames of the root rows; q is (batch, nq)."""
-    at = arranged(laid, model, q)
-    X = poses_in_tree(laid, model.tree, at).transform
-    return restore(laid, row_factors(at.rows.axis, at.rows.armature, composite_inertias(laid, at), X))
+    """Composite momenta and joint axes in the frames of the root rows, (batch, rows); q is (batch, nq)."""
+    root = jnp.broadcast_to(jnp.asarray(_roots(model.tree), q.dtype), (q.shape[0], model.tree.n))
+    return over_layout(FACTORS, laid, model, {"q": q, "root": root})["factors"]
 
 
 def ancestor_mask(tree: Tree) -> Any:
@@ -77,7 +75,7 @@ def ancestor_mask(tree: Tree) -> Any:
 @jax.jit
 def _dense_by_factors(laid: Layout, model: Model, q: Any) -> Any:
     """H, (batch, nv, nv)."""
-    by_state, rows = jax.tree.map(jnp.transpose, factors(laid, model, q)), intervals(model.tree)
+    by_state, rows = factors(laid, model, q), intervals(model.tree)
     if q.shape[0] == 1:
         return all_pairs(ENTRIES, jax.tree.map(lambda x: x[0], by_state), rows)[None]
     return jax.vmap(lambda f: each_pair(ENTRIES, f, rows))(by_state)
@@ -90,16 +88,18 @@ def _packed_by_factors(laid: Layout, model: Model, q: Any, pairs: Any) -> Any:
     i, j = pairs
 
     def take(part: Any, rows: Any) -> Any:
-        return jax.tree.map(lambda x: x.at[rows].get(mode="promise_in_bounds"), part)
+        return jax.tree.map(lambda x: x.at[:, rows].get(mode="promise_in_bounds"), part)
 
     off_diagonal = take(f.axis, j).dot(take(f.force, i))
-    return jnp.where((i == j)[:, None], take(f.diagonal, i), off_diagonal).T
+    return jnp.where(i == j, take(f.diagonal, i), off_diagonal)
 
 
 def _native(laid: Stages, constants: tuple, model: Model, q: Any) -> Any:
     constants, own = row_coordinates(laid, constants, model, q)
-    roots = jnp.asarray(model.tree.parent < 0, q.dtype)
-    return all_pairs(ENTRIES, factors_over_stages(laid, constants, roots, own), intervals(model.tree))
+    given = {"q": own, "root": jnp.asarray(_roots(model.tree), q.dtype)}
+    gravity = Vec3(*(jnp.zeros((), q.dtype),) * 3)
+    found = over_stages(Plan(FACTORS, kind_of(model).hinges), laid, constants, gravity, given)["factors"]
+    return all_pairs(ENTRIES, found, intervals(model.tree))
 
 
 _OVER_STAGES = one_at_a_time(

@@ -13,10 +13,14 @@ import numpy as np
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
 from kinetree.spatial import Vec3
+from kinetree.tree import layout
 
+from .algorithms.totals import TOTALS, Totals
 from .passive import spring_energy
 from .schedule import IN_ORDER, resolve_schedule
-from .totals import Totals, in_lanes, over_the_tree
+from .schedules.euler import over_euler_tour
+from .schedules.lanes import lane_program_of
+from .schedules.layouts import over_layout
 
 
 def _center_of_mass(model: Model, t: Totals, q: Any, qd: Any) -> Any:
@@ -42,7 +46,17 @@ _of_totals = jax.jit(lambda quantity, *given: quantity(*given), static_argnums=0
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _over_the_tree(quantity: Any, schedule: str, model: Model, q: Any, qd: Any) -> Any:
-    return quantity(model, over_the_tree(model, q, qd, schedule), q, qd)
+    inputs = {"q": q, "qd": qd}
+    if schedule == "euler":
+        totals = over_euler_tour(TOTALS, model, inputs)
+    else:
+        totals = over_layout(TOTALS, layout(model.tree, schedule), model, inputs)
+    return quantity(model, totals["totals"], q, qd)
+
+
+def _in_lanes(model: Model, q: Any, qd: Any, schedule: str) -> Totals:
+    (found,) = lane_program_of(TOTALS, model)(model, q, qd, schedule=schedule)
+    return jax.tree.unflatten(jax.tree.structure(TOTALS.outputs["totals"]), [found[:, k] for k in range(10)])
 
 
 def _by_schedule(quantity: Any, schedule: str, model: Model, q: Any, qd: Any = None) -> Any:
@@ -52,7 +66,7 @@ def _by_schedule(quantity: Any, schedule: str, model: Model, q: Any, qd: Any = N
     if model.nv == 0:
         return _of_totals(quantity, model, Totals.zero_like(jnp.zeros(q.shape[0], q.dtype)), q, qd)
     if chosen in IN_ORDER:
-        return _of_totals(quantity, model, in_lanes(model, q, qd, chosen), q, qd)
+        return _of_totals(quantity, model, _in_lanes(model, q, qd, chosen), q, qd)
     return _over_the_tree(quantity, chosen, model, q, qd)
 
 

@@ -22,9 +22,11 @@ from kinetree.spatial import Motion, Rates, Rotation, Vec3
 from kinetree.tree import Layout, layout, outward
 
 from .algorithms.poses import carried
+from .algorithms.rnea import RNEA
 from .arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from .kinematics import poses_by_row
-from .rnea import MOTION, MovingRow
+from .recursion import Row
+from .schedules.operators import outward_operator
 
 WAYS = ("world", "local", "aligned")
 
@@ -103,8 +105,8 @@ def _velocity(laid: Layout, model: Model, q: Any, qd: Any, body: Any, way: Any) 
 def row_rates(laid: Layout, model: Model, at: Arranged, qd: Any, qdd: Any, base: Rates) -> Rates:
     """Rates of every position, from velocities and accelerations (batch, nv)."""
     of_rows = qdd - velocity_product_shift(model.structure, qd.T).T
-    moving = MovingRow(at.placed, at.rows.axis, by_position(laid, qd), by_position(laid, of_rows))
-    return outward(MOTION, laid, moving, base)
+    row = Row(at=at.placed, axis=at.rows.axis, qd=by_position(laid, qd), qdd=by_position(laid, of_rows))
+    return outward(outward_operator(RNEA.passes[0]), laid, row, base)
 
 
 @jax.jit

@@ -14,10 +14,16 @@ from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.tree import Layout, layout, restore
+from kinetree.tree.fix import inward_visits
 
-from .aba import accelerations, articulated_bodies, articulated_rows, unshifted
+from .aba import unshifted
+from .algorithms.aba import ABA
 from .arranged import arranged, by_position
+from .articulated import Articulated
+from .articulated_rows import accelerations, articulated_rows
 from .positive import require_solution
+from .recursion import Row
+from .schedules.operators import inward_operator
 
 
 @jax.jit
@@ -27,11 +33,12 @@ def _hybrid(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, tau: Any, for
     rows = articulated_rows(laid, model, at, qd, tau, f_ext)
     free, led = by_position(laid, force_given), by_position(laid, led)
     locked = jnp.where(free, rows.armature, jnp.full_like(rows.armature, jnp.inf))
-    rows = rows._replace(armature=locked, c=rows.c + rows.axis.times(led))
-    whole = articulated_bodies(laid, at, rows)
-    moving = accelerations(laid, at, rows, whole)
-    found = unshifted(model, restore(laid, jnp.where(free, moving.qdd, led)).T, qd)
-    needed = restore(laid, rows.axis.dot(whole @ moving.a)).T + jnp.asarray(model.rows.armature, q.dtype) * found
+    rows = Row({**rows, "armature": locked, "led": led, "inertia": at.rows.inertia})
+    received, _ = inward_visits(inward_operator(ABA.passes[1]), laid, rows, Articulated.zero_like(at.gravity.x))
+    whole = rows.own + received
+    a, qdd_free = accelerations(laid, at, rows, whole)
+    found = unshifted(model, restore(laid, jnp.where(free, qdd_free, led)).T, qd)
+    needed = restore(laid, rows.axis.dot(whole @ a)).T + jnp.asarray(model.rows.armature, q.dtype) * found
     return found, jnp.where(force_given, tau, needed)
 
 

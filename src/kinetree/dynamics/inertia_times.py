@@ -13,9 +13,12 @@ import jax.numpy as jnp
 from kinetree.spatial import Force, Motion
 from kinetree.tree import Layout, inward, outward
 
-from .arranged import Arranged
-from .poses import VELOCITY
-from .rnea import WRENCH, LoadedRow
+from .algorithms.rnea import WRENCH, pass_on
+from .arranged import VELOCITIES, Arranged
+from .recursion import Inward, Row
+from .schedules.operators import inward_operator
+
+WRENCHES = inward_operator(Inward("force", pass_on, stretch=WRENCH))
 
 
 def inertia_times(laid: Layout, at: Arranged, x: Any) -> Any:
@@ -23,7 +26,7 @@ def inertia_times(laid: Layout, at: Arranged, x: Any) -> Any:
     axes = (slice(None), *(None,) * (x.ndim - 2))
     rows, placed = jax.tree.map(lambda c: c[axes], (at.rows, at.placed))
     X, still = placed.transform, jnp.zeros(x.shape[1:], x.dtype)
-    a = outward(VELOCITY, laid, (X, rows.axis.times(x)), Motion.zero_like(still))
+    a = outward(VELOCITIES, laid, Row(at=X, axis=rows.axis, qd=x), Motion.zero_like(still))
     f = rows.inertia @ a
-    received = inward(WRENCH, laid, LoadedRow(X, f), Force.zero_like(still))
+    received = inward(WRENCHES, laid, Row(at=X, own=f), Force.zero_like(still))
     return rows.axis.dot(f + received) + rows.armature * x

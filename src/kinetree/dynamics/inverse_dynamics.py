@@ -12,38 +12,39 @@ from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.spatial import Vec3
-from kinetree.tree import Layout, layout, restore
+from kinetree.tree import Layout, layout
 from kinetree.tree.stages import Stages
 
 from . import closed_form
 from .algorithms.rnea import RNEA
-from .arranged import applied_forces, arranged, by_position
 from .directly import directly
 from .lane_rows import kind_of
 from .passive import passive_by_row
-from .rnea import rnea
 from .rnea_blocks import rnea_plan
-from .rnea_euler import rnea_euler
-from .rnea_stages import rnea_over_stages
 from .schedule import IN_ORDER, resolve_schedule
+from .schedules.euler import over_euler_tour
 from .schedules.lanes import lane_program_of
+from .schedules.layouts import over_layout
+from .schedules.stages import Plan, over_stages
 from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
 
 
 @jax.jit
 def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
-    at = arranged(laid, model, q)
-    of_rows = qdd - velocity_product_shift(model.structure, qd.T).T
-    applied = None if f_ext is None else applied_forces(laid, model, at, f_ext)
-    tau = rnea(laid, at.rows, at.placed, by_position(laid, qd), by_position(laid, of_rows), at.gravity, applied)
-    return restore(laid, tau).T + jnp.asarray(model.rows.armature, q.dtype) * qdd
+    return over_layout(RNEA, laid, model, {"q": q, "qd": qd, "qdd": qdd}, f_ext)["tau"]
+
+
+@jax.jit
+def _over_euler_tour(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
+    return over_euler_tour(RNEA, model, {"q": q, "qd": qd, "qdd": qdd}, f_ext)["tau"]
 
 
 def _native(hinges: bool, laid: Stages, constants: tuple, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     constants, own = row_coordinates(laid, constants, model, q)
     of_rows = qdd - velocity_product_shift(model.structure, qd[:, None])[:, 0]
     gravity = Vec3(*(jnp.asarray(g, q.dtype) for g in model.gravity))
-    return rnea_over_stages(laid, constants, gravity, (own, qd, of_rows), qdd, hinges)
+    given = {"q": own, "qd": qd, "qdd": of_rows, "joint_qdd": qdd}
+    return over_stages(Plan(RNEA, hinges), laid, constants, gravity, given)["tau"]
 
 
 def _by_xla(model: Model, q: Any, qd: Any, qdd: Any) -> Any:
@@ -87,7 +88,7 @@ def _by_schedule(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: 
     if chosen in IN_ORDER:
         return _across_states(model, q, qd, qdd, f_ext, chosen)
     if chosen == "euler":
-        return rnea_euler(model, q, qd, qdd, f_ext)
+        return _over_euler_tour(model, q, qd, qdd, f_ext)
     if chosen == "paths" and (laid := use_stages(model.tree, q.shape[0], f_ext)) is not None:
         return by_stages(_OVER_STAGES[kind_of(model).hinges], laid, model, q, qd, qdd)
     return _over_the_tree(layout(model.tree, chosen), model, q, qd, qdd, f_ext)

@@ -94,11 +94,7 @@ def jacobian_lanes(quaternions: bool, way: int) -> LaneAlgorithm:
     parts += [
         base,
         _on_the_way(poses),
-        Part(
-            Loop(aim, 2, jax.tree.structure(fields["target"]), reads=(stands,), writes=(aimed_at,)),
-            one_turn,
-            frame_constants,
-        ),
+        Part(Loop(aim, 2, target, reads=(stands,), writes=(aimed_at,)), one_turn, frame_constants),
         Part(Loop(column, 8, SCREW, reads=(aimed_at, stands), outputs=outputs), with_column, screw_constants),
         Part(Loop(lambda _, __, ___: ((), (), 6 * (0.0,)), 8, NOTHING, outputs=outputs), without, no_constants),
     ]

@@ -16,8 +16,9 @@ from kinetree.model import Model, Structure
 from kinetree.spatial import Transform, Vec3
 from kinetree.tree import Layout, Tree, restore
 
-from .aba import articulated_rows
+from .algorithms.aba import product
 from .arranged import arranged
+from .articulated_rows import articulated_rows
 from .positive import is_traced
 
 
@@ -100,7 +101,7 @@ def jointed_bodies(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext:
     rows = restore(laid, articulated_rows(laid, model, at, qd, tau, f_ext))
     joints = joint_tree(model.structure)
     widest = int(joints.count.max(initial=1))
-    X_row, c_row = plucker_matrix(rows.X), rows.c.array()
+    X_row, c_row = plucker_matrix(rows.at), product(rows).array()
     S_row = rows.axis.times(jnp.ones_like(rows.tau)).array()
     shape = (len(joints.first), q.shape[0])
     X = jnp.broadcast_to(jnp.eye(6, dtype=q.dtype), (*shape, 6, 6))

@@ -7,14 +7,12 @@ import jax.numpy as jnp
 
 from kinetree.model import Model, Placement, coupled
 from kinetree.model.arguments import evaluate
-from kinetree.spatial import Mat3, Quaternion, Vec3
 from kinetree.tree import Layout, layout
 
 from .algorithms.kinematics import KINEMATICS
-from .algorithms.poses import carried
-from .arranged import arranged, row_poses
 from .schedule import IN_ORDER, resolve_schedule
 from .schedules.lanes import lane_program_of
+from .schedules.layouts import over_layout
 
 
 class Pose(NamedTuple):
@@ -30,21 +28,10 @@ def poses_by_row(laid: Layout, poses: Placement) -> Placement:
     return jax.tree.map(lambda x: x[order], poses)
 
 
-def body_poses(model: Model, poses: Placement) -> tuple[Mat3, Vec3]:
-    """Orientation and origin of every body, (bodies, batch), from poses by row with the base first."""
-    row = model.structure.row_of_body + 1
-    orientation = Quaternion(*(c[row] for c in poses.orientation))
-    position = Vec3(*(c[row] for c in poses.position))
-    dtype = position.x.dtype
-    frame = jax.tree.map(lambda x: jnp.asarray(x, dtype)[:, None], model.frames)
-    E, p = carried(Placement(orientation, position), frame)
-    return E.T, p
-
-
 @jax.jit
 def _body_poses(laid: Layout, model: Model, q: Any) -> Pose:
-    R, p = body_poses(model, poses_by_row(laid, row_poses(laid, arranged(laid, model, q))))
-    return Pose(jnp.swapaxes(R.array(), 0, 1), jnp.swapaxes(p.array(), 0, 1))
+    found = over_layout(KINEMATICS, laid, model, {"q": q})
+    return Pose(*(jnp.swapaxes(found[n].array(), 0, 1) for n in ("rotation", "position")))
 
 
 def _across_states(model: Model, q: Any, schedule: str) -> Pose:

@@ -5,7 +5,7 @@ A pass is one function, `visit(row, state) -> (state, found)`, and a declaration
 - `row` holds, by name, the constants of the row's link (`axis`, `inertia`, `armature`), its placement in its parent
   (`at`), the inputs that the pass declares (`qd`, `qdd`, `tau`), and the fields that earlier passes left for it.
 - `state` is what flows along the tree. Outward it is the parent's state, and the result is the row's own. Inward it is
-  the row's own share plus what its children passed, and the result is what the row passes to its parent.
+  the row's own share (`Share`) plus what its children passed, and the result is what the row passes to its parent.
 - `found` names the fields that the pass leaves for later ones, and the outputs.
 
 A pass knows nothing of slots, lanes, chunks or arrays. A schedule (schedules/) makes its program from it. To cut a long
@@ -15,7 +15,7 @@ more than a pass states refuses it with the reason.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import jax
 
@@ -45,6 +45,18 @@ jax.tree_util.register_pytree_node(
 )
 
 
+class Share(NamedTuple):
+    """What a row itself brings to an inward pass: a function of some constants and of fields of earlier passes.
+
+    It is apart from the visit so that a machine may compute it when its fields are at hand, and keep the smaller of the
+    two.
+    """
+
+    of: Callable[[Row], State]
+    link: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Stretch:
     """How rows in a row act as one: what a schedule needs to cut a long path into chunks.
@@ -55,9 +67,14 @@ class Stretch:
     where visit means the new state. `identity(x)` is a stretch of no rows, with components shaped like `x`.
 
     `extend` adds a row where that is cheaper than an element and a combination: extend(e, row) outward, and
-    extend(row, own, e) inward. `inverse` is for schedules that take differences of prefixes. An inward recursion may
-    need something to stand on at the outer end of a cut: `ballast(rows)` is lent to the chunk inside the cut and taken
-    back from the chunk outside it by `lend`, with act(lend(e, s), t) == s + act(e, t).
+    extend(row, own, e) inward. `combine_components` is `combine` for native code, where the best text for XLA is not
+    the best for registers. `inverse` is for schedules that take differences of prefixes.
+
+    The rest is for inward stretches. `passed(e)` is what one passes by itself: act(e, 0). `gathers` says that it is
+    cheap enough to be put together on the way out. `carry(X, state)` and `carry_back` are for states that are moved to
+    the parent's coordinates and nothing else. A recursion may need something to stand on at the outer end of a cut:
+    `ballast(rows)`, from the links of a chunk's rows, is lent to the chunk inside the cut and taken back from the chunk
+    outside it by `lend`, with act(lend(e, s), t) == s + act(e, t).
     """
 
     element: Callable[..., Element]
@@ -68,6 +85,11 @@ class Stretch:
     inverse: Callable[[Element], Element] | None = None
     ballast: Callable[[Row], State] | None = None
     lend: Callable[[Element, State], Element] | None = None
+    passed: Callable[[Element], State] | None = None
+    combine_components: Callable[[Element, Element], Element] | None = None
+    carry: Callable[[Any, State], State] | None = None
+    carry_back: Callable[[Any, State], State] | None = None
+    gathers: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,6 +110,7 @@ class Pass:
     leaves: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     stretch: Stretch | None = None
+    own: Share | None = None
     places: bool = False  # True if the pass computes the placement of each row from its coordinate.
 
 
@@ -96,7 +119,7 @@ class Outward(Pass):
 
 
 class Inward(Pass):
-    """Leaves first: a row's own share, left by an earlier pass under the name of the state, plus its children's."""
+    """Leaves first: a row's own share and its children's make what it passes to its parent."""
 
 
 class Ancestors(Pass):
@@ -108,7 +131,7 @@ class Ancestors(Pass):
 
 
 class Total(Pass):
-    """The sum over all rows of a field that an earlier pass left; the sum is an output of the same name."""
+    """The sum of the rows' own shares; it is an output of the same name."""
 
 
 class Bodies(Pass):
@@ -125,7 +148,7 @@ class Algorithm:
 
     The rest is advice to the machine. `moments`: bodies come as moments of mass. `keeps`: what a later pass finds of
     a placement, "screw" (three numbers; the transform is made again) or "transform" (twelve). `accurate`: rotations
-    stay quaternions at every depth. `applied` names the field, and the part of it, that forces on bodies are taken off.
+    stay quaternions at every depth. `applied` names the share, and the part of it, that forces on bodies are taken off.
     """
 
     name: str
@@ -147,6 +170,23 @@ class Algorithm:
     def keeps_placements(self) -> bool:
         """True if a pass needs the placements that an earlier one computed."""
         return any(AT in p.needs for p in self.passes)
+
+    @property
+    def all_passes(self) -> tuple[Pass, ...]:
+        """The passes, after one that only places the rows where the first pass does not do so."""
+        return self.passes if self.passes[0].places else (PLACING, *self.passes)
+
+    def shares_after(self, p: Pass) -> list[Pass]:
+        """The passes whose own shares can be computed as soon as `p` is done, and not before."""
+        order = [x.state for x in self.all_passes if isinstance(x, Outward)]
+
+        def ready(x: Pass) -> int:
+            return max((order.index(n) for n in x.own.needs), default=0)  # type: ignore[union-attr]
+
+        return [x for x in self.passes if x.own and isinstance(p, Outward) and ready(x) == order.index(p.state)]
+
+
+PLACING = Outward("", lambda row, parent: (None, {}), link=(), places=True)
 
 
 def placed_again(algorithm: Algorithm, first: int = 0, last: int = -1) -> Algorithm:

@@ -15,10 +15,10 @@ from kinetree.model.arguments import evaluate
 from kinetree.spatial import Inertia, Rates, Transform
 from kinetree.tree import Layout, layout, restore
 
+from .algorithms.rnea import base_rates, body_force
 from .arranged import arranged
 from .crba import ancestor_mask, poses_in_tree
 from .frames import row_rates, with_base
-from .rnea import base_rates, body_force
 
 
 def _moved(frame: Transform, s: Rates) -> Rates:

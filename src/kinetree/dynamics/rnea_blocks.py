@@ -1,4 +1,4 @@
-"""RNEA of one huge tree on the cores of a CPU: the recursion of rnea.py, block by block, each in a core's own cache.
+"""RNEA of one huge tree on the cores of a CPU, block by block, each in a core's own cache (algorithms/rnea.py).
 
 Pieces, which are whole subtrees, go outward and at once inward again. The top is first reduced, chunk by chunk; a scan
 over the chunks says how each begins; after the way out another one says what each receives. Where the top is long paths
@@ -30,14 +30,16 @@ from kinetree.tree import Tree
 from kinetree.tree.blocks import Pieces, Top, cut
 
 from . import schedule
+from .algorithms.rnea import MOTION, RNEA, WRENCH, Load, wrench
 from .block_cells import STATE, Cells, Fields, fields_held
 from .lane_rows import PLACEMENT, kind_of
-from .rnea import WRENCH, LoadedRow
-from .rnea_stages import ELEMENT, FORCE, RATES, inward_walk, motions, outward_walk
+from .recursion import Row
+from .schedules.stages import HINGE, NOTHING, Plan, inward_walks, outward_walks
 from .stage_passes import in_array
-from .stage_rows import NOTHING
 
 structure = jax.tree.structure
+RATES, FORCE = RNEA.fields["rates"], RNEA.fields["force"]
+ELEMENT = structure(RelativeMotion(*PLACEMENT, *4 * (FORCE.linear,)))
 
 PIECE_ROWS = 2048  # with all that is known of them they fill most of a second-level cache
 
@@ -62,7 +64,8 @@ def _of_frames(walk: Walk, held: Fields) -> Walk:
 
 
 def _pass_inward(received: Force, row: tuple, _: Any, exists: Any) -> tuple:
-    return WRENCH.step(LoadedRow(*row), received), ()
+    placed, own = row
+    return wrench(Row(at=placed, axis=HINGE), own + received)[0], ()  # Along which axis does not matter here.
 
 
 def _passed(width: int) -> Walk:
@@ -72,12 +75,11 @@ def _passed(width: int) -> Walk:
 
 
 def _begin(rates: Rates, parent: RelativeMotion, _: Any, exists: Any) -> tuple:
-    return parent.act(rates), ()
+    return MOTION.act(parent, rates), ()
 
 
 def _receive(received: Force, chunk: tuple, _: Any, exists: Any) -> tuple:
-    placed, own = chunk
-    return own + placed.force_to_parent(received), ()
+    return WRENCH.act(Load(*chunk), received), ()
 
 
 def _over_chunks() -> list[TreeScan]:
@@ -93,11 +95,12 @@ def _over_chunks() -> list[TreeScan]:
 
 @cache
 def _code(dtype: str, hinges: bool) -> BlockCode:
-    held = fields_held(hinges)
-    out, out_remembered = (_split(outward_walk(0, remembered, False, hinges), held) for remembered in (False, True))
-    back, back_remembered = (_split(inward_walk(False, 0, False, hinges), held, width) for width in (MOVED, REMEMBERED))
+    held, plan = fields_held(hinges), Plan(RNEA, hinges)
+    outward, inward = outward_walks(plan, 0), inward_walks(plan, 1)
+    out, out_remembered = (_split(outward.walk(0, remembered, False), held) for remembered in (False, True))
+    back, back_remembered = (_split(inward.walk(False, 0, False), held, width) for width in (MOVED, REMEMBERED))
     walks = [
-        BlockWalk(_of_frames(motions(hinges).reduce, held), "reduce", STATE, ends="store"),
+        BlockWalk(_of_frames(outward.reduce, held), "reduce", STATE, ends="store"),
         BlockWalk(out, "out", STATE),
         BlockWalk(out_remembered, "out_remembered", STATE),
         BlockWalk(out_remembered, "out_hanging", STATE, hanging=True),

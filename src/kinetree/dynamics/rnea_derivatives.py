@@ -42,7 +42,6 @@ from .lane_rows import (
     screw_constants,
     screw_place,
 )
-from .poses import compose
 from .schedules.lanes import NUMBER, unrelated_turns, zeros_of_unrelated
 
 Q_IN, QD_IN, QDD_IN = range(3)
@@ -137,7 +136,7 @@ def rnea_derivatives() -> LaneAlgorithm:
     def outward(row: Rows, given: tuple, reads: tuple) -> tuple:
         q, qd, qdd = given
         pose, v, a = reads
-        pose = compose(pose, screw_place(row, q))
+        pose = screw_place(row, q) @ pose
         z = pose.orientation.rotation().rows[2]
         turning = z * row.turn
         S = Motion(turning, z * row.slide + pose.position.cross(turning))

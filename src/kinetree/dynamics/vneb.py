@@ -23,11 +23,13 @@ from kinetree.model import Model
 from kinetree.spatial import Force, Inertia, Rates, Transform, Vec3
 from kinetree.tree import Layout, Tree, inward, layout, restore
 
+from .algorithms.rnea import body_force
 from .arranged import arranged
 from .crba import ancestor_mask, poses_in_tree
+from .inertia_times import WRENCHES
 from .inverse_dynamics import bias_force
 from .positive import require_solution
-from .rnea import WRENCH, LoadedRow, body_force
+from .recursion import Row
 
 
 def _in_one_frame(laid: Layout, model: Model, q: Any) -> tuple:
@@ -59,7 +61,7 @@ def inertia_matrix(laid: Layout, model: Model, q: Any) -> Any:
     inner = link(P - _inner_origin(laid, model.tree, P))  # eq. 20
     still = jnp.zeros(V_dot.x.shape[1:], q.dtype)
     shift = Transform(Transform.identity_like(inner.x).E, inner)
-    outer = inward(WRENCH, laid, LoadedRow(shift, own), Force.zero_like(still))  # eq. 11, 12, 28, 29
+    outer = inward(WRENCHES, laid, Row(at=shift, own=own), Force.zero_like(still))  # eq. 11, 12, 28, 29
     whole = own + outer
     a = link(Z).dot(whole.angular) * link(rows.turn) + link(Z).dot(whole.linear) * link(rows.slide)  # eq. 13, 30
     lower = jnp.transpose(restore(laid, a), (2, 0, 1))

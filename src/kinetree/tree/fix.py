@@ -68,32 +68,45 @@ def _neighbour(e: Element, towards: int) -> Element:
 
 def outward(op: Outward, laid: Layout, rows: Row, base: State) -> State:
     """States of all positions; `base` is the state at the base, with batch axes only."""
+    return outward_visits(op, laid, rows, base)[0]
+
+
+def outward_visits(op: Outward, laid: Layout, rows: Row, base: State) -> tuple[State, Any]:
+    """States of all positions, and what their rows find; `base` is the state at the base, with batch axes only."""
     if any(g.longest_run > 1 for g in laid.grids):
         require(op.composes, op, laid.schedule, "element, combine, act and identity")
-    memory = tree_map(lambda b: jnp.zeros((laid.positions, *jnp.shape(b)), jnp.result_type(b)).at[0].set(b), base)
+    states = tree_map(lambda b: jnp.zeros((laid.positions, *jnp.shape(b)), jnp.result_type(b)).at[0].set(b), base)
+    first = tree_map(lambda x: x[:1], (rows, states))
+    shapes = jax.eval_shape(op.visit, *first)[1]
+    found = tree_map(lambda x: jnp.zeros((laid.positions, *x.shape[1:]), x.dtype), shapes)
     for grid in laid.grids:
-        memory = _outward_grid(op, grid, _cells(grid, rows), memory)
-    return memory
+        states, found = _outward_grid(op, grid, _cells(grid, rows), (states, found))
+    return states, found
 
 
-def _outward_grid(op: Outward, grid: Grid, rows: Row, memory: State) -> State:
+def _outward_grid(op: Outward, grid: Grid, rows: Row, memory: tuple[State, Any]) -> tuple[State, Any]:
     count, steps, width = grid.shape
 
-    def visit(memory: State, turn: Any) -> tuple[State, None]:
+    def visit(memory: tuple[State, Any], turn: Any) -> tuple[tuple[State, Any], None]:
         number, row, source, rank = turn
-        start = tree_map(lambda m: _take(m, source), memory)
+        start = tree_map(lambda m: _take(m, source), memory[0])
         if grid.longest_run > 1:
             first, rest = tree_map(lambda x: x[0], row), tree_map(lambda x: x[1:], row)
             total, _ = lax.scan(lambda e, r: (op.append(e, r), None), op.element(first), rest)  # type: ignore[misc]
             prefix = _neighbour(_scan_lanes(op.combine, total, rank, grid.longest_run, 1), 1)
             start = _where(rank > 0, op.act(prefix, start), start)  # type: ignore[misc]
         if steps == 1:
-            states = op.step(tree_map(lambda x: x[0], row), start)
+            results = op.visit(tree_map(lambda x: x[0], row), start)
         else:
-            _, states = lax.scan(lambda s, r: (op.step(r, s),) * 2, start, row)
-            states = tree_map(lambda x: x.reshape(steps * width, *x.shape[2:]), states)
+
+            def walk(s: State, r: Row) -> tuple[State, tuple[State, Any]]:
+                state, found = op.visit(r, s)
+                return state, (state, found)
+
+            _, results = lax.scan(walk, start, row)
+            results = tree_map(lambda x: x.reshape(steps * width, *x.shape[2:]), results)
         begin = grid.offset + number * (steps * width)
-        return tree_map(lambda m, s: lax.dynamic_update_slice_in_dim(m, s, begin, 0), memory, states), None
+        return tree_map(lambda m, s: lax.dynamic_update_slice_in_dim(m, s, begin, 0), memory, results), None
 
     turns = (jnp.arange(count), rows, grid.source, grid.rank)
     if count == 1:
@@ -103,6 +116,11 @@ def _outward_grid(op: Outward, grid: Grid, rows: Row, memory: State) -> State:
 
 def inward(op: Inward, laid: Layout, rows: Row, like: State) -> State:
     """What flows into each position from its children; at position 0, into the base. `like` has batch axes only."""
+    return inward_visits(op, laid, rows, like)[0]
+
+
+def inward_visits(op: Inward, laid: Layout, rows: Row, like: State) -> tuple[State, Any]:
+    """What flows into each position from its children, and what rows find; of the latter the base has zeros."""
     if any(g.longest_run > 1 for g in laid.grids):
         require(op.composes, op, laid.schedule, "element, combine, act and identity")
     # What light branches bring collects here; kept apart from the totals, so that XLA updates it in place.
@@ -111,23 +129,26 @@ def inward(op: Inward, laid: Layout, rows: Row, like: State) -> State:
     for grid in reversed(laid.grids):
         branches, total = _inward_grid(op, grid, _cells(grid, rows), branches)
         totals.append(total)
-    totals.append(tree_map(lambda x: x[:1], branches))
+    into_base = tree_map(lambda x: x[:1], branches)
+    shapes = jax.eval_shape(op.visit, tree_map(lambda x: x[:1], rows), into_base)[1]
+    totals.append((into_base, tree_map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)))
     return tree_map(lambda *parts: jnp.concatenate(parts), *reversed(totals))
 
 
-def _inward_grid(op: Inward, grid: Grid, rows: Row, branches: State) -> tuple[State, State]:
+def _inward_grid(op: Inward, grid: Grid, rows: Row, branches: State) -> tuple[State, tuple[State, Any]]:
     count, steps, width = grid.shape
 
-    def flow(state: State, turn: Any) -> tuple[State, State]:
+    def flow(state: State, turn: Any) -> tuple[State, tuple[State, Any]]:
         row, joining, valid = turn
         total = tree_map(jnp.add, joining, state)
-        return _where(valid, op.step(row, total), tree_map(jnp.zeros_like, total)), total
+        passed, found = op.visit(row, total)
+        return _where(valid, passed, tree_map(jnp.zeros_like, total)), (total, found)
 
     def gather(e: Element, turn: Any) -> tuple[Element, None]:
         row, joining, valid = turn
         return _where(valid, op.prepend(row, joining, e), e), None
 
-    def visit(branches: State, turn: Any) -> tuple[State, State]:
+    def visit(branches: State, turn: Any) -> tuple[State, tuple[State, Any]]:
         number, row, source, rank, run, valid = turn
         # a gather, though the cells are consecutive: with a slice XLA would copy the whole memory at every visit
         cells = grid.offset + number * (steps * width) + jnp.arange(steps * width)

@@ -20,6 +20,7 @@ class Outward:
         combine(identity(e), e) == e
     and to take differences of prefixes (the Euler tour) an `inverse`, with combine(e, inverse(e)) == identity(e).
     `extend` may be given where a row is cheaper to append than to combine: extend(e, row) == combine(e, element(row)).
+    `finds(row, state)` may be given where a row finds more than its state: (step(row, state), what it finds).
     """
 
     step: Callable[[Row, State], State]
@@ -29,13 +30,18 @@ class Outward:
     identity: Callable[[Element], Element] | None = None
     inverse: Callable[[Element], Element] | None = None
     extend: Callable[[Element, Row], Element] | None = None
+    finds: Callable[[Row, State], tuple[State, Any]] | None = None
     commutes: bool = False
     name: str = "operator"
 
     @property
     def composes(self) -> bool:
-        """Whether stretches of tree can be taken at once."""
+        """True if stretches of tree can be taken at once."""
         return None not in (self.element, self.combine, self.act, self.identity)
+
+    def visit(self, row: Row, state: State) -> tuple[State, Any]:
+        """The new state, and what the row finds."""
+        return self.finds(row, state) if self.finds else (self.step(row, state), None)
 
     def append(self, e: Element, row: Row) -> Element:
         """A stretch, and one row more at its outer end."""
@@ -54,7 +60,7 @@ class Inward:
     for operators that need something to stand on at the outer end of a cut: it is lent to the lane inside the cut and
     taken back from the one outside, by `lend`, with act(lend(e, s), t) == s + act(e, t). `commutes` says that the
     result is a plain sum over the subtree, of `own(row)`, whatever the order; with subtraction of states as the
-    inverse that is what the Euler tour needs.
+    inverse that is what the Euler tour needs. `finds` as for `Outward`.
     """
 
     step: Callable[[Row, State], State]
@@ -66,13 +72,18 @@ class Inward:
     extend: Callable[[Row, State, Element], Element] | None = None
     ballast: Callable[[Row, State], State] | None = None
     lend: Callable[[Element, State], Element] | None = None
+    finds: Callable[[Row, State], tuple[State, Any]] | None = None
     commutes: bool = False
     name: str = "operator"
 
     @property
     def composes(self) -> bool:
-        """Whether stretches of tree can be taken at once."""
+        """True if stretches of tree can be taken at once."""
         return None not in (self.element, self.combine, self.act, self.identity)
+
+    def visit(self, row: Row, state: State) -> tuple[State, Any]:
+        """What the row passes on, and what it finds."""
+        return self.finds(row, state) if self.finds else (self.step(row, state), None)
 
     def prepend(self, row: Row, branches: State, e: Element) -> Element:
         """A stretch, and one row more at its inner end."""

@@ -12,7 +12,7 @@ recursion with spatial accelerations):
 
 from typing import NamedTuple
 
-from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Stretch, zeros
+from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, zeros
 from kinetree.model import Placement, relative_motion
 from kinetree.spatial import Force, Moments, Rates, RelativeMotion, Transform, Vec3
 
@@ -43,14 +43,18 @@ def motion(row: Row) -> RelativeMotion:
 
 
 def rates(row: Row, parent: Rates) -> tuple[Rates, dict]:
-    """Outward: RBDA table 5.1, lines 4 to 7."""
-    r = motion(row).act(parent)
-    return r, {"force": body_force(row.inertia, r)}
+    """Outward: RBDA table 5.1, lines 4 to 6."""
+    return motion(row).act(parent), {}
 
 
 def wrench(row: Row, f: Force) -> tuple[Force, dict]:
-    """Inward: lines 8 to 11."""
+    """Inward: lines 8 to 11; the row's own force, line 7, is its share."""
     return row.at.force_to_parent(f), {"tau": row.axis.dot(f)}
+
+
+def pass_on(row: Row, f: Force) -> tuple[Force, dict]:
+    """Inward, where only the sums are wanted."""
+    return row.at.force_to_parent(f), {}
 
 
 class Load(NamedTuple):
@@ -72,14 +76,20 @@ WRENCH = Stretch(
     combine=lambda inner, outer: Load(outer.X @ inner.X, inner.own + inner.X.force_to_parent(outer.own)),
     act=lambda e, force: e.own + e.X.force_to_parent(force),
     identity=lambda x: Load(Placement.identity_like(x), Force.zero_like(x)),
+    passed=lambda e: e.own,
+    carry=lambda X, f: X.force_to_parent(f),
+    carry_back=lambda X, f: X.force_to_child(f),
+    gathers=True,
 )
+
+OWN = Share(lambda row: body_force(row.inertia, row.rates), link=("inertia",), needs=("rates",))
 
 RNEA = Algorithm(
     name="rnea",
     inputs=("q", "qd", "qdd"),
     passes=(
-        Outward("rates", rates, given=("qd", "qdd"), leaves=("force",), stretch=MOTION, places=True),
-        Inward("force", wrench, link=("axis",), needs=("at",), outputs=("tau",), stretch=WRENCH),
+        Outward("rates", rates, given=("qd", "qdd"), link=("axis",), stretch=MOTION, places=True),
+        Inward("force", wrench, link=("axis",), needs=("at",), outputs=("tau",), stretch=WRENCH, own=OWN),
     ),
     fields={"rates": zeros(Rates), "force": zeros(Force)},
     base=lambda gravity: {"rates": base_rates(gravity), "force": Force.zero_like(gravity.x)},

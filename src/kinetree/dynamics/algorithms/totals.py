@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from kinetree.dynamics.recursion import Algorithm, Outward, Row, Total, zeros
+from kinetree.dynamics.recursion import Algorithm, Outward, Row, Share, Stretch, Total, zeros
 from kinetree.model import Placement
 from kinetree.spatial import Force, Inertia, Motion, Scalar, Vec3
 
-from .poses import velocity
+from .poses import VELOCITY, velocity
 
 
 class Totals(NamedTuple):
@@ -43,17 +43,25 @@ def share(I: Inertia, pose: Placement, v: Motion) -> Totals:
 
 
 def moving(row: Row, parent: Moving) -> tuple[Moving, dict]:
-    """Outward: pose and velocity, and the row's share of the sums."""
-    now = Moving(row.at @ parent.pose, velocity(row, parent.velocity))
-    return now, {"totals": share(row.inertia, *now)}
+    """Outward: pose and velocity."""
+    return Moving(row.at @ parent.pose, velocity(row, parent.velocity)), {}
 
+
+MOVING = Stretch(
+    element=lambda row: (row.at, row.axis.times(row.qd)),
+    combine=VELOCITY.combine,
+    act=lambda e, parent: Moving(e[0] @ parent.pose, VELOCITY.act(e, parent.velocity)),
+    identity=VELOCITY.identity,
+    inverse=VELOCITY.inverse,
+)
+SHARE = Share(lambda row: share(row.inertia, *row.moving), link=("inertia",), needs=("moving",))
 
 TOTALS = Algorithm(
     name="totals",
     inputs=("q", "qd"),
     passes=(
-        Outward("moving", moving, given=("qd",), link=("axis", "inertia"), leaves=("totals",), places=True),
-        Total("totals", lambda row, whole: (whole, {}), outputs=("totals",)),
+        Outward("moving", moving, given=("qd",), link=("axis",), stretch=MOVING, places=True),
+        Total("totals", lambda row, whole: (whole, {}), outputs=("totals",), own=SHARE),
     ),
     fields={"moving": zeros(Moving), "totals": zeros(Totals)},
     base=lambda gravity: {

@@ -143,9 +143,9 @@ class Writer:
             Total: self.total,
             Bodies: self.over_bodies,
         }
-        for p in alg.passes:
+        for p in alg.all_passes:
             parts += writers[type(p)](p)
-            if self.variant.external and alg.applied[0] in p.leaves:
+            if self.variant.external and alg.applied[0] in (x.state for x in alg.shares_after(p)):
                 parts += self.applied_forces()
         return parts
 
@@ -156,20 +156,21 @@ class Writer:
         alg, fields, inward = self.algorithm, self.fields, isinstance(p, Inward)
         screws = not self.quaternions
         again = AT in p.needs and screws and alg.keeps == "screw"  # The transform is made again.
-        keeps = p.places and self.keeps and p is next(x for x in alg.passes if x.places)
+        keeps = p.places and self.keeps and p is alg.all_passes[0]
+        shares = alg.shares_after(p)
         shifted = self.shifts and not {*p.given, *p.outputs}.isdisjoint(JOINT_QUANTITIES)
         rotor = "tau" in p.outputs
         given = (*(("q",) if p.places and screws else ()), *p.given, *(("qdd",) if rotor else ()))
         given = tuple(dict.fromkeys(given))
         frame = ("frame", "axis") if p.places and screws else ("frame",) if again else ()
         rotors = ("armature",) if rotor or "tau" in p.given else ()
-        link = tuple(dict.fromkeys(frame + p.link + rotors))
+        link = tuple(dict.fromkeys((*frame, *p.link, *rotors, *(n for x in shares for n in x.own.link))))  # type: ignore[union-attr]
         state = (p.state,) if p.state else ()
         own = tuple(n for n in p.needs if n != AT)
         own += (AT,) if AT in p.needs and self.keeps else ()
         own += (PLACED,) if self.quaternions and (p.places or (AT in p.needs and not self.keeps)) else ()
         own += (SHIFT,) if shifted and p.outputs != ("tau",) else ()
-        left = p.leaves + ((AT,) if keeps else ())
+        left = p.leaves + tuple(x.state for x in shares) + ((AT,) if keeps else ())
 
         def step(known: Row, inputs: tuple, reads: tuple) -> tuple:
             slots = list(reads)
@@ -186,7 +187,9 @@ class Writer:
                 found["tau"] = joint_force(found["tau"], row.armature, joint_qdd)
             if shifted and "qdd" in p.outputs:
                 found["qdd"] = joint_acceleration(found["qdd"], row.shift)
-            found = {**found, AT: screw if alg.keeps == "screw" else row.get(AT)}
+            after = Row({**row, p.state: new})
+            found |= {x.state: x.own.of(after) for x in shares}  # type: ignore[union-attr]
+            found[AT] = screw if alg.keeps == "screw" else row.get(AT)
             passed = fields.spread(state, {p.state: new})
             kept = fields.spread(left, found)
             results = tuple(found[n] for n in p.outputs)

@@ -1,0 +1,139 @@
+"""Passes over a layout, in XLA: all rows of a level, or all chunks of long paths, side by side, for any batch.
+
+Data are arranged by position, (positions, batch). Each pass becomes an operator of tree/ and is run by its executor.
+Under `levels` a pass needs nothing but its visit. Under `paths` long paths are cut, so it must state its stretch.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.dynamics.arranged import POSE_PASS, Arranged, applied_forces, arranged, by_position
+from kinetree.dynamics.joint_terms import joint_acceleration, joint_force, row_acceleration, row_force
+from kinetree.dynamics.recursion import AT, Algorithm, Bodies, Inward, Outward, Pass, Row, Total
+from kinetree.model import Model, Placement
+from kinetree.model.coordinates import velocity_product_shift
+from kinetree.spatial import Force
+from kinetree.tree import Layout, restore
+from kinetree.tree.fix import inward_visits, outward_visits
+
+from .operators import OWN, inward_operator, outward_operator
+
+tree_map = jax.tree.map
+Visits = Callable[[Pass, Layout, Row, Any], tuple[Any, dict[str, Any]]]  # States and findings of all positions.
+
+
+def _outward(p: Pass, laid: Layout, row: Row, base: Any) -> tuple[Any, dict[str, Any]]:
+    return outward_visits(outward_operator(p), laid, row, base)
+
+
+def _inward(p: Pass, laid: Layout, row: Row, base: Any) -> tuple[Any, dict[str, Any]]:
+    return inward_visits(inward_operator(p), laid, row, base)
+
+
+def run_passes(
+    algorithm: Algorithm,
+    laid: Layout,
+    model: Model,
+    at: Arranged,
+    given: dict[str, Any],
+    f_ext: Any = None,
+    outward: Visits = _outward,
+    inward: Visits = _inward,
+) -> dict[str, Any]:
+    """Outputs of an algorithm, (positions, batch); `given` are the inputs of the rows, by position."""
+    shape = (laid.positions, at.gravity.x.shape[0])
+    inertia = at.rows.inertia.moments() if algorithm.moments else at.rows.inertia
+    known = {"axis": at.rows.axis, "inertia": inertia, "armature": at.rows.armature}
+    known = tree_map(lambda x: jnp.broadcast_to(x, shape), known)
+    base = algorithm.base(at.gravity)
+    fields: dict[str, Any] = {}
+    shares: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    for p in algorithm.all_passes:
+        # Quaternions where rows are placed, and where the algorithm keeps no transforms.
+        fields[AT] = at.placed if p.places or algorithm.keeps == "screw" else at.placed.transform
+        row = Row({n: known[n] for n in p.link} | {n: given[n] for n in p.given} | {n: fields[n] for n in p.needs})
+        results: dict[str, Any] = {}
+        if isinstance(p, Outward) and p.state:
+            row[AT] = fields[AT]
+            fields[p.state], results = outward(p, laid, row, base[p.state])
+        elif isinstance(p, Inward):
+            row |= {n: known[n] for n in p.own.link}  # type: ignore[union-attr]
+            row[OWN] = shares[p.state]
+            _, results = inward(p, laid, row, base[p.state])
+        elif isinstance(p, Total):
+            results = {p.state: tree_map(lambda x: x.sum(0), restore(laid, shares[p.state]))}
+        elif isinstance(p, Bodies):
+            _, results = p.visit(_of_bodies(laid, model, row), None)
+        elif p.state:
+            raise ValueError(f"{algorithm.name}: schedule {laid.schedule!r} has no pass of kind {type(p).__name__}")
+        fields |= {n: results[n] for n in p.leaves}
+        found |= {n: results[n] for n in p.outputs}
+        for x in algorithm.shares_after(p):
+            parts = {n: known[n] for n in x.own.link} | {n: fields[n] for n in x.own.needs}  # type: ignore[union-attr]
+            shares[x.state] = x.own.of(Row(parts))  # type: ignore[union-attr]
+            if f_ext is not None and algorithm.applied[0] == x.state:
+                poses, _ = outward(POSE_PASS, laid, Row(at=at.placed), Placement.identity_like(at.gravity.x))
+                f = applied_forces(laid, model, poses, f_ext)
+                shares[x.state] = _less(shares[x.state], algorithm.applied[1:], f)
+    return found
+
+
+def _less(value: Any, part: tuple[str, ...], f: Force) -> Any:
+    """A share, with a force taken off it or off a part of it."""
+    return value._replace(**{n: getattr(value, n) - f for n in part}) if part else value - f
+
+
+def _of_bodies(laid: Layout, model: Model, row: Row) -> Row:
+    """Fields of the rows that carry each body, (bodies, batch), and its frame there."""
+    carrier = model.structure.row_of_body
+    position = jnp.where(carrier >= 0, jnp.asarray(laid.position_of)[carrier], 0)
+    taken = tree_map(lambda x: x[position], row)
+    dtype = jax.tree.leaves(taken)[0].dtype
+    return Row(taken | {"frame": tree_map(lambda x: jnp.asarray(x, dtype)[:, None], model.frames)})
+
+
+def over_layout(
+    algorithm: Algorithm,
+    laid: Layout,
+    model: Model,
+    inputs: dict[str, Any],
+    f_ext: Any = None,
+    outward: Visits = _outward,
+    inward: Visits = _inward,
+) -> dict[str, Any]:
+    """The outputs of an algorithm.
+
+    Arguments:
+        algorithm: the passes.
+        laid: the layout of the model's tree.
+        model: the mechanism.
+        inputs: (batch, ·) arrays by name; accelerations and forces are those of the joints.
+        f_ext: (batch, bodies, 6), or None.
+        outward, inward: how a pass visits all rows.
+
+    Returns:
+        By name: leaves (batch, rows); of a `Total` (batch,), of `Bodies` (bodies, batch).
+    """
+    q = inputs["q"]
+    at = arranged(laid, model, q)
+    armature = jnp.asarray(model.rows.armature, q.dtype)
+    of_rows = {n: x for n, x in inputs.items() if n != "q"}
+    shift = velocity_product_shift(model.structure, inputs["qd"].T).T if "qd" in inputs else None
+    if "qdd" in inputs:
+        of_rows["qdd"] = row_acceleration(inputs["qdd"], shift)
+    if "tau" in inputs:
+        of_rows["tau"] = row_force(inputs["tau"], armature, shift)
+    given = {name: by_position(laid, x) for name, x in of_rows.items()}
+    found = run_passes(algorithm, laid, model, at, given, f_ext, outward, inward)
+    for p in algorithm.passes:
+        if isinstance(p, Outward | Inward):
+            found |= {n: tree_map(jnp.transpose, restore(laid, found[n])) for n in p.outputs}
+    if "tau" in found:
+        found["tau"] = joint_force(found["tau"], armature, inputs["qdd"])
+    if "qdd" in found:
+        found["qdd"] = joint_acceleration(found["qdd"], shift)
+    return found

@@ -1,0 +1,285 @@
+"""Native walks from passes: one state of one huge tree, chunks of long paths and rows of levels side by side.
+
+Every pass becomes walks over the stages of a tree (tree/stages.py). Chunks of a path are first reduced, each to one
+element of the pass's stretch; prefixes of the elements say what enters each chunk; then all chunks are walked. What a
+pass leaves for later ones lies in cells beside the constants of the rows. A row's own share of an inward pass is kept
+there only where the fields that it is made of are not kept anyway.
+"""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.dynamics.joint_terms import joint_force
+from kinetree.dynamics.lane_rows import HINGE, PLACEMENT, ROWS
+from kinetree.dynamics.recursion import AT, Algorithm, Inward, Outward, Pass, Row, Stretch
+from kinetree.dynamics.stage_passes import InwardWalks, OutwardWalks, inward_pass, kept, outward_pass, results_by_row
+from kinetree.lanes.prefix import Prefix, prefix_walks
+from kinetree.lanes.walk import Walk
+from kinetree.model import place
+from kinetree.spatial import Vec3
+from kinetree.tree.stages import Stages
+
+structure, tree_map = jax.tree.structure, jax.tree.map
+COUNT = ROWS.num_leaves  # Constants of a row, in the order of `Rows`.
+CONSTANT = jax.tree.unflatten(ROWS, range(COUNT))
+NOTHING = structure(())
+OWN = "own"  # The row's own share, where it is kept.
+JOINING = "joining"  # What branches bring to a row.
+
+
+def numbered(examples: dict[str, Any]) -> dict[str, Any]:
+    """Places of some fields in an array that holds them one after the other."""
+    return dict(jax.tree.unflatten(structure(Row(examples)), range(structure(Row(examples)).num_leaves)))
+
+
+def _identity_structure(stretch: Stretch) -> Any:
+    """The treedef of an element."""
+    return structure(jax.eval_shape(stretch.identity, jax.ShapeDtypeStruct((), jnp.float32)))
+
+
+class Plan(NamedTuple):
+    """Which fields the cells hold after each pass."""
+
+    algorithm: Algorithm
+    hinges: bool  # True if all joints are hinges without rotors.
+
+    def kept_names(self) -> set[str]:
+        """Fields that later passes read."""
+        return {n for p in self.algorithm.passes for n in p.needs}
+
+    def is_lazy(self, p: Pass) -> bool:
+        """True if a pass computes the rows' own shares itself: all that they are made of is kept anyway."""
+        return p.own is not None and set(p.own.needs) <= self.kept_names()
+
+    def left(self, i: int) -> dict[str, Any]:
+        """What pass i leaves in the cells, by example."""
+        alg, p = self.algorithm, self.algorithm.passes[i]
+        names = self.kept_names()
+        left: dict[str, Any] = {AT: PLACEMENT} if p.places and AT in names else {}
+        left |= {p.state: alg.fields[p.state]} if isinstance(p, Outward) and p.state in names else {}
+        left |= {x.state: alg.fields[x.state] for x in alg.shares_after(p) if not self.is_lazy(x)}
+        return left | {n: alg.fields[n] for n in p.leaves} | {n: alg.outputs[n] for n in p.outputs}
+
+    def width(self, i: int) -> int:
+        """Numbers of that."""
+        return structure(Row(self.left(i))).num_leaves
+
+    def places(self, i: int) -> dict[str, tuple[int, Any]]:
+        """Where pass i finds fields: the number of the array, and places in it."""
+        found: dict[str, tuple[int, Any]] = {
+            "frame": (0, (CONSTANT.orientation, CONSTANT.position)),
+            "axis": (0, CONSTANT.axis),
+            "inertia": (0, CONSTANT.inertia),
+            "armature": (0, CONSTANT.armature),
+        }
+        for k in range(i):
+            found |= {n: (1 + k, places) for n, places in numbered(self.left(k)).items()}
+        return found
+
+    def streams(self, i: int, names: tuple[str, ...], joining: Any = None) -> tuple[Any, tuple, tuple]:
+        """Treedef, fields and widths of what a walk of pass i reads of a cell."""
+        places = self.places(i)
+        widths = (COUNT, *(self.width(k) for k in range(i)))
+        if joining is not None:
+            places[JOINING] = (len(widths), numbered({JOINING: joining})[JOINING])
+            names, widths = (*names, JOINING), (*widths, structure(joining).num_leaves)
+        row = Row({n: places[n][1] for n in names})
+        fields = tuple((places[n][0], k) for n in names for k in jax.tree.leaves(places[n][1]))
+        return structure(row), fields, widths
+
+    def names(self, i: int) -> tuple[str, ...]:
+        """What pass i reads of a cell."""
+        p = self.algorithm.passes[i]
+        placing = ("frame", "axis") if p.places else ()
+        names = (*placing, *p.link, *p.needs)
+        if p.own is not None:
+            names += (*p.own.link, *p.own.needs) if self.is_lazy(p) else (p.state,)
+        names += ("armature",) if self.rotor(p) else ()
+        return tuple(dict.fromkeys(names))
+
+    def given(self, i: int) -> tuple[str, ...]:
+        """Inputs of the rows that pass i reads."""
+        p = self.algorithm.passes[i]
+        return (*(("q",) if p.places else ()), *p.given, *(("joint_qdd",) if self.rotor(p) else ()))
+
+    def rotor(self, p: Pass) -> bool:
+        """True if rotors add to an output of the pass."""
+        return "tau" in p.outputs
+
+    def row(self, i: int, cell: Row, given: tuple) -> Row:
+        """A row as pass i sees it."""
+        p, alg = self.algorithm.passes[i], self.algorithm
+        row = Row({**cell, **dict(zip(self.given(i), given, strict=True))})
+        if self.hinges:
+            row |= {n: fact for n, fact in (("axis", HINGE), ("armature", 0.0)) if n in row}
+        if p.places:
+            orientation, position = row.frame
+            row[AT] = place(orientation, position, row.axis, row.q)
+        elif AT in row and alg.keeps == "transform":
+            row[AT] = row.at.transform
+        return row
+
+    def share(self, p: Pass, row: Row) -> Any:
+        """The own share of a row, computed or read."""
+        whole = p.own.of(row) if self.is_lazy(p) else row[p.state]  # type: ignore[union-attr]
+        return tree_map(jnp.add, whole, row[JOINING]) if JOINING in row else whole
+
+
+# -- walks of a pass --------------------------------------------------------------------------------------------------
+
+
+def _combine(stretch: Stretch) -> Any:
+    return stretch.combine_components or stretch.combine
+
+
+def _prefix(name: str, stretch: Stretch, inward: bool) -> Prefix:
+    combine = _combine(stretch)
+    # An inward walk comes from the outer end, so "before" is the outer one.
+    ordered = (lambda outer, inner: combine(inner, outer)) if inward else combine
+    return prefix_walks(name, ordered, stretch.identity, _identity_structure(stretch))
+
+
+def _required(algorithm: Algorithm, p: Pass) -> Stretch:
+    if p.stretch is None:
+        raise ValueError(f"{algorithm.name}: pass {p.state!r} states no stretch, so long paths can not be cut")
+    return p.stretch
+
+
+@lru_cache
+def outward_walks(plan: Plan, i: int) -> OutwardWalks:
+    """The walks of an outward pass."""
+    alg, p = plan.algorithm, plan.algorithm.passes[i]
+    stretch, name = _required(alg, p), f"{alg.name}_{p.state}"
+    state, given = alg.fields[p.state], structure((0.0,) * len(plan.given(i)))
+    shares = [x for x in alg.shares_after(p) if not plan.is_lazy(x)]
+    gathered = next((x for x in shares if x.stretch and x.stretch.gathers), None)
+    of_shares = tuple(n for x in shares for n in x.own.link)  # type: ignore[union-attr]
+    left = plan.left(i)
+    moving, fields, widths = plan.streams(i, plan.names(i))
+    whole, all_fields, _ = plan.streams(i, tuple(dict.fromkeys(plan.names(i) + of_shares)))
+
+    def put_together(e: Any, cell: Row, inputs: tuple, exists: Any) -> tuple:
+        row = plan.row(i, cell, inputs)
+        return stretch.extend(e, row) if stretch.extend else _combine(stretch)(e, stretch.element(row)), ()
+
+    @lru_cache
+    def walk(sources: int, remembered: bool, scattered: bool, gathering: bool = False) -> Walk:
+        def step(carried: Any, cell: Row, inputs: tuple, exists: Any) -> tuple:
+            row = plan.row(i, cell, inputs)
+            new, found = p.visit(row, carried[0] if gathering else carried)
+            after = Row({**row, p.state: new})
+            found |= {x.state: x.own.of(after) for x in shares}  # type: ignore[union-attr]
+            results = tuple({**after, **found}[n] for n in left)
+            results += (new,) if remembered else ()
+            if not gathering:
+                return new, results
+            inner = gathered.stretch  # type: ignore[union-attr]
+            outer = inner.element(after, found[gathered.state])  # type: ignore[union-attr]
+            return (new, kept(exists, _combine(inner)(carried[1], outer), carried[1])), results  # type: ignore[arg-type]
+
+        begin = structure(state) if not gathering else structure((state, _example(gathered.stretch)))  # type: ignore[union-attr,arg-type]
+        results = structure((*left.values(), *((state,) if remembered else ())))
+        return Walk(name, step, begin, whole, given, results, all_fields, widths, scattered, sources=sources)
+
+    reduce = Walk(f"{name}_reduce", put_together, _identity_structure(stretch), moving, given, NOTHING, fields, widths)
+    gathering = (walk(0, False, False, True), gathered.stretch.identity) if gathered and gathered.stretch else None
+    return OutwardWalks(reduce, _prefix(name, stretch, False), stretch.act, walk, plan.width(i), gathering)
+
+
+def _example(stretch: Stretch) -> Any:
+    tree = _identity_structure(stretch)
+    return jax.tree.unflatten(tree, [0.0] * tree.num_leaves)
+
+
+@lru_cache
+def inward_walks(plan: Plan, i: int) -> InwardWalks:
+    """The walks of an inward pass."""
+    alg, p = plan.algorithm, plan.algorithm.passes[i]
+    stretch, name = _required(alg, p), f"{alg.name}_{p.state}"
+    state, given = alg.fields[p.state], structure((0.0,) * len(plan.given(i)))
+    left = plan.left(i)
+
+    @lru_cache
+    def reduce(joined: bool) -> Walk:
+        def step(e: Any, cell: Row, inputs: tuple, exists: Any) -> tuple:
+            row = plan.row(i, cell, inputs)
+            own = plan.share(p, row)
+            more = stretch.extend(row, own, e) if stretch.extend else _combine(stretch)(stretch.element(row, own), e)
+            return kept(exists, more, e), ()
+
+        tree, fields, widths = plan.streams(i, plan.names(i), state if joined else None)
+        element = _identity_structure(stretch)
+        return Walk(f"{name}_reduce", step, element, tree, given, NOTHING, fields, widths, reverse=True)
+
+    @lru_cache
+    def walk(joined: bool, sources: int, scattered: bool) -> Walk:
+        def step(received: Any, cell: Row, inputs: tuple, exists: Any) -> tuple:
+            row = plan.row(i, cell, inputs)
+            joining = row.pop(JOINING, None)
+            received = received if joining is None else tree_map(jnp.add, received, joining)
+            new, found = p.visit(row, tree_map(jnp.add, plan.share(p, row), received))
+            if plan.rotor(p):
+                found["tau"] = joint_force(found["tau"], row.armature, row.joint_qdd)
+            return kept(exists, new, received), tuple(found[n] for n in left)
+
+        tree, fields, widths = plan.streams(i, plan.names(i), state if joined else None)
+        results = structure(tuple(left.values()))
+        return Walk(name, step, structure(state), tree, given, results, fields, widths, scattered, True, sources)
+
+    def ballast(arrays: tuple) -> Any:
+        inertia = tree_map(lambda k: arrays[0][:, k], CONSTANT.inertia)
+        return stretch.ballast(Row(inertia=inertia))  # type: ignore[misc]
+
+    def received(e: Any) -> Any:
+        return stretch.act(e, tree_map(jnp.zeros_like, zero(jax.tree.leaves(e)[0])))
+
+    def zero(like: Any) -> Any:
+        return tree_map(lambda _: jnp.zeros_like(like), state)
+
+    return InwardWalks(
+        reduce,
+        _prefix(name, stretch, True),
+        stretch.passed or received,
+        walk,
+        zero,
+        ballast if stretch.ballast else None,
+        stretch.lend,
+    )
+
+
+# -- an algorithm over the stages of a tree ---------------------------------------------------------------------------
+
+
+def over_stages(
+    plan: Plan, laid: Stages, constants: tuple[Any, ...], gravity: Vec3, given: dict[str, Any]
+) -> dict[str, Any]:
+    """The outputs of an algorithm, (n,).
+
+    `constants` are those of each stage's cells, (turns, fields, lanes), in the order of `Rows`; `given` are the inputs
+    of the rows, (n,), with `joint_qdd` the accelerations that rotors feel.
+    """
+    alg = plan.algorithm
+    base = alg.base(gravity)
+    streams = [(c,) for c in constants]
+    together: list[Any] = [None] * len(laid.stages)
+    last = len(alg.passes) - 1
+    outputs: dict[str, Any] = {}
+    for i, p in enumerate(alg.passes):
+        inputs = tuple(given[n] for n in plan.given(i))
+        scattered = i == last and len(laid.stages) == 1
+        if isinstance(p, Outward):
+            found, together = outward_pass(laid, outward_walks(plan, i), base[p.state], streams, inputs, scattered)
+        elif isinstance(p, Inward):
+            found = inward_pass(laid, inward_walks(plan, i), streams, inputs, together, scattered)
+        else:
+            raise ValueError(f"{alg.name}: native walks have no pass of kind {type(p).__name__}")
+        if p.outputs:
+            values = results_by_row(laid, [f if scattered else f[:, : plan.width(i)] for f in found], scattered)
+            named = jax.tree.unflatten(structure(Row(plan.left(i))), values)
+            outputs |= {n: named[n] for n in p.outputs}
+        if i < last:
+            streams = [(*s, f[:, : plan.width(i)]) for s, f in zip(streams, found, strict=True)]
+    return outputs
