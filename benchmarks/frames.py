@@ -1,7 +1,7 @@
 """Two ways to scan inverse dynamics: second-order motions in row frames, or sums in frames turned to the world.
 
-In row frames (dynamics/rnea.py) one outward scan carries pose, velocity and acceleration, one inward scan wrenches. In
-frames with the world's axes and their origins at the joints, one scan multiplies rotations and all the rest are plain
+In row frames (algorithms/rnea.py) one outward scan carries pose, velocity and acceleration, one inward scan wrenches.
+In frames with the world's axes and their origins at the joints, one scan multiplies rotations and all the rest are plain
 sums: ω, α and a outward, each from the one before, force and moment inward. Times are the median of one run and how
 far the calls spread; errors (norm over norm) are against dense matrices in 80-bit floats.
 Run: python -m benchmarks.frames
@@ -23,8 +23,9 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 import kinetree as kt  # noqa: E402
+from kinetree.dynamics.algorithms.rnea import RNEA, base_rates, body_force  # noqa: E402
 from kinetree.dynamics.arranged import arranged, by_position  # noqa: E402
-from kinetree.dynamics.rnea import base_rates, body_force, rnea  # noqa: E402
+from kinetree.dynamics.schedules.layouts import run_passes  # noqa: E402
 from kinetree.model import Placement, Rows  # noqa: E402
 from kinetree.spatial import Force, Quaternion, Rates, Vec3  # noqa: E402
 from kinetree.tree import Inward, Layout, Outward, inward, layout, outward, restore  # noqa: E402
@@ -80,7 +81,7 @@ def rnea_in_world_axes(laid: Layout, rows: Rows, placed: Placement, qd: Any, qdd
     return rows.turn * z.dot(n) + rows.slide * z.dot(f)
 
 
-WAYS = {"row frames": partial(rnea, applied=None), "world axes": rnea_in_world_axes}
+WAYS = ("row frames", "world axes")
 
 
 @partial(jax.jit, static_argnums=0)
@@ -88,7 +89,11 @@ def inverse_dynamics(way: str, laid: Layout, model: kt.Model, q: Any, qd: Any, q
     """Forces of one state, for joints with one degree of freedom."""
     at = arranged(laid, model, q[None])
     qd, qdd = by_position(laid, qd[None]), by_position(laid, qdd[None])
-    return restore(laid, WAYS[way](laid, at.rows, at.placed, qd, qdd, at.gravity))[:, 0]
+    if way == "row frames":
+        tau = run_passes(RNEA, laid, model, at, {"qd": qd, "qdd": qdd})["tau"]
+    else:
+        tau = rnea_in_world_axes(laid, at.rows, at.placed, qd, qdd, at.gravity)
+    return restore(laid, tau)[:, 0]
 
 
 def times(calls: Sequence[Callable[[], Any]], rounds: int = 15) -> list[str]:

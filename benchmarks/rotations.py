@@ -20,10 +20,12 @@ from rich.table import Table  # noqa: E402
 
 import kinetree as kt  # noqa: E402
 from benchmarks.frames import TURN, error, times  # noqa: E402
+from kinetree.dynamics.algorithms.rnea import RNEA, WRENCH, Load, base_rates, body_force, pass_on  # noqa: E402
 from kinetree.dynamics.arranged import arranged, by_position  # noqa: E402
-from kinetree.dynamics.lane_rows import LaneAlgorithm  # noqa: E402
-from kinetree.dynamics.rnea import MOTION, WRENCH, LoadedRow, MovingRow, base_rates, body_force  # noqa: E402
-from kinetree.dynamics.rnea_lanes import rnea_lanes  # noqa: E402
+from kinetree.dynamics.lane_rows import Kind, LaneAlgorithm  # noqa: E402
+from kinetree.dynamics.recursion import Inward, Row  # noqa: E402
+from kinetree.dynamics.schedules.lanes import Variant, lane_program  # noqa: E402
+from kinetree.dynamics.schedules.operators import inward_operator, outward_operator  # noqa: E402
 from kinetree.model import Placement, place  # noqa: E402
 from kinetree.spatial import Force, Quaternion, Rotation, Vec3  # noqa: E402
 from kinetree.tree import inward, layout, outward, restore  # noqa: E402
@@ -90,21 +92,22 @@ def by_paths(kind: str, laid: Any, model: kt.Model, q: Any, qd: Any, qdd: Any) -
     at = arranged(laid, model, q[None])
     rows = at.rows._replace(orientation=KINDS[kind](at.rows.orientation))
     X = placed(rows, by_position(laid, q[None]))
-    moving = MovingRow(X, rows.axis, by_position(laid, qd[None]), by_position(laid, qdd[None]))
-    own = body_force(rows.inertia.moments(), outward(MOTION, laid, moving, base_rates(at.gravity)))
+    moving = Row(at=X, axis=rows.axis, qd=by_position(laid, qd[None]), qdd=by_position(laid, qdd[None]))
+    rates = outward(outward_operator(RNEA.passes[0]), laid, moving, base_rates(at.gravity))
+    own = body_force(rows.inertia.moments(), rates)
 
-    def nothing(e: LoadedRow) -> LoadedRow:
-        zero = jnp.zeros_like(e.own.linear.x)
+    def nothing(zero: Any) -> Load:
         here = Placement(type(X.orientation).identity_like(zero), Vec3.zero_like(zero))
-        return LoadedRow(here, Force.zero_like(zero))
+        return Load(here, Force.zero_like(zero))
 
-    received = inward(replace(WRENCH, identity=nothing), laid, LoadedRow(X, own), Force.zero_like(at.gravity.x))
+    wrenches = inward_operator(Inward("force", pass_on, stretch=replace(WRENCH, identity=nothing)))
+    received = inward(wrenches, laid, Row(at=X, own=own), Force.zero_like(at.gravity.x))
     return restore(laid, rows.axis.dot(own + received))[:, 0]
 
 
 def by_lanes(kind: str) -> LaneAlgorithm:
     """The lane program that turns with rotations of one kind."""
-    return rnea_lanes(quaternions=False, external=False, deep=kind == "quaternion")
+    return lane_program(RNEA, Variant(Kind(quaternions=False, deep=kind == "quaternion", hinges=False)))
 
 
 @partial(jax.jit, static_argnums=0)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics import rnea_lanes as module
+from kinetree.dynamics.algorithms import rnea as module
 from kinetree.dynamics.schedule import SCHEDULES
+from kinetree.dynamics.schedules.lanes import lane_program
 
 STATE = np.random.default_rng(0).uniform(-1, 1, (3, 4, 6))
 
@@ -66,7 +67,7 @@ def test_a_second_model_of_the_same_size_is_not_traced_again(monkeypatch, tmp_pa
     calls = []
     body_force = module.body_force
     monkeypatch.setattr(module, "body_force", lambda *a: calls.append(1) or body_force(*a))
-    module.rnea_lanes.cache_clear()
+    lane_program.cache_clear()
     x = [jnp.asarray(a) for a in np.random.default_rng(1).uniform(-1, 1, (3, 64, 30))]
     try:
         first = kt.inverse_dynamics(kt.auto_tree(30, 2, 0.3), *x, schedule=schedule)
@@ -76,7 +77,7 @@ def test_a_second_model_of_the_same_size_is_not_traced_again(monkeypatch, tmp_pa
         assert len(calls) == traced
         assert not np.allclose(first, second)
     finally:
-        module.rnea_lanes.cache_clear()
+        lane_program.cache_clear()
 
 
 def test_float64_is_computed_in_float64_where_jax_has_it_switched_off():

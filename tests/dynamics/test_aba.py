@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.aba_operators import ACCELERATION, ARTICULATED, Accelerated, JointedRow
-from kinetree.dynamics.articulated import Articulated, ArticulatedRow, Pivot, pivot
-from kinetree.dynamics.articulated_element import _symmetric, combine_elements, identity_element
+from kinetree.dynamics.algorithms.aba import ABA
+from kinetree.dynamics.articulated import Articulated, pivot
+from kinetree.dynamics.articulated_element import _symmetric, combine_elements, no_rows
+from kinetree.dynamics.ballast import ballast_of
+from kinetree.dynamics.recursion import Row
 from kinetree.model import Axis
 from kinetree.spatial import Force, Inertia, Motion, Rotation, Sym3, Transform, Vec3
 from tests.reference import dense, generate
@@ -89,13 +91,14 @@ def random_rows(rng, n):
     def six(kind):
         return kind.from_array(rng.standard_normal((n, 6)))
 
-    return ArticulatedRow(
-        Transform(E, Vec3.from_array(rng.standard_normal((n, 3)))),
-        Axis(np.ones(n), rng.standard_normal(n)),
-        np.zeros(n),
-        Articulated(jax.tree.map(jnp.asarray, I), six(Force)),
-        six(Motion),
-        rng.standard_normal(n),
+    return Row(
+        at=Transform(E, Vec3.from_array(rng.standard_normal((n, 3)))),
+        axis=Axis(np.ones(n), rng.standard_normal(n)),
+        armature=np.zeros(n),
+        own=Articulated(jax.tree.map(jnp.asarray, I), six(Force)),
+        v=six(Motion),
+        qd=rng.standard_normal(n),
+        tau=rng.standard_normal(n),
     )
 
 
@@ -108,16 +111,22 @@ def test_laws_of_articulated_elements():
     rng = np.random.default_rng(0)
     one, two, three, load = (random_rows(rng, 4) for _ in range(4))
     nothing = Articulated.zero_like(one.tau)
-    op = ARTICULATED
-    state = op.step(load, nothing)
-    a, b, c = (op.element(row, nothing) for row in (one, two, three))
-    close(op.act(a, state), op.step(one, state))
-    close(op.act(op.element(one, state), nothing), op.step(one, state))
+    visit, op = ABA.passes[1].visit, ABA.passes[1].stretch
+
+    def step(row, received):
+        return visit(row, row.own + received)[0]
+
+    state = step(load, nothing)
+    a, b, c = (op.element(row, row.own) for row in (one, two, three))
+    close(op.act(a, state), step(one, state))
+    close(op.passed(a), step(one, nothing))
+    close(op.act(op.element(one, one.own + state), nothing), step(one, state))
     close(op.act(op.combine(a, b), state), op.act(a, op.act(b, state)))
     close(op.combine(op.combine(a, b), c), op.combine(a, op.combine(b, c)))
-    close(op.extend(one, state, b), op.combine(op.element(one, state), b))
-    close(op.combine(op.identity(a), a), a)
-    close(op.combine(a, op.identity(a)), a)
+    close(op.extend(one, one.own + state, b), op.combine(op.element(one, one.own + state), b))
+    close(op.combine_components(a, b), op.combine(a, b))
+    close(op.combine(op.identity(one.tau), a), a)
+    close(op.combine(a, op.identity(one.tau)), a)
     close(op.act(op.lend(a, state), state), state + op.act(a, state))
 
 
@@ -126,26 +135,24 @@ def test_laws_of_accelerations():
 
     def jointed():
         row = random_rows(rng, 4)
-        joint = pivot(row.axis, row.armature, row.tau, row.own)
-        return JointedRow(row.X, row.axis, row.c, Pivot(*joint))
+        return Row({**row, "joint": pivot(row.axis, row.armature, row.tau, row.own)})
 
     one, two = jointed(), jointed()
-    op, state = ACCELERATION, Accelerated(random_rows(rng, 4).c, np.zeros(4))
+    visit, op, state = ABA.passes[2].visit, ABA.passes[2].stretch, random_rows(rng, 4).v
     a, b = op.element(one), op.element(two)
-    close(op.act(a, state).a, op.step(one, state).a)
+    close(op.act(a, state), visit(one, state)[0])
     close(op.act(op.combine(a, b), state), op.act(b, op.act(a, state)))
     close(op.extend(a, two), op.combine(a, b))
-    close(op.combine(op.identity(a), a), a)
+    close(op.combine(op.identity(one.tau), a), a)
 
 
 def test_ballast_is_only_lent_where_needed():
     """A thin rod does not resist turning about itself: it lends the mean of its lane; a full body lends nothing."""
     rng = np.random.default_rng(0)
     lane = jax.tree.map(lambda x: jnp.asarray(x)[:, None], random_rows(rng, 5))
-    nothing = Articulated.zero_like(lane.tau)
-    assert all(not x.any() for x in jax.tree.leaves(ARTICULATED.ballast(lane, nothing)))
+    assert all(not x.any() for x in jax.tree.leaves(ballast_of(lane.own.inertia)))
     thin = lane.own.inertia._replace(A=Sym3(*(c.at[-1].set(0.0) for c in lane.own.inertia.A)))
-    lent = ARTICULATED.ballast(lane._replace(own=lane.own._replace(inertia=thin)), nothing)
+    lent = ballast_of(thin)
     assert float(lent.inertia.C.xx[0]) == pytest.approx(float(lane.own.inertia.C.xx.mean()))
 
 
@@ -156,9 +163,7 @@ def test_stretches_that_can_not_be_joined_without_pivoting():
     assert np.linalg.eigvalsh(C1).min() > 0
     assert np.linalg.eigvalsh(J2).min() > 0
     assert (np.eye(6) + C1 @ J2)[0, 0] == 0
-    nothing = jnp.zeros(())
-    e = identity_element(ARTICULATED.element(random_rows(np.random.default_rng(0), 1), Articulated.zero_like(nothing)))
-    e = jax.tree.map(lambda x: x[0], e)
+    e = no_rows(jnp.zeros(()))
     eta = Force.from_array(jnp.arange(1.0, 7.0))
     inner = e._replace(C=_symmetric(jnp.asarray(C1)))
     outer = e._replace(passed=Articulated(_symmetric(jnp.asarray(J2)), eta))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.dynamics.algorithms.crba import COMPOSITE, CRBA
 from kinetree.dynamics.arranged import arranged
-from kinetree.dynamics.composite import COMPOSITE, HeavyRow
 from kinetree.dynamics.crba import ancestor_mask, choose_schedule, mass_diagonal
-from kinetree.spatial import Inertia
+from kinetree.dynamics.recursion import Row
 from kinetree.tree import layout, restore
 from tests.dynamics.trees import sample, worst
 from tests.reference import dense
@@ -18,19 +18,18 @@ from tests.reference import dense
 def test_the_operator_keeps_its_laws():
     s = sample("random")
     at = arranged(layout(s.model.tree, "levels"), s.model, s.states.q)
-    row = HeavyRow(at.placed.transform, at.rows.inertia)
+    row = Row(at=at.placed.transform, axis=at.rows.axis, armature=at.rows.armature)
     outer = jax.tree.map(lambda x: x + 0 * at.placed.position.x, at.rows.inertia)
-    nothing = Inertia.zero_like(at.placed.position.x)
 
     def close(a, b):
         for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
     e = COMPOSITE.element(row, outer)
-    close(COMPOSITE.act(e, outer), COMPOSITE.step(row, outer + outer))
-    other = COMPOSITE.element(jax.tree.map(lambda x: x[::-1], row), nothing)
+    close(COMPOSITE.act(e, outer), CRBA.passes[0].visit(row, outer + outer)[0])
+    other = COMPOSITE.element(jax.tree.map(lambda x: x[::-1], row), outer)
     close(COMPOSITE.act(COMPOSITE.combine(e, other), outer), COMPOSITE.act(e, COMPOSITE.act(other, outer)))
-    close(COMPOSITE.act(COMPOSITE.identity(e), outer), outer)
+    close(COMPOSITE.act(COMPOSITE.identity(outer.mass), outer), outer)
 
 
 def test_the_diagonal_alone():

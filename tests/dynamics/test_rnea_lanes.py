@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.aba_lanes import aba_lanes, aba_of
+from kinetree.dynamics.algorithms.aba import ABA
+from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.lane_rows import DEEP
-from kinetree.dynamics.rnea_lanes import rnea_lanes, rnea_of
+from kinetree.dynamics.schedules.lanes import lane_program_of
 from tests.build import build_model
+from tests.dynamics.programs import aba_lanes, rnea_lanes
 from tests.dynamics.trees import worst
 from tests.reference import dense, generate
 
@@ -35,14 +37,14 @@ def test_hinges_alone_make_a_shorter_program_with_the_same_bits(lanes):
     np.testing.assert_array_equal(short, long)
 
 
-@pytest.mark.parametrize("of", [rnea_of, aba_of])
-def test_only_hinges_without_rotors_take_the_program_for_hinges(of):
+@pytest.mark.parametrize("algorithm", [RNEA, ABA], ids=lambda a: a.name)
+def test_only_hinges_without_rotors_take_the_program_for_hinges(algorithm):
     arm = kt.auto_tree(4, 1, 0.3)
     rotor = arm.replace(armature=[0, 0, 0.1, 0])
     slider = build_model(generate.random_tree(np.random.default_rng(0), 3, ("revolute", "prismatic"), "chain"))
-    assert "hinges" in of(arm).program.name
+    assert "hinges" in lane_program_of(algorithm, arm).program.name
     for other in (rotor, slider, jax.tree.map(jnp.asarray, arm)):  # whose numbers may still be traced
-        assert "hinges" not in of(other).program.name
+        assert "hinges" not in lane_program_of(algorithm, other).program.name
 
 
 @pytest.mark.parametrize("n", [DEEP - 1, DEEP, 10 * DEEP])
@@ -53,4 +55,4 @@ def test_deep_mechanisms_stay_accurate(n):
     wanted = np.asarray(dense.rnea(exact, *state), float)
     found = kt.inverse_dynamics(model, *state, schedule="lanes")
     assert np.linalg.norm(found - wanted) < 1e-14 * np.linalg.norm(wanted)
-    assert rnea_of(model) is rnea_lanes(False, False, n >= DEEP, True)
+    assert lane_program_of(RNEA, model) is rnea_lanes(False, False, n >= DEEP, True)

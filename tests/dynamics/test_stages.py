@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.aba import _OVER_STAGES as FORWARD
+from kinetree.dynamics.aba import _OVER_STAGES as _FORWARD
 from kinetree.dynamics.crba import _OVER_STAGES as MASS_MATRIX
 from kinetree.dynamics.crba import ancestor_mask
 from kinetree.dynamics.inverse_dynamics import _OVER_STAGES
@@ -19,7 +19,7 @@ from tests.dynamics.mixed import mixed_model
 from tests.dynamics.trees import hinged, limbs
 from tests.reference import generate
 
-INVERSE = _OVER_STAGES[False]  # any joints
+INVERSE, FORWARD = _OVER_STAGES[False], _FORWARD[False]  # any joints
 FIELDS = jax.tree.unflatten(ROWS, range(ROWS.num_leaves))
 
 MODELS = {

@@ -5,12 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from kinetree.dynamics.algorithms.crba import FACTORS
+from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.composite import ENTRIES
-from kinetree.dynamics.crba_stages import INERTIAS
-from kinetree.dynamics.rnea_lanes import rnea_lanes
-from kinetree.dynamics.rnea_stages import motions
+from kinetree.dynamics.schedules.stages import Plan, inward_walks, outward_walks
 from kinetree.lanes import cuda, pairs_native, walk_native
 from kinetree.lanes.ptx import Reach
+from tests.dynamics.programs import rnea_lanes
 
 
 @pytest.fixture
@@ -32,8 +33,8 @@ def registered(monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_walks_and_pairs(registered, dtype):
     names = [
-        walk_native._cuda_target(motions().reduce, dtype),
-        walk_native._cuda_target(INERTIAS.walk(True, 2, False), dtype),
+        walk_native._cuda_target(outward_walks(Plan(RNEA, False), 0).reduce, dtype),
+        walk_native._cuda_target(inward_walks(Plan(FACTORS, False), 1).walk(True, 2, False), dtype),
         pairs_native._target(ENTRIES, dtype),
     ]
     assert set(names) == set(registered)
@@ -55,4 +56,4 @@ def test_a_chip_that_can_not_run_it_falls_back(registered, monkeypatch):
 
     monkeypatch.setattr(cuda, "load_kernel", refuse)
     assert pairs_native._target(ENTRIES, "float32") is None
-    assert walk_native._cuda_target(motions().reduce, "float32") is None
+    assert walk_native._cuda_target(outward_walks(Plan(RNEA, False), 0).reduce, "float32") is None

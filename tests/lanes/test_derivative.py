@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.aba_lanes import aba_lanes
 from kinetree.dynamics.closed_form import MOST_ROWS
 from kinetree.dynamics.rnea_derivatives import rnea_derivatives
-from kinetree.dynamics.rnea_lanes import rnea_lanes
 from kinetree.lanes.derivative import adjoint_program, tangent_program
 from kinetree.lanes.native import native
 from tests.build import build_model
+from tests.dynamics.programs import aba_lanes, rnea_lanes
 from tests.reference import generate
 
 FUNCTIONS = {"inverse": kt.inverse_dynamics, "forward": kt.forward_dynamics}

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.rnea_lanes import rnea_lanes
 from kinetree.lanes import Lane, Loop, Memory, Program, written_out, xla
 from kinetree.lanes.cache import cached_entry
 from kinetree.lanes.cpu import CompiledProgram, module_text
@@ -24,6 +23,7 @@ from kinetree.lanes.threads import set_threads
 from kinetree.lanes.tile import block_size, tile_bytes
 from kinetree.lanes.woven import woven_program
 from tests.build import build_model
+from tests.dynamics.programs import rnea_lanes
 from tests.lanes.assembler import assemble
 from tests.reference import generate
 

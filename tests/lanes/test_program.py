@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinetree.dynamics.aba_lanes import aba_lanes
-from kinetree.dynamics.crba_lanes import crba_lanes
-from kinetree.dynamics.rnea_lanes import rnea_lanes
 from kinetree.lanes import Lane, Loop, Memory, Program, xla
 from kinetree.lanes.program import Slots
 from tests.build import build_model
+from tests.dynamics.programs import aba_lanes, crba_lanes, rnea_lanes
 from tests.reference import generate
 
 

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.aba_lanes import aba_lanes
-from kinetree.dynamics.rnea_lanes import rnea_lanes
 from kinetree.lanes import written_out
 from kinetree.lanes.cpu import CompiledProgram
 from kinetree.lanes.emit import Emitter, trace
 from kinetree.lanes.ptx import Reach, ptx
 from kinetree.lanes.straight import slot_numbers, turn_order
 from tests.dynamics.mixed import mixed_model, state
+from tests.dynamics.programs import aba_lanes, rnea_lanes
 from tests.lanes.assembler import assemble
 
 MODELS = [

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kinetree.dynamics.aba_stages import ACCELERATIONS, BODIES, VELOCITIES
-from kinetree.dynamics.rnea_stages import motions, wrenches
+from kinetree.dynamics.algorithms.aba import ABA
+from kinetree.dynamics.algorithms.rnea import RNEA
+from kinetree.dynamics.schedules.stages import Plan, inward_walks, outward_walks
 from kinetree.lanes import walk_native
 from kinetree.lanes.native import in_slices
 from kinetree.lanes.prefix import exclusive_prefixes, prefix_walks
@@ -86,11 +87,11 @@ def test_prefixes(lanes, reverse):
 
 
 KERNELS = [
-    motions().reduce,
-    wrenches().prefix.walk,
-    VELOCITIES.walk(1, True, False),
-    BODIES.walk(True, 2, False),
-    ACCELERATIONS.walk(0, False, True),
+    outward_walks(Plan(RNEA, False), 0).reduce,
+    inward_walks(Plan(RNEA, False), 1).prefix.walk,
+    outward_walks(Plan(ABA, False), 0).walk(1, True, False),
+    inward_walks(Plan(ABA, False), 1).walk(True, 2, False),
+    outward_walks(Plan(ABA, False), 2).walk(0, False, True),
 ]
 
 

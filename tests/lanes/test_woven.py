@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.aba_lanes import aba_lanes
-from kinetree.dynamics.rnea_lanes import rnea_lanes
 from kinetree.lanes import Program, Slots, run, weave
 from kinetree.lanes.cpu import compiled
 from tests.dynamics.forests import forest
 from tests.dynamics.mixed import mixed_model
+from tests.dynamics.programs import aba_lanes, rnea_lanes
 
 MODELS = {
     "one": lambda: kt.auto_tree(1, 1, 0.3),

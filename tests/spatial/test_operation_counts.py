@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 from jax.extend.core import Literal
 
-from kinetree.dynamics.rnea import body_force
+from kinetree.dynamics.algorithms.rnea import body_force
 from kinetree.model.coordinates import chained_acceleration
 from kinetree.model.rows import Axis, Placement, place, relative_motion
 from kinetree.spatial import (

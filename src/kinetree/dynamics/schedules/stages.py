@@ -115,6 +115,8 @@ class Plan(NamedTuple):
         row = Row({**cell, **dict(zip(self.given(i), given, strict=True))})
         if self.hinges:
             row |= {n: fact for n, fact in (("axis", HINGE), ("armature", 0.0)) if n in row}
+        if alg.moments and "inertia" in row:
+            row["inertia"] = row.inertia.moments()
         if p.places:
             orientation, position = row.frame
             row[AT] = place(orientation, position, row.axis, row.q)
