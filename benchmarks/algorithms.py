@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import kinetree as kt
-from kinetree.dynamics.schedule import HUGE
+from kinetree.dynamics.schedules.tuning import BLOCKS_MIN_ROWS
 from kinetree.model import Placement
 from kinetree.spatial import Vec3
 from kinetree.tree.scans import add
@@ -66,7 +66,7 @@ def _on_cpu() -> Any:
 
 def _by_blocks(case: Case) -> bool:
     """Whether it may come from blocks of a huge tree, which are what "auto" and "paths" take there."""
-    return case.algorithm == "inverse_dynamics" and case.n >= HUGE and case.batch == 1
+    return case.algorithm == "inverse_dynamics" and case.n >= BLOCKS_MIN_ROWS and case.batch == 1
 
 
 def _checked_schedule(case: Case) -> str:

@@ -1,7 +1,7 @@
 """Two ways to scan inverse dynamics: second-order motions in row frames, or sums in frames turned to the world.
 
 In row frames (algorithms/rnea.py) one outward scan carries pose, velocity and acceleration, one inward scan wrenches.
-In frames with the world's axes and their origins at the joints, one scan multiplies rotations and all the rest are plain
+In frames with the world's axes and their origins at the joints, one scan multiplies rotations, all the rest are plain
 sums: ω, α and a outward, each from the one before, force and moment inward. Times are the median of one run and how
 far the calls spread; errors (norm over norm) are against dense matrices in 80-bit floats.
 Run: python -m benchmarks.frames

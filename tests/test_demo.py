@@ -1,7 +1,7 @@
 """The demo, on mechanisms small enough for a test."""
 
 from kinetree.cli.demo import FORWARD, PICTURE, demo
-from kinetree.dynamics.schedule import SCHEDULES
+from kinetree.dynamics.schedules.choose import SCHEDULES
 
 
 def test_the_demo_prints_a_table_for_each_problem_and_draws(tmp_path, monkeypatch, capsys):

@@ -10,7 +10,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.algorithms import rnea as module
-from kinetree.dynamics.schedule import SCHEDULES
+from kinetree.dynamics.schedules.choose import SCHEDULES
 from kinetree.dynamics.schedules.lanes import lane_program
 
 STATE = np.random.default_rng(0).uniform(-1, 1, (3, 4, 6))

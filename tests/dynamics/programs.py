@@ -1,9 +1,10 @@
 """Lane programs of inverse and forward dynamics, by the kind of mechanism that they serve."""
 
-from kinetree.dynamics.algorithms.aba import ABA, ABA_AGAIN
+from kinetree.dynamics.algorithms.aba import ABA
 from kinetree.dynamics.algorithms.crba import CRBA
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.lane_rows import Kind, LaneAlgorithm
+from kinetree.dynamics.lane_rows import Kind
+from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm
 from kinetree.dynamics.schedules.lanes import Variant, lane_program
 
 
@@ -14,7 +15,8 @@ def rnea_lanes(quaternions: bool, external: bool, deep: bool = False, hinges: bo
 def aba_lanes(
     quaternions: bool, external: bool, deep: bool = False, hinges: bool = False, again: bool = False
 ) -> LaneAlgorithm:
-    return lane_program(ABA_AGAIN if again else ABA, Variant(Kind(quaternions, deep, hinges), external))
+    algorithm = ABA.again if again else ABA
+    return lane_program(algorithm, Variant(Kind(quaternions, deep, hinges), external))
 
 
 def crba_lanes(quaternions: bool, packed: bool) -> LaneAlgorithm:

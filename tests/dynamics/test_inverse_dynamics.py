@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.schedule import SCHEDULES
+from kinetree.dynamics.schedules.choose import SCHEDULES
 from tests.build import build_model
 from tests.dynamics.forests import forest
 from tests.dynamics.trees import worst

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics import rnea_blocks, schedule
+from kinetree.dynamics.schedules import blocks, tuning
 from tests.build import build_model
 from tests.dynamics.trees import hinged, limbs
 from tests.reference import generate
@@ -41,11 +41,11 @@ def model(request):
 @pytest.fixture(autouse=True)
 def cut_small(monkeypatch):
     """Trees of a few hundred rows are cut as if they were huge."""
-    monkeypatch.setattr(schedule, "HUGE", 1)
-    rnea_blocks._plans.clear()
+    monkeypatch.setattr(tuning, "BLOCKS_MIN_ROWS", 1)
+    blocks._plans.clear()
     yield
-    rnea_blocks._plans.clear()
-    rnea_blocks._cut.cache_clear()
+    blocks._plans.clear()
+    blocks._cut.cache_clear()
 
 
 def state(model, dtype=np.float64, seed=3):
@@ -56,9 +56,9 @@ def state(model, dtype=np.float64, seed=3):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("piece_rows", [16, 64, 4096])
 def test_same_as_lanes(model, piece_rows, dtype, monkeypatch):
-    monkeypatch.setattr(rnea_blocks, "PIECE_ROWS", piece_rows)
-    rnea_blocks._cut.cache_clear()
-    plan = rnea_blocks.rnea_plan(model, np.dtype(dtype))
+    monkeypatch.setattr(blocks, "PIECE_ROWS", piece_rows)
+    blocks._cut.cache_clear()
+    plan = blocks.rnea_plan(model, np.dtype(dtype))
     assert plan is not None
     for seed in (3, 4):  # the second time on memory that was used before
         given = state(model, dtype, seed)
@@ -71,7 +71,7 @@ def test_same_as_lanes(model, piece_rows, dtype, monkeypatch):
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_any_number_of_threads_gives_the_same_bits(threads, monkeypatch):
-    monkeypatch.setattr(rnea_blocks, "PIECE_ROWS", 32)
+    monkeypatch.setattr(blocks, "PIECE_ROWS", 32)
     for name in ("chain", "binary", "trunk with limbs"):
         model = MODELS[name]()
         given = state(model)
@@ -85,10 +85,10 @@ def test_any_number_of_threads_gives_the_same_bits(threads, monkeypatch):
 
 
 def test_what_auto_and_paths_take(monkeypatch):
-    monkeypatch.setattr(rnea_blocks, "PIECE_ROWS", 64)
+    monkeypatch.setattr(blocks, "PIECE_ROWS", 64)
     model = kt.auto_tree(400, 1, 0.3)
     given = state(model)
-    plan = rnea_blocks.rnea_plan(model, np.dtype(float))
+    plan = blocks.rnea_plan(model, np.dtype(float))
     wanted = plan(*given)
     assert not np.array_equal(kt.inverse_dynamics(model, *given, schedule="lanes"), wanted)  # or nothing is told apart
     for name in ("auto", "paths"):
@@ -116,21 +116,21 @@ def test_gravity_passive_forces_and_derivatives_are_those_of_the_other_schedules
 
 def test_what_has_no_plan():
     free = build_model(generate.random_tree(np.random.default_rng(1), 9, ("free", "revolute"), "chain"))
-    assert rnea_blocks.rnea_plan(free, np.dtype(float)) is None
+    assert blocks.rnea_plan(free, np.dtype(float)) is None
     kt.inverse_dynamics(free, *state(free))
 
 
 def test_plans_go_with_their_models():
     model = kt.auto_tree(50, 1, 0.3)
     kt.inverse_dynamics(model, *state(model))
-    assert len(rnea_blocks._plans) == 1
+    assert len(blocks._plans) == 1
     del model
     gc.collect()
-    assert len(rnea_blocks._plans) == 0
+    assert len(blocks._plans) == 0
 
 
 def test_many_callers(monkeypatch):
-    monkeypatch.setattr(rnea_blocks, "PIECE_ROWS", 64)
+    monkeypatch.setattr(blocks, "PIECE_ROWS", 64)
     models = [kt.auto_tree(500, branching, 0.3) for branching in (1, 2)]
     wanted = [kt.inverse_dynamics(m, *state(m)) for m in models]
     wrong = []
@@ -153,13 +153,13 @@ FORKED = """
 import os
 import numpy as np
 import kinetree as kt
-from kinetree.dynamics import rnea_blocks, schedule
+from kinetree.dynamics.schedules import blocks, tuning
 
-schedule.HUGE, rnea_blocks.PIECE_ROWS = 1, 64
+tuning.BLOCKS_MIN_ROWS, blocks.PIECE_ROWS = 1, 64
 model = kt.auto_tree(400, 1, 0.3)
 given = np.random.default_rng(0).uniform(-1, 1, (3, 400))
 wanted = kt.inverse_dynamics(model, *given)
-with rnea_blocks.rnea_plan(model, np.dtype(float))._lock:  # as if another thread had been at work
+with blocks.rnea_plan(model, np.dtype(float))._lock:  # as if another thread had been at work
     child = os.fork()
     if child == 0:
         os._exit(int(not np.array_equal(kt.inverse_dynamics(model, *given), wanted)))

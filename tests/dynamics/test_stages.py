@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.aba import _OVER_STAGES as _FORWARD
+from kinetree.dynamics.algorithms.aba import ABA
+from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.crba import _OVER_STAGES as MASS_MATRIX
 from kinetree.dynamics.crba import ancestor_mask
-from kinetree.dynamics.inverse_dynamics import _OVER_STAGES
 from kinetree.dynamics.lane_rows import ROWS
-from kinetree.dynamics.staged import stage_constants, staged
+from kinetree.dynamics.schedules.run import _over_stages
+from kinetree.dynamics.schedules.staged import stage_constants, staged
 from kinetree.tree import Tree
 from kinetree.tree.stages import stages
 from tests.build import build_model
@@ -19,7 +20,15 @@ from tests.dynamics.mixed import mixed_model
 from tests.dynamics.trees import hinged, limbs
 from tests.reference import generate
 
-INVERSE, FORWARD = _OVER_STAGES[False], _FORWARD[False]  # any joints
+
+def inverse(*given, hinges=False):
+    return _over_stages(RNEA, hinges)(*given)["tau"]
+
+
+def forward(*given, hinges=False):
+    return _over_stages(ABA, hinges)(*given)["qdd"]
+
+
 FIELDS = jax.tree.unflatten(ROWS, range(ROWS.num_leaves))
 
 MODELS = {
@@ -86,7 +95,7 @@ def test_stages_are_few(branching):
 def test_inverse_dynamics(model, lanes):
     q, qd, qdd = state(model)
     laid = laid_out(model, lanes)
-    ours = INVERSE(laid, stage_constants(laid, model, q.dtype), model, q, qd, qdd)
+    ours = inverse(laid, stage_constants(laid, model, q.dtype), model, q, qd, qdd)
     theirs = kt.inverse_dynamics(model, *map(np.asarray, (q, qd, qdd)), schedule="lanes")
     assert np.linalg.norm(ours - theirs) <= 1e-12 * np.linalg.norm(theirs)
 
@@ -96,10 +105,10 @@ def test_hinges_alone_give_the_same_without_reading_which_joints_they_are(branch
     model = kt.auto_tree(500, branching, 0.3)
     laid, given = laid_out(model, 20), state(model)
     constants = stage_constants(laid, model, np.float64)
-    any_joints, hinges = (_OVER_STAGES[h](laid, constants, model, *given) for h in (False, True))
+    any_joints, hinges = (inverse(laid, constants, model, *given, hinges=h) for h in (False, True))
     np.testing.assert_allclose(hinges, any_joints, rtol=0, atol=1e-14 * np.abs(any_joints).max())
     unread = tuple(c.at[:, np.array([FIELDS.turn, FIELDS.slide, FIELDS.armature])].set(np.nan) for c in constants)
-    np.testing.assert_array_equal(_OVER_STAGES[True](laid, unread, model, *given), hinges)
+    np.testing.assert_array_equal(inverse(laid, unread, model, *given, hinges=True), hinges)
 
 
 @pytest.mark.parametrize("lanes", [5, 64])
@@ -117,7 +126,7 @@ def test_mass_matrix(model, lanes):
 def test_forward_dynamics(model, lanes):
     q, qd, tau = state(model)
     laid = laid_out(model, lanes)
-    ours = FORWARD(laid, stage_constants(laid, model, q.dtype), model, q, qd, tau)
+    ours = forward(laid, stage_constants(laid, model, q.dtype), model, q, qd, tau)
     theirs = kt.forward_dynamics(model, *map(np.asarray, (q, qd, tau)), schedule="lanes")
     assert np.linalg.norm(ours - theirs) <= 1e-11 * np.linalg.norm(theirs)
 
@@ -125,7 +134,7 @@ def test_forward_dynamics(model, lanes):
 def test_float32(model):
     q, qd, qdd = state(model, np.float32)
     laid = laid_out(model, 16)
-    ours = INVERSE(laid, stage_constants(laid, model, q.dtype), model, q, qd, qdd)
+    ours = inverse(laid, stage_constants(laid, model, q.dtype), model, q, qd, qdd)
     theirs = kt.inverse_dynamics(model, *(np.asarray(x, float) for x in (q, qd, qdd)), schedule="lanes")
     assert ours.dtype == np.float32
     assert np.linalg.norm(np.asarray(ours) - theirs) <= 1e-4 * np.linalg.norm(theirs)
@@ -138,7 +147,7 @@ def test_derivatives_and_batches():
     q, qd, qdd = state(model)
 
     def ours(m, q):
-        return INVERSE(laid, constants, m, q, qd, qdd)
+        return inverse(laid, constants, m, q, qd, qdd)
 
     def theirs(m, q):
         return kt.inverse_dynamics(m, q, qd, qdd, schedule="lanes")
@@ -158,7 +167,7 @@ def test_derivatives_and_batches():
 @pytest.fixture
 def native_walks(monkeypatch):
     """As for large trees: `paths` of one state by native walks."""
-    monkeypatch.setattr("kinetree.dynamics.staged.LEAST_ROWS", 1)
+    monkeypatch.setattr("kinetree.dynamics.schedules.staged.LEAST_ROWS", 1)
     staged.cache_clear()
     yield
     staged.cache_clear()

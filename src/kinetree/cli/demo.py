@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 import kinetree as kt
-from kinetree.dynamics.schedule import SCHEDULES, resolve_schedule
+from kinetree.dynamics.schedules.choose import SCHEDULES
 
 PICTURE = Path("kinetree-demo.png")
 PATIENCE = 0.5  # seconds for which a call is repeated
@@ -60,7 +60,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
 
 def measure(function: Callable[..., Any], schedules: tuple[str, ...], p: Problem) -> list[Measured]:
     """A function of the state under each schedule; the first walks the rows in order, and others are held to it."""
-    chosen, reference, rows = resolve_schedule("auto", p.model.tree, 1), None, []
+    chosen, reference, rows = kt.explain(p.model).inverse_dynamics.schedule, None, []
     for schedule in schedules:
         result, first, again = timed(lambda schedule=schedule: function(p.model, *p.state, schedule=schedule))
         reference = result if reference is None else reference

@@ -33,7 +33,6 @@ from .lane_rows import (
     ROWS,
     SCREW,
     ZERO3,
-    LaneAlgorithm,
     Part,
     Q,
     Screw,
@@ -46,6 +45,7 @@ from .lane_rows import (
     screw_place,
 )  # fmt: skip
 from .positive import require_solution
+from .schedules.lane_algorithm import LaneAlgorithm
 
 ENTRIES = 21  # of a symmetric 6 by 6 matrix
 

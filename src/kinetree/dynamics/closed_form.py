@@ -16,13 +16,23 @@ from jax.core import Tracer
 from kinetree.model import Model
 
 from .ltdl_lanes import FACTORIZE, SOLVE
+from .recursion import Algorithm
 from .rnea_derivatives import rnea_derivatives
 
 MOST_ROWS = 16  # of which the n² derivatives are cheaper than a run for each direction
 
 
+def with_rule(algorithm: Algorithm, model: Model, q: Any, f_ext: Any, run: Callable) -> Callable:
+    """`run(*inputs) -> (output,)`, with a rule of its own where there is one for the algorithm and the call."""
+    rule = {"rnea": inverse, "aba": forward}.get(algorithm.name)
+    if rule is None or not serves(model, q, f_ext):
+        return run
+    ruled = rule(model, lambda *state: run(*state)[0])
+    return lambda *state: (ruled(*state),)
+
+
 def serves(model: Model, q: Any, f_ext: Any) -> bool:
-    """Whether there are rules for a call: JAX arrays, and a model whose numbers are known."""
+    """True if there are rules for a call: JAX arrays, and a model whose numbers are known."""
     known = not any(isinstance(x, Tracer) for x in jax.tree.leaves(model))
     plain = f_ext is None and len(model.structure.quaternion_joints) == 0
     return plain and known and isinstance(q, jax.Array) and 0 < model.tree.n <= MOST_ROWS

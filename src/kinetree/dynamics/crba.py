@@ -24,12 +24,13 @@ from .composite import ENTRIES, intervals
 from .lane_rows import kind_of
 from .packed import unpack
 from .recursion import Row
-from .schedule import IN_ORDER, resolve_schedule
+from .schedules import tuning
+from .schedules.choose import IN_ORDER, check_schedule
 from .schedules.lanes import lane_program_of
 from .schedules.layouts import over_layout
 from .schedules.operators import inward_operator, outward_operator
+from .schedules.staged import by_stages, one_at_a_time, row_coordinates, use_stages
 from .schedules.stages import Plan, over_stages
-from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
 
 
 def _composite(laid: Layout, at: Arranged) -> tuple[Row, Inertia]:
@@ -107,18 +108,14 @@ _OVER_STAGES = one_at_a_time(
 )
 
 
-SMALL = 64  # rows up to which walking the pairs is the fastest everywhere
-PAIRS = 2**18  # that the native lanes walk faster than factors are multiplied, for one state (benchmarks/NOTES.md)
-SHARE = 16  # states that may share a longer walk
-SPARSE = 8  # entries to a pair from which the zeros of one matrix are better written by somebody else
-LARGE = 2**25  # bytes of a matrix that XLA would fill page by page: native pairs ask for large pages
-
-
 def choose_schedule(tree: Tree, q: Any, packed: bool) -> str:
     """Walk the pairs, or multiply factors."""
     native_cpu = native_enabled() and jax.default_backend() == "cpu"
-    walk = tree.n <= SMALL or (native_cpu and tree.n_ancestor_pairs <= PAIRS * min(q.shape[0], SHARE))
-    zeros_by_xla = native_cpu and not packed and not isinstance(q, np.ndarray) and tree.n**2 * q.dtype.itemsize >= LARGE
+    walk = tree.n <= tuning.PAIRS_MAX_ROWS or (
+        native_cpu and tree.n_ancestor_pairs <= tuning.PAIRS_MAX_COUNT * min(q.shape[0], tuning.PAIRS_SHARING_STATES)
+    )
+    large = tree.n**2 * q.dtype.itemsize >= tuning.LARGE_PAGES_MIN_BYTES
+    zeros_by_xla = native_cpu and not packed and not isinstance(q, np.ndarray) and large
     if zeros_by_xla and use_stages(tree, q.shape[0], None) is not None:
         return "paths"
     return "lanes" if walk else "paths"
@@ -127,9 +124,10 @@ def choose_schedule(tree: Tree, q: Any, packed: bool) -> str:
 def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") -> Any:
     """H, (batch, nv, nv), or packed, (batch, pairs); `schedule`: "auto", "lanes", "sequential", "levels" or "paths"."""
     tree = model.tree
-    chosen = choose_schedule(tree, q, packed) if schedule == "auto" else resolve_schedule(schedule, tree, q.shape[0])
+    check_schedule(schedule)
+    chosen = choose_schedule(tree, q, packed) if schedule == "auto" else schedule
     if chosen in IN_ORDER:
-        only_pairs = packed or (q.shape[0] == 1 and SPARSE * tree.n_ancestor_pairs < tree.n**2)
+        only_pairs = packed or (q.shape[0] == 1 and tuning.ZERO_FILL_RATIO * tree.n_ancestor_pairs < tree.n**2)
         H = lane_program_of(CRBA, model, packed=only_pairs)(model, q, schedule=chosen)[0]
         if packed:
             return H

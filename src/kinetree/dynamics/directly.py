@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from kinetree.lanes import native_enabled
 from kinetree.model import Model
 
-from . import schedule
-from .lane_rows import LaneAlgorithm
+from .schedules.choose import Call, choose
+from .schedules.lane_algorithm import LaneAlgorithm
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,6 +66,7 @@ def _direct(model: Model, algorithm: Callable[[Model], LaneAlgorithm], dtype: np
     plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model)) and model.nv > 0
     if not plain or model.coupling is not None or model.passive is not None:
         return None
-    if schedule.choose_schedule(model.tree, 1) != "lanes" or model.tree.n >= schedule.HUGE:
+    call = Call(model, 1, "numpy", dtype, platform=jax.default_backend(), native=native_enabled())
+    if choose(call, blocks=lambda _: True).way != "lanes":
         return None
     return algorithm(model).direct(model, dtype)

@@ -13,14 +13,11 @@ import numpy as np
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
 from kinetree.spatial import Vec3
-from kinetree.tree import layout
 
 from .algorithms.totals import TOTALS, Totals
 from .passive import spring_energy
-from .schedule import IN_ORDER, resolve_schedule
-from .schedules.euler import over_euler_tour
-from .schedules.lanes import lane_program_of
-from .schedules.layouts import over_layout
+from .schedules.choose import check_schedule
+from .schedules.run import run
 
 
 def _center_of_mass(model: Model, t: Totals, q: Any, qd: Any) -> Any:
@@ -44,35 +41,25 @@ def _momentum(model: Model, t: Totals, q: Any, qd: Any) -> Any:
 _of_totals = jax.jit(lambda quantity, *given: quantity(*given), static_argnums=0)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _over_the_tree(quantity: Any, schedule: str, model: Model, q: Any, qd: Any) -> Any:
-    inputs = {"q": q, "qd": qd}
-    if schedule == "euler":
-        totals = over_euler_tour(TOTALS, model, inputs)
-    else:
-        totals = over_layout(TOTALS, layout(model.tree, schedule), model, inputs)
-    return quantity(model, totals["totals"], q, qd)
-
-
-def _in_lanes(model: Model, q: Any, qd: Any, schedule: str) -> Totals:
-    (found,) = lane_program_of(TOTALS, model)(model, q, qd, schedule=schedule)
-    return jax.tree.unflatten(jax.tree.structure(TOTALS.outputs["totals"]), [found[:, k] for k in range(10)])
+def _totals(model: Model, q: Any, qd: Any, schedule: str) -> Totals:
+    if model.nv == 0:
+        return Totals.zero_like(jnp.zeros(q.shape[0], q.dtype))
+    found = run(TOTALS, model, {"q": q, "qd": qd}, schedule=schedule)["totals"]
+    tree = jax.tree.structure(TOTALS.outputs["totals"])
+    return jax.tree.unflatten(tree, [found[:, k] for k in range(tree.num_leaves)])
 
 
 def _by_schedule(quantity: Any, schedule: str, model: Model, q: Any, qd: Any = None) -> Any:
-    chosen = resolve_schedule(schedule, model.tree, q.shape[0])
+    check_schedule(schedule)
     if qd is None:  # what does not depend on it takes any
         qd = (np if isinstance(q, np.ndarray) else jnp).zeros((q.shape[0], model.nv), q.dtype)
-    if model.nv == 0:
-        return _of_totals(quantity, model, Totals.zero_like(jnp.zeros(q.shape[0], q.dtype)), q, qd)
-    if chosen in IN_ORDER:
-        return _of_totals(quantity, model, _in_lanes(model, q, qd, chosen), q, qd)
-    return _over_the_tree(quantity, chosen, model, q, qd)
+    return _of_totals(quantity, model, _totals(model, q, qd, schedule), q, qd)
 
 
 def center_of_mass_by_batch(model: Model, q: Any) -> Any:
     """(batch, 3), walked by paths: for passes over the tree that need it on their way."""
-    return _over_the_tree(_center_of_mass, "paths", model, q, jnp.zeros((q.shape[0], model.nv), q.dtype))
+    qd = jnp.zeros((q.shape[0], model.nv), q.dtype)
+    return _center_of_mass(model, _totals(model, q, qd, "paths"), q, qd)
 
 
 def _evaluate(quantity: Any, schedule: str, model: Model, q: Any, qd: Any = None) -> Any:

@@ -2,72 +2,62 @@
 
 from dataclasses import dataclass
 
-import jax
+import numpy as np
 
 from kinetree.model import Model
 
-from .forward_dynamics import choose_method
-from .schedule import choose_schedule
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One function's method and schedule, and the reason."""
-
-    method: str
-    schedule: str
-    reason: str
+from .algorithms.aba import ABA
+from .algorithms.rnea import RNEA
+from .schedules.choose import Choice
+from .schedules.run import way_of
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `auto` would do with a model and a batch; prints as text."""
+    """What `auto` does with a model and a batch; prints as text.
+
+    `inverse_dynamics` and `forward_dynamics` are the `Choice` of each: schedule, way, body, program and reason.
+    `method` is the method of forward dynamics.
+    """
 
     subject: str
+    method: str
     inverse_dynamics: Choice
     forward_dynamics: Choice
 
     def __str__(self) -> str:
-        lines = [self.subject]
-        for name in ("inverse_dynamics", "forward_dynamics"):
-            choice = getattr(self, name)
-            lines.append(f"  {name}: {choice.method}, {choice.schedule}: {choice.reason}")
-        return "\n".join(lines)
-
-
-def schedule_reason(schedule: str, model: Model, batch: int) -> str:
-    """Why a schedule suits a model and a batch."""
-    tree = model.tree
-    if schedule == "lanes":
-        if batch >= 64:
-            return f"{batch} states fill the lanes, and every lane walks the rows in order"
-        return f"{tree.n} rows in one compiled loop cost less than passes over the whole tree"
-    if schedule == "levels":
-        return f"{tree.height} levels of {tree.n / tree.height:.0f} rows on average are wide enough for a step each"
-    return f"{tree.n} rows in {tree.height} levels are too deep to walk: long paths are cut up and scanned"
+        return "\n".join(
+            [
+                self.subject,
+                f"  inverse_dynamics: rnea, {self.inverse_dynamics}",
+                f"  forward_dynamics: {self.method}, {self.forward_dynamics}",
+            ]
+        )
 
 
 def explain(model: Model, batch: int = 1) -> Explanation:
-    """What `auto` would do for inverse and forward dynamics of a model, and why.
+    """What `auto` does for inverse and forward dynamics of a model, called on NumPy arrays, and why.
+
+    The articulated-body algorithm wins everywhere (benchmarks/NOTES.md): the methods that form the mass matrix or take
+    bodies apart cost more from the smallest robot on. Models with mimic joints are solved by their mass matrix.
 
     Arguments:
         model: the mechanism.
         batch: states in one call.
 
     Returns:
-        An `Explanation`; print it, or read `.inverse_dynamics` and `.forward_dynamics`: method, schedule, reason.
+        An `Explanation`; print it, or read `.inverse_dynamics` and `.forward_dynamics`.
     """
-    tree, device = model.tree, jax.default_backend()
+    tree = model.tree
     subject = (
         f"{model.n_bodies} bodies, {model.nv} degrees of freedom in {tree.height} levels, "
-        f"{batch} state{'s' if batch > 1 else ''} on {device}"
+        f"{batch} state{'s' if batch > 1 else ''}"
     )
-    inverse = choose_schedule(tree, batch)
-    if model.coupling is not None:
-        forward = Choice(
-            "crba", "sequential", "mimic joints: the mass matrix of the free model is reduced and solved densely"
-        )
-    else:
-        method, schedule = choose_method(model, batch)
-        forward = Choice(method, schedule, schedule_reason(schedule, model, batch))
-    return Explanation(subject, Choice("rnea", inverse, schedule_reason(inverse, model, batch)), forward)
+    free = model if model.coupling is None else model.uncoupled
+    q, rates = (np.broadcast_to(np.zeros(()), (batch, n)) for n in (free.nq, free.nv))
+    inverse = way_of(RNEA, free, {"q": q, "qd": rates, "qdd": rates})
+    if model.coupling is None:
+        forward = way_of(ABA, model, {"q": q, "qd": rates, "tau": rates})
+        return Explanation(subject, "aba", inverse, forward)
+    reason = "mimic joints: the mass matrix of the free model is reduced and solved densely"
+    return Explanation(subject, "crba", inverse, Choice("lanes", "lanes", inverse.body, "shared", reason))

@@ -14,7 +14,6 @@ from .algorithms.aba import ABA
 from .coupled import coupled_forward_dynamics
 from .directly import directly
 from .passive import passive_by_row
-from .schedule import choose_schedule
 from .schedules.lanes import lane_program_of
 
 METHODS = {  # method -> module and function (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
@@ -36,16 +35,6 @@ def method_function(method: str) -> Callable[..., Any]:
         raise ValueError(f"unknown method {method!r}: choose from auto, {', '.join(METHODS)}")
     module, function = METHODS[method].split(":")
     return getattr(import_module(f".{module}", __package__), function)
-
-
-def choose_method(model: Model, batch: int) -> tuple[str, str]:
-    """Method and schedule that auto takes; benchmarks/NOTES.md has the measurements.
-
-    The articulated-body algorithm wins everywhere: the methods that form the mass matrix or take bodies apart cost
-    more from the smallest robot on. Only how the tree is walked depends on its size, its depth, the batch and the
-    device.
-    """
-    return "aba", choose_schedule(model.tree, batch)
 
 
 @directly(partial(lane_program_of, ABA))

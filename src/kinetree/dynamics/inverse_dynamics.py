@@ -6,92 +6,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
-from kinetree.model.coordinates import velocity_product_shift
-from kinetree.spatial import Vec3
-from kinetree.tree import Layout, layout
-from kinetree.tree.stages import Stages
 
-from . import closed_form
 from .algorithms.rnea import RNEA
 from .directly import directly
-from .lane_rows import kind_of
 from .passive import passive_by_row
-from .rnea_blocks import rnea_plan
-from .schedule import IN_ORDER, resolve_schedule
-from .schedules.euler import over_euler_tour
+from .schedules.choose import check_schedule
 from .schedules.lanes import lane_program_of
-from .schedules.layouts import over_layout
-from .schedules.stages import Plan, over_stages
-from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
-
-
-@jax.jit
-def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
-    return over_layout(RNEA, laid, model, {"q": q, "qd": qd, "qdd": qdd}, f_ext)["tau"]
-
-
-@jax.jit
-def _over_euler_tour(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
-    return over_euler_tour(RNEA, model, {"q": q, "qd": qd, "qdd": qdd}, f_ext)["tau"]
-
-
-def _native(hinges: bool, laid: Stages, constants: tuple, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
-    constants, own = row_coordinates(laid, constants, model, q)
-    of_rows = qdd - velocity_product_shift(model.structure, qd[:, None])[:, 0]
-    gravity = Vec3(*(jnp.asarray(g, q.dtype) for g in model.gravity))
-    given = {"q": own, "qd": qd, "qdd": of_rows, "joint_qdd": qdd}
-    return over_stages(Plan(RNEA, hinges), laid, constants, gravity, given)["tau"]
-
-
-def _by_xla(model: Model, q: Any, qd: Any, qdd: Any) -> Any:
-    return _over_the_tree(layout(model.tree, "paths"), model, q[None], qd[None], qdd[None], None)[0]
-
-
-_OVER_STAGES = {hinges: one_at_a_time(partial(_native, hinges), _by_xla) for hinges in (False, True)}
-
-
-def _across_states(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
-    program = lane_program_of(RNEA, model, f_ext is not None)
-    extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
-
-    def run(*state: Any) -> Any:
-        return program(model, *state, *extra, schedule=schedule)[0]
-
-    if schedule == "lanes" and closed_form.serves(model, q, f_ext):
-        run = closed_form.inverse(model, run)
-    return run(q, qd, qdd)
-
-
-def _by_blocks(model: Model, *state: Any) -> Any:
-    """One state of a huge tree, on the cores of a CPU; None where that can not be."""
-    if jax.default_backend() != "cpu" or any(isinstance(x, Tracer) for x in state):
-        return None
-    plan = rnea_plan(model, np.dtype(state[0].dtype))
-    if plan is None:
-        return None
-    tau = plan(*(np.asarray(x)[0] for x in state))[None]
-    return tau if isinstance(state[0], np.ndarray) else jnp.asarray(tau)
-
-
-def _by_schedule(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any, schedule: str) -> Any:
-    chosen = resolve_schedule(schedule, model.tree, q.shape[0])
-    if model.nv == 0:
-        return jnp.zeros((q.shape[0], 0), q.dtype)
-    if schedule in ("auto", "paths") and q.shape[0] == 1 and f_ext is None:
-        tau = _by_blocks(model, q, qd, qdd)
-        if tau is not None:
-            return tau
-    if chosen in IN_ORDER:
-        return _across_states(model, q, qd, qdd, f_ext, chosen)
-    if chosen == "euler":
-        return _over_euler_tour(model, q, qd, qdd, f_ext)
-    if chosen == "paths" and (laid := use_stages(model.tree, q.shape[0], f_ext)) is not None:
-        return by_stages(_OVER_STAGES[kind_of(model).hinges], laid, model, q, qd, qdd)
-    return _over_the_tree(layout(model.tree, chosen), model, q, qd, qdd, f_ext)
+from .schedules.run import run
 
 
 @directly(partial(lane_program_of, RNEA))
@@ -115,7 +39,10 @@ def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None,
     """
 
     def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
-        tau = _by_schedule(model, q, qd, qdd, f_ext, schedule)
+        check_schedule(schedule)
+        if model.nv == 0:
+            return jnp.zeros((q.shape[0], 0), q.dtype)
+        tau = run(RNEA, model, {"q": q, "qd": qd, "qdd": qdd}, f_ext, schedule)["tau"]
         return tau if model.passive is None else tau - passive_by_row(model, q, qd)
 
     nv = (model.nv,)

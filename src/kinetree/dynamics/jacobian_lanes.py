@@ -18,7 +18,6 @@ from .lane_rows import (
     PLACEMENT,
     SCREW,
     ZERO3,
-    LaneAlgorithm,
     Part,
     Screw,
     Turns,
@@ -26,6 +25,7 @@ from .lane_rows import (
     placing_parts,
     screw_constants,
 )
+from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import frame_constants, pose_parts
 
 TARGET, ROW, ENTRIES = 0, 1, 2  # columns of the table: first slots of the base and of the row, then six entries of J

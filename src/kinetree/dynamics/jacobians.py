@@ -19,7 +19,7 @@ from kinetree.tree import Layout, layout, restore
 from .arranged import arranged, row_poses
 from .frames import axes_and_point, carrier, frame_number, place_frame, way_number
 from .jacobian_lanes import jacobian_column, jacobian_lanes
-from .schedule import IN_ORDER, resolve_schedule
+from .schedules.choose import IN_ORDER, call_of, choose
 
 
 @jax.jit
@@ -65,7 +65,7 @@ def jacobian(model: Model, q: Any, body: int | str, frame: str = "world", *, sch
     number, way = frame_number(model, body), way_number(frame)
 
     def compute(q: Any) -> Any:
-        chosen = resolve_schedule(schedule, model.tree, q.shape[0])
+        chosen = choose(call_of(model, (q,)), schedule, walks=False).schedule
         if model.nv == 0:
             return jnp.zeros((q.shape[0], 6, 0), q.dtype)
         if chosen in IN_ORDER:

@@ -11,7 +11,6 @@ spatial/rotation.py): mechanisms that are deep hold quaternions, made unit again
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -19,8 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Memory, Program, Woven, run, weave, written_out, xla
-from kinetree.lanes.native import native
+from kinetree.lanes import Lane, Loop, Memory
 from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Inertia, Moments, Quaternion, Rotation, Sym3, Transform, Vec3
@@ -34,16 +32,11 @@ NOTHING = jax.tree.structure(())
 GRAVITY = jax.tree.structure(ZERO3)
 HINGE = Axis(1.0, 0.0)
 
-FEW_ROWS = 10  # that are written out inside `jit` without being asked: 1.5 to 6 times faster,
-MANY_LANES = {"cpu": 1 << 12, "gpu": 1 << 14}  # but only for so many states: it takes up to a second to compile
-MOST_TURNS = 450  # that are written out; beyond, compiling takes longer than most batches
-MOST_WOVEN = 2000  # turns that are woven on a GPU: 20 ms of work, and caches hold little of longer ones anyway
 
 PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent and row, columns of qd and of q
 
 DEEP = 100  # levels, where matrices leave an error of 3e-15, and quaternions half of that
 
-KEPT = 64  # sets of constants of one model, in different dtypes and about different bodies
 
 Turns = tuple[np.ndarray, np.ndarray]  # the table, and the rows whose constants the turns take
 
@@ -272,107 +265,3 @@ def shift_parts(memory: Memory, qd_array: int) -> list[Part]:
 
     others = row_turns(memory, choose=lambda s: np.flatnonzero(s.q_of_row >= 0))
     return [Part(Loop(none, 4, NOTHING, writes=(own,)), others, no_constants), of_joints(6), of_joints(3)]
-
-
-class LaneAlgorithm:
-    """A lane program and how it is bound to a model. Make each one once."""
-
-    def __init__(
-        self,
-        name: str,
-        parts: list[Part],
-        memory: Memory,
-        n_inputs: int,
-        n_outputs: int,
-        widths: Any,
-        reversible: bool = True,
-    ):
-        self.parts, self.memory, self.widths = parts, memory, widths
-        self.program = Program(name, tuple(p.loop for p in parts), n_inputs, n_outputs, reversible)
-        self._constants: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
-        self._specialized: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
-
-    @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process
-    def turns(self, structure: Structure, *about: int) -> tuple[Turns, ...]:
-        """Tables of all loops for one tree, and for one body where the algorithm is about one."""
-        return tuple(part.turns(structure, *about) for part in self.parts)
-
-    def constants(self, model: Model, dtype: Any, *about: int) -> tuple:
-        """(turns, count) arrays of all loops for one model; kept where the model is made of plain arrays."""
-        plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
-        kept = self._constants.setdefault(model, {}) if plain else {}
-        key = (dtype, *about)
-        if key not in kept:
-            if len(kept) >= KEPT:
-                kept.clear()
-            kept[key] = tuple(
-                _stack(len(table), part.constants(model, rows), dtype)
-                for part, (table, rows) in zip(self.parts, self.turns(model.structure, *about), strict=True)
-            )
-        return kept[key]
-
-    def __call__(self, model: Model, *inputs: Any, schedule: str = "lanes", about: tuple[int, ...] = ()) -> tuple:
-        """Outputs (lanes, width) on inputs (lanes, width), by the native body ("lanes") or by XLA's ("sequential")."""
-        dtype = np.dtype(inputs[0].dtype)
-        slots, widths, tables = self._sizes(model, *about)
-        constants = self.constants(model, dtype, *about)
-        if schedule == "sequential":
-            return xla.run(self.program, slots, widths, tables, constants, inputs)
-        sizes = tuple(x.shape[1] for x in inputs)
-        program, woven = self.program, None
-        platform, lanes = jax.default_backend(), inputs[0].shape[0]
-        few = model.tree.n <= FEW_ROWS and not isinstance(inputs[0], np.ndarray)
-        many = lanes >= MANY_LANES.get(platform, lanes + 1)
-        known = all(isinstance(c, np.ndarray) for c in constants)
-        if not about and (model.specialized or (few and many and known)):  # not one for each body
-            program = self._own_program(model, dtype, sizes)
-        elif platform == "gpu":
-            if few and many and not about:
-                program = self._for_structure(model.structure, sizes)
-            else:
-                woven = self._woven(model.structure, *about)
-        return run(program, slots, widths, tables, constants, inputs, woven)
-
-    def _own_program(self, model: Model, dtype: np.dtype, inputs: tuple[int, ...]) -> Program:
-        """The program written out for a model, on inputs of these widths; the one for all where that is too long."""
-        kept = self._specialized.setdefault(model, {})
-        if dtype not in kept:
-            _, outputs, tables = self._sizes(model)
-            short = sum(map(len, tables)) <= MOST_TURNS
-            constants = self.constants(model, dtype)
-            kept[dtype] = written_out(self.program, tables, inputs + outputs, constants) if short else self.program
-        return kept[dtype]
-
-    @lru_cache(maxsize=256)  # noqa: B019
-    def _for_structure(self, structure: Structure, inputs: tuple[int, ...]) -> Program:
-        """The program written out for all models of one structure."""
-        tables = tuple(table for table, _ in self.turns(structure))
-        return written_out(self.program, tables, inputs + tuple(self.widths(structure)), None)
-
-    @lru_cache(maxsize=256)  # noqa: B019
-    def _woven(self, structure: Structure, *about: int) -> Woven | None:
-        tables = tuple(table for table, _ in self.turns(structure, *about))
-        return weave(self.program, tables) if sum(map(len, tables)) <= MOST_WOVEN else None
-
-    def direct(self, model: Model, dtype: np.dtype) -> Any:
-        """A builtin on NumPy arrays q, and others like qd, for one model of plain arrays; None where there is none."""
-        inputs = (model.nq, *[model.nv] * (self.program.n_inputs - 1))
-        program = self._own_program(model, dtype, inputs) if model.specialized else self.program
-        code = native(program, dtype.name)
-        if code is None:
-            return None
-        slots, widths, tables = self._sizes(model)
-        return code.bound(slots, inputs + widths, tables, self.constants(model, dtype))
-
-    def _sizes(self, model: Model, *about: int) -> tuple[int, tuple, tuple]:
-        """Slots, widths of the outputs, and tables."""
-        tables = tuple(table for table, _ in self.turns(model.structure, *about))
-        return self.memory.size * (model.nv + 1), self.widths(model.structure), tables
-
-
-def _stack(turns: int, values: Any, dtype: Any) -> Any:
-    leaves = jax.tree.leaves(values)
-    library = jnp if any(isinstance(x, jax.Array) for x in leaves) else np
-    if not leaves:
-        return np.zeros((turns, 0), dtype)
-    return library.stack([library.asarray(x, dtype) for x in leaves], -1)

@@ -28,7 +28,7 @@ from .jsiia import cholesky_solve
 from .ltdl_levels import factor_rows, factorize_levels, l_solve_levels, lt_solve_levels
 from .packed import PackedMatrix, lower_times, lower_transpose_times, pack
 from .positive import is_traced, require_solution
-from .schedule import IN_ORDER
+from .schedules.choose import IN_ORDER
 
 SCHEDULES = ("lanes", "sequential", "levels", "dense")
 SPARSE = 2  # how many times fewer operations must be left for the tree's sparsity to beat a dense Cholesky

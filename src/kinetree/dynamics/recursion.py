@@ -162,6 +162,7 @@ class Algorithm:
     accurate: bool = False
     applied: tuple[str, ...] = ()
     matrix: str = ""
+    again: "Algorithm | None" = None  # The same, with an early pass done again in the last one (`placed_again`).
 
     def __hash__(self) -> int:
         return hash(self.name)

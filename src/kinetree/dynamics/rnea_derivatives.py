@@ -29,7 +29,6 @@ from .lane_rows import (
     ROWS,
     SCREW,
     ZERO3,
-    LaneAlgorithm,
     Part,
     Q,
     Screw,
@@ -42,6 +41,7 @@ from .lane_rows import (
     screw_constants,
     screw_place,
 )
+from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import NUMBER, unrelated_turns, zeros_of_unrelated
 
 Q_IN, QD_IN, QDD_IN = range(3)

@@ -12,6 +12,8 @@ Long stretches of tree are taken at once by articulated elements on the way in (
 maps of accelerations, a ↦ P X a + g, on the way out (affine.py): O(log n) rounds.
 """
 
+from dataclasses import replace
+
 from kinetree.dynamics.affine import append_row, at_rest, mapped, then
 from kinetree.dynamics.articulated import (
     Articulated,
@@ -115,4 +117,4 @@ ABA = Algorithm(
     outputs={"qdd": 0.0},
     applied=("body", "bias"),
 )
-ABA_AGAIN = placed_again(ABA)  # For threads without memory to speak of: what the last pass needs is computed again.
+ABA = replace(ABA, again=placed_again(ABA))

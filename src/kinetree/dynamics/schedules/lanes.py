@@ -33,7 +33,6 @@ from kinetree.dynamics.lane_rows import (
     PLACEMENT,
     ZERO3,
     Kind,
-    LaneAlgorithm,
     Links,
     Part,
     Q,
@@ -55,6 +54,8 @@ from kinetree.lanes.program import Slots
 from kinetree.model import Model, Placement, Structure
 from kinetree.spatial import Force, Rotation, Transform, Vec3
 from kinetree.tree import Tree
+
+from .lane_algorithm import LaneAlgorithm
 
 KEPT = {"screw": Stroke(0.0, 0.0, 0.0), "transform": Transform(Rotation(*9 * (0.0,)), ZERO3)}
 NUMBER = jax.tree.structure(0.0)

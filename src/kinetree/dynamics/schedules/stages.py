@@ -15,12 +15,13 @@ import jax.numpy as jnp
 from kinetree.dynamics.joint_terms import joint_force
 from kinetree.dynamics.lane_rows import HINGE, PLACEMENT, ROWS
 from kinetree.dynamics.recursion import AT, Algorithm, Inward, Outward, Pass, Row, Stretch
-from kinetree.dynamics.stage_passes import InwardWalks, OutwardWalks, inward_pass, kept, outward_pass, results_by_row
 from kinetree.lanes.prefix import Prefix, prefix_walks
 from kinetree.lanes.walk import Walk
 from kinetree.model import place
 from kinetree.spatial import Vec3
 from kinetree.tree.stages import Stages
+
+from .stage_passes import InwardWalks, OutwardWalks, inward_pass, kept, outward_pass, results_by_row
 
 structure, tree_map = jax.tree.structure, jax.tree.map
 COUNT = ROWS.num_leaves  # Constants of a row, in the order of `Rows`.
@@ -250,6 +251,11 @@ def inward_walks(plan: Plan, i: int) -> InwardWalks:
         ballast if stretch.ballast else None,
         stretch.lend,
     )
+
+
+def can_walk(algorithm: Algorithm) -> bool:
+    """True if native walks can run an algorithm: every pass is over the rows, and states its stretch."""
+    return all(isinstance(p, Outward | Inward) and p.stretch is not None for p in algorithm.passes)
 
 
 # -- an algorithm over the stages of a tree ---------------------------------------------------------------------------

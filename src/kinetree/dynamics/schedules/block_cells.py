@@ -13,7 +13,7 @@ from kinetree.lanes.block_list import GIVEN, BlockCode, call, place
 from kinetree.model import Model
 from kinetree.tree.blocks import Blocks
 
-from .schedules.stages import CONSTANT, COUNT
+from .stages import CONSTANT, COUNT
 
 GHOST = [1.0] + [0.0] * (COUNT - 1)  # the identity, no axis, no mass
 

@@ -15,8 +15,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from kinetree.dynamics.algorithms.rnea import MOTION, RNEA, WRENCH, Load, wrench
+from kinetree.dynamics.lane_rows import PLACEMENT, kind_of
+from kinetree.dynamics.recursion import Row
 from kinetree.lanes import native_enabled
 from kinetree.lanes.block_list import OWN, BlockCode, Tasks, call, place
 from kinetree.lanes.block_text import NOWHERE, BlockWalk
@@ -29,13 +33,10 @@ from kinetree.spatial import Force, Rates, RelativeMotion
 from kinetree.tree import Tree
 from kinetree.tree.blocks import Pieces, Top, cut
 
-from . import schedule
-from .algorithms.rnea import MOTION, RNEA, WRENCH, Load, wrench
 from .block_cells import STATE, Cells, Fields, fields_held
-from .lane_rows import PLACEMENT, kind_of
-from .recursion import Row
-from .schedules.stages import HINGE, NOTHING, Plan, inward_walks, outward_walks
+from .choose import Call
 from .stage_passes import in_array
+from .stages import HINGE, NOTHING, Plan, inward_walks, outward_walks
 
 structure = jax.tree.structure
 RATES, FORCE = RNEA.fields["rates"], RNEA.fields["force"]
@@ -293,8 +294,22 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_plans.clear)  # one may have been at work, its lock held
 
 
+def can_block(call: Call) -> bool:
+    """True if there is a plan for a model."""
+    return rnea_plan(call.model, call.dtype) is not None
+
+
+def by_blocks(model: Model, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Inverse dynamics of one state, (1, n) arrays, of a model that has a plan."""
+    state = tuple(inputs.values())
+    plan = rnea_plan(model, np.dtype(state[0].dtype))
+    assert plan is not None
+    tau = plan(*(np.asarray(x)[0] for x in state))[None]
+    return {"tau": tau if isinstance(state[0], np.ndarray) else jnp.asarray(tau)}
+
+
 def rnea_plan(model: Model, dtype: np.dtype) -> RneaPlan | None:
-    """The plan of a model of plain arrays, kept with it; None where the tree is small, or there can be no plan."""
+    """The plan of a model of plain arrays, kept with it; None where there can be no plan."""
     kept = _plans.setdefault(model, {})
     if dtype not in kept:
         kept[dtype] = _made(model, dtype)
@@ -303,7 +318,7 @@ def rnea_plan(model: Model, dtype: np.dtype) -> RneaPlan | None:
 
 def _made(model: Model, dtype: np.dtype) -> RneaPlan | None:
     plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
-    fits = model.tree.n >= schedule.HUGE and not len(model.structure.quaternion_joints)
+    fits = not len(model.structure.quaternion_joints)
     if not (plain and fits and native_enabled() and hasattr(os, "sched_yield")):
         return None
     try:

@@ -119,7 +119,7 @@ def inward_pass(
     scattered: bool = False,
 ) -> list[Any]:
     """Results of all stages; `together` are the elements of chunks that are known already, else None."""
-    dtype, rows = jax.tree.leaves(gathered)[0].dtype, laid.position_of.shape[0]
+    dtype, rows = streams[0][0].dtype, laid.position_of.shape[0]
     branches = walks.zero(jnp.zeros(laid.positions, dtype))
     branching = any(s.remembered for s in laid.stages)
     found, below = [], walks.zero(jnp.zeros(1, dtype))

@@ -1,0 +1,157 @@
+"""Which way a call goes: one function from the facts of a call to a `Choice`, with its reason.
+
+Every public function runs what `choose` returns and nothing else; `explain` prints it. The measurements behind the
+thresholds are in benchmarks/NOTES.md, under the names given here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from kinetree.dynamics.lane_rows import Kind, kind_of
+from kinetree.lanes import native_enabled
+from kinetree.model import Model
+
+from . import tuning
+from .staged import staged
+
+SCHEDULES = ("sequential", "lanes", "levels", "paths", "euler")  # What a user may ask for.
+IN_ORDER = ("sequential", "lanes")  # Rows one after the other, states side by side: by XLA, or by the native body.
+
+
+class Call(NamedTuple):
+    """The facts of a call that decide which way it goes."""
+
+    model: Model
+    batch: int
+    arrays: str  # "numpy"; "jax" for JAX arrays with values; "traced" inside `jit` and the like.
+    dtype: np.dtype
+    external: bool = False  # True if forces act on bodies.
+    platform: str = "cpu"
+    native: bool = True
+
+    @property
+    def rows(self) -> int:
+        """Degrees of freedom of the free model."""
+        return self.model.tree.n
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of mechanism."""
+        return kind_of(self.model)
+
+    @property
+    def known(self) -> bool:
+        """True if the model's numbers are known, and plain."""
+        return all(isinstance(x, np.ndarray) for x in jax.tree.leaves(self.model))
+
+    @property
+    def native_cpu(self) -> bool:
+        """True on a CPU with native code."""
+        return self.native and self.platform == "cpu"
+
+
+def call_of(model: Model, arrays: Sequence[Any], f_ext: Any = None) -> Call:
+    """The facts of a call on (batch, ·) arrays."""
+    plain, traced = (any(isinstance(x, kind) for x in arrays) for kind in (jax.Array, Tracer))
+    kind = "traced" if traced else "jax" if plain else "numpy"
+    first = arrays[0]
+    platform = jax.default_backend()
+    return Call(model, first.shape[0], kind, np.dtype(first.dtype), f_ext is not None, platform, native_enabled())
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which way a call goes, and why."""
+
+    schedule: str  # One of SCHEDULES.
+    way: str  # "lanes", "stages" (native walks), "blocks", "layout" (XLA), "euler tour"
+    body: str  # "native" or "xla"
+    program: str  # Of lanes: "shared", "woven", "written out" for the model, "written out for the structure".
+    reason: str
+    again: bool = False  # True if the last pass computes placements again: a GPU's threads have little memory.
+
+    def __str__(self) -> str:
+        program = f", {self.program} program" if self.program else ""
+        return f"{self.schedule} ({self.way}, {self.body}{program}): {self.reason}"
+
+
+def check_schedule(schedule: str) -> None:
+    """Refuse an unknown name."""
+    if schedule not in ("auto", *SCHEDULES):
+        raise ValueError(f"unknown schedule {schedule!r}: choose from auto, {', '.join(SCHEDULES)}")
+
+
+def choose(call: Call, asked: str = "auto", blocks: Callable[[Call], bool] | None = None, walks: bool = True) -> Choice:
+    """The way of a call.
+
+    Arguments:
+        call: its facts.
+        asked: what the user asks for.
+        blocks: whether the algorithm can be run in blocks; asked only where they would be the best way.
+        walks: True if the algorithm can be run by native walks.
+    """
+    check_schedule(asked)
+    if asked in ("auto", "paths") and blocks and _fills_blocks(call) and blocks(call):
+        return Choice("paths", "blocks", "native", "", f"{call.rows} rows in blocks that fit a core's cache")
+    schedule, reason = (asked, "asked for") if asked != "auto" else _auto(call)
+    if schedule == "sequential":
+        return Choice(schedule, "lanes", "xla", "shared", reason)
+    if schedule == "lanes":
+        again = call.platform == "gpu" and call.arrays != "numpy" and call.rows > tuning.WRITTEN_OUT_MAX_ROWS
+        body = "native" if call.native else "xla"
+        return Choice(schedule, "lanes", body, lane_program_kind(call), reason, again)
+    if schedule == "euler":
+        return Choice(schedule, "euler tour", "xla", "", reason)
+    if schedule == "paths" and walks and call.batch == 1 and not call.external and staged(call.model.tree) is not None:
+        return Choice(schedule, "stages", "native", "", reason)
+    return Choice(schedule, "layout", "xla", "", reason)
+
+
+def _auto(call: Call) -> tuple[str, str]:
+    """On a CPU the native lanes are the fastest at every size: a row costs them less than XLA's share of a step over
+    many rows. Elsewhere they win while the rows are few or the batch fills them; a large tree is walked by paths, which
+    are levels where the tree is bushy.
+    """
+    tree = call.model.tree
+    single = call.batch == 1 and call.native
+    few = tuning.GPU_IN_ORDER_MAX_ROWS_SINGLE if single else tuning.GPU_IN_ORDER_MAX_ROWS
+    if call.batch >= tuning.MANY_STATES or call.batch >= tree.n:
+        full = f"{call.batch} states fill the lanes, and every lane walks the rows in order"
+        if call.native_cpu or tree.n <= few or call.batch >= tree.n:
+            return "lanes", full
+    if call.native_cpu or tree.n <= few:
+        return "lanes", f"{tree.n} rows in one compiled loop cost less than passes over the whole tree"
+    return "paths", f"{tree.n} rows in {tree.height} levels: long paths are cut up and scanned, the rest goes by levels"
+
+
+def _fills_blocks(call: Call) -> bool:
+    plain = call.known and not call.kind.quaternions and not call.external
+    return (
+        plain
+        and call.batch == 1
+        and call.native_cpu
+        and call.arrays != "traced"
+        and call.rows >= tuning.BLOCKS_MIN_ROWS
+    )
+
+
+def lane_program_kind(call: Call, about: bool = False) -> str:
+    """Which program of an algorithm lanes run; `about`: it is about one body, and there may be many of them.
+
+    Small robots in large batches get programs of their own without being asked, inside `jit`: 1.5 to 6 times as fast,
+    for up to a second of compiling. On a GPU a shared program is woven: memory is what a lane waits for.
+    """
+    few = call.rows <= tuning.WRITTEN_OUT_MAX_ROWS and call.arrays != "numpy"
+    many = call.batch >= tuning.WRITTEN_OUT_MIN_STATES.get(call.platform, call.batch + 1)
+    if about:
+        return "woven" if call.platform == "gpu" else "shared"
+    if call.model.specialized or (few and many and call.known):
+        return "written out"
+    if call.platform == "gpu":
+        return "written out for the structure" if few and many else "woven"
+    return "shared"

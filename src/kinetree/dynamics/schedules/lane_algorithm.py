@@ -1,0 +1,119 @@
+"""A lane program bound to models: its tables for a tree, its constants for a model, and which body runs it."""
+
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.dynamics.lane_rows import Part, Turns
+from kinetree.lanes import Memory, Program, Woven, run, weave, written_out, xla
+from kinetree.lanes.native import native
+from kinetree.model import Model, Structure
+
+from . import tuning
+from .choose import call_of, lane_program_kind
+
+MAX_KEPT_CONSTANTS = 64  # sets of constants kept for one model, in different dtypes and about different bodies
+
+
+class LaneAlgorithm:
+    """A lane program and how it is bound to a model. Make each one once."""
+
+    def __init__(
+        self,
+        name: str,
+        parts: list[Part],
+        memory: Memory,
+        n_inputs: int,
+        n_outputs: int,
+        widths: Any,
+        reversible: bool = True,
+    ):
+        self.parts, self.memory, self.widths = parts, memory, widths
+        self.program = Program(name, tuple(p.loop for p in parts), n_inputs, n_outputs, reversible)
+        self._constants: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
+        self._specialized: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
+
+    @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process
+    def turns(self, structure: Structure, *about: int) -> tuple[Turns, ...]:
+        """Tables of all loops for one tree, and for one body where the algorithm is about one."""
+        return tuple(part.turns(structure, *about) for part in self.parts)
+
+    def constants(self, model: Model, dtype: Any, *about: int) -> tuple:
+        """(turns, count) arrays of all loops for one model; kept where the model is made of plain arrays."""
+        plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
+        kept = self._constants.setdefault(model, {}) if plain else {}
+        key = (dtype, *about)
+        if key not in kept:
+            if len(kept) >= MAX_KEPT_CONSTANTS:
+                kept.clear()
+            kept[key] = tuple(
+                _stack(len(table), part.constants(model, rows), dtype)
+                for part, (table, rows) in zip(self.parts, self.turns(model.structure, *about), strict=True)
+            )
+        return kept[key]
+
+    def __call__(self, model: Model, *inputs: Any, schedule: str = "lanes", about: tuple[int, ...] = ()) -> tuple:
+        """Outputs (lanes, width) on inputs (lanes, width), by the native body ("lanes") or by XLA's ("sequential")."""
+        dtype = np.dtype(inputs[0].dtype)
+        slots, widths, tables = self._sizes(model, *about)
+        constants = self.constants(model, dtype, *about)
+        if schedule == "sequential":
+            return xla.run(self.program, slots, widths, tables, constants, inputs)
+        sizes = tuple(x.shape[1] for x in inputs)
+        program, woven = self.program, None
+        kind = lane_program_kind(call_of(model, inputs), about=bool(about))
+        if kind == "written out":
+            program = self._own_program(model, dtype, sizes)
+        elif kind == "written out for the structure":
+            program = self._for_structure(model.structure, sizes)
+        elif kind == "woven":
+            woven = self._woven(model.structure, *about)
+        return run(program, slots, widths, tables, constants, inputs, woven)
+
+    def _own_program(self, model: Model, dtype: np.dtype, inputs: tuple[int, ...]) -> Program:
+        """The program written out for a model, on inputs of these widths; the one for all where that is too long."""
+        kept = self._specialized.setdefault(model, {})
+        if dtype not in kept:
+            _, outputs, tables = self._sizes(model)
+            short = sum(map(len, tables)) <= tuning.WRITTEN_OUT_MAX_TURNS
+            constants = self.constants(model, dtype)
+            kept[dtype] = written_out(self.program, tables, inputs + outputs, constants) if short else self.program
+        return kept[dtype]
+
+    @lru_cache(maxsize=256)  # noqa: B019
+    def _for_structure(self, structure: Structure, inputs: tuple[int, ...]) -> Program:
+        """The program written out for all models of one structure."""
+        tables = tuple(table for table, _ in self.turns(structure))
+        return written_out(self.program, tables, inputs + tuple(self.widths(structure)), None)
+
+    @lru_cache(maxsize=256)  # noqa: B019
+    def _woven(self, structure: Structure, *about: int) -> Woven | None:
+        tables = tuple(table for table, _ in self.turns(structure, *about))
+        return weave(self.program, tables) if sum(map(len, tables)) <= tuning.WOVEN_MAX_TURNS else None
+
+    def direct(self, model: Model, dtype: np.dtype) -> Any:
+        """A builtin on NumPy arrays q, and others like qd, for one model of plain arrays; None where there is none."""
+        inputs = (model.nq, *[model.nv] * (self.program.n_inputs - 1))
+        program = self._own_program(model, dtype, inputs) if model.specialized else self.program
+        code = native(program, dtype.name)
+        if code is None:
+            return None
+        slots, widths, tables = self._sizes(model)
+        return code.bound(slots, inputs + widths, tables, self.constants(model, dtype))
+
+    def _sizes(self, model: Model, *about: int) -> tuple[int, tuple, tuple]:
+        """Slots, widths of the outputs, and tables."""
+        tables = tuple(table for table, _ in self.turns(model.structure, *about))
+        return self.memory.size * (model.nv + 1), self.widths(model.structure), tables
+
+
+def _stack(turns: int, values: Any, dtype: Any) -> Any:
+    leaves = jax.tree.leaves(values)
+    library = jnp if any(isinstance(x, jax.Array) for x in leaves) else np
+    if not leaves:
+        return np.zeros((turns, 0), dtype)
+    return library.stack([library.asarray(x, dtype) for x in leaves], -1)

@@ -1,0 +1,147 @@
+"""Running an algorithm: the way is chosen in one place (choose.py), and taken here.
+
+Results of all ways have one shape: (batch, rows) for a scalar of each row, (batch, rows, count) for a group of count
+scalars, with bodies in the place of rows for `Bodies`, and (batch, count) for a `Total`.
+"""
+
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.dynamics import closed_form
+from kinetree.dynamics.algorithms.rnea import RNEA
+from kinetree.dynamics.joint_terms import joint_acceleration, row_acceleration, row_force
+from kinetree.dynamics.lane_rows import kind_of
+from kinetree.dynamics.recursion import Algorithm, Bodies, Total
+from kinetree.model import Model
+from kinetree.model.coordinates import velocity_product_shift
+from kinetree.spatial import Vec3
+from kinetree.tree import Layout, layout
+from kinetree.tree.stages import Stages
+
+from .blocks import by_blocks, can_block
+from .choose import Choice, call_of, choose
+from .euler import over_euler_tour
+from .lanes import lane_program_of
+from .layouts import over_layout
+from .record import note
+from .staged import by_stages, one_at_a_time, row_coordinates, staged
+from .stages import Plan, can_walk, over_stages
+
+tree_map = jax.tree.map
+Inputs = dict[str, Any]
+
+
+def run(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any = None, schedule: str = "auto") -> Inputs:
+    """The outputs of an algorithm, by name.
+
+    Arguments:
+        algorithm: the passes.
+        model: the mechanism, with at least one degree of freedom.
+        inputs: (batch, ·) arrays by name, in the order of the algorithm's inputs.
+        f_ext: (batch, bodies, 6), or None.
+        schedule: what the user asks for.
+    """
+    return take(algorithm, way_of(algorithm, model, inputs, f_ext, schedule), model, inputs, f_ext)
+
+
+def way_of(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any = None, schedule: str = "auto") -> Choice:
+    """The way that `run` takes."""
+    call = call_of(model, tuple(inputs.values()), f_ext)
+    return choose(call, schedule, can_block if algorithm is RNEA else None, can_walk(algorithm))
+
+
+def take(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any = None) -> Inputs:
+    """The outputs of an algorithm, by a way that is chosen."""
+    note(algorithm.name, choice)
+    if choice.way == "lanes":
+        return _in_lanes(algorithm, choice, model, inputs, f_ext)
+    if choice.way == "blocks":
+        return by_blocks(model, inputs)
+    if choice.way == "stages":
+        laid = staged(model.tree)
+        assert laid is not None
+        function = _over_stages(algorithm, kind_of(model).hinges)
+        return by_stages(function, laid, model, *inputs.values())
+    if choice.way == "euler tour":
+        return _over_euler_tour(algorithm, model, inputs, f_ext)
+    return _over_layout(algorithm, layout(model.tree, choice.schedule), model, inputs, f_ext)
+
+
+# -- lanes ------------------------------------------------------------------------------------------------------------
+
+
+def _in_lanes(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
+    chosen = algorithm.again if choice.again and algorithm.again else algorithm
+    program = lane_program_of(chosen, model, f_ext is not None)
+    extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
+
+    def lanes(*state: Any) -> tuple:
+        return program(model, *state, *extra, schedule=choice.schedule)
+
+    if choice.schedule == "lanes":
+        lanes = closed_form.with_rule(algorithm, model, inputs["q"], f_ext, lanes)
+    found = lanes(*inputs.values())
+    return {n: _grouped(algorithm, n, x) for n, x in zip(algorithm.outputs, found, strict=True)}
+
+
+def _grouped(algorithm: Algorithm, name: str, found: Any) -> Any:
+    count = jax.tree.structure(algorithm.outputs[name]).num_leaves
+    whole = any(isinstance(p, Total) and name in p.outputs for p in algorithm.passes)
+    return found if count == 1 or whole else found.reshape(found.shape[0], found.shape[1] // count, count)
+
+
+# -- over the tree ----------------------------------------------------------------------------------------------------
+
+
+def _stacked(algorithm: Algorithm, found: Inputs) -> Inputs:
+    """Groups of scalars as one array, with the scalars last."""
+    by_body = {n for p in algorithm.passes if isinstance(p, Bodies) for n in p.outputs}
+
+    def stack(name: str) -> Any:
+        leaves = [x.T if name in by_body else x for x in jax.tree.leaves(found[name])]
+        return leaves[0] if len(leaves) == 1 else jnp.stack(leaves, -1)
+
+    return {name: stack(name) for name in algorithm.outputs}
+
+
+@partial(jax.jit, static_argnums=0)
+def _over_layout(algorithm: Algorithm, laid: Layout, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
+    return _stacked(algorithm, over_layout(algorithm, laid, model, inputs, f_ext))
+
+
+@partial(jax.jit, static_argnums=0)
+def _over_euler_tour(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
+    return _stacked(algorithm, over_euler_tour(algorithm, model, inputs, f_ext))
+
+
+@lru_cache
+def _over_stages(algorithm: Algorithm, hinges: bool) -> Any:
+    """One state by native walks; its derivatives are those of XLA's `paths`."""
+    plan = Plan(algorithm, hinges)
+
+    def native(laid: Stages, constants: tuple, model: Model, *arrays: Any) -> Inputs:
+        inputs = dict(zip(algorithm.inputs, arrays, strict=True))
+        constants, own = row_coordinates(laid, constants, model, inputs["q"])
+        given = inputs | {"q": own}
+        shift = None
+        if "qd" in inputs:
+            shift = velocity_product_shift(model.structure, inputs["qd"][:, None])[:, 0]
+            armature = jnp.asarray(model.rows.armature, own.dtype)
+            if "qdd" in inputs:
+                given |= {"joint_qdd": inputs["qdd"], "qdd": row_acceleration(inputs["qdd"], shift)}
+            if "tau" in inputs:
+                given["tau"] = row_force(inputs["tau"], armature, shift)
+        gravity = Vec3(*(jnp.asarray(g, own.dtype) for g in model.gravity))
+        found = over_stages(plan, laid, constants, gravity, given)
+        if "qdd" in found:
+            found["qdd"] = joint_acceleration(found["qdd"], shift)
+        return {n: x[0] for n, x in _stacked(algorithm, tree_map(lambda x: x[None], found)).items()}
+
+    def by_xla(model: Model, *arrays: Any) -> Inputs:
+        inputs = {n: x[None] for n, x in zip(algorithm.inputs, arrays, strict=True)}
+        return {n: x[0] for n, x in _over_layout(algorithm, layout(model.tree, "paths"), model, inputs, None).items()}
+
+    return one_at_a_time(native, by_xla)
