@@ -118,7 +118,7 @@ def one_at_a_time(native: Callable, by_xla: Callable) -> Callable:
 
 @partial(jax.jit, static_argnums=0)
 def _as_batch(function: Callable, laid: Stages, constants: tuple, model: Model, *arrays: Any) -> Any:
-    return function(laid, constants, model, *(x[0] for x in arrays))[None]
+    return jax.tree.map(lambda x: x[None], function(laid, constants, model, *(x[0] for x in arrays)))
 
 
 def by_stages(function: Callable, laid: Stages, model: Model, *arrays: Any) -> Any:
