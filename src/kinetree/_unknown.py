@@ -8,13 +8,22 @@ MAX_LISTED = 12  # names; a longer list of bodies is not printed
 MAX_SEARCHED = 5_000  # names; comparing one takes about 10 µs, and nobody should wait for an error
 
 
+def nearest(name: object, choices: Iterable[str]) -> str | None:
+    """The name that was probably meant, capitals aside; None where no name is near."""
+    known = islice((str(c) for c in choices), MAX_SEARCHED)
+    of_lower_case: dict[str, str] = {}
+    for choice in known:
+        of_lower_case.setdefault(choice.lower(), choice)
+    near = get_close_matches(str(name).lower(), of_lower_case, n=1)
+    return of_lower_case[near[0]] if near else None
+
+
 def did_you_mean(name: object, choices: Iterable[str]) -> str:
     """To be put behind a message: ": did you mean 'elbow'?", or the names where they are few, or nothing."""
-    known = list(islice((str(c) for c in choices), MAX_SEARCHED))
-    of_lower_case = {c.lower(): c for c in reversed(known)}
-    near = get_close_matches(str(name).lower(), of_lower_case, n=1)
-    if near:
-        return f": did you mean {of_lower_case[near[0]]!r}?"
+    known = list(islice(choices, MAX_SEARCHED))
+    near = nearest(name, known)
+    if near is not None:
+        return f": did you mean {near!r}?"
     return f": there are {', '.join(map(repr, known))}" if 0 < len(known) <= MAX_LISTED else ""
 
 
@@ -28,6 +37,6 @@ def unknown(kind: str, name: object, choices: Iterable[str], where: str = "") ->
         where: goes behind the name, with a space in front.
     """
     words = list(choices)
-    near = did_you_mean(name, words)
-    hint = f"{near} Choose from" if near.endswith("?") else ": choose from"
-    return f"unknown {kind} {name!r}{where}{hint} {', '.join(words)}"
+    near = nearest(name, words)
+    hint = "choose from" if near is None else f"did you mean {near!r}? Choose from"
+    return f"unknown {kind} {name!r}{where}: {hint} {', '.join(words)}"

@@ -79,7 +79,7 @@ def _steps(choice: Choice) -> tuple[int, int]:
 
 def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoint: Path | None, as_json: bool) -> None:
     """Run, save, and say how it went."""
-    model = load(name, floating_base)
+    model = load(name, floating_base, simulated=True)
     _check(choice)
     for target in (out, checkpoint):  # before the run, which may be long
         if target is not None:

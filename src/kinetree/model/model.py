@@ -214,12 +214,13 @@ class Model:
             damping: force per velocity that opposes motion.
             stiffness: force per stretch that pulls back to `rest`, (nq,), which is the neutral configuration if not
             given. friction: dry friction, for the simulator. limits: of coordinates, velocities and forces.
-            allow_unphysical: accept inertias that no distribution of mass has, and dampers and springs that push.
+            allow_unphysical: accept inertias that no distribution of mass has, and negative numbers below.
 
         The mimic joints of a coupled model keep their own entries in these arrays: they are those of `model.uncoupled`.
         """
         new, free = self, self.uncoupled
         nq, nv = free.nq, free.nv
+        least = -np.inf if allow_unphysical else 0.0
         if gravity is not None:
             new = dataclasses.replace(new, gravity=check_gravity(gravity))
         if inertia is not None:
@@ -227,9 +228,8 @@ class Model:
             rows = merge_inertia(self.structure.row_of_body, self.frames, I, nv)
             new = dataclasses.replace(new, inertia=I, rows=new.rows._replace(inertia=rows))
         if armature is not None:
-            new = dataclasses.replace(new, rows=new.rows._replace(armature=vector("armature", armature, nv, 0.0)))
+            new = dataclasses.replace(new, rows=new.rows._replace(armature=vector("armature", armature, nv, least)))
         if not (damping is None and stiffness is None and rest is None):
-            least = -np.inf if allow_unphysical else 0.0
             old = self.passive or Passive(np.zeros(nv), np.zeros(nv), self.structure.neutral)
             passive = Passive(
                 old.damping if damping is None else vector("damping", damping, nv, least),
