@@ -80,19 +80,19 @@ def _unit(axis: Any) -> tuple[float, float, float]:
 
 def Revolute(axis: Any) -> Joint:
     """A hinge about an axis of the joint frame."""
-    return Joint("revolute", ((1.0, 0.0, _unit(axis)),))
+    return Joint("revolute", ((1.0, 0.0, axis),))
 
 
 def Prismatic(axis: Any) -> Joint:
     """A slider along an axis of the joint frame."""
-    return Joint("prismatic", ((0.0, 1.0, _unit(axis)),))
+    return Joint("prismatic", ((0.0, 1.0, axis),))
 
 
 def Helical(axis: Any, pitch: float) -> Joint:
     """A screw about an axis, advancing `pitch` metres per radian."""
     if not np.isfinite(pitch):
         raise ModelError(f"a pitch is a finite number of metres per radian, not {pitch!r}")
-    return Joint("helical", ((1.0, float(pitch), _unit(axis)),))
+    return Joint("helical", ((1.0, float(pitch), axis),))
 
 
 def Fixed() -> Joint:
