@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree.lanes import native_enabled
+from kinetree.lanes.once import OncePerOwner
 from kinetree.lanes.threads import threads
 from kinetree.model import Model
 from kinetree.model.coordinates import first_placements
@@ -32,27 +32,32 @@ def _lanes(tree: Tree) -> int:
     return LANES_OF_THREAD * max(2, threads()) if backend == "cpu" and tree.n >= LEAST_ROWS else 0
 
 
-@lru_cache(maxsize=64)
 def staged(tree: Tree) -> Stages | None:
     """The stages of a tree, as arrays on the device; None where XLA's own loops serve better."""
     lanes = _lanes(tree)
-    laid = stages(tree, lanes, LEVELS[jax.default_backend()]) if lanes else None
+    return _laid_out(tree, lanes, LEVELS[jax.default_backend()]) if lanes else None
+
+
+@lru_cache(maxsize=64)
+def _laid_out(tree: Tree, lanes: int, levels: int) -> Stages | None:
+    laid = stages(tree, lanes, levels)
     if laid is None:
         return None
     with jax.ensure_compile_time_eval():  # they outlive whatever is being traced
         return jax.tree.map(jnp.asarray, laid)
 
 
-_kept: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
+_kept: OncePerOwner[Any] = OncePerOwner()
 
 
 def _keep(model: Model, key: Any, make: Callable[[], Any]) -> Any:
     """What is made of a model once, where its numbers are known; under tracing too."""
-    kept = _kept.setdefault(model, {})
-    if key not in kept:
+
+    def known() -> Any:
         with jax.ensure_compile_time_eval():
-            kept[key] = make()
-    return kept[key]
+            return make()
+
+    return _kept.get(model, key, known)
 
 
 def _known(model: Model) -> bool:
