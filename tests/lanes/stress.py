@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 THREADS = 8
+CALLS = 5  # of each thread
 SECONDS = 180  # after which a process counts as hanging
 TOLERANCE = {"float64": 1e-9, "float32": 2e-3}  # of the largest number: threads may change no bit, XLA's fusions may
 
@@ -62,7 +63,7 @@ barrier = threading.Barrier(count)
 def body(k):
     order = np.random.default_rng((seed, k // 2)).permutation(len(work))  # two threads each go the same way
     barrier.wait()
-    for i in order[: len(work) // 2]:
+    for i in order[: int(sys.argv[8])]:
         key, call = work[i]
         try:
             found = np.asarray(call())
@@ -85,7 +86,7 @@ ARM = Path(__file__).parents[2] / "examples" / "robots" / "arm7.urdf"
 
 def _process(folder: str, mode: str, seed: int, cache: str) -> subprocess.CompletedProcess | None:
     surroundings = {**os.environ, "KINETREE_CACHE": cache}
-    numbers = (str(seed), str(ARM), str(THREADS), *map(str, TOLERANCE.values()))
+    numbers = (str(seed), str(ARM), str(THREADS), *map(str, TOLERANCE.values()), str(CALLS))
     command = [sys.executable, "-X", "faulthandler", "-c", WORK, folder, mode, *numbers]
     try:
         return subprocess.run(command, capture_output=True, timeout=SECONDS, env=surroundings)
@@ -93,7 +94,7 @@ def _process(folder: str, mode: str, seed: int, cache: str) -> subprocess.Comple
         return None
 
 
-def failures(processes: int, cold_every: int = 4, first_seed: int = 0) -> list[str]:
+def failures(processes: int, cold_every: int = 10, first_seed: int = 0) -> list[str]:
     """What went wrong in so many processes; of each few, one has an empty cache and compiles everything."""
     found = []
     with tempfile.TemporaryDirectory() as folder:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jaxlib
 import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 import platformdirs
+from jaxlib.version import __version__ as jaxlib_version
 
 from .content import Indescribable, describe, digest, sources
 from .notice import warn_once
@@ -54,7 +54,7 @@ def entry_name(name: str, made_from: Any, dtype: np.dtype, kind: str, text: Call
 
     `made_from` is all that its LLVM text is written from; `text` writes it, where that can not be described.
     """
-    versions = f"{jax.__version__} {jaxlib.__version__} {llvmlite.__version__} {llvm.llvm_version_info}"
+    versions = f"{jax.__version__} {jaxlib_version} {llvmlite.__version__} {llvm.llvm_version_info}"
     try:
         described = describe(made_from)
     except Indescribable:
