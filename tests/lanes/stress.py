@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -94,35 +95,36 @@ def _process(folder: str, mode: str, seed: int, cache: str) -> subprocess.Comple
         return None
 
 
-def failures(processes: int, cold_every: int = 10, first_seed: int = 0) -> list[str]:
-    """What went wrong in so many processes; of each few, one has an empty cache and compiles everything."""
-    found = []
+def failures(processes: int, cold_every: int = 10, first_seed: int = 0) -> Iterator[str]:
+    """What goes wrong in so many processes; of each few, one has an empty cache and compiles everything."""
     with tempfile.TemporaryDirectory() as folder:
         warm = os.path.join(folder, "warm")
         quiet = _process(folder, "quiet", 0, warm)
         if quiet is None or quiet.returncode:
-            return ["no answers to compare with: " + (quiet.stderr.decode() if quiet else "it hangs")]
+            yield "no answers to compare with: " + (quiet.stderr.decode() if quiet else "it hangs")
+            return
         assert all(np.isfinite(x).all() for x in np.load(os.path.join(folder, "answers.npz")).values())
         for seed in range(first_seed, first_seed + processes):
             cache = os.path.join(folder, f"cold{seed}") if seed % cold_every == 0 else warm
             done = _process(folder, "loud", seed, cache)
             if done is None:
-                found.append(f"process {seed} hangs")
+                yield f"process {seed} hangs"
             elif done.returncode:
-                found.append(f"process {seed} ended with {done.returncode}: {done.stderr.decode()[-2000:]}")
-    return found
+                yield f"process {seed} ended with {done.returncode}: {done.stderr.decode()[-2000:]}"
 
 
 def main() -> None:
-    """Say what went wrong, if anything."""
+    """Say what goes wrong, if anything."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--processes", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0, help="of the first process")
     given = parser.parse_args()
-    found = failures(given.processes, first_seed=given.seed)
-    print("\n".join(found))
-    print(f"{given.processes} processes of {THREADS} threads: {len(found)} went wrong")
-    raise SystemExit(bool(found))
+    wrong = 0
+    for failure in failures(given.processes, first_seed=given.seed):
+        print(failure, flush=True)
+        wrong += 1
+    print(f"{given.processes} processes of {THREADS} threads: {wrong} went wrong")
+    raise SystemExit(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -70,6 +70,10 @@ class OncePerOwner(Generic[T]):
                 kept = self._owners[owner] = Once()
         return kept.get(key, make)
 
+    def __len__(self) -> int:
+        """How many owners there are."""
+        return len(self._owners)
+
     def clear(self) -> None:
         """Forget all values."""
         with self._guard:
