@@ -43,8 +43,9 @@ PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent an
 
 DEEP = 100  # levels, where matrices leave an error of 3e-15, and quaternions half of that
 
-MAX_UNASKED = 64  # programs written out unasked in one process: XLA never lets go of one. Its code takes 20 to 70 kB (3 to 10
-# rows), and compiling it leaves 1 to 1.5 MB with LLVM
+# Programs written out unasked in one process. XLA never lets go of one: its code takes 20 to 70 kB (3 and 10 rows), and
+# compiling it leaves 1 to 1.5 MB with LLVM.
+MAX_UNASKED = 64
 KEPT = 64  # sets of constants of one model, in different dtypes and about different bodies
 
 Turns = tuple[np.ndarray, np.ndarray]  # the table, and the rows whose constants the turns take
