@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .jointed_bodies import Bodies, solve_spd, times, transpose
+from .dense import solve_spd, times, transpose
+from .jointed_bodies import Bodies, plucker_inverse
 from .two_handle import Subsystem
 
 
@@ -60,7 +61,7 @@ def backward(bodies: Bodies, valid: Any) -> Recursive:
 
     def step(inner: Recursive, turn: Any) -> tuple[Recursive, None]:
         (X, P, c, I, p, tau, armature), ok = turn
-        back = jnp.linalg.inv(X)
+        back = plucker_inverse(X)
         moved = Recursive(transpose(back) @ inner.I @ back, transpose(back) @ inner.E, times(transpose(back), inner.F))
         free = _released(moved, P, -c, -tau, armature)
         return _choose(ok, Recursive(I + free.I, free.E, free.F - p), inner), None

@@ -26,7 +26,8 @@ from kinetree.tree import Layout, layout
 
 from .aba import unshifted
 from .chunk_recursion import Recursive, equations, forward, solution, terminal_equations
-from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias, times, transpose
+from .dense import times, transpose
+from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias
 from .positive import require_solution
 from .two_handle import JointMotion, Junction, Subsystem, join, junction, separate
 

@@ -105,7 +105,8 @@ def random_state(model: Model, key: Any, batch: tuple[int, ...] = ()) -> tuple[A
     places, orientations, velocities = jax.random.split(key, 3)
     q = jax.random.uniform(places, sizes[0], minval=-1.0, maxval=1.0)
     turns = jax.random.normal(orientations, sizes[1])
-    q = (q * jnp.asarray(reach, q.dtype)).at[..., at].set(turns / jnp.linalg.norm(turns, axis=-2, keepdims=True))
+    length = jnp.sqrt((turns * turns).sum(-2, keepdims=True))
+    q = (q * jnp.asarray(reach, q.dtype)).at[..., at].set(turns / length)
     return q, jax.random.normal(velocities, sizes[2])
 
 
