@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model
+from kinetree.model.memory import require_matrices
 from kinetree.tree import Layout, layout, restore
 
 from .arranged import arranged, by_position
@@ -32,5 +33,6 @@ def inertia_columns(laid: Layout, model: Model, q: Any) -> Any:
 
 def forward_dynamics_jsiia(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
     """Accelerations, (batch, nv)."""
+    require_matrices("method 'jsiia'", q, model.nv, model.nv, copies=20, instead="method 'aba'")
     H = inertia_columns(layout(model.tree, "paths"), model, q)
     return require_solution(solve_positive(H, tau - bias_force(model, q, qd, f_ext)), "jsiia")

@@ -20,6 +20,7 @@ from kinetree._unknown import unknown
 from kinetree.lanes import native_enabled
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
+from kinetree.model.memory import require_matrices
 from kinetree.tree import Layout, Tree, layout
 
 from . import ltdl_lanes as lanes
@@ -116,6 +117,7 @@ class LTDL:
         n = self.tree.n
 
         def dense(values: Any) -> Any:
+            require_matrices("the factor L", values, n, n, copies=1, instead="solve_l, solve_lt, times_l and times_lt")
             return jnp.zeros((len(values), n, n), values.dtype).at[:, i, j].set(_unit(values, pairs))
 
         return self._map(dense)
