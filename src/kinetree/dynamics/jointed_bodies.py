@@ -39,7 +39,7 @@ def joint_tree(structure: Structure) -> JointTree:
     """Of a model."""
     count = np.diff(structure.v_start)
     moving = np.flatnonzero(count)
-    first, count = structure.v_start[moving], count[moving]
+    first, count = structure.v_start[moving], count[moving].astype(np.int32)
     joint_of_row = np.repeat(np.arange(len(moving)), count)
     above = structure.tree.parent[first]
     return JointTree(Tree(np.where(above >= 0, joint_of_row[np.maximum(above, 0)], -1)), first, count)
