@@ -287,7 +287,8 @@ class LaneAlgorithm:
     @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process
     def turns(self, structure: Structure, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops for one tree, and for one body where the algorithm is about one."""
-        return tuple(part.turns(structure, *about) for part in self.parts)
+        turns = (part.turns(structure, *about) for part in self.parts)
+        return tuple((table, rows.astype(np.int32)) for table, rows in turns)
 
     def constants(self, model: Model, dtype: Any, *about: int) -> tuple:
         """(turns, count) arrays of all loops for one model; kept where the model is made of plain arrays."""

@@ -14,6 +14,7 @@ from kinetree.lanes.once import OncePerOwner
 from kinetree.lanes.threads import threads
 from kinetree.model import Model
 from kinetree.model.coordinates import first_placements
+from kinetree.model.fork import require_xla
 from kinetree.tree import Tree
 from kinetree.tree.stages import Stages, stages
 
@@ -43,8 +44,9 @@ def _laid_out(tree: Tree, lanes: int, levels: int) -> Stages | None:
     laid = stages(tree, lanes, levels)
     if laid is None:
         return None
+    require_xla()
     with jax.ensure_compile_time_eval():  # they outlive whatever is being traced
-        return jax.tree.map(jnp.asarray, laid)
+        return jax.tree.map(lambda x: jnp.asarray(x, np.int32 if x.dtype.kind == "i" else x.dtype), laid)
 
 
 _kept: OncePerOwner[Any] = OncePerOwner()
@@ -54,6 +56,7 @@ def _keep(model: Model, key: Any, make: Callable[[], Any]) -> Any:
     """What is made of a model once, where its numbers are known; under tracing too."""
 
     def known() -> Any:
+        require_xla()
         with jax.ensure_compile_time_eval():
             return make()
 
@@ -67,19 +70,20 @@ def _known(model: Model) -> bool:
 def stage_constants(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
     """(turns, fields, lanes) of each stage; kept where the model's numbers are known."""
     if not _known(model):
-        return _arranged(laid, model.rows, dtype)
+        return _arranged(laid, model, dtype)
     name = np.dtype(dtype).name
     key = name, tuple(s.rows.shape for s in laid.stages)
-    return _keep(model, key, lambda: jax.jit(_arranged, static_argnums=2)(laid, model.rows, name))
+    return _keep(model, key, lambda: jax.jit(_arranged, static_argnums=2)(laid, model, name))
 
 
 def on_device(model: Model) -> Model:
     """The model with its numbers where they are needed, sent there once."""
-    return _keep(model, "model", lambda: jax.tree.map(jnp.asarray, model)) if _known(model) else model
+    key = "model", bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    return _keep(model, key, lambda: jax.tree.map(jnp.asarray, model)) if _known(model) else model
 
 
-def _arranged(laid: Stages, rows: Any, dtype: Any) -> tuple[Any, ...]:
-    leaves = [jnp.asarray(x, dtype) for x in jax.tree.leaves(rows)]
+def _arranged(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
+    leaves = [jnp.asarray(x, dtype) for x in jax.tree.leaves(model.rows)]
     return tuple(jnp.stack([s.arrange(x) for x in leaves], 1) for s in laid.stages)
 
 

@@ -7,7 +7,7 @@ a column in registers while they go down the rows.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +16,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
+from .eager import define_eager
 from .notice import warn_not_native
 
 
@@ -84,14 +85,7 @@ PAIRS.def_abstract_eval(lambda *arrays, pairs: [ShapedArray((arrays[0].shape[0],
 mlir.register_lowering(PAIRS, mlir.lower_fun(by_xla, multiple_results=True))
 for _platform in ("cpu", "cuda"):
     mlir.register_lowering(PAIRS, mlir.lower_fun(_on(_platform), multiple_results=True), platform=_platform)
-
-
-@lru_cache(maxsize=64)
-def _compiled(pairs: Pairs) -> Any:
-    return jax.jit(partial(PAIRS.bind, pairs=pairs))
-
-
-PAIRS.def_impl(lambda *arrays, pairs: _compiled(pairs)(*arrays))
+define_eager(PAIRS)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

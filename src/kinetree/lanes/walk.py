@@ -8,7 +8,6 @@ that is its body on platforms that have no other; natively the state stays in re
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -19,6 +18,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
+from .eager import define_eager
 from .notice import warn_not_native
 
 tree_map, leaves, structure = jax.tree.map, jax.tree.leaves, jax.tree.structure
@@ -128,14 +128,7 @@ WALK.def_abstract_eval(_abstract)
 mlir.register_lowering(WALK, mlir.lower_fun(by_xla, multiple_results=True))
 for _platform in ("cpu", "cuda"):
     mlir.register_lowering(WALK, mlir.lower_fun(_on(_platform), multiple_results=True), platform=_platform)
-
-
-@lru_cache(maxsize=512)
-def _compiled(walk: Walk, shape: Shape) -> Any:
-    return jax.jit(partial(WALK.bind, walk=walk, shape=shape))
-
-
-WALK.def_impl(lambda *arrays, walk, shape: _compiled(walk, shape)(*arrays))
+define_eager(WALK)
 
 
 def take_walk(
