@@ -12,7 +12,7 @@ from kinetree.dynamics.crba import _OVER_STAGES as MASS_MATRIX
 from kinetree.dynamics.crba import ancestor_mask
 from kinetree.dynamics.lane_rows import ROWS
 from kinetree.dynamics.schedules.run import _over_stages
-from kinetree.dynamics.schedules.staged import stage_constants, staged
+from kinetree.dynamics.schedules.staged import stage_constants
 from kinetree.tree import Tree
 from kinetree.tree.stages import stages
 from tests.build import build_model
@@ -168,9 +168,6 @@ def test_derivatives_and_batches():
 def native_walks(monkeypatch):
     """As for large trees: `paths` of one state by native walks."""
     monkeypatch.setattr("kinetree.dynamics.schedules.staged.LEAST_ROWS", 1)
-    staged.cache_clear()
-    yield
-    staged.cache_clear()
 
 
 @pytest.mark.parametrize("function", [kt.inverse_dynamics, kt.forward_dynamics])

@@ -13,6 +13,7 @@ import numpy as np
 from kinetree.lanes import native_enabled
 from kinetree.lanes.pairs import all_pairs, each_pair
 from kinetree.model import Model, Placement
+from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia, Vec3
 from kinetree.tree import Layout, Tree, arrange, layout, outward
 from kinetree.tree.fix import inward_visits
@@ -121,9 +122,14 @@ def choose_schedule(tree: Tree, q: Any, packed: bool) -> str:
     return "lanes" if walk else "paths"
 
 
+INSTEAD = "inverse_dynamics of unit accelerations, a column at a time"
+
+
 def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") -> Any:
     """H, (batch, nv, nv), or packed, (batch, pairs); `schedule`: "auto", "lanes", "sequential", "levels" or "paths"."""
     tree = model.tree
+    size = (tree.n_ancestor_pairs, 1) if packed else (tree.n, tree.n)
+    require_matrices("the mass matrix", q, *size, copies=1, instead=INSTEAD if packed else f"packed=True, or {INSTEAD}")
     check_schedule(schedule)
     chosen = choose_schedule(tree, q, packed) if schedule == "auto" else schedule
     if chosen in IN_ORDER:

@@ -12,13 +12,13 @@ spatial/rotation.py): mechanisms that are deep hold quaternions, made unit again
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.once import OncePerOwner
 from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Inertia, Moments, Quaternion, Rotation, Sym3, Transform, Vec3
@@ -141,17 +141,19 @@ class Kind(NamedTuple):
     hinges: bool  # nothing but hinges without rotors, as far as numbers are known
 
 
-_kinds: WeakKeyDictionary[Model, Kind] = WeakKeyDictionary()
+_kinds: OncePerOwner[Kind] = OncePerOwner()
 
 
 def kind_of(model: Model) -> Kind:
     """The kind of a mechanism, found once."""
-    if model not in _kinds:
+
+    def find() -> Kind:
         structure, (turn, slide, armature) = model.structure, (model.rows.turn, model.rows.slide, model.rows.armature)
         plain = all(isinstance(x, np.ndarray) for x in (turn, slide, armature))
         hinges = plain and bool(np.all((turn == 1) & (slide == 0) & (armature == 0)))
-        _kinds[model] = Kind(structure.has_quaternions, structure.tree.height >= DEEP, hinges)
-    return _kinds[model]
+        return Kind(structure.has_quaternions, structure.tree.height >= DEEP, hinges)
+
+    return _kinds.get(model, None, find)
 
 
 def no_constants(model: Model, rows: np.ndarray) -> tuple:

@@ -4,8 +4,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from kinetree._unknown import unknown
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
+from kinetree.model.memory import require_matrices
 from kinetree.tree import layout
 
 from . import vneb
@@ -35,7 +37,7 @@ def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "
     Reference: Featherstone 2008 table 6.2; Lynghus 2026 §6; Fijany and Bejczy 1989.
     """
     if method not in ("auto", *METHODS):
-        raise ValueError(f"unknown method {method!r}: choose from auto, {', '.join(METHODS)}")
+        raise ValueError(unknown("method", method, ("auto", *METHODS)))
     tree = model.tree
 
     def compute(q: Any) -> Any:
@@ -44,6 +46,7 @@ def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "
         elif method in ("auto", "crba"):
             H = crba(model, q, packed=packed, schedule=schedule)
         else:
+            require_matrices(f"method {method!r}", q, model.nv, model.nv, copies=20, instead="method 'crba'")
             columns = inertia_columns if method == "columns" else vneb.inertia_matrix
             H = columns(layout(tree, "paths"), model, q)
             H = pack(tree, H) if packed else H

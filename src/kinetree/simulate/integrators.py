@@ -13,8 +13,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._unknown import unknown
 from kinetree.dynamics import forward_dynamics
 from kinetree.model import Model, integrate
+from kinetree.model.arguments import in_mode_of
+from kinetree.model.fork import require_xla
 
 from .forces import Controller, joint_force
 from .stiffness import stiffened
@@ -66,7 +69,7 @@ INTEGRATORS: dict[str, Step] = {
 def step_function(integrator: str) -> Step:
     """The step behind an integrator's name."""
     if integrator not in INTEGRATORS:
-        raise ValueError(f"unknown integrator {integrator!r}: choose from {', '.join(INTEGRATORS)}")
+        raise ValueError(unknown("integrator", integrator, INTEGRATORS))
     return INTEGRATORS[integrator]
 
 
@@ -92,6 +95,8 @@ def step(
         integrator: "semi_implicit", "rk4" or "variational".
 
     Returns:
-        q, qd after the step.
+        q, qd after the step: NumPy arrays of NumPy arrays, JAX arrays of JAX arrays.
     """
-    return step_function(integrator)(model, controller, t, (jnp.asarray(q), jnp.asarray(qd)), dt)
+    require_xla()
+    take = step_function(integrator)
+    return in_mode_of(lambda q, qd: take(model, controller, t, (q, qd), dt), q, qd)

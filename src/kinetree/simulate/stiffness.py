@@ -19,4 +19,4 @@ def stiffened(model: Model, damped: float = 0.0, sprung: float = 0.0, rubbed: fl
         armature = armature + damped * model.passive.damping + sprung * model.passive.stiffness
     if model.friction is not None:
         armature = armature + rubbed / REST_SPEED * model.friction
-    return model.replace(armature=jnp.asarray(armature))
+    return model.replace(armature=jnp.asarray(armature, jnp.result_type(armature)))

@@ -10,9 +10,8 @@ prefixes on GPUs).
 import os
 import threading
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +24,8 @@ from kinetree.lanes import native_enabled
 from kinetree.lanes.block_list import OWN, BlockCode, Tasks, call, place
 from kinetree.lanes.block_text import NOWHERE, BlockWalk
 from kinetree.lanes.emit import UnknownPrimitive
+from kinetree.lanes.notice import warn_not_native
+from kinetree.lanes.once import OncePerOwner, once
 from kinetree.lanes.scan_text import TreeScan
 from kinetree.lanes.threads import threads
 from kinetree.lanes.walk import Walk
@@ -94,7 +95,7 @@ def _over_chunks() -> list[TreeScan]:
     return [TreeScan(walk, walk.name) for walk in (begin, receive)]
 
 
-@cache
+@once
 def _code(dtype: str, hinges: bool) -> BlockCode:
     held, plan = fields_held(hinges), Plan(RNEA, hinges)
     outward, inward = outward_walks(plan, 0), inward_walks(plan, 1)
@@ -289,7 +290,7 @@ def _cut(tree: Tree, width: int) -> tuple[Top, Pieces]:
     return cut(tree, width, PIECE_ROWS)
 
 
-_plans: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
+_plans: OncePerOwner["RneaPlan | None"] = OncePerOwner()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_plans.clear)  # one may have been at work, its lock held
 
@@ -310,10 +311,7 @@ def by_blocks(model: Model, inputs: dict[str, Any]) -> dict[str, Any]:
 
 def rnea_plan(model: Model, dtype: np.dtype) -> RneaPlan | None:
     """The plan of a model of plain arrays, kept with it; None where there can be no plan."""
-    kept = _plans.setdefault(model, {})
-    if dtype not in kept:
-        kept[dtype] = _made(model, dtype)
-    return kept[dtype]
+    return _plans.get(model, dtype, lambda: _made(model, dtype))
 
 
 def _made(model: Model, dtype: np.dtype) -> RneaPlan | None:
@@ -323,5 +321,6 @@ def _made(model: Model, dtype: np.dtype) -> RneaPlan | None:
         return None
     try:
         return RneaPlan(model, dtype)
-    except (UnknownPrimitive, ImportError, RuntimeError):
+    except (UnknownPrimitive, RuntimeError) as error:
+        warn_not_native("inverse dynamics of a huge tree, in blocks", error)
         return None

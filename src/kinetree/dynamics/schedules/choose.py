@@ -6,14 +6,17 @@ thresholds are in benchmarks/NOTES.md, under the names given here.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.core import Tracer
 
+from kinetree._unknown import unknown
 from kinetree.dynamics.lane_rows import Kind, kind_of
 from kinetree.lanes import native_enabled
+from kinetree.lanes.once import OncePerOwner
 from kinetree.model import Model
 
 from . import tuning
@@ -83,7 +86,7 @@ class Choice:
 def check_schedule(schedule: str) -> None:
     """Refuse an unknown name."""
     if schedule not in ("auto", *SCHEDULES):
-        raise ValueError(f"unknown schedule {schedule!r}: choose from auto, {', '.join(SCHEDULES)}")
+        raise ValueError(unknown("schedule", schedule, ("auto", *SCHEDULES)))
 
 
 def choose(call: Call, asked: str = "auto", blocks: Callable[[Call], bool] | None = None, walks: bool = True) -> Choice:
@@ -140,6 +143,15 @@ def _fills_blocks(call: Call) -> bool:
     )
 
 
+_unasked: OncePerOwner[bool] = OncePerOwner()
+_robots = count()
+
+
+def _among_first(model: Model) -> bool:
+    """True for the first small robots of a process: XLA never lets go of a program written out for one."""
+    return _unasked.get(model, None, lambda: next(_robots) < tuning.WRITTEN_OUT_MAX_ROBOTS)
+
+
 def lane_program_kind(call: Call, about: bool = False) -> str:
     """Which program of an algorithm lanes run; `about`: it is about one body, and there may be many of them.
 
@@ -150,7 +162,7 @@ def lane_program_kind(call: Call, about: bool = False) -> str:
     many = call.batch >= tuning.WRITTEN_OUT_MIN_STATES.get(call.platform, call.batch + 1)
     if about:
         return "woven" if call.platform == "gpu" else "shared"
-    if call.model.specialized or (few and many and call.known):
+    if call.model.specialized or (few and many and call.known and _among_first(call.model)):
         return "written out"
     if call.platform == "gpu":
         return "written out for the structure" if few and many else "woven"

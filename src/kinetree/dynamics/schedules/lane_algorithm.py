@@ -11,6 +11,7 @@ import numpy as np
 from kinetree.dynamics.lane_rows import Part, Turns
 from kinetree.lanes import Memory, Program, Woven, run, weave, written_out, xla
 from kinetree.lanes.native import native
+from kinetree.lanes.once import OncePerOwner
 from kinetree.model import Model, Structure
 
 from . import tuning
@@ -35,26 +36,29 @@ class LaneAlgorithm:
         self.parts, self.memory, self.widths = parts, memory, widths
         self.program = Program(name, tuple(p.loop for p in parts), n_inputs, n_outputs, reversible)
         self._constants: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
-        self._specialized: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
+        self._specialized: OncePerOwner[Program] = OncePerOwner()
 
     @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process
     def turns(self, structure: Structure, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops for one tree, and for one body where the algorithm is about one."""
-        return tuple(part.turns(structure, *about) for part in self.parts)
+        turns = (part.turns(structure, *about) for part in self.parts)
+        return tuple((table, rows.astype(np.int32)) for table, rows in turns)
 
     def constants(self, model: Model, dtype: Any, *about: int) -> tuple:
         """(turns, count) arrays of all loops for one model; kept where the model is made of plain arrays."""
         plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
         kept = self._constants.setdefault(model, {}) if plain else {}
         key = (dtype, *about)
-        if key not in kept:
+        found = kept.get(key)
+        if found is None:
             if len(kept) >= MAX_KEPT_CONSTANTS:
                 kept.clear()
-            kept[key] = tuple(
+            found = tuple(
                 _stack(len(table), part.constants(model, rows), dtype)
                 for part, (table, rows) in zip(self.parts, self.turns(model.structure, *about), strict=True)
             )
-        return kept[key]
+            kept[key] = found
+        return found
 
     def __call__(self, model: Model, *inputs: Any, schedule: str = "lanes", about: tuple[int, ...] = ()) -> tuple:
         """Outputs (lanes, width) on inputs (lanes, width), by the native body ("lanes") or by XLA's ("sequential")."""
@@ -76,13 +80,14 @@ class LaneAlgorithm:
 
     def _own_program(self, model: Model, dtype: np.dtype, inputs: tuple[int, ...]) -> Program:
         """The program written out for a model, on inputs of these widths; the one for all where that is too long."""
-        kept = self._specialized.setdefault(model, {})
-        if dtype not in kept:
+
+        def make() -> Program:
             _, outputs, tables = self._sizes(model)
             short = sum(map(len, tables)) <= tuning.WRITTEN_OUT_MAX_TURNS
             constants = self.constants(model, dtype)
-            kept[dtype] = written_out(self.program, tables, inputs + outputs, constants) if short else self.program
-        return kept[dtype]
+            return written_out(self.program, tables, inputs + outputs, constants) if short else self.program
+
+        return self._specialized.get(model, dtype, make)
 
     @lru_cache(maxsize=256)  # noqa: B019
     def _for_structure(self, structure: Structure, inputs: tuple[int, ...]) -> Program:

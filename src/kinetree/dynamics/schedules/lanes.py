@@ -11,7 +11,6 @@ machine adds what the passes do not speak of:
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -50,6 +49,7 @@ from kinetree.dynamics.lane_rows import (
 )
 from kinetree.dynamics.recursion import AT, Algorithm, Ancestors, Bodies, Inward, Outward, Pass, Row, Total
 from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.once import once
 from kinetree.lanes.program import Slots
 from kinetree.model import Model, Placement, Structure
 from kinetree.spatial import Force, Rotation, Transform, Vec3
@@ -408,7 +408,7 @@ def lane_program_of(algorithm: Algorithm, model: Model, external: bool = False, 
     return lane_program(algorithm, Variant(kind_of(model), external, packed))
 
 
-@lru_cache
+@once
 def lane_program(algorithm: Algorithm, variant: Variant) -> LaneAlgorithm:
     """The program of an algorithm; inputs are the algorithm's, then forces on bodies."""
     writer = Writer(algorithm, variant)

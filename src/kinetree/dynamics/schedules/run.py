@@ -4,7 +4,7 @@ Results of all ways have one shape: (batch, rows) for a scalar of each row, (bat
 scalars, with bodies in the place of rows for `Bodies`, and (batch, count) for a `Total`.
 """
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,6 +15,7 @@ from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.joint_terms import joint_acceleration, row_acceleration, row_force
 from kinetree.dynamics.lane_rows import kind_of
 from kinetree.dynamics.recursion import Algorithm, Bodies, Total
+from kinetree.lanes.once import once
 from kinetree.model import Model
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.spatial import Vec3
@@ -117,7 +118,7 @@ def _over_euler_tour(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: 
     return _stacked(algorithm, over_euler_tour(algorithm, model, inputs, f_ext))
 
 
-@lru_cache
+@once
 def _over_stages(algorithm: Algorithm, hinges: bool) -> Any:
     """One state by native walks; its derivatives are those of XLA's `paths`."""
     plan = Plan(algorithm, hinges)

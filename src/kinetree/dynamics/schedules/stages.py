@@ -6,7 +6,6 @@ pass leaves for later ones lies in cells beside the constants of the rows. A row
 there only where the fields that it is made of are not kept anyway.
 """
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +14,7 @@ import jax.numpy as jnp
 from kinetree.dynamics.joint_terms import joint_force
 from kinetree.dynamics.lane_rows import HINGE, PLACEMENT, ROWS
 from kinetree.dynamics.recursion import AT, Algorithm, Inward, Outward, Pass, Row, Stretch
+from kinetree.lanes.once import once
 from kinetree.lanes.prefix import Prefix, prefix_walks
 from kinetree.lanes.walk import Walk
 from kinetree.model import place
@@ -151,7 +151,7 @@ def _required(algorithm: Algorithm, p: Pass) -> Stretch:
     return p.stretch
 
 
-@lru_cache
+@once
 def outward_walks(plan: Plan, i: int) -> OutwardWalks:
     """The walks of an outward pass."""
     alg, p = plan.algorithm, plan.algorithm.passes[i]
@@ -168,7 +168,7 @@ def outward_walks(plan: Plan, i: int) -> OutwardWalks:
         row = plan.row(i, cell, inputs)
         return stretch.extend(e, row) if stretch.extend else _combine(stretch)(e, stretch.element(row)), ()
 
-    @lru_cache
+    @once
     def walk(sources: int, remembered: bool, scattered: bool, gathering: bool = False) -> Walk:
         def step(carried: Any, cell: Row, inputs: tuple, exists: Any) -> tuple:
             row = plan.row(i, cell, inputs)
@@ -197,7 +197,7 @@ def _example(stretch: Stretch) -> Any:
     return jax.tree.unflatten(tree, [0.0] * tree.num_leaves)
 
 
-@lru_cache
+@once
 def inward_walks(plan: Plan, i: int) -> InwardWalks:
     """The walks of an inward pass."""
     alg, p = plan.algorithm, plan.algorithm.passes[i]
@@ -205,7 +205,7 @@ def inward_walks(plan: Plan, i: int) -> InwardWalks:
     state, given = alg.fields[p.state], structure((0.0,) * len(plan.given(i)))
     left = plan.left(i)
 
-    @lru_cache
+    @once
     def reduce(joined: bool) -> Walk:
         def step(e: Any, cell: Row, inputs: tuple, exists: Any) -> tuple:
             row = plan.row(i, cell, inputs)
@@ -217,7 +217,7 @@ def inward_walks(plan: Plan, i: int) -> InwardWalks:
         element = _identity_structure(stretch)
         return Walk(f"{name}_reduce", step, element, tree, given, NOTHING, fields, widths, reverse=True)
 
-    @lru_cache
+    @once
     def walk(joined: bool, sources: int, scattered: bool) -> Walk:
         def step(received: Any, cell: Row, inputs: tuple, exists: Any) -> tuple:
             row = plan.row(i, cell, inputs)
