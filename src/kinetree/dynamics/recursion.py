@@ -182,7 +182,7 @@ class Algorithm:
         order = [x.state for x in self.all_passes if isinstance(x, Outward)]
 
         def ready(x: Pass) -> int:
-            return max((order.index(n) for n in x.own.needs), default=0)  # type: ignore[union-attr]
+            return max((order.index(n) for n in x.own.needs if n != AT), default=0)  # type: ignore[union-attr]
 
         return [x for x in self.passes if x.own and isinstance(p, Outward) and ready(x) == order.index(p.state)]
 

@@ -22,14 +22,16 @@ from kinetree.tree.fix import inward_visits, outward_visits
 from .operators import OWN, inward_operator, outward_operator
 
 tree_map = jax.tree.map
-Visits = Callable[[Pass, Layout, Row, Any], tuple[Any, dict[str, Any]]]  # States and findings of all positions.
+Visits = Callable[
+    [Pass, Layout, Arranged, Row, Any], tuple[Any, dict[str, Any]]
+]  # States and findings of all positions.
 
 
-def _outward(p: Pass, laid: Layout, row: Row, base: Any) -> tuple[Any, dict[str, Any]]:
+def _outward(p: Pass, laid: Layout, at: Arranged, row: Row, base: Any) -> tuple[Any, dict[str, Any]]:
     return outward_visits(outward_operator(p), laid, row, base)
 
 
-def _inward(p: Pass, laid: Layout, row: Row, base: Any) -> tuple[Any, dict[str, Any]]:
+def _inward(p: Pass, laid: Layout, at: Arranged, row: Row, base: Any) -> tuple[Any, dict[str, Any]]:
     return inward_visits(inward_operator(p), laid, row, base)
 
 
@@ -59,11 +61,11 @@ def run_passes(
         results: dict[str, Any] = {}
         if isinstance(p, Outward) and p.state:
             row[AT] = fields[AT]
-            fields[p.state], results = outward(p, laid, row, base[p.state])
+            fields[p.state], results = outward(p, laid, at, row, base[p.state])
         elif isinstance(p, Inward):
             row |= {n: known[n] for n in p.own.link}  # type: ignore[union-attr]
             row[OWN] = shares[p.state]
-            _, results = inward(p, laid, row, base[p.state])
+            _, results = inward(p, laid, at, row, base[p.state])
         elif isinstance(p, Total):
             results = {p.state: tree_map(lambda x: x.sum(0), restore(laid, shares[p.state]))}
         elif isinstance(p, Bodies):
@@ -76,7 +78,7 @@ def run_passes(
             parts = {n: known[n] for n in x.own.link} | {n: fields[n] for n in x.own.needs}  # type: ignore[union-attr]
             shares[x.state] = x.own.of(Row(parts))  # type: ignore[union-attr]
             if f_ext is not None and algorithm.applied[0] == x.state:
-                poses, _ = outward(POSE_PASS, laid, Row(at=at.placed), Placement.identity_like(at.gravity.x))
+                poses, _ = outward(POSE_PASS, laid, at, Row(at=at.placed), Placement.identity_like(at.gravity.x))
                 f = applied_forces(laid, model, poses, f_ext)
                 shares[x.state] = _less(shares[x.state], algorithm.applied[1:], f)
     return found

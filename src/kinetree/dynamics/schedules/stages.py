@@ -255,7 +255,9 @@ def inward_walks(plan: Plan, i: int) -> InwardWalks:
 
 def can_walk(algorithm: Algorithm) -> bool:
     """True if native walks can run an algorithm: every pass is over the rows, and states its stretch."""
-    return all(isinstance(p, Outward | Inward) and p.stretch is not None for p in algorithm.passes)
+    return algorithm.passes[0].places and all(
+        isinstance(p, Outward | Inward) and p.stretch is not None for p in algorithm.passes
+    )
 
 
 # -- an algorithm over the stages of a tree ---------------------------------------------------------------------------
