@@ -23,8 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.dynamics.algorithms.poses import POSE
-from kinetree.dynamics.recursion import Algorithm, Outward, Pass, Row
+from kinetree.dynamics.arranged import POSES, Arranged
+from kinetree.dynamics.recursion import Algorithm, Pass, Row
 from kinetree.model import Model
 from kinetree.tree import Layout, MissingProperty, Tree
 from kinetree.tree.euler import leaffix_sum, rootfix_elements
@@ -33,7 +33,6 @@ from .layouts import over_layout
 from .operators import OWN, outward_operator
 
 tree_map = jax.tree.map
-PLACES = outward_operator(Outward("pose", lambda row, pose: (row.at @ pose, {}), stretch=POSE))
 
 
 @lru_cache(maxsize=16)
@@ -51,7 +50,7 @@ def _with_base(base: Any, rows: Any) -> Any:
     return tree_map(lambda b, x: jnp.concatenate([jnp.broadcast_to(b, (1, *x.shape[1:])), x]), base, rows)
 
 
-def _outward(tree: Tree, p: Pass, laid: Layout, row: Row, base: Any) -> tuple[Any, dict[str, Any]]:
+def _outward(tree: Tree, p: Pass, laid: Layout, at: Arranged, row: Row, base: Any) -> tuple[Any, dict[str, Any]]:
     """States by the product of all elements from the base; then every row is visited at once."""
     op, row = outward_operator(p), _rows(row)
     if op.element is None or op.act is None or op.inverse is None:
@@ -64,7 +63,7 @@ def _outward(tree: Tree, p: Pass, laid: Layout, row: Row, base: Any) -> tuple[An
     return states, tree_map(lambda x: jnp.concatenate([x[:1], x]), found)
 
 
-def _inward(tree: Tree, p: Pass, laid: Layout, row: Row, base: Any) -> tuple[Any, dict[str, Any]]:
+def _inward(tree: Tree, p: Pass, laid: Layout, at: Arranged, row: Row, base: Any) -> tuple[Any, dict[str, Any]]:
     """Shares carried to the world, summed over subtrees, and carried back; then every row is visited at once."""
     if p.stretch is None or p.stretch.carry is None or p.stretch.carry_back is None:
         raise MissingProperty(
@@ -72,8 +71,7 @@ def _inward(tree: Tree, p: Pass, laid: Layout, row: Row, base: Any) -> tuple[Any
         )
     row = _rows(row)
     own = row.pop(OWN)
-    X = rootfix_elements(tree, PLACES, row.at)
-    X = X if hasattr(X, "E") else X.transform
+    X = rootfix_elements(tree, POSES, _rows(at.placed)).transform
     whole = p.stretch.carry_back(X, leaffix_sum(tree, p.stretch.carry(X, own)))
     found = p.visit(row, whole)[1]
     return None, tree_map(lambda x: jnp.concatenate([x[:1], x]), found)

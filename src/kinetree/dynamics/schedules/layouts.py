@@ -22,9 +22,7 @@ from kinetree.tree.fix import inward_visits, outward_visits
 from .operators import OWN, inward_operator, outward_operator
 
 tree_map = jax.tree.map
-Visits = Callable[
-    [Pass, Layout, Arranged, Row, Any], tuple[Any, dict[str, Any]]
-]  # States and findings of all positions.
+Visits = Callable[[Pass, Layout, Arranged, Row, Any], tuple[Any, dict[str, Any]]]  # States, and findings.
 
 
 def _outward(p: Pass, laid: Layout, at: Arranged, row: Row, base: Any) -> tuple[Any, dict[str, Any]]:
