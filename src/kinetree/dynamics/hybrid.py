@@ -60,8 +60,9 @@ def hybrid_dynamics(
             return jnp.zeros_like(qdd), jnp.zeros_like(tau)
         laid = layout(model.tree, "paths")
         qdd, tau = _hybrid(laid, model, q, qd, qdd, tau, given != 0, f_ext)
-        return require_solution(qdd, "hybrid dynamics"), tau
+        return qdd, tau
 
     nv = (model.nv,)
     states = {"q": (q, (model.nq,)), "qd": (qd, nv), "qdd": (qdd, nv), "tau": (tau, nv), "given": (given, nv)}
-    return evaluate(compute, **states, f_ext=(f_ext, (model.n_bodies, 6)))
+    found, needed = evaluate(compute, **states, f_ext=(f_ext, (model.n_bodies, 6)))
+    return require_solution(model, "hybrid_dynamics", found, q=q, qd=qd, qdd=qdd, tau=tau, f_ext=f_ext), needed
