@@ -93,7 +93,7 @@ def random_rows(rng, n):
         Transform(E, Vec3.from_array(rng.standard_normal((n, 3)))),
         Axis(np.ones(n), rng.standard_normal(n)),
         np.zeros(n),
-        Articulated(jax.tree.map(jnp.asarray, I), six(Force)),
+        Articulated(jax.tree.map(jnp.asarray, I), six(Force), None),  # no scale, which obeys no law
         six(Motion),
         rng.standard_normal(n),
     )
@@ -161,7 +161,7 @@ def test_stretches_that_can_not_be_joined_without_pivoting():
     e = jax.tree.map(lambda x: x[0], e)
     eta = Force.from_array(jnp.arange(1.0, 7.0))
     inner = e._replace(C=_symmetric(jnp.asarray(C1)))
-    outer = e._replace(passed=Articulated(_symmetric(jnp.asarray(J2)), eta))
+    outer = e._replace(passed=Articulated(_symmetric(jnp.asarray(J2)), eta, None))
     both = combine_elements(inner, outer)
     assert error(both.passed.inertia.array(), np.linalg.inv(np.linalg.inv(J2) + C1)) < 1e-14
     assert error(both.C.array(), np.linalg.inv(np.linalg.inv(C1) + J2)) < 1e-14

@@ -73,8 +73,10 @@ def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext:
 
 @jax.jit
 def shifted(model: Model, tau: Any, qd: Any) -> Any:
-    """Forces on the rows, (batch, nv): armature resists the joint's acceleration, of which the rows lack the shift."""
-    return tau - jnp.asarray(model.rows.armature, tau.dtype) * velocity_product_shift(model.structure, qd.T).T
+    """Forces on the rows, (batch, nv), less what armature resists of accelerations that the rows have not."""
+    armature, slide = (jnp.asarray(x, tau.dtype) for x in (model.rows.armature, model.rows.slide))
+    # (1 + slide): what the rows lack themselves, and `armature_shift`
+    return tau - armature * (1 + slide) * velocity_product_shift(model.structure, qd.T).T
 
 
 @jax.jit

@@ -115,8 +115,8 @@ def aba_lanes(
         X, v, inertia, bias, *rest = reads
         qd, tau = given
         scale = rest.pop(0) if checked else None
-        if quaternions:  # armature resists the joint's acceleration, of which the row's lacks the shift
-            tau = tau - row.armature * rest[0]
+        if quaternions:  # armature resists an acceleration of which the row's lacks its shift, and `armature_shift`
+            tau = tau - row.armature * ((1 + row.axis.slide) * rest[0])
         whole = Articulated(inertia, bias, scale)  # its own, and what its children passed on
         joint = pivot(row.axis, row.armature, tau, whole)
         c = velocity_product(v, row.axis, qd)

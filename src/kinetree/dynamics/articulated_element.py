@@ -121,7 +121,7 @@ def combine_elements(inner: ArticulatedElement, outer: ArticulatedElement) -> Ar
         _forces(A2 @ MA1),
         outer.b + Motion.from_array(_times(A2, Mfree)),
         outer.C + _symmetric(A2 @ MC1 @ _t(A2)),
-        inner.passed + Articulated(J, Force.from_array(eta), Scale.of(J)),
+        inner.passed + Articulated(J, Force.from_array(eta), outer.passed.scale and Scale.of(J)),
     )
 
 

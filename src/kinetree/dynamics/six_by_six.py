@@ -111,5 +111,5 @@ def combine_scalars(inner: ArticulatedElement, outer: ArticulatedElement) -> Art
         tuple(Force(Vec3(*row[:3]), Vec3(*row[3:])) for row in product(A2, _columns(MA1))),
         outer.b + Motion(Vec3(*moved[:3]), Vec3(*moved[3:])),
         outer.C + _symmetric(product(A2MC1, A2)),
-        inner.passed + Articulated(J, Force(Vec3(*eta[:3]), Vec3(*eta[3:])), Scale.of(J)),
+        inner.passed + Articulated(J, Force(Vec3(*eta[:3]), Vec3(*eta[3:])), outer.passed.scale and Scale.of(J)),
     )
