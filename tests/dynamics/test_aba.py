@@ -16,6 +16,7 @@ from kinetree.spatial import Force, Inertia, Motion, Rotation, Sym3, Transform, 
 from tests.reference import dense, generate
 
 from .forward import check_mechanism, distance, error, long_chain, long_chain_error, mechanism
+from .mixed import resisted_by_armature
 
 
 @pytest.mark.parametrize("shape", generate.SHAPES)
@@ -62,7 +63,7 @@ def test_armature(options):
     _, model, s = mechanism(14, "random")
     armature = np.random.default_rng(1).uniform(0.1, 2, model.nv)
     geared = dataclasses.replace(model, rows=model.rows._replace(armature=armature))
-    tau = kt.inverse_dynamics(model, s.q, s.qd, s.qdd) + armature * s.qdd
+    tau = kt.inverse_dynamics(model, s.q, s.qd, s.qdd) + armature * resisted_by_armature(model, s.qd, s.qdd)
     assert error(kt.forward_dynamics(geared, s.q, s.qd, tau, **{"method": "aba"} | options), s.qdd) < 1e-11
 
 
