@@ -132,10 +132,14 @@ def along_axis(I: ArticulatedInertia, axis: Axis) -> Force:
     )
 
 
+def exceeds_rounding(d: Scalar, went_in: Scalar) -> Scalar:
+    """Whether d is more than rounding error of what went into it. 1m."""
+    return d > ROUNDINGS * float(jnp.finfo(d.dtype).eps) * went_in
+
+
 def firm(d: Scalar, went_in: Scalar) -> Scalar:
     """d, or NaN where it is no more than rounding error of what went into it. 1m."""
-    rounding = ROUNDINGS * float(jnp.finfo(jnp.result_type(d)).eps)
-    return jnp.where(d > rounding * went_in, d, jnp.full_like(d, jnp.nan))
+    return jnp.where(exceeds_rounding(d, went_in), d, jnp.full_like(d, jnp.nan))
 
 
 def pivot(axis: Axis, armature: Scalar, tau: Scalar, whole: Articulated) -> Pivot:

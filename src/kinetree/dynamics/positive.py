@@ -6,7 +6,6 @@ and then in which state, and of which joint.
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -60,8 +59,7 @@ def _reason(model: Model, given: dict[str, Any], batch: tuple[int, ...], state: 
     q = np.asarray(given["q"])
     own = np.asarray(q[_own_index(q.shape, batch, state, 1)], np.result_type(q, np.float32))
     if model.coupling is None:
-        with jax.enable_x64(True):
-            singular = np.flatnonzero(np.asarray(singular_rows(whole, own[None]))[0])
+        singular = np.flatnonzero(singular_rows(whole, own[None])[0])
         if not singular.size:
             return (
                 "the accelerations are too large for this precision, or the mass matrix is not positive definite in it"

@@ -4,12 +4,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree.model import Axis, Model
-from kinetree.spatial import ArticulatedInertia, Force, Mat3, Sym3
+from kinetree.spatial import ArticulatedInertia, Mat3, Sym3
 
 from .abia import inertia_lanes
-from .articulated import Articulated, Scale, pivot
+from .articulated import Scale, along_axis, exceeds_rounding
 
 BODY = jax.tree.structure(
     (ArticulatedInertia(Sym3(*6 * (0.0,)), Mat3(*9 * (0.0,)), Sym3(*6 * (0.0,))), Scale(0.0, 0.0))
@@ -19,8 +20,9 @@ BODY = jax.tree.structure(
 def singular_rows(model: Model, q: Any) -> Any:
     """(batch, nv) booleans, of q (batch, nq); rows inside a singular one count as singular too."""
     entries = inertia_lanes(model.structure.has_quaternions)(model, q)
-    inertia, scale = jax.tree.unflatten(BODY, [jnp.asarray(x) for x in entries])
-    axis = Axis(*(jnp.asarray(x, scale.turning.dtype) for x in model.rows.axis))
-    zero = jnp.zeros_like(scale.turning)
-    armature = jnp.asarray(model.rows.armature, zero.dtype)
-    return jnp.isnan(pivot(axis, armature, zero, Articulated(inertia, Force.zero_like(zero), scale)).d_inverse)
+    I, scale = jax.tree.unflatten(BODY, entries)  # of NumPy arrays, for NumPy arrays: no XLA is needed
+    library = np if isinstance(q, np.ndarray) else jnp
+    turn, slide, armature = (library.asarray(x, q.dtype) for x in (*model.rows.axis, model.rows.armature))
+    axis = Axis(turn, slide)
+    d = axis.dot(along_axis(I, axis)) + armature
+    return ~exceeds_rounding(d, (Scale.of(I) + scale).along(axis))

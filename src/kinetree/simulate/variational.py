@@ -38,7 +38,7 @@ from kinetree.dynamics import (
     inverse_dynamics,
     passive_force,
 )
-from kinetree.dynamics.jointed_bodies import solve_spd
+from kinetree.dynamics.dense import solve_general
 from kinetree.model import Model, integrate
 from kinetree.spatial import Quaternion, Vec3
 
@@ -134,16 +134,15 @@ def _newton(residual: Any, step: Any, v: Any, h: float) -> tuple[Any, Any]:
 
 
 def _solve_linear(times: Any, b: Any) -> Any:
-    """x with times(x) = b, (..., nv), each state by itself: the matrix, column by column, and Gauss-Jordan.
+    """x with times(x) = b, (..., nv), each state by itself: the matrix, column by column, and a dense solve.
 
-    So derivatives of a step are those of the equation it solves, not of Newton's iterations. The matrix is −(H + h/2 D
-    + ...) up to terms of order h, which needs no pivoting.
+    So derivatives of a step are those of the equation that it solves, not of Newton's iterations.
     """
     unit = jnp.broadcast_to(jnp.eye(b.shape[-1], dtype=b.dtype), (*b.shape[:-1], *2 * b.shape[-1:]))
     matrix = jax.vmap(times, -1, -1)(unit)
 
     def solve(matrix: Any, b: Any) -> Any:
-        return solve_spd(matrix, b[..., None])[..., 0]
+        return solve_general(matrix, b[..., None])[..., 0]
 
     return jax.lax.custom_linear_solve(
         times,
