@@ -1,6 +1,6 @@
 """Lane programs of inverse and forward dynamics, by the kind of mechanism that they serve."""
 
-from kinetree.dynamics.algorithms.aba import ABA
+from kinetree.dynamics.algorithms.aba import aba_of
 from kinetree.dynamics.algorithms.crba import CRBA
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.lane_rows import Kind
@@ -13,9 +13,15 @@ def rnea_lanes(quaternions: bool, external: bool, deep: bool = False, hinges: bo
 
 
 def aba_lanes(
-    quaternions: bool, external: bool, deep: bool = False, hinges: bool = False, again: bool = False
+    quaternions: bool,
+    external: bool,
+    deep: bool = False,
+    hinges: bool = False,
+    again: bool = False,
+    checked: bool = True,
 ) -> LaneAlgorithm:
-    algorithm = ABA.again if again else ABA
+    algorithm = aba_of(not checked)
+    algorithm = algorithm.again if again else algorithm
     return lane_program(algorithm, Variant(Kind(quaternions, deep, hinges), external))
 
 

@@ -8,15 +8,17 @@ import jax.numpy as jnp
 from kinetree.model import Model
 from kinetree.model.coordinates import velocity_product_shift
 
-from .algorithms.aba import ABA
-from .positive import require_solution
+from .algorithms.aba import aba_of
+from .firmness import is_firm
+from .joint_terms import row_force
 from .schedules.run import run
 
 
 @jax.jit
 def shifted(model: Model, tau: Any, qd: Any) -> Any:
-    """Forces on the rows, (batch, nv): armature resists the joint's acceleration, of which the rows lack the shift."""
-    return tau - jnp.asarray(model.rows.armature, tau.dtype) * velocity_product_shift(model.structure, qd.T).T
+    """Forces on the rows, (batch, nv), from those on the joints."""
+    armature, slide = (jnp.asarray(x, tau.dtype) for x in (model.rows.armature, model.rows.slide))
+    return row_force(tau, armature, slide, velocity_product_shift(model.structure, qd.T).T)
 
 
 @jax.jit
@@ -27,5 +29,4 @@ def unshifted(model: Model, qdd: Any, qd: Any) -> Any:
 
 def forward_dynamics_aba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *, schedule: str = "auto") -> Any:
     """Accelerations, (batch, nv)."""
-    qdd = run(ABA, model, {"q": q, "qd": qd, "tau": tau}, f_ext, schedule)["qdd"]
-    return require_solution(qdd, "aba")
+    return run(aba_of(is_firm(model)), model, {"q": q, "qd": qd, "tau": tau}, f_ext, schedule)["qdd"]

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from kinetree.model import Axis
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Transform, Vec3
 
-from .articulated import Articulated, pivot, released, to_parent
+from .articulated import Articulated, Scale, pivot, released, to_parent
 from .dense import solve_general
 from .recursion import Row
 
@@ -74,7 +74,7 @@ def prepend_row(row: Row, c: Motion, own: Articulated, e: ArticulatedElement) ->
         tuple(pull_back(row.at, row.axis, joint.U, joint.d_inverse, f) for f in e.A),
         e.b + Motion(Vec3(*step[:3]), Vec3(*step[3:])),
         e.C + _rank_one([s * joint.d_inverse for s in along], along),
-        to_parent(row.at, released(row.axis, row.armature, whole, joint, c)),
+        to_parent(row.at, released(row.axis, row.armature, row.get("mass"), whole, joint, c)),
     )
 
 
@@ -112,11 +112,12 @@ def combine_elements(inner: ArticulatedElement, outer: ArticulatedElement) -> Ar
     solved = solve_general(jnp.eye(6, dtype=C1.dtype) + C1 @ J2, right)
     MA1, MC1, Mfree = solved[..., :6], solved[..., 6:12], solved[..., 12]
     eta = _times(_t(A1), eta2 + _times(J2, Mfree))
+    J = _symmetric(_t(A1) @ J2 @ MA1)
     return ArticulatedElement(
         _forces(A2 @ MA1),
         outer.b + Motion.from_array(_times(A2, Mfree)),
         outer.C + _symmetric(A2 @ MC1 @ _t(A2)),
-        inner.passed + Articulated(_symmetric(_t(A1) @ J2 @ MA1), Force.from_array(eta)),
+        inner.passed + Articulated(J, Force.from_array(eta), outer.passed.scale and Scale.of(J)),
     )
 
 

@@ -26,6 +26,7 @@ def articulated_rows(laid: Layout, model: Model, at: Arranged, qd: Any, tau: Any
     if f_ext is not None:
         own = own._replace(bias=own.bias - applied_forces(laid, model, row_poses(laid, at), f_ext))
     row = Row(at=at.placed.transform, axis=at.rows.axis, armature=at.rows.armature, v=v, qd=qd, tau=tau, own=own)
+    row["mass"] = at.rows.inertia.mass
     return jax.tree.map(lambda x: jnp.broadcast_to(x, qd.shape), row)
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from kinetree.spatial import ArticulatedInertia, Sym3, Vec3
 
-from .articulated import Articulated
+from .articulated import Articulated, Scale
 
 
 def ballast_of(own: ArticulatedInertia) -> Articulated:
@@ -28,4 +28,4 @@ def ballast_of(own: ArticulatedInertia) -> Articulated:
     inertia = lent.inertia._replace(
         A=Sym3.diagonal(jnp.where(firm, none, turning)), C=Sym3.diagonal(jnp.where(firm, none, own.C.xx.mean(0)))
     )
-    return lent._replace(inertia=inertia)
+    return lent._replace(inertia=inertia, scale=Scale.of(inertia))

@@ -24,7 +24,7 @@ MOST_ROWS = 16  # of which the n² derivatives are cheaper than a run for each d
 
 def with_rule(algorithm: Algorithm, model: Model, q: Any, f_ext: Any, run: Callable) -> Callable:
     """`run(*inputs) -> (output,)`, with a rule of its own where there is one for the algorithm and the call."""
-    rule = {"rnea": inverse, "aba": forward}.get(algorithm.name)
+    rule = {"rnea": inverse, "aba": forward, "aba_checked": forward}.get(algorithm.name)
     if rule is None or not serves(model, q, f_ext):
         return run
     ruled = rule(model, lambda *state: run(*state)[0])

@@ -1,7 +1,6 @@
 """Forward dynamics: the accelerations that forces cause, by any of the published methods."""
 
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -11,10 +10,12 @@ from kinetree._unknown import unknown
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
-from .algorithms.aba import ABA
+from .algorithms.aba import aba_of
 from .coupled import coupled_forward_dynamics
 from .directly import directly
+from .firmness import is_firm
 from .passive import passive_by_row
+from .positive import require_solution
 from .schedules.lanes import lane_program_of
 
 METHODS = {  # method -> module and function (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
@@ -38,7 +39,7 @@ def method_function(method: str) -> Callable[..., Any]:
     return getattr(import_module(f".{module}", __package__), function)
 
 
-@directly(partial(lane_program_of, ABA))
+@directly(lambda model: lane_program_of(aba_of(is_firm(model)), model))
 def forward_dynamics(
     model: Model,
     q: Any,
@@ -62,7 +63,11 @@ def forward_dynamics(
         options: of the method, such as `chunks` and `balance` of "dcae" or `tolerance` of "cg".
 
     Returns:
-        qdd, (..., nv).
+        qdd, (..., nv). Where the mass matrix is singular or an argument is not finite: NaN in that state, for JAX
+        arrays.
+
+    Raises:
+        ValueError: the same for NumPy arrays; says in which state, and of which joint or argument.
 
     Reference: Featherstone 2008 table 7.1; the docstring of each method's module.
     """
@@ -80,4 +85,5 @@ def forward_dynamics(
         return solve(model.without_passive, q, qd, tau, f_ext, **options)
 
     nv = (model.nv,)
-    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), tau=(tau, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+    qdd = evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), tau=(tau, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+    return require_solution(model, "forward_dynamics", qdd, q=q, qd=qd, tau=tau, f_ext=f_ext)

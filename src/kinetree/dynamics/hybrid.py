@@ -21,6 +21,7 @@ from .algorithms.aba import ABA
 from .arranged import arranged, by_position
 from .articulated import Articulated
 from .articulated_rows import accelerations, articulated_rows
+from .joint_terms import felt_acceleration, joint_force
 from .positive import require_solution
 from .recursion import Row
 from .schedules.operators import inward_operator
@@ -38,7 +39,9 @@ def _hybrid(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, tau: Any, for
     whole = rows.own + received
     a, qdd_free = accelerations(laid, at, rows, whole)
     found = unshifted(model, restore(laid, jnp.where(free, qdd_free, led)).T, qd)
-    needed = restore(laid, rows.axis.dot(whole @ a)).T + jnp.asarray(model.rows.armature, q.dtype) * found
+    armature, slide = (jnp.asarray(x, q.dtype) for x in (model.rows.armature, model.rows.slide))
+    felt = felt_acceleration(found, slide, velocity_product_shift(model.structure, qd.T).T)
+    needed = joint_force(restore(laid, rows.axis.dot(whole @ a)).T, armature, felt)
     return found, jnp.where(force_given, tau, needed)
 
 
@@ -67,8 +70,9 @@ def hybrid_dynamics(
             return jnp.zeros_like(qdd), jnp.zeros_like(tau)
         laid = layout(model.tree, "paths")
         qdd, tau = _hybrid(laid, model, q, qd, qdd, tau, given != 0, f_ext)
-        return require_solution(qdd, "hybrid dynamics"), tau
+        return qdd, tau
 
     nv = (model.nv,)
     states = {"q": (q, (model.nq,)), "qd": (qd, nv), "qdd": (qdd, nv), "tau": (tau, nv), "given": (given, nv)}
-    return evaluate(compute, **states, f_ext=(f_ext, (model.n_bodies, 6)))
+    found, needed = evaluate(compute, **states, f_ext=(f_ext, (model.n_bodies, 6)))
+    return require_solution(model, "hybrid_dynamics", found, q=q, qd=qd, qdd=qdd, tau=tau, f_ext=f_ext), needed

@@ -1,8 +1,9 @@
 """What joints add to the plain screws that passes see: rotors, and the shift of quaternion joints.
 
 The equation of motion of the joints is that of their rows with two changes (model/coordinates.py). A quaternion joint
-accelerates by `shift` more than its rows. A rotor resists the acceleration of the joint with its inertia, the armature:
-it adds to d = Sᵀ U in forward dynamics, to the diagonal of H, and to the force of inverse dynamics.
+accelerates by `shift` more than its rows. A rotor resists acceleration with its inertia, the armature: it adds to
+d = Sᵀ U in forward dynamics, to the diagonal of H, and to the force of inverse dynamics. Along the sliding rows of a
+free joint it feels the acceleration of the joint's origin, which has the shift once more (`armature_shift`).
 """
 
 from kinetree.spatial import Scalar
@@ -20,11 +21,16 @@ def joint_acceleration(qdd: Scalar, shift: Scalar) -> Scalar:
     return qdd + shift
 
 
-def row_force(tau: Scalar, armature: Scalar, shift: Scalar) -> Scalar:
-    """The force on a row, from that on its joint: the row's rotor lacks the shift."""
-    return tau - armature * shift
+def felt_acceleration(qdd: Scalar, slide: Scalar, shift: Scalar) -> Scalar:
+    """The acceleration that a rotor resists, from that of its joint."""
+    return qdd + slide * shift
 
 
-def joint_force(tau: Scalar, armature: Scalar, qdd: Scalar) -> Scalar:
-    """The force on a joint with this acceleration, from that on its row without a rotor."""
-    return tau + armature * qdd
+def row_force(tau: Scalar, armature: Scalar, slide: Scalar, shift: Scalar) -> Scalar:
+    """The force on a row with a rotor that feels the row's acceleration, from that on its joint."""
+    return tau - armature * ((1 + slide) * shift)
+
+
+def joint_force(tau: Scalar, armature: Scalar, felt: Scalar) -> Scalar:
+    """The force on a joint whose rotor feels this acceleration, from that on its row without a rotor."""
+    return tau + armature * felt

@@ -51,15 +51,16 @@ class Screw(NamedTuple):
 
     axis: Axis
     armature: Any
+    mass: Any  # of the row's own body
 
 
-SCREW = jax.tree.structure(Screw(Axis(0.0, 0.0), 0.0))
+SCREW = jax.tree.structure(Screw(Axis(0.0, 0.0), 0.0, 0.0))
 
 
 def screw_constants(model: Model, rows: np.ndarray) -> Screw:
     """Joints of these rows, in order."""
     r = model.rows
-    return Screw(Axis(r.turn[rows], r.slide[rows]), r.armature[rows])
+    return Screw(Axis(r.turn[rows], r.slide[rows]), r.armature[rows], r.inertia.mass[rows])
 
 
 class Link(NamedTuple):
@@ -69,6 +70,11 @@ class Link(NamedTuple):
     axis: Axis
     inertia: Any  # an Inertia, or its moments
     armature: Any
+
+    @property
+    def mass(self) -> Any:
+        """Of the row's own body."""
+        return self.inertia.mass
 
 
 class Stroke(NamedTuple):

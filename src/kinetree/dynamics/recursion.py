@@ -26,7 +26,7 @@ Element = Any  # A pytree of scalars: a stretch of rows, acting on the state tha
 Found = dict[str, Any]
 Visit = Callable[["Row", State], tuple[State, Found]]
 
-LINK = ("axis", "inertia", "armature")  # The constants of a link that a pass may ask for.
+LINK = ("axis", "inertia", "armature", "mass")  # The constants of a link that a pass may ask for.
 AT = "at"  # The name of a row's placement among the fields.
 
 

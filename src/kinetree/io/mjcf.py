@@ -226,7 +226,6 @@ def _note_unmodelled(m: Any, report: Report) -> None:
     def count(name: str) -> int:
         return int(np.count_nonzero(getattr(m, name, 0)))
 
-    free = m.jnt_type == FREE
     ignored = {
         "contact (geoms)": int(np.count_nonzero(m.geom_contype | m.geom_conaffinity)),
         "tendons": m.ntendon,
@@ -243,10 +242,5 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "keyframes": m.nkey,
         "sensors": m.nsensor,
         "fluid forces": int(m.opt.density > 0 or m.opt.viscosity > 0),
-        "armature of free joints (taken in body axes)": int(np.count_nonzero(armature(m)[_dofs(m, free)])),
     }
     report.ignored.update({what: n for what, n in ignored.items() if n})
-
-
-def _dofs(m: Any, joints: np.ndarray) -> np.ndarray:
-    return joints[m.dof_jntid] if m.nv else np.zeros(0, bool)

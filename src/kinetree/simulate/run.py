@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from kinetree.model import Model, integrate
 from kinetree.model.arguments import evaluate
@@ -23,7 +24,7 @@ from kinetree.model.memory import require_memory
 
 from .checkpoint import Checkpoint, Progress, fingerprint
 from .errors import Failure, explain_failure
-from .forces import Controller, control_force
+from .forces import HAS_STATE, Controller, control_force
 from .integrators import step_function
 from .progress import ProgressBar
 from .trajectory import Trajectory
@@ -31,6 +32,7 @@ from .trajectory import Trajectory
 STRETCH = 0.5  # seconds of wall time between looks at the host
 WORKING = 8  # states, with forces, that a step holds for one: of its stages, and of the algorithms within
 BUFFER = 2**24  # numbers in the records of one stretch, at most
+TRACED = "simulate runs on the host, and can not be used under jit, vmap or grad: loop over kt.step with jax.lax.scan"
 
 
 class Stretch(NamedTuple):
@@ -131,6 +133,8 @@ def simulate(
 
     Raises SimulationError, naming time and joint and what is likely wrong, when a state is not finite.
     """
+    if any(isinstance(x, Tracer) for x in (*jax.tree.leaves(model), q, qd, dt)):
+        raise TypeError(TRACED)
     if not (dt > 0 and math.isfinite(dt)):
         raise ValueError(f"dt must be a positive number of seconds, not {dt}")
     if steps < 0 or record < 1 or steps % record:
@@ -148,7 +152,9 @@ def simulate(
     wide = q.dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
     with jax.enable_x64(True) if wide else nullcontext():
         q = np.asarray(integrate(model, q, np.zeros_like(qd), 1.0))  # quaternions of unit length
-        settings = {"integrator": integrator, "controller": controller, "dt": float(dt), "every": int(record)}
+        # the compiled loop is kept for a controller, so it has to be hashable: a dataclass often is not
+        held = controller if controller is None or controller.__hash__ else partial(controller)
+        settings = {"integrator": integrator, "controller": held, "dt": float(dt), "every": int(record)}
         return _run(model, q, qd, int(steps), settings, progress, checkpoint, checkpoint_seconds)
 
 
@@ -159,12 +165,15 @@ def _run(
     size = int(max(1, min(steps // every, BUFFER // max(1, q.size + 2 * qd.size)))) + 1
     if not (np.isfinite(q).all() and np.isfinite(qd).all()):
         raise ValueError("the state to start from is not finite")
-    tau = np.asarray(control_force(controller, np.asarray(0.0, q.dtype), q, qd))
+    tau = control_force(controller, np.asarray(0.0, q.dtype), q, qd)
+    if isinstance(tau, Tracer):
+        raise TypeError(TRACED)
+    tau = np.asarray(tau)
     run = Progress(0, q, qd, {"q": [q[None]], "qd": [qd[None]], "tau": [tau[None]]})
     file = None
     if checkpoint is not None:
-        name = getattr(controller, "__qualname__", type(controller).__qualname__)
-        file = Checkpoint(checkpoint, fingerprint(model, q, qd, dt, every, settings["integrator"], name), seconds)
+        known = fingerprint(model, q, qd, dt, every, settings["integrator"], controller)
+        file = Checkpoint(checkpoint, known, seconds)
         run = file.read() or run
     records = run.records
     state, made, length = (jnp.asarray(run.q), jnp.asarray(run.qd)), run.steps, 1
@@ -172,7 +181,10 @@ def _run(
         while made < steps:
             count = min(length, steps - made, (size - 1) * every)
             began = time.monotonic()
-            done = _advance(model, *state, np.asarray(made), count, **settings, size=size)
+            try:
+                done = _advance(model, *state, np.asarray(made), count, **settings, size=size)
+            except jax.errors.UnexpectedTracerError:
+                raise TypeError(HAS_STATE) from None
             stretch = int(done.steps)  # waits for the result
             new = (made + stretch) // every - made // every
             for name, parts in records.items():

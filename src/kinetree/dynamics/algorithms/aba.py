@@ -8,10 +8,14 @@ moves freely, so with U = IA S, d = Sᵀ U + armature and u = τ − Sᵀ pA
 and the parent sees   Xᵀ (IA − U Uᵀ/d) X   and   Xᵀ (pA + (IA − U Uᵀ/d) c + U u/d)   (7.47, 7.48).
 Accelerations are spatial, and gravity is an acceleration of the base.
 
+Where H is singular, some d is zero, and what is computed in its place is rounding error. The scale of what went into d
+tells the two apart (articulated.py): such a d becomes NaN.
+
 Long stretches of tree are taken at once by articulated elements on the way in (articulated_element.py) and by affine
 maps of accelerations, a ↦ P X a + g, on the way out (affine.py): O(log n) rounds.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from kinetree.dynamics.affine import append_row, at_rest, mapped, then
@@ -25,11 +29,17 @@ from kinetree.dynamics.articulated import (
     to_parent,
     velocity_product,
 )
-from kinetree.dynamics.articulated_element import act_on, combine_elements, no_rows, prepend_row
+from kinetree.dynamics.articulated_element import (
+    ArticulatedElement,
+    act_on,
+    combine_elements,
+    no_rows,
+    prepend_row,
+)
 from kinetree.dynamics.ballast import ballast_of
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, placed_again, zeros
 from kinetree.dynamics.six_by_six import combine_scalars
-from kinetree.spatial import Motion
+from kinetree.spatial import Motion, Scalar
 
 from .poses import VELOCITY, velocity
 
@@ -42,7 +52,9 @@ def velocities(row: Row, parent: Motion) -> tuple[Motion, dict]:
 def bodies(row: Row, whole: Articulated) -> tuple[Articulated, dict]:
     """Inward: lines 8 to 17; the row's own body, lines 6 and 7, is its share."""
     joint = pivot(row.axis, row.armature, row.tau, whole)
-    return to_parent(row.at, released(row.axis, row.armature, whole, joint, product(row))), {"joint": joint}
+    return to_parent(row.at, released(row.axis, row.armature, row.get("mass"), whole, joint, product(row))), {
+        "joint": joint
+    }
 
 
 def accelerations(row: Row, parent: Motion) -> tuple[Motion, dict]:
@@ -60,20 +72,29 @@ def product(row: Row) -> Motion:
 
 def own_body(row: Row) -> Articulated:
     """The row's own inertia, and the force on it when it moves on without acceleration."""
-    return Articulated(row.inertia.articulated(), own_bias(row.inertia, row.v))
+    return Articulated.exact(row.inertia.articulated(), own_bias(row.inertia, row.v))
 
 
-BODIES = Stretch(
-    element=lambda row, own: prepend_row(row, product(row), own, no_rows(row.tau)),
-    combine=combine_elements,
-    act=act_on,
-    identity=no_rows,
-    extend=lambda row, own, e: prepend_row(row, product(row), own, e),
-    ballast=lambda rows: ballast_of(rows.inertia.articulated()),
-    lend=lambda e, state: e._replace(passed=e.passed + state),
-    passed=lambda e: e.passed,
-    combine_components=combine_scalars,
-)
+def articulated_stretch(kept: Callable[[Articulated], Articulated]) -> Stretch:
+    """Articulated elements; `kept` says what of a body is carried along."""
+
+    def identity(x: Scalar) -> ArticulatedElement:
+        e = no_rows(x)
+        return e._replace(passed=kept(e.passed))
+
+    return Stretch(
+        element=lambda row, own: prepend_row(row, product(row), own, identity(row.tau)),
+        combine=combine_elements,
+        act=act_on,
+        identity=identity,
+        extend=lambda row, own, e: prepend_row(row, product(row), own, e),
+        ballast=lambda rows: kept(ballast_of(rows.inertia.articulated())),
+        lend=lambda e, state: e._replace(passed=e.passed + state),
+        passed=lambda e: e.passed,
+        combine_components=combine_scalars,
+    )
+
+
 ACCELERATIONS = Stretch(
     element=lambda row: append_row(at_rest(row.qd), row, product(row)),
     combine=then,
@@ -81,40 +102,61 @@ ACCELERATIONS = Stretch(
     identity=at_rest,
     extend=lambda e, row: append_row(e, row, product(row)),
 )
-OWN = Share(own_body, link=("inertia",), needs=("v",))
 
-ABA = Algorithm(
-    name="aba",
-    inputs=("q", "qd", "tau"),
-    passes=(
-        Outward("v", velocities, given=("qd",), link=("axis",), stretch=VELOCITY, places=True),
-        Inward(
-            "body",
-            bodies,
-            given=("qd", "tau"),
-            link=("axis", "armature"),
-            needs=("at", "v"),
-            leaves=("joint",),
-            stretch=BODIES,
-            own=OWN,
+
+def unchecked(body: Articulated) -> Articulated:
+    """A body without the scale by which singular mass matrices are found."""
+    return body._replace(scale=None)
+
+
+def articulated_body_algorithm(firm: bool) -> Algorithm:
+    """The algorithm. Where all bodies are firm, no mass matrix is singular, and nothing is checked (firmness.py)."""
+    kept = unchecked if firm else lambda body: body
+    own = Share(lambda row: kept(own_body(row)), link=("inertia",), needs=("v",))
+    return Algorithm(
+        name="aba" if firm else "aba_checked",
+        inputs=("q", "qd", "tau"),
+        passes=(
+            Outward("v", velocities, given=("qd",), link=("axis",), stretch=VELOCITY, places=True),
+            Inward(
+                "body",
+                bodies,
+                given=("qd", "tau"),
+                link=("axis", "armature") if firm else ("axis", "armature", "mass"),
+                needs=("at", "v"),
+                leaves=("joint",),
+                stretch=articulated_stretch(kept),
+                own=own,
+            ),
+            Outward(
+                "a",
+                accelerations,
+                given=("qd",),
+                link=("axis",),
+                needs=("at", "v", "joint"),
+                outputs=("qdd",),
+                stretch=ACCELERATIONS,
+            ),
         ),
-        Outward(
-            "a",
-            accelerations,
-            given=("qd",),
-            link=("axis",),
-            needs=("at", "v", "joint"),
-            outputs=("qdd",),
-            stretch=ACCELERATIONS,
-        ),
-    ),
-    fields={"v": zeros(Motion), "body": zeros(Articulated), "joint": zeros(Pivot), "a": zeros(Motion)},
-    base=lambda gravity: {
-        "v": Motion.zero_like(gravity.x),
-        "body": Articulated.zero_like(gravity.x),
-        "a": base_acceleration(gravity),
-    },
-    outputs={"qdd": 0.0},
-    applied=("body", "bias"),
-)
-ABA = replace(ABA, again=placed_again(ABA))
+        fields={"v": zeros(Motion), "body": kept(zeros(Articulated)), "joint": zeros(Pivot), "a": zeros(Motion)},
+        base=lambda gravity: {
+            "v": Motion.zero_like(gravity.x),
+            "body": kept(Articulated.zero_like(gravity.x)),
+            "a": base_acceleration(gravity),
+        },
+        outputs={"qdd": 0.0},
+        applied=("body", "bias"),
+    )
+
+
+def with_again(algorithm: Algorithm) -> Algorithm:
+    """The algorithm, which knows itself with velocities computed again in the last pass."""
+    return replace(algorithm, again=placed_again(algorithm))
+
+
+ABA, FIRM_ABA = (with_again(articulated_body_algorithm(firm)) for firm in (False, True))
+
+
+def aba_of(firm: bool) -> Algorithm:
+    """The algorithm for mechanisms whose bodies are all firm, or for any."""
+    return FIRM_ABA if firm else ABA

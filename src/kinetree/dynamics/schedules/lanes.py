@@ -19,6 +19,7 @@ import numpy as np
 from kinetree.dynamics.algorithms.poses import pose, to_row
 from kinetree.dynamics.joint_terms import (
     JOINT_QUANTITIES,
+    felt_acceleration,
     joint_acceleration,
     joint_force,
     row_acceleration,
@@ -164,28 +165,30 @@ class Writer:
         given = (*(("q",) if p.places and screws else ()), *p.given, *(("qdd",) if rotor else ()))
         given = tuple(dict.fromkeys(given))
         frame = ("frame", "axis") if p.places and screws else ("frame",) if again else ()
-        rotors = ("armature",) if rotor or "tau" in p.given else ()
+        rotors = ("axis", "armature") if rotor or "tau" in p.given else ()
         link = tuple(dict.fromkeys((*frame, *p.link, *rotors, *(n for x in shares for n in x.own.link))))  # type: ignore[union-attr]
         state = (p.state,) if p.state else ()
         own = tuple(n for n in p.needs if n != AT)
         own += (AT,) if AT in p.needs and self.keeps else ()
         own += (PLACED,) if self.quaternions and (p.places or (AT in p.needs and not self.keeps)) else ()
-        own += (SHIFT,) if shifted and p.outputs != ("tau",) else ()
+        own += (SHIFT,) if shifted else ()
         left = p.leaves + tuple(x.state for x in shares) + ((AT,) if keeps else ())
 
         def step(known: Row, inputs: tuple, reads: tuple) -> tuple:
             slots = list(reads)
             whole = fields.taken(state, slots).get(p.state)
             row = Row({**self.links.known(known), **dict(zip(given, inputs, strict=True)), **fields.taken(own, slots)})
-            joint_qdd = row.get("qdd")
+            felt = row.get("qdd")
+            if shifted and rotor:
+                felt = felt_acceleration(felt, row.axis.slide, row.shift)
             if shifted and "qdd" in p.given:
                 row["qdd"] = row_acceleration(row.qdd, row.shift)
             if shifted and "tau" in p.given:
-                row["tau"] = row_force(row.tau, row.armature, row.shift)
+                row["tau"] = row_force(row.tau, row.armature, row.axis.slide, row.shift)
             screw = self.place(row, p)
             new, found = p.visit(row, whole)
             if rotor:
-                found["tau"] = joint_force(found["tau"], row.armature, joint_qdd)
+                found["tau"] = joint_force(found["tau"], row.armature, felt)
             if shifted and "qdd" in p.outputs:
                 found["qdd"] = joint_acceleration(found["qdd"], row.shift)
             after = Row({**row, p.state: new})

@@ -11,7 +11,13 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.dynamics.arranged import POSE_PASS, Arranged, applied_forces, arranged, by_position
-from kinetree.dynamics.joint_terms import joint_acceleration, joint_force, row_acceleration, row_force
+from kinetree.dynamics.joint_terms import (
+    felt_acceleration,
+    joint_acceleration,
+    joint_force,
+    row_acceleration,
+    row_force,
+)
 from kinetree.dynamics.recursion import AT, Algorithm, Bodies, Inward, Outward, Pass, Row, Total
 from kinetree.model import Model, Placement
 from kinetree.model.coordinates import velocity_product_shift
@@ -46,7 +52,7 @@ def run_passes(
     """Outputs of an algorithm, (positions, batch); `given` are the inputs of the rows, by position."""
     shape = (laid.positions, at.gravity.x.shape[0])
     inertia = at.rows.inertia.moments() if algorithm.moments else at.rows.inertia
-    known = {"axis": at.rows.axis, "inertia": inertia, "armature": at.rows.armature}
+    known = {"axis": at.rows.axis, "inertia": inertia, "armature": at.rows.armature, "mass": inertia.mass}
     known = tree_map(lambda x: jnp.broadcast_to(x, shape), known)
     base = algorithm.base(at.gravity)
     fields: dict[str, Any] = {}
@@ -120,20 +126,20 @@ def over_layout(
     """
     q = inputs["q"]
     at = arranged(laid, model, q)
-    armature = jnp.asarray(model.rows.armature, q.dtype)
+    armature, slide = (jnp.asarray(x, q.dtype) for x in (model.rows.armature, model.rows.slide))
     of_rows = {n: x for n, x in inputs.items() if n != "q"}
     shift = velocity_product_shift(model.structure, inputs["qd"].T).T if "qd" in inputs else None
     if "qdd" in inputs:
         of_rows["qdd"] = row_acceleration(inputs["qdd"], shift)
     if "tau" in inputs:
-        of_rows["tau"] = row_force(inputs["tau"], armature, shift)
+        of_rows["tau"] = row_force(inputs["tau"], armature, slide, shift)
     given = {name: by_position(laid, x) for name, x in of_rows.items()}
     found = run_passes(algorithm, laid, model, at, given, f_ext, outward, inward)
     for p in algorithm.passes:
         if isinstance(p, Outward | Inward):
             found |= {n: tree_map(jnp.transpose, restore(laid, found[n])) for n in p.outputs}
     if "tau" in found:
-        found["tau"] = joint_force(found["tau"], armature, inputs["qdd"])
+        found["tau"] = joint_force(found["tau"], armature, felt_acceleration(inputs["qdd"], slide, shift))
     if "qdd" in found:
         found["qdd"] = joint_acceleration(found["qdd"], shift)
     return found

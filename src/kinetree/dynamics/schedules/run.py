@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from kinetree.dynamics import closed_form
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.joint_terms import joint_acceleration, row_acceleration, row_force
+from kinetree.dynamics.joint_terms import felt_acceleration, joint_acceleration, row_acceleration, row_force
 from kinetree.dynamics.lane_rows import kind_of
 from kinetree.dynamics.recursion import Algorithm, Bodies, Total
 from kinetree.lanes.once import once
@@ -130,11 +130,12 @@ def _over_stages(algorithm: Algorithm, hinges: bool) -> Any:
         shift = None
         if "qd" in inputs:
             shift = velocity_product_shift(model.structure, inputs["qd"][:, None])[:, 0]
-            armature = jnp.asarray(model.rows.armature, own.dtype)
+            armature, slide = (jnp.asarray(x, own.dtype) for x in (model.rows.armature, model.rows.slide))
             if "qdd" in inputs:
-                given |= {"joint_qdd": inputs["qdd"], "qdd": row_acceleration(inputs["qdd"], shift)}
+                felt = felt_acceleration(inputs["qdd"], slide, shift)
+                given |= {"felt": felt, "qdd": row_acceleration(inputs["qdd"], shift)}
             if "tau" in inputs:
-                given["tau"] = row_force(inputs["tau"], armature, shift)
+                given["tau"] = row_force(inputs["tau"], armature, slide, shift)
         gravity = Vec3(*(jnp.asarray(g, own.dtype) for g in model.gravity))
         found = over_stages(plan, laid, constants, gravity, given)
         if "qdd" in found:

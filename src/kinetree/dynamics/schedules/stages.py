@@ -75,6 +75,7 @@ class Plan(NamedTuple):
             "axis": (0, CONSTANT.axis),
             "inertia": (0, CONSTANT.inertia),
             "armature": (0, CONSTANT.armature),
+            "mass": (0, CONSTANT.inertia.mass),
         }
         for k in range(i):
             found |= {n: (1 + k, places) for n, places in numbered(self.left(k)).items()}
@@ -104,7 +105,7 @@ class Plan(NamedTuple):
     def given(self, i: int) -> tuple[str, ...]:
         """Inputs of the rows that pass i reads."""
         p = self.algorithm.passes[i]
-        return (*(("q",) if p.places else ()), *p.given, *(("joint_qdd",) if self.rotor(p) else ()))
+        return (*(("q",) if p.places else ()), *p.given, *(("felt",) if self.rotor(p) else ()))
 
     def rotor(self, p: Pass) -> bool:
         """True if rotors add to an output of the pass."""
@@ -225,7 +226,7 @@ def inward_walks(plan: Plan, i: int) -> InwardWalks:
             received = received if joining is None else tree_map(jnp.add, received, joining)
             new, found = p.visit(row, tree_map(jnp.add, plan.share(p, row), received))
             if plan.rotor(p):
-                found["tau"] = joint_force(found["tau"], row.armature, row.joint_qdd)
+                found["tau"] = joint_force(found["tau"], row.armature, row.felt)
             return kept(exists, new, received), tuple(found[n] for n in left)
 
         tree, fields, widths = plan.streams(i, plan.names(i), state if joined else None)
@@ -269,7 +270,7 @@ def over_stages(
     """The outputs of an algorithm, (n,).
 
     `constants` are those of each stage's cells, (turns, fields, lanes), in the order of `Rows`; `given` are the inputs
-    of the rows, (n,), with `joint_qdd` the accelerations that rotors feel.
+    of the rows, (n,), with `felt` the accelerations that rotors resist.
     """
     alg = plan.algorithm
     base = alg.base(gravity)
