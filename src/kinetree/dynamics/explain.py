@@ -6,8 +6,9 @@ import numpy as np
 
 from kinetree.model import Model
 
-from .algorithms.aba import ABA
+from .algorithms.aba import aba_of
 from .algorithms.rnea import RNEA
+from .firmness import is_firm
 from .schedules.choose import Choice
 from .schedules.run import way_of
 
@@ -57,7 +58,7 @@ def explain(model: Model, batch: int = 1) -> Explanation:
     q, rates = (np.broadcast_to(np.zeros(()), (batch, n)) for n in (free.nq, free.nv))
     inverse = way_of(RNEA, free, {"q": q, "qd": rates, "qdd": rates})
     if model.coupling is None:
-        forward = way_of(ABA, model, {"q": q, "qd": rates, "tau": rates})
+        forward = way_of(aba_of(is_firm(model)), model, {"q": q, "qd": rates, "tau": rates})
         return Explanation(subject, "aba", inverse, forward)
     reason = "mimic joints: the mass matrix of the free model is reduced and solved densely"
     return Explanation(subject, "crba", inverse, Choice("lanes", "lanes", inverse.body, "shared", reason))

@@ -52,9 +52,8 @@ def velocities(row: Row, parent: Motion) -> tuple[Motion, dict]:
 def bodies(row: Row, whole: Articulated) -> tuple[Articulated, dict]:
     """Inward: lines 8 to 17; the row's own body, lines 6 and 7, is its share."""
     joint = pivot(row.axis, row.armature, row.tau, whole)
-    return to_parent(row.at, released(row.axis, row.armature, row.get("mass"), whole, joint, product(row))), {
-        "joint": joint
-    }
+    free = released(row.axis, row.armature, row.get("mass"), whole, joint, product(row))
+    return to_parent(row.at, free), {"joint": joint}
 
 
 def accelerations(row: Row, parent: Motion) -> tuple[Motion, dict]:
