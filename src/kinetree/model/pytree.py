@@ -16,17 +16,17 @@ def _children(model: Model) -> tuple[Any, ...]:
     """The arrays of a model, as JAX may see them in its present mode.
 
     JAX (0.10 to 0.12) remembers the type that it gave to a NumPy array, for as long as some compiled function holds the
-    array, and gives it again in the other x64 mode, where it is wrong. So the mode that comes second is shown views of
-    its own.
+    array, and gives it again in the other x64 mode, where it is wrong. So the arrays themselves, which models made of
+    one another share, are shown in 64-bit mode alone; in 32-bit mode each model shows views of them.
     """
-    views = model.__dict__.setdefault("_views", {})
-    mode = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
-    if mode not in views:
+    if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        return tuple(getattr(model, name) for name in ARRAYS)
+    views = model.__dict__.get("_views")
+    if views is None:
         arrays = tuple(getattr(model, name) for name in ARRAYS)
-        if views:
-            arrays = jax.tree.map(lambda x: x.view() if isinstance(x, np.ndarray) else x, arrays)
-        views[mode] = arrays
-    return views[mode]
+        views = jax.tree.map(lambda x: x.view() if isinstance(x, np.ndarray) else x, arrays)
+        model.__dict__["_views"] = views
+    return views
 
 
 def _statics(model: Model) -> tuple[Any, ...]:
