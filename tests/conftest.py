@@ -1,16 +1,30 @@
-"""How the tests run: 64-bit numbers, strict promotion of types, nothing taken from a compilation cache."""
+"""How the tests run: 64-bit numbers, strict promotion of types, caches of their own, on the CPU where they ask for it."""
 
 import gc
 import os
+import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
-# XLA's older way to write loops compiles twice as fast. It is read once, when the first program is compiled; what the
-# caller has set comes later, and wins.
-os.environ["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false " + os.environ.get("XLA_FLAGS", "")
+# XLA's older way to write loops compiles faster. XLA reads the flags once, at the first compilation; what the caller has
+# set comes later, and wins. XLA ends the process at a flag that it does not know, and from jaxlib 0.11 it does not know
+# this one.
+if tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 11):
+    os.environ["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false " + os.environ.get("XLA_FLAGS", "")
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # two processes share a GPU
+
+# Compiled programs go to a folder of this run. The processes of pytest-xdist inherit it from the one that started them.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    CACHE = tempfile.TemporaryDirectory(prefix="kinetree-tests-", ignore_cleanup_errors=True)
+    os.environ["KINETREE_CACHE"] = CACHE.name
 
 import jax
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.left_out import pytest_terminal_summary
+
+__all__ = ["pytest_terminal_summary"]
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -37,6 +51,16 @@ def full_compilation():
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(request):
+    """Tests marked `cpu` run there, whatever else the machine has."""
+    if request.node.get_closest_marker("cpu") is None or jax.default_backend() == "cpu":
+        yield
+        return
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield
 
 
 MOST_MAPS = 20_000  # of the 65 530 that Linux gives a process; XLA takes a few for every program, and dies without
