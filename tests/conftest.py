@@ -1,20 +1,15 @@
-"""How the tests run: 64-bit numbers, strict promotion of types, caches of their own, on the CPU where they ask for it."""
+"""How the tests run: 64-bit numbers, strict promotion of types, a cache of their own, on the CPU if they ask for it."""
 
 import gc
 import os
 import tempfile
 from pathlib import Path
 
-# XLA's older way to write loops takes 40 % less to compile. XLA reads the flags once, at the first compilation; what the
-# caller has set comes later, and wins. XLA ends the process at a flag that it does not know, but not at an extra option.
-OLD_EMITTERS = "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"
-os.environ["XLA_FLAGS"] = f"{OLD_EMITTERS} {os.environ.get('XLA_FLAGS', '')}"
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # two processes share a GPU
-
-# Compiled programs go to a folder of this run. The processes of pytest-xdist inherit it from the one that started them.
-if "PYTEST_XDIST_WORKER" not in os.environ:
-    CACHE = tempfile.TemporaryDirectory(prefix="kinetree-tests-", ignore_cleanup_errors=True)
-    os.environ["KINETREE_CACHE"] = CACHE.name
+# XLA's older way to write loops takes 40 % less to compile. XLA reads its flags once, at the first compilation; what
+# the caller has set comes later, and wins. An unknown flag ends the process, an unknown extra option is left alone.
+os.environ["XLA_FLAGS"] = "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters " + os.environ.get(
+    "XLA_FLAGS", ""
+)
 
 import jax
 import pytest
@@ -23,6 +18,12 @@ from hypothesis import HealthCheck, settings
 from tests.left_out import pytest_terminal_summary
 
 __all__ = ["pytest_terminal_summary"]
+
+# Compiled programs go to a folder of this run. The processes of pytest-xdist inherit it from the one that started them.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    CACHE = tempfile.TemporaryDirectory(prefix="kinetree-tests-", ignore_cleanup_errors=True)
+    os.environ["KINETREE_CACHE"] = CACHE.name
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # two processes share a GPU
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -1,14 +1,11 @@
 """The end of a run says what the run left out, and why: a missing oracle or browser must not pass for a green run."""
 
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
-
-ROOT = Path(__file__).parents[1]
 
 
 def left_out(reports: list[Any]) -> dict[str, set[str]]:
-    """Skipped tests by reason. A module that is skipped as a whole stands for its tests; two workers report it twice."""
+    """Skipped tests by reason. A module that is skipped as a whole stands for its tests; each worker reports it."""
     groups = defaultdict(set)
     for report in reports:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)

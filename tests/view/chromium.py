@@ -1,8 +1,8 @@
 """Where the tests find a browser: one that is installed, or else one that `make test` fetches from a package registry.
 
-`python -m tests.view.chromium FOLDER` fetches it: 70 MB from npm's registry, 220 MB unpacked, some 2 seconds. The package
-holds a headless Chromium for x86-64 Linux, with its software renderer and the libraries that a bare machine lacks. No Node.js
-is needed, nor root. The download is held against its hash.
+`python -m tests.view.chromium` fetches it into the virtual environment: 70 MB from npm's registry, 216 MB unpacked, 2 s
+of CPU time. The package holds a headless Chromium for x86-64 Linux, its software renderer, and the libraries and fonts
+that a bare machine lacks. Neither Node.js nor root is needed. The download is checked against its hash.
 """
 
 import base64
@@ -39,7 +39,7 @@ def fetch(folder: Path) -> None:
     """Download the package and unpack it into a folder."""
     import brotli
 
-    registry = os.environ.get("npm_config_registry", "https://registry.npmjs.org").rstrip("/")
+    registry = os.environ.get("NPM_CONFIG_REGISTRY", "https://registry.npmjs.org").rstrip("/")
     with urllib.request.urlopen(f"{registry}/{PACKAGE}", timeout=60) as answer:
         package = answer.read()
     if base64.b64encode(hashlib.sha512(package).digest()).decode() != SHA512:
