@@ -11,7 +11,7 @@ from benchmarks.records import append, read
 from benchmarks.text import count, rate, ratio, seconds, table
 
 pytest.importorskip("matplotlib")
-from benchmarks.report import main, page  # noqa: E402
+from benchmarks.report import main, page
 
 ROOT = Path(__file__).parents[2]
 MACHINE = {

@@ -8,7 +8,7 @@ from kinetree.view.shapes import shapes, skeleton
 from tests.simulate.robots import ROBOTS, arm
 
 pytest.importorskip("matplotlib")
-from kinetree.view import plots  # noqa: E402
+from kinetree.view import plots
 
 
 def test_tree_layout_puts_parents_above_their_children():
