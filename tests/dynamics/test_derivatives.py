@@ -20,7 +20,7 @@ SCREWS = {
     "small tree": lambda: kt.auto_tree(9, 2, 0.3).replace(armature=np.linspace(0, 1, 9)),
     "tree": lambda: kt.auto_tree(20, 2, 0.3).replace(armature=np.linspace(0, 1, 20)),
     "forest": lambda: build_model(
-        generate.random_tree(np.random.default_rng(2), 12, ("revolute", "prismatic", "helical"), "forest")
+        generate.random_tree(np.random.default_rng(2), 8, ("revolute", "prismatic", "helical"), "forest")
     ),
 }
 
