@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint format bench docs clean
+.PHONY: help demo test browser lint format bench docs clean
 
 help:  ## List the targets.
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
@@ -11,8 +11,11 @@ help:  ## List the targets.
 demo: $(VENV)/.demo  ## Show what kinetree does. Leaves no file behind but its environment.
 	$(BIN)/kinetree demo
 
-test: lint  ## Lint, check types, run the tests. ARGS go to pytest.
-	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+test: lint browser  ## Lint, check types, run the tests, in random order. ARGS go to pytest.
+	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+
+browser: $(VENV)/.test  ## Bring the browser that the tests of the viewer need, unless one is installed.
+	$(BIN)/python -m tests.view.chromium
 
 lint: $(VENV)/.test  ## Lint and check types.
 	$(BIN)/ruff check .

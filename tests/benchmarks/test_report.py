@@ -8,8 +8,10 @@ import pytest
 from benchmarks.cases import CASES, Case
 from benchmarks.measure import describe
 from benchmarks.records import append, read
-from benchmarks.report import main, page
 from benchmarks.text import count, rate, ratio, seconds, table
+
+pytest.importorskip("matplotlib")
+from benchmarks.report import main, page
 
 ROOT = Path(__file__).parents[2]
 MACHINE = {

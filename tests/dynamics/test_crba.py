@@ -47,6 +47,7 @@ def test_the_mask_is_the_ancestor_pairs():
     assert np.array_equal(ancestor_mask(tree), mask)
 
 
+@pytest.mark.cpu
 def test_who_writes_the_zeros_of_a_large_matrix():
     """Native pairs inside `jit`; NumPy's own are as fast, and the lanes compile sooner."""
     tree = kt.auto_tree(2100, 2).tree

@@ -17,9 +17,10 @@ FUNCTIONS = {
 SCREWS = {
     "one": lambda: kt.auto_tree(1, 1, 0.3),
     "arm": lambda: kt.auto_tree(7, 1, 0.3),
+    "small tree": lambda: kt.auto_tree(9, 2, 0.3).replace(armature=np.linspace(0, 1, 9)),
     "tree": lambda: kt.auto_tree(20, 2, 0.3).replace(armature=np.linspace(0, 1, 20)),
     "forest": lambda: build_model(
-        generate.random_tree(np.random.default_rng(2), 12, ("revolute", "prismatic", "helical"), "forest")
+        generate.random_tree(np.random.default_rng(2), 8, ("revolute", "prismatic", "helical"), "forest")
     ),
 }
 
@@ -40,13 +41,14 @@ def test_closed_form(name, function):
     model = SCREWS[name]()
     given = state(model, (3,))
     jacobian = jax.jacfwd(lambda *x: function(model, *x, schedule="sequential"), argnums=(0, 1, 2))
-    wanted = jax.vmap(jacobian)(*map(jnp.asarray, given))
+    wanted = jax.jit(jax.vmap(jacobian))(*map(jnp.asarray, given))
     found = FUNCTIONS[function](model, *given)
     assert all(isinstance(x, np.ndarray) for x in found)
     close(found, wanted, 1e-11)
     close(jax.jit(lambda *x: FUNCTIONS[function](model, *x))(*map(jnp.asarray, given)), wanted, 1e-11)
     close(FUNCTIONS[function](model, *(x[0] for x in given)), [x[0] for x in wanted], 1e-11)
-    close(FUNCTIONS[function](kt.specialize(model), *given), wanted, 1e-11)
+    if model.nv <= 12:  # LLVM takes 25 s to write out the derivatives of 20 rows
+        close(FUNCTIONS[function](kt.specialize(model), *given), wanted, 1e-11)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -17,7 +17,10 @@ from kinetree.lanes.host import vector_width
 FUNCTIONS = (kt.inverse_dynamics, kt.forward_dynamics)
 ASLEEP = 3 * helpers.PATIENCE / 1e9  # seconds after which nobody is awake
 
-pytestmark = pytest.mark.skipif(not (direct.available() and helpers.available()), reason="no helpers here")
+pytestmark = [
+    pytest.mark.cpu,
+    pytest.mark.skipif(not (direct.available() and helpers.available()), reason="no helpers here"),
+]
 
 
 @pytest.fixture(autouse=True)

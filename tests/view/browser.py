@@ -1,88 +1,118 @@
-"""A headless Chromium, spoken to in the WebDriver protocol: as much of it as the tests need."""
+"""A headless Chromium, spoken to in its DevTools protocol: as much of it as the tests need."""
 
 import base64
 import io
 import json
-import shutil
-import socket
 import subprocess
+import tempfile
 import time
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+from tests.view import chromium
+
 FLAGS = [
     "--headless=new",
     "--no-sandbox",
+    "--no-zygote",
+    "--no-first-run",
+    "--disable-dev-shm-usage",
+    "--use-gl=angle",
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
     "--window-size=900,700",
+    "--remote-debugging-port=0",
 ]
+RIGHT = ["ArrowRight"]
+KEY_CODES = {"ArrowRight": 39}
+TIMEOUT = 60.0  # seconds in which anything must have happened
 
 
-def available() -> bool:
-    """Whether the browser and its driver are installed."""
-    return all(map(shutil.which, ("chromium", "chromedriver")))
+class BrowserError(Exception):
+    """What the browser answers when it can not, or can not yet."""
 
 
 class Browser:
-    """One window."""
+    """One window. Its elements are JavaScript expressions."""
 
     def __enter__(self) -> "Browser":
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.driver = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL)
-        self.address = f"http://127.0.0.1:{port}"
-        self.eventually(lambda: self._call("GET", "/status")["ready"])
-        capabilities = {"alwaysMatch": {"goog:chromeOptions": {"args": FLAGS}}}
-        self.address += f"/session/{self._call('POST', '/session', {'capabilities': capabilities})['sessionId']}"
+        from websockets.sync.client import connect
+
+        self.profile = tempfile.TemporaryDirectory(prefix="kinetree-browser-", ignore_cleanup_errors=True)
+        self.process = subprocess.Popen(
+            [chromium.browser(), *FLAGS, f"--user-data-dir={self.profile.name}", "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=chromium.environment(),
+        )
+        port = Path(self.profile.name, "DevToolsActivePort")
+        self.address = f"http://127.0.0.1:{self.eventually(port.read_text).split()[0]}"
+        (page,) = self.eventually(lambda: [t for t in self._targets() if t["type"] == "page"])
+        self.socket, self.calls = connect(page["webSocketDebuggerUrl"], max_size=None, proxy=None), 0
         return self
 
     def __exit__(self, *error: Any) -> None:
-        try:
-            self._call("DELETE", "")
-        finally:
-            self.driver.terminate()
-            self.driver.wait()
+        self.socket.close()
+        self.process.terminate()
+        self.process.wait()
+        self.profile.cleanup()
 
-    def _call(self, method: str, path: str, body: dict | None = None) -> Any:
-        data = None if method != "POST" else json.dumps(body or {}).encode()
-        request = urllib.request.Request(self.address + path, data, {"Content-Type": "application/json"}, method=method)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)["value"]
+    def _targets(self) -> list[dict]:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{self.address}/json/list") as answer:
+            return json.load(answer)
 
-    def eventually(self, condition: Any, seconds: float = 60) -> Any:
+    def _call(self, method: str, **parameters: Any) -> dict:
+        self.calls += 1
+        self.socket.send(json.dumps({"id": self.calls, "method": method, "params": parameters}))
+        while (answer := json.loads(self.socket.recv(TIMEOUT))).get("id") != self.calls:
+            pass  # an event
+        if "error" in answer:
+            raise BrowserError(f"{method}: {answer['error']}")
+        return answer["result"]
+
+    def _evaluate(self, script: str) -> Any:
+        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True)
+        if "exceptionDetails" in answer:
+            raise BrowserError(f"{script}: {answer['exceptionDetails']}")
+        return answer["result"].get("value")
+
+    def eventually(self, condition: Any, seconds: float = TIMEOUT) -> Any:
         """The condition's value, once it is true."""
         end, error = time.monotonic() + seconds, None
         while time.monotonic() < end:
             try:
                 if value := condition():
                     return value
-            except OSError as caught:
+            except (OSError, BrowserError) as caught:
                 error = caught
             time.sleep(0.1)
         raise TimeoutError(f"nothing happened: {error}")
 
     def open(self, url: str) -> None:
-        self._call("POST", "/url", {"url": url})
+        self._call("Page.navigate", url=url)
 
     def find(self, selector: str) -> list[str]:
         """Elements for a CSS selector."""
-        found = self._call("POST", "/elements", {"using": "css selector", "value": selector})
-        return [e[ELEMENT] for e in found]
+        every = f"document.querySelectorAll({json.dumps(selector)})"
+        return [f"{every}[{k}]" for k in range(self._evaluate(f"{every}.length"))]
 
-    def press(self, element: str, keys: str) -> None:
-        self._call("POST", f"/element/{element}/value", {"text": keys})
+    def press(self, element: str, keys: list[str]) -> None:
+        """Key after key, on one element."""
+        self._evaluate(f"{element}.focus()")
+        for key in keys:
+            for kind in ("keyDown", "keyUp"):
+                code = KEY_CODES[key]
+                self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
     def click(self, element: str) -> None:
-        self._call("POST", f"/element/{element}/click", {})
+        self._evaluate(f"{element}.click()")
 
     def picture(self) -> np.ndarray:
         """The page as it looks, (height, width, 3)."""
         from PIL import Image
 
-        data = base64.b64decode(self._call("GET", "/screenshot"))
+        data = base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
         return np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).astype(int)

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.view import plots
 from kinetree.view.shapes import shapes, skeleton
 from tests.simulate.robots import ROBOTS, arm
+
+pytest.importorskip("matplotlib")
+from kinetree.view import plots
 
 
 def test_tree_layout_puts_parents_above_their_children():

@@ -5,14 +5,14 @@ import pytest
 
 import kinetree as kt
 from tests.simulate.robots import ROBOTS
-from tests.view.browser import Browser, available
+from tests.view import chromium
+from tests.view.browser import RIGHT, Browser
 
 pytest.importorskip("viser")
 pytestmark = [
-    pytest.mark.skipif(not available(), reason="chromium and chromedriver are not installed"),
+    pytest.mark.skipif(chromium.browser() is None, reason=chromium.HINT),
     pytest.mark.filterwarnings("ignore"),  # the websocket library's own
 ]
-RIGHT = "\ue014"  # the arrow key
 
 
 def coloured(picture: np.ndarray) -> int:
