@@ -21,7 +21,6 @@ import jax
 import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
-import platformdirs
 from jaxlib.version import __version__ as jaxlib_version
 
 from .content import Indescribable, describe, digest, sources
@@ -41,8 +40,11 @@ def cache_folder() -> Path:
     """Where compiled programs are kept."""
     if given := os.environ.get("KINETREE_CACHE"):
         return Path(given)
-    with suppress(RuntimeError):  # there is no home folder
-        folder = platformdirs.user_cache_path("kinetree", appauthor=False)
+    # A source tree may be used where nothing can be installed: without platformdirs the temporary folder serves.
+    with suppress(ImportError, RuntimeError):  # a RuntimeError: there is no home folder
+        from platformdirs import user_cache_path
+
+        folder = user_cache_path("kinetree", appauthor=False)
         if folder.is_absolute():  # earlier versions of platformdirs do not raise
             return folder
     # the temporary folder is for all users, so what has this name in it must turn out to be ours
