@@ -19,6 +19,7 @@ from .errors import ModelError
 from .joints import Joint, resolve
 from .physics import Limits, Passive, vector
 from .rows import Rows
+from .world import CONSTRAINTS, World
 
 
 class Structure:
@@ -126,8 +127,9 @@ class Model:
     structure: Structure = field(metadata={"static": True})
     coupling: Coupling | None = field(default=None, metadata={"static": True})  # of mimic joints
     passive: Passive | None = None  # springs and dampers
-    friction: Any = None  # dry friction, (nv,), for the simulator
+    friction: Any = None  # dry friction, (nv,)
     limits: Limits | None = None
+    world: World | None = None  # what it touches, and how soft constraints are; None: nothing, and MuJoCo's defaults
 
     @staticmethod
     def from_arrays(
@@ -191,6 +193,7 @@ class Model:
         rest: Any = None,
         friction: Any = None,
         limits: Limits | None = None,
+        world: World | None = None,
     ) -> "Model":
         """The same mechanism with other numbers. Inertias may be JAX arrays, so that they can be fitted by gradient.
 
@@ -200,7 +203,8 @@ class Model:
             armature: rotor inertia seen at each joint: (nv,) or one for all, as the next three.
             damping: force per velocity that opposes motion.
             stiffness: force per stretch that pulls back to `rest`, (nq,), which is the neutral configuration if not
-            given. friction: dry friction, for the simulator. limits: of coordinates, velocities and forces.
+            given. friction: dry friction. limits: of coordinates, velocities and forces.
+            world: shapes, surfaces and how soft constraints are; `model.world.replace(...)` makes one.
 
         The mimic joints of a coupled model keep their own entries in these arrays: they are those of `model.uncoupled`.
         """
@@ -222,6 +226,10 @@ class Model:
                 old.rest if rest is None else vector("rest", rest, nq),
             )
             new = dataclasses.replace(new, passive=passive)
+        if world is not None:
+            new = dataclasses.replace(new, world=world)
+        elif self.world is not None and not (inertia is None and armature is None):  # they depend on inertias
+            new = dataclasses.replace(new, world=self.world.replace(inverse_weights=None))
         if friction is not None:
             new = dataclasses.replace(new, friction=vector("friction", friction, nv, 0.0))
         if limits is not None:
@@ -238,6 +246,11 @@ class Model:
     def without_passive(self) -> "Model":
         """The same mechanism with its springs and dampers switched off."""
         return self if self.passive is None else self._with_same_rows(passive=None)
+
+    @cached_property
+    def without_constraints(self) -> "Model":
+        """The same mechanism with contact, limits and dry friction switched off."""
+        return self._with_same_rows(world=(self.world or World()).replace(disabled=CONSTRAINTS))
 
     def couple(self, follows: Mapping[str, Follow]) -> "Model":
         """The same tree with fewer coordinates: joints that follow others, as mimic joints do.

@@ -1,0 +1,1 @@
+"""Constraints: contact with the static world, joint limits and dry friction, as MuJoCo defines them."""
