@@ -24,9 +24,11 @@ ORDER = (
     ("spatial",),
     ("tree",),
     ("lanes",),
+    ("collide",),
     ("model",),
     ("arguments",),  # shapes, types and batch axes of what the public functions are given
     ("dynamics",),
+    ("constrain",),
     ("io",),
     ("simulate",),
     ("theory",),  # operation counts and depths that the algorithms are compared with

@@ -1,6 +1,7 @@
 """kinetree: the dynamics of kinematic trees, in parallel."""
 
 from ._version import __version__
+from .constrain import Constrained, Contacts, constrained_dynamics, constrained_inverse_dynamics, contacts
 from .dynamics import (
     LTDL,
     PackedMatrix,
@@ -45,19 +46,25 @@ from .model import (
     Planar,
     Prismatic,
     Revolute,
+    Shape,
     Spherical,
     Translation,
+    World,
     auto_tree,
     difference,
     integrate,
     neutral,
     random_state,
     specialize,
+    with_ground,
+    with_shapes,
 )
 from .simulate import SimulationError, Trajectory, controllers, simulate, step
 
 __all__ = [
     "set_threads",
+    "Constrained",
+    "Contacts",
     "Fixed",
     "Free",
     "Helical",
@@ -71,10 +78,12 @@ __all__ = [
     "Pose",
     "Prismatic",
     "Revolute",
+    "Shape",
     "SimulationError",
     "Spherical",
     "Trajectory",
     "Translation",
+    "World",
     "__version__",
     "auto_tree",
     "bias_force",
@@ -82,6 +91,9 @@ __all__ = [
     "centroidal_momentum",
     "centroidal_momentum_matrix",
     "com_jacobian",
+    "constrained_dynamics",
+    "constrained_inverse_dynamics",
+    "contacts",
     "controllers",
     "coriolis_matrix",
     "difference",
@@ -112,4 +124,6 @@ __all__ = [
     "simulate",
     "specialize",
     "step",
+    "with_ground",
+    "with_shapes",
 ]

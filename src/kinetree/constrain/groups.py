@@ -4,18 +4,28 @@ All a group does is elementwise over (its constraints, batch): residuals w = J x
 what they add to the tree: curvature JᵀHJ and force Jᵀg, where force(x) ≈ g − H J x.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import register_dataclass
 
 from kinetree.dynamics.articulated import Articulated
+from kinetree.model.world import InverseWeights, World
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Scalar, Sym3, Transform, Vec3
 
 from .cones import Response, Vector, dry, ellipse, one_sided, pyramid, times
 from .sweeps import Held, Moved, Turning
+
+
+class Known(NamedTuple):
+    """What the softness of all constraints depends on."""
+
+    world: World
+    weights: InverseWeights
+    least_time: Scalar  # no time constant is shorter
 
 
 class Load(NamedTuple):
@@ -74,15 +84,16 @@ def constant(r: Response, ref: Vector) -> Vector:
     return tuple(p + h for p, h in zip(r.pull, times(r.curvature, ref), strict=True))
 
 
-@dataclass
+@register_dataclass
+@dataclass(frozen=True)
 class OnJoints:
     """Limits (sign 1 for lower ones, −1 for upper ones) and friction loss."""
 
     at: np.ndarray  # positions of the rows
-    sign: int
     ref: Scalar
     D: Scalar  # zero where a row does not act
     most: Scalar | None = None  # the friction loss; None for limits
+    sign: int = field(default=1, metadata={"static": True})
 
     def residual(self, x: Scalar, at: Moved) -> Vector:  # noqa: D102
         return (self.sign * x[self.at] - self.ref,)
@@ -99,7 +110,8 @@ class OnJoints:
         return load._replace(force=spread(self.at, load.force, self.sign * force[0]))
 
 
-@dataclass
+@register_dataclass
+@dataclass(frozen=True)
 class OnBalls:
     """Limits on the angle of ball joints."""
 
@@ -127,7 +139,8 @@ class OnBalls:
         return load
 
 
-@dataclass
+@register_dataclass
+@dataclass(frozen=True)
 class OnBodies:
     """Contacts between a body and the static world, all of one number of dimensions."""
 
@@ -138,7 +151,7 @@ class OnBodies:
     D: Scalar
     friction: Vector  # one for each direction but the normal
     impratio: Scalar
-    elliptic: bool
+    elliptic: bool = field(metadata={"static": True})
 
     def residual(self, x: Scalar, at: Moved) -> Vector:  # noqa: D102
         a = self.X @ jax.tree.map(lambda c: c[self.at], at.a)

@@ -175,8 +175,7 @@ def motion(laid: Layout, link: Link, x: Any) -> Moved:
     return outward(MOTION, laid, (link, x), still(jnp.zeros_like(x[0]), link.n is not None))
 
 
-def transposed(laid: Layout, link: Link, force: Force, turning: Scalar | None) -> Scalar:
-    """Jᵀ f: forces on the joints by position, of forces on the bodies and on the joints' turns."""
+def transposed(laid: Layout, link: Link, force: Force) -> Scalar:
+    """Jᵀ f: forces on the joints, by position, that forces on the bodies make."""
     like = jax.tree.map(lambda x: jnp.zeros_like(x[0]), force)
-    tau = link.axis.dot(force + inward(FORCE, laid, (link.X, force), like))
-    return tau if turning is None or link.n is None else tau + turning * link.n
+    return link.axis.dot(force + inward(FORCE, laid, (link.X, force), like))

@@ -8,7 +8,9 @@ from .joints import Fixed, Free, Helical, Joint, Planar, Prismatic, Revolute, Sp
 from .model import Model, Structure
 from .physics import Limits, Passive
 from .rows import Axis, Placement, Rows, place, relative_motion
+from .shapes import with_ground, with_shapes
 from .specialize import specialize
+from .world import Shape, World
 
 __all__ = [
     "Axis",
@@ -26,9 +28,11 @@ __all__ = [
     "Prismatic",
     "Revolute",
     "Rows",
+    "Shape",
     "Spherical",
     "Structure",
     "Translation",
+    "World",
     "auto_tree",
     "coupled",
     "difference",
@@ -38,4 +42,6 @@ __all__ = [
     "random_state",
     "relative_motion",
     "specialize",
+    "with_ground",
+    "with_shapes",
 ]

@@ -6,16 +6,16 @@ how many points of contact there are is static.
 """
 
 import dataclasses
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from kinetree.collide import COLLIDERS, KINDS
+
 from .errors import ModelError
 
-KINDS = ("plane", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh")  # in the order of MuJoCo's types
 CONSTRAINTS = frozenset({"contact", "limit", "frictionloss"})  # what can be switched off
 
 SOLREF = (0.02, 1.0)  # time constant and damping ratio
@@ -177,8 +177,8 @@ class Shape:
 
 def candidate_pairs(
     kinds: Any, bodies: Any, fixed: Any, contype: Any, conaffinity: Any, condim: Any, priority: Any, skip: Any = ()
-) -> tuple[list[Pair], int]:
-    """Pairs of a moving and a static shape that may touch, and how many of two moving ones there are.
+) -> tuple[list[Pair], int, int]:
+    """Pairs of a moving and a static shape that may touch, how many of two moving ones, and of unknown kinds, there are.
 
     Arguments:
         kinds, bodies, contype, conaffinity, condim, priority: of the shapes.
@@ -191,16 +191,19 @@ def candidate_pairs(
     meets = ((contype[i] & conaffinity[j]) | (contype[j] & conaffinity[i])) != 0
     meets &= fixed[i] != fixed[j]
     skipped = set(skip)
-    found, between = [], 0
+    found, between, unknown = [], 0, 0
     for a, b in zip(i[meets].tolist(), j[meets].tolist(), strict=True):
         if (a, b) in skipped:
             continue
         if fixed[a] != BASE and fixed[b] != BASE:
             between += 1
             continue
+        if tuple(sorted((kinds[a], kinds[b]), key=KINDS.index)) not in COLLIDERS:
+            unknown += 1
+            continue
         dim = condim[a] if priority[a] > priority[b] else condim[b] if priority[b] > priority[a] else None
         found.append(ordered(a, b, kinds, bodies, fixed, max(condim[a], condim[b]) if dim is None else dim))
-    return found, between
+    return found, between, unknown
 
 
 def ordered(a: int, b: int, kinds: Any, bodies: Any, fixed: Any, condim: int, own: int = -1) -> Pair:
@@ -215,31 +218,3 @@ def ordered(a: int, b: int, kinds: Any, bodies: Any, fixed: Any, condim: int, ow
 def no_pair_surfaces() -> PairSurfaces:
     """For scenes where all surfaces are mixed."""
     return PairSurfaces(np.zeros((0, 5)), *(np.zeros((0, 2)),) * 2, np.zeros((0, 5)), *(np.zeros(0),) * 2)
-
-
-def stack_shapes(shapes: Iterable[Shape]) -> tuple[Shapes, Surfaces]:
-    """Numbers of shapes as arrays."""
-    shapes = list(shapes)
-    sizes = [np.concatenate([np.atleast_1d(np.asarray(s.size, float)), np.zeros(3)])[:3] for s in shapes]
-    friction = [(*np.atleast_1d(np.asarray(s.friction, float)), *FRICTION[np.size(s.friction) :]) for s in shapes]
-
-    def column(name: str, *shape: int) -> np.ndarray:
-        return np.array([getattr(s, name) for s in shapes], float).reshape(len(shapes), *shape)
-
-    orientation = column("orientation", 4)
-    return (
-        Shapes(
-            column("position", 3),
-            orientation / np.linalg.norm(orientation, axis=-1, keepdims=True),
-            np.array(sizes).reshape(-1, 3),
-            tuple(s.hull for s in shapes),
-        ),
-        Surfaces(
-            np.array(friction).reshape(-1, 3),
-            column("solref", 2),
-            column("solimp", 5),
-            column("margin"),
-            column("gap"),
-            column("solmix"),
-        ),
-    )
