@@ -35,13 +35,10 @@ def shape(kind: str, which: int) -> str:
 @cache
 def scene(first: str, second: str, margin: float = 0.0) -> Any:
     """A compiled model of two shapes that move freely; a plane is moved as a mocap body."""
-    meshes = "".join(
-        f'<mesh name="mesh{i}" vertex="{" ".join(map(str, v.ravel()))}"/>' for i, v in enumerate(MESHES)
-    )
+    meshes = "".join(f'<mesh name="mesh{i}" vertex="{" ".join(map(str, v.ravel()))}"/>' for i, v in enumerate(MESHES))
     joints = ['mocap="true"' if first == "plane" else "", ""]
     bodies = "".join(
-        f"<body {mocap}>{'' if mocap else '<freejoint/>'}"
-        f'<geom {shape(kind, i)} mass="1" margin="{margin / 2}"/></body>'
+        f'<body {mocap}>{"" if mocap else "<freejoint/>"}<geom {shape(kind, i)} mass="1" margin="{margin / 2}"/></body>'
         for i, (kind, mocap) in enumerate(zip((first, second), joints, strict=True))
     )
     return mujoco.MjModel.from_xml_string(
@@ -93,7 +90,9 @@ def collide(model: Any, positions: tuple, quaternions: tuple) -> Poses:
     )
 
 
-def random_poses(first: str, second: str, n: int, *, margin: float = 0.0, seed: int = 0, straight: float = 0.0) -> Poses:
+def random_poses(
+    first: str, second: str, n: int, *, margin: float = 0.0, seed: int = 0, straight: float = 0.0
+) -> Poses:
     """Poses near touching, and MuJoCo's contacts for them."""
     model = scene(first, second, margin)
     rng = np.random.default_rng(seed)
@@ -154,5 +153,10 @@ def errors(theirs: list, mine: list) -> np.ndarray:
         if len(a) != len(b):
             found.append(np.inf)
         else:
-            found.append(max((float(np.abs(x - y).max()) for c, e in zip(a, b, strict=True) for x, y in zip(c, e, strict=True)), default=0.0))
+            found.append(
+                max(
+                    (float(np.abs(x - y).max()) for c, e in zip(a, b, strict=True) for x, y in zip(c, e, strict=True)),
+                    default=0.0,
+                )
+            )
     return np.array(found)

@@ -1,6 +1,7 @@
 """Dynamics with constraints: what contact, limits and friction make of the forces on a mechanism."""
 
-from functools import partial
+from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any, NamedTuple
 
 import jax
@@ -159,7 +160,22 @@ def _held(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
     return tau - gravity_force(model.replace(inertia=weight), q)
 
 
+def _two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute a single state twice: XLA writes other code for one lane, with other rounding, than for many."""
+
+    @wraps(function)
+    def widened(*args: Any) -> Any:
+        lanes = len(next(a for a in args if isinstance(a, jax.Array | np.ndarray)))
+        if lanes != 1:
+            return function(*args)
+        twice = (jnp.repeat(a, 2, 0) if isinstance(a, jax.Array | np.ndarray) and a.ndim else a for a in args)
+        return jax.tree.map(lambda x: x[:1], function(*twice))
+
+    return widened
+
+
 @jax.jit
+@_two_lanes
 def _find(model: Model, q: Any) -> Any:
     if not has_contacts(model):
         return _arrays(None, None, q)
@@ -172,7 +188,12 @@ def _arrays(found: Any, active: Any, q: Any) -> Any:
     """Position, frame, depth and activity, (batch, points, ...)."""
     if found is None:
         shape = (len(q), 0)
-        return jnp.zeros((*shape, 3), q.dtype), jnp.zeros((*shape, 3, 3), q.dtype), jnp.zeros(shape, q.dtype), jnp.zeros(shape, bool)
+        return (
+            jnp.zeros((*shape, 3), q.dtype),
+            jnp.zeros((*shape, 3, 3), q.dtype),
+            jnp.zeros(shape, q.dtype),
+            jnp.zeros(shape, bool),
+        )
     position, frame, distance = found.point
     return jnp.swapaxes(position.array(), 0, 1), jnp.swapaxes(frame.array(), 0, 1), -distance.T, active.T
 
@@ -188,7 +209,8 @@ def contact_bodies(model: Model) -> np.ndarray:
 
     if not has_contacts(model):
         return np.zeros((0, 2), np.int64)
-    assert model.world is not None and model.world.scene is not None
+    assert model.world is not None
+    assert model.world.scene is not None
     layout = model.world.scene.layout
     found = []
     for pair in layout.pairs:
@@ -198,9 +220,8 @@ def contact_bodies(model: Model) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnums=0)
-def _solve(
-    has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, b: Any, warm: Any, least: Any
-) -> Any:
+@_two_lanes
+def _solve(has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, b: Any, warm: Any, least: Any) -> Any:
     laid = layout(model.tree, SCHEDULE)
     problem = make_problem(laid, model, has, weights, q, qd, b, least)
     tree, groups = problem.tree, problem.groups
@@ -218,9 +239,8 @@ def _solve(
 
 
 @partial(jax.jit, static_argnums=0)
-def _forces(
-    has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, qdd: Any, least: Any
-) -> Any:
+@_two_lanes
+def _forces(has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, qdd: Any, least: Any) -> Any:
     """Jᵀ force of the constraints at given accelerations, (batch, nv)."""
     laid = layout(model.tree, SCHEDULE)
     problem = make_problem(laid, model, has, weights, q, qd, qdd, least)

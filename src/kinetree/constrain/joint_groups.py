@@ -13,7 +13,9 @@ from .groups import Group, Known, OnBalls, OnJoints
 from .softness import impedance, parts, reference, regularisation
 
 
-def row(solref: Any, solimp: Any, r: Scalar, velocity: Scalar, weight: Scalar, active: Scalar, least_time: Scalar) -> Any:
+def row(
+    solref: Any, solimp: Any, r: Scalar, velocity: Scalar, weight: Scalar, active: Scalar, least_time: Scalar
+) -> Any:
     """Reference acceleration and D of rows, both zero where they do not act."""
     ref, imp = parts(solref), parts(solimp)
     d = impedance(imp, r)

@@ -1,5 +1,6 @@
 """Which shapes touch, and where: all candidate pairs of a scene, collided kind by kind, states side by side."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -23,11 +24,11 @@ class Touching(NamedTuple):
 
 
 def surfaces_of_pairs(scene: Scene, dtype: Any) -> PairSurfaces:
-    """The surfaces of all pairs: their own, or mixed from the two shapes (MuJoCo documentation, "Contact parameters")."""
+    """Surfaces of all pairs: their own, or mixed from the two shapes (MuJoCo documentation, "Contact parameters")."""
     pairs = scene.layout.pairs
     one, two = (np.array([p[k] for p in pairs], np.int64) for k in (0, 1))
     shapes = jax.tree.map(lambda x: jnp.asarray(x, dtype), scene.surfaces)
-    a, b = (jax.tree.map(lambda x: x[k], shapes) for k in (one, two))
+    a, b = jax.tree.map(lambda x: x[one], shapes), jax.tree.map(lambda x: x[two], shapes)
     priority = np.array(scene.layout.priority, np.int64)
     first, second = (priority[one] > priority[two])[:, None], (priority[one] < priority[two])[:, None]
     ma, mb = jnp.maximum(a.solmix, 0), jnp.maximum(b.solmix, 0)
@@ -52,9 +53,7 @@ def surfaces_of_pairs(scene: Scene, dtype: Any) -> PairSurfaces:
     own = np.array([p.own for p in pairs], np.int64)
     if (own >= 0).any():
         given = jax.tree.map(lambda x: jnp.asarray(x, dtype)[np.maximum(own, 0)], scene.pairs)
-        mixed = jax.tree.map(
-            lambda x, y: jnp.where((own >= 0).reshape(-1, *(1,) * (x.ndim - 1)), y, x), mixed, given
-        )
+        mixed = jax.tree.map(lambda x, y: jnp.where((own >= 0).reshape(-1, *(1,) * (x.ndim - 1)), y, x), mixed, given)
     return mixed._replace(friction=jnp.maximum(mixed.friction, MIN_FRICTION))
 
 
@@ -102,9 +101,10 @@ def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching
             sides.append(_placed(scene, own, R, p, hull))
         reach = (surfaces.margin + surfaces.gap)[np.array(members), None]
         found = COLLIDERS[kinds].function(*sides, jnp.broadcast_to(reach, (len(members), batch)))
+        wide = partial(jnp.broadcast_to, shape=(len(members), batch))
         for contact in found:
             numbers.append(np.array(members))
-            points.append(jax.tree.map(lambda x, n=len(members): jnp.broadcast_to(x, (n, batch)), contact))
+            points.append(jax.tree.map(wide, contact))
     order = np.argsort(np.concatenate(numbers), kind="stable")
     whole = jax.tree.map(lambda *x: jnp.concatenate(x)[order], *points)
     return Touching(np.concatenate(numbers)[order], whole)

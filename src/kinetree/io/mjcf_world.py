@@ -175,11 +175,14 @@ def _filtered_between(m: Any, geoms: np.ndarray, skip: set) -> int:
 def _overridden(m: Any, pairs: list[Pair], surfaces: Surfaces, given: PairSurfaces) -> tuple[list[Pair], PairSurfaces]:
     """MuJoCo's flag `override`: one surface for all pairs."""
     n = len(pairs)
-    gap = [
-        given.gap[p.own] if p.own >= 0 else surfaces.gap[p.first] + surfaces.gap[p.second] for p in pairs
-    ]
+    gap = [given.gap[p.own] if p.own >= 0 else surfaces.gap[p.first] + surfaces.gap[p.second] for p in pairs]
     solref = np.tile(m.opt.o_solref, (n, 1))
     same = PairSurfaces(
-        np.tile(m.opt.o_friction, (n, 1)), solref, solref, np.tile(m.opt.o_solimp, (n, 1)), np.full(n, m.opt.o_margin), np.array(gap)
+        np.tile(m.opt.o_friction, (n, 1)),
+        solref,
+        solref,
+        np.tile(m.opt.o_solimp, (n, 1)),
+        np.full(n, m.opt.o_margin),
+        np.array(gap),
     )
     return [p._replace(own=k) for k, p in enumerate(pairs)], same

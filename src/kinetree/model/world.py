@@ -136,7 +136,9 @@ class World:
         if self.cone not in ("pyramidal", "elliptic"):
             raise ModelError(f"a cone is pyramidal or elliptic, not {self.cone!r}")
         if unknown := set(self.disabled) - CONSTRAINTS:
-            raise ModelError(f"can not disable {', '.join(sorted(unknown))}: choose from {', '.join(sorted(CONSTRAINTS))}")
+            raise ModelError(
+                f"can not disable {', '.join(sorted(unknown))}: choose from {', '.join(sorted(CONSTRAINTS))}"
+            )
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,7 @@ class Shape:
 def candidate_pairs(
     kinds: Any, bodies: Any, fixed: Any, contype: Any, conaffinity: Any, condim: Any, priority: Any, skip: Any = ()
 ) -> tuple[list[Pair], int, int]:
-    """Pairs of a moving and a static shape that may touch, how many of two moving ones, and of unknown kinds, there are.
+    """Pairs of a moving and a static shape that may touch; how many there are of two moving ones, and of unknown kinds.
 
     Arguments:
         kinds, bodies, contype, conaffinity, condim, priority: of the shapes.
