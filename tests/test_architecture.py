@@ -20,15 +20,15 @@ TEXTS = sorted(
 # Single modules at the top of the package have rows of their own; a module that is in no row is an error.
 # "kinetree" stands for the public names: only what is below that row may use them.
 ORDER = (
-    ("_version",),
+    ("_version", "_unknown"),
     ("spatial",),
     ("tree",),
     ("lanes",),
-    ("collide",),
+    ("collide",),  # contact points of two shapes
     ("model",),
     ("arguments",),  # shapes, types and batch axes of what the public functions are given
     ("dynamics",),
-    ("constrain",),
+    ("constrain",),  # contact, limits and friction, and what they make of forces
     ("io",),
     ("simulate",),
     ("theory",),  # operation counts and depths that the algorithms are compared with

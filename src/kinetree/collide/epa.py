@@ -12,10 +12,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+<<<<<<< HEAD
 MAX_GROWTH = 44  # corners added; MuJoCo's default is 35 iterations
 VERTICES = 4 + MAX_GROWTH
 FACES = 2 * VERTICES - 4  # of a polytope of triangles with so many corners
 TOLERANCE = 1e-10  # metres; the depth is certain to be within this where growth ends by itself
+=======
+MAX_GROWTH = 60  # corners added; MuJoCo's default is 35 iterations
+VERTICES = 4 + MAX_GROWTH
+FACES = 2 * VERTICES - 4  # of a polytope of triangles with so many corners
+TOLERANCE = 1e-10  # metres; the depth is certain to be within this where growth ends by itself
+BULGE = 1e-7  # metres between a face and the body beyond it, from which on the body is taken to be round
+>>>>>>> collide
 
 
 class Penetration(NamedTuple):
@@ -35,7 +43,11 @@ class _Polytope(NamedTuple):
     normals: Any  # (FACES, 3)
     offsets: Any  # (FACES,) of the faces' planes from the origin; infinite for faces without area
     count: Any  # corners
+<<<<<<< HEAD
     done: Any
+=======
+    sound: Any  # whether the last growth left a closed surface
+>>>>>>> collide
 
 
 def _planes(points: Any, faces: Any) -> tuple[Any, Any]:
@@ -76,7 +88,11 @@ def _first_polytope(support: Callable[[Any], tuple[Any, Any]], along: Any) -> _P
     faces = jnp.zeros((FACES, 3), jnp.int32).at[:4].set(start.astype(jnp.int32))
     alive = jnp.arange(FACES) < 4
     normals, offsets = _planes(points, faces)
+<<<<<<< HEAD
     return _Polytope(points, first, faces, alive, normals, offsets, jnp.array(4), jnp.array(False))
+=======
+    return _Polytope(points, first, faces, alive, normals, offsets, jnp.array(4), jnp.array(True))
+>>>>>>> collide
 
 
 def _grown(p: _Polytope, point: Any, first: Any) -> _Polytope:
@@ -101,6 +117,7 @@ def _grown(p: _Polytope, point: Any, first: Any) -> _Polytope:
         p.normals.at[place].set(normals, mode="drop"),
         p.offsets.at[place].set(offsets, mode="drop"),
         p.count + 1,
+<<<<<<< HEAD
         p.done,
     )
 
@@ -130,3 +147,53 @@ def penetration(support: Callable[[Any], tuple[Any, Any]], along: Any, needed: A
     weights = jnp.stack(areas) / jnp.where(nn > 0, nn, 1.0)
     first = weights @ p.first[p.faces[face]]
     return Penetration(normal, depth, first, first - foot)
+=======
+        (jnp.sum(on_rim) == jnp.sum(visible) + 2) & (jnp.max(jnp.sum(rim, -1)) == 1),
+    )
+
+
+def _deepest(p: _Polytope, face: Any, a: Any, b: Any) -> Penetration:
+    """The depth along the normal of a face; a and b are the points of the shapes farthest along it.
+
+    A flat face is touched at the foot of the origin. Where the body bulges out over the face, a and b touch.
+    """
+    normal, offset = p.normals[face], p.offsets[face]
+    depth = normal @ (a - b)
+    corners = p.points[p.faces[face]] - normal * offset
+    n = jnp.cross(corners[1] - corners[0], corners[2] - corners[0])
+    nn = n @ n
+    areas = jnp.stack([jnp.cross(corners[i], corners[j]) @ n for i, j in ((1, 2), (2, 0), (0, 1))])
+    on_face = (areas / jnp.where(nn > 0, nn, 1.0)) @ p.first[p.faces[face]] - normal * (offset / 2)
+    middle = jnp.where(depth - offset <= BULGE, on_face, (a + b) / 2)
+    return Penetration(normal, depth, middle + normal * (depth / 2), middle - normal * (depth / 2))
+
+
+class _Search(NamedTuple):
+    polytope: _Polytope
+    best: Penetration
+    done: Any
+
+
+def penetration(support: Callable[[Any], tuple[Any, Any]], along: Any, needed: Any) -> Penetration:
+    """`support` as in gjk.py, `along` any direction. Where not `needed`, little is done.
+
+    Of all normals tried, the one of least depth is the answer. Growth also ends where rounding would tear the
+    surface.
+    """
+
+    def grow(s: _Search) -> _Search:
+        p = s.polytope
+        face = jnp.argmin(jnp.where(p.alive, p.offsets, jnp.inf))
+        a, b = support(p.normals[face])
+        found = _deepest(p, face, a, b)
+        better = (found.depth < s.best.depth) & jnp.isfinite(p.offsets[face])
+        best = jax.tree.map(lambda x, y: jnp.where(better, x, y), found, s.best)
+        grown = _grown(p, a - b, a)
+        done = (found.depth - p.offsets[face] <= TOLERANCE) | (p.count >= VERTICES - 1) | ~grown.sound
+        return _Search(jax.tree.map(lambda x, y: jnp.where(done, x, y), p, grown), best, done)
+
+    p = _first_polytope(support, along)
+    nothing = Penetration(along, jnp.full_like(along[0], jnp.inf), along, along)
+    start = _Search(p, nothing, ~needed)
+    return jax.lax.while_loop(lambda s: ~s.done, grow, start).best
+>>>>>>> collide

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from kinetree.dynamics import forward_dynamics, forward_kinematics, inverse_dynamics
 from kinetree.model import Model, neutral
@@ -25,7 +26,7 @@ def inverse_weights(model: Model) -> InverseWeights:
     kept = model.__dict__.get("_inverse_weights")
     if kept is None:
         kept = _compute(model.uncoupled)
-        if not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(kept)):
+        if not any(isinstance(x, Tracer) for x in jax.tree.leaves(kept)):
             model.__dict__["_inverse_weights"] = kept
     return kept
 

@@ -9,13 +9,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from kinetree._unknown import did_you_mean
 from kinetree.spatial import Inertia, Quaternion, Transform, Vec3
 from kinetree.tree import Tree
 
-from .checks import check_gravity, check_inertia, check_leaves, check_parents, check_transform
+from .checks import check_gravity, check_inertia, check_leaves, check_parents, check_transform, frozen
 from .compile import Compiled, compile_rows, merge_inertia, quaternion_from_rotation
 from .coupling import Coupling, Follow, make_coupling
-from .errors import ModelError
+from .errors import ModelError, UnknownName
 from .joints import Joint, resolve
 from .physics import Limits, Passive, vector
 from .rows import Rows
@@ -41,9 +42,13 @@ class Structure:
         self.q_start, self.v_start = compiled.q_start, compiled.v_start
         self._names = None if names is None else tuple(names)
         self._joint_names = None if joint_names is None else tuple(joint_names)
-        for a in (self.parent, self.joint_code, self.row_of_body, self.q_of_row, self.q_start, self.v_start):
-            a.flags.writeable = False
+        for name in ("parent", "joint_code", "row_of_body", "q_of_row", "q_start", "v_start"):
+            setattr(self, name, frozen(getattr(self, name)))
         self._hash = hash((self.tree, self.joints, self.joint_code.tobytes(), parent.tobytes()))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """From a copy or a pickle, whose arrays can be written to."""
+        self.__dict__.update({name: frozen(value) for name, value in state.items()})
 
     def __hash__(self) -> int:
         return self._hash
@@ -99,7 +104,7 @@ class Structure:
         has = np.array([j.quaternion for j in self.joints], bool)
         position = np.array([j.position for j in self.joints], bool)
         bodies = np.flatnonzero(has[self.joint_code]) if len(has) else np.zeros(0, np.int64)
-        return np.stack([self.v_start[bodies], self.q_start[bodies], position[self.joint_code[bodies]]], -1)
+        return frozen(np.stack([self.v_start[bodies], self.q_start[bodies], position[self.joint_code[bodies]]], -1))
 
     @cached_property
     def has_quaternions(self) -> bool:
@@ -112,7 +117,7 @@ class Structure:
         q = np.zeros(int(self.q_start[-1]))
         _, start, position = self.quaternion_joints.T.astype(np.int64)
         q[start + 3 * position] = 1
-        return q
+        return frozen(q)
 
 
 @jax.tree_util.register_dataclass
@@ -130,6 +135,13 @@ class Model:
     friction: Any = None  # dry friction, (nv,)
     limits: Limits | None = None
     world: World | None = None  # what it touches, and how soft constraints are; None: nothing, and MuJoCo's defaults
+
+    def __post_init__(self) -> None:
+        """Keep arrays that nobody can write to: programs are compiled and results kept for the numbers of a model."""
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            if not f.metadata.get("static") and value is not None:
+                object.__setattr__(self, f.name, jax.tree.map(frozen, value))
 
     @staticmethod
     def from_arrays(
@@ -193,7 +205,11 @@ class Model:
         rest: Any = None,
         friction: Any = None,
         limits: Limits | None = None,
+<<<<<<< HEAD
         world: World | None = None,
+=======
+        allow_unphysical: bool = False,
+>>>>>>> collide
     ) -> "Model":
         """The same mechanism with other numbers. Inertias may be JAX arrays, so that they can be fitted by gradient.
 
@@ -203,26 +219,32 @@ class Model:
             armature: rotor inertia seen at each joint: (nv,) or one for all, as the next three.
             damping: force per velocity that opposes motion.
             stiffness: force per stretch that pulls back to `rest`, (nq,), which is the neutral configuration if not
+<<<<<<< HEAD
             given. friction: dry friction. limits: of coordinates, velocities and forces.
             world: shapes, surfaces and how soft constraints are; `model.world.replace(...)` makes one.
+=======
+            given. friction: dry friction, for the simulator. limits: of coordinates, velocities and forces.
+            allow_unphysical: accept inertias that no distribution of mass has, and negative numbers below.
+>>>>>>> collide
 
         The mimic joints of a coupled model keep their own entries in these arrays: they are those of `model.uncoupled`.
         """
         new, free = self, self.uncoupled
         nq, nv = free.nq, free.nv
+        least = -np.inf if allow_unphysical else 0.0
         if gravity is not None:
             new = dataclasses.replace(new, gravity=check_gravity(gravity))
         if inertia is not None:
-            I = check_inertia(inertia, self.n_bodies, lambda i: repr(self.names[i]))
+            I = check_inertia(inertia, self.n_bodies, lambda i: repr(self.names[i]), physical=not allow_unphysical)
             rows = merge_inertia(self.structure.row_of_body, self.frames, I, nv)
             new = dataclasses.replace(new, inertia=I, rows=new.rows._replace(inertia=rows))
         if armature is not None:
-            new = dataclasses.replace(new, rows=new.rows._replace(armature=vector("armature", armature, nv, 0.0)))
+            new = dataclasses.replace(new, rows=new.rows._replace(armature=vector("armature", armature, nv, least)))
         if not (damping is None and stiffness is None and rest is None):
             old = self.passive or Passive(np.zeros(nv), np.zeros(nv), self.structure.neutral)
             passive = Passive(
-                old.damping if damping is None else vector("damping", damping, nv, 0.0),
-                old.stiffness if stiffness is None else vector("stiffness", stiffness, nv, 0.0),
+                old.damping if damping is None else vector("damping", damping, nv, least),
+                old.stiffness if stiffness is None else vector("stiffness", stiffness, nv, least),
                 old.rest if rest is None else vector("rest", rest, nq),
             )
             new = dataclasses.replace(new, passive=passive)
@@ -241,6 +263,11 @@ class Model:
     def __getstate__(self) -> dict[str, Any]:
         """The fields alone, for copies and pickles: what else a model keeps beside them is made again when needed."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """From a copy or a pickle, whose arrays can be written to."""
+        self.__dict__.update(state)
+        self.__post_init__()
 
     @cached_property
     def without_passive(self) -> "Model":
@@ -327,17 +354,17 @@ class Model:
         return self.rows.inertia.mass.sum()
 
     def _joint(self, name: str) -> int:
-        try:
-            return self.structure.joint_numbers[name]
-        except KeyError:
-            raise KeyError(f"no joint is called {name!r}") from None
+        numbers = self.structure.joint_numbers
+        if name not in numbers:
+            raise UnknownName(f"no joint is called {name!r}{did_you_mean(name, numbers)}")
+        return numbers[name]
 
     def body_index(self, name: str) -> int:
         """The number of a body, link or site."""
-        try:
-            return self.structure.body_numbers[name]
-        except KeyError:
-            raise KeyError(f"no body is called {name!r}") from None
+        numbers = self.structure.body_numbers
+        if name not in numbers:
+            raise UnknownName(f"no body is called {name!r}{did_you_mean(name, numbers)}")
+        return numbers[name]
 
     def q_index(self, joint_name: str) -> slice:
         """The joint's coordinates within q; of a mimic joint, those of the joint it follows."""

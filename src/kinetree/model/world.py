@@ -219,4 +219,5 @@ def ordered(a: int, b: int, kinds: Any, bodies: Any, fixed: Any, condim: int, ow
 
 def no_pair_surfaces() -> PairSurfaces:
     """For scenes where all surfaces are mixed."""
-    return PairSurfaces(np.zeros((0, 5)), *(np.zeros((0, 2)),) * 2, np.zeros((0, 5)), *(np.zeros(0),) * 2)
+    five, two, one = np.zeros((0, 5)), np.zeros((0, 2)), np.zeros(0)
+    return PairSurfaces(five, two, two, five, one, one)

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._unknown import unknown
 from kinetree.dynamics import forward_dynamics
 from kinetree.model import Model, integrate
 
@@ -66,7 +67,7 @@ INTEGRATORS: dict[str, Step] = {
 def step_function(integrator: str) -> Step:
     """The step behind an integrator's name."""
     if integrator not in INTEGRATORS:
-        raise ValueError(f"unknown integrator {integrator!r}: choose from {', '.join(INTEGRATORS)}")
+        raise ValueError(unknown("integrator", integrator, INTEGRATORS))
     return INTEGRATORS[integrator]
 
 
