@@ -12,18 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-<<<<<<< HEAD
-MAX_GROWTH = 44  # corners added; MuJoCo's default is 35 iterations
-VERTICES = 4 + MAX_GROWTH
-FACES = 2 * VERTICES - 4  # of a polytope of triangles with so many corners
-TOLERANCE = 1e-10  # metres; the depth is certain to be within this where growth ends by itself
-=======
 MAX_GROWTH = 60  # corners added; MuJoCo's default is 35 iterations
 VERTICES = 4 + MAX_GROWTH
 FACES = 2 * VERTICES - 4  # of a polytope of triangles with so many corners
 TOLERANCE = 1e-10  # metres; the depth is certain to be within this where growth ends by itself
 BULGE = 1e-7  # metres between a face and the body beyond it, from which on the body is taken to be round
->>>>>>> collide
 
 
 class Penetration(NamedTuple):
@@ -43,11 +36,7 @@ class _Polytope(NamedTuple):
     normals: Any  # (FACES, 3)
     offsets: Any  # (FACES,) of the faces' planes from the origin; infinite for faces without area
     count: Any  # corners
-<<<<<<< HEAD
-    done: Any
-=======
     sound: Any  # whether the last growth left a closed surface
->>>>>>> collide
 
 
 def _planes(points: Any, faces: Any) -> tuple[Any, Any]:
@@ -88,11 +77,7 @@ def _first_polytope(support: Callable[[Any], tuple[Any, Any]], along: Any) -> _P
     faces = jnp.zeros((FACES, 3), jnp.int32).at[:4].set(start.astype(jnp.int32))
     alive = jnp.arange(FACES) < 4
     normals, offsets = _planes(points, faces)
-<<<<<<< HEAD
-    return _Polytope(points, first, faces, alive, normals, offsets, jnp.array(4), jnp.array(False))
-=======
     return _Polytope(points, first, faces, alive, normals, offsets, jnp.array(4), jnp.array(True))
->>>>>>> collide
 
 
 def _grown(p: _Polytope, point: Any, first: Any) -> _Polytope:
@@ -117,37 +102,6 @@ def _grown(p: _Polytope, point: Any, first: Any) -> _Polytope:
         p.normals.at[place].set(normals, mode="drop"),
         p.offsets.at[place].set(offsets, mode="drop"),
         p.count + 1,
-<<<<<<< HEAD
-        p.done,
-    )
-
-
-def penetration(support: Callable[[Any], tuple[Any, Any]], along: Any, needed: Any) -> Penetration:
-    """`support` as in gjk.py, `along` any direction. Where not `needed`, little is done."""
-
-    def lowest(p: _Polytope) -> Any:
-        return jnp.argmin(jnp.where(p.alive, p.offsets, jnp.inf))
-
-    def grow(p: _Polytope) -> _Polytope:
-        face = lowest(p)
-        a, b = support(p.normals[face])
-        gain = p.normals[face] @ (a - b) - p.offsets[face]
-        done = (gain <= TOLERANCE) | (p.count >= VERTICES - 1)
-        return jax.tree.map(lambda x, y: jnp.where(done, x, y), p._replace(done=jnp.array(True)), _grown(p, a - b, a))
-
-    p = _first_polytope(support, along)
-    p = jax.lax.while_loop(lambda p: ~p.done, grow, p._replace(done=~needed))
-    face = lowest(p)
-    normal, depth = p.normals[face], p.offsets[face]
-    foot = normal * depth
-    a, b, c = (p.points[p.faces[face, k]] for k in range(3))
-    n = jnp.cross(b - a, c - a)
-    nn = n @ n
-    areas = [jnp.cross(b - foot, c - foot) @ n, jnp.cross(c - foot, a - foot) @ n, jnp.cross(a - foot, b - foot) @ n]
-    weights = jnp.stack(areas) / jnp.where(nn > 0, nn, 1.0)
-    first = weights @ p.first[p.faces[face]]
-    return Penetration(normal, depth, first, first - foot)
-=======
         (jnp.sum(on_rim) == jnp.sum(visible) + 2) & (jnp.max(jnp.sum(rim, -1)) == 1),
     )
 
@@ -196,4 +150,3 @@ def penetration(support: Callable[[Any], tuple[Any, Any]], along: Any, needed: A
     nothing = Penetration(along, jnp.full_like(along[0], jnp.inf), along, along)
     start = _Search(p, nothing, ~needed)
     return jax.lax.while_loop(lambda s: ~s.done, grow, start).best
->>>>>>> collide

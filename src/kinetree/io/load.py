@@ -5,12 +5,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-<<<<<<< HEAD
-from kinetree.model import Model, ModelError, with_ground
-=======
 from kinetree._unknown import nearest
-from kinetree.model import Model, ModelError
->>>>>>> collide
+from kinetree.model import Model, ModelError, with_ground
 
 from .document import BLANK, parse
 from .mjcf import read_mjcf
@@ -59,27 +55,18 @@ def load_with_report(source: Source, *, floating_base: bool = False, ground: boo
     root = parse(content, file)
     if root.tag == "robot":
         report = Report(file, "URDF")
-<<<<<<< HEAD
-        return read_urdf(root, report, floating_base, ground, None if path is None else path.parent), report
-    if root.tag == "mujoco":
-=======
-        model = read_urdf(root, report, floating_base)
+        model = read_urdf(root, report, floating_base, ground, None if path is None else path.parent)
     elif root.tag == "mujoco":
->>>>>>> collide
         if floating_base:
             raise ModelError(f"{file}: floating_base is for URDF; in MJCF a <freejoint> makes a body free")
         report = Report(file, "MJCF")
         model = read_mjcf(content if path is None else path, report)
-<<<<<<< HEAD
-        return with_ground(model) if ground else model, report
-    return root.fail("is neither <robot> (URDF) nor <mujoco> (MJCF)")
-=======
+        model = with_ground(model) if ground else model
     else:
         hint = FOREIGN.get(root.tag)
         root.fail("is neither <robot> (URDF) nor <mujoco> (MJCF)" + (f": {hint}" if hint else ""))
     report.look_at(model)
     return model, report
->>>>>>> collide
 
 
 def _content(source: Any) -> tuple[str | bytes, Path | None]:

@@ -16,13 +16,9 @@ from kinetree.model import Fixed, Free, Joint, Limits, Model, ModelError, Prisma
 from kinetree.model.checks import unphysical
 from kinetree.spatial import Inertia, Quaternion, Rotation, Transform, Vec3
 
-<<<<<<< HEAD
 from .mjcf_world import read_world
-from .report import Report, few
-=======
 from .mujoco_model import armature, check_numbers, damping, disabled
 from .report import Report, few, in_file
->>>>>>> collide
 
 FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers of joint types
 
@@ -51,11 +47,7 @@ def read_mjcf(source: str | bytes | Path, report: Report) -> Model:
 def from_mujoco_model(compiled: Any, report: Report) -> Model:
     """Our model of a compiled MuJoCo model (`mujoco.MjModel`)."""
     report.name = compiled.names[: compiled.names.find(b"\0")].decode(errors="replace")
-<<<<<<< HEAD
-=======
     check_numbers(compiled, report.file)
-    _note_unmodelled(compiled, report)
->>>>>>> collide
     bodies = _Bodies(compiled)
     for number in range(1, compiled.nbody):
         bodies.add_body(number)
@@ -80,16 +72,10 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
             allow_massless_leaves=True,
             allow_unphysical=True,
         )
-<<<<<<< HEAD
-        model = _with_physics(model, compiled)
+        model = _with_physics(model, compiled, report)
         model = model.replace(world=read_world(model, compiled, bodies.ours, report))
-    except ModelError as error:
-        raise ModelError(f"{report.file}: {error}") from None
     _note_unmodelled(compiled, report)
     return model
-=======
-        return _with_physics(model, compiled, report)
->>>>>>> collide
 
 
 class _Bodies:
@@ -203,23 +189,11 @@ def _inertia(m: Any, number: int) -> np.ndarray:
     return np.array([mass, *(mass * c), I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]])
 
 
-<<<<<<< HEAD
-def _flag(compiled: Any, name: str) -> bool:
-    return bool(compiled.opt.disableflags & getattr(import_module("mujoco").mjtDisableBit, name))
-
-
 def _enabled(compiled: Any, name: str) -> bool:
     return bool(compiled.opt.enableflags & getattr(import_module("mujoco").mjtEnableBit, name, 0))
 
 
-def _gravity(compiled: Any) -> np.ndarray:
-    return np.zeros(3) if _flag(compiled, "mjDSBL_GRAVITY") else np.array(compiled.opt.gravity)
-
-
-def _with_physics(model: Model, m: Any) -> Model:
-=======
 def _with_physics(model: Model, m: Any, report: Report) -> Model:
->>>>>>> collide
     stiffness, rest = np.zeros(m.nv), np.array(m.qpos_spring)
     limits = Limits(np.full(m.nq, -np.inf), np.full(m.nq, np.inf), np.full(m.nv, np.inf), np.full(m.nv, np.inf))
     dofs = np.append(m.jnt_dofadr, m.nv)
@@ -278,12 +252,8 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "keyframes": m.nkey,
         "sensors": m.nsensor,
         "fluid forces": int(m.opt.density > 0 or m.opt.viscosity > 0),
-<<<<<<< HEAD
-        "armature of free joints (taken in body axes)": int(np.count_nonzero(m.dof_armature[_dofs(m, free)])),
-        "friction loss of free joints (taken in body axes)": int(np.count_nonzero(m.dof_frictionloss[_dofs(m, free)])),
-=======
         "armature of free joints (taken in body axes)": int(np.count_nonzero(armature(m)[_dofs(m, free)])),
->>>>>>> collide
+        "friction loss of free joints (taken in body axes)": int(np.count_nonzero(m.dof_frictionloss[_dofs(m, free)])),
     }
     report.ignored.update({what: n for what, n in ignored.items() if n})
 

@@ -15,21 +15,13 @@ from kinetree.model import Fixed, Free, Joint, Limits, Model, Prismatic, Revolut
 from kinetree.model.checks import unphysical
 from kinetree.spatial import Inertia, Rotation, Transform, Vec3
 
-<<<<<<< HEAD
-from .document import Element
-from .report import Report, few
+from .document import XACRO, Element
+from .report import Report, few, in_file
 from .urdf_world import with_world
 
 ROOT_JOINT = "root_joint"
-KNOWN = {"robot": {"link", "joint"}, "link": {"inertial", "collision"}}
-=======
-from .document import XACRO, Element
-from .report import Report, few, in_file
-
-ROOT_JOINT = "root_joint"
 TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
-KNOWN = {"robot": {"link", "joint"}, "link": {"inertial"}}
->>>>>>> collide
+KNOWN = {"robot": {"link", "joint"}, "link": {"inertial", "collision"}}
 KNOWN["joint"] = {"parent", "child", "origin", "axis", "limit", "dynamics", "mimic"}
 
 
@@ -79,12 +71,7 @@ def read_urdf(
             allow_massless_leaves=True,
             allow_unphysical=True,
         )
-<<<<<<< HEAD
         model = with_world(model, links, _origins, folder, ground, report)
-        return _with_physics(model, joints, report)
-    except ModelError as error:
-        raise ModelError(f"{robot.file}: {error}") from None
-=======
     return _with_physics(model, joints, report)
 
 
@@ -96,7 +83,6 @@ def _refuse_xacro(robot: Element) -> None:
         if element.tag.startswith("xacro:") or "${" in element.attributes.get("name", ""):
             element.fail(XACRO)
         waiting += element.children
->>>>>>> collide
 
 
 def _note_ignored(robot: Element, report: Report) -> None:

@@ -205,11 +205,8 @@ class Model:
         rest: Any = None,
         friction: Any = None,
         limits: Limits | None = None,
-<<<<<<< HEAD
         world: World | None = None,
-=======
         allow_unphysical: bool = False,
->>>>>>> collide
     ) -> "Model":
         """The same mechanism with other numbers. Inertias may be JAX arrays, so that they can be fitted by gradient.
 
@@ -219,13 +216,9 @@ class Model:
             armature: rotor inertia seen at each joint: (nv,) or one for all, as the next three.
             damping: force per velocity that opposes motion.
             stiffness: force per stretch that pulls back to `rest`, (nq,), which is the neutral configuration if not
-<<<<<<< HEAD
             given. friction: dry friction. limits: of coordinates, velocities and forces.
             world: shapes, surfaces and how soft constraints are; `model.world.replace(...)` makes one.
-=======
-            given. friction: dry friction, for the simulator. limits: of coordinates, velocities and forces.
             allow_unphysical: accept inertias that no distribution of mass has, and negative numbers below.
->>>>>>> collide
 
         The mimic joints of a coupled model keep their own entries in these arrays: they are those of `model.uncoupled`.
         """
