@@ -28,6 +28,7 @@ ORDER = (
     ("model",),
     ("arguments",),  # shapes, types and batch axes of what the public functions are given
     ("dynamics",),
+    ("actuate",),  # forces of actuators
     ("constrain",),  # contact, limits and friction, and what they make of forces
     ("io",),
     ("simulate",),
