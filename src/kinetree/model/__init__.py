@@ -1,5 +1,6 @@
 """Models: bodies, joints and their rows."""
 
+from .actuators import Actuator, Actuators
 from .configuration import difference, integrate, neutral, random_state
 from .coupling import Coupling, coupled
 from .errors import ModelError
@@ -9,14 +10,19 @@ from .model import Model, Structure
 from .physics import Limits, Passive
 from .rows import Axis, Placement, Rows, place, relative_motion
 from .specialize import specialize
+from .state import DEFAULT_STEPPING, Keyframes, State, Stepping
 
 __all__ = [
+    "Actuator",
+    "Actuators",
     "Axis",
     "Coupling",
+    "DEFAULT_STEPPING",
     "Fixed",
     "Free",
     "Helical",
     "Joint",
+    "Keyframes",
     "Limits",
     "Model",
     "ModelError",
@@ -27,6 +33,8 @@ __all__ = [
     "Revolute",
     "Rows",
     "Spherical",
+    "State",
+    "Stepping",
     "Structure",
     "Translation",
     "auto_tree",
