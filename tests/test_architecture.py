@@ -27,6 +27,7 @@ ORDER = (
     ("model",),
     ("arguments",),  # shapes, types and batch axes of what the public functions are given
     ("dynamics",),
+    ("actuate",),
     ("io",),
     ("simulate",),
     ("theory",),  # operation counts and depths that the algorithms are compared with

@@ -1,6 +1,7 @@
 """kinetree: the dynamics of kinematic trees, in parallel."""
 
 from ._version import __version__
+from .actuate import activation_rate, actuator_force
 from .dynamics import (
     LTDL,
     PackedMatrix,
@@ -35,6 +36,8 @@ from .dynamics import (
 from .io import load
 from .lanes import set_threads
 from .model import (
+    Actuator,
+    Actuators,
     Fixed,
     Free,
     Helical,
@@ -46,6 +49,7 @@ from .model import (
     Prismatic,
     Revolute,
     Spherical,
+    State,
     Translation,
     auto_tree,
     difference,
@@ -58,6 +62,8 @@ from .simulate import SimulationError, Trajectory, controllers, simulate, step
 
 __all__ = [
     "set_threads",
+    "Actuator",
+    "Actuators",
     "Fixed",
     "Free",
     "Helical",
@@ -73,9 +79,12 @@ __all__ = [
     "Revolute",
     "SimulationError",
     "Spherical",
+    "State",
     "Trajectory",
     "Translation",
     "__version__",
+    "activation_rate",
+    "actuator_force",
     "auto_tree",
     "bias_force",
     "center_of_mass",

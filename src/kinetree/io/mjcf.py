@@ -16,6 +16,7 @@ from kinetree.model import Fixed, Free, Joint, Limits, Model, ModelError, Prisma
 from kinetree.model.checks import unphysical
 from kinetree.spatial import Inertia, Quaternion, Rotation, Transform, Vec3
 
+from .mjcf_motion import added_by_actuators, with_motion
 from .report import Report, few
 
 FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers of joint types
@@ -70,7 +71,7 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
             allow_massless_leaves=True,
             allow_unphysical=True,
         )
-        return _with_physics(model, compiled)
+        return with_motion(_with_physics(model, compiled), compiled, report)
     except ModelError as error:
         raise ModelError(f"{report.file}: {error}") from None
 
@@ -206,11 +207,12 @@ def _with_physics(model: Model, m: Any) -> Model:
         if m.jnt_actfrclimited[j]:
             limits.effort[dofs[j]] = np.abs(m.jnt_actfrcrange[j]).max()
     model = model.replace(limits=limits)
-    if m.dof_armature.any():
-        model = model.replace(armature=m.dof_armature)
+    added_damping, added_armature = added_by_actuators(m)
+    if (armature := m.dof_armature + added_armature).any():
+        model = model.replace(armature=armature)
     if m.dof_frictionloss.any():
         model = model.replace(friction=m.dof_frictionloss)
-    damping = np.zeros(m.nv) if _flag(m, "mjDSBL_DAMPER") else np.array(m.dof_damping)
+    damping = np.zeros(m.nv) if _flag(m, "mjDSBL_DAMPER") else m.dof_damping + added_damping
     if _flag(m, "mjDSBL_SPRING"):
         stiffness[:] = 0
     if damping.any() or stiffness.any():
@@ -229,13 +231,12 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "contact (geoms)": int(np.count_nonzero(m.geom_contype | m.geom_conaffinity)),
         "tendons": m.ntendon,
         "equality constraints": m.neq,
-        "actuators": m.nu,
         "mocap bodies (taken as fixed)": m.nmocap,
         "flexible bodies": m.nflex,
         "plugins": m.nplugin,
         "gravity compensation": count("body_gravcomp"),
         "nonlinear springs": count("jnt_stiffnesspoly"),
-        "nonlinear damping": count("dof_dampingpoly"),
+        "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly"),
         "plastic springs": int(getattr(m, "nplastic", 0)),
         "fluid forces": int(m.opt.density > 0 or m.opt.viscosity > 0),
         "armature of free joints (taken in body axes)": int(np.count_nonzero(m.dof_armature[_dofs(m, free)])),
