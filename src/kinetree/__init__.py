@@ -58,7 +58,7 @@ from .model import (
     random_state,
     specialize,
 )
-from .simulate import SimulationError, Trajectory, controllers, simulate, step
+from .simulate import SimulationError, Trajectory, advance, controllers, initial_state, simulate, step
 
 __all__ = [
     "set_threads",
@@ -85,6 +85,7 @@ __all__ = [
     "__version__",
     "activation_rate",
     "actuator_force",
+    "advance",
     "auto_tree",
     "bias_force",
     "center_of_mass",
@@ -104,6 +105,7 @@ __all__ = [
     "gravity_force",
     "hybrid_dynamics",
     "impulse_response",
+    "initial_state",
     "integrate",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",

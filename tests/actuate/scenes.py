@@ -15,6 +15,7 @@ GYMNASIUM = Path(__import__("gymnasium").__file__).parent / "envs" / "mujoco" / 
 ARM = """
 <mujoco>
   <option timestep="0.004" {option}><flag contact="disable" {flags}/></option>
+  <default><joint armature="0.05"/></default>
   <worldbody>
     <body pos="0 0 1">
       <joint name="a" axis="0 1 0" damping="0.3" armature="0.02" stiffness="2" springref="0.2"/>
@@ -42,7 +43,7 @@ ARM = """
       </body>
     </body>
     <body name="stone" pos="-1 0 2">
-      <joint name="h" type="free" damping="0.02"/>
+      <joint name="h" type="free" damping="0.02" armature="0"/>
       <geom type="box" size="0.1 0.2 0.05" pos="0.05 -0.03 0.02" euler="20 30 40"/>
     </body>
   </worldbody>

@@ -1,0 +1,183 @@
+"""`kinetree.advance`: steps of a whole state, with actuators and their activations, by MuJoCo's integrators or ours."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.actuate import next_activation
+from kinetree.dynamics import bias_force
+from kinetree.model import DEFAULT_STEPPING, Model, State, neutral
+from kinetree.model.arguments import evaluate
+
+from .integrators import INTEGRATORS
+from .mujoco_steps import Drive, acted, euler_step, implicitfast_step, rk4_step
+
+Step = Callable[[Model, State, Drive], State]
+
+
+def _ours(name: str) -> Step:
+    """One of our integrators, with controls and forces on bodies as its controller."""
+    take = INTEGRATORS[name]
+
+    def step(model: Model, state: State, drive: Drive) -> State:
+        def controller(t: Any, q: Any, qd: Any) -> Any:
+            tau = acted(model, q, qd, state.act, drive)[0]
+            if drive.f_ext is None:
+                return tau
+            still = jnp.zeros_like(qd)
+            return tau + bias_force(model, q, still) - bias_force(model, q, still, drive.f_ext)
+
+        _, rate, _ = acted(model, state.q, state.qd, state.act, drive)
+        q, qd = take(model, controller, state.time, (state.q, state.qd), drive.h)
+        act = state.act if model.actuators is None else next_activation(model.actuators, state.act, rate, drive.h)
+        return State(q, qd, act, state.time + drive.h, state.warm_start)
+
+    return step
+
+
+STEPS: dict[str, Step] = {
+    "Euler": euler_step,
+    "implicitfast": implicitfast_step,
+    "RK4": rk4_step,
+    **{name: _ours(name) for name in INTEGRATORS},
+}
+
+
+def step_of(model: Model, integrator: str | None) -> str:
+    """The name of the integrator: the given one, or the file's."""
+    name = (model.stepping or DEFAULT_STEPPING).integrator if integrator is None else integrator
+    name = "Euler" if name == "euler" else name
+    if name not in STEPS:
+        raise ValueError(f"unknown integrator {name!r}: choose from {', '.join(STEPS)}")
+    return name
+
+
+def _scanned(name: str, steps: int, model: Model, state: State, drive: Drive) -> State:
+    take = STEPS[name]
+    return jax.lax.scan(lambda s, _: (take(model, s, drive), None), state, length=steps)[0]
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _many(name: str, steps: int, model: Model, state: State, drive: Drive) -> State:
+    """Some steps. A loop whose length the compiler does not know: one step has the bits of one of many."""
+    take = STEPS[name]
+    count = jax.lax.optimization_barrier(jnp.asarray(steps, jnp.int32))
+
+    def body(carry: tuple[Any, State]) -> tuple[Any, State]:
+        return carry[0] + 1, take(model, carry[1], drive)
+
+    return jax.lax.while_loop(lambda carry: carry[0] < count, body, (jnp.zeros_like(count), state))[1]
+
+
+@_many.defjvp
+def _many_jvp(name: str, steps: int, primals: Any, tangents: Any) -> Any:
+    return jax.jvp(partial(_scanned, name, steps), primals, tangents)
+
+
+_advance = partial(jax.jit, static_argnums=(0, 1))(_many)
+
+
+def advance(
+    model: Model,
+    state: State,
+    ctrl: Any = None,
+    f_ext: Any = None,
+    *,
+    dt: Any = None,
+    substeps: int = 1,
+    integrator: str | None = None,
+) -> State:
+    """A state, some steps later, with the controls held. A pure function, for `jit`, `vmap`, `grad` and `scan`.
+
+    Arguments:
+        model: the mechanism; its springs, dampers and actuators act.
+        state: where it is; from `kinetree.initial_state` or `model.keyframe`.
+        ctrl: controls (..., nu) of the actuators; zero if not given.
+        f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
+        dt: the length of a step in seconds; the model's `timestep` if not given.
+        substeps: how many steps. The result has the bits of as many calls.
+        integrator: "Euler", "implicitfast" or "RK4", which are MuJoCo's, step by step; or "semi_implicit", "rk4" or
+            "variational", which are those of `kinetree.step`. None is the one of the model's file.
+
+    Returns:
+        The state after the steps.
+    """
+    name = step_of(model, integrator)
+    if not (isinstance(substeps, int | np.integer) and substeps >= 0):
+        raise ValueError(f"substeps must be a number of steps, not {substeps!r}")
+    h = _step_length(model, dt)
+    nu = model.nu
+    if ctrl is None:
+        ctrl = np.zeros(nu, np.result_type(state.q) if not isinstance(state.q, jax.Array) else state.q.dtype)
+    given: dict[str, Any] = {
+        "q": (state.q, (model.nq,)),
+        "qd": (state.qd, (model.nv,)),
+        "act": (state.act, (model.na,)),
+        "time": (state.time, ()),
+        "warm_start": (state.warm_start, (model.nv,)),
+        "ctrl": (ctrl, (nu,)),
+        "f_ext": (f_ext, (model.n_bodies, 6)),
+    }
+
+    def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any, f_ext: Any) -> State:
+        now = State(*map(jnp.asarray, (q, qd, act, time, warm_start)))
+        drive = Drive(jnp.asarray(ctrl), None if f_ext is None else jnp.asarray(f_ext), jnp.asarray(h, q.dtype))
+        return _advance(name, int(substeps), model, now, drive)
+
+    return evaluate(compute, **given)
+
+
+def _step_length(model: Model, dt: Any) -> Any:
+    if dt is None:
+        return model.timestep
+    if not isinstance(dt, jax.Array) and not (np.ndim(dt) == 0 and dt > 0 and math.isfinite(dt)):
+        raise ValueError(f"dt must be a positive number of seconds, not {dt}")
+    return dt
+
+
+def initial_state(
+    model: Model, q: Any = None, qd: Any = None, *, batch: tuple[int, ...] = (), keyframe: str | int | None = None
+) -> State:
+    """A state to start from.
+
+    Arguments:
+        model: the mechanism.
+        q: configurations (..., nq). If not given, those of the keyframe; without one, where the file puts its bodies
+            (MuJoCo's qpos0), or the neutral configuration.
+        qd: velocities (..., nv); those of the keyframe, or zero, if not given.
+        batch: leading axes of the state; q and qd are broadcast to them.
+        keyframe: name or number of a keyframe of the file, for all that is not given.
+
+    Returns:
+        A state of NumPy arrays, or of JAX arrays where q or qd is one.
+    """
+    batch = (batch,) if isinstance(batch, int) else tuple(batch)
+    if keyframe is not None:
+        base = model.keyframe(keyframe)
+    else:
+        start = (model.stepping or DEFAULT_STEPPING).keyframes.start
+        home = start if start.size == model.nq and model.nq else neutral(model)
+        base = State(home, np.zeros(model.nv), np.zeros(model.na), np.zeros(()), np.zeros(model.nv))
+    own = next((x for x in (q, qd) if isinstance(x, jax.Array | np.ndarray)), None)
+    dtype = own.dtype if own is not None and jnp.issubdtype(own.dtype, jnp.floating) else np.dtype(float)
+
+    def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, _: Any) -> State:
+        return State(q, qd, act, time, warm_start)
+
+    def filled(x: Any) -> Any:
+        return np.asarray(x, dtype)
+
+    return evaluate(
+        compute,
+        q=(filled(base.q) if q is None else q, (model.nq,)),
+        qd=(filled(base.qd) if qd is None else qd, (model.nv,)),
+        act=(filled(base.act), (model.na,)),
+        time=(filled(base.time), ()),
+        warm_start=(filled(base.warm_start), (model.nv,)),
+        batch=(np.zeros(batch, dtype), ()),
+    )

@@ -1,0 +1,125 @@
+"""MuJoCo's integrators. The facts are those of its mj_Euler, mj_implicit, mj_RungeKutta and mj_advance.
+
+Euler           u′ = u + h α, q′ = q ⊕ h u′, with joint damping taken at the end of the step (unless the file disables
+                eulerdamp).
+implicitfast    the same with the velocity terms of actuators taken at the end too (implicit.py).
+RK4             the classical method for the move from the start of the step, whose rotation vectors make it of fourth
+                order for ball and free joints too (MuJoCo 4.0; before, it was of second order there).
+
+Velocities u have the linear parts of free joints in world axes (world_axes.py). Activations make one step with the
+rates at its start (RK4: mean rates), and are kept within their ranges.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.actuate import Actuation, actuation, next_activation
+from kinetree.actuate.force import nearest_setpoint
+from kinetree.actuate.transmission import columns
+from kinetree.model import DEFAULT_STEPPING, Model, State
+from kinetree.model.actuators import INTEGRATOR
+from kinetree.model.configuration import integrate_straight, move_rate
+
+from .constrained import constrained, is_constrained
+from .implicit import damped_acceleration, implicit_acceleration
+from .world_axes import drift, to_body, to_world
+
+
+class Drive(NamedTuple):
+    """What drives a mechanism during a step: controls (batch, nu), forces on bodies or None, the step's length."""
+
+    ctrl: Any
+    f_ext: Any
+    h: Any
+
+
+def acted(model: Model, q: Any, qd: Any, act: Any, drive: Drive) -> tuple[Any, Any, Actuation | None]:
+    """Generalised forces of the actuators (batch, nv), rates of activations (batch, na), and how they came about."""
+    if model.actuators is None:
+        return jnp.zeros_like(qd), jnp.zeros_like(act), None
+    free = model.uncoupled
+    if model.coupling is None:
+        found = actuation(free, q, qd, drive.ctrl, act, drive.h)
+        return found.force, found.rate, found
+    wide = model.coupling.widen_q(q), model.coupling.widen_v(qd)
+    found = actuation(free, *wide, drive.ctrl, act, drive.h)
+    return model.coupling.narrow(found.force), found.rate, found
+
+
+def _activated(model: Model, state: State, rate: Any, drive: Drive, found: Actuation | None) -> Any:
+    """Activations at the end of the step."""
+    if model.actuators is None or found is None or model.na == 0:
+        return state.act
+    act = next_activation(model.actuators, state.act, rate, drive.h)
+    wiring = model.actuators.wiring
+    at = columns(model.structure, wiring)
+    for i, (column, kind) in enumerate(zip(wiring.activations, wiring.dynamics, strict=True)):
+        if kind == INTEGRATOR and at.on_ball[i]:  # setpoints on a ball are kept within a turn of where it is
+            repeated = jnp.broadcast_to(act[:, column, None], found.length.shape)
+            act = act.at[:, column].set(nearest_setpoint(model, at, repeated, found.length)[:, i])
+    return act
+
+
+def _moved(model: Model, state: State, act: Any, alpha: Any, h: Any, warm_start: Any, mean: Any = None) -> State:
+    """The state after a step with acceleration α in world axes, along the new velocity or along a mean one."""
+    u = to_world(model, state.q, state.qd) + h * alpha
+    q = integrate_straight(model, state.q, h * (u if mean is None else mean))
+    return State(q, to_body(model, q, u), act, state.time + h, warm_start)
+
+
+def euler_step(model: Model, state: State, drive: Drive) -> State:
+    """Semi-implicit Euler, with joint damping taken at the end of the step."""
+    return _first_order(model, state, drive, fast=False)
+
+
+def implicitfast_step(model: Model, state: State, drive: Drive) -> State:
+    """The same, with the velocity terms of actuators taken at the end too."""
+    return _first_order(model, state, drive, fast=True)
+
+
+def _first_order(model: Model, state: State, drive: Drive, fast: bool) -> State:
+    q, qd, h = state.q, state.qd, drive.h
+    tau, rate, found = acted(model, q, qd, state.act, drive)
+    damped = model.passive is not None and (model.stepping or DEFAULT_STEPPING).implicit_damping
+    implicit = fast or damped
+    qdd = warm_start = state.warm_start
+    if is_constrained(model) or not implicit:
+        qdd, tau = constrained(model, q, qd, tau, drive.f_ext, state.warm_start)
+        warm_start = qdd
+    if fast:
+        qdd = implicit_acceleration(model, q, qd, tau, drive.f_ext, h, found)
+    elif damped:
+        qdd = damped_acceleration(model, q, qd, tau, drive.f_ext, h)
+    alpha = to_world(model, q, qdd + drift(model, q, qd))
+    return _moved(model, state, _activated(model, state, rate, drive, found), alpha, h, warm_start)
+
+
+def rk4_step(model: Model, state: State, drive: Drive) -> State:
+    """The classical Runge-Kutta method of four stages, in moves from the start (Munthe-Kaas 1999)."""
+    h = drive.h
+    start = to_world(model, state.q, state.qd)
+
+    def stage(move: Any, u: Any, act: Any, warm_start: Any) -> tuple[Any, Any, Any, Any, Any]:
+        q = integrate_straight(model, state.q, move)
+        qd = to_body(model, q, u)
+        tau, rate, found = acted(model, q, qd, act, drive)
+        qdd = constrained(model, q, qd, tau, drive.f_ext, warm_start).qdd
+        alpha = to_world(model, q, qdd + drift(model, q, qd))
+        return move_rate(model, move, u), alpha, rate, qdd, found
+
+    def after(before: tuple, share: float) -> tuple[Any, Any, Any, Any, Any]:
+        growth, alpha, rate, warm_start, _ = before
+        step = share * h
+        return stage(step * growth, start + step * alpha, state.act + step * rate, warm_start)
+
+    first = stage(jnp.zeros_like(start), start, state.act, state.warm_start)
+    second = after(first, 0.5)
+    third = after(second, 0.5)
+    fourth = after(third, 1.0)
+    growth, alpha, rate = jax.tree.map(
+        lambda a, b, c, d: (a + 2 * (b + c) + d) / 6, first[:3], second[:3], third[:3], fourth[:3]
+    )
+    act = _activated(model, state, rate, drive, fourth[4])
+    return _moved(model, state, act, alpha, h, first[3], growth)
