@@ -22,7 +22,7 @@ class Actuation(NamedTuple):
     force: Any  # (batch, nv), generalised
     rate: Any  # (batch, na), of activations
     moment: Any  # (batch or 1, n, width)
-    slope: Any  # (batch, n), how each actuator's force grows with its velocity; zero at the ends of its range
+    slope: Any  # (batch, n), how each actuator's force grows with its velocity; zero where a range holds it
     length: Any  # (batch, n)
 
 
@@ -50,10 +50,11 @@ def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Act
     force = strength * u + bias[:, 0] + bias[:, 1] * seen.length + bias[:, 2] * seen.velocity
     least, most = jnp.asarray(actuators.force_range, dtype).T
     force = jnp.clip(force, least, most)
-    asked = jnp.concatenate([ctrl, ahead], -1)[:, source]  # MuJoCo takes the slope at the control as it was given
-    slope = jnp.where((force <= least) | (force >= most), jnp.zeros_like(force), bias[:, 2] + gain[:, 2] * asked)
     total = gathered(at, seen.moment * force[:, :, None])
     weakest, strongest = jnp.asarray(actuators.joint_range, dtype).T
+    full = (total <= weakest) | (total >= strongest)
+    held = (force <= least) | (force >= most) | (full[:, at.dof] & at.used).any(-1)
+    slope = jnp.where(held, jnp.zeros_like(force), bias[:, 2] + gain[:, 2] * u)
     return Actuation(jnp.clip(total, weakest, strongest), rate, seen.moment, slope, seen.length)
 
 

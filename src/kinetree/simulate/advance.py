@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from kinetree.actuate import next_activation
 from kinetree.dynamics import bias_force
@@ -57,16 +58,9 @@ def step_of(model: Model, integrator: str | None) -> str:
     return name
 
 
-def _scanned(name: str, steps: int, model: Model, state: State, drive: Drive) -> State:
+def _looped(name: str, model: Model, state: State, drive: Drive, count: Any) -> State:
+    """Steps in a loop of a length that the compiler does not know: one step has the bits of one of many."""
     take = STEPS[name]
-    return jax.lax.scan(lambda s, _: (take(model, s, drive), None), state, length=steps)[0]
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _many(name: str, steps: int, model: Model, state: State, drive: Drive) -> State:
-    """Some steps. A loop whose length the compiler does not know: one step has the bits of one of many."""
-    take = STEPS[name]
-    count = jax.lax.optimization_barrier(jnp.asarray(steps, jnp.int32))
 
     def body(carry: tuple[Any, State]) -> tuple[Any, State]:
         return carry[0] + 1, take(model, carry[1], drive)
@@ -74,12 +68,21 @@ def _many(name: str, steps: int, model: Model, state: State, drive: Drive) -> St
     return jax.lax.while_loop(lambda carry: carry[0] < count, body, (jnp.zeros_like(count), state))[1]
 
 
-@_many.defjvp
-def _many_jvp(name: str, steps: int, primals: Any, tangents: Any) -> Any:
-    return jax.jvp(partial(_scanned, name, steps), primals, tangents)
+_plain = partial(jax.jit, static_argnums=0)(_looped)  # one compilation for any number of steps
 
 
-_advance = partial(jax.jit, static_argnums=(0, 1))(_many)
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _traced(name: str, steps: int, model: Model, state: State, drive: Drive) -> State:
+    """The same inside `jit`, and for derivatives, which need to know how many steps there are."""
+    return _looped(name, model, state, drive, jax.lax.optimization_barrier(jnp.asarray(steps, jnp.int32)))
+
+
+@_traced.defjvp
+def _derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
+    def scanned(model: Model, state: State, drive: Drive) -> State:
+        return jax.lax.scan(lambda s, _: (STEPS[name](model, s, drive), None), state, length=steps)[0]
+
+    return jax.jvp(scanned, primals, tangents)
 
 
 def advance(
@@ -127,7 +130,9 @@ def advance(
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any, f_ext: Any) -> State:
         now = State(*map(jnp.asarray, (q, qd, act, time, warm_start)))
         drive = Drive(jnp.asarray(ctrl), None if f_ext is None else jnp.asarray(f_ext), jnp.asarray(h, q.dtype))
-        return _advance(name, int(substeps), model, now, drive)
+        if any(isinstance(x, Tracer) for x in jax.tree.leaves((model, now, drive))):
+            return _traced(name, int(substeps), model, now, drive)
+        return _plain(name, model, now, drive, np.int32(substeps))
 
     return evaluate(compute, **given)
 

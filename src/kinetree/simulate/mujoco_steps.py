@@ -48,17 +48,17 @@ def acted(model: Model, q: Any, qd: Any, act: Any, drive: Drive) -> tuple[Any, A
     return model.coupling.narrow(found.force), found.rate, found
 
 
-def _activated(model: Model, state: State, rate: Any, drive: Drive, found: Actuation | None) -> Any:
-    """Activations at the end of the step."""
-    if model.actuators is None or found is None or model.na == 0:
+def _activated(model: Model, state: State, rate: Any, h: Any, length: Any) -> Any:
+    """Activations at the end of the step, from their rates and from the lengths (batch, n) that actuators saw last."""
+    if model.actuators is None or model.na == 0:
         return state.act
-    act = next_activation(model.actuators, state.act, rate, drive.h)
+    act = next_activation(model.actuators, state.act, rate, h)
     wiring = model.actuators.wiring
     at = columns(model.structure, wiring)
     for i, (column, kind) in enumerate(zip(wiring.activations, wiring.dynamics, strict=True)):
         if kind == INTEGRATOR and at.on_ball[i]:  # setpoints on a ball are kept within a turn of where it is
-            repeated = jnp.broadcast_to(act[:, column, None], found.length.shape)
-            act = act.at[:, column].set(nearest_setpoint(model, at, repeated, found.length)[:, i])
+            repeated = jnp.broadcast_to(act[:, column, None], length.shape)
+            act = act.at[:, column].set(nearest_setpoint(model, at, repeated, length)[:, i])
     return act
 
 
@@ -93,7 +93,11 @@ def _first_order(model: Model, state: State, drive: Drive, fast: bool) -> State:
     elif damped:
         qdd = damped_acceleration(model, q, qd, tau, drive.f_ext, h)
     alpha = to_world(model, q, qdd + drift(model, q, qd))
-    return _moved(model, state, _activated(model, state, rate, drive, found), alpha, h, warm_start)
+    return _moved(model, state, _activated(model, state, rate, h, found and found.length), alpha, h, warm_start)
+
+
+SHARES = (0.0, 0.5, 0.5, 1.0)  # of the step, at which Runge and Kutta's stages stand
+WEIGHTS = (1 / 6, 1 / 3, 1 / 3, 1 / 6)
 
 
 def rk4_step(model: Model, state: State, drive: Drive) -> State:
@@ -101,25 +105,21 @@ def rk4_step(model: Model, state: State, drive: Drive) -> State:
     h = drive.h
     start = to_world(model, state.q, state.qd)
 
-    def stage(move: Any, u: Any, act: Any, warm_start: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def stage(carry: tuple, share_and_weight: tuple) -> tuple[tuple, None]:
+        (growth, alpha, rate), total, warm_start, _ = carry
+        share, weight = share_and_weight
+        move, u = share * h * growth, start + share * h * alpha
         q = integrate_straight(model, state.q, move)
         qd = to_body(model, q, u)
-        tau, rate, found = acted(model, q, qd, act, drive)
+        tau, rate, found = acted(model, q, qd, state.act + share * h * rate, drive)
         qdd = constrained(model, q, qd, tau, drive.f_ext, warm_start).qdd
-        alpha = to_world(model, q, qdd + drift(model, q, qd))
-        return move_rate(model, move, u), alpha, rate, qdd, found
+        now = move_rate(model, move, u), to_world(model, q, qdd + drift(model, q, qd)), rate
+        length = None if found is None else found.length
+        return (now, jax.tree.map(lambda a, b: a + weight * b, total, now), qdd, length), None
 
-    def after(before: tuple, share: float) -> tuple[Any, Any, Any, Any, Any]:
-        growth, alpha, rate, warm_start, _ = before
-        step = share * h
-        return stage(step * growth, start + step * alpha, state.act + step * rate, warm_start)
-
-    first = stage(jnp.zeros_like(start), start, state.act, state.warm_start)
-    second = after(first, 0.5)
-    third = after(second, 0.5)
-    fourth = after(third, 1.0)
-    growth, alpha, rate = jax.tree.map(
-        lambda a, b, c, d: (a + 2 * (b + c) + d) / 6, first[:3], second[:3], third[:3], fourth[:3]
-    )
-    act = _activated(model, state, rate, drive, fourth[4])
-    return _moved(model, state, act, alpha, h, first[3], growth)
+    still = jnp.zeros_like(start), jnp.zeros_like(start), jnp.zeros_like(state.act)
+    length = None if model.actuators is None else jnp.zeros((len(start), len(model.actuators.wiring.joints)), h.dtype)
+    table = jnp.asarray(SHARES, h.dtype), jnp.asarray(WEIGHTS, h.dtype)
+    end, _ = jax.lax.scan(stage, (still, still, state.warm_start, length), table)
+    _, (growth, alpha, rate), warm_start, length = end
+    return _moved(model, state, _activated(model, state, rate, h, length), alpha, h, warm_start, growth)
