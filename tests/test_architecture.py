@@ -24,10 +24,12 @@ ORDER = (
     ("spatial",),
     ("tree",),
     ("lanes",),
+    ("collide",),
     ("model",),
     ("arguments",),  # shapes, types and batch axes of what the public functions are given
     ("dynamics",),
     ("actuate",),
+    ("constrain",),
     ("io",),
     ("simulate",),
     ("theory",),  # operation counts and depths that the algorithms are compared with

@@ -2,6 +2,7 @@
 
 from ._version import __version__
 from .actuate import activation_rate, actuator_force
+from .constrain import Constrained, Contacts, constrained_dynamics, constrained_inverse_dynamics, contacts
 from .dynamics import (
     LTDL,
     PackedMatrix,
@@ -48,15 +49,19 @@ from .model import (
     Planar,
     Prismatic,
     Revolute,
+    Shape,
     Spherical,
     State,
     Translation,
+    World,
     auto_tree,
     difference,
     integrate,
     neutral,
     random_state,
     specialize,
+    with_ground,
+    with_shapes,
 )
 from .simulate import SimulationError, Trajectory, advance, controllers, initial_state, simulate, step
 
@@ -64,6 +69,8 @@ __all__ = [
     "set_threads",
     "Actuator",
     "Actuators",
+    "Constrained",
+    "Contacts",
     "Fixed",
     "Free",
     "Helical",
@@ -77,11 +84,13 @@ __all__ = [
     "Pose",
     "Prismatic",
     "Revolute",
+    "Shape",
     "SimulationError",
     "Spherical",
     "State",
     "Trajectory",
     "Translation",
+    "World",
     "__version__",
     "activation_rate",
     "actuator_force",
@@ -92,6 +101,9 @@ __all__ = [
     "centroidal_momentum",
     "centroidal_momentum_matrix",
     "com_jacobian",
+    "constrained_dynamics",
+    "constrained_inverse_dynamics",
+    "contacts",
     "controllers",
     "coriolis_matrix",
     "difference",
@@ -123,4 +135,6 @@ __all__ = [
     "simulate",
     "specialize",
     "step",
+    "with_ground",
+    "with_shapes",
 ]

@@ -17,6 +17,7 @@ from kinetree.model.checks import unphysical
 from kinetree.spatial import Inertia, Quaternion, Rotation, Transform, Vec3
 
 from .mjcf_motion import added_by_actuators, with_motion
+from .mjcf_world import read_world
 from .report import Report, few
 
 FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers of joint types
@@ -46,7 +47,6 @@ def read_mjcf(source: str | bytes | Path, report: Report) -> Model:
 def from_mujoco_model(compiled: Any, report: Report) -> Model:
     """Our model of a compiled MuJoCo model (`mujoco.MjModel`)."""
     report.name = compiled.names[: compiled.names.find(b"\0")].decode(errors="replace")
-    _note_unmodelled(compiled, report)
     bodies = _Bodies(compiled)
     for number in range(1, compiled.nbody):
         bodies.add_body(number)
@@ -71,9 +71,13 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
             allow_massless_leaves=True,
             allow_unphysical=True,
         )
-        return with_motion(_with_physics(model, compiled), compiled, report)
+        model = _with_physics(model, compiled)
+        model = model.replace(world=read_world(model, compiled, bodies.ours, report))
+        model = with_motion(model, compiled, report)
     except ModelError as error:
         raise ModelError(f"{report.file}: {error}") from None
+    _note_unmodelled(compiled, report)
+    return model
 
 
 class _Bodies:
@@ -191,6 +195,10 @@ def _flag(compiled: Any, name: str) -> bool:
     return bool(compiled.opt.disableflags & getattr(import_module("mujoco").mjtDisableBit, name))
 
 
+def _enabled(compiled: Any, name: str) -> bool:
+    return bool(compiled.opt.enableflags & getattr(import_module("mujoco").mjtEnableBit, name, 0))
+
+
 def _gravity(compiled: Any) -> np.ndarray:
     return np.zeros(3) if _flag(compiled, "mjDSBL_GRAVITY") else np.array(compiled.opt.gravity)
 
@@ -228,18 +236,21 @@ def _note_unmodelled(m: Any, report: Report) -> None:
 
     free = m.jnt_type == FREE
     ignored = {
-        "contact (geoms)": int(np.count_nonzero(m.geom_contype | m.geom_conaffinity)),
         "tendons": m.ntendon,
         "equality constraints": m.neq,
         "mocap bodies (taken as fixed)": m.nmocap,
         "flexible bodies": m.nflex,
         "plugins": m.nplugin,
-        "gravity compensation": count("body_gravcomp"),
+        "adhesion": count("geom_adhesion") + count("pair_adhesion"),
+        "moving surfaces": count("geom_surfacevel"),
+        "exact regularisation (diagexact)": int(_enabled(m, "mjENBL_DIAGEXACT")),
+        "iterations without slip": int(m.opt.noslip_iterations),
         "nonlinear springs": count("jnt_stiffnesspoly"),
         "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly"),
         "plastic springs": int(getattr(m, "nplastic", 0)),
         "fluid forces": int(m.opt.density > 0 or m.opt.viscosity > 0),
         "armature of free joints (taken in body axes)": int(np.count_nonzero(m.dof_armature[_dofs(m, free)])),
+        "friction loss of free joints (taken in body axes)": int(np.count_nonzero(m.dof_frictionloss[_dofs(m, free)])),
     }
     report.ignored.update({what: n for what, n in ignored.items() if n})
     if report.ignored:

@@ -9,8 +9,10 @@ from .joints import Fixed, Free, Helical, Joint, Planar, Prismatic, Revolute, Sp
 from .model import Model, Structure
 from .physics import Limits, Passive
 from .rows import Axis, Placement, Rows, place, relative_motion
+from .shapes import with_ground, with_shapes
 from .specialize import specialize
 from .state import DEFAULT_STEPPING, Keyframes, State, Stepping
+from .world import Shape, World
 
 __all__ = [
     "Actuator",
@@ -32,11 +34,13 @@ __all__ = [
     "Prismatic",
     "Revolute",
     "Rows",
+    "Shape",
     "Spherical",
     "State",
     "Stepping",
     "Structure",
     "Translation",
+    "World",
     "auto_tree",
     "coupled",
     "difference",
@@ -46,4 +50,6 @@ __all__ = [
     "random_state",
     "relative_motion",
     "specialize",
+    "with_ground",
+    "with_shapes",
 ]

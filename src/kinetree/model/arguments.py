@@ -16,7 +16,7 @@ import numpy as np
 from .model import Model
 
 Given = tuple[Any, tuple[int, ...]]  # a value and the shape of its last axes
-OPTIONAL = ("f_ext",)
+OPTIONAL = ("f_ext", "warm_start")
 
 
 def _is_jax(value: Any) -> bool:

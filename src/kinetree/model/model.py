@@ -22,6 +22,7 @@ from .physics import Limits, Passive, vector
 from .rows import Rows
 from .state import DEFAULT_STEPPING, State, Stepping, check_timestep
 from .structure import Structure
+from .world import CONSTRAINTS, World
 
 
 @jax.tree_util.register_dataclass
@@ -36,10 +37,11 @@ class Model:
     structure: Structure = field(metadata={"static": True})
     coupling: Coupling | None = field(default=None, metadata={"static": True})  # of mimic joints
     passive: Passive | None = None  # springs and dampers
-    friction: Any = None  # dry friction, (nv,), for the simulator
+    friction: Any = None  # dry friction, (nv,)
     limits: Limits | None = None
     actuators: Actuators | None = None
     stepping: Stepping | None = None  # the file's time step, integrator and keyframes
+    world: World | None = None  # what it touches, and how soft constraints are; None: nothing, and MuJoCo's defaults
 
     @staticmethod
     def from_arrays(
@@ -106,6 +108,7 @@ class Model:
         actuators: Actuators | Iterable[Actuator] | None = None,
         timestep: Any = None,
         integrator: str | None = None,
+        world: World | None = None,
     ) -> "Model":
         """The same mechanism with other numbers. Inertias may be JAX arrays, so that they can be fitted by gradient.
 
@@ -116,11 +119,12 @@ class Model:
             damping: force per velocity that opposes motion.
             stiffness: force per stretch that pulls back to `rest`, (nq,), which is the neutral configuration if not
             given.
-            friction: dry friction, for the simulator.
+            friction: dry friction.
             limits: of coordinates, velocities and forces.
             actuators: a list of `kinetree.Actuator`, or another model's; the effort limits bound what they do to a
                 joint.
             timestep, integrator: of `kinetree.advance`.
+            world: shapes, surfaces and how soft constraints are; `model.world.replace(...)` makes one.
 
         The mimic joints of a coupled model keep their own entries in these arrays: they are those of `model.uncoupled`.
         """
@@ -142,6 +146,10 @@ class Model:
                 old.rest if rest is None else vector("rest", rest, nq),
             )
             new = dataclasses.replace(new, passive=passive)
+        if world is not None:
+            new = dataclasses.replace(new, world=world)
+        elif self.world is not None and not (inertia is None and armature is None):  # they depend on inertias
+            new = dataclasses.replace(new, world=self.world.replace(inverse_weights=None))
         if friction is not None:
             new = dataclasses.replace(new, friction=vector("friction", friction, nv, 0.0))
         if limits is not None:
@@ -172,6 +180,11 @@ class Model:
     def without_actuators(self) -> "Model":
         """The same mechanism with its actuators taken off."""
         return self if self.actuators is None else self._with_same_rows(actuators=None)
+
+    @cached_property
+    def without_constraints(self) -> "Model":
+        """The same mechanism with contact, limits and dry friction switched off."""
+        return self._with_same_rows(world=(self.world or World()).replace(disabled=CONSTRAINTS))
 
     def couple(self, follows: Mapping[str, Follow]) -> "Model":
         """The same tree with fewer coordinates: joints that follow others, as mimic joints do.
