@@ -15,6 +15,7 @@ from kinetree.dynamics import bias_force
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral
 from kinetree.model.arguments import evaluate
 
+from .constrained import constraints_of, prepared
 from .integrators import INTEGRATORS
 from .mujoco_steps import Drive, acted, euler_step, implicitfast_step, rk4_step
 
@@ -114,6 +115,8 @@ def advance(
     if not (isinstance(substeps, int | np.integer) and substeps >= 0):
         raise ValueError(f"substeps must be a number of steps, not {substeps!r}")
     h = _step_length(model, dt)
+    found = constraints_of(model)
+    model = prepared(model, found)
     nu = model.nu
     if ctrl is None:
         ctrl = np.zeros(nu, np.result_type(state.q) if not isinstance(state.q, jax.Array) else state.q.dtype)
@@ -129,7 +132,8 @@ def advance(
 
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any, f_ext: Any) -> State:
         now = State(*map(jnp.asarray, (q, qd, act, time, warm_start)))
-        drive = Drive(jnp.asarray(ctrl), None if f_ext is None else jnp.asarray(f_ext), jnp.asarray(h, q.dtype))
+        forces = None if f_ext is None else jnp.asarray(f_ext)
+        drive = Drive(jnp.asarray(ctrl), forces, jnp.asarray(h, q.dtype), found)
         if any(isinstance(x, Tracer) for x in jax.tree.leaves((model, now, drive))):
             return _traced(name, int(substeps), model, now, drive)
         return _plain(name, model, now, drive, np.int32(substeps))

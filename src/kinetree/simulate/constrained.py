@@ -1,7 +1,15 @@
-"""Accelerations of a mechanism and the forces of its constraints: the one door between steps and dynamics."""
+"""The one door between steps and dynamics: accelerations of a mechanism, with contact, limits and friction loss.
+
+Which constraints there are must be known when a step is compiled. `constraints_of` finds that out before, from the
+model's numbers; inside `jit`, where they may not be known, all constraints are there that may be.
+"""
 
 from typing import Any, NamedTuple
 
+from kinetree.constrain.constrained import _drift, _held, _solve, _timestep
+from kinetree.constrain.joint_groups import Present, present
+from kinetree.constrain.problem import has_contacts
+from kinetree.constrain.weights import inverse_weights
 from kinetree.dynamics import forward_dynamics
 from kinetree.model import Model
 
@@ -10,14 +18,32 @@ class Accelerated(NamedTuple):
     """What forces do to a mechanism."""
 
     qdd: Any  # (batch, nv)
-    tau: Any  # (batch, nv), the forces that were given and those of the constraints
+    total: Any = None  # (batch, nv), with constraints: all forces, H times the acceleration in world axes
 
 
-def constrained(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any) -> Accelerated:
-    """Accelerations under the forces tau, (batch, nv)."""
-    return Accelerated(forward_dynamics(model, q, qd, tau, f_ext), tau)
+def constraints_of(model: Model) -> Present | None:
+    """The constraints that act on a model, or None; mimic joints and constraints do not go together yet."""
+    if model.coupling is not None:
+        return None
+    found = present(model)
+    carried = model.world is not None and model.world.gravity_compensation is not None
+    return found if any(found) or has_contacts(model) or carried else None
 
 
-def is_constrained(model: Model) -> bool:
-    """Whether anything but the tree itself constrains the mechanism."""
-    return False
+def prepared(model: Model, found: Present | None) -> Model:
+    """The model with all that its constraints need and that does not change from step to step."""
+    if found is None or model.world is None or model.world.inverse_weights is not None:
+        return model
+    return model._with_same_rows(world=model.world.replace(inverse_weights=inverse_weights(model)))
+
+
+def constrained(
+    model: Model, found: Present | None, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
+) -> Accelerated:
+    """Accelerations under the forces tau, (batch, nv), of a step h."""
+    if found is None:
+        return Accelerated(forward_dynamics(model, q, qd, tau, f_ext))
+    smooth = tau - _held(model, q, qd, -_drift(model.structure, qd), f_ext)
+    least = _timestep(model, h)(q.dtype)
+    qdd, forces, *_ = _solve(found, model, inverse_weights(model), q, qd, smooth, warm_start, least)
+    return Accelerated(qdd, smooth + forces)

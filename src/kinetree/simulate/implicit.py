@@ -8,7 +8,7 @@ Morrison. A free body that carries nothing else also takes the slope of its gyro
 six equations, solved on their own.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +23,20 @@ from .small import cross_matrix, solve
 from .world_axes import drift
 
 
-def damped_acceleration(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, h: Any) -> Any:
-    """qdd (batch, nv) of a step h with joint damping taken at its end; tau are all forces but springs and dampers."""
-    return _loaded(model, q, qd, tau, f_ext, _damping(model, q, h))
+class Forces(NamedTuple):
+    """What acts on a mechanism."""
+
+    tau: Any  # (batch, nv), all forces on joints but springs, dampers and constraints
+    f_ext: Any  # (batch, n_bodies, 6), or None
+    total: Any = None  # (batch, nv), f above with constraints; None where there are none
 
 
-def implicit_acceleration(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, h: Any, acted: Actuation | None) -> Any:
+def damped_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any) -> Any:
+    """qdd (batch, nv) of a step h with joint damping taken at its end."""
+    return _loaded(model, q, qd, forces, _damping(model, q, h))
+
+
+def implicit_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any, acted: Actuation | None) -> Any:
     """The same with the slopes of actuators, and of lone bodies' gyroscopic forces: MuJoCo's implicitfast."""
     load = _damping(model, q, h)
     braking: list[int] = []
@@ -40,7 +48,7 @@ def implicit_acceleration(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, h
         load = load + gathered(at, own * (-h * acted.slope)[:, :, None])
         many = [int(i) for i in np.flatnonzero(~single) if _may_brake(model, int(i))]
         braking = [i for i in many if _wiring(model).joints[i] not in lone]
-    qdd = _loaded(model, q, qd, tau, f_ext, load)
+    qdd = _loaded(model, q, qd, forces, load)
     if not (braking or lone):
         return qdd
     ahead = drift(model, q, qd)
@@ -59,14 +67,22 @@ def _damping(model: Model, q: Any, h: Any) -> Any:
     return h * jnp.asarray(model.passive.damping, q.dtype)[None]
 
 
-def _loaded(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, load: Any) -> Any:
-    """qdd of (H + load) (qdd + drift) = H (qdd₀ + drift), qdd₀ being the accelerations without loads."""
+def _loaded(model: Model, q: Any, qd: Any, forces: Forces, load: Any) -> Any:
+    """qdd of (H + load) (qdd + drift) = f."""
     ahead = drift(model, q, qd)
+    if forces.total is not None:
+        return _answers(model, q, forces.total, load) - ahead
     if model.coupling is None:
         held = load * ahead
     else:
         held = model.coupling.narrow(load * model.coupling.widen_v(ahead))
-    return loaded_forward_dynamics(model, q, qd, tau - held, f_ext, load)
+    return loaded_forward_dynamics(model, q, qd, forces.tau - held, forces.f_ext, load)
+
+
+def _answers(model: Model, q: Any, f: Any, load: Any) -> Any:
+    """(H + load)⁻¹ f."""
+    light = model.without_passive.replace(gravity=np.zeros(3))
+    return loaded_forward_dynamics(light, q, jnp.zeros_like(f), f, None, load)
 
 
 def _wiring(model: Model) -> Any:
@@ -103,18 +119,11 @@ def _moment(model: Model, acted: Actuation, i: int, batch: int) -> Any:
 
 def _braked(model: Model, q: Any, alpha: Any, load: Any, acted: Actuation, h: Any, which: list[int]) -> Any:
     """α with the slopes of some actuators added, one after the other."""
-    light = model.without_passive.replace(gravity=np.zeros(3))
     batch = q.shape[0]
     rows = [_moment(model, acted, i, batch) for i in which]
     many = len(which)
-    answers = loaded_forward_dynamics(
-        light,
-        jnp.tile(q, (many, 1)),
-        jnp.zeros((many * batch, model.nv), q.dtype),
-        jnp.concatenate(rows),
-        None,
-        jnp.tile(jnp.broadcast_to(load, (batch, load.shape[1])), (many, 1)),
-    )
+    loads = jnp.tile(jnp.broadcast_to(load, (batch, load.shape[1])), (many, 1))
+    answers = _answers(model, jnp.tile(q, (many, 1)), jnp.concatenate(rows), loads)
     solved = list(jnp.split(jnp.asarray(answers), many))
     for k, i in enumerate(which):
         c = -h * acted.slope[:, i]

@@ -10,7 +10,8 @@ Velocities u have the linear parts of free joints in world axes (world_axes.py).
 rates at its start (RK4: mean rates), and are kept within their ranges.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,17 +23,20 @@ from kinetree.model import DEFAULT_STEPPING, Model, State
 from kinetree.model.actuators import INTEGRATOR
 from kinetree.model.configuration import integrate_straight, move_rate
 
-from .constrained import constrained, is_constrained
-from .implicit import damped_acceleration, implicit_acceleration
+from .constrained import Present, constrained
+from .implicit import Forces, damped_acceleration, implicit_acceleration
 from .world_axes import drift, to_body, to_world
 
 
-class Drive(NamedTuple):
-    """What drives a mechanism during a step: controls (batch, nu), forces on bodies or None, the step's length."""
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """What drives a mechanism during a step, and what constrains it."""
 
-    ctrl: Any
-    f_ext: Any
-    h: Any
+    ctrl: Any  # (batch, nu)
+    f_ext: Any  # (batch, n_bodies, 6), or None
+    h: Any  # the step, seconds
+    constraints: Present | None = field(default=None, metadata={"static": True})
 
 
 def acted(model: Model, q: Any, qd: Any, act: Any, drive: Drive) -> tuple[Any, Any, Actuation | None]:
@@ -83,15 +87,16 @@ def _first_order(model: Model, state: State, drive: Drive, fast: bool) -> State:
     q, qd, h = state.q, state.qd, drive.h
     tau, rate, found = acted(model, q, qd, state.act, drive)
     damped = model.passive is not None and (model.stepping or DEFAULT_STEPPING).implicit_damping
-    implicit = fast or damped
     qdd = warm_start = state.warm_start
-    if is_constrained(model) or not implicit:
-        qdd, tau = constrained(model, q, qd, tau, drive.f_ext, state.warm_start)
+    total = None
+    if drive.constraints is not None or not (fast or damped):
+        qdd, total = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, state.warm_start, h)
         warm_start = qdd
+    forces = Forces(tau, drive.f_ext, total)
     if fast:
-        qdd = implicit_acceleration(model, q, qd, tau, drive.f_ext, h, found)
+        qdd = implicit_acceleration(model, q, qd, forces, h, found)
     elif damped:
-        qdd = damped_acceleration(model, q, qd, tau, drive.f_ext, h)
+        qdd = damped_acceleration(model, q, qd, forces, h)
     alpha = to_world(model, q, qdd + drift(model, q, qd))
     return _moved(model, state, _activated(model, state, rate, h, found and found.length), alpha, h, warm_start)
 
@@ -112,7 +117,7 @@ def rk4_step(model: Model, state: State, drive: Drive) -> State:
         q = integrate_straight(model, state.q, move)
         qd = to_body(model, q, u)
         tau, rate, found = acted(model, q, qd, state.act + share * h * rate, drive)
-        qdd = constrained(model, q, qd, tau, drive.f_ext, warm_start).qdd
+        qdd = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h).qdd
         now = move_rate(model, move, u), to_world(model, q, qdd + drift(model, q, qd)), rate
         length = None if found is None else found.length
         return (now, jax.tree.map(lambda a, b: a + weight * b, total, now), qdd, length), None
