@@ -45,6 +45,8 @@ def with_motion(model: Model, m: Any, report: Report) -> Model:
     parts: dict[str, Any] = {"stepping": _stepping(model, m, report)}
     if m.nu:
         parts["actuators"] = _actuators(model, m, _Table(m), report)
+    if np.any(m.jnt_actgravcomp & m.jnt_actfrclimited):
+        report.warn("gravity compensation by actuators is not kept within the force ranges of their joints")
     return model._with_same_rows(**parts)
 
 

@@ -74,7 +74,8 @@ class Keyframes:
     def state(self, which: str | int) -> State:
         """The state of a keyframe."""
         k = self.number(which)
-        return State(*(np.array(x[k]) for x in (self.q, self.qd, self.act, self.time)), np.zeros(self.qd.shape[1]))
+        q, qd, act, time = (np.array(x[k]) for x in (self.q, self.qd, self.act, self.time))
+        return State(q, qd, act, time, np.zeros(self.qd.shape[1]))
 
     def controls(self, which: str | int) -> np.ndarray:
         """The controls (nu,) of a keyframe."""

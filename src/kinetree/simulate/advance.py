@@ -131,11 +131,11 @@ def advance(
     }
 
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any, f_ext: Any) -> State:
-        now = State(*map(jnp.asarray, (q, qd, act, time, warm_start)))
-        forces = None if f_ext is None else jnp.asarray(f_ext)
-        drive = Drive(jnp.asarray(ctrl), forces, jnp.asarray(h, q.dtype), found)
+        now = State(q, qd, act, time, warm_start)
+        length = h if isinstance(h, jax.Array) else np.asarray(h)
+        drive = Drive(ctrl, f_ext, length.astype(q.dtype), found)
         if any(isinstance(x, Tracer) for x in jax.tree.leaves((model, now, drive))):
-            return _traced(name, int(substeps), model, now, drive)
+            return _traced(name, int(substeps), model, *jax.tree.map(jnp.asarray, (now, drive)))
         return _plain(name, model, now, drive, np.int32(substeps))
 
     return evaluate(compute, **given)

@@ -11,7 +11,7 @@ from kinetree.constrain.joint_groups import Present, present
 from kinetree.constrain.problem import has_contacts
 from kinetree.constrain.weights import inverse_weights
 from kinetree.dynamics import forward_dynamics
-from kinetree.model import Model
+from kinetree.model import Model, World
 
 
 class Accelerated(NamedTuple):
@@ -23,18 +23,21 @@ class Accelerated(NamedTuple):
 
 def constraints_of(model: Model) -> Present | None:
     """The constraints that act on a model, or None; mimic joints and constraints do not go together yet."""
-    if model.coupling is not None:
-        return None
-    found = present(model)
-    carried = model.world is not None and model.world.gravity_compensation is not None
-    return found if any(found) or has_contacts(model) or carried else None
+    kept = model.__dict__  # beside the fields, so that no copy with other numbers has it
+    if "_constraints" not in kept:
+        found = present(model)
+        carried = model.world is not None and model.world.gravity_compensation is not None
+        acts = model.coupling is None and (any(found) or has_contacts(model) or carried)
+        kept["_constraints"] = found if acts else None
+    return kept["_constraints"]
 
 
 def prepared(model: Model, found: Present | None) -> Model:
     """The model with all that its constraints need and that does not change from step to step."""
-    if found is None or model.world is None or model.world.inverse_weights is not None:
+    world = model.world or World()
+    if found is None or world.inverse_weights is not None:
         return model
-    return model._with_same_rows(world=model.world.replace(inverse_weights=inverse_weights(model)))
+    return model._with_same_rows(world=world.replace(inverse_weights=inverse_weights(model)))
 
 
 def constrained(
