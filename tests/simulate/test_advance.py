@@ -60,8 +60,7 @@ HINGES = """
 
 @pytest.fixture(scope="module")
 def hinges():
-    with pytest.warns(UserWarning, match="contact"):
-        return kt.load(HINGES)
+    return kt.load(HINGES)
 
 
 @pytest.mark.parametrize("jit", [False, True])

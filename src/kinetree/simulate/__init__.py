@@ -1,14 +1,13 @@
 """Moving a mechanism through time: integrators, controllers, runs and their results."""
 
 from . import controllers
-from .advance import advance, initial_state
+from .advance import STEPS, advance, initial_state, step
 from .errors import SimulationError
-from .integrators import INTEGRATORS, step
 from .run import simulate
 from .trajectory import Trajectory
 
 __all__ = [
-    "INTEGRATORS",
+    "STEPS",
     "SimulationError",
     "Trajectory",
     "advance",

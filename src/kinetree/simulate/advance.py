@@ -10,43 +10,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from kinetree.actuate import next_activation
-from kinetree.dynamics import bias_force
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral
 from kinetree.model.arguments import evaluate
 
 from .constrained import constraints_of, prepared
-from .integrators import INTEGRATORS
-from .mujoco_steps import Drive, acted, euler_step, implicitfast_step, rk4_step
+from .drive import Drive, Shaped
+from .forces import Controller
+from .integrators import discrete_step, rk4_step, semi_implicit_step
+from .mujoco_steps import euler_step, implicitfast_step, runge_kutta_step
 
 Step = Callable[[Model, State, Drive], State]
-
-
-def _ours(name: str) -> Step:
-    """One of our integrators, with controls and forces on bodies as its controller."""
-    take = INTEGRATORS[name]
-
-    def step(model: Model, state: State, drive: Drive) -> State:
-        def controller(t: Any, q: Any, qd: Any) -> Any:
-            tau = acted(model, q, qd, state.act, drive)[0]
-            if drive.f_ext is None:
-                return tau
-            still = jnp.zeros_like(qd)
-            return tau + bias_force(model, q, still) - bias_force(model, q, still, drive.f_ext)
-
-        _, rate, _ = acted(model, state.q, state.qd, state.act, drive)
-        q, qd = take(model, controller, state.time, (state.q, state.qd), drive.h)
-        act = state.act if model.actuators is None else next_activation(model.actuators, state.act, rate, drive.h)
-        return State(q, qd, act, state.time + drive.h, state.warm_start)
-
-    return step
-
 
 STEPS: dict[str, Step] = {
     "Euler": euler_step,
     "implicitfast": implicitfast_step,
-    "RK4": rk4_step,
-    **{name: _ours(name) for name in INTEGRATORS},
+    "RK4": runge_kutta_step,
+    "semi_implicit": semi_implicit_step,
+    "rk4": rk4_step,
+    "variational": discrete_step,
 }
 
 
@@ -133,7 +114,7 @@ def advance(
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any, f_ext: Any) -> State:
         now = State(q, qd, act, time, warm_start)
         length = h if isinstance(h, jax.Array) else np.asarray(h)
-        drive = Drive(ctrl, f_ext, length.astype(q.dtype), found)
+        drive = Drive(ctrl, f_ext, length.astype(q.dtype), constraints=found)
         if any(isinstance(x, Tracer) for x in jax.tree.leaves((model, now, drive))):
             return _traced(name, int(substeps), model, *jax.tree.map(jnp.asarray, (now, drive)))
         return _plain(name, model, now, drive, np.int32(substeps))
@@ -147,6 +128,48 @@ def _step_length(model: Model, dt: Any) -> Any:
     if not isinstance(dt, jax.Array) and not (np.ndim(dt) == 0 and dt > 0 and math.isfinite(dt)):
         raise ValueError(f"dt must be a positive number of seconds, not {dt}")
     return dt
+
+
+def step(
+    model: Model,
+    q: Any,
+    qd: Any,
+    dt: Any,
+    controller: Controller | None = None,
+    *,
+    t: Any = 0.0,
+    integrator: str = "semi_implicit",
+) -> tuple[Any, Any]:
+    """One step in time, as a pure function: for loops of your own under `jit`, `vmap` and `grad`.
+
+    Arguments:
+        model: the mechanism; its contact, limits and dry friction act (`model.without_constraints` switches them off),
+            and its actuators, with controls and activations at zero. `kinetree.advance` is the step of whole states.
+        q: configurations, (..., nq).
+        qd: velocities, (..., nv).
+        dt: the step.
+        controller: (t, q, qd) -> tau, or None.
+        t: time at the start of the step.
+        integrator: "semi_implicit", "rk4" or "variational", or one of `advance`'s.
+
+    Returns:
+        q, qd after the step.
+    """
+    name = step_of(model, integrator)
+    found = constraints_of(model)
+    model = prepared(model, found)
+
+    def compute(q: Any, qd: Any) -> tuple[Any, Any]:
+        q, qd = jnp.asarray(q), jnp.asarray(qd)
+        h, start = jnp.asarray(dt, q.dtype), jnp.asarray(t, q.dtype)
+        nothing = jnp.zeros((len(q), model.na), q.dtype), jnp.zeros(len(q), q.dtype), jnp.zeros_like(qd)
+        ctrl = jnp.zeros((len(q), model.nu), q.dtype)
+        shaped = None if controller is None else Shaped(controller, batch)
+        after = STEPS[name](model, State(q, qd, *nothing), Drive(ctrl, None, h, start, found, shaped))
+        return after.q, after.qd
+
+    batch = np.broadcast_shapes(np.shape(q)[:-1], np.shape(qd)[:-1])
+    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, (model.nv,)))
 
 
 def initial_state(

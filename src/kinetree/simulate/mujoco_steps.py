@@ -10,49 +10,25 @@ Velocities u have the linear parts of free joints in world axes (world_axes.py).
 rates at its start (RK4: mean rates), and are kept within their ranges.
 """
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from kinetree.actuate import Actuation, actuation, next_activation
+from kinetree.actuate import next_activation
 from kinetree.actuate.force import nearest_setpoint
 from kinetree.actuate.transmission import columns
 from kinetree.model import DEFAULT_STEPPING, Model, State
 from kinetree.model.actuators import INTEGRATOR
 from kinetree.model.configuration import integrate_straight, move_rate
 
-from .constrained import Present, constrained
+from .constrained import constrained
+from .drive import Drive, acted
 from .implicit import Forces, damped_acceleration, implicit_acceleration
 from .world_axes import drift, to_body, to_world
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Drive:
-    """What drives a mechanism during a step, and what constrains it."""
-
-    ctrl: Any  # (batch, nu)
-    f_ext: Any  # (batch, n_bodies, 6), or None
-    h: Any  # the step, seconds
-    constraints: Present | None = field(default=None, metadata={"static": True})
-
-
-def acted(model: Model, q: Any, qd: Any, act: Any, drive: Drive) -> tuple[Any, Any, Actuation | None]:
-    """Generalised forces of the actuators (batch, nv), rates of activations (batch, na), and how they came about."""
-    if model.actuators is None:
-        return jnp.zeros_like(qd), jnp.zeros_like(act), None
-    free = model.uncoupled
-    if model.coupling is None:
-        found = actuation(free, q, qd, drive.ctrl, act, drive.h)
-        return found.force, found.rate, found
-    wide = model.coupling.widen_q(q), model.coupling.widen_v(qd)
-    found = actuation(free, *wide, drive.ctrl, act, drive.h)
-    return model.coupling.narrow(found.force), found.rate, found
-
-
-def _activated(model: Model, state: State, rate: Any, h: Any, length: Any) -> Any:
+def activated(model: Model, state: State, rate: Any, h: Any, length: Any) -> Any:
     """Activations at the end of the step, from their rates and from the lengths (batch, n) that actuators saw last."""
     if model.actuators is None or model.na == 0:
         return state.act
@@ -98,14 +74,14 @@ def _first_order(model: Model, state: State, drive: Drive, fast: bool) -> State:
     elif damped:
         qdd = damped_acceleration(model, q, qd, forces, h)
     alpha = to_world(model, q, qdd + drift(model, q, qd))
-    return _moved(model, state, _activated(model, state, rate, h, found and found.length), alpha, h, warm_start)
+    return _moved(model, state, activated(model, state, rate, h, found and found.length), alpha, h, warm_start)
 
 
 SHARES = (0.0, 0.5, 0.5, 1.0)  # of the step, at which Runge and Kutta's stages stand
 WEIGHTS = (1 / 6, 1 / 3, 1 / 3, 1 / 6)
 
 
-def rk4_step(model: Model, state: State, drive: Drive) -> State:
+def runge_kutta_step(model: Model, state: State, drive: Drive) -> State:
     """The classical Runge-Kutta method of four stages, in moves from the start (Munthe-Kaas 1999)."""
     h = drive.h
     start = to_world(model, state.q, state.qd)
@@ -116,7 +92,7 @@ def rk4_step(model: Model, state: State, drive: Drive) -> State:
         move, u = share * h * growth, start + share * h * alpha
         q = integrate_straight(model, state.q, move)
         qd = to_body(model, q, u)
-        tau, rate, found = acted(model, q, qd, state.act + share * h * rate, drive)
+        tau, rate, found = acted(model, q, qd, state.act + share * h * rate, drive, share)
         qdd = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h).qdd
         now = move_rate(model, move, u), to_world(model, q, qdd + drift(model, q, qd)), rate
         length = None if found is None else found.length
@@ -127,4 +103,4 @@ def rk4_step(model: Model, state: State, drive: Drive) -> State:
     table = jnp.asarray(SHARES, h.dtype), jnp.asarray(WEIGHTS, h.dtype)
     end, _ = jax.lax.scan(stage, (still, still, state.warm_start, length), table)
     _, (growth, alpha, rate), warm_start, length = end
-    return _moved(model, state, _activated(model, state, rate, h, length), alpha, h, warm_start, growth)
+    return _moved(model, state, activated(model, state, rate, h, length), alpha, h, warm_start, growth)
