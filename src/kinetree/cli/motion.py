@@ -12,6 +12,7 @@ from rich.table import Table
 
 import kinetree as kt
 from kinetree.cli.source import load
+from kinetree.simulate.constrained import acting
 from kinetree.simulate.trajectory import check_target, read_arrays, write_arrays
 
 HOLD = 10.0  # natural frequency of the controller `hold`, rad/s
@@ -28,6 +29,7 @@ class Choice(NamedTuple):
     seed: int
     controller: str
     rate: float
+    free: bool = False
 
 
 def tell(facts: dict[str, Any], as_json: bool) -> None:
@@ -79,6 +81,7 @@ def _steps(choice: Choice) -> tuple[int, int]:
 def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoint: Path | None, as_json: bool) -> None:
     """Run, save, and say how it went."""
     model = load(name, floating_base)
+    model = model.without_constraints if choice.free else model
     _check(choice)
     for target in (out, checkpoint):  # before the run, which may be long
         if target is not None:
@@ -88,8 +91,11 @@ def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoi
         q, qd = kt.random_state(model, choice.seed, batch)
     elif choice.start == "neutral":
         q, qd = np.broadcast_to(kt.neutral(model), (*batch, model.nq)), np.zeros((*batch, model.nv))
+    elif choice.start == "file":
+        begin = kt.initial_state(model, batch=batch)
+        q, qd = begin.q, begin.qd
     else:
-        raise ValueError(f"unknown start {choice.start!r}: choose from random, neutral")
+        raise ValueError(f"unknown start {choice.start!r}: choose from random, neutral, file")
     steps, record = _steps(choice)
     control = _controller(model, choice.controller, q)
     settings = {"integrator": choice.integrator, "record": record, "checkpoint": checkpoint}
@@ -105,6 +111,7 @@ def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoi
         "steps": steps,
         "states": choice.batch,
         "records": len(run),
+        "acting": acting(model, choice.integrator),
         "largest_speed": float(np.abs(run.qd).max(initial=0)),
         "energy_change": float((np.abs(energy - energy[0]) / np.where(scale > 0, scale, 1)).max()),
         "saved": str(out),

@@ -50,3 +50,16 @@ def constrained(
     least = _timestep(model, h)(q.dtype)
     qdd, forces, *_ = _solve(found, model, inverse_weights(model), q, qd, smooth, warm_start, least)
     return Accelerated(qdd, smooth + forces)
+
+
+def acting(model: Model, integrator: str = "") -> str:
+    """What acts on a mechanism besides gravity, springs and dampers, in words."""
+    found = None if integrator == "variational" else constraints_of(model)
+    parts = {}
+    if found is not None:
+        scene = None if model.world is None or not has_contacts(model) else model.world.scene
+        parts["pairs of shapes that may touch"] = 0 if scene is None else len(scene.layout.pairs)
+        parts["joint limits"] = len({*found.lower, *found.upper, *found.balls})
+        parts["dry friction of joints"] = len(found.loss)
+    parts["actuators, controls at zero"] = model.nu
+    return ", ".join(f"{count} {what}" for what, count in parts.items() if count) or "nothing"

@@ -19,7 +19,7 @@ from kinetree.model import Model, State, integrate
 
 from .constrained import constrained
 from .drive import Drive, acted
-from .forces import friction_force
+from .forces import rubbed
 from .implicit import Forces, damped_acceleration
 from .variational import variational_step
 
@@ -29,11 +29,6 @@ Rates = tuple[Any, Any]  # of q and qd
 def _after(model: Model, state: State, drive: Drive, q: Any, qd: Any, rate: Any, warm_start: Any) -> State:
     act = state.act if model.actuators is None else next_activation(model.actuators, state.act, rate, drive.h)
     return State(q, qd, act, state.time + drive.h, warm_start)
-
-
-def _rubbed(model: Model, tau: Any, qd: Any) -> Any:
-    """Forces with smooth dry friction, for mechanisms whose friction is not a constraint."""
-    return tau if model.friction is None else tau + friction_force(model, qd)
 
 
 def semi_implicit_step(model: Model, state: State, drive: Drive) -> State:
@@ -46,9 +41,9 @@ def semi_implicit_step(model: Model, state: State, drive: Drive) -> State:
         qdd = damped_acceleration(model, q, qd, Forces(tau, drive.f_ext, total), h)
     elif model.passive is not None:
         load = h * jnp.asarray(model.passive.damping, q.dtype)[None]
-        qdd = loaded_forward_dynamics(model, q, qd, _rubbed(model, tau, qd), drive.f_ext, load)
+        qdd = loaded_forward_dynamics(model, q, qd, rubbed(model, tau, qd), drive.f_ext, load)
     else:
-        qdd = forward_dynamics(model, q, qd, _rubbed(model, tau, qd), drive.f_ext)
+        qdd = forward_dynamics(model, q, qd, rubbed(model, tau, qd), drive.f_ext)
     qd = qd + h * qdd
     return _after(model, state, drive, integrate(model, q, h * qd, 1.0), qd, rate, warm_start)
 
@@ -67,7 +62,7 @@ def rk4_step(model: Model, state: State, drive: Drive) -> State:
     def rates(share: float, q: Any, qd: Any) -> tuple[Rates, Any]:
         tau, rate, _ = acted(model, q, qd, state.act, drive, share)
         if drive.constraints is None:
-            qdd = forward_dynamics(model, q, qd, _rubbed(model, tau, qd), drive.f_ext)
+            qdd = forward_dynamics(model, q, qd, rubbed(model, tau, qd), drive.f_ext)
         else:
             qdd = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, state.warm_start, h).qdd
         return (coordinate_rate(model, q, qd), qdd), rate
