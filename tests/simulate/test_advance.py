@@ -149,6 +149,35 @@ def test_the_start_of_a_file_is_where_it_puts_its_bodies():
     np.testing.assert_allclose(key.time, d.time)
 
 
+FLOOR = """
+<mujoco><option timestep="0.005" integrator="{}" tolerance="1e-14" iterations="200" ls_iterations="200"/>
+  <worldbody><geom type="plane" size="1 1 1" friction="0.4 0.01 0.001"/>
+  <body pos="0 0 0.09"><freejoint/><geom size="0.1"/>
+    <body pos="0.1 0 0"><joint name="a" axis="0 1 0" damping="0.05" range="-20 20" frictionloss="0.02" armature="0.01"/>
+      <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03"/>
+  </body></body></worldbody>
+  <actuator><velocity joint="a" kv="0.1"/></actuator>
+</mujoco>"""
+
+
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+def test_a_ball_with_a_tail_on_the_floor(integrator):
+    """Contact, a limit, friction loss, damping and a servo at once: one step and a hundred."""
+    m = mujoco.MjModel.from_xml_string(FLOOR.format(integrator))
+    m.geom_conaffinity[1:] = 0  # collisions between moving bodies are not modelled
+    model, convention = ours(m)
+    d = mujoco.MjData(m)
+    d.qvel[:] = 0.5, 0.2, -0.1, 0.4, 0.3, -0.2, 2.0
+    state, seen = state_of(convention, d), set()
+    for k in range(100):
+        d.ctrl[:] = -8.0 if k < 30 else 8.0  # up to the limit, then down to the floor
+        mujoco.mj_step(m, d)
+        seen.add((d.ncon, d.nefc))
+        state = kt.advance(model, state, np.array(d.ctrl))
+        assert difference(m, convention, d, state) < (1e-10 if k == 0 else 1e-7)
+    assert len(seen) > 2, "nothing touched, or nothing let go"
+
+
 @pytest.mark.parametrize("integrator", ["semi_implicit", "rk4", "variational"])
 def test_our_integrators_by_name(hinges, integrator):
     """The same motion in the limit of short steps, forces on bodies included."""

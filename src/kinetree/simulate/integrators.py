@@ -18,7 +18,7 @@ from kinetree.dynamics.loaded import loaded_forward_dynamics
 from kinetree.model import Model, State, integrate
 
 from .constrained import constrained
-from .drive import Drive, acted
+from .drive import Drive, acted, four_stages
 from .forces import rubbed
 from .implicit import Forces, damped_acceleration
 from .variational import variational_step
@@ -59,25 +59,26 @@ def rk4_step(model: Model, state: State, drive: Drive) -> State:
     h = drive.h
     start = state.q, state.qd
 
-    def rates(share: float, q: Any, qd: Any) -> tuple[Rates, Any]:
-        tau, rate, _ = acted(model, q, qd, state.act, drive, share)
-        if drive.constraints is None:
-            qdd = forward_dynamics(model, q, qd, rubbed(model, tau, qd), drive.f_ext)
-        else:
-            qdd = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, state.warm_start, h).qdd
-        return (coordinate_rate(model, q, qd), qdd), rate
-
     def moved(k: Rates, by: Any) -> Rates:
         return start[0] + by * k[0], start[1] + by * k[1]
 
-    k1, rate = rates(0.0, *start)
-    k2, _ = rates(0.5, *moved(k1, 0.5 * h))
-    k3, _ = rates(0.5, *moved(k2, 0.5 * h))
-    k4, _ = rates(1.0, *moved(k3, h))
-    mean = jax.tree.map(lambda a, b, c, d: (a + 2 * (b + c) + d) / 6, k1, k2, k3, k4)
+    def stage(carry: tuple, share: Any, weight: Any) -> tuple:
+        before, total, warm_start = carry
+        q, qd = moved(before, share * h)
+        tau = acted(model, q, qd, state.act, drive, share)[0]
+        if drive.constraints is None:
+            qdd = forward_dynamics(model, q, qd, rubbed(model, tau, qd), drive.f_ext)
+        else:
+            qdd = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h).qdd
+        now = coordinate_rate(model, q, qd), qdd
+        return now, jax.tree.map(lambda a, b: a + weight * b, total, now), qdd
+
+    still = jnp.zeros_like(start[0]), jnp.zeros_like(start[1])
+    _, mean, warm_start = four_stages(stage, (still, still, state.warm_start), drive)
     q, qd = moved(mean, h)
     q = integrate(model, q, jnp.zeros_like(qd), 1.0)
-    return _after(model, state, drive, q, qd, rate, k1[1])
+    rate = acted(model, *start, state.act, drive)[1]
+    return _after(model, state, drive, q, qd, rate, warm_start)
 
 
 def discrete_step(model: Model, state: State, drive: Drive) -> State:

@@ -23,7 +23,7 @@ from kinetree.model.actuators import INTEGRATOR
 from kinetree.model.configuration import integrate_straight, move_rate
 
 from .constrained import constrained
-from .drive import Drive, acted
+from .drive import Drive, acted, four_stages
 from .implicit import Forces, damped_acceleration, implicit_acceleration
 from .world_axes import drift, to_body, to_world
 
@@ -77,18 +77,13 @@ def _first_order(model: Model, state: State, drive: Drive, fast: bool) -> State:
     return _moved(model, state, activated(model, state, rate, h, found and found.length), alpha, h, warm_start)
 
 
-SHARES = (0.0, 0.5, 0.5, 1.0)  # of the step, at which Runge and Kutta's stages stand
-WEIGHTS = (1 / 6, 1 / 3, 1 / 3, 1 / 6)
-
-
 def runge_kutta_step(model: Model, state: State, drive: Drive) -> State:
     """The classical Runge-Kutta method of four stages, in moves from the start (Munthe-Kaas 1999)."""
     h = drive.h
     start = to_world(model, state.q, state.qd)
 
-    def stage(carry: tuple, share_and_weight: tuple) -> tuple[tuple, None]:
+    def stage(carry: tuple, share: Any, weight: Any) -> tuple:
         (growth, alpha, rate), total, warm_start, _ = carry
-        share, weight = share_and_weight
         move, u = share * h * growth, start + share * h * alpha
         q = integrate_straight(model, state.q, move)
         qd = to_body(model, q, u)
@@ -96,11 +91,10 @@ def runge_kutta_step(model: Model, state: State, drive: Drive) -> State:
         qdd = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h).qdd
         now = move_rate(model, move, u), to_world(model, q, qdd + drift(model, q, qd)), rate
         length = None if found is None else found.length
-        return (now, jax.tree.map(lambda a, b: a + weight * b, total, now), qdd, length), None
+        return now, jax.tree.map(lambda a, b: a + weight * b, total, now), qdd, length
 
     still = jnp.zeros_like(start), jnp.zeros_like(start), jnp.zeros_like(state.act)
     length = None if model.actuators is None else jnp.zeros((len(start), len(model.actuators.wiring.joints)), h.dtype)
-    table = jnp.asarray(SHARES, h.dtype), jnp.asarray(WEIGHTS, h.dtype)
-    end, _ = jax.lax.scan(stage, (still, still, state.warm_start, length), table)
+    end = four_stages(stage, (still, still, state.warm_start, length), drive)
     _, (growth, alpha, rate), warm_start, length = end
     return _moved(model, state, activated(model, state, rate, h, length), alpha, h, warm_start, growth)
