@@ -210,7 +210,7 @@ def _solve(
     else:
         x = by_position(laid, warm + drift)
     w = at_motion(laid, tree, groups, x)
-    found = minimise(laid, tree, groups, x, w, (model.world or World()).iterations)
+    found = minimise(laid, (model.world or World()).iterations, tree, groups, x, w)
     force = constraint_force(laid, tree, groups, at_motion(laid, tree, groups, found.x))
     qdd = restore(laid, found.x).T - drift
     touch = _arrays(problem.found, problem.active, q)

@@ -69,7 +69,7 @@ def contact_groups(
         b_friction = _friction_damping(surface, solimp, b, least_time) if elliptic else b
         wanted = (-b * v[0] - k * d * r, *(-b_friction * y for y in v[1:]))
         ref = tuple(jnp.where(active, y, 0.0) for y in wanted)
-        groups.append(OnBodies(at, X, sign, ref, D, friction, impratio, elliptic))
+        groups.append(OnBodies(X, sign, ref, D, friction, impratio, elliptic, tuple(at.tolist())))
     return groups
 
 

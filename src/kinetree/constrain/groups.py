@@ -20,6 +20,9 @@ from .cones import Response, Vector, dry, ellipse, one_sided, pyramid, times
 from .sweeps import Held, Moved, Turning
 
 
+Positions = tuple[int, ...]  # static, so that they are constants of the compiled program
+
+
 class Known(NamedTuple):
     """What the softness of all constraints depends on."""
 
@@ -69,13 +72,13 @@ class Group(Protocol):
         ...
 
 
-def spread(at: np.ndarray, onto: Any, values: Any) -> Any:
+def spread(at: Positions, onto: Any, values: Any) -> Any:
     """Add values, (k, batch), to the rows `at` of arrays, (positions, batch): all components by one scatter."""
     leaves, structure = jax.tree.flatten(values)
     total = jax.tree.leaves(onto)
     shape = (len(at), total[0].shape[-1])
     stacked = jnp.stack([jnp.broadcast_to(x, shape) for x in leaves], 1)
-    summed = jnp.stack(total, 1).at[at].add(stacked)
+    summed = jnp.stack(total, 1).at[np.array(at)].add(stacked)
     return jax.tree.unflatten(structure, [summed[:, k] for k in range(len(total))])
 
 
@@ -89,14 +92,14 @@ def constant(r: Response, ref: Vector) -> Vector:
 class OnJoints:
     """Limits (sign 1 for lower ones, −1 for upper ones) and friction loss."""
 
-    at: np.ndarray  # positions of the rows
     ref: Scalar
     D: Scalar  # zero where a row does not act
-    most: Scalar | None = None  # the friction loss; None for limits
-    sign: int = field(default=1, metadata={"static": True})
+    most: Scalar | None  # the friction loss; None for limits
+    sign: int = field(metadata={"static": True})
+    at: Positions = field(metadata={"static": True})  # of the rows
 
     def residual(self, x: Scalar, at: Moved) -> Vector:  # noqa: D102
-        return (self.sign * x[self.at] - self.ref,)
+        return (self.sign * x[np.array(self.at)] - self.ref,)
 
     def response(self, w: Vector) -> Response:  # noqa: D102
         return one_sided(w[0], self.D) if self.most is None else dry(w[0], self.D, self.most)
@@ -115,14 +118,14 @@ class OnJoints:
 class OnBalls:
     """Limits on the angle of ball joints."""
 
-    rows: np.ndarray  # (3, k): positions
     axis: tuple[Scalar, Scalar, Scalar]  # J along the three rows
     ref: Scalar
     D: Scalar
+    rows: tuple[Positions, Positions, Positions] = field(metadata={"static": True})
 
     def residual(self, x: Scalar, at: Moved) -> Vector:  # noqa: D102
         assert at.turn is not None
-        return (at.turn[self.rows[2]] - self.ref,)
+        return (at.turn[np.array(self.rows[2])] - self.ref,)
 
     def response(self, w: Vector) -> Response:  # noqa: D102
         return one_sided(w[0], self.D)
@@ -144,7 +147,6 @@ class OnBalls:
 class OnBodies:
     """Contacts between a body and the static world, all of one number of dimensions."""
 
-    at: np.ndarray  # positions of the rows that carry the bodies
     X: Transform  # from the row's frame to the contact's: normal, two tangents
     sign: Scalar  # −1 where the normal points at the world
     ref: Vector
@@ -152,9 +154,10 @@ class OnBodies:
     friction: Vector  # one for each direction but the normal
     impratio: Scalar
     elliptic: bool = field(metadata={"static": True})
+    at: Positions = field(metadata={"static": True})  # of the rows that carry the bodies
 
     def residual(self, x: Scalar, at: Moved) -> Vector:  # noqa: D102
-        a = self.X @ jax.tree.map(lambda c: c[self.at], at.a)
+        a = self.X @ jax.tree.map(lambda c: c[np.array(self.at)], at.a)
         return tuple(self.sign * y - r for y, r in zip((*a.linear, *a.angular), self.ref, strict=False))
 
     def response(self, w: Vector) -> Response:  # noqa: D102

@@ -66,6 +66,10 @@ def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, posi
     soft = JointSoftness(*(jnp.asarray(x, dtype) for x in known.world.joints or JointSoftness.default(len(qd))))
     weight = jnp.asarray(known.weights.dof, dtype)[:, None]
     groups: list[Group] = []
+
+    def positions(rows: np.ndarray) -> tuple[int, ...]:
+        return tuple(position_of[rows].tolist())
+
     for sign, rows in ((1, has.lower), (-1, has.upper)):
         if not rows:
             continue
@@ -74,14 +78,14 @@ def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, posi
         column = model.structure.q_of_row[own]
         bounds = jnp.asarray(model.limits.lower if sign > 0 else model.limits.upper, dtype)[column, None]
         found = _limit(soft, own, sign * (q[column] - bounds), sign * qd[own], weight, known.least_time)
-        groups.append(OnJoints(position_of[own], *found, sign=sign))
+        groups.append(OnJoints(*found, None, sign, positions(own)))
     if has.loss:
         own = np.array(has.loss)
         most = jnp.asarray(model.friction, dtype)[own, None]
         both = soft.friction_solref[own], soft.friction_solimp[own]
         active = jnp.broadcast_to(most > 0, qd[own].shape)
         found = row(*both, jnp.zeros_like(qd[own]), qd[own], weight[own], active, known.least_time)
-        groups.append(OnJoints(position_of[own], *found, most))
+        groups.append(OnJoints(*found, most, 1, positions(own)))
     if has.balls:
         own = np.array(has.balls)
         joined = model.structure.quaternion_joints
@@ -89,7 +93,7 @@ def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, posi
         axis, angle = _turn(Quaternion(*(q[start + k] for k in range(4))))
         velocity = axis[0] * qd[own] + axis[1] * qd[own + 1] + axis[2] * qd[own + 2]
         found = _limit(soft, own, soft.ball_limit[own, None] - angle, velocity, weight, known.least_time)
-        groups.append(OnBalls(np.stack([position_of[own + k] for k in range(3)]), axis, *found))
+        groups.append(OnBalls(axis, *found, (positions(own), positions(own + 1), positions(own + 2))))
     return groups
 
 

@@ -7,10 +7,12 @@ minimum and the iteration ends without a tolerance. Otherwise a search along the
 convex and piecewise quadratic, and its slope needs only w and its change.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from kinetree.spatial import Scalar
@@ -124,20 +126,15 @@ def _search(groups: list[Group], w: Any, dw: Any, start: Scalar, m1: Scalar, m2:
     return lax.while_loop(unfinished, improve, first)[0]
 
 
-def minimise(laid: Layout, tree: Tree, groups: list[Group], x: Scalar, w: Any, most: int) -> Solution:
-    """The minimum, from a first guess x with its residuals w.
-
-    Lanes that are done keep their x while others go on. The last step is taken once more with derivatives: at the
-    minimum its derivative is that of the solution (implicit function theorem).
-    """
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def minimise(laid: Layout, most: int, tree: Tree, groups: list[Group], x: Scalar, w: Any) -> Solution:
+    """The minimum, from a first guess x with its residuals w. Lanes that are done keep their x while others go on."""
     tiny = jnp.finfo(x.dtype).eps ** CURVED_POWER
-
-    held_tree, held_groups = lax.stop_gradient((tree, groups))  # reverse mode does not enter the loop
 
     def unfinished(s: _State) -> Scalar:
         return ~s.done.all()
 
-    def improve(s: _State, tree: Tree = held_tree, groups: list[Group] = held_groups) -> _State:
+    def improve(s: _State) -> _State:
         responses = respond(groups, s.w)
         found = _step(laid, tree, groups, responses, s.x)
         h, size = _total(laid, found.change_squared), _total(laid, found.squared)
@@ -155,24 +152,34 @@ def minimise(laid: Layout, tree: Tree, groups: list[Group], x: Scalar, w: Any, m
         moved = jnp.where(take, found.x, s.x + alpha * found.dx)
         reached = jax.tree.map(lambda a, b: jnp.where(take, a, b), full, _along(s.w, dw, alpha))
         count = s.iterations + jnp.where(s.done, 0, 1).astype(jnp.int32)
-        keep = s.done
+        done = s.done
         return _State(
-            jnp.where(keep, s.x, moved),
-            jax.tree.map(lambda a, b: jnp.where(keep, a, b), s.w, reached),
+            jnp.where(done, s.x, moved),
+            jax.tree.map(lambda a, b: jnp.where(done, a, b), s.w, reached),
             count,
-            s.done | settled | (count >= most),
+            done | settled | (count >= most),
         )
 
-    if not groups:
-        x = _step(laid, tree, groups, [], x).x
-        counts = jnp.zeros(x.shape[-1], jnp.int32)
-        return Solution(x, counts, jnp.ones_like(counts, bool))
     counts = jnp.zeros(x.shape[-1], jnp.int32)
-    start = lax.stop_gradient(_State(x, w, counts, jnp.zeros_like(counts, bool)))
-    end = lax.stop_gradient(lax.while_loop(unfinished, improve, start))
-    last = _step(laid, tree, groups, respond(groups, end.w), end.x)
-    converged = end.iterations < most
-    return Solution(jnp.where(converged, last.x, end.x), end.iterations, converged)
+    if not groups:
+        return Solution(_step(laid, tree, groups, [], x).x, counts, jnp.ones_like(counts, bool))
+    end = lax.while_loop(unfinished, improve, _State(x, w, counts, jnp.zeros_like(counts, bool)))
+    return Solution(end.x, end.iterations, end.iterations < most)
+
+
+@minimise.defjvp
+def _derivative(laid: Layout, most: int, primals: Any, tangents: Any) -> Any:
+    """By the implicit function theorem: one more Newton step at the minimum has the derivative of the solution."""
+    found = minimise(laid, most, *primals)
+    x = found.x
+
+    def again(tree: Tree, groups: list[Group]) -> Scalar:
+        w = at_motion(laid, tree, groups, x)
+        return _step(laid, tree, groups, respond(groups, w), x).x
+
+    _, dx = jax.jvp(again, primals[:2], tangents[:2])
+    none = jax.tree.map(lambda a: np.zeros(a.shape, jax.dtypes.float0), (found.iterations, found.converged))
+    return found, Solution(dx, *none)
 
 
 def constraint_force(laid: Layout, tree: Tree, groups: list[Group], w: tuple[Vector, ...]) -> Scalar:

@@ -74,7 +74,7 @@ def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any)
     n = carries = turning = None
     for group in groups:
         if isinstance(group, OnBalls):
-            rows = group.rows
+            rows = np.array(group.rows)
             n = zero.at[rows[0]].set(group.axis[0]).at[rows[1]].set(group.axis[1]).at[rows[2]].set(group.axis[2])
             carries = zero.at[rows[1:].reshape(-1)].set(1.0)
             turning = Turning(Force.zero_like(zero), zero, zero)

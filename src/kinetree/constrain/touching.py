@@ -111,7 +111,7 @@ def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching
 
 
 def _as(x: Any, dtype: Any) -> Any:
-    return jnp.asarray(x, dtype) if np.issubdtype(np.asarray(x).dtype, np.floating) else jnp.asarray(x)
+    return jnp.asarray(x, dtype) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.asarray(x)
 
 
 def with_base(model: Model, R: Mat3, p: Vec3) -> tuple[Mat3, Vec3]:

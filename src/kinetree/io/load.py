@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from kinetree.model import Model, ModelError
+from kinetree.model import Model, ModelError, with_ground
 
 from .document import parse
 from .mjcf import read_mjcf
@@ -15,13 +15,14 @@ from .urdf import read_urdf
 Source = str | bytes | os.PathLike[str]
 
 
-def load(source: Source, *, floating_base: bool = False) -> Model:
+def load(source: Source, *, floating_base: bool = False, ground: bool = False) -> Model:
     """A model from a robot file: URDF, or MJCF (which needs the package `mujoco`); told apart by content.
 
     Arguments:
         source: a path, or XML text.
         floating_base: put a free joint under the root of a URDF, rather than fixing it to the world. MJCF says for
             itself which bodies are free.
+        ground: put a floor at z = 0, which all collision shapes may touch.
 
     Returns:
         The model. Bodies have the names of links (URDF) or of bodies and sites (MJCF).
@@ -29,25 +30,28 @@ def load(source: Source, *, floating_base: bool = False) -> Model:
     Raises ModelError, naming file, line and element, for what is not a mechanism. What the file holds but kinetree does
     not model, and inertias that are not physical, are told in warnings.
     """
-    model, report = load_with_report(source, floating_base=floating_base)
+    model, report = load_with_report(source, floating_base=floating_base, ground=ground)
     for warning in report.warnings:
         warnings.warn(warning, stacklevel=2)
     return model
 
 
-def load_with_report(source: Source, *, floating_base: bool = False) -> tuple[Model, Report]:
+def load_with_report(
+    source: Source, *, floating_base: bool = False, ground: bool = False
+) -> tuple[Model, Report]:
     """The model, and what there is to say about the file."""
     content, path = _content(source)
     file = "<text>" if path is None else path.name
     root = parse(content, file)
     if root.tag == "robot":
         report = Report(file, "URDF")
-        return read_urdf(root, report, floating_base), report
+        return read_urdf(root, report, floating_base, ground, None if path is None else path.parent), report
     if root.tag == "mujoco":
         if floating_base:
             raise ModelError(f"{file}: floating_base is for URDF; in MJCF a <freejoint> makes a body free")
         report = Report(file, "MJCF")
-        return read_mjcf(content if path is None else path, report), report
+        model = read_mjcf(content if path is None else path, report)
+        return with_ground(model) if ground else model, report
     return root.fail("is neither <robot> (URDF) nor <mujoco> (MJCF)")
 
 
