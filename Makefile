@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 help:  ## List the targets.
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
 
-demo: $(VENV)/.demo  ## Show what kinetree does.
+demo: $(VENV)/.demo  ## Show what kinetree does. Leaves no file behind but its environment.
 	$(BIN)/kinetree demo
 
 test: lint  ## Lint, check types, run the tests. ARGS go to pytest.

@@ -30,10 +30,21 @@ def unconstrained(path: Path) -> Any:
     theirs.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_ACTUATION
     theirs.opt.enableflags |= mujoco.mjtEnableBit.mjENBL_ENERGY
     theirs.opt.density = theirs.opt.viscosity = 0
-    for name in ("stiffness", "damping", "armature"):
-        getattr(theirs, f"tendon_{name}")[:] = 0
+    for name in ("tendon_stiffness", "tendon_damping", "tendon_armature"):
+        if hasattr(theirs, name):  # the last one since 3.2.7
+            getattr(theirs, name)[:] = 0
     theirs.body_gravcomp[:] = 0
     return theirs
+
+
+def full_inertia(theirs: Any, data: Any) -> np.ndarray:
+    """The mass matrix (nv, nv), after mj_forward."""
+    M = np.zeros((theirs.nv, theirs.nv))
+    try:
+        mujoco.mj_fullM(theirs, data, M)
+    except TypeError:  # before version 4
+        mujoco.mj_fullM(theirs, M, data.qM)
+    return M
 
 
 def errors(model: kt.Model, theirs: Any, states: int = 5, seed: int = 1) -> dict[str, float]:
@@ -52,8 +63,7 @@ def errors(model: kt.Model, theirs: Any, states: int = 5, seed: int = 1) -> dict
     for k in range(states):
         data.qpos[:], data.qvel[:], data.qfrc_applied[:] = p[k], v[k], force[k]
         mujoco.mj_forward(theirs, data)
-        M = np.zeros((theirs.nv, theirs.nv))
-        mujoco.mj_fullM(theirs, data, M)
+        M = full_inertia(theirs, data)
         at_rest = sum(theirs.body_mass[i] * theirs.opt.gravity @ data.xipos[i] for i in still)
         drift = convention._drift(q[k], qd[k])  # of velocities that turn with the body: a part of the bias
         results = {

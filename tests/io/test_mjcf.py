@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.io import Mujoco, load_with_report
+from kinetree.io import Mujoco, NotModelled, load_with_report
 
 mujoco = pytest.importorskip("mujoco")
-from tests.io.mujoco_agreement import errors, model_files, unconstrained  # noqa: E402
+from tests.io.mujoco_agreement import errors, full_inertia, model_files, unconstrained  # noqa: E402
 
 FILES = model_files()
 BOUND = 1e-8
@@ -145,6 +145,7 @@ def test_what_is_not_modelled_is_listed_once():
     ) as told:
         kt.load(text)
     assert len(told) == 1
+    assert told[0].category is NotModelled
     _, report = load_with_report(text)
     assert report.ignored["tendons"] == 1
     assert report.format == "MJCF"
@@ -155,3 +156,97 @@ def test_what_mujoco_refuses_is_a_model_error():
         kt.load("<mujoco><worldbody><body><joint/></body></worldbody></mujoco>")
     with pytest.raises(kt.ModelError, match="floating_base"):
         kt.load(ZOO, floating_base=True)
+
+
+def one_body(joint="", body="", option="", after=""):
+    return (
+        f'<mujoco>{option}<worldbody><body name="b" {body}><joint name="j" {joint}/>'
+        f'<geom size="0.1" contype="0" conaffinity="0"/></body></worldbody>{after}</mujoco>'
+    )
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_limits_keyframes_and_sensors_are_told():
+    told = "<text>: in the file, but not in the model: joint limits: 1, keyframes: 1, sensors: 1"
+    after = '<sensor><jointpos joint="j"/></sensor><keyframe><key qpos="1"/></keyframe>'
+    with pytest.raises(NotModelled) as caught:
+        kt.load(one_body('range="-1 1" limited="true"', after=after))
+    assert str(caught.value) == told
+    kt.load(one_body())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (one_body(body='pos="1e300 0 0"'), "body 'b': pos 1e+300"),
+        (one_body('pos="0 1e99 0"'), "joint 'j': pos 1e+99"),
+        (one_body('damping="1e99"'), "joint 'j': damping 1e+99"),
+        (one_body('stiffness="1e99"'), "joint 'j': stiffness 1e+99"),
+        (one_body('armature="1e99"'), "joint 'j': armature 1e+99"),
+        (one_body('type="slide" ref="1e99"'), "joint 'j': qpos0 1e+99"),
+        (one_body(option='<option gravity="0 0 -1e99"/>'), "gravity"),
+        ('<mujoco><worldbody><site name="s" pos="0 0 1e99"/></worldbody></mujoco>', "site 's': pos 1e+99"),
+    ],
+)
+def test_numbers_that_overflow_are_refused(text, message):
+    with pytest.raises(kt.ModelError, match="is beyond any mechanism") as caught:
+        kt.load(text)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("what", ["damping", "stiffness", "armature"])
+def test_negative_numbers_are_told_and_taken_as_mujoco_takes_them(what, tmp_path):
+    path = tmp_path / "one.xml"
+    path.write_text(one_body(f'{what}="-0.001" axis="0 1 0" pos="0.3 0 0"'))
+    with pytest.warns(UserWarning, match=f"one.xml: {what} of joint 'j' is negative; it is taken as it stands"):
+        model = kt.load(path)
+    assert_agrees(model, unconstrained(path))
+
+
+def test_negative_friction_is_none():
+    assert kt.load(one_body('frictionloss="-1"')).friction is None
+
+
+DRIVEN = """<mujoco><option><flag {flags}/></option><worldbody>
+  <body><joint name="h" axis="0 1 0" armature="0.3" damping="0.2"/><geom size="0.1" pos="0.3 0 0"/>
+    <body pos="0.5 0 0"><joint name="b" type="ball"/><geom size="0.1" pos="0.3 0 0.1"/>
+      <body pos="0.5 0 0"><joint name="s" type="slide" axis="1 0 0"/><geom size="0.1" pos="0.3 0 0.1"/>
+      </body></body></body>
+  </worldbody>
+  <tendon><fixed name="t"><joint joint="h" coef="2"/></fixed></tendon>
+  <actuator><orientation joint="b" kp="1"/><motor joint="h" gear="2" armature="0.1" damping="0.4"/>
+    <motor joint="h" gear="-3" armature="0.2" damping="0.5"/>
+    <general joint="s" gear="0.5" armature="0.3" damping="0.6"/>
+    <motor jointinparent="b" gear="2 3 4" armature="0.05" damping="0.7"/></actuator></mujoco>"""
+
+
+@pytest.mark.skipif(not hasattr(mujoco.MjModel, "actuator_armature"), reason="this MuJoCo's actuators have no armature")
+@pytest.mark.parametrize("flags", ["", 'damper="disable"', 'actuation="disable"'])
+def test_armature_and_damping_of_actuators_act_on_their_joints(flags):
+    text = DRIVEN.format(flags=flags)
+    model, theirs = load_quietly(text), mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(theirs)
+    q, qd = kt.random_state(model, 1)
+    data.qpos[:], data.qvel[:] = q, Mujoco(model).v_there(q, qd)
+    mujoco.mj_forward(theirs, data)
+    H = full_inertia(theirs, data)
+    np.testing.assert_allclose(kt.mass_matrix(model, q), H, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(kt.passive_force(model, q, qd), data.qfrc_passive, rtol=0, atol=1e-12)
+    assert np.array_equal(data.qfrc_passive, np.zeros(theirs.nv)) == ("damper" in flags)
+
+
+@pytest.mark.parametrize("flag", ["spring", "damper", "passive", "gravity"])
+def test_parts_that_are_switched_off(flag):
+    """`passive` is of MuJoCo up to 3.3.5, `spring` and `damper` of later ones; each version has one or the other."""
+    text = one_body('stiffness="2" damping="3"', option=f'<option><flag {flag}="disable"/></option>')
+    try:
+        theirs = mujoco.MjModel.from_xml_string(text)
+    except ValueError:
+        with pytest.raises(kt.ModelError, match="MuJoCo can not compile it"):
+            kt.load(text)
+        return
+    model, data = load_quietly(text), mujoco.MjData(theirs)
+    data.qpos[:] = data.qvel[:] = 0.5
+    mujoco.mj_forward(theirs, data)
+    np.testing.assert_allclose(kt.passive_force(model, np.full(1, 0.5), np.full(1, 0.5)), data.qfrc_passive, atol=1e-12)
+    assert bool(np.any(model.gravity)) == (flag != "gravity")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.io import load_with_report
+from kinetree.io import NotModelled, load_with_report
 
+LOST = "in the file, but not in the model"
 BALL = '<inertial><mass value="2"/><inertia ixx="0.1" iyy="0.1" izz="0.1"/></inertial>'
 
 
@@ -112,9 +113,28 @@ def test_a_mimic_joint_that_follows_nobody_is_free():
 
 
 def test_links_without_inertia_and_robots_without_name():
-    model = kt.load(robot(link("a", ""), link("b", ""), joint("j", "a", "b"), name=""))
+    with pytest.warns(UserWarning, match="<text>: nothing that moves has mass"):
+        model = kt.load(robot(link("a", ""), link("b", ""), joint("j", "a", "b"), name=""))
     assert model.total_mass == 0
     np.testing.assert_array_equal(kt.inverse_dynamics(model, np.ones(1), np.ones(1), np.ones(1)), [0.0])
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_robots_without_moving_mass_are_told():
+    """Also where only the root, which does not move, has some; not where nothing can move."""
+    text = robot(link("a"), link("b", ""), joint("j", "a", "b"))
+    with pytest.raises(UserWarning, match="nothing that moves has mass"):
+        kt.load(text)
+    assert kt.load(text, floating_base=True).total_mass == 2
+    assert kt.load(robot(link("a", ""))).nv == 0
+
+
+def test_negative_damping_and_friction_are_told():
+    inside = '<dynamics damping="-2" friction="-3"/>'
+    with pytest.warns(UserWarning, match=r"(damping|friction) of joint 'j' is negative; its size is taken") as told:
+        model = kt.load(robot(link("a"), link("b"), joint("j", "a", "b", inside=inside)))
+    assert len(told) == 2
+    assert (model.passive.damping.tolist(), model.friction.tolist()) == ([2], [3])
 
 
 def test_unphysical_inertias_are_told_and_kept():
@@ -131,6 +151,21 @@ def test_what_is_ignored_is_counted():
     _, report = load_with_report(text)
     assert report.ignored == {"<visual>": 2, "<collision>": 1, "<transmission>": 1, "<gazebo>": 2}
     assert (report.format, report.name, report.warnings) == ("URDF", "r", [])
+    assert report.not_modelled == f"<text>: {LOST}: <transmission>: 1, <gazebo>: 2, <collision>: 1"
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_what_is_not_modelled_is_told_in_one_line():
+    inside = '<limit lower="-1" upper="1"/><safety_controller/>'
+    bodies = [link(x, BALL + "<visual/><collision/>") for x in "abc"]
+    text = robot(*bodies, joint("j", "a", "b", inside=inside), joint("k", "b", "c", inside=inside))
+    with pytest.raises(NotModelled) as caught:
+        kt.load(text)
+    assert str(caught.value) == f"<text>: {LOST}: <collision>: 3, <safety_controller>: 2, joint limits: 2"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kt.io.NotModelled)
+        kt.load(text)
+    kt.load(robot(link("a", BALL + "<visual/>"), "<material/>"))  # looks are no loss
 
 
 @pytest.mark.parametrize(
@@ -158,8 +193,22 @@ def test_what_is_ignored_is_counted():
         (robot(link("a", BALL.replace('"2"', '"nan"'))), "is beyond any mechanism"),
         (robot(link("a", BALL.replace('"2"', '"1e99"'))), "is beyond any mechanism"),
         (robot(link("a"), "<xacro:macro/>").replace("<robot", '<robot xmlns:xacro="x"'), "expand it to URDF"),
+        (robot(link("a", '<xacro:box_inertia m="1"/>')), "<text>:2: <xacro:box_inertia>: this is a xacro file"),
+        (robot(link("a", BALL.replace("<mass", "<xacro:insert_block/><mass"))), "this is a xacro file"),
+        (robot(link("${prefix}a")), "this is a xacro file"),
+        (robot(link("a", BALL.replace('"2"', '"${m}"'))), "<mass>: value='${m}': this is a xacro file"),
+        (robot(link("a"), link("b"), joint("j", "a", "c")), "names a link 'c' that does not exist: there are 'a', 'b'"),
+        (robot(link("arm"), joint("j", "arn", "arm")), "names a link 'arn' that does not exist: did you mean 'arm'?"),
+        (robot(link("a"), link("b"), joint("j", "a", "b", "revolut")), "planar: did you mean 'revolute'?"),
         ("<robot><link name='a'>", "<text>:1: not well-formed XML"),
         ("<sdf/>", "<text>:1: <sdf>: is neither <robot>"),
+        ("<sdf/>", "this is SDF, Gazebo's format; use the robot's URDF or MJCF"),
+        ("<mujocoinclude/>", "load the file that includes it"),
+        (
+            "package://arm_description/arm.urdf",
+            "This is a ROS address: give the file's path (ros2 pkg prefix --share arm_d",
+        ),
+        (b"https://example.org/arm.urdf", "This is an address: give the path of a file on this machine"),
         ("no such file.urdf", "is neither XML nor a file that can be read"),
         (
             robot(link("a"), link("b"), joint("j", "a", "b", inside='<mimic joint="j"/>')),
@@ -171,6 +220,46 @@ def test_errors_say_where_and_what(text, message):
     with pytest.raises(kt.ModelError) as caught:
         kt.load(text)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        '<limit lower="x"/>',
+        '<limit upper="nan"/>',
+        '<origin xyz="a"/>',
+        '<axis xyz="0 0 0"/>',
+        '<dynamics damping="q"/>',
+        '<mimic joint="j"/>',
+        '<mimic joint="j" multiplier="m"/>',
+    ],
+)
+def test_errors_name_the_file_once(tmp_path, inside):
+    path = tmp_path / "arm.urdf"
+    path.write_text(robot(link("a"), link("b"), joint("j", "a", "b", inside=inside)))
+    with pytest.raises(kt.ModelError) as caught:
+        kt.load(path)
+    assert str(caught.value).count("arm.urdf") == 1
+
+
+def test_blanks_before_the_declaration(tmp_path):
+    """Editors and templates leave them; XML forbids them, and so do most parsers."""
+    for before in ("\n", " \r\n\t", "\ufeff\n\n"):
+        text = f'{before}<?xml version="1.0"?>\n{CHAIN}'
+        path = tmp_path / "blank.urdf"
+        path.write_bytes(text.encode())
+        for source in (path, text, text.encode()):
+            assert kt.load(source).nv == 1
+        path.write_text(text.replace('name="a"', 'name=""', 1))
+        line = 3 + before.count("\n")
+        with pytest.raises(kt.ModelError, match=rf"^blank\.urdf:{line}: <link>: needs an attribute 'name'"):
+            kt.load(path)
+
+
+def test_a_file_that_is_not_there_is_suggested(tmp_path):
+    (tmp_path / "panda.urdf").write_text(CHAIN)
+    with pytest.raises(kt.ModelError, match=r"No such file or directory: did you mean '.*panda\.urdf'\?$"):
+        kt.load(tmp_path / "pandas.urdf")
 
 
 def test_files_are_named(tmp_path):

@@ -114,3 +114,30 @@ def test_a_massless_end_is_refused_not_answered_with_nan():
         kt.forward_dynamics(coupled, q, qd, qd)
     with pytest.raises(ValueError, match="not positive definite"):
         kt.impulse_response(coupled, q, 4, np.ones(6))
+
+
+def test_a_long_line_of_followers_is_passed_once():
+    """Each joint follows the one before it; looking up each line from its start would take n² / 2 look-ups."""
+    n = 400
+    looked_up = 0
+
+    class Counted(dict):
+        def __getitem__(self, key):
+            nonlocal looked_up
+            looked_up += 1
+            return super().__getitem__(key)
+
+    model = kt.auto_tree(n, skew=0.3)
+    follows = Counted({f"joint_{i}": (f"joint_{i - 1}", -1.0, 0.5) for i in range(n - 1, 0, -1)})
+    coupled = model.couple(follows)
+    assert looked_up <= 4 * n
+    assert coupled.nv == 1
+    odd = np.arange(n) % 2
+    np.testing.assert_array_equal(coupled.coupling.widen_q(np.array([0.125])), np.where(odd, 0.375, 0.125))
+    np.testing.assert_array_equal(coupled.coupling.ratio_v, np.where(odd, -1.0, 1.0))
+
+
+def test_a_leader_that_is_misspelt_is_suggested():
+    model = kt.auto_tree(3, skew=0.3)
+    with pytest.raises(kt.ModelError, match="no joint is called 'jiont_0': did you mean 'joint_0'"):
+        model.couple({"joint_1": ("jiont_0", 1.0, 0.0)})

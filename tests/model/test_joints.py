@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kinetree.model import Fixed, Free, Helical, ModelError, Planar, Prismatic, Revolute, Spherical, Translation
+from kinetree.model import Fixed, Free, Helical, Joint, ModelError, Planar, Prismatic, Revolute, Spherical, Translation
 from kinetree.model.joints import NAMED, resolve
 
 SIZES = [
@@ -74,3 +74,33 @@ def test_resolve():
 def test_what_is_no_joint_is_refused(joints, message):
     with pytest.raises(ModelError, match=message):
         resolve(joints, 3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (((1.0, 0.0, (0.0, 0.0, 0.0)),), {}, "axis can not be zero"),
+        (((1.0, 0.0, (np.nan, 0.0, 1.0)),), {}, "axis is three finite numbers"),
+        (((1.0, 0.0, (np.inf, 0.0, 1.0)),), {}, "axis is three finite numbers"),
+        (((1.0, 0.0, (1.0, 0.0)),), {}, "axis is three finite numbers"),
+        (((1.0, 0.0, "z"),), {}, "axis is three finite numbers"),
+        (((0.0, 0.0, (0.0, 0.0, 1.0)),), {}, "not both zero"),
+        (((np.nan, 1.0, (0.0, 0.0, 1.0)),), {}, "must be finite"),
+        (((1.0, 0.0),), {}, "rows are"),
+        (3, {}, "rows are"),
+        (((1.0, 0.0, (0.0, 0.0, 1.0)),), {"quaternion": True}, "with a quaternion"),
+        (Spherical().rows, {"quaternion": True, "position": True}, "with a quaternion"),
+        (Translation().rows, {"position": True}, "no position without a quaternion"),
+    ],
+)
+def test_rows_that_are_no_joint_are_refused(rows, options, message):
+    with pytest.raises(ModelError, match=message):
+        Joint("own", rows, **options)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 3.0, 1e200])
+def test_axes_of_any_length_are_made_unit_vectors(scale):
+    axis = tuple(scale * x for x in (2.0, 3.0, 6.0))
+    joint = Joint("own", ((1, 0, axis),))
+    np.testing.assert_allclose(joint.rows[0][2], (2 / 7, 3 / 7, 6 / 7), rtol=1e-15)
+    assert Joint("own", joint.rows) == joint  # a unit vector keeps its digits

@@ -1,5 +1,8 @@
 """The model: a pytree with a static structure, its indices and names, and its size."""
 
+import copy
+import dataclasses
+import pickle
 import time
 
 import jax
@@ -7,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kinetree.model import Model, Spherical, auto_tree
+from kinetree.model import Limits, Model, Spherical, auto_tree
 from tests.reference import dense, generate
 
 from .mechanisms import model_of, sample
@@ -185,3 +188,60 @@ def test_auto_tree_is_the_oracles():
     for wrong in ({"n": 0}, {"n": 3, "branching": 0.5}):
         with pytest.raises(ValueError, match="at least"):
             auto_tree(**wrong)
+
+
+def arrays_of(model):
+    """All NumPy arrays that can be reached from a model's public attributes, with their paths."""
+    found = {jax.tree_util.keystr(path): x for path, x in jax.tree_util.tree_leaves_with_path(model)}
+    structure, tree = model.structure, model.tree
+    for owner, names in (
+        (structure, ("parent", "joint_code", "row_of_body", "q_of_row", "q_start", "v_start", "neutral")),
+        (structure, ("quaternion_joints",)),
+        (tree, ("parent", "depth", "level_order")),
+        (model, ("parent", "depth")),
+        (model.coupling, ("kept_q", "kept_v", "source_q", "source_v", "ratio_q", "ratio_v", "offset_q")),
+    ):
+        found |= {f"{type(owner).__name__}.{name}": getattr(owner, name) for name in names}
+    return found
+
+
+def full_model():
+    model = build(joint_names=["root", "hip", "weld", "ball", "slab", "tail"], gravity=np.array([0.0, 0.0, -9.81]))
+    limits = Limits(np.zeros(model.nq), np.ones(model.nq), np.ones(model.nv), np.ones(model.nv))
+    model = model.replace(damping=0.1, stiffness=0.2, armature=0.3, friction=0.4, limits=limits)
+    arm = auto_tree(3).couple({"joint_2": ("joint_0", 2.0, 0.0)})
+    return dataclasses.replace(model, coupling=arm.coupling)
+
+
+@pytest.mark.parametrize("how", [lambda m: m, copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_arrays_of_a_model_can_not_be_written_to(how):
+    for name, array in arrays_of(how(full_model())).items():
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 1
+        assert array.base is None, f"{name} is a view of something that could be written to"
+
+
+def test_a_model_keeps_its_numbers_when_what_it_was_made_of_is_written_to():
+    n = 3
+    x_tree, inertia = np.stack([np.eye(6)] * n), np.stack([BODY] * n)
+    given = {"parent": np.array([-1, 0, 1]), "x_tree": x_tree, "inertia": inertia, "gravity": np.array([0, 0, -9.81])}
+    model = Model.from_arrays(joints="Rx", **given)
+    numbers = {k: np.full(n, 0.5) for k in ("armature", "damping", "stiffness", "rest", "friction")}
+    limits = Limits(*(np.full(n, 2.0) for _ in range(4)))
+    other_gravity = np.ones(3)
+    model = model.replace(limits=limits, **numbers).replace(gravity=other_gravity)
+    before = jax.tree.map(np.copy, jax.tree.leaves(model))
+    for array in (*given.values(), *numbers.values(), *limits, other_gravity):
+        assert array.flags.writeable  # the caller's arrays stay the caller's
+        array[...] = 7
+    for old, new in zip(before, jax.tree.leaves(model), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_a_name_that_does_not_exist_is_suggested():
+    model = build(names=["trunk", "thigh", "shank", "foot", "toe", "tail"])
+    with pytest.raises(KeyError) as caught:
+        model.body_index("Shnak")
+    assert str(caught.value) == "no body is called 'Shnak': did you mean 'shank'?"
+    with pytest.raises(KeyError, match="no joint is called 'joint-3': did you mean 'joint_3'"):
+        model.q_index("joint-3")

@@ -45,6 +45,18 @@ def test_slider_moves_the_robot(browser):
         viewer.stop()
 
 
+def test_a_chain_of_a_kilometre_is_seen(browser):
+    """`kinetree view chain:1000`: beyond the far plane of a camera made for robots of some metres."""
+    from kinetree.view.viewer import Viewer
+
+    viewer = Viewer(kt.auto_tree(1000, skew=np.pi / 2), port=18100)
+    try:
+        browser.open(viewer.url)
+        browser.eventually(lambda: coloured(browser.picture()) > 50)
+    finally:
+        viewer.stop()
+
+
 def test_a_long_chain_plays(browser):
     """10 000 bodies: one set of lines, played back."""
     from kinetree.view.viewer import Viewer

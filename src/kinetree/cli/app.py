@@ -45,11 +45,13 @@ def _options(
 
 
 @app.command()
-def demo() -> None:
-    """Show what kinetree does, in under a minute."""
+def demo(
+    out: Path | None = typer.Option(None, help="Where to write the picture; into a temporary folder if not given."),
+) -> None:
+    """Show what kinetree does, on a large tree and a small arm, under every schedule."""
     from kinetree.cli.demo import demo as body
 
-    body()
+    body(picture=out)
 
 
 @app.command()

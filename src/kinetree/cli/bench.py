@@ -21,6 +21,7 @@ from rich.table import Table
 
 import kinetree as kt
 from kinetree import theory
+from kinetree._unknown import unknown
 from kinetree.dynamics.forward_dynamics import METHODS
 
 SKEW = 0.3  # joint axes out of parallel, so that gravity shows
@@ -120,8 +121,8 @@ def methods(links: list[int], states: int, names: list[str], seconds: float, out
         One record for each chain and method: its time in seconds and its largest difference from "aba", relative to the
         largest acceleration; or, for a method that refuses, why.
     """
-    if unknown := set(names) - set(METHODS):
-        raise ValueError(f"unknown method {sorted(unknown)[0]!r}: choose from {', '.join(METHODS)}")
+    if strange := sorted(set(names) - set(METHODS)):
+        raise ValueError(unknown("method", strange[0], METHODS))
     records, path, console = [], out / "methods.jsonl", Console()
     with console.status("") as now:
         for n in links:

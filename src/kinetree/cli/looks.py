@@ -1,5 +1,7 @@
 """`kinetree plot` and `kinetree view`."""
 
+import sys
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -44,4 +46,10 @@ def view(model: str, floating_base: bool, trajectory: Path | None, port: int = 8
     mechanism = load(model, floating_base)
     run = None if trajectory is None else load_run(trajectory, mechanism)
     source = None if ":" in model and not Path(model).exists() else Path(model)
-    Viewer(mechanism, run, source=source, port=port).wait()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)
+        viewer = Viewer(mechanism, run, source=source, port=port)
+    for warning in told:
+        if issubclass(warning.category, UserWarning):
+            print(f"warning: {warning.message}", file=sys.stderr)
+    viewer.wait()

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import kinetree as kt
+from kinetree._unknown import unknown
 from kinetree.cli.source import load
 from kinetree.simulate.constrained import acting
 from kinetree.simulate.trajectory import check_target, read_arrays, write_arrays
@@ -51,7 +52,7 @@ def _controller(model: kt.Model, name: str, q: Any) -> Any:
     if name == "gravity":
         return gravity
     if name != "hold":
-        raise ValueError(f"unknown controller {name!r}: choose from none, gravity, hold")
+        raise ValueError(unknown("controller", name, ("none", "gravity", "hold")))
 
     def reference(t: Any) -> tuple[Any, Any, Any]:
         still = np.zeros((*q.shape[:-1], model.nv))
@@ -80,7 +81,7 @@ def _steps(choice: Choice) -> tuple[int, int]:
 
 def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoint: Path | None, as_json: bool) -> None:
     """Run, save, and say how it went."""
-    model = load(name, floating_base)
+    model = load(name, floating_base, simulated=True)
     model = model.without_constraints if choice.free else model
     _check(choice)
     for target in (out, checkpoint):  # before the run, which may be long
@@ -95,7 +96,7 @@ def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoi
         begin = kt.initial_state(model, batch=batch)
         q, qd = begin.q, begin.qd
     else:
-        raise ValueError(f"unknown start {choice.start!r}: choose from random, neutral, file")
+        raise ValueError(unknown("start", choice.start, ("random", "neutral", "file")))
     steps, record = _steps(choice)
     control = _controller(model, choice.controller, q)
     settings = {"integrator": choice.integrator, "record": record, "checkpoint": checkpoint}

@@ -23,10 +23,17 @@ def load_with_report(word: str, floating_base: bool) -> tuple[kt.Model, Report]:
     return model, Report("", "generated", word)
 
 
-def load(word: str, floating_base: bool) -> kt.Model:
-    """The model; what is odd about its file goes to stderr, a line each."""
+def load(word: str, floating_base: bool, simulated: bool = False) -> kt.Model:
+    """The model; what is odd about its file goes to stderr, a line each.
+
+    Arguments:
+        word: what the command line calls it.
+        floating_base: as in `kinetree.load`.
+        simulated: tell what is not modelled too: it would have moved the robot. `kinetree info` always tells it.
+    """
     model, report = load_with_report(word, floating_base)
-    for warning in report.warnings:
+    lost = [report.not_modelled] if simulated and report.not_modelled else []
+    for warning in (*report.warnings, *lost):
         print(f"warning: {warning}", file=sys.stderr)
     return model
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from kinetree._unknown import unknown
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
@@ -31,7 +32,7 @@ METHODS = {  # method -> module and function (model, q, qd, tau, f_ext, **option
 def method_function(method: str) -> Callable[..., Any]:
     """The function behind a method's name; its module is imported when first asked for."""
     if method not in METHODS:
-        raise ValueError(f"unknown method {method!r}: choose from auto, {', '.join(METHODS)}")
+        raise ValueError(unknown("method", method, ("auto", *METHODS)))
     module, function = METHODS[method].split(":")
     return getattr(import_module(f".{module}", __package__), function)
 

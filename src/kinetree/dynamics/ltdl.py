@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._unknown import unknown
 from kinetree.lanes import native_enabled
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
@@ -174,7 +175,7 @@ def factorize(model: Model, H: Any, *, schedule: str = "auto") -> LTDL:
     Reference: Featherstone 2008 §6.5, table 6.3.
     """
     if schedule not in ("auto", *SCHEDULES):
-        raise ValueError(f"unknown schedule {schedule!r}: choose from auto, {', '.join(SCHEDULES)}")
+        raise ValueError(unknown("schedule", schedule, ("auto", *SCHEDULES)))
     if model.coupling is not None:
         raise ValueError(
             "mimic joints fill in the mass matrix: factorize it as a dense matrix, or use `forward_dynamics`"

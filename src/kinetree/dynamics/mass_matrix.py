@@ -4,6 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from kinetree._unknown import unknown
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
 from kinetree.tree import layout
@@ -35,7 +36,7 @@ def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "
     Reference: Featherstone 2008 table 6.2; Lynghus 2026 §6; Fijany and Bejczy 1989.
     """
     if method not in ("auto", *METHODS):
-        raise ValueError(f"unknown method {method!r}: choose from auto, {', '.join(METHODS)}")
+        raise ValueError(unknown("method", method, ("auto", *METHODS)))
     tree = model.tree
 
     def compute(q: Any) -> Any:

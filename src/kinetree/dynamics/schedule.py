@@ -2,6 +2,7 @@
 
 import jax
 
+from kinetree._unknown import unknown
 from kinetree.lanes import native_enabled
 from kinetree.tree import Tree
 
@@ -29,5 +30,5 @@ def resolve_schedule(schedule: str, tree: Tree, batch: int) -> str:
     if schedule == "auto":
         return choose_schedule(tree, batch)
     if schedule not in SCHEDULES:
-        raise ValueError(f"unknown schedule {schedule!r}: choose from auto, {', '.join(SCHEDULES)}")
+        raise ValueError(unknown("schedule", schedule, ("auto", *SCHEDULES)))
     return schedule

@@ -10,6 +10,8 @@ from xml.parsers import expat
 
 from kinetree.model import ModelError
 
+XACRO = "this is a xacro file: expand it to URDF first (xacro robot.xacro > robot.urdf)"
+BLANK = "\ufeff \t\r\n"  # what may stand before the XML; after it, not even a space may come before <?xml
 HUGE = 1e30  # beyond any robot in any unit; products of a few such numbers still fit a float64
 
 
@@ -52,6 +54,8 @@ class Element:
         except ValueError:
             found = ()
         if len(found) != count or len(words) != count:
+            if "${" in (value or ""):
+                self.fail(f"{name}={value!r}: {XACRO}")
             what = "one number" if count == 1 else f"{count} numbers"
             self.fail(
                 f"{name}={value!r} must be {what}" if value is not None else f"needs an attribute {name!r}: {what}"
@@ -81,11 +85,12 @@ def parse(content: str | bytes, file: str) -> Element:
         file: what to call it in messages.
     """
     parser = expat.ParserCreate()
+    content, skipped = _without_blanks(content)
     top = Element("", {}, 0, file)
     open_elements = [top]
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        element = Element(tag, attributes, parser.CurrentLineNumber, file)
+        element = Element(tag, attributes, parser.CurrentLineNumber + skipped, file)
         open_elements[-1].children.append(element)
         open_elements.append(element)
 
@@ -94,7 +99,7 @@ def parse(content: str | bytes, file: str) -> Element:
 
     def doctype(*_: object) -> None:
         raise ModelError(
-            f"{file}:{parser.CurrentLineNumber}: a document type declaration is not allowed in a robot file"
+            f"{file}:{parser.CurrentLineNumber + skipped}: a document type declaration is not allowed in a robot file"
         )
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
@@ -102,9 +107,18 @@ def parse(content: str | bytes, file: str) -> Element:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
-        raise ModelError(f"{file}:{error.lineno}: not well-formed XML: {expat.ErrorString(error.code)}") from None
+        raise ModelError(
+            f"{file}:{error.lineno + skipped}: not well-formed XML: {expat.ErrorString(error.code)}"
+        ) from None
     except (LookupError, ValueError) as error:  # an unknown encoding, a stray surrogate
         if isinstance(error, ModelError):
             raise
         raise ModelError(f"{file}: can not be read as XML: {error}") from None
     return top.children[0]
+
+
+def _without_blanks(content: str | bytes) -> tuple[str | bytes, int]:
+    """The content from its first sign on, and how many line breaks stood before it."""
+    text = content.lstrip(BLANK) if isinstance(content, str) else content.lstrip(BLANK.encode())
+    before = content[: len(content) - len(text)]
+    return text, before.count("\n") if isinstance(before, str) else before.count(b"\n")

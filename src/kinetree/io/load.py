@@ -5,13 +5,22 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from kinetree._unknown import nearest
 from kinetree.model import Model, ModelError, with_ground
 
-from .document import parse
+from .document import BLANK, parse
 from .mjcf import read_mjcf
-from .report import Report
+from .report import NotModelled, Report
 from .urdf import read_urdf
 
+# Roots of other documents that people take for robot files, and what to do with them.
+FOREIGN = {
+    "sdf": "this is SDF, Gazebo's format; use the robot's URDF or MJCF (the package sdformat_urdf of ROS makes URDF)",
+    "world": "this is a Gazebo world; use the robot's URDF or MJCF",
+    "mujocoinclude": "this is a part of an MJCF file; load the file that includes it",
+    "COLLADA": "this is a mesh; load the robot file that shows it",
+    "html": "this is a web page; download the file itself (on GitHub: Raw)",
+}
 Source = str | bytes | os.PathLike[str]
 
 
@@ -27,12 +36,15 @@ def load(source: Source, *, floating_base: bool = False, ground: bool = False) -
     Returns:
         The model. Bodies have the names of links (URDF) or of bodies and sites (MJCF).
 
-    Raises ModelError, naming file, line and element, for what is not a mechanism. What the file holds but kinetree does
-    not model, and inertias that are not physical, are told in warnings.
+    Raises ModelError, naming file, line and element, for what is not a mechanism. Warns once, with the class
+    `kinetree.io.NotModelled`, of all that the file holds and kinetree does not model; and of what is odd: inertias that
+    are not physical, robots without mass.
     """
     model, report = load_with_report(source, floating_base=floating_base, ground=ground)
     for warning in report.warnings:
         warnings.warn(warning, stacklevel=2)
+    if report.not_modelled:
+        warnings.warn(report.not_modelled, NotModelled, stacklevel=2)
     return model
 
 
@@ -45,29 +57,48 @@ def load_with_report(
     root = parse(content, file)
     if root.tag == "robot":
         report = Report(file, "URDF")
-        return read_urdf(root, report, floating_base, ground, None if path is None else path.parent), report
-    if root.tag == "mujoco":
+        model = read_urdf(root, report, floating_base, ground, None if path is None else path.parent)
+    elif root.tag == "mujoco":
         if floating_base:
             raise ModelError(f"{file}: floating_base is for URDF; in MJCF a <freejoint> makes a body free")
         report = Report(file, "MJCF")
         model = read_mjcf(content if path is None else path, report)
-        return with_ground(model) if ground else model, report
-    return root.fail("is neither <robot> (URDF) nor <mujoco> (MJCF)")
+        model = with_ground(model) if ground else model
+    else:
+        hint = FOREIGN.get(root.tag)
+        root.fail("is neither <robot> (URDF) nor <mujoco> (MJCF)" + (f": {hint}" if hint else ""))
+    report.look_at(model)
+    return model, report
 
 
 def _content(source: Any) -> tuple[str | bytes, Path | None]:
     """The XML, and the path it was read from, if it was."""
-    if isinstance(source, str | bytes):
-        blank: Any = "\ufeff \t\r\n" if isinstance(source, str) else b"\xef\xbb\xbf \t\r\n"
-        text = source.lstrip(blank)
-        if text[:1] in ("<", b"<"):
-            return text, None
     if not isinstance(source, str | bytes | os.PathLike):
         raise TypeError(f"source must be a path or XML text, not {type(source).__name__}")
+    if isinstance(source, str) and source.lstrip(BLANK).startswith("<"):
+        return source, None
+    if isinstance(source, bytes) and source.lstrip(BLANK.encode()).startswith(b"<"):
+        return source, None
+    name = os.fsdecode(source)
     try:
-        path = Path(os.fsdecode(source))
+        path = Path(name)
         return path.read_bytes(), path
     except (OSError, ValueError) as error:
-        shown = str(os.fspath(source))[:100]
         reason = getattr(error, "strerror", None) or error
-        raise ModelError(f"{shown!r} is neither XML nor a file that can be read: {reason}") from None
+        raise ModelError(f"{name[:100]!r} is neither XML nor a file that can be read: {reason}{_hint(name)}") from None
+
+
+def _hint(name: str) -> str:
+    """What to do about a path where no file is."""
+    scheme, slashes, rest = name.partition("://")
+    if slashes and scheme == "package":
+        package = rest.split("/")[0]
+        return f". This is a ROS address: give the file's path (ros2 pkg prefix --share {package} shows the folder)"
+    if slashes:
+        return ". This is an address: give the path of a file on this machine"
+    path = Path(name)
+    try:
+        near = nearest(path.name, sorted(p.name for p in path.parent.iterdir())) if path.name else None
+    except (OSError, ValueError):
+        near = None
+    return f": did you mean {str(path.with_name(near))!r}?" if near and near != path.name else ""

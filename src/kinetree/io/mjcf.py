@@ -16,9 +16,10 @@ from kinetree.model import Fixed, Free, Joint, Limits, Model, ModelError, Prisma
 from kinetree.model.checks import unphysical
 from kinetree.spatial import Inertia, Quaternion, Rotation, Transform, Vec3
 
-from .mjcf_motion import added_by_actuators, with_motion
+from .mjcf_motion import with_motion
 from .mjcf_world import read_world
-from .report import Report, few
+from .mujoco_model import armature, check_numbers, damping, disabled
+from .report import Report, few, in_file
 
 FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers of joint types
 
@@ -47,6 +48,7 @@ def read_mjcf(source: str | bytes | Path, report: Report) -> Model:
 def from_mujoco_model(compiled: Any, report: Report) -> Model:
     """Our model of a compiled MuJoCo model (`mujoco.MjModel`)."""
     report.name = compiled.names[: compiled.names.find(b"\0")].decode(errors="replace")
+    check_numbers(compiled, report.file)
     bodies = _Bodies(compiled)
     for number in range(1, compiled.nbody):
         bodies.add_body(number)
@@ -59,23 +61,21 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
         report.warn(f"no distribution of mass has the inertia of body {which}; it is taken as it stands")
     quaternion, position = np.array(bodies.quaternion).reshape(-1, 4), np.array(bodies.position).reshape(-1, 3)
     turned = Quaternion.from_array(quaternion).rotation()
-    try:
+    with in_file(report.file):
         model = Model.from_arrays(
             bodies.parent,
             bodies.joints,
             Transform(Rotation(*map(np.asarray, turned)), Vec3.from_array(position)),
             inertia,
-            gravity=_gravity(compiled),
+            gravity=np.zeros(3) if disabled(compiled, "GRAVITY") else compiled.opt.gravity,
             names=bodies.names,
             joint_names=bodies.joint_names,
             allow_massless_leaves=True,
             allow_unphysical=True,
         )
-        model = _with_physics(model, compiled)
+        model = _with_physics(model, compiled, report)
         model = model.replace(world=read_world(model, compiled, bodies.ours, report))
         model = with_motion(model, compiled, report)
-    except ModelError as error:
-        raise ModelError(f"{report.file}: {error}") from None
     _note_unmodelled(compiled, report)
     return model
 
@@ -191,19 +191,11 @@ def _inertia(m: Any, number: int) -> np.ndarray:
     return np.array([mass, *(mass * c), I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]])
 
 
-def _flag(compiled: Any, name: str) -> bool:
-    return bool(compiled.opt.disableflags & getattr(import_module("mujoco").mjtDisableBit, name))
-
-
 def _enabled(compiled: Any, name: str) -> bool:
     return bool(compiled.opt.enableflags & getattr(import_module("mujoco").mjtEnableBit, name, 0))
 
 
-def _gravity(compiled: Any) -> np.ndarray:
-    return np.zeros(3) if _flag(compiled, "mjDSBL_GRAVITY") else np.array(compiled.opt.gravity)
-
-
-def _with_physics(model: Model, m: Any) -> Model:
+def _with_physics(model: Model, m: Any, report: Report) -> Model:
     stiffness, rest = np.zeros(m.nv), np.array(m.qpos_spring)
     limits = Limits(np.full(m.nq, -np.inf), np.full(m.nq, np.inf), np.full(m.nv, np.inf), np.full(m.nv, np.inf))
     dofs = np.append(m.jnt_dofadr, m.nv)
@@ -215,17 +207,26 @@ def _with_physics(model: Model, m: Any) -> Model:
         if m.jnt_actfrclimited[j]:
             limits.effort[dofs[j]] = np.abs(m.jnt_actfrcrange[j]).max()
     model = model.replace(limits=limits)
-    added_damping, added_armature = added_by_actuators(m)
-    if (armature := m.dof_armature + added_armature).any():
-        model = model.replace(armature=armature)
-    if m.dof_frictionloss.any():
-        model = model.replace(friction=m.dof_frictionloss)
-    damping = np.zeros(m.nv) if _flag(m, "mjDSBL_DAMPER") else m.dof_damping + added_damping
-    if _flag(m, "mjDSBL_SPRING"):
+    if disabled(m, "SPRING", "PASSIVE"):
         stiffness[:] = 0
-    if damping.any() or stiffness.any():
-        model = model.replace(damping=damping, stiffness=stiffness, rest=rest)
+    rotors, dampers, friction = armature(m), damping(m), np.maximum(m.dof_frictionloss, 0)  # as MuJoCo takes it
+    _warn_of_pushing({"armature": rotors, "damping": dampers, "stiffness": stiffness}, m, report)
+    if rotors.any():
+        model = model.replace(armature=rotors, allow_unphysical=True)
+    if friction.any():
+        model = model.replace(friction=friction)
+    if dampers.any() or stiffness.any():
+        model = model.replace(damping=dampers, stiffness=stiffness, rest=rest, allow_unphysical=True)
     return model
+
+
+def _warn_of_pushing(given: dict[str, np.ndarray], m: Any, report: Report) -> None:
+    """Negative numbers push where others hold back; MuJoCo takes them, and so do we."""
+    for what, values in given.items():
+        if (values < 0).any():
+            joints = dict.fromkeys(int(j) for j in m.dof_jntid[values < 0])
+            which = few([m.joint(j).name or f"joint_{j}" for j in joints])
+            report.warn(f"{what} of joint {which} is negative; it is taken as it stands")
 
 
 def _note_unmodelled(m: Any, report: Report) -> None:
@@ -248,14 +249,12 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "nonlinear springs": count("jnt_stiffnesspoly"),
         "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly"),
         "plastic springs": int(getattr(m, "nplastic", 0)),
+        "sensors": m.nsensor,
         "fluid forces": int(m.opt.density > 0 or m.opt.viscosity > 0),
-        "armature of free joints (taken in body axes)": int(np.count_nonzero(m.dof_armature[_dofs(m, free)])),
+        "armature of free joints (taken in body axes)": int(np.count_nonzero(armature(m)[_dofs(m, free)])),
         "friction loss of free joints (taken in body axes)": int(np.count_nonzero(m.dof_frictionloss[_dofs(m, free)])),
     }
     report.ignored.update({what: n for what, n in ignored.items() if n})
-    if report.ignored:
-        listed = ", ".join(f"{what}: {n}" for what, n in report.ignored.items())
-        report.warn(f"in the file, but not in the model: {listed}")
 
 
 def _dofs(m: Any, joints: np.ndarray) -> np.ndarray:

@@ -4,8 +4,6 @@ Actuators that are not modelled (on tendons or sites, muscles, DC motors, PID co
 but keep their places in controls and activations: a policy's controls fit, number by number.
 """
 
-from collections import Counter
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ from kinetree.model import Actuators, Keyframes, Model, Stepping
 from kinetree.model.actuators import NONE, Wiring
 
 from .converters import Mujoco
+from .mujoco_model import disabled
 from .report import Report
 
 JOINT, JOINT_IN_PARENT = 0, 1  # MuJoCo's numbers of transmissions; likewise below
@@ -26,7 +25,7 @@ MUSCLE = 2
 
 
 class _Table:
-    """MuJoCo's actuators, in the layout of version 4. In version 3 each has one control, one force, no damping."""
+    """MuJoCo's actuators, in the layout of version 4. In version 3 each has one control and one force."""
 
     def __init__(self, m: Any):
         self.count = int(getattr(m, "nactuator", m.nu))
@@ -34,9 +33,7 @@ class _Table:
         self.control = np.array(getattr(m, "actuator_ctrladr", each))
         self.controls = np.array(getattr(m, "actuator_ctrlnum", np.ones_like(each)))
         self.out = np.array(getattr(m, "actuator_outadr", each))
-        self.delay, self.damping, self.armature = (
-            np.array(getattr(m, f"actuator_{name}", np.zeros(self.count))) for name in ("delay", "damping", "armature")
-        )
+        self.delay = np.array(getattr(m, "actuator_delay", np.zeros(self.count)))
         self.on_joint = np.isin(m.actuator_trntype, (JOINT, JOINT_IN_PARENT))
 
 
@@ -48,21 +45,6 @@ def with_motion(model: Model, m: Any, report: Report) -> Model:
     if np.any(m.jnt_actgravcomp & m.jnt_actfrclimited):
         report.warn("gravity compensation by actuators is not kept within the force ranges of their joints")
     return model._with_same_rows(**parts)
-
-
-def added_by_actuators(m: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Damping and armature (nv,) that actuators add to their joints, seen through their gears."""
-    damping, armature, table = np.zeros(m.nv), np.zeros(m.nv), _Table(m)
-    for i in np.flatnonzero(table.on_joint):
-        squared = m.actuator_gear[table.out[i], 0] ** 2
-        dofs = np.flatnonzero(m.dof_jntid == m.actuator_trnid[i, 0])
-        damping[dofs] += squared * table.damping[i]
-        armature[dofs] += squared * table.armature[i]
-    return damping, armature
-
-
-def _disabled(m: Any, name: str) -> bool:
-    return bool(m.opt.disableflags & getattr(import_module("mujoco").mjtDisableBit, f"mjDSBL_{name}"))
 
 
 def _why_not(m: Any, table: _Table, i: int) -> str | None:
@@ -80,12 +62,9 @@ def _why_not(m: Any, table: _Table, i: int) -> str | None:
 
 def _actuators(model: Model, m: Any, table: _Table, report: Report) -> Actuators:
     why = [_why_not(m, table, i) for i in range(table.count)]
-    lost = Counter(filter(None, why))
-    if lost:
-        listed = ", ".join(f"{reason}: {count}" for reason, count in lost.items())
-        report.ignored["actuators that do nothing"] += sum(lost.values())
-        report.warn(f"actuators that are not modelled and do nothing: {listed}")
-    off = _disabled(m, "ACTUATION")
+    for reason in filter(None, why):
+        report.ignored[f"actuators ({reason})"] += 1
+    off = disabled(m, "ACTUATION")
     group = [0 <= g <= 30 and bool(m.opt.disableactuator & (1 << int(g))) for g in m.actuator_group]
     kept = [i for i in range(table.count) if not off and not group[i] and why[i] is None]
     names: list[str] = []
@@ -109,7 +88,7 @@ def _actuators(model: Model, m: Any, table: _Table, report: Report) -> Actuators
     )
     gain = np.array(m.actuator_gainprm[kept, :3])
     gain[:, 1:] *= affine_gain[:, None]
-    clamped = np.zeros(m.nu, bool) if _disabled(m, "CLAMPCTRL") else np.array(m.actuator_ctrllimited, bool)
+    clamped = np.zeros(m.nu, bool) if disabled(m, "CLAMPCTRL") else np.array(m.actuator_ctrllimited, bool)
     joint_range = np.tile([-np.inf, np.inf], (m.nv, 1))
     if not off:  # a joint's range holds for what acts
         limited = np.flatnonzero(m.jnt_actfrclimited)
@@ -151,7 +130,7 @@ def _stepping(model: Model, m: Any, report: Report) -> Stepping:
     return Stepping(
         timestep=np.array(m.opt.timestep),
         integrator=integrator,
-        implicit_damping=not _disabled(m, "EULERDAMP"),
+        implicit_damping=not disabled(m, "EULERDAMP"),
         lone=lone,
         keyframes=Keyframes(names, m.qpos0, q, qd, act, m.key_time, ctrl),
     )

@@ -10,15 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kinetree.model import Fixed, Free, Joint, Limits, Model, ModelError, Prismatic, Revolute
+from kinetree._unknown import did_you_mean, nearest
+from kinetree.model import Fixed, Free, Joint, Limits, Model, Prismatic, Revolute
 from kinetree.model.checks import unphysical
 from kinetree.spatial import Inertia, Rotation, Transform, Vec3
 
-from .document import Element
-from .report import Report, few
+from .document import XACRO, Element
+from .report import Report, few, in_file
 from .urdf_world import with_world
 
 ROOT_JOINT = "root_joint"
+TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 KNOWN = {"robot": {"link", "joint"}, "link": {"inertial", "collision"}}
 KNOWN["joint"] = {"parent", "child", "origin", "axis", "limit", "dynamics", "mimic"}
 
@@ -44,6 +46,7 @@ def read_urdf(
         folder: where meshes are looked for.
     """
     report.name = robot.attributes.get("name", "")
+    _refuse_xacro(robot)
     _note_ignored(robot, report)
     mechanism = _assemble(robot)
     links, joints, parent = mechanism
@@ -56,11 +59,12 @@ def read_urdf(
     kinds = [_kind(joint, floating_base) for joint in joints]
     inertia = _inertias(links, report)
     _warn_unphysical(inertia, names, report)
-    try:
+    placements = _placements(joints)
+    with in_file(robot.file):
         model = Model.from_arrays(
             parent,
             kinds,
-            _placements(joints),
+            placements,
             inertia,
             names=names,
             joint_names=joint_names,
@@ -68,15 +72,21 @@ def read_urdf(
             allow_unphysical=True,
         )
         model = with_world(model, links, _origins, folder, ground, report)
-        return _with_physics(model, joints, report)
-    except ModelError as error:
-        raise ModelError(f"{robot.file}: {error}") from None
+    return _with_physics(model, joints, report)
+
+
+def _refuse_xacro(robot: Element) -> None:
+    """Xacro is a language of macros for URDF: what is left to expand could be anything."""
+    waiting = [robot]
+    while waiting:
+        element = waiting.pop()
+        if element.tag.startswith("xacro:") or "${" in element.attributes.get("name", ""):
+            element.fail(XACRO)
+        waiting += element.children
 
 
 def _note_ignored(robot: Element, report: Report) -> None:
     for element in (robot, *robot.children):
-        if element.tag.startswith("xacro:"):
-            element.fail("this is a xacro file: expand it to URDF with the xacro tool first")
         for child in element.children:
             if element.tag in KNOWN and child.tag not in KNOWN[element.tag]:
                 report.ignored[f"<{child.tag}>"] += 1
@@ -107,7 +117,8 @@ def _assemble(robot: Element) -> Mechanism:
                 joint.fail(f"needs a <{tag}>")
             link = end.text("link")
             if link not in links:
-                end.fail(f"joint {joint.attributes['name']!r} names a link {link!r} that does not exist")
+                name, near = joint.attributes["name"], did_you_mean(link, links)
+                end.fail(f"joint {name!r} names a link {link!r} that does not exist{near}")
             ends.append(link)
         if ends[1] in carrier:
             other = carrier[ends[1]].attributes["name"]
@@ -156,11 +167,11 @@ def _kind(joint: Element | None, floating_base: bool) -> Joint:
         return Prismatic(axis)
     if kind == "planar":
         return _planar(axis if stated is not None else (0.0, 0.0, 1.0))
-    return joint.fail(
-        f"type {kind!r} is none of revolute, continuous, prismatic, fixed, floating, planar"
-        if kind
-        else "needs an attribute 'type'"
-    )
+    if not kind:
+        joint.fail("needs an attribute 'type'")
+    near = nearest(kind, TYPES)
+    meant = "" if near is None else f": did you mean {near!r}?"
+    return joint.fail(f"type {kind!r} is none of {', '.join(TYPES)}{meant}")
 
 
 def _planar(normal: tuple[float, ...]) -> Joint:
@@ -242,8 +253,9 @@ def _with_physics(model: Model, joints: list[Element | None], report: Report) ->
         v = model.v_index(name)
         q = model.q_index(name)
         if (dynamics := joint.find("dynamics")) is not None:
-            damping[v], friction[v] = (abs(dynamics.number(k, 0.0)) for k in ("damping", "friction"))
+            damping[v], friction[v] = (dynamics.number(k, 0.0) for k in ("damping", "friction"))
         if (limit := joint.find("limit")) is not None:
+            report.ignored["joint limits"] += v.stop > v.start
             limits.velocity[v], limits.effort[v] = (limit.bound(k, np.inf) for k in ("velocity", "effort"))
             if joint.attributes["type"] in ("revolute", "prismatic"):
                 limits.lower[q], limits.upper[q] = (limit.bound(k, 0.0) for k in ("lower", "upper"))
@@ -252,12 +264,19 @@ def _with_physics(model: Model, joints: list[Element | None], report: Report) ->
             if leader in model.structure.joint_numbers:
                 follows[name] = (leader, mimic.number("multiplier", 1.0), mimic.number("offset", 0.0))
             else:
+                near = nearest(leader, model.structure.joint_numbers)
+                meant = "" if near is None else f" (did you mean {near!r}?)"
                 report.warn(
-                    f"line {mimic.line}: joint {name!r} mimics {leader!r}, which does not exist; it moves freely"
+                    f"line {mimic.line}: joint {name!r} mimics {leader!r}, which does not exist{meant}; it moves freely"
                 )
-    model = model.replace(limits=limits)
-    if damping.any():
-        model = model.replace(damping=damping)
-    if friction.any():
-        model = model.replace(friction=friction)
-    return model.couple(follows)
+    for what, values in (("damping", damping), ("friction", friction)):
+        if (values < 0).any():
+            which = few([n for n in model.joint_names if (values[model.v_index(n)] < 0).any()])
+            report.warn(f"{what} of joint {which} is negative; its size is taken")
+    with in_file(report.file):
+        model = model.replace(limits=limits)
+        if damping.any():
+            model = model.replace(damping=np.abs(damping))
+        if friction.any():
+            model = model.replace(friction=np.abs(friction))
+        return model.couple(follows)

@@ -29,6 +29,18 @@ def _numbers(value: Any, what: str) -> np.ndarray:
         raise ModelError(f"{what} must be an array of real numbers: {error}") from None
 
 
+def frozen(value: Any) -> Any:
+    """An array as a model keeps it: nobody can write to it. Others than arrays are returned as they are.
+
+    An array that someone else could still write to, itself or by what it is a view of, is copied.
+    """
+    if not isinstance(value, np.ndarray) or (value.flags.owndata and not value.flags.writeable):
+        return value
+    own = value.copy()
+    own.flags.writeable = False
+    return own
+
+
 def check_parents(parent: Any) -> np.ndarray:
     """A 1-D integer array with −1 ≤ parent[i] < i."""
     try:

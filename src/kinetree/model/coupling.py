@@ -14,6 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._unknown import did_you_mean
+
+from .checks import frozen
 from .errors import ModelError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,16 +27,16 @@ class Coupling:
     """G and g. Each coordinate of the free model is a ratio times one of the coupled model's, plus an offset."""
 
     def __init__(self, kept_q: np.ndarray, kept_v: np.ndarray, source_q: Any, source_v: Any, ratio_v: Any, lines: Any):
-        self.kept_q, self.kept_v = kept_q, kept_v  # columns of the free model that are kept
-        self.source_q, self.source_v = (
-            source_q,
-            source_v,
-        )  # for each column of the free model, the coupled model's column
-        self.ratio_v = ratio_v
-        self.ratio_q, self.offset_q = lines
-        arrays = (kept_q, kept_v, source_q, source_v, ratio_v, self.ratio_q, self.offset_q)
+        arrays = tuple(map(frozen, (kept_q, kept_v, source_q, source_v, ratio_v, *lines)))
+        self.kept_q, self.kept_v = arrays[:2]  # columns of the free model that are kept
+        self.source_q, self.source_v = arrays[2:4]  # for each column of the free model, the coupled model's column
+        self.ratio_v, self.ratio_q, self.offset_q = arrays[4:]
         self._key = tuple(a.tobytes() for a in arrays)
         self._hash = hash(self._key)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """From a copy or a pickle, whose arrays can be written to."""
+        self.__dict__.update({name: frozen(value) for name, value in state.items()})
 
     def __hash__(self) -> int:
         return self._hash
@@ -94,18 +97,11 @@ def make_coupling(structure: Any, follows: Mapping[str, Follow]) -> Coupling:
     nq, nv = int(structure.q_start[-1]), int(structure.v_start[-1])
     ratio_q, offset_q, ratio_v = np.ones(nq), np.zeros(nq), np.ones(nv)
     lead_q, lead_v = np.arange(nq), np.arange(nv)
-    for name in follows:
-        ratio, offset, leader = 1.0, 0.0, name
-        seen: set[str] = set()
-        while leader in follows:
-            if leader in seen:
-                raise ModelError(f"joint {name!r}: the joints it mimics form a cycle through {leader!r}")
-            seen.add(leader)
-            leader, step, shift = follows[leader]
-            ratio, offset = ratio * step, ratio * shift + offset
+    for name, (leader, ratio, offset) in _lines(follows).items():
         for joint in (name, leader):
             if joint not in numbers:
-                raise ModelError(f"joint {name!r} mimics {leader!r}, but no joint is called {joint!r}")
+                near = did_you_mean(joint, numbers)
+                raise ModelError(f"joint {name!r} mimics {leader!r}, but no joint is called {joint!r}{near}")
             if structure.joints[structure.joint_code[numbers[joint]]].nq != 1:
                 raise ModelError(f"joint {name!r} mimics {leader!r}: only hinges and sliders mimic or are mimicked")
         if not np.isfinite([ratio, offset]).all():
@@ -117,6 +113,28 @@ def make_coupling(structure: Any, follows: Mapping[str, Follow]) -> Coupling:
     kept_q, kept_v = np.flatnonzero(lead_q == np.arange(nq)), np.flatnonzero(lead_v == np.arange(nv))
     place_q, place_v = np.searchsorted(kept_q, lead_q), np.searchsorted(kept_v, lead_v)
     return Coupling(kept_q, kept_v, place_q, place_v, ratio_v, (ratio_q, offset_q))
+
+
+def _lines(follows: Mapping[str, Follow]) -> dict[str, Follow]:
+    """For each joint that follows: the joint at the end of its line, which follows nobody, and ratio and offset to it.
+
+    A line is followed up to the first joint that is known already, so each joint is passed once.
+    """
+    known: dict[str, Follow] = {}
+    for name in follows:
+        line: dict[str, None] = {}  # in order, from the follower to the joint nearest to the leader
+        leader = name
+        while leader in follows and leader not in known:
+            if leader in line:
+                raise ModelError(f"joint {name!r}: the joints it mimics form a cycle through {leader!r}")
+            line[leader] = None
+            leader = follows[leader][0]
+        end, ratio, offset = known.get(leader, (leader, 1.0, 0.0))
+        for joint in reversed(line):
+            _, step, shift = follows[joint]
+            ratio, offset = step * ratio, step * offset + shift
+            known[joint] = (end, ratio, offset)
+    return known
 
 
 WIDEN = {

@@ -13,9 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from kinetree._unknown import unknown
+
 from .errors import ModelError
 
-X, Y, Z = np.eye(3)
+X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+UNIT = 4 * np.finfo(float).eps  # how far from 1 a length may be by rounding: such an axis keeps its digits
+_TURNS, _SLIDES = tuple((1.0, 0.0, a) for a in (X, Y, Z)), tuple((0.0, 1.0, a) for a in (X, Y, Z))
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,27 @@ class Joint:
     rows: tuple[tuple[float, float, tuple[float, float, float]], ...]
     quaternion: bool = False  # coordinates are a quaternion, after a position where `position` is set
     position: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the rows, and make their axes unit vectors."""
+        try:
+            rows = tuple((float(turn), float(slide), _unit(axis)) for turn, slide, axis in self.rows)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, ModelError):
+                raise
+            raise ModelError(f"joint {self.kind!r}: rows are (turn, slide, axis) each, not {self.rows!r}") from None
+        for turn, slide, _ in rows:
+            if not np.isfinite([turn, slide]).all() or turn == slide == 0:
+                raise ModelError(
+                    f"joint {self.kind!r}: turn {turn:g} and slide {slide:g} of a row must be finite and not both zero"
+                )
+        wanted = _TURNS + _SLIDES if self.position else _TURNS
+        if (self.quaternion and rows != wanted) or (self.position and not self.quaternion):
+            raise ModelError(
+                f"joint {self.kind!r}: with a quaternion a joint turns about x, y and z, "
+                "with a position too it then slides along x, y and z; there is no position without a quaternion"
+            )
+        object.__setattr__(self, "rows", rows)
 
     @property
     def nv(self) -> int:
@@ -39,31 +64,35 @@ class Joint:
 
 
 def _unit(axis: Any) -> tuple[float, float, float]:
-    a = np.asarray(axis, float)
+    try:
+        a = np.asarray(axis, float)
+    except (TypeError, ValueError):
+        a = np.full(3, np.nan)
     if a.shape != (3,) or not np.isfinite(a).all():
         raise ModelError(f"a joint axis is three finite numbers, not {axis!r}")
-    length = float(np.linalg.norm(a))
+    largest = float(np.abs(a).max())
+    length = largest * float(np.linalg.norm(a / largest)) if largest > 0 else 0.0  # squares of large numbers overflow
     if length < 1e-12:
         raise ModelError(f"a joint axis can not be zero, as {axis!r} is")
-    x, y, z = a / length
+    x, y, z = a if abs(length - 1) <= UNIT else (a / largest) / (length / largest)
     return float(x), float(y), float(z)
 
 
 def Revolute(axis: Any) -> Joint:
     """A hinge about an axis of the joint frame."""
-    return Joint("revolute", ((1.0, 0.0, _unit(axis)),))
+    return Joint("revolute", ((1.0, 0.0, axis),))
 
 
 def Prismatic(axis: Any) -> Joint:
     """A slider along an axis of the joint frame."""
-    return Joint("prismatic", ((0.0, 1.0, _unit(axis)),))
+    return Joint("prismatic", ((0.0, 1.0, axis),))
 
 
 def Helical(axis: Any, pitch: float) -> Joint:
     """A screw about an axis, advancing `pitch` metres per radian."""
     if not np.isfinite(pitch):
         raise ModelError(f"a pitch is a finite number of metres per radian, not {pitch!r}")
-    return Joint("helical", ((1.0, float(pitch), _unit(axis)),))
+    return Joint("helical", ((1.0, float(pitch), axis),))
 
 
 def Fixed() -> Joint:
@@ -73,23 +102,22 @@ def Fixed() -> Joint:
 
 def Spherical() -> Joint:
     """A ball: q is a quaternion (w, x, y, z), qd the angular velocity in body coordinates."""
-    return Joint("spherical", tuple((1.0, 0.0, tuple(a)) for a in (X, Y, Z)), quaternion=True)
+    return Joint("spherical", _TURNS, quaternion=True)
 
 
 def Translation() -> Joint:
     """Three sliders along x, y, z of the joint frame."""
-    return Joint("translation", tuple((0.0, 1.0, tuple(a)) for a in (X, Y, Z)))
+    return Joint("translation", _SLIDES)
 
 
 def Planar() -> Joint:
     """q = (x, y, angle): slide along x and y of the joint frame, then turn about z; qd is its derivative."""
-    return Joint("planar", ((0.0, 1.0, tuple(X)), (0.0, 1.0, tuple(Y)), (1.0, 0.0, tuple(Z))))
+    return Joint("planar", (*_SLIDES[:2], _TURNS[2]))
 
 
 def Free() -> Joint:
     """q = position and quaternion (w, x, y, z); qd is the spatial velocity in body coordinates, angular first."""
-    rows = tuple((1.0, 0.0, tuple(a)) for a in (X, Y, Z)) + tuple((0.0, 1.0, tuple(a)) for a in (X, Y, Z))
-    return Joint("free", rows, quaternion=True, position=True)
+    return Joint("free", _TURNS + _SLIDES, quaternion=True, position=True)
 
 
 NAMED = {
@@ -122,6 +150,6 @@ def resolve(joints: Any, n: int) -> tuple[list[Joint], np.ndarray]:
     distinct = []
     for j in known:
         if not isinstance(j, Joint) and str(j) not in NAMED:
-            raise ModelError(f"unknown joint {j!r} at body {codes.index(known[j])}: choose from {', '.join(NAMED)}")
+            raise ModelError(unknown("joint", j, NAMED, f" at body {codes.index(known[j])}"))
         distinct.append(j if isinstance(j, Joint) else NAMED[str(j)])
     return distinct, np.zeros(n, np.int64) if one_for_all else np.asarray(codes, np.int64)

@@ -9,14 +9,15 @@ from typing import Any
 import jax
 import numpy as np
 
+from kinetree._unknown import did_you_mean
 from kinetree.spatial import Inertia, Quaternion, Transform, Vec3
 from kinetree.tree import Tree
 
 from .actuators import Actuator, Actuators, make_actuators
-from .checks import check_gravity, check_inertia, check_leaves, check_parents, check_transform
+from .checks import check_gravity, check_inertia, check_leaves, check_parents, check_transform, frozen
 from .compile import compile_rows, merge_inertia, quaternion_from_rotation
 from .coupling import Coupling, Follow, make_coupling
-from .errors import ModelError
+from .errors import ModelError, UnknownName
 from .joints import resolve
 from .physics import Limits, Passive, vector
 from .rows import Rows
@@ -42,6 +43,13 @@ class Model:
     actuators: Actuators | None = None
     stepping: Stepping | None = None  # the file's time step, integrator and keyframes
     world: World | None = None  # what it touches, and how soft constraints are; None: nothing, and MuJoCo's defaults
+
+    def __post_init__(self) -> None:
+        """Keep arrays that nobody can write to: programs are compiled and results kept for the numbers of a model."""
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            if not f.metadata.get("static") and value is not None:
+                object.__setattr__(self, f.name, jax.tree.map(frozen, value))
 
     @staticmethod
     def from_arrays(
@@ -109,6 +117,7 @@ class Model:
         timestep: Any = None,
         integrator: str | None = None,
         world: World | None = None,
+        allow_unphysical: bool = False,
     ) -> "Model":
         """The same mechanism with other numbers. Inertias may be JAX arrays, so that they can be fitted by gradient.
 
@@ -125,24 +134,26 @@ class Model:
                 joint.
             timestep, integrator: of `kinetree.advance`.
             world: shapes, surfaces and how soft constraints are; `model.world.replace(...)` makes one.
+            allow_unphysical: accept inertias that no distribution of mass has, and negative numbers below.
 
         The mimic joints of a coupled model keep their own entries in these arrays: they are those of `model.uncoupled`.
         """
         new, free = self, self.uncoupled
         nq, nv = free.nq, free.nv
+        least = -np.inf if allow_unphysical else 0.0
         if gravity is not None:
             new = dataclasses.replace(new, gravity=check_gravity(gravity))
         if inertia is not None:
-            I = check_inertia(inertia, self.n_bodies, lambda i: repr(self.names[i]))
+            I = check_inertia(inertia, self.n_bodies, lambda i: repr(self.names[i]), physical=not allow_unphysical)
             rows = merge_inertia(self.structure.row_of_body, self.frames, I, nv)
             new = dataclasses.replace(new, inertia=I, rows=new.rows._replace(inertia=rows))
         if armature is not None:
-            new = dataclasses.replace(new, rows=new.rows._replace(armature=vector("armature", armature, nv, 0.0)))
+            new = dataclasses.replace(new, rows=new.rows._replace(armature=vector("armature", armature, nv, least)))
         if not (damping is None and stiffness is None and rest is None):
             old = self.passive or Passive(np.zeros(nv), np.zeros(nv), self.structure.neutral)
             passive = Passive(
-                old.damping if damping is None else vector("damping", damping, nv, 0.0),
-                old.stiffness if stiffness is None else vector("stiffness", stiffness, nv, 0.0),
+                old.damping if damping is None else vector("damping", damping, nv, least),
+                old.stiffness if stiffness is None else vector("stiffness", stiffness, nv, least),
                 old.rest if rest is None else vector("rest", rest, nq),
             )
             new = dataclasses.replace(new, passive=passive)
@@ -170,6 +181,11 @@ class Model:
     def __getstate__(self) -> dict[str, Any]:
         """The fields alone, for copies and pickles: what else a model keeps beside them is made again when needed."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """From a copy or a pickle, whose arrays can be written to."""
+        self.__dict__.update(state)
+        self.__post_init__()
 
     @cached_property
     def without_passive(self) -> "Model":
@@ -289,17 +305,17 @@ class Model:
         return self.rows.inertia.mass.sum()
 
     def _joint(self, name: str) -> int:
-        try:
-            return self.structure.joint_numbers[name]
-        except KeyError:
-            raise KeyError(f"no joint is called {name!r}") from None
+        numbers = self.structure.joint_numbers
+        if name not in numbers:
+            raise UnknownName(f"no joint is called {name!r}{did_you_mean(name, numbers)}")
+        return numbers[name]
 
     def body_index(self, name: str) -> int:
         """The number of a body, link or site."""
-        try:
-            return self.structure.body_numbers[name]
-        except KeyError:
-            raise KeyError(f"no body is called {name!r}") from None
+        numbers = self.structure.body_numbers
+        if name not in numbers:
+            raise UnknownName(f"no body is called {name!r}{did_you_mean(name, numbers)}")
+        return numbers[name]
 
     def q_index(self, joint_name: str) -> slice:
         """The joint's coordinates within q; of a mimic joint, those of the joint it follows."""

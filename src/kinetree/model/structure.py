@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from kinetree.tree import Tree
 
+from .checks import frozen
 from .compile import Compiled
 from .joints import Joint
 
@@ -30,9 +32,13 @@ class Structure:
         self.q_start, self.v_start = compiled.q_start, compiled.v_start
         self._names = None if names is None else tuple(names)
         self._joint_names = None if joint_names is None else tuple(joint_names)
-        for a in (self.parent, self.joint_code, self.row_of_body, self.q_of_row, self.q_start, self.v_start):
-            a.flags.writeable = False
+        for name in ("parent", "joint_code", "row_of_body", "q_of_row", "q_start", "v_start"):
+            setattr(self, name, frozen(getattr(self, name)))
         self._hash = hash((self.tree, self.joints, self.joint_code.tobytes(), parent.tobytes()))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """From a copy or a pickle, whose arrays can be written to."""
+        self.__dict__.update({name: frozen(value) for name, value in state.items()})
 
     def __hash__(self) -> int:
         return self._hash
@@ -88,7 +94,7 @@ class Structure:
         has = np.array([j.quaternion for j in self.joints], bool)
         position = np.array([j.position for j in self.joints], bool)
         bodies = np.flatnonzero(has[self.joint_code]) if len(has) else np.zeros(0, np.int64)
-        return np.stack([self.v_start[bodies], self.q_start[bodies], position[self.joint_code[bodies]]], -1)
+        return frozen(np.stack([self.v_start[bodies], self.q_start[bodies], position[self.joint_code[bodies]]], -1))
 
     @cached_property
     def has_quaternions(self) -> bool:
@@ -101,4 +107,4 @@ class Structure:
         q = np.zeros(int(self.q_start[-1]))
         _, start, position = self.quaternion_joints.T.astype(np.int64)
         q[start + 3 * position] = 1
-        return q
+        return frozen(q)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from kinetree._unknown import unknown
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral
 from kinetree.model.arguments import evaluate
 
@@ -36,7 +37,7 @@ def step_of(model: Model, integrator: str | None) -> str:
     name = (model.stepping or DEFAULT_STEPPING).integrator if integrator is None else integrator
     name = "Euler" if name == "euler" else name
     if name not in STEPS:
-        raise ValueError(f"unknown integrator {name!r}: choose from {', '.join(STEPS)}")
+        raise ValueError(unknown("integrator", name, STEPS))
     return name
 
 

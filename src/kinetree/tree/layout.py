@@ -17,6 +17,8 @@ from functools import lru_cache
 import jax
 import numpy as np
 
+from kinetree._unknown import unknown
+
 from .topology import Tree
 
 LONG_PATH = 64  # a heavy path is cut into lanes from this length on; shorter ones are walked level by level
@@ -202,5 +204,5 @@ def layout(tree: Tree, schedule: str) -> Layout:
     """The layout of a schedule, made once for each tree."""
     make = {"sequential": sequential_layout, "levels": levels_layout, "paths": paths_layout}
     if schedule not in make:
-        raise ValueError(f"unknown schedule {schedule!r}: choose from {', '.join(make)} (euler has no layout)")
+        raise ValueError(unknown("schedule", schedule, make) + " (euler has no layout)")
     return make[schedule](tree)

@@ -1,14 +1,16 @@
 """What bodies look like: the primitives and meshes of a robot file, or else capsules between joints."""
 
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
 import numpy as np
 import trimesh
 
 import kinetree as kt
+from kinetree.io.document import Element, parse
+from kinetree.io.report import few
 
 STEEL, ORANGE = (110, 130, 155), (194, 65, 12)
 
@@ -22,60 +24,83 @@ class Shape(NamedTuple):
 
 
 def shapes(model: kt.Model, source: Path | None = None) -> list[Shape]:
-    """Shapes from the file that the model was loaded from; a skeleton where it has none."""
+    """Shapes from the file that the model was loaded from; a skeleton where it has none.
+
+    The skeleton also stands in for bodies whose shapes can not be drawn; a warning says which, and why.
+    """
     found: list[Shape] = []
     if source is not None:
-        root = ElementTree.parse(source).getroot()
-        found = _urdf_shapes(model, root, source.parent) if root.tag == "robot" else _mjcf_shapes(model, source)
+        root = parse(source.read_bytes(), source.name)
+        found = _urdf_shapes(model, root, source) if root.tag == "robot" else _mjcf_shapes(model, source)
     return found or skeleton(model)
 
 
-def _numbers(text: str | None, default: str) -> np.ndarray:
-    return np.array([float(x) for x in (text or default).split()])
-
-
-def _pose(element: Any) -> np.ndarray:
+def _pose(origin: Element | None) -> np.ndarray:
     """4×4, from <origin xyz rpy>."""
-    if element is None:
+    if origin is None:
         return np.eye(4)
-    roll, pitch, yaw = _numbers(element.get("rpy"), "0 0 0")
+    zero = (0.0, 0.0, 0.0)
+    roll, pitch, yaw = origin.numbers("rpy", 3, zero)
     pose = trimesh.transformations.euler_matrix(roll, pitch, yaw, "sxyz")
-    pose[:3, 3] = _numbers(element.get("xyz"), "0 0 0")
+    pose[:3, 3] = origin.numbers("xyz", 3, zero)
     return pose
 
 
-def _urdf_shapes(model: kt.Model, robot: Any, folder: Path) -> list[Shape]:
-    found = []
-    for link in robot.iter("link"):
-        for visual in link.findall("visual"):
-            mesh = _urdf_mesh(visual.find("geometry"), folder)
-            if mesh is not None:
-                found.append(
-                    Shape(
-                        model.body_index(link.get("name").strip()), mesh.apply_transform(_pose(visual.find("origin")))
-                    )
-                )
-    return found
+def _urdf_shapes(model: kt.Model, robot: Element, source: Path) -> list[Shape]:
+    found: list[Shape] = []
+    lost: dict[str, list[str]] = {}  # why: names of the bodies
+    for link in robot.all("link"):
+        name = link.text("name")
+        for visual in link.all("visual"):
+            geometry = visual.find("geometry")
+            if geometry is None or not geometry.children:
+                continue
+            try:
+                mesh = _urdf_mesh(geometry.children[0], source.parent).apply_transform(_pose(visual.find("origin")))
+                found.append(Shape(model.body_index(name), mesh))
+            except Exception as error:  # readers of mesh files raise all there is, and a picture is no reason to stop
+                lost.setdefault(_reason(error), []).append(name)
+    for why, names in lost.items():
+        told = f"{source.name}: shapes of link {few(list(dict.fromkeys(names)))} are not shown: {why}"
+        warnings.warn(f"{told}; its skeleton stands in", stacklevel=2)
+    drawn = {shape.body for shape in found}
+    missing = {model.body_index(name) for names in lost.values() for name in names} - drawn
+    return found + [bone for bone in skeleton(model) if bone.body in missing] if missing and drawn else found
 
 
-def _urdf_mesh(geometry: Any, folder: Path) -> trimesh.Trimesh | None:
-    """A primitive, or a mesh file that is there; None otherwise."""
-    if geometry is None or not len(geometry):
-        return None
-    part = geometry[0]
+def _reason(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        return "reading .dae files needs pycollada (pip install 'kinetree[view]')"
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def _urdf_mesh(part: Element, folder: Path) -> trimesh.Trimesh:
+    """A primitive, or what is in a mesh file."""
     if part.tag == "box":
-        return trimesh.creation.box(_numbers(part.get("size"), "1 1 1"))
+        return trimesh.creation.box(part.numbers("size", 3))
     if part.tag == "cylinder":
-        return trimesh.creation.cylinder(float(part.get("radius")), float(part.get("length")))
+        return trimesh.creation.cylinder(part.number("radius"), part.number("length"))
+    if part.tag == "capsule":
+        return capsule(part.number("length"), part.number("radius"))
     if part.tag == "sphere":
-        return trimesh.creation.icosphere(3, float(part.get("radius")))
-    name = (part.get("filename") or "").split("://")[-1]
-    places = [folder / name, *(up / name for up in folder.parents), *(up / Path(name).name for up in (folder,))]
-    for place in places:
-        if name and place.is_file():
-            mesh = trimesh.load_mesh(place)
-            return mesh.apply_scale(_numbers(part.get("scale"), "1 1 1"))
-    return None
+        return trimesh.creation.icosphere(3, part.number("radius"))
+    if part.tag != "mesh":
+        raise ValueError(f"<{part.tag}> is no shape that the viewer knows")
+    place = _mesh_file(part.text("filename"), folder)
+    mesh = trimesh.load_mesh(place)
+    if not len(mesh.faces):
+        raise ValueError(f"{place.name} has no faces")
+    return mesh.apply_scale(part.numbers("scale", 3, (1.0, 1.0, 1.0)))
+
+
+def _mesh_file(address: str, folder: Path) -> Path:
+    """The file of a mesh: at its path, or, for package:// addresses, in a folder above the robot file."""
+    scheme, _, rest = address.rpartition("://")
+    for place in (*(up / rest for up in (folder, *folder.resolve().parents)), folder / Path(rest).name):
+        if place.is_file():
+            return place
+    hint = "; put the package's folder beside or above the robot file" if scheme == "package" else ""
+    raise FileNotFoundError(f"{address} is not there{hint}")
 
 
 def _mjcf_shapes(model: kt.Model, source: Path) -> list[Shape]:
@@ -101,7 +126,7 @@ def _mjcf_shapes(model: kt.Model, source: Path) -> list[Shape]:
             mesh = _mujoco_mesh(m, int(m.geom_dataid[g]))
         else:
             continue
-        body = m.body(m.geom_bodyid[g]).name
+        body = m.body(m.geom_bodyid[g]).name or f"body_{m.geom_bodyid[g]}"  # as the loader calls it
         pose = trimesh.transformations.quaternion_matrix(m.geom_quat[g])
         pose[:3, 3] = m.geom_pos[g]
         red, green, blue = (int(255 * c) for c in m.geom_rgba[g][:3])

@@ -20,6 +20,10 @@ from .shapes import shapes
 MOST_SOLIDS = 300  # bodies
 MOST_SLIDERS = 40
 FRAMES_PER_SECOND = 30.0
+FIELD_OF_VIEW = np.deg2rad(50.0)
+VIEW_FROM = np.array([1.3, -1.3, 0.8])  # a direction
+PANEL = 0.3  # of the view lies under the controls, on the right: the scene stands so much farther away, and left of it
+NEAR, FAR = 1e-3, 100.0  # clipping planes, over the radius of the scene: from close by to a hundred times as far
 
 
 class Viewer:
@@ -42,6 +46,7 @@ class Viewer:
         self.server.scene.set_up_direction("+z")
         self.solid = model.n_bodies <= MOST_SOLIDS
         self.lines: Any = None
+        self.sliders: dict[int, Any] = {}
         self.frames: list[Any] = []
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -65,14 +70,13 @@ class Viewer:
     def _draw(self, source: Path | None) -> None:
         scene = self.server.scene
         position = kt.forward_kinematics(self.model, self.q).position
-        reach = float(np.abs(position).max(initial=0.5)) + 0.2
-        low = min(0.0, float(position[:, 2].min(initial=0.0)))
-        wide, cell = 4 * reach, reach / 5
-        scene.add_grid("/ground", wide, wide, plane="xy", cell_size=cell, section_size=reach, position=(0.0, 0.0, low))
+        around = np.zeros(len(position))  # how far the shapes of each body reach from its origin
         if self.solid:
             for body in range(self.model.n_bodies):
                 self.frames.append(scene.add_frame(f"/robot/{body}", show_axes=False))
             for number, shape in enumerate(shapes(self.model, source)):
+                extent = float(np.linalg.norm(shape.mesh.vertices, axis=1).max(initial=0.0))
+                around[shape.body] = max(around[shape.body], extent)
                 scene.add_mesh_simple(
                     f"/robot/{shape.body}/{number}",
                     np.asarray(shape.mesh.vertices, np.float32),
@@ -84,9 +88,28 @@ class Viewer:
             self.lines = scene.add_line_segments(
                 "/robot", self._segments(position), (194, 65, 12), thickness=2.0, thickness_units="screen"
             )
-        self.server.initial_camera.position = (1.3 * reach, -1.3 * reach, 1.1 * reach)
-        self.server.initial_camera.look_at = (0.0, 0.0, low + 0.3 * reach)
+        self._frame(position, around)
         self.show(self.q)
+
+    def _frame(self, position: np.ndarray, around: np.ndarray) -> None:
+        """Lay the ground, and place the camera so that all of the scene is seen, however large it is."""
+        base = np.zeros((1, 3))
+        lowest = np.concatenate([base, position - around[:, None]]).min(0)
+        highest = np.concatenate([base, position + around[:, None]]).max(0)
+        centre = (lowest + highest) / 2
+        radius = max(float(np.linalg.norm(highest - lowest)) / 2, 1e-3)
+        self.server.scene.add_grid(
+            "/ground", 6 * radius, 6 * radius, plane="xy", cell_size=radius / 5, section_size=radius,
+            fade_distance=30 * radius,
+            position=(float(centre[0]), float(centre[1]), min(0.0, float(lowest[2]))),
+        )  # fmt: skip
+        camera = self.server.initial_camera
+        camera.fov = FIELD_OF_VIEW
+        camera.near, camera.far = NEAR * radius, FAR * radius
+        back = VIEW_FROM / np.linalg.norm(VIEW_FROM)
+        right = np.cross([0.0, 0.0, 1.0], back)
+        camera.look_at = centre + right / np.linalg.norm(right) * PANEL * radius
+        camera.position = camera.look_at + back * (1 + PANEL) * radius / np.sin(FIELD_OF_VIEW / 2)
 
     def _segments(self, position: np.ndarray) -> np.ndarray:
         """(bodies, 2, 3): from each body's origin to its parent's, the base standing in its place for roots."""
@@ -99,6 +122,7 @@ class Viewer:
         pose = kt.forward_kinematics(self.model, np.asarray(q, float))
         with self._lock, self.server.atomic():
             self.q = np.array(q, float)
+            self._set_sliders()
             if self.lines is not None:
                 self.lines.points = self._segments(pose.position)
                 return
@@ -123,14 +147,14 @@ class Viewer:
             self.record.on_update(lambda _: self._show_record())
             if self.state is not None:
                 self.state.on_update(lambda _: self._show_record())
-        self.sliders = {}
         names = column_names(self.model, self.model.nq, positions=True)
         with gui.add_folder("Joints", expand_by_default=self.run is None):
             for column in self._scalar_columns()[:MOST_SLIDERS]:
+                start = float(self.q[column])
                 low, high = self._range(column)
-                start = float(np.clip(self.q[column], low, high))
+                low, high = min(low, start), max(high, start)  # what stands outside its limits is shown as it stands
                 slider = gui.add_slider(names[column], low, high, (high - low) / 200, start)
-                slider.on_update(lambda _, column=column: self._from_slider(column))
+                slider.on_update(lambda event, column=column: self._from_slider(event, column))
                 self.sliders[column] = slider
 
     def _scalar_columns(self) -> list[int]:
@@ -144,8 +168,17 @@ class Viewer:
         low, high = (-np.inf, np.inf) if limits is None else (limits.lower[at], limits.upper[at])
         return (float(low), float(high)) if np.isfinite([low, high]).all() and low < high else (-np.pi, np.pi)
 
-    def _from_slider(self, column: int) -> None:
-        if not self.playing:
+    def _set_sliders(self) -> None:
+        """Let the sliders stand where the joints do, also outside their limits."""
+        for column, slider in self.sliders.items():
+            value = float(self.q[column])
+            if not np.isfinite(value) or value == slider.value:
+                continue
+            slider.min, slider.max = min(slider.min, value), max(slider.max, value)
+            slider.value = value
+
+    def _from_slider(self, event: Any, column: int) -> None:
+        if not self.playing and event.client is not None:  # moved by hand, not by `show`
             q = self.q.copy()
             q[column] = self.sliders[column].value
             self.show(q)

@@ -1,0 +1,42 @@
+"""One way to tell of a name that does not exist: which may have been meant, and which there are."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
+
+MAX_LISTED = 12  # names; a longer list of bodies is not printed
+MAX_SEARCHED = 5_000  # names; comparing one takes about 10 µs, and nobody should wait for an error
+
+
+def nearest(name: object, choices: Iterable[str]) -> str | None:
+    """The name that was probably meant, capitals aside; None where no name is near."""
+    known = islice((str(c) for c in choices), MAX_SEARCHED)
+    of_lower_case: dict[str, str] = {}
+    for choice in known:
+        of_lower_case.setdefault(choice.lower(), choice)
+    near = get_close_matches(str(name).lower(), of_lower_case, n=1)
+    return of_lower_case[near[0]] if near else None
+
+
+def did_you_mean(name: object, choices: Iterable[str]) -> str:
+    """To be put behind a message: ": did you mean 'elbow'?", or the names where they are few, or nothing."""
+    known = list(islice(choices, MAX_SEARCHED))
+    near = nearest(name, known)
+    if near is not None:
+        return f": did you mean {near!r}?"
+    return f": there are {', '.join(map(repr, known))}" if 0 < len(known) <= MAX_LISTED else ""
+
+
+def unknown(kind: str, name: object, choices: Iterable[str], where: str = "") -> str:
+    """The message for a word that is none of a few.
+
+    Arguments:
+        kind: what the word is, in the singular: "schedule", "method".
+        name: what was given.
+        choices: all that could be given.
+        where: goes behind the name, with a space in front.
+    """
+    words = list(choices)
+    near = nearest(name, words)
+    hint = "choose from" if near is None else f"did you mean {near!r}? Choose from"
+    return f"unknown {kind} {name!r}{where}: {hint} {', '.join(words)}"

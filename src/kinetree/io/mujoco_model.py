@@ -1,0 +1,76 @@
+"""What a compiled MuJoCo model says of itself, in any version of MuJoCo that we support.
+
+Versions differ in their flags (3.3.6 parts `passive` into `spring` and `damper`) and in what actuators do: from 3.13 or
+so their `armature` and `damping` act on the joint or tendon that they drive, whether they are switched on or not.
+"""
+
+from importlib import import_module
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kinetree.model import ModelError
+
+from .document import HUGE
+
+
+def disabled(m: Any, *names: str) -> bool:
+    """Whether one of these parts of the physics is switched off; parts that this version does not know are not."""
+    bits = import_module("mujoco").mjtDisableBit
+    return any(m.opt.disableflags & int(getattr(bits, f"mjDSBL_{name}", 0)) for name in names)
+
+
+def armature(m: Any) -> np.ndarray:
+    """(nv,): rotor inertia of each degree of freedom, of joints and of the actuators that drive them."""
+    return m.dof_armature + _of_actuators(m, "actuator_armature")
+
+
+def damping(m: Any) -> np.ndarray:
+    """(nv,): linear damping of each degree of freedom, of joints and of the actuators that drive them."""
+    if disabled(m, "DAMPER", "PASSIVE"):
+        return np.zeros(m.nv)
+    return m.dof_damping + _of_actuators(m, "actuator_damping")
+
+
+def _of_actuators(m: Any, name: str) -> np.ndarray:
+    """(nv,): a number of actuators, as the joints that they drive feel it.
+
+    Every degree of freedom of the joint feels it, times the square of the first gear. What actuators do to tendons is
+    left out, as tendons are.
+    """
+    felt = np.zeros(m.nv)
+    kinds = import_module("mujoco").mjtTrn
+    joints = int(kinds.mjTRN_JOINT), int(kinds.mjTRN_JOINTINPARENT)
+    first = getattr(m, "actuator_outadr", np.arange(len(m.actuator_trntype)))  # of its forces, each with its gears
+    for a in np.flatnonzero(getattr(m, name, ())):
+        if m.actuator_trntype[a] not in joints:
+            continue
+        dofs = np.flatnonzero(m.dof_jntid == m.actuator_trnid[a, 0])
+        felt[dofs] += getattr(m, name)[a] * m.actuator_gear[first[a], 0] ** 2
+    return felt
+
+
+def check_numbers(m: Any, file: str) -> None:
+    """Refuse numbers whose products overflow, as they are refused in URDF, naming what has them."""
+
+    def fail(kind: str, name: str, what: str, value: float) -> NoReturn:
+        raise ModelError(f"{file}: {kind} {name!r}: {what} {value:g} is beyond any mechanism (the limit is {HUGE:g})")
+
+    if not (np.abs(m.opt.gravity) <= HUGE).all():
+        fail("option", "gravity", "acceleration", float(np.abs(m.opt.gravity).max()))
+    joint_of_q = np.searchsorted(m.jnt_qposadr, np.arange(m.nq), side="right") - 1
+    of_body, of_joint, of_site = np.arange(m.nbody), np.arange(m.njnt), np.arange(m.nsite)
+    for kind, element, fields in (
+        ("body", of_body, ("body_pos", "body_ipos", "body_mass", "body_inertia")),
+        ("joint", of_joint, ("jnt_pos", "jnt_stiffness")),
+        ("joint", joint_of_q, ("qpos0", "qpos_spring")),
+        ("joint", m.dof_jntid, ("dof_damping", "dof_armature", "dof_frictionloss")),
+        ("site", of_site, ("site_pos",)),
+    ):
+        for field in fields if len(element) else ():
+            values = np.abs(getattr(m, field)).reshape(len(element), -1)
+            bad = np.argwhere(~(values <= HUGE))
+            if len(bad):
+                number = int(element[bad[0, 0]])
+                name = getattr(m, kind)(number).name or f"{kind}_{number}"
+                fail(kind, name, field.partition("_")[2] or field, float(values[tuple(bad[0])]))
