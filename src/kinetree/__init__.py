@@ -1,6 +1,7 @@
 """kinetree: the dynamics of kinematic trees, in parallel."""
 
 from ._version import __version__
+from .actuate import activation_rate, actuator_force
 from .constrain import Constrained, Contacts, constrained_dynamics, constrained_inverse_dynamics, contacts
 from .dynamics import (
     LTDL,
@@ -36,6 +37,8 @@ from .dynamics import (
 from .io import load
 from .lanes import set_threads
 from .model import (
+    Actuator,
+    Actuators,
     Fixed,
     Free,
     Helical,
@@ -48,6 +51,7 @@ from .model import (
     Revolute,
     Shape,
     Spherical,
+    State,
     Translation,
     World,
     auto_tree,
@@ -59,10 +63,12 @@ from .model import (
     with_ground,
     with_shapes,
 )
-from .simulate import SimulationError, Trajectory, controllers, simulate, step
+from .simulate import SimulationError, Trajectory, advance, controllers, initial_state, simulate, step
 
 __all__ = [
     "set_threads",
+    "Actuator",
+    "Actuators",
     "Constrained",
     "Contacts",
     "Fixed",
@@ -81,10 +87,14 @@ __all__ = [
     "Shape",
     "SimulationError",
     "Spherical",
+    "State",
     "Trajectory",
     "Translation",
     "World",
     "__version__",
+    "activation_rate",
+    "actuator_force",
+    "advance",
     "auto_tree",
     "bias_force",
     "center_of_mass",
@@ -107,6 +117,7 @@ __all__ = [
     "gravity_force",
     "hybrid_dynamics",
     "impulse_response",
+    "initial_state",
     "integrate",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree.actuate import actuator_force
 from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.dynamics.arranged import arranged, by_position
 from kinetree.dynamics.inverse_dynamics import zero_rates
@@ -55,7 +56,6 @@ def constrained_dynamics(
     ctrl: Any = None,
     act: Any = None,
     warm_start: Any = None,
-    timestep: Any = None,
 ) -> Constrained:
     """Accelerations under forces, contact, limits and dry friction: MuJoCo's soft constraints, solved to convergence.
 
@@ -66,7 +66,6 @@ def constrained_dynamics(
         f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
         ctrl, act: controls and activations of the actuators; their forces add to tau.
         warm_start: (..., nv), accelerations to start from, such as those of the last time step.
-        timestep: seconds, that the softness of constraints respects; the model's own if not given.
 
     Returns:
         Constrained: .qdd, .tau_constraint, .contacts, .iterations, .converged.
@@ -75,12 +74,10 @@ def constrained_dynamics(
     contacts and constraints".
     """
     if ctrl is not None or act is not None:
-        from kinetree.actuate import actuator_force  # type: ignore[import-not-found]
-
         driven = actuator_force(model, q, qd, ctrl, act)
         tau = driven if tau is None else tau + driven
     tau = zero_rates(model, qd) if tau is None else tau
-    has, step = present(model), _timestep(model, timestep)
+    has, step = present(model), _timestep(model, None)
 
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
         b = tau - _held(model, q, qd, -_drift(model.structure, qd), f_ext)
@@ -129,9 +126,9 @@ def contacts(model: Model, q: Any) -> Contacts:
 
 
 def _timestep(model: Model, given: Any) -> Any:
-    world = model.world or World()
-    own = world.timestep if given is None else given
-    return lambda dtype: jnp.asarray(2 * own if world.safe_reference else 0.0, dtype)
+    own = model.timestep if given is None else given
+    safe = model.world is None or model.world.safe_reference
+    return lambda dtype: jnp.asarray(2 * own if safe else 0.0, dtype)
 
 
 def _drift(structure: Structure, qd: Any) -> Any:

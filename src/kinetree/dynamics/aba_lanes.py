@@ -41,19 +41,25 @@ from .poses import applied_forces_part, pose_parts, velocity_step
 Q_IN, QD_IN, TAU_IN, F_IN = range(4)
 
 
-def aba_of(model: Model, external: bool = False, again: bool = False) -> LaneAlgorithm:
-    """The program that serves a mechanism, with or without applied forces."""
+def aba_of(model: Model, external: bool = False, again: bool = False, loaded: bool = False) -> LaneAlgorithm:
+    """The program that serves a mechanism, with or without applied forces, and with or without loads on its joints."""
     kind = kind_of(model)
-    return aba_lanes(kind.quaternions, external, kind.deep, kind.hinges, again)
+    return aba_lanes(kind.quaternions, external, kind.deep, kind.hinges and not loaded, again, loaded)
 
 
 @lru_cache
 def aba_lanes(
-    quaternions: bool, external: bool, deep: bool = False, hinges: bool = False, again: bool = False
+    quaternions: bool,
+    external: bool,
+    deep: bool = False,
+    hinges: bool = False,
+    again: bool = False,
+    loaded: bool = False,
 ) -> LaneAlgorithm:
     """The program, for models with or without quaternion joints, with or without applied forces, and of one kind.
 
-    `again`: compute placements and velocities again in the last pass.
+    `again`: compute placements and velocities again in the last pass. `loaded`: the last input is added to the diagonal
+    of the mass matrix, for each state its own (loaded.py).
     """
     six = Sym3(*6 * (0.0,))
     fields: dict[str, Any] = {
@@ -94,7 +100,9 @@ def aba_lanes(
     def inward(row: Screw, given: tuple, reads: tuple) -> tuple:
         row = links.known(row)
         X, v, inertia, bias, *shift = reads
-        qd, tau = given
+        qd, tau, *load = given
+        if loaded:
+            row = row._replace(armature=row.armature + load[0])
         if quaternions:  # armature resists the joint's acceleration, of which the row's lacks the shift
             tau = tau - row.armature * shift[0]
         whole = Articulated(inertia, bias)  # its own, and what its children passed on
@@ -133,7 +141,7 @@ def aba_lanes(
         reads=at(OWN, "X", "v", "inertia", "force") + shift,
         writes=at(OWN, "pivot"),
         adds=at(PARENT, "inertia", "force"),
-        inputs=(Lane(QD_IN, V), Lane(TAU_IN, V)),
+        inputs=(Lane(QD_IN, V), Lane(TAU_IN, V), *([Lane(F_IN + external, V)] * loaded)),
     )
     last_loop = Loop(
         accelerate,
@@ -156,5 +164,5 @@ def aba_lanes(
         parts.append(applied_forces_part(memory, F_IN))
     parts.append(Part(inward_loop, row_turns(memory, inward=True), screw_constants))
     parts.append(Part(last_loop, row_turns(memory), links.constants if again else screw_constants))
-    name = "aba" + "_deep" * deep + "_hinges" * hinges + "_again" * again
-    return LaneAlgorithm(name, parts, memory, 3 + external, 1, lambda s: (s.tree.n,))
+    name = "aba" + "_deep" * deep + "_hinges" * hinges + "_again" * again + "_loaded" * loaded
+    return LaneAlgorithm(name, parts, memory, 3 + external + loaded, 1, lambda s: (s.tree.n,))

@@ -16,6 +16,7 @@ from kinetree.model import Fixed, Free, Joint, Limits, Model, ModelError, Prisma
 from kinetree.model.checks import unphysical
 from kinetree.spatial import Inertia, Quaternion, Rotation, Transform, Vec3
 
+from .mjcf_motion import with_motion
 from .mjcf_world import read_world
 from .mujoco_model import armature, check_numbers, damping, disabled
 from .report import Report, few, in_file
@@ -74,6 +75,7 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
         )
         model = _with_physics(model, compiled, report)
         model = model.replace(world=read_world(model, compiled, bodies.ours, report))
+        model = with_motion(model, compiled, report)
     _note_unmodelled(compiled, report)
     return model
 
@@ -237,7 +239,6 @@ def _note_unmodelled(m: Any, report: Report) -> None:
     ignored = {
         "tendons": m.ntendon,
         "equality constraints": m.neq,
-        "actuators": m.nu,
         "mocap bodies (taken as fixed)": m.nmocap,
         "flexible bodies": m.nflex,
         "plugins": m.nplugin,
@@ -248,8 +249,6 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "nonlinear springs": count("jnt_stiffnesspoly"),
         "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly"),
         "plastic springs": int(getattr(m, "nplastic", 0)),
-        "joint limits": int(np.count_nonzero(m.jnt_limited)),
-        "keyframes": m.nkey,
         "sensors": m.nsensor,
         "fluid forces": int(m.opt.density > 0 or m.opt.viscosity > 0),
         "armature of free joints (taken in body axes)": int(np.count_nonzero(armature(m)[_dofs(m, free)])),

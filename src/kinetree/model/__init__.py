@@ -1,5 +1,6 @@
 """Models: bodies, joints and their rows."""
 
+from .actuators import Actuator, Actuators
 from .configuration import difference, integrate, neutral, random_state
 from .coupling import Coupling, coupled
 from .errors import ModelError
@@ -10,15 +11,20 @@ from .physics import Limits, Passive
 from .rows import Axis, Placement, Rows, place, relative_motion
 from .shapes import with_ground, with_shapes
 from .specialize import specialize
+from .state import DEFAULT_STEPPING, Keyframes, State, Stepping
 from .world import Shape, World
 
 __all__ = [
+    "Actuator",
+    "Actuators",
     "Axis",
     "Coupling",
+    "DEFAULT_STEPPING",
     "Fixed",
     "Free",
     "Helical",
     "Joint",
+    "Keyframes",
     "Limits",
     "Model",
     "ModelError",
@@ -30,6 +36,8 @@ __all__ = [
     "Rows",
     "Shape",
     "Spherical",
+    "State",
+    "Stepping",
     "Structure",
     "Translation",
     "World",

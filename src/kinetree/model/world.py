@@ -121,11 +121,10 @@ class World:
     joints: JointSoftness | None = None  # None: MuJoCo's defaults
     inverse_weights: InverseWeights | None = None  # None: computed where they are needed
     gravity_compensation: Any = None  # (n_bodies,): how much of each body's weight is carried
-    timestep: Any = 0.002  # seconds; no time constant of a constraint is shorter than two steps
-    impratio: Any = 1.0  # how much stiffer friction is than the normal direction, for elliptic cones
+    impratio: Any = field(default_factory=lambda: np.array(1.0))  # how much stiffer friction is than the normal
     cone: str = field(default="pyramidal", metadata={"static": True})  # or "elliptic"
     disabled: frozenset[str] = field(default=frozenset(), metadata={"static": True})  # some of CONSTRAINTS
-    safe_reference: bool = field(default=True, metadata={"static": True})  # MuJoCo's flag refsafe
+    safe_reference: bool = field(default=True, metadata={"static": True})  # no time constant is below two time steps
     iterations: int = field(default=100, metadata={"static": True})  # of Newton's method, at the most
 
     def replace(self, **changes: Any) -> "World":
