@@ -71,7 +71,7 @@ def read_urdf(
             allow_massless_leaves=True,
             allow_unphysical=True,
         )
-        model = with_world(model, links, _origins, folder, ground, report)
+    model = with_world(model, links, _origins, folder, ground, report)
     return _with_physics(model, joints, report)
 
 
