@@ -4,9 +4,10 @@
 # mixed and direct softness, an explicit pair, an excluded one; static shapes of earlier and of later kinds than moving
 # ones, so that normals point both ways.
 BODIES = """
-<geom name="floor" class="static" type="plane" size="0 0 1" friction="0.8 0.02 0.003" euler="4 -3 0" margin="0.002" gap="0.003"/>
-<body pos="1 0 0"><geom name="post" class="static" type="capsule" size="0.1 0.3" priority="1" friction="0.4 0.01 0.002" condim="4"
-  solref="-3000 -40"/></body>
+<geom name="floor" class="static" type="plane" size="0 0 1" friction="0.8 0.02 0.003" euler="4 -3 0"
+  margin="0.002" gap="0.003"/>
+<body pos="1 0 0"><geom name="post" class="static" type="capsule" size="0.1 0.3" priority="1"
+  friction="0.4 0.01 0.002" condim="4" solref="-3000 -40"/></body>
 <geom name="roll" class="static" type="capsule" size="0.1 0.3" euler="90 0 20" pos="-1 0 0" solref="0.01 0.7" solmix="2"
   solimp="0.8 0.99 0.01 0.3 3"/>
 <geom name="ball" class="static" type="sphere" size="0.2" pos="0 1.2 0.1"/>
@@ -35,4 +36,5 @@ def scene(option: str = "") -> str:
     """The scene with an <option> element's attributes."""
     default = """<default><geom conaffinity="0"/><default class="static"><geom contype="0" conaffinity="1"/></default>
       </default>"""
-    return f"""<mujoco><option timestep="0.004" {option}/>{default}<worldbody>{BODIES}{EXCLUDED}</worldbody>{PAIRS}</mujoco>"""
+    world = f"<worldbody>{BODIES}{EXCLUDED}</worldbody>{PAIRS}"
+    return f'<mujoco><option timestep="0.004" {option}/>{default}{world}</mujoco>'

@@ -85,9 +85,9 @@ def _edges(a: Vec3, b: Vec3, turn: Mat3, ab: Vec3, best: _Axis, eps: _Rounding) 
     """The normal and the two nearest points of the supporting edges, in the first box's frame."""
     axis = where(best.direction.dot(ab) < 0, -best.direction, best.direction)
     other = turn.t_mul(axis)
-    pair = best.kind - 6
-    runs1 = [pair // 3 == i for i in range(3)]  # the edge of the first box is along its axis i
-    runs2 = [pair % 3 == j for j in range(3)]
+    kinds = [[best.kind == 6 + 3 * i + j for j in range(3)] for i in range(3)]
+    runs1 = [row[0] | row[1] | row[2] for row in kinds]  # the edge of the first box is along its axis i
+    runs2 = [kinds[0][j] | kinds[1][j] | kinds[2][j] for j in range(3)]
     zero = jnp.zeros_like(axis.x)
     d1 = Vec3(*(jnp.where(r, 1.0, zero) for r in runs1))
     d2 = Vec3(*(_pick(runs2, row) for row in turn.rows))
@@ -130,7 +130,9 @@ def _pick(flags: list[Scalar], items: tuple) -> Scalar:
 def _corner(axis: Vec3, size: Vec3, runs: list[Scalar], unsure: list[Scalar], flip: Scalar) -> list[Scalar]:
     """The middle of the edge that supports an axis, from the box's centre. A flip changes the side that is unsure."""
     signs = [jnp.where((c >= 0) ^ (u & flip), 1.0, -1.0) for c, u in zip(axis, unsure, strict=True)]
-    return [jnp.where(r, 0.0, s.astype(jnp.result_type(half)) * half) for r, s, half in zip(runs, signs, size, strict=True)]
+    return [
+        jnp.where(r, 0.0, s.astype(jnp.result_type(half)) * half) for r, s, half in zip(runs, signs, size, strict=True)
+    ]
 
 
 class _Polygon(NamedTuple):
@@ -148,7 +150,7 @@ def _clipped(polygon: _Polygon, side: Vec3, limit: Scalar) -> _Polygon:
     """
     points, count = polygon
     heights = [p.dot(side) - limit for p in points]
-    slot, left = jnp.zeros_like(count), jnp.zeros_like(count) > 0
+    slot = jnp.zeros_like(count)
     places, moved = [], []
     leaving, leaving_slot = points[0], jnp.full_like(count, -1)
     for i, (p, h) in enumerate(zip(points, heights, strict=True)):

@@ -32,9 +32,7 @@ class Response(NamedTuple):
 def times(H: Symmetric, v: Vector) -> Vector:
     """H v."""
     n = len(v)
-    return tuple(
-        sum((H[min(i, j)][abs(i - j)] * v[j] for j in range(1, n)), start=H[0][i] * v[0]) for i in range(n)
-    )
+    return tuple(sum((H[min(i, j)][abs(i - j)] * v[j] for j in range(1, n)), start=H[0][i] * v[0]) for i in range(n))
 
 
 def dot(a: Vector, b: Vector) -> Scalar:

@@ -1,12 +1,14 @@
 """Dynamics with constraints: what contact, limits and friction make of the forces on a mechanism."""
 
-from functools import partial
+from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree.actuate import actuator_force
 from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.dynamics.arranged import arranged, by_position
 from kinetree.dynamics.inverse_dynamics import zero_rates
@@ -54,7 +56,6 @@ def constrained_dynamics(
     ctrl: Any = None,
     act: Any = None,
     warm_start: Any = None,
-    timestep: Any = None,
 ) -> Constrained:
     """Accelerations under forces, contact, limits and dry friction: MuJoCo's soft constraints, solved to convergence.
 
@@ -65,7 +66,6 @@ def constrained_dynamics(
         f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
         ctrl, act: controls and activations of the actuators; their forces add to tau.
         warm_start: (..., nv), accelerations to start from, such as those of the last time step.
-        timestep: seconds, that the softness of constraints respects; the model's own if not given.
 
     Returns:
         Constrained: .qdd, .tau_constraint, .contacts, .iterations, .converged.
@@ -74,12 +74,10 @@ def constrained_dynamics(
     contacts and constraints".
     """
     if ctrl is not None or act is not None:
-        from kinetree.actuate import actuator_force  # type: ignore[import-not-found]
-
         driven = actuator_force(model, q, qd, ctrl, act)
         tau = driven if tau is None else tau + driven
     tau = zero_rates(model, qd) if tau is None else tau
-    has, step = present(model), _timestep(model, timestep)
+    has, step = present(model), _timestep(model, None)
 
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
         b = tau - _held(model, q, qd, -_drift(model.structure, qd), f_ext)
@@ -128,9 +126,9 @@ def contacts(model: Model, q: Any) -> Contacts:
 
 
 def _timestep(model: Model, given: Any) -> Any:
-    world = model.world or World()
-    own = world.timestep if given is None else given
-    return lambda dtype: jnp.asarray(2 * own if world.safe_reference else 0.0, dtype)
+    own = model.timestep if given is None else given
+    safe = model.world is None or model.world.safe_reference
+    return lambda dtype: jnp.asarray(2 * own if safe else 0.0, dtype)
 
 
 def _drift(structure: Structure, qd: Any) -> Any:
@@ -159,7 +157,22 @@ def _held(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
     return tau - gravity_force(model.replace(inertia=weight), q)
 
 
+def _two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute a single state twice: XLA writes other code for one lane, with other rounding, than for many."""
+
+    @wraps(function)
+    def widened(*args: Any) -> Any:
+        lanes = len(next(a for a in args if isinstance(a, jax.Array | np.ndarray)))
+        if lanes != 1:
+            return function(*args)
+        twice = (jnp.repeat(a, 2, 0) if isinstance(a, jax.Array | np.ndarray) and a.ndim else a for a in args)
+        return jax.tree.map(lambda x: x[:1], function(*twice))
+
+    return widened
+
+
 @jax.jit
+@_two_lanes
 def _find(model: Model, q: Any) -> Any:
     if not has_contacts(model):
         return _arrays(None, None, q)
@@ -172,7 +185,12 @@ def _arrays(found: Any, active: Any, q: Any) -> Any:
     """Position, frame, depth and activity, (batch, points, ...)."""
     if found is None:
         shape = (len(q), 0)
-        return jnp.zeros((*shape, 3), q.dtype), jnp.zeros((*shape, 3, 3), q.dtype), jnp.zeros(shape, q.dtype), jnp.zeros(shape, bool)
+        return (
+            jnp.zeros((*shape, 3), q.dtype),
+            jnp.zeros((*shape, 3, 3), q.dtype),
+            jnp.zeros(shape, q.dtype),
+            jnp.zeros(shape, bool),
+        )
     position, frame, distance = found.point
     return jnp.swapaxes(position.array(), 0, 1), jnp.swapaxes(frame.array(), 0, 1), -distance.T, active.T
 
@@ -188,7 +206,8 @@ def contact_bodies(model: Model) -> np.ndarray:
 
     if not has_contacts(model):
         return np.zeros((0, 2), np.int64)
-    assert model.world is not None and model.world.scene is not None
+    assert model.world is not None
+    assert model.world.scene is not None
     layout = model.world.scene.layout
     found = []
     for pair in layout.pairs:
@@ -198,9 +217,8 @@ def contact_bodies(model: Model) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnums=0)
-def _solve(
-    has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, b: Any, warm: Any, least: Any
-) -> Any:
+@_two_lanes
+def _solve(has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, b: Any, warm: Any, least: Any) -> Any:
     laid = layout(model.tree, SCHEDULE)
     problem = make_problem(laid, model, has, weights, q, qd, b, least)
     tree, groups = problem.tree, problem.groups
@@ -218,9 +236,8 @@ def _solve(
 
 
 @partial(jax.jit, static_argnums=0)
-def _forces(
-    has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, qdd: Any, least: Any
-) -> Any:
+@_two_lanes
+def _forces(has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, qdd: Any, least: Any) -> Any:
     """Jᵀ force of the constraints at given accelerations, (batch, nv)."""
     laid = layout(model.tree, SCHEDULE)
     problem = make_problem(laid, model, has, weights, q, qd, qdd, least)

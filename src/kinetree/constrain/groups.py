@@ -19,7 +19,6 @@ from kinetree.spatial import ArticulatedInertia, Force, Mat3, Scalar, Sym3, Tran
 from .cones import Response, Vector, dry, ellipse, one_sided, pyramid, times
 from .sweeps import Held, Moved, Turning
 
-
 Positions = tuple[int, ...]  # static, so that they are constants of the compiled program
 
 
@@ -98,18 +97,18 @@ class OnJoints:
     sign: int = field(metadata={"static": True})
     at: Positions = field(metadata={"static": True})  # of the rows
 
-    def residual(self, x: Scalar, at: Moved) -> Vector:  # noqa: D102
+    def residual(self, x: Scalar, at: Moved) -> Vector:
         return (self.sign * x[np.array(self.at)] - self.ref,)
 
-    def response(self, w: Vector) -> Response:  # noqa: D102
+    def response(self, w: Vector) -> Response:
         return one_sided(w[0], self.D) if self.most is None else dry(w[0], self.D, self.most)
 
-    def load(self, load: Load, r: Response) -> Load:  # noqa: D102
+    def load(self, load: Load, r: Response) -> Load:
         added = (r.curvature[0][0], self.sign * constant(r, (self.ref,))[0])
         resistance, force = spread(self.at, (load.resistance, load.force), added)
         return load._replace(resistance=resistance, force=force)
 
-    def pull(self, load: Load, force: Vector) -> Load:  # noqa: D102
+    def pull(self, load: Load, force: Vector) -> Load:
         return load._replace(force=spread(self.at, load.force, self.sign * force[0]))
 
 
@@ -123,20 +122,20 @@ class OnBalls:
     D: Scalar
     rows: tuple[Positions, Positions, Positions] = field(metadata={"static": True})
 
-    def residual(self, x: Scalar, at: Moved) -> Vector:  # noqa: D102
+    def residual(self, x: Scalar, at: Moved) -> Vector:
         assert at.turn is not None
         return (at.turn[np.array(self.rows[2])] - self.ref,)
 
-    def response(self, w: Vector) -> Response:  # noqa: D102
+    def response(self, w: Vector) -> Response:
         return one_sided(w[0], self.D)
 
-    def load(self, load: Load, r: Response) -> Load:  # noqa: D102
+    def load(self, load: Load, r: Response) -> Load:
         assert load.turning is not None
         old = (load.turning.stiffness, load.turning.bias)
         stiffness, bias = spread(self.rows[2], old, (r.curvature[0][0], -constant(r, (self.ref,))[0]))
         return load._replace(turning=load.turning._replace(stiffness=stiffness, bias=bias))
 
-    def pull(self, load: Load, force: Vector) -> Load:  # noqa: D102
+    def pull(self, load: Load, force: Vector) -> Load:
         for row, n in zip(self.rows, self.axis, strict=True):
             load = load._replace(force=spread(row, load.force, n * force[0]))
         return load
@@ -156,21 +155,21 @@ class OnBodies:
     elliptic: bool = field(metadata={"static": True})
     at: Positions = field(metadata={"static": True})  # of the rows that carry the bodies
 
-    def residual(self, x: Scalar, at: Moved) -> Vector:  # noqa: D102
+    def residual(self, x: Scalar, at: Moved) -> Vector:
         a = self.X @ jax.tree.map(lambda c: c[np.array(self.at)], at.a)
         return tuple(self.sign * y - r for y, r in zip((*a.linear, *a.angular), self.ref, strict=False))
 
-    def response(self, w: Vector) -> Response:  # noqa: D102
+    def response(self, w: Vector) -> Response:
         if len(w) == 1:
             return one_sided(w[0], self.D)
         return ellipse(w, self.D, self.friction, self.impratio) if self.elliptic else pyramid(w, self.D, self.friction)
 
-    def load(self, load: Load, r: Response) -> Load:  # noqa: D102
+    def load(self, load: Load, r: Response) -> Load:
         inertia = self.X.articulated_to_parent(_six_by_six(r.curvature))
         force = self._force(constant(r, self.ref))
         return load._replace(body=spread(self.at, load.body, Articulated(inertia, -force)))
 
-    def pull(self, load: Load, force: Vector) -> Load:  # noqa: D102
+    def pull(self, load: Load, force: Vector) -> Load:
         bias = spread(self.at, load.body.bias, -self._force(force))
         return load._replace(body=load.body._replace(bias=bias))
 

@@ -13,7 +13,9 @@ from .groups import Group, Known, OnBalls, OnJoints
 from .softness import impedance, parts, reference, regularisation
 
 
-def row(solref: Any, solimp: Any, r: Scalar, velocity: Scalar, weight: Scalar, active: Scalar, least_time: Scalar) -> Any:
+def row(
+    solref: Any, solimp: Any, r: Scalar, velocity: Scalar, weight: Scalar, active: Scalar, least_time: Scalar
+) -> Any:
     """Reference acceleration and D of rows, both zero where they do not act."""
     ref, imp = parts(solref), parts(solimp)
     d = impedance(imp, r)
@@ -77,23 +79,23 @@ def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, posi
         own = np.array(rows)
         column = model.structure.q_of_row[own]
         bounds = jnp.asarray(model.limits.lower if sign > 0 else model.limits.upper, dtype)[column, None]
-        found = _limit(soft, own, sign * (q[column] - bounds), sign * qd[own], weight, known.least_time)
-        groups.append(OnJoints(*found, None, sign, positions(own)))
+        ref, D = _limit(soft, own, sign * (q[column] - bounds), sign * qd[own], weight, known.least_time)
+        groups.append(OnJoints(ref, D, None, sign, positions(own)))
     if has.loss:
         own = np.array(has.loss)
         most = jnp.asarray(model.friction, dtype)[own, None]
         both = soft.friction_solref[own], soft.friction_solimp[own]
         active = jnp.broadcast_to(most > 0, qd[own].shape)
-        found = row(*both, jnp.zeros_like(qd[own]), qd[own], weight[own], active, known.least_time)
-        groups.append(OnJoints(*found, most, 1, positions(own)))
+        ref, D = row(*both, jnp.zeros_like(qd[own]), qd[own], weight[own], active, known.least_time)
+        groups.append(OnJoints(ref, D, most, 1, positions(own)))
     if has.balls:
         own = np.array(has.balls)
         joined = model.structure.quaternion_joints
         start = joined[np.searchsorted(joined[:, 0], own), 1].astype(np.int64)
         axis, angle = _turn(Quaternion(*(q[start + k] for k in range(4))))
         velocity = axis[0] * qd[own] + axis[1] * qd[own + 1] + axis[2] * qd[own + 2]
-        found = _limit(soft, own, soft.ball_limit[own, None] - angle, velocity, weight, known.least_time)
-        groups.append(OnBalls(axis, *found, (positions(own), positions(own + 1), positions(own + 2))))
+        ref, D = _limit(soft, own, soft.ball_limit[own, None] - angle, velocity, weight, known.least_time)
+        groups.append(OnBalls(axis, ref, D, (positions(own), positions(own + 1), positions(own + 2))))
     return groups
 
 

@@ -1,9 +1,9 @@
 """MuJoCo's constraint problem, minimised by Newton's method: each step is one sweep over a tree with heavier bodies.
 
-    x = argmin ½ (x − a₀)ᵀ M (x − a₀) + Σ s_c(J_c x − a_ref,c)                        (MuJoCo documentation, "Computation")
-With H the curvature of the cost and g the constant part of the forces at the present x, the step goes to the solution of
-(M + JᵀHJ) x_new = b + Jᵀg (sweeps.py). If no constraint changes its state on the way and none is curved, x_new is the
-minimum and the iteration ends without a tolerance. Otherwise a search along the step follows: the cost along it is
+    x = argmin ½ (x − a₀)ᵀ M (x − a₀) + Σ s_c(J_c x − a_ref,c)            (MuJoCo documentation, "Computation")
+With H the curvature of the cost and g the constant part of the forces at the present x, the step goes to the solution
+of (M + JᵀHJ) x_new = b + Jᵀg (sweeps.py). If no constraint changes its state on the way and none is curved, x_new is
+the minimum and the iteration ends without a tolerance. Otherwise a search along the step follows: the cost along it is
 convex and piecewise quadratic, and its slope needs only w and its change.
 """
 
@@ -52,9 +52,17 @@ class _State(NamedTuple):
     done: Scalar
 
 
+def total(x: Scalar) -> Scalar:
+    """The sum over the first axis, by halves: in the same order for any number of lanes, which XLA does not promise."""
+    while len(x) > 1:
+        half = len(x) // 2
+        x = jnp.concatenate([x[:half] + x[half : 2 * half], x[2 * half :]])
+    return x[0]
+
+
 def _total(laid: Layout, shares: Scalar) -> Scalar:
     """The sum over the rows, (batch,)."""
-    return restore(laid, shares).sum(0)
+    return total(restore(laid, shares))
 
 
 def _step(laid: Layout, tree: Tree, groups: list[Group], responses: list[Response], old: Scalar) -> Answer:
@@ -77,12 +85,12 @@ def respond(groups: list[Group], w: tuple[Vector, ...]) -> list[Response]:
 
 def _power(responses: list[Response], dw: tuple[Vector, ...]) -> Scalar:
     """Σ force · Δw, (batch,)."""
-    return sum(dot(r.force, d).sum(0) for r, d in zip(responses, dw, strict=True))  # type: ignore[return-value]
+    return sum(total(dot(r.force, d)) for r, d in zip(responses, dw, strict=True))  # type: ignore[return-value]
 
 
 def _bending(responses: list[Response], dw: tuple[Vector, ...]) -> Scalar:
     """Σ Δwᵀ H Δw, (batch,)."""
-    return sum(dot(times(r.curvature, d), d).sum(0) for r, d in zip(responses, dw, strict=True))  # type: ignore[return-value]
+    return sum(total(dot(times(r.curvature, d), d)) for r, d in zip(responses, dw, strict=True))  # type: ignore[return-value]
 
 
 def _any(flags: list[Scalar]) -> Scalar:

@@ -33,7 +33,8 @@ class Problem(NamedTuple):
 
 def find_contacts(laid: Layout, model: Model, at: Arranged) -> tuple[Touching, Any, Scalar]:
     """Points of contact, the surfaces of their pairs, and which points push."""
-    assert model.world is not None and model.world.scene is not None
+    assert model.world is not None
+    assert model.world.scene is not None
     scene = model.world.scene
     dtype = at.gravity.x.dtype
     surfaces = surfaces_of_pairs(scene, dtype)
@@ -45,7 +46,12 @@ def find_contacts(laid: Layout, model: Model, at: Arranged) -> tuple[Touching, A
 def has_contacts(model: Model) -> bool:
     """Whether some pair of shapes may touch."""
     world = model.world
-    return world is not None and "contact" not in world.disabled and world.scene is not None and bool(world.scene.layout.pairs)
+    return (
+        world is not None
+        and "contact" not in world.disabled
+        and world.scene is not None
+        and bool(world.scene.layout.pairs)
+    )
 
 
 def make_problem(
@@ -79,4 +85,7 @@ def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any)
             carries = zero.at[rows[1:].reshape(-1)].set(1.0)
             turning = Turning(Force.zero_like(zero), zero, zero)
     link = Link(at.placed.transform, axis, n, carries)
-    return Tree(link, wide(at.rows.armature), Held(Articulated(inertia, Force.zero_like(zero)), turning), b)
+    filled = np.zeros((laid.positions, 1), bool)
+    filled[np.asarray(laid.position_of)] = True
+    armature = jnp.where(filled, at.rows.armature, 1.0)  # nothing is singular at positions without a row
+    return Tree(link, wide(armature), Held(Articulated(inertia, Force.zero_like(zero)), turning), b)

@@ -93,7 +93,8 @@ def release(row: Loaded, received: Held) -> Held:
         return Held(body, None)
     coupling, stiffness, turning_bias = whole.turning
     Ut, on = joint.U_turning, row.link.carries
-    assert Ut is not None and on is not None
+    assert Ut is not None
+    assert on is not None
     return Held(
         body,
         Turning(

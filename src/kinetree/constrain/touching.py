@@ -1,12 +1,13 @@
 """Which shapes touch, and where: all candidate pairs of a scene, collided kind by kind, states side by side."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.collide import COLLIDERS, Contact, Geom
+from kinetree.collide import COLLIDERS, Contact, Geom, Hull
 from kinetree.model import Model
 from kinetree.model.world import Pair, PairSurfaces, Scene
 from kinetree.spatial import Mat3, Quaternion, Scalar, Vec3
@@ -23,11 +24,11 @@ class Touching(NamedTuple):
 
 
 def surfaces_of_pairs(scene: Scene, dtype: Any) -> PairSurfaces:
-    """The surfaces of all pairs: their own, or mixed from the two shapes (MuJoCo documentation, "Contact parameters")."""
+    """Surfaces of all pairs: their own, or mixed from the two shapes (MuJoCo documentation, "Contact parameters")."""
     pairs = scene.layout.pairs
     one, two = (np.array([p[k] for p in pairs], np.int64) for k in (0, 1))
     shapes = jax.tree.map(lambda x: jnp.asarray(x, dtype), scene.surfaces)
-    a, b = (jax.tree.map(lambda x: x[k], shapes) for k in (one, two))
+    a, b = jax.tree.map(lambda x: x[one], shapes), jax.tree.map(lambda x: x[two], shapes)
     priority = np.array(scene.layout.priority, np.int64)
     first, second = (priority[one] > priority[two])[:, None], (priority[one] < priority[two])[:, None]
     ma, mb = jnp.maximum(a.solmix, 0), jnp.maximum(b.solmix, 0)
@@ -52,23 +53,48 @@ def surfaces_of_pairs(scene: Scene, dtype: Any) -> PairSurfaces:
     own = np.array([p.own for p in pairs], np.int64)
     if (own >= 0).any():
         given = jax.tree.map(lambda x: jnp.asarray(x, dtype)[np.maximum(own, 0)], scene.pairs)
-        mixed = jax.tree.map(
-            lambda x, y: jnp.where((own >= 0).reshape(-1, *(1,) * (x.ndim - 1)), y, x), mixed, given
-        )
+        mixed = jax.tree.map(lambda x, y: jnp.where((own >= 0).reshape(-1, *(1,) * (x.ndim - 1)), y, x), mixed, given)
     return mixed._replace(friction=jnp.maximum(mixed.friction, MIN_FRICTION))
 
 
-def _groups(scene: Scene) -> dict[tuple[Any, ...], list[int]]:
-    """Pairs that one call collides: of the same kinds; meshes are alone, as each has a hull of its own."""
-    found: dict[tuple[Any, ...], list[int]] = {}
+def _groups(scene: Scene) -> dict[tuple[str, str], list[int]]:
+    """Pairs that one call collides: of the same kinds."""
+    found: dict[tuple[str, str], list[int]] = {}
     for number, pair in enumerate(scene.layout.pairs):
-        kinds = tuple(scene.layout.kinds[k] for k in (pair.first, pair.second))
-        hulls = tuple(k if scene.shapes.hulls[k] is not None else -1 for k in (pair.first, pair.second))
-        found.setdefault((kinds, hulls), []).append(number)
+        kinds = scene.layout.kinds
+        found.setdefault((kinds[pair.first], kinds[pair.second]), []).append(number)
     return found
 
 
-def _placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3, hull: Any) -> Geom:
+def _stacked(hulls: list[Hull], dtype: Any) -> Hull:
+    """Hulls of several meshes as one, with a first axis over them; the smaller ones filled up as `Hull` says.
+
+    Corners that are filled up lie on the first corner and are nobody's neighbours.
+    """
+    n, k = (max(h.neighbours.shape[i] for h in hulls) for i in (0, 1))
+    f = max(h.face_normals.shape[1] for h in hulls)
+
+    def filled(h: Hull) -> Hull:
+        corners = np.minimum(np.arange(n), len(h.vertices))
+        real = corners < len(h.vertices)
+        source = np.where(real, corners, 0)
+        column = np.minimum(np.arange(k), h.neighbours.shape[1] - 1)
+        own = np.arange(n, dtype=np.int32)[:, None]
+        inside = real[:, None] & (np.arange(k) < h.neighbours.shape[1])
+        face = np.where(np.arange(f) < h.face_normals.shape[1], np.arange(f), 0)
+        return Hull(
+            jnp.asarray(h.vertices, dtype)[source],
+            jnp.where(inside, jnp.asarray(h.neighbours)[source][:, column], own),
+            jnp.asarray(h.starts),
+            jnp.asarray(h.face_normals, dtype)[source][:, face],
+            _like(h.face_corners, dtype)[source][:, face],
+            jnp.asarray(h.radius, dtype),
+        )
+
+    return jax.tree.map(lambda *x: jnp.stack(x), *map(filled, hulls))
+
+
+def _placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3) -> Geom:
     """Shapes in the world, (shapes, batch); R and p are of the bodies, with the base last."""
     dtype = p.x.dtype
     shapes = scene.shapes
@@ -80,7 +106,23 @@ def _placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3, hull: Any) -> G
         return tuple(whole[:, k, None] for k in range(whole.shape[-1]))
 
     turned = Mat3(*Quaternion(*columns(shapes.orientation)).rotation()).T
-    return Geom(carrier @ Vec3(*columns(shapes.position)) + origin, carrier @ turned, Vec3(*columns(shapes.size)), hull)
+    place, size = carrier @ Vec3(*columns(shapes.position)) + origin, Vec3(*columns(shapes.size))
+    hulls = [shapes.hulls[i] for i in numbers]
+    return Geom(place, carrier @ turned, size, None if hulls[0] is None else _stacked(hulls, dtype))
+
+
+def _collide(kinds: tuple[str, str], first: Geom, second: Geom, reach: Scalar) -> tuple[Contact, ...]:
+    """Contacts of pairs, (pairs, batch). Every mesh has a hull of its own, so pairs with meshes are mapped."""
+    function = COLLIDERS[kinds].function
+    if first.hull is None and second.hull is None:
+        return function(first, second, reach)
+    batch = reach.shape[-1]
+
+    def wide(geom: Geom) -> Geom:
+        placed = jax.tree.map(lambda x: jnp.broadcast_to(x, (*x.shape[:1], batch)), geom._replace(hull=None))
+        return placed._replace(hull=geom.hull)
+
+    return jax.vmap(function)(wide(first), wide(second), reach)
 
 
 def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching:
@@ -94,23 +136,20 @@ def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching
     batch = p.x.shape[-1]
     pairs: list[Pair] = list(scene.layout.pairs)
     numbers, points = [], []
-    for (kinds, hulls), members in _groups(scene).items():
-        sides = []
-        for k in (0, 1):
-            own = np.array([pairs[m][k] for m in members], np.int64)
-            hull = None if hulls[k] < 0 else jax.tree.map(lambda x: _as(x, p.x.dtype), scene.shapes.hulls[hulls[k]])
-            sides.append(_placed(scene, own, R, p, hull))
+    for kinds, members in _groups(scene).items():
+        first, second = (_placed(scene, np.array([pairs[m][k] for m in members], np.int64), R, p) for k in (0, 1))
         reach = (surfaces.margin + surfaces.gap)[np.array(members), None]
-        found = COLLIDERS[kinds].function(*sides, jnp.broadcast_to(reach, (len(members), batch)))
+        found = _collide(kinds, first, second, jnp.broadcast_to(reach, (len(members), batch)))
+        wide = partial(jnp.broadcast_to, shape=(len(members), batch))
         for contact in found:
             numbers.append(np.array(members))
-            points.append(jax.tree.map(lambda x, n=len(members): jnp.broadcast_to(x, (n, batch)), contact))
+            points.append(jax.tree.map(wide, contact))
     order = np.argsort(np.concatenate(numbers), kind="stable")
     whole = jax.tree.map(lambda *x: jnp.concatenate(x)[order], *points)
     return Touching(np.concatenate(numbers)[order], whole)
 
 
-def _as(x: Any, dtype: Any) -> Any:
+def _like(x: Any, dtype: Any) -> Any:
     return jnp.asarray(x, dtype) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.asarray(x)
 
 

@@ -1,8 +1,8 @@
 """Inverse weights: what unit forces move at the neutral configuration, which scales the regularisation.
 
-As MuJoCo defines them (`dof_invweight0`, `body_invweight0`): the diagonal of M⁻¹, averaged over the three axes of a ball
-and of each half of a free joint; and of J M⁻¹ Jᵀ at the body's centre of mass, averaged over three axes each. A body
-that only slides, along coordinate axes and right on the base, has the inverse of its mass and no rotation.
+As MuJoCo defines them (`dof_invweight0`, `body_invweight0`): the diagonal of M⁻¹, averaged over the three axes of a
+ball and of each half of a free joint; and of J M⁻¹ Jᵀ at the body's centre of mass, averaged over three axes each. A
+body that only slides, along a coordinate axis and right on the base, has the inverse of its mass and no rotation.
 """
 
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from kinetree.dynamics import forward_dynamics, forward_kinematics, inverse_dynamics
 from kinetree.model import Model, neutral
@@ -25,7 +26,7 @@ def inverse_weights(model: Model) -> InverseWeights:
     kept = model.__dict__.get("_inverse_weights")
     if kept is None:
         kept = _compute(model.uncoupled)
-        if not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(kept)):
+        if not any(isinstance(x, Tracer) for x in jax.tree.leaves(kept)):
             model.__dict__["_inverse_weights"] = kept
     return kept
 
@@ -92,7 +93,7 @@ def _averaged(xp: Any, model: Model, dof: Any) -> Any:
 
 
 def _simple_sliders(model: Model) -> np.ndarray:
-    """Bodies that MuJoCo calls simple and that do not turn: on a slider along an axis, on the base, carrying nothing."""
+    """Bodies that MuJoCo calls simple and that do not turn: on one slider along an axis, on the base, alone."""
     structure = model.structure
     inertia = model.inertia
     if any(isinstance(x, jax.Array) for x in jax.tree.leaves(inertia)):

@@ -48,9 +48,7 @@ def load(source: Source, *, floating_base: bool = False, ground: bool = False) -
     return model
 
 
-def load_with_report(
-    source: Source, *, floating_base: bool = False, ground: bool = False
-) -> tuple[Model, Report]:
+def load_with_report(source: Source, *, floating_base: bool = False, ground: bool = False) -> tuple[Model, Report]:
     """The model, and what there is to say about the file."""
     content, path = _content(source)
     file = "<text>" if path is None else path.name

@@ -57,7 +57,6 @@ def read_world(model: Model, m: Any, ours: dict[int, int], report: Report) -> Wo
         joints=_joints(m),
         inverse_weights=_weights(model, m, ours),
         gravity_compensation=carried if carried.any() and np.any(m.opt.gravity) else None,
-        timestep=np.array(m.opt.timestep),
         impratio=np.array(m.opt.impratio),
         cone="elliptic" if m.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC else "pyramidal",
         disabled=frozenset(off),
@@ -175,11 +174,14 @@ def _filtered_between(m: Any, geoms: np.ndarray, skip: set) -> int:
 def _overridden(m: Any, pairs: list[Pair], surfaces: Surfaces, given: PairSurfaces) -> tuple[list[Pair], PairSurfaces]:
     """MuJoCo's flag `override`: one surface for all pairs."""
     n = len(pairs)
-    gap = [
-        given.gap[p.own] if p.own >= 0 else surfaces.gap[p.first] + surfaces.gap[p.second] for p in pairs
-    ]
+    gap = [given.gap[p.own] if p.own >= 0 else surfaces.gap[p.first] + surfaces.gap[p.second] for p in pairs]
     solref = np.tile(m.opt.o_solref, (n, 1))
     same = PairSurfaces(
-        np.tile(m.opt.o_friction, (n, 1)), solref, solref, np.tile(m.opt.o_solimp, (n, 1)), np.full(n, m.opt.o_margin), np.array(gap)
+        np.tile(m.opt.o_friction, (n, 1)),
+        solref,
+        solref,
+        np.tile(m.opt.o_solimp, (n, 1)),
+        np.full(n, m.opt.o_margin),
+        np.array(gap),
     )
     return [p._replace(own=k) for k, p in enumerate(pairs)], same

@@ -255,7 +255,6 @@ def _with_physics(model: Model, joints: list[Element | None], report: Report) ->
         if (dynamics := joint.find("dynamics")) is not None:
             damping[v], friction[v] = (dynamics.number(k, 0.0) for k in ("damping", "friction"))
         if (limit := joint.find("limit")) is not None:
-            report.ignored["joint limits"] += v.stop > v.start
             limits.velocity[v], limits.effort[v] = (limit.bound(k, np.inf) for k in ("velocity", "effort"))
             if joint.attributes["type"] in ("revolute", "prismatic"):
                 limits.lower[q], limits.upper[q] = (limit.bound(k, 0.0) for k in ("lower", "upper"))

@@ -11,12 +11,13 @@ from urllib.parse import unquote, urlparse
 
 import numpy as np
 
+from kinetree.collide import Hull
 from kinetree.model import Model, Shape, with_ground, with_shapes
 from kinetree.model.compile import quaternion_from_rotation
 
 from .document import Element
 from .meshes import mesh_points
-from .report import Report
+from .report import Report, in_file
 
 
 def with_world(
@@ -39,15 +40,17 @@ def with_world(
         quaternion = quaternion_from_rotation(np.swapaxes(rotation, -1, -2))
         geometry = element.find("geometry")
         if geometry is None or not geometry.children:
-            element.fail("needs a <geometry>")
+            report.ignored["<collision> without <geometry>"] += 1
+            continue
         name = element.attributes.get("name", "")
         placed = {"body": body, "position": position, "orientation": quaternion, "name": name}
         shape = _shape(geometry.children[0], placed, folder, report)
         if shape is not None:
             shapes.append(shape)
-    if shapes:
-        model = with_shapes(model, shapes, exclude=_neighbours(model))
-    return with_ground(model) if ground else model
+    with in_file(report.file):
+        if shapes:
+            model = with_shapes(model, shapes, exclude=_neighbours(model))
+        return with_ground(model) if ground else model
 
 
 def _neighbours(model: Model) -> list[tuple[int, int]]:
@@ -69,26 +72,34 @@ def _first_row(row: int, first: np.ndarray, structure: Any) -> int:
 
 def _shape(element: Element, placed: dict[str, Any], folder: Path | None, report: Report) -> Shape | None:
     kind = element.tag
-    if kind == "box":
-        return Shape("box", np.array(element.numbers("size", 3)) / 2, **placed)
-    if kind == "sphere":
-        return Shape("sphere", element.number("radius"), **placed)
-    if kind in ("cylinder", "capsule"):
-        return Shape(kind, (element.number("radius"), element.number("length") / 2), **placed)
     if kind == "mesh":
-        name = element.text("filename")
-        scale = np.array(element.numbers("scale", 3, (1.0, 1.0, 1.0)))
-        path = find_mesh(name, folder)
-        if path is None:
-            report.ignored["collision meshes that are not found"] += 1
-            return None
-        try:
-            return Shape("mesh", vertices=mesh_points(path) * scale, **placed)
-        except (OSError, ValueError) as error:
-            report.ignored[f"collision meshes ({error})"] += 1
-            return None
-    report.ignored[f"collision <{kind}>"] += 1
-    return None
+        return _mesh(element, placed, folder, report)
+    if kind == "box":
+        size = tuple(x / 2 for x in element.numbers("size", 3))
+    elif kind == "sphere":
+        size = (element.number("radius"),)
+    elif kind in ("cylinder", "capsule"):
+        size = (element.number("radius"), element.number("length") / 2)
+    else:
+        report.ignored[f"collision <{kind}>"] += 1
+        return None
+    if min(size) <= 0:
+        report.ignored["collision shapes without size"] += 1
+        return None
+    return Shape(kind, size, **placed)
+
+
+def _mesh(element: Element, placed: dict[str, Any], folder: Path | None, report: Report) -> Shape | None:
+    scale = np.array(element.numbers("scale", 3, (1.0, 1.0, 1.0)))
+    path = find_mesh(element.text("filename"), folder)
+    if path is None:
+        report.ignored["collision meshes that are not found"] += 1
+        return None
+    try:
+        return Shape("mesh", hull=Hull.from_points(mesh_points(path) * scale), **placed)
+    except (OSError, ValueError, RuntimeError):  # Qhull refuses flat ones with a RuntimeError
+        report.ignored["collision meshes that can not be read (STL and OBJ can)"] += 1
+        return None
 
 
 def find_mesh(name: str, folder: Path | None) -> Path | None:

@@ -67,7 +67,9 @@ def with_ground(model: Model, **surface: Any) -> Model:
     shapes, surfaces = stack_shapes([floor])
     if world.scene is None:
         layout = Layout(("plane",), (BASE,), (floor.condim,), (floor.priority,), (), (floor.name,))
-        return dataclasses.replace(model, world=world.replace(scene=Scene(shapes, surfaces, no_pair_surfaces(), layout)))
+        return dataclasses.replace(
+            model, world=world.replace(scene=Scene(shapes, surfaces, no_pair_surfaces(), layout))
+        )
     old = world.scene
     known = old.layout
     n = len(known.kinds)
@@ -88,7 +90,9 @@ def with_ground(model: Model, **surface: Any) -> Model:
     )
 
     def joined(a: Any, b: Any) -> Any:
-        return type(a)(*((*x, *y) if isinstance(x, tuple) else np.concatenate([x, y]) for x, y in zip(a, b, strict=True)))
+        return type(a)(
+            *((*x, *y) if isinstance(x, tuple) else np.concatenate([x, y]) for x, y in zip(a, b, strict=True))
+        )
 
     scene = Scene(joined(old.shapes, shapes), joined(old.surfaces, surfaces), old.pairs, layout)
     return dataclasses.replace(model, world=world.replace(scene=scene))

@@ -121,11 +121,10 @@ class World:
     joints: JointSoftness | None = None  # None: MuJoCo's defaults
     inverse_weights: InverseWeights | None = None  # None: computed where they are needed
     gravity_compensation: Any = None  # (n_bodies,): how much of each body's weight is carried
-    timestep: Any = field(default_factory=lambda: np.array(0.002))  # seconds; no time constant of a constraint is shorter than two steps
-    impratio: Any = field(default_factory=lambda: np.array(1.0))  # how much stiffer friction is than the normal direction, for elliptic cones
+    impratio: Any = field(default_factory=lambda: np.array(1.0))  # how much stiffer friction is than the normal
     cone: str = field(default="pyramidal", metadata={"static": True})  # or "elliptic"
     disabled: frozenset[str] = field(default=frozenset(), metadata={"static": True})  # some of CONSTRAINTS
-    safe_reference: bool = field(default=True, metadata={"static": True})  # MuJoCo's flag refsafe
+    safe_reference: bool = field(default=True, metadata={"static": True})  # no time constant is below two time steps
     iterations: int = field(default=100, metadata={"static": True})  # of Newton's method, at the most
 
     def replace(self, **changes: Any) -> "World":
@@ -136,7 +135,9 @@ class World:
         if self.cone not in ("pyramidal", "elliptic"):
             raise ModelError(f"a cone is pyramidal or elliptic, not {self.cone!r}")
         if unknown := set(self.disabled) - CONSTRAINTS:
-            raise ModelError(f"can not disable {', '.join(sorted(unknown))}: choose from {', '.join(sorted(CONSTRAINTS))}")
+            raise ModelError(
+                f"can not disable {', '.join(sorted(unknown))}: choose from {', '.join(sorted(CONSTRAINTS))}"
+            )
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class Shape:
 def candidate_pairs(
     kinds: Any, bodies: Any, fixed: Any, contype: Any, conaffinity: Any, condim: Any, priority: Any, skip: Any = ()
 ) -> tuple[list[Pair], int, int]:
-    """Pairs of a moving and a static shape that may touch, how many of two moving ones, and of unknown kinds, there are.
+    """Pairs of a moving and a static shape that may touch; how many there are of two moving ones, and of unknown kinds.
 
     Arguments:
         kinds, bodies, contype, conaffinity, condim, priority: of the shapes.
@@ -217,4 +218,5 @@ def ordered(a: int, b: int, kinds: Any, bodies: Any, fixed: Any, condim: int, ow
 
 def no_pair_surfaces() -> PairSurfaces:
     """For scenes where all surfaces are mixed."""
-    return PairSurfaces(np.zeros((0, 5)), *(np.zeros((0, 2)),) * 2, np.zeros((0, 5)), *(np.zeros(0),) * 2)
+    five, two, one = np.zeros((0, 5)), np.zeros((0, 2)), np.zeros(0)
+    return PairSurfaces(five, two, two, five, one, one)
