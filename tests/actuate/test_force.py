@@ -61,7 +61,8 @@ def test_actuators_from_code_are_those_of_a_file():
             """<mujoco><worldbody><body><joint name="a" axis="0 1 0" actuatorfrcrange="-2 2"/>
             <geom type="capsule" fromto="0 0 0 0 0 -0.4" size="0.05"/>
             <body pos="0 0 -0.4"><joint name="b" axis="0 1 0"/>
-            <geom type="capsule" fromto="0 0 0 0 0 -0.4" size="0.05"/></body></body></worldbody><actuator><motor joint="a" gear="3" ctrlrange="-1 1"/>
+            <geom type="capsule" fromto="0 0 0 0 0 -0.4" size="0.05"/></body></body></worldbody>
+            <actuator><motor joint="a" gear="3" ctrlrange="-1 1"/>
             <position joint="b" kp="5" kv="0.3" forcerange="-4 4"/><velocity joint="a" kv="0.5"/>
             <damper joint="b" kv="0.2" ctrlrange="0 1"/></actuator></mujoco>"""
         )

@@ -123,5 +123,6 @@ def test_the_triples_are_the_published_count():
 
 
 def test_sparsity_decides_the_schedule():
-    assert choose_schedule(Tree(np.arange(30) - 1), 1) == "dense"
+    assert choose_schedule(Tree(np.arange(30) - 1), 1) == "lanes"
+    assert choose_schedule(Tree(np.arange(300) - 1), 1) == "dense"
     assert choose_schedule(Tree((np.arange(255) + 1) // 2 - 1), 1000) == "lanes"

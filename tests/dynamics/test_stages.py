@@ -11,7 +11,7 @@ from kinetree.dynamics.crba import _OVER_STAGES as MASS_MATRIX
 from kinetree.dynamics.crba import ancestor_mask
 from kinetree.dynamics.inverse_dynamics import _OVER_STAGES
 from kinetree.dynamics.lane_rows import ROWS
-from kinetree.dynamics.staged import stage_constants, staged
+from kinetree.dynamics.staged import stage_constants
 from kinetree.tree import Tree
 from kinetree.tree.stages import stages
 from tests.build import build_model
@@ -159,9 +159,6 @@ def test_derivatives_and_batches():
 def native_walks(monkeypatch):
     """As for large trees: `paths` of one state by native walks."""
     monkeypatch.setattr("kinetree.dynamics.staged.LEAST_ROWS", 1)
-    staged.cache_clear()
-    yield
-    staged.cache_clear()
 
 
 @pytest.mark.parametrize("function", [kt.inverse_dynamics, kt.forward_dynamics])

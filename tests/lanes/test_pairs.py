@@ -140,7 +140,7 @@ def test_half_precision_is_left_to_xla():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_kernels(dtype, tmp_path):
     kind = np.dtype(dtype)
-    text = assembled("test_pairs", "", kind, 90, lambda: kernel_text(PAIRS, kind))
+    text = assembled("test_pairs", PAIRS, kind, 90, lambda: kernel_text(PAIRS, kind)).text
     # four rows and two columns at least, on either side of the diagonal and across it: numbers or zeros
     assert text.count("st.global") > 2 * 4 * 3
     assemble(text, tmp_path)

@@ -141,7 +141,7 @@ def test_kernels_written_out(algorithm, baked, reach, tmp_path):
     tables = tuple(table for table, _ in bound.turns(model.structure))
     constants = bound.constants(model, np.dtype(np.float32))
     program = written_out(bound.program, tables, (8,) * 4, constants if baked else None)
-    text = ptx(program, "float32", 64, reach=reach)
+    text = ptx(program, "float32", 64, reach=reach).text
     assert ("cp.async" if reach is Reach.TILE else "ld.global.nc.v4") in text  # a row of eight is two loads
     assemble(text, tmp_path)
     # the same text, at width 1, on this CPU

@@ -104,7 +104,7 @@ def test_this_cpu_has_a_native_body(walk, dtype):
 @pytest.mark.parametrize("walk", KERNELS, ids=lambda w: w.name)
 def test_kernels_are_accepted_by_the_assembler(walk, tmp_path):
     dtype = np.dtype(np.float64)
-    text = assembled(walk.name, walk.signature, dtype, 90, lambda: gpu_text(walk, dtype))
+    text = assembled(walk.name, walk, dtype, 90, lambda: gpu_text(walk, dtype)).text
     assert ".entry kernel(" in text
     if (ptxas := shutil.which("ptxas")) is not None:
         (tmp_path / "kernel.ptx").write_text(text)

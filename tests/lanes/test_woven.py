@@ -11,7 +11,7 @@ import kinetree as kt
 from kinetree.dynamics.aba_lanes import aba_lanes
 from kinetree.dynamics.rnea_lanes import rnea_lanes
 from kinetree.lanes import Program, Slots, run, weave
-from kinetree.lanes.cpu import compiled
+from kinetree.lanes.cpu import CompiledProgram
 from tests.dynamics.forests import forest
 from tests.dynamics.mixed import mixed_model
 
@@ -48,8 +48,8 @@ def test_the_same_bits(model, algorithm, external):
     program, slots, widths, tables, constants, inputs = problem(MODELS[model](), algorithm, external)
     woven = weave(program, tables)
     assert woven.slots < slots
-    expected = compiled(program, "float64")(slots, widths, tables, constants, inputs)[0]
-    ours = compiled(woven.program, "float64")(woven.slots, widths, woven.tables, constants, inputs)[0]
+    expected = CompiledProgram(program, "float64")(slots, widths, tables, constants, inputs)[0]
+    ours = CompiledProgram(woven.program, "float64")(woven.slots, widths, woven.tables, constants, inputs)[0]
     np.testing.assert_array_equal(ours, expected)
     # and inside a compiled function, where XLA calls it
     inside = jax.jit(lambda *x: run(program, slots, widths, tables, constants, x, woven)[0])(*map(jnp.asarray, inputs))

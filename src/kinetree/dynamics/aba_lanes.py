@@ -5,10 +5,10 @@ What the last pass needs of a row, its transform and velocity, is 18 numbers tha
 where threads have no memory to speak of, the last pass may compute them again.
 """
 
-from functools import lru_cache
 from typing import Any
 
 from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.once import once
 from kinetree.model import Model, Placement
 from kinetree.spatial import ArticulatedInertia, Force, Inertia, Mat3, Motion, Rotation, Sym3, Transform, Vec3
 
@@ -47,7 +47,7 @@ def aba_of(model: Model, external: bool = False, again: bool = False, loaded: bo
     return aba_lanes(kind.quaternions, external, kind.deep, kind.hinges and not loaded, again, loaded)
 
 
-@lru_cache
+@once
 def aba_lanes(
     quaternions: bool,
     external: bool,

@@ -1,11 +1,11 @@
 """The articulated-body algorithm of one huge tree by native walks: the three passes of aba.py over its stages."""
 
-from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from kinetree.lanes.once import once
 from kinetree.lanes.prefix import prefix_walks
 from kinetree.lanes.walk import Walk
 from kinetree.model import Placement, place
@@ -65,7 +65,7 @@ def _stretch(e: Any, frame: tuple, state: tuple, exists: Any) -> tuple:
 STRETCH = structure((PLACEMENT, MOTION))
 
 
-@lru_cache
+@once
 def _velocities(sources: int, remembered: bool, scattered: bool) -> Walk:
     def step(v: Motion, frame: tuple, state: tuple, exists: Any) -> tuple:
         row = _moving(frame, state)
@@ -115,7 +115,7 @@ def _body_streams(joined: bool) -> tuple[Any, tuple, tuple]:
 ELEMENT = structure(ArticulatedElement((FORCE,) * 6, MOTION, BODY.inertia, BODY))
 
 
-@lru_cache
+@once
 def _reduce_bodies(joined: bool) -> Walk:
     def step(e: ArticulatedElement, given: tuple, state: tuple, exists: Any) -> tuple:
         return kept(exists, prepend_row(*_row(given, state), e), e), ()
@@ -124,7 +124,7 @@ def _reduce_bodies(joined: bool) -> Walk:
     return Walk("aba_reduce_bodies", step, ELEMENT, tree, STATE, NOTHING, fields, widths, reverse=True)
 
 
-@lru_cache
+@once
 def _bodies(joined: bool, sources: int, scattered: bool) -> Walk:
     def step(received: Articulated, given: tuple, state: tuple, exists: Any) -> tuple:
         row, joining = _row(given, state)
@@ -172,7 +172,7 @@ def _extend(e: Affine, given: tuple, qd: Any, exists: Any) -> tuple:
     return append_row(e, _jointed(given, qd)), ()
 
 
-@lru_cache
+@once
 def _accelerations(sources: int, remembered: bool, scattered: bool) -> Walk:
     def step(a: Motion, given: tuple, qd: Any, exists: Any) -> tuple:
         new = acceleration_step(_jointed(given, qd), Accelerated(a, jnp.zeros_like(qd)))

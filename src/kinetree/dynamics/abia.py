@@ -8,13 +8,13 @@ recursions, solved by scans.
     (eq. 5, left factor)
 """
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.once import once
 from kinetree.model import Axis, Model, Rows
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Rotation, Scalar, Sym3, Transform
 from kinetree.tree import Inward, Layout, arrange, inward, layout, restore
@@ -48,7 +48,7 @@ from .positive import require_solution
 ENTRIES = 21  # of a symmetric 6 by 6 matrix
 
 
-@lru_cache
+@once
 def inertia_lanes(quaternions: bool) -> LaneAlgorithm:
     """Articulated inertias of all rows, row by row: output k has entry k of every row."""
     six = Sym3(*6 * (0.0,))

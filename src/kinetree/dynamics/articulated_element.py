@@ -21,6 +21,7 @@ from kinetree.model import Axis
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Transform, Vec3
 
 from .articulated import Articulated, ArticulatedRow, pivot, released, to_parent
+from .dense import solve_general
 
 Forces = tuple[Force, ...]  # six of them: the rows of A, as what unit forces at the outer handle are at the inner one
 
@@ -112,7 +113,7 @@ def combine_elements(inner: ArticulatedElement, outer: ArticulatedElement) -> Ar
     A2, J2, eta2 = _matrix(outer.A), outer.passed.inertia.array(), outer.passed.bias.array()
     free = b1 - _times(C1, eta2)  # acceleration between the two, with outer's own bias but not its inertia
     right = jnp.concatenate([A1, C1, free[..., None]], -1)
-    solved = jnp.linalg.solve(jnp.eye(6, dtype=C1.dtype) + C1 @ J2, right)
+    solved = solve_general(jnp.eye(6, dtype=C1.dtype) + C1 @ J2, right)
     MA1, MC1, Mfree = solved[..., :6], solved[..., 6:12], solved[..., 12]
     eta = _times(_t(A1), eta2 + _times(J2, Mfree))
     return ArticulatedElement(

@@ -24,8 +24,9 @@ from jax import lax
 from kinetree.model import Model
 from kinetree.tree import Layout, layout
 
+from .dense import orthonormal_basis, solve_spd, times, transpose
 from .inverse_dynamics import bias_force
-from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias, solve_spd, times, transpose
+from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias
 from .positive import is_traced, require_solution
 
 
@@ -71,7 +72,7 @@ def odd_even_elimination(system: Tridiagonal) -> Any:
 def _constraints(bodies: Bodies) -> tuple[Any, Any, Any]:
     """W (6, 6) of every joint, zero in columns past its constraints; which columns are used; and SᵀS, made regular."""
     moves = (bodies.P != 0).any(-2)
-    Q, _ = jnp.linalg.qr(jnp.concatenate([bodies.P, jnp.zeros_like(bodies.I)], -1)[..., :6], mode="complete")
+    Q = orthonormal_basis(bodies.P)
     used = jnp.arange(6) >= moves.sum(-1)[..., None]
     W = Q * used[..., None, :].astype(Q.dtype)
     square = transpose(bodies.P) @ bodies.P

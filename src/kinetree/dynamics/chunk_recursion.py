@@ -6,14 +6,24 @@ and outer changed about (eq. 60 – 71), which gives handle 2. A chunk of one bo
 – 16). Arrays are (steps, chunks, batch, ...); chunks that are shorter than `steps` are filled up at their outer end.
 """
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .jointed_bodies import Bodies, solve_spd, times, transpose
+from .dense import solve_spd, times, transpose
+from .jointed_bodies import Bodies, plucker_inverse
 from .two_handle import Subsystem
+
+
+def scan(step: Callable, start: Any, turns: Any, reverse: bool = False) -> tuple[Any, Any]:
+    """`lax.scan`, of no turns too, which JAX refuses under `disable_jit`."""
+    none = jax.tree.leaves(turns)[0].shape[0] == 0
+    with jax.disable_jit(False) if none else nullcontext():
+        return lax.scan(step, start, turns, reverse=reverse)
 
 
 class Recursive(NamedTuple):
@@ -50,7 +60,7 @@ def forward(bodies: Bodies, valid: Any, outer: Any) -> Recursive:
         passed = Recursive(Xt @ free.I @ X, Xt @ free.E, times(Xt, free.F))
         return _choose(ok, passed, received), own
 
-    return lax.scan(step, nothing, (tuple(bodies[:-1]), valid), reverse=True)[1]
+    return scan(step, nothing, (tuple(bodies[:-1]), valid), reverse=True)[1]
 
 
 def backward(bodies: Bodies, valid: Any) -> Recursive:
@@ -60,12 +70,12 @@ def backward(bodies: Bodies, valid: Any) -> Recursive:
 
     def step(inner: Recursive, turn: Any) -> tuple[Recursive, None]:
         (X, P, c, I, p, tau, armature), ok = turn
-        back = jnp.linalg.inv(X)
+        back = plucker_inverse(X)
         moved = Recursive(transpose(back) @ inner.I @ back, transpose(back) @ inner.E, times(transpose(back), inner.F))
         free = _released(moved, P, -c, -tau, armature)
         return _choose(ok, Recursive(I + free.I, free.E, free.F - p), inner), None
 
-    return lax.scan(step, start, (jax.tree.map(lambda x: x[1:], tuple(bodies[:-1])), valid[1:]))[0]
+    return scan(step, start, (jax.tree.map(lambda x: x[1:], tuple(bodies[:-1])), valid[1:]))[0]
 
 
 def equations(bodies: Bodies, valid: Any, X_next: Any, c_next: Any, every: Recursive) -> Subsystem:
@@ -110,6 +120,6 @@ def solution(bodies: Bodies, valid: Any, every: Recursive, a_first: Any, f2: Any
         return _choose(ok, moved, a), (u, moved)
 
     rest = jax.tree.map(lambda x: x[1:], (tuple(bodies[:-1]), tuple(every), valid))
-    _, (u, a) = lax.scan(step, a_first, rest)
+    _, (u, a) = scan(step, a_first, rest)
     first = jnp.zeros_like(bodies.tau[:1])
     return jnp.concatenate([first, u]), jnp.concatenate([a_first[None], a])

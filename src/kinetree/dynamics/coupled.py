@@ -9,8 +9,8 @@ from typing import Any
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
+from .dense import solve_positive
 from .inverse_dynamics import inverse_dynamics, zero_rates
-from .jsiia import cholesky_solve
 from .mass_matrix import mass_matrix
 from .positive import require_solution
 
@@ -24,6 +24,6 @@ def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any
     nv = (model.nv,)
 
     def solve(H: Any, held: Any, tau: Any) -> Any:
-        return require_solution(cholesky_solve(H, tau - held), "crba")
+        return require_solution(solve_positive(H, tau - held), "crba")
 
     return evaluate(solve, H=(H, nv + nv), held=(held, nv), tau=(tau, nv))

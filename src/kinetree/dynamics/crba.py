@@ -21,6 +21,7 @@ import numpy as np
 from kinetree.lanes import native_enabled
 from kinetree.lanes.pairs import all_pairs, each_pair
 from kinetree.model import Model, Placement
+from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia
 from kinetree.tree import Layout, Tree, arrange, inward, layout, outward, restore
 from kinetree.tree.stages import Stages
@@ -123,9 +124,14 @@ def choose_schedule(tree: Tree, q: Any, packed: bool) -> str:
     return "lanes" if walk else "paths"
 
 
+INSTEAD = "inverse_dynamics of unit accelerations, a column at a time"
+
+
 def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") -> Any:
     """H, (batch, nv, nv), or packed, (batch, pairs); `schedule`: "auto", "lanes", "sequential", "levels" or "paths"."""
     tree = model.tree
+    size = (tree.n_ancestor_pairs, 1) if packed else (tree.n, tree.n)
+    require_matrices("the mass matrix", q, *size, copies=1, instead=INSTEAD if packed else f"packed=True, or {INSTEAD}")
     chosen = choose_schedule(tree, q, packed) if schedule == "auto" else resolve_schedule(schedule, tree, q.shape[0])
     if chosen in IN_ORDER:
         only_pairs = packed or (q.shape[0] == 1 and SPARSE * tree.n_ancestor_pairs < tree.n**2)

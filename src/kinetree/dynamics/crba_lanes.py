@@ -5,7 +5,6 @@ subtree is carried from row to parent on the way to the root, and gives an entry
 about a far origin.
 """
 
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.once import once
 from kinetree.model import Model, Rows, Structure
 from kinetree.spatial import Force, Inertia, Rotation, Sym3, Transform
 from kinetree.tree import Tree
@@ -67,7 +67,7 @@ def zeros_of_unrelated(model: Model, rows: np.ndarray) -> np.ndarray:
     return np.zeros(tree.n**2 - 2 * tree.n_ancestor_pairs + tree.n)
 
 
-@lru_cache
+@once
 def crba_lanes(quaternions: bool, packed: bool) -> LaneAlgorithm:
     """The program, for models with or without quaternion joints; H dense, nv² columns, or packed on the pairs."""
     fields: dict[str, Any] = {

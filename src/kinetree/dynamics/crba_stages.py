@@ -4,12 +4,12 @@ Outward, where each row stands in its tree's root row; inward, composite inertia
 axis in the frame of the root row.
 """
 
-from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from kinetree.lanes.once import once
 from kinetree.lanes.prefix import prefix_walks
 from kinetree.lanes.walk import Walk
 from kinetree.model import Placement, place
@@ -42,7 +42,7 @@ def _stretch(e: Placement, frame: tuple, state: tuple, exists: Any) -> tuple:
     return POSE.append(e, _placed(frame, state)[1]), ()
 
 
-@lru_cache
+@once
 def _poses(sources: int, remembered: bool, scattered: bool) -> Walk:
     def step(pose: Placement, frame: tuple, state: tuple, exists: Any) -> tuple:
         here, in_tree = _placed(frame, state)
@@ -81,7 +81,7 @@ def _heavy(given: tuple) -> tuple[HeavyRow, Inertia]:
     return HeavyRow(placed.transform, inertia), joining[0] if joining else Inertia.zero_like(inertia.mass)
 
 
-@lru_cache
+@once
 def _reduce_inertias(joined: bool) -> Walk:
     def step(e: HeavyRow, given: tuple, _: Any, exists: Any) -> tuple:
         return kept(exists, COMPOSITE.prepend(*_heavy(given), e), e), ()
@@ -90,7 +90,7 @@ def _reduce_inertias(joined: bool) -> Walk:
     return Walk("crba_reduce_inertias", step, HEAVY, tree, NUMBER, NOTHING, fields, widths, reverse=True)
 
 
-@lru_cache
+@once
 def _inertias(joined: bool, sources: int, scattered: bool) -> Walk:
     def step(received: Inertia, given: tuple, _: Any, exists: Any) -> tuple:
         axis, inertia, armature, _, pose, *_ = given

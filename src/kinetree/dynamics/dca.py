@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from kinetree.model import Model, Structure
 from kinetree.tree import Layout, layout
 
 from .aba import unshifted
-from .chunk_recursion import Recursive, equations, forward, solution, terminal_equations
-from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias, times, transpose
+from .chunk_recursion import Recursive, equations, forward, scan, solution, terminal_equations
+from .dense import times, transpose
+from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias
 from .positive import require_solution
 from .two_handle import JointMotion, Junction, Subsystem, join, junction, separate
 
@@ -112,7 +112,7 @@ def plan(structure: Structure, chunks: int | None, balance: float) -> tuple[Roun
                 np.flatnonzero(tree.parent[head] >= 0),
             )
         )
-    return tuple(rounds)
+    return jax.tree.map(lambda x: x.astype(np.int32), tuple(rounds))
 
 
 class Solved(NamedTuple):
@@ -165,7 +165,7 @@ def _assemble(bodies: Bodies, turn: Round) -> Solved:
         made, kept = join(side(left), side(right), _joint(bodies, jnp.minimum(right, n - 1)))
         return Subsystem(*(x.at[left].set(m) for x, m in zip(whole, made, strict=True))), kept
 
-    whole, joined = lax.scan(pair, system, (jnp.asarray(turn.left), jnp.asarray(turn.right)))
+    whole, joined = scan(pair, system, (jnp.asarray(turn.left), jnp.asarray(turn.right)))
     heads = junction(whole.phi11[turn.head], _joint(bodies, turn.head))
     return Solved(inner, last, system, joined, heads, whole.b1[turn.head])
 
@@ -200,7 +200,7 @@ def _take_apart(bodies: Bodies, turn: Round, solved: Solved, a: Any, u: Any) -> 
         return (f1.at[right].set(force), f2.at[right].set(outer).at[left].set(-force)), rate
 
     turns = (jnp.asarray(turn.left), jnp.asarray(turn.right), solved.joined)
-    (f1, f2), rates = lax.scan(pair, (f1, f2), turns, reverse=True)
+    (f1, f2), rates = scan(pair, (f1, f2), turns, reverse=True)
     u = u.at[turn.right].set(rates, mode="drop")
     s = solved.system
     first_a = times(s.phi11, f1) + times(s.phi12, f2) + s.b1

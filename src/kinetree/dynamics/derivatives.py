@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from kinetree.model import Model, integrate
 from kinetree.model.arguments import evaluate
+from kinetree.model.memory import require_matrices
 
 from .closed_form import matrices
 from .forward_dynamics import forward_dynamics
@@ -21,6 +22,7 @@ from .inverse_dynamics import inverse_dynamics
 from .ltdl_lanes import FACTORIZE, SOLVE
 
 MOST_ROWS = 300  # whose pairs are walked; beyond, matrices for a batch would not fit anywhere
+INSTEAD = "jax.jvp and jax.vjp, for products with them"
 Matrices = tuple[Any, ...]  # by q, by qd, and by accelerations or forces
 
 
@@ -73,6 +75,7 @@ def inverse_dynamics_derivatives(model: Model, q: Any, qd: Any, qdd: Any) -> Mat
     """
 
     def compute(q: Any, qd: Any, qdd: Any) -> Matrices:
+        require_matrices("derivatives of inverse dynamics", q, model.nv, model.nv, copies=6, instead=INSTEAD)
         if _has_closed_form(model):
             return tuple(matrices(model, q, qd, qdd))
         return _by_directions(inverse_dynamics, model, q, qd, qdd)
@@ -96,6 +99,7 @@ def forward_dynamics_derivatives(model: Model, q: Any, qd: Any, tau: Any) -> Mat
     """
 
     def compute(q: Any, qd: Any, tau: Any) -> Matrices:
+        require_matrices("derivatives of forward dynamics", q, model.nv, model.nv, copies=10, instead=INSTEAD)
         if _has_closed_form(model):
             return _of_forward(model, q, qd, forward_dynamics(model, q, qd, tau))
         return _by_directions(forward_dynamics, model, q, qd, tau)

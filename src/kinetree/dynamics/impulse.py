@@ -6,13 +6,14 @@ carry the body. One factorization of H serves all right-hand sides.
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
+from .dense import solve_positive
 from .jacobians import jacobian
-from .jsiia import cholesky_solve
 from .ltdl import factorize
 from .mass_matrix import mass_matrix
 from .positive import require_solution
@@ -21,9 +22,8 @@ from .positive import require_solution
 def _response(model: Model, q: Any, forces: Any) -> Any:
     """H⁻¹ times generalised forces, (k, batch, nv)."""
     if model.coupling is not None:  # mimic joints leave no sparsity to keep
-        H = jnp.asarray(mass_matrix(model, q))
-        solution = cholesky_solve(jnp.broadcast_to(H, (len(forces), *H.shape)), forces)
-        return require_solution(solution, "impulse response")
+        solve = jax.vmap(solve_positive, (None, 0))
+        return require_solution(solve(jnp.asarray(mass_matrix(model, q)), forces), "impulse response")
     return factorize(model, mass_matrix(model, q, packed=True)).solve(forces)
 
 

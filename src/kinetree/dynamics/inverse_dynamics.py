@@ -121,10 +121,9 @@ def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None,
 
 
 def zero_rates(model: Model, like: Any) -> Any:
-    """Velocities or accelerations of zero, of the kind and dtype of `like`."""
-    if isinstance(like, jax.Array):
-        return jnp.zeros(model.nv, like.dtype)
-    return np.zeros(model.nv, np.result_type(np.asarray(like), np.float32))
+    """Velocities or accelerations of zero, in the dtype of `like`, which JAX could not give in its 32-bit mode."""
+    dtype = like.dtype if isinstance(like, jax.Array) else np.result_type(np.asarray(like), np.float32)
+    return np.zeros(model.nv, dtype)
 
 
 def bias_force(model: Model, q: Any, qd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:

@@ -2,11 +2,10 @@
 each. The other rows' are zero.
 """
 
-from functools import lru_cache
-
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.once import once
 from kinetree.model import Axis, Placement, Structure
 from kinetree.spatial import Motion, Rotation, Transform, Vec3
 
@@ -54,7 +53,7 @@ def _on_the_way(part: Part) -> Part:
     return part._replace(turns=turns)
 
 
-@lru_cache
+@once
 def jacobian_lanes(quaternions: bool, way: int) -> LaneAlgorithm:
     """The program, for models with or without quaternion joints, in one of the three ways of frames.py."""
     fields = {"pose": PLACEMENT, "target": Transform(Rotation(*9 * (0.0,)), ZERO3)}

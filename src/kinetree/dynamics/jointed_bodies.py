@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from kinetree.model import Model, Structure
 from kinetree.spatial import Transform, Vec3
@@ -18,6 +17,7 @@ from kinetree.tree import Layout, Tree, restore
 
 from .aba import articulated_rows
 from .arranged import arranged
+from .dense import times
 from .positive import is_traced
 
 
@@ -39,7 +39,7 @@ def joint_tree(structure: Structure) -> JointTree:
     """Of a model."""
     count = np.diff(structure.v_start)
     moving = np.flatnonzero(count)
-    first, count = structure.v_start[moving], count[moving]
+    first, count = structure.v_start[moving], count[moving].astype(np.int32)
     joint_of_row = np.repeat(np.arange(len(moving)), count)
     above = structure.tree.parent[first]
     return JointTree(Tree(np.where(above >= 0, joint_of_row[np.maximum(above, 0)], -1)), first, count)
@@ -68,30 +68,10 @@ def plucker_matrix(X: Transform) -> Any:
     return jnp.concatenate([upper, jnp.concatenate([-(E @ rx), E], -1)], -2)
 
 
-def times(A: Any, v: Any) -> Any:
-    """Stacks of matrices on stacks of vectors."""
-    return (A @ v[..., None])[..., 0]
-
-
-def transpose(A: Any) -> Any:
-    """Of stacks of matrices."""
-    return jnp.swapaxes(A, -1, -2)
-
-
-def solve_spd(A: Any, B: Any) -> Any:
-    """A⁻¹ B for symmetric positive definite A, which needs no pivoting: Gauss-Jordan.
-
-    Written out: with stacked LAPACK calls cfa did not return at n = 3000 on two cores; the cause was not isolated.
-    """
-    k = A.shape[-1]
-    place = jnp.arange(k)[:, None]
-
-    def eliminate(i: Any, M: Any) -> Any:
-        row = lax.dynamic_index_in_dim(M, i, -2)
-        row = row / lax.dynamic_index_in_dim(row, i, -1)
-        return jnp.where(place == i, row, M - lax.dynamic_index_in_dim(M, i, -1) * row)
-
-    return lax.fori_loop(0, k, eliminate, jnp.concatenate([A, B], -1))[..., k:]
+def plucker_inverse(X: Any) -> Any:
+    """Of (..., 6, 6): its 3 by 3 blocks, each transposed."""
+    blocks = X.reshape(*X.shape[:-2], 2, 3, 2, 3)
+    return jnp.swapaxes(blocks, -3, -1).reshape(X.shape)
 
 
 def jointed_bodies(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Bodies:

@@ -2,7 +2,7 @@
 
 Column i of H is the force that gives joint i a unit acceleration and the others none, in a mechanism at rest and
 without weight (Yang, Wu and Pan 2017 §II-B; Walker and Orin 1982, method 1). The columns do not depend on one
-another: they are one batch. Then q̈ = H⁻¹ (τ − C) (eq. 4) by a dense Cholesky factorization. O(n²) for H in O(log n)
+another: they are one batch. Then q̈ = H⁻¹ (τ − C) (eq. 4) by a dense factorization. O(n²) for H in O(log n)
 steps, O(n³) for the solve.
 """
 
@@ -10,12 +10,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jax.scipy.linalg as linalg
 
 from kinetree.model import Model
+from kinetree.model.memory import require_matrices
 from kinetree.tree import Layout, layout, restore
 
 from .arranged import arranged, by_position
+from .dense import solve_positive
 from .inertia_times import inertia_times
 from .inverse_dynamics import bias_force
 from .positive import require_solution
@@ -30,13 +31,8 @@ def inertia_columns(laid: Layout, model: Model, q: Any) -> Any:
     return jnp.transpose(restore(laid, columns), (2, 0, 1))
 
 
-@jax.jit
-def cholesky_solve(H: Any, b: Any) -> Any:
-    """H⁻¹ b, (batch, nv), by Cholesky."""
-    return linalg.cho_solve((jnp.linalg.cholesky(H), True), b[..., None])[..., 0]
-
-
 def forward_dynamics_jsiia(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
     """Accelerations, (batch, nv)."""
+    require_matrices("method 'jsiia'", q, model.nv, model.nv, copies=20, instead="method 'aba'")
     H = inertia_columns(layout(model.tree, "paths"), model, q)
-    return require_solution(cholesky_solve(H, tau - bias_force(model, q, qd, f_ext)), "jsiia")
+    return require_solution(solve_positive(H, tau - bias_force(model, q, qd, f_ext)), "jsiia")

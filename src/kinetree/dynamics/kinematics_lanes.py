@@ -1,11 +1,10 @@
 """Forward kinematics as a lane program: poses of the rows outward, then of the bodies that they carry."""
 
-from functools import lru_cache
-
 import jax
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.once import once
 from kinetree.model import Model, Structure
 from kinetree.spatial import Rotation, Transform
 
@@ -21,7 +20,7 @@ def frame_constants(model: Model, bodies: np.ndarray) -> Transform:
     return jax.tree.map(lambda x: x[bodies], model.frames)
 
 
-@lru_cache
+@once
 def kinematics_lanes(quaternions: bool) -> LaneAlgorithm:
     """The program, for models with or without quaternion joints: rotations, body to world, and positions."""
     memory = Memory(pose=PLACEMENT, **({"placed": PLACEMENT} if quaternions else {}))

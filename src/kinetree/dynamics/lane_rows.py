@@ -12,6 +12,7 @@ spatial/rotation.py): mechanisms that are deep hold quaternions, made unit again
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import count
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory, Program, Woven, run, weave, written_out, xla
 from kinetree.lanes.native import native
+from kinetree.lanes.once import OncePerOwner
 from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Inertia, Moments, Quaternion, Rotation, Sym3, Transform, Vec3
@@ -41,6 +43,9 @@ PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent an
 
 DEEP = 100  # levels, where matrices leave an error of 3e-15, and quaternions half of that
 
+# Programs written out unasked in one process. XLA never lets go of one: its code takes 20 to 70 kB (3 and 10 rows), and
+# compiling it leaves 1 to 1.5 MB with LLVM.
+MAX_UNASKED = 64
 KEPT = 64  # sets of constants of one model, in different dtypes and about different bodies
 
 Turns = tuple[np.ndarray, np.ndarray]  # the table, and the rows whose constants the turns take
@@ -129,17 +134,19 @@ class Kind(NamedTuple):
     hinges: bool  # nothing but hinges without rotors, as far as numbers are known
 
 
-_kinds: WeakKeyDictionary[Model, Kind] = WeakKeyDictionary()
+_kinds: OncePerOwner[Kind] = OncePerOwner()
 
 
 def kind_of(model: Model) -> Kind:
     """The kind of a mechanism, found once."""
-    if model not in _kinds:
+
+    def find() -> Kind:
         structure, (turn, slide, armature) = model.structure, (model.rows.turn, model.rows.slide, model.rows.armature)
         plain = all(isinstance(x, np.ndarray) for x in (turn, slide, armature))
         hinges = plain and bool(np.all((turn == 1) & (slide == 0) & (armature == 0)))
-        _kinds[model] = Kind(structure.has_quaternions, structure.tree.height >= DEEP, hinges)
-    return _kinds[model]
+        return Kind(structure.has_quaternions, structure.tree.height >= DEEP, hinges)
+
+    return _kinds.get(model, None, find)
 
 
 def no_constants(model: Model, rows: np.ndarray) -> tuple:
@@ -255,6 +262,10 @@ def shift_parts(memory: Memory, qd_array: int) -> list[Part]:
     return [Part(Loop(none, 4, NOTHING, writes=(own,)), others, no_constants), of_joints(6), of_joints(3)]
 
 
+_unasked: OncePerOwner[bool] = OncePerOwner()
+_numbers = count()  # of programs written out unasked
+
+
 class LaneAlgorithm:
     """A lane program and how it is bound to a model. Make each one once."""
 
@@ -271,26 +282,29 @@ class LaneAlgorithm:
         self.parts, self.memory, self.widths = parts, memory, widths
         self.program = Program(name, tuple(p.loop for p in parts), n_inputs, n_outputs, reversible)
         self._constants: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
-        self._specialized: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
+        self._specialized: OncePerOwner[Program] = OncePerOwner()
 
     @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process
     def turns(self, structure: Structure, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops for one tree, and for one body where the algorithm is about one."""
-        return tuple(part.turns(structure, *about) for part in self.parts)
+        turns = (part.turns(structure, *about) for part in self.parts)
+        return tuple((table, rows.astype(np.int32)) for table, rows in turns)
 
     def constants(self, model: Model, dtype: Any, *about: int) -> tuple:
         """(turns, count) arrays of all loops for one model; kept where the model is made of plain arrays."""
         plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
         kept = self._constants.setdefault(model, {}) if plain else {}
         key = (dtype, *about)
-        if key not in kept:
+        found = kept.get(key)
+        if found is None:
             if len(kept) >= KEPT:
                 kept.clear()
-            kept[key] = tuple(
+            found = tuple(
                 _stack(len(table), part.constants(model, rows), dtype)
                 for part, (table, rows) in zip(self.parts, self.turns(model.structure, *about), strict=True)
             )
-        return kept[key]
+            kept[key] = found
+        return found
 
     def __call__(self, model: Model, *inputs: Any, schedule: str = "lanes", about: tuple[int, ...] = ()) -> tuple:
         """Outputs (lanes, width) on inputs (lanes, width), by the native body ("lanes") or by XLA's ("sequential")."""
@@ -305,7 +319,7 @@ class LaneAlgorithm:
         few = model.tree.n <= FEW_ROWS and not isinstance(inputs[0], np.ndarray)
         many = lanes >= MANY_LANES.get(platform, lanes + 1)
         known = all(isinstance(c, np.ndarray) for c in constants)
-        if not about and (model.specialized or (few and many and known)):  # not one for each body
+        if not about and (model.specialized or (few and many and known and self._unasked(model, dtype))):
             program = self._own_program(model, dtype, sizes)
         elif platform == "gpu":
             if few and many and not about:
@@ -314,15 +328,20 @@ class LaneAlgorithm:
                 woven = self._woven(model.structure, *about)
         return run(program, slots, widths, tables, constants, inputs, woven)
 
+    def _unasked(self, model: Model, dtype: np.dtype) -> bool:
+        """Whether a small robot gets a program of its own unasked: the first few robots of a process do."""
+        return _unasked.get(model, (self, dtype), lambda: next(_numbers) < MAX_UNASKED)
+
     def _own_program(self, model: Model, dtype: np.dtype, inputs: tuple[int, ...]) -> Program:
         """The program written out for a model, on inputs of these widths; the one for all where that is too long."""
-        kept = self._specialized.setdefault(model, {})
-        if dtype not in kept:
+
+        def make() -> Program:
             _, outputs, tables = self._sizes(model)
             short = sum(map(len, tables)) <= MOST_TURNS
             constants = self.constants(model, dtype)
-            kept[dtype] = written_out(self.program, tables, inputs + outputs, constants) if short else self.program
-        return kept[dtype]
+            return written_out(self.program, tables, inputs + outputs, constants) if short else self.program
+
+        return self._specialized.get(model, dtype, make)
 
     @lru_cache(maxsize=256)  # noqa: B019
     def _for_structure(self, structure: Structure, inputs: tuple[int, ...]) -> Program:

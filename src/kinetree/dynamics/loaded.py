@@ -16,8 +16,8 @@ from kinetree.tree import Layout, layout, restore
 from .aba import accelerations, articulated_bodies, articulated_rows, unshifted
 from .aba_lanes import aba_of
 from .arranged import arranged, by_position
+from .dense import solve_positive
 from .inverse_dynamics import inverse_dynamics
-from .jsiia import cholesky_solve
 from .mass_matrix import mass_matrix
 from .passive import passive_by_row
 from .positive import require_solution
@@ -42,7 +42,7 @@ def loaded_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any,
     if model.coupling is not None:
         H = jnp.asarray(mass_matrix(model, q)) + model.coupling.narrow_matrix(jax.vmap(jnp.diag)(load))
         held = inverse_dynamics(model, q, qd, jnp.zeros_like(qd), f_ext)
-        return require_solution(cholesky_solve(H, tau - held), "loaded forward dynamics")
+        return require_solution(solve_positive(H, tau - held), "loaded forward dynamics")
     if model.passive is not None:
         tau = tau + passive_by_row(model, q, qd)
     model = model.without_passive

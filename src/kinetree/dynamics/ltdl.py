@@ -20,12 +20,13 @@ from kinetree._unknown import unknown
 from kinetree.lanes import native_enabled
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
+from kinetree.model.memory import require_matrices
 from kinetree.tree import Layout, Tree, layout
 
 from . import ltdl_lanes as lanes
 from .crba import crba
+from .dense import MAX_LANE_ROWS, cholesky, solve_positive
 from .inverse_dynamics import bias_force
-from .jsiia import cholesky_solve
 from .ltdl_levels import factor_rows, factorize_levels, l_solve_levels, lt_solve_levels
 from .packed import PackedMatrix, lower_times, lower_transpose_times, pack
 from .positive import is_traced, require_solution
@@ -42,6 +43,8 @@ LARGE = 2**13  # more rows than this have no dense matrix
 def choose_schedule(tree: Tree, batch: int) -> str:
     """The way that is fastest on this backend, as far as it fits into memory."""
     triples = lanes.triples(tree)
+    if tree.n <= MAX_LANE_ROWS and _on_cpu():
+        return "lanes"
     if tree.n <= LARGE and (tree.height >= DEEP or tree.n**3 < 6 * SPARSE * triples):
         return "dense"
     return "lanes" if triples <= TURNS and _fills_lanes(batch) else "levels"
@@ -49,7 +52,11 @@ def choose_schedule(tree: Tree, batch: int) -> str:
 
 def _fills_lanes(batch: int) -> bool:
     """Whether states side by side are worth it: always with native code on a CPU, else from a batch on."""
-    return (jax.default_backend() == "cpu" and native_enabled()) or batch >= BATCH
+    return _on_cpu() or batch >= BATCH
+
+
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu" and native_enabled()
 
 
 def _walks_pairs(tree: Tree, batch: int) -> bool:
@@ -110,6 +117,7 @@ class LTDL:
         n = self.tree.n
 
         def dense(values: Any) -> Any:
+            require_matrices("the factor L", values, n, n, copies=1, instead="solve_l, solve_lt, times_l and times_lt")
             return jnp.zeros((len(values), n, n), values.dtype).at[:, i, j].set(_unit(values, pairs))
 
         return self._map(dense)
@@ -142,7 +150,7 @@ _factorize_levels = jax.jit(factorize_levels, static_argnames="tree")
 @partial(jax.jit, static_argnames="tree")
 def _factorize_dense(tree: Tree, H: Any) -> Any:
     """With both orders reversed LᵀDL is the ordinary G Gᵀ: L = G / √D, upside down."""
-    G = jnp.linalg.cholesky(H[:, ::-1, ::-1])
+    G = cholesky(H[:, ::-1, ::-1])
     root = jnp.diagonal(G, axis1=1, axis2=2)
     L = jnp.swapaxes(G / root[:, None, :], 1, 2)[:, ::-1, ::-1]
     i, j = tree.ancestor_pairs
@@ -206,5 +214,5 @@ def forward_dynamics_crba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *
     b = tau - bias_force(model, q, qd, f_ext)
     chosen = choose_schedule(tree, q.shape[0]) if schedule == "auto" else schedule
     if chosen == "dense":
-        return require_solution(cholesky_solve(crba(model, q), b), "crba")
+        return require_solution(solve_positive(crba(model, q), b), "crba")
     return require_solution(LTDL(factorize_packed(tree, crba(model, q, packed=True), chosen), tree).solve(b), "crba")

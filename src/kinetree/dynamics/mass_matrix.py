@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from kinetree._unknown import unknown
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
+from kinetree.model.memory import require_matrices
 from kinetree.tree import layout
 
 from . import vneb
@@ -45,6 +46,7 @@ def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "
         elif method in ("auto", "crba"):
             H = crba(model, q, packed=packed, schedule=schedule)
         else:
+            require_matrices(f"method {method!r}", q, model.nv, model.nv, copies=20, instead="method 'crba'")
             columns = inertia_columns if method == "columns" else vneb.inertia_matrix
             H = columns(layout(tree, "paths"), model, q)
             H = pack(tree, H) if packed else H

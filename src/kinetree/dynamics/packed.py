@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model.arguments import evaluate
+from kinetree.model.memory import require_matrices
 from kinetree.tree import Tree
 
 
@@ -35,10 +36,7 @@ class PackedMatrix:
 
     def dense(self) -> Any:
         """(..., n, n)."""
-        return evaluate(
-            lambda values: unpack(self.tree, values),
-            values=(self.values, (self.tree.n_ancestor_pairs,)),
-        )
+        return evaluate(partial(unpack, self.tree), values=(self.values, (self.tree.n_ancestor_pairs,)))
 
 
 @jax.jit
@@ -63,6 +61,7 @@ def lower_transpose_times(values: Any, x: Any, pairs: Any) -> Any:
 
 def unpack(tree: Tree, values: Any) -> Any:
     """(batch, n, n) from (batch, pairs)."""
+    require_matrices("the dense matrix", values, tree.n, tree.n, copies=1, instead=".matvec, for products with it")
     i, j = tree.ancestor_pairs
     if not isinstance(values, np.ndarray):
         return _scattered(values, tree.n, i, j)

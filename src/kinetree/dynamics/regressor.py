@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
+from kinetree.model.memory import require_matrices
 from kinetree.spatial import Inertia, Rates, Transform
 from kinetree.tree import Layout, layout, restore
 
@@ -47,6 +48,9 @@ def _regressor(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     return Y.reshape(*Y.shape[:2], -1)
 
 
+INSTEAD = "jax.jvp of inverse_dynamics by the inertias, for products with it"
+
+
 @coupled("first")
 def inverse_dynamics_regressor(model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     """The matrix Y with Y π the forces of the motion, π being the ten inertia numbers of every body.
@@ -67,6 +71,7 @@ def inverse_dynamics_regressor(model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     def compute(q: Any, qd: Any, qdd: Any) -> Any:
         if model.nv == 0:
             return jnp.zeros((q.shape[0], 0, 10 * model.n_bodies), q.dtype)
+        require_matrices("the regressor", q, model.nv, 10 * model.n_bodies, copies=2, instead=INSTEAD)
         return _regressor(laid, model, q, qd, qdd)
 
     return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), qdd=(qdd, nv))

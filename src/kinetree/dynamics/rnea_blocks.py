@@ -10,9 +10,8 @@ prefixes on GPUs).
 import os
 import threading
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
@@ -21,6 +20,8 @@ from kinetree.lanes import native_enabled
 from kinetree.lanes.block_list import OWN, BlockCode, Tasks, call, place
 from kinetree.lanes.block_text import NOWHERE, BlockWalk
 from kinetree.lanes.emit import UnknownPrimitive
+from kinetree.lanes.notice import warn_not_native
+from kinetree.lanes.once import OncePerOwner, once
 from kinetree.lanes.scan_text import TreeScan
 from kinetree.lanes.threads import threads
 from kinetree.lanes.walk import Walk
@@ -91,7 +92,7 @@ def _over_chunks() -> list[TreeScan]:
     return [TreeScan(walk, walk.name) for walk in (begin, receive)]
 
 
-@cache
+@once
 def _code(dtype: str, hinges: bool) -> BlockCode:
     held = fields_held(hinges)
     out, out_remembered = (_split(outward_walk(0, remembered, False, hinges), held) for remembered in (False, True))
@@ -285,17 +286,14 @@ def _cut(tree: Tree, width: int) -> tuple[Top, Pieces]:
     return cut(tree, width, PIECE_ROWS)
 
 
-_plans: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
+_plans: OncePerOwner["RneaPlan | None"] = OncePerOwner()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_plans.clear)  # one may have been at work, its lock held
 
 
 def rnea_plan(model: Model, dtype: np.dtype) -> RneaPlan | None:
     """The plan of a model of plain arrays, kept with it; None where the tree is small, or there can be no plan."""
-    kept = _plans.setdefault(model, {})
-    if dtype not in kept:
-        kept[dtype] = _made(model, dtype)
-    return kept[dtype]
+    return _plans.get(model, dtype, lambda: _made(model, dtype))
 
 
 def _made(model: Model, dtype: np.dtype) -> RneaPlan | None:
@@ -305,5 +303,6 @@ def _made(model: Model, dtype: np.dtype) -> RneaPlan | None:
         return None
     try:
         return RneaPlan(model, dtype)
-    except (UnknownPrimitive, ImportError, RuntimeError):
+    except (UnknownPrimitive, RuntimeError) as error:
+        warn_not_native("inverse dynamics of a huge tree, in blocks", error)
         return None

@@ -11,12 +11,12 @@ One loop outward, one inward, one over the pairs, where a derivative costs a dot
     B = [[ω× J − ½ tr J ω× + (u · h) 1 − u hᵀ, 0], [−p×, 0]],    p = m u − h × ω.
 """
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.once import once
 from kinetree.model import Placement, Rows, Structure
 from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
@@ -95,7 +95,7 @@ def _owed(S: Motion, rate: Motion, second: Motion, I: Inertia, B: VelocityProduc
     )
 
 
-@lru_cache
+@once
 def rnea_derivatives() -> LaneAlgorithm:
     """q, qd, qdd to ∂τ/∂q, ∂τ/∂qd and H, nv² columns each, for models without quaternion joints."""
     motion, force = Motion(ZERO3, ZERO3), Force(ZERO3, ZERO3)

@@ -1,9 +1,9 @@
 """RNEA as a lane program: two loops over the rows, with the steps of rnea.py."""
 
-from functools import lru_cache
 from typing import Any
 
 from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.once import once
 from kinetree.model import Model, Placement, relative_motion
 from kinetree.spatial import Force, Rates, Transform, Vec3
 
@@ -40,7 +40,7 @@ def rnea_of(model: Model, external: bool = False) -> LaneAlgorithm:
     return rnea_lanes(kind.quaternions, external, kind.deep, kind.hinges)
 
 
-@lru_cache
+@once
 def rnea_lanes(quaternions: bool, external: bool, deep: bool = False, hinges: bool = False) -> LaneAlgorithm:
     """The program, for models with or without quaternion joints, with or without applied forces, and of one kind."""
     fields: dict[str, Any] = {"rates": Rates(ZERO3, ZERO3, ZERO3), "force": Force(ZERO3, ZERO3)}

@@ -6,11 +6,12 @@ way out where no branches will join them. On a GPU that is a few kernels that re
 memory is what they wait for: where all joints are hinges without rotors, nobody reads which joints they are.
 """
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import jax
 
+from kinetree.lanes.once import once
 from kinetree.lanes.prefix import prefix_walks
 from kinetree.lanes.walk import Walk
 from kinetree.model import Placement, Rows, place
@@ -40,7 +41,7 @@ MOVED = jax.tree.unflatten(structure((PLACEMENT, FORCE)), range(13))  # fields t
 LOAD = LoadedRow(PLACEMENT, FORCE)  # type: ignore[arg-type]
 
 
-@lru_cache
+@once
 def outward_walk(sources: int, remembered: bool, gathering: bool, hinges: bool = False) -> Walk:
     """Rates; where `gathering`, also what the chunk's rows will pass inward together."""
 
@@ -67,7 +68,7 @@ def _no_load(s: Any) -> LoadedRow:
 MOTION_PREFIX = prefix_walks("rnea_outward", MOTION.combine, RelativeMotion.identity_like, ELEMENT)  # type: ignore[arg-type]
 
 
-@lru_cache
+@once
 def motions(hinges: bool = False) -> OutwardWalks:
     """The way out."""
 
@@ -98,7 +99,7 @@ def _streams(joined: bool, before: Any, fields: tuple) -> tuple[Any, tuple, tupl
     return tree, fields + in_array(1, MOVED) + joining, (COUNT, 13, 6)[: 2 + joined]
 
 
-@lru_cache
+@once
 def _reduce_inward(joined: bool) -> Walk:
     def step(e: LoadedRow, row: tuple, _: Any, exists: Any) -> tuple:
         return kept(exists, WRENCH.prepend(*_loaded(row), e), e), ()
@@ -107,7 +108,7 @@ def _reduce_inward(joined: bool) -> Walk:
     return Walk("rnea_reduce_inward", step, structure(LOAD), tree, NUMBER, NOTHING, fields, widths, reverse=True)
 
 
-@lru_cache
+@once
 def inward_walk(joined: bool, sources: int, scattered: bool, hinges: bool = False) -> Walk:
     def step(received: Force, given: tuple, qdd: Any, exists: Any) -> tuple:
         axis, armature, *row = given
@@ -132,7 +133,7 @@ WRENCH_PREFIX = prefix_walks(
 )
 
 
-@lru_cache
+@once
 def wrenches(hinges: bool = False) -> InwardWalks:
     """The way in."""
     return InwardWalks(

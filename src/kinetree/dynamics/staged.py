@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +10,11 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree.lanes import native_enabled
+from kinetree.lanes.once import OncePerOwner
 from kinetree.lanes.threads import threads
 from kinetree.model import Model
 from kinetree.model.coordinates import first_placements
+from kinetree.model.fork import require_xla
 from kinetree.tree import Tree
 from kinetree.tree.stages import Stages, stages
 
@@ -32,27 +33,34 @@ def _lanes(tree: Tree) -> int:
     return LANES_OF_THREAD * max(2, threads()) if backend == "cpu" and tree.n >= LEAST_ROWS else 0
 
 
-@lru_cache(maxsize=64)
 def staged(tree: Tree) -> Stages | None:
     """The stages of a tree, as arrays on the device; None where XLA's own loops serve better."""
     lanes = _lanes(tree)
-    laid = stages(tree, lanes, LEVELS[jax.default_backend()]) if lanes else None
+    return _laid_out(tree, lanes, LEVELS[jax.default_backend()]) if lanes else None
+
+
+@lru_cache(maxsize=64)
+def _laid_out(tree: Tree, lanes: int, levels: int) -> Stages | None:
+    laid = stages(tree, lanes, levels)
     if laid is None:
         return None
+    require_xla()
     with jax.ensure_compile_time_eval():  # they outlive whatever is being traced
-        return jax.tree.map(jnp.asarray, laid)
+        return jax.tree.map(lambda x: jnp.asarray(x, np.int32 if x.dtype.kind == "i" else x.dtype), laid)
 
 
-_kept: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
+_kept: OncePerOwner[Any] = OncePerOwner()
 
 
 def _keep(model: Model, key: Any, make: Callable[[], Any]) -> Any:
     """What is made of a model once, where its numbers are known; under tracing too."""
-    kept = _kept.setdefault(model, {})
-    if key not in kept:
+
+    def known() -> Any:
+        require_xla()
         with jax.ensure_compile_time_eval():
-            kept[key] = make()
-    return kept[key]
+            return make()
+
+    return _kept.get(model, key, known)
 
 
 def _known(model: Model) -> bool:
@@ -62,19 +70,20 @@ def _known(model: Model) -> bool:
 def stage_constants(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
     """(turns, fields, lanes) of each stage; kept where the model's numbers are known."""
     if not _known(model):
-        return _arranged(laid, model.rows, dtype)
+        return _arranged(laid, model, dtype)
     name = np.dtype(dtype).name
     key = name, tuple(s.rows.shape for s in laid.stages)
-    return _keep(model, key, lambda: jax.jit(_arranged, static_argnums=2)(laid, model.rows, name))
+    return _keep(model, key, lambda: jax.jit(_arranged, static_argnums=2)(laid, model, name))
 
 
 def on_device(model: Model) -> Model:
     """The model with its numbers where they are needed, sent there once."""
-    return _keep(model, "model", lambda: jax.tree.map(jnp.asarray, model)) if _known(model) else model
+    key = "model", bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    return _keep(model, key, lambda: jax.tree.map(jnp.asarray, model)) if _known(model) else model
 
 
-def _arranged(laid: Stages, rows: Any, dtype: Any) -> tuple[Any, ...]:
-    leaves = [jnp.asarray(x, dtype) for x in jax.tree.leaves(rows)]
+def _arranged(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
+    leaves = [jnp.asarray(x, dtype) for x in jax.tree.leaves(model.rows)]
     return tuple(jnp.stack([s.arrange(x) for x in leaves], 1) for s in laid.stages)
 
 

@@ -4,13 +4,13 @@ Poses and velocities go outward, then each row's share is added up. Over the tre
 flow inward from row to row, so that a bushy tree is summed as evenly as it branches.
 """
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.once import once
 from kinetree.model import Model, Placement, Rows
 from kinetree.model.coordinates import placements
 from kinetree.spatial import Force, Inertia, Motion, Scalar, Vec3
@@ -72,7 +72,7 @@ def _at(memory: Memory, column: int, *names: str) -> tuple:
     return tuple(memory.at(column, name) for name in names)
 
 
-@lru_cache
+@once
 def _lanes(quaternions: bool) -> LaneAlgorithm:
     """The lane program, for models with or without quaternion joints."""
     zero = Totals(ZERO3, 0.0, Force(ZERO3, ZERO3))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from .jointed_bodies import solve_spd, times, transpose
+from .dense import solve_spd, times, transpose
 
 
 class Subsystem(NamedTuple):

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from kinetree.model import Model
+from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia, Rates, Transform, Vec3
 from kinetree.tree import Layout, Tree, inward, layout, restore
 
@@ -123,6 +124,7 @@ def _factor_and_solve(A: Any, b: Any) -> Any:
 
 def forward_dynamics_vneb(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
     """Accelerations, (batch, nv): the inertia matrix, the bias vector b, and A q̈ = τ − b (eq. 3)."""
+    require_matrices("method 'vneb'", q, model.nv, model.nv, copies=20, instead="method 'aba'")
     A = inertia_matrix(layout(model.tree, "paths"), model, q)
     b = bias_force(model, q, qd, f_ext)
     return require_solution(_factor_and_solve(A, tau - b), "vneb")

@@ -10,7 +10,7 @@ from .straight import written_out
 from .threads import set_threads
 from .woven import Woven, weave
 
-with suppress(ImportError):  # llvmlite may be missing
+with suppress(ImportError, OSError):  # llvmlite may be missing, or broken: whoever needs it says so
     from . import cpu, cuda  # noqa: F401 - here, not in the middle of a first call
 
 __all__ = [

@@ -128,11 +128,11 @@ class BlockCode:
             written += [TreeScanText(s, self.width, self.dtype).to for s in scans]
             return module_of(far_reduction(), with_helpers(*written), moves(emitter, arrays, numbers), _work())
 
-        signature = repr(([w.signature for w in (*walks, *scans)], arrays, numbers))
-        self._engine, _ = loaded(name, signature, self.dtype, text)
+        code = loaded(name, (walks, scans, arrays, numbers), self.dtype, text)
+        self._engine = code.engine
         names = [*(w.name for w in (*walks, *scans)), *MOVES]
-        self.address = {n: self._engine.get_function_address(n) for n in names}
-        self._work = self._engine.get_function_address("work")
+        self.address = {n: code.address(n) for n in names}
+        self._work = code.address("work")
 
     def run(self, tasks: Tasks, own: Sequence[np.ndarray], given: Sequence[np.ndarray]) -> None:
         """Carry out all tasks, with no more threads than there are memories `own`."""

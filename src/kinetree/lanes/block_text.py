@@ -32,11 +32,6 @@ class BlockWalk:
     hanging: bool = False
     ends: str = ""
 
-    @property
-    def signature(self) -> str:
-        """What tells it from others made by the same sources."""
-        return repr((self.name, self.taken, self.hanging, self.ends, self.walk.signature))
-
 
 class BlockText:
     """Writes the function of a block walk for vectors of a number of lanes; so many arrays are taken from."""

@@ -1,7 +1,6 @@
 """Compiled lane programs for this CPU, called on NumPy arrays."""
 
 import ctypes
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from .handler import handler_text
 from .helpers import call_helpers, team
 from .host import loaded, vector_width
 from .kernel import LaneFunction
-from .program import Program, signature
+from .program import Program
 from .shared import NO_MEMORY, SHARED, part_lanes, shared_text
 from .text import module_of
 from .threads import pool, threads
@@ -41,20 +40,20 @@ class CompiledProgram:
     """Machine code of a program in one dtype, and how to call it."""
 
     def __init__(self, program: Program, dtype: Any):
-        self.program, self.dtype = program, np.dtype(dtype)
-        self.width = vector_width(self.dtype)
-        name = f"{signature(program)} {has_direct(program)}"
-        self._engine, self.from_cache = loaded(
-            program.name, name, self.dtype, lambda: module_text(program, self.dtype, self.width)
-        )
+        # it keeps nothing of the program, whose life is its own
+        self.dtype = kind = np.dtype(dtype)
+        self.width = width = vector_width(kind)
+        made_from = (program, has_direct(program))
+        code = loaded(program.name, made_from, kind, lambda: module_text(program, kind, width))
+        self.name, self._engine, self.from_cache = code
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         prototype = ctypes.CFUNCTYPE(None, *[pointer] * 6, integer, integer, pointer)
-        self._lanes = prototype(self._engine.get_function_address("lanes"))
-        self._lane = prototype(self._engine.get_function_address("lane"))
+        self._lanes = prototype(code.address("lanes"))
+        self._lane = prototype(code.address("lane"))
         shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 4, pointer)
-        self._shared = shared(self._engine.get_function_address("shared"))
-        self.handler = self._engine.get_function_address("handler")
-        self.direct = self._engine.get_function_address("direct") if has_direct(program) else None
+        self._shared = shared(code.address("shared"))
+        self.handler = code.address("handler")
+        self.direct = code.address("direct") if has_direct(program) else None
 
     def __call__(self, slots: int, output_widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
         """As `xla.run`, on NumPy arrays."""
@@ -96,9 +95,3 @@ class CompiledProgram:
         if self.direct is None:
             return None
         return bind(self, slots, widths, tables, constants)
-
-
-@cache
-def compiled(program: Program, dtype: str) -> CompiledProgram:
-    """The program in this dtype, compiled once in a process."""
-    return CompiledProgram(program, dtype)

@@ -13,13 +13,13 @@ is no `direct`, and nothing else changes. Nothing is shared between calls: scrat
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from .helpers import team
 from .interpreter import has_functions
+from .once import once
 from .program import Program
 from .shared import SHARED, part_lanes
 from .text import Text
@@ -51,7 +51,7 @@ ON_STACK = 1 << 15  # bytes of scratch
 WITHOUT_LOCK = 5000  # turns, over all lanes, from which others may run meanwhile: about 50 µs
 
 
-@cache
+@once
 def available() -> bool:
     """Whether this interpreter has what a direct call takes; tells LLVM where it is."""
     return has_functions((*API, "PyCFunction_NewEx"))

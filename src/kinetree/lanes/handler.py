@@ -3,19 +3,19 @@
 XLA calls `handler(call frame)`. The frame (versions 0.3 and 0.4 of XLA's C API, c_api.h) is decoded here, at fixed
 offsets; `supported()` checks once that the JAX at hand has one of them. Operands are the tables, the constants, then
 the lane inputs; the one attribute is the number of slots. Lanes are cut into tasks of `grain`, which XLA's own threads
-take one after the other from a counter.
+take one after the other from a counter. What goes wrong is returned to XLA as an error, which JAX raises.
 """
 
 import re
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from .once import once
 from .program import Program
 from .text import Text
 
@@ -25,16 +25,28 @@ LARGE_PAGE = 1 << 21
 LARGE = 2 * LARGE_PAGE  # memory that is advised to come in them
 HUGE_PAGES = 14  # MADV_HUGEPAGE
 
+RESOURCE_EXHAUSTED, INTERNAL = 8, 13  # of XLA's error codes
+CLOSED = 1 << 62  # in a record's counter: no part is left, and none was
+
+
+def text_constant(name: str, text: str) -> str:
+    """Definition of a string that ends as those of C do."""
+    raw = text.encode() + b"\0"
+    letters = "".join(rf"\{byte:02X}" for byte in raw)
+    return f'@{name} = internal unnamed_addr constant [{len(raw)} x i8] c"{letters}"'
+
+
 # declarations of what tasks and handlers call
-MEMORY = """declare ptr @aligned_alloc(i64, i64)
+MEMORY = f"""declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
-declare i32 @madvise(ptr, i64, i32)"""
+declare i32 @madvise(ptr, i64, i32)
+{text_constant("no_memory", "kinetree: there is no memory for the slots of a lane program; use fewer threads")}"""
 
 # offsets in a task's record
 COUNTER, TASKS, DONE, OWNERS, LANES, GRAIN, SCRATCH, POINTERS = 0, 8, 16, 24, 32, 40, 48, 64
 
 
-@cache
+@once
 def version() -> tuple[int, ...]:
     """Version of the FFI that the JAX at hand speaks; empty where it does not say."""
     try:
@@ -91,7 +103,10 @@ def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = Fals
     to.label("entry")
     memory = scratch_memory(to, to.load("i64", "%job", SCRATCH)) if scratch else ""
     given = arguments(to)
-    to.go("take")
+    if scratch:  # without memory it leaves all parts to others
+        to.branch(to.op(f"icmp eq ptr {memory}, null"), "leave", "take")
+    else:
+        to.go("take")
     take_part(to, "%job", width, given, memory)
     to.op(f"atomicrmw add ptr {to.at('%job', DONE)}, i64 1 release")
     to.go("take")
@@ -136,7 +151,8 @@ def scratch_memory(to: Text, size: str) -> str:
     up = to.op(f"add i64 {size}, {to.op(f'sub i64 {unit}, 1')}")
     rounded = to.op(f"and i64 {up}, {to.op(f'sub i64 0, {unit}')}")
     memory = to.op(f"call ptr @aligned_alloc(i64 {unit}, i64 {rounded})")
-    advise_large_pages(to, memory, rounded)
+    there = to.op(f"icmp ne ptr {memory}, null")
+    advise_large_pages(to, memory, to.op(f"select i1 {there}, i64 {rounded}, i64 0"))
     return memory
 
 
@@ -170,7 +186,7 @@ def open_handler() -> Text:
     to = Text("h")
     to.lines.append("define ptr @handler(ptr %frame) {")
     to.label("entry")
-    for name, size in (("threads", 1), ("ask", 4), ("order", 5)):
+    for name, size in (("threads", 1), ("ask", 4), ("order", 5), ("failure", 4)):
         to.do(f"%{name} = alloca [{size} x i64]")
     answer_metadata(to, traits=0)
     return to
@@ -179,7 +195,19 @@ def open_handler() -> Text:
 def new_record(to: Text, size: int, lanes: str, grain: str | int) -> tuple[str, str]:
     """A record of this size, with all about its parts filled in, and how many parts there are."""
     job = to.op(f"call ptr @aligned_alloc(i64 64, i64 {(size + 63) // 64 * 64})")
+    to.branch(to.op(f"icmp eq ptr {job}, null"), "no_record", "recorded")
+    to.label("no_record")
+    refuse(to, RESOURCE_EXHAUSTED, "@no_memory")
+    to.label("recorded")
     return job, fill_record(to, job, lanes, grain)
+
+
+def refuse(to: Text, code: int, message: str) -> None:
+    """Return an error to XLA; `message` is the address of its text, which XLA copies."""
+    for kind, value, offset in (("i64", 28, 0), ("ptr", "null", 8), ("ptr", message, 16), ("i32", code, 24)):
+        to.store(kind, value, "%failure", offset)
+    create = to.load("ptr", to.load("ptr", "%frame", 16), 48)
+    to.do(f"ret ptr {to.op(f'call ptr {create}(ptr %failure)')}")
 
 
 def fill_record(to: Text, job: str, lanes: str, grain: str | int) -> str:
@@ -254,7 +282,7 @@ def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: 
     for number, (list_, k, place) in enumerate(lists):
         to.store("ptr", address(to, list_, k), job, place)
         to.store("i64", dimension(to, list_, k, 1), job, widths + 8 * number)
-    raw = to.op(f"add i64 {to.op(f'mul i64 {attribute(to, 0)}, {width * dtype.itemsize}')}, 63")
+    raw = to.op(f"add i64 {to.op(f'mul i64 {attribute(to, 0)}, {width * dtype.itemsize}')}, 64")  # never nothing
     to.store("i64", to.op(f"and i64 {raw}, -64"), job, SCRATCH)
     share(to, job, parts)
     to.lines.append("}")
@@ -295,11 +323,19 @@ def share(to: Text, job: str, parts: str) -> None:
     to.go("order_next")
     to.label("join")
     to.do(f"call void @task(ptr {job})")
+    # Parts are left only where this thread had no memory for them. Nobody else may be coming: those begun must do.
+    begun = to.op(f"atomicrmw xchg ptr {to.at(job, COUNTER)}, i64 {CLOSED} acq_rel")
+    lacking = to.op(f"icmp slt i64 {begun}, {parts}")
+    due = to.op(f"select i1 {lacking}, i64 {begun}, i64 {parts}")
     to.go("wait")
     to.label("wait")
     done = to.op(f"load atomic i64, ptr {to.at(job, DONE)} acquire, align 8")
-    to.branch(to.op(f"icmp sge i64 {done}, {parts}"), "leave", "wait")
+    to.branch(to.op(f"icmp sge i64 {done}, {due}"), "leave", "wait")
     to.label("leave")
     _release(to, job, "end")
     to.label("end")
+    to.branch(lacking, "lacking", "complete")
+    to.label("lacking")
+    refuse(to, RESOURCE_EXHAUSTED, "@no_memory")
+    to.label("complete")
     to.do("ret ptr null")

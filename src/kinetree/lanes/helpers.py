@@ -23,14 +23,13 @@ import os
 import platform
 import time
 from collections.abc import Callable
-from functools import cache
-from typing import Any
 
 import numpy as np
 
 from . import threads
-from .host import loaded
+from .host import MachineCode, loaded
 from .interpreter import has_functions
+from .once import immortal, once
 from .text import Text
 
 API = {"PyThread_acquire_lock": "i32 (ptr, i32)", "PyThread_release_lock": "void (ptr)"}
@@ -43,12 +42,12 @@ STATE, LOCK, CELL = 0, 8, 128  # offsets in a cell, and its size: processors fet
 SHARE = 0  # offset in a team: the function `share`; the helpers' cells follow, the first at CELL
 AWAKE, ASLEEP, BUSY = range(3)  # states of a helper; others are addresses of jobs
 
-MOST = 1023  # helpers
+MOST = threads.MAX_THREADS - 1  # helpers
 PATIENCE = 500_000  # nanoseconds for which a helper stays awake
 LOOKS = 64  # that a waiting thread takes before it lets others have its core, if they want it
 
 
-@cache
+@once
 def available() -> bool:
     """Whether this interpreter and this system have what helpers take."""
     starting = ("PyThread_allocate_lock", "PyThread_start_new_thread")
@@ -197,21 +196,15 @@ def _each_cell(
     visit(cell, f"{name}_next")
 
 
-def _immortal(thing: Any) -> Any:
-    """What helpers use is there until the process ends: they may outlive the interpreter."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-    return thing
+@once
+def _code() -> MachineCode:
+    return immortal(loaded("helpers", None, np.dtype(np.int64), helpers_text))
 
 
-@cache
-def _engine() -> Any:
-    return _immortal(loaded("helpers", "", np.dtype(np.int64), helpers_text)[0])
-
-
-@cache
+@once
 def team() -> int:
     """The address of the team, the same in the whole life of a process."""
-    memory = _immortal(np.zeros((MOST + 2) * CELL, np.uint8)).ctypes.data
+    memory = immortal(np.zeros((MOST + 2) * CELL, np.uint8)).ctypes.data
     return memory + -memory % CELL
 
 
@@ -257,7 +250,7 @@ def _start(cell: int) -> bool:
         return False
     api.PyThread_acquire_lock(pointer(lock), 1)  # to release it is to wake the helper
     place(cell + STATE).value, place(cell + LOCK).value = AWAKE, lock
-    helper, place(team() + SHARE).value = map(_engine().get_function_address, ("helper", "share"))
+    helper, place(team() + SHARE).value = map(_code().address, ("helper", "share"))
     return api.PyThread_start_new_thread(pointer(helper), pointer(cell)) != ctypes.c_ulong(-1).value
 
 

@@ -2,20 +2,21 @@
 
 import os
 import platform
+import sys
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
 
-from .cache import cached_entry, keep_cached, read_cached
+from .cache import entry_name, keep_cached, read_cached
 from .emit import UnknownPrimitive
-from .handler import supported
-from .native import DTYPES, native_enabled, register
+from .native import DTYPES, native_enabled, register, supported
+from .notice import warn_not_native
+from .once import once
 
 
-@cache
+@once
 def host_cpu() -> tuple[str, str, int]:
     """The CPU's name, its features as LLVM spells them, and the bytes in a vector register."""
     llvm.initialize_native_target()
@@ -54,26 +55,35 @@ def vector_width(dtype: np.dtype) -> int:
     return host_cpu()[2] // dtype.itemsize
 
 
-def loaded(name: str, signature: str, dtype: np.dtype, text: Callable[[], str]) -> tuple[Any, bool]:
-    """An engine with the machine code of a module, and whether the code was found in the cache."""
+class MachineCode(NamedTuple):
+    """A module in memory, under the name that its content gives it."""
+
+    name: str
+    engine: Any  # who holds it holds the code
+    from_cache: bool
+
+    def address(self, function: str) -> int:
+        """Of a function in it."""
+        return self.engine.get_function_address(function)
+
+
+def loaded(name: str, made_from: Any, dtype: np.dtype, text: Callable[[], str]) -> MachineCode:
+    """The machine code of a module that `text` writes from all that `made_from` holds."""
     cpu, flags, _ = host_cpu()
+    full_name = entry_name(name, made_from, dtype, f"{sys.platform} {platform.machine()} {cpu} {flags}", text)
     machine = target_machine()
-    path = cached_entry(name, signature, dtype, f"{platform.machine()} {cpu} {flags}")
-    code = found = read_cached(path)
+    code = found = read_cached(full_name)
     if code is None:
         code = machine.emit_object(optimized(text()))
-        keep_cached(path, code)
+        keep_cached(full_name, code)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return engine, found is not None
+    return MachineCode(full_name, engine, found is not None)
 
 
-_engines: list[Any] = []  # of all handlers: they live as long as the process
-
-
-def cpu_target(name: str, signature: str, dtype: str, text: Callable[[np.dtype, int], str]) -> str | None:
-    """An FFI target, registered under a name of its own, for the handler of a module; None where there can be none.
+def cpu_target(name: str, made_from: Any, dtype: str, text: Callable[[np.dtype, int], str]) -> str | None:
+    """Name of the FFI target for the handler of a module; None where there can be none.
 
     `text` writes the module for a dtype and the numbers in a vector.
     """
@@ -81,8 +91,8 @@ def cpu_target(name: str, signature: str, dtype: str, text: Callable[[np.dtype, 
         return None
     kind = np.dtype(dtype)
     try:
-        engine, _ = loaded(name, signature, kind, lambda: text(kind, vector_width(kind)))
-    except (UnknownPrimitive, RuntimeError):
+        code = loaded(name, made_from, kind, lambda: text(kind, vector_width(kind)))
+    except (UnknownPrimitive, RuntimeError) as error:
+        warn_not_native(name, error)
         return None
-    _engines.append(engine)
-    return register(f"kinetree_{name}_{len(_engines)}_{dtype}", engine.get_function_address("handler"), "cpu")
+    return register(code.name, code.address("handler"), "cpu", code.engine)

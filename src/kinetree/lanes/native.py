@@ -7,15 +7,16 @@ another), the XLA body serves, with the same result.
 import ctypes
 import os
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import handler
 from .emit import UnknownPrimitive
-from .handler import supported
+from .notice import warn_not_native
+from .once import Once, OncePerOwner, immortal
 from .program import Program
 
 DTYPES = ("float32", "float64")
@@ -26,54 +27,91 @@ def native_enabled() -> bool:
     return os.environ.get("KINETREE_NATIVE") != "0"
 
 
-@cache
+def supported() -> bool:
+    """Whether the JAX at hand can call native code; says so if it can not."""
+    if handler.supported():
+        return True
+    known = " and ".join(".".join(map(str, v)) for v in handler.VERSIONS)
+    spoken = ".".join(map(str, handler.version())) or "unknown"
+    warn_not_native("everything inside jit", f"this JAX has version {spoken} of XLA's FFI, and {known} are known")
+    return False
+
+
+_compiled: OncePerOwner[Any] = OncePerOwner()  # by program
+
+
 def native(program: Program, dtype: str) -> Any:
-    """The compiled program, or None where the native body can not serve."""
+    """The compiled program, or None where the native body can not serve. It lives as long as the program."""
+    return _compiled.get(program, dtype, lambda: _native(program, dtype))
+
+
+def _native(program: Program, dtype: str) -> Any:
     if not native_enabled() or dtype not in DTYPES:
         return None
     try:
-        from .cpu import compiled
+        from .cpu import CompiledProgram
 
-        return compiled(program, dtype)
-    except (UnknownPrimitive, ImportError, RuntimeError):
-        return None  # a step with an unknown primitive, no llvmlite, or a host that LLVM does not know
-
-
-def register(name: str, handler: int, platform: str) -> str:
-    """Make a handler known to XLA under a name; returns the name."""
-    capsule = ctypes.pythonapi.PyCapsule_New
-    capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    jax.ffi.register_ffi_target(name, capsule(handler, None, None), platform=platform)
-    return name
+        return CompiledProgram(program, dtype)
+    except (UnknownPrimitive, ImportError, OSError, RuntimeError) as error:
+        # a step with an unknown primitive, no llvmlite, or a host that LLVM does not know
+        warn_not_native(program.name, error)
+        return None
 
 
-@cache
+_registered: Once[str] = Once()
+
+
+def register(name: str, handler: int, platform: str, owner: Any) -> str:
+    """Make a handler known to XLA under the name of its content, once; returns the name of the target.
+
+    XLA never forgets a handler, so its `owner` lives as long as the process.
+    """
+
+    def tell() -> str:
+        capsule = ctypes.pythonapi.PyCapsule_New
+        capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        immortal(owner)
+        target = f"kinetree_{name}"
+        jax.ffi.register_ffi_target(target, capsule(handler, None, None), platform=platform)
+        return target
+
+    return _registered.get((name, platform), tell)
+
+
+_cpu_targets: OncePerOwner[str | None] = OncePerOwner()
+_cuda_targets: OncePerOwner[tuple[str, bool, bool] | None] = OncePerOwner()
+
+
 def _cpu_target(program: Program, dtype: str) -> str | None:
     """Name of the program's FFI target for CPUs, registered once; None where it can not be."""
-    compiled = native(program, dtype) if supported() else None
-    if compiled is None:
-        return None
-    return register(f"kinetree_{program.name}_{id(program)}_{dtype}", compiled.handler, "cpu")
+
+    def make() -> str | None:
+        compiled = native(program, dtype) if native_enabled() and supported() else None
+        return None if compiled is None else register(compiled.name, compiled.handler, "cpu", compiled)
+
+    return _cpu_targets.get(program, dtype, make)
 
 
-@cache
 def _cuda_target(program: Program, dtype: str, slots: int, widths: tuple) -> tuple[str, bool, bool] | None:
     """Name of the FFI target for NVIDIA GPUs, whether it wants arrays by columns, and slots in global memory.
 
     None where there is none. `widths` are those of inputs and outputs.
     """
-    if not native_enabled() or dtype not in DTYPES or not supported():
-        return None
-    try:
-        from .cuda import CudaError, Reach, cuda_kernel
-    except (ImportError, OSError):
-        return None
-    try:
-        kernel = cuda_kernel(program, dtype, slots, widths)
-    except (CudaError, UnknownPrimitive, OSError, RuntimeError):
-        return None
-    name = f"kinetree_{program.name}_{id(program)}_{dtype}_{slots}_{'_'.join(map(str, widths))}_cuda"
-    return register(name, kernel.handler, "CUDA"), kernel.reach is Reach.COLUMNS, kernel.global_scratch
+
+    def make() -> tuple[str, bool, bool] | None:
+        if not native_enabled() or dtype not in DTYPES or not supported():
+            return None
+        try:
+            from .cuda import Reach, program_kernel
+
+            kernel = program_kernel(program, np.dtype(dtype), slots, widths)
+        except (UnknownPrimitive, ImportError, OSError, RuntimeError) as error:
+            warn_not_native(f"{program.name} on the GPU", error)
+            return None
+        name = register(kernel.name, kernel.handler, "CUDA", kernel)
+        return name, kernel.reach is Reach.COLUMNS, kernel.global_scratch
+
+    return _cuda_targets.get(program, (dtype, slots, widths), make)
 
 
 def _by_ffi(name: str, slots: int, results: list, data: tuple, **layouts: Any) -> Any:

@@ -7,7 +7,7 @@ a column in registers while they go down the rows.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +15,9 @@ import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
+
+from .eager import define_eager
+from .notice import warn_not_native
 
 
 class Case(NamedTuple):
@@ -40,11 +43,6 @@ class Pairs:
     reals: Any  # treedefs of what is known of one member
     wholes: Any
 
-    @property
-    def signature(self) -> str:
-        """What tells it from others of its name made by the same sources."""
-        return repr((self.reals, self.wholes, [case.side for case in self.cases]))
-
 
 def each_pair(pairs: Pairs, reals: Any, wholes: Any) -> Any:
     """The matrix, (n, n), of members whose leaves are (n,), by XLA."""
@@ -66,34 +64,28 @@ def by_xla(*arrays: Any, pairs: Pairs) -> list:
     return [each_pair(pairs, reals, wholes)]
 
 
-def _by_cpu(*arrays: Any, pairs: Pairs) -> list:
-    try:
-        from .pairs_host import on_cpu
-    except ImportError:  # llvmlite is missing
-        return by_xla(*arrays, pairs=pairs)
-    return on_cpu(pairs, arrays) or by_xla(*arrays, pairs=pairs)
+def _on(target: str) -> Callable:
+    def body(*arrays: Any, pairs: Pairs) -> list:
+        try:
+            if target == "cpu":
+                from .pairs_host import on_cpu as native
+            else:
+                from .pairs_native import on_cuda as native
+        except (ImportError, OSError) as error:  # llvmlite is missing
+            warn_not_native(pairs.name, error)
+            return by_xla(*arrays, pairs=pairs)
+        return native(pairs, arrays) or by_xla(*arrays, pairs=pairs)
 
-
-def _by_cuda(*arrays: Any, pairs: Pairs) -> list:
-    from .pairs_native import on_cuda  # llvmlite may be missing
-
-    return on_cuda(pairs, arrays) or by_xla(*arrays, pairs=pairs)
+    return body
 
 
 PAIRS = Primitive("kinetree_pairs")
 PAIRS.multiple_results = True
 PAIRS.def_abstract_eval(lambda *arrays, pairs: [ShapedArray((arrays[0].shape[0],) * 2, arrays[0].dtype)])
 mlir.register_lowering(PAIRS, mlir.lower_fun(by_xla, multiple_results=True))
-for _platform, _body in (("cpu", _by_cpu), ("cuda", _by_cuda)):
-    mlir.register_lowering(PAIRS, mlir.lower_fun(_body, multiple_results=True), platform=_platform)
-
-
-@lru_cache(maxsize=64)
-def _compiled(pairs: Pairs) -> Any:
-    return jax.jit(partial(PAIRS.bind, pairs=pairs))
-
-
-PAIRS.def_impl(lambda *arrays, pairs: _compiled(pairs)(*arrays))
+for _platform in ("cpu", "cuda"):
+    mlir.register_lowering(PAIRS, mlir.lower_fun(_on(_platform), multiple_results=True), platform=_platform)
+define_eager(PAIRS)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

@@ -4,7 +4,7 @@ The arithmetic of an entry takes less time than writing it, so memory is what co
 rows are written at once from left to right, and a large matrix asks for large pages.
 """
 
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ import numpy as np
 from .handler import LANES, MEMORY, POINTERS, advise_large_pages, arrays_handler, task_text
 from .host import cpu_target, vector_width
 from .kernel import with_helpers
+from .once import once
 from .pairs import ABOVE, BELOW, Pairs
 from .pairs_text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
 from .text import Text, module_of, over_blocks
@@ -92,9 +93,9 @@ def cpu_text(pairs: Pairs, dtype: np.dtype, width: int) -> str:
     return module_of(far_reduction(), MEMORY, with_helpers(*functions), str(task), str(handler))
 
 
-@cache
+@once
 def _target(pairs: Pairs, dtype: str) -> str | None:
-    return cpu_target(pairs.name, pairs.signature, dtype, partial(cpu_text, pairs))
+    return cpu_target(pairs.name, pairs, dtype, partial(cpu_text, pairs))
 
 
 def on_cpu(pairs: Pairs, arrays: Any) -> list | None:

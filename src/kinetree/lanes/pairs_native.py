@@ -1,6 +1,5 @@
 """Pairs on an NVIDIA GPU: a thread goes down a strip of rows in a few columns, so that a warp writes neighbours."""
 
-from functools import cache
 from typing import Any
 
 import jax
@@ -9,6 +8,7 @@ import numpy as np
 from .cuda import begin_handler, cuda_target, launch_values
 from .handler import address, dimension, operands, results
 from .kernel import with_helpers
+from .once import once
 from .pairs import ABOVE, BELOW, Pairs
 from .pairs_text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
 from .ptx import ALIGNED, GLOBAL, global_thread, gpu_module
@@ -81,7 +81,7 @@ def _across(to: Text, n: str) -> str:
     return to.op(f"udiv i64 {to.op(f'add i64 {n}, {THREADS * COLUMNS - 1}')}, {THREADS * COLUMNS}")
 
 
-@cache
+@once
 def _target(pairs: Pairs, dtype: str) -> str | None:
     kind = np.dtype(dtype)
 
@@ -95,7 +95,7 @@ def _target(pairs: Pairs, dtype: str) -> str | None:
         launch_values(to, [*values, ("i64", n)], threads, function, THREADS)
         return to
 
-    return cuda_target(pairs.name, pairs.signature, kind, lambda: kernel_text(pairs, kind), launch)
+    return cuda_target(pairs.name, pairs, kind, lambda: kernel_text(pairs, kind), launch)
 
 
 def on_cuda(pairs: Pairs, arrays: Any) -> list | None:

@@ -7,7 +7,7 @@ differ from lane to lane, go through the XLA body.
 """
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +18,7 @@ from jax.interpreters import ad, batching, mlir
 
 from . import xla
 from .derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
+from .eager import define_eager
 from .native import on_cpu, on_cuda
 from .program import Program
 from .woven import Woven
@@ -45,11 +46,7 @@ def _make(name: str, abstract: Callable, body: Callable, **platforms: Callable) 
     primitive = Primitive(f"kinetree_{name}")
     primitive.multiple_results = True
 
-    @lru_cache(maxsize=512)
-    def compiled(**params: Any) -> Any:
-        return jax.jit(partial(primitive.bind, **params))
-
-    primitive.def_impl(lambda *arguments, **params: compiled(**params)(*arguments))
+    define_eager(primitive)
     primitive.def_abstract_eval(abstract)
     mlir.register_lowering(primitive, mlir.lower_fun(body, multiple_results=True))
     for platform, special in platforms.items():

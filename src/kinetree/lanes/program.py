@@ -95,20 +95,6 @@ class Program:
     woven: bool = False
 
 
-def signature(program: Program) -> str:
-    """What tells a program from others made by the same sources: its loops' shapes, and what its steps close over."""
-    straight = program.straight.digest if program.straight else ""
-    return repr([_loop_signature(loop) for loop in program.loops]) + straight + "woven" * program.woven
-
-
-def _loop_signature(loop: Loop) -> tuple:
-    cells = [c.cell_contents for c in getattr(loop.step, "__closure__", None) or ()]
-    closed_over = [x for x in cells if isinstance(x, bool | int | float | str)]
-    derived_from = [_loop_signature(x) for x in cells if isinstance(x, Loop)]
-    places = (loop.reads, loop.writes, loop.adds, loop.inputs, loop.outputs)
-    return loop.step.__qualname__, closed_over, derived_from, loop.columns, loop.constants, places
-
-
 class Memory:
     """How the slots of one row are divided into named fields."""
 

@@ -7,22 +7,23 @@ neighbours. Slots that do not fit in local memory go to a (slots, lanes) array i
 
 from collections.abc import Callable
 from enum import Enum
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
 
-from .cache import cached_entry, keep_cached, read_cached
+from .cache import entry_name, keep_cached, read_cached
 from .emit import trace
 from .kernel import READ_AHEAD, LoopWriter
-from .program import Program, signature
+from .once import once
+from .program import Program
 from .text import Text, module_of
 from .tile import SHARED, Tile, block_size, tile_memory
 from .trigonometry import far_reduction
 
 GLOBAL = "ptr addrspace(1)"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+MIN_ROOM = 64  # slots
 LOCAL_BYTES = 1 << 15  # of slots, a thread, before they move to global memory
 ALIGNED = 128  # bytes: what XLA gives every array
 LONG = 12_000  # lines that LLVM does not optimise: it would take as long again, for one line in sixty
@@ -146,29 +147,38 @@ def gpu_module(*parts: str) -> str:
     return head + "\n" + module_of(far_reduction(), *parts)
 
 
-@cache
+@once
 def _initialize() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
 
 
-def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, reach: Reach = Reach.TILE) -> str:
+class Assembly(NamedTuple):
+    """PTX, under the name that its content gives it."""
+
+    name: str
+    text: str
+
+
+def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, reach: Reach = Reach.TILE) -> Assembly:
     """PTX of a program for chips of this compute capability and newer."""
-    key = f"{signature(program)} {slots} {reach.value}"
     kind = np.dtype(dtype)
     passes = 3 if program.straight else 0  # they gain nothing that shows in loops, and take a sixth of a first call
-    return assembled(program.name, key, kind, chip, lambda: kernel_text(program, kind, slots, reach), passes)
+    made_from = (program, slots, reach.value)
+    return assembled(program.name, made_from, kind, chip, lambda: kernel_text(program, kind, slots, reach), passes)
 
 
-def assembled(name: str, signature: str, dtype: np.dtype, chip: int, text: Callable[[], str], passes: int = 3) -> str:
+def assembled(
+    name: str, made_from: Any, dtype: np.dtype, chip: int, text: Callable[[], str], passes: int = 3
+) -> Assembly:
     """PTX of a module, from the cache if it is there; `passes` is how much LLVM is to optimise."""
     known = next(c for c in CHIPS if c <= max(chip, CHIPS[-1]))
-    entry = cached_entry(name, signature, dtype, f"ptx {known}")
-    if (kept := read_cached(entry)) is not None:
-        return kept.decode()
+    full_name = entry_name(name, made_from, dtype, f"ptx {known}", text)
+    if (kept := read_cached(full_name)) is not None:
+        return Assembly(full_name, kept.decode())
     made = _assemble(text(), known, passes)
-    keep_cached(entry, made.encode())
-    return made
+    keep_cached(full_name, made.encode())
+    return Assembly(full_name, made)
 
 
 def _assemble(text: str, known: int, passes: int) -> str:
@@ -185,6 +195,6 @@ def _assemble(text: str, known: int, passes: int) -> str:
 
 def local_slots(slots: int, dtype: Any) -> int:
     """Room to compile for: rounded up, so that robots of about one size share a kernel; 0 means global memory."""
-    step = max(64, 1 << (max(slots, 1).bit_length() - 3))
-    room = -(-slots // step) * step
+    step = max(MIN_ROOM, 1 << max(0, slots.bit_length() - 3))  # an eighth to a quarter of what is needed
+    room = -(-max(slots, 1) // step) * step
     return room if room * np.dtype(dtype).itemsize <= LOCAL_BYTES else 0

@@ -20,11 +20,6 @@ class TreeScan:
     walk: Walk
     name: str
 
-    @property
-    def signature(self) -> str:
-        """What tells it from others made by the same sources."""
-        return f"{self.name} {self.walk.signature}"
-
 
 class TreeScanText:
     """Writes the function of a scan, for arrays of blocks of `width` lanes."""

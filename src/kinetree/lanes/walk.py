@@ -8,7 +8,6 @@ that is its body on platforms that have no other; natively the state stays in re
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -18,6 +17,9 @@ from jax import lax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
+
+from .eager import define_eager
+from .notice import warn_not_native
 
 tree_map, leaves, structure = jax.tree.map, jax.tree.leaves, jax.tree.structure
 
@@ -50,15 +52,6 @@ class Walk:
         """Arrays of results."""
         count = self.results.num_leaves
         return count if self.scattered else min(count, 1)
-
-    @property
-    def signature(self) -> str:
-        """What tells it from others made by the same sources."""
-        cells = [c.cell_contents for c in getattr(self.step, "__closure__", None) or ()]
-        plain = [getattr(c, "__qualname__", c) for c in cells if callable(c) or isinstance(c, bool | int | float | str)]
-        trees = (self.state, self.streams, self.gathered, self.results)
-        shape = (self.fields, self.widths, self.scattered, self.reverse, self.sources)
-        return repr((self.step.__qualname__, plain, trees, shape))
 
 
 @dataclass(frozen=True)
@@ -118,8 +111,11 @@ def _abstract(*arrays: Any, walk: Walk, shape: Shape) -> list:
 
 def _on(target: str) -> Callable:
     def body(*arrays: Any, walk: Walk, shape: Shape) -> list:
-        from .walk_native import on_cpu, on_cuda  # llvmlite may be missing
-
+        try:
+            from .walk_native import on_cpu, on_cuda
+        except (ImportError, OSError) as error:  # llvmlite is missing
+            warn_not_native(walk.name, error)
+            return by_xla(*arrays, walk=walk, shape=shape)
         native = {"cpu": on_cpu, "cuda": on_cuda}[target](walk, shape, arrays)
         return by_xla(*arrays, walk=walk, shape=shape) if native is None else native
 
@@ -132,14 +128,7 @@ WALK.def_abstract_eval(_abstract)
 mlir.register_lowering(WALK, mlir.lower_fun(by_xla, multiple_results=True))
 for _platform in ("cpu", "cuda"):
     mlir.register_lowering(WALK, mlir.lower_fun(_on(_platform), multiple_results=True), platform=_platform)
-
-
-@lru_cache(maxsize=512)
-def _compiled(walk: Walk, shape: Shape) -> Any:
-    return jax.jit(partial(WALK.bind, walk=walk, shape=shape))
-
-
-WALK.def_impl(lambda *arrays, walk, shape: _compiled(walk, shape)(*arrays))
+define_eager(WALK)
 
 
 def take_walk(

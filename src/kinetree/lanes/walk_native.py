@@ -4,7 +4,7 @@ Both handlers are given the arrays in the order of walk_text.py, and as attribut
 on a CPU, how many lanes a thread takes at a time.
 """
 
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 
 from .handler import LANES, MEMORY, POINTERS, SCRATCH, addresses, arrays_handler, attribute, task_text
 from .host import cpu_target, vector_width
+from .once import once
 from .ptx import gpu_module
 from .text import Text, module_of
 from .trigonometry import far_reduction
@@ -43,9 +44,9 @@ def _counts(text: WalkText) -> tuple[int, int]:
     return text.starts[5], text.starts[7] - text.starts[5]
 
 
-@cache
+@once
 def _cpu_target(walk: Walk, dtype: str) -> str | None:
-    return cpu_target(walk.name, walk.signature, dtype, partial(cpu_text, walk))
+    return cpu_target(walk.name, walk, dtype, partial(cpu_text, walk))
 
 
 def gpu_text(walk: Walk, dtype: np.dtype) -> str:
@@ -53,7 +54,7 @@ def gpu_text(walk: Walk, dtype: np.dtype) -> str:
     return gpu_module(PtxWalk(walk, traced(walk, dtype), dtype).text())
 
 
-@cache
+@once
 def _cuda_target(walk: Walk, dtype: str) -> str | None:
     from .cuda import begin_handler, cuda_target, launch_values
 
@@ -67,7 +68,7 @@ def _cuda_target(walk: Walk, dtype: str) -> str | None:
         launch_values(to, [*values, ("i64", turns), ("i64", lanes)], lanes, function)
         return to
 
-    return cuda_target(walk.name, walk.signature, kind, lambda: gpu_text(walk, kind), launch)
+    return cuda_target(walk.name, walk, kind, lambda: gpu_text(walk, kind), launch)
 
 
 def _call(name: str, walk: Walk, shape: Shape, arrays: Any) -> list:

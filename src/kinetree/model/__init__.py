@@ -1,5 +1,6 @@
 """Models: bodies, joints and their rows."""
 
+from . import pytree  # noqa: F401 - makes models known to JAX
 from .actuators import Actuator, Actuators
 from .configuration import difference, integrate, neutral, random_state
 from .coupling import Coupling, coupled

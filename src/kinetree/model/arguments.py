@@ -1,18 +1,20 @@
 """The door of every public function: shapes, dtypes, batches, and NumPy or JAX.
 
-NumPy arrays in give NumPy arrays out, float64 computed in float64 whatever JAX's x64 setting says. JAX arrays follow
-JAX.
+NumPy arrays in give NumPy arrays out, float64 computed in float64, whatever JAX's settings say. JAX arrays follow JAX,
+except that those of float64 stay float64 where x64 is off.
 """
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
+from .fork import require_xla, without_xla, xla_is_lost
 from .model import Model
 
 Given = tuple[Any, tuple[int, ...]]  # a value and the shape of its last axes
@@ -38,7 +40,13 @@ def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Any:
     return value
 
 
+def _is_known_jax(value: Any) -> bool:
+    return _is_jax(value) and not isinstance(value, Tracer)
+
+
 def _dtype(values: list[Any]) -> Any:
+    if any(_is_jax(x) and x.dtype == np.float64 for x in values):
+        return np.dtype(np.float64)  # which JAX would narrow in its 32-bit mode
     found = jnp.result_type(*values) if any(map(_is_jax, values)) else np.result_type(*values)
     if jnp.issubdtype(found, jnp.floating):
         return found if found.itemsize >= 4 else np.dtype(np.float32)
@@ -63,8 +71,13 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
         shapes = ", ".join(f"{name} {shape}" for name, shape in lead.items())
         raise ValueError(f"batch axes do not broadcast: {shapes}") from None
     from_numpy = not any(map(_is_jax, arrays))
-    wide = from_numpy and dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
-    with jax.enable_x64(True) if wide else nullcontext():
+    if xla_is_lost() and any(map(_is_known_jax, arrays)):
+        require_xla()
+    with ExitStack() as modes:
+        if dtype == np.float64 and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+            modes.enter_context(jax.enable_x64(True))
+        if from_numpy and jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+            modes.enter_context(jax.disable_jit(False))  # only `jit` turns NumPy arrays into JAX's
         library = np if from_numpy else jnp
 
         def flat(name: str) -> Any:
@@ -77,12 +90,23 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
                 v = library.broadcast_to(library.asarray(v, dtype), whole)
             return v if len(batch) == 1 else v.reshape(math.prod(batch), *shape)
 
-        result = function(*(flat(name) for name in given))
+        flattened = [flat(name) for name in given]
+        result = without_xla(function, *flattened) if from_numpy and xla_is_lost() else function(*flattened)
         if from_numpy:
             result = jax.tree.map(np.asarray, result)
         if len(batch) != 1:  # free for NumPy arrays, a copy for JAX arrays outside of jit
             result = jax.tree.map(lambda x: x.reshape((*batch, *x.shape[1:])), result)
         return result
+
+
+def in_mode_of(function: Callable[..., Any], *arrays: Any) -> Any:
+    """`function` of JAX arrays, on arrays of any kind: in the bits that they have, and with results of their kind."""
+    arrays = tuple(x if _is_jax(x) else np.asarray(x) for x in arrays)
+    from_numpy, dtype = not any(map(_is_jax, arrays)), _dtype(list(arrays))
+    wide = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    with jax.enable_x64(True) if wide else nullcontext():
+        result = function(*(jnp.asarray(x, dtype) for x in arrays))
+        return jax.tree.map(np.asarray, result) if from_numpy else result
 
 
 def cast_model(model: Model, dtype: Any) -> Model:

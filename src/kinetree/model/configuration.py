@@ -5,6 +5,7 @@ coordinates. A free joint moves by the exponential of SE(3): with a constant bod
 R' = R exp(ω dt), p' = p + R V(ω dt) v dt, where V(θ) = 1 + (1 − cos θ)/θ² θ× + (θ − sin θ)/θ³ θ×θ×.
 """
 
+import math
 from functools import partial
 from math import factorial
 from typing import Any, NamedTuple
@@ -17,8 +18,10 @@ from kinetree.spatial import Quaternion, Scalar, Vec3
 
 from .arguments import evaluate
 from .coupling import coupled
+from .memory import require_memory
 from .model import Model, Structure
 
+DRAWING = 3  # times the memory of random states that it takes to draw them
 SMALL = 0.25  # θ² below which the series below serve: their last term is then under 1e-17
 EARLY = tuple((-1.0) ** k / factorial(2 * k + 2) for k in range(8))  # (1 − cos θ)/θ² in powers of θ²
 LATE = tuple((-1.0) ** k / factorial(2 * k + 3) for k in range(8))  # (θ − sin θ)/θ³ likewise
@@ -97,6 +100,9 @@ def random_state(model: Model, key: Any, batch: tuple[int, ...] = ()) -> tuple[A
     """
     at, reach = coordinate_columns(model.structure).quaternion, _reach(model.structure)
     sizes = (*batch, model.nq), (*batch, *at.shape), (*batch, model.nv)
+    count = math.prod(batch)
+    numbers = count * (model.nq + model.nv)
+    require_memory(DRAWING * 8 * numbers, f"a batch of {count:,} random states", "use smaller batches")
     if isinstance(key, int | np.integer):
         rng = np.random.default_rng(int(key))
         q = rng.uniform(-1, 1, sizes[0]) * reach
@@ -106,7 +112,8 @@ def random_state(model: Model, key: Any, batch: tuple[int, ...] = ()) -> tuple[A
     places, orientations, velocities = jax.random.split(key, 3)
     q = jax.random.uniform(places, sizes[0], minval=-1.0, maxval=1.0)
     turns = jax.random.normal(orientations, sizes[1])
-    q = (q * jnp.asarray(reach, q.dtype)).at[..., at].set(turns / jnp.linalg.norm(turns, axis=-2, keepdims=True))
+    length = jnp.sqrt((turns * turns).sum(-2, keepdims=True))
+    q = (q * jnp.asarray(reach, q.dtype)).at[..., at].set(turns / length)
     return q, jax.random.normal(velocities, sizes[2])
 
 

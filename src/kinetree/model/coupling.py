@@ -27,7 +27,8 @@ class Coupling:
     """G and g. Each coordinate of the free model is a ratio times one of the coupled model's, plus an offset."""
 
     def __init__(self, kept_q: np.ndarray, kept_v: np.ndarray, source_q: Any, source_v: Any, ratio_v: Any, lines: Any):
-        arrays = tuple(map(frozen, (kept_q, kept_v, source_q, source_v, ratio_v, *lines)))
+        columns = (x.astype(np.int32) for x in (kept_q, kept_v, source_q, source_v))  # the same to JAX in both modes
+        arrays = tuple(map(frozen, (*columns, ratio_v, *lines)))
         self.kept_q, self.kept_v = arrays[:2]  # columns of the free model that are kept
         self.source_q, self.source_v = arrays[2:4]  # for each column of the free model, the coupled model's column
         self.ratio_v, self.ratio_q, self.offset_q = arrays[4:]

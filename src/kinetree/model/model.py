@@ -26,7 +26,6 @@ from .structure import Structure
 from .world import CONSTRAINTS, World
 
 
-@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Model:
     """A kinematic tree. Make one with `Model.from_arrays`, `kinetree.auto_tree` or `kinetree.load`."""

@@ -25,16 +25,17 @@ class Structure:
         names: Sequence[str] | None,
         joint_names: Sequence[str] | None,
     ):
-        self.parent = parent
-        self.joints, self.joint_code = tuple(distinct), code
+        # 32 bits: the same to JAX in both of its modes (see pytree.py).
+        self.parent, self.joint_code = parent.astype(np.int32), code.astype(np.int32)
+        self.joints = tuple(distinct)
         self.tree = Tree(compiled.parent)
-        self.row_of_body, self.q_of_row = compiled.row_of_body, compiled.q_of_row
-        self.q_start, self.v_start = compiled.q_start, compiled.v_start
+        self.row_of_body, self.q_of_row = compiled.row_of_body.astype(np.int32), compiled.q_of_row.astype(np.int32)
+        self.q_start, self.v_start = compiled.q_start.astype(np.int32), compiled.v_start.astype(np.int32)
         self._names = None if names is None else tuple(names)
         self._joint_names = None if joint_names is None else tuple(joint_names)
         for name in ("parent", "joint_code", "row_of_body", "q_of_row", "q_start", "v_start"):
             setattr(self, name, frozen(getattr(self, name)))
-        self._hash = hash((self.tree, self.joints, self.joint_code.tobytes(), parent.tobytes()))
+        self._hash = hash((self.tree, self.joints, self.joint_code.tobytes(), self.parent.tobytes()))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """From a copy or a pickle, whose arrays can be written to."""
@@ -94,7 +95,8 @@ class Structure:
         has = np.array([j.quaternion for j in self.joints], bool)
         position = np.array([j.position for j in self.joints], bool)
         bodies = np.flatnonzero(has[self.joint_code]) if len(has) else np.zeros(0, np.int64)
-        return frozen(np.stack([self.v_start[bodies], self.q_start[bodies], position[self.joint_code[bodies]]], -1))
+        places = [self.v_start[bodies], self.q_start[bodies], position[self.joint_code[bodies]]]
+        return frozen(np.stack(places, -1).astype(np.int32))
 
     @cached_property
     def has_quaternions(self) -> bool:

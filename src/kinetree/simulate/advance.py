@@ -13,6 +13,7 @@ from jax.core import Tracer
 from kinetree._unknown import unknown
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral
 from kinetree.model.arguments import evaluate
+from kinetree.model.fork import require_xla
 
 from .constrained import constraints_of, prepared
 from .drive import Drive, Shaped
@@ -97,6 +98,7 @@ def advance(
     if not (isinstance(substeps, int | np.integer) and substeps >= 0):
         raise ValueError(f"substeps must be a number of steps, not {substeps!r}")
     h = _step_length(model, dt)
+    require_xla()
     found = constraints_of(model)
     model = prepared(model, found)
     nu = model.nu
@@ -157,6 +159,7 @@ def step(
         q, qd after the step.
     """
     name = step_of(model, integrator)
+    require_xla()
     found = constraints_of(model)
     model = prepared(model, found)
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from kinetree.actuate import Actuation
 from kinetree.actuate.transmission import columns, gathered
+from kinetree.dynamics.dense import solve_general
 from kinetree.dynamics.loaded import loaded_forward_dynamics
 from kinetree.model import DEFAULT_STEPPING, Model
 
-from .small import cross_matrix, solve
 from .world_axes import drift
 
 
@@ -156,4 +156,12 @@ def _tumbling(model: Model, qd: Any, alpha: Any, load: Any, acted: Actuation | N
         assert acted is not None
         j = _moment(model, acted, int(i), len(qd))[:, own]
         A = A - (h * acted.slope[:, i])[:, None, None] * j[:, :, None] * j[:, None, :]
-    return alpha.at[:, own].set(solve(A, force))
+    return alpha.at[:, own].set(solve_general(A, force[..., None])[..., 0])
+
+
+def cross_matrix(v: Any) -> Any:
+    """v×, (..., 3, 3), from (..., 3)."""
+    x, y, z = v[..., 0], v[..., 1], v[..., 2]
+    zero = jnp.zeros_like(x)
+    rows = [jnp.stack(r, -1) for r in ((zero, -z, y), (z, zero, -x), (-y, x, zero))]
+    return jnp.stack(rows, -2)

@@ -19,6 +19,8 @@ import numpy as np
 
 from kinetree.model import Model, State, integrate
 from kinetree.model.arguments import evaluate
+from kinetree.model.fork import require_xla
+from kinetree.model.memory import require_memory
 
 from .advance import STEPS, step_of
 from .checkpoint import Checkpoint, Progress, fingerprint
@@ -30,6 +32,7 @@ from .progress import ProgressBar
 from .trajectory import Trajectory
 
 STRETCH = 0.5  # seconds of wall time between looks at the host
+WORKING = 8  # states, with forces, that a step holds for one: of its stages, and of the algorithms within
 BUFFER = 2**24  # numbers in the records of one stretch, at most
 
 
@@ -129,11 +132,18 @@ def simulate(
     if steps < 0 or record < 1 or steps % record:
         raise ValueError(f"steps must be a multiple of record, which is at least 1: steps={steps}, record={record}")
     name = step_of(model, integrator)
+    require_xla()
     given = {"q": (q, (model.nq,)), "qd": (qd, (model.nv,))}
     if ctrl is not None:
         given["ctrl"] = (ctrl, (model.nu,))
     start = evaluate(lambda *x: x, **given)
     q, qd, *controls = map(np.asarray, start)
+    count, records = q.size // max(1, q.shape[-1]), steps // record + 1
+    require_memory(
+        (q.nbytes + 2 * qd.nbytes) * (WORKING + 2 * records),  # records are copied once, at the end
+        f"a run of {count:,} states with {records:,} records of each",
+        "use a smaller batch, or record fewer states",
+    )
     wide = q.dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
     with jax.enable_x64(True) if wide else nullcontext():
         q = np.asarray(integrate(model, q, np.zeros_like(qd), 1.0))  # quaternions of unit length

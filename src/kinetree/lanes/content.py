@@ -1,0 +1,104 @@
+"""Names for compiled things, made from what they are compiled from.
+
+Machine code depends on the steps of a program, on the emitter, on versions and on the target. Tracing the steps would
+say the most, but takes longer than loading the code (20 to 40 ms against 5). So steps of this package are described by
+where they stand in its sources, whose text is part of every name (3 ms, once in a process), and by everything that they
+close over. Where a step closes over something that can not be described, or comes from elsewhere, the whole LLVM text
+is the description.
+"""
+
+import dataclasses
+import hashlib
+import os
+from functools import partial
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from typing import Any
+
+import jax
+import numpy as np
+
+from .once import once
+
+PACKAGE = __name__.split(".")[0]
+VERSIONED = (PACKAGE, "jax", "jaxlib", "numpy", "builtins")  # packages whose text or version is part of every name
+
+
+class Indescribable(Exception):
+    """Nothing here says all that a thing is."""
+
+
+def describe(x: Any) -> str:
+    """All that the code made from a thing can depend on; raises Indescribable where that is not known."""
+    try:
+        return _describe(x)
+    except (RecursionError, ValueError) as error:  # it refers to itself, or to what is not there yet
+        raise Indescribable(str(error)) from error
+
+
+def _describe(x: Any) -> str:
+    if x is None or isinstance(x, bool | int | float | complex | str | bytes | np.dtype | np.generic):
+        return f"{type(x).__name__}:{x!r}"
+    if isinstance(x, jax.tree_util.PyTreeDef):
+        return str(x)
+    if isinstance(x, tuple | list):
+        return f"{_name(type(x))}({', '.join(map(_describe, x))})"
+    if isinstance(x, dict):
+        return f"{{{', '.join(f'{_describe(k)}: {_describe(v)}' for k, v in x.items())}}}"
+    if isinstance(x, np.ndarray):
+        return f"array({x.shape}, {x.dtype}, {hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()})"
+    if isinstance(x, FunctionType):
+        return _of_function(x)
+    if isinstance(x, MethodType):
+        return f"{_describe(x.__func__)} of {_describe(x.__self__)}"
+    if isinstance(x, partial):
+        return f"partial({_describe(x.func)}, {_describe(x.args)}, {_describe(x.keywords)})"
+    if isinstance(x, type | BuiltinFunctionType | np.ufunc | jax.numpy.ufunc) or hasattr(x, "__wrapped__"):
+        return _name(x)
+    if dataclasses.is_dataclass(x):
+        fields = {f.name: getattr(x, f.name) for f in dataclasses.fields(x)}
+        return f"{_name(type(x))}{_describe(fields)}"
+    if type(x).__module__.split(".")[0] == PACKAGE and hasattr(x, "__dict__"):
+        return f"{_name(type(x))}{_describe(vars(x))}"
+    raise Indescribable(f"{type(x).__name__} says nothing of what it is")
+
+
+def _name(x: Any) -> str:
+    """Of something that a package gives a name to, and that closes over nothing."""
+    module, name = getattr(x, "__module__", None) or "builtins", getattr(x, "__qualname__", None) or x.__name__
+    if module.split(".")[0] not in VERSIONED or "<" in name:
+        raise Indescribable(f"{module}.{name} comes from elsewhere")
+    return f"{module}.{name}"
+
+
+def _of_function(f: FunctionType) -> str:
+    if f.__module__.split(".")[0] not in VERSIONED:
+        raise Indescribable(f"{f.__module__}.{f.__qualname__} comes from elsewhere")
+    held = [_describe(cell.cell_contents) for cell in f.__closure__ or ()]
+    defaults = _describe((f.__defaults__, f.__kwdefaults__))
+    return f"{f.__module__}.{f.__qualname__}{_of_code(f.__code__)}({', '.join(held)}; {defaults})"
+
+
+def _of_code(code: CodeType) -> str:
+    """What tells a function from others of its name: lambdas of one line have the same."""
+    constants = [_of_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    text = repr((code.co_firstlineno, code.co_names, code.co_varnames, constants)).encode() + code.co_code
+    return f"@{code.co_firstlineno}:{hashlib.sha256(text).hexdigest()[:12]}"
+
+
+@once
+def sources() -> str:
+    """A digest of the package's own sources."""
+    root = Path(__file__).parents[1]
+    paths = (os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith(".py"))
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        with open(path, "rb") as file:
+            text = file.read()
+        digest.update(f"{os.path.relpath(path, root)} {len(text)}\n".encode() + text)
+    return digest.hexdigest()
+
+
+def digest(*parts: str) -> str:
+    """A short name for texts."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

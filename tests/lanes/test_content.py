@@ -1,0 +1,54 @@
+"""Descriptions of what code is made from: the same for the same, different for whatever could change the code."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from kinetree.dynamics.aba_lanes import aba_lanes
+from kinetree.dynamics.crba_stages import INERTIAS
+from kinetree.dynamics.rnea_lanes import rnea_lanes
+from kinetree.dynamics.rnea_stages import inward_walk, outward_walk
+from kinetree.lanes.content import Indescribable, describe
+from kinetree.lanes.derivative import adjoint_program, tangent_program
+from kinetree.spatial import Vec3
+
+
+def test_steps_of_the_package_are_described_without_tracing(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("traced")
+
+    programs = [f(q, e).program for f in (rnea_lanes, aba_lanes) for q in (False, True) for e in (False, True)]
+    programs += [rnea_lanes(False, False, deep, hinges).program for deep, hinges in ((True, False), (False, True))]
+    derived = [d(p, moving) for p in programs for d in (tangent_program, adjoint_program) for moving in (False, True)]
+    walks = [outward_walk(2, r, g, h) for r in (False, True) for g in (False, True) for h in (False, True)]
+    walks += [inward_walk(j, s, False) for j in (False, True) for s in (1, 2)] + [INERTIAS.walk(True, 2, False)]
+    things = [*programs, *derived, *walks]
+    monkeypatch.setattr(jax, "make_jaxpr", refuse)
+    assert len({describe(x) for x in things}) == len(things)
+    assert [describe(x) for x in things] == [describe(x) for x in things]
+    again = rnea_lanes.__wrapped__(False, False).program
+    assert describe(again) == describe(rnea_lanes(False, False).program)
+
+
+def test_values_are_told_apart_to_the_last_bit():
+    x = np.arange(3.0)
+    values = [1, True, 1.0, np.float32(1), np.float64(1), np.nextafter(1.0, 2), "1", b"1", None, (1,), [1], {"a": 1}]
+    values += [x, x + 1e-16 + x * 1e-15, x.astype(np.float32), x[None], Vec3(1, 2, 3), (1, 2, 3), int, jnp.sin, np.sin]
+    values += [partial(describe, 1), partial(describe, 2), describe]
+    assert len(set(map(describe, values))) == len(values)
+
+
+@pytest.mark.parametrize("thing", [lambda x: x, object(), jax.jit(lambda x: x), (1, lambda x: x)])
+def test_what_comes_from_elsewhere_is_refused(thing):
+    with pytest.raises(Indescribable):
+        describe(thing)
+
+
+def test_what_refers_to_itself_is_refused():
+    itself: list = []
+    itself.append(itself)
+    with pytest.raises(Indescribable):
+        describe(itself)
