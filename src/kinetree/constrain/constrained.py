@@ -19,7 +19,7 @@ from kinetree.spatial import Vec3
 from kinetree.tree import layout, restore
 
 from .joint_groups import Present, present
-from .newton import Walk, at_motion, constraint_force, minimise
+from .newton import Walk, at_motion, at_rest, constraint_force, minimise
 from .problem import find_contacts, has_contacts, make_problem
 from .weights import inverse_weights
 
@@ -244,12 +244,12 @@ def _solve(
     tree, groups = problem.tree, problem.groups
     drift = _drift(model.structure, qd)
     if warm is None:  # at rest: rows whose reference pushes are active
-        x = jnp.zeros_like(tree.b)
+        x, w = jnp.zeros_like(tree.b), at_rest(tree, groups)
     else:
         x = by_position(laid, warm + drift)
-    w = at_motion(laid, tree, groups, x)
+        w = at_motion(laid, tree, groups, x)
     found = minimise(Walk(laid, coupling), (model.world or World()).iterations, tree, groups, x, w)
-    force = constraint_force(laid, tree, groups, at_motion(laid, tree, groups, found.x))
+    force = constraint_force(laid, tree, groups, found.w)
     qdd = restore(laid, found.x).T - drift
     touch = _arrays(problem.found, problem.active, q)
     return qdd, restore(laid, force).T, touch, found.iterations, found.converged

@@ -22,7 +22,7 @@ from kinetree.tree import Layout, restore
 from .cones import Response, Vector, dot, times
 from .groups import Group, Load
 from .mimic import solve_coupled
-from .sweeps import Answer, Held, Link, Loaded, motion, solve, transposed
+from .sweeps import Answer, Held, Link, Loaded, motion, solve, still, transposed
 
 FULL_STEP_SLOPE = 0.3  # a full step is taken where the slope at its end is at most this part of that at its start
 SEARCH_SLOPE = 0.01  # a search ends at this part
@@ -43,6 +43,7 @@ class Solution(NamedTuple):
     """By position, (positions, batch); counts are (batch,)."""
 
     x: Scalar
+    w: tuple[Vector, ...]  # residuals of the groups
     iterations: Scalar
     converged: Scalar
 
@@ -182,9 +183,9 @@ def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, 
 
     counts = jnp.zeros(x.shape[-1], jnp.int32)
     if not groups:
-        return Solution(_step(walk, tree, groups, [], x).x, counts, jnp.ones_like(counts, bool))
+        return Solution(_step(walk, tree, groups, [], x).x, (), counts, jnp.ones_like(counts, bool))
     end = lax.while_loop(unfinished, improve, _State(x, w, counts, jnp.zeros_like(counts, bool)))
-    return Solution(end.x, end.iterations, end.iterations < most)
+    return Solution(end.x, end.w, end.iterations, end.iterations < most)
 
 
 @minimise.defjvp
@@ -193,13 +194,14 @@ def _derivative(walk: Walk, most: int, primals: Any, tangents: Any) -> Any:
     found = minimise(walk, most, *primals)
     x = found.x
 
-    def again(tree: Tree, groups: list[Group]) -> Scalar:
+    def again(tree: Tree, groups: list[Group]) -> tuple[Scalar, tuple[Vector, ...]]:
         w = at_motion(walk.laid, tree, groups, x)
-        return _step(walk, tree, groups, respond(groups, w), x).x
+        found = _step(walk, tree, groups, respond(groups, w), x)
+        return found.x, residuals(groups, found.x, found.new)
 
-    _, dx = jax.jvp(again, primals[:2], tangents[:2])
+    _, (dx, dw) = jax.jvp(again, primals[:2], tangents[:2])
     none = jax.tree.map(lambda a: np.zeros(a.shape, jax.dtypes.float0), (found.iterations, found.converged))
-    return found, Solution(dx, *none)
+    return found, Solution(dx, dw, *none)
 
 
 def constraint_force(laid: Layout, tree: Tree, groups: list[Group], w: tuple[Vector, ...]) -> Scalar:
@@ -208,6 +210,12 @@ def constraint_force(laid: Layout, tree: Tree, groups: list[Group], w: tuple[Vec
     for group, r in zip(groups, respond(groups, w), strict=True):
         load = group.pull(load, r.force)
     return load.force + transposed(laid, tree.link, -load.body.bias)
+
+
+def at_rest(tree: Tree, groups: list[Group]) -> tuple[Vector, ...]:
+    """w of no accelerations."""
+    zero = jnp.zeros_like(tree.b)
+    return residuals(groups, zero, still(zero, tree.link.n is not None))
 
 
 def at_motion(laid: Layout, tree: Tree, groups: list[Group], x: Scalar) -> tuple[Vector, ...]:
