@@ -83,7 +83,8 @@ def test_batches_orders_and_vmap_agree():
     single = kt.constrained_dynamics(BOX, q[3], qd[3], tau[3])
     np.testing.assert_array_equal(single.qdd, whole.qdd[3])
     mapped = jax.vmap(lambda *s: kt.constrained_dynamics(BOX, *s).qdd)(*map(jnp.asarray, (q, qd, tau)))
-    np.testing.assert_allclose(mapped, whole.qdd, rtol=1e-12, atol=1e-12)
+    # XLA rounds otherwise under vmap, and contacts a thousand times stiffer than the box is heavy enlarge that
+    np.testing.assert_allclose(mapped, whole.qdd, rtol=1e-10, atol=1e-10)
 
 
 def test_derivatives_are_those_of_the_minimum():

@@ -1,7 +1,8 @@
 """Collision shapes of a URDF: boxes, cylinders, spheres, capsules, and the hulls of meshes.
 
 URDF says nothing of surfaces, so they have MuJoCo's defaults. Links next to each other, which files let overlap, do not
-touch: those on joints to what is fixed never touch what is fixed.
+touch: those on joints to what is fixed never touch what is fixed. A mesh's hull takes a tenth of a second, so meshes
+are read only where there is a floor.
 """
 
 from collections.abc import Sequence
@@ -44,6 +45,9 @@ def with_world(
             continue
         name = element.attributes.get("name", "")
         placed = {"body": body, "position": position, "orientation": quaternion, "name": name}
+        if geometry.children[0].tag == "mesh" and not ground:
+            report.ignored["collision meshes (read with ground=True)"] += 1
+            continue
         shape = _shape(geometry.children[0], placed, folder, report)
         if shape is not None:
             shapes.append(shape)
