@@ -10,13 +10,13 @@ from tests.constrain.scenes import scene
 from tests.io.mujoco_agreement import model_files
 
 CLOSE = 1e-10  # relative; both go on until nothing improves, and 1e-12 is what is found
-QUICK = ("ant.xml", "half_cheetah.xml", "humanoid.xml")
+QUICK = ("half_cheetah.xml", "humanoid.xml")
 
 # point.xml is left out: its sphere is exactly at distance 0 of the floor, and rounding decides whether it touches.
 FILES = {name.split("/")[1]: path for name, path in model_files().items() if "point" not in name}
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in FILES])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.robots) for n in FILES])
 def test_models_of_gymnasium(name):
     m = compiled(FILES[name])
     model = ours(m)
