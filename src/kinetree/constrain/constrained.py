@@ -12,14 +12,14 @@ from kinetree.actuate import actuator_force
 from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.dynamics.arranged import arranged, by_position
 from kinetree.dynamics.inverse_dynamics import zero_rates
-from kinetree.model import Model, Structure
+from kinetree.model import Coupling, Model, Structure, coupled
 from kinetree.model.arguments import evaluate
 from kinetree.model.world import InverseWeights, World
 from kinetree.spatial import Vec3
 from kinetree.tree import layout, restore
 
 from .joint_groups import Present, present
-from .newton import at_motion, constraint_force, minimise
+from .newton import Walk, at_motion, constraint_force, minimise
 from .problem import find_contacts, has_contacts, make_problem
 from .weights import inverse_weights
 
@@ -77,11 +77,18 @@ def constrained_dynamics(
         driven = actuator_force(model, q, qd, ctrl, act)
         tau = driven if tau is None else tau + driven
     tau = zero_rates(model, qd) if tau is None else tau
-    has, step = present(model), _timestep(model, None)
+    free, coupling = model.uncoupled, model.coupling
+    has, step = present(free), _timestep(model, None)
 
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
-        b = tau - _held(model, q, qd, -_drift(model.structure, qd), f_ext)
-        return _solve(has, model, inverse_weights(model), q, qd, b, warm, step(q.dtype))
+        if coupling is not None:
+            q, qd, warm = coupling.widen_q(q), coupling.widen_v(qd), None if warm is None else coupling.widen_v(warm)
+            tau = jnp.zeros_like(qd).at[:, coupling.kept_v].set(tau)
+        b = tau - _held(free, q, qd, -_drift(free.structure, qd), f_ext)
+        found = _solve(has, free, inverse_weights(free), q, qd, b, warm, step(q.dtype), coupling=coupling)
+        if coupling is None:
+            return found
+        return found[0][:, coupling.kept_v], coupling.narrow(found[1]), *found[2:]
 
     nv = (model.nv,)
     given = {"q": (q, (model.nq,)), "qd": (qd, nv), "tau": (tau, nv), "f_ext": (f_ext, (model.n_bodies, 6))}
@@ -89,6 +96,7 @@ def constrained_dynamics(
     return Constrained(qdd, forces, _contacts(model, touch), iterations, converged)
 
 
+@coupled("force")
 def constrained_inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Any:
     """Forces on the joints that produce the accelerations `qdd` against contact, limits and friction.
 
@@ -112,6 +120,7 @@ def constrained_inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext:
     return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), qdd=(qdd, nv), f_ext=(f_ext, (model.n_bodies, 6)))
 
 
+@coupled("unchanged")
 def contacts(model: Model, q: Any) -> Contacts:
     """Where the shapes of a mechanism touch the world.
 
@@ -161,12 +170,12 @@ def _two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compute a single state twice: XLA writes other code for one lane, with other rounding, than for many."""
 
     @wraps(function)
-    def widened(*args: Any) -> Any:
+    def widened(*args: Any, **options: Any) -> Any:
         lanes = len(next(a for a in args if isinstance(a, jax.Array | np.ndarray)))
         if lanes != 1:
-            return function(*args)
+            return function(*args, **options)
         twice = (jnp.repeat(a, 2, 0) if isinstance(a, jax.Array | np.ndarray) and a.ndim else a for a in args)
-        return jax.tree.map(lambda x: x[:1], function(*twice))
+        return jax.tree.map(lambda x: x[:1], function(*twice, **options))
 
     return widened
 
@@ -216,9 +225,20 @@ def contact_bodies(model: Model) -> np.ndarray:
     return np.array(found, np.int64).reshape(-1, 2)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=0, static_argnames="coupling")
 @_two_lanes
-def _solve(has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, b: Any, warm: Any, least: Any) -> Any:
+def _solve(
+    has: Present,
+    model: Model,
+    weights: InverseWeights,
+    q: Any,
+    qd: Any,
+    b: Any,
+    warm: Any,
+    least: Any,
+    *,
+    coupling: Coupling | None = None,
+) -> Any:
     laid = layout(model.tree, SCHEDULE)
     problem = make_problem(laid, model, has, weights, q, qd, b, least)
     tree, groups = problem.tree, problem.groups
@@ -228,7 +248,7 @@ def _solve(has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any,
     else:
         x = by_position(laid, warm + drift)
     w = at_motion(laid, tree, groups, x)
-    found = minimise(laid, (model.world or World()).iterations, tree, groups, x, w)
+    found = minimise(Walk(laid, coupling), (model.world or World()).iterations, tree, groups, x, w)
     force = constraint_force(laid, tree, groups, at_motion(laid, tree, groups, found.x))
     qdd = restore(laid, found.x).T - drift
     touch = _arrays(problem.found, problem.active, q)

@@ -12,12 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_dataclass
 
-from kinetree.dynamics.articulated import Articulated
 from kinetree.model.world import InverseWeights, World
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Scalar, Sym3, Transform, Vec3
 
 from .cones import Response, Vector, dry, ellipse, one_sided, pyramid, times
-from .sweeps import Held, Moved, Turning
+from .sweeps import Body, Held, Moved, Turning
 
 Positions = tuple[int, ...]  # static, so that they are constants of the compiled program
 
@@ -33,7 +32,7 @@ class Known(NamedTuple):
 class Load(NamedTuple):
     """What constraints add to the tree, by position."""
 
-    body: Articulated
+    body: Body
     resistance: Scalar
     force: Scalar
     turning: Turning | None
@@ -48,7 +47,7 @@ class Load(NamedTuple):
         """Nothing, (positions, batch)."""
         zero = jnp.zeros_like(like)
         turned = Turning(Force.zero_like(zero), zero, zero) if turning else None
-        return Load(Articulated.zero_like(zero), zero, zero, turned)
+        return Load(Body.zero_like(zero), zero, zero, turned)
 
 
 class Group(Protocol):
@@ -167,7 +166,7 @@ class OnBodies:
     def load(self, load: Load, r: Response) -> Load:
         inertia = self.X.articulated_to_parent(_six_by_six(r.curvature))
         force = self._force(constant(r, self.ref))
-        return load._replace(body=spread(self.at, load.body, Articulated(inertia, -force)))
+        return load._replace(body=spread(self.at, load.body, Body(inertia, -force)))
 
     def pull(self, load: Load, force: Vector) -> Load:
         bias = spread(self.at, load.body.bias, -self._force(force))

@@ -15,11 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from kinetree.model import Coupling
 from kinetree.spatial import Scalar
 from kinetree.tree import Layout, restore
 
 from .cones import Response, Vector, dot, times
 from .groups import Group, Load
+from .mimic import solve_coupled
 from .sweeps import Answer, Held, Link, Loaded, motion, solve, transposed
 
 FULL_STEP_SLOPE = 0.3  # a full step is taken where the slope at its end is at most this part of that at its start
@@ -65,12 +67,22 @@ def _total(laid: Layout, shares: Scalar) -> Scalar:
     return total(restore(laid, shares))
 
 
-def _step(laid: Layout, tree: Tree, groups: list[Group], responses: list[Response], old: Scalar) -> Answer:
+class Walk(NamedTuple):
+    """How the tree is walked, and which joints follow others."""
+
+    laid: Layout
+    coupling: Coupling | None = None
+
+
+def _step(walk: Walk, tree: Tree, groups: list[Group], responses: list[Response], old: Scalar) -> Answer:
     load = Load.none(tree.b, tree.link.n is not None)
     for group, r in zip(groups, responses, strict=True):
         load = group.load(load, r)
     own = jax.tree.map(jnp.add, tree.own, load.held)
-    return solve(laid, Loaded(tree.link, tree.armature + load.resistance, tree.b + load.force, own), old)
+    rows = Loaded(tree.link, tree.armature + load.resistance, tree.b + load.force, own)
+    if walk.coupling is not None:
+        return solve_coupled(walk.laid, walk.coupling, rows, old)
+    return solve(walk.laid, rows, old)
 
 
 def residuals(groups: list[Group], x: Scalar, at: Any) -> tuple[Vector, ...]:
@@ -135,7 +147,7 @@ def _search(groups: list[Group], w: Any, dw: Any, start: Scalar, m1: Scalar, m2:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def minimise(laid: Layout, most: int, tree: Tree, groups: list[Group], x: Scalar, w: Any) -> Solution:
+def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, w: Any) -> Solution:
     """The minimum, from a first guess x with its residuals w. Lanes that are done keep their x while others go on."""
     tiny = jnp.finfo(x.dtype).eps ** CURVED_POWER
 
@@ -144,8 +156,8 @@ def minimise(laid: Layout, most: int, tree: Tree, groups: list[Group], x: Scalar
 
     def improve(s: _State) -> _State:
         responses = respond(groups, s.w)
-        found = _step(laid, tree, groups, responses, s.x)
-        h, size = _total(laid, found.change_squared), _total(laid, found.squared)
+        found = _step(walk, tree, groups, responses, s.x)
+        h, size = _total(walk.laid, found.change_squared), _total(walk.laid, found.squared)
         full = residuals(groups, found.x, found.new)
         dw = jax.tree.map(jnp.subtract, full, s.w)
         ends = respond(groups, full)
@@ -170,20 +182,20 @@ def minimise(laid: Layout, most: int, tree: Tree, groups: list[Group], x: Scalar
 
     counts = jnp.zeros(x.shape[-1], jnp.int32)
     if not groups:
-        return Solution(_step(laid, tree, groups, [], x).x, counts, jnp.ones_like(counts, bool))
+        return Solution(_step(walk, tree, groups, [], x).x, counts, jnp.ones_like(counts, bool))
     end = lax.while_loop(unfinished, improve, _State(x, w, counts, jnp.zeros_like(counts, bool)))
     return Solution(end.x, end.iterations, end.iterations < most)
 
 
 @minimise.defjvp
-def _derivative(laid: Layout, most: int, primals: Any, tangents: Any) -> Any:
+def _derivative(walk: Walk, most: int, primals: Any, tangents: Any) -> Any:
     """By the implicit function theorem: one more Newton step at the minimum has the derivative of the solution."""
-    found = minimise(laid, most, *primals)
+    found = minimise(walk, most, *primals)
     x = found.x
 
     def again(tree: Tree, groups: list[Group]) -> Scalar:
-        w = at_motion(laid, tree, groups, x)
-        return _step(laid, tree, groups, respond(groups, w), x).x
+        w = at_motion(walk.laid, tree, groups, x)
+        return _step(walk, tree, groups, respond(groups, w), x).x
 
     _, dx = jax.jvp(again, primals[:2], tangents[:2])
     none = jax.tree.map(lambda a: np.zeros(a.shape, jax.dtypes.float0), (found.iterations, found.converged))

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.dynamics.arranged import Arranged, arranged, by_position, row_poses, row_velocities
-from kinetree.dynamics.articulated import Articulated
 from kinetree.dynamics.kinematics import body_poses, poses_by_row
 from kinetree.model import Axis, Model
 from kinetree.model.world import InverseWeights, World
@@ -18,7 +17,7 @@ from .contact_groups import contact_groups
 from .groups import Group, Known, OnBalls
 from .joint_groups import Present, joint_groups
 from .newton import Tree
-from .sweeps import Held, Link, Turning
+from .sweeps import Body, Held, Link, Turning
 from .touching import Touching, surfaces_of_pairs, touching, with_base
 
 
@@ -88,4 +87,4 @@ def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any)
     filled = np.zeros((laid.positions, 1), bool)
     filled[np.asarray(laid.position_of)] = True
     armature = jnp.where(filled, at.rows.armature, 1.0)  # nothing is singular at positions without a row
-    return Tree(link, wide(armature), Held(Articulated(inertia, Force.zero_like(zero)), turning), b)
+    return Tree(link, wide(armature), Held(Body(inertia, Force.zero_like(zero)), turning), b)

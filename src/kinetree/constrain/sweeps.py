@@ -13,10 +13,22 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics.articulated import Articulated, along_axis
+from kinetree.dynamics.articulated import along_axis
 from kinetree.model import Axis
-from kinetree.spatial import Force, Motion, Scalar, Transform
+from kinetree.spatial import ArticulatedInertia, Force, Motion, Scalar, Transform
 from kinetree.tree import Inward, Layout, Outward, inward, outward
+
+
+class Body(NamedTuple):
+    """f = inertia · a + bias."""
+
+    inertia: ArticulatedInertia
+    bias: Force
+
+    @staticmethod
+    def zero_like(s: Scalar) -> "Body":
+        """Nothing, with components shaped like `s`."""
+        return Body(ArticulatedInertia.zero_like(s), Force.zero_like(s))
 
 
 class Turning(NamedTuple):
@@ -30,7 +42,7 @@ class Turning(NamedTuple):
 class Held(NamedTuple):
     """What the inward sweep passes on."""
 
-    body: Articulated
+    body: Body
     turning: Turning | None  # None for trees without ball limits
 
 
@@ -88,7 +100,7 @@ def release(row: Loaded, received: Held) -> Held:
     X, step = row.link.X, joint.u * joint.d_inverse
     left = whole.body.inertia.without(joint.U, joint.d_inverse)
     bias = whole.body.bias + joint.U * step
-    body = Articulated(X.articulated_to_parent(left), X.force_to_parent(bias))
+    body = Body(X.articulated_to_parent(left), X.force_to_parent(bias))
     if whole.turning is None:
         return Held(body, None)
     coupling, stiffness, turning_bias = whole.turning
