@@ -37,3 +37,12 @@ def rate(model, function, q, qd, qdd=None):
         return function(here, qd + t * qdd)
 
     return jax.jvp(at, (0.0,), (1.0,))[1]
+
+
+def resisted_by_armature(model, qd, qdd):
+    """qdd, but along the axes of free joints the acceleration of the joint's origin, which has ω × v more."""
+    felt = np.array(qdd)
+    for first, _, free in model.structure.quaternion_joints:
+        if free:
+            felt[..., first + 3 : first + 6] += np.cross(qd[..., first : first + 3], qd[..., first + 3 : first + 6])
+    return felt

@@ -16,6 +16,7 @@ from kinetree.spatial import Force, Inertia, Motion, Rotation, Sym3, Transform, 
 from tests.reference import dense, generate
 
 from .forward import check_mechanism, distance, error, long_chain, long_chain_error, mechanism
+from .mixed import resisted_by_armature
 
 
 @pytest.mark.parametrize("shape", generate.SHAPES)
@@ -62,7 +63,7 @@ def test_armature(options):
     _, model, s = mechanism(14, "random")
     armature = np.random.default_rng(1).uniform(0.1, 2, model.nv)
     geared = dataclasses.replace(model, rows=model.rows._replace(armature=armature))
-    tau = kt.inverse_dynamics(model, s.q, s.qd, s.qdd) + armature * s.qdd
+    tau = kt.inverse_dynamics(model, s.q, s.qd, s.qdd) + armature * resisted_by_armature(model, s.qd, s.qdd)
     assert error(kt.forward_dynamics(geared, s.q, s.qd, tau, **{"method": "aba"} | options), s.qdd) < 1e-11
 
 
@@ -93,7 +94,7 @@ def random_rows(rng, n):
         Transform(E, Vec3.from_array(rng.standard_normal((n, 3)))),
         Axis(np.ones(n), rng.standard_normal(n)),
         np.zeros(n),
-        Articulated(jax.tree.map(jnp.asarray, I), six(Force)),
+        Articulated(jax.tree.map(jnp.asarray, I), six(Force), None),  # no scale, which obeys no law
         six(Motion),
         rng.standard_normal(n),
     )
@@ -161,7 +162,7 @@ def test_stretches_that_can_not_be_joined_without_pivoting():
     e = jax.tree.map(lambda x: x[0], e)
     eta = Force.from_array(jnp.arange(1.0, 7.0))
     inner = e._replace(C=_symmetric(jnp.asarray(C1)))
-    outer = e._replace(passed=Articulated(_symmetric(jnp.asarray(J2)), eta))
+    outer = e._replace(passed=Articulated(_symmetric(jnp.asarray(J2)), eta, None))
     both = combine_elements(inner, outer)
     assert error(both.passed.inertia.array(), np.linalg.inv(np.linalg.inv(J2) + C1)) < 1e-14
     assert error(both.C.array(), np.linalg.inv(np.linalg.inv(C1) + J2)) < 1e-14

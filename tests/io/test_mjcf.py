@@ -249,3 +249,76 @@ def test_parts_that_are_switched_off(flag):
     mujoco.mj_forward(theirs, data)
     np.testing.assert_allclose(kt.passive_force(model, np.full(1, 0.5), np.full(1, 0.5)), data.qfrc_passive, atol=1e-12)
     assert bool(np.any(model.gravity)) == (flag != "gravity")
+
+
+FREE = """<mujoco><option gravity="0.3 -0.2 -9.7"/><default><geom contype="0" conaffinity="0"/></default><worldbody>
+  <body pos="1 2 3"><joint type="free" armature="0.7"/><geom type="box" size="0.3 0.2 0.1" pos="0.1 0.1 0"/>
+    <body pos="0.2 0 0.1"><joint axis="1 1 0" armature="0.1"/><geom type="sphere" size="0.05" pos="0 0 0.2"/></body>
+  </body>
+  <body pos="0 0 1"><joint type="ball" armature="0.2"/><geom type="box" size="0.1 0.2 0.3" pos="0.1 0 0"/></body>
+</worldbody></mujoco>"""
+
+
+def free_with_armature(tmp_path):
+    path = tmp_path / "free.xml"
+    path.write_text(FREE)
+    return kt.load(path), unconstrained(path)
+
+
+def test_armature_of_free_joints_agrees(tmp_path):
+    """MuJoCo's acts on velocities in world axes; the old code, in body axes, was off by up to 44 %."""
+    model, theirs = free_with_armature(tmp_path)
+    found = errors(model, theirs, states=20)
+    assert max(found.values()) < 1e-12, found
+    convention, data = Mujoco(model), mujoco.MjData(theirs)
+    q, qd = kt.random_state(model, 3)
+    qdd = np.random.default_rng(4).standard_normal(model.nv)
+    tau = kt.inverse_dynamics(model, q, qd, qdd)
+    data.qpos[:], data.qvel[:] = convention.q_there(q), convention.v_there(q, qd)
+    data.qacc[:] = convention.a_there(q, qd, qdd)
+    mujoco.mj_inverse(theirs, data)
+    np.testing.assert_allclose(convention.force_there(q, tau), data.qfrc_inverse, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"method": m} for m in ("crba", "jsiia", "abia", "vneb", "cg")]
+                         + [{"schedule": s} for s in ("sequential", "levels", "paths")], ids=str)  # fmt: skip
+def test_every_method_knows_the_armature_of_free_joints(tmp_path, options):
+    model, _ = free_with_armature(tmp_path)
+    q, qd = kt.random_state(model, 5, (3,))
+    tau = np.random.default_rng(6).standard_normal(qd.shape)
+    np.testing.assert_allclose(
+        kt.forward_dynamics(model, q, qd, tau, **options), kt.forward_dynamics(model, q, qd, tau), rtol=1e-9, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("schedule", ["sequential", "levels", "paths", "euler"])
+def test_every_schedule_knows_the_armature_of_free_joints(tmp_path, schedule):
+    model, _ = free_with_armature(tmp_path)
+    q, qd = kt.random_state(model, 7, (3,))
+    np.testing.assert_allclose(
+        kt.inverse_dynamics(model, q, qd, qd, schedule=schedule), kt.inverse_dynamics(model, q, qd, qd), rtol=1e-11
+    )
+
+
+def test_identities_hold_with_the_armature_of_free_joints(tmp_path):
+    """C qd is the bias without weight; rotors keep their energy; hybrid dynamics finds the same forces."""
+    model, _ = free_with_armature(tmp_path)
+    model = model.replace(gravity=np.zeros(3))
+    q, qd = kt.random_state(model, 8)
+    bias = kt.bias_force(model, q, qd)
+    np.testing.assert_allclose(kt.coriolis_matrix(model, q, qd) @ qd, bias, rtol=1e-11, atol=1e-12)
+    qdd = np.random.default_rng(9).standard_normal(model.nv)
+    tau = kt.inverse_dynamics(model, q, qd, qdd)
+    _, found = kt.hybrid_dynamics(model, q, qd, qdd, tau, np.zeros(model.nv, bool))
+    np.testing.assert_allclose(found, tau, rtol=1e-11, atol=1e-12)
+    h = 1e-6
+    later, sooner = (kt.kinetic_energy(model, kt.integrate(model, q, qd, s * h), qd + s * h * qdd) for s in (1, -1))
+    assert (later - sooner) / (2 * h) == pytest.approx(tau @ qd, rel=1e-7)
+
+
+def test_free_joints_have_one_armature_for_all_ways(tmp_path):
+    model, _ = free_with_armature(tmp_path)
+    armature = model.rows.armature.copy()
+    armature[4] = 2.0
+    with pytest.raises(kt.ModelError, match=r"free joint.*must be the same"):
+        model.replace(armature=armature)

@@ -119,9 +119,9 @@ def test_turns_come_after_what_they_need_and_branches_die_early(algorithm):
 @pytest.mark.parametrize("width", [1, 4])
 def test_what_is_known_of_a_robot_is_not_computed(width):
     """A hinge without a rotor feels nothing of its own direction; with numbers known, that is no work at all."""
-    bound, model = aba_lanes(False, False), kt.auto_tree(2, 1, 0.3)
+    bound, model = aba_lanes(False, False, checked=False), kt.auto_tree(2, 1, 0.3)
     inward, constants = bound.parts[2].loop, bound.constants(model, np.dtype(float))[2][0]
-    assert list(constants) == [1, 0, 0]  # turn, slide, armature
+    assert list(constants[:3]) == [1, 0, 0]  # turn, slide, armature
     closed = trace(inward, np.dtype(float))
     work = []
     for known in (True, False):

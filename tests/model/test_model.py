@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import kinetree as kt
 from kinetree.model import Limits, Model, Spherical, auto_tree
 from tests.reference import dense, generate
 
@@ -245,3 +246,24 @@ def test_a_name_that_does_not_exist_is_suggested():
     assert str(caught.value) == "no body is called 'Shnak': did you mean 'shank'?"
     with pytest.raises(KeyError, match="no joint is called 'joint-3': did you mean 'joint_3'"):
         model.q_index("joint-3")
+
+
+def test_gravity_may_be_traced():
+    model = kt.auto_tree(3, 1, 0.3)
+    q, _ = kt.random_state(model, 0)
+
+    def energy(g):
+        return kt.potential_energy(model.replace(gravity=g), jnp.asarray(q))
+
+    g = jnp.array([0.3, -0.2, -9.81])
+    slope = jax.jit(jax.grad(energy))(g)  # energy is linear in g
+    np.testing.assert_allclose(slope @ g, kt.potential_energy(model.replace(gravity=np.asarray(g)), q), rtol=1e-12)
+    with pytest.raises(kt.ModelError, match="three numbers"):
+        model.replace(gravity=jnp.zeros(2))
+
+
+def test_longdouble_is_refused_by_name():
+    model = kt.auto_tree(3, 1, 0.3)
+    q, qd = kt.random_state(model, 0)
+    with pytest.raises(TypeError, match=r"qd has type (longdouble|float128).*qd\.astype\(float\)"):
+        kt.inverse_dynamics(model, q, qd.astype(np.longdouble), qd)

@@ -1,13 +1,19 @@
 """Killed and resumed runs end with the same bytes as runs that were left alone."""
 
+import dataclasses
+import errno
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.simulate import checkpoint
 from tests.simulate.robots import double_pendulum, pendulum
 
 pytestmark = pytest.mark.usefixtures("full_compilation")
@@ -80,3 +86,108 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     (tmp_path / "broken").write_bytes(b"not a checkpoint")
     with pytest.raises(ValueError, match="can not be read"):
         kt.simulate(pendulum(), [1.0], [0.0], **CLOCK, steps=10, checkpoint=tmp_path / "broken")
+
+
+# -- which run a checkpoint belongs to ----------------------------------------------------------------------------
+
+
+def _gain(k):
+    def controller(t, q, qd):
+        return -k * q
+
+    return controller
+
+
+@dataclasses.dataclass
+class Spring:
+    k: Any
+
+    def __call__(self, t, q, qd):
+        return -self.k * q
+
+
+def _scaled(t, q, qd, k=1.0):
+    return -k * q
+
+
+def _run(path, controller, model=None):
+    model = double_pendulum() if model is None else model
+    start = np.full(model.nq, 0.3), np.zeros(model.nv)
+    return kt.simulate(model, *start, controller, dt=1e-3, steps=4, checkpoint=path, checkpoint_seconds=0)
+
+
+@pytest.mark.parametrize(
+    "controller",
+    [_gain, Spring, lambda k: partial(_scaled, k=k), lambda k: Spring(k).__call__, lambda k: jax.jit(_gain(k))],
+    ids=["closure", "dataclass", "partial", "method", "jit"],
+)
+def test_another_controller_is_another_run(tmp_path, controller):
+    """The old fingerprint knew controllers by name."""
+    _run(tmp_path / "a", controller(np.array([1.0, 2.0])))
+    _run(tmp_path / "a", controller(np.array([1.0, 2.0])))  # the same numbers in other arrays
+    with pytest.raises(ValueError, match="another run"):
+        _run(tmp_path / "a", controller(np.array([1.0, 2.5])))
+
+
+def test_other_code_is_another_run(tmp_path):
+    _run(tmp_path / "a", lambda t, q, qd: -q)
+    with pytest.raises(ValueError, match="another run"):
+        _run(tmp_path / "a", lambda t, q, qd: -q - qd)
+
+
+def test_another_coupling_is_another_run(tmp_path):
+    model = double_pendulum()
+    first, second = model.joint_names[:2]
+    _run(tmp_path / "a", None, model.couple({second: (first, 1.0, 0.0)}))
+    with pytest.raises(ValueError, match="another run"):
+        _run(tmp_path / "a", None, model.couple({second: (first, 1.0, 0.5)}))
+
+
+def test_a_controller_without_identity_can_not_be_continued(tmp_path):
+    stream = iter(())
+
+    def controller(t, q, qd):
+        return -q if stream is not None else q
+
+    _run(tmp_path / "a", controller)
+    with pytest.raises(ValueError, match=r"can not be continued.*iterator"):
+        _run(tmp_path / "a", controller)
+
+
+def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch):
+    """Writes fail at first, and succeed at last."""
+    calls = []
+    write = checkpoint.write_arrays
+
+    def full(path, arrays):
+        calls.append(path)
+        if len(calls) < 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, arrays)
+
+    monkeypatch.setattr(checkpoint, "write_arrays", full)
+    model = double_pendulum()
+    start = np.full(model.nq, 0.3), np.zeros(model.nv)
+    with pytest.warns(RuntimeWarning, match=r"could not be written.*No space left.*goes on"):
+        run = kt.simulate(model, *start, dt=1e-3, steps=400, checkpoint=tmp_path / "a", checkpoint_seconds=0)
+    assert len(calls) >= 3
+    assert len(run) == 401
+    again = kt.simulate(model, *start, dt=1e-3, steps=400, checkpoint=tmp_path / "a")
+    np.testing.assert_array_equal(again.q, run.q)
+
+
+def test_a_file_too_large_does_not_end_the_run(tmp_path):
+    """The same with a limit that the system sets."""
+    code = """
+import resource, warnings, kinetree as kt
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+warnings.simplefilter("always")
+run = kt.simulate(kt.auto_tree(2), [0.1, 0.2], [0, 0], dt=1e-3, steps=5, checkpoint="a", checkpoint_seconds=0)
+print(len(run))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stdout.strip() == "6", done.stderr
+    assert "could not be written" in done.stderr

@@ -1,5 +1,8 @@
 """Runs: records, batches, controllers, failures, what is saved."""
 
+import dataclasses
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -162,3 +165,61 @@ def test_progress_bar_reaches_the_end(capsys):
         bar.update(5, 0.005)
         bar.update(10, 0.01)
     assert "100 %" in capsys.readouterr().err
+
+
+# -- what can not be traced is told ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.vmap, jax.grad], ids=["jit", "vmap", "grad"])
+def test_simulate_under_a_transformation_names_step(transform):
+    model = kt.auto_tree(2, 1, 0.3)
+
+    def end(q):
+        return kt.simulate(model, q, jnp.zeros(2), dt=1e-3, steps=2).q[-1].sum()
+
+    given = jnp.ones((3, 2)) if transform is jax.vmap else jnp.ones(2)
+    with pytest.raises(TypeError, match=r"kt\.step"):
+        transform(end)(given)
+
+
+def test_a_gain_under_grad_names_step():
+    model = kt.auto_tree(2, 1, 0.3)
+
+    def end(k):
+        return kt.simulate(model, np.ones(2), np.zeros(2), lambda t, q, qd: -k * q, dt=1e-3, steps=2).q.sum()
+
+    with pytest.raises(TypeError, match=r"kt\.step"):
+        jax.grad(end)(1.0)
+
+
+def test_a_numpy_controller_is_told_to_use_jax():
+    model = kt.auto_tree(2, 1, 0.3)
+    with pytest.raises(TypeError, match=r"controller can not be traced.*jax\.numpy"):
+        kt.simulate(model, np.ones(2), np.zeros(2), lambda t, q, qd: -np.sin(q), dt=1e-3, steps=2)
+
+
+def test_a_controller_with_state_is_told():
+    model = kt.auto_tree(2, 1, 0.3)
+
+    class Integral:
+        total = 0.0
+
+        def __call__(self, t, q, qd):
+            self.total = self.total + 1e-3 * q
+            return -self.total
+
+    with pytest.raises(TypeError, match=r"keeps values from one call to the next.*kt\.step"):
+        kt.simulate(model, np.ones(2), np.zeros(2), Integral(), dt=1e-3, steps=2)
+
+
+def test_a_dataclass_is_a_controller():
+    model = kt.auto_tree(2, 1, 0.3)
+
+    @dataclasses.dataclass
+    class Spring:
+        k: float
+
+        def __call__(self, t, q, qd):
+            return -self.k * q
+
+    assert len(kt.simulate(model, np.ones(2), np.zeros(2), Spring(2.0), dt=1e-3, steps=2)) == 3

@@ -31,7 +31,6 @@ from .articulated import (
     velocity_product,
 )
 from .lane_rows import FEW_ROWS
-from .positive import require_solution
 from .schedule import IN_ORDER, resolve_schedule
 from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
 
@@ -45,7 +44,7 @@ def articulated_rows(laid: Layout, model: Model, at: Arranged, qd: Any, tau: Any
     if f_ext is not None:
         bias = bias - applied_forces(laid, model, at, f_ext)
     inertia: ArticulatedInertia = at.rows.inertia.articulated()
-    own = Articulated(jax.tree.map(lambda x: jnp.broadcast_to(x, qd.shape), inertia), bias)
+    own = Articulated.exact(jax.tree.map(lambda x: jnp.broadcast_to(x, qd.shape), inertia), bias)
     armature = jnp.broadcast_to(at.rows.armature, qd.shape)
     axis = Axis(*(jnp.broadcast_to(x, qd.shape) for x in at.rows.axis))
     c = velocity_product(v, axis, qd)
@@ -74,8 +73,10 @@ def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext:
 
 @jax.jit
 def shifted(model: Model, tau: Any, qd: Any) -> Any:
-    """Forces on the rows, (batch, nv): armature resists the joint's acceleration, of which the rows lack the shift."""
-    return tau - jnp.asarray(model.rows.armature, tau.dtype) * velocity_product_shift(model.structure, qd.T).T
+    """Forces on the rows, (batch, nv), less what armature resists of accelerations that the rows have not."""
+    armature, slide = (jnp.asarray(x, tau.dtype) for x in (model.rows.armature, model.rows.slide))
+    # (1 + slide): what the rows lack themselves, and `armature_shift`
+    return tau - armature * (1 + slide) * velocity_product_shift(model.structure, qd.T).T
 
 
 @jax.jit
@@ -119,7 +120,7 @@ def forward_dynamics_aba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *,
             "articulated inertias have no inverse, which schedule 'euler' needs: choose lanes, levels or paths"
         )
     if chosen in IN_ORDER:
-        return require_solution(_across_states(model, q, qd, tau, f_ext, chosen), "aba")
+        return _across_states(model, q, qd, tau, f_ext, chosen)
     if chosen == "paths" and (laid := use_stages(model.tree, q.shape[0], f_ext)) is not None:
-        return require_solution(by_stages(_OVER_STAGES, laid, model, q, qd, tau), "aba")
-    return require_solution(_over_the_tree(layout(model.tree, chosen), model, q, qd, tau, f_ext), "aba")
+        return by_stages(_OVER_STAGES, laid, model, q, qd, tau)
+    return _over_the_tree(layout(model.tree, chosen), model, q, qd, tau, f_ext)

@@ -12,7 +12,18 @@ from kinetree.lanes.once import once
 from kinetree.model import Model, Placement
 from kinetree.spatial import ArticulatedInertia, Force, Inertia, Mat3, Motion, Rotation, Sym3, Transform, Vec3
 
-from .articulated import Articulated, Pivot, base_acceleration, own_bias, pivot, released, to_parent, velocity_product
+from .articulated import (
+    Articulated,
+    Pivot,
+    Scale,
+    base_acceleration,
+    own_bias,
+    pivot,
+    released,
+    to_parent,
+    velocity_product,
+)
+from .firmness import is_firm
 from .lane_rows import (
     GRAVITY,
     OWN,
@@ -44,7 +55,9 @@ Q_IN, QD_IN, TAU_IN, F_IN = range(4)
 def aba_of(model: Model, external: bool = False, again: bool = False, loaded: bool = False) -> LaneAlgorithm:
     """The program that serves a mechanism, with or without applied forces, and with or without loads on its joints."""
     kind = kind_of(model)
-    return aba_lanes(kind.quaternions, external, kind.deep, kind.hinges and not loaded, again, loaded)
+    return aba_lanes(
+        kind.quaternions, external, kind.deep, kind.hinges and not loaded, again, not is_firm(model), loaded
+    )
 
 
 @once
@@ -54,12 +67,13 @@ def aba_lanes(
     deep: bool = False,
     hinges: bool = False,
     again: bool = False,
+    checked: bool = True,
     loaded: bool = False,
 ) -> LaneAlgorithm:
     """The program, for models with or without quaternion joints, with or without applied forces, and of one kind.
 
-    `again`: compute placements and velocities again in the last pass. `loaded`: the last input is added to the diagonal
-    of the mass matrix, for each state its own (loaded.py).
+    `again`: compute placements and velocities again in the last pass. `checked`: give NaN where H is singular.
+    `loaded`: the last input is added to the armature, for each state its own (loaded.py).
     """
     six = Sym3(*6 * (0.0,))
     fields: dict[str, Any] = {
@@ -70,6 +84,8 @@ def aba_lanes(
         "pivot": Pivot(Force(ZERO3, ZERO3), 0.0, 0.0),
         "a": Motion(ZERO3, ZERO3),
     }
+    if checked:
+        fields |= {"scale": Scale(0.0, 0.0)}
     if again:
         fields |= {"v_again": Motion(ZERO3, ZERO3)}
     if quaternions:
@@ -82,7 +98,7 @@ def aba_lanes(
     def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
         nothing = Articulated.zero_like(gravity.x)
         still = Motion.zero_like(gravity.x)
-        return (still, *nothing, base_acceleration(gravity), *([still] * again)), (), ()
+        return (still, *nothing[: 2 + checked], base_acceleration(gravity), *([still] * again)), (), ()
 
     def moved(row: Link, given: tuple, v: Motion, slots: tuple) -> tuple[Transform, Motion]:
         """Transform and velocity of a row, from its parent's velocity."""
@@ -95,21 +111,23 @@ def aba_lanes(
         v, *placed = reads
         X, v = moved(row, given, v, tuple(placed))
         I: Inertia = row.inertia
-        return (X, v, I.articulated(), own_bias(I, v)), (), ()
+        own = Articulated.exact(I.articulated(), own_bias(I, v))
+        return (X, v, *own[: 2 + checked]), (), ()
 
     def inward(row: Screw, given: tuple, reads: tuple) -> tuple:
         row = links.known(row)
-        X, v, inertia, bias, *shift = reads
+        X, v, inertia, bias, *rest = reads
         qd, tau, *load = given
         if loaded:
             row = row._replace(armature=row.armature + load[0])
-        if quaternions:  # armature resists the joint's acceleration, of which the row's lacks the shift
-            tau = tau - row.armature * shift[0]
-        whole = Articulated(inertia, bias)  # its own, and what its children passed on
+        scale = rest.pop(0) if checked else None
+        if quaternions:  # armature resists an acceleration of which the row's lacks its shift, and `armature_shift`
+            tau = tau - row.armature * ((1 + row.axis.slide) * rest[0])
+        whole = Articulated(inertia, bias, scale)  # its own, and what its children passed on
         joint = pivot(row.axis, row.armature, tau, whole)
         c = velocity_product(v, row.axis, qd)
-        passed = to_parent(X, released(row.axis, row.armature, whole, joint, c))
-        return (joint,), tuple(passed), ()
+        passed = to_parent(X, released(row.axis, row.armature, row.mass, whole, joint, c))
+        return (joint,), passed[: 2 + checked], ()
 
     def accelerate(row: Any, given: tuple, reads: tuple) -> tuple:
         row = links.known(row)
@@ -123,6 +141,7 @@ def aba_lanes(
     def at(column: int, *names: str) -> tuple:
         return tuple(memory.at(column, name) for name in names)
 
+    body = ("inertia", "force", "scale")[: 2 + checked]
     shift = at(OWN, "shift") if quaternions else ()
     placed = at(OWN, "placed") if quaternions else ()
     state = (Lane(QD_IN, V),) if quaternions else (Lane(QD_IN, V), Lane(Q_IN, Q))
@@ -131,16 +150,16 @@ def aba_lanes(
         4,
         links.structure,
         reads=at(PARENT, "v") + placed,
-        writes=at(OWN, "X", "v", "inertia", "force"),
+        writes=at(OWN, "X", "v", *body),
         inputs=state,
     )
     inward_loop = Loop(
         inward,
         4,
         SCREW,
-        reads=at(OWN, "X", "v", "inertia", "force") + shift,
+        reads=at(OWN, "X", "v", *body) + shift,
         writes=at(OWN, "pivot"),
-        adds=at(PARENT, "inertia", "force"),
+        adds=at(PARENT, *body),
         inputs=(Lane(QD_IN, V), Lane(TAU_IN, V), *([Lane(F_IN + external, V)] * loaded)),
     )
     last_loop = Loop(
@@ -155,7 +174,7 @@ def aba_lanes(
         inputs=state if again else (Lane(QD_IN, V),),
         outputs=(Lane(0, V),),
     )
-    base_writes = at(OWN, "v", "inertia", "force", "a", *(["v_again"] * again))
+    base_writes = at(OWN, "v", *body, "a", *(["v_again"] * again))
     parts = placing_parts(memory, Q_IN) + shift_parts(memory, QD_IN) if quaternions else []
     parts.append(Part(Loop(base, 4, GRAVITY, writes=base_writes), base_turn(memory), base_gravity))
     parts.append(Part(outward_loop, row_turns(memory), links.constants))
@@ -164,5 +183,5 @@ def aba_lanes(
         parts.append(applied_forces_part(memory, F_IN))
     parts.append(Part(inward_loop, row_turns(memory, inward=True), screw_constants))
     parts.append(Part(last_loop, row_turns(memory), links.constants if again else screw_constants))
-    name = "aba" + "_deep" * deep + "_hinges" * hinges + "_again" * again + "_loaded" * loaded
+    name = "aba" + "_checked" * checked + "_deep" * deep + "_hinges" * hinges + "_again" * again + "_loaded" * loaded
     return LaneAlgorithm(name, parts, memory, 3 + external + loaded, 1, lambda s: (s.tree.n,))

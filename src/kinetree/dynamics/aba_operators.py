@@ -9,7 +9,7 @@ from kinetree.model import Axis
 from kinetree.spatial import ArticulatedInertia, Motion, Scalar, Sym3, Transform, Vec3
 from kinetree.tree import Inward, Outward
 
-from .articulated import Articulated, Pivot, articulated_step
+from .articulated import Articulated, Pivot, Scale, articulated_step
 from .articulated_element import act_on, combine_elements, identity_element, no_rows, prepend_row
 
 # -- inward: articulated inertias and biases --------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def ballast_of(own: ArticulatedInertia) -> Articulated:
     inertia = lent.inertia._replace(
         A=Sym3.diagonal(jnp.where(firm, none, turning)), C=Sym3.diagonal(jnp.where(firm, none, own.C.xx.mean(0)))
     )
-    return lent._replace(inertia=inertia)
+    return lent._replace(inertia=inertia, scale=Scale.of(inertia))
 
 
 ARTICULATED = Inward(

@@ -27,6 +27,7 @@ from .articulated import (
     Articulated,
     ArticulatedRow,
     Pivot,
+    Scale,
     base_acceleration,
     own_bias,
     pivot,
@@ -44,7 +45,7 @@ from .stage_rows import AXIS, CONSTANT, COUNT, FRAME, FRAME_FIELDS, NOTHING, NUM
 structure = jax.tree.structure
 MOTION, FORCE = Motion(ZERO3, ZERO3), Force(ZERO3, ZERO3)
 SIX = Sym3(*6 * (0.0,))
-BODY = Articulated(ArticulatedInertia(SIX, Mat3(*9 * (0.0,)), SIX), FORCE)
+BODY = Articulated(ArticulatedInertia(SIX, Mat3(*9 * (0.0,)), SIX), FORCE, Scale(0.0, 0.0))
 MOVED = jax.tree.unflatten(structure((PLACEMENT, MOTION)), range(13))  # fields that the first pass leaves
 PIVOT = jax.tree.unflatten(structure(Pivot(FORCE, 0.0, 0.0)), range(8))  # and the second
 
@@ -101,7 +102,7 @@ def _row(given: tuple, state: tuple) -> tuple[ArticulatedRow, Articulated]:
     """The row, and what branches bring to it."""
     axis, inertia, armature, placed, v, *joining = given
     qd, tau = state
-    own = Articulated(inertia.articulated(), own_bias(inertia, v))
+    own = Articulated.exact(inertia.articulated(), own_bias(inertia, v))
     row = ArticulatedRow(placed.transform, axis, armature, own, velocity_product(v, axis, qd), tau)
     return row, joining[0] if joining else Articulated.zero_like(tau)
 
@@ -109,7 +110,7 @@ def _row(given: tuple, state: tuple) -> tuple[ArticulatedRow, Articulated]:
 def _body_streams(joined: bool) -> tuple[Any, tuple, tuple]:
     if not joined:
         return structure(BODY_TREE), BODY_FIELDS, (COUNT, 13)
-    return structure((*BODY_TREE, BODY)), BODY_FIELDS + in_array(2, tuple(range(27))), (COUNT, 13, 27)
+    return structure((*BODY_TREE, BODY)), BODY_FIELDS + in_array(2, tuple(range(29))), (COUNT, 13, 29)
 
 
 ELEMENT = structure(ArticulatedElement((FORCE,) * 6, MOTION, BODY.inertia, BODY))
@@ -131,7 +132,8 @@ def _bodies(joined: bool, sources: int, scattered: bool) -> Walk:
         received = received + joining
         whole = row.own + received
         joint = pivot(row.axis, row.armature, row.tau, whole)
-        return kept(exists, to_parent(row.X, released(row.axis, row.armature, whole, joint, row.c)), received), joint
+        passed = to_parent(row.X, released(row.axis, row.armature, row.mass, whole, joint, row.c))
+        return kept(exists, passed, received), joint
 
     tree, fields, widths = _body_streams(joined)
     return Walk(

@@ -21,7 +21,7 @@ from kinetree.tree import Inward, Layout, arrange, inward, layout, restore
 
 from .aba import accelerations, articulated_rows, unshifted
 from .arranged import arranged
-from .articulated import Articulated, along_axis
+from .articulated import Articulated, Scale, pivot, scale_passed
 from .articulated_element import pull_back, unit_forces
 from .lane_rows import (
     GRAVITY,
@@ -43,9 +43,8 @@ from .lane_rows import (
     screw_constants,
     screw_place,
 )  # fmt: skip
-from .positive import require_solution
 
-ENTRIES = 21  # of a symmetric 6 by 6 matrix
+ENTRIES = 23  # of a symmetric 6 by 6 matrix, and the scale of what went into it
 
 
 @once
@@ -55,35 +54,40 @@ def inertia_lanes(quaternions: bool) -> LaneAlgorithm:
     fields: dict[str, Any] = {
         "X": Transform(Rotation(*9 * (0.0,)), ZERO3),
         "inertia": ArticulatedInertia(six, Mat3(*9 * (0.0,)), six),
+        "scale": Scale(0.0, 0.0),
     }
     memory = Memory(**fields, **({"placed": PLACEMENT} if quaternions else {}))
-    X, inertia = memory.at(OWN, "X"), memory.at(OWN, "inertia")
+    X, inertia, scale = (memory.at(OWN, name) for name in ("X", "inertia", "scale"))
 
     def base(gravity: Any, _: tuple, __: tuple) -> tuple:
-        return (ArticulatedInertia.zero_like(gravity.x),), (), ()
+        return (ArticulatedInertia.zero_like(gravity.x), Scale.zero_like(gravity.x)), (), ()
 
     def place_row(row: Rows, given: tuple, reads: tuple) -> tuple:
         placed = reads[0] if quaternions else screw_place(row, *given)
-        return (placed.transform, row.inertia.articulated()), (), ()
+        return (placed.transform, row.inertia.articulated(), Scale.zero_like(row.inertia.mass)), (), ()
 
     def step(row: Screw, _: tuple, reads: tuple) -> tuple:
-        X, I = reads
-        U = along_axis(I, row.axis)
-        left = I.without(U, 1 / (row.axis.dot(U) + row.armature))
-        return (), (X.articulated_to_parent(left),), tuple(jax.tree.leaves(I))
+        X, I, scale = reads
+        whole = Articulated(I, Force.zero_like(X.r.x), scale)
+        joint = pivot(row.axis, row.armature, jnp.zeros_like(X.r.x), whole)
+        left = X.articulated_to_parent(I.without(joint.U, joint.d_inverse))
+        passed = scale_passed(row.axis, row.mass, whole, joint)
+        assert passed is not None  # as `whole` has a scale
+        return (), (left, passed.to_parent(X.r)), tuple(jax.tree.leaves((I, scale)))
 
     place_loop = Loop(
         place_row,
         4,
         ROWS,
         reads=(memory.at(OWN, "placed"),) if quaternions else (),
-        writes=(X, inertia),
+        writes=(X, inertia, scale),
         inputs=() if quaternions else (Lane(0, Q),),
     )
-    adds = (memory.at(PARENT, "inertia"),)
-    step_loop = Loop(step, 4, SCREW, reads=(X, inertia), adds=adds, outputs=tuple(Lane(k, V) for k in range(ENTRIES)))
+    adds = (memory.at(PARENT, "inertia"), memory.at(PARENT, "scale"))
+    outputs = tuple(Lane(k, V) for k in range(ENTRIES))
+    step_loop = Loop(step, 4, SCREW, reads=(X, inertia, scale), adds=adds, outputs=outputs)
     parts = placing_parts(memory, 0) if quaternions else []
-    parts.append(Part(Loop(base, 4, GRAVITY, writes=(inertia,)), base_turn(memory), base_gravity))
+    parts.append(Part(Loop(base, 4, GRAVITY, writes=(inertia, scale)), base_turn(memory), base_gravity))
     parts.append(Part(place_loop, row_turns(memory)))
     parts.append(Part(step_loop, row_turns(memory, inward=True), screw_constants))
     return LaneAlgorithm("abia", parts, memory, 1, ENTRIES, lambda s: (s.tree.n,) * ENTRIES)
@@ -138,14 +142,14 @@ BIAS = Inward(
 def _scans(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, entries: tuple) -> Any:
     at = arranged(laid, model, q)
     rows = articulated_rows(laid, model, at, qd, tau, f_ext)
-    IA = jax.tree.unflatten(jax.tree.structure(rows.own.inertia), [arrange(laid, x.T) for x in entries])
-    U = along_axis(IA, rows.axis)
-    d_inverse = 1 / (rows.axis.dot(U) + rows.armature)
+    kind = jax.tree.structure((rows.own.inertia, rows.own.scale))
+    IA, scale = jax.tree.unflatten(kind, [arrange(laid, x.T) for x in entries])
     own = rows.own.bias
+    U, d_inverse, _ = pivot(rows.axis, rows.armature, rows.tau, Articulated(IA, own, scale))
     known = own + (IA @ rows.c) + U * ((rows.tau - rows.axis.dot(own) - rows.c.dot(U)) * d_inverse)
     bias_rows = BiasRow(rows.X, rows.axis, U, d_inverse, rows.X.force_to_parent(known))
     pA = own + inward(BIAS, laid, bias_rows, Force.zero_like(at.gravity.x))
-    moving = accelerations(laid, at, rows, Articulated(IA, pA))
+    moving = accelerations(laid, at, rows, Articulated(IA, pA, scale))
     return unshifted(model, restore(laid, moving.qdd).T, qd)
 
 
@@ -154,4 +158,4 @@ def forward_dynamics_abia(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -
     entries = inertia_lanes(model.structure.has_quaternions)(model, q)
     laid = layout(model.tree, "paths")
     entries = tuple(jnp.asarray(x) for x in entries)
-    return require_solution(_scans(laid, model, q, qd, tau, f_ext, entries), "abia")
+    return _scans(laid, model, q, qd, tau, f_ext, entries)

@@ -5,6 +5,10 @@ moves freely, so with U = IA S, d = Sᵀ U + armature and u = τ − Sᵀ pA
     qdd = (u − Uᵀ a′) / d,   a′ = X a_parent + c,   a = a′ + S qdd              (RBDA eq. 7.44 – 7.46)
 and the parent sees   Xᵀ (IA − U Uᵀ/d) X   and   Xᵀ (pA + (IA − U Uᵀ/d) c + U u/d)   (7.47, 7.48).
 Accelerations are spatial, and gravity is an acceleration of the base.
+
+Where H is singular, some d is zero, and what is computed in its place is rounding error of the inertias that went into
+it: those of the children before their joints were released. `Scale` says how large these were. A d that is no larger
+than their rounding error becomes NaN, and so does every acceleration of that tree.
 """
 
 from typing import NamedTuple
@@ -14,21 +18,59 @@ import jax.numpy as jnp
 from kinetree.model import Axis
 from kinetree.spatial import ArticulatedInertia, Force, Inertia, Mat3, Motion, Scalar, Sym3, Transform, Vec3
 
+ROUNDINGS = 2  # Pivots of singular mechanisms stay below 0.2 ε of what went into them, others above 1 000 ε in float32.
+
+
+class Scale(NamedTuple):
+    """How large inertias were before they cancelled, over all directions; their rounding error is ε times that."""
+
+    turning: Scalar  # kg m²
+    sliding: Scalar  # kg
+
+    @staticmethod
+    def zero_like(s: Scalar) -> "Scale":
+        """Nothing, with components shaped like `s`."""
+        return Scale(jnp.zeros_like(s), jnp.zeros_like(s))
+
+    @staticmethod
+    def of(I: ArticulatedInertia) -> "Scale":
+        """Traces. 4a."""
+        return Scale(I.A.xx + I.A.yy + I.A.zz, I.C.xx + I.C.yy + I.C.zz)
+
+    def __add__(self, o: "Scale") -> "Scale":  # type: ignore[override]
+        """2a."""
+        return Scale(self.turning + o.turning, self.sliding + o.sliding)
+
+    def along(self, axis: Axis) -> Scalar:
+        """Of the inertia that a joint feels along its axis. 4m 1a."""
+        return axis.turn * axis.turn * self.turning + axis.slide * axis.slide * self.sliding
+
+    def to_parent(self, r: Vec3) -> "Scale":
+        """About the origin of the parent, in which the row stands at r. 4m 3a."""
+        return Scale(self.turning + self.sliding * r.dot(r), self.sliding)
+
 
 class Articulated(NamedTuple):
     """f = inertia · a + bias. States of this kind add up where branches meet."""
 
     inertia: ArticulatedInertia
     bias: Force
+    scale: Scale | None  # of what children passed, a body's own inertia being exact; None where no d can be zero
 
     @staticmethod
     def zero_like(s: Scalar) -> "Articulated":
         """Nothing, with components shaped like `s`."""
-        return Articulated(ArticulatedInertia.zero_like(s), Force.zero_like(s))
+        return Articulated(ArticulatedInertia.zero_like(s), Force.zero_like(s), Scale.zero_like(s))
+
+    @staticmethod
+    def exact(inertia: ArticulatedInertia, bias: Force) -> "Articulated":
+        """A body as it is given: nothing has cancelled in it."""
+        return Articulated(inertia, bias, Scale.zero_like(bias.linear.x))
 
     def __add__(self, o: "Articulated") -> "Articulated":  # type: ignore[override]
-        """27a."""
-        return Articulated(self.inertia + o.inertia, self.bias + o.bias)
+        """29a."""
+        scale = None if self.scale is None or o.scale is None else self.scale + o.scale
+        return Articulated(self.inertia + o.inertia, self.bias + o.bias, scale)
 
     def __matmul__(self, a: Motion) -> Force:
         """The force that gives this acceleration. 36m 36a."""
@@ -44,6 +86,11 @@ class ArticulatedRow(NamedTuple):
     own: Articulated
     c: Motion
     tau: Scalar
+
+    @property
+    def mass(self) -> Scalar:
+        """The row's own."""
+        return self.own.inertia.C.xx
 
 
 class Pivot(NamedTuple):
@@ -85,10 +132,43 @@ def along_axis(I: ArticulatedInertia, axis: Axis) -> Force:
     )
 
 
+def exceeds_rounding(d: Scalar, went_in: Scalar) -> Scalar:
+    """Whether d is more than rounding error of what went into it. 1m."""
+    return d > ROUNDINGS * float(jnp.finfo(d.dtype).eps) * went_in
+
+
+def firm(d: Scalar, went_in: Scalar) -> Scalar:
+    """d, or NaN where it is no more than rounding error of what went into it. 1m."""
+    return jnp.where(exceeds_rounding(d, went_in), d, jnp.full_like(d, jnp.nan))
+
+
 def pivot(axis: Axis, armature: Scalar, tau: Scalar, whole: Articulated) -> Pivot:
-    """The joint of a row that carries `whole`. 16m 10a and a division."""
+    """The joint of a row that carries `whole`. 21m 17a and a division."""
     U = along_axis(whole.inertia, axis)
-    return Pivot(U, 1 / (axis.dot(U) + armature), tau - axis.dot(whole.bias))
+    d = axis.dot(U) + armature
+    if whole.scale is not None:
+        d = firm(d, (Scale.of(whole.inertia) + whole.scale).along(axis))
+    return Pivot(U, 1 / d, tau - axis.dot(whole.bias))
+
+
+def scale_passed(axis: Axis, mass: Scalar, whole: Articulated, p: Pivot) -> Scale | None:
+    """What a row passes on of its scale, in row coordinates. 16m 13a.
+
+    A body's own inertia resists in all directions, so what it passes on is as good as new. A row without one, an inner
+    row of a joint or a massless link, passes on the errors N that it received, and a small d enlarges them: released
+    are P N Pᵀ, P = 1 − U Sᵀ/d, of which (Sᵀ N S) U Uᵀ/d² off the axis is what may be large.
+    """
+    if whole.scale is None:
+        return None
+    own = Scale.of(whole.inertia)
+    errors = own + whole.scale
+    (nx, ny, nz), (fx, fy, fz) = p.U * p.d_inverse
+    nz, fz = nz * (1 - axis.turn), fz * (1 - axis.slide)
+    along = errors.along(axis)
+    enlarged = Scale(
+        errors.turning + along * (nx * nx + ny * ny + nz * nz), errors.sliding + along * (fx * fx + fy * fy + fz * fz)
+    )
+    return Scale(*(jnp.where(mass == 0, e, o) for e, o in zip(enlarged, own, strict=True)))
 
 
 def without_joint(I: ArticulatedInertia, axis: Axis, armature: Scalar, p: Pivot) -> ArticulatedInertia:
@@ -107,19 +187,23 @@ def without_joint(I: ArticulatedInertia, axis: Axis, armature: Scalar, p: Pivot)
     return ArticulatedInertia(A, Mat3(*B[:6], *map(felt, B[6:])), C)
 
 
-def released(axis: Axis, armature: Scalar, whole: Articulated, p: Pivot, c: Motion) -> Articulated:
-    """The articulated body seen from the inner side of its joint, in row coordinates. 76m 69a."""
+def released(axis: Axis, armature: Scalar, mass: Scalar, whole: Articulated, p: Pivot, c: Motion) -> Articulated:
+    """The articulated body seen from the inner side of its joint, in row coordinates; the row's own mass is `mass`. 83m
+    78a.
+    """
     left = without_joint(whole.inertia, axis, armature, p)
-    return Articulated(left, whole.bias + left @ c + p.U * (p.u * p.d_inverse))
+    bias = whole.bias + left @ c + p.U * (p.u * p.d_inverse)
+    return Articulated(left, bias, scale_passed(axis, mass, whole, p))
 
 
 def to_parent(X: Transform, whole: Articulated) -> Articulated:
-    """In the parent's coordinates. 213m 165a."""
-    return Articulated(X.articulated_to_parent(whole.inertia), X.force_to_parent(whole.bias))
+    """In the parent's coordinates. 217m 168a."""
+    inertia, bias = X.articulated_to_parent(whole.inertia), X.force_to_parent(whole.bias)
+    return Articulated(inertia, bias, None if whole.scale is None else whole.scale.to_parent(X.r))
 
 
 def articulated_step(row: ArticulatedRow, received: Articulated) -> Articulated:
     """What a row passes to its parent, given what it receives from its children."""
     whole = row.own + received
     joint = pivot(row.axis, row.armature, row.tau, whole)
-    return to_parent(row.X, released(row.axis, row.armature, whole, joint, row.c))
+    return to_parent(row.X, released(row.axis, row.armature, row.mass, whole, joint, row.c))

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from kinetree.model import Axis
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Transform, Vec3
 
-from .articulated import Articulated, ArticulatedRow, pivot, released, to_parent
+from .articulated import Articulated, ArticulatedRow, Scale, pivot, released, to_parent
 from .dense import solve_general
 
 Forces = tuple[Force, ...]  # six of them: the rows of A, as what unit forces at the outer handle are at the inner one
@@ -78,7 +78,7 @@ def prepend_row(row: ArticulatedRow, branches: Articulated, e: ArticulatedElemen
         tuple(pull_back(row.X, row.axis, joint.U, joint.d_inverse, f) for f in e.A),
         e.b + Motion(Vec3(*step[:3]), Vec3(*step[3:])),
         e.C + _rank_one([s * joint.d_inverse for s in along], along),
-        to_parent(row.X, released(row.axis, row.armature, whole, joint, row.c)),
+        to_parent(row.X, released(row.axis, row.armature, row.mass, whole, joint, row.c)),
     )
 
 
@@ -116,11 +116,12 @@ def combine_elements(inner: ArticulatedElement, outer: ArticulatedElement) -> Ar
     solved = solve_general(jnp.eye(6, dtype=C1.dtype) + C1 @ J2, right)
     MA1, MC1, Mfree = solved[..., :6], solved[..., 6:12], solved[..., 12]
     eta = _times(_t(A1), eta2 + _times(J2, Mfree))
+    J = _symmetric(_t(A1) @ J2 @ MA1)
     return ArticulatedElement(
         _forces(A2 @ MA1),
         outer.b + Motion.from_array(_times(A2, Mfree)),
         outer.C + _symmetric(A2 @ MC1 @ _t(A2)),
-        inner.passed + Articulated(_symmetric(_t(A1) @ J2 @ MA1), Force.from_array(eta)),
+        inner.passed + Articulated(J, Force.from_array(eta), outer.passed.scale and Scale.of(J)),
     )
 
 

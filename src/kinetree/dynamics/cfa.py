@@ -27,7 +27,7 @@ from kinetree.tree import Layout, layout
 from .dense import orthonormal_basis, solve_spd, times, transpose
 from .inverse_dynamics import bias_force
 from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias
-from .positive import is_traced, require_solution
+from .positive import is_traced
 
 
 class Tridiagonal(NamedTuple):
@@ -120,4 +120,4 @@ def forward_dynamics_cfa(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) ->
         raise ValueError("method 'cfa' can not serve joints with armature: choose 'aba'")
     require_inertias(model, "cfa")
     laid = layout(model.tree, "paths")
-    return require_solution(_cfa(laid, model, q, tau - bias_force(model, q, qd, f_ext)), "cfa")
+    return _cfa(laid, model, q, tau - bias_force(model, q, qd, f_ext))

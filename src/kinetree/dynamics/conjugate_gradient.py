@@ -21,7 +21,7 @@ from .arranged import arranged, by_position
 from .crba import mass_diagonal
 from .inertia_times import inertia_times
 from .inverse_dynamics import bias_force
-from .positive import is_traced, require_solution
+from .positive import is_traced, singular_states
 
 ROUNDING = 64  # the default tolerance, in units of the last place
 
@@ -108,10 +108,11 @@ def forward_dynamics_cg(
     cap = 10 * model.nv + 50 if max_iterations is None else max_iterations
     laid = layout(model.tree, "paths")
     qdd, converged, taken = _solve(laid, model, q, tau - bias_force(model, q, qd, f_ext), tolerance, cap)
+    converged = converged if (singular := singular_states(model, q)) is None else converged | singular
     if not is_traced(converged) and not np.all(converged):
         missing = int(np.size(converged) - np.sum(converged))
         raise ValueError(
             f"cg: {missing} of {np.size(converged)} states did not reach tolerance {tolerance:.1e} in {int(taken)} "
             "iterations; raise tolerance or max_iterations, or use method 'aba'"
         )
-    return require_solution(qdd, "cg")
+    return qdd if singular is None else jnp.where(singular[:, None], jnp.full_like(qdd, jnp.nan), qdd)

@@ -67,7 +67,21 @@ def _coriolis(laid: Layout, model: Model, q: Any, qd: Any) -> Any:
     lower = jnp.einsum("ibk,jbk->bij", momentum, axis_rate.array()) + jnp.einsum("ibk,ibkl,jbl->bij", axis, B_c, axis)
     force = (I_c @ axis_rate).array() + jnp.einsum("ibkl,ibl->ibk", B_c, axis)
     upper = jnp.einsum("jbk,ibk->bji", axis, force)
-    return jnp.where(above, lower, jnp.where(above.T, upper, jnp.zeros((), q.dtype)))
+    C = jnp.where(above, lower, jnp.where(above.T, upper, jnp.zeros((), q.dtype)))
+    return C + _of_rotors(model, qd)
+
+
+def _of_rotors(model: Model, qd: Any) -> Any:
+    """armature ω × on the sliding rows of free joints, (batch, nv, nv): C qd is what `armature_shift` costs there."""
+    joints = model.structure.quaternion_joints
+    first = joints[joints[:, 2] == 1, 0]
+    C = jnp.zeros((*qd.shape, qd.shape[1]), qd.dtype)
+    armature = jnp.asarray(model.rows.armature, qd.dtype)
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        C = C.at[:, first + 3 + i, first + 3 + k].set(armature[first + 3 + i] * qd[:, first + j])
+        C = C.at[:, first + 3 + i, first + 3 + j].set(-armature[first + 3 + i] * qd[:, first + k])
+    return C
 
 
 @coupled("matrix")

@@ -6,13 +6,18 @@ free model, by the functions that serve it.
 
 from typing import Any
 
+import jax.numpy as jnp
+
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
+from .articulated import firm
 from .dense import solve_positive
+from .firmness import is_firm
 from .inverse_dynamics import inverse_dynamics, zero_rates
 from .mass_matrix import mass_matrix
 from .positive import require_solution
+from .vneb import ldlt
 
 
 def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, method: str) -> Any:
@@ -24,6 +29,12 @@ def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any
     nv = (model.nv,)
 
     def solve(H: Any, held: Any, tau: Any) -> Any:
-        return require_solution(solve_positive(H, tau - held), "crba")
+        qdd = solve_positive(H, tau - held)
+        if is_firm(model.uncoupled):
+            return qdd
+        diagonal = jnp.diagonal(H, axis1=1, axis2=2)
+        D = firm(jnp.diagonal(ldlt(H), axis1=1, axis2=2), model.nv * diagonal)
+        return jnp.where(jnp.isnan(D).any(-1, keepdims=True), jnp.full_like(qdd, jnp.nan), qdd)
 
-    return evaluate(solve, H=(H, nv + nv), held=(held, nv), tau=(tau, nv))
+    qdd = evaluate(solve, H=(H, nv + nv), held=(held, nv), tau=(tau, nv))
+    return require_solution(model, "forward_dynamics", qdd, q=q, qd=qd, tau=tau, f_ext=f_ext)

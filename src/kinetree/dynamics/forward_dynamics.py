@@ -14,6 +14,7 @@ from .aba_lanes import aba_of
 from .coupled import coupled_forward_dynamics
 from .directly import directly
 from .passive import passive_by_row
+from .positive import require_solution
 from .schedule import choose_schedule
 
 METHODS = {  # method -> module and function (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
@@ -71,7 +72,11 @@ def forward_dynamics(
         options: of the method, such as `chunks` and `balance` of "dcae" or `tolerance` of "cg".
 
     Returns:
-        qdd, (..., nv).
+        qdd, (..., nv). Where the mass matrix is singular or an argument is not finite: NaN in that state, for JAX
+        arrays.
+
+    Raises:
+        ValueError: the same for NumPy arrays; says in which state, and of which joint or argument.
 
     Reference: Featherstone 2008 table 7.1; the docstring of each method's module.
     """
@@ -89,4 +94,5 @@ def forward_dynamics(
         return solve(model.without_passive, q, qd, tau, f_ext, **options)
 
     nv = (model.nv,)
-    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), tau=(tau, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+    qdd = evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), tau=(tau, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+    return require_solution(model, "forward_dynamics", qdd, q=q, qd=qd, tau=tau, f_ext=f_ext)

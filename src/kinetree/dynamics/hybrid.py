@@ -17,6 +17,7 @@ from kinetree.tree import Layout, layout, restore
 
 from .aba import accelerations, articulated_bodies, articulated_rows, unshifted
 from .arranged import arranged, by_position
+from .inverse_dynamics import felt_by_armature
 from .positive import require_solution
 
 
@@ -31,7 +32,8 @@ def _hybrid(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, tau: Any, for
     whole = articulated_bodies(laid, at, rows)
     moving = accelerations(laid, at, rows, whole)
     found = unshifted(model, restore(laid, jnp.where(free, moving.qdd, led)).T, qd)
-    needed = restore(laid, rows.axis.dot(whole @ moving.a)).T + jnp.asarray(model.rows.armature, q.dtype) * found
+    rotors = jnp.asarray(model.rows.armature, q.dtype) * felt_by_armature(model, qd, found)
+    needed = restore(laid, rows.axis.dot(whole @ moving.a)).T + rotors
     return found, jnp.where(force_given, tau, needed)
 
 
@@ -60,8 +62,9 @@ def hybrid_dynamics(
             return jnp.zeros_like(qdd), jnp.zeros_like(tau)
         laid = layout(model.tree, "paths")
         qdd, tau = _hybrid(laid, model, q, qd, qdd, tau, given != 0, f_ext)
-        return require_solution(qdd, "hybrid dynamics"), tau
+        return qdd, tau
 
     nv = (model.nv,)
     states = {"q": (q, (model.nq,)), "qd": (qd, nv), "qdd": (qdd, nv), "tau": (tau, nv), "given": (given, nv)}
-    return evaluate(compute, **states, f_ext=(f_ext, (model.n_bodies, 6)))
+    found, needed = evaluate(compute, **states, f_ext=(f_ext, (model.n_bodies, 6)))
+    return require_solution(model, "hybrid_dynamics", found, q=q, qd=qd, qdd=qdd, tau=tau, f_ext=f_ext), needed

@@ -16,15 +16,14 @@ from .dense import solve_positive
 from .jacobians import jacobian
 from .ltdl import factorize
 from .mass_matrix import mass_matrix
-from .positive import require_solution
+from .positive import require_solution, without_singular
 
 
 def _response(model: Model, q: Any, forces: Any) -> Any:
     """H⁻¹ times generalised forces, (k, batch, nv)."""
     if model.coupling is not None:  # mimic joints leave no sparsity to keep
-        solve = jax.vmap(solve_positive, (None, 0))
-        return require_solution(solve(jnp.asarray(mass_matrix(model, q)), forces), "impulse response")
-    return factorize(model, mass_matrix(model, q, packed=True)).solve(forces)
+        return jax.vmap(solve_positive, (None, 0))(jnp.asarray(mass_matrix(model, q)), forces)
+    return without_singular(model, q, factorize(model, mass_matrix(model, q, packed=True)).solve(forces))
 
 
 def impulse_response(model: Model, q: Any, body: int | str, force: Any) -> Any:
@@ -45,7 +44,8 @@ def impulse_response(model: Model, q: Any, body: int | str, force: Any) -> Any:
     def compute(q: Any, force: Any) -> Any:
         return _response(model, q, jnp.einsum("bkv,bk->bv", jacobian(model, q, body), force)[None])[0]
 
-    return evaluate(compute, q=(q, (model.nq,)), force=(force, (6,)))
+    change = evaluate(compute, q=(q, (model.nq,)), force=(force, (6,)))
+    return require_solution(model, "impulse_response", change, q=q, force=force)
 
 
 def inverse_inertia_at(model: Model, q: Any, body: int | str) -> Any:
@@ -67,4 +67,6 @@ def inverse_inertia_at(model: Model, q: Any, body: int | str) -> Any:
         J = jnp.asarray(jacobian(model, q, body))
         return jnp.einsum("bkv,lbv->bkl", J, _response(model, q, jnp.moveaxis(J, 1, 0)))
 
-    return evaluate(compute, q=(q, (model.nq,)))
+    inertia = evaluate(compute, q=(q, (model.nq,)))
+    require_solution(model, "inverse_inertia_at", inertia[..., 0], q=q)
+    return inertia

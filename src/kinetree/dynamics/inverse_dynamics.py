@@ -10,7 +10,7 @@ from jax.core import Tracer
 
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
-from kinetree.model.coordinates import velocity_product_shift
+from kinetree.model.coordinates import armature_shift, velocity_product_shift
 from kinetree.spatial import Vec3
 from kinetree.tree import Layout, layout, restore
 from kinetree.tree.stages import Stages
@@ -29,20 +29,27 @@ from .schedule import IN_ORDER, resolve_schedule
 from .staged import by_stages, one_at_a_time, row_coordinates, use_stages
 
 
+def felt_by_armature(model: Model, qd: Any, qdd: Any) -> Any:
+    """The accelerations, (batch, nv), that armatures resist."""
+    rows = jax.tree.map(lambda x: jnp.asarray(x, qd.dtype)[:, None], model.rows)
+    return qdd + armature_shift(model.structure, rows, qd.T).T
+
+
 @jax.jit
 def _over_the_tree(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
     at = arranged(laid, model, q)
     of_rows = qdd - velocity_product_shift(model.structure, qd.T).T
     applied = None if f_ext is None else applied_forces(laid, model, at, f_ext)
     tau = rnea(laid, at.rows, at.placed, by_position(laid, qd), by_position(laid, of_rows), at.gravity, applied)
-    return restore(laid, tau).T + jnp.asarray(model.rows.armature, q.dtype) * qdd
+    return restore(laid, tau).T + jnp.asarray(model.rows.armature, q.dtype) * felt_by_armature(model, qd, qdd)
 
 
 def _native(hinges: bool, laid: Stages, constants: tuple, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     constants, own = row_coordinates(laid, constants, model, q)
     of_rows = qdd - velocity_product_shift(model.structure, qd[:, None])[:, 0]
     gravity = Vec3(*(jnp.asarray(g, q.dtype) for g in model.gravity))
-    return rnea_over_stages(laid, constants, gravity, (own, qd, of_rows), qdd, hinges)
+    felt = felt_by_armature(model, qd[None], qdd[None])[0]
+    return rnea_over_stages(laid, constants, gravity, (own, qd, of_rows), felt, hinges)
 
 
 def _by_xla(model: Model, q: Any, qd: Any, qdd: Any) -> Any:

@@ -4,7 +4,6 @@ The rows of one joint become one body with a joint of several degrees of freedom
 a single body: bodies without one are refused.
 """
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -12,37 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Model, Structure
-from kinetree.spatial import Transform, Vec3
-from kinetree.tree import Layout, Tree, restore
+from kinetree.spatial import Transform
+from kinetree.tree import Layout, restore
 
 from .aba import articulated_rows
 from .arranged import arranged
 from .dense import times
+from .firmness import joint_tree, least_moments
 from .positive import is_traced
-
-
-class JointTree(NamedTuple):
-    """The tree of joints that move, in the order of their rows."""
-
-    tree: Tree
-    first: np.ndarray  # (joints,): first row
-    count: np.ndarray  # (joints,): rows
-
-    @property
-    def last(self) -> np.ndarray:
-        """The row that carries the body."""
-        return self.first + self.count - 1
-
-
-@lru_cache(maxsize=64)
-def joint_tree(structure: Structure) -> JointTree:
-    """Of a model."""
-    count = np.diff(structure.v_start)
-    moving = np.flatnonzero(count)
-    first, count = structure.v_start[moving], count[moving].astype(np.int32)
-    joint_of_row = np.repeat(np.arange(len(moving)), count)
-    above = structure.tree.parent[first]
-    return JointTree(Tree(np.where(above >= 0, joint_of_row[np.maximum(above, 0)], -1)), first, count)
 
 
 class Bodies(NamedTuple):
@@ -119,15 +95,7 @@ def require_inertias(model: Model, method: str) -> None:
         return
     last = joint_tree(model.structure).last
     own = jax.tree.map(lambda x: np.asarray(x)[last], inertia)
-    # in NumPy throughout: under `jit` JAX would trace even constants
-    xx, yy, zz, xy, xz, yz = own.I
-    I = np.stack([np.stack(row, -1) for row in ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))], -2)
-    mass = np.maximum(own.mass, np.finfo(float).tiny)
-    h = np.stack([np.asarray(x) for x in Vec3(*own.h)], -1)
-    about_center = (
-        I - ((h * h).sum(-1)[:, None, None] * np.eye(3) - h[:, :, None] * h[:, None, :]) / mass[:, None, None]
-    )
-    weak = (own.mass <= 0) | (np.linalg.eigvalsh(about_center)[:, 0] <= 1e-12 * np.trace(I, axis1=1, axis2=2))
+    weak = (own.mass <= 0) | (least_moments(own) <= 1e-12 * (own.I.xx + own.I.yy + own.I.zz))
     if weak.any():
         row = int(last[int(np.argmax(weak))])
         body = int(np.argmax(model.structure.v_start[1:] > row))

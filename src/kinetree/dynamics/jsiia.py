@@ -19,7 +19,7 @@ from .arranged import arranged, by_position
 from .dense import solve_positive
 from .inertia_times import inertia_times
 from .inverse_dynamics import bias_force
-from .positive import require_solution
+from .positive import without_singular
 
 
 @jax.jit
@@ -35,4 +35,4 @@ def forward_dynamics_jsiia(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) 
     """Accelerations, (batch, nv)."""
     require_matrices("method 'jsiia'", q, model.nv, model.nv, copies=20, instead="method 'aba'")
     H = inertia_columns(layout(model.tree, "paths"), model, q)
-    return require_solution(solve_positive(H, tau - bias_force(model, q, qd, f_ext)), "jsiia")
+    return without_singular(model, q, solve_positive(H, tau - bias_force(model, q, qd, f_ext)))

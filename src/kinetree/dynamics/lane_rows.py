@@ -61,15 +61,16 @@ class Screw(NamedTuple):
 
     axis: Axis
     armature: Any
+    mass: Any  # of the row's own body
 
 
-SCREW = jax.tree.structure(Screw(Axis(0.0, 0.0), 0.0))
+SCREW = jax.tree.structure(Screw(Axis(0.0, 0.0), 0.0, 0.0))
 
 
 def screw_constants(model: Model, rows: np.ndarray) -> Screw:
     """Joints of these rows, in order."""
     r = model.rows
-    return Screw(Axis(r.turn[rows], r.slide[rows]), r.armature[rows])
+    return Screw(Axis(r.turn[rows], r.slide[rows]), r.armature[rows], r.inertia.mass[rows])
 
 
 class Link(NamedTuple):

@@ -29,7 +29,7 @@ from .dense import MAX_LANE_ROWS, cholesky, solve_positive
 from .inverse_dynamics import bias_force
 from .ltdl_levels import factor_rows, factorize_levels, l_solve_levels, lt_solve_levels
 from .packed import PackedMatrix, lower_times, lower_transpose_times, pack
-from .positive import is_traced, require_solution
+from .positive import is_traced, without_singular
 from .schedule import IN_ORDER
 
 SCHEDULES = ("lanes", "sequential", "levels", "dense")
@@ -214,5 +214,6 @@ def forward_dynamics_crba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *
     b = tau - bias_force(model, q, qd, f_ext)
     chosen = choose_schedule(tree, q.shape[0]) if schedule == "auto" else schedule
     if chosen == "dense":
-        return require_solution(solve_positive(crba(model, q), b), "crba")
-    return require_solution(LTDL(factorize_packed(tree, crba(model, q, packed=True), chosen), tree).solve(b), "crba")
+        return without_singular(model, q, solve_positive(crba(model, q), b))
+    factors = LTDL(factorize_packed(tree, crba(model, q, packed=True), chosen), tree)
+    return without_singular(model, q, factors.solve(b))

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model, relative_motion
-from kinetree.model.coordinates import placements, velocity_product_shift
+from kinetree.model.coordinates import armature_shift, placements, velocity_product_shift
 from kinetree.spatial import Force, Vec3
 from kinetree.tree.euler import leaffix_sum, rootfix_elements
 
@@ -35,6 +35,7 @@ def rnea_euler(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
     rows = jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[:, None], model.rows)
     placed = placements(model.structure, rows, q.T)
     of_rows = qdd.T - velocity_product_shift(model.structure, qd.T)
+    felt = qdd.T + armature_shift(model.structure, rows, qd.T)
     local = relative_motion(placed, rows.axis, qd.T, of_rows)
     motion = rootfix_elements(tree, MOTION, jax.tree.map(lambda x: jnp.broadcast_to(x, of_rows.shape), local))
     gravity = Vec3(*(jnp.full((1, 1), model.gravity[k], q.dtype) for k in range(3)))
@@ -45,4 +46,4 @@ def rnea_euler(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
         applied = jnp.zeros((tree.n, 6, q.shape[0]), q.dtype)
         applied = applied.at[model.structure.row_of_body[moving]].add(jnp.moveaxis(f_ext[:, moving], 0, -1))
         own = own - Force.from_array(jnp.swapaxes(applied, 1, 2))
-    return (rows.axis.dot(X.force_to_child(leaffix_sum(tree, own))) + rows.armature * qdd.T).T
+    return (rows.axis.dot(X.force_to_child(leaffix_sum(tree, own))) + rows.armature * felt).T

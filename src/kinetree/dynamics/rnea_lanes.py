@@ -71,8 +71,9 @@ def rnea_lanes(quaternions: bool, external: bool, deep: bool = False, hinges: bo
 
     def inward(row: Link, given: tuple, reads: tuple) -> tuple:
         row = links.known(row)
-        force, slot = reads
-        tau = row.axis.dot(force) + row.armature * given[0]
+        force, slot, *shift = reads
+        felt = given[0] + row.axis.slide * shift[0] if quaternions else given[0]  # see `armature_shift`
+        tau = row.axis.dot(force) + row.armature * felt
         return (), (placed(row, slot).force_to_parent(force),), (tau,)
 
     def at(column: int, *names: str) -> tuple:
@@ -91,7 +92,7 @@ def rnea_lanes(quaternions: bool, external: bool, deep: bool = False, hinges: bo
         inward,
         4,
         links.structure,
-        reads=at(OWN, "force", where),
+        reads=at(OWN, "force", where, *(["shift"] * quaternions)),
         adds=at(PARENT, "force"),
         inputs=(Lane(QDD_IN, V),),
         outputs=(Lane(0, V),),

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Vec3
 
-from .articulated import Articulated
+from .articulated import Articulated, Scale
 from .articulated_element import ArticulatedElement
 
 Vector = list[Scalar]
@@ -106,9 +106,10 @@ def combine_scalars(inner: ArticulatedElement, outer: ArticulatedElement) -> Art
     def product(a: Matrix, b_columns: Matrix) -> Matrix:
         return [[_dot(row, column) for column in b_columns] for row in a]
 
+    J = _symmetric(product(A1t, _columns(JMA1)))
     return ArticulatedElement(
         tuple(Force(Vec3(*row[:3]), Vec3(*row[3:])) for row in product(A2, _columns(MA1))),
         outer.b + Motion(Vec3(*moved[:3]), Vec3(*moved[3:])),
         outer.C + _symmetric(product(A2MC1, A2)),
-        inner.passed + Articulated(_symmetric(product(A1t, _columns(JMA1))), Force(Vec3(*eta[:3]), Vec3(*eta[3:]))),
+        inner.passed + Articulated(J, Force(Vec3(*eta[:3]), Vec3(*eta[3:])), outer.passed.scale and Scale.of(J)),
     )

@@ -27,7 +27,7 @@ from kinetree.tree import Layout, Tree, inward, layout, restore
 from .arranged import arranged
 from .crba import ancestor_mask, poses_in_tree
 from .inverse_dynamics import bias_force
-from .positive import require_solution
+from .positive import without_singular
 from .rnea import WRENCH, LoadedRow, body_force
 
 
@@ -127,4 +127,4 @@ def forward_dynamics_vneb(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -
     require_matrices("method 'vneb'", q, model.nv, model.nv, copies=20, instead="method 'aba'")
     A = inertia_matrix(layout(model.tree, "paths"), model, q)
     b = bias_force(model, q, qd, f_ext)
-    return require_solution(_factor_and_solve(A, tau - b), "vneb")
+    return without_singular(model, q, _factor_and_solve(A, tau - b))

@@ -251,7 +251,6 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "plastic springs": int(getattr(m, "nplastic", 0)),
         "sensors": m.nsensor,
         "fluid forces": int(m.opt.density > 0 or m.opt.viscosity > 0),
-        "armature of free joints (taken in body axes)": int(np.count_nonzero(armature(m)[_dofs(m, free)])),
         "friction loss of free joints (taken in body axes)": int(np.count_nonzero(m.dof_frictionloss[_dofs(m, free)])),
     }
     report.ignored.update({what: n for what, n in ignored.items() if n})

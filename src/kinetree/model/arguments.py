@@ -34,6 +34,8 @@ def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Any:
     kind = np.dtype(value.dtype)
     if kind.kind not in "fiub" and not jnp.issubdtype(kind, jnp.floating):
         raise TypeError(f"{name} must hold real numbers, not {kind}")
+    if kind.kind == "f" and kind.itemsize > 8:
+        raise TypeError(f"{name} has type {kind}; computations are in float64 or float32: give {name}.astype(float)")
     if value.ndim < len(shape) or value.shape[value.ndim - len(shape) :] != shape:
         wanted = ", ".join(["...", *map(str, shape)])
         raise ValueError(f"{name} must have shape ({wanted}), not {tuple(value.shape)}")

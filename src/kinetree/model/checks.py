@@ -196,8 +196,12 @@ def _singular_joint(rows: Rows, first: np.ndarray, last: np.ndarray) -> np.ndarr
     return np.linalg.eigvalsh(H * scale[:, :, None] * scale[:, None, :])[:, 0] < SINGULAR
 
 
-def check_gravity(gravity: Any) -> np.ndarray:
-    """Three finite numbers."""
+def check_gravity(gravity: Any) -> Any:
+    """Three finite numbers; where JAX may be tracing them, three."""
+    if isinstance(gravity, jax.Array):
+        if gravity.shape != (3,):
+            raise ModelError(f"gravity must be three numbers, not an array of shape {gravity.shape}")
+        return gravity
     g = _numbers(gravity, "gravity")
     if g.shape != (3,) or not np.isfinite(g).all():
         raise ModelError(f"gravity must be three finite numbers, not {gravity!r}")

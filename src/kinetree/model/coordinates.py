@@ -56,6 +56,16 @@ def chained_acceleration(omega: Vec3, linear: Vec3) -> tuple[Vec3, Vec3]:
     return Vec3(omega.y * omega.z, -(omega.x * omega.z), omega.x * omega.y), omega.cross(linear)
 
 
+def armature_shift(structure: Structure, rows: Rows, qd: Any) -> Any:
+    """What the acceleration that armatures feel has more than qdd, (nv, batch), of row constants (nv, 1).
+
+    A rotor resists the acceleration of what it turns. Along the sliding rows of a free joint that is the acceleration
+    of the joint's origin, v̇ + ω × v in body coordinates: R times that is the rate of R v, which MuJoCo calls qacc. As
+    free joints have the same armature three times, it matters not that MuJoCo's axes are the world's.
+    """
+    return rows.slide * velocity_product_shift(structure, qd)
+
+
 def velocity_product_shift(structure: Structure, qd: Any) -> Any:
     """What to take off qdd, (nv, batch), before it is given to the rows; zero except at quaternion joints."""
     shift = jnp.zeros_like(qd)

@@ -19,7 +19,7 @@ from .compile import compile_rows, merge_inertia, quaternion_from_rotation
 from .coupling import Coupling, Follow, make_coupling
 from .errors import ModelError, UnknownName
 from .joints import resolve
-from .physics import Limits, Passive, vector
+from .physics import Limits, Passive, check_rotors, vector
 from .rows import Rows
 from .state import DEFAULT_STEPPING, State, Stepping, check_timestep
 from .structure import Structure
@@ -123,7 +123,8 @@ class Model:
         Arguments:
             inertia: (n, 10) or (n, 6, 6), as in `from_arrays`.
             gravity: acceleration of free fall, in base coordinates.
-            armature: rotor inertia seen at each joint: (nv,) or one for all, as the next three.
+            armature: rotor inertia seen at each joint: (nv,) or one for all, as the next three. The three sliding ones
+                of a free joint are the same, as in MuJoCo: that inertia resists the acceleration of the joint's origin.
             damping: force per velocity that opposes motion.
             stiffness: force per stretch that pulls back to `rest`, (nq,), which is the neutral configuration if not
             given.
@@ -147,7 +148,8 @@ class Model:
             rows = merge_inertia(self.structure.row_of_body, self.frames, I, nv)
             new = dataclasses.replace(new, inertia=I, rows=new.rows._replace(inertia=rows))
         if armature is not None:
-            new = dataclasses.replace(new, rows=new.rows._replace(armature=vector("armature", armature, nv, least)))
+            rotors = check_rotors(vector("armature", armature, nv, least), self.structure)
+            new = dataclasses.replace(new, rows=new.rows._replace(armature=rotors))
         if not (damping is None and stiffness is None and rest is None):
             old = self.passive or Passive(np.zeros(nv), np.zeros(nv), self.structure.neutral)
             passive = Passive(

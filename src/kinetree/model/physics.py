@@ -53,6 +53,17 @@ def vector(name: str, value: Any, size: int, least: float = -np.inf, finite: boo
     return array
 
 
+def check_rotors(armature: Any, structure: Any) -> Any:
+    """Armatures (nv,), if those along the three axes of each free joint are the same; those being traced pass."""
+    if isinstance(armature, np.ndarray):
+        joints = structure.quaternion_joints
+        for first in joints[joints[:, 2] == 1, 0]:
+            if len(set(armature[first + 3 : first + 6])) > 1:
+                name = structure.joint_names[int(np.searchsorted(structure.v_start, first, side="right")) - 1]
+                raise ModelError(f"armature of free joint {name!r}: the three along its axes must be the same")
+    return armature
+
+
 def stretch(structure: Any, rest: Any, q: Any) -> Any:
     """How far q, (batch, nq), is from rest, (nq,): (batch, nv)."""
     scalar = np.maximum(structure.q_of_row, 0)

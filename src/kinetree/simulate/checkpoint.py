@@ -6,20 +6,20 @@ in its result.
 """
 
 import dataclasses
-import hashlib
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from kinetree.model import Model, State
+from kinetree.model import State
 
-from .trajectory import read_arrays, write_arrays
+from .identity import NoIdentity, identity
+from .trajectory import check_target, read_arrays, write_arrays
 
-FORMAT = "kinetree checkpoint 2"
+FORMAT = "kinetree checkpoint 3"
 STATE = tuple(f.name for f in dataclasses.fields(State))
 
 
@@ -31,22 +31,19 @@ class Progress(NamedTuple):
     records: dict[str, list[np.ndarray]]
 
 
-def fingerprint(model: Model, *what: Any) -> str:
-    """What a run is: mechanism, start, step, integrator. A controller is known by its name only."""
-    digest = hashlib.sha256()
-    for leaf in jax.tree.leaves(model):
-        digest.update(np.ascontiguousarray(np.asarray(leaf)).tobytes())
-    for array in (model.structure.parent, model.structure.joint_code):
-        digest.update(array.tobytes())
-    for thing in what:
-        digest.update(thing.tobytes() if isinstance(thing, np.ndarray) else repr(thing).encode())
-    return digest.hexdigest()
+def fingerprint(*what: Any) -> str | NoIdentity:
+    """What a run is: mechanism, start, step, integrator and controller; or why that can not be told."""
+    try:
+        return identity(*what)
+    except NoIdentity as error:
+        return error
 
 
 class Checkpoint:
     """A file, written now and then: often enough to lose little, seldom enough to cost little."""
 
-    def __init__(self, path: str | os.PathLike[str], identity: str, every: float):
+    def __init__(self, path: str | os.PathLike[str], identity: str | NoIdentity, every: float):
+        check_target(path)
         self.path, self.identity, self.every = Path(path), identity, every
         self.last, self.cost = time.monotonic(), 0.0
         for left in self.path.parent.glob(f".{self.path.name}.*.partial"):  # of a process that was killed while writing
@@ -59,10 +56,15 @@ class Checkpoint:
         arrays = read_arrays(self.path)
         if "identity" not in arrays:
             raise ValueError(f"{self.path} is not a checkpoint")
+        if isinstance(self.identity, NoIdentity):
+            raise ValueError(
+                f"{self.path} can not be continued: whether it belongs to this run can not be told, as the controller "
+                f"uses {self.identity}. Remove the file, or let the controller use only numbers, arrays and functions"
+            )
         if str(arrays["identity"]) != self.identity:
             raise ValueError(
                 f"{self.path} belongs to another run (model, start, dt, record, integrator or controller "
-                "differ): remove it or choose another path"
+                "differ, or what the controller uses): remove it or choose another path"
             )
         records = {name[7:]: [a] for name, a in arrays.items() if name.startswith("record_")}
         state = State(*(arrays[name] for name in STATE))
@@ -73,12 +75,24 @@ class Checkpoint:
         return time.monotonic() - self.last >= max(self.every, 10 * self.cost if self.every else 0.0)
 
     def write(self, progress: Progress) -> None:
-        """Replace the file."""
+        """Replace the file. Where that fails, as on a full disk, warn; the run goes on, and the next time may do."""
+        try:
+            self._write(progress)
+        except OSError as error:
+            self.last = time.monotonic()
+            warnings.warn(
+                f"checkpoint {self.path} could not be written: {error}. The run goes on, and tries again at the next "
+                "checkpoint",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def _write(self, progress: Progress) -> None:
         began = time.monotonic()
         for parts in progress.records.values():  # join them once, not at each checkpoint again
             parts[:] = [np.concatenate(parts)]
         records = {f"record_{name}": parts[0] for name, parts in progress.records.items()}
-        head = {"format": np.array(FORMAT), "identity": np.array(self.identity), "steps": np.array(progress.steps)}
+        head = {"format": np.array(FORMAT), "identity": np.array(str(self.identity)), "steps": np.array(progress.steps)}
         write_arrays(self.path, {**head, **{name: getattr(progress.state, name) for name in STATE}, **records})
         self.last = time.monotonic()
         self.cost = self.last - began

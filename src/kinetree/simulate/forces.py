@@ -8,6 +8,7 @@ speed u feels −friction · u / √(u² + ε²), which is Coulomb's force at sp
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model, coupled
@@ -15,6 +16,10 @@ from kinetree.model.arguments import evaluate
 
 Controller = Callable[[Any, Any, Any], Any]  # (t, q, qd) -> tau
 
+HAS_STATE = (
+    "the controller keeps values from one call to the next, which a compiled loop can not do: make it a function of "
+    "(t, q, qd) alone, or loop over kt.step with the state of the controller carried along"
+)
 REST_SPEED = 1e-2  # ε, rad/s or m/s
 
 
@@ -42,7 +47,15 @@ def control_force(controller: Controller | None, t: Any, q: Any, qd: Any) -> Any
     """What the controller asks for, (..., nv); nothing without one."""
     if controller is None:
         return jnp.zeros_like(qd)
-    tau = jnp.asarray(controller(t, q, qd), qd.dtype)
+    try:
+        tau = jnp.asarray(controller(t, q, qd), qd.dtype)
+    except jax.errors.UnexpectedTracerError:
+        raise TypeError(HAS_STATE) from None
+    except jax.errors.JAXTypeError as error:
+        raise TypeError(
+            "the controller can not be traced by JAX: use jax.numpy in place of numpy and math, and jnp.where in place "
+            f"of `if`, or loop over kt.step outside of jit. JAX says: {str(error).splitlines()[0]}"
+        ) from error
     try:
         return jnp.broadcast_to(tau, qd.shape)
     except ValueError:

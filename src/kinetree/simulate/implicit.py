@@ -69,14 +69,9 @@ def _damping(model: Model, q: Any, h: Any) -> Any:
 
 def _loaded(model: Model, q: Any, qd: Any, forces: Forces, load: Any) -> Any:
     """qdd of (H + load) (qdd + drift) = f."""
-    ahead = drift(model, q, qd)
     if forces.total is not None:
-        return _answers(model, q, forces.total, load) - ahead
-    if model.coupling is None:
-        held = load * ahead
-    else:
-        held = model.coupling.narrow(load * model.coupling.widen_v(ahead))
-    return loaded_forward_dynamics(model, q, qd, forces.tau - held, forces.f_ext, load)
+        return _answers(model, q, forces.total, load) - drift(model, q, qd)
+    return loaded_forward_dynamics(model, q, qd, forces.tau, forces.f_ext, load)
 
 
 def _answers(model: Model, q: Any, f: Any, load: Any) -> Any:

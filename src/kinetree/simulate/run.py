@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from kinetree.model import Model, State, integrate
 from kinetree.model.arguments import evaluate
@@ -27,13 +28,14 @@ from .checkpoint import Checkpoint, Progress, fingerprint
 from .constrained import constraints_of, prepared
 from .drive import Drive, Shaped
 from .errors import Failure, explain_failure
-from .forces import Controller, control_force
+from .forces import HAS_STATE, Controller, control_force
 from .progress import ProgressBar
 from .trajectory import Trajectory
 
 STRETCH = 0.5  # seconds of wall time between looks at the host
 WORKING = 8  # states, with forces, that a step holds for one: of its stages, and of the algorithms within
 BUFFER = 2**24  # numbers in the records of one stretch, at most
+TRACED = "simulate runs on the host, and can not be used under jit, vmap or grad: loop over kt.step with jax.lax.scan"
 
 
 class Stretch(NamedTuple):
@@ -127,6 +129,8 @@ def simulate(
 
     Raises SimulationError, naming time and joint and what is likely wrong, when a state is not finite.
     """
+    if any(isinstance(x, Tracer) for x in (*jax.tree.leaves(model), q, qd, dt)):
+        raise TypeError(TRACED)
     if not (dt > 0 and math.isfinite(dt)):
         raise ValueError(f"dt must be a positive number of seconds, not {dt}")
     if steps < 0 or record < 1 or steps % record:
@@ -156,7 +160,9 @@ def simulate(
         state = State(
             flat[0], flat[1], np.zeros((many, model.na), q.dtype), np.zeros(many, q.dtype), np.zeros_like(flat[1])
         )
-        shaped = None if controller is None else Shaped(controller, batch)
+        # the compiled loop is kept for a controller, so it has to be hashable: a dataclass often is not
+        held = controller if controller is None or controller.__hash__ else partial(controller)
+        shaped = None if held is None else Shaped(held, batch)
         drive = Drive(u, None, np.asarray(dt, q.dtype), np.zeros((), q.dtype), found, shaped)
         run = _Run(model, state, drive, name, float(dt), int(record), batch)
         return _finish(run, int(steps), progress, checkpoint, checkpoint_seconds)
@@ -189,13 +195,16 @@ def _finish(begun: _Run, steps: int, wanted: bool | None, checkpoint: Any, secon
     size = int(max(1, min(steps // every, BUFFER // max(1, q.size + 2 * qd.size)))) + 1
     if not (np.isfinite(q).all() and np.isfinite(qd).all()):
         raise ValueError("the state to start from is not finite")
-    tau = np.asarray(control_force(begun.drive.controller, np.asarray(0.0, q.dtype), q, qd))
+    tau = control_force(begun.drive.controller, np.asarray(0.0, q.dtype), q, qd)
+    if isinstance(tau, Tracer):
+        raise TypeError(TRACED)
+    tau = np.asarray(tau)
     run = Progress(0, state, {"q": [q[None]], "qd": [qd[None]], "tau": [tau[None]]})
     file = None
     if checkpoint is not None:
-        name = getattr(begun.controller, "__qualname__", type(begun.controller).__qualname__)
-        what = (*(begun.shaped(x) for x in (q, qd)), np.asarray(begun.drive.ctrl), dt, every, begun.integrator, name)
-        file = Checkpoint(checkpoint, fingerprint(model, *what), seconds)
+        start = *(begun.shaped(x) for x in (q, qd)), np.asarray(begun.drive.ctrl)
+        known = fingerprint(model, *start, dt, every, begun.integrator, begun.controller)
+        file = Checkpoint(checkpoint, known, seconds)
         run = file.read() or run
     records = run.records
     state, made, length = jax.tree.map(jnp.asarray, run.state), run.steps, 1
@@ -204,7 +213,10 @@ def _finish(begun: _Run, steps: int, wanted: bool | None, checkpoint: Any, secon
             count = min(length, steps - made, (size - 1) * every)
             began = time.monotonic()
             settings = {"integrator": begun.integrator, "every": every, "size": size}
-            done = _advance(model, state, begun.drive, np.asarray(made), count, **settings)
+            try:
+                done = _advance(model, state, begun.drive, np.asarray(made), count, **settings)
+            except jax.errors.UnexpectedTracerError:
+                raise TypeError(HAS_STATE) from None
             stretch = int(done.steps)  # waits for the result
             new = (made + stretch) // every - made // every
             for name, parts in records.items():

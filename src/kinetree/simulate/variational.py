@@ -28,6 +28,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree.dynamics import (
     Pose,
@@ -37,8 +38,9 @@ from kinetree.dynamics import (
     inverse_dynamics,
     passive_force,
 )
+from kinetree.dynamics.dense import solve_general
 from kinetree.model import Model, integrate
-from kinetree.spatial import Vec3
+from kinetree.spatial import Quaternion, Vec3
 
 from .forces import Controller, joint_force
 from .stiffness import stiffened
@@ -77,17 +79,77 @@ def body_momentum(model: Model, start: Pose, end: Pose, h: float) -> Any:
     return jnp.stack([*angular, *linear], -1) / h
 
 
-def joint_momentum(model: Model, q: Any, W: Any, v: Any) -> Any:
+def rotor_velocity(model: Model, q: Any, v: Any, moved: Any) -> Any:
+    """What rotors turn with, (..., nv): v, but in sliding rows of free joints the straight way `moved`, seen from q.
+
+    `moved` is the change of coordinates, (..., nq), over the time of the step.
+    """
+    joints = model.structure.quaternion_joints
+    first, start, _ = joints[joints[:, 2] == 1].T
+    three = np.arange(3)[:, None]
+    here = Quaternion(*(q[..., start + 3 + k] for k in range(4))).normalized()
+    way = here.conjugate().turn(Vec3(*(moved[..., start + k] for k in range(3))))
+    return v.at[..., first + 3 + three].set(jnp.stack(way, -2)) if len(first) else v
+
+
+def joint_momentum(model: Model, q: Any, W: Any, v: Any, moved: Any) -> Any:
     """J(q)ᵀ W, and the rotors' momenta at velocity v: what inverse dynamics asks for to bear −W, or to give v to
-    rotors.
+    rotors; `moved` as in `rotor_velocity`.
     """
     zero = jnp.zeros_like(v)
     rotors = jnp.asarray(model.rows.armature, v.dtype)
     if model.coupling is None:
-        spinning = rotors * v
+        spinning = rotors * rotor_velocity(model, q, v, moved)
     else:
-        spinning = model.coupling.narrow(rotors * model.coupling.widen_v(v))
+        wide_q, wide_v = model.coupling.widen_q(q), model.coupling.widen_v(v)
+        wide_moved = moved[..., model.coupling.source_q]  # free joints neither follow nor lead
+        turning = rotor_velocity(model, wide_q, wide_v, wide_moved)
+        spinning = model.coupling.narrow(rotors * turning)
     return spinning - inverse_dynamics(model, q, zero, zero, W)
+
+
+def _newton(residual: Any, step: Any, v: Any, h: float) -> tuple[Any, Any]:
+    """Where the residual is zero, from a guess (..., nv), and which states got there; `step` divides by the slope."""
+    eps = jnp.finfo(v.dtype).eps
+
+    def size(x: Any) -> Any:
+        return jnp.max(jnp.abs(x), axis=-1, initial=0.0)
+
+    def unfinished(carry: Any) -> Any:
+        *_, running, count = carry
+        return (count < ITERATIONS) & running.any()
+
+    def iterate(carry: Any) -> Any:
+        """Each state until its corrections are within rounding, or stop getting smaller, whatever the others do."""
+        v, before, running, count = carry
+        dv = step(residual(v))
+        v, change = jnp.where(running[..., None], v + dv, v), jnp.where(running, size(dv), before)
+        moving = (change > 2 * eps / h * (1 + size(v))) & (change < before)
+        return v, change, running & ((count < 1) | moving), count + 1
+
+    far = jnp.full(v.shape[:-1], jnp.inf, v.dtype)
+    v, change, _, _ = jax.lax.while_loop(unfinished, iterate, (v, far, jnp.full(far.shape, True), 0))
+    solved = change <= 1e4 * eps / h * (1 + size(v))
+    return v, jnp.asarray(solved, v.dtype)  # a number, as JAX takes derivatives of it too
+
+
+def _solve_linear(times: Any, b: Any) -> Any:
+    """x with times(x) = b, (..., nv), each state by itself: the matrix, column by column, and a dense solve.
+
+    So derivatives of a step are those of the equation that it solves, not of Newton's iterations.
+    """
+    unit = jnp.broadcast_to(jnp.eye(b.shape[-1], dtype=b.dtype), (*b.shape[:-1], *2 * b.shape[-1:]))
+    matrix = jax.vmap(times, -1, -1)(unit)
+
+    def solve(matrix: Any, b: Any) -> Any:
+        return solve_general(matrix, b[..., None])[..., 0]
+
+    return jax.lax.custom_linear_solve(
+        times,
+        b,
+        lambda _, b: solve(matrix, b),
+        lambda _, b: solve(jnp.swapaxes(matrix, -1, -2), b),
+    )
 
 
 def variational_step(model: Model, controller: Controller | None, t: Any, state: Any, h: float) -> Any:
@@ -107,31 +169,18 @@ def variational_step(model: Model, controller: Controller | None, t: Any, state:
     def momentum(v: Any) -> Any:
         return body_momentum(model, start, forward_kinematics(model, integrate(model, q0, v, h)), h)
 
-    def correction(v: Any) -> Any:
-        lacking = p0 + h / 2 * forces(v) - joint_momentum(free, q0, momentum(v), v)
-        return forward_dynamics(matrix, q0, zero, lacking)
+    def lacking(v: Any) -> Any:
+        moved = (integrate(model, q0, v, h) - q0) / h
+        return p0 + h / 2 * forces(v) - joint_momentum(free, q0, momentum(v), v, moved)
 
-    def size(x: Any) -> Any:
-        return jnp.max(jnp.abs(x), axis=-1, initial=0.0)
-
-    def unfinished(carry: Any) -> Any:
-        *_, running, count = carry
-        return (count < ITERATIONS) & running.any()
-
-    def iterate(carry: Any) -> Any:
-        """Each state until its corrections are within rounding, or stop getting smaller, whatever the others do."""
-        v, before, running, count = carry
-        dv = correction(v)
-        v, change = jnp.where(running[..., None], v + dv, v), jnp.where(running, size(dv), before)
-        moving = (change > 2 * eps / h * (1 + size(v))) & (change < before)
-        return v, change, running & ((count < 1) | moving), count + 1
-
-    eps = jnp.finfo(qd0.dtype).eps
-    far = jnp.full(qd0.shape[:-1], jnp.inf, qd0.dtype)
     pushed = joint_force(model, controller, t, q0, qd0)
     guess = qd0 + h / 2 * forward_dynamics(stiffened(model, damped=h / 2, rubbed=h / 2), q0, qd0, pushed)
-    v, change, _, _ = jax.lax.while_loop(unfinished, iterate, (guess, far, jnp.full(far.shape, True), 0))
+
+    def solve(residual: Any, guess: Any) -> tuple[Any, Any]:
+        return _newton(residual, lambda force: forward_dynamics(matrix, q0, zero, force), guess, h)
+
+    v, solved = jax.lax.custom_root(lacking, guess, solve, _solve_linear, has_aux=True)
     q1 = integrate(model, q0, v, h)
-    p1 = joint_momentum(free, q1, momentum(v), v) - h / 2 * gravity_force(model.without_passive, q1) + h / 2 * forces(v)
-    solved = change <= 1e4 * eps / h * (1 + size(v))
-    return q1, jnp.where(solved[..., None], forward_dynamics(free, q1, zero, p1), jnp.nan)
+    p1 = joint_momentum(free, q1, momentum(v), v, (q1 - q0) / h)
+    p1 = p1 - h / 2 * gravity_force(model.without_passive, q1) + h / 2 * forces(v)
+    return q1, jnp.where(solved[..., None] > 0, forward_dynamics(free, q1, zero, p1), jnp.nan)

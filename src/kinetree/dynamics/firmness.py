@@ -1,0 +1,81 @@
+"""Which mechanisms can not have a singular mass matrix, whatever their state.
+
+Where the body of every joint resists every motion by itself, H is positive definite: for each joint, d is at least what
+its own body resists. Most robots are like that, and need no check as they are computed. The others have massless links,
+point masses, thin rods, or bodies so light that they vanish beside what they carry.
+"""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import jax
+import numpy as np
+
+from kinetree.model import Model, Structure
+from kinetree.spatial import Inertia
+from kinetree.tree import Tree
+
+FIRM = 1e-6  # A body is firm if it resists by itself at least a millionth of what its subtree does.
+
+
+class JointTree(NamedTuple):
+    """The tree of joints that move, in the order of their rows."""
+
+    tree: Tree
+    first: np.ndarray  # (joints,): first row
+    count: np.ndarray  # (joints,): rows
+
+    @property
+    def last(self) -> np.ndarray:
+        """The row that carries the body."""
+        return self.first + self.count - 1
+
+
+@lru_cache(maxsize=64)
+def joint_tree(structure: Structure) -> JointTree:
+    """Of a model."""
+    count = np.diff(structure.v_start)
+    moving = np.flatnonzero(count)
+    first, count = structure.v_start[moving], count[moving].astype(np.int32)
+    joint_of_row = np.repeat(np.arange(len(moving)), count)
+    above = structure.tree.parent[first]
+    return JointTree(Tree(np.where(above >= 0, joint_of_row[np.maximum(above, 0)], -1)), first, count)
+
+
+def least_moments(own: Inertia) -> np.ndarray:
+    """Least principal moment of inertia about the centre of mass, (bodies,). In NumPy: `jit` traces even constants."""
+    xx, yy, zz, xy, xz, yz = own.I
+    I = np.stack([np.stack(row, -1) for row in ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))], -2)
+    mass = np.maximum(own.mass, np.finfo(float).tiny)
+    h = np.stack([np.asarray(x) for x in own.h], -1)
+    shift = (h * h).sum(-1)[:, None, None] * np.eye(3) - h[:, :, None] * h[:, None, :]
+    return np.linalg.eigvalsh(I - shift / mass[:, None, None])[:, 0]
+
+
+_firm: WeakKeyDictionary[Model, bool] = WeakKeyDictionary()
+
+
+def is_firm(model: Model) -> bool:
+    """Whether every joint's body resists every motion by itself; found once. False where numbers are not known."""
+    if model not in _firm:
+        _firm[model] = _is_firm(model)
+    return _firm[model]
+
+
+def _is_firm(model: Model) -> bool:
+    if not all(isinstance(x, np.ndarray) for x in jax.tree.leaves((model.rows.inertia, model.rows.position))):
+        return False
+    joints = joint_tree(model.structure)
+    own: Inertia = jax.tree.map(lambda x: x[joints.last], model.rows.inertia)
+    lever = sum(np.square(x[joints.first]) for x in model.rows.position)
+    turning = own.I.xx + own.I.yy + own.I.zz + own.mass * lever
+    light = own.mass <= FIRM * _over_subtrees(joints.tree, own.mass)
+    return not bool(np.any(light | (least_moments(own) <= FIRM * _over_subtrees(joints.tree, turning))))
+
+
+def _over_subtrees(tree: Tree, x: Any) -> np.ndarray:
+    """Sums over each joint and all that hangs from it."""
+    before = np.concatenate([[0.0], np.cumsum(x[tree.preorder])])
+    first = tree.preorder_index
+    return before[first + tree.subtree_size] - before[first]
