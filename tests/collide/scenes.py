@@ -112,7 +112,7 @@ def geoms(first: str, second: str, poses: Poses, dtype: Any = np.float64) -> tup
     for i, kind in enumerate((first, second)):
         size = np.broadcast_to(model.geom_size[i], (len(poses.contacts), 3)).astype(dtype)
         hull = Hull.from_mujoco(model, i) if kind == "mesh" else None
-        hull = hull and hull._replace(vertices=hull.vertices.astype(dtype), radius=hull.radius.astype(dtype))
+        hull = hull and Hull(*(x if x.dtype == np.int32 else x.astype(dtype) for x in hull))
         made.append(
             Geom(
                 Vec3.from_array(jnp.asarray(poses.positions[i], dtype)),

@@ -8,15 +8,21 @@ import numpy as np
 
 from kinetree.spatial import Scalar, Vec3
 
+MIN_CLIMB_VERTICES = 10  # MuJoCo's mjMESH_HILLCLIMB_MIN: in smaller meshes all corners are tried, in order
+START_COSINE = 0.4  # of a direction's component that counts as one step of the grid of starts
+
 
 class Hull(NamedTuple):
-    """The hull of a mesh: n corners, at most k neighbours each.
+    """The hull of a mesh: n corners, with at most k neighbours and f faces each.
 
-    The order of corners and neighbours matters: where corners tie, it decides which of them touch a plane.
+    The order of corners, neighbours and faces matters: where some tie, it decides which of them touch.
     """
 
     vertices: Any  # (n, 3)
     neighbours: Any  # (n, k) corners joined by an edge, in order; rows are filled up with the corner itself
+    starts: Any  # (27,) a corner far along each direction of a grid, where the search for the farthest begins
+    face_normals: Any  # (n, f, 3) of the flat faces at each corner; filled up with the first face
+    face_corners: Any  # (n, f, 3) three more corners of that face, spread wide; missing ones are the corner itself
     radius: Any  # of the sphere about the shape's origin that MuJoCo gives the shape (geom_rbound)
 
     @staticmethod
@@ -26,15 +32,22 @@ class Hull(NamedTuple):
         start = int(model.mesh_vertadr[mesh])
         vertices = np.asarray(model.mesh_vert[start : start + int(model.mesh_vertnum[mesh])], np.float64)
         radius = np.asarray(model.geom_rbound[geom])
+        first = int(model.mesh_polyadr[mesh])
+        faces = []
+        for i in range(first, first + int(model.mesh_polynum[mesh])):
+            at = int(model.mesh_polyvertadr[i])
+            faces.append([int(v) for v in model.mesh_polyvert[at : at + int(model.mesh_polyvertnum[i])]])
+        normals = np.asarray(model.mesh_polynormal[first : first + len(faces)], np.float64)
         address = int(model.mesh_graphadr[mesh])
-        if address < 0:  # Without a graph MuJoCo tries all corners in order: as if all were neighbours.
-            n = len(vertices)
-            return Hull(vertices, _padded([[j for j in range(n) if j != i] for i in range(n)]), radius)
+        if address < 0 or len(vertices) < MIN_CLIMB_VERTICES:
+            return _hull(vertices, _everybody(len(vertices)), faces, normals, np.zeros(27, np.int32), radius)
         graph = np.asarray(model.mesh_graph[address:])
         n = int(graph[0])
         edge_start, number, edges = graph[2 : 2 + n], graph[2 + n : 2 + 2 * n], graph[2 + 2 * n :]
         lists = [list(edges[s : s + int(np.argmax(edges[s:] < 0))]) for s in edge_start]
-        return Hull(vertices[number], _padded(lists), radius)
+        local = {int(old): new for new, old in enumerate(number)}
+        starts = np.asarray(model.mesh_extrema[mesh], np.int32).ravel()
+        return _hull(vertices[number], lists, [[local[v] for v in face] for face in faces], normals, starts, radius)
 
     @staticmethod
     def from_points(points: Any) -> "Hull":
@@ -44,19 +57,100 @@ class Hull(NamedTuple):
         points = np.asarray(points, np.float64)
         found = ConvexHull(points, qhull_options="Qt")
         used = np.sort(found.vertices)
-        renumbered = {int(old): new for new, old in enumerate(used)}
+        local = {int(old): new for new, old in enumerate(used)}
         lists: list[list[int]] = [[] for _ in used]
-        for triangle in found.simplices:
-            corners = [renumbered[int(i)] for i in triangle]
+        planes: dict[bytes, set[int]] = {}
+        for triangle, equation in zip(found.simplices, found.equations, strict=True):
+            corners = [local[int(i)] for i in triangle]
+            planes.setdefault(np.round(equation, 12).tobytes(), set()).update(corners)  # Qhull repeats a face's plane
             for a in corners:
                 lists[a] += [b for b in corners if b != a and b not in lists[a]]
-        low, high = points.min(0), points.max(0)
-        return Hull(points[used], _padded(lists), np.linalg.norm(np.maximum(-low, high)))
+        normals = np.array([np.frombuffer(plane)[:3] for plane in planes])
+        vertices = points[used]
+        faces = [_around(vertices, sorted(face), n) for face, n in zip(planes.values(), normals, strict=True)]
+        radius = np.linalg.norm(np.maximum(-points.min(0), points.max(0)))
+        if len(vertices) < MIN_CLIMB_VERTICES:
+            lists = _everybody(len(vertices))
+        grid = np.array([[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)])
+        starts = np.argmax(grid @ vertices.T, 1).astype(np.int32)
+        return _hull(vertices, lists, faces, normals, starts, np.asarray(radius))
+
+
+def _everybody(n: int) -> list[list[int]]:
+    """All corners as neighbours of each: the first of the farthest is found in one step."""
+    return [[j for j in range(n) if j != i] for i in range(n)]
+
+
+def _hull(
+    vertices: np.ndarray,
+    lists: list[list[int]],
+    faces: list[list[int]],
+    normals: np.ndarray,
+    starts: np.ndarray,
+    radius: np.ndarray,
+) -> Hull:
+    """The tables of a hull: its corners' neighbours and faces."""
+    at: list[list[int]] = [[f for f, face in enumerate(faces) if v in face] for v in range(len(vertices))]
+    most = max(map(len, at), default=1)
+    face_normals = np.zeros((len(vertices), most, 3))
+    face_corners = np.empty((len(vertices), most, 3), np.int32)
+    for v, its in enumerate(at):
+        face_corners[v] = v
+        for j in range(most if its else 0):
+            f = its[j if j < len(its) else 0]
+            turn = faces[f].index(v)
+            others = _wide_corners(vertices, faces[f][turn:] + faces[f][:turn])
+            face_normals[v, j] = normals[f]
+            face_corners[v, j, : len(others)] = others
+    return Hull(vertices, _padded(lists), starts, face_normals, face_corners, radius)
+
+
+def _wide_corners(vertices: np.ndarray, face: list[int]) -> list[int]:
+    """Up to three corners of a face that span a large quadrilateral with its first.
+
+    MuJoCo goes around the face once: the last corner moves on while the area grows, and after each of its moves the
+    third and the second follow. This need not find the largest area.
+    """
+    if len(face) <= 4:
+        return face[1:]
+    points = vertices[face]
+
+    def area(b: int, c: int, d: int) -> float:
+        return float(np.linalg.norm(np.cross(points[c] - points[0], points[d] - points[b])))
+
+    n = len(face)
+    chosen = [1, 2, 3]
+    best = area(*chosen)
+
+    def advance(k: int) -> bool:
+        nonlocal best
+        moved = [(i + 1) % n if j == k else i for j, i in enumerate(chosen)]
+        if (found := area(*moved)) <= best:
+            return False
+        best, chosen[:] = found, moved
+        return True
+
+    while advance(2):
+        while advance(1):
+            pass
+        while advance(0):
+            pass
+    return [face[i] for i in chosen]
+
+
+def _around(vertices: np.ndarray, face: list[int], normal: np.ndarray) -> list[int]:
+    """The corners of a face, in order around its normal."""
+    points = vertices[face]
+    middle = points.mean(0)
+    x = points[0] - middle
+    y = np.cross(normal, x)
+    angles = np.arctan2((points - middle) @ y, (points - middle) @ x)
+    return [face[i] for i in np.argsort(angles)]
 
 
 def _padded(lists: list[list[int]]) -> np.ndarray:
     """Rows of one length; the row's own number fills up."""
-    most = max(map(len, lists))
+    most = max(map(len, lists), default=0)
     return np.array([[*row, *[i] * (most - len(row))] for i, row in enumerate(lists)], np.int32)
 
 
@@ -65,11 +159,11 @@ def corner(hull: Hull, number: Scalar) -> Vec3:
     return Vec3.from_array(jnp.asarray(hull.vertices)[number])
 
 
-def climb(hull: Hull, direction: Vec3, start: Scalar) -> Scalar:
-    """The number of the corner farthest along a direction, in the hull's frame.
+def farthest(hull: Hull, direction: Vec3) -> Scalar:
+    """The number of the corner farthest along a unit vector, in the hull's frame.
 
-    From the corner `start`, go to the neighbour that is farthest until none is farther. The neighbour first in order
-    wins a tie, so ties end where they end in MuJoCo.
+    From a start, go to the neighbour that is farthest until none is farther. The neighbour first in order wins a tie,
+    so ties end where they end in MuJoCo.
     """
     vertices, neighbours = jax.lax.stop_gradient(jnp.asarray(hull.vertices)), jnp.asarray(hull.neighbours)
     along = jax.lax.stop_gradient(direction)
@@ -90,5 +184,7 @@ def climb(hull: Hull, direction: Vec3, start: Scalar) -> Scalar:
         to = jnp.take_along_axis(around, k[..., None], -1)[..., 0]
         return jnp.where(higher, to, at), jnp.where(higher, found, best), jnp.any(higher)
 
-    at = jnp.broadcast_to(start, along.x.shape).astype(neighbours.dtype)
+    one = neighbours.dtype.type(1)
+    x, y, z = (one + (c > START_COSINE).astype(one.dtype) - (c < -START_COSINE).astype(one.dtype) for c in along)
+    at = jnp.asarray(hull.starts)[9 * x + 3 * y + z]
     return jax.lax.while_loop(lambda s: s[2], improve, (at, height(at), jnp.array(True)))[0]

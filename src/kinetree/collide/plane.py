@@ -1,6 +1,7 @@
 """A plane against every other shape. The plane's normal is its z axis; the normal of every contact is the plane's.
 
-Sources: mjc_PlaneSphere, mjc_PlaneCapsule, mjc_PlaneCylinder, mjc_PlaneBox and mjc_PlaneConvex of MuJoCo.
+Sources: mjc_PlaneSphere, mjc_PlaneCapsule, mjc_PlaneCylinder and mjc_PlaneBox of MuJoCo. Its rule for meshes is newer
+than the sources we had, and was found by trials with MuJoCo 4.0.
 """
 
 import math
@@ -10,11 +11,10 @@ import jax.numpy as jnp
 
 from kinetree.spatial import Scalar, Vec3
 
-from .hull import climb, corner
+from .hull import corner, farthest
 from .shapes import MIN_VALUE, Contact, Geom, contact, frame_of, take_first, unit, where
 
-HULL_POINTS = 3  # MuJoCo's maxplanemesh: the lowest corner and two of its neighbours
-HULL_POINT_SPACING = 0.3  # MuJoCo's tolplanemesh: further points of a hull are this part of its radius from the first
+HULL_POINTS = 4
 
 
 def _point(plane: Geom, active: Scalar, point: Vec3, distance: Scalar) -> Contact:
@@ -95,43 +95,28 @@ def plane_box(plane: Geom, box: Geom, margin: Scalar) -> tuple[Contact, ...]:
 
 
 def plane_hull(plane: Geom, mesh: Geom, margin: Scalar) -> tuple[Contact, ...]:
-    """The lowest corner, and the first two of its neighbours that touch and are not too close to it."""
+    """The lowest corner, and three corners of that of its faces which is most parallel to the plane.
+
+    Of these, the ones count that are not above the origin of the mesh.
+    """
     hull = mesh.hull
     assert hull is not None
     normal = plane.axis
     down = mesh.rotation.t_mul(-normal)
-    shape = jnp.broadcast_shapes(*(jnp.shape(c) for c in (*down, *mesh.position, *plane.position)))
-    best = climb(hull, Vec3(*(jnp.broadcast_to(c, shape) for c in down)), 0)
+    height = (mesh.position - plane.position).dot(normal)
+    lowest = farthest(hull, Vec3(*(c + jnp.zeros_like(height) for c in down)))
+    faces = jnp.asarray(hull.face_normals)[lowest]  # of shape (..., f, 3)
+    flatness = sum(c[..., None] * faces[..., i] for i, c in enumerate(jax.lax.stop_gradient(down)))
+    face = jnp.argmax(flatness, -1)[..., None, None]
+    others = jnp.take_along_axis(jnp.asarray(hull.face_corners)[lowest], face, -2)[..., 0, :]
 
-    def placed(number: Scalar) -> tuple[Vec3, Scalar]:
-        point = mesh.rotation @ corner(hull, number) + mesh.position
-        return point, (point - plane.position).dot(normal)
-
-    point, distance = placed(best)
-    touches = distance <= margin
-    first = _point(plane, touches, point, distance)
-    around = jnp.asarray(hull.neighbours)[best]  # of shape (..., k)
-    flags = touches[..., None] & (around != best[..., None]) & _further(plane, mesh, first.position, around, margin)
-    count = jnp.cumsum(flags.astype(jnp.int32), -1)
-    points = [first]
-    for nth in range(1, HULL_POINTS):
-        hits = flags & (count == nth)
-        number = jnp.take_along_axis(around, jnp.argmax(hits, -1)[..., None], -1)[..., 0]
-        points.append(_point(plane, jnp.any(hits, -1), *placed(number)))
+    points = []
+    for k in range(HULL_POINTS):
+        number = lowest if k == 0 else others[..., k - 1]
+        local = mesh.rotation @ corner(hull, number)
+        drop = local.dot(normal)
+        active = height + drop <= margin
+        if k > 0:
+            active = active & points[0].active & (drop <= 0) & (number != lowest)
+        points.append(_point(plane, active, local + mesh.position, height + drop))
     return tuple(points)
-
-
-def _further(plane: Geom, mesh: Geom, first: Vec3, around: Scalar, margin: Scalar) -> Scalar:
-    """Which of several corners of each lane touch, and are not too close to the first point."""
-    hull = mesh.hull
-    assert hull is not None
-    plane, mesh, first, margin = jax.lax.stop_gradient((plane, mesh, first, margin))
-    hull = jax.lax.stop_gradient(hull)
-    axis, position, rotation, first, margin = jax.tree.map(
-        lambda x: jnp.asarray(x)[..., None], (plane.axis, mesh.position, mesh.rotation, first, margin)
-    )
-    local = corner(hull, around)
-    apart = rotation @ local + position - first
-    offset = jax.tree.map(lambda a, b: a - jnp.asarray(b)[..., None], position, plane.position)
-    low = local.dot(rotation.t_mul(-axis)) > offset.dot(axis) - margin
-    return low & (jnp.sqrt(apart.dot(apart)) >= HULL_POINT_SPACING * hull.radius)
