@@ -6,10 +6,11 @@ Sources: mjraw_SphereBox and mjraw_CapsuleBox of MuJoCo.
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree.spatial import Scalar, Vec3
 
-from .shapes import MIN_VALUE, Contact, Geom, clip, contact, frame_of, ratio, unit, where
+from .shapes import MIN_VALUE, Contact, Geom, clip, contact, fold, frame_of, ratio, unit, where
 
 AXES = (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), Vec3(0.0, 0.0, 1.0))
 
@@ -70,12 +71,37 @@ def _over_faces(centre: Vec3, half: Vec3, size: Vec3, best: _Nearest) -> _Neares
     return best
 
 
-def _at_edge(centre: Vec3, half: Vec3, length: Scalar, size: Vec3, j: int, signs: tuple, best: _Nearest) -> _Nearest:
-    """The segment against one edge of the box, parallel to axis j; `signs` say on which sides it is."""
-    start = Vec3(*(s * sign if i != j else s * 0 for i, (s, sign) in enumerate(zip(size, signs, strict=True))))
+class _Edge(NamedTuple):
+    """An edge of the box: its axis, and on which sides of the box it is. Tables have a row for each edge."""
+
+    axis: Vec3  # 1 for the edge's own axis, 0 for the others
+    side: Vec3  # -1 or 1 for the others, 0 for its own
+    own: Vec3  # whether this is the edge's axis
+    upper: Vec3  # whether the side is 1
+
+
+def _edges() -> _Edge:
+    """All twelve, in MuJoCo's order: by axis, then by corner numbers, of which x is the lowest bit."""
+    rows = []
+    for j in range(3):
+        for number in range(8):
+            if not number >> j & 1:
+                sides = [0 if i == j else 2 * (number >> i & 1) - 1 for i in range(3)]
+                rows.append(([int(i == j) for i in range(3)], sides))
+    axes, sides = (np.array(x, float).T for x in zip(*rows, strict=True))
+    return _Edge(Vec3(*axes), Vec3(*sides), Vec3(*(axes > 0)), Vec3(*(sides > 0)))
+
+
+EDGES = _edges()
+
+
+def _at_edge(centre: Vec3, half: Vec3, length: Scalar, size: Vec3, edge: _Edge, best: _Nearest) -> _Nearest:
+    """The segment against one edge of the box."""
+    start = Vec3(*(s * side for s, side in zip(size, edge.side, strict=True)))
+    own = size.dot(edge.axis)
     offset = start - centre
-    aa, ab, bb = size[j] * size[j], -size[j] * half[j], length * length
-    u, v = -size[j] * offset[j], half.dot(offset)
+    aa, ab, bb = own * own, -own * half.dot(edge.axis), length * length
+    u, v = -own * offset.dot(edge.axis), half.dot(offset)
     det = aa * bb - ab * ab
     valid = jnp.abs(det) >= MIN_VALUE
     inverse = 1 / jnp.where(valid, det, 1.0)
@@ -89,14 +115,12 @@ def _at_edge(centre: Vec3, half: Vec3, length: Scalar, size: Vec3, j: int, signs
     upper = jnp.where(clipped & (jnp.abs(again) > 1), again > 1, upper)
     lower = jnp.where(clipped & (jnp.abs(again) > 1), again < -1, lower)
     x1, x2 = jnp.where(clipped, clip(again, 1.0), x1), clip(x2, 1.0)
-    gap = offset - half * x2 + Vec3(*AXES[j]) * (size[j] * x1)
+    gap = offset - half * x2 + edge.axis * (own * x1)
     squared = gap.dot(gap)
     better = valid & (squared < best.squared - MIN_VALUE)
     true = jnp.ones_like(better)
-    this = _Nearest(
-        squared, x2, true, true, ~(upper | lower), Vec3(*(true if i == j else ~true for i in range(3))),
-        Vec3(*(upper if i == j else (true if sign > 0 else ~true) for i, sign in enumerate(signs))), x1, best.face,
-    )  # fmt: skip
+    corner = Vec3(*(jnp.where(o, upper, up) for o, up in zip(edge.own, edge.upper, strict=True)))
+    this = _Nearest(squared, x2, true, true, ~(upper | lower), edge.own, corner, x1, best.face)
     return where(better, this, best)
 
 
@@ -155,16 +179,12 @@ def capsule_box(capsule: Geom, box: Geom, margin: Scalar) -> tuple[Contact, ...]
     axis = box.rotation.t_mul(capsule.axis)
     half = axis * length
 
-    start = margin + 2 * (radius + length + size.x + size.y + size.z) + 0 * centre.x
+    start = margin + 2 * (radius + length + size.x + size.y + size.z) + 0 * (centre.x + axis.x)
     zero, false = jnp.zeros_like(start), jnp.zeros_like(start) > 0
     nowhere = Vec3(false, false, false)
     best = _Nearest(start, zero, false, false, false, nowhere, nowhere, zero, nowhere)
     best = _over_faces(centre, half, size, best)
-    for j in range(3):
-        for number in range(8):
-            signs = tuple(1 if number >> i & 1 else -1 for i in range(3))
-            if signs[j] < 0:
-                best = _at_edge(centre, half, length, size, j, signs, best)
+    best = fold(lambda best, edge: _at_edge(centre, half, length, size, edge, best), best, EDGES, start)
 
     up = Vec3(*(h > 0 for h in half))
     differ = Vec3(*(u ^ c for u, c in zip(up, best.corner, strict=True)))

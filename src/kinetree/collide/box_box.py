@@ -7,12 +7,12 @@ point halfway between the two edges.
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree.spatial import Mat3, Scalar, Vec3
 
-from .shapes import MIN_VALUE, Contact, Geom, clip, contact, frame_of, take_first, unit, where
+from .shapes import MIN_VALUE, Contact, Geom, clip, contact, fold, frame_of, unit, where
 
 POINTS = 8
 EDGE_BIAS = 1e-6  # An edge must be better than the best face by this part of its separation.
@@ -51,23 +51,27 @@ def _best_axis(a: Vec3, b: Vec3, turn: Mat3, ab: Vec3, ba: Vec3, eps: _Rounding)
     face = _Axis(separations[0], jnp.zeros(jnp.shape(separations[0]), jnp.int32), unused)
     for kind, s in enumerate(separations[1:], 1):
         face = where(s > face.separation, _Axis(s, jnp.full_like(face.kind, kind), unused), face)
-    best, largest = face, face.separation
-    for i in range(3):
-        for j in range(3):
-            i1, i2, j1, j2 = (i + 1) % 3, (i + 2) % 3, (j + 1) % 3, (j + 2) % 3
-            x1, x2 = -rows[i2][j], rows[i1][j]
-            squared = x1 * x1 + x2 * x2
-            usable = squared >= eps.parallel
-            scale = 1 / jnp.sqrt(jnp.where(usable, squared, 1.0))
-            x1, x2 = x1 * scale, x2 * scale
-            y1, y2 = x1 * rows[i1][j1] + x2 * rows[i2][j1], x1 * rows[i1][j2] + x2 * rows[i2][j2]
-            radii = a[i1] * jnp.abs(x1) + a[i2] * jnp.abs(x2) + b[j1] * jnp.abs(y1) + b[j2] * jnp.abs(y2)
-            s = jnp.abs(x1 * ab[i1] + x2 * ab[i2]) - radii
-            largest = jnp.where(usable & (s > largest), s, largest)
-            better = usable & (s - EDGE_BIAS * jnp.abs(s) > best.separation) & (s > face.separation)
-            zero = jnp.zeros_like(s)
-            direction = Vec3(*(x1 if k == i1 else x2 if k == i2 else zero for k in range(3)))
-            best = where(better, _Axis(s, jnp.full_like(best.kind, 6 + 3 * i + j), direction), best)
+    pairs = [(i, j) for i in range(3) for j in range(3)]
+    units = np.eye(3)
+    table = (
+        Vec3(*units[[i for i, _ in pairs]].T),
+        Vec3(*units[[j for _, j in pairs]].T),
+        [6.0 + k for k in range(9)],
+    )
+
+    def try_edges(state: tuple[_Axis, Scalar], row: tuple[Vec3, Vec3, Scalar]) -> tuple[_Axis, Scalar]:
+        (best, largest), (own, other, kind) = state, row
+        axis = own.cross(turn @ other)
+        squared = axis.dot(axis)
+        usable = squared >= eps.parallel
+        axis = axis * (1 / jnp.sqrt(jnp.where(usable, squared, 1.0)))
+        radii = Vec3(*map(jnp.abs, axis)).dot(a) + Vec3(*map(jnp.abs, turn.t_mul(axis))).dot(b)
+        s = jnp.abs(axis.dot(ab)) - radii
+        better = usable & (s - EDGE_BIAS * jnp.abs(s) > best.separation) & (s > face.separation)
+        found = _Axis(s, kind.astype(jnp.int32) + 0 * best.kind, axis)
+        return where(better, found, best), jnp.where(usable & (s > largest), s, largest)
+
+    best, largest = fold(try_edges, (face, face.separation), table, separations[0])
     normals = [Vec3(*(jnp.full_like(largest, float(k == i)) for k in range(3))) for i in range(3)] + list(columns)
     aligned = jnp.zeros_like(largest)
     for kind, normal in enumerate(normals):
@@ -99,30 +103,23 @@ def _edges(a: Vec3, b: Vec3, turn: Mat3, ab: Vec3, best: _Axis, eps: _Rounding) 
         return [first[k] | (runs[(k - 2) % 3] & tiny[k] & ~any_first) for k in range(3)]
 
     unsure1, unsure2 = ambiguous(axis, runs1), ambiguous(other, runs2)
-    best_gap = best_pair = None
-    for flip1 in (False, True):
-        for flip2 in (False, True):
-            corner1 = Vec3(*_corner(axis, a, runs1, unsure1, flip1))
-            corner2 = turn @ -Vec3(*_corner(other, b, runs2, unsure2, flip2)) + ab
-            e = corner2 - corner1
-            e1, e2 = d1.dot(e), d2.dot(e)
-            s = jnp.where(sine2 < MIN_VALUE, 0.0, (e1 - along * e2) / jnp.where(sine2 < MIN_VALUE, 1.0, sine2))
-            t = clip(along * clip(s, reach1) - e2, reach2)
-            s = clip(e1 + along * t, reach1)
-            p1, p2 = corner1 + d1 * s, corner2 + d2 * t
-            gap = (p2 - p1).dot(p2 - p1)
-            if best_pair is None:
-                best_gap, best_pair = gap, (p1, p2)
-                continue
-            tried = (_any(unsure1) if flip1 else True) & (_any(unsure2) if flip2 else True)
-            better = tried & (gap < best_gap)
-            best_gap, best_pair = where(better, (gap, (p1, p2)), (best_gap, best_pair))
-    assert best_pair is not None
-    return axis, *best_pair
 
+    def try_corners(state: tuple, flips: tuple[Scalar, Scalar]) -> tuple:
+        corner1 = Vec3(*_corner(axis, a, runs1, unsure1, flips[0]))
+        corner2 = turn @ -Vec3(*_corner(other, b, runs2, unsure2, flips[1])) + ab
+        e = corner2 - corner1
+        e1, e2 = d1.dot(e), d2.dot(e)
+        s = jnp.where(sine2 < MIN_VALUE, 0.0, (e1 - along * e2) / jnp.where(sine2 < MIN_VALUE, 1.0, sine2))
+        t = clip(along * clip(s, reach1) - e2, reach2)
+        s = clip(e1 + along * t, reach1)
+        p1, p2 = corner1 + d1 * s, corner2 + d2 * t
+        gap = (p2 - p1).dot(p2 - p1)
+        return where(gap < state[0], (gap, p1, p2), state)
 
-def _any(flags: list[Scalar]) -> Scalar:
-    return flags[0] | flags[1] | flags[2]
+    start = (jnp.full_like(sine2, jnp.inf), axis, axis)
+    flips = ([False, False, True, True], [False, True, False, True])
+    _, p1, p2 = fold(try_corners, start, flips, sine2)
+    return axis, p1, p2
 
 
 def _pick(flags: list[Scalar], items: tuple) -> Scalar:
@@ -130,28 +127,49 @@ def _pick(flags: list[Scalar], items: tuple) -> Scalar:
     return jnp.where(flags[0], items[0], jnp.where(flags[1], items[1], items[2]))
 
 
-def _corner(axis: Vec3, size: Vec3, runs: list[Scalar], unsure: list[Scalar], flip: bool) -> list[Scalar]:
-    """The middle of the edge that supports an axis, from the box's centre."""
+def _corner(axis: Vec3, size: Vec3, runs: list[Scalar], unsure: list[Scalar], flip: Scalar) -> list[Scalar]:
+    """The middle of the edge that supports an axis, from the box's centre. A flip changes the side that is unsure."""
     signs = [jnp.where((c >= 0) ^ (u & flip), 1.0, -1.0) for c, u in zip(axis, unsure, strict=True)]
-    return [jnp.where(r, 0.0, s * half) for r, s, half in zip(runs, signs, size, strict=True)]
+    return [jnp.where(r, 0.0, s.astype(jnp.result_type(half)) * half) for r, s, half in zip(runs, signs, size, strict=True)]
 
 
-def _clipped(points: list[Vec3], count: Scalar, k: int, sign: float, limit: Scalar) -> tuple[list[Vec3], Scalar]:
-    """A convex polygon cut by the half plane sign * point[k] <= limit: one more corner at most."""
-    heights = [sign * p[k] - limit for p in points]
-    flags, items = [], []
+class _Polygon(NamedTuple):
+    """A convex polygon of up to eight corners, in order; the places after `count` are unused."""
+
+    points: tuple[Vec3, ...]
+    count: Scalar
+
+
+def _clipped(polygon: _Polygon, side: Vec3, limit: Scalar) -> _Polygon:
+    """The part of a polygon in the half plane side · point <= limit: it has at most one corner more.
+
+    Corners inside are kept. One whose edge leaves the half plane is followed by the crossing; one outside whose edge
+    enters is replaced by the crossing. Only one edge leaves, so all others move on by the same number of places.
+    """
+    points, count = polygon
+    heights = [p.dot(side) - limit for p in points]
+    slot, left = jnp.zeros_like(count), jnp.zeros_like(count) > 0
+    places, moved = [], []
+    leaving, leaving_slot = points[0], jnp.full_like(count, -1)
     for i, (p, h) in enumerate(zip(points, heights, strict=True)):
-        exists = count > i
-        last = count == i + 1
-        beyond = (i + 1) % len(points)
+        exists, last, beyond = count > i, count == i + 1, (i + 1) % POINTS
         q, g = where(last, (points[0], heights[0]), (points[beyond], heights[beyond]))
-        crosses = ((h < 0) & (g > 0)) | ((h > 0) & (g < 0))
-        t = h / jnp.where(crosses, h - g, 1.0)
-        flags += [exists & (h <= 0), exists & crosses]
-        items += [p, p + (q - p) * t]
-    found = take_first(len(points) + 1, flags, items)
-    count = sum(jnp.where(flag, 1, 0).astype(jnp.int32) for flag, _ in found)
-    return jax.lax.optimization_barrier(([p for _, p in found], count))
+        leaves, enters = exists & (h < 0) & (g > 0), exists & (h > 0) & (g < 0)
+        t = h / jnp.where(leaves | enters, h - g, 1.0)
+        crossing = p + (q - p) * t
+        kept = exists & ((h <= 0) | enters)
+        places.append(jnp.where(kept, slot, -1))
+        moved.append(where(enters, crossing, p))
+        slot = slot + kept.astype(slot.dtype)
+        leaving, leaving_slot = where(leaves, (crossing, slot), (leaving, leaving_slot))
+        slot = slot + leaves.astype(slot.dtype)
+    new = []
+    for j in range(POINTS):
+        chosen = where(leaving_slot == j, leaving, moved[j])
+        for i in range(max(j - 1, 0), POINTS):
+            chosen = where(places[i] == j, moved[i], chosen)
+        new.append(chosen)
+    return _Polygon(tuple(new), slot)
 
 
 def _manifold(
@@ -184,10 +202,14 @@ def _manifold(
     middle = centre + across * opposed
     middle, u, v = (Vec3(w.x, w.y, side * w.z) for w in (middle, u, v))
     middle = Vec3(middle.x, middle.y, middle.z - size.z)
-    points = [middle + u * su + v * sv for su, sv in ((1, 1), (-1, 1), (-1, -1), (1, -1))]
-    count = jnp.full(jnp.shape(middle.x), 4, jnp.int32)
-    for k, sign in ((0, 1.0), (0, -1.0), (1, 1.0), (1, -1.0)):
-        points, count = _clipped(points, count, k, sign, size[k])
+    corners = [middle + u * su + v * sv for su, sv in ((1, 1), (-1, 1), (-1, -1), (1, -1))]
+    polygon = _Polygon((*corners, *corners), jnp.full(jnp.shape(middle.x), 4, jnp.int32))
+    sides = Vec3([1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0], [0.0] * 4)
+
+    def clip_by(polygon: _Polygon, side: Vec3) -> _Polygon:
+        return _clipped(polygon, side, jnp.abs(side.x) * size.x + jnp.abs(side.y) * size.y)
+
+    points, count = fold(clip_by, polygon, sides, middle.x)
 
     same = eps.same * (size.x * size.x + size.y * size.y)
     accepted: list[Scalar] = []
@@ -213,7 +235,7 @@ def box_box(first: Geom, second: Geom, margin: Scalar) -> tuple[Contact, ...]:
     ba = second.rotation.t_mul(first.position - second.position)
     eps = _rounding(jnp.result_type(ab.x))
     slack = margin + eps.separation * (sum(a) + sum(b))
-    best, largest = jax.lax.optimization_barrier(_best_axis(a, b, turn, ab, ba, eps))
+    best, largest = _best_axis(a, b, turn, ab, ba, eps)
     touching = largest <= slack
 
     axis, p1, p2 = _edges(a, b, turn, ab, best, eps)

@@ -5,11 +5,12 @@ the number of points is fixed for each pair of kinds. The facts (which points, i
 cases) are MuJoCo's: its sources engine_collision_*.c settle them, and the tests compare with its package.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree.spatial import Mat3, Scalar, Vec3
 
@@ -110,9 +111,14 @@ def take_first(count: int, flags: Sequence[Scalar], items: Sequence[T]) -> list[
     return slots
 
 
-def select_by(flags: Sequence[Scalar], items: Sequence[Any]) -> Any:
-    """The item of the last flag that is set; the first item where none is."""
-    chosen = items[0]
-    for flag, item in zip(flags[1:], items[1:], strict=True):
-        chosen = where(flag, item, chosen)
-    return chosen
+def fold(step: Callable[[T, Any], T], state: T, rows: Any, like: Scalar) -> T:
+    """Put the rows of constant tables into a state, one after the other.
+
+    `rows` is a tree of sequences, whose numbers take the type of `like`. A loop keeps programs small: XLA takes minutes
+    for the thousands of operations that some pairs would be when written out.
+    """
+    dtype = jnp.result_type(like)
+    tables = jax.tree.map(np.asarray, rows, is_leaf=lambda x: isinstance(x, list))
+    tables = jax.tree.map(lambda x: jnp.asarray(x if x.dtype == bool else x.astype(dtype)), tables)
+    state = jax.tree.map(lambda x: jnp.broadcast_to(x, jnp.shape(like)), state)
+    return jax.lax.scan(lambda s, row: (step(s, row), None), state, tables)[0]
