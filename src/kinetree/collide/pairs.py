@@ -8,6 +8,7 @@ from kinetree.spatial import Scalar
 from .box import capsule_box, sphere_box
 from .box_box import POINTS as BOX_POINTS
 from .box_box import box_box
+from .convex import convex
 from .plane import HULL_POINTS, plane_box, plane_capsule, plane_cylinder, plane_ellipsoid, plane_hull, plane_sphere
 from .round import capsule_capsule, sphere_capsule, sphere_cylinder, sphere_sphere
 from .shapes import Contact, Geom
@@ -37,4 +38,11 @@ COLLIDERS: dict[tuple[str, str], Collider] = {
     ("capsule", "capsule"): Collider(2, capsule_capsule),
     ("capsule", "box"): Collider(2, capsule_box),
     ("box", "box"): Collider(BOX_POINTS, box_box),
+}
+CONVEX = ("sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh")
+COLLIDERS |= {
+    (a, b): Collider(1, convex(a, b))
+    for i, a in enumerate(CONVEX)
+    for b in CONVEX[i:]
+    if (a, b) not in COLLIDERS
 }

@@ -1,0 +1,132 @@
+"""How deep two convex shapes overlap: the expanding polytope algorithm, one lane at a time.
+
+The differences of the points of both shapes form a convex body that holds the origin. A polytope inside that body is
+grown where its surface is nearest to the origin, until it can not grow there: this is the direction in which the shapes
+are separated by the shortest way. Offsets of faces have signs, so the first polytope need not hold the origin.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+MAX_GROWTH = 44  # corners added; MuJoCo's default is 35 iterations
+VERTICES = 4 + MAX_GROWTH
+FACES = 2 * VERTICES - 4  # of a polytope of triangles with so many corners
+TOLERANCE = 1e-10  # metres; the depth is certain to be within this where growth ends by itself
+
+
+class Penetration(NamedTuple):
+    """The shortest way out: its direction (from the first shape to the second), and the deepest points."""
+
+    normal: Any  # (3,)
+    depth: Any
+    first: Any
+    second: Any
+
+
+class _Polytope(NamedTuple):
+    points: Any  # (VERTICES, 3) differences
+    first: Any  # (VERTICES, 3) points of the first shape
+    faces: Any  # (FACES, 3) corners, in order around the outward normal
+    alive: Any  # (FACES,)
+    normals: Any  # (FACES, 3)
+    offsets: Any  # (FACES,) of the faces' planes from the origin; infinite for faces without area
+    count: Any  # corners
+    done: Any
+
+
+def _planes(points: Any, faces: Any) -> tuple[Any, Any]:
+    a, b, c = (points[faces[:, k]] for k in range(3))
+    n = jnp.cross(b - a, c - a)
+    nn = jnp.sum(n * n, -1)
+    flat = nn <= 1e-36
+    normal = n / jnp.sqrt(jnp.where(flat, 1.0, nn))[:, None]
+    return normal, jnp.where(flat, jnp.inf, jnp.sum(normal * a, -1))
+
+
+def _first_polytope(support: Callable[[Any], tuple[Any, Any]], along: Any) -> _Polytope:
+    """A tetrahedron of points that are far apart."""
+    dtype = along.dtype
+    a0, b0 = support(along)
+    a1, b1 = support(-along)
+    line = (a0 - b0) - (a1 - b1)
+    least = jnp.argmin(jnp.abs(line))
+    side = jnp.cross(line, jnp.eye(3, dtype=dtype)[least])
+    side = side / jnp.linalg.norm(side)
+    a2, b2 = support(side)
+    other = support(-side)
+    distance = jnp.abs((a2 - b2 - a1 + b1) @ side), jnp.abs((other[0] - other[1] - a1 + b1) @ side)
+    a2, b2 = jax.tree.map(lambda x, y: jnp.where(distance[0] >= distance[1], x, y), (a2, b2), other)
+    n = jnp.cross((a0 - b0) - (a1 - b1), (a2 - b2) - (a1 - b1))
+    n = n / jnp.linalg.norm(n)
+    a3, b3 = support(n)
+    other = support(-n)
+    heights = (a3 - b3 - a1 + b1) @ n, (other[0] - other[1] - a1 + b1) @ n
+    above = heights[0] >= -heights[1]
+    a3, b3 = jax.tree.map(lambda x, y: jnp.where(above, x, y), (a3, b3), other)
+    first = jnp.zeros((VERTICES, 3), dtype).at[:4].set(jnp.stack([a0, a1, a2, a3]))
+    second = jnp.stack([b0, b1, b2, b3])
+    points = jnp.zeros((VERTICES, 3), dtype).at[:4].set(first[:4] - second)
+    # Corner 3 is on the side of n = (0 - 1) x (2 - 1) or on the other: the order around the faces follows.
+    outward = np.array([[0, 1, 2], [0, 3, 1], [1, 3, 2], [2, 3, 0]])
+    start = jnp.where(above, outward, outward[:, ::-1])
+    faces = jnp.zeros((FACES, 3), jnp.int32).at[:4].set(start.astype(jnp.int32))
+    alive = jnp.arange(FACES) < 4
+    normals, offsets = _planes(points, faces)
+    return _Polytope(points, first, faces, alive, normals, offsets, jnp.array(4), jnp.array(False))
+
+
+def _grown(p: _Polytope, point: Any, first: Any) -> _Polytope:
+    """The hull of a polytope and one more point."""
+    points, firsts = p.points.at[p.count].set(point), p.first.at[p.count].set(first)
+    visible = p.alive & (p.normals @ point - p.offsets > 1e-14)
+    starts, ends = p.faces.reshape(-1), p.faces[:, np.array([1, 2, 0])].reshape(-1)
+    seen = jnp.repeat(visible, 3)
+    edges = jnp.zeros((VERTICES, VERTICES), bool).at[jnp.where(seen, starts, VERTICES), ends].set(True, mode="drop")
+    rim = edges & ~edges.T  # edges between a face that is seen and one that is not
+    on_rim, after = jnp.any(rim, -1), jnp.argmax(rim, -1).astype(jnp.int32)
+    new = jnp.stack([jnp.arange(VERTICES, dtype=jnp.int32), after, jnp.full(VERTICES, p.count, jnp.int32)], -1)
+    alive = p.alive & ~visible
+    free = jnp.argsort(alive)  # places of faces that are gone or not yet used come first
+    place = jnp.where(on_rim, free[jnp.maximum(jnp.cumsum(on_rim) - 1, 0)], FACES)
+    normals, offsets = _planes(points, new)
+    return _Polytope(
+        points,
+        firsts,
+        p.faces.at[place].set(new, mode="drop"),
+        alive.at[place].set(True, mode="drop"),
+        p.normals.at[place].set(normals, mode="drop"),
+        p.offsets.at[place].set(offsets, mode="drop"),
+        p.count + 1,
+        p.done,
+    )
+
+
+def penetration(support: Callable[[Any], tuple[Any, Any]], along: Any, needed: Any) -> Penetration:
+    """`support` as in gjk.py, `along` any direction. Where not `needed`, little is done."""
+
+    def lowest(p: _Polytope) -> Any:
+        return jnp.argmin(jnp.where(p.alive, p.offsets, jnp.inf))
+
+    def grow(p: _Polytope) -> _Polytope:
+        face = lowest(p)
+        a, b = support(p.normals[face])
+        gain = p.normals[face] @ (a - b) - p.offsets[face]
+        done = (gain <= TOLERANCE) | (p.count >= VERTICES - 1)
+        return jax.tree.map(lambda x, y: jnp.where(done, x, y), p._replace(done=jnp.array(True)), _grown(p, a - b, a))
+
+    p = _first_polytope(support, along)
+    p = jax.lax.while_loop(lambda p: ~p.done, grow, p._replace(done=~needed))
+    face = lowest(p)
+    normal, depth = p.normals[face], p.offsets[face]
+    foot = normal * depth
+    a, b, c = (p.points[p.faces[face, k]] for k in range(3))
+    n = jnp.cross(b - a, c - a)
+    nn = n @ n
+    areas = [jnp.cross(b - foot, c - foot) @ n, jnp.cross(c - foot, a - foot) @ n, jnp.cross(a - foot, b - foot) @ n]
+    weights = jnp.stack(areas) / jnp.where(nn > 0, nn, 1.0)
+    first = weights @ p.first[p.faces[face]]
+    return Penetration(normal, depth, first, first - foot)
