@@ -33,8 +33,12 @@ def shape(kind: str, which: int) -> str:
 
 
 @cache
-def scene(first: str, second: str, margin: float = 0.0) -> Any:
-    """A compiled model of two shapes that move freely; a plane is moved as a mocap body."""
+def scene(first: str, second: str, margin: float = 0.0, exact: bool = False) -> Any:
+    """A compiled model of two shapes that move freely; a plane is moved as a mocap body.
+
+    `exact` lets the general convex routine iterate far beyond its default, and return one point.
+    """
+    option = '<option ccd_iterations="400" ccd_tolerance="1e-12"><flag multiccd="disable"/></option>' if exact else ""
     meshes = "".join(
         f'<mesh name="mesh{i}" vertex="{" ".join(map(str, v.ravel()))}"/>' for i, v in enumerate(MESHES)
     )
@@ -45,7 +49,7 @@ def scene(first: str, second: str, margin: float = 0.0) -> Any:
         for i, (kind, mocap) in enumerate(zip((first, second), joints, strict=True))
     )
     return mujoco.MjModel.from_xml_string(
-        f'<mujoco><size memory="4M"/><asset>{meshes}</asset><worldbody>{bodies}</worldbody></mujoco>'
+        f'<mujoco>{option}<size memory="4M"/><asset>{meshes}</asset><worldbody>{bodies}</worldbody></mujoco>'
     )
 
 
@@ -93,9 +97,11 @@ def collide(model: Any, positions: tuple, quaternions: tuple) -> Poses:
     )
 
 
-def random_poses(first: str, second: str, n: int, *, margin: float = 0.0, seed: int = 0, straight: float = 0.0) -> Poses:
+def random_poses(
+    first: str, second: str, n: int, *, margin: float = 0.0, seed: int = 0, straight: float = 0.0, exact: bool = False
+) -> Poses:
     """Poses near touching, and MuJoCo's contacts for them."""
-    model = scene(first, second, margin)
+    model = scene(first, second, margin, exact)
     rng = np.random.default_rng(seed)
     reach = model.geom_rbound.sum() + margin
     away = rng.normal(size=(n, 3))

@@ -12,10 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-MAX_GROWTH = 44  # corners added; MuJoCo's default is 35 iterations
+MAX_GROWTH = 60  # corners added; MuJoCo's default is 35 iterations
 VERTICES = 4 + MAX_GROWTH
 FACES = 2 * VERTICES - 4  # of a polytope of triangles with so many corners
 TOLERANCE = 1e-10  # metres; the depth is certain to be within this where growth ends by itself
+BULGE = 1e-7  # metres between a face and the body beyond it, from which on the body is taken to be round
 
 
 class Penetration(NamedTuple):
@@ -35,7 +36,7 @@ class _Polytope(NamedTuple):
     normals: Any  # (FACES, 3)
     offsets: Any  # (FACES,) of the faces' planes from the origin; infinite for faces without area
     count: Any  # corners
-    done: Any
+    sound: Any  # whether the last growth left a closed surface
 
 
 def _planes(points: Any, faces: Any) -> tuple[Any, Any]:
@@ -76,7 +77,7 @@ def _first_polytope(support: Callable[[Any], tuple[Any, Any]], along: Any) -> _P
     faces = jnp.zeros((FACES, 3), jnp.int32).at[:4].set(start.astype(jnp.int32))
     alive = jnp.arange(FACES) < 4
     normals, offsets = _planes(points, faces)
-    return _Polytope(points, first, faces, alive, normals, offsets, jnp.array(4), jnp.array(False))
+    return _Polytope(points, first, faces, alive, normals, offsets, jnp.array(4), jnp.array(True))
 
 
 def _grown(p: _Polytope, point: Any, first: Any) -> _Polytope:
@@ -101,32 +102,51 @@ def _grown(p: _Polytope, point: Any, first: Any) -> _Polytope:
         p.normals.at[place].set(normals, mode="drop"),
         p.offsets.at[place].set(offsets, mode="drop"),
         p.count + 1,
-        p.done,
+        (jnp.sum(on_rim) == jnp.sum(visible) + 2) & (jnp.max(jnp.sum(rim, -1)) == 1),
     )
 
 
+def _deepest(p: _Polytope, face: Any, a: Any, b: Any) -> Penetration:
+    """The depth along the normal of a face; a and b are the points of the shapes farthest along it.
+
+    A flat face is touched at the foot of the origin. Where the body bulges out over the face, a and b touch.
+    """
+    normal, offset = p.normals[face], p.offsets[face]
+    depth = normal @ (a - b)
+    corners = p.points[p.faces[face]] - normal * offset
+    n = jnp.cross(corners[1] - corners[0], corners[2] - corners[0])
+    nn = n @ n
+    areas = jnp.stack([jnp.cross(corners[i], corners[j]) @ n for i, j in ((1, 2), (2, 0), (0, 1))])
+    on_face = (areas / jnp.where(nn > 0, nn, 1.0)) @ p.first[p.faces[face]] - normal * (offset / 2)
+    middle = jnp.where(depth - offset <= BULGE, on_face, (a + b) / 2)
+    return Penetration(normal, depth, middle + normal * (depth / 2), middle - normal * (depth / 2))
+
+
+class _Search(NamedTuple):
+    polytope: _Polytope
+    best: Penetration
+    done: Any
+
+
 def penetration(support: Callable[[Any], tuple[Any, Any]], along: Any, needed: Any) -> Penetration:
-    """`support` as in gjk.py, `along` any direction. Where not `needed`, little is done."""
+    """`support` as in gjk.py, `along` any direction. Where not `needed`, little is done.
 
-    def lowest(p: _Polytope) -> Any:
-        return jnp.argmin(jnp.where(p.alive, p.offsets, jnp.inf))
+    Of all normals tried, the one of least depth is the answer. Growth also ends where rounding would tear the
+    surface.
+    """
 
-    def grow(p: _Polytope) -> _Polytope:
-        face = lowest(p)
+    def grow(s: _Search) -> _Search:
+        p = s.polytope
+        face = jnp.argmin(jnp.where(p.alive, p.offsets, jnp.inf))
         a, b = support(p.normals[face])
-        gain = p.normals[face] @ (a - b) - p.offsets[face]
-        done = (gain <= TOLERANCE) | (p.count >= VERTICES - 1)
-        return jax.tree.map(lambda x, y: jnp.where(done, x, y), p._replace(done=jnp.array(True)), _grown(p, a - b, a))
+        found = _deepest(p, face, a, b)
+        better = (found.depth < s.best.depth) & jnp.isfinite(p.offsets[face])
+        best = jax.tree.map(lambda x, y: jnp.where(better, x, y), found, s.best)
+        grown = _grown(p, a - b, a)
+        done = (found.depth - p.offsets[face] <= TOLERANCE) | (p.count >= VERTICES - 1) | ~grown.sound
+        return _Search(jax.tree.map(lambda x, y: jnp.where(done, x, y), p, grown), best, done)
 
     p = _first_polytope(support, along)
-    p = jax.lax.while_loop(lambda p: ~p.done, grow, p._replace(done=~needed))
-    face = lowest(p)
-    normal, depth = p.normals[face], p.offsets[face]
-    foot = normal * depth
-    a, b, c = (p.points[p.faces[face, k]] for k in range(3))
-    n = jnp.cross(b - a, c - a)
-    nn = n @ n
-    areas = [jnp.cross(b - foot, c - foot) @ n, jnp.cross(c - foot, a - foot) @ n, jnp.cross(a - foot, b - foot) @ n]
-    weights = jnp.stack(areas) / jnp.where(nn > 0, nn, 1.0)
-    first = weights @ p.first[p.faces[face]]
-    return Penetration(normal, depth, first, first - foot)
+    nothing = Penetration(along, jnp.full_like(along[0], jnp.inf), along, along)
+    start = _Search(p, nothing, ~needed)
+    return jax.lax.while_loop(lambda s: ~s.done, grow, start).best
