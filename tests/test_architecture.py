@@ -24,6 +24,7 @@ ORDER = (
     ("spatial",),
     ("tree",),
     ("lanes",),
+    ("collide",),  # contact points of two shapes
     ("model",),
     ("arguments",),  # shapes, types and batch axes of what the public functions are given
     ("dynamics",),

@@ -39,13 +39,10 @@ def scene(first: str, second: str, margin: float = 0.0, exact: bool = False) -> 
     `exact` lets the general convex routine iterate far beyond its default, and return one point.
     """
     option = '<option ccd_iterations="400" ccd_tolerance="1e-12"><flag multiccd="disable"/></option>' if exact else ""
-    meshes = "".join(
-        f'<mesh name="mesh{i}" vertex="{" ".join(map(str, v.ravel()))}"/>' for i, v in enumerate(MESHES)
-    )
+    meshes = "".join(f'<mesh name="mesh{i}" vertex="{" ".join(map(str, v.ravel()))}"/>' for i, v in enumerate(MESHES))
     joints = ['mocap="true"' if first == "plane" else "", ""]
     bodies = "".join(
-        f"<body {mocap}>{'' if mocap else '<freejoint/>'}"
-        f'<geom {shape(kind, i)} mass="1" margin="{margin / 2}"/></body>'
+        f'<body {mocap}>{"" if mocap else "<freejoint/>"}<geom {shape(kind, i)} mass="1" margin="{margin / 2}"/></body>'
         for i, (kind, mocap) in enumerate(zip((first, second), joints, strict=True))
     )
     return mujoco.MjModel.from_xml_string(
@@ -149,7 +146,9 @@ def compiled(first: str, second: str) -> Any:
 def ours(first: str, second: str, poses: Poses, margin: float = 0.0, dtype: Any = np.float64) -> list:
     """Our contacts, in the form of MuJoCo's."""
     p, f, d = map(np.asarray, compiled(first, second)(*geoms(first, second, poses, dtype), dtype(margin)))
-    assert np.isfinite(p).all() and np.isfinite(f).all() and not np.isnan(d).any()
+    assert np.isfinite(p).all()
+    assert np.isfinite(f).all()
+    assert not np.isnan(d).any()
     return [[(p[j, i], f[j, i].ravel(), d[j, i]) for j in range(len(d)) if d[j, i] < np.inf] for i in range(d.shape[1])]
 
 
@@ -160,5 +159,10 @@ def errors(theirs: list, mine: list) -> np.ndarray:
         if len(a) != len(b):
             found.append(np.inf)
         else:
-            found.append(max((float(np.abs(x - y).max()) for c, e in zip(a, b, strict=True) for x, y in zip(c, e, strict=True)), default=0.0))
+            found.append(
+                max(
+                    (float(np.abs(x - y).max()) for c, e in zip(a, b, strict=True) for x, y in zip(c, e, strict=True)),
+                    default=0.0,
+                )
+            )
     return np.array(found)

@@ -130,7 +130,9 @@ def _pick(flags: list[Scalar], items: tuple) -> Scalar:
 def _corner(axis: Vec3, size: Vec3, runs: list[Scalar], unsure: list[Scalar], flip: Scalar) -> list[Scalar]:
     """The middle of the edge that supports an axis, from the box's centre. A flip changes the side that is unsure."""
     signs = [jnp.where((c >= 0) ^ (u & flip), 1.0, -1.0) for c, u in zip(axis, unsure, strict=True)]
-    return [jnp.where(r, 0.0, s.astype(jnp.result_type(half)) * half) for r, s, half in zip(runs, signs, size, strict=True)]
+    return [
+        jnp.where(r, 0.0, s.astype(jnp.result_type(half)) * half) for r, s, half in zip(runs, signs, size, strict=True)
+    ]
 
 
 class _Polygon(NamedTuple):
@@ -148,7 +150,7 @@ def _clipped(polygon: _Polygon, side: Vec3, limit: Scalar) -> _Polygon:
     """
     points, count = polygon
     heights = [p.dot(side) - limit for p in points]
-    slot, left = jnp.zeros_like(count), jnp.zeros_like(count) > 0
+    slot = jnp.zeros_like(count)
     places, moved = [], []
     leaving, leaving_slot = points[0], jnp.full_like(count, -1)
     for i, (p, h) in enumerate(zip(points, heights, strict=True)):

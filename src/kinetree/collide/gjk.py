@@ -104,7 +104,9 @@ def nearest_points(support: Callable[[Any], tuple[Any, Any]], start: tuple[Any, 
     x = start[0] - start[1]
     same = x @ x <= tiny * tiny
     weights = jnp.array([1.0, 0, 0, 0], dtype)
-    begin = _Simplex(first, second, weights, jnp.where(same, 1.0, x @ x), jnp.array(False), jnp.array(False), jnp.array(0))
+    begin = _Simplex(
+        first, second, weights, jnp.where(same, 1.0, x @ x), jnp.array(False), jnp.array(False), jnp.array(0)
+    )
     begin = begin._replace(first=jnp.where(same, begin.first + jnp.array([1.0, 0, 0], dtype), begin.first))
     s = jax.lax.while_loop(lambda s: ~s.done, turn, begin)
     return Nearest(s.weights @ s.first, s.weights @ s.second, s.overlap)

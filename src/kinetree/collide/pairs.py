@@ -41,8 +41,5 @@ COLLIDERS: dict[tuple[str, str], Collider] = {
 }
 CONVEX = ("sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh")
 COLLIDERS |= {
-    (a, b): Collider(1, convex(a, b))
-    for i, a in enumerate(CONVEX)
-    for b in CONVEX[i:]
-    if (a, b) not in COLLIDERS
+    (a, b): Collider(1, convex(a, b)) for i, a in enumerate(CONVEX) for b in CONVEX[i:] if (a, b) not in COLLIDERS
 }

@@ -36,7 +36,9 @@ def plane_capsule(plane: Geom, capsule: Geom, margin: Scalar) -> tuple[Contact, 
     frame = frame_of(plane.axis, capsule.axis)
     ends = (capsule.position + segment, capsule.position - segment)
     return tuple(
-        point._replace(frame=frame) for end in ends for point in plane_sphere(plane, capsule._replace(position=end), margin)
+        point._replace(frame=frame)
+        for end in ends
+        for point in plane_sphere(plane, capsule._replace(position=end), margin)
     )
 
 
