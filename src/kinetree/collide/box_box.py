@@ -85,9 +85,9 @@ def _edges(a: Vec3, b: Vec3, turn: Mat3, ab: Vec3, best: _Axis, eps: _Rounding) 
     """The normal and the two nearest points of the supporting edges, in the first box's frame."""
     axis = where(best.direction.dot(ab) < 0, -best.direction, best.direction)
     other = turn.t_mul(axis)
-    pair = best.kind - 6
-    runs1 = [pair // 3 == i for i in range(3)]  # the edge of the first box is along its axis i
-    runs2 = [pair % 3 == j for j in range(3)]
+    kinds = [[best.kind == 6 + 3 * i + j for j in range(3)] for i in range(3)]
+    runs1 = [row[0] | row[1] | row[2] for row in kinds]  # the edge of the first box is along its axis i
+    runs2 = [kinds[0][j] | kinds[1][j] | kinds[2][j] for j in range(3)]
     zero = jnp.zeros_like(axis.x)
     d1 = Vec3(*(jnp.where(r, 1.0, zero) for r in runs1))
     d2 = Vec3(*(_pick(runs2, row) for row in turn.rows))
