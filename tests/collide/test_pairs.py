@@ -107,7 +107,7 @@ def test_hulls_touch_as_in_mujoco(pair):
 def test_smooth_shapes_touch_as_in_mujoco(pair):
     distance, normal, _ = compare_deepest(pair, 100, 0.1, 0.0)
     assert np.quantile(distance, 0.9) <= 1e-8
-    assert distance.max() <= 1e-5  # deep, nearly concentric shapes converge slowly, here and in MuJoCo
+    assert distance.max() <= 2e-6  # the worst are deep cylinders, which neither side finds exactly
     assert np.quantile(normal, 0.9) <= 1e-3  # where the depth is at its least, it hardly changes with the normal
 
 

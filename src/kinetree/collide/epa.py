@@ -16,6 +16,7 @@ MAX_GROWTH = 60  # corners added; MuJoCo's default is 35 iterations
 VERTICES = 4 + MAX_GROWTH
 FACES = 2 * VERTICES - 4  # of a polytope of triangles with so many corners
 TOLERANCE = 1e-10  # metres; the depth is certain to be within this where growth ends by itself
+POLISH_STEPS = 30  # of descent; two ellipsoids, deep in each other, are then within 1e-9
 BULGE = 1e-7  # metres between a face and the body beyond it, from which on the body is taken to be round
 
 
@@ -150,3 +151,33 @@ def penetration(support: Callable[[Any], tuple[Any, Any]], along: Any, needed: A
     nothing = Penetration(along, jnp.full_like(along[0], jnp.inf), along, along)
     start = _Search(p, nothing, ~needed)
     return jax.lax.while_loop(lambda s: ~s.done, grow, start).best
+
+
+def polished(support: Callable[[Any], tuple[Any, Any]], found: Penetration) -> Penetration:
+    """The depth at its least near a normal, by descent: for round shapes that EPA finds slowly.
+
+    The depth along a unit vector n is n · w, with w the farthest difference, and its gradient the part of w that is
+    orthogonal to n. Steps are those of Barzilai and Borwein (1988); the best normal seen is kept.
+    """
+
+    def slope(n: Any) -> tuple[Any, Any, Any]:
+        a, b = support(n)
+        return a, b, (a - b) - n * (n @ (a - b))
+
+    def step(_: Any, state: tuple) -> tuple:
+        n, gradient, rate, best = state
+        moved = n - gradient * rate
+        moved = moved / jnp.linalg.norm(moved)
+        a, b, after = slope(moved)
+        depth = moved @ (a - b)
+        middle = (a + b) / 2
+        here = Penetration(moved, depth, middle + moved * (depth / 2), middle - moved * (depth / 2))
+        best = jax.tree.map(lambda x, y: jnp.where(depth < best.depth, x, y), here, best)
+        change, turned = moved - n, after - gradient
+        along, size = change @ turned, change @ change
+        rate = jnp.where(along > 0, size / jnp.where(along > 0, along, 1.0), rate)
+        return moved, after, rate, best
+
+    a, b, gradient = slope(found.normal)
+    rate = 0.1 / jnp.maximum(jnp.linalg.norm(a - b), 1e-12)
+    return jax.lax.fori_loop(0, POLISH_STEPS, step, (found.normal, gradient, rate, found))[3]
