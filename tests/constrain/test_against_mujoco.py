@@ -59,3 +59,19 @@ def test_a_ball_limit_is_exact_beside_friction_loss_and_armature():
         mujoco.mj_forward(m, data)
         wanted.append(data.qacc.copy())
     assert relative(kt.constrained_dynamics(model, q, qd, tau).qdd, np.array(wanted)) < CLOSE
+
+
+MESHES = """<mujoco><asset><mesh name="m" vertex="0 0 0  0.2 0 0  0 0.2 0  0 0 0.2"/>
+  <mesh name="n" vertex="0 0 0 0.1 0 0 0 0.3 0 0.1 0.3 0 0 0 0.2 0.1 0 0.2 0 0.3 0.2 0.1 0.3 0.25"/></asset>
+  <worldbody><geom type="plane" size="0 0 1" euler="5 0 0"/>
+  <body pos="0 0 0.1"><freejoint/><geom type="mesh" mesh="m"/></body>
+  <body pos="1 0 0.1"><freejoint/><geom type="mesh" mesh="n"/></body></worldbody></mujoco>"""
+
+
+def test_hulls_of_different_meshes_touch_side_by_side():
+    m = compiled(MESHES)
+    model = ours(m)
+    reached = states(m, model, count=20, every=15, push=0.2)
+    assert reached.contacts.mean() > 2
+    found = errors(model, reached)
+    assert max(found["qdd"], found["tau_constraint"]) < CLOSE
