@@ -24,9 +24,12 @@ ORDER = (
     ("spatial",),
     ("tree",),
     ("lanes",),
+    ("collide",),  # contact points of two shapes
     ("model",),
     ("arguments",),  # shapes, types and batch axes of what the public functions are given
     ("dynamics",),
+    ("actuate",),  # forces of actuators
+    ("constrain",),  # contact, limits and friction, and what they make of forces
     ("io",),
     ("simulate",),
     ("theory",),  # operation counts and depths that the algorithms are compared with

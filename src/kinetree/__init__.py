@@ -1,6 +1,8 @@
 """kinetree: the dynamics of kinematic trees, in parallel."""
 
 from ._version import __version__
+from .actuate import activation_rate, actuator_force
+from .constrain import Constrained, Contacts, constrained_dynamics, constrained_inverse_dynamics, contacts
 from .dynamics import (
     LTDL,
     PackedMatrix,
@@ -35,6 +37,8 @@ from .dynamics import (
 from .io import load
 from .lanes import set_threads
 from .model import (
+    Actuator,
+    Actuators,
     Fixed,
     Free,
     Helical,
@@ -45,19 +49,28 @@ from .model import (
     Planar,
     Prismatic,
     Revolute,
+    Shape,
     Spherical,
+    State,
     Translation,
+    World,
     auto_tree,
     difference,
     integrate,
     neutral,
     random_state,
     specialize,
+    with_ground,
+    with_shapes,
 )
-from .simulate import SimulationError, Trajectory, controllers, simulate, step
+from .simulate import SimulationError, Trajectory, advance, controllers, initial_state, simulate, step
 
 __all__ = [
     "set_threads",
+    "Actuator",
+    "Actuators",
+    "Constrained",
+    "Contacts",
     "Fixed",
     "Free",
     "Helical",
@@ -71,17 +84,26 @@ __all__ = [
     "Pose",
     "Prismatic",
     "Revolute",
+    "Shape",
     "SimulationError",
     "Spherical",
+    "State",
     "Trajectory",
     "Translation",
+    "World",
     "__version__",
+    "activation_rate",
+    "actuator_force",
+    "advance",
     "auto_tree",
     "bias_force",
     "center_of_mass",
     "centroidal_momentum",
     "centroidal_momentum_matrix",
     "com_jacobian",
+    "constrained_dynamics",
+    "constrained_inverse_dynamics",
+    "contacts",
     "controllers",
     "coriolis_matrix",
     "difference",
@@ -95,6 +117,7 @@ __all__ = [
     "gravity_force",
     "hybrid_dynamics",
     "impulse_response",
+    "initial_state",
     "integrate",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",
@@ -112,4 +135,6 @@ __all__ = [
     "simulate",
     "specialize",
     "step",
+    "with_ground",
+    "with_shapes",
 ]

@@ -149,9 +149,9 @@ def test_unphysical_inertias_are_told_and_kept():
 def test_what_is_ignored_is_counted():
     text = robot(link("a", BALL + "<visual/><visual/><collision/>"), "<transmission/>", "<gazebo/>", "<gazebo/>")
     _, report = load_with_report(text)
-    assert report.ignored == {"<visual>": 2, "<collision>": 1, "<transmission>": 1, "<gazebo>": 2}
+    assert report.ignored == {"<visual>": 2, "<collision> without <geometry>": 1, "<transmission>": 1, "<gazebo>": 2}
     assert (report.format, report.name, report.warnings) == ("URDF", "r", [])
-    assert report.not_modelled == f"<text>: {LOST}: <transmission>: 1, <gazebo>: 2, <collision>: 1"
+    assert report.not_modelled == f"<text>: {LOST}: <transmission>: 1, <gazebo>: 2, <collision> without <geometry>: 1"
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
@@ -161,7 +161,7 @@ def test_what_is_not_modelled_is_told_in_one_line():
     text = robot(*bodies, joint("j", "a", "b", inside=inside), joint("k", "b", "c", inside=inside))
     with pytest.raises(NotModelled) as caught:
         kt.load(text)
-    assert str(caught.value) == f"<text>: {LOST}: <collision>: 3, <safety_controller>: 2, joint limits: 2"
+    assert str(caught.value) == f"<text>: {LOST}: <safety_controller>: 2, <collision> without <geometry>: 3"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", kt.io.NotModelled)
         kt.load(text)

@@ -46,8 +46,8 @@ def brick(moments: tuple[float, float, float] = (1.0, 2.0, 3.0), joint: str = "f
 
 
 def arm() -> kt.Model:
-    """The seven-axis arm of the examples."""
-    return kt.load(ROBOTS / "arm7.urdf")
+    """The seven-axis arm of the examples, free of its limits."""
+    return kt.load(ROBOTS / "arm7.urdf").without_constraints
 
 
 def tree20() -> kt.Model:

@@ -138,8 +138,8 @@ def test_wrong_arguments_are_told():
     for clock, words in (({"dt": 0, "steps": 1}, "dt"), ({"dt": 1e-3, "steps": 10, "record": 3}, "multiple")):
         with pytest.raises(ValueError, match=words):
             kt.simulate(model, *state, **clock)
-    with pytest.raises(ValueError, match="unknown integrator 'euler'"):
-        kt.simulate(model, *state, **CLOCK, integrator="euler")
+    with pytest.raises(ValueError, match="unknown integrator 'leapfrog'"):
+        kt.simulate(model, *state, **CLOCK, integrator="leapfrog")
     with pytest.raises(ValueError, match=r"tau has shape \(1,\)"):
         kt.simulate(model, *state, lambda t, q, qd: jnp.zeros(3), **CLOCK)
     with pytest.raises(ValueError, match="not finite"):

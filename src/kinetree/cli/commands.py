@@ -13,15 +13,16 @@ def simulate(
     model: str = MODEL,
     time: float = typer.Option(5.0, help="Seconds to simulate, to the nearest record."),
     dt: float = typer.Option(1e-3, help="Seconds in a step."),
-    integrator: str = typer.Option("rk4", help="semi_implicit, rk4 or variational."),
+    integrator: str = typer.Option("rk4", help="semi_implicit, rk4, variational, Euler, implicitfast or RK4."),
     batch: int = typer.Option(1, help="States side by side."),
-    start: str = typer.Option("random", help="random or neutral."),
+    start: str = typer.Option("random", help="random, neutral, or file: where the file puts its bodies."),
     seed: int = typer.Option(0, help="Of the random start."),
     controller: str = typer.Option("none", help="none, gravity (compensation) or hold (PD to the start, and gravity)."),
     rate: float = typer.Option(100.0, help="Records in a second."),
     out: Path = typer.Option(Path("run.npz"), help="Where the trajectory is written."),
     checkpoint: Path = typer.Option(None, help="Continue from this file if it is there, and keep it up to date."),
     floating_base: bool = FLOATING,
+    free: bool = typer.Option(False, "--free", help="Switch contact, joint limits and dry friction off."),
     view: bool = typer.Option(False, "--view", help="Show the result in a browser."),
     json: bool = JSON,
 ) -> None:
@@ -31,7 +32,7 @@ def simulate(
     """
     from kinetree.cli import looks, motion
 
-    choice = motion.Choice(time, dt, integrator, batch, start, seed, controller, rate)
+    choice = motion.Choice(time, dt, integrator, batch, start, seed, controller, rate, free)
     motion.simulate(model, floating_base, choice, out, checkpoint, json)
     if view:
         looks.view(model, floating_base, out)

@@ -13,6 +13,7 @@ from rich.table import Table
 import kinetree as kt
 from kinetree._unknown import unknown
 from kinetree.cli.source import load
+from kinetree.simulate.constrained import acting
 from kinetree.simulate.trajectory import check_target, read_arrays, write_arrays
 
 HOLD = 10.0  # natural frequency of the controller `hold`, rad/s
@@ -29,6 +30,7 @@ class Choice(NamedTuple):
     seed: int
     controller: str
     rate: float
+    free: bool = False
 
 
 def tell(facts: dict[str, Any], as_json: bool) -> None:
@@ -80,6 +82,7 @@ def _steps(choice: Choice) -> tuple[int, int]:
 def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoint: Path | None, as_json: bool) -> None:
     """Run, save, and say how it went."""
     model = load(name, floating_base, simulated=True)
+    model = model.without_constraints if choice.free else model
     _check(choice)
     for target in (out, checkpoint):  # before the run, which may be long
         if target is not None:
@@ -89,8 +92,11 @@ def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoi
         q, qd = kt.random_state(model, choice.seed, batch)
     elif choice.start == "neutral":
         q, qd = np.broadcast_to(kt.neutral(model), (*batch, model.nq)), np.zeros((*batch, model.nv))
+    elif choice.start == "file":
+        begin = kt.initial_state(model, batch=batch)
+        q, qd = begin.q, begin.qd
     else:
-        raise ValueError(unknown("start", choice.start, ("random", "neutral")))
+        raise ValueError(unknown("start", choice.start, ("random", "neutral", "file")))
     steps, record = _steps(choice)
     control = _controller(model, choice.controller, q)
     settings = {"integrator": choice.integrator, "record": record, "checkpoint": checkpoint}
@@ -106,6 +112,7 @@ def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoi
         "steps": steps,
         "states": choice.batch,
         "records": len(run),
+        "acting": acting(model, choice.integrator),
         "largest_speed": float(np.abs(run.qd).max(initial=0)),
         "energy_change": float((np.abs(energy - energy[0]) / np.where(scale > 0, scale, 1)).max()),
         "saved": str(out),

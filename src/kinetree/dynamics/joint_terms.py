@@ -3,11 +3,13 @@
 The equation of motion of the joints is that of their rows with two changes (model/coordinates.py). A quaternion joint
 accelerates by `shift` more than its rows. A rotor resists acceleration with its inertia, the armature: it adds to
 d = Sᵀ U in forward dynamics, to the diagonal of H, and to the force of inverse dynamics. Along the sliding rows of a
-free joint it feels the acceleration of the joint's origin, which has the shift once more (`armature_shift`).
+free joint it feels the acceleration of the joint's origin, which has the shift once more (`armature_shift`). A load, an
+input of some algorithms, is a rotor that each state has of its own: implicit integrators use it.
 """
 
 from kinetree.spatial import Scalar
 
+LOAD = "load"  # The input that adds to the armature.
 JOINT_QUANTITIES = ("qdd", "tau")  # Inputs and outputs in which a joint and its rows differ.
 
 

@@ -15,7 +15,7 @@ more than a pass states refuses it with the reason.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import jax
 
@@ -206,7 +206,7 @@ def placed_again(algorithm: Algorithm, first: int = 0, last: int = -1) -> Algori
 
     def base(gravity: Vec3) -> Found:
         values = algorithm.base(gravity)
-        return values | {again: (values[one.state], values[two.state])}
+        return values | {again: (values[one.state], values.pop(two.state))}
 
     both = replace(
         two,
@@ -227,7 +227,9 @@ def placed_again(algorithm: Algorithm, first: int = 0, last: int = -1) -> Algori
 
 def zeros(kind: type) -> Any:
     """An example of a named tuple of components, all of them 0.0: what a field of this kind holds."""
-    if not hasattr(kind, "_fields"):
+    options = [option for option in (kind, *get_args(kind)) if hasattr(option, "_fields")]
+    if not options:
         return 0.0
+    (kind,) = options
     hints = get_type_hints(kind)
     return kind(*(zeros(hints[name]) for name in kind._fields))

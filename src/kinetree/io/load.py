@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kinetree._unknown import nearest
-from kinetree.model import Model, ModelError
+from kinetree.model import Model, ModelError, with_ground
 
 from .document import BLANK, parse
 from .mjcf import read_mjcf
@@ -24,13 +24,14 @@ FOREIGN = {
 Source = str | bytes | os.PathLike[str]
 
 
-def load(source: Source, *, floating_base: bool = False) -> Model:
+def load(source: Source, *, floating_base: bool = False, ground: bool = False) -> Model:
     """A model from a robot file: URDF, or MJCF (which needs the package `mujoco`); told apart by content.
 
     Arguments:
         source: a path, or XML text.
         floating_base: put a free joint under the root of a URDF, rather than fixing it to the world. MJCF says for
             itself which bodies are free.
+        ground: put a floor at z = 0, which all collision shapes may touch.
 
     Returns:
         The model. Bodies have the names of links (URDF) or of bodies and sites (MJCF).
@@ -39,7 +40,7 @@ def load(source: Source, *, floating_base: bool = False) -> Model:
     `kinetree.io.NotModelled`, of all that the file holds and kinetree does not model; and of what is odd: inertias that
     are not physical, robots without mass.
     """
-    model, report = load_with_report(source, floating_base=floating_base)
+    model, report = load_with_report(source, floating_base=floating_base, ground=ground)
     for warning in report.warnings:
         warnings.warn(warning, stacklevel=2)
     if report.not_modelled:
@@ -47,19 +48,20 @@ def load(source: Source, *, floating_base: bool = False) -> Model:
     return model
 
 
-def load_with_report(source: Source, *, floating_base: bool = False) -> tuple[Model, Report]:
+def load_with_report(source: Source, *, floating_base: bool = False, ground: bool = False) -> tuple[Model, Report]:
     """The model, and what there is to say about the file."""
     content, path = _content(source)
     file = "<text>" if path is None else path.name
     root = parse(content, file)
     if root.tag == "robot":
         report = Report(file, "URDF")
-        model = read_urdf(root, report, floating_base)
+        model = read_urdf(root, report, floating_base, ground, None if path is None else path.parent)
     elif root.tag == "mujoco":
         if floating_base:
             raise ModelError(f"{file}: floating_base is for URDF; in MJCF a <freejoint> makes a body free")
         report = Report(file, "MJCF")
         model = read_mjcf(content if path is None else path, report)
+        model = with_ground(model) if ground else model
     else:
         hint = FOREIGN.get(root.tag)
         root.fail("is neither <robot> (URDF) nor <mujoco> (MJCF)" + (f": {hint}" if hint else ""))

@@ -16,6 +16,8 @@ from kinetree.model import Fixed, Free, Joint, Limits, Model, ModelError, Prisma
 from kinetree.model.checks import unphysical
 from kinetree.spatial import Inertia, Quaternion, Rotation, Transform, Vec3
 
+from .mjcf_motion import with_motion
+from .mjcf_world import read_world
 from .mujoco_model import armature, check_numbers, damping, disabled
 from .report import Report, few, in_file
 
@@ -47,7 +49,6 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
     """Our model of a compiled MuJoCo model (`mujoco.MjModel`)."""
     report.name = compiled.names[: compiled.names.find(b"\0")].decode(errors="replace")
     check_numbers(compiled, report.file)
-    _note_unmodelled(compiled, report)
     bodies = _Bodies(compiled)
     for number in range(1, compiled.nbody):
         bodies.add_body(number)
@@ -72,7 +73,11 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
             allow_massless_leaves=True,
             allow_unphysical=True,
         )
-        return _with_physics(model, compiled, report)
+        model = _with_physics(model, compiled, report)
+        model = model.replace(world=read_world(model, compiled, bodies.ours, report))
+        model = with_motion(model, compiled, report)
+    _note_unmodelled(compiled, report)
+    return model
 
 
 class _Bodies:
@@ -186,6 +191,10 @@ def _inertia(m: Any, number: int) -> np.ndarray:
     return np.array([mass, *(mass * c), I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]])
 
 
+def _enabled(compiled: Any, name: str) -> bool:
+    return bool(compiled.opt.enableflags & getattr(import_module("mujoco").mjtEnableBit, name, 0))
+
+
 def _with_physics(model: Model, m: Any, report: Report) -> Model:
     stiffness, rest = np.zeros(m.nv), np.array(m.qpos_spring)
     limits = Limits(np.full(m.nq, -np.inf), np.full(m.nq, np.inf), np.full(m.nv, np.inf), np.full(m.nv, np.inf))
@@ -226,21 +235,26 @@ def _note_unmodelled(m: Any, report: Report) -> None:
     def count(name: str) -> int:
         return int(np.count_nonzero(getattr(m, name, 0)))
 
+    free = m.jnt_type == FREE
     ignored = {
-        "contact (geoms)": int(np.count_nonzero(m.geom_contype | m.geom_conaffinity)),
         "tendons": m.ntendon,
         "equality constraints": m.neq,
-        "actuators": m.nu,
         "mocap bodies (taken as fixed)": m.nmocap,
         "flexible bodies": m.nflex,
         "plugins": m.nplugin,
-        "gravity compensation": count("body_gravcomp"),
+        "adhesion": count("geom_adhesion") + count("pair_adhesion"),
+        "moving surfaces": count("geom_surfacevel"),
+        "exact regularisation (diagexact)": int(_enabled(m, "mjENBL_DIAGEXACT")),
+        "iterations without slip": int(m.opt.noslip_iterations),
         "nonlinear springs": count("jnt_stiffnesspoly"),
         "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly"),
         "plastic springs": int(getattr(m, "nplastic", 0)),
-        "joint limits": int(np.count_nonzero(m.jnt_limited)),
-        "keyframes": m.nkey,
         "sensors": m.nsensor,
         "fluid forces": int(m.opt.density > 0 or m.opt.viscosity > 0),
+        "friction loss of free joints (taken in body axes)": int(np.count_nonzero(m.dof_frictionloss[_dofs(m, free)])),
     }
     report.ignored.update({what: n for what, n in ignored.items() if n})
+
+
+def _dofs(m: Any, joints: np.ndarray) -> np.ndarray:
+    return joints[m.dof_jntid] if m.nv else np.zeros(0, bool)

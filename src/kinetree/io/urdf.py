@@ -1,10 +1,11 @@
 """URDF: links and joints from an XML document to a model.
 
 Every link is a body, the root link too: it stands on the base by a fixed joint, or by a free one. Bodies are numbered
-from the root outward, the joints of a link in the order of the file. Meshes, colours, transmissions and sensors have
-no part in dynamics.
+from the root outward, the joints of a link in the order of the file. Colours, transmissions and sensors have no part in
+dynamics.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +17,11 @@ from kinetree.spatial import Inertia, Rotation, Transform, Vec3
 
 from .document import XACRO, Element
 from .report import Report, few, in_file
+from .urdf_world import with_world
 
 ROOT_JOINT = "root_joint"
 TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
-KNOWN = {"robot": {"link", "joint"}, "link": {"inertial"}}
+KNOWN = {"robot": {"link", "joint"}, "link": {"inertial", "collision"}}
 KNOWN["joint"] = {"parent", "child", "origin", "axis", "limit", "dynamics", "mimic"}
 
 
@@ -31,13 +33,17 @@ class Mechanism(NamedTuple):
     parent: np.ndarray
 
 
-def read_urdf(robot: Element, report: Report, floating_base: bool) -> Model:
+def read_urdf(
+    robot: Element, report: Report, floating_base: bool, ground: bool = False, folder: Path | None = None
+) -> Model:
     """The model of a <robot> element.
 
     Arguments:
         robot: the root of the document.
         report: takes what is ignored and what is odd.
         floating_base: put a free joint under the root link, rather than fixing it.
+        ground: put a floor at z = 0.
+        folder: where meshes are looked for.
     """
     report.name = robot.attributes.get("name", "")
     _refuse_xacro(robot)
@@ -65,6 +71,7 @@ def read_urdf(robot: Element, report: Report, floating_base: bool) -> Model:
             allow_massless_leaves=True,
             allow_unphysical=True,
         )
+    model = with_world(model, links, _origins, folder, ground, report)
     return _with_physics(model, joints, report)
 
 
@@ -248,7 +255,6 @@ def _with_physics(model: Model, joints: list[Element | None], report: Report) ->
         if (dynamics := joint.find("dynamics")) is not None:
             damping[v], friction[v] = (dynamics.number(k, 0.0) for k in ("damping", "friction"))
         if (limit := joint.find("limit")) is not None:
-            report.ignored["joint limits"] += v.stop > v.start
             limits.velocity[v], limits.effort[v] = (limit.bound(k, np.inf) for k in ("velocity", "effort"))
             if joint.attributes["type"] in ("revolute", "prismatic"):
                 limits.lower[q], limits.upper[q] = (limit.bound(k, 0.0) for k in ("lower", "upper"))

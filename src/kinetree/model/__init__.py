@@ -1,6 +1,7 @@
 """Models: bodies, joints and their rows."""
 
 from . import pytree  # noqa: F401 - makes models known to JAX
+from .actuators import Actuator, Actuators
 from .configuration import difference, integrate, neutral, random_state
 from .coupling import Coupling, coupled
 from .errors import ModelError
@@ -9,15 +10,22 @@ from .joints import Fixed, Free, Helical, Joint, Planar, Prismatic, Revolute, Sp
 from .model import Model, Structure
 from .physics import Limits, Passive
 from .rows import Axis, Placement, Rows, place, relative_motion
+from .shapes import with_ground, with_shapes
 from .specialize import specialize
+from .state import DEFAULT_STEPPING, Keyframes, State, Stepping
+from .world import Shape, World
 
 __all__ = [
+    "Actuator",
+    "Actuators",
     "Axis",
     "Coupling",
+    "DEFAULT_STEPPING",
     "Fixed",
     "Free",
     "Helical",
     "Joint",
+    "Keyframes",
     "Limits",
     "Model",
     "ModelError",
@@ -27,9 +35,13 @@ __all__ = [
     "Prismatic",
     "Revolute",
     "Rows",
+    "Shape",
     "Spherical",
+    "State",
+    "Stepping",
     "Structure",
     "Translation",
+    "World",
     "auto_tree",
     "coupled",
     "difference",
@@ -39,4 +51,6 @@ __all__ = [
     "random_state",
     "relative_motion",
     "specialize",
+    "with_ground",
+    "with_shapes",
 ]

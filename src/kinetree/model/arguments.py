@@ -18,7 +18,7 @@ from .fork import require_xla, without_xla, xla_is_lost
 from .model import Model
 
 Given = tuple[Any, tuple[int, ...]]  # a value and the shape of its last axes
-OPTIONAL = ("f_ext",)
+OPTIONAL = ("f_ext", "warm_start")
 
 
 def _is_jax(value: Any) -> bool:

@@ -43,7 +43,8 @@ class Columns(NamedTuple):
     linear: np.ndarray  # (3, f)
 
 
-def _columns(structure: Structure) -> Columns:
+def coordinate_columns(structure: Structure) -> Columns:
+    """The columns of all joints of a structure."""
     first, start, has_position = structure.quaternion_joints.T.astype(np.int64)
     rows = np.flatnonzero(structure.q_of_row >= 0)
     free = np.flatnonzero(has_position)
@@ -97,7 +98,7 @@ def random_state(model: Model, key: Any, batch: tuple[int, ...] = ()) -> tuple[A
     Returns: q (*batch, nq) and qd (*batch, nv), NumPy float64 arrays from a seed, JAX arrays of its default type from a
         key.
     """
-    at, reach = _columns(model.structure).quaternion, _reach(model.structure)
+    at, reach = coordinate_columns(model.structure).quaternion, _reach(model.structure)
     sizes = (*batch, model.nq), (*batch, *at.shape), (*batch, model.nv)
     count = math.prod(batch)
     numbers = count * (model.nq + model.nv)
@@ -134,6 +135,26 @@ def integrate(model: Model, q: Any, qd: Any, dt: Any = 1.0) -> Any:
     return evaluate(lambda q, qd, dt: _step(model.structure, q, qd * dt[:, None]), **given, dt=(dt, ()))
 
 
+@coupled("configuration")
+def integrate_straight(model: Model, q: Any, qd: Any) -> Any:
+    """q (batch, nq) moved by qd (batch, nv) for a unit of time; free joints go straight, along world axes."""
+    return _step(model.structure, q, qd, True)
+
+
+@coupled("velocity")
+def move_rate(model: Model, qd: Any, qdd: Any) -> Any:
+    """How fast a move from some start grows: ẋ (batch, nv) where x = `qd` is the move so far, `qdd` the velocity now.
+
+    In q = q₀ ⊕ x, x has rotation vectors θ for quaternion joints, whose rates are not the angular velocities:
+    θ̇ = ω + ½ θ × ω + c θ × (θ × ω), with c as in the inverse of V(θ).
+    """
+    at = coordinate_columns(model.structure)
+    if not at.quaternion.size:
+        return qdd
+    rate = _back_along_screw(-_vector(qd, at.omega), _vector(qdd, at.omega))
+    return qdd.at[:, at.omega].set(jnp.stack(rate, 1))
+
+
 @coupled("velocity")
 def difference(model: Model, q0: Any, q1: Any) -> Any:
     """The velocity that leads from q0 to q1 in unit time: the inverse of `integrate`.
@@ -159,10 +180,13 @@ def _vector(a: Scalar, at: np.ndarray) -> Vec3:
     return Vec3(*(a[:, c] for c in at))
 
 
-@partial(jax.jit, static_argnums=0)
-def _step(structure: Structure, q: Any, move: Any) -> Any:
-    """q (batch, nq) moved by (batch, nv)."""
-    at = _columns(structure)
+@partial(jax.jit, static_argnums=(0, 3))
+def _step(structure: Structure, q: Any, move: Any, straight: bool = False) -> Any:
+    """q (batch, nq) moved by (batch, nv).
+
+    `straight`: free joints move straight on, the linear part of `move` being in world axes, instead of along a screw.
+    """
+    at = coordinate_columns(structure)
     result = q.at[:, at.scalar_q].add(move[:, at.scalar_v])
     if not at.quaternion.size:
         return result
@@ -170,8 +194,10 @@ def _step(structure: Structure, q: Any, move: Any) -> Any:
     new = (old * Quaternion.exp(theta)).normalized()
     result = result.at[:, at.quaternion].set(jnp.stack(new, 1))
     if at.free.size:
-        carried = _along_screw(Vec3(*(c[:, at.free] for c in theta)), _vector(move, at.linear))
-        carried = Quaternion(*(c[:, at.free] for c in old)).turn(carried)
+        carried = _vector(move, at.linear)
+        if not straight:
+            carried = _along_screw(Vec3(*(c[:, at.free] for c in theta)), carried)
+            carried = Quaternion(*(c[:, at.free] for c in old)).turn(carried)
         result = result.at[:, at.position].add(jnp.stack(carried, 1))
     return result
 
@@ -179,7 +205,7 @@ def _step(structure: Structure, q: Any, move: Any) -> Any:
 @partial(jax.jit, static_argnums=0)
 def _between(structure: Structure, q0: Any, q1: Any) -> Any:
     """Velocities (batch, nv) from q0 to q1 (batch, nq)."""
-    at = _columns(structure)
+    at = coordinate_columns(structure)
     result = jnp.zeros((len(q0), structure.tree.n), q0.dtype)
     result = result.at[:, at.scalar_v].set(q1[:, at.scalar_q] - q0[:, at.scalar_q])
     if not at.quaternion.size:

@@ -1,7 +1,7 @@
 """The model: a frozen pytree whose arrays are leaves and whose tree is static."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,112 +13,17 @@ from kinetree._unknown import did_you_mean
 from kinetree.spatial import Inertia, Quaternion, Transform, Vec3
 from kinetree.tree import Tree
 
+from .actuators import Actuator, Actuators, make_actuators
 from .checks import check_gravity, check_inertia, check_leaves, check_parents, check_transform, frozen
-from .compile import Compiled, compile_rows, merge_inertia, quaternion_from_rotation
+from .compile import compile_rows, merge_inertia, quaternion_from_rotation
 from .coupling import Coupling, Follow, make_coupling
 from .errors import ModelError, UnknownName
-from .joints import Joint, resolve
+from .joints import resolve
 from .physics import Limits, Passive, check_rotors, vector
 from .rows import Rows
-
-
-class Structure:
-    """All that is static about a model: its trees, its joints, its names. Hashed once."""
-
-    def __init__(
-        self,
-        parent: np.ndarray,
-        distinct: list[Joint],
-        code: np.ndarray,
-        compiled: Compiled,
-        names: Sequence[str] | None,
-        joint_names: Sequence[str] | None,
-    ):
-        # 32 bits: the same to JAX in both of its modes (see pytree.py).
-        self.parent, self.joint_code = parent.astype(np.int32), code.astype(np.int32)
-        self.joints = tuple(distinct)
-        self.tree = Tree(compiled.parent)
-        self.row_of_body, self.q_of_row = compiled.row_of_body.astype(np.int32), compiled.q_of_row.astype(np.int32)
-        self.q_start, self.v_start = compiled.q_start.astype(np.int32), compiled.v_start.astype(np.int32)
-        self._names = None if names is None else tuple(names)
-        self._joint_names = None if joint_names is None else tuple(joint_names)
-        for name in ("parent", "joint_code", "row_of_body", "q_of_row", "q_start", "v_start"):
-            setattr(self, name, frozen(getattr(self, name)))
-        self._hash = hash((self.tree, self.joints, self.joint_code.tobytes(), self.parent.tobytes()))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """From a copy or a pickle, whose arrays can be written to."""
-        self.__dict__.update({name: frozen(value) for name, value in state.items()})
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return (
-            isinstance(other, Structure)
-            and self._hash == other._hash
-            and self.joints == other.joints
-            and np.array_equal(self.joint_code, other.joint_code)
-            and np.array_equal(self.parent, other.parent)
-            and self.names == other.names
-            and self.joint_names == other.joint_names
-        )
-
-    @property
-    def n_bodies(self) -> int:
-        """Bodies, those on fixed joints included."""
-        return len(self.parent)
-
-    @cached_property
-    def body_tree(self) -> Tree:
-        """The tree of bodies; `tree` is the one of rows."""
-        return Tree(self.parent)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """One for each body."""
-        return self._names if self._names is not None else tuple(f"body_{i}" for i in range(self.n_bodies))
-
-    @cached_property
-    def joint_names(self) -> tuple[str, ...]:
-        """One for each body's joint."""
-        if self._joint_names is not None:
-            return self._joint_names
-        return tuple(f"joint_{i}" for i in range(self.n_bodies))
-
-    @cached_property
-    def joint_numbers(self) -> dict[str, int]:
-        """Where each joint name stands."""
-        return {name: i for i, name in enumerate(self.joint_names)}
-
-    @cached_property
-    def body_numbers(self) -> dict[str, int]:
-        """Where each body name stands."""
-        return {name: i for i, name in enumerate(self.names)}
-
-    @cached_property
-    def quaternion_joints(self) -> np.ndarray:
-        """(k, 3): first row, first column of q, and whether a position comes first, for spherical and free joints."""
-        has = np.array([j.quaternion for j in self.joints], bool)
-        position = np.array([j.position for j in self.joints], bool)
-        bodies = np.flatnonzero(has[self.joint_code]) if len(has) else np.zeros(0, np.int64)
-        places = [self.v_start[bodies], self.q_start[bodies], position[self.joint_code[bodies]]]
-        return frozen(np.stack(places, -1).astype(np.int32))
-
-    @cached_property
-    def has_quaternions(self) -> bool:
-        """Whether there are spherical or free joints."""
-        return len(self.quaternion_joints) > 0
-
-    @cached_property
-    def neutral(self) -> np.ndarray:
-        """(nq,): all coordinates 0, all quaternions (1, 0, 0, 0)."""
-        q = np.zeros(int(self.q_start[-1]))
-        _, start, position = self.quaternion_joints.T.astype(np.int64)
-        q[start + 3 * position] = 1
-        return frozen(q)
+from .state import DEFAULT_STEPPING, State, Stepping, check_timestep
+from .structure import Structure
+from .world import CONSTRAINTS, World
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +37,11 @@ class Model:
     structure: Structure = field(metadata={"static": True})
     coupling: Coupling | None = field(default=None, metadata={"static": True})  # of mimic joints
     passive: Passive | None = None  # springs and dampers
-    friction: Any = None  # dry friction, (nv,), for the simulator
+    friction: Any = None  # dry friction, (nv,)
     limits: Limits | None = None
+    actuators: Actuators | None = None
+    stepping: Stepping | None = None  # the file's time step, integrator and keyframes
+    world: World | None = None  # what it touches, and how soft constraints are; None: nothing, and MuJoCo's defaults
 
     def __post_init__(self) -> None:
         """Keep arrays that nobody can write to: programs are compiled and results kept for the numbers of a model."""
@@ -204,6 +112,10 @@ class Model:
         rest: Any = None,
         friction: Any = None,
         limits: Limits | None = None,
+        actuators: Actuators | Iterable[Actuator] | None = None,
+        timestep: Any = None,
+        integrator: str | None = None,
+        world: World | None = None,
         allow_unphysical: bool = False,
     ) -> "Model":
         """The same mechanism with other numbers. Inertias may be JAX arrays, so that they can be fitted by gradient.
@@ -215,7 +127,13 @@ class Model:
                 of a free joint are the same, as in MuJoCo: that inertia resists the acceleration of the joint's origin.
             damping: force per velocity that opposes motion.
             stiffness: force per stretch that pulls back to `rest`, (nq,), which is the neutral configuration if not
-            given. friction: dry friction, for the simulator. limits: of coordinates, velocities and forces.
+            given.
+            friction: dry friction.
+            limits: of coordinates, velocities and forces.
+            actuators: a list of `kinetree.Actuator`, or another model's; the effort limits bound what they do to a
+                joint.
+            timestep, integrator: of `kinetree.advance`.
+            world: shapes, surfaces and how soft constraints are; `model.world.replace(...)` makes one.
             allow_unphysical: accept inertias that no distribution of mass has, and negative numbers below.
 
         The mimic joints of a coupled model keep their own entries in these arrays: they are those of `model.uncoupled`.
@@ -240,12 +158,25 @@ class Model:
                 old.rest if rest is None else vector("rest", rest, nq),
             )
             new = dataclasses.replace(new, passive=passive)
+        if world is not None:
+            new = dataclasses.replace(new, world=world)
+        elif self.world is not None and not (inertia is None and armature is None):  # they depend on inertias
+            new = dataclasses.replace(new, world=self.world.replace(inverse_weights=None))
         if friction is not None:
             new = dataclasses.replace(new, friction=vector("friction", friction, nv, 0.0))
         if limits is not None:
             sizes = Limits(nq, nq, nv, nv)
             checked = (vector(k, getattr(limits, k), getattr(sizes, k), finite=False) for k in Limits._fields)
             new = dataclasses.replace(new, limits=Limits(*checked))
+        if actuators is not None:
+            if not isinstance(actuators, Actuators):
+                actuators = make_actuators(self.structure, actuators, new.limits and new.limits.effort)
+            new = dataclasses.replace(new, actuators=actuators)
+        if not (timestep is None and integrator is None):
+            steps = self.stepping or DEFAULT_STEPPING
+            steps = steps if timestep is None else dataclasses.replace(steps, timestep=check_timestep(timestep))
+            steps = steps if integrator is None else dataclasses.replace(steps, integrator=integrator)
+            new = dataclasses.replace(new, stepping=steps)
         return new
 
     def __getstate__(self) -> dict[str, Any]:
@@ -261,6 +192,16 @@ class Model:
     def without_passive(self) -> "Model":
         """The same mechanism with its springs and dampers switched off."""
         return self if self.passive is None else self._with_same_rows(passive=None)
+
+    @cached_property
+    def without_actuators(self) -> "Model":
+        """The same mechanism with its actuators taken off."""
+        return self if self.actuators is None else self._with_same_rows(actuators=None)
+
+    @cached_property
+    def without_constraints(self) -> "Model":
+        """The same mechanism with contact, limits and dry friction switched off."""
+        return self._with_same_rows(world=(self.world or World()).replace(disabled=CONSTRAINTS))
 
     def couple(self, follows: Mapping[str, Follow]) -> "Model":
         """The same tree with fewer coordinates: joints that follow others, as mimic joints do.
@@ -310,6 +251,34 @@ class Model:
     def nv(self) -> int:
         """Degrees of freedom."""
         return int(self.structure.v_start[-1]) if self.coupling is None else self.coupling.nv
+
+    @property
+    def nu(self) -> int:
+        """Controls."""
+        return 0 if self.actuators is None else self.actuators.nu
+
+    @property
+    def na(self) -> int:
+        """Activations of actuators."""
+        return 0 if self.actuators is None else self.actuators.na
+
+    @property
+    def actuator_names(self) -> tuple[str, ...]:
+        """Names of the actuators, one for each control."""
+        return () if self.actuators is None else self.actuators.wiring.names
+
+    @property
+    def timestep(self) -> Any:
+        """The step of `kinetree.advance`, in seconds."""
+        return (self.stepping or DEFAULT_STEPPING).timestep
+
+    def keyframe(self, which: str | int) -> State:
+        """A state that the file names, or numbers: a MuJoCo keyframe."""
+        return (self.stepping or DEFAULT_STEPPING).keyframes.state(which)
+
+    def keyframe_ctrl(self, which: str | int) -> np.ndarray:
+        """The controls (nu,) that a keyframe holds."""
+        return (self.stepping or DEFAULT_STEPPING).keyframes.controls(which)
 
     @property
     def parent(self) -> np.ndarray:

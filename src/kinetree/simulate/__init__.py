@@ -1,9 +1,18 @@
 """Moving a mechanism through time: integrators, controllers, runs and their results."""
 
 from . import controllers
+from .advance import STEPS, advance, initial_state, step
 from .errors import SimulationError
-from .integrators import INTEGRATORS, step
 from .run import simulate
 from .trajectory import Trajectory
 
-__all__ = ["INTEGRATORS", "SimulationError", "Trajectory", "controllers", "simulate", "step"]
+__all__ = [
+    "STEPS",
+    "SimulationError",
+    "Trajectory",
+    "advance",
+    "controllers",
+    "initial_state",
+    "simulate",
+    "step",
+]

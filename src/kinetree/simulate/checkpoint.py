@@ -5,6 +5,7 @@ program whatever number of steps it is asked for, and time is counted in steps, 
 in its result.
 """
 
+import dataclasses
 import os
 import time
 import warnings
@@ -13,18 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kinetree.model import State
+
 from .identity import NoIdentity, identity
 from .trajectory import check_target, read_arrays, write_arrays
 
-FORMAT = "kinetree checkpoint 2"
+FORMAT = "kinetree checkpoint 3"
+STATE = tuple(f.name for f in dataclasses.fields(State))
 
 
 class Progress(NamedTuple):
     """How far a run has come: steps made, the state there, and the records so far, as lists of arrays."""
 
     steps: int
-    q: Any
-    qd: Any
+    state: State
     records: dict[str, list[np.ndarray]]
 
 
@@ -64,7 +67,8 @@ class Checkpoint:
                 "differ, or what the controller uses): remove it or choose another path"
             )
         records = {name[7:]: [a] for name, a in arrays.items() if name.startswith("record_")}
-        return Progress(int(arrays["steps"]), arrays["q"], arrays["qd"], records)
+        state = State(*(arrays[name] for name in STATE))
+        return Progress(int(arrays["steps"]), state, records)
 
     def due(self) -> bool:
         """Whether it is time: `every` seconds, and at most a tenth of the time spent on writing."""
@@ -89,6 +93,6 @@ class Checkpoint:
             parts[:] = [np.concatenate(parts)]
         records = {f"record_{name}": parts[0] for name, parts in progress.records.items()}
         head = {"format": np.array(FORMAT), "identity": np.array(str(self.identity)), "steps": np.array(progress.steps)}
-        write_arrays(self.path, {**head, "q": progress.q, "qd": progress.qd, **records})
+        write_arrays(self.path, {**head, **{name: getattr(progress.state, name) for name in STATE}, **records})
         self.last = time.monotonic()
         self.cost = self.last - began

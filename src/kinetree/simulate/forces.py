@@ -1,8 +1,8 @@
 """What acts on the joints of a simulated mechanism: the controller's forces, and dry friction.
 
-Springs and dampers belong to the equation of motion (dynamics/passive.py). Dry friction is here because it has no
-value at
-rest: a joint at speed u feels −friction · u / √(u² + ε²), which is Coulomb's force at speeds well above ε.
+Springs and dampers belong to the equation of motion (dynamics/passive.py). Dry friction has no value at rest. Where
+constraints act it is one of them; where they do not (mimic joints, the variational integrator) it is smooth: a joint at
+speed u feels −friction · u / √(u² + ε²), which is Coulomb's force at speeds well above ε.
 """
 
 from collections.abc import Callable
@@ -64,5 +64,10 @@ def control_force(controller: Controller | None, t: Any, q: Any, qd: Any) -> Any
 
 def joint_force(model: Model, controller: Controller | None, t: Any, q: Any, qd: Any) -> Any:
     """All that acts on the joints besides springs and dampers, (..., nv)."""
-    tau = control_force(controller, t, q, qd)
-    return tau if model.friction is None else tau + friction_force(model, qd)
+    return rubbed(model, control_force(controller, t, q, qd), qd)
+
+
+def rubbed(model: Model, tau: Any, qd: Any) -> Any:
+    """Forces with smooth dry friction, unless it is switched off."""
+    off = model.world is not None and "frictionloss" in model.world.disabled
+    return tau if off or model.friction is None else tau + friction_force(model, qd)

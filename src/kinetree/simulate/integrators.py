@@ -7,31 +7,45 @@ variational     the discrete Euler-Lagrange equations (variational.py): second o
                 runs and stiff springs.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from kinetree._unknown import unknown
-from kinetree.dynamics import forward_dynamics
-from kinetree.model import Model, integrate
-from kinetree.model.arguments import in_mode_of
-from kinetree.model.fork import require_xla
+from kinetree.actuate import next_activation
+from kinetree.dynamics import bias_force, forward_dynamics
+from kinetree.dynamics.loaded import loaded_forward_dynamics
+from kinetree.model import Model, State, integrate
 
-from .forces import Controller, joint_force
-from .stiffness import stiffened
+from .constrained import constrained
+from .drive import Drive, acted, four_stages
+from .forces import rubbed
+from .implicit import Forces, damped_acceleration
 from .variational import variational_step
 
-State = tuple[Any, Any]  # q, qd
-Step = Callable[[Model, Controller | None, Any, State, float], State]
+Rates = tuple[Any, Any]  # of q and qd
 
 
-def semi_implicit_step(model: Model, controller: Controller | None, t: Any, state: State, h: float) -> State:
+def _after(model: Model, state: State, drive: Drive, q: Any, qd: Any, rate: Any, warm_start: Any) -> State:
+    act = state.act if model.actuators is None else next_activation(model.actuators, state.act, rate, drive.h)
+    return State(q, qd, act, state.time + drive.h, warm_start)
+
+
+def semi_implicit_step(model: Model, state: State, drive: Drive) -> State:
     """The symplectic Euler method, with (H + h D) qdd = ... so that dampers, however strong, stay stable."""
-    q, qd = state
-    qd = qd + h * forward_dynamics(stiffened(model, damped=h), q, qd, joint_force(model, controller, t, q, qd))
-    return integrate(model, q, qd, h), qd
+    q, qd, h = state.q, state.qd, drive.h
+    tau, rate, _ = acted(model, q, qd, state.act, drive)
+    warm_start = state.warm_start
+    if drive.constraints is not None:
+        warm_start, total = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h)
+        qdd = damped_acceleration(model, q, qd, Forces(tau, drive.f_ext, total), h)
+    elif model.passive is not None:
+        load = h * jnp.asarray(model.passive.damping, q.dtype)[None]
+        qdd = loaded_forward_dynamics(model, q, qd, rubbed(model, tau, qd), drive.f_ext, load)
+    else:
+        qdd = forward_dynamics(model, q, qd, rubbed(model, tau, qd), drive.f_ext)
+    qd = qd + h * qdd
+    return _after(model, state, drive, integrate(model, q, h * qd, 1.0), qd, rate, warm_start)
 
 
 def coordinate_rate(model: Model, q: Any, qd: Any) -> Any:
@@ -40,63 +54,44 @@ def coordinate_rate(model: Model, q: Any, qd: Any) -> Any:
     return jax.jvp(lambda t: integrate(model, q, qd, t), (zero,), (jnp.ones_like(zero),))[1]
 
 
-def rk4_step(model: Model, controller: Controller | None, t: Any, state: State, h: float) -> State:
+def rk4_step(model: Model, state: State, drive: Drive) -> State:
     """Kutta's method of 1901, in coordinates."""
+    h = drive.h
+    start = state.q, state.qd
 
-    def rate(t: Any, q: Any, qd: Any) -> State:
-        qdd = forward_dynamics(model, q, qd, joint_force(model, controller, t, q, qd))
-        return coordinate_rate(model, q, qd), qdd
+    def moved(k: Rates, by: Any) -> Rates:
+        return start[0] + by * k[0], start[1] + by * k[1]
 
-    def moved(k: State, by: float) -> State:
-        return state[0] + by * k[0], state[1] + by * k[1]
+    def stage(carry: tuple, share: Any, weight: Any) -> tuple:
+        before, total, warm_start = carry
+        q, qd = moved(before, share * h)
+        tau = acted(model, q, qd, state.act, drive, share)[0]
+        if drive.constraints is None:
+            qdd = forward_dynamics(model, q, qd, rubbed(model, tau, qd), drive.f_ext)
+        else:
+            qdd = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h).qdd
+        now = coordinate_rate(model, q, qd), qdd
+        return now, jax.tree.map(lambda a, b: a + weight * b, total, now), qdd
 
-    k1 = rate(t, *state)
-    k2 = rate(t + h / 2, *moved(k1, h / 2))
-    k3 = rate(t + h / 2, *moved(k2, h / 2))
-    k4 = rate(t + h, *moved(k3, h))
-    mean = jax.tree.map(lambda a, b, c, d: (a + 2 * (b + c) + d) / 6, k1, k2, k3, k4)
+    still = jnp.zeros_like(start[0]), jnp.zeros_like(start[1])
+    _, mean, warm_start = four_stages(stage, (still, still, state.warm_start), drive)
     q, qd = moved(mean, h)
-    return integrate(model, q, jnp.zeros_like(qd), 1.0), qd
+    q = integrate(model, q, jnp.zeros_like(qd), 1.0)
+    rate = acted(model, *start, state.act, drive)[1]
+    return _after(model, state, drive, q, qd, rate, warm_start)
 
 
-INTEGRATORS: dict[str, Step] = {
-    "semi_implicit": semi_implicit_step,
-    "rk4": rk4_step,
-    "variational": variational_step,
-}
+def discrete_step(model: Model, state: State, drive: Drive) -> State:
+    """The variational integrator, in which constraints do not act."""
 
+    def controller(t: Any, q: Any, qd: Any) -> Any:
+        tau = acted(model, q, qd, state.act, drive, (t - start) / drive.h)[0]
+        if drive.f_ext is None:
+            return tau
+        still = jnp.zeros_like(qd)
+        return tau + bias_force(model, q, still) - bias_force(model, q, still, drive.f_ext)
 
-def step_function(integrator: str) -> Step:
-    """The step behind an integrator's name."""
-    if integrator not in INTEGRATORS:
-        raise ValueError(unknown("integrator", integrator, INTEGRATORS))
-    return INTEGRATORS[integrator]
-
-
-def step(
-    model: Model,
-    q: Any,
-    qd: Any,
-    dt: float,
-    controller: Controller | None = None,
-    *,
-    t: Any = 0.0,
-    integrator: str = "semi_implicit",
-) -> State:
-    """One step in time, as a pure function: for loops of your own under `jit`, `vmap` and `grad`.
-
-    Arguments:
-        model: the mechanism.
-        q: configurations, (..., nq).
-        qd: velocities, (..., nv).
-        dt: the step.
-        controller: (t, q, qd) -> tau, or None.
-        t: time at the start of the step.
-        integrator: "semi_implicit", "rk4" or "variational".
-
-    Returns:
-        q, qd after the step: NumPy arrays of NumPy arrays, JAX arrays of JAX arrays.
-    """
-    require_xla()
-    take = step_function(integrator)
-    return in_mode_of(lambda q, qd: take(model, controller, t, (q, qd), dt), q, qd)
+    start = jnp.zeros_like(drive.h)
+    rate = acted(model, state.q, state.qd, state.act, drive)[1]
+    q, qd = variational_step(model, controller, start, (state.q, state.qd), drive.h)
+    return _after(model, state, drive, q, qd, rate, state.warm_start)

@@ -5,6 +5,7 @@ its forward dynamics cost. The loop takes the number of steps at run time, so on
 and a result does not depend on how the run was cut.
 """
 
+import dataclasses
 import math
 import os
 import time
@@ -17,15 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from kinetree.model import Model, integrate
+from kinetree.model import Model, State, integrate
 from kinetree.model.arguments import evaluate
 from kinetree.model.fork import require_xla
 from kinetree.model.memory import require_memory
 
+from .advance import STEPS, step_of
 from .checkpoint import Checkpoint, Progress, fingerprint
+from .constrained import constraints_of, prepared
+from .drive import Drive, Shaped
 from .errors import Failure, explain_failure
 from .forces import HAS_STATE, Controller, control_force
-from .integrators import step_function
 from .progress import ProgressBar
 from .trajectory import Trajectory
 
@@ -39,61 +42,50 @@ class Stretch(NamedTuple):
     """What a call of the loop returns."""
 
     steps: Any  # made; fewer than asked for if a state was not finite
-    q: Any
-    qd: Any
+    state: State
     next_q: Any  # the state that was not finite, else the same again
     next_qd: Any
     records: dict[str, Any]  # the first are those of this stretch
 
 
-@partial(jax.jit, static_argnames=("integrator", "controller", "dt", "every", "size"))
+@partial(jax.jit, static_argnames=("integrator", "every", "size"))
 def _advance(
-    model: Model,
-    q: Any,
-    qd: Any,
-    first: Any,
-    count: Any,
-    *,
-    integrator: str,
-    controller: Any,
-    dt: float,
-    every: int,
-    size: int,
+    model: Model, state: State, drive: Drive, first: Any, count: Any, *, integrator: str, every: int, size: int
 ) -> Stretch:
     """Steps first to first + count. State k is recorded if k is a multiple of `every`: number k/every of the run."""
-    take = step_function(integrator)
+    take, dt = STEPS[integrator], drive.h
 
     def at(k: Any) -> Any:
-        return jnp.asarray(k, q.dtype) * dt
+        return jnp.asarray(k, dt.dtype) * dt
 
     def going(carry: Any) -> Any:
         k, _, _, finite = carry
         return (k < first + count) & finite
 
     def one(carry: Any) -> Any:
-        k, now, records, _ = carry
-        now = now[1]
-        after = take(model, controller, at(k), now, dt)
+        k, (_, now), records, _ = carry
+        after = take(model, now, dataclasses.replace(drive, time=at(k)))
         slot = k // every - first // every  # overwritten until k + 1 is a multiple
-        records = jax.tree.map(lambda a, x: jax.lax.dynamic_update_index_in_dim(a, x, slot, 0), records, after)
-        finite = jnp.isfinite(after[0]).all() & jnp.isfinite(after[1]).all()
+        new = after.q, after.qd
+        records = jax.tree.map(lambda a, x: jax.lax.dynamic_update_index_in_dim(a, x, slot, 0), records, new)
+        finite = jnp.isfinite(after.q).all() & jnp.isfinite(after.qd).all()
         return k + 1, (now, after), records, finite
 
-    empty = tuple(jnp.zeros((size, *x.shape), x.dtype) for x in (q, qd))
-    start = first, ((q, qd), (q, qd)), empty, jnp.asarray(True)
+    empty = tuple(jnp.zeros((size, *x.shape), x.dtype) for x in (state.q, state.qd))
+    start = first, (state, state), empty, jnp.asarray(True)
     k, (before, after), records, finite = jax.lax.while_loop(going, one, start)
     made = jnp.where(finite, k, k - 1) - first
     here = jax.tree.map(partial(jnp.where, finite), after, before)
     new = (first + made) // every - first // every
 
     def control(slot: Any, taus: Any) -> Any:
-        tau = control_force(controller, at((first // every + 1 + slot) * every), records[0][slot], records[1][slot])
-        return taus.at[slot].set(tau)
+        time = at((first // every + 1 + slot) * every)
+        return taus.at[slot].set(control_force(drive.controller, time, records[0][slot], records[1][slot]))
 
     taus = jnp.zeros_like(records[1])
-    if controller is not None:
+    if drive.controller is not None:
         taus = jax.lax.fori_loop(jnp.zeros_like(new), new, control, taus)
-    return Stretch(made, here[0], here[1], after[0], after[1], {"q": records[0], "qd": records[1], "tau": taus})
+    return Stretch(made, here, after.q, after.qd, {"q": records[0], "qd": records[1], "tau": taus})
 
 
 def simulate(
@@ -105,6 +97,7 @@ def simulate(
     dt: float,
     steps: int,
     integrator: str = "semi_implicit",
+    ctrl: Any = None,
     record: int = 1,
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -113,7 +106,8 @@ def simulate(
     """Let a mechanism move.
 
     Arguments:
-        model: the mechanism; its springs, dampers and dry friction act, its limits do not.
+        model: the mechanism. Its springs, dampers, actuators, and its contact, limits and dry friction act;
+            `model.without_constraints` and `model.without_actuators` switch them off.
         q: where it starts, (..., nq); leading axes are batches and broadcast.
         qd: how fast, (..., nv).
         controller: a function (t, q, qd) -> tau that JAX can trace, called with all states of the batch at once; see
@@ -121,7 +115,9 @@ def simulate(
         dt: the step, in seconds.
         steps: how many.
         integrator: "semi_implicit" (first order, cheap, stable with dampers), "rk4" (fourth order, accurate) or
-            "variational" (second order, implicit, symplectic: for long runs and stiff springs).
+            "variational" (second order, implicit, symplectic: for long runs and stiff springs; constraints do not act,
+            dry friction is smooth), or one of those of `advance`.
+        ctrl: controls (..., nu) of the actuators, held; zero if not given.
         record: keep every so many-th state; `steps` must be a multiple. The first state is always kept.
         progress: show a progress bar; None shows one on a terminal when a run takes long.
         checkpoint: a file to write the state of the run to now and then. If it exists, the run continues from it, and
@@ -139,10 +135,13 @@ def simulate(
         raise ValueError(f"dt must be a positive number of seconds, not {dt}")
     if steps < 0 or record < 1 or steps % record:
         raise ValueError(f"steps must be a multiple of record, which is at least 1: steps={steps}, record={record}")
-    step_function(integrator)
+    name = step_of(model, integrator)
     require_xla()
-    q, qd = evaluate(lambda q, qd: (q, qd), q=(q, (model.nq,)), qd=(qd, (model.nv,)))
-    q, qd = np.asarray(q), np.asarray(qd)
+    given = {"q": (q, (model.nq,)), "qd": (qd, (model.nv,))}
+    if ctrl is not None:
+        given["ctrl"] = (ctrl, (model.nu,))
+    start = evaluate(lambda *x: x, **given)
+    q, qd, *controls = map(np.asarray, start)
     count, records = q.size // max(1, q.shape[-1]), steps // record + 1
     require_memory(
         (q.nbytes + 2 * qd.nbytes) * (WORKING + 2 * records),  # records are copied once, at the end
@@ -152,37 +151,70 @@ def simulate(
     wide = q.dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
     with jax.enable_x64(True) if wide else nullcontext():
         q = np.asarray(integrate(model, q, np.zeros_like(qd), 1.0))  # quaternions of unit length
+        batch = q.shape[:-1]
+        found = constraints_of(model)
+        model = prepared(model, found)
+        flat = [x.reshape(math.prod(batch), x.shape[-1]) for x in (q, qd, *controls)]
+        many = len(flat[0])
+        u = flat[2] if controls else np.zeros((many, model.nu), q.dtype)
+        state = State(
+            flat[0], flat[1], np.zeros((many, model.na), q.dtype), np.zeros(many, q.dtype), np.zeros_like(flat[1])
+        )
         # the compiled loop is kept for a controller, so it has to be hashable: a dataclass often is not
         held = controller if controller is None or controller.__hash__ else partial(controller)
-        settings = {"integrator": integrator, "controller": held, "dt": float(dt), "every": int(record)}
-        return _run(model, q, qd, int(steps), settings, progress, checkpoint, checkpoint_seconds)
+        shaped = None if held is None else Shaped(held, batch)
+        drive = Drive(u, None, np.asarray(dt, q.dtype), np.zeros((), q.dtype), found, shaped)
+        run = _Run(model, state, drive, name, float(dt), int(record), batch)
+        return _finish(run, int(steps), progress, checkpoint, checkpoint_seconds)
 
 
-def _run(
-    model: Model, q: Any, qd: Any, steps: int, settings: dict, wanted: bool | None, checkpoint: Any, seconds: float
-) -> Trajectory:
-    dt, every, controller = settings["dt"], settings["every"], settings["controller"]
+class _Run(NamedTuple):
+    """A run, as it begins."""
+
+    model: Model
+    state: State
+    drive: Drive
+    integrator: str
+    dt: float
+    every: int
+    batch: tuple[int, ...]
+
+    @property
+    def controller(self) -> Controller | None:
+        """As it was given."""
+        return None if self.drive.controller is None else self.drive.controller.controller  # type: ignore[attr-defined]
+
+    def shaped(self, x: Any) -> np.ndarray:
+        """States in one row, with their batch axes again."""
+        return np.asarray(x).reshape(*self.batch, x.shape[-1])
+
+
+def _finish(begun: _Run, steps: int, wanted: bool | None, checkpoint: Any, seconds: float) -> Trajectory:
+    model, state, dt, every = begun.model, begun.state, begun.dt, begun.every
+    q, qd = state.q, state.qd
     size = int(max(1, min(steps // every, BUFFER // max(1, q.size + 2 * qd.size)))) + 1
     if not (np.isfinite(q).all() and np.isfinite(qd).all()):
         raise ValueError("the state to start from is not finite")
-    tau = control_force(controller, np.asarray(0.0, q.dtype), q, qd)
+    tau = control_force(begun.drive.controller, np.asarray(0.0, q.dtype), q, qd)
     if isinstance(tau, Tracer):
         raise TypeError(TRACED)
     tau = np.asarray(tau)
-    run = Progress(0, q, qd, {"q": [q[None]], "qd": [qd[None]], "tau": [tau[None]]})
+    run = Progress(0, state, {"q": [q[None]], "qd": [qd[None]], "tau": [tau[None]]})
     file = None
     if checkpoint is not None:
-        known = fingerprint(model, q, qd, dt, every, settings["integrator"], controller)
+        start = *(begun.shaped(x) for x in (q, qd)), np.asarray(begun.drive.ctrl)
+        known = fingerprint(model, *start, dt, every, begun.integrator, begun.controller)
         file = Checkpoint(checkpoint, known, seconds)
         run = file.read() or run
     records = run.records
-    state, made, length = (jnp.asarray(run.q), jnp.asarray(run.qd)), run.steps, 1
+    state, made, length = jax.tree.map(jnp.asarray, run.state), run.steps, 1
     with ProgressBar(steps, wanted) as bar:
         while made < steps:
             count = min(length, steps - made, (size - 1) * every)
             began = time.monotonic()
+            settings = {"integrator": begun.integrator, "every": every, "size": size}
             try:
-                done = _advance(model, *state, np.asarray(made), count, **settings, size=size)
+                done = _advance(model, state, begun.drive, np.asarray(made), count, **settings)
             except jax.errors.UnexpectedTracerError:
                 raise TypeError(HAS_STATE) from None
             stretch = int(done.steps)  # waits for the result
@@ -190,16 +222,17 @@ def _run(
             for name, parts in records.items():
                 parts.append(np.asarray(done.records[name][:new]))
             if stretch < count:
-                last = Failure((made + stretch) * dt, *map(np.asarray, (done.q, done.qd, done.next_q, done.next_qd)))
-                error = explain_failure(model, controller, dt, settings["integrator"], last)
-                error.trajectory = _trajectory(records, dt, every)
+                bad = map(begun.shaped, (done.state.q, done.state.qd, done.next_q, done.next_qd))
+                last = Failure((made + stretch) * dt, *bad)
+                error = explain_failure(model, begun.controller, dt, begun.integrator, last)
+                error.trajectory = _trajectory(begun, records)
                 raise error
-            state, made = (done.q, done.qd), made + stretch
+            state, made = done.state, made + stretch
             length = _next_length(length, time.monotonic() - began)
             bar.update(made, made * dt)
             if file is not None and (file.due() or made == steps):
-                file.write(Progress(made, np.asarray(state[0]), np.asarray(state[1]), records))
-    return _trajectory(records, dt, every)[: steps // every + 1]
+                file.write(Progress(made, jax.tree.map(np.asarray, state), records))
+    return _trajectory(begun, records)[: steps // every + 1]
 
 
 def _next_length(length: int, took: float) -> int:
@@ -207,6 +240,7 @@ def _next_length(length: int, took: float) -> int:
     return int(max(1, min(10 * length, length * STRETCH / max(took, 1e-6))))
 
 
-def _trajectory(records: dict[str, list[np.ndarray]], dt: float, every: int) -> Trajectory:
+def _trajectory(begun: _Run, records: dict[str, list[np.ndarray]]) -> Trajectory:
     q, qd, tau = (np.concatenate(records[name]) for name in ("q", "qd", "tau"))
-    return Trajectory(np.arange(len(q)) * every * dt, q, qd, tau)
+    q, qd, tau = (x.reshape(len(x), *begun.batch, x.shape[-1]) for x in (q, qd, tau))
+    return Trajectory(np.arange(len(q)) * begun.every * begun.dt, q, qd, tau)

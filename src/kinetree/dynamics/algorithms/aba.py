@@ -108,19 +108,23 @@ def unchecked(body: Articulated) -> Articulated:
     return body._replace(scale=None)
 
 
-def articulated_body_algorithm(firm: bool) -> Algorithm:
-    """The algorithm. Where all bodies are firm, no mass matrix is singular, and nothing is checked (firmness.py)."""
+def articulated_body_algorithm(firm: bool, loaded: bool) -> Algorithm:
+    """The algorithm. Where all bodies are firm, no mass matrix is singular, and nothing is checked (firmness.py).
+
+    `loaded`: joints have loads, an input that adds to their rotors (joint_terms.py).
+    """
+    load = ("load",) if loaded else ()
     kept = unchecked if firm else lambda body: body
     own = Share(lambda row: kept(own_body(row)), link=("inertia",), needs=("v",))
     return Algorithm(
-        name="aba" if firm else "aba_checked",
-        inputs=("q", "qd", "tau"),
+        name="_".join(("aba", *(("checked",) if not firm else ()), *(("loaded",) if loaded else ()))),
+        inputs=("q", "qd", "tau", *load),
         passes=(
             Outward("v", velocities, given=("qd",), link=("axis",), stretch=VELOCITY, places=True),
             Inward(
                 "body",
                 bodies,
-                given=("qd", "tau"),
+                given=("qd", "tau", *load),
                 link=("axis", "armature") if firm else ("axis", "armature", "mass"),
                 needs=("at", "v"),
                 leaves=("joint",),
@@ -153,9 +157,14 @@ def with_again(algorithm: Algorithm) -> Algorithm:
     return replace(algorithm, again=placed_again(algorithm))
 
 
-ABA, FIRM_ABA = (with_again(articulated_body_algorithm(firm)) for firm in (False, True))
+VARIANTS = {
+    (firm, loaded): with_again(articulated_body_algorithm(firm, loaded))
+    for firm in (False, True)
+    for loaded in (False, True)
+}
+ABA = VARIANTS[False, False]
 
 
-def aba_of(firm: bool) -> Algorithm:
-    """The algorithm for mechanisms whose bodies are all firm, or for any."""
-    return FIRM_ABA if firm else ABA
+def aba_of(firm: bool, loaded: bool = False) -> Algorithm:
+    """The algorithm for mechanisms whose bodies are all firm, or for any; with or without loads on the joints."""
+    return VARIANTS[firm, loaded]

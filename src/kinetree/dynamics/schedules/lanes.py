@@ -19,6 +19,7 @@ import numpy as np
 from kinetree.dynamics.algorithms.poses import pose, to_row
 from kinetree.dynamics.joint_terms import (
     JOINT_QUANTITIES,
+    LOAD,
     felt_acceleration,
     joint_acceleration,
     joint_force,
@@ -178,6 +179,8 @@ class Writer:
             slots = list(reads)
             whole = fields.taken(state, slots).get(p.state)
             row = Row({**self.links.known(known), **dict(zip(given, inputs, strict=True)), **fields.taken(own, slots)})
+            if LOAD in row:
+                row["armature"] = row.armature + row.load
             felt = row.get("qdd")
             if shifted and rotor:
                 felt = felt_acceleration(felt, row.axis.slide, row.shift)

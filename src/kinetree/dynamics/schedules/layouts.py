@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from kinetree.dynamics.arranged import POSE_PASS, Arranged, applied_forces, arranged, by_position
 from kinetree.dynamics.joint_terms import (
+    LOAD,
     felt_acceleration,
     joint_acceleration,
     joint_force,
@@ -54,6 +55,8 @@ def run_passes(
     inertia = at.rows.inertia.moments() if algorithm.moments else at.rows.inertia
     known = {"axis": at.rows.axis, "inertia": inertia, "armature": at.rows.armature, "mass": inertia.mass}
     known = tree_map(lambda x: jnp.broadcast_to(x, shape), known)
+    if LOAD in given:
+        known["armature"] = known["armature"] + given[LOAD]
     base = algorithm.base(at.gravity)
     fields: dict[str, Any] = {}
     shares: dict[str, Any] = {}
@@ -73,7 +76,7 @@ def run_passes(
         elif isinstance(p, Total):
             results = {p.state: tree_map(lambda x: x.sum(0), restore(laid, shares[p.state]))}
         elif isinstance(p, Bodies):
-            _, results = p.visit(_of_bodies(laid, model, row), None)
+            _, results = p.visit(of_bodies(laid, model, row), None)
         elif p.state:
             raise ValueError(f"{algorithm.name}: schedule {laid.schedule!r} has no pass of kind {type(p).__name__}")
         fields |= {n: results[n] for n in p.leaves}
@@ -93,7 +96,7 @@ def _less(value: Any, part: tuple[str, ...], f: Force) -> Any:
     return value._replace(**{n: getattr(value, n) - f for n in part}) if part else value - f
 
 
-def _of_bodies(laid: Layout, model: Model, row: Row) -> Row:
+def of_bodies(laid: Layout, model: Model, row: Row) -> Row:
     """Fields of the rows that carry each body, (bodies, batch), and its frame there."""
     carrier = model.structure.row_of_body
     position = jnp.where(carrier >= 0, jnp.asarray(laid.position_of)[carrier], 0)
@@ -127,6 +130,7 @@ def over_layout(
     q = inputs["q"]
     at = arranged(laid, model, q)
     armature, slide = (jnp.asarray(x, q.dtype) for x in (model.rows.armature, model.rows.slide))
+    armature = armature + inputs[LOAD] if LOAD in inputs else armature
     of_rows = {n: x for n, x in inputs.items() if n != "q"}
     shift = velocity_product_shift(model.structure, inputs["qd"].T).T if "qd" in inputs else None
     if "qdd" in inputs:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from kinetree.dynamics import closed_form
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.joint_terms import felt_acceleration, joint_acceleration, row_acceleration, row_force
+from kinetree.dynamics.joint_terms import LOAD, felt_acceleration, joint_acceleration, row_acceleration, row_force
 from kinetree.dynamics.lane_rows import kind_of
 from kinetree.dynamics.recursion import Algorithm, Bodies, Total
 from kinetree.lanes.once import once
@@ -131,6 +131,7 @@ def _over_stages(algorithm: Algorithm, hinges: bool) -> Any:
         if "qd" in inputs:
             shift = velocity_product_shift(model.structure, inputs["qd"][:, None])[:, 0]
             armature, slide = (jnp.asarray(x, own.dtype) for x in (model.rows.armature, model.rows.slide))
+            armature = armature + inputs[LOAD] if LOAD in inputs else armature
             if "qdd" in inputs:
                 felt = felt_acceleration(inputs["qdd"], slide, shift)
                 given |= {"felt": felt, "qdd": row_acceleration(inputs["qdd"], shift)}

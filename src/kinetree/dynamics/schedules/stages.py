@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics.joint_terms import joint_force
+from kinetree.dynamics.joint_terms import LOAD, joint_force
 from kinetree.dynamics.lane_rows import HINGE, PLACEMENT, ROWS
 from kinetree.dynamics.recursion import AT, Algorithm, Inward, Outward, Pass, Row, Stretch
 from kinetree.lanes.once import once
@@ -117,6 +117,8 @@ class Plan(NamedTuple):
         row = Row({**cell, **dict(zip(self.given(i), given, strict=True))})
         if self.hinges:
             row |= {n: fact for n, fact in (("axis", HINGE), ("armature", 0.0)) if n in row}
+        if LOAD in row:
+            row["armature"] = row.armature + row.load
         if alg.moments and "inertia" in row:
             row["inertia"] = row.inertia.moments()
         if p.places:

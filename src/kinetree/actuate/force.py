@@ -1,0 +1,126 @@
+"""The forces of actuators, as MuJoCo's mj_fwdActuation has them: gains, biases, and ranges one after the other.
+
+Controls are kept within their ranges, then the force of each actuator, then the sum over the actuators of a joint.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.model import Model, coupled
+from kinetree.model.arguments import evaluate
+
+from .activation import next_activation, rates
+from .transmission import Columns, columns, gathered, transmission
+
+
+class Actuation(NamedTuple):
+    """Actuators at work."""
+
+    force: Any  # (batch, nv), generalised
+    rate: Any  # (batch, na), of activations
+    moment: Any  # (batch or 1, n, width)
+    slope: Any  # (batch, n), how each actuator's force grows with its velocity; zero where a range holds it
+    length: Any  # (batch, n)
+
+
+@jax.jit
+def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Actuation:
+    """Forces and rates of a model with actuators and without coupling; `h` is for forces that look a step ahead."""
+    actuators = model.actuators
+    assert actuators is not None
+    wiring, dtype = actuators.wiring, q.dtype
+    at = columns(model.structure, wiring)
+    lower, upper = jnp.asarray(actuators.ctrl_range, dtype).T
+    clamped = jnp.clip(ctrl, lower, upper)
+    rate = rates(actuators, clamped, act)
+    seen = transmission(model.structure, actuators, q, qd)
+    early = np.zeros(wiring.na, bool)
+    early[[c for c, e in zip(wiring.activations, wiring.early, strict=True) if e and c >= 0]] = True
+    ahead = jnp.where(early, next_activation(actuators, act, rate, h), act) if early.any() else act
+    source = np.array(
+        [c if a < 0 else wiring.nu + a for c, a in zip(wiring.controls, wiring.activations, strict=True)], np.int64
+    )
+    u = jnp.concatenate([clamped, ahead], -1)[:, source]
+    u = nearest_setpoint(model, at, u, seen.length)
+    gain, bias = jnp.asarray(actuators.gain, dtype), jnp.asarray(actuators.bias, dtype)
+    strength = gain[:, 0] + gain[:, 1] * seen.length + gain[:, 2] * seen.velocity
+    force = strength * u + bias[:, 0] + bias[:, 1] * seen.length + bias[:, 2] * seen.velocity
+    least, most = jnp.asarray(actuators.force_range, dtype).T
+    force = jnp.clip(force, least, most)
+    total = gathered(at, seen.moment * force[:, :, None])
+    weakest, strongest = jnp.asarray(actuators.joint_range, dtype).T
+    full = (total <= weakest) | (total >= strongest)
+    held = (force <= least) | (force >= most) | (full[:, at.dof] & at.used).any(-1)
+    slope = jnp.where(held, jnp.zeros_like(force), bias[:, 2] + gain[:, 2] * u)
+    return Actuation(jnp.clip(total, weakest, strongest), rate, seen.moment, slope, seen.length)
+
+
+def nearest_setpoint(model: Model, at: Columns, u: Any, length: Any) -> Any:
+    """Setpoints (batch, n), of servos on balls the one of many full turns that is nearest to where the ball is."""
+    actuators = model.actuators
+    assert actuators is not None
+    wrapped = at.on_ball & np.array(actuators.wiring.servos, bool)
+    if not wrapped.any():
+        return u
+    gear, gain, bias = (jnp.asarray(x, u.dtype) for x in (actuators.gear, actuators.gain, actuators.bias))
+    squared = (gear[:, :3] * gear[:, :3]).sum(-1)
+    applies = wrapped & (gain[:, 0] == -bias[:, 1]) & (squared > 0)
+    period = 2 * np.pi * jnp.sqrt(jnp.where(applies, squared, jnp.ones_like(squared)))
+    return jnp.where(applies, u - period * jnp.round((u - length) / period), u)
+
+
+def _given(model: Model, q: Any, qd: Any, ctrl: Any, act: Any) -> dict[str, Any]:
+    """Arguments for `evaluate`, of the free model; activations are zero if not given."""
+    nu, na = model.nu, model.na
+    free = model.uncoupled
+    if act is None:
+        dtype = getattr(q, "dtype", np.dtype(float))
+        act = np.zeros(na, dtype if jnp.issubdtype(dtype, jnp.floating) else float)
+    return {"q": (q, (free.nq,)), "qd": (qd, (free.nv,)), "ctrl": (ctrl, (nu,)), "act": (act, (na,))}
+
+
+@coupled("force")
+def actuator_force(model: Model, q: Any, qd: Any, ctrl: Any, act: Any = None) -> Any:
+    """Generalised forces of the actuators.
+
+    Arguments:
+        model: the mechanism, with actuators.
+        q, qd: (..., nq), (..., nv); leading axes are batches and broadcast.
+        ctrl: controls (..., nu); they are kept within their ranges.
+        act: activations (..., na); zero if not given.
+
+    Returns:
+        tau, (..., nv), as `forward_dynamics` takes it; zero for a model without actuators.
+    """
+
+    def compute(q: Any, qd: Any, ctrl: Any, act: Any) -> Any:
+        if model.actuators is None:
+            return jnp.zeros_like(jnp.asarray(qd))
+        return actuation(model, q, qd, ctrl, act, jnp.asarray(model.timestep, q.dtype)).force
+
+    return evaluate(compute, **_given(model, q, qd, ctrl, act))
+
+
+def activation_rate(model: Model, ctrl: Any, act: Any) -> Any:
+    """How fast activations follow their controls.
+
+    Arguments:
+        model: the mechanism, with actuators.
+        ctrl: controls (..., nu); they are kept within their ranges.
+        act: activations (..., na).
+
+    Returns:
+        The rates of the activations, (..., na).
+    """
+
+    def compute(ctrl: Any, act: Any) -> Any:
+        act = jnp.asarray(act)
+        if model.actuators is None:
+            return act
+        lower, upper = jnp.asarray(model.actuators.ctrl_range, act.dtype).T
+        return rates(model.actuators, jnp.clip(jnp.asarray(ctrl), lower, upper), act)
+
+    return evaluate(compute, ctrl=(ctrl, (model.nu,)), act=(act, (model.na,)))

@@ -1,0 +1,190 @@
+"""Convex hulls: corners, who is next to whom, and flat faces. Constants of a shape, in its own frame."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.spatial import Scalar, Vec3
+
+MIN_CLIMB_VERTICES = 10  # MuJoCo's mjMESH_HILLCLIMB_MIN: in smaller meshes all corners are tried, in order
+START_COSINE = 0.4  # of a direction's component that counts as one step of the grid of starts
+
+
+class Hull(NamedTuple):
+    """The hull of a mesh: n corners, with at most k neighbours and f faces each.
+
+    The order of corners, neighbours and faces matters: where some tie, it decides which of them touch.
+    """
+
+    vertices: Any  # (n, 3)
+    neighbours: Any  # (n, k) corners joined by an edge, in order; rows are filled up with the corner itself
+    starts: Any  # (27,) a corner far along each direction of a grid, where the search for the farthest begins
+    face_normals: Any  # (n, f, 3) of the flat faces at each corner; filled up with the first face
+    face_corners: Any  # (n, f, 3) three more corners of that face, spread wide; missing ones are the corner itself
+    radius: Any  # of the sphere about the shape's origin that MuJoCo gives the shape (geom_rbound)
+
+    @staticmethod
+    def from_mujoco(model: Any, geom: int) -> "Hull":
+        """The hull that MuJoCo collides for a mesh geom of a compiled model."""
+        mesh = int(model.geom_dataid[geom])
+        start = int(model.mesh_vertadr[mesh])
+        vertices = np.asarray(model.mesh_vert[start : start + int(model.mesh_vertnum[mesh])], np.float64)
+        radius = np.asarray(model.geom_rbound[geom])
+        first = int(model.mesh_polyadr[mesh])
+        faces = []
+        for i in range(first, first + int(model.mesh_polynum[mesh])):
+            at = int(model.mesh_polyvertadr[i])
+            faces.append([int(v) for v in model.mesh_polyvert[at : at + int(model.mesh_polyvertnum[i])]])
+        normals = np.asarray(model.mesh_polynormal[first : first + len(faces)], np.float64)
+        address = int(model.mesh_graphadr[mesh])
+        if address < 0 or len(vertices) < MIN_CLIMB_VERTICES:
+            return _hull(vertices, _everybody(len(vertices)), faces, normals, np.zeros(27, np.int32), radius)
+        graph = np.asarray(model.mesh_graph[address:])
+        n = int(graph[0])
+        edge_start, number, edges = graph[2 : 2 + n], graph[2 + n : 2 + 2 * n], graph[2 + 2 * n :]
+        lists = [list(edges[s : s + int(np.argmax(edges[s:] < 0))]) for s in edge_start]
+        local = {int(old): new for new, old in enumerate(number)}
+        starts = np.asarray(model.mesh_extrema[mesh], np.int32).ravel()
+        return _hull(vertices[number], lists, [[local[v] for v in face] for face in faces], normals, starts, radius)
+
+    @staticmethod
+    def from_points(points: Any) -> "Hull":
+        """The convex hull of points in the shape's frame."""
+        from scipy.spatial import ConvexHull
+
+        points = np.asarray(points, np.float64)
+        found = ConvexHull(points, qhull_options="Qt")
+        used = np.sort(found.vertices)
+        local = {int(old): new for new, old in enumerate(used)}
+        lists: list[list[int]] = [[] for _ in used]
+        planes: dict[bytes, set[int]] = {}
+        for triangle, equation in zip(found.simplices, found.equations, strict=True):
+            corners = [local[int(i)] for i in triangle]
+            planes.setdefault(np.round(equation, 12).tobytes(), set()).update(corners)  # Qhull repeats a face's plane
+            for a in corners:
+                lists[a] += [b for b in corners if b != a and b not in lists[a]]
+        normals = np.array([np.frombuffer(plane)[:3] for plane in planes])
+        vertices = points[used]
+        faces = [_around(vertices, sorted(face), n) for face, n in zip(planes.values(), normals, strict=True)]
+        radius = np.linalg.norm(np.maximum(-points.min(0), points.max(0)))
+        if len(vertices) < MIN_CLIMB_VERTICES:
+            lists = _everybody(len(vertices))
+        grid = np.array([[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)])
+        starts = np.argmax(grid @ vertices.T, 1).astype(np.int32)
+        return _hull(vertices, lists, faces, normals, starts, np.asarray(radius))
+
+
+def _everybody(n: int) -> list[list[int]]:
+    """All corners as neighbours of each: the first of the farthest is found in one step."""
+    return [[j for j in range(n) if j != i] for i in range(n)]
+
+
+def _hull(
+    vertices: np.ndarray,
+    lists: list[list[int]],
+    faces: list[list[int]],
+    normals: np.ndarray,
+    starts: np.ndarray,
+    radius: np.ndarray,
+) -> Hull:
+    """The tables of a hull: its corners' neighbours and faces."""
+    at: list[list[int]] = [[f for f, face in enumerate(faces) if v in face] for v in range(len(vertices))]
+    most = max(map(len, at), default=1)
+    face_normals = np.zeros((len(vertices), most, 3))
+    face_corners = np.empty((len(vertices), most, 3), np.int32)
+    for v, its in enumerate(at):
+        face_corners[v] = v
+        for j in range(most if its else 0):
+            f = its[j if j < len(its) else 0]
+            turn = faces[f].index(v)
+            others = _wide_corners(vertices, faces[f][turn:] + faces[f][:turn])
+            face_normals[v, j] = normals[f]
+            face_corners[v, j, : len(others)] = others
+    return Hull(vertices, _padded(lists), starts, face_normals, face_corners, radius)
+
+
+def _wide_corners(vertices: np.ndarray, face: list[int]) -> list[int]:
+    """Up to three corners of a face that span a large quadrilateral with its first.
+
+    MuJoCo goes around the face once: the last corner moves on while the area grows, and after each of its moves the
+    third and the second follow. This need not find the largest area.
+    """
+    if len(face) <= 4:
+        return face[1:]
+    points = vertices[face]
+
+    def area(b: int, c: int, d: int) -> float:
+        return float(np.linalg.norm(np.cross(points[c] - points[0], points[d] - points[b])))
+
+    n = len(face)
+    chosen = [1, 2, 3]
+    best = area(*chosen)
+
+    def advance(k: int) -> bool:
+        nonlocal best
+        moved = [(i + 1) % n if j == k else i for j, i in enumerate(chosen)]
+        if (found := area(*moved)) <= best:
+            return False
+        best, chosen[:] = found, moved
+        return True
+
+    while advance(2):
+        while advance(1):
+            pass
+        while advance(0):
+            pass
+    return [face[i] for i in chosen]
+
+
+def _around(vertices: np.ndarray, face: list[int], normal: np.ndarray) -> list[int]:
+    """The corners of a face, in order around its normal."""
+    points = vertices[face]
+    middle = points.mean(0)
+    x = points[0] - middle
+    y = np.cross(normal, x)
+    angles = np.arctan2((points - middle) @ y, (points - middle) @ x)
+    return [face[i] for i in np.argsort(angles)]
+
+
+def _padded(lists: list[list[int]]) -> np.ndarray:
+    """Rows of one length; the row's own number fills up."""
+    most = max(map(len, lists), default=0)
+    return np.array([[*row, *[i] * (most - len(row))] for i, row in enumerate(lists)], np.int32)
+
+
+def corner(hull: Hull, number: Scalar) -> Vec3:
+    """A corner of each lane's own."""
+    return Vec3.from_array(jnp.asarray(hull.vertices)[number])
+
+
+def farthest(hull: Hull, direction: Vec3) -> Scalar:
+    """The number of the corner farthest along a unit vector, in the hull's frame.
+
+    From a start, go to the neighbour that is farthest until none is farther. The neighbour first in order wins a tie,
+    so ties end where they end in MuJoCo.
+    """
+    vertices, neighbours = jax.lax.stop_gradient(jnp.asarray(hull.vertices)), jnp.asarray(hull.neighbours)
+    along = jax.lax.stop_gradient(direction)
+
+    def height(number: Scalar) -> Scalar:
+        v = vertices[number]
+        extra = (1,) * (v.ndim - 1 - along.x.ndim)
+        x, y, z = (c.reshape(c.shape + extra) for c in along)
+        return x * v[..., 0] + y * v[..., 1] + z * v[..., 2]
+
+    def improve(state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
+        at, best, _ = state
+        around = neighbours[at]
+        heights = height(around)
+        k = jnp.argmax(heights, -1)
+        found = jnp.take_along_axis(heights, k[..., None], -1)[..., 0]
+        higher = found > best
+        to = jnp.take_along_axis(around, k[..., None], -1)[..., 0]
+        return jnp.where(higher, to, at), jnp.where(higher, found, best), jnp.any(higher)
+
+    one = neighbours.dtype.type(1)
+    x, y, z = (one + (c > START_COSINE).astype(one.dtype) - (c < -START_COSINE).astype(one.dtype) for c in along)
+    at = jnp.asarray(hull.starts)[9 * x + 3 * y + z]
+    return jax.lax.while_loop(lambda s: s[2], improve, (at, height(at), jnp.array(True)))[0]

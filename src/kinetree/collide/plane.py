@@ -1,0 +1,124 @@
+"""A plane against every other shape. The plane's normal is its z axis; the normal of every contact is the plane's.
+
+Sources: mjc_PlaneSphere, mjc_PlaneCapsule, mjc_PlaneCylinder and mjc_PlaneBox of MuJoCo. Its rule for meshes is newer
+than the sources we had, and was found by trials with MuJoCo 4.0.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.spatial import Scalar, Vec3
+
+from .hull import corner, farthest
+from .shapes import MIN_VALUE, Contact, Geom, contact, frame_of, take_first, unit, where
+
+HULL_POINTS = 4
+
+
+def _point(plane: Geom, active: Scalar, point: Vec3, distance: Scalar) -> Contact:
+    """The contact of a surface point at a distance above the plane: halfway between both."""
+    normal = plane.axis
+    return contact(active, point - normal * (distance / 2), frame_of(normal), distance)
+
+
+def plane_sphere(plane: Geom, sphere: Geom, margin: Scalar) -> tuple[Contact, ...]:
+    """The lowest point of the sphere."""
+    normal, radius = plane.axis, sphere.size.x
+    height = (sphere.position - plane.position).dot(normal)
+    return (_point(plane, height <= margin + radius, sphere.position - normal * radius, height - radius),)
+
+
+def plane_capsule(plane: Geom, capsule: Geom, margin: Scalar) -> tuple[Contact, ...]:
+    """The lowest points of both ends. The first tangent is along the capsule."""
+    segment = capsule.axis * capsule.size.y
+    frame = frame_of(plane.axis, capsule.axis)
+    ends = (capsule.position + segment, capsule.position - segment)
+    return tuple(
+        point._replace(frame=frame)
+        for end in ends
+        for point in plane_sphere(plane, capsule._replace(position=end), margin)
+    )
+
+
+def plane_ellipsoid(plane: Geom, ellipsoid: Geom, margin: Scalar) -> tuple[Contact, ...]:
+    """The lowest point of the ellipsoid."""
+    size = ellipsoid.size
+    down = ellipsoid.rotation.t_mul(-plane.axis)
+    on_sphere, _ = unit(Vec3(down.x * size.x, down.y * size.y, down.z * size.z))
+    local = Vec3(on_sphere.x * size.x, on_sphere.y * size.y, on_sphere.z * size.z)
+    point = ellipsoid.rotation @ local + ellipsoid.position
+    distance = (point - plane.position).dot(plane.axis)
+    return (_point(plane, distance <= margin, point, distance),)
+
+
+def plane_cylinder(plane: Geom, cylinder: Geom, margin: Scalar) -> tuple[Contact, ...]:
+    """The lowest point of the lower rim and the one of the upper rim, and two more points of the lower rim.
+
+    The points of the lower rim are the corners of an equilateral triangle.
+    """
+    normal, radius, half = plane.axis, cylinder.size.x, cylinder.size.y
+    axis = cylinder.axis
+    along = normal.dot(axis)
+    axis, along = where(along > 0, (-axis, -along), (axis, along))  # from the centre to the lower rim
+    height = (cylinder.position - plane.position).dot(normal)
+
+    lowest = axis * along - normal  # within the disk, downwards
+    squared = lowest.dot(lowest)
+    flat = squared < MIN_VALUE * MIN_VALUE
+    scale = radius / jnp.sqrt(jnp.where(flat, 1.0, squared))
+    lowest = where(flat, cylinder.rotation.T.rows[0] * radius, lowest * scale)
+    drop, reach, along = lowest.dot(normal), axis * half, along * half
+    sideways = unit(lowest.cross(reach))[0] * (radius * (math.sqrt(3) / 2))
+
+    centre = cylinder.position
+    near, far, aside = height + along + drop, height - along + drop, height + along - drop / 2
+    touches = near <= margin
+    both = touches & (aside <= margin)
+    return (
+        _point(plane, touches, centre + lowest + reach, near),
+        _point(plane, touches & (far <= margin), centre + lowest - reach, far),
+        _point(plane, both, centre + sideways + reach - lowest * 0.5, aside),
+        _point(plane, both, centre - sideways + reach - lowest * 0.5, aside),
+    )
+
+
+def plane_box(plane: Geom, box: Geom, margin: Scalar) -> tuple[Contact, ...]:
+    """The first four corners below the box's centre that touch, the x coordinate of a corner changing fastest."""
+    normal = plane.axis
+    height = (box.position - plane.position).dot(normal)
+    x, y, z = (side * half for side, half in zip(box.rotation.T.rows, box.size, strict=True))
+    corners = [x * i + y * j + z * k for k in (-1, 1) for j in (-1, 1) for i in (-1, 1)]
+    drops = [normal.dot(c) for c in corners]
+    flags = [(height + drop <= margin) & (drop <= 0) for drop in drops]
+    found = take_first(4, flags, list(zip(corners, drops, strict=True)))
+    return tuple(_point(plane, flag, box.position + c, height + drop) for flag, (c, drop) in found)
+
+
+def plane_hull(plane: Geom, mesh: Geom, margin: Scalar) -> tuple[Contact, ...]:
+    """The lowest corner, and three corners of that of its faces which is most parallel to the plane.
+
+    Of these, the ones count that are not above the origin of the mesh.
+    """
+    hull = mesh.hull
+    assert hull is not None
+    normal = plane.axis
+    down = mesh.rotation.t_mul(-normal)
+    height = (mesh.position - plane.position).dot(normal)
+    lowest = farthest(hull, Vec3(*(c + jnp.zeros_like(height) for c in down)))
+    faces = jnp.asarray(hull.face_normals)[lowest]  # of shape (..., f, 3)
+    flatness = sum(c[..., None] * faces[..., i] for i, c in enumerate(jax.lax.stop_gradient(down)))
+    face = jnp.argmax(flatness, -1)[..., None, None]
+    others = jnp.take_along_axis(jnp.asarray(hull.face_corners)[lowest], face, -2)[..., 0, :]
+
+    points = []
+    for k in range(HULL_POINTS):
+        number = lowest if k == 0 else others[..., k - 1]
+        local = mesh.rotation @ corner(hull, number)
+        drop = local.dot(normal)
+        active = height + drop <= margin
+        if k > 0:
+            active = active & points[0].active & (drop <= 0) & (number != lowest)
+        points.append(_point(plane, active, local + mesh.position, height + drop))
+    return tuple(points)

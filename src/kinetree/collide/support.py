@@ -1,0 +1,72 @@
+"""The point of a convex shape that is farthest along a direction.
+
+A sphere counts as its centre and a capsule as its segment, each with a radius around it: what is computed for these
+cores is exact, and the radius is added afterwards.
+"""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+
+from kinetree.spatial import Scalar, Vec3
+
+from .shapes import MIN_VALUE, Geom, unit
+
+Support = Callable[[Geom, Vec3], Vec3]  # of a shape's own direction, in its own frame
+
+
+def _towards(c: Scalar, size: Scalar) -> Scalar:
+    return jnp.where(c >= 0, size, -size)
+
+
+def _sphere(geom: Geom, d: Vec3) -> Vec3:
+    return Vec3.zero_like(d.x)
+
+
+def _capsule(geom: Geom, d: Vec3) -> Vec3:
+    zero = jnp.zeros_like(d.x)
+    return Vec3(zero, zero, _towards(d.z, geom.size.y))
+
+
+def _ellipsoid(geom: Geom, d: Vec3) -> Vec3:
+    size = geom.size
+    on_sphere, _ = unit(Vec3(d.x * size.x, d.y * size.y, d.z * size.z))
+    return Vec3(on_sphere.x * size.x, on_sphere.y * size.y, on_sphere.z * size.z)
+
+
+def _cylinder(geom: Geom, d: Vec3) -> Vec3:
+    squared = d.x * d.x + d.y * d.y
+    along = squared < MIN_VALUE * MIN_VALUE
+    scale = jnp.where(along, 0.0, geom.size.x / jnp.sqrt(jnp.where(along, 1.0, squared)))
+    return Vec3(d.x * scale, d.y * scale, _towards(d.z, geom.size.y))
+
+
+def _box(geom: Geom, d: Vec3) -> Vec3:
+    return Vec3(*(_towards(c, s) for c, s in zip(d, geom.size, strict=True)))
+
+
+def _mesh(geom: Geom, d: Vec3) -> Vec3:
+    assert geom.hull is not None
+    vertices = jnp.asarray(geom.hull.vertices)
+    heights = vertices[:, 0] * d.x + vertices[:, 1] * d.y + vertices[:, 2] * d.z
+    return Vec3(*vertices[jnp.argmax(heights)])
+
+
+SUPPORTS: dict[str, Support] = {
+    "sphere": _sphere,
+    "capsule": _capsule,
+    "ellipsoid": _ellipsoid,
+    "cylinder": _cylinder,
+    "box": _box,
+    "mesh": _mesh,
+}
+
+
+def core_radius(kind: str, geom: Geom) -> Scalar:
+    """How far the surface is from the core."""
+    return geom.size.x if kind in ("sphere", "capsule") else jnp.zeros_like(geom.size.x)
+
+
+def support(kind: str, geom: Geom, direction: Vec3) -> Vec3:
+    """The farthest point of a shape's core along a world direction, in the world. One lane at a time."""
+    return geom.rotation @ SUPPORTS[kind](geom, geom.rotation.t_mul(direction)) + geom.position

@@ -1,0 +1,130 @@
+"""The cost of each kind of constraint: its force and curvature as functions of the residual, elementwise.
+
+A constraint adds s(w) to the cost that accelerations minimise, with w = J x − a_ref. Its force is −∂s/∂w, its curvature
+∂²s/∂w². Between changes of state the force is linear or nearly so:
+    force(w′) ≈ pull − curvature · w′,   with equality but for the sliding zone of elliptic cones.
+Only friction loss has a pull.
+Contacts have residuals along normal, two tangents, and rotations about these three: as many as `condim` says. Rows of a
+pyramidal cone, n ± μ t, are linear in these, so both kinds of cone are functions of the same w.
+(MuJoCo documentation, "Computation", "Friction cones" and "Constraint model".)
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from kinetree.spatial import Scalar
+
+Vector = tuple[Scalar, ...]
+Symmetric = tuple[tuple[Scalar, ...], ...]  # row i holds the entries from the diagonal on
+
+
+class Response(NamedTuple):
+    """What a constraint does at a residual."""
+
+    force: Vector
+    curvature: Symmetric
+    pull: Vector
+    state: Scalar  # a number for each piece of the cost
+    curved: Scalar  # whether the force is not linear here
+
+
+def times(H: Symmetric, v: Vector) -> Vector:
+    """H v."""
+    n = len(v)
+    return tuple(sum((H[min(i, j)][abs(i - j)] * v[j] for j in range(1, n)), start=H[0][i] * v[0]) for i in range(n))
+
+
+def dot(a: Vector, b: Vector) -> Scalar:
+    """aᵀ b."""
+    return sum((x * y for x, y in zip(a[1:], b[1:], strict=True)), start=a[0] * b[0])
+
+
+def one_sided(w: Scalar, D: Scalar) -> Response:
+    """½ D min(w, 0)²: limits, and contact without friction."""
+    active = w < 0
+    zero = jnp.zeros_like(w * D)
+    H = jnp.where(active, D, zero)
+    return Response((-(H * w),), ((H,),), (zero,), active.astype(jnp.int32), jnp.zeros_like(active))
+
+
+def dry(w: Scalar, D: Scalar, most: Scalar) -> Response:
+    """½ D w², continued by straight lines where the force would exceed `most`: friction loss."""
+    low, high = w * D <= -most, w * D >= most
+    zero = jnp.zeros_like(w * D)
+    H = jnp.where(low | high, zero, D)
+    pull = jnp.where(low, most, jnp.where(high, -most, zero))
+    state = jnp.where(low, 1, jnp.where(high, 2, 0)).astype(jnp.int32)
+    return Response((pull - H * w,), ((H,),), (pull,), state, jnp.zeros_like(low))
+
+
+def pyramid(w: Vector, D: Scalar, friction: Vector) -> Response:
+    """½ D Σ min(w₀ ± μₖ wₖ, 0)²."""
+    zero = jnp.zeros_like(w[0] * D)
+    normal, stiffness, state = zero, zero, zero.astype(jnp.int32)
+    along, cross, own = [], [], []
+    for k, (mu, tangent) in enumerate(zip(friction, w[1:], strict=True)):
+        plus, minus = w[0] + mu * tangent, w[0] - mu * tangent
+        Dp, Dm = jnp.where(plus < 0, D, zero), jnp.where(minus < 0, D, zero)
+        fp, fm = -(Dp * plus), -(Dm * minus)
+        normal, stiffness = normal + (fp + fm), stiffness + (Dp + Dm)
+        along.append(mu * (fp - fm))
+        cross.append(mu * (Dp - Dm))
+        own.append(mu * mu * (Dp + Dm))
+        state = state + ((plus < 0).astype(jnp.int32) + 2 * (minus < 0).astype(jnp.int32)) * 4**k
+    rest = [(own[i], *(zero,) * (len(own) - 1 - i)) for i in range(len(own))]
+    curvature = ((stiffness, *cross), *rest)
+    return Response((normal, *along), curvature, (zero,) * len(w), state, jnp.zeros_like(w[0] * D, bool))
+
+
+def ellipse(w: Vector, D: Scalar, friction: Vector, impratio: Scalar) -> Response:
+    """The elliptic cone: nothing at the top, quadratic at the bottom, distance to the cone in between.
+
+    With Dₖ = D · impratio · (μₖ/μ₁)² along the tangents and μ = μ₁/√impratio, N = μ w₀ and Uₖ = μₖ wₖ, T = |U|, the
+    cost is 0 for N ≥ μ T, ½ Σ D w² for μ N + T ≤ 0, and D / (2 μ² (1 + μ²)) · (N − μ T)² in between.
+    """
+    first = friction[0]
+    mu = first / jnp.sqrt(impratio)
+    N = mu * w[0]
+    U = tuple(m * t for m, t in zip(friction, w[1:], strict=True))
+    squared = dot(U, U)
+    turned = squared > 0
+    T = jnp.where(turned, jnp.sqrt(jnp.where(turned, squared, 1.0)), 0.0)
+    top = mu * T <= N
+    bottom = (mu * N + T <= 0) & ~top
+    middle = ~(top | bottom)
+    zero = jnp.zeros_like(w[0] * D)
+    ratios = tuple(D * impratio * (m / first) * (m / first) for m in friction)
+    stiff = (D, *ratios)  # of the bottom zone
+
+    Dm = D / (mu * mu * (1 + mu * mu))
+    T_safe = jnp.where(turned, T, 1.0)
+    unit = tuple(u / T_safe for u in U)
+    scale = (mu, *friction)
+    pressed = Dm * (N - mu * T)
+    sliding = (-(pressed * mu), *(pressed * mu * e * m for e, m in zip(unit, friction, strict=True)))
+    grip = mu * N / T_safe
+
+    def block(i: int, j: int) -> Scalar:  # of the middle zone, before scaling by Dm and the diagonal `scale`
+        if i == 0:
+            return jnp.ones_like(N) if j == 0 else -(mu * unit[j - 1])
+        own = grip * unit[i - 1] * unit[j - 1]
+        return own + (mu * mu - grip) if i == j else own
+
+    n = len(w)
+    curvature = tuple(
+        tuple(
+            jnp.where(
+                middle,
+                block(i, j) * scale[i] * scale[j] * Dm,
+                jnp.where(bottom, stiff[i], zero) if i == j else zero,
+            )
+            for j in range(i, n)
+        )
+        for i in range(n)
+    )
+    force = tuple(
+        jnp.where(middle, s, jnp.where(bottom, -(d * x), zero)) for s, d, x in zip(sliding, stiff, w, strict=True)
+    )
+    state = jnp.where(top, 0, jnp.where(bottom, 1, 2)).astype(jnp.int32)
+    return Response(force, curvature, (zero,) * n, state, middle & (zero < D))  # s is of degree 2: force = −H w

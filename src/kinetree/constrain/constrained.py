@@ -1,0 +1,266 @@
+"""Dynamics with constraints: what contact, limits and friction make of the forces on a mechanism."""
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.actuate import actuator_force
+from kinetree.dynamics import gravity_force, inverse_dynamics
+from kinetree.dynamics.arranged import arranged, by_position
+from kinetree.dynamics.inverse_dynamics import zero_rates
+from kinetree.model import Coupling, Model, Structure, coupled
+from kinetree.model.arguments import evaluate
+from kinetree.model.world import InverseWeights, World
+from kinetree.spatial import Vec3
+from kinetree.tree import layout, restore
+
+from .joint_groups import Present, present
+from .newton import Walk, at_motion, at_rest, constraint_force, minimise
+from .problem import find_contacts, has_contacts, make_problem
+from .weights import inverse_weights
+
+SCHEDULE = "levels"
+
+
+class Contacts(NamedTuple):
+    """Points where shapes touch, or may touch; padded: there is a place for every point there may ever be."""
+
+    position: Any  # (..., n, 3): halfway between the surfaces
+    frame: Any  # (..., n, 3, 3): rows are the normal, from the first body to the second, and two tangents
+    depth: Any  # (..., n): how far the surfaces overlap; −inf where they are not near
+    bodies: Any  # (n, 2): the two bodies, −1 the base
+    active: Any  # (..., n): whether the contact pushes
+
+
+class Constrained(NamedTuple):
+    """Accelerations of a mechanism with constraints, and what the constraints did."""
+
+    qdd: Any  # (..., nv)
+    tau_constraint: Any  # (..., nv): all constraint forces, on the joints
+    contacts: Contacts
+    iterations: Any  # (...,): of Newton's method
+    converged: Any  # (...,): False where the iterations ran out
+
+
+def constrained_dynamics(
+    model: Model,
+    q: Any,
+    qd: Any,
+    tau: Any = None,
+    f_ext: Any = None,
+    *,
+    ctrl: Any = None,
+    act: Any = None,
+    warm_start: Any = None,
+) -> Constrained:
+    """Accelerations under forces, contact, limits and dry friction: MuJoCo's soft constraints, solved to convergence.
+
+    Arguments:
+        model: the mechanism and its world.
+        q, qd: (..., nq), (..., nv); leading axes are batches and broadcast.
+        tau: (..., nv), forces on the joints; none if not given.
+        f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
+        ctrl, act: controls and activations of the actuators; their forces add to tau.
+        warm_start: (..., nv), accelerations to start from, such as those of the last time step.
+
+    Returns:
+        Constrained: .qdd, .tau_constraint, .contacts, .iterations, .converged.
+
+    Reference: MuJoCo documentation, "Computation"; Todorov 2014, "Convex and analytically-invertible dynamics with
+    contacts and constraints".
+    """
+    if ctrl is not None or act is not None:
+        driven = actuator_force(model, q, qd, ctrl, act)
+        tau = driven if tau is None else tau + driven
+    tau = zero_rates(model, qd) if tau is None else tau
+    free, coupling = model.uncoupled, model.coupling
+    has, step = present(free), _timestep(model, None)
+
+    def compute(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
+        if coupling is not None:
+            q, qd, warm = coupling.widen_q(q), coupling.widen_v(qd), None if warm is None else coupling.widen_v(warm)
+            tau = jnp.zeros_like(qd).at[:, coupling.kept_v].set(tau)
+        b = tau - _held(free, q, qd, -_drift(free.structure, qd), f_ext)
+        found = _solve(has, free, inverse_weights(free), q, qd, b, warm, step(q.dtype), coupling=coupling)
+        if coupling is None:
+            return found
+        return found[0][:, coupling.kept_v], coupling.narrow(found[1]), *found[2:]
+
+    nv = (model.nv,)
+    given = {"q": (q, (model.nq,)), "qd": (qd, nv), "tau": (tau, nv), "f_ext": (f_ext, (model.n_bodies, 6))}
+    qdd, forces, touch, iterations, converged = evaluate(compute, **given, warm_start=(warm_start, nv))
+    return Constrained(qdd, forces, _contacts(model, touch), iterations, converged)
+
+
+@coupled("force")
+def constrained_inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Any:
+    """Forces on the joints that produce the accelerations `qdd` against contact, limits and friction.
+
+    The inverse of `constrained_dynamics`, in closed form: constraint forces are functions of the acceleration.
+
+    Arguments:
+        model: the mechanism and its world.
+        q, qd, qdd: (..., nq), (..., nv), (..., nv).
+        f_ext: (..., n_bodies, 6), as in `constrained_dynamics`.
+
+    Returns:
+        tau, (..., nv).
+    """
+    has, step = present(model), _timestep(model, None)
+
+    def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
+        tau = _held(model, q, qd, qdd, f_ext)
+        return tau - _forces(has, model, inverse_weights(model), q, qd, qdd, step(q.dtype))
+
+    nv = (model.nv,)
+    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), qdd=(qdd, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+
+
+@coupled("unchanged")
+def contacts(model: Model, q: Any) -> Contacts:
+    """Where the shapes of a mechanism touch the world.
+
+    Arguments:
+        model: the mechanism and its world.
+        q: (..., nq).
+
+    Returns:
+        Contacts: .position, .frame, .depth, .bodies, .active; padded, with `active` False where there is no contact.
+    """
+    return _contacts(model, evaluate(partial(_find, model), q=(q, (model.nq,))))
+
+
+def _timestep(model: Model, given: Any) -> Any:
+    own = model.timestep if given is None else given
+    safe = model.world is None or model.world.safe_reference
+    return lambda dtype: jnp.asarray(2 * own if safe else 0.0, dtype)
+
+
+def _drift(structure: Structure, qd: Any) -> Any:
+    """What a free joint's acceleration lacks: (batch, nv).
+
+    Constraints act on x = qdd + drift, the derivative of velocities whose linear part does not turn with the body.
+    """
+    free = structure.quaternion_joints
+    first = free[free[:, 2] == 1, 0].astype(np.int64)
+    drift = jnp.zeros_like(qd)
+    if not len(first):
+        return drift
+    omega, linear = (Vec3(*(qd[:, first + k + j] for j in range(3))) for k in (0, 3))
+    for j, x in enumerate(omega.cross(linear)):
+        drift = drift.at[:, first + 3 + j].set(x)
+    return drift
+
+
+def _held(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
+    """Forces without constraints: inverse dynamics, less what carries the weight of some bodies."""
+    tau = inverse_dynamics(model, q, qd, qdd, f_ext)
+    carried = None if model.world is None else model.world.gravity_compensation
+    if carried is None:
+        return tau
+    weight = jax.tree.map(lambda x: x * carried, model.inertia).array()
+    return tau - gravity_force(model.replace(inertia=weight), q)
+
+
+def _two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute a single state twice: XLA writes other code for one lane, with other rounding, than for many."""
+
+    @wraps(function)
+    def widened(*args: Any, **options: Any) -> Any:
+        lanes = len(next(a for a in args if isinstance(a, jax.Array | np.ndarray)))
+        if lanes != 1:
+            return function(*args, **options)
+        twice = (jnp.repeat(a, 2, 0) if isinstance(a, jax.Array | np.ndarray) and a.ndim else a for a in args)
+        return jax.tree.map(lambda x: x[:1], function(*twice, **options))
+
+    return widened
+
+
+@jax.jit
+@_two_lanes
+def _find(model: Model, q: Any) -> Any:
+    if not has_contacts(model):
+        return _arrays(None, None, q)
+    laid = layout(model.tree, SCHEDULE)
+    found, _, active = find_contacts(laid, model, arranged(laid, model, q))
+    return _arrays(found, active, q)
+
+
+def _arrays(found: Any, active: Any, q: Any) -> Any:
+    """Position, frame, depth and activity, (batch, points, ...)."""
+    if found is None:
+        shape = (len(q), 0)
+        return (
+            jnp.zeros((*shape, 3), q.dtype),
+            jnp.zeros((*shape, 3, 3), q.dtype),
+            jnp.zeros(shape, q.dtype),
+            jnp.zeros(shape, bool),
+        )
+    position, frame, distance = found.point
+    return jnp.swapaxes(position.array(), 0, 1), jnp.swapaxes(frame.array(), 0, 1), -distance.T, active.T
+
+
+def _contacts(model: Model, touch: Any) -> Contacts:
+    position, frame, depth, active = touch
+    return Contacts(position, frame, depth, contact_bodies(model), active)
+
+
+def contact_bodies(model: Model) -> np.ndarray:
+    """The two bodies of every point there may be, (n, 2)."""
+    from kinetree.collide import COLLIDERS
+
+    if not has_contacts(model):
+        return np.zeros((0, 2), np.int64)
+    assert model.world is not None
+    assert model.world.scene is not None
+    layout = model.world.scene.layout
+    found = []
+    for pair in layout.pairs:
+        points = COLLIDERS[layout.kinds[pair.first], layout.kinds[pair.second]].points
+        found += points * [(layout.bodies[pair.first], layout.bodies[pair.second])]
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+@partial(jax.jit, static_argnums=0, static_argnames="coupling")
+@_two_lanes
+def _solve(
+    has: Present,
+    model: Model,
+    weights: InverseWeights,
+    q: Any,
+    qd: Any,
+    b: Any,
+    warm: Any,
+    least: Any,
+    *,
+    coupling: Coupling | None = None,
+) -> Any:
+    laid = layout(model.tree, SCHEDULE)
+    problem = make_problem(laid, model, has, weights, q, qd, b, least)
+    tree, groups = problem.tree, problem.groups
+    drift = _drift(model.structure, qd)
+    if warm is None:  # at rest: rows whose reference pushes are active
+        x, w = jnp.zeros_like(tree.b), at_rest(tree, groups)
+    else:
+        x = by_position(laid, warm + drift)
+        w = at_motion(laid, tree, groups, x)
+    found = minimise(Walk(laid, coupling), (model.world or World()).iterations, tree, groups, x, w)
+    force = constraint_force(laid, tree, groups, found.w)
+    qdd = restore(laid, found.x).T - drift
+    touch = _arrays(problem.found, problem.active, q)
+    return qdd, restore(laid, force).T, touch, found.iterations, found.converged
+
+
+@partial(jax.jit, static_argnums=0)
+@_two_lanes
+def _forces(has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, qdd: Any, least: Any) -> Any:
+    """Jᵀ force of the constraints at given accelerations, (batch, nv)."""
+    laid = layout(model.tree, SCHEDULE)
+    problem = make_problem(laid, model, has, weights, q, qd, qdd, least)
+    x = by_position(laid, qdd + _drift(model.structure, qd))
+    w = at_motion(laid, problem.tree, problem.groups, x)
+    return restore(laid, constraint_force(laid, problem.tree, problem.groups, w)).T

@@ -1,0 +1,195 @@
+"""Groups of constraints that touch the tree in one way: one joint, the three rows of a ball, one body.
+
+All a group does is elementwise over (its constraints, batch): residuals w = J x − a_ref, their response (cones.py), and
+what they add to the tree: curvature JᵀHJ and force Jᵀg, where force(x) ≈ g − H J x.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import register_dataclass
+
+from kinetree.model.world import InverseWeights, World
+from kinetree.spatial import ArticulatedInertia, Force, Mat3, Scalar, Sym3, Transform, Vec3
+
+from .cones import Response, Vector, dry, ellipse, one_sided, pyramid, times
+from .sweeps import Body, Held, Moved, Turning
+
+Positions = tuple[int, ...]  # static, so that they are constants of the compiled program
+
+
+class Known(NamedTuple):
+    """What the softness of all constraints depends on."""
+
+    world: World
+    weights: InverseWeights
+    least_time: Scalar  # no time constant is shorter
+
+
+class Load(NamedTuple):
+    """What constraints add to the tree, by position."""
+
+    body: Body
+    resistance: Scalar
+    force: Scalar
+    turning: Turning | None
+
+    @property
+    def held(self) -> Held:
+        """The part that is on bodies."""
+        return Held(self.body, self.turning)
+
+    @staticmethod
+    def none(like: Scalar, turning: bool) -> "Load":
+        """Nothing, (positions, batch)."""
+        zero = jnp.zeros_like(like)
+        turned = Turning(Force.zero_like(zero), zero, zero) if turning else None
+        return Load(Body.zero_like(zero), zero, zero, turned)
+
+
+class Group(Protocol):
+    """What Newton's method asks of constraints."""
+
+    def residual(self, x: Scalar, at: Moved) -> Vector:
+        """w of accelerations x, which move the rows so."""
+        ...
+
+    def response(self, w: Vector) -> Response:
+        """Force and curvature."""
+        ...
+
+    def load(self, load: Load, r: Response) -> Load:
+        """With curvature and force added, linear about a response."""
+        ...
+
+    def pull(self, load: Load, force: Vector) -> Load:
+        """With forces alone added."""
+        ...
+
+
+def spread(at: Positions, onto: Any, values: Any) -> Any:
+    """Add values, (k, batch), to the rows `at` of arrays, (positions, batch): all components by one scatter."""
+    leaves, structure = jax.tree.flatten(values)
+    total = jax.tree.leaves(onto)
+    shape = (len(at), total[0].shape[-1])
+    stacked = jnp.stack([jnp.broadcast_to(x, shape) for x in leaves], 1)
+    summed = jnp.stack(total, 1).at[np.array(at)].add(stacked)
+    return jax.tree.unflatten(structure, [summed[:, k] for k in range(len(total))])
+
+
+def constant(r: Response, ref: Vector) -> Vector:
+    """g of force = g − H J x."""
+    return tuple(p + h for p, h in zip(r.pull, times(r.curvature, ref), strict=True))
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class OnJoints:
+    """Limits (sign 1 for lower ones, −1 for upper ones) and friction loss."""
+
+    ref: Scalar
+    D: Scalar  # zero where a row does not act
+    most: Scalar | None  # the friction loss; None for limits
+    sign: int = field(metadata={"static": True})
+    at: Positions = field(metadata={"static": True})  # of the rows
+
+    def residual(self, x: Scalar, at: Moved) -> Vector:
+        return (self.sign * x[np.array(self.at)] - self.ref,)
+
+    def response(self, w: Vector) -> Response:
+        return one_sided(w[0], self.D) if self.most is None else dry(w[0], self.D, self.most)
+
+    def load(self, load: Load, r: Response) -> Load:
+        added = (r.curvature[0][0], self.sign * constant(r, (self.ref,))[0])
+        resistance, force = spread(self.at, (load.resistance, load.force), added)
+        return load._replace(resistance=resistance, force=force)
+
+    def pull(self, load: Load, force: Vector) -> Load:
+        return load._replace(force=spread(self.at, load.force, self.sign * force[0]))
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class OnBalls:
+    """Limits on the angle of ball joints."""
+
+    axis: tuple[Scalar, Scalar, Scalar]  # J along the three rows
+    ref: Scalar
+    D: Scalar
+    rows: tuple[Positions, Positions, Positions] = field(metadata={"static": True})
+
+    def residual(self, x: Scalar, at: Moved) -> Vector:
+        assert at.turn is not None
+        return (at.turn[np.array(self.rows[2])] - self.ref,)
+
+    def response(self, w: Vector) -> Response:
+        return one_sided(w[0], self.D)
+
+    def load(self, load: Load, r: Response) -> Load:
+        assert load.turning is not None
+        old = (load.turning.stiffness, load.turning.bias)
+        stiffness, bias = spread(self.rows[2], old, (r.curvature[0][0], -constant(r, (self.ref,))[0]))
+        return load._replace(turning=load.turning._replace(stiffness=stiffness, bias=bias))
+
+    def pull(self, load: Load, force: Vector) -> Load:
+        for row, n in zip(self.rows, self.axis, strict=True):
+            load = load._replace(force=spread(row, load.force, n * force[0]))
+        return load
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class OnBodies:
+    """Contacts between a body and the static world, all of one number of dimensions."""
+
+    X: Transform  # from the row's frame to the contact's: normal, two tangents
+    sign: Scalar  # −1 where the normal points at the world
+    ref: Vector
+    D: Scalar
+    friction: Vector  # one for each direction but the normal
+    impratio: Scalar
+    elliptic: bool = field(metadata={"static": True})
+    at: Positions = field(metadata={"static": True})  # of the rows that carry the bodies
+
+    def residual(self, x: Scalar, at: Moved) -> Vector:
+        a = self.X @ jax.tree.map(lambda c: c[np.array(self.at)], at.a)
+        return tuple(self.sign * y - r for y, r in zip((*a.linear, *a.angular), self.ref, strict=False))
+
+    def response(self, w: Vector) -> Response:
+        if len(w) == 1:
+            return one_sided(w[0], self.D)
+        return ellipse(w, self.D, self.friction, self.impratio) if self.elliptic else pyramid(w, self.D, self.friction)
+
+    def load(self, load: Load, r: Response) -> Load:
+        inertia = self.X.articulated_to_parent(_six_by_six(r.curvature))
+        force = self._force(constant(r, self.ref))
+        return load._replace(body=spread(self.at, load.body, Body(inertia, -force)))
+
+    def pull(self, load: Load, force: Vector) -> Load:
+        bias = spread(self.at, load.body.bias, -self._force(force))
+        return load._replace(body=load.body._replace(bias=bias))
+
+    def _force(self, f: Vector) -> Force:
+        zero = jnp.zeros_like(f[0])
+        six = [*(x * self.sign for x in f), *(zero,) * (6 - len(f))]
+        return self.X.force_to_parent(Force(Vec3(*six[3:]), Vec3(*six[:3])))
+
+
+def _six_by_six(H: Any) -> ArticulatedInertia:
+    """A curvature over (linear, angular) directions as a map from motion to force."""
+    n = len(H)
+    zero = jnp.zeros_like(H[0][0])
+
+    def entry(i: int, j: int) -> Scalar:
+        i, j = min(i, j), max(i, j)
+        return H[i][j - i] if j < n else zero
+
+    order = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+    return ArticulatedInertia(
+        Sym3(*(entry(3 + i, 3 + j) for i, j in order)),
+        Mat3(*(entry(3 + i, j) for i in range(3) for j in range(3))),
+        Sym3(*(entry(i, j) for i, j in order)),
+    )

@@ -1,0 +1,116 @@
+"""Constraints on single joints: limits of hinges, sliders and balls, and friction loss."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.model import Model
+from kinetree.model.world import JointSoftness, World
+from kinetree.spatial import Quaternion, Scalar
+
+from .groups import Group, Known, OnBalls, OnJoints
+from .softness import impedance, parts, reference, regularisation
+
+
+def row(
+    solref: Any, solimp: Any, r: Scalar, velocity: Scalar, weight: Scalar, active: Scalar, least_time: Scalar
+) -> Any:
+    """Reference acceleration and D of rows, both zero where they do not act."""
+    ref, imp = parts(solref), parts(solimp)
+    d = impedance(imp, r)
+    k, b = reference(ref, imp, least_time)
+    D = jnp.where(active, 1 / regularisation(d, weight), 0.0)
+    return jnp.where(active, -b * velocity - k * d * r, 0.0), D
+
+
+class Present(NamedTuple):
+    """Which rows have constraints of their own: all that may have, where the model's numbers are not known yet."""
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    loss: tuple[int, ...]
+    balls: tuple[int, ...]  # first rows of ball joints
+
+
+def present(model: Model) -> Present:
+    """Found outside of `jit`, so that rows without constraints cost nothing inside."""
+    world = model.world or World()
+    structure = model.structure
+    scalar = np.flatnonzero(structure.q_of_row >= 0)
+    joined = structure.quaternion_joints
+    balls = joined[joined[:, 2] == 0, 0].astype(np.int64)
+    limits = None if "limit" in world.disabled else model.limits
+    loss = None if "frictionloss" in world.disabled else model.friction
+    turn = None if "limit" in world.disabled or world.joints is None else world.joints.ball_limit
+
+    def some(rows: np.ndarray, values: Any, columns: np.ndarray) -> tuple[int, ...]:
+        if values is None:
+            return ()
+        if not isinstance(values, np.ndarray):
+            return tuple(rows.tolist())
+        at = values[columns]
+        return tuple(rows[np.isfinite(at) & ((at != 0) | (values is not loss))].tolist())
+
+    columns = structure.q_of_row[scalar]
+    every = np.arange(len(structure.q_of_row))
+    return Present(
+        some(scalar, None if limits is None else limits.lower, columns),
+        some(scalar, None if limits is None else limits.upper, columns),
+        some(every, loss, every),
+        some(balls, turn, balls),
+    )
+
+
+def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, position_of: np.ndarray) -> list[Group]:
+    """Limits and friction loss; q (nq, batch), qd (nv, batch)."""
+    dtype = qd.dtype
+    soft = JointSoftness(*(jnp.asarray(x, dtype) for x in known.world.joints or JointSoftness.default(len(qd))))
+    weight = jnp.asarray(known.weights.dof, dtype)[:, None]
+    groups: list[Group] = []
+
+    def positions(rows: np.ndarray) -> tuple[int, ...]:
+        return tuple(position_of[rows].tolist())
+
+    for sign, rows in ((1, has.lower), (-1, has.upper)):
+        if not rows:
+            continue
+        assert model.limits is not None
+        own = np.array(rows)
+        column = model.structure.q_of_row[own]
+        bounds = jnp.asarray(model.limits.lower if sign > 0 else model.limits.upper, dtype)[column, None]
+        ref, D = _limit(soft, own, sign * (q[column] - bounds), sign * qd[own], weight, known.least_time)
+        groups.append(OnJoints(ref, D, None, sign, positions(own)))
+    if has.loss:
+        own = np.array(has.loss)
+        most = jnp.asarray(model.friction, dtype)[own, None]
+        both = soft.friction_solref[own], soft.friction_solimp[own]
+        active = jnp.broadcast_to(most > 0, qd[own].shape)
+        ref, D = row(*both, jnp.zeros_like(qd[own]), qd[own], weight[own], active, known.least_time)
+        groups.append(OnJoints(ref, D, most, 1, positions(own)))
+    if has.balls:
+        own = np.array(has.balls)
+        joined = model.structure.quaternion_joints
+        start = joined[np.searchsorted(joined[:, 0], own), 1].astype(np.int64)
+        axis, angle = _turn(Quaternion(*(q[start + k] for k in range(4))))
+        velocity = axis[0] * qd[own] + axis[1] * qd[own + 1] + axis[2] * qd[own + 2]
+        ref, D = _limit(soft, own, soft.ball_limit[own, None] - angle, velocity, weight, known.least_time)
+        groups.append(OnBalls(axis, ref, D, (positions(own), positions(own + 1), positions(own + 2))))
+    return groups
+
+
+def _limit(soft: JointSoftness, own: np.ndarray, distance: Scalar, velocity: Scalar, weight: Any, least: Any) -> Any:
+    margin = soft.limit_margin[own, None]
+    active = distance < margin
+    r = jnp.where(active, distance - margin, 0.0)
+    return row(soft.limit_solref[own], soft.limit_solimp[own], r, velocity, weight[own], active, least)
+
+
+def _turn(orientation: Quaternion) -> tuple[tuple[Scalar, Scalar, Scalar], Scalar]:
+    """Minus the axis, and the angle, of the shortest turn from the reference orientation."""
+    turn = orientation.normalized().log()
+    squared = turn.dot(turn)
+    some = squared > 0
+    angle = jnp.where(some, jnp.sqrt(jnp.where(some, squared, 1.0)), 0.0)
+    x, y, z = (-t / jnp.where(some, angle, 1.0) for t in turn)
+    return (jnp.where(some, x, -1.0), y, z), angle

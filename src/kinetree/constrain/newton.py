@@ -1,0 +1,223 @@
+"""MuJoCo's constraint problem, minimised by Newton's method: each step is one sweep over a tree with heavier bodies.
+
+    x = argmin ½ (x − a₀)ᵀ M (x − a₀) + Σ s_c(J_c x − a_ref,c)            (MuJoCo documentation, "Computation")
+With H the curvature of the cost and g the constant part of the forces at the present x, the step goes to the solution
+of (M + JᵀHJ) x_new = b + Jᵀg (sweeps.py). If no constraint changes its state on the way and none is curved, x_new is
+the minimum and the iteration ends without a tolerance. Otherwise a search along the step follows: the cost along it is
+convex and piecewise quadratic, and its slope needs only w and its change.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from kinetree.model import Coupling
+from kinetree.spatial import Scalar
+from kinetree.tree import Layout, restore
+
+from .cones import Response, Vector, dot, times
+from .groups import Group, Load
+from .mimic import solve_coupled
+from .sweeps import Answer, Held, Link, Loaded, motion, solve, still, transposed
+
+FULL_STEP_SLOPE = 0.3  # a full step is taken where the slope at its end is at most this part of that at its start
+SEARCH_SLOPE = 0.01  # a search ends at this part
+SEARCH_STEPS = 30  # at the most; a bracket halved so often is beyond float64's first digits
+CURVED_POWER = 1.25  # of the machine epsilon: Δᵀ A Δ over xᵀ A x below which the next step is below rounding
+
+
+class Tree(NamedTuple):
+    """The mechanism without constraints, by position."""
+
+    link: Link
+    armature: Scalar
+    own: Held  # inertias of the bodies, no bias
+    b: Scalar  # M a₀: all forces but those of constraints
+
+
+class Solution(NamedTuple):
+    """By position, (positions, batch); counts are (batch,)."""
+
+    x: Scalar
+    w: tuple[Vector, ...]  # residuals of the groups
+    iterations: Scalar
+    converged: Scalar
+
+
+class _State(NamedTuple):
+    x: Scalar
+    w: tuple[Vector, ...]
+    iterations: Scalar
+    done: Scalar
+
+
+def total(x: Scalar) -> Scalar:
+    """The sum over the first axis, by halves: in the same order for any number of lanes, which XLA does not promise."""
+    while len(x) > 1:
+        half = len(x) // 2
+        x = jnp.concatenate([x[:half] + x[half : 2 * half], x[2 * half :]])
+    return x[0]
+
+
+def _total(laid: Layout, shares: Scalar) -> Scalar:
+    """The sum over the rows, (batch,)."""
+    return total(restore(laid, shares))
+
+
+class Walk(NamedTuple):
+    """How the tree is walked, and which joints follow others."""
+
+    laid: Layout
+    coupling: Coupling | None = None
+
+
+def _step(walk: Walk, tree: Tree, groups: list[Group], responses: list[Response], old: Scalar) -> Answer:
+    load = Load.none(tree.b, tree.link.n is not None)
+    for group, r in zip(groups, responses, strict=True):
+        load = group.load(load, r)
+    own = jax.tree.map(jnp.add, tree.own, load.held)
+    rows = Loaded(tree.link, tree.armature + load.resistance, tree.b + load.force, own)
+    if walk.coupling is not None:
+        return solve_coupled(walk.laid, walk.coupling, rows, old)
+    return solve(walk.laid, rows, old)
+
+
+def residuals(groups: list[Group], x: Scalar, at: Any) -> tuple[Vector, ...]:
+    """w of every group."""
+    return tuple(g.residual(x, at) for g in groups)
+
+
+def respond(groups: list[Group], w: tuple[Vector, ...]) -> list[Response]:
+    """Of every group."""
+    return [g.response(own) for g, own in zip(groups, w, strict=True)]
+
+
+def _power(responses: list[Response], dw: tuple[Vector, ...]) -> Scalar:
+    """Σ force · Δw, (batch,)."""
+    return sum(total(dot(r.force, d)) for r, d in zip(responses, dw, strict=True))  # type: ignore[return-value]
+
+
+def _bending(responses: list[Response], dw: tuple[Vector, ...]) -> Scalar:
+    """Σ Δwᵀ H Δw, (batch,)."""
+    return sum(total(dot(times(r.curvature, d), d)) for r, d in zip(responses, dw, strict=True))  # type: ignore[return-value]
+
+
+def _any(flags: list[Scalar]) -> Scalar:
+    found = flags[0].any(0)
+    for f in flags[1:]:
+        found = found | f.any(0)
+    return found
+
+
+def _along(w: tuple[Vector, ...], dw: tuple[Vector, ...], alpha: Scalar) -> tuple[Vector, ...]:
+    return jax.tree.map(lambda a, b: a + alpha * b, w, dw)
+
+
+def _search(groups: list[Group], w: Any, dw: Any, start: Scalar, m1: Scalar, m2: Scalar, skip: Scalar) -> Scalar:
+    """How far to go: the zero of the slope m1 + m2 α − Σ Δw · force(w + α Δw), by Newton's method within a bracket."""
+
+    def slope(alpha: Scalar) -> tuple[Scalar, Scalar]:
+        r = respond(groups, _along(w, dw, alpha))
+        return m1 + m2 * alpha - _power(r, dw), m2 + _bending(r, dw)
+
+    def unfinished(state: Any) -> Scalar:
+        return (state[4] < SEARCH_STEPS) & ~state[3].all()
+
+    def improve(state: Any) -> Any:
+        alpha, low, high, done, count = state
+        s, c = slope(alpha)
+        low, high = jnp.where(s < 0, alpha, low), jnp.where(s < 0, high, alpha)
+        to = alpha - s / c
+        inside = (low < to) & (to < high)
+        to = jnp.where(inside, to, jnp.where(jnp.isinf(high), 2 * alpha, 0.5 * (low + high)))
+        found = jnp.abs(s) <= SEARCH_SLOPE * start
+        return (
+            jnp.where(done | found, alpha, to),
+            *(jnp.where(done, a, b) for a, b in ((state[1], low), (state[2], high))),
+            done | found,
+            count + 1,
+        )
+
+    one = jnp.ones_like(start)
+    first = (one, 0 * one, jnp.full_like(one, jnp.inf), skip, jnp.zeros((), jnp.int32))
+    return lax.while_loop(unfinished, improve, first)[0]
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, w: Any) -> Solution:
+    """The minimum, from a first guess x with its residuals w. Lanes that are done keep their x while others go on."""
+    tiny = jnp.finfo(x.dtype).eps ** CURVED_POWER
+
+    def unfinished(s: _State) -> Scalar:
+        return ~s.done.all()
+
+    def improve(s: _State) -> _State:
+        responses = respond(groups, s.w)
+        found = _step(walk, tree, groups, responses, s.x)
+        h, size = _total(walk.laid, found.change_squared), _total(walk.laid, found.squared)
+        full = residuals(groups, found.x, found.new)
+        dw = jax.tree.map(jnp.subtract, full, s.w)
+        ends = respond(groups, full)
+        same = ~_any([a.state != b.state for a, b in zip(responses, ends, strict=True)])
+        curved = _any([r.curved for r in ends])
+        bent = _bending(responses, dw)
+        settled = (same & ~curved) | (h <= tiny * size)
+        begin = _power(responses, dw)
+        slope = begin - _power(ends, dw) - bent
+        take = settled | (jnp.abs(slope) <= FULL_STEP_SLOPE * h) | s.done
+        alpha = _search(groups, s.w, dw, h, begin - h, h - bent, take)
+        moved = jnp.where(take, found.x, s.x + alpha * found.dx)
+        reached = jax.tree.map(lambda a, b: jnp.where(take, a, b), full, _along(s.w, dw, alpha))
+        count = s.iterations + jnp.where(s.done, 0, 1).astype(jnp.int32)
+        done = s.done
+        return _State(
+            jnp.where(done, s.x, moved),
+            jax.tree.map(lambda a, b: jnp.where(done, a, b), s.w, reached),
+            count,
+            done | settled | (count >= most),
+        )
+
+    counts = jnp.zeros(x.shape[-1], jnp.int32)
+    if not groups:
+        return Solution(_step(walk, tree, groups, [], x).x, (), counts, jnp.ones_like(counts, bool))
+    end = lax.while_loop(unfinished, improve, _State(x, w, counts, jnp.zeros_like(counts, bool)))
+    return Solution(end.x, end.w, end.iterations, end.iterations < most)
+
+
+@minimise.defjvp
+def _derivative(walk: Walk, most: int, primals: Any, tangents: Any) -> Any:
+    """By the implicit function theorem: one more Newton step at the minimum has the derivative of the solution."""
+    found = minimise(walk, most, *primals)
+    x = found.x
+
+    def again(tree: Tree, groups: list[Group]) -> tuple[Scalar, tuple[Vector, ...]]:
+        w = at_motion(walk.laid, tree, groups, x)
+        found = _step(walk, tree, groups, respond(groups, w), x)
+        return found.x, residuals(groups, found.x, found.new)
+
+    _, (dx, dw) = jax.jvp(again, primals[:2], tangents[:2])
+    none = jax.tree.map(lambda a: np.zeros(a.shape, jax.dtypes.float0), (found.iterations, found.converged))
+    return found, Solution(dx, dw, *none)
+
+
+def constraint_force(laid: Layout, tree: Tree, groups: list[Group], w: tuple[Vector, ...]) -> Scalar:
+    """Jᵀ force, by position."""
+    load = Load.none(tree.b, False)
+    for group, r in zip(groups, respond(groups, w), strict=True):
+        load = group.pull(load, r.force)
+    return load.force + transposed(laid, tree.link, -load.body.bias)
+
+
+def at_rest(tree: Tree, groups: list[Group]) -> tuple[Vector, ...]:
+    """w of no accelerations."""
+    zero = jnp.zeros_like(tree.b)
+    return residuals(groups, zero, still(zero, tree.link.n is not None))
+
+
+def at_motion(laid: Layout, tree: Tree, groups: list[Group], x: Scalar) -> tuple[Vector, ...]:
+    """w of accelerations x."""
+    return residuals(groups, x, motion(laid, tree.link, x))

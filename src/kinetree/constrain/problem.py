@@ -1,0 +1,92 @@
+"""From a state to the constraint problem: rows of the tree by position, and groups of constraints on them."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.dynamics.algorithms.kinematics import body
+from kinetree.dynamics.arranged import Arranged, arranged, by_position, row_poses, row_velocities
+from kinetree.dynamics.recursion import Row
+from kinetree.dynamics.schedules.layouts import of_bodies
+from kinetree.model import Axis, Model
+from kinetree.model.world import InverseWeights, World
+from kinetree.spatial import Force, Scalar
+from kinetree.tree import Layout
+
+from .contact_groups import contact_groups
+from .groups import Group, Known, OnBalls
+from .joint_groups import Present, joint_groups
+from .newton import Tree
+from .sweeps import Body, Held, Link, Turning
+from .touching import Touching, surfaces_of_pairs, touching, with_base
+
+
+class Problem(NamedTuple):
+    """What Newton's method minimises, and the contacts in it."""
+
+    tree: Tree
+    groups: list[Group]
+    found: Touching | None
+    active: Scalar | None  # which points of contact push
+
+
+def find_contacts(laid: Layout, model: Model, at: Arranged) -> tuple[Touching, Any, Scalar]:
+    """Points of contact, the surfaces of their pairs, and which points push."""
+    assert model.world is not None
+    assert model.world.scene is not None
+    scene = model.world.scene
+    dtype = at.gravity.x.dtype
+    surfaces = surfaces_of_pairs(scene, dtype)
+    _, pose = body(of_bodies(laid, model, Row(pose=row_poses(laid, at))), None)
+    found = touching(scene, surfaces, *with_base(model, pose["rotation"], pose["position"]))
+    return found, surfaces, found.point.distance < surfaces.margin[found.pair, None]
+
+
+def has_contacts(model: Model) -> bool:
+    """Whether some pair of shapes may touch."""
+    world = model.world
+    return (
+        world is not None
+        and "contact" not in world.disabled
+        and world.scene is not None
+        and bool(world.scene.layout.pairs)
+    )
+
+
+def make_problem(
+    laid: Layout, model: Model, has: Present, weights: InverseWeights, q: Any, qd: Any, b: Any, least_time: Any
+) -> Problem:
+    """From q (batch, nq), qd (batch, nv) and forces b = M a₀ (batch, nv)."""
+    at = arranged(laid, model, q)
+    known = Known(model.world or World(), weights, least_time)
+    position_of = np.asarray(laid.position_of)
+    groups = joint_groups(model, known, has, q.T, qd.T, position_of)
+    found = active = None
+    if has_contacts(model):
+        found, surfaces, active = find_contacts(laid, model, at)
+        velocities = row_velocities(laid, at, by_position(laid, qd))
+        groups += contact_groups(model, known, found, surfaces, row_poses(laid, at), velocities, position_of)
+    return Problem(_tree(laid, model, at, groups, by_position(laid, b)), groups, found, active)
+
+
+def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any) -> Tree:
+    def wide(x: Any) -> Any:
+        return jnp.broadcast_to(x, b.shape)
+
+    zero = jnp.zeros_like(b)
+    inertia = jax.tree.map(wide, at.rows.inertia.articulated())
+    axis = Axis(*map(wide, at.rows.axis))
+    n = carries = turning = None
+    for group in groups:
+        if isinstance(group, OnBalls):
+            rows = np.array(group.rows)
+            n = zero.at[rows[0]].set(group.axis[0]).at[rows[1]].set(group.axis[1]).at[rows[2]].set(group.axis[2])
+            carries = zero.at[rows[1:].reshape(-1)].set(1.0)
+            turning = Turning(Force.zero_like(zero), zero, zero)
+    link = Link(at.placed.transform, axis, n, carries)
+    filled = np.zeros((laid.positions, 1), bool)
+    filled[np.asarray(laid.position_of)] = True
+    armature = jnp.where(filled, at.rows.armature, 1.0)  # nothing is singular at positions without a row
+    return Tree(link, wide(armature), Held(Body(inertia, Force.zero_like(zero)), turning), b)

@@ -1,0 +1,194 @@
+"""The tree with constraints in it: (M + JᵀCJ) x = b + Jᵀg by one sweep inward and one outward.
+
+A contact adds a 6 by 6 matrix to its body's inertia and a force to its bias; limits and friction loss add to a joint's
+own resistance and force (RBDA chapter 7 with heavier bodies). There are no velocity terms: x is what J acts on.
+
+A ball joint's limit acts on the turn about one axis, a sum over the joint's three rows. It is a seventh coordinate of
+motion, y, that starts at zero at the joint's first row and grows by nᵢ xᵢ at each: S̃ = (S, n). The recursions stay the
+same with one number more, and the coordinate is dropped where the joint begins.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.dynamics.articulated import along_axis
+from kinetree.model import Axis
+from kinetree.spatial import ArticulatedInertia, Force, Motion, Scalar, Transform
+from kinetree.tree import Inward, Layout, Outward, inward, outward
+
+
+class Body(NamedTuple):
+    """f = inertia · a + bias."""
+
+    inertia: ArticulatedInertia
+    bias: Force
+
+    @staticmethod
+    def zero_like(s: Scalar) -> "Body":
+        """Nothing, with components shaped like `s`."""
+        return Body(ArticulatedInertia.zero_like(s), Force.zero_like(s))
+
+
+class Turning(NamedTuple):
+    """The seventh coordinate on the way in: coupling to motion, stiffness, bias."""
+
+    coupling: Force
+    stiffness: Scalar
+    bias: Scalar
+
+
+class Held(NamedTuple):
+    """What the inward sweep passes on."""
+
+    body: Body
+    turning: Turning | None  # None for trees without ball limits
+
+
+class Link(NamedTuple):
+    """A row of the tree, by position."""
+
+    X: Transform
+    axis: Axis
+    n: Scalar | None  # how its joint's turn about the limit axis grows with x; None without ball limits
+    carries: Scalar | None  # 0 for the first row of a joint, where the turn starts, 1 for others
+
+
+class Loaded(NamedTuple):
+    """A row with what acts on it."""
+
+    link: Link
+    resistance: Scalar  # armature, and the curvature of the joint's own constraints
+    force: Scalar
+    own: Held
+
+
+class Joint(NamedTuple):
+    """What a row's joint needs to answer an acceleration."""
+
+    U: Force
+    U_turning: Scalar | None
+    d_inverse: Scalar
+    u: Scalar
+
+
+class Moved(NamedTuple):
+    """Acceleration of a row's frame, and the turn of its joint about the limit axis."""
+
+    a: Motion
+    turn: Scalar | None
+
+
+def pivot(row: Loaded, whole: Held) -> Joint:
+    """U = I S, d = Sᵀ U + resistance, u = force − Sᵀ p, with S the screw and the turn together."""
+    axis, n = row.link.axis, row.link.n
+    U = along_axis(whole.body.inertia, axis)
+    u = row.force - axis.dot(whole.body.bias)
+    if n is None or whole.turning is None:
+        return Joint(U, None, 1 / (axis.dot(U) + row.resistance), u)
+    coupling, stiffness, bias = whole.turning
+    U = U + coupling * n
+    Ut = axis.dot(coupling) + stiffness * n
+    return Joint(U, Ut, 1 / (axis.dot(U) + n * Ut + row.resistance), u - n * bias)
+
+
+def release(row: Loaded, received: Held) -> Held:
+    """What a row passes to its parent when its joint moves freely."""
+    whole = jax.tree.map(jnp.add, row.own, received)
+    joint = pivot(row, whole)
+    X, step = row.link.X, joint.u * joint.d_inverse
+    left = whole.body.inertia.without(joint.U, joint.d_inverse)
+    bias = whole.body.bias + joint.U * step
+    body = Body(X.articulated_to_parent(left), X.force_to_parent(bias))
+    if whole.turning is None:
+        return Held(body, None)
+    coupling, stiffness, turning_bias = whole.turning
+    Ut, on = joint.U_turning, row.link.carries
+    assert Ut is not None
+    assert on is not None
+    return Held(
+        body,
+        Turning(
+            X.force_to_parent(coupling - joint.U * (Ut * joint.d_inverse)) * on,
+            (stiffness - Ut * Ut * joint.d_inverse) * on,
+            (turning_bias + Ut * step) * on,
+        ),
+    )
+
+
+def carried(link: Link, parent: Moved) -> Moved:
+    """The parent's motion as the row meets it, its joint at rest."""
+    return Moved(link.X @ parent.a, None if link.carries is None else parent.turn * link.carries)
+
+
+def moved(link: Link, before: Moved, x: Scalar) -> Moved:
+    """With the joint moving."""
+    turn = None if link.n is None or before.turn is None else before.turn + link.n * x
+    return Moved(before.a + link.axis.times(x), turn)
+
+
+def along(joint: Joint, m: Moved) -> Scalar:
+    """Uᵀ a."""
+    along_body = m.a.dot(joint.U)
+    return along_body if m.turn is None or joint.U_turning is None else along_body + m.turn * joint.U_turning
+
+
+class Answer(NamedTuple):
+    """A row's motion for the new x, how it changed from the old x, and the row's share of two norms."""
+
+    new: Moved
+    change: Moved
+    x: Scalar
+    dx: Scalar
+    change_squared: Scalar  # the shares of Δxᵀ A Δx
+    squared: Scalar  # and of xᵀ A x
+
+
+def answer(row: tuple[Link, Joint, Scalar], parent: Answer) -> Answer:
+    """x = (u − Uᵀ a′)/d; the norms are Σ d e² with e what a joint adds of its own."""
+    link, joint, old = row
+    before, change = carried(link, parent.new), carried(link, parent.change)
+    x = (joint.u - along(joint, before)) * joint.d_inverse
+    dx = x - old
+    e = dx + along(joint, change) * joint.d_inverse
+    shares = e * e / joint.d_inverse, joint.u * joint.u * joint.d_inverse
+    return Answer(moved(link, before, x), moved(link, change, dx), x, dx, *shares)
+
+
+def force_step(row: tuple[Transform, Force], received: Force) -> Force:
+    """A body's own force and what hangs from it, at its parent."""
+    X, own = row
+    return X.force_to_parent(own + received)
+
+
+RELEASE = Inward(step=release, name="articulated body with constraints")
+ANSWER = Outward(step=answer, name="acceleration with constraints")
+MOTION = Outward(step=lambda row, parent: moved(row[0], carried(row[0], parent), row[1]), name="J x")
+FORCE = Inward(step=force_step, name="Jᵀ f")
+
+
+def still(s: Scalar, turning: bool) -> Moved:
+    """The base."""
+    return Moved(Motion.zero_like(s), jnp.zeros_like(s) if turning else None)
+
+
+def solve(laid: Layout, rows: Loaded, old: Scalar) -> Answer:
+    """x of every position, given what acts; `old` is what Δx is counted from."""
+    like = jax.tree.map(lambda x: jnp.zeros_like(x[0]), rows.own)
+    whole = jax.tree.map(jnp.add, rows.own, inward(RELEASE, laid, rows, like))
+    joint = pivot(rows, whole)
+    zero = jnp.zeros_like(old[0])
+    base = still(zero, rows.link.n is not None)
+    return outward(ANSWER, laid, (rows.link, joint, old), Answer(base, base, zero, zero, zero, zero))
+
+
+def motion(laid: Layout, link: Link, x: Any) -> Moved:
+    """J x: accelerations of all positions that x makes."""
+    return outward(MOTION, laid, (link, x), still(jnp.zeros_like(x[0]), link.n is not None))
+
+
+def transposed(laid: Layout, link: Link, force: Force) -> Scalar:
+    """Jᵀ f: forces on the joints, by position, that forces on the bodies make."""
+    like = jax.tree.map(lambda x: jnp.zeros_like(x[0]), force)
+    return link.axis.dot(force + inward(FORCE, laid, (link.X, force), like))

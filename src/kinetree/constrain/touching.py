@@ -1,0 +1,164 @@
+"""Which shapes touch, and where: all candidate pairs of a scene, collided kind by kind, states side by side."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.collide import COLLIDERS, Contact, Geom, Hull
+from kinetree.model import Model
+from kinetree.model.world import Pair, PairSurfaces, Scene
+from kinetree.spatial import Mat3, Quaternion, Scalar, Vec3
+
+MIN_FRICTION = 1e-5  # MuJoCo's mjMINMU
+MIN_WEIGHT = 1e-15
+
+
+class Touching(NamedTuple):
+    """Points of contact, (points, batch), of pairs; in MuJoCo's order within a pair."""
+
+    pair: np.ndarray  # (points,): number of the pair
+    point: Contact
+
+
+def surfaces_of_pairs(scene: Scene, dtype: Any) -> PairSurfaces:
+    """Surfaces of all pairs: their own, or mixed from the two shapes (MuJoCo documentation, "Contact parameters")."""
+    pairs = scene.layout.pairs
+    one, two = (np.array([p[k] for p in pairs], np.int64) for k in (0, 1))
+    shapes = jax.tree.map(lambda x: jnp.asarray(x, dtype), scene.surfaces)
+    a, b = jax.tree.map(lambda x: x[one], shapes), jax.tree.map(lambda x: x[two], shapes)
+    priority = np.array(scene.layout.priority, np.int64)
+    first, second = (priority[one] > priority[two])[:, None], (priority[one] < priority[two])[:, None]
+    ma, mb = jnp.maximum(a.solmix, 0), jnp.maximum(b.solmix, 0)
+    none_a, none_b = ma < MIN_WEIGHT, mb < MIN_WEIGHT
+    total = jnp.where(none_a & none_b, 1.0, ma + mb)
+    weight = jnp.where(none_a & none_b, 0.5, jnp.where(none_a, 0.0, jnp.where(none_b, 1.0, ma / total)))[:, None]
+
+    def choose(x: Any, y: Any, mixed: Any) -> Any:
+        return jnp.where(first, x, jnp.where(second, y, mixed))
+
+    standard = (a.solref[:, :1] > 0) & (b.solref[:, :1] > 0)
+    solref = jnp.where(standard, weight * a.solref + (1 - weight) * b.solref, jnp.minimum(a.solref, b.solref))
+    friction = choose(a.friction, b.friction, jnp.maximum(a.friction, b.friction))
+    mixed = PairSurfaces(
+        friction[:, np.array([0, 0, 1, 2, 2])],
+        choose(a.solref, b.solref, solref),
+        jnp.zeros_like(solref),
+        choose(a.solimp, b.solimp, weight * a.solimp + (1 - weight) * b.solimp),
+        a.margin + b.margin,
+        a.gap + b.gap,
+    )
+    own = np.array([p.own for p in pairs], np.int64)
+    if (own >= 0).any():
+        given = jax.tree.map(lambda x: jnp.asarray(x, dtype)[np.maximum(own, 0)], scene.pairs)
+        mixed = jax.tree.map(lambda x, y: jnp.where((own >= 0).reshape(-1, *(1,) * (x.ndim - 1)), y, x), mixed, given)
+    return mixed._replace(friction=jnp.maximum(mixed.friction, MIN_FRICTION))
+
+
+def _groups(scene: Scene) -> dict[tuple[str, str], list[int]]:
+    """Pairs that one call collides: of the same kinds."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for number, pair in enumerate(scene.layout.pairs):
+        kinds = scene.layout.kinds
+        found.setdefault((kinds[pair.first], kinds[pair.second]), []).append(number)
+    return found
+
+
+def _stacked(hulls: list[Hull], dtype: Any) -> Hull:
+    """Hulls of several meshes as one, with a first axis over them; the smaller ones filled up as `Hull` says.
+
+    Corners that are filled up lie on the first corner and are nobody's neighbours.
+    """
+    n, k = (max(h.neighbours.shape[i] for h in hulls) for i in (0, 1))
+    f = max(h.face_normals.shape[1] for h in hulls)
+
+    def filled(h: Hull) -> Hull:
+        corners = np.minimum(np.arange(n), len(h.vertices))
+        real = corners < len(h.vertices)
+        source = np.where(real, corners, 0)
+        column = np.minimum(np.arange(k), h.neighbours.shape[1] - 1)
+        own = np.arange(n, dtype=np.int32)[:, None]
+        inside = real[:, None] & (np.arange(k) < h.neighbours.shape[1])
+        face = np.where(np.arange(f) < h.face_normals.shape[1], np.arange(f), 0)
+        return Hull(
+            jnp.asarray(h.vertices, dtype)[source],
+            jnp.where(inside, jnp.asarray(h.neighbours)[source][:, column], own),
+            jnp.asarray(h.starts),
+            jnp.asarray(h.face_normals, dtype)[source][:, face],
+            _like(h.face_corners, dtype)[source][:, face],
+            jnp.asarray(h.radius, dtype),
+        )
+
+    return jax.tree.map(lambda *x: jnp.stack(x), *map(filled, hulls))
+
+
+def _placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3) -> Geom:
+    """Shapes in the world, (shapes, batch); R and p are of the bodies, with the base last."""
+    dtype = p.x.dtype
+    shapes = scene.shapes
+    body = np.array(scene.layout.bodies, np.int64)[numbers]
+    carrier, origin = Mat3(*(c[body] for c in R)), Vec3(*(c[body] for c in p))
+
+    def columns(array: Any) -> tuple[Scalar, ...]:
+        whole = jnp.asarray(array, dtype)[numbers]
+        return tuple(whole[:, k, None] for k in range(whole.shape[-1]))
+
+    turned = Mat3(*Quaternion(*columns(shapes.orientation)).rotation()).T
+    place, size = carrier @ Vec3(*columns(shapes.position)) + origin, Vec3(*columns(shapes.size))
+    hulls = [shapes.hulls[i] for i in numbers]
+    return Geom(place, carrier @ turned, size, None if hulls[0] is None else _stacked(hulls, dtype))
+
+
+def _collide(kinds: tuple[str, str], first: Geom, second: Geom, reach: Scalar) -> tuple[Contact, ...]:
+    """Contacts of pairs, (pairs, batch). Every mesh has a hull of its own, so pairs with meshes are mapped."""
+    function = COLLIDERS[kinds].function
+    if first.hull is None and second.hull is None:
+        return function(first, second, reach)
+    batch = reach.shape[-1]
+
+    def wide(geom: Geom) -> Geom:
+        placed = jax.tree.map(lambda x: jnp.broadcast_to(x, (*x.shape[:1], batch)), geom._replace(hull=None))
+        return placed._replace(hull=geom.hull)
+
+    return jax.vmap(function)(wide(first), wide(second), reach)
+
+
+def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching:
+    """All points of contact there may be, in lanes; those that are not have an infinite distance.
+
+    Arguments:
+        scene: the shapes.
+        surfaces: of the pairs.
+        R, p: orientation and origin of every body, (bodies + 1, batch), the base last, at index −1.
+    """
+    batch = p.x.shape[-1]
+    pairs: list[Pair] = list(scene.layout.pairs)
+    numbers, points = [], []
+    for kinds, members in _groups(scene).items():
+        first, second = (_placed(scene, np.array([pairs[m][k] for m in members], np.int64), R, p) for k in (0, 1))
+        reach = (surfaces.margin + surfaces.gap)[np.array(members), None]
+        found = _collide(kinds, first, second, jnp.broadcast_to(reach, (len(members), batch)))
+        wide = partial(jnp.broadcast_to, shape=(len(members), batch))
+        for contact in found:
+            numbers.append(np.array(members))
+            points.append(jax.tree.map(wide, contact))
+    order = np.argsort(np.concatenate(numbers), kind="stable")
+    whole = jax.tree.map(lambda *x: jnp.concatenate(x)[order], *points)
+    return Touching(np.concatenate(numbers)[order], whole)
+
+
+def _like(x: Any, dtype: Any) -> Any:
+    return jnp.asarray(x, dtype) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.asarray(x)
+
+
+def with_base(model: Model, R: Mat3, p: Vec3) -> tuple[Mat3, Vec3]:
+    """Poses of the bodies, and of the base after them."""
+    one, zero = jnp.ones_like(p.x[:1]), jnp.zeros_like(p.x[:1])
+    identity = Mat3(*(one if k % 4 == 0 else zero for k in range(9)))
+
+    def put(x: Any, y: Any) -> Any:
+        return jnp.concatenate([x, y])
+
+    return Mat3(*map(put, R, identity)), Vec3(*(put(c, zero) for c in p))

@@ -1,0 +1,38 @@
+"""Forward dynamics with loads on the joints: (H + diag(load)) qdd + C = tau, each state with loads of its own.
+
+A load is to a joint what rotor inertia is: on a free joint it resists the acceleration of the origin in the world. So
+this is the articulated-body algorithm with d = Sᵀ U + armature + load.
+Implicit integrators use it: their dampers and servos at the end of a step are loads h ∂f/∂qd.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.model import Model
+from kinetree.model.coordinates import armature_shift
+
+from .algorithms.aba import aba_of
+from .dense import solve_positive
+from .firmness import is_firm
+from .inverse_dynamics import inverse_dynamics
+from .mass_matrix import mass_matrix
+from .passive import passive_by_row
+from .schedules.run import run
+
+
+def loaded_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, load: Any) -> Any:
+    """Accelerations, (batch, nv), from (batch, ...) arrays; `load` has one number for each joint of the free model."""
+    if model.nv == 0:
+        return jnp.zeros_like(qd)
+    load = jnp.broadcast_to(load, (q.shape[0], load.shape[-1]))
+    if model.coupling is not None:
+        H = jnp.asarray(mass_matrix(model, q)) + model.coupling.narrow_matrix(jax.vmap(jnp.diag)(load))
+        shift = armature_shift(model.structure, model.rows, model.coupling.widen_v(qd).T).T
+        held = inverse_dynamics(model, q, qd, jnp.zeros_like(qd), f_ext) + model.coupling.narrow(load * shift)
+        return solve_positive(H, tau - held)
+    if model.passive is not None:
+        tau = tau + passive_by_row(model, q, qd)
+    model = model.without_passive
+    return run(aba_of(is_firm(model), loaded=True), model, {"q": q, "qd": qd, "tau": tau, "load": load}, f_ext)["qdd"]

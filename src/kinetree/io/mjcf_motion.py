@@ -1,0 +1,143 @@
+"""What makes an MJCF model move: its actuators, time step, integrator and keyframes.
+
+Actuators that are not modelled (on tendons or sites, muscles, DC motors, PID controllers, plugins, delays) do nothing,
+but keep their places in controls and activations: a policy's controls fit, number by number.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from kinetree.model import Actuators, Keyframes, Model, Stepping
+from kinetree.model.actuators import NONE, Wiring
+
+from .converters import Mujoco
+from .mujoco_model import disabled
+from .report import Report
+
+JOINT, JOINT_IN_PARENT = 0, 1  # MuJoCo's numbers of transmissions; likewise below
+FIXED, AFFINE = 0, 1  # gains; biases are none, affine
+GAINS, BIASES, DYNAMICS = (FIXED, AFFINE), (0, AFFINE), (0, 1, 2, 3)
+INTEGRATORS = ("Euler", "RK4", "implicit", "implicitfast", "discrete")
+FREE = 0
+TRANSMISSIONS = ("joint", "joint", "slider-crank", "tendon", "site", "body", "SO3")
+MUSCLE = 2
+
+
+class _Table:
+    """MuJoCo's actuators, in the layout of version 4. In version 3 each has one control and one force."""
+
+    def __init__(self, m: Any):
+        self.count = int(getattr(m, "nactuator", m.nu))
+        each = np.arange(self.count)
+        self.control = np.array(getattr(m, "actuator_ctrladr", each))
+        self.controls = np.array(getattr(m, "actuator_ctrlnum", np.ones_like(each)))
+        self.out = np.array(getattr(m, "actuator_outadr", each))
+        self.delay = np.array(getattr(m, "actuator_delay", np.zeros(self.count)))
+        self.on_joint = np.isin(m.actuator_trntype, (JOINT, JOINT_IN_PARENT))
+
+
+def with_motion(model: Model, m: Any, report: Report) -> Model:
+    """The model with what the compiled MuJoCo model `m` says about its motion."""
+    parts: dict[str, Any] = {"stepping": _stepping(model, m, report)}
+    if m.nu:
+        parts["actuators"] = _actuators(model, m, _Table(m), report)
+    if np.any(m.jnt_actgravcomp & m.jnt_actfrclimited):
+        report.warn("gravity compensation by actuators is not kept within the force ranges of their joints")
+    return model._with_same_rows(**parts)
+
+
+def _why_not(m: Any, table: _Table, i: int) -> str | None:
+    """What about an actuator is not modelled, or None."""
+    if m.actuator_plugin[i] >= 0:
+        return "plugin"
+    if not table.on_joint[i]:
+        return f"on a {TRANSMISSIONS[min(int(m.actuator_trntype[i]), 6)]}"
+    if m.actuator_gaintype[i] not in GAINS or m.actuator_biastype[i] not in BIASES:
+        return "muscle" if m.actuator_gaintype[i] == MUSCLE else "gain or bias"
+    if m.actuator_dyntype[i] not in DYNAMICS or table.controls[i] != 1 or m.actuator_actnum[i] > 1:
+        return "activation dynamics"
+    return "delay" if table.delay[i] else None
+
+
+def _actuators(model: Model, m: Any, table: _Table, report: Report) -> Actuators:
+    why = [_why_not(m, table, i) for i in range(table.count)]
+    for reason in filter(None, why):
+        report.ignored[f"actuators ({reason})"] += 1
+    off = disabled(m, "ACTUATION")
+    group = [0 <= g <= 30 and bool(m.opt.disableactuator & (1 << int(g))) for g in m.actuator_group]
+    kept = [i for i in range(table.count) if not off and not group[i] and why[i] is None]
+    names: list[str] = []
+    for i in range(table.count):
+        name, count = m.actuator(i).name or f"actuator_{i}", int(table.controls[i])
+        names += [name] if count == 1 else [f"{name}/{k}" for k in range(count)]
+    dynamics = tuple(int(m.actuator_dyntype[i]) for i in kept)
+    affine_gain = np.array([m.actuator_gaintype[i] == AFFINE for i in kept], bool)
+    affine_bias = np.array([m.actuator_biastype[i] == AFFINE for i in kept], bool)
+    ours = _joint_bodies(model, m)
+    wiring = Wiring(
+        names=tuple(names),
+        na=int(m.na),
+        joints=tuple(ours[int(m.actuator_trnid[i, 0])] for i in kept),
+        controls=tuple(int(table.control[i]) for i in kept),
+        activations=tuple(int(m.actuator_actadr[i]) if d != NONE else -1 for i, d in zip(kept, dynamics, strict=True)),
+        dynamics=dynamics,
+        early=tuple(bool(m.actuator_actearly[i]) for i in kept),
+        in_parent=tuple(bool(m.actuator_trntype[i] == JOINT_IN_PARENT) for i in kept),
+        servos=tuple(bool(b and not g and d < 2) for b, g, d in zip(affine_bias, affine_gain, dynamics, strict=True)),
+    )
+    gain = np.array(m.actuator_gainprm[kept, :3])
+    gain[:, 1:] *= affine_gain[:, None]
+    clamped = np.zeros(m.nu, bool) if disabled(m, "CLAMPCTRL") else np.array(m.actuator_ctrllimited, bool)
+    joint_range = np.tile([-np.inf, np.inf], (m.nv, 1))
+    if not off:  # a joint's range holds for what acts
+        limited = np.flatnonzero(m.jnt_actfrclimited)
+        joint_range[m.jnt_dofadr[limited]] = m.jnt_actfrcrange[limited]
+    return Actuators(
+        gear=np.array(m.actuator_gear[table.out[kept]]),
+        gain=gain,
+        bias=np.array(m.actuator_biasprm[kept, :3]) * affine_bias[:, None],
+        time_constant=np.array(m.actuator_dynprm[kept, 0]),
+        ctrl_range=_range(m.actuator_ctrlrange, clamped),
+        force_range=_range(m.actuator_forcerange[kept], np.array(m.actuator_forcelimited[kept], bool)),
+        act_range=_range(m.actuator_actrange[kept], np.array(m.actuator_actlimited[kept], bool)),
+        joint_range=joint_range,
+        wiring=wiring,
+    )
+
+
+def _range(given: Any, limited: np.ndarray) -> np.ndarray:
+    return np.where(limited[:, None], np.array(given).reshape(-1, 2), [-np.inf, np.inf])
+
+
+def _joint_bodies(model: Model, m: Any) -> dict[int, int]:
+    """For each MuJoCo joint, the body of ours that it moves: joints that move stand in MuJoCo's order."""
+    moving = np.flatnonzero(np.diff(model.structure.v_start))
+    return {j: int(body) for j, body in enumerate(moving)}
+
+
+def _stepping(model: Model, m: Any, report: Report) -> Stepping:
+    integrator = INTEGRATORS[int(m.opt.integrator)]
+    if integrator in ("implicit", "discrete"):
+        report.warn(f"integrator {integrator!r} is not modelled: advance takes 'implicitfast'")
+        integrator = "implicitfast"
+    lone = tuple(body for j, body in _joint_bodies(model, m).items() if m.jnt_type[j] == FREE and _is_lone(m, j))
+    convention = Mujoco(model)
+    q = np.array(m.key_qpos).reshape(m.nkey, m.nq)
+    qd = convention.v_here(q, np.array(m.key_qvel).reshape(m.nkey, m.nv)) if m.nkey else np.zeros((0, m.nv))
+    names = [m.key(k).name or f"key_{k}" for k in range(m.nkey)]
+    act, ctrl = np.array(m.key_act).reshape(m.nkey, m.na), np.array(m.key_ctrl).reshape(m.nkey, m.nu)
+    return Stepping(
+        timestep=np.array(m.opt.timestep),
+        integrator=integrator,
+        implicit_damping=not disabled(m, "EULERDAMP"),
+        lone=lone,
+        keyframes=Keyframes(names, m.qpos0, q, qd, act, m.key_time, ctrl),
+    )
+
+
+def _is_lone(m: Any, j: int) -> bool:
+    """Whether a free joint's body is a tree of its own, without mass on it but its own."""
+    body = int(m.jnt_bodyid[j])
+    alone = np.count_nonzero(m.dof_treeid == m.dof_treeid[m.jnt_dofadr[j]]) == 6
+    return bool(alone and m.body_subtreemass[body] == m.body_mass[body])

@@ -1,0 +1,187 @@
+"""The world of a compiled MuJoCo model: shapes, surfaces, limits, friction loss, and how soft they are."""
+
+from typing import Any
+
+import numpy as np
+
+from kinetree.collide import COLLIDERS, KINDS, Hull
+from kinetree.model import Model
+from kinetree.model.world import (
+    BASE,
+    InverseWeights,
+    JointSoftness,
+    Layout,
+    Pair,
+    PairSurfaces,
+    Scene,
+    Shapes,
+    Surfaces,
+    World,
+    candidate_pairs,
+    ordered,
+)
+
+from .report import Report
+
+FREE, BALL = 0, 1
+UNKNOWN = "unknown"  # kinds of geoms that kinetree does not collide: height fields, signed distance fields
+
+
+def read_world(model: Model, m: Any, ours: dict[int, int], report: Report) -> World:
+    """What constrains the mechanism.
+
+    Arguments:
+        model: our model of the mechanism.
+        m: the compiled model.
+        ours: our number of each of its bodies.
+        report: takes what is not modelled.
+    """
+    from importlib import import_module
+
+    mujoco = import_module("mujoco")
+    disabled, enabled = m.opt.disableflags, m.opt.enableflags
+    bits, enables = mujoco.mjtDisableBit, mujoco.mjtEnableBit
+    flags = {
+        "contact": bits.mjDSBL_CONTACT,
+        "limit": bits.mjDSBL_LIMIT,
+        "frictionloss": bits.mjDSBL_FRICTIONLOSS,
+    }
+    off = {name for name, bit in flags.items() if disabled & (bit | bits.mjDSBL_CONSTRAINT)}
+    carried = np.zeros(model.n_bodies)
+    for theirs, own in ours.items():
+        if own >= 0:
+            carried[own] = m.body_gravcomp[theirs]
+    override = bool(enabled & enables.mjENBL_OVERRIDE)
+    return World(
+        scene=read_scene(m, ours, override, report),
+        joints=_joints(m),
+        inverse_weights=_weights(model, m, ours),
+        gravity_compensation=carried if carried.any() and np.any(m.opt.gravity) else None,
+        impratio=np.array(m.opt.impratio),
+        cone="elliptic" if m.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC else "pyramidal",
+        disabled=frozenset(off),
+        safe_reference=not disabled & bits.mjDSBL_REFSAFE,
+    )
+
+
+def _joints(m: Any) -> JointSoftness:
+    joint = m.dof_jntid
+    first = np.arange(m.nv) == m.jnt_dofadr[joint] if m.nv else np.zeros(0, bool)
+    ball = first & (m.jnt_type[joint] == BALL) & (m.jnt_limited[joint] != 0)
+    return JointSoftness(
+        np.array(m.jnt_solref[joint]).reshape(-1, 2),
+        np.array(m.jnt_solimp[joint]).reshape(-1, 5),
+        np.array(m.jnt_margin[joint]),
+        np.where(ball, m.jnt_range[joint].reshape(-1, 2).max(1, initial=0.0), np.inf),
+        np.array(m.dof_solref).reshape(-1, 2),
+        np.array(m.dof_solimp).reshape(-1, 5),
+    )
+
+
+def _weights(model: Model, m: Any, ours: dict[int, int]) -> InverseWeights:
+    dof = np.array(m.dof_invweight0)
+    for start in m.jnt_dofadr[m.jnt_type == FREE]:  # our free joints have the angular part first
+        dof[start : start + 6] = np.concatenate([dof[start + 3 : start + 6], dof[start : start + 3]])
+    body = np.zeros((model.n_bodies, 2))
+    for theirs, own in ours.items():
+        if own >= 0:
+            body[own] = m.body_invweight0[theirs]
+    return InverseWeights(dof, body)
+
+
+def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> Scene | None:
+    """Geoms that may touch, and the pairs they make."""
+    if not m.ngeom:
+        return None
+    every = [KINDS[t] if t < len(KINDS) else UNKNOWN for t in m.geom_type]
+    known = {kind for pair in COLLIDERS for kind in pair}
+    weld = m.body_weldid[m.geom_bodyid]
+    excluded = {(int(s) >> 16, int(s) & 0xFFFF) for s in m.exclude_signature}
+    explicit = [(int(a), int(b)) for a, b in zip(m.pair_geom1, m.pair_geom2, strict=True)]
+    may = (m.geom_contype | m.geom_conaffinity) != 0
+    may[[g for pair in explicit for g in pair]] = True
+    unknown = [g for g in np.flatnonzero(may) if every[g] not in known]
+    may[unknown] = False
+    geoms = np.flatnonzero(may)
+    if unknown:
+        report.ignored["shapes that are height or distance fields"] += len(unknown)
+    if not len(geoms):
+        return None
+    number = {int(g): i for i, g in enumerate(geoms)}
+    kinds = tuple(every[g] for g in geoms)
+    theirs = m.geom_bodyid[geoms]
+    bodies = tuple(ours[int(b)] for b in theirs)
+    fixed = np.where(weld[geoms] == 0, BASE, weld[geoms])
+    condim, priority = (tuple(int(x) for x in a[geoms]) for a in (m.geom_condim, m.geom_priority))
+    own = {tuple(sorted((number[a], number[b]))) for a, b in explicit if a in number and b in number}
+    out = {
+        (i, j)
+        for j in range(len(geoms))
+        for i in range(j)
+        if tuple(sorted((int(theirs[i]), int(theirs[j])))) in excluded
+    }
+    pairs, between, lost = candidate_pairs(
+        kinds, bodies, fixed, m.geom_contype[geoms], m.geom_conaffinity[geoms], condim, priority, own | out
+    )
+    between -= _filtered_between(m, geoms, own | out)
+    chosen = []
+    for k, (a, b) in enumerate(explicit):
+        if a not in number or b not in number or weld[a] == weld[b]:
+            continue
+        pair = ordered(number[a], number[b], kinds, bodies, fixed, int(m.pair_dim[k]), k)
+        if weld[a] != 0 and weld[b] != 0:
+            between += 1
+        elif (kinds[pair.first], kinds[pair.second]) not in COLLIDERS:
+            lost += 1
+        else:
+            chosen.append(pair)
+    if between:
+        report.ignored["contact between moving bodies (pairs of geoms)"] += between
+    if lost:
+        report.ignored["contact between kinds of shapes (pairs of geoms)"] += lost
+    layout_pairs = [*pairs, *chosen]
+    names = tuple(m.geom(int(g)).name or f"geom_{g}" for g in geoms)
+    hulls = tuple(Hull.from_mujoco(m, int(g)) if kinds[i] == "mesh" else None for i, g in enumerate(geoms))
+
+    def rows(name: str) -> np.ndarray:
+        return np.array(getattr(m, name)[geoms], float)
+
+    shapes = Shapes(rows("geom_pos"), rows("geom_quat"), rows("geom_size"), hulls)
+    surfaces = Surfaces(*(rows(f"geom_{k}") for k in Surfaces._fields))
+    fields = ("friction", "solref", "solreffriction", "solimp", "margin", "gap")
+    given = PairSurfaces(*(np.array(getattr(m, f"pair_{k}"), float) for k in fields))
+    if override:
+        layout_pairs, given = _overridden(m, layout_pairs, surfaces, given)
+    layout = Layout(kinds, bodies, condim, priority, tuple(layout_pairs), names, between)
+    return Scene(shapes, surfaces, given, layout)
+
+
+def _filtered_between(m: Any, geoms: np.ndarray, skip: set) -> int:
+    """Pairs of moving geoms whose bodies are parent and child, which never touch."""
+    from importlib import import_module
+
+    if m.opt.disableflags & import_module("mujoco").mjtDisableBit.mjDSBL_FILTERPARENT:
+        return 0
+    weld = m.body_weldid[m.geom_bodyid[geoms]]
+    up = m.body_weldid[m.body_parentid[weld]]
+    i, j = np.triu_indices(len(geoms), 1)
+    kin = (weld[i] != weld[j]) & (weld[i] != 0) & (weld[j] != 0) & ((weld[i] == up[j]) | (weld[j] == up[i]))
+    one, two = geoms[i], geoms[j]
+    bits = (m.geom_contype[one] & m.geom_conaffinity[two]) | (m.geom_contype[two] & m.geom_conaffinity[one])
+    return sum((int(a), int(b)) not in skip for a, b in zip(i[kin & (bits != 0)], j[kin & (bits != 0)], strict=True))
+
+
+def _overridden(m: Any, pairs: list[Pair], surfaces: Surfaces, given: PairSurfaces) -> tuple[list[Pair], PairSurfaces]:
+    """MuJoCo's flag `override`: one surface for all pairs."""
+    n = len(pairs)
+    gap = [given.gap[p.own] if p.own >= 0 else surfaces.gap[p.first] + surfaces.gap[p.second] for p in pairs]
+    solref = np.tile(m.opt.o_solref, (n, 1))
+    same = PairSurfaces(
+        np.tile(m.opt.o_friction, (n, 1)),
+        solref,
+        solref,
+        np.tile(m.opt.o_solimp, (n, 1)),
+        np.full(n, m.opt.o_margin),
+        np.array(gap),
+    )
+    return [p._replace(own=k) for k, p in enumerate(pairs)], same

@@ -1,0 +1,154 @@
+"""Shapes on the bodies of a model, given in code: `with_shapes`, `with_ground`."""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from kinetree.collide import KINDS, Hull
+
+from .errors import ModelError
+from .model import Model
+from .world import (
+    BASE,
+    FRICTION,
+    Layout,
+    Pair,
+    Scene,
+    Shape,
+    Shapes,
+    Surfaces,
+    World,
+    candidate_pairs,
+    no_pair_surfaces,
+)
+
+SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3, "mesh": 0}
+
+
+def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tuple[Any, Any]] = ()) -> Model:
+    """The model with these shapes in its world, in place of any it had. Moving ones touch those fixed to the base.
+
+    Arguments:
+        model: the mechanism.
+        shapes: see `Shape`.
+        exclude: pairs of bodies, by name or number (None is the base), whose shapes never touch.
+    """
+    shapes = [_checked(model, shape, i) for i, shape in enumerate(shapes)]
+    numbers = [_body(model, s.body) for s in shapes]
+    fixed = [BASE if b == BASE else int(model.structure.row_of_body[b]) for b in numbers]
+    out = {frozenset((_body(model, a), _body(model, b))) for a, b in exclude}
+    skip = [(i, j) for j in range(len(shapes)) for i in range(j) if frozenset((numbers[i], numbers[j])) in out]
+
+    def column(name: str) -> tuple[Any, ...]:
+        return tuple(getattr(s, name) for s in shapes)
+
+    kinds, condim, priority = column("kind"), column("condim"), column("priority")
+    pairs, between, unknown = candidate_pairs(
+        kinds, numbers, fixed, column("contype"), column("conaffinity"), condim, priority, skip
+    )
+    if unknown:
+        raise ModelError(f"{unknown} pairs of shapes are of kinds that can not be collided yet")
+    layout = Layout(kinds, tuple(numbers), condim, priority, tuple(pairs), column("name"), between)
+    scene = Scene(*stack_shapes(shapes), no_pair_surfaces(), layout)
+    return dataclasses.replace(model, world=(model.world or World()).replace(scene=scene, inverse_weights=None))
+
+
+def with_ground(model: Model, **surface: Any) -> Model:
+    """The model on a floor at z = 0, which all its shapes may touch, whatever their contype and conaffinity say.
+
+    Arguments:
+        model: the mechanism, with shapes (from its file, or by `with_shapes`).
+        surface: of the floor: friction, solref, solimp, ..., as in `Shape`.
+    """
+    world = model.world or World()
+    floor = _checked(model, Shape("plane", **{"name": "ground", **surface}), 0)
+    shapes, surfaces = stack_shapes([floor])
+    if world.scene is None:
+        layout = Layout(("plane",), (BASE,), (floor.condim,), (floor.priority,), (), (floor.name,))
+        return dataclasses.replace(
+            model, world=world.replace(scene=Scene(shapes, surfaces, no_pair_surfaces(), layout))
+        )
+    old = world.scene
+    known = old.layout
+    n = len(known.kinds)
+    pairs = []
+    for i, (kind, body) in enumerate(zip(known.kinds, known.bodies, strict=True)):
+        if kind == "plane" or body == BASE or model.structure.row_of_body[body] < 0:
+            continue
+        higher = known.priority[i] - floor.priority
+        dim = known.condim[i] if higher > 0 else floor.condim if higher < 0 else max(known.condim[i], floor.condim)
+        pairs.append(Pair(n, i, 1, dim))
+    layout = known._replace(
+        kinds=(*known.kinds, "plane"),
+        bodies=(*known.bodies, BASE),
+        condim=(*known.condim, floor.condim),
+        priority=(*known.priority, floor.priority),
+        pairs=(*known.pairs, *pairs),
+        names=(*known.names, floor.name),
+    )
+
+    def joined(a: Any, b: Any) -> Any:
+        return type(a)(
+            *((*x, *y) if isinstance(x, tuple) else np.concatenate([x, y]) for x, y in zip(a, b, strict=True))
+        )
+
+    scene = Scene(joined(old.shapes, shapes), joined(old.surfaces, surfaces), old.pairs, layout)
+    return dataclasses.replace(model, world=world.replace(scene=scene))
+
+
+def _body(model: Model, body: Any) -> int:
+    if body is None:
+        return BASE
+    number = model.body_index(body) if isinstance(body, str) else int(body)
+    if not BASE <= number < model.n_bodies:
+        raise ModelError(f"there is no body {number}: the model has {model.n_bodies}")
+    return number
+
+
+def _checked(model: Model, shape: Shape, number: int) -> Shape:
+    """A shape with its sizes checked, and its hull."""
+    label = f"shape {shape.name or number}"
+    if shape.kind not in SIZES:
+        raise ModelError(f"{label}: a shape is one of {', '.join(SIZES)}, not {shape.kind!r}")
+    if shape.condim not in (1, 3, 4, 6):
+        raise ModelError(f"{label}: condim is 1, 3, 4 or 6, not {shape.condim}")
+    size = np.atleast_1d(np.asarray(shape.size, float)) if SIZES[shape.kind] else np.zeros(0)
+    if len(size) < SIZES[shape.kind] or not (size[: SIZES[shape.kind]] > 0).all():
+        raise ModelError(f"{label}: a {shape.kind} has {SIZES[shape.kind]} positive sizes, not {shape.size!r}")
+    hull = shape.hull
+    if shape.kind == "mesh" and hull is None:
+        if shape.vertices is None:
+            raise ModelError(f"{label}: a mesh has vertices")
+        hull = Hull.from_points(shape.vertices)
+    assert shape.kind in KINDS
+    return dataclasses.replace(shape, size=tuple(size), hull=hull)
+
+
+def stack_shapes(shapes: Iterable[Shape]) -> tuple[Shapes, Surfaces]:
+    """Numbers of shapes as arrays."""
+    shapes = list(shapes)
+    sizes = [np.concatenate([np.atleast_1d(np.asarray(s.size, float)), np.zeros(3)])[:3] for s in shapes]
+    friction = [(*np.atleast_1d(np.asarray(s.friction, float)), *FRICTION[np.size(s.friction) :]) for s in shapes]
+
+    def column(name: str, *shape: int) -> np.ndarray:
+        return np.array([getattr(s, name) for s in shapes], float).reshape(len(shapes), *shape)
+
+    orientation = column("orientation", 4)
+    return (
+        Shapes(
+            column("position", 3),
+            orientation / np.linalg.norm(orientation, axis=-1, keepdims=True),
+            np.array(sizes).reshape(-1, 3),
+            tuple(s.hull for s in shapes),
+        ),
+        Surfaces(
+            np.array(friction).reshape(-1, 3),
+            column("solref", 2),
+            column("solimp", 5),
+            column("margin"),
+            column("gap"),
+            column("solmix"),
+        ),
+    )

@@ -1,0 +1,110 @@
+"""States of a mechanism in motion, and what a file says about its motion: time step, integrator, keyframes."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from .errors import ModelError
+
+TIMESTEP = 2e-3  # s, of models that do not say; MuJoCo's default
+INTEGRATOR = "Euler"  # likewise
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class State:
+    """Where a mechanism is and how it moves. Leading axes are batches."""
+
+    q: Any  # (..., nq)
+    qd: Any  # (..., nv)
+    act: Any  # (..., na), activations of actuators
+    time: Any  # (...,), seconds
+    warm_start: Any  # (..., nv), the accelerations that the constraint solver starts from
+
+    def replace(self, **changes: Any) -> "State":
+        """The same state with other arrays."""
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Leading axes."""
+        return tuple(self.q.shape[:-1])
+
+
+class Keyframes:
+    """Named states of a file, number by number, and the configuration it starts from. Compared by value."""
+
+    def __init__(
+        self, names: Any = (), start: Any = (), q: Any = (), qd: Any = (), act: Any = (), time: Any = (), ctrl: Any = ()
+    ):
+        self.names = tuple(names)
+        self.start, self.q, self.qd, self.act, self.time, self.ctrl = (
+            np.array(x, float) for x in (start, q, qd, act, time, ctrl)
+        )
+        arrays = (self.start, self.q, self.qd, self.act, self.time, self.ctrl)
+        for a in arrays:
+            a.flags.writeable = False
+        self._key = (self.names, tuple((a.shape, a.tobytes()) for a in arrays))
+        self._hash = hash(self._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keyframes) and self._key == other._key
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def number(self, which: str | int) -> int:
+        """The number of a keyframe, from its name or number."""
+        if isinstance(which, str):
+            if which not in self.names:
+                raise KeyError(
+                    f"no keyframe is called {which!r}: there are {', '.join(map(repr, self.names)) or 'none'}"
+                )
+            return self.names.index(which)
+        if not -len(self) <= which < len(self):
+            raise IndexError(f"no keyframe has number {which}: there are {len(self)}")
+        return int(which) % len(self)
+
+    def state(self, which: str | int) -> State:
+        """The state of a keyframe."""
+        k = self.number(which)
+        q, qd, act, time = (np.array(x[k]) for x in (self.q, self.qd, self.act, self.time))
+        return State(q, qd, act, time, np.zeros(self.qd.shape[1]))
+
+    def controls(self, which: str | int) -> np.ndarray:
+        """The controls (nu,) of a keyframe."""
+        return np.array(self.ctrl[self.number(which)])
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Stepping:
+    """What a file says about steps in time."""
+
+    timestep: Any = field(default_factory=lambda: np.array(TIMESTEP))  # s
+    integrator: str = field(default=INTEGRATOR, metadata={"static": True})
+    implicit_damping: bool = field(default=True, metadata={"static": True})  # of "Euler"
+    lone: tuple[int, ...] | None = field(default=None, metadata={"static": True})
+    # Bodies on free joints that carry nothing else; None: those that have no children.
+    keyframes: Keyframes = field(default=Keyframes(), metadata={"static": True})
+
+
+DEFAULT_STEPPING = Stepping()
+
+
+def check_timestep(value: Any) -> Any:
+    """A positive number of seconds, as an array; checked unless it is being traced."""
+    if isinstance(value, jax.Array):
+        if value.shape != ():
+            raise ModelError(f"timestep must be one number, not an array of shape {value.shape}")
+        return value
+    array = np.array(value, float)
+    if array.shape != () or not (np.isfinite(array) and array > 0):
+        raise ModelError(f"timestep must be a positive number of seconds, not {value!r}")
+    return array

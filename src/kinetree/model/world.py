@@ -1,0 +1,222 @@
+"""The world a mechanism touches: shapes, what their surfaces are like, and how soft joints and contacts are.
+
+The constraint model is MuJoCo's, and so are names and defaults of its parameters (`solref`, `solimp`, `condim`, ...;
+MuJoCo documentation, "Computation" and "Modeling"). All numbers are leaves of a pytree and may be traced; what decides
+how many points of contact there are is static.
+"""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from kinetree.collide import COLLIDERS, KINDS
+
+from .errors import ModelError
+
+CONSTRAINTS = frozenset({"contact", "limit", "frictionloss"})  # what can be switched off
+
+SOLREF = (0.02, 1.0)  # time constant and damping ratio
+SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
+FRICTION = (1.0, 0.005, 0.0001)  # sliding, torsional, rolling
+BASE = -1
+
+
+class Pair(NamedTuple):
+    """Two shapes that may touch, one of which moves. The first has the lower kind, in the order of `KINDS`."""
+
+    first: int
+    second: int
+    moving: int  # 0 or 1: which of the two moves
+    condim: int
+    own: int = -1  # which of the surfaces given for pairs; −1: mixed from the two shapes
+
+
+class Layout(NamedTuple):
+    """What is static about a scene: kinds and bodies of shapes, and which of them may touch."""
+
+    kinds: tuple[str, ...]
+    bodies: tuple[int, ...]  # −1 is the base
+    condim: tuple[int, ...]
+    priority: tuple[int, ...]
+    pairs: tuple[Pair, ...]
+    names: tuple[str, ...]
+    between_moving: int = 0  # pairs of shapes that both move, which are not modelled
+
+
+class Shapes(NamedTuple):
+    """Where the shapes are in their bodies, and their sizes; first axis over shapes."""
+
+    position: Any  # (n, 3)
+    orientation: Any  # (n, 4)
+    size: Any  # (n, 3): radius, half lengths, half axes, as in MuJoCo
+    hulls: tuple[Any, ...]  # of meshes; None for all others
+
+
+class Surfaces(NamedTuple):
+    """How surfaces touch; first axis over shapes."""
+
+    friction: Any  # (n, 3): sliding, torsional, rolling
+    solref: Any  # (n, 2)
+    solimp: Any  # (n, 5)
+    margin: Any  # (n,): contacts push from this distance on
+    gap: Any  # (n,): contacts are found this much earlier, and do not push yet
+    solmix: Any  # (n,): weight of the shape's softness where two meet
+
+
+class PairSurfaces(NamedTuple):
+    """How two surfaces touch; first axis over pairs."""
+
+    friction: Any  # (p, 5): two of sliding, torsional, two of rolling
+    solref: Any  # (p, 2)
+    solref_friction: Any  # (p, 2): of the friction directions of elliptic cones; zero: as solref
+    solimp: Any  # (p, 5)
+    margin: Any  # (p,)
+    gap: Any  # (p,)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Scene:
+    """Shapes and surfaces."""
+
+    shapes: Shapes
+    surfaces: Surfaces
+    pairs: PairSurfaces  # of pairs that have surfaces of their own
+    layout: Layout = field(metadata={"static": True})
+
+
+class JointSoftness(NamedTuple):
+    """Of limits and of friction loss, over the degrees of freedom; a ball joint's limit is that of its first one."""
+
+    limit_solref: Any  # (nv, 2)
+    limit_solimp: Any  # (nv, 5)
+    limit_margin: Any  # (nv,)
+    ball_limit: Any  # (nv,): the largest angle of a ball joint; infinite where there is none
+    friction_solref: Any  # (nv, 2)
+    friction_solimp: Any  # (nv, 5)
+
+    @staticmethod
+    def default(nv: int) -> "JointSoftness":
+        """MuJoCo's defaults."""
+        solref, solimp = np.tile(SOLREF, (nv, 1)), np.tile(SOLIMP, (nv, 1))
+        return JointSoftness(solref, solimp, np.zeros(nv), np.full(nv, np.inf), solref, solimp)
+
+
+class InverseWeights(NamedTuple):
+    """What a unit force moves at the neutral configuration: it sets the scale of the regularisation."""
+
+    dof: Any  # (nv,)
+    body: Any  # (n_bodies, 2): translation and rotation of the centre of mass
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class World:
+    """All that constrains a mechanism beside its joints."""
+
+    scene: Scene | None = None
+    joints: JointSoftness | None = None  # None: MuJoCo's defaults
+    inverse_weights: InverseWeights | None = None  # None: computed where they are needed
+    gravity_compensation: Any = None  # (n_bodies,): how much of each body's weight is carried
+    impratio: Any = field(default_factory=lambda: np.array(1.0))  # how much stiffer friction is than the normal
+    cone: str = field(default="pyramidal", metadata={"static": True})  # or "elliptic"
+    disabled: frozenset[str] = field(default=frozenset(), metadata={"static": True})  # some of CONSTRAINTS
+    safe_reference: bool = field(default=True, metadata={"static": True})  # no time constant is below two time steps
+    iterations: int = field(default=100, metadata={"static": True})  # of Newton's method, at the most
+
+    def replace(self, **changes: Any) -> "World":
+        """The same world with other parts."""
+        return dataclasses.replace(self, **changes)
+
+    def __post_init__(self) -> None:
+        if self.cone not in ("pyramidal", "elliptic"):
+            raise ModelError(f"a cone is pyramidal or elliptic, not {self.cone!r}")
+        if unknown := set(self.disabled) - CONSTRAINTS:
+            raise ModelError(
+                f"can not disable {', '.join(sorted(unknown))}: choose from {', '.join(sorted(CONSTRAINTS))}"
+            )
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A shape on a body, for models made in code; defaults are MuJoCo's.
+
+    Arguments:
+        kind: one of "plane" "sphere" "capsule" "ellipsoid" "cylinder" "box" "mesh".
+        size: as in MuJoCo: the radius (sphere), radius and half length (capsule, cylinder), three half axes
+            (ellipsoid, box); nothing for planes, which are infinite, and meshes.
+        body: name or number of the body; None is the base.
+        position, orientation: in the body's frame; the orientation is a quaternion (w, x, y, z).
+        vertices: (k, 3), of a mesh, whose hull touches.
+        friction: sliding, torsional, rolling; or the first of them.
+        condim: 1 no friction, 3 sliding, 4 torsional too, 6 rolling too.
+        contype, conaffinity: two shapes may touch if a bit of one's contype is set in the other's conaffinity.
+    """
+
+    kind: str
+    size: Any = ()
+    body: int | str | None = None
+    position: Any = (0.0, 0.0, 0.0)
+    orientation: Any = (1.0, 0.0, 0.0, 0.0)
+    vertices: Any = None
+    hull: Any = None
+    friction: Any = FRICTION
+    solref: Any = SOLREF
+    solimp: Any = SOLIMP
+    solmix: Any = 1.0
+    margin: Any = 0.0
+    gap: Any = 0.0
+    condim: int = 3
+    contype: int = 1
+    conaffinity: int = 1
+    priority: int = 0
+    name: str = ""
+
+
+def candidate_pairs(
+    kinds: Any, bodies: Any, fixed: Any, contype: Any, conaffinity: Any, condim: Any, priority: Any, skip: Any = ()
+) -> tuple[list[Pair], int, int]:
+    """Pairs of a moving and a static shape that may touch; how many there are of two moving ones, and of unknown kinds.
+
+    Arguments:
+        kinds, bodies, contype, conaffinity, condim, priority: of the shapes.
+        fixed: the root that carries each shape: shapes of one root do not touch; −1 is the base.
+        skip: pairs of shapes (lower number first) that are left out.
+    """
+    n = len(kinds)
+    fixed, contype, conaffinity = (np.asarray(a, np.int64) for a in (fixed, contype, conaffinity))
+    i, j = np.triu_indices(n, 1)
+    meets = ((contype[i] & conaffinity[j]) | (contype[j] & conaffinity[i])) != 0
+    meets &= fixed[i] != fixed[j]
+    skipped = set(skip)
+    found, between, unknown = [], 0, 0
+    for a, b in zip(i[meets].tolist(), j[meets].tolist(), strict=True):
+        if (a, b) in skipped:
+            continue
+        if fixed[a] != BASE and fixed[b] != BASE:
+            between += 1
+            continue
+        if tuple(sorted((kinds[a], kinds[b]), key=KINDS.index)) not in COLLIDERS:
+            unknown += 1
+            continue
+        dim = condim[a] if priority[a] > priority[b] else condim[b] if priority[b] > priority[a] else None
+        found.append(ordered(a, b, kinds, bodies, fixed, max(condim[a], condim[b]) if dim is None else dim))
+    return found, between, unknown
+
+
+def ordered(a: int, b: int, kinds: Any, bodies: Any, fixed: Any, condim: int, own: int = -1) -> Pair:
+    """A pair with its shapes in order: of kind, then of body."""
+    if bodies[a] > bodies[b]:
+        a, b = b, a
+    if KINDS.index(kinds[a]) > KINDS.index(kinds[b]):
+        a, b = b, a
+    return Pair(a, b, int(fixed[b] != BASE), int(condim), own)
+
+
+def no_pair_surfaces() -> PairSurfaces:
+    """For scenes where all surfaces are mixed."""
+    five, two, one = np.zeros((0, 5)), np.zeros((0, 2)), np.zeros(0)
+    return PairSurfaces(five, two, two, five, one, one)

@@ -1,0 +1,219 @@
+"""`kinetree.advance`: steps of a whole state, with actuators and their activations, by MuJoCo's integrators or ours."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from kinetree._unknown import unknown
+from kinetree.model import DEFAULT_STEPPING, Model, State, neutral
+from kinetree.model.arguments import evaluate
+from kinetree.model.fork import require_xla
+
+from .constrained import constraints_of, prepared
+from .drive import Drive, Shaped
+from .forces import Controller
+from .integrators import discrete_step, rk4_step, semi_implicit_step
+from .mujoco_steps import euler_step, implicitfast_step, runge_kutta_step
+
+Step = Callable[[Model, State, Drive], State]
+
+STEPS: dict[str, Step] = {
+    "Euler": euler_step,
+    "implicitfast": implicitfast_step,
+    "RK4": runge_kutta_step,
+    "semi_implicit": semi_implicit_step,
+    "rk4": rk4_step,
+    "variational": discrete_step,
+}
+
+
+def step_of(model: Model, integrator: str | None) -> str:
+    """The name of the integrator: the given one, or the file's."""
+    name = (model.stepping or DEFAULT_STEPPING).integrator if integrator is None else integrator
+    name = "Euler" if name == "euler" else name
+    if name not in STEPS:
+        raise ValueError(unknown("integrator", name, STEPS))
+    return name
+
+
+def _looped(name: str, model: Model, state: State, drive: Drive, count: Any) -> State:
+    """Steps in a loop of a length that the compiler does not know: one step has the bits of one of many."""
+    take = STEPS[name]
+
+    def body(carry: tuple[Any, State]) -> tuple[Any, State]:
+        return carry[0] + 1, take(model, carry[1], drive)
+
+    return jax.lax.while_loop(lambda carry: carry[0] < count, body, (jnp.zeros_like(count), state))[1]
+
+
+_plain = partial(jax.jit, static_argnums=0)(_looped)  # one compilation for any number of steps
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _traced(name: str, steps: int, model: Model, state: State, drive: Drive) -> State:
+    """The same inside `jit`, and for derivatives, which need to know how many steps there are."""
+    return _looped(name, model, state, drive, jax.lax.optimization_barrier(jnp.asarray(steps, jnp.int32)))
+
+
+@_traced.defjvp
+def _derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
+    def scanned(model: Model, state: State, drive: Drive) -> State:
+        return jax.lax.scan(lambda s, _: (STEPS[name](model, s, drive), None), state, length=steps)[0]
+
+    return jax.jvp(scanned, primals, tangents)
+
+
+def advance(
+    model: Model,
+    state: State,
+    ctrl: Any = None,
+    f_ext: Any = None,
+    *,
+    dt: Any = None,
+    substeps: int = 1,
+    integrator: str | None = None,
+) -> State:
+    """A state, some steps later, with the controls held. A pure function, for `jit`, `vmap`, `grad` and `scan`.
+
+    Arguments:
+        model: the mechanism; its springs, dampers and actuators act.
+        state: where it is; from `kinetree.initial_state` or `model.keyframe`.
+        ctrl: controls (..., nu) of the actuators; zero if not given.
+        f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
+        dt: the length of a step in seconds; the model's `timestep` if not given.
+        substeps: how many steps. The result has the bits of as many calls.
+        integrator: "Euler", "implicitfast" or "RK4", which are MuJoCo's, step by step; or "semi_implicit", "rk4" or
+            "variational", which are those of `kinetree.step`. None is the one of the model's file.
+
+    Returns:
+        The state after the steps.
+    """
+    name = step_of(model, integrator)
+    if not (isinstance(substeps, int | np.integer) and substeps >= 0):
+        raise ValueError(f"substeps must be a number of steps, not {substeps!r}")
+    h = _step_length(model, dt)
+    require_xla()
+    found = constraints_of(model)
+    model = prepared(model, found)
+    nu = model.nu
+    if ctrl is None:
+        ctrl = np.zeros(nu, np.result_type(state.q) if not isinstance(state.q, jax.Array) else state.q.dtype)
+    given: dict[str, Any] = {
+        "q": (state.q, (model.nq,)),
+        "qd": (state.qd, (model.nv,)),
+        "act": (state.act, (model.na,)),
+        "time": (state.time, ()),
+        "warm_start": (state.warm_start, (model.nv,)),
+        "ctrl": (ctrl, (nu,)),
+        "f_ext": (f_ext, (model.n_bodies, 6)),
+    }
+
+    def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any, f_ext: Any) -> State:
+        now = State(q, qd, act, time, warm_start)
+        length = h if isinstance(h, jax.Array) else np.asarray(h)
+        drive = Drive(ctrl, f_ext, length.astype(q.dtype), constraints=found)
+        if any(isinstance(x, Tracer) for x in jax.tree.leaves((model, now, drive))):
+            return _traced(name, int(substeps), model, *jax.tree.map(jnp.asarray, (now, drive)))
+        return _plain(name, model, now, drive, np.int32(substeps))
+
+    return evaluate(compute, **given)
+
+
+def _step_length(model: Model, dt: Any) -> Any:
+    if dt is None:
+        return model.timestep
+    if not isinstance(dt, jax.Array) and not (np.ndim(dt) == 0 and dt > 0 and math.isfinite(dt)):
+        raise ValueError(f"dt must be a positive number of seconds, not {dt}")
+    return dt
+
+
+def step(
+    model: Model,
+    q: Any,
+    qd: Any,
+    dt: Any,
+    controller: Controller | None = None,
+    *,
+    t: Any = 0.0,
+    integrator: str = "semi_implicit",
+) -> tuple[Any, Any]:
+    """One step in time, as a pure function: for loops of your own under `jit`, `vmap` and `grad`.
+
+    Arguments:
+        model: the mechanism; its contact, limits and dry friction act (`model.without_constraints` switches them off),
+            and its actuators, with controls and activations at zero. `kinetree.advance` is the step of whole states.
+        q: configurations, (..., nq).
+        qd: velocities, (..., nv).
+        dt: the step.
+        controller: (t, q, qd) -> tau, or None.
+        t: time at the start of the step.
+        integrator: "semi_implicit", "rk4" or "variational", or one of `advance`'s.
+
+    Returns:
+        q, qd after the step.
+    """
+    name = step_of(model, integrator)
+    require_xla()
+    found = constraints_of(model)
+    model = prepared(model, found)
+
+    def compute(q: Any, qd: Any) -> tuple[Any, Any]:
+        q, qd = jnp.asarray(q), jnp.asarray(qd)
+        h, start = jnp.asarray(dt, q.dtype), jnp.asarray(t, q.dtype)
+        nothing = jnp.zeros((len(q), model.na), q.dtype), jnp.zeros(len(q), q.dtype), jnp.zeros_like(qd)
+        ctrl = jnp.zeros((len(q), model.nu), q.dtype)
+        shaped = None if controller is None else Shaped(controller, batch)
+        after = STEPS[name](model, State(q, qd, *nothing), Drive(ctrl, None, h, start, found, shaped))
+        return after.q, after.qd
+
+    batch = np.broadcast_shapes(np.shape(q)[:-1], np.shape(qd)[:-1])
+    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, (model.nv,)))
+
+
+def initial_state(
+    model: Model, q: Any = None, qd: Any = None, *, batch: tuple[int, ...] = (), keyframe: str | int | None = None
+) -> State:
+    """A state to start from.
+
+    Arguments:
+        model: the mechanism.
+        q: configurations (..., nq). If not given, those of the keyframe; without one, where the file puts its bodies
+            (MuJoCo's qpos0), or the neutral configuration.
+        qd: velocities (..., nv); those of the keyframe, or zero, if not given.
+        batch: leading axes of the state; q and qd are broadcast to them.
+        keyframe: name or number of a keyframe of the file, for all that is not given.
+
+    Returns:
+        A state of NumPy arrays, or of JAX arrays where q or qd is one.
+    """
+    batch = (batch,) if isinstance(batch, int) else tuple(batch)
+    if keyframe is not None:
+        base = model.keyframe(keyframe)
+    else:
+        start = (model.stepping or DEFAULT_STEPPING).keyframes.start
+        home = start if start.size == model.nq and model.nq else neutral(model)
+        base = State(home, np.zeros(model.nv), np.zeros(model.na), np.zeros(()), np.zeros(model.nv))
+    own = next((x for x in (q, qd) if isinstance(x, jax.Array | np.ndarray)), None)
+    dtype = own.dtype if own is not None and jnp.issubdtype(own.dtype, jnp.floating) else np.dtype(float)
+
+    def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, _: Any) -> State:
+        return State(q, qd, act, time, warm_start)
+
+    def filled(x: Any) -> Any:
+        return np.asarray(x, dtype)
+
+    return evaluate(
+        compute,
+        q=(filled(base.q) if q is None else q, (model.nq,)),
+        qd=(filled(base.qd) if qd is None else qd, (model.nv,)),
+        act=(filled(base.act), (model.na,)),
+        time=(filled(base.time), ()),
+        warm_start=(filled(base.warm_start), (model.nv,)),
+        batch=(np.zeros(batch, dtype), ()),
+    )

@@ -1,0 +1,65 @@
+"""The one door between steps and dynamics: accelerations of a mechanism, with contact, limits and friction loss.
+
+Which constraints there are must be known when a step is compiled. `constraints_of` finds that out before, from the
+model's numbers; inside `jit`, where they may not be known, all constraints are there that may be.
+"""
+
+from typing import Any, NamedTuple
+
+from kinetree.constrain.constrained import _drift, _held, _solve, _timestep
+from kinetree.constrain.joint_groups import Present, present
+from kinetree.constrain.problem import has_contacts
+from kinetree.constrain.weights import inverse_weights
+from kinetree.dynamics import forward_dynamics
+from kinetree.model import Model, World
+
+
+class Accelerated(NamedTuple):
+    """What forces do to a mechanism."""
+
+    qdd: Any  # (batch, nv)
+    total: Any = None  # (batch, nv), with constraints: all forces, H times the acceleration in world axes
+
+
+def constraints_of(model: Model) -> Present | None:
+    """The constraints that act on a model, or None; mimic joints and constraints do not go together yet."""
+    kept = model.__dict__  # beside the fields, so that no copy with other numbers has it
+    if "_constraints" not in kept:
+        found = present(model)
+        carried = model.world is not None and model.world.gravity_compensation is not None
+        acts = model.coupling is None and (any(found) or has_contacts(model) or carried)
+        kept["_constraints"] = found if acts else None
+    return kept["_constraints"]
+
+
+def prepared(model: Model, found: Present | None) -> Model:
+    """The model with all that its constraints need and that does not change from step to step."""
+    world = model.world or World()
+    if found is None or world.inverse_weights is not None:
+        return model
+    return model._with_same_rows(world=world.replace(inverse_weights=inverse_weights(model)))
+
+
+def constrained(
+    model: Model, found: Present | None, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
+) -> Accelerated:
+    """Accelerations under the forces tau, (batch, nv), of a step h."""
+    if found is None:
+        return Accelerated(forward_dynamics(model, q, qd, tau, f_ext))
+    smooth = tau - _held(model, q, qd, -_drift(model.structure, qd), f_ext)
+    least = _timestep(model, h)(q.dtype)
+    qdd, forces, *_ = _solve(found, model, inverse_weights(model), q, qd, smooth, warm_start, least)
+    return Accelerated(qdd, smooth + forces)
+
+
+def acting(model: Model, integrator: str = "") -> str:
+    """What acts on a mechanism besides gravity, springs and dampers, in words."""
+    found = None if integrator == "variational" else constraints_of(model)
+    parts = {}
+    if found is not None:
+        scene = None if model.world is None or not has_contacts(model) else model.world.scene
+        parts["pairs of shapes that may touch"] = 0 if scene is None else len(scene.layout.pairs)
+        parts["joint limits"] = len({*found.lower, *found.upper, *found.balls})
+        parts["dry friction of joints"] = len(found.loss)
+    parts["actuators, controls at zero"] = model.nu
+    return ", ".join(f"{count} {what}" for what, count in parts.items() if count) or "nothing"

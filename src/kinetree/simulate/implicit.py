@@ -1,0 +1,162 @@
+"""Accelerations of steps that take velocity-dependent forces at their end, as MuJoCo's implicit integrators do.
+
+With α the acceleration in world axes (world_axes.py), f all forces at the start of the step, and D = −∂f/∂u,
+    (H + h D) α = f.
+Joint damping, and servos on hinges and sliders, are diagonal: loads on the joints, one articulated-body pass
+(dynamics/loaded.py). A servo on a ball or free joint adds h slope jᵀ j, of rank one, by the formula of Sherman and
+Morrison. A free body that carries nothing else also takes the slope of its gyroscopic force, which is not symmetric:
+six equations, solved on their own.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.actuate import Actuation
+from kinetree.actuate.transmission import columns, gathered
+from kinetree.dynamics.dense import solve_general
+from kinetree.dynamics.loaded import loaded_forward_dynamics
+from kinetree.model import DEFAULT_STEPPING, Model
+
+from .world_axes import drift
+
+
+class Forces(NamedTuple):
+    """What acts on a mechanism."""
+
+    tau: Any  # (batch, nv), all forces on joints but springs, dampers and constraints
+    f_ext: Any  # (batch, n_bodies, 6), or None
+    total: Any = None  # (batch, nv), f above with constraints; None where there are none
+
+
+def damped_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any) -> Any:
+    """qdd (batch, nv) of a step h with joint damping taken at its end."""
+    return _loaded(model, q, qd, forces, _damping(model, q, h))
+
+
+def implicit_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any, acted: Actuation | None) -> Any:
+    """The same with the slopes of actuators, and of lone bodies' gyroscopic forces: MuJoCo's implicitfast."""
+    load = _damping(model, q, h)
+    braking: list[int] = []
+    lone = lone_bodies(model)
+    if acted is not None:
+        at = columns(model.structure, _wiring(model))
+        single = at.used.sum(1) == 1
+        own = jnp.where(single[:, None], acted.moment * acted.moment, jnp.zeros((), q.dtype))
+        load = load + gathered(at, own * (-h * acted.slope)[:, :, None])
+        many = [int(i) for i in np.flatnonzero(~single) if _may_brake(model, int(i))]
+        braking = [i for i in many if _wiring(model).joints[i] not in lone]
+    qdd = _loaded(model, q, qd, forces, load)
+    if not (braking or lone):
+        return qdd
+    ahead = drift(model, q, qd)
+    alpha = qdd + ahead
+    if acted is not None and braking:
+        alpha = _braked(model, q, alpha, load, acted, h, braking)
+    for body in lone:
+        alpha = _tumbling(model, qd, alpha, load, acted, h, body)
+    return alpha - ahead
+
+
+def _damping(model: Model, q: Any, h: Any) -> Any:
+    """h times the joints' damping, (1, nv of the free model)."""
+    if model.passive is None:
+        return jnp.zeros((1, model.uncoupled.nv), q.dtype)
+    return h * jnp.asarray(model.passive.damping, q.dtype)[None]
+
+
+def _loaded(model: Model, q: Any, qd: Any, forces: Forces, load: Any) -> Any:
+    """qdd of (H + load) (qdd + drift) = f."""
+    if forces.total is not None:
+        return _answers(model, q, forces.total, load) - drift(model, q, qd)
+    return loaded_forward_dynamics(model, q, qd, forces.tau, forces.f_ext, load)
+
+
+def _answers(model: Model, q: Any, f: Any, load: Any) -> Any:
+    """(H + load)⁻¹ f."""
+    light = model.without_passive.replace(gravity=np.zeros(3))
+    return loaded_forward_dynamics(light, q, jnp.zeros_like(f), f, None, load)
+
+
+def _wiring(model: Model) -> Any:
+    assert model.actuators is not None
+    return model.actuators.wiring
+
+
+def _may_brake(model: Model, i: int) -> bool:
+    """Whether an actuator's force can depend on velocity, as far as numbers are known."""
+    gain, bias = model.actuators.gain, model.actuators.bias  # type: ignore[union-attr]
+    known = isinstance(gain, np.ndarray) and isinstance(bias, np.ndarray)
+    return not known or bool(gain[i, 2] or bias[i, 2])
+
+
+def lone_bodies(model: Model) -> list[int]:
+    """Bodies on free joints that carry nothing else."""
+    given = (model.stepping or DEFAULT_STEPPING).lone
+    if given is not None:
+        return list(given)
+    s = model.structure
+    free = np.array([j.kind == "free" for j in s.joints], bool)[s.joint_code]
+    alone = (s.parent < 0) & ~np.isin(np.arange(s.n_bodies), s.parent)
+    return [int(i) for i in np.flatnonzero(free & alone)]
+
+
+def _moment(model: Model, acted: Actuation, i: int, batch: int) -> Any:
+    """The row (batch, nv) through which an actuator acts on the joints."""
+    at = columns(model.structure, _wiring(model))
+    alone = np.arange(len(at.dof)) == i
+    row = gathered(at, jnp.where(alone[:, None], acted.moment, jnp.zeros_like(acted.moment)))
+    row = jnp.broadcast_to(row, (batch, row.shape[1]))
+    return row if model.coupling is None else model.coupling.narrow(row)
+
+
+def _braked(model: Model, q: Any, alpha: Any, load: Any, acted: Actuation, h: Any, which: list[int]) -> Any:
+    """α with the slopes of some actuators added, one after the other."""
+    batch = q.shape[0]
+    rows = [_moment(model, acted, i, batch) for i in which]
+    many = len(which)
+    loads = jnp.tile(jnp.broadcast_to(load, (batch, load.shape[1])), (many, 1))
+    answers = _answers(model, jnp.tile(q, (many, 1)), jnp.concatenate(rows), loads)
+    solved = list(jnp.split(jnp.asarray(answers), many))
+    for k, i in enumerate(which):
+        c = -h * acted.slope[:, i]
+        scale = c / (1 + c * (rows[k] * solved[k]).sum(-1))
+
+        def corrected(x: Any, k: int = k, scale: Any = scale) -> Any:
+            return x - solved[k] * (scale * (rows[k] * x).sum(-1))[:, None]
+
+        alpha = corrected(alpha)
+        solved[k + 1 :] = [corrected(x) for x in solved[k + 1 :]]
+    return alpha
+
+
+def _tumbling(model: Model, qd: Any, alpha: Any, load: Any, acted: Actuation | None, h: Any, body: int) -> Any:
+    """α of a lone free body with the slopes of its gyroscopic force and of its actuators."""
+    own, first_row = model.v_index(model.joint_names[body]), int(model.structure.v_start[body])
+    rows = slice(first_row, first_row + 6)
+    mass, first, second = jax.tree.map(lambda x: jnp.asarray(x[body], qd.dtype), tuple(model.inertia))
+    I, mc = second.array(), cross_matrix(jnp.stack(first))
+    rotors = jnp.asarray(model.rows.armature, qd.dtype)[rows]
+    H = jnp.block([[I, mc], [-mc, mass * jnp.eye(3, dtype=qd.dtype)]]) + jnp.diag(rotors)
+    A = H + jax.vmap(jnp.diag)(jnp.broadcast_to(load[:, rows], (len(qd), 6)))
+    force = (A * alpha[:, None, own]).sum(-1)
+    omega = qd[:, own][:, :3]
+    turning = cross_matrix(omega)
+    angular = turning @ I - cross_matrix(omega @ I)
+    linear = -cross_matrix(jnp.cross(omega, jnp.stack(first))) - turning @ mc
+    A = A.at[:, :, :3].add(h * jnp.concatenate([angular, linear], 1))
+    for i in () if acted is None else np.flatnonzero(np.array(_wiring(model).joints) == body):
+        assert acted is not None
+        j = _moment(model, acted, int(i), len(qd))[:, own]
+        A = A - (h * acted.slope[:, i])[:, None, None] * j[:, :, None] * j[:, None, :]
+    return alpha.at[:, own].set(solve_general(A, force[..., None])[..., 0])
+
+
+def cross_matrix(v: Any) -> Any:
+    """v×, (..., 3, 3), from (..., 3)."""
+    x, y, z = v[..., 0], v[..., 1], v[..., 2]
+    zero = jnp.zeros_like(x)
+    rows = [jnp.stack(r, -1) for r in ((zero, -z, y), (z, zero, -x), (-y, x, zero))]
+    return jnp.stack(rows, -2)

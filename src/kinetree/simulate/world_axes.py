@@ -1,0 +1,47 @@
+"""Free joints as MuJoCo's integrators move them: the linear velocity in world axes, the position straight along it.
+
+Here a free joint's velocity is a twist in body axes, and its position moves on a screw. MuJoCo adds to a linear
+velocity in world axes. Both agree in the limit of small steps, not step by step: its integrators are written in
+velocities u, ours with linear parts turned to world axes. All functions take (batch, ...) arrays.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from kinetree.model import Model, coupled
+from kinetree.model.configuration import coordinate_columns
+from kinetree.spatial import Quaternion, Vec3
+
+
+def _turned(model: Model, q: Any, qd: Any, to_world: bool) -> Any:
+    at = coordinate_columns(model.structure)
+    if not at.free.size:
+        return qd
+    here = Quaternion(*(q[:, c] for c in at.quaternion[:, at.free])).normalized()
+    linear = Vec3(*(qd[:, c] for c in at.linear))
+    turned = here.to_parent(linear) if to_world else here.to_child(linear)
+    return qd.at[:, at.linear].set(jnp.stack(turned, 1))
+
+
+@coupled("velocity")
+def to_world(model: Model, q: Any, qd: Any) -> Any:
+    """Velocities u from qd: linear parts of free joints in world axes."""
+    return _turned(model, q, qd, True)
+
+
+@coupled("velocity")
+def to_body(model: Model, q: Any, qd: Any) -> Any:
+    """Velocities qd from u, given as `qd`."""
+    return _turned(model, q, qd, False)
+
+
+@coupled("velocity")
+def drift(model: Model, q: Any, qd: Any) -> Any:
+    """What u̇ has more than qdd, in body axes: ω × v of free joints."""
+    at = coordinate_columns(model.structure)
+    result = jnp.zeros_like(qd)
+    if not at.free.size:
+        return result
+    omega = Vec3(*(qd[:, c] for c in at.omega[:, at.free]))
+    return result.at[:, at.linear].set(jnp.stack(omega.cross(Vec3(*(qd[:, c] for c in at.linear))), 1))
