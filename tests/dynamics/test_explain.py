@@ -16,7 +16,7 @@ def test_what_runs_is_what_is_explained(n, batch):
     with recorded() as ran:  # forces on bodies keep the calls from the builtins, which are for plain ones
         kt.inverse_dynamics(model, q, qd, x, schedule="auto")
         kt.forward_dynamics(model, q, qd, x, schedule="auto")
-    assert ran == [("rnea", said.inverse_dynamics), ("aba", said.forward_dynamics)]
+    assert [choice for _, choice in ran] == [said.inverse_dynamics, said.forward_dynamics]
 
 
 def test_the_text_names_the_way_and_the_reason():

@@ -160,7 +160,7 @@ def test_what_is_not_finite_is_told_or_returned(arm, state):
     x[3] = np.nan
     np.testing.assert_array_equal(kt.inverse_dynamics(arm, q, qd, x), ordinary(kt.inverse_dynamics, arm, q, qd, x))
     assert np.isnan(kt.inverse_dynamics(arm, q, qd, x)).any()
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="must be finite"):
         kt.forward_dynamics(arm, q, qd, x)
 
 

@@ -25,7 +25,7 @@ from .lane_rows import (
     screw_constants,
 )
 from .schedules.lane_algorithm import LaneAlgorithm
-from .schedules.lanes import frame_constants, pose_parts
+from .schedules.lane_parts import frame_constants, pose_parts
 
 TARGET, ROW, ENTRIES = 0, 1, 2  # columns of the table: first slots of the base and of the row, then six entries of J
 

@@ -42,7 +42,7 @@ from .lane_rows import (
     screw_place,
 )
 from .schedules.lane_algorithm import LaneAlgorithm
-from .schedules.lanes import NUMBER, unrelated_turns, zeros_of_unrelated
+from .schedules.lane_parts import NUMBER, unrelated_turns, zeros_of_unrelated
 
 Q_IN, QD_IN, QDD_IN = range(3)
 ANCESTOR, ROW, ENTRY, MIRROR = range(4)  # columns of the pair table: slots of both rows, places of (i, j) and (j, i)
