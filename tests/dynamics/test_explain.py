@@ -19,6 +19,7 @@ def test_what_runs_is_what_is_explained(n, batch):
     assert [choice for _, choice in ran] == [said.inverse_dynamics, said.forward_dynamics]
 
 
+@pytest.mark.cpu
 def test_the_text_names_the_way_and_the_reason():
     text = str(kt.explain(kt.auto_tree(12, 2), 4096))
     assert "12 degrees of freedom" in text

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.forward_dynamics import METHODS, choose_method, method_function
+from kinetree.dynamics.forward_dynamics import METHODS, method_function
 
 from .forward import check_mechanism, mechanism
 
@@ -20,7 +20,7 @@ def test_auto_is_right():
 
 def test_auto_is_aba():
     for n, batch in ((5, 1), (5, 1000), (1000, 1)):
-        assert choose_method(kt.auto_tree(n), batch)[0] == "aba"
+        assert kt.explain(kt.auto_tree(n), batch).method == "aba"
 
 
 def test_unknown_names_are_refused():

@@ -20,7 +20,7 @@ def machine(request):
     """The number of lanes, the dtype, and a way to call a move."""
     width, dtype = request.param[0], np.dtype(request.param[1])
     text = module_of(moves(Emitter(width, dtype), ARRAYS, NUMBERS))
-    engine, _ = loaded("test_moves", f"{width}", dtype, lambda: text)
+    engine = loaded("test_moves", f"{width}", dtype, lambda: text).engine
     functions = {
         name: ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(engine.get_function_address(name))
         for name in MOVES

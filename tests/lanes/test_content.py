@@ -6,9 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from kinetree.dynamics.crba_stages import INERTIAS
-from kinetree.dynamics.rnea_stages import inward_walk, outward_walk
 
+from kinetree.dynamics.algorithms.crba import FACTORS
+from kinetree.dynamics.algorithms.rnea import RNEA
+from kinetree.dynamics.lane_rows import Kind
+from kinetree.dynamics.schedules.lanes import Variant, lane_program
+from kinetree.dynamics.schedules.stages import Plan, inward_walks, outward_walks
 from kinetree.lanes.content import Indescribable, describe
 from kinetree.lanes.derivative import adjoint_program, tangent_program
 from kinetree.spatial import Vec3
@@ -22,13 +25,15 @@ def test_steps_of_the_package_are_described_without_tracing(monkeypatch):
     programs = [f(q, e).program for f in (rnea_lanes, aba_lanes) for q in (False, True) for e in (False, True)]
     programs += [rnea_lanes(False, False, deep, hinges).program for deep, hinges in ((True, False), (False, True))]
     derived = [d(p, moving) for p in programs for d in (tangent_program, adjoint_program) for moving in (False, True)]
-    walks = [outward_walk(2, r, g, h) for r in (False, True) for g in (False, True) for h in (False, True)]
-    walks += [inward_walk(j, s, False) for j in (False, True) for s in (1, 2)] + [INERTIAS.walk(True, 2, False)]
+    plans = [Plan(RNEA, hinges) for hinges in (False, True)]
+    walks = [outward_walks(p, 0).walk(2, r, False, g) for p in plans for r in (False, True) for g in (False, True)]
+    walks += [inward_walks(plans[0], 1).walk(j, s, False) for j in (False, True) for s in (1, 2)]
+    walks += [inward_walks(Plan(FACTORS, False), 1).walk(True, 2, False)]
     things = [*programs, *derived, *walks]
     monkeypatch.setattr(jax, "make_jaxpr", refuse)
     assert len({describe(x) for x in things}) == len(things)
     assert [describe(x) for x in things] == [describe(x) for x in things]
-    again = rnea_lanes.__wrapped__(False, False).program
+    again = lane_program.__wrapped__(RNEA, Variant(Kind(False, False, False))).program
     assert describe(again) == describe(rnea_lanes(False, False).program)
 
 

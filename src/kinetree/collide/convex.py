@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from kinetree.spatial import Scalar, Vec3
 
-from .epa import penetration, polished
+from .epa import norm, penetration, polished
 from .gjk import nearest_points
 from .shapes import Contact, Geom, contact, frame_of
 from .support import core_radius, support
@@ -30,7 +30,7 @@ def _search(kind1: str, kind2: str, first: Geom, second: Geom, start: Vec3) -> t
     if "ellipsoid" in (kind1, kind2):
         deep = polished(farthest, deep)
     gap = near.second - near.first
-    length = jnp.linalg.norm(gap)
+    length = norm(gap)
     apart = gap / jnp.where(length > 0, length, 1.0)
     return jax.tree.map(
         lambda d, n: jnp.where(near.overlap, d, n),

@@ -20,6 +20,11 @@ POLISH_STEPS = 30  # of descent; two ellipsoids, deep in each other, are then wi
 BULGE = 1e-7  # metres between a face and the body beyond it, from which on the body is taken to be round
 
 
+def norm(x: Any) -> Any:
+    """Length of a vector; no linear algebra of JAX may run on a CPU."""
+    return jnp.sqrt(jnp.sum(x * x))
+
+
 class Penetration(NamedTuple):
     """The shortest way out: its direction (from the first shape to the second), and the deepest points."""
 
@@ -57,13 +62,13 @@ def _first_polytope(support: Callable[[Any], tuple[Any, Any]], along: Any) -> _P
     line = (a0 - b0) - (a1 - b1)
     least = jnp.argmin(jnp.abs(line))
     side = jnp.cross(line, jnp.eye(3, dtype=dtype)[least])
-    side = side / jnp.linalg.norm(side)
+    side = side / norm(side)
     a2, b2 = support(side)
     other = support(-side)
     distance = jnp.abs((a2 - b2 - a1 + b1) @ side), jnp.abs((other[0] - other[1] - a1 + b1) @ side)
     a2, b2 = jax.tree.map(lambda x, y: jnp.where(distance[0] >= distance[1], x, y), (a2, b2), other)
     n = jnp.cross((a0 - b0) - (a1 - b1), (a2 - b2) - (a1 - b1))
-    n = n / jnp.linalg.norm(n)
+    n = n / norm(n)
     a3, b3 = support(n)
     other = support(-n)
     heights = (a3 - b3 - a1 + b1) @ n, (other[0] - other[1] - a1 + b1) @ n
@@ -167,7 +172,7 @@ def polished(support: Callable[[Any], tuple[Any, Any]], found: Penetration) -> P
     def step(_: Any, state: tuple) -> tuple:
         n, gradient, rate, best = state
         moved = n - gradient * rate
-        moved = moved / jnp.linalg.norm(moved)
+        moved = moved / norm(moved)
         a, b, after = slope(moved)
         depth = moved @ (a - b)
         middle = (a + b) / 2
@@ -179,5 +184,5 @@ def polished(support: Callable[[Any], tuple[Any, Any]], found: Penetration) -> P
         return moved, after, rate, best
 
     a, b, gradient = slope(found.normal)
-    rate = 0.1 / jnp.maximum(jnp.linalg.norm(a - b), 1e-12)
+    rate = 0.1 / jnp.maximum(norm(a - b), 1e-12)
     return jax.lax.fori_loop(0, POLISH_STEPS, step, (found.normal, gradient, rate, found))[3]

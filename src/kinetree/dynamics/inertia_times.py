@@ -25,8 +25,8 @@ def inertia_times(laid: Layout, at: Arranged, x: Any) -> Any:
     """H x for x by position, (positions, ..., batch)."""
     axes = (slice(None), *(None,) * (x.ndim - 2))
     rows, placed = jax.tree.map(lambda c: c[axes], (at.rows, at.placed))
-    X, still = placed.transform, jnp.zeros(x.shape[1:], x.dtype)
-    a = outward(VELOCITIES, laid, Row(at=X, axis=rows.axis, qd=x), Motion.zero_like(still))
+    still = jnp.zeros(x.shape[1:], x.dtype)
+    a = outward(VELOCITIES, laid, Row(at=placed, axis=rows.axis, qd=x), Motion.zero_like(still))
     f = rows.inertia @ a
-    received = inward(WRENCHES, laid, Row(at=X, own=f), Force.zero_like(still))
+    received = inward(WRENCHES, laid, Row(at=placed, own=f), Force.zero_like(still))
     return rows.axis.dot(f + received) + rows.armature * x

@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from kinetree.model import Model
+from kinetree.model import Model, Placement
 from kinetree.model.memory import require_matrices
-from kinetree.spatial import Force, Inertia, Rates, Transform, Vec3
+from kinetree.spatial import Force, Inertia, Quaternion, Rates, Vec3
 from kinetree.tree import Layout, Tree, inward, layout, restore
 
 from .algorithms.rnea import body_force
@@ -61,7 +61,7 @@ def inertia_matrix(laid: Layout, model: Model, q: Any) -> Any:
     own = body_force(link(links).moments(), Rates(Vec3.zero_like(V_dot.x), omega_dot, V_dot))  # eq. 9, 10, 26, 27
     inner = link(P - _inner_origin(laid, model.tree, P))  # eq. 20
     still = jnp.zeros(V_dot.x.shape[1:], q.dtype)
-    shift = Transform(Transform.identity_like(inner.x).E, inner)
+    shift = Placement(Quaternion.identity_like(inner.x), inner)
     outer = inward(WRENCHES, laid, Row(at=shift, own=own), Force.zero_like(still))  # eq. 11, 12, 28, 29
     whole = own + outer
     a = link(Z).dot(whole.angular) * link(rows.turn) + link(Z).dot(whole.linear) * link(rows.slide)  # eq. 13, 30

@@ -85,12 +85,13 @@ class Fields:
 
     def __init__(self, examples: dict[str, Any], split: str):
         self.examples = examples
-        self.parts = {
-            name: [f"{name}_{part}" for part in example._fields] if name == split else [name]
-            for name, example in examples.items()
-        }
-        values = {n: tuple(x) if n == split else (x,) for n, x in examples.items()}
-        self.memory = Memory(**{p: v for n in examples for p, v in zip(self.parts[n], values[n], strict=True)})
+        self.parts = {name: [name] for name in examples}
+        values = dict(examples)
+        if split:
+            whole = {part: x for part, x in values.pop(split)._asdict().items() if x is not None}
+            self.parts[split] = [f"{split}_{part}" for part in whole]
+            values |= zip(self.parts[split], whole.values(), strict=True)
+        self.memory = Memory(**values)
 
     def at(self, column: int, *names: str) -> tuple[Slots, ...]:
         """The slots of some fields of the row in this column of the table."""
@@ -101,12 +102,18 @@ class Fields:
         found = {}
         for name in names:
             parts = [slots.pop(0) for _ in self.parts[name]]
-            found[name] = parts[0] if len(parts) == 1 else type(self.examples[name])(*parts)
+            found[name] = parts[0] if len(parts) == 1 else self._joined(name, parts)
         return found
 
     def spread(self, names: tuple[str, ...], values: dict[str, Any]) -> tuple:
         """Values of some fields, as their slots take them."""
-        return tuple(x for n in names for x in (values[n] if len(self.parts[n]) > 1 else (values[n],)))
+        spread = ([x for x in values[n] if x is not None] if len(self.parts[n]) > 1 else [values[n]] for n in names)
+        return tuple(x for parts in spread for x in parts)
+
+    def _joined(self, name: str, parts: list[Any]) -> Any:
+        """A field from its parts; what its example has not, it has not."""
+        rest = iter(parts)
+        return type(self.examples[name])(*(None if x is None else next(rest) for x in self.examples[name]))
 
 
 class Writer:
