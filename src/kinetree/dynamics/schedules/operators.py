@@ -14,7 +14,12 @@ OWN = "own"  # What an inward pass starts with at each row.
 
 def _shaped(stretch: Stretch) -> Any:
     """The empty stretch, with components like those of a given one."""
-    return lambda e: stretch.identity(jax.tree.leaves(e)[0])
+
+    def identity(e: Any) -> Any:
+        none = stretch.identity(jnp.zeros((), jax.tree.leaves(e)[0].dtype))
+        return tree_map(lambda x, y: jnp.broadcast_to(x, jnp.shape(y)), none, e)
+
+    return identity
 
 
 def outward_operator(p: Pass) -> trees.Outward:
