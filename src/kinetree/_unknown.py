@@ -10,12 +10,15 @@ MAX_SEARCHED = 5_000  # names; comparing one takes about 10 µs, and nobody shou
 
 def nearest(name: object, choices: Iterable[str]) -> str | None:
     """The name that was probably meant, capitals aside; None where no name is near."""
-    known = islice((str(c) for c in choices), MAX_SEARCHED)
-    of_lower_case: dict[str, str] = {}
+    known = list(islice((str(c) for c in choices), MAX_SEARCHED))
+    of_lower_case: dict[str, list[str]] = {}
     for choice in known:
-        of_lower_case.setdefault(choice.lower(), choice)
+        of_lower_case.setdefault(choice.lower(), []).append(choice)
     near = get_close_matches(str(name).lower(), of_lower_case, n=1)
-    return of_lower_case[near[0]] if near else None
+    if not near:
+        return None
+    meant = of_lower_case[near[0]]  # Names that differ in capitals alone: the one written most like it.
+    return meant[0] if len(meant) == 1 else get_close_matches(str(name), meant, n=1, cutoff=0.0)[0]
 
 
 def did_you_mean(name: object, choices: Iterable[str]) -> str:

@@ -102,7 +102,7 @@ def test_hulls_touch_as_in_mujoco(pair):
 
 
 @pytest.mark.parametrize(
-    "pair", [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in SMOOTH], ids="-".join
+    "pair", [p if p in QUICK else pytest.param(p, marks=pytest.mark.thorough) for p in SMOOTH], ids="-".join
 )
 def test_smooth_shapes_touch_as_in_mujoco(pair):
     distance, normal, _ = compare_deepest(pair, 100, 0.1, 0.0)

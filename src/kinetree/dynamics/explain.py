@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import jax
 import numpy as np
 
 from kinetree.model import Model
@@ -52,7 +53,7 @@ def explain(model: Model, batch: int = 1) -> Explanation:
     tree = model.tree
     subject = (
         f"{model.n_bodies} bodies, {model.nv} degrees of freedom in {tree.height} levels, "
-        f"{batch} state{'s' if batch > 1 else ''}"
+        f"{batch} state{'s' if batch > 1 else ''} on {jax.default_backend()}"
     )
     free = model if model.coupling is None else model.uncoupled
     q, rates = (np.broadcast_to(np.zeros(()), (batch, n)) for n in (free.nq, free.nv))

@@ -33,7 +33,7 @@ def forward_kinematics(model: Model, q: Any, *, schedule: str = "auto") -> Pose:
     Arguments:
         model: the mechanism.
         q: (..., nq).
-        schedule: "auto", "lanes", "sequential", "levels" or "paths".
+        schedule: "auto", "lanes", "sequential", "levels", "paths" or "euler".
 
     Returns:
         Pose, with `.rotation` (..., n, 3, 3), body to world, and `.position` (..., n, 3).

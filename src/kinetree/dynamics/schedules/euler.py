@@ -26,7 +26,7 @@ import numpy as np
 from kinetree.dynamics.arranged import POSES, Arranged
 from kinetree.dynamics.recursion import Algorithm, Pass, Row
 from kinetree.model import Model
-from kinetree.tree import Layout, MissingProperty, Tree
+from kinetree.tree import Layout, MissingProperty, Tree, layout
 from kinetree.tree.euler import leaffix_sum, rootfix_elements
 
 from .layouts import over_layout
@@ -80,5 +80,7 @@ def _inward(tree: Tree, p: Pass, laid: Layout, at: Arranged, row: Row, base: Any
 def over_euler_tour(algorithm: Algorithm, model: Model, inputs: dict[str, Any], f_ext: Any = None) -> dict[str, Any]:
     """The outputs of an algorithm, as `over_layout` gives them."""
     tree = model.tree
+    if tree.n == 0:  # No tour to make.
+        return over_layout(algorithm, layout(tree, "levels"), model, inputs, f_ext)
     visits = partial(_outward, tree), partial(_inward, tree)
     return over_layout(algorithm, in_order(tree), model, inputs, f_ext, *visits)

@@ -98,8 +98,8 @@ def _less(value: Any, part: tuple[str, ...], f: Force) -> Any:
 
 def of_bodies(laid: Layout, model: Model, row: Row) -> Row:
     """Fields of the rows that carry each body, (bodies, batch), and its frame there."""
-    carrier = model.structure.row_of_body
-    position = jnp.where(carrier >= 0, jnp.asarray(laid.position_of)[carrier], 0)
+    with_base = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.asarray(laid.position_of, jnp.int32)])
+    position = with_base[model.structure.row_of_body + 1]
     taken = tree_map(lambda x: x[position], row)
     dtype = jax.tree.leaves(taken)[0].dtype
     return Row(taken | {"frame": tree_map(lambda x: jnp.asarray(x, dtype)[:, None], model.frames)})
