@@ -156,3 +156,19 @@ def test_help_has_an_example(command, capsys):
     assert run([command, "--help"]) == 0
     assert f"kinetree {command}" in " ".join(capsys.readouterr().out.split())
     assert run([command, "--nonsense"]) == 2
+
+
+BALL = """<robot name="ball"><link name="ball"><inertial><mass value="2"/>
+<inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>
+<collision><geometry><sphere radius="0.1"/></geometry></collision></link></robot>"""
+
+
+def test_a_robot_starts_on_the_ground_and_stays_there(tmp_path):
+    robot, out = tmp_path / "ball.urdf", tmp_path / "g.npz"
+    robot.write_text(BALL)
+    options = ["--floating-base", "--ground", "--start", "neutral", "--time", "0.2", "--integrator", "Euler"]
+    assert run(["simulate", str(robot), *options, "--out", str(out)]) == 0
+    height = kt.Trajectory.load(out).q[:, 2]
+    assert height[0] == pytest.approx(0.1)
+    assert np.abs(height - 0.1).max() < 1e-3  # soft contact gives way a little; free, it would fall 0.2 m
+    assert run(["simulate", "chain:3", "--ground"]) == 1

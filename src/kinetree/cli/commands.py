@@ -22,6 +22,7 @@ def simulate(
     out: Path = typer.Option(Path("run.npz"), help="Where the trajectory is written."),
     checkpoint: Path = typer.Option(None, help="Continue from this file if it is there, and keep it up to date."),
     floating_base: bool = FLOATING,
+    ground: bool = typer.Option(False, "--ground", help="Put a floor at z = 0."),
     free: bool = typer.Option(False, "--free", help="Switch contact, joint limits and dry friction off."),
     view: bool = typer.Option(False, "--view", help="Show the result in a browser."),
     json: bool = JSON,
@@ -32,7 +33,7 @@ def simulate(
     """
     from kinetree.cli import looks, motion
 
-    choice = motion.Choice(time, dt, integrator, batch, start, seed, controller, rate, free)
+    choice = motion.Choice(time, dt, integrator, batch, start, seed, controller, rate, free, ground)
     motion.simulate(model, floating_base, choice, out, checkpoint, json)
     if view:
         looks.view(model, floating_base, out)

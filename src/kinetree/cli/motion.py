@@ -31,6 +31,7 @@ class Choice(NamedTuple):
     controller: str
     rate: float
     free: bool = False
+    ground: bool = False
 
 
 def tell(facts: dict[str, Any], as_json: bool) -> None:
@@ -72,6 +73,14 @@ def _check(choice: Choice) -> None:
         raise ValueError(f"--time {choice.time:g} is shorter than a step, --dt {choice.dt:g}")
 
 
+def _onto_floor(model: kt.Model, q: Any) -> Any:
+    """Configurations whose first joint is free, lifted so far that no shape starts inside the floor."""
+    found = kt.contacts(model, q)
+    q = np.array(q)
+    q[..., 2] += np.max(np.where(found.active, found.depth, 0.0), -1, initial=0.0)
+    return q
+
+
 def _steps(choice: Choice) -> tuple[int, int]:
     """How many steps, a whole number of records, and how many to a record."""
     steps = round(choice.time / choice.dt)
@@ -81,7 +90,7 @@ def _steps(choice: Choice) -> tuple[int, int]:
 
 def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoint: Path | None, as_json: bool) -> None:
     """Run, save, and say how it went."""
-    model = load(name, floating_base, simulated=True)
+    model = load(name, floating_base, simulated=True, ground=choice.ground)
     model = model.without_constraints if choice.free else model
     _check(choice)
     for target in (out, checkpoint):  # before the run, which may be long
@@ -97,6 +106,7 @@ def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoi
         q, qd = begin.q, begin.qd
     else:
         raise ValueError(unknown("start", choice.start, ("random", "neutral", "file")))
+    q = _onto_floor(model, q) if choice.ground and floating_base else q
     steps, record = _steps(choice)
     control = _controller(model, choice.controller, q)
     settings = {"integrator": choice.integrator, "record": record, "checkpoint": checkpoint}

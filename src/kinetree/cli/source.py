@@ -10,28 +10,28 @@ from kinetree.io import Report
 from kinetree.io import load_with_report as load_file
 
 
-def load_with_report(word: str, floating_base: bool) -> tuple[kt.Model, Report]:
+def load_with_report(word: str, floating_base: bool, ground: bool = False) -> tuple[kt.Model, Report]:
     """A robot file, or a generated tree: chain:N, tree:N."""
     kind, colon, size = word.partition(":")
     if kind not in ("chain", "tree") or not colon or Path(word).exists():
-        return load_file(Path(word), floating_base=floating_base)
+        return load_file(Path(word), floating_base=floating_base, ground=ground)
     if not size.isdecimal() or int(size) == 0:
         raise ValueError(f"{word}: write {kind}:N for a generated {kind} of N bodies, one at least")
-    if floating_base:
-        raise ValueError(f"{word}: --floating-base is for robot files")
+    if floating_base or ground:
+        raise ValueError(f"{word}: {'--floating-base' if floating_base else '--ground'} is for robot files")
     model = kt.auto_tree(int(size), branching=1 if kind == "chain" else 2, skew=np.pi / 2)
     return model, Report("", "generated", word)
 
 
-def load(word: str, floating_base: bool, simulated: bool = False) -> kt.Model:
+def load(word: str, floating_base: bool, simulated: bool = False, ground: bool = False) -> kt.Model:
     """The model; what is odd about its file goes to stderr, a line each.
 
     Arguments:
         word: what the command line calls it.
-        floating_base: as in `kinetree.load`.
+        floating_base, ground: as in `kinetree.load`.
         simulated: tell what is not modelled too: it would have moved the robot. `kinetree info` always tells it.
     """
-    model, report = load_with_report(word, floating_base)
+    model, report = load_with_report(word, floating_base, ground)
     lost = [report.not_modelled] if simulated and report.not_modelled else []
     for warning in (*report.warnings, *lost):
         print(f"warning: {warning}", file=sys.stderr)
