@@ -10,6 +10,7 @@ import pytest
 
 import kinetree as kt
 from tests.actuate.scenes import GYMNASIUM, arm_text, compiled, ours, random_data, state_of
+from tests.simulate.robots import ROBOTS
 
 FILES = ["ant", "half_cheetah", "humanoid", "inverted_double_pendulum", "inverted_pendulum", "pusher_v5", "reacher"]
 
@@ -202,3 +203,20 @@ def test_wrong_arguments_are_told(hinges):
         kt.advance(hinges, state, dt=0)
     with pytest.raises(ValueError, match=r"ctrl must have shape \(\.\.\., 2\)"):
         kt.advance(hinges, state, np.zeros(3))
+
+
+def test_states_far_from_their_limits_are_free_whatever_the_batch():
+    """A joint of one state stands beyond its limit: it is pushed back; the other state has the bits it has alone."""
+    model = kt.load(ROBOTS / "arm7.urdf")
+    upper = np.array(model.limits.upper)
+    q = np.zeros((2, model.nq))
+    q[1, 1] = upper[1] + 0.05
+    free = kt.advance(
+        model.without_constraints, kt.initial_state(model.without_constraints, q), integrator="Euler", dt=1e-3
+    )
+    both = kt.advance(model, kt.initial_state(model, q), integrator="Euler", dt=1e-3)
+    np.testing.assert_allclose(both.qd[0], free.qd[0], rtol=1e-12, atol=1e-14)
+    assert both.qd[1, 1] < free.qd[1, 1] - 0.1
+    for k in range(2):
+        alone = kt.advance(model, kt.initial_state(model, q[k : k + 1]), integrator="Euler", dt=1e-3)
+        np.testing.assert_array_equal(alone.qd[0], both.qd[k])

@@ -99,6 +99,22 @@ def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, posi
     return groups
 
 
+def near_limits(model: Model, has: Present, q: Any) -> Any:
+    """(batch,): which states have a hinge or slider at one of its limits, from q (batch, nq)."""
+    near = jnp.zeros(len(q), bool)
+    world = model.world or World()
+    for sign, rows in ((1, has.lower), (-1, has.upper)):
+        if not rows:
+            continue
+        assert model.limits is not None
+        own = np.array(rows)
+        column = model.structure.q_of_row[own]
+        bounds = jnp.asarray(model.limits.lower if sign > 0 else model.limits.upper, q.dtype)[column]
+        margin = 0.0 if world.joints is None else jnp.asarray(world.joints.limit_margin, q.dtype)[own]
+        near = near | (sign * (q[:, column] - bounds) < margin).any(-1)
+    return near
+
+
 def _limit(soft: JointSoftness, own: np.ndarray, distance: Scalar, velocity: Scalar, weight: Any, least: Any) -> Any:
     margin = soft.limit_margin[own, None]
     active = distance < margin

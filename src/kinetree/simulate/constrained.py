@@ -6,8 +6,11 @@ model's numbers; inside `jit`, where they may not be known, all constraints are 
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+from jax import lax
+
 from kinetree.constrain.constrained import _drift, _held, _solve, _timestep
-from kinetree.constrain.joint_groups import Present, present
+from kinetree.constrain.joint_groups import Present, near_limits, present
 from kinetree.constrain.problem import has_contacts
 from kinetree.constrain.weights import inverse_weights
 from kinetree.dynamics import forward_dynamics
@@ -48,8 +51,27 @@ def constrained(
         return Accelerated(forward_dynamics(model, q, qd, tau, f_ext))
     smooth = tau - _held(model, q, qd, -_drift(model.structure, qd), f_ext)
     least = _timestep(model, h)(q.dtype)
-    qdd, forces, *_ = _solve(found, model, inverse_weights(model), q, qd, smooth, warm_start, least)
+
+    def solved() -> tuple[Any, Any]:
+        qdd, forces, *_ = _solve(found, model, inverse_weights(model), q, qd, smooth, warm_start, least)
+        return qdd, forces
+
+    if not _only_limits(model, found):
+        qdd, forces = solved()
+        return Accelerated(qdd, smooth + forces)
+    # Most states of an arm are far from its limits, and then move freely. Which states are solved does not depend on
+    # the others in the batch, so neither do their bits.
+    near = near_limits(model, found, q)[:, None]
+    free = forward_dynamics(model, q, qd, tau, f_ext), jnp.zeros_like(smooth)
+    pushed = lax.cond(near.any(), solved, lambda: free)
+    qdd, forces = (jnp.where(near, a, b) for a, b in zip(pushed, free, strict=True))
     return Accelerated(qdd, smooth + forces)
+
+
+def _only_limits(model: Model, found: Present) -> bool:
+    """True if nothing but limits of hinges and sliders constrains a model."""
+    carried = model.world is not None and model.world.gravity_compensation is not None
+    return not (found.loss or found.balls or has_contacts(model) or carried)
 
 
 def acting(model: Model, integrator: str = "") -> str:
