@@ -1,5 +1,6 @@
 """Constraints on single joints: limits of hinges, sliders and balls, and friction loss."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -72,14 +73,8 @@ def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, posi
     def positions(rows: np.ndarray) -> tuple[int, ...]:
         return tuple(position_of[rows].tolist())
 
-    for sign, rows in ((1, has.lower), (-1, has.upper)):
-        if not rows:
-            continue
-        assert model.limits is not None
-        own = np.array(rows)
-        column = model.structure.q_of_row[own]
-        bounds = jnp.asarray(model.limits.lower if sign > 0 else model.limits.upper, dtype)[column, None]
-        ref, D = _limit(soft, own, sign * (q[column] - bounds), sign * qd[own], weight, known.least_time)
+    for sign, own, distance in _from_limits(model, has, q):
+        ref, D = _limit(soft, own, distance, sign * qd[own], weight, known.least_time)
         groups.append(OnJoints(ref, D, None, sign, positions(own)))
     if has.loss:
         own = np.array(has.loss)
@@ -102,17 +97,23 @@ def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, posi
 def near_limits(model: Model, has: Present, q: Any) -> Any:
     """(batch,): which states have a hinge or slider at one of its limits, from q (batch, nq)."""
     near = jnp.zeros(len(q), bool)
-    world = model.world or World()
+    soft = (model.world or World()).joints
+    for _, own, distance in _from_limits(model, has, q.T):
+        margin = 0.0 if soft is None else jnp.asarray(soft.limit_margin, q.dtype)[own, None]
+        near = near | (distance < margin).any(0)
+    return near
+
+
+def _from_limits(model: Model, has: Present, q: Any) -> Iterator[tuple[int, np.ndarray, Scalar]]:
+    """Lower and upper limits: the way inward, the rows, and how far they are from it, (rows, batch); q (nq, batch)."""
     for sign, rows in ((1, has.lower), (-1, has.upper)):
         if not rows:
             continue
         assert model.limits is not None
         own = np.array(rows)
         column = model.structure.q_of_row[own]
-        bounds = jnp.asarray(model.limits.lower if sign > 0 else model.limits.upper, q.dtype)[column]
-        margin = 0.0 if world.joints is None else jnp.asarray(world.joints.limit_margin, q.dtype)[own]
-        near = near | (sign * (q[:, column] - bounds) < margin).any(-1)
-    return near
+        bounds = jnp.asarray(model.limits.lower if sign > 0 else model.limits.upper, q.dtype)[column, None]
+        yield sign, own, sign * (q[column] - bounds)
 
 
 def _limit(soft: JointSoftness, own: np.ndarray, distance: Scalar, velocity: Scalar, weight: Any, least: Any) -> Any:
