@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinetree.lanes import Lane, Loop, Memory, Program, xla
-from kinetree.lanes.program import Slots
+from kinetree.lanes import Lane, Loop, Memory, Program, Repeat, xla
+from kinetree.lanes.program import Slots, number_in
 from tests.build import build_model
 from tests.dynamics.programs import aba_lanes, crba_lanes, rnea_lanes
 from tests.reference import generate
@@ -17,24 +17,39 @@ def interpret(program, slots, widths, tables, constants, inputs):
     """The program as its docstring reads, turn by turn and one lane at a time, on memory that starts out as NaN."""
     lanes = len(inputs[0])
     outputs = [np.full((lanes, w), np.nan) for w in widths]
+    given = {id(loop): (t, c) for loop, t, c in zip(program.loops, tables, constants, strict=True)}
     for lane in range(lanes):
         memory = np.full(slots, np.nan)
-        for loop, table, values in zip(program.loops, tables, constants, strict=True):
-            for turn, row in enumerate(table):
 
-                def cells(s, row=row):
-                    return slice(row[s.column] + s.offset, row[s.column] + s.offset + s.count)
+        def turn(loop, row, values, lane=lane, memory=memory):
+            def cells(s):
+                return slice(number_in(s, row), number_in(s, row) + s.count)
 
-                known = jax.tree.unflatten(loop.constants, [np.float64(c) for c in values[turn]])
-                taken = tuple(inputs[x.array][lane, row[x.column] + x.offset] for x in loop.inputs)
-                seen = tuple(jax.tree.unflatten(s.tree, list(memory[cells(s)])) for s in loop.reads)
-                writes, adds, results = loop.step(known, taken, seen)
-                for s, value in zip(loop.writes, writes, strict=True):
-                    memory[cells(s)] = [float(x) for x in jax.tree.leaves(value)]
-                for s, value in zip(loop.adds, adds, strict=True):
-                    memory[cells(s)] += [float(x) for x in jax.tree.leaves(value)]
-                for x, value in zip(loop.outputs, results, strict=True):
-                    outputs[x.array][lane, row[x.column] + x.offset] = float(value)
+            if loop.when is not None and memory[cells(loop.when)] == 0:
+                return
+            known = jax.tree.unflatten(loop.constants, [np.float64(c) for c in values])
+            taken = tuple(inputs[x.array][lane, number_in(x, row)] for x in loop.inputs)
+            seen = tuple(jax.tree.unflatten(s.tree, list(memory[cells(s)])) for s in loop.reads)
+            writes, adds, results = loop.step(known, taken, seen)
+            for s, value in zip(loop.writes, writes, strict=True):
+                memory[cells(s)] = [float(x) for x in jax.tree.leaves(value)]
+            for s, value in zip(loop.adds, adds, strict=True):
+                memory[cells(s)] += [float(x) for x in jax.tree.leaves(value)]
+            for x, value in zip(loop.outputs, results, strict=True):
+                outputs[x.array][lane, number_in(x, row)] = float(value)
+
+        def follow(body, memory=memory, turn=turn):
+            for part in body:
+                if isinstance(part, Repeat):
+                    times = 0
+                    while memory[part.going] != 0 and times < part.most:
+                        follow(part.body)
+                        times += 1
+                else:
+                    for row, values in zip(*given[id(part)], strict=True):
+                        turn(part, row, values)
+
+        follow(program.body)
     return outputs
 
 

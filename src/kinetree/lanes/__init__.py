@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from . import xla
 from .native import native_enabled
-from .program import Lane, Loop, Memory, Program, Slots
+from .program import Lane, Loop, Memory, Program, Repeat, Slots
 from .run import run
 from .straight import written_out
 from .threads import set_threads
@@ -18,6 +18,7 @@ __all__ = [
     "Loop",
     "Memory",
     "Program",
+    "Repeat",
     "Slots",
     "Woven",
     "native_enabled",

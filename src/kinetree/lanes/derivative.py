@@ -28,7 +28,12 @@ def _flat(count: int) -> Any:
 
 def _beside(places: Iterable[Slots], columns: int) -> tuple[Slots, ...]:
     """Tangents or adjoints of these slots, found through the second copy of the table."""
-    return tuple(s._replace(column=columns + s.column) for s in places)
+    return tuple(s._replace(column=columns + _column(s)) for s in places)
+
+
+def _column(place: Slots | Lane) -> int:
+    assert place.column is not None  # of a reversible program
+    return place.column
 
 
 def _grouped(places: tuple[Slots, ...], leaves: Iterable[Any]) -> tuple:
@@ -125,7 +130,7 @@ def _adjoint_loop(program: Program, number: int, loop: Loop, moving: bool) -> Lo
         return (), added, tuple(of_constants) if moving else ()
 
     # after the table: its copy into the adjoints of slots, one into those of each input array, and the turn
-    of_inputs = tuple(Slots(columns * (2 + x.array) + x.column, x.offset, _flat(1)) for x in loop.inputs)
+    of_inputs = tuple(Slots(columns * (2 + x.array) + _column(x), x.offset, _flat(1)) for x in loop.inputs)
     turn = columns * (2 + program.n_inputs)
     of_constants = tuple(Lane(program.n_inputs + number, turn, i) for i in range(n_constants))
     return Loop(

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .emit import Emitter
-from .program import Lane, Program, Slots, Straight
+from .program import Lane, Program, Slots, Straight, number_in
 from .straight import slot_numbers, turn_order
 from .text import over_blocks, transposed
 from .trigonometry import definition
@@ -120,7 +120,7 @@ class LoopWriter(ABC):
                     given[array, column] = self.read_lane(array, str(column))
 
         def read(x: Lane, row: Any) -> str:
-            place = x.array, int(row[x.column]) + x.offset
+            place = x.array, number_in(x, row)
             return given[place] if place in given else self.read_lane(x.array, str(place[1]))
 
         for k, turn in turn_order(self.program, known.tables):
@@ -140,7 +140,7 @@ class LoopWriter(ABC):
                 for i in slot_numbers(place, row):
                     slots[i] = to.arithmetic("fadd", slots[i], next(results))
             for x in loop.outputs:
-                self.write_lane(x.array, str(row[x.column] + x.offset), next(results))
+                self.write_lane(x.array, str(number_in(x, row)), next(results))
 
     def loop(self, k: int, constants: str, table: str, turns: str, after: str) -> None:
         """Loop k, from label `before{k}` to label `after`."""
@@ -178,10 +178,14 @@ class LoopWriter(ABC):
             self.write_lane(x.array, self._column(x), next(results))
 
     def _slots(self, slots: Slots) -> list[str]:
+        if slots.column is None:
+            return [str(slots.offset + i) for i in range(slots.count)]
         base = self.columns[slots.column]
         return [self.to.op(f"add i64 {base}, {slots.offset + i}") for i in range(slots.count)]
 
     def _column(self, x: Lane) -> str:
+        if x.column is None:
+            return str(x.offset)
         return self.to.op(f"add i64 {self.columns[x.column]}, {x.offset}")
 
 

@@ -5,10 +5,14 @@ integer table: each turn takes one row of the table, reads the slots it names, c
 the slots it names. A step is a pure function of components, written in `jax.numpy`, that knows nothing of lanes or
 slots; so the same step runs in XLA, in the vector registers of a CPU, and in the threads of a GPU. Tables and row data
 are run-time inputs: two models of the same size share one compiled program.
+
+Loops may be repeated, for each lane until it is done (`Repeat`), and turns left out where a lane does not need them
+(`Loop.when`). What a lane computes never depends on the lanes beside it: a lane that takes no part keeps its memory and
+its outputs as they are.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,9 +21,12 @@ import numpy as np
 
 
 class Slots(NamedTuple):
-    """Consecutive slots that hold one pytree of scalars, at `table[turn, column] + offset`."""
+    """Consecutive slots that hold one pytree of scalars, at `table[turn, column] + offset`.
 
-    column: int
+    Without a column (None) they are the same for all turns, at `offset`.
+    """
+
+    column: int | None
     offset: int
     tree: Any  # treedef of what they hold
 
@@ -30,11 +37,19 @@ class Slots(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """One scalar of each lane's own data: column `table[turn, column] + offset` of lane array number `array`."""
+    """One scalar of each lane's own data: column `table[turn, column] + offset` of lane array number `array`.
+
+    Without a column (None) it is the same for all turns, at `offset`.
+    """
 
     array: int
-    column: int
+    column: int | None
     offset: int = 0
+
+
+def number_in(place: Slots | Lane, row: Any) -> int:
+    """Number of the first slot, or of the column, that a row of a table means."""
+    return place.offset + (0 if place.column is None else int(row[place.column]))
 
 
 Step = Callable[[Any, tuple, tuple], tuple[tuple, tuple, tuple]]
@@ -46,7 +61,8 @@ class Loop:
 
     `constants` is a treedef; each turn has its own values. Writes replace, adds accumulate; both happen after all
     reads of the turn. Slots that are added to must have been written before, and every output column must be written
-    by some turn: memory starts out undefined.
+    by some turn: memory starts out undefined. Where `when` names a slot, only the lanes do a turn in which that slot is
+    not 0. The slots that a turn writes and adds to are all different.
     """
 
     step: Step
@@ -57,6 +73,33 @@ class Loop:
     adds: tuple[Slots, ...] = ()
     inputs: tuple[Lane, ...] = ()
     outputs: tuple[Lane, ...] = ()
+    when: Slots | None = None
+
+    @property
+    def places(self) -> tuple[Slots | Lane, ...]:
+        """All that its turns name."""
+        return (*self.reads, *self.writes, *self.adds, *self.inputs, *self.outputs)
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Its loops, again and again for each lane while slot number `going` is not 0, but at most `most` times.
+
+    The slot is looked at before each time, also the first. Repeats may stand in one another.
+    """
+
+    body: "tuple[Loop | Repeat, ...]"
+    going: int
+    most: int
+
+
+def flattened(body: tuple[Loop | Repeat, ...]) -> Iterator[Loop]:
+    """All loops, in the order in which they stand: the order of their tables and constants."""
+    for part in body:
+        if isinstance(part, Repeat):
+            yield from flattened(part.body)
+        else:
+            yield part
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,21 +121,39 @@ class Straight:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Loops, run one after the other. Compared by identity: make each program once.
+    """Loops and repeats of loops, run one after the other. Compared by identity: make each program once.
 
     `reversible` promises that a slot, once read, is never changed again. Then values that the steps saw are still there
     when the program is run backwards, and its derivatives are lane programs too (derivative.py). `straight` is for one
     mechanism alone: the native bodies then take nothing from the tables that they are given (straight.py). The turns
-    of a `woven` program follow each other as its tables say (woven.py), and only native bodies can run it.
+    of a `woven` program follow each other as its tables say (woven.py), and only native bodies can run it. Programs
+    in which not all lanes do all turns (`choosy`) can be neither reversible, nor straight, nor woven; and those that
+    name slots or data without a table's column are not reversible.
     """
 
     name: str
-    loops: tuple[Loop, ...]
+    body: tuple[Loop | Repeat, ...]
     n_inputs: int
     n_outputs: int
     reversible: bool = False
     straight: Straight | None = None
     woven: bool = False
+
+    def __post_init__(self) -> None:
+        if self.choosy and (self.reversible or self.straight or self.woven):
+            raise ValueError(f"{self.name} has repeats or conditions, so it is neither reversible, straight nor woven")
+        if self.reversible and any(place.column is None for loop in self.loops for place in loop.places):
+            raise ValueError(f"{self.name} is reversible, so its tables must name all its slots and data")
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """All loops, also those that are repeated, in the order of the tables and constants."""
+        return tuple(flattened(self.body))
+
+    @property
+    def choosy(self) -> bool:
+        """Whether some lanes may leave out turns that others do."""
+        return any(isinstance(p, Repeat) for p in self.body) or any(loop.when for loop in self.loops)
 
 
 class Memory:
@@ -105,8 +166,8 @@ class Memory:
             self.fields[name] = (self.size, tree)
             self.size += tree.num_leaves
 
-    def at(self, column: int, name: str) -> Slots:
-        """A field of the row whose first slot stands in this column of the table."""
+    def at(self, column: int | None, name: str) -> Slots:
+        """A field of the row whose first slot stands in this column of the table; without one, of the first row."""
         offset, tree = self.fields[name]
         return Slots(column, offset, tree)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .program import Loop, Program, Slots, Straight
+from .program import Loop, Program, Slots, Straight, number_in
 
 Turn = tuple[int, int]  # the loop's number, and the turn's
 
@@ -26,7 +26,7 @@ def written_out(program: Program, tables: tuple[np.ndarray, ...], widths: tuple,
 
 def slot_numbers(place: Slots, row: np.ndarray) -> range:
     """Slots that a turn means."""
-    first = int(row[place.column]) + place.offset
+    first = number_in(place, row)
     return range(first, first + place.count)
 
 

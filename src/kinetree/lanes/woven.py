@@ -37,7 +37,7 @@ def woven_program(program: Program) -> Program:
         )
         return replace(old, columns=old.columns + len(places(old)) + 1, reads=reads, writes=writes, adds=adds)
 
-    return replace(program, name=f"{program.name}_woven", loops=tuple(map(loop, program.loops)), woven=True)
+    return replace(program, name=f"{program.name}_woven", body=tuple(map(loop, program.loops)), woven=True)
 
 
 class Rooms:

@@ -1,0 +1,115 @@
+"""Programs whose lanes go on until they are done, each by itself: repeats and turns with a condition."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, run, xla
+from tests.lanes.test_program import interpret
+
+NOTHING = jax.tree.structure(())
+ONE = jax.tree.structure(0.0)
+
+
+def at(slot):
+    return Slots(None, slot, ONE)
+
+
+def loop(step, reads=(), writes=(), adds=(), inputs=(), outputs=(), when=None):
+    """A loop of fixed slots: `step(*inputs, *reads)` makes all that it writes, adds and puts out."""
+
+    def whole(_, given, seen):
+        made = step(*given, *seen)
+        cuts = len(writes), len(writes) + len(adds)
+        return tuple(made[: cuts[0]]), tuple(made[cuts[0] : cuts[1]]), tuple(made[cuts[1] :])
+
+    reads, writes, adds = (tuple(map(at, group)) for group in (reads, writes, adds))
+    inputs, outputs = (tuple(Lane(0, None, k) for k in group) for group in (inputs, outputs))
+    return Loop(whole, 0, NOTHING, reads, writes, adds, inputs, outputs, None if when is None else at(when))
+
+
+def bound(program, slots, width, x):
+    """All that a run takes, for a program whose loops have one turn each."""
+    count = len(program.loops)
+    return slots, (width,), (np.zeros((1, 0), np.int32),) * count, (np.zeros((1, 0), x.dtype),) * count, (x,)
+
+
+def square_root():
+    """Newton's iteration, until it no longer falls: slots a, x, going, times. Its bits need no fused operation."""
+    begin = loop(lambda a: (a, jnp.maximum(a, 1.0), 1.0, 0.0), inputs=(0,), writes=(0, 1, 2, 3))
+
+    def newton(a, x):
+        better = 0.5 * (x + a / x)
+        return better, jnp.where(better < x, 1.0, 0.0), 1.0
+
+    once = loop(newton, reads=(0, 1), writes=(1, 2), adds=(3,))
+    end = loop(lambda x, times: (x, times), reads=(1, 3), outputs=(0, 1))
+    return Program("test_square_root", (begin, Repeat((once,), 2, 60), end), 1, 1), 4, 2
+
+
+def collatz():
+    """Steps from n down to 1, odd and even numbers by turns with a condition: slots n, going, steps, odd."""
+    begin = loop(lambda n: (n, jnp.where(n != 1, 1.0, 0.0), 0.0), inputs=(0,), writes=(0, 1, 2))
+    look = loop(lambda n: (n - 2 * jnp.floor(0.5 * n),), reads=(0,), writes=(3,))
+    up = loop(lambda n: (3 * n + 1,), reads=(0,), writes=(0,), when=3)
+    even = loop(lambda odd: (1.0 - odd,), reads=(3,), writes=(3,))
+    down = loop(lambda n: (0.5 * n,), reads=(0,), writes=(0,), when=3)
+    count = loop(lambda n: (jnp.where(n != 1, 1.0, 0.0), 1.0), reads=(0,), writes=(1,), adds=(2,))
+    end = loop(lambda n, steps: (n, steps), reads=(0, 2), outputs=(0, 1))
+    return Program("test_collatz", (begin, Repeat((look, up, even, down, count), 1, 1000), end), 1, 1), 4, 2
+
+
+def digits():
+    """Sums of decimal digits until one is left, a repeat in a repeat: slots n, rest, sum, inner, outer, rounds."""
+    begin = loop(lambda n: (n, jnp.where(n > 9, 1.0, 0.0), 0.0), inputs=(0,), writes=(0, 4, 5))
+    start = loop(lambda n: (n, 0.0, 1.0), reads=(0,), writes=(1, 2, 3))
+
+    def digit(rest):
+        tenth = jnp.floor(rest / 10)
+        return tenth, jnp.where(tenth > 0, 1.0, 0.0), rest - 10 * tenth
+
+    one = loop(digit, reads=(1,), writes=(1, 3), adds=(2,))
+    close = loop(lambda n: (n, jnp.where(n > 9, 1.0, 0.0), 1.0), reads=(2,), writes=(0, 4), adds=(5,))
+    end = loop(lambda n, rounds: (n, rounds), reads=(0, 5), outputs=(0, 1))
+    return Program("test_digits", (begin, Repeat((start, Repeat((one,), 3, 20), close), 4, 9), end), 1, 1), 6, 2
+
+
+PROGRAMS = {"square root": square_root(), "collatz": collatz(), "digits": digits()}
+RNG = np.random.default_rng(16)
+NUMBERS = {
+    "square root": np.concatenate([[0.0, 1.0, 2.0, 1e300], 10 ** RNG.uniform(-8, 8, 33)]),
+    "collatz": np.concatenate([[1.0, 2.0, 27.0, 97.0], RNG.integers(1, 999, 33)]),
+    "digits": np.concatenate([[0.0, 9.0, 10.0, 1999999999.0], RNG.integers(0, 10**9, 33)]),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_xla_does_what_the_program_says(name):
+    program, slots, width = PROGRAMS[name]
+    given = bound(program, slots, width, NUMBERS[name][:, None])
+    np.testing.assert_array_equal(xla.run(program, *given)[0], interpret(program, *given)[0])
+
+
+def results(name, x):
+    program, slots, width = PROGRAMS[name]
+    return run(program, *bound(program, slots, width, x[:, None]))[0]
+
+
+def test_square_roots_and_counts():
+    x = NUMBERS["square root"]
+    roots, times = results("square root", x).T
+    done = times < 60  # half of what is left at a time: 0 and 1e300 would take long
+    assert list(np.flatnonzero(~done)) == [0, 3]
+    np.testing.assert_allclose(roots[done], np.sqrt(x[done]), rtol=1e-15)
+    last, steps = results("collatz", NUMBERS["collatz"]).T
+    assert (last == 1).all()
+    assert list(map(int, steps[:4])) == [0, 1, 111, 118]  # OEIS A006577
+
+
+def test_what_a_repeat_forbids():
+    again = Repeat((loop(lambda: (0.0,), writes=(0,)),), 0, 3)
+    with pytest.raises(ValueError, match="neither reversible"):
+        Program("odd", (again,), 1, 1, reversible=True)
+    with pytest.raises(ValueError, match="tables must name"):
+        Program("odd", again.body, 1, 1, reversible=True)
