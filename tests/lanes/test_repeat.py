@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, run, xla
+from kinetree.lanes.cpu import CompiledProgram
+from kinetree.lanes.ptx import ptx
+from tests.lanes.assembler import assemble
 from tests.lanes.test_program import interpret
 
 NOTHING = jax.tree.structure(())
@@ -84,16 +87,56 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_xla_does_what_the_program_says(name):
+def given_to(name, x):
     program, slots, width = PROGRAMS[name]
-    given = bound(program, slots, width, NUMBERS[name][:, None])
-    np.testing.assert_array_equal(xla.run(program, *given)[0], interpret(program, *given)[0])
+    return bound(program, slots, width, np.asarray(x)[:, None])
 
 
 def results(name, x):
-    program, slots, width = PROGRAMS[name]
-    return run(program, *bound(program, slots, width, x[:, None]))[0]
+    program = PROGRAMS[name][0]
+    return CompiledProgram(program, x.dtype)(*given_to(name, x))[0]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_both_bodies_do_what_the_program_says(name):
+    program, given = PROGRAMS[name][0], given_to(name, NUMBERS[name])
+    expected = interpret(program, *given)[0]
+    np.testing.assert_array_equal(xla.run(program, *given)[0], expected)
+    np.testing.assert_array_equal(results(name, NUMBERS[name]), expected)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_lane_has_the_same_bits_alone_and_in_any_batch(name):
+    """Also where the lane beside it never ends, or is not a number."""
+    x = NUMBERS[name]
+    expected = results(name, x)
+    order = RNG.permutation(len(x))
+    np.testing.assert_array_equal(results(name, x[order]), expected[order])
+    for size in (1, 3, 8, 9):
+        np.testing.assert_array_equal(results(name, x[-size:]), expected[-size:])
+    spoilt = np.repeat(x, 2)
+    spoilt[1::2] = np.nan
+    np.testing.assert_array_equal(results(name, spoilt)[::2], expected)
+
+
+def test_on_any_device_inside_jit():
+    """On a GPU this is the kernel, with the bits of the CPU."""
+    for name, (program, *_) in PROGRAMS.items():
+        slots, widths, tables, constants, _ = given_to(name, NUMBERS[name])
+
+        def call(x, program=program, known=(slots, widths, tables, constants)):
+            return run(program, *known, (x,))[0]
+
+        found = jax.jit(jax.vmap(call))(NUMBERS[name][:, None, None])[:, 0]
+        np.testing.assert_array_equal(found, results(name, NUMBERS[name]))
+
+
+def test_the_kernels_are_accepted_by_the_assembler(tmp_path):
+    for program, slots, _ in PROGRAMS.values():
+        for dtype in (np.float32, np.float64):
+            text = ptx(program, np.dtype(dtype), slots).text
+            assert ".visible .entry kernel" in text
+            assemble(text, tmp_path)
 
 
 def test_square_roots_and_counts():

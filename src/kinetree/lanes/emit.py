@@ -121,6 +121,13 @@ class Emitter(Text):
             return self.arithmetic("fadd", self.arithmetic("fmul", a, b), c)
         return self.intrinsic("fma", a, b, c)
 
+    def any(self, truths: str) -> str:
+        """Whether one lane's truth holds."""
+        if self.width == 1:
+            return truths
+        self.declare(f"i1 @llvm.vector.reduce.or.v{self.width}i1(<{self.width} x i1>)")
+        return self.op(f"call i1 @llvm.vector.reduce.or.v{self.width}i1({self.truth} {truths})")
+
     def sincos_of(self, x: str) -> tuple[str, str]:
         """Sine and cosine, computed together, once for each argument."""
         if x not in self._sincos:

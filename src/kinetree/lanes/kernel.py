@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .emit import Emitter
-from .program import Lane, Program, Slots, Straight, number_in
+from .program import Lane, Loop, Program, Repeat, Slots, Straight, number_in
 from .straight import slot_numbers, turn_order
 from .text import over_blocks, transposed
 from .trigonometry import definition
@@ -46,6 +46,8 @@ class LoopWriter(ABC):
         self.to = Emitter(width, dtype)
         self.size = self.to.dtype.itemsize
         self.columns: list[str] = []
+        self.mask = ""  # the lanes of a vector that take part, where not all may
+        self._repeats = 0
 
     def text(self) -> str:
         """Declarations and definitions."""
@@ -73,17 +75,55 @@ class LoopWriter(ABC):
 
     def body(self, constants: list[str], tables: list[str], turns: list[str], after: str) -> None:
         """The whole program, from label `before0` to label `after`."""
-        if self.program.straight is not None:
-            self.to.label("before0")
-            self.straight(self.program.straight, constants)
-            self.to.go(after)
-            return
         if self.program.woven:
             self.woven(constants, tables, turns, after)
             return
-        last = len(self.program.loops) - 1
-        for k in range(last + 1):
-            self.loop(k, constants[k], tables[k], turns[k], after if k == last else f"before{k + 1}")
+        self.to.label("before0")
+        if self.program.straight is not None:
+            self.straight(self.program.straight, constants)
+        else:
+            self._parts(self.program.body, iter(enumerate(zip(constants, tables, turns, strict=True))))
+        self.to.go(after)
+
+    def _parts(self, body: tuple[Loop | Repeat, ...], given: Iterator[tuple[int, tuple[str, str, str]]]) -> None:
+        """Loops and repeats one after the other; `given` has a number and the arrays of each loop."""
+        for part in body:
+            if isinstance(part, Repeat):
+                self._repeat(part, given)
+            else:
+                k, arrays = next(given)
+                self._loop(k, *arrays)
+
+    def _repeat(self, part: Repeat, given: Iterator[tuple[int, tuple[str, str, str]]]) -> None:
+        """While some lane of the vector is going; the others keep what they have."""
+        to, before = self.to, self.mask
+        self._repeats += 1
+        label = f"repeat{self._repeats}"
+        to.go(label)
+        to.label(label)
+        to.go(f"{label}_again")
+        to.label(f"{label}_again")
+        to.lines.append(f"  %{label}_times = phi i64 [ 0, %{label} ], [ %{label}_more, %{label}_end ]")
+        to.branch(to.op(f"icmp slt i64 %{label}_times, {part.most}"), f"{label}_look", f"{label}_after")
+        to.label(f"{label}_look")
+        self._choose(str(part.going), f"{label}_once", f"{label}_after")
+        self._parts(part.body, given)
+        to.go(f"{label}_end")
+        to.label(f"{label}_end")
+        to.lines.append(f"  %{label}_more = add i64 %{label}_times, 1")
+        to.go(f"{label}_again")
+        to.label(f"{label}_after")
+        self.mask = before
+
+    def _choose(self, slot: str, then: str, otherwise: str) -> None:
+        """Go on, at label `then`, with the lanes whose slot is not 0; at `otherwise` if there is none."""
+        to = self.to
+        chosen = to.op(f"fcmp une {to.real} {self.read_slot(slot)}, {to.number(0.0)}")
+        if self.mask:
+            chosen = to.op(f"and {to.truth} {self.mask}, {chosen}")
+        to.branch(to.any(chosen), then, otherwise)
+        to.label(then)
+        self.mask = chosen if to.width > 1 else ""  # a single lane takes part, or is not here
 
     def woven(self, constants: list[str], tables: list[str], turns: list[str], after: str) -> None:
         """Turns of all loops, each of which names the next: the number of a turn times that of loops, and its loop."""
@@ -102,7 +142,8 @@ class LoopWriter(ABC):
         to.do(f"switch i64 {which}, label %turn0 [ {cases} ]")
         for k in range(len(loops)):
             to.label(f"turn{k}")
-            self.turn(k, turn, constants[k], tables[k])
+            self._take_row(k, turn, tables[k])
+            self._turn(k, turn, constants[k])
             to.lines.append(f"  %next{k} = add i64 {self.columns[-1]}, 0")
             to.go("pick")
 
@@ -142,24 +183,36 @@ class LoopWriter(ABC):
             for x in loop.outputs:
                 self.write_lane(x.array, str(number_in(x, row)), next(results))
 
-    def loop(self, k: int, constants: str, table: str, turns: str, after: str) -> None:
-        """Loop k, from label `before{k}` to label `after`."""
-        to = self.to
-        to.label(f"before{k}")
-        to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"turn{k}", after)
+    def _loop(self, k: int, constants: str, table: str, turns: str) -> None:
+        """Loop k."""
+        to, when, before = self.to, self.program.loops[k].when, self.mask
+        to.go(f"loop{k}")
+        to.label(f"loop{k}")
+        to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"turn{k}", f"after{k}")
         to.label(f"turn{k}")
-        to.lines.append(f"  %t{k} = phi i64 [ 0, %before{k} ], [ %u{k}, %turn{k} ]")
-        self.turn(k, f"%t{k}", constants, table)
+        to.lines.append(f"  %t{k} = phi i64 [ 0, %loop{k} ], [ %u{k}, %turned{k} ]")
+        self._take_row(k, f"%t{k}", table)
+        if when is not None:
+            self._choose(self._slots(when)[0], f"do{k}", f"turned{k}")
+        self._turn(k, f"%t{k}", constants)
+        self.mask = before
+        to.go(f"turned{k}")
+        to.label(f"turned{k}")
         to.lines.append(f"  %u{k} = add i64 %t{k}, 1")
-        to.branch(to.op(f"icmp slt i64 %u{k}, {turns}"), f"turn{k}", after)
+        to.branch(to.op(f"icmp slt i64 %u{k}, {turns}"), f"turn{k}", f"after{k}")
+        to.label(f"after{k}")
 
-    def turn(self, k: int, number: str, constants: str, table: str) -> None:
-        """One turn of loop k; leaves the entries of its row of the table in `columns`."""
+    def _take_row(self, k: int, number: str, table: str) -> None:
+        """Leave the entries of a row of the table of loop k in `columns`."""
+        to, columns = self.to, self.program.loops[k].columns
+        row = to.op(f"mul i64 {number}, {columns}")
+        entries = [self.constant("i32", table, to.op(f"add i64 {row}, {j}")) for j in range(columns)]
+        self.columns = [to.op(f"sext i32 {entry} to i64") for entry in entries]
+
+    def _turn(self, k: int, number: str, constants: str) -> None:
+        """One turn of loop k, whose row of the table was taken."""
         to, loop = self.to, self.program.loops[k]
         to.begin_block()
-        row = to.op(f"mul i64 {number}, {loop.columns}")
-        entries = [self.constant("i32", table, to.op(f"add i64 {row}, {j}")) for j in range(loop.columns)]
-        self.columns = [to.op(f"sext i32 {entry} to i64") for entry in entries]
         count = loop.constants.num_leaves
         first = to.op(f"mul i64 {number}, {count}")
         values = [
@@ -170,12 +223,20 @@ class LoopWriter(ABC):
         results = iter(to.jaxpr(self.jaxprs[k], values))
         for slots in loop.writes:
             for number in self._slots(slots):
-                self.write_slot(number, next(results))
+                value = next(results)
+                self.write_slot(number, self._chosen(value, self.read_slot(number)) if self.mask else value)
         for slots in loop.adds:
             for number in self._slots(slots):
-                self.write_slot(number, to.arithmetic("fadd", self.read_slot(number), next(results)))
+                old = self.read_slot(number)
+                self.write_slot(number, self._chosen(to.arithmetic("fadd", old, next(results)), old))
         for x in loop.outputs:
             self.write_lane(x.array, self._column(x), next(results))
+
+    def _chosen(self, new: str, old: str) -> str:
+        """The new value in the lanes that take part."""
+        if not self.mask:
+            return new
+        return self.to.op(f"select {self.to.truth} {self.mask}, {self.to.real} {new}, {self.to.real} {old}")
 
     def _slots(self, slots: Slots) -> list[str]:
         if slots.column is None:
@@ -309,7 +370,7 @@ class LaneFunction(LoopWriter):
         return value
 
     def write_lane(self, array: int, column: str, value: str) -> None:
-        """One scalar of each lane of the block."""
+        """One scalar of each lane of the block that takes part."""
         to, width = self.to, self.widths[self.program.n_inputs + array]
         if self.near:
             to.do(f"store {to.real} {value}, ptr {to.at(self.near[self.program.n_inputs + array], column, to.real)}")
@@ -317,6 +378,10 @@ class LaneFunction(LoopWriter):
         place = self._place(self.outputs[array], width, column, 1)
         for lane in range(to.width):
             one = value if to.width == 1 else to.op(f"extractelement {to.real} {value}, i32 {lane}")
+            if self.mask:
+                old = to.op(f"load {to.scalar}, ptr {place}, align {self.size}")
+                takes_part = to.op(f"extractelement {to.truth} {self.mask}, i32 {lane}")
+                one = to.op(f"select i1 {takes_part}, {to.scalar} {one}, {to.scalar} {old}")
             to.do(f"store {to.scalar} {one}, ptr {place}, align {self.size}")
             if to.width > 1:
                 place = to.at(place, width, to.scalar)

@@ -46,7 +46,7 @@ def native(program: Program, dtype: str) -> Any:
 
 
 def _native(program: Program, dtype: str) -> Any:
-    if not native_enabled() or dtype not in DTYPES or program.choosy:
+    if not native_enabled() or dtype not in DTYPES:
         return None
     try:
         from .cpu import CompiledProgram
@@ -99,7 +99,7 @@ def _cuda_target(program: Program, dtype: str, slots: int, widths: tuple) -> tup
     """
 
     def make() -> tuple[str, bool, bool] | None:
-        if not native_enabled() or dtype not in DTYPES or not supported() or program.choosy:
+        if not native_enabled() or dtype not in DTYPES or not supported():
             return None
         try:
             from .cuda import Reach, program_kernel

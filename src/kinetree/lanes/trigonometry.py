@@ -78,11 +78,8 @@ def definition(to: Any) -> None:
     near = "%x"
     for part in HALF_PI[to.bits]:
         near = to.fma(turns, to.number(part), near)
-    is_far = far = to.op(f"fcmp ugt {kind} {to.intrinsic('fabs', '%x')}, {to.number(LIMIT[to.bits])}")
-    if to.width > 1:
-        to.declare(f"i1 @llvm.vector.reduce.or.v{to.width}i1(<{to.width} x i1>)")
-        far = to.op(f"call i1 @llvm.vector.reduce.or.v{to.width}i1({truth} {far})")
-    to.do(f"br i1 {far}, label %far, label %reduced, !prof !9")
+    is_far = to.op(f"fcmp ugt {kind} {to.intrinsic('fabs', '%x')}, {to.number(LIMIT[to.bits])}")
+    to.do(f"br i1 {to.any(is_far)}, label %far, label %reduced, !prof !9")
     to.label("far")
     far_quadrant, far_rest = _reduce_lanes(to)
     far_quadrant = to.op(f"select {truth} {is_far}, {whole} {far_quadrant}, {whole} {near_quadrant}")
