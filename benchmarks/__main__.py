@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jax
 
-from kinetree.lanes.threads import threads
+from kinetree.lanes.cpu.threads import threads
 
 from .cases import Case, chosen
 from .environment import environment

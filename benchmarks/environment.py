@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 import kinetree as kt
-from kinetree.lanes.threads import threads
+from kinetree.lanes.cpu.threads import threads
 
 PACKAGES = ("jax", "jaxlib", "numpy", "llvmlite")
 SETTINGS = ("KINETREE_AVX512", "KINETREE_NATIVE")  # variables that change what is measured

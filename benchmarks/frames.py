@@ -24,7 +24,7 @@ from rich.table import Table  # noqa: E402
 
 import kinetree as kt  # noqa: E402
 from kinetree.dynamics.algorithms.rnea import RNEA, base_rates, body_force  # noqa: E402
-from kinetree.dynamics.arranged import arranged, by_position  # noqa: E402
+from kinetree.dynamics.schedules.arranged import arranged, by_position  # noqa: E402
 from kinetree.dynamics.schedules.layouts import run_passes  # noqa: E402
 from kinetree.model import Placement, Rows  # noqa: E402
 from kinetree.spatial import Force, Quaternion, Rates, Vec3  # noqa: E402

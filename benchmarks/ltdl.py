@@ -18,7 +18,7 @@ from rich.table import Table  # noqa: E402
 import kinetree as kt  # noqa: E402
 from kinetree import theory  # noqa: E402
 from kinetree.cli.bench import best_time  # noqa: E402
-from kinetree.dynamics.ltdl_lanes import FACTORIZE, SOLVE  # noqa: E402
+from kinetree.dynamics.matrices.ltdl_lanes import FACTORIZE, SOLVE  # noqa: E402
 
 SECONDS = 0.3
 

@@ -21,10 +21,10 @@ from rich.table import Table  # noqa: E402
 import kinetree as kt  # noqa: E402
 from benchmarks.frames import TURN, error, times  # noqa: E402
 from kinetree.dynamics.algorithms.rnea import RNEA, WRENCH, Load, base_rates, body_force, pass_on  # noqa: E402
-from kinetree.dynamics.arranged import arranged, by_position  # noqa: E402
-from kinetree.dynamics.lane_rows import Kind  # noqa: E402
 from kinetree.dynamics.recursion import Inward, Row  # noqa: E402
+from kinetree.dynamics.schedules.arranged import arranged, by_position  # noqa: E402
 from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm  # noqa: E402
+from kinetree.dynamics.schedules.lane_rows import Kind  # noqa: E402
 from kinetree.dynamics.schedules.lanes import Variant, lane_program  # noqa: E402
 from kinetree.dynamics.schedules.operators import inward_operator, outward_operator  # noqa: E402
 from kinetree.model import Placement, place  # noqa: E402

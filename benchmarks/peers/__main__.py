@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from kinetree.lanes.threads import threads
+from kinetree.lanes.cpu.threads import threads
 
 from ..__main__ import attempt, line, parser
 from ..cases import Case, chosen

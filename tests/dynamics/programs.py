@@ -3,8 +3,8 @@
 from kinetree.dynamics.algorithms.aba import aba_of
 from kinetree.dynamics.algorithms.crba import CRBA
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.lane_rows import Kind
 from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm
+from kinetree.dynamics.schedules.lane_rows import Kind
 from kinetree.dynamics.schedules.lanes import Variant, lane_program
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.cfa import Tridiagonal, odd_even_elimination
+from kinetree.dynamics.published.cfa import Tridiagonal, odd_even_elimination
 
 from .forward import check_mechanism, long_chain_error, mechanism
 

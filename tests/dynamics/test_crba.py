@@ -7,9 +7,9 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.algorithms.crba import COMPOSITE, CRBA
-from kinetree.dynamics.arranged import arranged
-from kinetree.dynamics.crba import ancestor_mask, choose_schedule, mass_diagonal
+from kinetree.dynamics.matrices.crba import ancestor_mask, choose_schedule, mass_diagonal
 from kinetree.dynamics.recursion import Row
+from kinetree.dynamics.schedules.arranged import arranged
 from kinetree.tree import layout, restore
 from tests.dynamics.trees import sample, worst
 from tests.reference import dense

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.dca import cut_path
+from kinetree.dynamics.published.dca import cut_path
 
 from .forward import check_mechanism, long_chain_error, mechanism
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from kinetree.dynamics import dense
+from kinetree.dynamics.matrices import dense
 
 SOURCES = Path(dense.__file__).parents[1]
 EPS = np.finfo(np.float64).eps

@@ -7,8 +7,8 @@ import pytest
 
 import kinetree as kt
 from kinetree import theory
-from kinetree.dynamics import ltdl_lanes
-from kinetree.dynamics.ltdl import choose_schedule
+from kinetree.dynamics.matrices import ltdl_lanes
+from kinetree.dynamics.matrices.ltdl import choose_schedule
 from kinetree.tree import Tree
 from tests.build import build_model
 from tests.dynamics.trees import sample, worst
@@ -75,7 +75,7 @@ def test_levels_and_lanes_solve_alike(monkeypatch):
     s = sample("forest")
     factors = kt.factorize(s.model, np.asarray(s.H, float))
     by_lanes = factors.solve(s.states.tau), factors.solve_l(s.states.tau), factors.solve_lt(s.states.tau)
-    monkeypatch.setattr("kinetree.dynamics.ltdl._walks_pairs", lambda tree, batch: False)
+    monkeypatch.setattr("kinetree.dynamics.matrices.ltdl._walks_pairs", lambda tree, batch: False)
     by_levels = factors.solve(s.states.tau), factors.solve_l(s.states.tau), factors.solve_lt(s.states.tau)
     for a, b in zip(by_lanes, by_levels, strict=True):
         assert worst(a, b) < 1e-13

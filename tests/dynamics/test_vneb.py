@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import kinetree as kt
-from kinetree.dynamics.vneb import ldlt, ldlt_solve
+from kinetree.dynamics.published.vneb import ldlt, ldlt_solve
 from tests.dynamics.trees import sample, worst
 
 

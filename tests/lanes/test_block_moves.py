@@ -5,10 +5,10 @@ import ctypes
 import numpy as np
 import pytest
 
-from kinetree.lanes.block_moves import MOVES, moves
-from kinetree.lanes.emit import Emitter
-from kinetree.lanes.host import loaded
-from kinetree.lanes.text import module_of
+from kinetree.lanes.blocks.moves import MOVES, moves
+from kinetree.lanes.cpu.host import loaded
+from kinetree.lanes.llvm.emit import Emitter
+from kinetree.lanes.llvm.text import module_of
 
 ARRAYS, NUMBERS = 2, 3
 

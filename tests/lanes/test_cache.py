@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.lanes import Lane, Loop, Program, content
-from kinetree.lanes.cache import ENTRY, cache_folder, keep_cached, read_cached
-from kinetree.lanes.cpu import CompiledProgram
-from kinetree.lanes.notice import forget_warnings
+from kinetree.lanes import Lane, Loop, Program
+from kinetree.lanes.cpu.compiled import CompiledProgram
+from kinetree.lanes.kept import content
+from kinetree.lanes.kept.cache import ENTRY, cache_folder, keep_cached, read_cached
+from kinetree.lanes.kept.notice import forget_warnings
 
 NOTHING = jax.tree.structure(())
 POSIX = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no owners and modes on this system")
@@ -191,9 +192,9 @@ import os, pwd
 def unknown(*_): raise KeyError("nobody")
 pwd.getpwuid = unknown
 import numpy as np, kinetree as kt
-from kinetree.lanes.cache import cache_folder
+from kinetree.lanes.kept.cache import cache_folder
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.lane_rows import Kind
+from kinetree.dynamics.schedules.lane_rows import Kind
 from kinetree.dynamics.schedules.lanes import Variant, lane_program
 from kinetree.lanes.native import native
 assert native(lane_program(RNEA, Variant(Kind(False, False, False))).program, "float64") is not None

@@ -9,11 +9,11 @@ import pytest
 
 from kinetree.dynamics.algorithms.crba import FACTORS
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.lane_rows import Kind
+from kinetree.dynamics.schedules.lane_rows import Kind
 from kinetree.dynamics.schedules.lanes import Variant, lane_program
 from kinetree.dynamics.schedules.stages import Plan, inward_walks, outward_walks
-from kinetree.lanes.content import Indescribable, describe
-from kinetree.lanes.derivative import adjoint_program, tangent_program
+from kinetree.lanes.kept.content import Indescribable, describe
+from kinetree.lanes.program.derivative import adjoint_program, tangent_program
 from kinetree.spatial import Vec3
 from tests.dynamics.programs import aba_lanes, rnea_lanes
 

@@ -11,11 +11,14 @@ import pytest
 
 from kinetree.dynamics.algorithms.crba import FACTORS
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.composite import ENTRIES
+from kinetree.dynamics.matrices.composite import ENTRIES
 from kinetree.dynamics.schedules.stages import Plan, inward_walks, outward_walks
-from kinetree.lanes import cuda, native, pairs_native, walk_native
-from kinetree.lanes.notice import forget_warnings
-from kinetree.lanes.ptx import Assembly, Reach
+from kinetree.lanes import native
+from kinetree.lanes.cuda import driver as cuda
+from kinetree.lanes.cuda.ptx import Assembly, Reach
+from kinetree.lanes.kept.notice import forget_warnings
+from kinetree.lanes.pairs import on_cuda as pairs_native
+from kinetree.lanes.walks import native as walk_native
 from tests.dynamics.programs import rnea_lanes
 from tests.lanes.frame import Frame
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.closed_form import MOST_ROWS
-from kinetree.dynamics.rnea_derivatives import rnea_derivatives
-from kinetree.lanes.derivative import adjoint_program, tangent_program
+from kinetree.dynamics.closed_form.rnea import rnea_derivatives
+from kinetree.dynamics.closed_form.rules import MOST_ROWS
 from kinetree.lanes.native import native
+from kinetree.lanes.program.derivative import adjoint_program, tangent_program
 from tests.build import build_model
 from tests.dynamics.programs import aba_lanes, rnea_lanes
 from tests.reference import generate
@@ -43,7 +43,7 @@ def close(ours, theirs, bound=1e-12):
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("kind", ["arm", "mixed"])
 def test_jacobians(name, mode, kind, mixed):
-    """In closed form (dynamics/closed_form.py), and of joints that it does not know."""
+    """In closed form (dynamics/closed_form/rules.py), and of joints that it does not know."""
     model = kt.auto_tree(4, 1.5, 0.3).replace(armature=0.1) if kind == "arm" else mixed
     arguments = state(model)
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.lanes import direct
-from kinetree.lanes.cpu import CompiledProgram
+from kinetree.lanes.cpu import direct
+from kinetree.lanes.cpu.compiled import CompiledProgram
 from tests.build import build_model
 from tests.reference import generate
 
@@ -296,7 +296,7 @@ def test_without_it_everything_is_the_same(how, arm, state):
 import ctypes, sys
 import numpy as np
 if sys.argv[1] == "a function is missing":
-    from kinetree.lanes import direct
+    from kinetree.lanes.cpu import direct
     direct.API["PyObject_NoSuchThing"] = "ptr (ptr)"
     assert not direct.available()
 import kinetree as kt

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.lanes import Lane, Loop, Program, cuda, run
+from kinetree.lanes import Lane, Loop, Program, run
+from kinetree.lanes.cuda import driver as cuda
 from kinetree.lanes.native import _cuda_target
 
 pytestmark = pytest.mark.skipif(jax.default_backend() != "gpu", reason="no NVIDIA GPU is at hand")

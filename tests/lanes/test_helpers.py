@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.lanes import direct, helpers, shared, threads
-from kinetree.lanes.helpers import call_helpers
-from kinetree.lanes.host import vector_width
+from kinetree.lanes.cpu import direct, helpers, shared, threads
+from kinetree.lanes.cpu.helpers import call_helpers
+from kinetree.lanes.cpu.host import vector_width
 
 FUNCTIONS = (kt.inverse_dynamics, kt.forward_dynamics)
 ASLEEP = 3 * helpers.PATIENCE / 1e9  # seconds after which nobody is awake
@@ -104,7 +104,7 @@ def test_helpers_really_take_part():
 import ctypes, threading, time
 import numpy as np
 import kinetree as kt
-from kinetree.lanes.helpers import BUSY, CELL, STATE, team
+from kinetree.lanes.cpu.helpers import BUSY, CELL, STATE, team
 kt.set_threads(2)
 model = kt.auto_tree(30, 1, 0.3)
 given = np.ones((3, 100_000, 30))
@@ -209,7 +209,7 @@ FORK = """
 import os, sys, threading, warnings
 import numpy as np
 import kinetree as kt
-from kinetree.lanes import threads
+from kinetree.lanes.cpu import threads
 warnings.simplefilter("ignore")
 kt.set_threads(3)
 model, over = kt.auto_tree(7, 1, 0.3), False

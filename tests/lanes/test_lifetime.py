@@ -11,12 +11,13 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.lane_rows import Kind
 from kinetree.dynamics.schedules import choose, tuning
+from kinetree.dynamics.schedules.lane_rows import Kind
 from kinetree.dynamics.schedules.lanes import Variant, lane_program
-from kinetree.lanes import handler, native
-from kinetree.lanes.cpu import CompiledProgram
-from kinetree.lanes.notice import forget_warnings
+from kinetree.lanes import native
+from kinetree.lanes.cpu.compiled import CompiledProgram
+from kinetree.lanes.kept.notice import forget_warnings
+from kinetree.lanes.llvm import handler
 from tests.dynamics.programs import rnea_lanes
 
 

@@ -12,17 +12,18 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.lanes import Lane, Loop, Memory, Program, written_out, xla
-from kinetree.lanes.cache import entry_name
-from kinetree.lanes.content import describe
-from kinetree.lanes.cpu import CompiledProgram, module_text
-from kinetree.lanes.host import host_cpu, optimized, target_machine
-from kinetree.lanes.notice import forget_warnings
-from kinetree.lanes.ptx import Reach, local_slots, ptx, reach_of
+from kinetree.lanes import Lane, Loop, Memory, Program, written_out
+from kinetree.lanes.cpu.compiled import CompiledProgram, module_text
+from kinetree.lanes.cpu.host import host_cpu, optimized, target_machine
+from kinetree.lanes.cpu.threads import set_threads
+from kinetree.lanes.cuda.ptx import Reach, local_slots, ptx, reach_of
+from kinetree.lanes.cuda.tile import block_size, tile_bytes
+from kinetree.lanes.kept.cache import entry_name
+from kinetree.lanes.kept.content import describe
+from kinetree.lanes.kept.notice import forget_warnings
+from kinetree.lanes.program import xla
+from kinetree.lanes.program.woven import woven_program
 from kinetree.lanes.run import native, run
-from kinetree.lanes.threads import set_threads
-from kinetree.lanes.tile import block_size, tile_bytes
-from kinetree.lanes.woven import woven_program
 from tests.build import build_model
 from tests.dynamics.programs import rnea_lanes
 from tests.lanes.assembler import assemble

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from kinetree.lanes.once import Once, OncePerOwner, once
+from kinetree.lanes.kept.once import Once, OncePerOwner, once
 
 
 def together(count, work):

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.composite import ENTRIES, intervals
-from kinetree.lanes import pairs_host
-from kinetree.lanes.host import optimized, target_machine, vector_width
-from kinetree.lanes.pairs import ABOVE, BELOW, ON, Case, Pairs, all_pairs, each_pair
-from kinetree.lanes.pairs_native import kernel_text
-from kinetree.lanes.ptx import assembled
+from kinetree.dynamics.matrices.composite import ENTRIES, intervals
+from kinetree.lanes.cpu.host import optimized, target_machine, vector_width
+from kinetree.lanes.cuda.ptx import assembled
+from kinetree.lanes.pairs import on_cpu as pairs_host
+from kinetree.lanes.pairs.on_cuda import kernel_text
+from kinetree.lanes.pairs.pairs import ABOVE, BELOW, ON, Case, Pairs, all_pairs, each_pair
 from tests.lanes.assembler import assemble
 
 TWO, ONE = jax.tree.structure((0.0, 0.0)), jax.tree.structure((0,))

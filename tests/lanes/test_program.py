@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinetree.lanes import Lane, Loop, Memory, Program, Repeat, xla
-from kinetree.lanes.program import Slots, number_in
+from kinetree.lanes import Lane, Loop, Memory, Program, Repeat
+from kinetree.lanes.program import xla
+from kinetree.lanes.program.program import Slots, number_in
 from tests.build import build_model
 from tests.dynamics.programs import aba_lanes, crba_lanes, rnea_lanes
 from tests.reference import generate

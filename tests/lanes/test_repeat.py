@@ -7,7 +7,7 @@ import pytest
 
 from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, run, xla
 from kinetree.lanes.cpu import CompiledProgram
-from kinetree.lanes.ptx import ptx
+from kinetree.lanes.cuda.ptx import ptx
 from tests.lanes.assembler import assemble
 from tests.lanes.test_program import interpret
 

@@ -10,10 +10,10 @@ import pytest
 
 import kinetree as kt
 from kinetree.lanes import written_out
-from kinetree.lanes.cpu import CompiledProgram
-from kinetree.lanes.emit import Emitter, trace
-from kinetree.lanes.ptx import Reach, ptx
-from kinetree.lanes.straight import slot_numbers, turn_order
+from kinetree.lanes.cpu.compiled import CompiledProgram
+from kinetree.lanes.cuda.ptx import Reach, ptx
+from kinetree.lanes.llvm.emit import Emitter, trace
+from kinetree.lanes.program.straight import slot_numbers, turn_order
 from tests.dynamics.mixed import mixed_model, state
 from tests.dynamics.programs import aba_lanes, rnea_lanes
 from tests.lanes.assembler import assemble

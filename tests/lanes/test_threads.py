@@ -5,8 +5,8 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.schedules.staged import staged
-from kinetree.lanes import threads
-from kinetree.lanes.notice import forget_warnings
+from kinetree.lanes.cpu import threads
+from kinetree.lanes.kept.notice import forget_warnings
 
 
 @pytest.fixture(autouse=True)

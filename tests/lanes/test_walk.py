@@ -11,12 +11,12 @@ import pytest
 from kinetree.dynamics.algorithms.aba import ABA
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.schedules.stages import Plan, inward_walks, outward_walks
-from kinetree.lanes import walk_native
+from kinetree.lanes.cuda.ptx import assembled
 from kinetree.lanes.native import in_slices
-from kinetree.lanes.prefix import exclusive_prefixes, prefix_walks
-from kinetree.lanes.ptx import assembled
-from kinetree.lanes.walk import WALK, Shape, Walk, by_xla, take_walk
-from kinetree.lanes.walk_native import cpu_text, gpu_text
+from kinetree.lanes.walks import native as walk_native
+from kinetree.lanes.walks.native import cpu_text, gpu_text
+from kinetree.lanes.walks.prefix import exclusive_prefixes, prefix_walks
+from kinetree.lanes.walks.walk import WALK, Shape, Walk, by_xla, take_walk
 
 NUMBER, PAIR = jax.tree.structure(0.0), jax.tree.structure((0.0, 0.0))
 TURNS = 7

@@ -9,7 +9,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.lanes import Program, Slots, run, weave
-from kinetree.lanes.cpu import CompiledProgram
+from kinetree.lanes.cpu.compiled import CompiledProgram
 from tests.dynamics.forests import forest
 from tests.dynamics.mixed import mixed_model
 from tests.dynamics.programs import aba_lanes, rnea_lanes

@@ -10,8 +10,8 @@ import numpy as np
 
 from kinetree.actuate import actuator_force
 from kinetree.dynamics import gravity_force, inverse_dynamics
-from kinetree.dynamics.arranged import arranged, by_position
 from kinetree.dynamics.inverse_dynamics import zero_rates
+from kinetree.dynamics.schedules.arranged import arranged, by_position
 from kinetree.model import Coupling, Model, Structure, coupled
 from kinetree.model.arguments import evaluate
 from kinetree.model.world import InverseWeights, World

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.dynamics.dense import solve_spd
+from kinetree.dynamics.matrices.dense import solve_spd
 from kinetree.model import Coupling
 from kinetree.spatial import Scalar
 from kinetree.tree import Layout, restore

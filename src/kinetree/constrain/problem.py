@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.dynamics.algorithms.kinematics import body
-from kinetree.dynamics.arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from kinetree.dynamics.recursion import Row
+from kinetree.dynamics.schedules.arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from kinetree.dynamics.schedules.layouts import of_bodies
 from kinetree.model import Axis, Model
 from kinetree.model.world import InverseWeights, World

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics.articulated import along_axis
+from kinetree.dynamics.elements.articulated import along_axis
 from kinetree.model import Axis
 from kinetree.spatial import ArticulatedInertia, Force, Motion, Scalar, Transform
 from kinetree.tree import Inward, Layout, Outward, inward, outward

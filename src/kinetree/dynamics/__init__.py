@@ -12,9 +12,9 @@ from .impulse import impulse_response, inverse_inertia_at
 from .inverse_dynamics import bias_force, gravity_force, inverse_dynamics
 from .jacobians import jacobian
 from .kinematics import Pose, forward_kinematics
-from .ltdl import LTDL, factorize
 from .mass_matrix import mass_matrix
-from .packed import PackedMatrix
+from .matrices.ltdl import LTDL, factorize
+from .matrices.packed import PackedMatrix
 from .passive import passive_force
 from .regressor import inverse_dynamics_regressor
 

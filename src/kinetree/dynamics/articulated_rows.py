@@ -11,9 +11,9 @@ from kinetree.tree.fix import outward_visits
 
 from .aba import shifted
 from .algorithms.aba import ABA, own_body
-from .arranged import Arranged, applied_forces, by_position, row_poses, row_velocities
-from .articulated import Articulated, base_acceleration, pivot
+from .elements.articulated import Articulated, base_acceleration, pivot
 from .recursion import Row
+from .schedules.arranged import Arranged, applied_forces, by_position, row_poses, row_velocities
 from .schedules.operators import outward_operator
 
 

@@ -15,9 +15,9 @@ from kinetree.model.arguments import evaluate
 from kinetree.spatial import Force, Vec3
 from kinetree.tree import Layout, layout, restore
 
-from .arranged import arranged, row_poses
-from .crba import composite_momenta
 from .energy import center_of_mass_by_batch
+from .matrices.crba import composite_momenta
+from .schedules.arranged import arranged, row_poses
 
 
 @jax.jit

@@ -21,8 +21,8 @@ from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia, Motion
 from kinetree.tree import Layout, layout, restore
 
-from .arranged import arranged, by_position, row_velocities
-from .crba import ancestor_mask, poses_in_tree
+from .matrices.crba import ancestor_mask, poses_in_tree
+from .schedules.arranged import arranged, by_position, row_velocities
 
 
 def body_coriolis(I: Inertia, v: Motion) -> Any:

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
-from .articulated import firm
-from .dense import solve_positive
+from .elements.articulated import firm
 from .firmness import is_firm
 from .inverse_dynamics import inverse_dynamics, zero_rates
 from .mass_matrix import mass_matrix
+from .matrices.dense import solve_positive
 from .positive import require_solution
-from .vneb import ldlt
+from .published.vneb import ldlt
 
 
 def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, method: str) -> Any:

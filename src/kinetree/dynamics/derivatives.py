@@ -1,6 +1,6 @@
 """Derivatives of inverse and forward dynamics as whole matrices: what control and optimisation ask for at every step.
 
-Joints that are screws have them in closed form (rnea_derivatives.py), in one run for all directions; those of forward
+Joints that are screws have them in closed form (closed_form/rnea.py), in one run for all directions; those of forward
 dynamics follow from ID(q, qd, FD(q, qd, τ)) = τ. Models with quaternion joints, springs or couplings are differentiated
 direction by direction, along the tangents of their coordinates.
 """
@@ -16,10 +16,10 @@ from kinetree.model import Model, integrate
 from kinetree.model.arguments import evaluate
 from kinetree.model.memory import require_matrices
 
-from .closed_form import matrices
+from .closed_form.rules import matrices
 from .forward_dynamics import forward_dynamics
 from .inverse_dynamics import inverse_dynamics
-from .ltdl_lanes import FACTORIZE, SOLVE
+from .matrices.ltdl_lanes import FACTORIZE, SOLVE
 
 MOST_ROWS = 300  # whose pairs are walked; beyond, matrices for a batch would not fit anywhere
 INSTEAD = "jax.jvp and jax.vjp, for products with them"

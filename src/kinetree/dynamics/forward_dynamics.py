@@ -1,7 +1,6 @@
 """Forward dynamics: the accelerations that forces cause, by any of the published methods."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,33 +9,41 @@ from kinetree._unknown import unknown
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
+from .aba import forward_dynamics_aba
 from .algorithms.aba import aba_of
 from .coupled import coupled_forward_dynamics
 from .directly import directly
 from .firmness import is_firm
+from .matrices.ltdl import forward_dynamics_crba
 from .passive import passive_by_row
 from .positive import require_solution
+from .published.abia import forward_dynamics_abia
+from .published.cfa import forward_dynamics_cfa
+from .published.conjugate_gradient import forward_dynamics_cg
+from .published.dca import forward_dynamics_dca
+from .published.dcae import forward_dynamics_dcae
+from .published.jsiia import forward_dynamics_jsiia
+from .published.vneb import forward_dynamics_vneb
 from .schedules.lanes import lane_program_of
 
-METHODS = {  # method -> module and function (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
-    "aba": "aba:forward_dynamics_aba",
-    "crba": "ltdl:forward_dynamics_crba",
-    "jsiia": "jsiia:forward_dynamics_jsiia",
-    "abia": "abia:forward_dynamics_abia",
-    "dca": "dca:forward_dynamics_dca",
-    "dcae": "dcae:forward_dynamics_dcae",
-    "cfa": "cfa:forward_dynamics_cfa",
-    "vneb": "vneb:forward_dynamics_vneb",
-    "cg": "conjugate_gradient:forward_dynamics_cg",
+METHODS: dict[str, Callable[..., Any]] = {  # (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
+    "aba": forward_dynamics_aba,
+    "crba": forward_dynamics_crba,
+    "jsiia": forward_dynamics_jsiia,
+    "abia": forward_dynamics_abia,
+    "dca": forward_dynamics_dca,
+    "dcae": forward_dynamics_dcae,
+    "cfa": forward_dynamics_cfa,
+    "vneb": forward_dynamics_vneb,
+    "cg": forward_dynamics_cg,
 }
 
 
 def method_function(method: str) -> Callable[..., Any]:
-    """The function behind a method's name; its module is imported when first asked for."""
+    """The function behind a method's name."""
     if method not in METHODS:
         raise ValueError(unknown("method", method, ("auto", *METHODS)))
-    module, function = METHODS[method].split(":")
-    return getattr(import_module(f".{module}", __package__), function)
+    return METHODS[method]
 
 
 @directly(lambda model: lane_program_of(aba_of(is_firm(model)), model))

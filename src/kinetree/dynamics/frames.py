@@ -24,9 +24,9 @@ from kinetree.tree import Layout, layout, outward
 
 from .algorithms.poses import carried
 from .algorithms.rnea import RNEA
-from .arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from .kinematics import poses_by_row
 from .recursion import Row
+from .schedules.arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from .schedules.operators import outward_operator
 
 WAYS = ("world", "local", "aligned")

@@ -18,12 +18,12 @@ from kinetree.tree.fix import inward_visits
 
 from .aba import unshifted
 from .algorithms.aba import ABA
-from .arranged import arranged, by_position
-from .articulated import Articulated
 from .articulated_rows import accelerations, articulated_rows
+from .elements.articulated import Articulated
 from .joint_terms import felt_acceleration, joint_force
 from .positive import require_solution
 from .recursion import Row
+from .schedules.arranged import arranged, by_position
 from .schedules.operators import inward_operator
 
 

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
-from .dense import solve_positive
 from .jacobians import jacobian
-from .ltdl import factorize
 from .mass_matrix import mass_matrix
+from .matrices.dense import solve_positive
+from .matrices.ltdl import factorize
 from .positive import require_solution, without_singular
 
 

@@ -6,13 +6,15 @@ import jax
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory
-from kinetree.lanes.once import once
+from kinetree.lanes.kept.once import once
 from kinetree.model import Axis, Placement, Structure
 from kinetree.spatial import Motion, Rotation, Transform, Vec3
 
 from .algorithms.poses import carried
 from .frames import axes_and_point
-from .lane_rows import (
+from .schedules.lane_algorithm import LaneAlgorithm
+from .schedules.lane_parts import frame_constants, pose_parts
+from .schedules.lane_rows import (
     NOTHING,
     PLACEMENT,
     SCREW,
@@ -24,8 +26,6 @@ from .lane_rows import (
     placing_parts,
     screw_constants,
 )
-from .schedules.lane_algorithm import LaneAlgorithm
-from .schedules.lane_parts import frame_constants, pose_parts
 
 TARGET, ROW, ENTRIES = 0, 1, 2  # columns of the table: first slots of the base and of the row, then six entries of J
 

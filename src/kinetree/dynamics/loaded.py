@@ -14,10 +14,10 @@ from kinetree.model import Model
 from kinetree.model.coordinates import armature_shift
 
 from .algorithms.aba import aba_of
-from .dense import solve_positive
 from .firmness import is_firm
 from .inverse_dynamics import inverse_dynamics
 from .mass_matrix import mass_matrix
+from .matrices.dense import solve_positive
 from .passive import passive_by_row
 from .schedules.run import run
 

@@ -10,10 +10,10 @@ from kinetree.model.arguments import evaluate
 from kinetree.model.memory import require_matrices
 from kinetree.tree import layout
 
-from . import vneb
-from .crba import crba
-from .jsiia import inertia_columns
-from .packed import PackedMatrix, pack
+from .matrices.crba import crba
+from .matrices.packed import PackedMatrix, pack
+from .published import vneb
+from .published.jsiia import inertia_columns
 
 METHODS = ("crba", "columns", "vneb")
 

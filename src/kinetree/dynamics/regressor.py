@@ -17,9 +17,9 @@ from kinetree.spatial import Inertia, Rates, Transform
 from kinetree.tree import Layout, layout, restore
 
 from .algorithms.rnea import base_rates, body_force
-from .arranged import arranged
-from .crba import ancestor_mask, poses_in_tree
 from .frames import row_rates, with_base
+from .matrices.crba import ancestor_mask, poses_in_tree
+from .schedules.arranged import arranged
 
 
 def _moved(frame: Transform, s: Rates) -> Rates:

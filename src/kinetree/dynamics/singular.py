@@ -9,8 +9,8 @@ import numpy as np
 from kinetree.model import Axis, Model
 from kinetree.spatial import ArticulatedInertia, Mat3, Sym3
 
-from .abia import inertia_lanes
-from .articulated import Scale, along_axis, exceeds_rounding
+from .elements.articulated import Scale, along_axis, exceeds_rounding
+from .published.abia import inertia_lanes
 
 BODY = jax.tree.structure(
     (ArticulatedInertia(Sym3(*6 * (0.0,)), Mat3(*9 * (0.0,)), Sym3(*6 * (0.0,))), Scale(0.0, 0.0))

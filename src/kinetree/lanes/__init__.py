@@ -2,16 +2,17 @@
 
 from contextlib import suppress
 
-from . import xla
+from .cpu.threads import set_threads
 from .native import native_enabled
-from .program import Lane, Loop, Memory, Program, Repeat, Slots
+from .program import xla
+from .program.program import Lane, Loop, Memory, Program, Repeat, Slots
+from .program.straight import written_out
+from .program.woven import Woven, weave
 from .run import run
-from .straight import written_out
-from .threads import set_threads
-from .woven import Woven, weave
 
 with suppress(ImportError, OSError):  # llvmlite may be missing, or broken: whoever needs it says so
-    from . import cpu, cuda  # noqa: F401 - here, not in the middle of a first call
+    from .cpu import compiled  # noqa: F401 - here, not in the middle of a first call
+    from .cuda import driver  # noqa: F401
 
 __all__ = [
     "Lane",

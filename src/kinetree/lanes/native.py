@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import handler
-from .emit import UnknownPrimitive
-from .notice import warn_not_native
-from .once import Once, OncePerOwner, immortal
-from .program import Program
+from .kept.notice import warn_not_native
+from .kept.once import Once, OncePerOwner, immortal
+from .llvm import handler
+from .llvm.emit import UnknownPrimitive
+from .program.program import Program
 
 DTYPES = ("float32", "float64")
 
@@ -49,7 +49,7 @@ def _native(program: Program, dtype: str) -> Any:
     if not native_enabled() or dtype not in DTYPES:
         return None
     try:
-        from .cpu import CompiledProgram
+        from .cpu.compiled import CompiledProgram
 
         return CompiledProgram(program, dtype)
     except (UnknownPrimitive, ImportError, OSError, RuntimeError) as error:
@@ -102,7 +102,7 @@ def _cuda_target(program: Program, dtype: str, slots: int, widths: tuple) -> tup
         if not native_enabled() or dtype not in DTYPES or not supported():
             return None
         try:
-            from .cuda import Reach, program_kernel
+            from .cuda.driver import Reach, program_kernel
 
             kernel = program_kernel(program, np.dtype(dtype), slots, widths)
         except (UnknownPrimitive, ImportError, OSError, RuntimeError) as error:

@@ -16,12 +16,12 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from . import xla
-from .derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
 from .eager import define_eager
 from .native import on_cpu, on_cuda
-from .program import Program
-from .woven import Woven
+from .program import xla
+from .program.derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
+from .program.program import Program
+from .program.woven import Woven
 
 
 class Bound(NamedTuple):

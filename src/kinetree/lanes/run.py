@@ -11,8 +11,8 @@ import numpy as np
 
 from .native import native
 from .primitive import RUN, Bound
-from .program import Program
-from .woven import Woven
+from .program.program import Program
+from .program.woven import Woven
 
 
 def run(

@@ -16,8 +16,8 @@ import numpy as np
 
 from kinetree.actuate import Actuation
 from kinetree.actuate.transmission import columns, gathered
-from kinetree.dynamics.dense import solve_general
 from kinetree.dynamics.loaded import loaded_forward_dynamics
+from kinetree.dynamics.matrices.dense import solve_general
 from kinetree.model import DEFAULT_STEPPING, Model
 
 from .world_axes import drift

@@ -38,7 +38,7 @@ from kinetree.dynamics import (
     inverse_dynamics,
     passive_force,
 )
-from kinetree.dynamics.dense import solve_general
+from kinetree.dynamics.matrices.dense import solve_general
 from kinetree.model import Model, integrate
 from kinetree.spatial import Quaternion, Vec3
 

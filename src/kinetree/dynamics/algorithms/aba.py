@@ -18,8 +18,11 @@ maps of accelerations, a ↦ P X a + g, on the way out (affine.py): O(log n) rou
 from collections.abc import Callable
 from dataclasses import replace
 
-from kinetree.dynamics.affine import append_row, at_rest, mapped, then
-from kinetree.dynamics.articulated import (
+from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, placed_again, zeros
+from kinetree.spatial import Motion, Scalar
+
+from ..elements.affine import append_row, at_rest, mapped, then
+from ..elements.articulated import (
     Articulated,
     Pivot,
     base_acceleration,
@@ -29,18 +32,15 @@ from kinetree.dynamics.articulated import (
     to_parent,
     velocity_product,
 )
-from kinetree.dynamics.articulated_element import (
+from ..elements.articulated_element import (
     ArticulatedElement,
     act_on,
     combine_elements,
     no_rows,
     prepend_row,
 )
-from kinetree.dynamics.ballast import ballast_of
-from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, placed_again, zeros
-from kinetree.dynamics.six_by_six import combine_scalars
-from kinetree.spatial import Motion, Scalar
-
+from ..elements.ballast import ballast_of
+from ..elements.six_by_six import combine_scalars
 from .poses import VELOCITY, velocity
 
 

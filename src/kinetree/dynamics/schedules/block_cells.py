@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from kinetree.lanes.block_list import GIVEN, BlockCode, call, place
+from kinetree.lanes.blocks.lists import GIVEN, BlockCode, call, place
 from kinetree.model import Model
 from kinetree.tree.blocks import Blocks
 

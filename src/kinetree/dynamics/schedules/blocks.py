@@ -18,17 +18,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.dynamics.algorithms.rnea import MOTION, RNEA, WRENCH, Load, wrench
-from kinetree.dynamics.lane_rows import PLACEMENT, kind_of
 from kinetree.dynamics.recursion import Row
 from kinetree.lanes import native_enabled
-from kinetree.lanes.block_list import OWN, BlockCode, Tasks, call, place
-from kinetree.lanes.block_text import NOWHERE, BlockWalk
-from kinetree.lanes.emit import UnknownPrimitive
-from kinetree.lanes.notice import warn_not_native
-from kinetree.lanes.once import OncePerOwner, once
-from kinetree.lanes.scan_text import TreeScan
-from kinetree.lanes.threads import threads
-from kinetree.lanes.walk import Walk
+from kinetree.lanes.blocks.lists import OWN, BlockCode, Tasks, call, place
+from kinetree.lanes.blocks.scan import TreeScan
+from kinetree.lanes.blocks.text import NOWHERE, BlockWalk
+from kinetree.lanes.cpu.threads import threads
+from kinetree.lanes.kept.notice import warn_not_native
+from kinetree.lanes.kept.once import OncePerOwner, once
+from kinetree.lanes.llvm.emit import UnknownPrimitive
+from kinetree.lanes.walks.walk import Walk
 from kinetree.model import Model
 from kinetree.spatial import Force, Rates, RelativeMotion
 from kinetree.tree import Tree
@@ -36,6 +35,7 @@ from kinetree.tree.blocks import Pieces, Top, cut
 
 from .block_cells import STATE, Cells, Fields, fields_held
 from .choose import Call
+from .lane_rows import PLACEMENT, kind_of
 from .stage_passes import in_array
 from .stages import HINGE, NOTHING, Plan, inward_walks, outward_walks
 

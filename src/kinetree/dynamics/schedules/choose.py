@@ -14,12 +14,12 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree._unknown import unknown
-from kinetree.dynamics.lane_rows import Kind, kind_of
 from kinetree.lanes import native_enabled
-from kinetree.lanes.once import OncePerOwner
+from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
 
 from . import tuning
+from .lane_rows import Kind, kind_of
 from .staged import staged
 
 SCHEDULES = ("sequential", "lanes", "levels", "paths", "euler")  # What a user may ask for.

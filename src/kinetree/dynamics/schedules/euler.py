@@ -23,12 +23,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.dynamics.arranged import POSES, Arranged
 from kinetree.dynamics.recursion import Algorithm, Pass, Row
 from kinetree.model import Model
 from kinetree.tree import Layout, MissingProperty, Tree, layout
 from kinetree.tree.euler import leaffix_sum, rootfix_elements
 
+from .arranged import POSES, Arranged
 from .layouts import over_layout
 from .operators import OWN, outward_operator
 

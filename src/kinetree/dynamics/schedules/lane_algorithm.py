@@ -8,14 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.dynamics.lane_rows import Part, Turns
-from kinetree.lanes import Memory, Program, Woven, run, weave, written_out, xla
+from kinetree.lanes import Memory, Program, Woven, run, weave, written_out
+from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.native import native
-from kinetree.lanes.once import OncePerOwner
+from kinetree.lanes.program import xla
 from kinetree.model import Model, Structure
 
 from . import tuning
 from .choose import call_of, lane_program_kind
+from .lane_rows import Part, Turns
 
 MAX_KEPT_CONSTANTS = 64  # sets of constants kept for one model, in different dtypes and about different bodies
 

@@ -4,7 +4,13 @@ import jax
 import numpy as np
 
 from kinetree.dynamics.algorithms.poses import pose
-from kinetree.dynamics.lane_rows import (
+from kinetree.dynamics.recursion import Row
+from kinetree.lanes import Lane, Loop, Memory
+from kinetree.model import Model, Placement, Structure
+from kinetree.spatial import Transform, Vec3
+from kinetree.tree import Tree
+
+from .lane_rows import (
     GRAVITY,
     OWN,
     PARENT,
@@ -17,11 +23,6 @@ from kinetree.dynamics.lane_rows import (
     row_turns,
     stroke,
 )
-from kinetree.dynamics.recursion import Row
-from kinetree.lanes import Lane, Loop, Memory
-from kinetree.model import Model, Placement, Structure
-from kinetree.spatial import Transform, Vec3
-from kinetree.tree import Tree
 
 NUMBER = jax.tree.structure(0.0)
 PLACED = "placed"  # The field that holds the placements of quaternion joints.

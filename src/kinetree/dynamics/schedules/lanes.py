@@ -26,7 +26,24 @@ from kinetree.dynamics.joint_terms import (
     row_acceleration,
     row_force,
 )
-from kinetree.dynamics.lane_rows import (
+from kinetree.dynamics.recursion import AT, Algorithm, Ancestors, Bodies, Inward, Outward, Pass, Row, Total
+from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.kept.once import once
+from kinetree.lanes.program.program import Slots
+from kinetree.model import Model, Placement, Structure
+from kinetree.spatial import Force, Rotation, Transform, Vec3
+
+from .lane_algorithm import LaneAlgorithm
+from .lane_parts import (
+    NUMBER,
+    PLACED,
+    frame_constants,
+    matrix_places,
+    pose_parts,
+    unrelated_turns,
+    zeros_of_unrelated,
+)
+from .lane_rows import (
     GRAVITY,
     NOTHING,
     OWN,
@@ -48,23 +65,6 @@ from kinetree.dynamics.lane_rows import (
     row_turns,
     shift_parts,
     stroke,
-)
-from kinetree.dynamics.recursion import AT, Algorithm, Ancestors, Bodies, Inward, Outward, Pass, Row, Total
-from kinetree.lanes import Lane, Loop, Memory
-from kinetree.lanes.once import once
-from kinetree.lanes.program import Slots
-from kinetree.model import Model, Placement, Structure
-from kinetree.spatial import Force, Rotation, Transform, Vec3
-
-from .lane_algorithm import LaneAlgorithm
-from .lane_parts import (
-    NUMBER,
-    PLACED,
-    frame_constants,
-    matrix_places,
-    pose_parts,
-    unrelated_turns,
-    zeros_of_unrelated,
 )
 
 KEPT = {"screw": Stroke(0.0, 0.0, 0.0), "transform": Transform(Rotation(*9 * (0.0,)), ZERO3)}

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics.arranged import POSE_PASS, Arranged, applied_forces, arranged, by_position
 from kinetree.dynamics.joint_terms import (
     LOAD,
     felt_acceleration,
@@ -26,6 +25,7 @@ from kinetree.spatial import Force
 from kinetree.tree import Layout, restore
 from kinetree.tree.fix import inward_visits, outward_visits
 
+from .arranged import POSE_PASS, Arranged, applied_forces, arranged, by_position
 from .operators import OWN, inward_operator, outward_operator
 
 tree_map = jax.tree.map

@@ -10,21 +10,21 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics import closed_form
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.joint_terms import LOAD, felt_acceleration, joint_acceleration, row_acceleration, row_force
-from kinetree.dynamics.lane_rows import kind_of
 from kinetree.dynamics.recursion import Algorithm, Bodies, Total
-from kinetree.lanes.once import once
+from kinetree.lanes.kept.once import once
 from kinetree.model import Model
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.spatial import Vec3
 from kinetree.tree import Layout, layout
 from kinetree.tree.stages import Stages
 
+from ..closed_form import rules
 from .blocks import by_blocks, can_block
 from .choose import Choice, call_of, choose
 from .euler import over_euler_tour
+from .lane_rows import kind_of
 from .lanes import lane_program_of
 from .layouts import over_layout
 from .record import note
@@ -83,7 +83,7 @@ def _in_lanes(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs
         return program(model, *state, *extra, schedule=choice.schedule)
 
     if choice.schedule == "lanes":
-        lanes = closed_form.with_rule(algorithm, model, inputs["q"], f_ext, lanes)
+        lanes = rules.with_rule(algorithm, model, inputs["q"], f_ext, lanes)
     found = lanes(*inputs.values())
     return {n: _grouped(algorithm, n, x) for n, x in zip(algorithm.outputs, found, strict=True)}
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kinetree.lanes.prefix import Prefix, exclusive_prefixes
-from kinetree.lanes.walk import Walk, take_walk
+from kinetree.lanes.walks.prefix import Prefix, exclusive_prefixes
+from kinetree.lanes.walks.walk import Walk, take_walk
 from kinetree.tree.stages import Stage, Stages
 
 tree_map, structure = jax.tree.map, jax.tree.structure

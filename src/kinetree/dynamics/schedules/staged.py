@@ -10,8 +10,8 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree.lanes import native_enabled
-from kinetree.lanes.once import OncePerOwner
-from kinetree.lanes.threads import threads
+from kinetree.lanes.cpu.threads import threads
+from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
 from kinetree.model.coordinates import first_placements
 from kinetree.model.fork import require_xla

@@ -12,15 +12,15 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.dynamics.joint_terms import LOAD, joint_force
-from kinetree.dynamics.lane_rows import HINGE, PLACEMENT, ROWS
 from kinetree.dynamics.recursion import AT, Algorithm, Inward, Outward, Pass, Row, Stretch
-from kinetree.lanes.once import once
-from kinetree.lanes.prefix import Prefix, prefix_walks
-from kinetree.lanes.walk import Walk
+from kinetree.lanes.kept.once import once
+from kinetree.lanes.walks.prefix import Prefix, prefix_walks
+from kinetree.lanes.walks.walk import Walk
 from kinetree.model import place
 from kinetree.spatial import Vec3
 from kinetree.tree.stages import Stages
 
+from .lane_rows import HINGE, PLACEMENT, ROWS
 from .stage_passes import InwardWalks, OutwardWalks, inward_pass, kept, outward_pass, results_by_row
 
 structure, tree_map = jax.tree.structure, jax.tree.map

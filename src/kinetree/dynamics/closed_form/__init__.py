@@ -1,0 +1,1 @@
+"""Derivatives of inverse and forward dynamics in closed form."""

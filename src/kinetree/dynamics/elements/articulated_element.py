@@ -1,0 +1,127 @@
+"""The articulated element: a stretch of rows between an inner and an outer handle, and what two in a row make.
+
+    a_out = A a_in − C f_out + b          f_in = J a_in + Aᵀ f_out + η          C, J symmetric, positive semidefinite
+f_out is the force that the rest of the tree takes from the outer end, f_in what the stretch takes from the row inside
+it. Two in a row, 1 inside 2, with M = (1 + C1 J2)⁻¹, which always exists, though not without pivoting:
+    A = A2 M A1                  C = C2 + A2 M C1 A2ᵀ        b = b2 + A2 M (b1 − C1 η2)
+    J = J1 + A1ᵀ J2 M A1         η = η1 + A1ᵀ (η2 + J2 M (b1 − C1 η2))
+That is the two-handle equation of the divide-and-conquer algorithm solved for what stays finite: a joint that moves
+freely makes C, not its inverse, and a body without mass is no trouble. So articulated bodies can be scanned.
+
+One row put before a stretch needs no inverse. With U, d, u of the row that carries J2, η2 (articulated.py), P = 1 − S
+Uᵀ/d:
+    A = A2 P X      C = C2 + (A2 S)(A2 S)ᵀ/d      b = b2 + A2 (P c + S u/d)      J, η: the step of the algorithm itself
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from kinetree.model import Axis
+from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Transform, Vec3
+
+from ..matrices.dense import solve_general
+from ..recursion import Row
+from .articulated import Articulated, Scale, pivot, released, to_parent
+
+Forces = tuple[Force, ...]  # six of them: the rows of A, as what unit forces at the outer handle are at the inner one
+
+
+class ArticulatedElement(NamedTuple):
+    """A, b, C as above; `passed` is (J, η), what the stretch passes inward when nothing pulls at its outer end."""
+
+    A: Forces
+    b: Motion
+    C: ArticulatedInertia  # a symmetric 6 by 6 map like an inertia, here from force to motion
+    passed: Articulated
+
+
+def unit_forces(s: Scalar) -> Forces:
+    """The identity, as six forces with components shaped like `s`."""
+    z, one = jnp.zeros_like(s), jnp.ones_like(s)
+    units = [[one if i == j else z for j in range(6)] for i in range(6)]
+    return tuple(Force(Vec3(*u[:3]), Vec3(*u[3:])) for u in units)
+
+
+def no_rows(s: Scalar) -> ArticulatedElement:
+    """The empty stretch, with components shaped like `s`."""
+    zero = Articulated.zero_like(s)
+    return ArticulatedElement(unit_forces(s), Motion.zero_like(s), zero.inertia, zero)
+
+
+def _rank_one(v: list[Scalar], w: list[Scalar]) -> ArticulatedInertia:
+    """v wᵀ where that is symmetric."""
+
+    def sym(k: int) -> Sym3:
+        return Sym3(*(v[k + i] * w[k + j] for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))))
+
+    return ArticulatedInertia(sym(0), Mat3(*(v[i] * w[3 + j] for i in range(3) for j in range(3))), sym(3))
+
+
+def pull_back(X: Transform, axis: Axis, U: Force, d_inverse: Scalar, f: Force) -> Force:
+    """Xᵀ Pᵀ f: the part of a force that the row's joint passes to its parent. 33m 25a."""
+    return X.force_to_parent(f - U * (axis.dot(f) * d_inverse))
+
+
+def prepend_row(row: Row, c: Motion, own: Articulated, e: ArticulatedElement) -> ArticulatedElement:
+    """A row with its own body, what branches brought to it included, put before a stretch."""
+    whole = own + e.passed
+    joint = pivot(row.axis, row.armature, row.tau, whole)
+    along = [row.axis.dot(f) for f in e.A]  # A2 S
+    rest = c + row.axis.times(joint.rate(c))  # P c + S u/d
+    step = [rest.dot(f) for f in e.A]
+    return ArticulatedElement(
+        tuple(pull_back(row.at, row.axis, joint.U, joint.d_inverse, f) for f in e.A),
+        e.b + Motion(Vec3(*step[:3]), Vec3(*step[3:])),
+        e.C + _rank_one([s * joint.d_inverse for s in along], along),
+        to_parent(row.at, released(row.axis, row.armature, row.get("mass"), whole, joint, c)),
+    )
+
+
+# -- two stretches: 6 by 6 arrays on the last two axes ----------------------------------------------------------------
+
+
+def _matrix(A: Forces) -> Scalar:
+    return jnp.stack([f.array() for f in A], -2)
+
+
+def _forces(A: Scalar) -> Forces:
+    return tuple(Force.from_array(A[..., k, :]) for k in range(6))
+
+
+def _symmetric(a: Scalar) -> ArticulatedInertia:
+    """From a matrix that is symmetric up to rounding."""
+    a = 0.5 * (a + jnp.swapaxes(a, -1, -2))
+    return ArticulatedInertia(Sym3.from_array(a), Mat3.from_array(a[..., :3, 3:]), Sym3.from_array(a[..., 3:, 3:]))
+
+
+def _times(a: Scalar, v: Scalar) -> Scalar:
+    return (a @ v[..., None])[..., 0]
+
+
+def _t(a: Scalar) -> Scalar:
+    return jnp.swapaxes(a, -1, -2)
+
+
+def combine_elements(inner: ArticulatedElement, outer: ArticulatedElement) -> ArticulatedElement:
+    """Two stretches, one after the other; the formulas at the head of this file."""
+    A1, C1, b1 = _matrix(inner.A), inner.C.array(), inner.b.array()
+    A2, J2, eta2 = _matrix(outer.A), outer.passed.inertia.array(), outer.passed.bias.array()
+    free = b1 - _times(C1, eta2)  # acceleration between the two, with outer's own bias but not its inertia
+    right = jnp.concatenate([A1, C1, free[..., None]], -1)
+    solved = solve_general(jnp.eye(6, dtype=C1.dtype) + C1 @ J2, right)
+    MA1, MC1, Mfree = solved[..., :6], solved[..., 6:12], solved[..., 12]
+    eta = _times(_t(A1), eta2 + _times(J2, Mfree))
+    J = _symmetric(_t(A1) @ J2 @ MA1)
+    return ArticulatedElement(
+        _forces(A2 @ MA1),
+        outer.b + Motion.from_array(_times(A2, Mfree)),
+        outer.C + _symmetric(A2 @ MC1 @ _t(A2)),
+        inner.passed + Articulated(J, Force.from_array(eta), outer.passed.scale and Scale.of(J)),
+    )
+
+
+def act_on(e: ArticulatedElement, received: Articulated) -> Articulated:
+    """What a stretch passes inward, given what it receives at its outer end."""
+    s = received.bias.linear.x
+    return combine_elements(e, no_rows(s)._replace(passed=received)).passed

@@ -1,0 +1,1 @@
+"""The mass matrix: dense, packed on ancestor pairs, and factorized."""

@@ -1,0 +1,145 @@
+"""The mass matrix by the composite-rigid-body algorithm (algorithms/crba.py), under any schedule.
+
+In lanes each row's momentum is carried up through its ancestors. Over the tree H is a product of factors under the mask
+of ancestors.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.lanes import native_enabled
+from kinetree.lanes.pairs.pairs import all_pairs, each_pair
+from kinetree.model import Model, Placement
+from kinetree.model.memory import require_matrices
+from kinetree.spatial import Force, Inertia, Vec3
+from kinetree.tree import Layout, Tree, arrange, layout, outward
+from kinetree.tree.fix import inward_visits
+from kinetree.tree.stages import Stages
+
+from ..algorithms.crba import CRBA, FACTORS, Factors, compose
+from ..recursion import Row
+from ..schedules import tuning
+from ..schedules.arranged import Arranged
+from ..schedules.choose import IN_ORDER, check_schedule
+from ..schedules.lane_rows import kind_of
+from ..schedules.lanes import lane_program_of
+from ..schedules.layouts import over_layout
+from ..schedules.operators import inward_operator, outward_operator
+from ..schedules.staged import by_stages, one_at_a_time, row_coordinates, use_stages
+from ..schedules.stages import Plan, over_stages
+from .composite import ENTRIES, intervals
+from .packed import unpack
+
+
+def _composite(laid: Layout, at: Arranged) -> tuple[Row, Inertia]:
+    """All rows, and Iᶜ of each in its own coordinates."""
+    row = Row(at=at.placed.transform, axis=at.rows.axis, armature=at.rows.armature, own=at.rows.inertia)
+    outer, _ = inward_visits(inward_operator(CRBA.passes[0]), laid, row, Inertia.zero_like(at.gravity.x))
+    return row, row.own + outer
+
+
+def composite_momenta(laid: Layout, at: Arranged) -> Force:
+    """F = Iᶜ S of every position, in its own coordinates: the momentum of its subtree at unit rate."""
+    return compose(*_composite(laid, at))[1]["F"]
+
+
+def mass_diagonal(laid: Layout, at: Arranged) -> Any:
+    """S · Iᶜ S and the armature, by position: the diagonal of H."""
+    return compose(*_composite(laid, at))[1]["H"]
+
+
+def _roots(tree: Tree) -> Any:
+    return np.asarray(tree.parent < 0, float)
+
+
+def poses_in_tree(laid: Layout, tree: Tree, at: Arranged) -> Placement:
+    """Pose of every position in the frame of the root row of its tree."""
+    root = arrange(laid, jnp.asarray(_roots(tree), at.gravity.x.dtype)[:, None])
+    row = Row(at=at.placed, root=root)
+    return outward(outward_operator(FACTORS.passes[0]), laid, row, Placement.identity_like(at.gravity.x))
+
+
+def factors(laid: Layout, model: Model, q: Any) -> Factors:
+    """Composite momenta and joint axes in the frames of the root rows, (batch, rows); q is (batch, nq)."""
+    root = jnp.broadcast_to(jnp.asarray(_roots(model.tree), q.dtype), (q.shape[0], model.tree.n))
+    return over_layout(FACTORS, laid, model, {"q": q, "root": root})["factors"]
+
+
+def ancestor_mask(tree: Tree) -> Any:
+    """(n, n): whether j is i or an ancestor of i, from the intervals of the Euler tour."""
+    lp, rp = jnp.asarray(tree.lp), jnp.asarray(tree.rp)
+    return (lp[None, :] <= lp[:, None]) & (rp[:, None] <= rp[None, :])
+
+
+@jax.jit
+def _dense_by_factors(laid: Layout, model: Model, q: Any) -> Any:
+    """H, (batch, nv, nv)."""
+    by_state, rows = factors(laid, model, q), intervals(model.tree)
+    if q.shape[0] == 1:
+        return all_pairs(ENTRIES, jax.tree.map(lambda x: x[0], by_state), rows)[None]
+    return jax.vmap(lambda f: each_pair(ENTRIES, f, rows))(by_state)
+
+
+@jax.jit
+def _packed_by_factors(laid: Layout, model: Model, q: Any, pairs: Any) -> Any:
+    """H on the ancestor pairs, (batch, pairs): one map over them."""
+    f = factors(laid, model, q)
+    i, j = pairs
+
+    def take(part: Any, rows: Any) -> Any:
+        return jax.tree.map(lambda x: x.at[:, rows].get(mode="promise_in_bounds"), part)
+
+    off_diagonal = take(f.axis, j).dot(take(f.force, i))
+    return jnp.where(i == j, take(f.diagonal, i), off_diagonal)
+
+
+def _native(laid: Stages, constants: tuple, model: Model, q: Any) -> Any:
+    constants, own = row_coordinates(laid, constants, model, q)
+    given = {"q": own, "root": jnp.asarray(_roots(model.tree), q.dtype)}
+    gravity = Vec3(*(jnp.zeros((), q.dtype),) * 3)
+    found = over_stages(Plan(FACTORS, kind_of(model).hinges), laid, constants, gravity, given)["factors"]
+    return all_pairs(ENTRIES, found, intervals(model.tree))
+
+
+_OVER_STAGES = one_at_a_time(
+    _native, lambda model, q: _dense_by_factors(layout(model.tree, "paths"), model, q[None])[0]
+)
+
+
+def choose_schedule(tree: Tree, q: Any, packed: bool) -> str:
+    """Walk the pairs, or multiply factors."""
+    native_cpu = native_enabled() and jax.default_backend() == "cpu"
+    walk = tree.n <= tuning.PAIRS_MAX_ROWS or (
+        native_cpu and tree.n_ancestor_pairs <= tuning.PAIRS_MAX_COUNT * min(q.shape[0], tuning.PAIRS_SHARING_STATES)
+    )
+    large = tree.n**2 * q.dtype.itemsize >= tuning.LARGE_PAGES_MIN_BYTES
+    zeros_by_xla = native_cpu and not packed and not isinstance(q, np.ndarray) and large
+    if zeros_by_xla and use_stages(tree, q.shape[0], None) is not None:
+        return "paths"
+    return "lanes" if walk else "paths"
+
+
+INSTEAD = "inverse_dynamics of unit accelerations, a column at a time"
+
+
+def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") -> Any:
+    """H, (batch, nv, nv), or packed, (batch, pairs); `schedule`: "auto", "lanes", "sequential", "levels" or "paths"."""
+    tree = model.tree
+    size = (tree.n_ancestor_pairs, 1) if packed else (tree.n, tree.n)
+    require_matrices("the mass matrix", q, *size, copies=1, instead=INSTEAD if packed else f"packed=True, or {INSTEAD}")
+    check_schedule(schedule)
+    chosen = choose_schedule(tree, q, packed) if schedule == "auto" else schedule
+    if chosen in IN_ORDER:
+        only_pairs = packed or (q.shape[0] == 1 and tuning.ZERO_FILL_RATIO * tree.n_ancestor_pairs < tree.n**2)
+        H = lane_program_of(CRBA, model, packed=only_pairs)(model, q, schedule=chosen)[0]
+        if packed:
+            return H
+        return unpack(tree, H) if only_pairs else H.reshape(-1, tree.n, tree.n)
+    if packed:
+        return _packed_by_factors(layout(tree, chosen), model, q, tree.ancestor_pairs)
+    if chosen == "paths" and (stages := use_stages(tree, q.shape[0], None)) is not None:
+        return by_stages(_OVER_STAGES, stages, model, q)
+    return _dense_by_factors(layout(tree, chosen), model, q)

@@ -1,0 +1,219 @@
+"""H = LᵀDL on the ancestor pairs: the factorization that keeps the sparsity of a tree.
+
+L is unit lower triangular with nonzeros only where H has them, at (row, ancestor): eliminating from the last row to
+the first touches ancestors of the row in hand and nothing else, so there is no fill-in, and the cost is O(n · depth²)
+(Featherstone, slides "Sparse Factorization" and "Exploiting Sparsity"; RBDA §6.5). Three ways, one result:
+    lanes        in place, triple by triple, states side by side (ltdl_lanes.py); `sequential` is the same by XLA
+    levels       all rows of a level at once, Schur complements passed inward (ltdl_levels.py)
+    dense        for deep trees, where there is little sparsity to keep: Cholesky of H with rows and columns reversed
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree._unknown import unknown
+from kinetree.lanes import native_enabled
+from kinetree.model import Model
+from kinetree.model.arguments import evaluate
+from kinetree.model.memory import require_matrices
+from kinetree.tree import Layout, Tree, layout
+
+from ..inverse_dynamics import bias_force
+from ..positive import is_traced, without_singular
+from ..schedules.choose import IN_ORDER
+from . import ltdl_lanes as lanes
+from .crba import crba
+from .dense import MAX_LANE_ROWS, cholesky, solve_positive
+from .ltdl_levels import factor_rows, factorize_levels, l_solve_levels, lt_solve_levels
+from .packed import PackedMatrix, lower_times, lower_transpose_times, pack
+
+SCHEDULES = ("lanes", "sequential", "levels", "dense")
+SPARSE = 2  # how many times fewer operations must be left for the tree's sparsity to beat a dense Cholesky
+DEEP = 64  # trees from this depth on are left to it, whatever their sparsity (benchmarks/NOTES.md has the times)
+BATCH = 64  # states that fill the lanes of a device without native code of its own
+TURNS = 2**24  # longest table that a lane program is given
+LARGE = 2**13  # more rows than this have no dense matrix
+
+
+def choose_schedule(tree: Tree, batch: int) -> str:
+    """The way that is fastest on this backend, as far as it fits into memory."""
+    triples = lanes.triples(tree)
+    if tree.n <= MAX_LANE_ROWS and _on_cpu():
+        return "lanes"
+    if tree.n <= LARGE and (tree.height >= DEEP or tree.n**3 < 6 * SPARSE * triples):
+        return "dense"
+    return "lanes" if triples <= TURNS and _fills_lanes(batch) else "levels"
+
+
+def _fills_lanes(batch: int) -> bool:
+    """Whether states side by side are worth it: always with native code on a CPU, else from a batch on."""
+    return _on_cpu() or batch >= BATCH
+
+
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu" and native_enabled()
+
+
+def _walks_pairs(tree: Tree, batch: int) -> bool:
+    return tree.n_ancestor_pairs <= TURNS and _fills_lanes(batch)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class LTDL:
+    """The factors of H = LᵀDL: `values`, (..., pairs), has D at the pairs (i, i) and L at (i, ancestor)."""
+
+    values: Any
+    tree: Tree = field(metadata={"static": True})
+
+    def _map(self, function: Any, b: Any = None) -> Any:
+        given = {"values": (self.values, (self.tree.n_ancestor_pairs,))}
+        return evaluate(function, **given, **({} if b is None else {"b": (b, (self.tree.n,))}))
+
+    def _solve(self, program: Any, b: Any, *, lt: bool, d: bool, l: bool) -> Any:
+        def compute(values: Any, b: Any) -> Any:
+            if _walks_pairs(self.tree, len(b)):
+                return program(self.tree, values, b)
+            return _solve_levels(layout(self.tree, "levels"), self.tree, values, b, lt, d, l)
+
+        return self._map(compute, b)
+
+    def solve(self, b: Any) -> Any:
+        """H⁻¹ b, for b (..., nv)."""
+        return self._solve(lanes.SOLVE, b, lt=True, d=True, l=True)
+
+    def solve_lt(self, b: Any) -> Any:
+        """L⁻ᵀ b."""
+        return self._solve(lanes.SOLVE_LT, b, lt=True, d=False, l=False)
+
+    def solve_l(self, b: Any) -> Any:
+        """L⁻¹ b."""
+        return self._solve(lanes.SOLVE_L, b, lt=False, d=False, l=True)
+
+    def times_l(self, x: Any) -> Any:
+        """L x."""
+        pairs = self.tree.ancestor_pairs
+        return self._map(lambda values, b: lower_times(_unit(values, pairs), b, pairs), x)
+
+    def times_lt(self, x: Any) -> Any:
+        """Lᵀ x."""
+        pairs = self.tree.ancestor_pairs
+        return self._map(lambda values, b: lower_transpose_times(_unit(values, pairs), b, pairs), x)
+
+    @property
+    def D(self) -> Any:
+        """The diagonal, (..., nv); all positive where H is positive definite."""
+        return self.values[..., self.tree.ancestor_start[:-1]]
+
+    @property
+    def L(self) -> Any:
+        """Dense, (..., nv, nv), unit lower triangular."""
+        i, j = pairs = self.tree.ancestor_pairs
+        n = self.tree.n
+
+        def dense(values: Any) -> Any:
+            require_matrices("the factor L", values, n, n, copies=1, instead="solve_l, solve_lt, times_l and times_lt")
+            return jnp.zeros((len(values), n, n), values.dtype).at[:, i, j].set(_unit(values, pairs))
+
+        return self._map(dense)
+
+    def log_determinant(self) -> Any:
+        """log det H = Σ log D."""
+        return self._map(lambda values: jnp.log(values[:, self.tree.ancestor_start[:-1]]).sum(-1))
+
+    def determinant(self) -> Any:
+        """det H = Π D; overflows where its logarithm does not."""
+        return self._map(lambda values: values[:, self.tree.ancestor_start[:-1]].prod(-1))
+
+
+def _unit(values: Any, pairs: Any) -> Any:
+    i, j = pairs
+    return jnp.where(i == j, jnp.ones((), values.dtype), values)
+
+
+@partial(jax.jit, static_argnames=("tree", "lt", "d", "l"))
+def _solve_levels(laid: Layout, tree: Tree, values: Any, b: Any, lt: bool, d: bool, l: bool) -> Any:
+    rows = factor_rows(tree, values)
+    b = lt_solve_levels(laid, rows, b) if lt else b
+    b = b / values[:, tree.ancestor_start[:-1]] if d else b
+    return l_solve_levels(laid, rows, b) if l else b
+
+
+_factorize_levels = jax.jit(factorize_levels, static_argnames="tree")
+
+
+@partial(jax.jit, static_argnames="tree")
+def _factorize_dense(tree: Tree, H: Any) -> Any:
+    """With both orders reversed LᵀDL is the ordinary G Gᵀ: L = G / √D, upside down."""
+    G = cholesky(H[:, ::-1, ::-1])
+    root = jnp.diagonal(G, axis1=1, axis2=2)
+    L = jnp.swapaxes(G / root[:, None, :], 1, 2)[:, ::-1, ::-1]
+    i, j = tree.ancestor_pairs
+    return jnp.where(i == j, (root * root)[:, ::-1][:, i], L[:, i, j])
+
+
+def factorize_packed(tree: Tree, H: Any, schedule: str) -> Any:
+    """Packed LᵀDL of packed H, (batch, pairs)."""
+    if schedule in IN_ORDER:
+        return lanes.FACTORIZE(tree, H, schedule=schedule)
+    if schedule == "levels":
+        return _factorize_levels(layout(tree, "levels"), tree, H)
+    return _factorize_dense(tree, PackedMatrix(H, tree).dense())
+
+
+def factorize(model: Model, H: Any, *, schedule: str = "auto") -> LTDL:
+    """Factors of a mass matrix, H = LᵀDL, without fill-in.
+
+    Arguments:
+        model: the mechanism; its tree tells where H is zero, and entries there are not looked at.
+        H: (..., nv, nv), or the `PackedMatrix` of `mass_matrix(packed=True)`.
+        schedule: "auto", "lanes", "sequential", "levels" or "dense".
+
+    Returns:
+        LTDL, with `.solve(b)`, `.L`, `.D`, products and solves with L and Lᵀ, and the determinant.
+
+    Raises:
+        ValueError: where H is not positive definite (not under tracing).
+
+    Reference: Featherstone 2008 §6.5, table 6.3.
+    """
+    if schedule not in ("auto", *SCHEDULES):
+        raise ValueError(unknown("schedule", schedule, ("auto", *SCHEDULES)))
+    if model.coupling is not None:
+        raise ValueError(
+            "mimic joints fill in the mass matrix: factorize it as a dense matrix, or use `forward_dynamics`"
+        )
+    tree = model.tree
+    packed = isinstance(H, PackedMatrix)
+
+    def compute(H: Any) -> Any:
+        H = H if packed else pack(tree, H)
+        chosen = choose_schedule(tree, len(H)) if schedule == "auto" else schedule
+        return factorize_packed(tree, H, chosen) if tree.n else H
+
+    given = (H.values, (tree.n_ancestor_pairs,)) if packed else (H, (tree.n, tree.n))
+    factors = LTDL(evaluate(compute, H=given), tree)
+    if not is_traced(factors.D) and not np.all(np.asarray(factors.D) > 0):
+        row = int(np.argwhere(~(np.asarray(factors.D) > 0))[-1, -1])
+        body = int(np.searchsorted(model.structure.v_start, row, side="right")) - 1
+        raise ValueError(
+            f"H is not positive definite in this precision: its pivot at row {row}, of joint "
+            f"{model.joint_names[body]!r}, is not positive"
+        )
+    return factors
+
+
+def forward_dynamics_crba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *, schedule: str = "auto") -> Any:
+    """Accelerations, (batch, nv): H by CRBA, its LᵀDL, q̈ = H⁻¹ (τ − C). `schedule` is that of the factorization."""
+    tree = model.tree
+    b = tau - bias_force(model, q, qd, f_ext)
+    chosen = choose_schedule(tree, q.shape[0]) if schedule == "auto" else schedule
+    if chosen == "dense":
+        return without_singular(model, q, solve_positive(crba(model, q), b))
+    factors = LTDL(factorize_packed(tree, crba(model, q, packed=True), chosen), tree)
+    return without_singular(model, q, factors.solve(b))

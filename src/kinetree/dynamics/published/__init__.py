@@ -1,0 +1,1 @@
+"""Forward dynamics by methods as they were published, for comparison and for teaching."""

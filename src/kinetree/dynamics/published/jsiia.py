@@ -1,0 +1,38 @@
+"""JSIIA, the joint-space inertia inversion algorithm: H from columns of inverse dynamics, then a dense solve.
+
+Column i of H is the force that gives joint i a unit acceleration and the others none, in a mechanism at rest and
+without weight (Yang, Wu and Pan 2017 §II-B; Walker and Orin 1982, method 1). The columns do not depend on one
+another: they are one batch. Then q̈ = H⁻¹ (τ − C) (eq. 4) by a dense factorization. O(n²) for H in O(log n)
+steps, O(n³) for the solve.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.model import Model
+from kinetree.model.memory import require_matrices
+from kinetree.tree import Layout, layout, restore
+
+from ..inverse_dynamics import bias_force
+from ..matrices.dense import solve_positive
+from ..positive import without_singular
+from ..schedules.arranged import arranged, by_position
+from .inertia_times import inertia_times
+
+
+@jax.jit
+def inertia_columns(laid: Layout, model: Model, q: Any) -> Any:
+    """H, (batch, nv, nv), by columns."""
+    at = arranged(laid, model, q)
+    unit = by_position(laid, jnp.eye(model.nv, dtype=q.dtype))[:, :, None]  # (positions, columns, 1)
+    columns = inertia_times(laid, at, jnp.broadcast_to(unit, (*unit.shape[:2], q.shape[0])))
+    return jnp.transpose(restore(laid, columns), (2, 0, 1))
+
+
+def forward_dynamics_jsiia(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
+    """Accelerations, (batch, nv)."""
+    require_matrices("method 'jsiia'", q, model.nv, model.nv, copies=20, instead="method 'aba'")
+    H = inertia_columns(layout(model.tree, "paths"), model, q)
+    return without_singular(model, q, solve_positive(H, tau - bias_force(model, q, qd, f_ext)))

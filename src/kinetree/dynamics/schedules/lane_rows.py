@@ -1,0 +1,275 @@
+"""What the lane programs of all algorithms share: rows in lane memory, their placements, and the tables that walk them.
+
+An algorithm is a list of parts: a loop, the turns it takes for a given tree, and where its constants come from. Where
+every joint is a screw, a row's placement is computed in the step that needs it. Where there are quaternion joints,
+loops before the first pass write all placements into slots: one over the rows with a coordinate, one over those at
+rest, and one each over the first rows of free and of spherical joints.
+
+Dynamics turns many vectors at each row, which a matrix does with half the operations of a quaternion. But a matrix of a
+row is rounded the same in every state and every like row, and along thousands of rows that adds up (see
+spatial/rotation.py): mechanisms that are deep hold quaternions, made unit again at every row.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes.kept.once import OncePerOwner
+from kinetree.model import Axis, Model, Placement, Rows, Structure, place
+from kinetree.model.coordinates import chained_acceleration, joint_pose
+from kinetree.spatial import Inertia, Moments, Quaternion, Rotation, Sym3, Transform, Vec3
+
+from ..recursion import Row
+
+ZERO3 = Vec3(0.0, 0.0, 0.0)
+PLACEMENT = Placement(Quaternion(0.0, 0.0, 0.0, 0.0), ZERO3)
+ROWS = jax.tree.structure(Rows(*PLACEMENT, 0.0, 0.0, Inertia(0.0, ZERO3, Sym3(*6 * (0.0,))), 0.0))
+NOTHING = jax.tree.structure(())
+GRAVITY = jax.tree.structure(ZERO3)
+HINGE = Axis(1.0, 0.0)
+
+
+PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent and row, columns of qd and of q
+
+DEEP = 100  # levels, where matrices leave an error of 3e-15, and quaternions half of that
+
+
+Turns = tuple[np.ndarray, np.ndarray]  # the table, and the rows whose constants the turns take
+
+
+def row_constants(model: Model, rows: np.ndarray) -> Rows:
+    """Constants of these rows, in order."""
+    return jax.tree.map(lambda x: x[rows], model.rows)
+
+
+class Screw(NamedTuple):
+    """What passes after the first need of a row's joint."""
+
+    axis: Axis
+    armature: Any
+    mass: Any  # of the row's own body
+
+
+SCREW = jax.tree.structure(Screw(Axis(0.0, 0.0), 0.0, 0.0))
+
+
+def screw_constants(model: Model, rows: np.ndarray) -> Screw:
+    """Joints of these rows, in order."""
+    r = model.rows
+    return Screw(Axis(r.turn[rows], r.slide[rows]), r.armature[rows], r.inertia.mass[rows])
+
+
+class Link(NamedTuple):
+    """What dynamics knows of a row."""
+
+    frame: Placement | Transform  # in its parent's, at q = 0
+    axis: Axis
+    inertia: Any  # an Inertia, or its moments
+    armature: Any
+
+    @property
+    def mass(self) -> Any:
+        """Of the row's own body."""
+        return self.inertia.mass
+
+
+class Stroke(NamedTuple):
+    """How far a row's screw has gone: as its frame wants to know it."""
+
+    cos: Any
+    sin: Any
+    slide: Any
+
+
+def stroke(row: Any, q: Any) -> Stroke:
+    """Of a row's screw at coordinate q."""
+    angle = row.axis.turn * q
+    if isinstance(row.frame, Placement):
+        angle = 0.5 * angle
+    return Stroke(jnp.cos(angle), jnp.sin(angle), row.axis.slide * q)
+
+
+class Links(NamedTuple):
+    """How the rows of some mechanisms are held: by quaternions if they are deep, else by matrices."""
+
+    deep: bool
+    hinges: bool  # True if all joints are hinges without rotors, as those of most arms: a tenth to a fifth less work.
+    moments: bool = False  # True if bodies are moments of mass.
+    accurate: bool = False  # True if rotations are quaternions at every depth, as the model has them.
+
+    def known(self, row: Row) -> Row:
+        """A row, with the axis and the armature that all rows have."""
+        facts = {"axis": HINGE, "armature": 0.0} if self.hinges else {}
+        return Row(row | {name: fact for name, fact in facts.items() if name in row})
+
+    def parts_structure(self, names: tuple[str, ...]) -> Any:
+        """The treedef of some parts of a link."""
+        link = jax.tree.unflatten(self.structure, [0.0] * self.structure.num_leaves)
+        return jax.tree.structure(Row({name: getattr(link, name) for name in names}))
+
+    def parts_constants(self, names: tuple[str, ...]) -> Callable[[Model, np.ndarray], Row]:
+        """Some parts of given links of a model."""
+
+        def constants(model: Model, rows: np.ndarray) -> Row:
+            link = self.constants(model, rows)
+            return Row({name: getattr(link, name) for name in names})
+
+        return constants
+
+    @property
+    def structure(self) -> Any:
+        """The treedef of one."""
+        frame = PLACEMENT if self.deep or self.accurate else Transform(Rotation(*9 * (0.0,)), ZERO3)
+        body = (Moments if self.moments else Inertia)(0.0, ZERO3, Sym3(*6 * (0.0,)))
+        return jax.tree.structure(Link(frame, Axis(0.0, 0.0), body, 0.0))
+
+    def held(self, placed: Placement) -> Placement | Transform:
+        """A placement as it is held."""
+        return placed if self.deep or self.accurate else placed.transform
+
+    def constants(self, model: Model, rows: np.ndarray) -> Link:
+        """Of these rows, in order."""
+        of = row_constants(model, rows)
+        orientation = of.orientation if self.accurate else of.orientation.renormalized()  # No gradient by its length.
+        frame = self.held(Placement(orientation, of.position))
+        return Link(frame, of.axis, of.inertia.moments() if self.moments else of.inertia, of.armature)
+
+
+class Kind(NamedTuple):
+    """What decides which program serves a mechanism."""
+
+    quaternions: bool  # whether some joints have them
+    deep: bool  # so many levels that matrices would cost accuracy
+    hinges: bool  # nothing but hinges without rotors, as far as numbers are known
+
+
+_kinds: OncePerOwner[Kind] = OncePerOwner()
+
+
+def kind_of(model: Model) -> Kind:
+    """The kind of a mechanism, found once."""
+
+    def find() -> Kind:
+        structure, (turn, slide, armature) = model.structure, (model.rows.turn, model.rows.slide, model.rows.armature)
+        plain = all(isinstance(x, np.ndarray) for x in (turn, slide, armature))
+        hinges = plain and bool(np.all((turn == 1) & (slide == 0) & (armature == 0)))
+        return Kind(structure.has_quaternions, structure.tree.height >= DEEP, hinges)
+
+    return _kinds.get(model, None, find)
+
+
+def no_constants(model: Model, rows: np.ndarray) -> tuple:
+    """For steps that need none."""
+    return ()
+
+
+def base_gravity(model: Model, rows: np.ndarray) -> Vec3:
+    """Gravity, for the one turn that fills the base."""
+    return Vec3(*(model.gravity[k : k + 1] for k in range(3)))
+
+
+class Part(NamedTuple):
+    """A loop, its turns for a given tree, and its constants for a given model."""
+
+    loop: Loop
+    turns: Callable[..., Turns]  # of a structure, and of what the algorithm is asked about, if anything
+    constants: Callable[[Model, np.ndarray], Any] = row_constants
+
+
+def row_turns(memory: Memory, inward: bool = False, choose: Callable[[Structure], Any] | None = None) -> Any:
+    """Turns over the rows, outward or inward: all of them, or those that `choose` lists."""
+
+    def turns(structure: Structure) -> Turns:
+        rows = np.arange(structure.tree.n) if choose is None else choose(structure)
+        rows = rows[::-1] if inward else rows
+        parent = structure.tree.parent[rows]
+        table = np.stack([memory.base(parent), memory.base(rows), rows, np.maximum(structure.q_of_row[rows], 0)], -1)
+        return table.astype(np.int32), rows
+
+    return turns
+
+
+def base_turn(memory: Memory) -> Any:
+    """One turn, on the base."""
+    table = np.array([[memory.base(-1), memory.base(-1), 0, 0]], np.int32)
+    return lambda structure, *_: (table, np.zeros(1, np.int64))
+
+
+def screw_place(row: Rows, q: Any) -> Placement:
+    """A row's placement from its constants and its coordinate."""
+    return place(row.orientation, row.position, row.axis, q)
+
+
+def _joints(structure: Structure, with_position: int) -> np.ndarray:
+    joints = structure.quaternion_joints
+    return joints[joints[:, 2] == with_position]
+
+
+def _resting(structure: Structure) -> np.ndarray:
+    resting = structure.q_of_row < 0
+    resting[structure.quaternion_joints[:, 0]] = False
+    return np.flatnonzero(resting)
+
+
+def placing_parts(memory: Memory, q_array: int = 0) -> list[Part]:
+    """Parts that write the field `placed` of every row, for models with quaternion joints."""
+    placed = (memory.at(OWN, "placed"),)
+
+    def inputs(count: int) -> tuple[Lane, ...]:
+        return tuple(Lane(q_array, Q, k) for k in range(count))
+
+    def moving(row: Rows, q: tuple, _: tuple) -> tuple:
+        return (screw_place(row, *q),), (), ()
+
+    def resting(row: Rows, _: tuple, __: tuple) -> tuple:
+        return (Placement(row.orientation, row.position),), (), ()
+
+    def free(row: Rows, q: tuple, _: tuple) -> tuple:
+        return (joint_pose(row.orientation, row.position, Quaternion(*q[3:]), Vec3(*q[:3])),), (), ()
+
+    def ball(row: Rows, q: tuple, _: tuple) -> tuple:
+        return (joint_pose(row.orientation, row.position, Quaternion(*q), Vec3.zero_like(q[0])),), (), ()
+
+    def first_rows(with_position: int) -> Any:
+        def turns(structure: Structure) -> Turns:
+            joints = _joints(structure, with_position)
+            table, rows = row_turns(memory, choose=lambda s: joints[:, 0])(structure)
+            table[:, Q] = joints[:, 1]
+            return table, rows
+
+        return turns
+
+    return [
+        Part(
+            Loop(moving, 4, ROWS, writes=placed, inputs=inputs(1)),
+            row_turns(memory, choose=lambda s: np.flatnonzero(s.q_of_row >= 0)),
+        ),
+        Part(Loop(resting, 4, ROWS, writes=placed), row_turns(memory, choose=_resting)),
+        Part(Loop(free, 4, ROWS, writes=placed, inputs=inputs(7)), first_rows(1)),
+        Part(Loop(ball, 4, ROWS, writes=placed, inputs=inputs(4)), first_rows(0)),
+    ]
+
+
+def shift_parts(memory: Memory, qd_array: int) -> list[Part]:
+    """Parts that write the field `shift` of every row: what a joint's acceleration has more than its row's."""
+    own = memory.at(OWN, "shift")
+
+    def none(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (0.0,), (), ()
+
+    def of_joints(width: int) -> Part:
+        def step(_: tuple, u: tuple, __: tuple) -> tuple:
+            linear = Vec3(*u[3:]) if width == 6 else Vec3.zero_like(u[0])
+            turning, sliding = chained_acceleration(Vec3(*u[:3]), linear)
+            return (*turning, *sliding)[:width], (), ()
+
+        writes = tuple(own._replace(offset=own.offset + k * memory.size) for k in range(width))
+        loop = Loop(step, 4, NOTHING, writes=writes, inputs=tuple(Lane(qd_array, V, k) for k in range(width)))
+        return Part(loop, row_turns(memory, choose=lambda s: _joints(s, width // 6)[:, 0]), no_constants)
+
+    others = row_turns(memory, choose=lambda s: np.flatnonzero(s.q_of_row >= 0))
+    return [Part(Loop(none, 4, NOTHING, writes=(own,)), others, no_constants), of_joints(6), of_joints(3)]

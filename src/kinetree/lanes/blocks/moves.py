@@ -1,0 +1,177 @@
+"""What is done with blocks besides walking them, as LLVM text: fetching and returning numbers, adding, waiting."""
+
+from collections.abc import Callable
+from itertools import product
+
+from ..llvm.emit import Emitter
+from ..llvm.text import Text, transposed
+
+AHEAD = 6  # vectors that a lane is asked for in advance
+PATIENCE = 2000  # looks at a flag before others may run instead
+
+MOVES = ("take", "take_along", "put", "put_along", "add", "wait", "signal")
+
+
+def moves(emitter: Emitter, arrays: int, numbers: int) -> str:
+    """All of them, for walks that take so many arrays, and for cells of so many numbers to add."""
+    lists = _take(emitter, arrays), _put(emitter), _add(emitter, numbers)
+    vectors = _take_along(emitter, arrays), _put_along(emitter)
+    return "\n".join([*lists, *vectors, _wait(), _signal()])
+
+
+def _open(name: str, operands: int) -> tuple[Text, list[str]]:
+    to = Text(name[0])
+    to.lines.append(f"define void @{name}(ptr %operands, i64 %count) {{")
+    to.label("entry")
+    return to, [to.load("ptr", "%operands", 8 * k) for k in range(operands)]
+
+
+def _each(to: Text, body: Callable[[str], None]) -> str:
+    """A loop of `body(number)` over the count; the text is complete then."""
+    to.branch(to.op("icmp sgt i64 %count, 0"), "turn", "done")
+    to.label("turn")
+    to.lines.append("  %i = phi i64 [ 0, %entry ], [ %next, %turn ]")
+    body("%i")
+    to.lines.append("  %next = add i64 %i, 1")
+    to.branch(to.op("icmp slt i64 %next, %count"), "turn", "done")
+    to.label("done")
+    return _closed(to)
+
+
+def _closed(to: Text) -> str:
+    """The end of a function, which is then complete, with what it declares."""
+    to.do("ret void")
+    to.lines.append("}")
+    return "\n".join([*sorted(to.declarations), str(to)])
+
+
+def _take(emitter: Emitter, arrays: int) -> str:
+    """Operands: rows, (count, lanes); where their values go, (count, arrays, lanes); the arrays that have them.
+
+    Of row −1, which is none, all are zero.
+    """
+    to, (rows, target, *sources) = _open("take", 2 + arrays)
+    width, real, scalar = emitter.width, emitter.real, emitter.scalar
+    indices, truth = (emitter.vector(kind) for kind in ("i32", "i1"))
+
+    def turn(i: str) -> None:
+        first = to.op(f"mul i64 {i}, {width}")
+        where = to.load(indices, rows, first, "i32", ", align 4")
+        present = to.op(f"icmp sge {indices} {where}, zeroinitializer")
+        some = to.op(f"select {truth} {present}, {indices} {where}, {indices} zeroinitializer")
+        places = [to.op(f"sext i32 {to.op(f'extractelement {indices} {some}, i32 {k}')} to i64") for k in range(width)]
+        for a, source in enumerate(sources):
+            value = "poison"
+            for lane, where in enumerate(places):
+                number = to.load(scalar, source, where, scalar)
+                value = to.op(f"insertelement {real} {value}, {scalar} {number}, i32 {lane}")
+            value = to.op(f"select {truth} {present}, {real} {value}, {real} zeroinitializer")
+            cell = to.op(f"add i64 {to.op(f'mul i64 {first}, {arrays}')}, {a * width}")
+            to.store(real, value, target, cell, scalar, f", align {emitter.dtype.itemsize}")
+
+    return _each(to, turn)
+
+
+def _take_along(emitter: Emitter, arrays: int) -> str:
+    """As `take`, for so many lines times as many as there are lanes, whose lanes go along consecutive rows.
+
+    The first operand is the rows of the first line.
+    """
+    to, (rows, target, *sources) = _open("take_along", 2 + arrays)
+    width, real, scalar, align = emitter.width, emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
+    first = [to.op(f"sext i32 {to.load('i32', rows, k, 'i32')} to i64") for k in range(width)]
+
+    def turn(i: str) -> None:
+        line = to.op(f"mul i64 {i}, {width}")
+        places = [to.op(f"add i64 {f}, {line}") for f in first]
+        for source, place in product(sources, places):  # lanes are too short for a processor to see where they go
+            to.prefetch(to.at(source, to.op(f"add i64 {place}, {AHEAD * width}"), scalar))
+        for a, source in enumerate(sources):
+            lines = transposed(to, real, [to.load(real, source, p, scalar, align) for p in places])
+            for k, value in enumerate(lines):
+                at = to.op(f"add i64 {line}, {k}")
+                cell = to.op(f"add i64 {to.op(f'mul i64 {at}, {arrays * width}')}, {a * width}")
+                to.store(real, value, target, cell, scalar, align)
+
+    return _each(to, turn)
+
+
+def _put_along(emitter: Emitter) -> str:
+    """As `put`, for lines as those of `take_along`."""
+    to, (rows, source, target) = _open("put_along", 3)
+    width, real, scalar, align = emitter.width, emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
+    first = [to.op(f"sext i32 {to.load('i32', rows, k, 'i32')} to i64") for k in range(width)]
+
+    def turn(i: str) -> None:
+        line = to.op(f"mul i64 {i}, {width}")
+        cells = [to.op(f"mul i64 {to.op(f'add i64 {line}, {k}')}, {width}") for k in range(width)]
+        lanes = transposed(to, real, [to.load(real, source, c, scalar, align) for c in cells])
+        for f, value in zip(first, lanes, strict=True):
+            to.store(real, value, target, to.op(f"add i64 {f}, {line}"), scalar, align)
+
+    return _each(to, turn)
+
+
+def _put(emitter: Emitter) -> str:
+    """Operands: rows, (count, lanes), −1 for none; values, (count, lanes); the array that they go to."""
+    to, (rows, source, target) = _open("put", 3)
+    width, real, scalar, size = emitter.width, emitter.real, emitter.scalar, emitter.dtype.itemsize
+    indices, truth, pointers = (emitter.vector(kind) for kind in ("i32", "i1", "ptr"))
+    scatter = f"void @llvm.masked.scatter.v{width}f{emitter.bits}.v{width}p0"
+    to.declare(f"{scatter}({real}, {pointers}, i32, {truth})")
+
+    def turn(i: str) -> None:
+        first = to.op(f"mul i64 {i}, {width}")
+        where = to.load(indices, rows, first, "i32", ", align 4")
+        value = to.load(real, source, first, scalar, f", align {size}")
+        wide = to.op(f"sext {indices} {where} to {emitter.vector('i64')}")
+        cells = to.op(f"getelementptr {scalar}, ptr {target}, {emitter.vector('i64')} {wide}")
+        present = to.op(f"icmp sge {indices} {where}, zeroinitializer")
+        to.do(f"call {scatter}({real} {value}, {pointers} {cells}, i32 {size}, {truth} {present})")
+
+    return _each(to, turn)
+
+
+def _add(emitter: Emitter, numbers: int) -> str:
+    """Operands: a base and (count,) byte offsets of cells; another base and offsets of cells that they are added to."""
+    to, (base, offsets, target, target_offsets) = _open("add", 4)
+    scalar = emitter.scalar
+
+    def turn(i: str) -> None:
+        source = to.at(base, to.load("i64", offsets, i, "i64"))
+        cell = to.at(target, to.load("i64", target_offsets, i, "i64"))
+        for k in range(numbers):
+            place = to.at(cell, k * emitter.width, scalar)
+            sum_ = to.op(
+                f"fadd {scalar} {to.load(scalar, place)}, {to.load(scalar, source, k * emitter.width, scalar)}"
+            )
+            to.store(scalar, sum_, place)
+
+    return _each(to, turn)
+
+
+def _wait() -> str:
+    """Operands: a flag; what it must become. A thread that took an earlier task is on its way to set it."""
+    to, (flag, wanted) = _open("wait", 2)
+    to.declare("i32 @sched_yield()")
+    value = to.load("i64", wanted)
+    to.go("look")
+    to.label("look")
+    to.lines.append("  %looks = phi i64 [ 0, %entry ], [ %more, %again ], [ %more, %rest ]")
+    seen = to.op(f"load atomic i64, ptr {flag} acquire, align 8")
+    to.lines.append("  %more = add i64 %looks, 1")
+    to.branch(to.op(f"icmp eq i64 {seen}, {value}"), "done", "again")
+    to.label("again")
+    to.branch(to.op(f"icmp slt i64 %more, {PATIENCE}"), "look", "rest")
+    to.label("rest")  # the other thread may not be running at all
+    to.op("call i32 @sched_yield()")
+    to.go("look")
+    to.label("done")
+    return _closed(to)
+
+
+def _signal() -> str:
+    """Operands: a flag; what it becomes."""
+    to, (flag, value) = _open("signal", 2)
+    to.do(f"store atomic i64 {to.load('i64', value)}, ptr {flag} release, align 8")
+    return _closed(to)

@@ -1,0 +1,1 @@
+"""Machine code for this CPU: how it is made, called from Python and shared among threads."""

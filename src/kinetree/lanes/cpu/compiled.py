@@ -1,0 +1,97 @@
+"""Compiled lane programs for this CPU, called on NumPy arrays."""
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from ..llvm.emit import trace
+from ..llvm.handler import handler_text
+from ..llvm.kernel import LaneFunction
+from ..llvm.text import module_of
+from ..llvm.trigonometry import far_reduction
+from ..program.program import Program
+from .direct import available, bind, direct_text
+from .helpers import call_helpers, team
+from .host import loaded, vector_width
+from .shared import NO_MEMORY, SHARED, part_lanes, shared_text
+from .threads import pool, threads
+
+GRAIN = 256  # lanes that one task takes at the least
+
+
+def has_direct(program: Program) -> bool:
+    """Whether the program's module has a function that Python can call."""
+    return available() and program.n_outputs == 1
+
+
+def module_text(program: Program, dtype: np.dtype, width: int) -> str:
+    """The whole LLVM module of a program: the vector function, the scalar one, and what XLA and Python call."""
+    jaxprs = [trace(loop, dtype) for loop in program.loops]
+    lines = [far_reduction()]
+    lines += [LaneFunction(program, jaxprs, w, dtype, name).text() for w, name in ((width, "lanes"), (1, "lane"))]
+    lines += [handler_text(program, dtype, width, GRAIN), shared_text(program, dtype, width)]
+    if has_direct(program):
+        lines.append(direct_text(program, dtype, width))
+    return module_of(*lines)
+
+
+class CompiledProgram:
+    """Machine code of a program in one dtype, and how to call it."""
+
+    def __init__(self, program: Program, dtype: Any):
+        # it keeps nothing of the program, whose life is its own
+        self.dtype = kind = np.dtype(dtype)
+        self.width = width = vector_width(kind)
+        made_from = (program, has_direct(program))
+        code = loaded(program.name, made_from, kind, lambda: module_text(program, kind, width))
+        self.name, self._engine, self.from_cache = code
+        pointer, integer = ctypes.c_void_p, ctypes.c_int64
+        prototype = ctypes.CFUNCTYPE(None, *[pointer] * 6, integer, integer, pointer)
+        self._lanes = prototype(code.address("lanes"))
+        self._lane = prototype(code.address("lane"))
+        shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 4, pointer)
+        self._shared = shared(code.address("shared"))
+        self.handler = code.address("handler")
+        self.direct = code.address("direct") if has_direct(program) else None
+
+    def __call__(self, slots: int, output_widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
+        """As `xla.run`, on NumPy arrays."""
+        lanes = inputs[0].shape[0]
+        inputs = tuple(np.ascontiguousarray(x, self.dtype) for x in inputs)
+        outputs = tuple(np.empty((lanes, w), self.dtype) for w in output_widths)
+        if lanes == 0:
+            return outputs
+        groups = [inputs, outputs, constants, tables]
+        pointers = [(ctypes.c_void_p * max(1, len(g)))(*(x.ctypes.data for x in g)) for g in groups]
+        turns = np.array([len(t) for t in tables], np.int64)
+        widths = np.array([x.shape[1] for x in inputs + outputs], np.int64)
+        numbers = (turns.ctypes.data, widths.ctypes.data)
+
+        def task(lo: int, hi: int) -> None:
+            whole = hi - lo >= self.width
+            scratch = np.empty(slots * (self.width if whole else 1) + 64 // self.dtype.itemsize, self.dtype)
+            start = scratch.ctypes.data + (-scratch.ctypes.data) % 64
+            (self._lanes if whole else self._lane)(*pointers, *numbers, lo, hi, start)
+
+        total = int(turns.sum())
+        helpers = call_helpers() if lanes * total >= SHARED else 0
+        if helpers:
+            arguments = (lanes, part_lanes(total, self.width), slots, helpers, team())
+            if self._shared(*pointers, *numbers, *arguments) & NO_MEMORY:
+                raise MemoryError
+        elif helpers is None and (parts := min(threads(), lanes // GRAIN)) > 1:
+            cuts = [lanes * k // parts // self.width * self.width for k in range(parts)] + [lanes]
+            waiting = [pool().submit(task, cuts[k], cuts[k + 1]) for k in range(1, parts)]
+            task(cuts[0], cuts[1])
+            for one in waiting:
+                one.result()
+        else:
+            task(0, lanes)
+        return outputs
+
+    def bound(self, slots: int, widths: tuple[int, ...], tables: tuple, constants: tuple) -> Any:
+        """The program as a builtin for one model, or None where there can be none; see direct.py."""
+        if self.direct is None:
+            return None
+        return bind(self, slots, widths, tables, constants)

@@ -1,0 +1,263 @@
+"""Helpers: native threads that take part in a job, and stay awake for a while for the next one.
+
+A thread that sleeps comes 60 µs late, a third of what 4096 states of an arm take. So a helper that has done its part
+looks at its own *cell* for a while before it sleeps. Who has a job to share puts its address there, by one
+compare-and-exchange. What a cell holds changes in these ways only:
+
+    AWAKE -> job            offered
+    ASLEEP -> job           offered, and called to wake up
+    job -> BUSY -> AWAKE    the helper took it, and is done
+    job -> AWAKE            the caller took it back: nothing was left to do
+    AWAKE -> ASLEEP         nothing came
+
+A job's function takes parts from a counter until none is left, and its caller takes parts as well. So nobody waits for
+a helper that comes late, has another's job, or stayed in the parent of a fork: only for parts that were begun.
+
+A helper never ends; one that is not wanted any more sleeps. It knows nothing of Python: it takes no lock of the
+interpreter's, and at exit it is left where it is. Its sleep is on a lock of CPython's stable ABI, which any thread may
+release.
+"""
+
+import ctypes
+import os
+import platform
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from ..kept.once import immortal, once
+from ..llvm.text import Text
+from . import threads
+from .host import MachineCode, loaded
+from .interpreter import has_functions
+
+API = {"PyThread_acquire_lock": "i32 (ptr, i32)", "PyThread_release_lock": "void (ptr)"}
+LIBRARY = {"clock_gettime": "i32 (i32, ptr)", "sched_yield": "i32 ()"}
+HINT = "@llvm.aarch64.hint(i32 1)"  # to yield
+PAUSE = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": HINT, "arm64": HINT}.get(platform.machine(), "")
+
+TAKE, BACK = 0, 8  # offsets in a job: its function of the job, and how many helpers have come back from it
+STATE, LOCK, CELL = 0, 8, 128  # offsets in a cell, and its size: processors fetch lines of cache in pairs
+SHARE = 0  # offset in a team: the function `share`; the helpers' cells follow, the first at CELL
+AWAKE, ASLEEP, BUSY = range(3)  # states of a helper; others are addresses of jobs
+
+MOST = threads.MAX_THREADS - 1  # helpers
+PATIENCE = 500_000  # nanoseconds for which a helper stays awake
+LOOKS = 64  # that a waiting thread takes before it lets others have its core, if they want it
+
+
+@once
+def available() -> bool:
+    """Whether this interpreter and this system have what helpers take."""
+    starting = ("PyThread_allocate_lock", "PyThread_start_new_thread")
+    return hasattr(time, "CLOCK_MONOTONIC") and has_functions((*API, *starting))
+
+
+class Hand(Text):
+    """A text that gives and takes jobs."""
+
+    def numbers(self, *names: str) -> None:
+        """Numbers in memory, zero at first."""
+        for name in names:
+            self.do(f"%{name} = alloca i64")
+            self.store("i64", 0, f"%{name}")
+
+    def state(self, cell: str) -> str:
+        """What a cell holds."""
+        return self.op(f"load atomic i64, ptr {self.at(cell, STATE)} monotonic, align 8")
+
+    def exchange(self, cell: str, old: str | int, new: str | int) -> str:
+        """Whether the cell held `old`, and now holds `new`; what was written before either was put there is seen."""
+        pair = self.op(f"cmpxchg ptr {self.at(cell, STATE)}, i64 {old}, i64 {new} acq_rel monotonic, align 8")
+        return self.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
+
+    def count(self, counter: str, step: int) -> str:
+        """Add to a number in memory; returns the sum."""
+        total = self.op(f"add i64 {self.load('i64', counter)}, {step}")
+        self.store("i64", total, counter)
+        return total
+
+    def wait(self, again: str, long: str) -> None:
+        """Go to look `again`, after a moment for the core's other thread; after many looks by the label `long`."""
+        if PAUSE:
+            self.do(f"call void {PAUSE}")
+        phase = self.op(f"urem i64 {self.count('%looks', 1)}, {LOOKS}")
+        self.branch(self.op(f"icmp eq i64 {phase}, 0"), long, again)
+        self.label(long)
+        self.op("call i32 @sched_yield()")
+
+
+def helpers_text() -> str:
+    """Definitions of `helper` and `share`."""
+    declarations = [f"declare {kind.replace(' (', f' @{name}(')}" for name, kind in (API | LIBRARY).items()]
+    if PAUSE:
+        declarations.append(f"declare void {PAUSE.replace(' 1', '')}")
+    return "\n".join([*declarations, str(_helper()), str(_share())])
+
+
+def _helper() -> Text:
+    """`helper(cell)`: the life of a helper."""
+    to = Hand("h")
+    to.lines.append("define void @helper(ptr %cell) {")
+    to.label("entry")
+    to.numbers("looks", "end")
+    to.do("%time = alloca [2 x i64]")
+    to.go("rest")
+    to.label("rest")  # awake, from now on for so long
+    to.store("i64", to.op(f"add i64 {_now(to)}, {PATIENCE}"), "%end")
+    to.go("look")
+    to.label("look")
+    job = to.state("%cell")
+    to.branch(to.op(f"icmp ugt i64 {job}, {BUSY}"), "take", "wait")
+    to.label("wait")
+    to.wait("look", "clock")
+    to.branch(to.op(f"icmp slt i64 {_now(to)}, {to.load('i64', '%end')}"), "look", "tire")
+    to.label("tire")
+    to.branch(to.exchange("%cell", AWAKE, ASLEEP), "sleep", "look")
+    to.label("sleep")
+    to.op(f"call i32 @PyThread_acquire_lock(ptr {to.load('ptr', '%cell', LOCK)}, i32 1)")
+    to.go("rest")
+    to.label("take")
+    to.branch(to.exchange("%cell", job, BUSY), "work", "look")
+    to.label("work")
+    address = to.op(f"inttoptr i64 {job} to ptr")
+    to.do(f"call void {to.load('ptr', address, TAKE)}(ptr {address})")
+    to.do(f"store atomic i64 {AWAKE}, ptr {to.at('%cell', STATE)} release, align 8")  # ready before the caller knows
+    to.op(f"atomicrmw add ptr {to.at(address, BACK)}, i64 1 release")
+    to.go("rest")
+    to.lines.append("}")
+    return to
+
+
+def _now(to: Text) -> str:
+    """Nanoseconds on a clock."""
+    to.op(f"call i32 @clock_gettime(i32 {time.CLOCK_MONOTONIC}, ptr %time)")
+    seconds, rest = (to.load("i64", "%time", offset) for offset in (0, 8))
+    return to.op(f"add i64 {to.op(f'mul i64 {seconds}, 1000000000')}, {rest}")
+
+
+def _share() -> Text:
+    """`share(team, job, helpers, wanted)`: the job done, by this thread and those wanted of so many that are free."""
+    to = Hand("s")
+    to.lines.append("define void @share(ptr %team, ptr %job, i64 %helpers, i64 %wanted) {")
+    to.label("entry")
+    to.numbers("offers", "k", "looks")
+    job = to.op("ptrtoint ptr %job to i64")
+
+    def offered(cell: str, then: str) -> None:
+        enough = to.op(f"icmp sge i64 {to.count('%offers', 1)}, %wanted")
+        to.branch(enough, "begin", then)
+
+    def woken(cell: str, then: str) -> None:
+        to.do(f"call void @PyThread_release_lock(ptr {to.load('ptr', cell, LOCK)})")
+        offered(cell, then)
+
+    def taken_back(cell: str, then: str) -> None:
+        to.count("%offers", -1)
+        to.go(then)
+
+    to.branch(to.op("icmp sgt i64 %wanted, 0"), "offer", "begin")
+    _each_cell(to, "offer", AWAKE, job, offered, "wake")
+    _each_cell(to, "wake", ASLEEP, job, woken, "begin")
+    to.label("begin")
+    to.do(f"call void {to.load('ptr', '%job', TAKE)}(ptr %job)")
+    to.go("take_back")
+    _each_cell(to, "take_back", job, AWAKE, taken_back, "wait")
+    to.label("wait")
+    back = to.op(f"load atomic i64, ptr {to.at('%job', BACK)} acquire, align 8")
+    to.branch(to.op(f"icmp sge i64 {back}, {to.load('i64', '%offers')}"), "leave", "still")
+    to.label("still")
+    to.wait("wait", "long")
+    to.go("wait")
+    to.label("leave")
+    to.do("ret void")
+    to.lines.append("}")
+    return to
+
+
+def _each_cell(
+    to: Hand, name: str, old: str | int, new: str | int, visit: Callable[[str, str], None], then: str
+) -> None:
+    """At label `name`: `new` in the place of `old` in all helpers' cells, and a visit to each that held it."""
+    to.label(name)
+    to.store("i64", -1, "%k")
+    to.go(f"{name}_next")
+    to.label(f"{name}_next")
+    k = to.count("%k", 1)
+    to.branch(to.op(f"icmp slt i64 {k}, %helpers"), f"{name}_look", then)
+    to.label(f"{name}_look")
+    cell = to.at("%team", to.op(f"mul i64 {to.op(f'add i64 {k}, 1')}, {CELL}"))
+    # looking first leaves the line of cache where it is
+    to.branch(to.op(f"icmp eq i64 {to.state(cell)}, {old}"), f"{name}_try", f"{name}_next")
+    to.label(f"{name}_try")
+    to.branch(to.exchange(cell, old, new), f"{name}_visit", f"{name}_next")
+    to.label(f"{name}_visit")
+    visit(cell, f"{name}_next")
+
+
+@once
+def _code() -> MachineCode:
+    return immortal(loaded("helpers", None, np.dtype(np.int64), helpers_text))
+
+
+@once
+def team() -> int:
+    """The address of the team, the same in the whole life of a process."""
+    memory = immortal(np.zeros((MOST + 2) * CELL, np.uint8)).ctypes.data
+    return memory + -memory % CELL
+
+
+_started = 0
+
+
+def call_helpers() -> int | None:
+    """How many helpers native code may share its work with; None where there can be none.
+
+    The first call, and the first after a fork or with another number of threads, starts those that are missing.
+    """
+    global _started
+    if not available():
+        return None
+    with threads.changing:
+        if threads.helper_count.value == threads.UNKNOWN:
+            wanted = min(threads.threads() - 1, MOST)
+            while _started < wanted and _start(team() + CELL * (1 + _started)):
+                _started += 1
+            threads.helper_count.value = min(wanted, _started)
+        return threads.helper_count.value
+
+
+def share_job(job: np.ndarray, wanted: int) -> None:
+    """Carry out a job, with so many helpers, or those that there are; without any where there can be none."""
+    helpers = call_helpers() or 0
+    address = ctypes.c_void_p(job.ctypes.data)
+    if not helpers or wanted < 1:
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(int(job[TAKE // 8]))(address)
+        return
+    share = ctypes.c_int64.from_address(team() + SHARE).value
+    number = ctypes.c_int64
+    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, number, number)
+    prototype(share)(team(), address, helpers, min(wanted, helpers))
+
+
+def _start(cell: int) -> bool:
+    """Whether a new thread has begun its life at a cell."""
+    api, pointer, place = ctypes.pythonapi, ctypes.c_void_p, ctypes.c_int64.from_address
+    api.PyThread_allocate_lock.restype, api.PyThread_start_new_thread.restype = pointer, ctypes.c_ulong
+    lock = api.PyThread_allocate_lock()
+    if lock is None:
+        return False
+    api.PyThread_acquire_lock(pointer(lock), 1)  # to release it is to wake the helper
+    place(cell + STATE).value, place(cell + LOCK).value = AWAKE, lock
+    helper, place(team() + SHARE).value = map(_code().address, ("helper", "share"))
+    return api.PyThread_start_new_thread(pointer(helper), pointer(cell)) != ctypes.c_ulong(-1).value
+
+
+def _after_fork() -> None:
+    global _started
+    _started = 0  # they stayed in the parent
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

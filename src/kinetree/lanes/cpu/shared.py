@@ -1,0 +1,114 @@
+"""A lane program shared with helpers (helpers.py), as LLVM text: what NumPy calls on large batches do."""
+
+import numpy as np
+
+from ..llvm.handler import POINTERS, SCRATCH, fill_record, scratch_memory, take_part
+from ..llvm.text import Text
+from ..program.program import Program
+from .helpers import BACK, SHARE, TAKE
+
+SHARED = 50_000  # turns, over all lanes, that are worth several threads
+PART = 4000  # turns that a thread takes at a time, at the least: some 15 µs
+PARTS = 32  # that each thread takes of a very large batch, where longer ones suit the memory better
+
+VERDICT, RECORD = 16, 64  # offsets in a job: what follows, and where its record begins, as handler.py has them
+NOT_FINITE, NO_MEMORY = 1, 2
+
+
+def part_lanes(turns: int, width: int) -> int:
+    """Lanes that a thread takes at a time, at the least: whole blocks of them."""
+    return -(-PART // (max(1, turns) * width)) * width
+
+
+def shared_text(program: Program, dtype: np.dtype, width: int) -> str:
+    """Definitions of `all_finite`, `take_parts` and `shared`; the module has `lanes` and `lane`."""
+    return "\n".join(map(str, (_all_finite(dtype, width), _take_parts(program, dtype, width), _shared(dtype, width))))
+
+
+def _all_finite(dtype: np.dtype, width: int) -> Text:
+    """`all_finite(values, count)`: whole registers of them, then one by one."""
+    to, whole = Text("f"), f"i{8 * dtype.itemsize}"
+    exponent = {8: 0x7FF << 52, 4: 0xFF << 23}[dtype.itemsize]
+    to.lines.append("define internal i1 @all_finite(ptr %values, i64 %count) {")
+    to.label("entry")
+    for name, kind in (("place", "i64"), ("bad", "i1")):
+        to.do(f"%{name} = alloca {kind}")
+        to.store(kind, 0, f"%{name}")
+    to.go(f"next{width}")
+    for size, then in ((width, "next1"), (1, "seen")):
+        kind = f"<{size} x {whole}>"
+        ones = f"<{', '.join([f'{whole} {exponent}'] * size)}>"
+        to.label(f"next{size}")
+        place = to.load("i64", "%place")
+        after = to.op(f"add i64 {place}, {size}")
+        to.branch(to.op(f"icmp sle i64 {after}, %count"), f"look{size}", then)
+        to.label(f"look{size}")
+        to.store("i64", after, "%place")
+        bits = to.load(kind, "%values", place, whole, f", align {dtype.itemsize}")
+        infinite = to.op(f"icmp eq {kind} {to.op(f'and {kind} {bits}, {ones}')}, {ones}")
+        one = to.op(f"call i1 @llvm.vector.reduce.or.v{size}i1(<{size} x i1> {infinite})")
+        to.store("i1", to.op(f"or i1 {to.load('i1', '%bad')}, {one}"), "%bad")
+        to.go(f"next{size}")
+    to.label("seen")
+    good = to.op(f"xor i1 {to.load('i1', '%bad')}, true")
+    to.do(f"ret i1 {good}")
+    to.lines.append("}")
+    to.lines += [f"declare i1 @llvm.vector.reduce.or.v{size}i1(<{size} x i1>)" for size in (width, 1)]
+    return to
+
+
+def _take_parts(program: Program, dtype: np.dtype, width: int) -> Text:
+    """`take_parts(job)`: take parts until none is left. Of a program with one output the results are looked at."""
+    to = Text("p")
+    to.lines.append("define internal void @take_parts(ptr %job) {")
+    to.label("entry")
+    record = to.at("%job", RECORD)
+    memory = scratch_memory(to, to.load("i64", record, SCRATCH))
+    lists = [to.load("ptr", record, POINTERS + 8 * k) for k in range(6)]
+    to.branch(to.op(f"icmp eq ptr {memory}, null"), "without", "take")
+    to.label("without")
+    to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NO_MEMORY} monotonic")
+    to.do("ret void")
+    lo, hi = take_part(to, record, width, ", ".join(f"ptr {x}" for x in lists), memory)
+    if program.n_outputs == 1:
+        columns = to.load("i64", lists[5], 8 * program.n_inputs)
+        first, count = (to.op(f"mul i64 {n}, {columns}") for n in (lo, to.op(f"sub i64 {hi}, {lo}")))
+        values = to.at(to.load("ptr", lists[1]), first, f"i{8 * dtype.itemsize}")
+        to.branch(to.op(f"call i1 @all_finite(ptr {values}, i64 {count})"), "take", "tell")
+        to.label("tell")
+        to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NOT_FINITE} monotonic")
+    to.go("take")
+    to.label("leave")
+    to.do(f"call void @free(ptr {memory})")
+    to.do("ret void")
+    to.lines.append("}")
+    return to
+
+
+def _shared(dtype: np.dtype, width: int) -> Text:
+    """`shared(six lists as lanes takes them, lanes, least of a part, slots, helpers, team)`: the verdict, 0 if good."""
+    to, lists = Text("j"), [f"%list{k}" for k in range(6)]
+    numbers = ("lanes", "least", "slots", "helpers")
+    given = [*(f"ptr {x}" for x in lists), *(f"i64 %{x}" for x in numbers), "ptr %team"]
+    to.lines.append(f"define i64 @shared({', '.join(given)}) {{")
+    to.label("entry")
+    to.do(f"%job = alloca [{RECORD + POINTERS + 64} x i8], align 64")
+    to.store("ptr", "@take_parts", "%job", TAKE)
+    to.store("i64", 0, "%job", BACK)
+    to.store("i64", 0, "%job", VERDICT)
+    record = to.at("%job", RECORD)
+    threads = to.op("add i64 %helpers, 1")
+    fair = to.op(f"sdiv i64 %lanes, {to.op(f'mul i64 {threads}, {PARTS}')}")
+    grain = to.op(f"call i64 @llvm.smax.i64(i64 {to.op(f'and i64 {fair}, {-width}')}, i64 %least)")  # whole blocks too
+    parts = fill_record(to, record, "%lanes", grain)
+    needed = to.op(f"mul i64 %slots, {width * dtype.itemsize}")
+    to.store("i64", to.op(f"and i64 {to.op(f'add i64 {needed}, 64')}, -64"), record, SCRATCH)  # never nothing
+    for k, x in enumerate(lists):
+        to.store("ptr", x, record, POINTERS + 8 * k)
+    others = to.op(f"sub i64 {parts}, 1")
+    wanted = to.op(f"call i64 @llvm.smin.i64(i64 {others}, i64 %helpers)")
+    to.do(f"call void {to.load('ptr', '%team', SHARE)}(ptr %team, ptr %job, i64 %helpers, i64 {wanted})")
+    to.do(f"ret i64 {to.load('i64', '%job', VERDICT)}")
+    to.lines.append("}")
+    to.lines += [f"declare i64 @llvm.{name}.i64(i64, i64)" for name in ("smin", "smax")]
+    return to

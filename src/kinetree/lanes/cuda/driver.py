@@ -1,0 +1,232 @@
+"""Kernels on an NVIDIA GPU: PTX loaded by the driver, launched on XLA's stream by a handler that XLA calls.
+
+The handler decodes the same call frame as handler.py, asks XLA for the stream, and calls cuLaunchKernel; it does
+nothing that a CUDA graph could not capture. Kernels come from a library of the driver's, which belongs to no device:
+a launch goes to the device of its stream. A launch that the driver refuses becomes an error of XLA's.
+"""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from ..cpu.host import target_machine
+from ..kept.notice import warn_not_native
+from ..kept.once import once
+from ..llvm.emit import UnknownPrimitive
+from ..llvm.handler import INTERNAL, address, answer_metadata, dimension, operands, refuse, results, text_constant
+from ..llvm.text import Text
+from ..native import DTYPES, native_enabled, register, supported
+from ..program.program import Program
+from .ptx import Assembly, Reach, assembled, local_slots, ptx, reach_of
+from .tile import block_size, tile_bytes
+
+BLOCK = 128  # threads, where nothing asks for fewer
+MESSAGE_BYTES = 256  # of an error
+MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+
+
+class CudaError(RuntimeError):
+    """The driver refused."""
+
+
+@once
+def _driver() -> Any:
+    driver = ctypes.CDLL("libcuda.so.1")
+    _check(driver, driver.cuInit(0), "cuInit")
+    if not hasattr(driver, "cuLibraryLoadData"):
+        raise CudaError("the NVIDIA driver is older than CUDA 12")
+    return driver
+
+
+def _check(driver: Any, code: int, what: str) -> None:
+    if code:
+        words = ctypes.c_char_p()
+        driver.cuGetErrorString(code, ctypes.byref(words))
+        raise CudaError(f"{what} failed: {(words.value or b'unknown').decode()} (CUDA error {code})")
+
+
+def _devices(driver: Any) -> list[int]:
+    count, devices = ctypes.c_int(), []
+    _check(driver, driver.cuDeviceGetCount(ctypes.byref(count)), "cuDeviceGetCount")
+    for number in range(count.value):
+        device = ctypes.c_int()
+        _check(driver, driver.cuDeviceGet(ctypes.byref(device), number), "cuDeviceGet")
+        devices.append(device.value)
+    return devices
+
+
+@once
+def chip() -> int:
+    """The least compute capability among the devices: what is compiled for it runs on all."""
+    driver, found = _driver(), []
+    for device in _devices(driver):
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        for value, attribute in ((major, MAJOR), (minor, MINOR)):
+            _check(driver, driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device), "cuDeviceGetAttribute")
+        found.append(10 * major.value + minor.value)
+    if not found:
+        raise CudaError("the NVIDIA driver knows no device")
+    return min(found)
+
+
+@once
+def load_kernel(assembly: Assembly) -> int:
+    """Handle of the kernel in a library made from PTX; it serves all devices, and lives as long as the process."""
+    driver = _driver()
+    library, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+    nothing = (None, None, 0)  # no options
+    code = assembly.text.encode() + b"\0"
+    _check(driver, driver.cuLibraryLoadData(ctypes.byref(library), code, *nothing, *nothing), "cuLibraryLoadData")
+    _check(driver, driver.cuLibraryGetKernel(ctypes.byref(kernel), library, b"kernel"), "cuLibraryGetKernel")
+    for device in _devices(driver):
+        _bring(driver, kernel, device)
+    assert kernel.value is not None
+    return kernel.value
+
+
+def _bring(driver: Any, kernel: Any, device: int) -> None:
+    """Load the kernel on a device that is in use, now: loading it at its first launch could disturb a capture."""
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    state = driver.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
+    _check(driver, state, "cuDevicePrimaryCtxGetState")
+    if not active.value:
+        return
+    context, before, function = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    _check(driver, driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
+    _check(driver, driver.cuCtxPushCurrent_v2(context), "cuCtxPushCurrent")
+    try:
+        _check(driver, driver.cuKernelGetFunction(ctypes.byref(function), kernel), "cuKernelGetFunction")
+    finally:
+        driver.cuCtxPopCurrent_v2(ctypes.byref(before))
+        driver.cuDevicePrimaryCtxRelease_v2(device)
+
+
+def begin_handler(n_values: int) -> Text:
+    """The start of a handler that launches a kernel with so many values."""
+    to = Text("h")
+    to.lines.append("define ptr @handler(ptr %frame) {")
+    to.label("entry")
+    for name, size in (("values", n_values), ("places", n_values), ("ask", 4), ("failure", 4), ("words", 1)):
+        to.do(f"%{name} = alloca [{size} x i64]")
+    to.do(f"%message = alloca [{MESSAGE_BYTES} x i8]")
+    answer_metadata(to, traits=1)  # 1: fit for command buffers
+    return to
+
+
+def _handler_text(program: Program, function: int, threads: int, shared_of_column: int) -> str:
+    count = len(program.loops)
+    to = begin_handler(2 * (program.n_inputs + program.n_outputs) + 3 * count + 2)
+    given, made = operands(to), results(to)
+    arrays = [(given, 2 * count + k) for k in range(program.n_inputs)] + [(made, k) for k in range(program.n_outputs)]
+    pointers = [*arrays, *((given, count + k) for k in range(count)), *((given, k) for k in range(count))]
+    lanes = dimension(to, given, 2 * count, 0)
+    values = [("ptr", address(to, *place)) for place in pointers]
+    values += [("i64", dimension(to, given, k, 0)) for k in range(count)]
+    widths = [dimension(to, *place, 1) for place in arrays]
+    values += [("i64", width) for width in widths]
+    values += [("i64", lanes), ("ptr", address(to, made, program.n_outputs))]
+    columns = "0"
+    for width in widths:
+        columns = to.op(f"add i64 {columns}, {width}")
+    shared = to.op(f"trunc i64 {to.op(f'mul i64 {columns}, {shared_of_column}')} to i32")
+    launch_values(to, values, lanes, function, threads, shared)
+    to.lines.append("}")
+    return str(to)
+
+
+def launch_values(
+    to: Text, values: list[tuple[str, str]], lanes: str, function: int, threads: int = BLOCK, shared: str = "0"
+) -> None:
+    """Launch a kernel on XLA's stream, a thread to a lane, with these values, and return from the handler."""
+    for k, (kind, value) in enumerate(values):
+        to.store(kind, value, "%values", 8 * k)
+        to.store("ptr", to.at("%values", 8 * k), "%places", 8 * k)
+    for kind, value, offset in (
+        ("i64", 32, 0),
+        ("i64", 0, 8),
+        ("ptr", to.load("ptr", "%frame", 24), 16),
+        ("i64", 0, 24),
+    ):
+        to.store(kind, value, "%ask", offset)
+    unknown = to.op(f"call ptr {to.load('ptr', to.load('ptr', '%frame', 16), 80)}(ptr %ask)")
+    to.branch(to.op(f"icmp eq ptr {unknown}, null"), "launch", "no_stream")
+    to.label("no_stream")
+    to.do(f"ret ptr {unknown}")
+    to.label("launch")
+    stream = to.load("ptr", "%ask", 24)
+    blocks = to.op(f"udiv i64 {to.op(f'add i64 {lanes}, {threads - 1}')}, {threads}")
+    grid = to.op(f"trunc i64 {blocks} to i32")
+    kernel = to.op(f"inttoptr i64 {function} to ptr")
+    code = to.op(
+        f"call i32 {_function(to, 'cuLaunchKernel')}(ptr {kernel}, i32 {grid}, i32 1, i32 1, i32 {threads}, i32 1, "
+        f"i32 1, i32 {shared}, ptr {stream}, ptr %places, ptr null)"
+    )
+    to.branch(to.op(f"icmp eq i32 {code}, 0"), "launched", "refused")
+    to.label("launched")
+    to.do("ret ptr null")
+    to.label("refused")
+    to.store("ptr", "@unknown", "%words")
+    to.op(f"call i32 {_function(to, 'cuGetErrorString')}(i32 {code}, ptr %words)")
+    words = to.load("ptr", "%words")
+    known = to.op(f"select i1 {to.op(f'icmp eq ptr {words}, null')}, ptr @unknown, ptr {words}")
+    given = f"ptr %message, i64 {MESSAGE_BYTES}, ptr @form, ptr {known}, i32 {code}"
+    to.op(f"call i32 (ptr, i64, ptr, ...) @snprintf({given})")
+    refuse(to, INTERNAL, "%message")
+
+
+def _function(to: Text, name: str) -> str:
+    """A function of the driver's."""
+    return to.op(f"inttoptr i64 {ctypes.cast(getattr(_driver(), name), ctypes.c_void_p).value} to ptr")
+
+
+def cuda_target(
+    name: str, made_from: Any, dtype: np.dtype, text: Callable[[], str], launch: Callable[[int], Text]
+) -> str | None:
+    """Name of the FFI target for the kernel of a module; None where there can be none.
+
+    `launch` writes the handler up to its end, for a kernel with this handle.
+    """
+    if not native_enabled() or dtype.name not in DTYPES or not supported():
+        return None
+    try:
+        assembly = assembled(name, made_from, dtype, chip(), text)
+        to = launch(load_kernel(assembly))
+    except (UnknownPrimitive, OSError, RuntimeError) as error:
+        warn_not_native(f"{name} on the GPU", error)
+        return None
+    to.lines.append("}")
+    engine, handler = compiled_handler(str(to))
+    return register(assembly.name, handler, "CUDA", engine)
+
+
+def compiled_handler(text: str) -> tuple[Any, int]:
+    """An engine, to be kept, and the address of the handler in it."""
+    form = text_constant("form", "kinetree: the launch of a kernel failed: %s (CUDA error %d)")
+    head = ["declare i32 @snprintf(ptr, i64, ptr, ...)", form, text_constant("unknown", "unknown")]
+    module = llvm.parse_assembly("\n".join([*head, text]))
+    module.verify()
+    engine = llvm.create_mcjit_compiler(module, target_machine())
+    engine.finalize_object()
+    return engine, engine.get_function_address("handler")
+
+
+class CudaKernel:
+    """A program compiled for the GPU; `handler` is the address of its XLA handler."""
+
+    def __init__(self, program: Program, dtype: np.dtype, room: int, reach: Reach, threads: int):
+        assembly = ptx(program, dtype, room, chip(), reach)
+        shared = tile_bytes(1, dtype.itemsize, threads) if reach is Reach.TILE else 0
+        text = _handler_text(program, load_kernel(assembly), threads, shared)
+        self.name = f"{assembly.name}_{threads}"
+        self._engine, self.handler = compiled_handler(text)
+        self.reach, self.global_scratch = reach, room == 0
+
+
+def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...]) -> CudaKernel:
+    """The kernel for a robot of about this many slots and these widths of inputs and outputs."""
+    reach = reach_of(program, widths, dtype.itemsize)
+    threads = block_size(sum(widths), dtype.itemsize) if reach is Reach.TILE else BLOCK
+    return CudaKernel(program, dtype, local_slots(slots, dtype), reach, threads)

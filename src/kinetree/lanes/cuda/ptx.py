@@ -1,0 +1,201 @@
+"""A lane program as a CUDA kernel, a lane to a thread: the loops of kernel.py, with slots in the thread's local memory.
+
+Lane arrays are (lanes, width). Short rows of a program written out are loaded whole, by each thread its own; longer
+ones go through shared memory (tile.py); those too long for that come by columns, so that the threads of a warp read
+neighbours. Slots that do not fit in local memory go to a (slots, lanes) array in global memory.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, NamedTuple
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from ..kept.cache import entry_name, keep_cached, read_cached
+from ..kept.once import once
+from ..llvm.emit import trace
+from ..llvm.kernel import READ_AHEAD, LoopWriter
+from ..llvm.text import Text, module_of
+from ..llvm.trigonometry import far_reduction
+from ..program.program import Program
+from .tile import SHARED, Tile, block_size, tile_memory
+
+GLOBAL = "ptr addrspace(1)"
+LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+MIN_ROOM = 64  # slots
+LOCAL_BYTES = 1 << 15  # of slots, a thread, before they move to global memory
+ALIGNED = 128  # bytes: what XLA gives every array
+LONG = 12_000  # lines that LLVM does not optimise: it would take as long again, for one line in sixty
+CHIPS = (90, 89, 86, 80)  # newer chips run the text of these; older ones do not copy to shared memory by themselves
+
+
+def global_thread(to: Text) -> tuple[str, str]:
+    """Number of this thread among all, and in its block."""
+    registers = [f"i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in ("tid.x", "ctaid.x", "ntid.x")]
+    for r in registers:
+        to.declare(r)
+    thread, block, size = (to.op(f"zext i32 {to.op(f'call {r}')} to i64") for r in registers)
+    return to.op(f"add i64 {to.op(f'mul i64 {block}, {size}')}, {thread}"), thread
+
+
+class Reach(Enum):
+    """How a thread reaches its lane's numbers."""
+
+    ROWS = "rows"
+    TILE = "tile"
+    COLUMNS = "columns"
+
+
+def reach_of(program: Program, widths: tuple[int, ...], itemsize: int) -> Reach:
+    """The fastest for a program with inputs and outputs of these widths."""
+    if program.straight and sum(widths[: program.n_inputs]) <= READ_AHEAD:
+        return Reach.ROWS
+    return Reach.TILE if block_size(sum(widths), itemsize) else Reach.COLUMNS
+
+
+class Kernel(LoopWriter):
+    """The kernel, with room for `slots` in local memory, or in a global array where slots is 0."""
+
+    def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, slots: int, reach: Reach):
+        super().__init__(program, jaxprs, 1, dtype)
+        to, count = self.to, range(len(program.loops))
+        inputs = [f"in{k}" for k in range(program.n_inputs)]
+        outputs = [f"out{k}" for k in range(program.n_outputs)]
+        names = inputs + outputs + [f"const{k}" for k in count] + [f"tab{k}" for k in count]
+        arguments = [f"{GLOBAL} noalias align {ALIGNED} %{n}" for n in names]
+        arguments += [f"i64 %turns{k}" for k in count] + [f"i64 %width{n}" for n in inputs + outputs]
+        arguments += ["i64 %lanes", f"{GLOBAL} noalias %scratch"]
+        to.lines.append(f"define ptx_kernel void @kernel({', '.join(arguments)}) {{")
+        to.label("entry")
+        self.lane, thread = global_thread(to)
+        self.local = to.op(f"alloca [{slots} x {to.scalar}], align {self.size}") if slots else ""
+        known = program.straight
+        self.widths = [str(w) for w in known.widths] if known else [f"%width{n}" for n in inputs + outputs]
+        self.arrays, self.reach = inputs + outputs, reach
+        self.tile = Tile(to, self.size, self.widths, thread, self.lane) if reach is Reach.TILE else None
+        if self.tile:
+            self.tile.fetch([f"%{n}" for n in inputs])
+        if self.tile and not program.choosy:
+            to.go("before0")  # all threads: those without a lane compute, on whatever is there, for nobody
+        else:
+            to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")
+        constants, tables, turns = ([f"%{name}{k}" for k in count] for name in ("const", "tab", "turns"))
+        self.body(constants, tables, turns, "done")
+        to.label("done")
+        if self.tile:
+            self.tile.give_back([f"%{n}" for n in outputs])
+        to.do("ret void")
+        to.lines.append("}")
+
+    def _load(self, kind: str, base: str, index: str | int, extra: str = "") -> str:
+        place = self.to.op(f"getelementptr {kind}, {GLOBAL} {base}, i64 {index}")
+        return self.to.op(f"load {kind}, {GLOBAL} {place}{extra}")
+
+    def constant(self, kind: str, base: str, index: str | int) -> str:
+        """Through the read-only cache: the same for all threads."""
+        return self._load(kind, base, index, ", !invariant.load !8")
+
+    def _slot(self, number: str) -> tuple[str, str]:
+        to = self.to
+        if self.local:
+            return "ptr", to.op(f"getelementptr {to.scalar}, ptr {self.local}, i64 {number}")
+        place = to.op(f"add i64 {to.op(f'mul i64 {number}, %lanes')}, {self.lane}")  # neighbours side by side
+        return GLOBAL, to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {place}")
+
+    def read_slot(self, number: str) -> str:
+        """From local or global memory."""
+        space, place = self._slot(number)
+        return self.to.op(f"load {self.to.scalar}, {space} {place}")
+
+    def write_slot(self, number: str, value: str) -> None:
+        """To local or global memory."""
+        space, place = self._slot(number)
+        self.to.do(f"store {self.to.scalar} {value}, {space} {place}")
+
+    def _number(self, array: int, column: str) -> str:
+        """Where this lane's number in a column of an array is."""
+        to = self.to
+        if self.tile:
+            return f"{SHARED} {self.tile.cell(array, column)}"
+        if self.reach is Reach.COLUMNS:
+            place = to.op(f"add i64 {to.op(f'mul i64 {column}, %lanes')}, {self.lane}")
+        else:
+            place = to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {self.widths[array]}')}, {column}")
+        return f"{GLOBAL} {to.op(f'getelementptr {to.scalar}, {GLOBAL} %{self.arrays[array]}, i64 {place}')}"
+
+    def read_lane(self, array: int, column: str) -> str:
+        """From this lane's row."""
+        if self.tile:  # volatile: or it would be kept in a register from its first use to its last
+            return self.to.op(f"load volatile {self.to.scalar}, {self._number(array, column)}")
+        return self.to.op(f"load {self.to.scalar}, {self._number(array, column)}, !invariant.load !8")
+
+    def write_lane(self, array: int, column: str, value: str) -> None:
+        """To this lane's row."""
+        self.to.do(f"store {self.to.scalar} {value}, {self._number(self.program.n_inputs + array, column)}")
+
+
+def kernel_text(program: Program, dtype: Any, slots: int, reach: Reach = Reach.TILE) -> str:
+    """The whole LLVM module of the kernel."""
+    jaxprs = [trace(loop, dtype) for loop in program.loops]
+    kernel = Kernel(program, jaxprs, dtype, slots, reach)
+    return gpu_module(*([tile_memory(kernel.to.scalar)] if kernel.tile else []), kernel.text())
+
+
+def gpu_module(*parts: str) -> str:
+    """A whole module for NVIDIA chips."""
+    head = f'target triple = "nvptx64-nvidia-cuda"\ntarget datalayout = "{LAYOUT}"'
+    return head + "\n" + module_of(far_reduction(), *parts)
+
+
+@once
+def _initialize() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+class Assembly(NamedTuple):
+    """PTX, under the name that its content gives it."""
+
+    name: str
+    text: str
+
+
+def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, reach: Reach = Reach.TILE) -> Assembly:
+    """PTX of a program for chips of this compute capability and newer."""
+    kind = np.dtype(dtype)
+    passes = 3 if program.straight else 0  # they gain nothing that shows in loops, and take a sixth of a first call
+    made_from = (program, slots, reach.value)
+    return assembled(program.name, made_from, kind, chip, lambda: kernel_text(program, kind, slots, reach), passes)
+
+
+def assembled(
+    name: str, made_from: Any, dtype: np.dtype, chip: int, text: Callable[[], str], passes: int = 3
+) -> Assembly:
+    """PTX of a module, from the cache if it is there; `passes` is how much LLVM is to optimise."""
+    known = next(c for c in CHIPS if c <= max(chip, CHIPS[-1]))
+    full_name = entry_name(name, made_from, dtype, f"ptx {known}", text)
+    if (kept := read_cached(full_name)) is not None:
+        return Assembly(full_name, kept.decode())
+    made = _assemble(text(), known, passes)
+    keep_cached(full_name, made.encode())
+    return Assembly(full_name, made)
+
+
+def _assemble(text: str, known: int, passes: int) -> str:
+    _initialize()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    machine = llvm.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=f"sm_{known}", opt=3)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=passes if text.count("\n") < LONG else 0)
+    tuning.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_assembly(module)
+
+
+def local_slots(slots: int, dtype: Any) -> int:
+    """Room to compile for: rounded up, so that robots of about one size share a kernel; 0 means global memory."""
+    step = max(MIN_ROOM, 1 << max(0, slots.bit_length() - 3))  # an eighth to a quarter of what is needed
+    room = -(-max(slots, 1) // step) * step
+    return room if room * np.dtype(dtype).itemsize <= LOCAL_BYTES else 0

@@ -1,0 +1,279 @@
+"""From the jaxpr of a step to LLVM text: straight-line code on scalars, or on vectors of lanes.
+
+One emitter serves all targets. A product that is used once, in a sum, becomes one explicit fused multiply-add; nothing
+else may be contracted or reordered, so a CPU vector, a CPU scalar and a GPU thread compute the same bits. Arithmetic
+with known zeros and ones, which LLVM must keep for the sake of signed zeros and infinities, is left out, and so is what
+a known choice does not choose: a screw's axis has four zeros, and a program for one robot knows which row is a hinge.
+"""
+
+from collections import Counter
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+
+from ..program.program import Loop
+from .text import Text
+from .trigonometry import sincos
+
+INLINED = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint"}
+AS_IT_IS = {"broadcast_in_dim", "reshape", "squeeze", "copy", "copy_p", "stop_gradient", "optimization_barrier"}
+COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne"}
+INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "max": "maximum", "min": "minimum"}
+
+
+class UnknownPrimitive(Exception):
+    """The native bodies can not run this step; the XLA body can."""
+
+
+def trace(loop: Loop, dtype: Any) -> Any:
+    """The step as a closed jaxpr on scalars: constants, inputs and read slots in; writes, adds and outputs out."""
+    scalar = jax.ShapeDtypeStruct((), dtype)
+
+    def like(tree: Any) -> Any:
+        return jax.tree.unflatten(tree, [scalar] * tree.num_leaves)
+
+    with jax.enable_x64(True):  # or literals would be rounded to float32
+        return jax.make_jaxpr(lambda *a: tuple(jax.tree.leaves(loop.step(*a))))(
+            like(loop.constants), (scalar,) * len(loop.inputs), tuple(like(s.tree) for s in loop.reads)
+        )
+
+
+class Product:
+    """A product not yet computed: it may become part of a fused multiply-add."""
+
+    def __init__(self, a: str, b: str):
+        self.a, self.b = a, b
+
+
+class Emitter(Text):
+    """Emits jaxprs on `width` lanes at a time; width 1 is plain scalars."""
+
+    def __init__(self, width: int, dtype: Any):
+        super().__init__()
+        self.width, self.dtype = width, np.dtype(dtype)
+        self.bits = 8 * self.dtype.itemsize
+        self.scalar = "double" if self.bits == 64 else "float"
+        self.real, self.integer, self.truth = (self.vector(t) for t in (self.scalar, f"i{self.bits}", "i1"))
+        self._sincos: dict[str, tuple[str, str]] = {}
+        self._literals: dict[str, float] = {}
+
+    def vector(self, kind: str) -> str:
+        """The type of one `kind` for each lane."""
+        return kind if self.width == 1 else f"<{self.width} x {kind}>"
+
+    def splat(self, kind: str, literal: str) -> str:
+        """A literal, the same in every lane."""
+        return literal if self.width == 1 else "<" + ", ".join([f"{kind} {literal}"] * self.width) + ">"
+
+    def number(self, x: float) -> str:
+        """A real literal."""
+        exact = float(np.float32(x)) if self.bits == 32 else float(x)
+        literal = self.splat(self.scalar, f"0x{np.float64(exact).view(np.uint64):016X}")
+        self._literals[literal] = exact
+        return literal
+
+    def whole(self, x: int) -> str:
+        """An integer literal, as wide as a real."""
+        return self.splat(f"i{self.bits}", str(x))
+
+    def broadcast(self, value: str, kind: str = "") -> str:
+        """A scalar, a real one unless another kind is named, the same in every lane."""
+        if self.width == 1:
+            return value
+        kind = kind or self.scalar
+        whole = self.vector(kind)
+        first = self.op(f"insertelement {whole} poison, {kind} {value}, i32 0")
+        return self.op(f"shufflevector {whole} {first}, {whole} poison, <{self.width} x i32> zeroinitializer")
+
+    def intrinsic(self, name: str, *args: str) -> str:
+        """A call of llvm.name on reals."""
+        suffix = f"f{self.bits}" if self.width == 1 else f"v{self.width}f{self.bits}"
+        self.declare(f"{self.real} @llvm.{name}.{suffix}({', '.join([self.real] * len(args))})")
+        return self.op(f"call {self.real} @llvm.{name}.{suffix}({', '.join(f'{self.real} {a}' for a in args)})")
+
+    def arithmetic(self, name: str, a: str, b: str) -> str:
+        """fadd, fsub, fmul or fdiv; nothing where a known zero or one makes it trivial."""
+        x, y = self._literals.get(a), self._literals.get(b)
+        if name == "fmul":
+            if x == 0 or y == 0:
+                return self.number(0.0)
+            if x in (1, -1):
+                return b if x == 1 else self.negative(b)
+            if y in (1, -1):
+                return a if y == 1 else self.negative(a)
+        if name in ("fadd", "fsub") and y == 0:
+            return a
+        if name in ("fadd", "fsub") and x == 0:
+            return b if name == "fadd" else self.negative(b)
+        return self.op(f"{name} {self.real} {a}, {b}")
+
+    def negative(self, a: str) -> str:
+        """−a."""
+        return self.number(-self._literals[a]) if a in self._literals else self.op(f"fneg {self.real} {a}")
+
+    def fma(self, a: str, b: str, c: str) -> str:
+        """a b + c, rounded once."""
+        if self._literals.get(c) == 0:
+            return self.arithmetic("fmul", a, b)
+        if any(self._literals.get(x) in (0, 1, -1) for x in (a, b)):
+            return self.arithmetic("fadd", self.arithmetic("fmul", a, b), c)
+        return self.intrinsic("fma", a, b, c)
+
+    def any(self, truths: str) -> str:
+        """Whether one lane's truth holds."""
+        if self.width == 1:
+            return truths
+        self.declare(f"i1 @llvm.vector.reduce.or.v{self.width}i1(<{self.width} x i1>)")
+        return self.op(f"call i1 @llvm.vector.reduce.or.v{self.width}i1({self.truth} {truths})")
+
+    def sincos_of(self, x: str) -> tuple[str, str]:
+        """Sine and cosine, computed together, once for each argument."""
+        if x not in self._sincos:
+            self._sincos[x] = sincos(self, x)
+        return self._sincos[x]
+
+    def begin_block(self) -> None:
+        """Forget what was computed in another block."""
+        self._sincos = {}
+
+    # -- jaxprs --------------------------------------------------------------------------------------------------------
+
+    def jaxpr(self, closed: Any, args: list[str]) -> list[str]:
+        """Emit a closed jaxpr on these values; return its results."""
+        jaxpr = closed.jaxpr
+        uses = Counter(v for e in jaxpr.eqns for v in e.invars if not isinstance(v, Literal))
+        uses.update(v for v in jaxpr.outvars if not isinstance(v, Literal))
+        sums = {
+            v
+            for e in jaxpr.eqns
+            if e.primitive.name in ("add", "sub", "add_any")
+            for v in e.invars
+            if not isinstance(v, Literal)
+        }
+        known: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
+        for v, c in zip(jaxpr.constvars, closed.consts, strict=True):
+            known[v] = self._literal(np.asarray(c).item(), v.aval)
+
+        def value(v: Any) -> Any:
+            return self._literal(v.val, v.aval) if isinstance(v, Literal) else known[v]
+
+        def computed(v: Any) -> str:
+            found = value(v)
+            return self.arithmetic("fmul", found.a, found.b) if isinstance(found, Product) else found
+
+        for e in jaxpr.eqns:
+            name, out = e.primitive.name, e.outvars[0]
+            if any(v.aval.shape != () for v in e.outvars):
+                raise UnknownPrimitive(f"{name} makes an array; steps work on scalars")
+            floating = np.issubdtype(out.aval.dtype, np.floating)
+            if name == "mul" and floating and uses[out] == 1 and out in sums:
+                known[out] = Product(computed(e.invars[0]), computed(e.invars[1]))
+            elif name in ("add", "sub", "add_any") and floating:
+                known[out] = self._sum(name == "sub", *map(value, e.invars))
+            elif name in INLINED:
+                inner = e.params.get("jaxpr") or e.params.get("call_jaxpr") or e.params["fun_jaxpr"]
+                inner = inner if hasattr(inner, "consts") else ClosedJaxpr(inner, ())
+                known.update(zip(e.outvars, self.jaxpr(inner, [computed(v) for v in e.invars]), strict=True))
+            else:
+                known[out] = self._primitive(e, [computed(v) for v in e.invars])
+        return [computed(v) for v in jaxpr.outvars]
+
+    def _sum(self, subtract: bool, a: Any, b: Any) -> str:
+        if isinstance(a, Product):
+            if isinstance(b, Product):
+                b = self.arithmetic("fmul", b.a, b.b)
+            return self.fma(a.a, a.b, self.negative(b) if subtract else b)
+        if isinstance(b, Product):
+            return self.fma(self.negative(b.a) if subtract else b.a, b.b, a)
+        return self.arithmetic("fsub" if subtract else "fadd", a, b)
+
+    def _literal(self, value: Any, aval: Any) -> str:
+        if aval.dtype == np.bool_:
+            return self.splat("i1", str(int(bool(value))))
+        if np.issubdtype(aval.dtype, np.integer):
+            return self.whole(int(value))
+        return self.number(float(value))
+
+    def _kind(self, aval: Any) -> str:
+        if np.issubdtype(aval.dtype, np.floating):
+            return self.real
+        return self.truth if aval.dtype == np.bool_ else self.integer
+
+    def _primitive(self, e: Any, a: list[str]) -> str:
+        name = e.primitive.name
+        kind = self._kind(e.invars[0].aval)
+        floating = kind == self.real
+        if name in AS_IT_IS:
+            return a[0]
+        if name in ("add", "sub", "mul"):
+            return self.arithmetic(f"f{name}", *a) if floating else self.op(f"{name} {kind} {a[0]}, {a[1]}")
+        if name == "div" and floating:
+            return self.arithmetic("fdiv", *a)
+        if name == "neg" and floating:
+            return self.negative(a[0])
+        if name in ("sin", "cos"):
+            return self.sincos_of(a[0])[name == "cos"]
+        if name in INTRINSICS and floating:
+            return self.intrinsic(INTRINSICS[name], *a)
+        if name == "rsqrt":
+            return self.arithmetic("fdiv", self.number(1.0), self.intrinsic("sqrt", a[0]))
+        if name == "square":
+            return self.arithmetic("fmul", a[0], a[0])
+        if name == "integer_pow":
+            return self._power(a[0], e.params["y"])
+        if name == "sign" and floating:
+            one = self.intrinsic("copysign", self.number(1.0), a[0])
+            return self.op(
+                f"select {self.truth} {self._compare('ne', kind, a[0], self.number(0.0))}, {kind} {one}, {kind} {a[0]}"
+            )
+        if name in COMPARISONS:
+            return self._compare(name, kind, *a)
+        if name == "and" and kind == self.truth and self._known(a[0]) is not None:
+            return a[1] if self._known(a[0]) else a[0]
+        if name in ("and", "or", "xor") and not floating:
+            return self.op(f"{name} {kind} {a[0]}, {a[1]}")
+        if name == "not":
+            return self.op(f"xor {kind} {a[0]}, {self.splat('i1', '1') if kind == self.truth else self.whole(-1)}")
+        if name == "select_n" and kind == self.truth and len(a) == 3:
+            chosen, known = self._kind(e.invars[1].aval), self._known(a[0])
+            if known is not None:
+                return a[1 + known]
+            return self.op(f"select {self.truth} {a[0]}, {chosen} {a[2]}, {chosen} {a[1]}")
+        if name == "convert_element_type":
+            return self._convert(a[0], e.invars[0].aval, e.outvars[0].aval)
+        raise UnknownPrimitive(f"the native bodies do not know {name}")
+
+    def _known(self, truth: str) -> bool | None:
+        """A truth, where it is a literal."""
+        return {self.splat("i1", str(int(value))): value for value in (False, True)}.get(truth)
+
+    def _compare(self, name: str, kind: str, a: str, b: str) -> str:
+        if name == "eq" and kind == self.real and {a, b} <= self._literals.keys():
+            return self.splat("i1", str(int(self._literals[a] == self._literals[b])))
+        if kind == self.real:
+            return self.op(f"fcmp {'une' if name == 'ne' else 'o' + name} {kind} {a}, {b}")
+        signed = name if name in ("eq", "ne") else f"s{name}"
+        return self.op(f"icmp {signed} {kind} {a}, {b}")
+
+    def _power(self, base: str, exponent: int) -> str:
+        result, remaining = None, abs(exponent)
+        while remaining:
+            if remaining & 1:
+                result = base if result is None else self.arithmetic("fmul", result, base)
+            remaining >>= 1
+            if remaining:
+                base = self.arithmetic("fmul", base, base)
+        result = self.number(1.0) if result is None else result
+        return self.arithmetic("fdiv", self.number(1.0), result) if exponent < 0 else result
+
+    def _convert(self, a: str, source: Any, target: Any) -> str:
+        have, want = self._kind(source), self._kind(target)
+        if have == want:
+            return a
+        if want == self.real:
+            return self.op(f"{'uitofp' if have == self.truth else 'sitofp'} {have} {a} to {want}")
+        if want == self.truth:
+            return self._compare("ne", have, a, self.number(0.0) if have == self.real else self.whole(0))
+        return self.op(f"{'fptosi' if have == self.real else 'zext'} {have} {a} to {want}")

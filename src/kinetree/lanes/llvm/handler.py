@@ -1,0 +1,341 @@
+"""The XLA FFI handler of a compiled lane program, as LLVM text.
+
+XLA calls `handler(call frame)`. The frame (versions 0.3 and 0.4 of XLA's C API, c_api.h) is decoded here, at fixed
+offsets; `supported()` checks once that the JAX at hand has one of them. Operands are the tables, the constants, then
+the lane inputs; the one attribute is the number of slots. Lanes are cut into tasks of `grain`, which XLA's own threads
+take one after the other from a counter. What goes wrong is returned to XLA as an error, which JAX raises.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..kept.once import once
+from ..program.program import Program
+from .text import Text
+
+VERSIONS = ((0, 3), (0, 4))  # whose call frames have the offsets used here
+
+LARGE_PAGE = 1 << 21
+LARGE = 2 * LARGE_PAGE  # memory that is advised to come in them
+HUGE_PAGES = 14  # MADV_HUGEPAGE
+
+RESOURCE_EXHAUSTED, INTERNAL = 8, 13  # of XLA's error codes
+CLOSED = 1 << 62  # in a record's counter: no part is left, and none was
+
+
+def text_constant(name: str, text: str) -> str:
+    """Definition of a string that ends as those of C do."""
+    raw = text.encode() + b"\0"
+    letters = "".join(rf"\{byte:02X}" for byte in raw)
+    return f'@{name} = internal unnamed_addr constant [{len(raw)} x i8] c"{letters}"'
+
+
+# declarations of what tasks and handlers call
+MEMORY = f"""declare ptr @aligned_alloc(i64, i64)
+declare void @free(ptr)
+declare i32 @madvise(ptr, i64, i32)
+{text_constant("no_memory", "kinetree: there is no memory for the slots of a lane program; use fewer threads")}"""
+
+# offsets in a task's record
+COUNTER, TASKS, DONE, OWNERS, LANES, GRAIN, SCRATCH, POINTERS = 0, 8, 16, 24, 32, 40, 48, 64
+
+
+@once
+def version() -> tuple[int, ...]:
+    """Version of the FFI that the JAX at hand speaks; empty where it does not say."""
+    try:
+        text = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
+    except OSError:
+        return ()
+    found = (re.search(rf"#define XLA_FFI_API_{part} (\d+)", text) for part in ("MAJOR", "MINOR"))
+    return tuple(int(m.group(1)) for m in found if m)
+
+
+def supported() -> bool:
+    """Whether handlers written here can be called by the JAX at hand."""
+    return version() in VERSIONS
+
+
+def answer_metadata(to: Text, traits: int) -> None:
+    """Start a handler: registration asks for our version; stages other than execution ask for nothing."""
+    extension = to.load("ptr", "%frame", 8)
+    to.branch(to.op(f"icmp eq ptr {extension}, null"), "stage", "metadata")
+    to.label("metadata")
+    metadata = to.load("ptr", extension, 24)
+    major, minor = version() or VERSIONS[0]
+    for value, offset in ((major, 24), (minor, 28), (traits, 32)):
+        to.store("i32", value, metadata, offset)
+    to.do("ret ptr null")
+    to.label("stage")
+    to.branch(to.op(f"icmp eq i32 {to.load('i32', '%frame', 32)}, 3"), "execute", "nothing")
+    to.label("nothing")
+    to.do("ret ptr null")
+    to.label("execute")
+
+
+def handler_text(program: Program, dtype: np.dtype, width: int, grain: int) -> str:
+    """Definitions of `task` and `handler`."""
+    count = len(program.loops)
+    groups = [program.n_inputs, program.n_outputs, count, count, count, program.n_inputs + program.n_outputs]
+    starts = [POINTERS + 8 * sum(groups[:k]) for k in range(len(groups) + 1)]
+
+    def arguments(to: Text) -> str:
+        return ", ".join(f"ptr {to.at('%job', o)}" for o in starts[:6])
+
+    task, handler = task_text(width, arguments, scratch=True), _handler(program, dtype, width, grain, starts)
+    return "\n".join([MEMORY, str(task), str(handler)])
+
+
+def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = False) -> Text:
+    """`task(job)`: take parts until none is left; the last one to leave frees the record.
+
+    A part is a call of `lanes`, or of `lane` where it is less than a block, with `arguments`, its first and last lane
+    and, if it wants some, scratch memory.
+    """
+    to = Text("t")
+    to.lines.append("define internal void @task(ptr %job) {")
+    to.label("entry")
+    memory = scratch_memory(to, to.load("i64", "%job", SCRATCH)) if scratch else ""
+    given = arguments(to)
+    if scratch:  # without memory it leaves all parts to others
+        to.branch(to.op(f"icmp eq ptr {memory}, null"), "leave", "take")
+    else:
+        to.go("take")
+    take_part(to, "%job", width, given, memory)
+    to.op(f"atomicrmw add ptr {to.at('%job', DONE)}, i64 1 release")
+    to.go("take")
+    to.label("leave")
+    if scratch:
+        to.do(f"call void @free(ptr {memory})")
+    _release(to, "%job", "out")
+    to.label("out")
+    to.do("ret void")
+    to.lines.append("}")
+    return to
+
+
+def take_part(to: Text, job: str, width: int, given: str, memory: str) -> tuple[str, str]:
+    """At label `take`: run the next part, or go to `leave`; returns its first lane, and the one after its last."""
+    to.label("take")
+    tasks, lanes, grain = (to.load("i64", job, o) for o in (TASKS, LANES, GRAIN))
+    part = to.op(f"atomicrmw add ptr {to.at(job, COUNTER)}, i64 1 monotonic")
+    to.branch(to.op(f"icmp slt i64 {part}, {tasks}"), "work", "leave")
+    to.label("work")
+    lo = to.op(f"mul i64 {part}, {grain}")
+    end = to.op(f"add i64 {lo}, {grain}")
+    # the last part also takes what is left over, so that every part is at least a block
+    final = to.op(f"icmp eq i64 {to.op(f'add i64 {part}, 1')}, {tasks}")
+    hi = to.op(f"select i1 {final}, i64 {lanes}, i64 {end}")
+    few = to.op(f"icmp slt i64 {to.op(f'sub i64 {hi}, {lo}')}, {width}")
+    to.branch(few, "single", "block")
+    for label, name in (("single", "lane"), ("block", "lanes")):
+        to.label(label)
+        to.do(f"call void @{name}({given}, i64 {lo}, i64 {hi}{memory and f', ptr {memory}'})")
+        to.go("finished")
+    to.label("finished")
+    return lo, hi
+
+
+def scratch_memory(to: Text, size: str) -> str:
+    """Memory for slots; large ones in large pages where the system has them, or each page would cost a fault."""
+    if sys.platform != "linux":
+        return to.op(f"call ptr @aligned_alloc(i64 64, i64 {size})")
+    large = to.op(f"icmp sge i64 {size}, {LARGE}")
+    unit = to.op(f"select i1 {large}, i64 {LARGE_PAGE}, i64 64")
+    up = to.op(f"add i64 {size}, {to.op(f'sub i64 {unit}, 1')}")
+    rounded = to.op(f"and i64 {up}, {to.op(f'sub i64 0, {unit}')}")
+    memory = to.op(f"call ptr @aligned_alloc(i64 {unit}, i64 {rounded})")
+    there = to.op(f"icmp ne ptr {memory}, null")
+    advise_large_pages(to, memory, to.op(f"select i1 {there}, i64 {rounded}, i64 0"))
+    return memory
+
+
+def advise_large_pages(to: Text, memory: str, size: str) -> None:
+    """Ask for memory that is not yet written to come in large pages, where it is large enough."""
+    if sys.platform != "linux":
+        return
+    to.branch(to.op(f"icmp sge i64 {size}, {LARGE}"), "advise", "advised")
+    to.label("advise")
+    start = to.op(f"ptrtoint ptr {memory} to i64")
+    # those that lie in it as a whole
+    first, end = (
+        to.op(f"and i64 {to.op(f'add i64 {start}, {further}')}, {-LARGE_PAGE}") for further in (LARGE_PAGE - 1, size)
+    )
+    place = to.op(f"inttoptr i64 {first} to ptr")
+    to.op(f"call i32 @madvise(ptr {place}, i64 {to.op(f'sub i64 {end}, {first}')}, i32 {HUGE_PAGES})")
+    to.go("advised")
+    to.label("advised")
+
+
+def _release(to: Text, job: str, after: str) -> None:
+    owners = to.op(f"atomicrmw sub ptr {to.at(job, OWNERS)}, i64 1 acq_rel")
+    to.branch(to.op(f"icmp eq i64 {owners}, 1"), f"free_{after}", after)
+    to.label(f"free_{after}")
+    to.do(f"call void @free(ptr {job})")
+    to.go(after)
+
+
+def open_handler() -> Text:
+    """The start of a handler that shares its lanes among threads."""
+    to = Text("h")
+    to.lines.append("define ptr @handler(ptr %frame) {")
+    to.label("entry")
+    for name, size in (("threads", 1), ("ask", 4), ("order", 5), ("failure", 4)):
+        to.do(f"%{name} = alloca [{size} x i64]")
+    answer_metadata(to, traits=0)
+    return to
+
+
+def new_record(to: Text, size: int, lanes: str, grain: str | int) -> tuple[str, str]:
+    """A record of this size, with all about its parts filled in, and how many parts there are."""
+    job = to.op(f"call ptr @aligned_alloc(i64 64, i64 {(size + 63) // 64 * 64})")
+    to.branch(to.op(f"icmp eq ptr {job}, null"), "no_record", "recorded")
+    to.label("no_record")
+    refuse(to, RESOURCE_EXHAUSTED, "@no_memory")
+    to.label("recorded")
+    return job, fill_record(to, job, lanes, grain)
+
+
+def refuse(to: Text, code: int, message: str) -> None:
+    """Return an error to XLA; `message` is the address of its text, which XLA copies."""
+    for kind, value, offset in (("i64", 28, 0), ("ptr", "null", 8), ("ptr", message, 16), ("i32", code, 24)):
+        to.store(kind, value, "%failure", offset)
+    create = to.load("ptr", to.load("ptr", "%frame", 16), 48)
+    to.do(f"ret ptr {to.op(f'call ptr {create}(ptr %failure)')}")
+
+
+def fill_record(to: Text, job: str, lanes: str, grain: str | int) -> str:
+    """Write all about a record's parts; returns how many there are."""
+    parts = to.op(f"sdiv i64 {lanes}, {grain}")
+    parts = to.op(f"select i1 {to.op(f'icmp slt i64 {parts}, 1')}, i64 1, i64 {parts}")
+    for value, offset in ((0, COUNTER), (0, DONE), (parts, TASKS), (lanes, LANES), (grain, GRAIN)):
+        to.store("i64", value, job, offset)
+    return parts
+
+
+def attribute(to: Text, k: int) -> str:
+    """The k-th attribute of the call, in alphabetical order, an i64."""
+    attributes = to.load("ptr", "%frame", 160)
+    return to.load("i64", to.load("ptr", to.load("ptr", attributes, 8 * k), 8))
+
+
+def operands(to: Text) -> str:
+    """The list of operands."""
+    return to.load("ptr", "%frame", 72)
+
+
+def results(to: Text) -> str:
+    """The list of results."""
+    return to.load("ptr", "%frame", 112)
+
+
+def address(to: Text, list_: str, k: int) -> str:
+    """Where the numbers of an array of a list are."""
+    return to.load("ptr", to.load("ptr", list_, 8 * k), 24)
+
+
+def dimension(to: Text, list_: str, k: int, axis: int) -> str:
+    """The size of an array of a list along an axis."""
+    return to.load("i64", to.load("ptr", to.load("ptr", list_, 8 * k), 40), 8 * axis)
+
+
+def addresses(to: Text, inputs: int, outputs: int) -> list[str]:
+    """Of the first operands and results."""
+    given, made = operands(to), results(to)
+    return [address(to, given, k) for k in range(inputs)] + [address(to, made, k) for k in range(outputs)]
+
+
+def arrays_handler(inputs: int, outputs: int, prepare: Callable[[Text, str], None]) -> Text:
+    """A handler whose record has the addresses of its arrays; its first attributes are the grain and the lanes.
+
+    `prepare(text, job)` does what else is to be done before the parts are shared.
+    """
+    to = open_handler()
+    grain, lanes = (attribute(to, k) for k in range(2))
+    job, parts = new_record(to, POINTERS + 8 * (inputs + outputs), lanes, grain)
+    for k, array in enumerate(addresses(to, inputs, outputs)):
+        to.store("ptr", array, job, POINTERS + 8 * k)
+    prepare(to, job)
+    share(to, job, parts)
+    to.lines.append("}")
+    return to
+
+
+def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: list[int]) -> Text:
+    to = open_handler()
+    given, made = operands(to), results(to)
+    count = len(program.loops)
+    job, parts = new_record(to, starts[-1], dimension(to, given, 2 * count, 0), grain)
+    inputs, outputs, constants, tables, turns, widths = starts[:6]
+    for k in range(count):
+        to.store("ptr", address(to, given, k), job, tables + 8 * k)
+        to.store("i64", dimension(to, given, k, 0), job, turns + 8 * k)
+        to.store("ptr", address(to, given, count + k), job, constants + 8 * k)
+    lists: list[tuple[Any, ...]] = [(given, 2 * count + k, inputs + 8 * k) for k in range(program.n_inputs)]
+    lists += [(made, k, outputs + 8 * k) for k in range(program.n_outputs)]
+    for number, (list_, k, place) in enumerate(lists):
+        to.store("ptr", address(to, list_, k), job, place)
+        to.store("i64", dimension(to, list_, k, 1), job, widths + 8 * number)
+    raw = to.op(f"add i64 {to.op(f'mul i64 {attribute(to, 0)}, {width * dtype.itemsize}')}, 64")  # never nothing
+    to.store("i64", to.op(f"and i64 {raw}, -64"), job, SCRATCH)
+    share(to, job, parts)
+    to.lines.append("}")
+    return to
+
+
+def share(to: Text, job: str, parts: str) -> None:
+    """Order helpers from XLA's pool, one fewer than threads, take part, and wait for the last part."""
+    context, api = to.load("ptr", "%frame", 24), to.load("ptr", "%frame", 16)
+    to.store("i64", 1, "%threads")
+    to.branch(to.op(f"icmp sgt i64 {parts}, 1"), "ask_pool", "share")
+    to.label("ask_pool")
+    for value, kind, offset in ((32, "i64", 0), ("null", "ptr", 8), (context, "ptr", 16), ("%threads", "ptr", 24)):
+        to.store(kind, value, "%ask", offset)
+    to.op(f"call ptr {to.load('ptr', api, 144)}(ptr %ask)")
+    to.go("share")
+    to.label("share")
+    have = to.load("i64", "%threads")
+    fewer = to.op(f"icmp slt i64 {have}, {parts}")
+    helpers = to.op(f"select i1 {fewer}, i64 {have}, i64 {parts}")
+    to.store("i64", to.op(f"add i64 {helpers}, 1"), job, OWNERS)  # the helpers, this call as one of them, and its wait
+    for value, kind, offset in (
+        (40, "i64", 0),
+        ("null", "ptr", 8),
+        (context, "ptr", 16),
+        ("@task", "ptr", 24),
+        (job, "ptr", 32),
+    ):
+        to.store(kind, value, "%order", offset)
+    schedule = to.load("ptr", api, 136)
+    to.go("order_next")
+    to.label("order_next")
+    to.lines.append("  %i = phi i64 [ 1, %share ], [ %j, %ordered ]")
+    to.branch(to.op(f"icmp slt i64 %i, {helpers}"), "ordered", "join")
+    to.label("ordered")
+    to.op(f"call ptr {schedule}(ptr %order)")
+    to.lines.append("  %j = add i64 %i, 1")
+    to.go("order_next")
+    to.label("join")
+    to.do(f"call void @task(ptr {job})")
+    # Parts are left only where this thread had no memory for them. Nobody else may be coming: those begun must do.
+    begun = to.op(f"atomicrmw xchg ptr {to.at(job, COUNTER)}, i64 {CLOSED} acq_rel")
+    lacking = to.op(f"icmp slt i64 {begun}, {parts}")
+    due = to.op(f"select i1 {lacking}, i64 {begun}, i64 {parts}")
+    to.go("wait")
+    to.label("wait")
+    done = to.op(f"load atomic i64, ptr {to.at(job, DONE)} acquire, align 8")
+    to.branch(to.op(f"icmp sge i64 {done}, {due}"), "leave", "wait")
+    to.label("leave")
+    _release(to, job, "end")
+    to.label("end")
+    to.branch(lacking, "lacking", "complete")
+    to.label("lacking")
+    refuse(to, RESOURCE_EXHAUSTED, "@no_memory")
+    to.label("complete")
+    to.do("ret ptr null")

@@ -1,0 +1,387 @@
+"""A lane program as one LLVM function. What is common to all targets is here: loops, turns, slots; targets add how
+memory is reached.
+
+On a CPU the function is
+
+    void name(ptr inputs[], ptr outputs[], ptr constants[], ptr tables[], i64 turns[], i64 widths[], i64 lo, i64 hi,
+    ptr scratch)
+
+and runs lanes lo to hi (hi − lo at least one block), a block of W lanes in vector registers at a time. Lane arrays are
+(lanes, width), read and written in place: a block is transposed in registers. The last block may overlap the one
+before, so outputs must not alias inputs. Scratch holds W values for each slot, aligned to 64 bytes.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+from ..program.program import Lane, Loop, Program, Repeat, Slots, Straight, number_in
+from ..program.straight import slot_numbers, turn_order
+from .emit import Emitter
+from .text import over_blocks, transposed
+from .trigonometry import definition
+
+SIGNATURE = (
+    "ptr noalias readonly %ins, ptr noalias readonly %outs, ptr noalias readonly %consts, ptr noalias readonly %tabs, "
+    "ptr noalias readonly %turns, ptr noalias readonly %widths, i64 %lo, i64 %hi, ptr noalias %scratch"
+)
+READ_AHEAD = 32  # inputs of a lane that registers can hold
+PREFETCH_BLOCKS = 2  # without it a batch larger than the cache runs at a third of the speed
+
+
+def with_helpers(*texts: Emitter) -> str:
+    """The texts with what they call: declarations, and the sine and cosine of each width."""
+    helpers = [Emitter(width, texts[0].dtype) for width in sorted({to.width for to in texts})]
+    for helper in helpers:
+        definition(helper)
+    declarations = set().union(*(to.declarations for to in (*texts, *helpers)))
+    return "\n".join([*sorted(declarations), *map(str, (*helpers, *texts))])
+
+
+class LoopWriter(ABC):
+    """Writes the loops of a program; a target says how tables, slots and lane arrays are reached."""
+
+    def __init__(self, program: Program, jaxprs: list[Any], width: int, dtype: Any):
+        self.program, self.jaxprs = program, jaxprs
+        self.to = Emitter(width, dtype)
+        self.size = self.to.dtype.itemsize
+        self.columns: list[str] = []
+        self.mask = ""  # the lanes of a vector that take part, where not all may
+        self._repeats = 0
+
+    def text(self) -> str:
+        """Declarations and definitions."""
+        return with_helpers(self.to)
+
+    @abstractmethod
+    def constant(self, kind: str, base: str, index: str | int) -> str:
+        """A value that never changes: a table's or a row's."""
+
+    @abstractmethod
+    def read_slot(self, number: str) -> str:
+        """The value in a slot."""
+
+    @abstractmethod
+    def write_slot(self, number: str, value: str) -> None:
+        """A new value for a slot."""
+
+    @abstractmethod
+    def read_lane(self, array: int, column: str) -> str:
+        """An input of this lane."""
+
+    @abstractmethod
+    def write_lane(self, array: int, column: str, value: str) -> None:
+        """An output of this lane."""
+
+    def body(self, constants: list[str], tables: list[str], turns: list[str], after: str) -> None:
+        """The whole program, from label `before0` to label `after`."""
+        if self.program.woven:
+            self.woven(constants, tables, turns, after)
+            return
+        self.to.label("before0")
+        if self.program.straight is not None:
+            self.straight(self.program.straight, constants)
+        else:
+            self._parts(self.program.body, iter(enumerate(zip(constants, tables, turns, strict=True))))
+        self.to.go(after)
+
+    def _parts(self, body: tuple[Loop | Repeat, ...], given: Iterator[tuple[int, tuple[str, str, str]]]) -> None:
+        """Loops and repeats one after the other; `given` has a number and the arrays of each loop."""
+        for part in body:
+            if isinstance(part, Repeat):
+                self._repeat(part, given)
+            else:
+                k, arrays = next(given)
+                self._loop(k, *arrays)
+
+    def _repeat(self, part: Repeat, given: Iterator[tuple[int, tuple[str, str, str]]]) -> None:
+        """While some lane of the vector is going; the others keep what they have."""
+        to, before = self.to, self.mask
+        self._repeats += 1
+        label = f"repeat{self._repeats}"
+        to.go(label)
+        to.label(label)
+        to.go(f"{label}_again")
+        to.label(f"{label}_again")
+        to.lines.append(f"  %{label}_times = phi i64 [ 0, %{label} ], [ %{label}_more, %{label}_end ]")
+        to.branch(to.op(f"icmp slt i64 %{label}_times, {part.most}"), f"{label}_look", f"{label}_after")
+        to.label(f"{label}_look")
+        self._choose(str(part.going), f"{label}_once", f"{label}_after")
+        self._parts(part.body, given)
+        to.go(f"{label}_end")
+        to.label(f"{label}_end")
+        to.lines.append(f"  %{label}_more = add i64 %{label}_times, 1")
+        to.go(f"{label}_again")
+        to.label(f"{label}_after")
+        self.mask = before
+
+    def _choose(self, slot: str, then: str, otherwise: str) -> None:
+        """Go on, at label `then`, with the lanes whose slot is not 0; at `otherwise` if there is none."""
+        to = self.to
+        chosen = to.op(f"fcmp une {to.real} {self.read_slot(slot)}, {to.number(0.0)}")
+        if self.mask:
+            chosen = to.op(f"and {to.truth} {self.mask}, {chosen}")
+        to.branch(to.any(chosen), then, otherwise)
+        to.label(then)
+        self.mask = chosen if to.width > 1 else ""  # a single lane takes part, or is not here
+
+    def woven(self, constants: list[str], tables: list[str], turns: list[str], after: str) -> None:
+        """Turns of all loops, each of which names the next: the number of a turn times that of loops, and its loop."""
+        to, loops = self.to, self.program.loops
+        to.label("before0")
+        header = to.op(f"mul i64 {turns[0]}, {loops[0].columns}")
+        start = to.op(f"sext i32 {self.constant('i32', tables[0], to.op(f'sub i64 {header}, 1'))} to i64")
+        to.go("pick")
+        to.label("pick")
+        ways = ", ".join(f"[ %next{k}, %turn{k} ]" for k in range(len(loops)))
+        to.lines.append(f"  %number = phi i64 [ {start}, %before0 ], {ways}")
+        to.branch(to.op("icmp slt i64 %number, 0"), after, "choose")
+        to.label("choose")
+        turn, which = (to.op(f"{op} i64 %number, {len(loops)}") for op in ("udiv", "urem"))
+        cases = " ".join(f"i64 {k}, label %turn{k}" for k in range(1, len(loops)))
+        to.do(f"switch i64 {which}, label %turn0 [ {cases} ]")
+        for k in range(len(loops)):
+            to.label(f"turn{k}")
+            self._take_row(k, turn, tables[k])
+            self._turn(k, turn, constants[k])
+            to.lines.append(f"  %next{k} = add i64 {self.columns[-1]}, 0")
+            to.go("pick")
+
+    def _short(self, known: Straight) -> bool:
+        """Whether all inputs of a lane can be read before anything else."""
+        return sum(known.widths[: self.program.n_inputs]) <= READ_AHEAD
+
+    def straight(self, known: Straight, constants: list[str]) -> None:
+        """All turns one after the other, with slots as values: nothing is looked up, nothing goes through memory."""
+        to, slots, given = self.to, {}, {}
+        if self._short(known):
+            # all in one go, so that neighbours can be loaded together
+            for array in range(self.program.n_inputs):
+                for column in range(known.widths[array]):
+                    given[array, column] = self.read_lane(array, str(column))
+
+        def read(x: Lane, row: Any) -> str:
+            place = x.array, number_in(x, row)
+            return given[place] if place in given else self.read_lane(x.array, str(place[1]))
+
+        for k, turn in turn_order(self.program, known.tables):
+            loop, row = self.program.loops[k], known.tables[k][turn]
+            count = loop.constants.num_leaves
+            if known.constants is not None:
+                values = [to.number(x) for x in known.constants[k][turn]]
+            else:
+                places = range(turn * count, (turn + 1) * count)
+                values = [to.broadcast(self.constant(to.scalar, constants[k], i)) for i in places]
+            values += [read(x, row) for x in loop.inputs]
+            values += [slots[i] for place in loop.reads for i in slot_numbers(place, row)]
+            results = iter(to.jaxpr(self.jaxprs[k], values))
+            for place in loop.writes:
+                slots.update((i, next(results)) for i in slot_numbers(place, row))
+            for place in loop.adds:
+                for i in slot_numbers(place, row):
+                    slots[i] = to.arithmetic("fadd", slots[i], next(results))
+            for x in loop.outputs:
+                self.write_lane(x.array, str(number_in(x, row)), next(results))
+
+    def _loop(self, k: int, constants: str, table: str, turns: str) -> None:
+        """Loop k."""
+        to, when, before = self.to, self.program.loops[k].when, self.mask
+        to.go(f"loop{k}")
+        to.label(f"loop{k}")
+        to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"turn{k}", f"after{k}")
+        to.label(f"turn{k}")
+        to.lines.append(f"  %t{k} = phi i64 [ 0, %loop{k} ], [ %u{k}, %turned{k} ]")
+        self._take_row(k, f"%t{k}", table)
+        if when is not None:
+            self._choose(self._slots(when)[0], f"do{k}", f"turned{k}")
+        self._turn(k, f"%t{k}", constants)
+        self.mask = before
+        to.go(f"turned{k}")
+        to.label(f"turned{k}")
+        to.lines.append(f"  %u{k} = add i64 %t{k}, 1")
+        to.branch(to.op(f"icmp slt i64 %u{k}, {turns}"), f"turn{k}", f"after{k}")
+        to.label(f"after{k}")
+
+    def _take_row(self, k: int, number: str, table: str) -> None:
+        """Leave the entries of a row of the table of loop k in `columns`."""
+        to, columns = self.to, self.program.loops[k].columns
+        row = to.op(f"mul i64 {number}, {columns}")
+        entries = [self.constant("i32", table, to.op(f"add i64 {row}, {j}")) for j in range(columns)]
+        self.columns = [to.op(f"sext i32 {entry} to i64") for entry in entries]
+
+    def _turn(self, k: int, number: str, constants: str) -> None:
+        """One turn of loop k, whose row of the table was taken."""
+        to, loop = self.to, self.program.loops[k]
+        to.begin_block()
+        count = loop.constants.num_leaves
+        first = to.op(f"mul i64 {number}, {count}")
+        values = [
+            to.broadcast(self.constant(to.scalar, constants, to.op(f"add i64 {first}, {j}"))) for j in range(count)
+        ]
+        values += [self.read_lane(x.array, self._column(x)) for x in loop.inputs]
+        values += [self.read_slot(number) for slots in loop.reads for number in self._slots(slots)]
+        results = iter(to.jaxpr(self.jaxprs[k], values))
+        for slots in loop.writes:
+            for number in self._slots(slots):
+                value = next(results)
+                self.write_slot(number, self._chosen(value, self.read_slot(number)) if self.mask else value)
+        for slots in loop.adds:
+            for number in self._slots(slots):
+                old = self.read_slot(number)
+                self.write_slot(number, self._chosen(to.arithmetic("fadd", old, next(results)), old))
+        for x in loop.outputs:
+            self.write_lane(x.array, self._column(x), next(results))
+
+    def _chosen(self, new: str, old: str) -> str:
+        """The new value in the lanes that take part."""
+        if not self.mask:
+            return new
+        return self.to.op(f"select {self.to.truth} {self.mask}, {self.to.real} {new}, {self.to.real} {old}")
+
+    def _slots(self, slots: Slots) -> list[str]:
+        if slots.column is None:
+            return [str(slots.offset + i) for i in range(slots.count)]
+        base = self.columns[slots.column]
+        return [self.to.op(f"add i64 {base}, {slots.offset + i}") for i in range(slots.count)]
+
+    def _column(self, x: Lane) -> str:
+        if x.column is None:
+            return str(x.offset)
+        return self.to.op(f"add i64 {self.columns[x.column]}, {x.offset}")
+
+
+class LaneFunction(LoopWriter):
+    """The function for a CPU, on `width` lanes at a time."""
+
+    def __init__(self, program: Program, jaxprs: list[Any], width: int, dtype: Any, name: str):
+        super().__init__(program, jaxprs, width, dtype)
+        to = self.to
+        to.lines.append(f"define void @{name}({SIGNATURE}) {{")
+        to.label("entry")
+        self.inputs = [to.load("ptr", "%ins", k, "ptr") for k in range(program.n_inputs)]
+        self.outputs = [to.load("ptr", "%outs", k, "ptr") for k in range(program.n_outputs)]
+        self.widths = [to.load("i64", "%widths", k, "i64") for k in range(program.n_inputs + program.n_outputs)]
+        count = range(len(program.loops))
+        constants = [to.load("ptr", "%consts", k, "ptr") for k in count]
+        tables = [to.load("ptr", "%tabs", k, "ptr") for k in count]
+        turns = [to.load("i64", "%turns", k, "i64") for k in count]
+        self.near = self._room() if width > 1 else []
+        self.lane = ""  # the first of the block
+
+        def block(lane: str) -> None:
+            self.lane = lane
+            to.go("before0")
+            self.body(constants, tables, turns, "blockend")
+
+        over_blocks(to, width, "%lo", "%hi", block)
+
+    def _room(self) -> list[str]:
+        """Memory for the columns of a block, one for each array, where lanes come as whole rows: known, and short."""
+        known = self.program.straight
+        if known is None or not self._short(known):
+            return []
+        return [self.to.op(f"alloca [{w} x {self.to.real}], align 64") for w in known.widths]
+
+    def straight(self, known: Straight, constants: list[str]) -> None:
+        """As for all targets, between fetching the rows of a block, and returning those of the results."""
+        if self.near:
+            for array in range(self.program.n_inputs):
+                self._fetch(array, known.widths[array])
+        super().straight(known, constants)
+        if self.near:
+            for array in range(self.program.n_outputs):
+                self._return(array, known.widths[self.program.n_inputs + array])
+
+    def _tiles(self, base: str, columns: int, write: int) -> Iterator[tuple[int, int, list[str]]]:
+        """First column and columns of each tile of a block, and where its lanes begin; asks for a later block, too."""
+        to = self.to
+        later = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {PREFETCH_BLOCKS * to.width}')}, {columns}")
+        rows = [to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {k}')}, {columns}") for k in range(to.width)]
+        for column in range(columns):
+            to.prefetch(to.at(base, to.op(f"add i64 {later}, {column * to.width}"), to.scalar), write)
+        for first in range(0, columns, to.width):
+            places = [to.at(base, to.op(f"add i64 {row}, {first}"), to.scalar) for row in rows]
+            yield first, min(to.width, columns - first), places
+
+    def _masked(self, count: int) -> str:
+        """Which numbers of a vector there are."""
+        return "<" + ", ".join(f"i1 {int(k < count)}" for k in range(self.to.width)) + ">"
+
+    def _fetch(self, array: int, columns: int) -> None:
+        to = self.to
+        name = f"@llvm.masked.load.v{to.width}f{to.bits}.p0"
+        to.declare(f"{to.real} {name}(ptr, i32, {to.truth}, {to.real})")
+        for first, count, places in self._tiles(self.inputs[array], columns, 0):
+            mask = f"i32 {self.size}, {to.truth} {self._masked(count)}, {to.real} zeroinitializer"
+            rows = [to.op(f"call {to.real} {name}(ptr {place}, {mask})") for place in places]
+            for k, value in enumerate(transposed(to, to.real, rows)[:count]):
+                to.do(f"store {to.real} {value}, ptr {to.at(self.near[array], first + k, to.real)}")
+
+    def _return(self, array: int, columns: int) -> None:
+        to = self.to
+        name = f"@llvm.masked.store.v{to.width}f{to.bits}.p0"
+        to.declare(f"void {name}({to.real}, ptr, i32, {to.truth})")
+        near = self.near[self.program.n_inputs + array]
+        for first, count, places in self._tiles(self.outputs[array], columns, 1):
+            there = [to.op(f"load {to.real}, ptr {to.at(near, first + k, to.real)}") for k in range(count)]
+            rows = transposed(to, to.real, there + [self.to.number(0.0)] * (to.width - count))
+            mask = f"i32 {self.size}, {to.truth} {self._masked(count)}"
+            for place, row in zip(places, rows, strict=True):
+                to.do(f"call void {name}({to.real} {row}, ptr {place}, {mask})")
+
+    def constant(self, kind: str, base: str, index: str | int) -> str:
+        """From an array in memory."""
+        return self.to.load(kind, base, index, kind, f", align {4 if kind == 'i32' else self.size}")
+
+    def _slot(self, number: str) -> str:
+        return self.to.at("%scratch", self.to.op(f"mul i64 {number}, {self.to.width}"), self.to.scalar)
+
+    def read_slot(self, number: str) -> str:
+        """One vector of scratch."""
+        return self.to.op(f"load {self.to.real}, ptr {self._slot(number)}, align {self.size * self.to.width}")
+
+    def write_slot(self, number: str, value: str) -> None:
+        """One vector of scratch."""
+        self.to.do(f"store {self.to.real} {value}, ptr {self._slot(number)}, align {self.size * self.to.width}")
+
+    def _place(self, base: str, width: str, column: str, write: int) -> str:
+        """Address of this scalar in the first lane of the block; asks for a block further on at the same time."""
+        to = self.to
+        if to.width > 1:
+            # a block of W lanes is `width` vectors in a row: turn by turn, fetch one of those of a later block
+            ahead = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {PREFETCH_BLOCKS * to.width}')}, {width}")
+            ahead = to.op(f"add i64 {ahead}, {to.op(f'mul i64 {column}, {to.width}')}")
+            to.prefetch(to.at(base, ahead, to.scalar), write)
+        return to.at(base, to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {width}')}, {column}"), to.scalar)
+
+    def read_lane(self, array: int, column: str) -> str:
+        """One scalar of each lane of the block."""
+        to, width = self.to, self.widths[array]
+        if self.near:
+            return to.op(f"load {to.real}, ptr {to.at(self.near[array], column, to.real)}")
+        place = self._place(self.inputs[array], width, column, 0)
+        value = "poison"
+        for lane in range(to.width):
+            one = to.op(f"load {to.scalar}, ptr {place}, align {self.size}")
+            if to.width == 1:
+                return one
+            value = to.op(f"insertelement {to.real} {value}, {to.scalar} {one}, i32 {lane}")
+            place = to.at(place, width, to.scalar)
+        return value
+
+    def write_lane(self, array: int, column: str, value: str) -> None:
+        """One scalar of each lane of the block that takes part."""
+        to, width = self.to, self.widths[self.program.n_inputs + array]
+        if self.near:
+            to.do(f"store {to.real} {value}, ptr {to.at(self.near[self.program.n_inputs + array], column, to.real)}")
+            return
+        place = self._place(self.outputs[array], width, column, 1)
+        for lane in range(to.width):
+            one = value if to.width == 1 else to.op(f"extractelement {to.real} {value}, i32 {lane}")
+            if self.mask:
+                old = to.op(f"load {to.scalar}, ptr {place}, align {self.size}")
+                takes_part = to.op(f"extractelement {to.truth} {self.mask}, i32 {lane}")
+                one = to.op(f"select i1 {takes_part}, {to.scalar} {one}, {to.scalar} {old}")
+            to.do(f"store {to.scalar} {one}, ptr {place}, align {self.size}")
+            if to.width > 1:
+                place = to.at(place, width, to.scalar)

@@ -1,0 +1,1 @@
+"""Functions of all pairs of rows: dense matrices, each entry written once."""

@@ -1,0 +1,112 @@
+"""Pairs on a CPU: vectors of neighbouring columns, strips of rows shared among XLA's threads.
+
+The arithmetic of an entry takes less time than writing it, so memory is what counts: a strip is short, so that all its
+rows are written at once from left to right, and a large matrix asks for large pages.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..cpu.host import cpu_target, vector_width
+from ..kept.once import once
+from ..llvm.handler import LANES, MEMORY, POINTERS, advise_large_pages, arrays_handler, task_text
+from ..llvm.kernel import with_helpers
+from ..llvm.text import Text, module_of, over_blocks
+from ..llvm.trigonometry import far_reduction
+from .pairs import ABOVE, BELOW, Pairs
+from .text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
+
+ROWS = 4  # in one turn
+STRIP = 32  # rows that a task takes at the least
+ENTRIES = 1 << 15  # that a task takes at the least: fewer are not worth a thread
+
+
+class PairsFunction(PairsText):
+    """`name(row reals, row wholes, column reals, column wholes, entries, n, lo, hi)`: rows lo to hi, all columns.
+
+    There are at least as many columns as in a vector. In each vector of them the rows above the diagonal come first,
+    then those across it, then those below it, each with the cases that can hold there.
+    """
+
+    rows = ROWS
+
+    def __init__(self, pairs: Pairs, width: int, dtype: np.dtype, name: str):
+        super().__init__(pairs, width, dtype)
+        to = self.to
+        self.whole = f"i{to.bits}"
+        arrays = ", ".join(f"ptr noalias {name}" for name in ARRAYS)
+        to.lines.append(f"define internal void @{name}({arrays}, i64 %n, i64 %lo, i64 %hi) {{")
+        to.label("entry")
+        over_blocks(to, width, "0", "%n", self.block)
+
+    def block(self, left: str) -> None:
+        """The columns from one on."""
+        to = self.to
+        self.columns = [self.column(left)]
+        upper, lower = self.inside(left), self.inside(to.op(f"add i64 {left}, {to.width}"))
+        to.go("reach_above")
+        for name, sides, first, end, after in (
+            ("above", (ABOVE,), "%lo", upper, "reach_across"),
+            ("across", EVERY_SIDE, upper, lower, "reach_below"),
+            ("below", (BELOW,), lower, "%hi", "blockend"),
+        ):
+            to.label(f"reach_{name}")
+            to.branch(to.op(f"icmp slt i64 {first}, {end}"), name, after)
+            self.strip(name, sides, first, end, after)
+
+    def inside(self, row: str) -> str:
+        """The row, or the end of the strip that is nearest to it."""
+        self.to.declare("i64 @llvm.smax.i64(i64, i64)")
+        return self.to.op(f"call i64 @llvm.smax.i64(i64 {least(self.to, row, '%hi')}, i64 %lo)")
+
+    def of_column(self, array: str, place: str, kind: str) -> str:
+        """Neighbours."""
+        return self.to.load(self.to.vector(kind), array, place, kind, f", align {self.to.dtype.itemsize}")
+
+    def of_row(self, array: str, place: str, kind: str) -> str:
+        """The same for all columns."""
+        return self.to.broadcast(self.to.load(kind, array, place, kind), kind)
+
+    def write(self, place: str, entry: str) -> None:
+        """Neighbours."""
+        self.to.store(self.to.real, entry, "%entries", place, self.to.scalar, f", align {self.to.dtype.itemsize}")
+
+
+def _arguments(to: Text) -> str:
+    arrays = [to.load("ptr", "%job", POINTERS + 8 * k) for k in range(len(ARRAYS))]
+    return ", ".join([*(f"ptr {a}" for a in arrays), f"i64 {to.load('i64', '%job', LANES)}"])
+
+
+def cpu_text(pairs: Pairs, dtype: np.dtype, width: int) -> str:
+    """The whole module: for vectors, for scalars, and the handler."""
+    functions = [PairsFunction(pairs, w, dtype, name).to for w, name in ((width, "lanes"), (1, "lane"))]
+
+    def prepare(to: Text, job: str) -> None:
+        n = to.load("i64", job, LANES)
+        size = to.op(f"mul i64 {to.op(f'mul i64 {n}, {n}')}, {dtype.itemsize}")
+        advise_large_pages(to, to.load("ptr", job, POINTERS + 8 * (len(ARRAYS) - 1)), size)
+
+    task, handler = task_text(width, _arguments), arrays_handler(len(ARRAYS) - 1, 1, prepare)
+    return module_of(far_reduction(), MEMORY, with_helpers(*functions), str(task), str(handler))
+
+
+@once
+def _target(pairs: Pairs, dtype: str) -> str | None:
+    return cpu_target(pairs.name, pairs, dtype, partial(cpu_text, pairs))
+
+
+def on_cpu(pairs: Pairs, arrays: Any) -> list | None:
+    """The matrix from traced arrays, or None where there is no native body."""
+    n, dtype = arrays[0].shape[0], np.dtype(arrays[0].dtype)
+    name = _target(pairs, dtype.name)
+    if name is None or n == 0:
+        return None
+    block = max(STRIP, vector_width(dtype))
+    grain = max(1, -(-ENTRIES // n // block)) * block
+    numbers = {"a_grain": np.int64(grain), "b_lanes": np.int64(n)}
+    reals = pairs.reals.num_leaves
+    arrays = [*arrays[:reals], *(x.astype(f"int{8 * dtype.itemsize}") for x in arrays[reals:])]
+    return [jax.ffi.ffi_call(name, jax.ShapeDtypeStruct((n, n), dtype))(*stacked(pairs, arrays), **numbers)]

@@ -1,0 +1,107 @@
+"""Pairs on an NVIDIA GPU: a thread goes down a strip of rows in a few columns, so that a warp writes neighbours."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..cuda.driver import begin_handler, cuda_target, launch_values
+from ..cuda.ptx import ALIGNED, GLOBAL, global_thread, gpu_module
+from ..kept.once import once
+from ..llvm.handler import address, dimension, operands, results
+from ..llvm.kernel import with_helpers
+from ..llvm.text import Text
+from .pairs import ABOVE, BELOW, Pairs
+from .text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
+
+THREADS = 64  # of a block
+COLUMNS = 2  # of a thread, a block apart: what a row brings is read once for all, and that is what takes longest
+ROWS = 4  # that it takes in one turn
+STRIP = 64  # rows that a thread goes down with what it knows of its columns
+
+
+class PairsKernel(PairsText):
+    """`kernel(row reals, row wholes, column reals, column wholes, entries, n)`; rows by member, columns by field.
+
+    Where a strip lies on one side of the diagonal, half of the cases fall away.
+    """
+
+    rows, whole = ROWS, "i32"
+
+    def __init__(self, pairs: Pairs, dtype: np.dtype):
+        super().__init__(pairs, 1, dtype)
+        to = self.to
+        arrays = [f"{GLOBAL} noalias align {ALIGNED} {name}" for name in ARRAYS]
+        to.lines.append(f"define ptx_kernel void @kernel({', '.join(arrays)}, i64 %n) {{")
+        to.label("entry")
+        thread, own = global_thread(to)
+        across = _across(to, "%n")
+        block = to.op(f"udiv i64 {thread}, {THREADS}")
+        first = to.op(f"mul i64 {to.op(f'udiv i64 {block}, {across}')}, {STRIP}")
+        span = to.op(f"mul i64 {to.op(f'urem i64 {block}, {across}')}, {THREADS * COLUMNS}")
+        left = to.op(f"add i64 {span}, {own}")
+        to.branch(to.op(f"icmp slt i64 {first}, %n"), "begin", "done")
+        to.label("begin")
+        last = to.op("sub i64 %n, 1")
+        # columns beyond the last are the last once more
+        numbers = [least(to, to.op(f"add i64 {left}, {THREADS * c}"), last) for c in range(COLUMNS)]
+        self.columns = [self.column(number) for number in numbers]
+        end = least(to, to.op(f"add i64 {first}, {STRIP}"), "%n")
+        past = to.op(f"add i64 {span}, {THREADS * COLUMNS}")
+        to.branch(to.op(f"icmp sge i64 {first}, {past}"), "below", "not_below")
+        to.label("not_below")
+        to.branch(to.op(f"icmp sle i64 {end}, {span}"), "above", "across")
+        for name, sides in (("below", (BELOW,)), ("above", (ABOVE,)), ("across", EVERY_SIDE)):
+            self.strip(name, sides, first, end, "done")
+        to.label("done")
+        to.do("ret void")
+        to.lines.append("}")
+
+    def of_column(self, array: str, place: str, kind: str) -> str:
+        """A number that never changes; whole ones as wide as reals."""
+        address = self.to.at(array, place, kind, " addrspace(1)")
+        value = self.to.op(f"load {kind}, {GLOBAL} {address}, !invariant.load !8")
+        return self.to.op(f"sext i32 {value} to {self.to.integer}") if kind == "i32" and self.to.bits > 32 else value
+
+    of_row = of_column
+
+    def write(self, place: str, entry: str) -> None:
+        """One number."""
+        address = self.to.at("%entries", place, self.to.scalar, " addrspace(1)")
+        self.to.do(f"store {self.to.scalar} {entry}, {GLOBAL} {address}")
+
+
+def kernel_text(pairs: Pairs, dtype: np.dtype) -> str:
+    """The whole module."""
+    return gpu_module(with_helpers(PairsKernel(pairs, dtype).to))
+
+
+def _across(to: Text, n: str) -> str:
+    """Blocks side by side."""
+    return to.op(f"udiv i64 {to.op(f'add i64 {n}, {THREADS * COLUMNS - 1}')}, {THREADS * COLUMNS}")
+
+
+@once
+def _target(pairs: Pairs, dtype: str) -> str | None:
+    kind = np.dtype(dtype)
+
+    def launch(function: int) -> Text:
+        to = begin_handler(6)
+        given, made = operands(to), results(to)
+        n = dimension(to, given, 0, 0)
+        values = [("ptr", address(to, *place)) for place in (*((given, k) for k in range(4)), (made, 0))]
+        strips = to.op(f"sdiv i64 {to.op(f'add i64 {n}, {STRIP - 1}')}, {STRIP}")
+        threads = to.op(f"mul i64 {strips}, {to.op(f'mul i64 {_across(to, n)}, {THREADS}')}")
+        launch_values(to, [*values, ("i64", n)], threads, function, THREADS)
+        return to
+
+    return cuda_target(pairs.name, pairs, kind, lambda: kernel_text(pairs, kind), launch)
+
+
+def on_cuda(pairs: Pairs, arrays: Any) -> list | None:
+    """The matrix from traced arrays, or None where there is no native body."""
+    n, dtype = arrays[0].shape[0], arrays[0].dtype
+    name = _target(pairs, np.dtype(dtype).name)
+    if name is None or n == 0:
+        return None
+    return [jax.ffi.ffi_call(name, jax.ShapeDtypeStruct((n, n), dtype))(*stacked(pairs, arrays))]

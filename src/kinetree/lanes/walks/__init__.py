@@ -1,0 +1,1 @@
+"""Walks: many lanes, each along its own stretch of one huge tree."""

@@ -1,0 +1,149 @@
+"""Walks: many lanes, each going along its own stretch of rows with a state that it carries.
+
+This is the lane machine for huge trees, where a lane is a chunk of a long path, or one row of a level. All lanes take
+the same number of turns. A turn sees the carried state, the data of its cell, and data that it finds by the number of
+the cell's row, and gives the next state and results. In JAX's words it is `lax.scan` over arrays of (turns, lanes), and
+that is its body on platforms that have no other; natively the state stays in registers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+from ..eager import define_eager
+from ..kept.notice import warn_not_native
+
+tree_map, leaves, structure = jax.tree.map, jax.tree.leaves, jax.tree.structure
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """`step(state, streams, gathered, exists) -> (state, results)`. Compared by identity: make each one once.
+
+    `streams` are fields of the cell, in arrays of (turns, fields, lanes), so that what a turn needs lies together: leaf
+    k is field `fields[k]`, an array's number and a place in it. `gathered` are arrays that are read at the row of each
+    cell; `exists` says whether the cell has a row. Results go to cells, as fields of one array, or, if `scattered`, to
+    the rows, an array each. A lane starts from its entry of the given states or, with `sources`, from the sum of so
+    many entries that it names.
+    """
+
+    name: str
+    step: Callable[[Any, Any, Any, Any], tuple[Any, Any]]
+    state: Any  # treedefs
+    streams: Any
+    gathered: Any
+    results: Any
+    fields: tuple[tuple[int, int], ...] = ()
+    widths: tuple[int, ...] = ()  # fields of each array
+    scattered: bool = False
+    reverse: bool = False
+    sources: int = 0
+
+    @property
+    def outputs(self) -> int:
+        """Arrays of results."""
+        count = self.results.num_leaves
+        return count if self.scattered else min(count, 1)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Turns, lanes, and how many rows results are scattered to."""
+
+    turns: int
+    lanes: int
+    rows: int = 0
+
+
+def by_xla(*arrays: Any, walk: Walk, shape: Shape) -> list:
+    """The body for any platform. Arrays: states, sources, rows of the cells, streams, gathered."""
+    states, sources, index, streams, gathered = split(walk, arrays)
+    if walk.sources:
+        present = [s >= 0 for s in sources]
+        states = [
+            sum(jnp.where(p, x[jnp.maximum(s, 0)], 0) for s, p in zip(sources, present, strict=True)) for x in states
+        ]
+
+    def turn(state: Any, cell: Any) -> tuple:
+        row, data = cell
+        here = [data[array][place] for array, place in walk.fields]
+        at_row = [x[jnp.maximum(row, 0)] for x in gathered]
+        new, results = walk.step(
+            state, jax.tree.unflatten(walk.streams, here), jax.tree.unflatten(walk.gathered, at_row), row >= 0
+        )
+        return new, leaves(results)
+
+    start = jax.tree.unflatten(walk.state, states)
+    final, results = lax.scan(turn, start, (index, streams), reverse=walk.reverse)
+    if walk.scattered:
+        where = jnp.where(index >= 0, index, shape.rows)
+        results = [jnp.zeros(shape.rows, r.dtype).at[where].set(r, mode="drop") for r in results]
+    elif results:
+        results = [jnp.stack(results, 1)]
+    return [*leaves(final), *results]
+
+
+def split(walk: Walk, arrays: Any) -> tuple:
+    """States, sources, rows, streams, gathered."""
+    counts = [walk.state.num_leaves, walk.sources, 1, len(walk.widths)]
+    ends = np.cumsum(counts)
+    a = list(arrays)
+    return a[: ends[0]], a[ends[0] : ends[1]], a[ends[1]], a[ends[2] : ends[3]], a[ends[3] :]
+
+
+def shapes(walk: Walk, shape: Shape) -> list[tuple[int, ...]]:
+    """Of the final states and of the results."""
+    cells = (shape.rows,) if walk.scattered else (shape.turns, walk.results.num_leaves, shape.lanes)
+    return [(shape.lanes,)] * walk.state.num_leaves + [cells] * walk.outputs
+
+
+def _abstract(*arrays: Any, walk: Walk, shape: Shape) -> list:
+    return [ShapedArray(s, arrays[0].dtype) for s in shapes(walk, shape)]
+
+
+def _on(target: str) -> Callable:
+    def body(*arrays: Any, walk: Walk, shape: Shape) -> list:
+        try:
+            from .native import on_cpu, on_cuda
+        except (ImportError, OSError) as error:  # llvmlite is missing
+            warn_not_native(walk.name, error)
+            return by_xla(*arrays, walk=walk, shape=shape)
+        native = {"cpu": on_cpu, "cuda": on_cuda}[target](walk, shape, arrays)
+        return by_xla(*arrays, walk=walk, shape=shape) if native is None else native
+
+    return body
+
+
+WALK = Primitive("kinetree_walk")
+WALK.multiple_results = True
+WALK.def_abstract_eval(_abstract)
+mlir.register_lowering(WALK, mlir.lower_fun(by_xla, multiple_results=True))
+for _platform in ("cpu", "cuda"):
+    mlir.register_lowering(WALK, mlir.lower_fun(_on(_platform), multiple_results=True), platform=_platform)
+define_eager(WALK)
+
+
+def take_walk(
+    walk: Walk, index: Any, start: Any, streams: tuple = (), gathered: Any = (), sources: Any = (), rows: int = 0
+) -> tuple[Any, Any]:
+    """Final states, leaves (lanes,), and results: one array (turns, fields, lanes), or if scattered leaves (rows,).
+
+    `index`, (turns, lanes) of int32, has the row of each cell, −1 where there is none; `sources`, as many arrays of
+    (lanes,), where in the given states a lane starts, −1 for nothing.
+    """
+    arrays = [*leaves(start), *sources, index, *streams, *leaves(gathered)]
+    shape = Shape(index.shape[0], index.shape[1], rows if walk.scattered else 0)
+    out = WALK.bind(*arrays, walk=walk, shape=shape)
+    n = walk.state.num_leaves
+    final, results = jax.tree.unflatten(walk.state, out[:n]), out[n:]
+    if walk.scattered:
+        return final, jax.tree.unflatten(walk.results, results)
+    return final, results[0] if results else None
