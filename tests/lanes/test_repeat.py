@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, run, xla
-from kinetree.lanes.cpu import CompiledProgram
+from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.ptx import ptx
 from tests.lanes.assembler import assemble
 from tests.lanes.test_program import interpret
