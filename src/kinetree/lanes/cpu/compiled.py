@@ -7,11 +7,11 @@ import numpy as np
 
 from ..llvm.emit import trace
 from ..llvm.handler import handler_text
-from ..llvm.kernel import LaneFunction
 from ..llvm.text import module_of
 from ..llvm.trigonometry import far_reduction
 from ..program.program import Program
 from .direct import available, bind, direct_text
+from .function import LaneFunction
 from .helpers import call_helpers, team
 from .host import loaded, vector_width
 from .shared import NO_MEMORY, SHARED, part_lanes, shared_text

@@ -1,1 +1,1 @@
-"""LLVM text from steps: values, instructions, sine and cosine, the loops of a program, the frame of an XLA call."""
+"""LLVM text from steps: values, instructions, elementary functions, the loops of a program, frames of XLA's calls."""

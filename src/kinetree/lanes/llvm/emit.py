@@ -14,8 +14,8 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from ..program.program import Loop
+from .elementary import call
 from .text import Text
-from .trigonometry import sincos
 
 INLINED = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint"}
 AS_IT_IS = {"broadcast_in_dim", "reshape", "squeeze", "copy", "copy_p", "stop_gradient", "optimization_barrier"}
@@ -56,8 +56,10 @@ class Emitter(Text):
         self.bits = 8 * self.dtype.itemsize
         self.scalar = "double" if self.bits == 64 else "float"
         self.real, self.integer, self.truth = (self.vector(t) for t in (self.scalar, f"i{self.bits}", "i1"))
-        self._sincos: dict[str, tuple[str, str]] = {}
+        self.called: set[str] = set()  # functions that the module must define
+        self._sincos: dict[str, tuple[str, ...]] = {}
         self._literals: dict[str, float] = {}
+        self._wholes: dict[str, int] = {}
 
     def vector(self, kind: str) -> str:
         """The type of one `kind` for each lane."""
@@ -76,7 +78,9 @@ class Emitter(Text):
 
     def whole(self, x: int) -> str:
         """An integer literal, as wide as a real."""
-        return self.splat(f"i{self.bits}", str(x))
+        literal = self.splat(f"i{self.bits}", str(x))
+        self._wholes[literal] = x
+        return literal
 
     def broadcast(self, value: str, kind: str = "") -> str:
         """A scalar, a real one unless another kind is named, the same in every lane."""
@@ -128,10 +132,10 @@ class Emitter(Text):
         self.declare(f"i1 @llvm.vector.reduce.or.v{self.width}i1(<{self.width} x i1>)")
         return self.op(f"call i1 @llvm.vector.reduce.or.v{self.width}i1({self.truth} {truths})")
 
-    def sincos_of(self, x: str) -> tuple[str, str]:
+    def sincos_of(self, x: str) -> tuple[str, ...]:
         """Sine and cosine, computed together, once for each argument."""
         if x not in self._sincos:
-            self._sincos[x] = sincos(self, x)
+            self._sincos[x] = call(self, "sincos", 2, x)
         return self._sincos[x]
 
     def begin_block(self) -> None:
@@ -211,12 +215,27 @@ class Emitter(Text):
             return self.arithmetic(f"f{name}", *a) if floating else self.op(f"{name} {kind} {a[0]}, {a[1]}")
         if name == "div" and floating:
             return self.arithmetic("fdiv", *a)
-        if name == "neg" and floating:
-            return self.negative(a[0])
+        if name == "neg":
+            return self.negative(a[0]) if floating else self.op(f"sub {kind} {self.whole(0)}, {a[0]}")
         if name in ("sin", "cos"):
             return self.sincos_of(a[0])[name == "cos"]
+        if name == "tan":
+            return self.arithmetic("fdiv", *self.sincos_of(a[0]))
+        if name in ("exp", "log", "pow", "atan2"):
+            return call(self, name, 1, *a)[0]
+        if name in ("acos", "asin", "atan"):
+            return self._arc(name, a[0])
         if name in INTRINSICS and floating:
             return self.intrinsic(INTRINSICS[name], *a)
+        if name in ("max", "min") and kind == self.integer:
+            first = self._compare("gt" if name == "max" else "lt", kind, *a)
+            return self.op(f"select {self.truth} {first}, {kind} {a[0]}, {kind} {a[1]}")
+        if name == "clamp" and floating:
+            return self.intrinsic("minimum", self.intrinsic("maximum", a[1], a[0]), a[2])
+        if name == "round":
+            return self.intrinsic("roundeven" if int(e.params["rounding_method"]) else "round", a[0])
+        if name == "is_finite":
+            return self._compare("lt", kind, self.intrinsic("fabs", a[0]), self.number(np.inf))
         if name == "rsqrt":
             return self.arithmetic("fdiv", self.number(1.0), self.intrinsic("sqrt", a[0]))
         if name == "square":
@@ -257,6 +276,17 @@ class Emitter(Text):
         signed = name if name in ("eq", "ne") else f"s{name}"
         return self.op(f"icmp {signed} {kind} {a}, {b}")
 
+    def _arc(self, name: str, x: str) -> str:
+        """Inverse of a sine, cosine or tangent; NaN beyond ±1 for the first two."""
+        one = self.number(1.0)
+        if name == "atan":
+            return call(self, "atan2", 1, x, one)[0]
+        below, above = self.arithmetic("fsub", one, x), self.arithmetic("fadd", one, x)
+        if name == "asin":
+            return call(self, "atan2", 1, x, self.intrinsic("sqrt", self.arithmetic("fmul", below, above)))[0]
+        half = call(self, "atan2", 1, self.intrinsic("sqrt", below), self.intrinsic("sqrt", above))[0]
+        return self.arithmetic("fadd", half, half)
+
     def _power(self, base: str, exponent: int) -> str:
         result, remaining = None, abs(exponent)
         while remaining:
@@ -272,6 +302,8 @@ class Emitter(Text):
         have, want = self._kind(source), self._kind(target)
         if have == want:
             return a
+        if want == self.real and a in self._wholes:
+            return self.number(self._wholes[a])
         if want == self.real:
             return self.op(f"{'uitofp' if have == self.truth else 'sitofp'} {have} {a} to {want}")
         if want == self.truth:

@@ -54,34 +54,18 @@ def _horner(to: Any, z: str, coefficients: tuple[float, ...]) -> str:
 
 
 def sincos(to: Any, x: str) -> tuple[str, str]:
-    """Sine and cosine of x, as a call of a function that is emitted once for each module (see `definition`)."""
-    kind = to.real
-    pair = f"{{ {kind}, {kind} }}"
-    both = to.op(f"call {pair} {function_name(to)}({kind} {x})")
-    return to.op(f"extractvalue {pair} {both}, 0"), to.op(f"extractvalue {pair} {both}, 1")
-
-
-def function_name(to: Any) -> str:
-    """Name of the sincos function for this width and dtype."""
-    return f"@sincos_{to.width}_{to.bits}"
-
-
-def definition(to: Any) -> None:
-    """Emit the function; `to` is a fresh emitter of the same width and dtype."""
+    """Sine and cosine of x: the rest of a function of it."""
     kind, truth, whole = to.real, to.truth, to.integer
-    pair = f"{{ {kind}, {kind} }}"
-    to.lines.append(f"define internal {pair} {function_name(to)}({kind} %x) alwaysinline {{")
-    to.label("entry")
-    shifted = to.fma("%x", to.number(TWO_OVER_PI), to.number(ROUND[to.bits]))
+    shifted = to.fma(x, to.number(TWO_OVER_PI), to.number(ROUND[to.bits]))
     near_quadrant = to.op(f"bitcast {kind} {shifted} to {whole}")
     turns = to.negative(to.arithmetic("fsub", shifted, to.number(ROUND[to.bits])))
-    near = "%x"
+    near = x
     for part in HALF_PI[to.bits]:
         near = to.fma(turns, to.number(part), near)
-    is_far = to.op(f"fcmp ugt {kind} {to.intrinsic('fabs', '%x')}, {to.number(LIMIT[to.bits])}")
+    is_far = to.op(f"fcmp ugt {kind} {to.intrinsic('fabs', x)}, {to.number(LIMIT[to.bits])}")
     to.do(f"br i1 {to.any(is_far)}, label %far, label %reduced, !prof !9")
     to.label("far")
-    far_quadrant, far_rest = _reduce_lanes(to)
+    far_quadrant, far_rest = _reduce_lanes(to, x)
     far_quadrant = to.op(f"select {truth} {is_far}, {whole} {far_quadrant}, {whole} {near_quadrant}")
     far_rest = to.op(f"select {truth} {is_far}, {kind} {far_rest}, {kind} {near}")
     to.go("reduced")
@@ -103,17 +87,15 @@ def definition(to: Any) -> None:
         return to.op(f"bitcast {whole} {to.op(f'xor {whole} {flip}, {bits}')} to {kind}")
 
     after = to.op(f"add {whole} {quadrant}, {to.whole(1)}")
-    first = to.op(f"insertvalue {pair} poison, {kind} {signed(cosine, sine, quadrant)}, 0")
-    to.do(f"ret {pair} {to.op(f'insertvalue {pair} {first}, {kind} {signed(sine, cosine, after)}, 1')}")
-    to.lines.append("}")
+    return signed(cosine, sine, quadrant), signed(sine, cosine, after)
 
 
-def _reduce_lanes(to: Any) -> tuple[str, str]:
+def _reduce_lanes(to: Any, x: str) -> tuple[str, str]:
     """Quadrant and remainder, lane by lane, by `@reduce_far`."""
     quadrants, rests = "poison", "poison"
     for lane in range(to.width):
-        x = "%x" if to.width == 1 else to.op(f"extractelement {to.real} %x, i32 {lane}")
-        wide = x if to.bits == 64 else to.op(f"fpext float {x} to double")
+        one = x if to.width == 1 else to.op(f"extractelement {to.real} {x}, i32 {lane}")
+        wide = one if to.bits == 64 else to.op(f"fpext float {one} to double")
         both = to.op(f"call {{ i64, double }} @reduce_far(double {wide})")
         quadrant, rest = (
             to.op(f"extractvalue {{ i64, double }} {both}, 0"),
