@@ -40,7 +40,7 @@ OTHERS = {
     *("activation_rate", "actuator_force", "advance", "initial_state"),
     *("constrained_dynamics", "constrained_inverse_dynamics", "contacts", "with_ground", "with_shapes"),
     *("auto_tree", "controllers", "explain", "load", "neutral"),
-    *("random_state", "set_threads", "simulate", "specialize"),
+    *("random_state", "rollout", "set_threads", "simulate", "specialize"),
 }
 
 

@@ -63,7 +63,7 @@ from .model import (
     with_ground,
     with_shapes,
 )
-from .simulate import SimulationError, Trajectory, advance, controllers, initial_state, simulate, step
+from .simulate import SimulationError, Trajectory, advance, controllers, initial_state, rollout, simulate, step
 
 __all__ = [
     "set_threads",
@@ -132,6 +132,7 @@ __all__ = [
     "passive_force",
     "potential_energy",
     "random_state",
+    "rollout",
     "simulate",
     "specialize",
     "step",

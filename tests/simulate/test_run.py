@@ -208,7 +208,7 @@ def test_a_controller_with_state_is_told():
             self.total = self.total + 1e-3 * q
             return -self.total
 
-    with pytest.raises(TypeError, match=r"keeps values from one call to the next.*kt\.step"):
+    with pytest.raises(TypeError, match=r"keeps values from one call to the next.*kt\.rollout"):
         kt.simulate(model, np.ones(2), np.zeros(2), Integral(), dt=1e-3, steps=2)
 
 

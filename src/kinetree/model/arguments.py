@@ -46,7 +46,8 @@ def _is_known_jax(value: Any) -> bool:
     return _is_jax(value) and not isinstance(value, Tracer)
 
 
-def _dtype(values: list[Any]) -> Any:
+def result_dtype(values: list[Any]) -> Any:
+    """The type that a function of these arrays computes in."""
     if any(_is_jax(x) and x.dtype == np.float64 for x in values):
         return np.dtype(np.float64)  # which JAX would narrow in its 32-bit mode
     found = jnp.result_type(*values) if any(map(_is_jax, values)) else np.result_type(*values)
@@ -65,7 +66,7 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
             raise ValueError(f"{name} must be an array, not None")
     values = {name: (_checked(name, v, shape), shape) for name, (v, shape) in given.items() if v is not None}
     arrays = [v for v, _ in values.values()]
-    dtype = _dtype(arrays)
+    dtype = result_dtype(arrays)
     lead = {name: v.shape[: v.ndim - len(shape)] for name, (v, shape) in values.items()}
     try:
         batch = np.broadcast_shapes(*lead.values())
@@ -104,7 +105,7 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
 def in_mode_of(function: Callable[..., Any], *arrays: Any) -> Any:
     """`function` of JAX arrays, on arrays of any kind: in the bits that they have, and with results of their kind."""
     arrays = tuple(x if _is_jax(x) else np.asarray(x) for x in arrays)
-    from_numpy, dtype = not any(map(_is_jax, arrays)), _dtype(list(arrays))
+    from_numpy, dtype = not any(map(_is_jax, arrays)), result_dtype(list(arrays))
     wide = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
     with jax.enable_x64(True) if wide else nullcontext():
         result = function(*(jnp.asarray(x, dtype) for x in arrays))

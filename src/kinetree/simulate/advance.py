@@ -15,6 +15,7 @@ from kinetree.model import DEFAULT_STEPPING, Model, State, neutral
 from kinetree.model.arguments import evaluate
 from kinetree.model.fork import require_xla
 
+from .bounded_scan import bounded_scan
 from .constrained import constraints_of, prepared
 from .drive import Drive, Shaped
 from .forces import Controller
@@ -63,8 +64,12 @@ def _traced(name: str, steps: int, model: Model, state: State, drive: Drive) -> 
 
 @_traced.defjvp
 def _derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
+    take = partial(STEPS[name])
+    if steps > 1:  # a step keeps far more than its state, so reverse mode computes it again
+        take = jax.checkpoint(take, prevent_cse=False)
+
     def scanned(model: Model, state: State, drive: Drive) -> State:
-        return jax.lax.scan(lambda s, _: (STEPS[name](model, s, drive), None), state, length=steps)[0]
+        return bounded_scan(lambda s, _: (take(model, s, drive), None), state, None, steps)[0]
 
     return jax.jvp(scanned, primals, tangents)
 

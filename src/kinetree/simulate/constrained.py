@@ -43,6 +43,13 @@ def prepared(model: Model, found: Present | None) -> Model:
     return model._with_same_rows(world=world.replace(inverse_weights=inverse_weights(model)))
 
 
+def with_constraints(model: Model, found: Present | None) -> Model:
+    """A model that is being traced, with the constraints that were found before, from its numbers."""
+    same = model._with_same_rows()
+    same.__dict__["_constraints"] = found
+    return same
+
+
 def constrained(
     model: Model, found: Present | None, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
 ) -> Accelerated:

@@ -18,7 +18,7 @@ Controller = Callable[[Any, Any, Any], Any]  # (t, q, qd) -> tau
 
 HAS_STATE = (
     "the controller keeps values from one call to the next, which a compiled loop can not do: make it a function of "
-    "(t, q, qd) alone, or loop over kt.step with the state of the controller carried along"
+    "(t, q, qd) alone, or give kt.rollout a policy, which may have memory"
 )
 REST_SPEED = 1e-2  # ε, rad/s or m/s
 

@@ -35,7 +35,7 @@ from .trajectory import Trajectory
 STRETCH = 0.5  # seconds of wall time between looks at the host
 WORKING = 8  # states, with forces, that a step holds for one: of its stages, and of the algorithms within
 BUFFER = 2**24  # numbers in the records of one stretch, at most
-TRACED = "simulate runs on the host, and can not be used under jit, vmap or grad: loop over kt.step with jax.lax.scan"
+TRACED = "simulate runs on the host, and not under jit, vmap or grad: use kt.rollout, or kt.step with jax.lax.scan"
 
 
 class Stretch(NamedTuple):

@@ -1,0 +1,259 @@
+"""`kinetree.rollout`: many control steps in one program, with a policy between them.
+
+A rollout is a loop over `advance`. It has the bits of that loop written in Python, and derivatives in both modes, by
+states, controls, parameters of the policy and numbers of the model.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from kinetree._unknown import unknown
+from kinetree.model import Model, State
+from kinetree.model.arguments import result_dtype
+from kinetree.model.fork import require_xla
+
+from .advance import advance, step_of
+from .bounded_scan import bounded_scan
+from .constrained import constraints_of, prepared, with_constraints
+
+Policy = Callable[[Any, State, Any], tuple[Any, Any]]  # (carry, state, key) -> (carry, ctrl)
+RECORDS = ("q", "qd", "act", "time", "warm_start", "ctrl", "done")
+UNTRACEABLE = (
+    "the policy can not be traced by JAX: use jax.numpy in place of numpy and math, and jnp.where in place of `if`, "
+    "or loop over kt.advance in Python. JAX says: "
+)
+
+
+class _Fixed(NamedTuple):
+    """What a rollout is compiled for."""
+
+    integrator: str
+    steps: int
+    substeps: int
+    constraints: Any
+    record: Any  # a function, names, or None
+    form: Any  # of the pytree of policy, f_ext, done, reset
+    functions: tuple[Any, ...]  # its leaves that are not arrays, None where there are arrays
+
+
+class _Parts(NamedTuple):
+    """What drives a rollout: each a function, an array or None."""
+
+    policy: Any
+    f_ext: Any
+    done: Any
+    reset: Any
+
+
+class _Given(NamedTuple):
+    """The arrays of a rollout."""
+
+    model: Model
+    state: State
+    carry: Any
+    key: Any
+    dt: Any
+    arrays: tuple[Any, ...]  # leaves of the parts that are arrays, None where there are functions
+
+
+def rollout(
+    model: Model,
+    state: State,
+    policy: Any = None,
+    *,
+    steps: int,
+    substeps: int = 1,
+    record: Callable[[State, Any], Any] | str | Sequence[str] | None = None,
+    key: Any = None,
+    carry: Any = None,
+    f_ext: Any = None,
+    dt: Any = None,
+    integrator: str | None = None,
+    done: Callable[[State], Any] | None = None,
+    reset: Any = None,
+    return_carry: bool = False,
+) -> Any:
+    """Let a mechanism move under a policy. A pure function, for `jit`, `vmap`, `grad` and `scan`.
+
+    Each of the `steps` control steps is: the policy looks at the state and chooses controls; the pair is recorded;
+    `advance` makes `substeps` steps with the controls held; worlds that are `done` start again. The result has the bits
+    of that loop in Python. Reverse mode keeps about 2 √steps states.
+
+    Arguments:
+        model: the mechanism.
+        state: where it starts; from `kinetree.initial_state`, `model.keyframe` or an earlier rollout.
+        policy: a function (carry, state, key) -> (carry, ctrl) that JAX can trace, called with all states of the batch
+            at once; or controls (steps, ..., nu); or None for controls at zero. A policy may be a pytree, such as
+            `jax.tree_util.Partial(function, parameters)`: its arrays are then arguments of the compiled loop. For
+            anything else that is callable, one compiled loop is kept for each object.
+        steps: how many control steps.
+        substeps: steps of the model's time step to a control step.
+        record: what to keep of every control step: a function of the state that the policy saw and the controls that it
+            chose, or names out of "q", "qd", "act", "time", "warm_start", "ctrl" and "done" (whether the world was done
+            after the step).
+        key: for policies with chance: in step t, `jax.random.split(jax.random.fold_in(key, t))` are the keys of policy
+            and reset. None gives them None.
+        carry: the memory that the policy starts with, any pytree. If not given it is `policy.init(state)` where the
+            policy has that function, else None.
+        f_ext: (..., n_bodies, 6) forces on the bodies, held; or a function of the state that gives them at the start of
+            each control step.
+        dt, integrator: as in `advance`.
+        done: a function of the state: which worlds are over, (...,). They start again at the end of the control step.
+        reset: where they start again: a state, or a function (state, key) -> state. If not given, it is where the
+            rollout began. Where the policy has `init`, its memory starts again too: those arrays whose first axes are
+            the batch's.
+        return_carry: return the policy's memory too, for a rollout that goes on from here.
+
+    Returns:
+        The state after the steps; what was recorded, with a first axis of `steps`: a dictionary where names were given,
+        None where nothing was asked for; and the policy's memory, if asked for. NumPy arrays if the state is of NumPy
+        arrays.
+    """
+    name = step_of(model, integrator)
+    for what, count in (("steps", steps), ("substeps", substeps)):
+        if not (isinstance(count, int | np.integer) and count >= 0):
+            raise ValueError(f"{what} must be a number of steps, not {count!r}")
+    require_xla()
+    found = constraints_of(model)
+    model = prepared(model, found)
+    pushed = f_ext if f_ext is None or callable(f_ext) or isinstance(f_ext, jax.Array) else np.asarray(f_ext)
+    parts = _Parts(_controls(model, policy, steps), pushed, done, reset)
+    leaves, form = jax.tree.flatten(parts)
+    known = [_is_array(x) for x in leaves]
+    functions = tuple(None if k else _hashable(x) for x, k in zip(leaves, known, strict=True))
+    arrays = tuple(x if k else None for x, k in zip(leaves, known, strict=True))
+    plain = jax.tree.leaves((state, [x for x in (parts.policy, pushed) if not callable(x)]))
+    dtype, from_numpy = result_dtype(plain), not any(isinstance(x, jax.Array) for x in plain)
+    fixed = _Fixed(name, int(steps), int(substeps), found, _recorded(record), form, functions)
+    wide = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    with jax.enable_x64(True) if wide else nullcontext():
+        if carry is None and hasattr(policy, "init"):
+            carry = policy.init(state)
+        state = jax.tree.map(lambda x: jnp.asarray(x, dtype), state)
+        given = _Given(model, state, carry, key, dt, arrays)
+        traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(given))
+        try:
+            result = (_run if traced else _compiled)(fixed, given)
+        except (jax.errors.TracerArrayConversionError, jax.errors.TracerBoolConversionError) as error:
+            raise TypeError(UNTRACEABLE + str(error).splitlines()[0]) from error
+        result = result if return_carry else result[:2]
+        if not from_numpy or any(isinstance(x, Tracer) for x in jax.tree.leaves(result)):  # a policy may hold tracers
+            return result
+        return jax.tree.map(np.asarray, result)
+
+
+def _run(fixed: _Fixed, given: _Given) -> tuple[State, Any, Any]:
+    model, start, carry, key, dt, arrays = given
+    model = with_constraints(model, fixed.constraints)
+    together = [f if a is None else a for f, a in zip(fixed.functions, arrays, strict=True)]
+    parts: Any = jax.tree.unflatten(fixed.form, together)
+    policy, f_ext, done, reset = parts
+    given_controls = not callable(policy)
+    controls: Any = policy if given_controls else None
+    begin = getattr(policy, "init", None)
+
+    def act(carry: Any, state: State, key: Any, given: Any) -> tuple[Any, Any]:
+        return (carry, given) if given_controls else policy(carry, state, key)
+
+    def push(state: State) -> Any:
+        return f_ext(state) if callable(f_ext) else f_ext
+
+    def keys(t: Any) -> Any:
+        return (None, None) if key is None else jax.random.split(jax.random.fold_in(key, t))
+
+    def one(loop: tuple[State, Any], x: tuple[Any, Any]) -> tuple[tuple[State, Any], Any]:
+        (state, carry), (t, chosen) = loop, x
+        own, other = keys(t)
+        carry, ctrl = act(carry, state, own, chosen)
+        settings = {"dt": dt, "substeps": fixed.substeps, "integrator": fixed.integrator}
+        after = advance(model, state, ctrl, push(state), **settings)
+        over = jnp.zeros(after.batch, bool) if done is None else jnp.broadcast_to(done(after), after.batch)
+        seen = _seen(fixed.record, model, state, ctrl, over)
+        if done is None:
+            return (after, carry), seen
+        again = start if reset is None else reset(after, other) if callable(reset) else reset
+        after = jax.tree.map(partial(_where, over), again, after)
+        if begin is not None:
+            carry = jax.tree.map(partial(_restarted, over), begin(after), carry)
+        return (after, carry), seen
+
+    first = None if controls is None else jax.ShapeDtypeStruct(controls.shape[1:], controls.dtype)
+    chosen = jax.eval_shape(act, carry, start, None if key is None else keys(0)[0], first)[1]
+    start = _broadcast(start, chosen, jax.eval_shape(push, start))
+    turn = jax.checkpoint(one, prevent_cse=False) if fixed.substeps == 1 else one  # advance sees to several substeps
+    (end, carry), records = bounded_scan(turn, (start, carry), (jnp.arange(fixed.steps), controls), fixed.steps)
+    return end, records, carry
+
+
+_compiled = partial(jax.jit, static_argnums=0)(_run)
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, jax.Array | np.ndarray | np.generic | float | int)
+
+
+def _hashable(function: Any) -> Any:
+    """Compiled loops are kept for a function, so it has to be hashable: a dataclass often is not."""
+    return function if function.__hash__ else partial(function)
+
+
+def _controls(model: Model, policy: Any, steps: int) -> Any:
+    if policy is None or callable(policy):
+        return policy if policy is not None else _no_controls
+    array = policy if isinstance(policy, jax.Array) else np.asarray(policy)
+    if array.ndim < 2 or array.shape[0] != steps or array.shape[-1] != model.nu:
+        raise ValueError(f"controls must have shape ({steps}, ..., {model.nu}), not {array.shape}")
+    return array
+
+
+def _no_controls(carry: Any, state: State, key: Any) -> tuple[Any, Any]:
+    return carry, None
+
+
+def _recorded(record: Any) -> Any:
+    if record is None or callable(record):
+        return record if record is None else _hashable(record)
+    names = (record,) if isinstance(record, str) else tuple(record)
+    for name in names:
+        if name not in RECORDS:
+            raise ValueError(unknown("record", name, RECORDS))
+    return names
+
+
+def _seen(record: Any, model: Model, state: State, ctrl: Any, over: Any) -> Any:
+    ctrl = jnp.zeros((*state.batch, model.nu), state.q.dtype) if ctrl is None else ctrl
+    if record is None or callable(record):
+        return None if record is None else record(state, ctrl)
+    others = {"ctrl": ctrl, "done": over}
+    return {name: others[name] if name in others else getattr(state, name) for name in record}
+
+
+def _broadcast(state: State, ctrl: Any, f_ext: Any) -> State:
+    """The state with the batch axes that it will have after a step."""
+    sizes = {"q": 1, "qd": 1, "act": 1, "time": 0, "warm_start": 1}
+    batches = [x.shape[: x.ndim - n] for x, n in ((getattr(state, k), n) for k, n in sizes.items())]
+    batches += [x.shape[: x.ndim - n] for x, n in ((ctrl, 1), (f_ext, 2)) if x is not None]
+    batch = np.broadcast_shapes(*batches)
+    dtype = result_dtype([*jax.tree.leaves(state), *(x for x in (ctrl, f_ext) if x is not None)])
+
+    def wide(x: Any, n: int) -> Any:
+        return jnp.broadcast_to(jnp.asarray(x, dtype), batch + x.shape[x.ndim - n :])
+
+    return State(**{k: wide(getattr(state, k), n) for k, n in sizes.items()})
+
+
+def _where(over: Any, new: Any, old: Any) -> Any:
+    """New numbers for worlds that are over, with any axes after those of the batch."""
+    new = jnp.broadcast_to(jnp.asarray(new, old.dtype), old.shape)
+    return jnp.where(over.reshape(over.shape + (1,) * (old.ndim - over.ndim)), new, old)
+
+
+def _restarted(over: Any, new: Any, old: Any) -> Any:
+    return _where(over, new, old) if old.shape[: over.ndim] == over.shape else old
