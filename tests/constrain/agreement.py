@@ -88,9 +88,9 @@ def relative(found: np.ndarray, wanted: np.ndarray) -> float:
     return float((np.abs(found - wanted).max(-1) / np.maximum(np.abs(wanted).max(-1), 1)).max())
 
 
-def errors(model: kt.Model, s: States) -> dict[str, float]:
+def errors(model: kt.Model, s: States, warm_start: np.ndarray | None = None) -> dict[str, float]:
     """Of accelerations, of constraint forces, and of the way back."""
-    found = kt.constrained_dynamics(model, s.q, s.qd, s.tau)
+    found = kt.constrained_dynamics(model, s.q, s.qd, s.tau, warm_start=warm_start)
     assert found.converged.all()
     back = kt.constrained_inverse_dynamics(model, s.q, s.qd, found.qdd)
     scale = np.maximum(np.abs(found.tau_constraint).max(-1, keepdims=True), 1)
