@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.model.fork import _Process
 from tests.dynamics.mixed import mixed_model, rate, state
 
 
@@ -52,6 +53,39 @@ def test_energy_changes_by_the_power_that_flows():
 def test_at_rest_springs_pull_nowhere():
     model = sprung()
     np.testing.assert_allclose(kt.passive_force(model, model.passive.rest, np.zeros(model.nv)), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [sprung, lambda: kt.auto_tree(5, 1.5, skew=0.3).replace(damping=0.2, stiffness=0.7)])
+def test_they_are_part_of_the_native_programs(make, monkeypatch):
+    """Calls on NumPy arrays need no XLA: one state, a batch, and with forces on bodies."""
+    model = make()
+    q, qd = kt.random_state(model, 3, (9,))
+    rng = np.random.default_rng(4)
+    x, f_ext = rng.standard_normal(qd.shape), rng.standard_normal((9, model.n_bodies, 6))
+    passive, free = kt.passive_force(model, q, qd), model.without_passive
+    monkeypatch.setattr(_Process, "lost_xla", True)
+    for forces in ((), (f_ext,)):
+        tau = kt.inverse_dynamics(model, q, qd, x, *forces)
+        np.testing.assert_allclose(tau, kt.inverse_dynamics(free, q, qd, x, *forces) - passive, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(kt.inverse_dynamics(model, q[0], qd[0], x[0], *(f[0] for f in forces)), tau[0])
+        np.testing.assert_allclose(kt.forward_dynamics(model, q, qd, tau, *forces), x, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("function", [kt.inverse_dynamics, kt.forward_dynamics])
+def test_derivatives_in_closed_form_know_them(function):
+    model = kt.auto_tree(3, 1.5, skew=0.3)
+    passive = model.replace(damping=[0.3, 0, 0.2], stiffness=0.7)
+    q, qd = kt.random_state(model, 3)
+    x = np.random.default_rng(4).standard_normal(3)
+
+    def around(q, qd, x):
+        force = -0.7 * q - passive.passive.damping * qd
+        forward = function is kt.forward_dynamics
+        return function(model, q, qd, x + force) if forward else function(model, q, qd, x) - force
+
+    ours = jax.jacfwd(lambda *a: function(passive, *a), (0, 1, 2))(q, qd, x)
+    for a, b in zip(ours, jax.jacfwd(around, (0, 1, 2))(q, qd, x), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
 def test_what_is_refused():

@@ -26,8 +26,8 @@ DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 def directly(algorithm: Callable[[Model], LaneAlgorithm]) -> Callable[[F], F]:
     """For a public function of a model, q, and others like qd: one call of `algorithm(model)` where it can be.
 
-    Called with no other arguments the function must compute what the algorithm does, for a model that has neither
-    coupling nor passive forces and that "auto" walks in lanes, a single state too.
+    Called with no other arguments the function must compute what the algorithm does, for a model without coupling
+    that "auto" walks in lanes, a single state too.
     """
 
     def decorate(function: F) -> F:
@@ -64,7 +64,7 @@ def _refuse(*given: Any) -> None:
 
 def _direct(model: Model, algorithm: Callable[[Model], LaneAlgorithm], dtype: np.dtype) -> Callable[..., Any] | None:
     plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model)) and model.nv > 0
-    if not plain or model.coupling is not None or model.passive is not None:
+    if not plain or model.coupling is not None:
         return None
     call = Call(model, 1, "numpy", dtype, platform=jax.default_backend(), native=native_enabled())
     if choose(call, blocks=lambda _: True).way != "lanes":

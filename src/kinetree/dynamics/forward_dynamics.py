@@ -87,9 +87,9 @@ def forward_dynamics(
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
         if model.nv == 0:
             return jnp.zeros((q.shape[0], 0), q.dtype)
-        if model.passive is not None:
-            tau = tau + passive_by_row(model, q, qd)
-        return solve(model.without_passive, q, qd, tau, f_ext, **options)
+        if model.passive is None or solve is forward_dynamics_aba:  # whose programs know springs and dampers
+            return solve(model, q, qd, tau, f_ext, **options)
+        return solve(model.without_passive, q, qd, tau + passive_by_row(model, q, qd), f_ext, **options)
 
     nv = (model.nv,)
     qdd = evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), tau=(tau, nv), f_ext=(f_ext, (model.n_bodies, 6)))

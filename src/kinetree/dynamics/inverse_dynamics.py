@@ -12,7 +12,6 @@ from kinetree.model.arguments import evaluate
 
 from .algorithms.rnea import RNEA
 from .directly import directly
-from .passive import passive_by_row
 from .schedules.choose import check_schedule
 from .schedules.lanes import lane_program_of
 from .schedules.run import run
@@ -42,8 +41,7 @@ def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None,
         check_schedule(schedule)
         if model.nv == 0:
             return jnp.zeros((q.shape[0], 0), q.dtype)
-        tau = run(RNEA, model, {"q": q, "qd": qd, "qdd": qdd}, f_ext, schedule)["tau"]
-        return tau if model.passive is None else tau - passive_by_row(model, q, qd)
+        return run(RNEA, model, {"q": q, "qd": qd, "qdd": qdd}, f_ext, schedule)["tau"]
 
     nv = (model.nv,)
     return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), qdd=(qdd, nv), f_ext=(f_ext, (model.n_bodies, 6)))

@@ -1,11 +1,14 @@
-"""What joints add to the plain screws that passes see: rotors, and the shift of quaternion joints.
+"""What joints add to the plain screws that passes see: rotors, springs, dampers, and the shift of quaternion joints.
 
 The equation of motion of the joints is that of their rows with two changes (model/coordinates.py). A quaternion joint
 accelerates by `shift` more than its rows. A rotor resists acceleration with its inertia, the armature: it adds to
 d = Sᵀ U in forward dynamics, to the diagonal of H, and to the force of inverse dynamics. Along the sliding rows of a
 free joint it feels the acceleration of the joint's origin, which has the shift once more (`armature_shift`). A load, an
-input of some algorithms, is a rotor that each state has of its own: implicit integrators use it.
+input of some algorithms, is a rotor that each state has of its own: implicit integrators use it. Springs and dampers
+(model/physics.py) act on the joint beside the force that is given or wanted.
 """
+
+from typing import Any
 
 from kinetree.spatial import Scalar
 
@@ -36,3 +39,9 @@ def row_force(tau: Scalar, armature: Scalar, slide: Scalar, shift: Scalar) -> Sc
 def joint_force(tau: Scalar, armature: Scalar, felt: Scalar) -> Scalar:
     """The force on a joint whose rotor feels this acceleration, from that on its row without a rotor."""
     return tau + armature * felt
+
+
+def passive_force(row: Any) -> Scalar:
+    """What the joint's damper and spring do, where the row has them: −damping · qd − stiffness · stretch."""
+    damper = -(row.damping * row.qd) if "damping" in row else 0.0
+    return damper - row.stiffness * row.stretch if "stiffness" in row else damper

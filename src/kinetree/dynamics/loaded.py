@@ -18,7 +18,6 @@ from .firmness import is_firm
 from .inverse_dynamics import inverse_dynamics
 from .mass_matrix import mass_matrix
 from .matrices.dense import solve_positive
-from .passive import passive_by_row
 from .schedules.run import run
 
 
@@ -32,7 +31,4 @@ def loaded_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any,
         shift = armature_shift(model.structure, model.rows, model.coupling.widen_v(qd).T).T
         held = inverse_dynamics(model, q, qd, jnp.zeros_like(qd), f_ext) + model.coupling.narrow(load * shift)
         return solve_positive(H, tau - held)
-    if model.passive is not None:
-        tau = tau + passive_by_row(model, q, qd)
-    model = model.without_passive
     return run(aba_of(is_firm(model), loaded=True), model, {"q": q, "qd": qd, "tau": tau, "load": load}, f_ext)["qdd"]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.spatial import Quaternion, Scalar, Vec3
+from kinetree.spatial import Quaternion, Vec3
 
 from .errors import ModelError
 
@@ -72,10 +72,19 @@ def stretch(structure: Any, rest: Any, q: Any) -> Any:
     for number in range(len(first)):  # few joints have quaternions, and hardly any a spring
         row, column, free = int(first[number]), int(start[number]), int(is_free[number])
         at = column + 3 * free
-        here = Quaternion.from_array(q[:, at : at + 4]).normalized()
-        there = Quaternion.from_array(rest[at : at + 4]).normalized()
-        out = out.at[:, row : row + 3].set((there.conjugate() * here).log().array())
+        here, there = Quaternion.from_array(q[:, at : at + 4]), Quaternion.from_array(rest[at : at + 4])
+        out = out.at[:, row : row + 3].set(quaternion_stretch(there, here).array())
         if free:
-            way: Scalar = Vec3.from_array(q[:, column : column + 3] - rest[column : column + 3])
-            out = out.at[:, row + 3 : row + 6].set(here.conjugate().turn(way).array())
+            begin, end = (Vec3.from_array(x[..., column : column + 3]) for x in (rest, q))
+            out = out.at[:, row + 3 : row + 6].set(way_from_rest(begin, end, here).array())
     return out
+
+
+def quaternion_stretch(rest: Quaternion, here: Quaternion) -> Vec3:
+    """The rotation vector from rest to here, in body coordinates."""
+    return (rest.normalized().conjugate() * here.normalized()).log()
+
+
+def way_from_rest(rest: Vec3, here: Vec3, orientation: Quaternion) -> Vec3:
+    """The way of a free joint's origin from rest to here, in body coordinates."""
+    return orientation.normalized().conjugate().turn(here - rest)

@@ -1,5 +1,7 @@
 """Parts of lane programs that passes do not speak of: poses in the world, and the places of a matrix over pairs."""
 
+from collections.abc import Callable
+
 import jax
 import numpy as np
 
@@ -7,7 +9,8 @@ from kinetree.dynamics.algorithms.poses import pose
 from kinetree.dynamics.recursion import Row
 from kinetree.lanes import Lane, Loop, Memory
 from kinetree.model import Model, Placement, Structure
-from kinetree.spatial import Transform, Vec3
+from kinetree.model.physics import quaternion_stretch, way_from_rest
+from kinetree.spatial import Quaternion, Transform, Vec3
 from kinetree.tree import Tree
 
 from .lane_rows import (
@@ -20,11 +23,13 @@ from .lane_rows import (
     Turns,
     base_gravity,
     base_turn,
+    joints_with,
     row_turns,
     stroke,
 )
 
 NUMBER = jax.tree.structure(0.0)
+STRETCH = "stretch"  # The field that holds how far a joint is from the rest of its spring.
 PLACED = "placed"  # The field that holds the placements of quaternion joints.
 
 
@@ -48,6 +53,53 @@ def pose_parts(memory: Memory, field: str, quaternions: bool) -> list[Part]:
         Part(Loop(base, 4, GRAVITY, writes=(own,)), base_turn(memory), base_gravity),
         Part(loop, row_turns(memory), links.parts_constants(link)),
     ]
+
+
+def stretch_parts(memory: Memory, quaternions: bool) -> list[Part]:
+    """Loops that write how far each joint is from the rest of its spring (model/physics.py)."""
+    own = memory.at(OWN, STRETCH)
+
+    def part(columns: int, rows: int, step: Callable[..., tuple], choose: Callable[[Structure], np.ndarray]) -> Part:
+        def turns(structure: Structure) -> Turns:
+            table, taken = row_turns(memory, choose=choose)(structure)
+            table[:, Q] = q_columns(structure)[taken]
+            return table, taken
+
+        def rest(model: Model, taken: np.ndarray) -> tuple:
+            assert model.passive is not None
+            first = q_columns(model.structure)[taken]
+            return tuple(model.passive.rest[first + k] for k in range(columns))
+
+        writes = tuple(own._replace(offset=own.offset + k * memory.size) for k in range(rows))
+        inputs = tuple(Lane(0, Q, k) for k in range(columns))
+        constants = jax.tree.structure((0.0,) * columns)
+        return Part(Loop(step, 4, constants, writes=writes, inputs=inputs), turns, rest)
+
+    def scalar(rest: tuple, q: tuple, _: tuple) -> tuple:
+        return (q[0] - rest[0],), (), ()
+
+    def ball(rest: tuple, q: tuple, _: tuple) -> tuple:
+        return tuple(quaternion_stretch(Quaternion(*rest), Quaternion(*q))), (), ()
+
+    def free(rest: tuple, q: tuple, _: tuple) -> tuple:
+        turned = quaternion_stretch(Quaternion(*rest[3:]), Quaternion(*q[3:]))
+        return (*turned, *way_from_rest(Vec3(*rest[:3]), Vec3(*q[:3]), Quaternion(*q[3:]))), (), ()
+
+    scalars = part(1, 1, scalar, lambda s: np.flatnonzero(s.q_of_row >= 0))
+    if not quaternions:
+        return [scalars]
+    return [
+        scalars,
+        part(7, 6, free, lambda s: joints_with(s, 1)[:, 0]),
+        part(4, 3, ball, lambda s: joints_with(s, 0)[:, 0]),
+    ]
+
+
+def q_columns(structure: Structure) -> np.ndarray:
+    """The first column of q that belongs to each row, the first rows of quaternion joints included; else −1."""
+    columns = np.array(structure.q_of_row)
+    columns[structure.quaternion_joints[:, 0]] = structure.quaternion_joints[:, 1]
+    return columns
 
 
 def frame_constants(model: Model, bodies: np.ndarray) -> Transform:

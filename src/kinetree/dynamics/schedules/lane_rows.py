@@ -70,6 +70,8 @@ class Link(NamedTuple):
     axis: Axis
     inertia: Any  # an Inertia, or its moments
     armature: Any
+    damping: Any
+    stiffness: Any
 
     @property
     def mass(self) -> Any:
@@ -125,7 +127,7 @@ class Links(NamedTuple):
         """The treedef of one."""
         frame = PLACEMENT if self.deep or self.accurate else Transform(Rotation(*9 * (0.0,)), ZERO3)
         body = (Moments if self.moments else Inertia)(0.0, ZERO3, Sym3(*6 * (0.0,)))
-        return jax.tree.structure(Link(frame, Axis(0.0, 0.0), body, 0.0))
+        return jax.tree.structure(Link(frame, Axis(0.0, 0.0), body, 0.0, 0.0, 0.0))
 
     def held(self, placed: Placement) -> Placement | Transform:
         """A placement as it is held."""
@@ -136,7 +138,10 @@ class Links(NamedTuple):
         of = row_constants(model, rows)
         orientation = of.orientation if self.accurate else of.orientation.renormalized()  # No gradient by its length.
         frame = self.held(Placement(orientation, of.position))
-        return Link(frame, of.axis, of.inertia.moments() if self.moments else of.inertia, of.armature)
+        none = np.zeros(len(rows))
+        damping, stiffness = (none, none) if model.passive is None else (x[rows] for x in model.passive[:2])
+        body = of.inertia.moments() if self.moments else of.inertia
+        return Link(frame, of.axis, body, of.armature, damping, stiffness)
 
 
 class Kind(NamedTuple):
@@ -145,6 +150,8 @@ class Kind(NamedTuple):
     quaternions: bool  # whether some joints have them
     deep: bool  # so many levels that matrices would cost accuracy
     hinges: bool  # nothing but hinges without rotors, as far as numbers are known
+    dampers: bool = False  # some joints have them, as far as numbers are known
+    springs: bool = False
 
 
 _kinds: OncePerOwner[Kind] = OncePerOwner()
@@ -157,9 +164,15 @@ def kind_of(model: Model) -> Kind:
         structure, (turn, slide, armature) = model.structure, (model.rows.turn, model.rows.slide, model.rows.armature)
         plain = all(isinstance(x, np.ndarray) for x in (turn, slide, armature))
         hinges = plain and bool(np.all((turn == 1) & (slide == 0) & (armature == 0)))
-        return Kind(structure.has_quaternions, structure.tree.height >= DEEP, hinges)
+        passive = ((), ()) if model.passive is None else model.passive[:2]
+        return Kind(structure.has_quaternions, structure.tree.height >= DEEP, hinges, *map(_some, passive))
 
     return _kinds.get(model, None, find)
+
+
+def _some(x: Any) -> bool:
+    """False if all numbers are known to be zero."""
+    return not isinstance(x, np.ndarray | tuple) or bool(np.any(x))
 
 
 def no_constants(model: Model, rows: np.ndarray) -> tuple:
@@ -204,7 +217,7 @@ def screw_place(row: Rows, q: Any) -> Placement:
     return place(row.orientation, row.position, row.axis, q)
 
 
-def _joints(structure: Structure, with_position: int) -> np.ndarray:
+def joints_with(structure: Structure, with_position: int) -> np.ndarray:
     joints = structure.quaternion_joints
     return joints[joints[:, 2] == with_position]
 
@@ -236,7 +249,7 @@ def placing_parts(memory: Memory, q_array: int = 0) -> list[Part]:
 
     def first_rows(with_position: int) -> Any:
         def turns(structure: Structure) -> Turns:
-            joints = _joints(structure, with_position)
+            joints = joints_with(structure, with_position)
             table, rows = row_turns(memory, choose=lambda s: joints[:, 0])(structure)
             table[:, Q] = joints[:, 1]
             return table, rows
@@ -269,7 +282,7 @@ def shift_parts(memory: Memory, qd_array: int) -> list[Part]:
 
         writes = tuple(own._replace(offset=own.offset + k * memory.size) for k in range(width))
         loop = Loop(step, 4, NOTHING, writes=writes, inputs=tuple(Lane(qd_array, V, k) for k in range(width)))
-        return Part(loop, row_turns(memory, choose=lambda s: _joints(s, width // 6)[:, 0]), no_constants)
+        return Part(loop, row_turns(memory, choose=lambda s: joints_with(s, width // 6)[:, 0]), no_constants)
 
     others = row_turns(memory, choose=lambda s: np.flatnonzero(s.q_of_row >= 0))
     return [Part(Loop(none, 4, NOTHING, writes=(own,)), others, no_constants), of_joints(6), of_joints(3)]

@@ -5,13 +5,13 @@ machine adds what the passes do not speak of:
 
 - placements: a row's placement is computed in the pass that places it, and kept as the algorithm says. Quaternion
   joints are placed by loops of their own before the first pass;
-- rotors and the shift of quaternion joints (joint_terms.py);
+- rotors, dampers, springs and the shift of quaternion joints (joint_terms.py);
 - forces on bodies: poses of the rows, then a loop over the bodies;
 - what is known of all rows: a mechanism of hinges without rotors needs neither axes nor armatures.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -23,23 +23,26 @@ from kinetree.dynamics.joint_terms import (
     felt_acceleration,
     joint_acceleration,
     joint_force,
+    passive_force,
     row_acceleration,
     row_force,
 )
 from kinetree.dynamics.recursion import AT, Algorithm, Ancestors, Bodies, Inward, Outward, Pass, Row, Total
 from kinetree.lanes import Lane, Loop, Memory
 from kinetree.lanes.kept.once import once
-from kinetree.lanes.program.program import Slots
 from kinetree.model import Model, Placement, Structure
 from kinetree.spatial import Force, Rotation, Transform, Vec3
 
 from .lane_algorithm import LaneAlgorithm
+from .lane_fields import Fields
 from .lane_parts import (
     NUMBER,
     PLACED,
+    STRETCH,
     frame_constants,
     matrix_places,
     pose_parts,
+    stretch_parts,
     unrelated_turns,
     zeros_of_unrelated,
 )
@@ -80,42 +83,6 @@ class Variant(NamedTuple):
     packed: bool = False  # A matrix over pairs is packed on the ancestor pairs, or dense.
 
 
-class Fields:
-    """The fields of a row as slots. A part of a field that forces are added to has slots of its own."""
-
-    def __init__(self, examples: dict[str, Any], split: str):
-        self.examples = examples
-        self.parts = {name: [name] for name in examples}
-        values = dict(examples)
-        if split:
-            whole = {part: x for part, x in values.pop(split)._asdict().items() if x is not None}
-            self.parts[split] = [f"{split}_{part}" for part in whole]
-            values |= zip(self.parts[split], whole.values(), strict=True)
-        self.memory = Memory(**values)
-
-    def at(self, column: int, *names: str) -> tuple[Slots, ...]:
-        """The slots of some fields of the row in this column of the table."""
-        return tuple(self.memory.at(column, part) for name in names for part in self.parts[name])
-
-    def taken(self, names: tuple[str, ...], slots: list[Any]) -> dict[str, Any]:
-        """Values of some fields, from the values of their slots, which are taken off the list."""
-        found = {}
-        for name in names:
-            parts = [slots.pop(0) for _ in self.parts[name]]
-            found[name] = parts[0] if len(parts) == 1 else self._joined(name, parts)
-        return found
-
-    def spread(self, names: tuple[str, ...], values: dict[str, Any]) -> tuple:
-        """Values of some fields, as their slots take them."""
-        spread = ([x for x in values[n] if x is not None] if len(self.parts[n]) > 1 else [values[n]] for n in names)
-        return tuple(x for parts in spread for x in parts)
-
-    def _joined(self, name: str, parts: list[Any]) -> Any:
-        """A field from its parts; what its example has not, it has not."""
-        rest = iter(parts)
-        return type(self.examples[name])(*(None if x is None else next(rest) for x in self.examples[name]))
-
-
 class Writer:
     """Writes the parts of one program."""
 
@@ -123,6 +90,7 @@ class Writer:
         self.algorithm, self.variant = algorithm, variant
         kind = variant.kind
         self.quaternions = kind.quaternions
+        self.springs = kind.springs
         self.links = Links(kind.deep, kind.hinges, algorithm.moments, algorithm.accurate)
         named = set(algorithm.inputs) | set(algorithm.outputs)
         self.shifts = self.quaternions and not named.isdisjoint(JOINT_QUANTITIES)
@@ -133,6 +101,7 @@ class Writer:
         examples |= {PLACED: PLACEMENT} if self.quaternions else {}
         examples |= {AT: KEPT[algorithm.keeps]} if self.keeps else {}
         examples |= {SHIFT: 0.0} if self.shifts else {}
+        examples |= {STRETCH: 0.0} if self.springs else {}
         examples |= {WORLD_POSE: PLACEMENT} if variant.external else {}
         split = algorithm.applied[0] if variant.external and len(algorithm.applied) > 1 else ""
         self.fields = Fields(examples, split)
@@ -147,6 +116,7 @@ class Writer:
         alg, at = self.algorithm, self.fields.at
         parts = placing_parts(self.memory) if self.quaternions else []
         parts += shift_parts(self.memory, alg.inputs.index("qd")) if self.shifts else []
+        parts += stretch_parts(self.memory, self.quaternions) if self.springs else []
         flowing = tuple(alg.base(Vec3(*3 * (np.zeros(()),))))
 
         def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
@@ -177,16 +147,20 @@ class Writer:
         shares = alg.shares_after(p)
         shifted = self.shifts and not {*p.given, *p.outputs}.isdisjoint(JOINT_QUANTITIES)
         rotor = "tau" in p.outputs
+        forced = rotor or "tau" in p.given
+        damped, sprung = forced and self.variant.kind.dampers, forced and self.springs
         given = (*(("q",) if p.places and screws else ()), *p.given, *(("qdd",) if rotor else ()))
+        given += ("qd",) if damped else ()
         given = tuple(dict.fromkeys(given))
         frame = ("frame", "axis") if p.places and screws else ("frame",) if again else ()
-        rotors = ("axis", "armature") if rotor or "tau" in p.given else ()
-        link = tuple(dict.fromkeys((*frame, *p.link, *rotors, *(n for x in shares for n in x.own.link))))  # type: ignore[union-attr]
+        joint = ("axis", "armature") if forced else ()
+        joint += (("damping",) if damped else ()) + (("stiffness",) if sprung else ())
+        link = tuple(dict.fromkeys((*frame, *p.link, *joint, *(n for x in shares for n in x.own.link))))  # type: ignore[union-attr]
         state = (p.state,) if p.state else ()
         own = tuple(n for n in p.needs if n != AT)
         own += (AT,) if AT in p.needs and self.keeps else ()
         own += (PLACED,) if self.quaternions and (p.places or (AT in p.needs and not self.keeps)) else ()
-        own += (SHIFT,) if shifted else ()
+        own += ((SHIFT,) if shifted else ()) + ((STRETCH,) if sprung else ())
         left = p.leaves + tuple(x.state for x in shares) + ((AT,) if keeps else ())
 
         def step(known: Row, inputs: tuple, reads: tuple) -> tuple:
@@ -200,12 +174,16 @@ class Writer:
                 felt = felt_acceleration(felt, row.axis.slide, row.shift)
             if shifted and "qdd" in p.given:
                 row["qdd"] = row_acceleration(row.qdd, row.shift)
+            if (damped or sprung) and "tau" in p.given:
+                row["tau"] = row.tau + passive_force(row)
             if shifted and "tau" in p.given:
                 row["tau"] = row_force(row.tau, row.armature, row.axis.slide, row.shift)
             screw = self.place(row, p)
             new, found = p.visit(row, whole)
             if rotor:
                 found["tau"] = joint_force(found["tau"], row.armature, felt)
+            if rotor and (damped or sprung):
+                found["tau"] = found["tau"] - passive_force(row)
             if shifted and "qdd" in p.outputs:
                 found["qdd"] = joint_acceleration(found["qdd"], row.shift)
             after = Row({**row, p.state: new})
@@ -372,7 +350,10 @@ def output_width(algorithm: Algorithm, name: str, structure: Structure, packed: 
 
 def lane_program_of(algorithm: Algorithm, model: Model, external: bool = False, packed: bool = False) -> LaneAlgorithm:
     """The program of an algorithm that serves a mechanism."""
-    return lane_program(algorithm, Variant(kind_of(model), external, packed))
+    kind = kind_of(model)
+    if "tau" not in (*algorithm.inputs, *algorithm.outputs):
+        kind = kind._replace(dampers=False, springs=False)
+    return lane_program(algorithm, Variant(kind, external, packed))
 
 
 @once

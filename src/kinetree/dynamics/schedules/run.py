@@ -4,6 +4,7 @@ Results of all ways have one shape: (batch, rows) for a scalar of each row, (bat
 scalars, with bodies in the place of rows for `Bodies`, and (batch, count) for a `Total`.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from kinetree.tree import Layout, layout
 from kinetree.tree.stages import Stages
 
 from ..closed_form import rules
+from ..passive import passive_by_row
 from .blocks import by_blocks, can_block
 from .choose import Choice, call_of, choose
 from .euler import over_euler_tour
@@ -59,6 +61,23 @@ def take(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_e
     note(algorithm.name, choice)
     if choice.way == "lanes":
         return _in_lanes(algorithm, choice, model, inputs, f_ext)
+    if model.passive is not None:
+        return _with_passive(model, inputs, lambda model, inputs: _over_tree(algorithm, choice, model, inputs, f_ext))
+    return _over_tree(algorithm, choice, model, inputs, f_ext)
+
+
+def _with_passive(model: Model, inputs: Inputs, run: Any) -> Inputs:
+    """`run(model, inputs)` of a model with springs and dampers, from that of the same without them."""
+    free = model.without_passive
+    if "tau" in inputs:
+        return run(free, inputs | {"tau": inputs["tau"] + passive_by_row(model, inputs["q"], inputs["qd"])})
+    found = run(free, inputs)
+    if "tau" in found:
+        found["tau"] = found["tau"] - passive_by_row(model, inputs["q"], inputs["qd"])
+    return found
+
+
+def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
     if choice.way == "blocks":
         return by_blocks(model, inputs)
     if choice.way == "stages":
@@ -76,16 +95,38 @@ def take(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_e
 
 def _in_lanes(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
     chosen = algorithm.again if choice.again and algorithm.again else algorithm
-    program = lane_program_of(chosen, model, f_ext is not None)
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
 
-    def lanes(*state: Any) -> tuple:
-        return program(model, *state, *extra, schedule=choice.schedule)
+    def of(model: Model) -> Callable[..., tuple]:
+        program = lane_program_of(chosen, model, f_ext is not None)
+        return lambda *state: program(model, *state, *extra, schedule=choice.schedule)
 
-    if choice.schedule == "lanes":
-        lanes = rules.with_rule(algorithm, model, inputs["q"], f_ext, lanes)
+    lanes = of(model)
+    if choice.schedule == "lanes" and isinstance(inputs["q"], jax.Array):
+        lanes = _with_rule(algorithm, model, inputs["q"], f_ext, of)
     found = lanes(*inputs.values())
     return {n: _grouped(algorithm, n, x) for n, x in zip(algorithm.outputs, found, strict=True)}
+
+
+def _with_rule(algorithm: Algorithm, model: Model, q: Any, f_ext: Any, of: Callable[[Model], Callable]) -> Callable:
+    """The program `of(model)`, whose derivatives are those in closed form where there are any.
+
+    Closed forms are of the bare mechanism: what springs and dampers add to them is left to XLA.
+    """
+    whole, bare = of(model), of(model.without_passive)
+    ruled = rules.with_rule(algorithm, model.without_passive, q, f_ext, bare)
+    if ruled is bare or model.passive is None:
+        return whole if ruled is bare else ruled
+
+    def in_terms(*state: Any) -> tuple:
+        def run(_: Model, inputs: Inputs) -> Inputs:
+            return dict(zip(algorithm.outputs, ruled(*inputs.values()), strict=True))
+
+        return tuple(_with_passive(model, dict(zip(algorithm.inputs, state, strict=True)), run).values())
+
+    function = jax.custom_jvp(whole)
+    function.defjvp(lambda state, moved: (whole(*state), jax.jvp(in_terms, state, moved)[1]))
+    return function
 
 
 def _grouped(algorithm: Algorithm, name: str, found: Any) -> Any:
