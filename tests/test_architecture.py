@@ -32,6 +32,7 @@ ORDER = (
     ("constrain",),  # contact, limits and friction, and what they make of forces
     ("io",),
     ("simulate",),
+    ("envs",),  # tasks for robots that learn
     ("theory",),  # operation counts and depths that the algorithms are compared with
     ("kinetree",),
     ("view",),

@@ -1,0 +1,63 @@
+"""Environments to learn in: pure functions `reset(key)` and `step(state, action)` over any batch of worlds."""
+
+from typing import Any
+
+from kinetree._unknown import unknown
+
+from .ant import Ant
+from .cart_pole import CartPole
+from .env import Env, EnvState
+from .half_cheetah import HalfCheetah
+from .humanoid import Humanoid
+from .quadruped import Quadruped
+from .reacher import Reacher
+from .torch_adapter import TorchEnv
+
+ENVS: dict[str, type[Env]] = {
+    "cart_pole": CartPole,
+    "reacher": Reacher,
+    "half_cheetah": HalfCheetah,
+    "ant": Ant,
+    "quadruped": Quadruped,
+    "humanoid": Humanoid,
+}
+
+
+def make(name: str, **settings: Any) -> Env:
+    """An environment by its name: "cart_pole", "reacher", "half_cheetah", "ant", "quadruped" or "humanoid".
+
+    Arguments:
+        name: which.
+        settings: `auto_reset`, `time_limit`, `noise`, `model`, and those of the environment.
+    """
+    if name not in ENVS:
+        raise ValueError(unknown("environment", name, ENVS))
+    return ENVS[name](**settings)
+
+
+def to_gymnasium(env: Env, num_envs: int | None = None) -> Any:
+    """The task as a `gymnasium.Env` of one world; with `num_envs`, as a `gymnasium.vector.VectorEnv`.
+
+    Arguments:
+        env: the task.
+        num_envs: how many worlds; a vector of them starts again within the step that ends an episode.
+    """
+    from .gymnasium_adapter import ManyWorlds, OneWorld
+
+    return OneWorld(env) if num_envs is None else ManyWorlds(env, num_envs)
+
+
+__all__ = [
+    "ENVS",
+    "Ant",
+    "CartPole",
+    "Env",
+    "EnvState",
+    "HalfCheetah",
+    "Humanoid",
+    "Quadruped",
+    "Reacher",
+    "TorchEnv",
+    "make",
+    "to_gymnasium",
+]

@@ -1,0 +1,82 @@
+"""Ant: four legs on a ball. Robot, observations and rewards are those of gymnasium's Ant-v5.
+
+Contact forces are left out: it is `gymnasium.make("Ant-v5", include_cfrc_ext_in_observation=False,
+contact_cost_weight=0)`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.model import Model, State
+
+from .description import Body, Capsule, Joint, Robot, sphere
+from .env import Env, jittered
+from .free_base import at_mujoco, mujoco_observation
+
+RADIUS = 0.08  # m, of the legs
+SURFACE = {"friction": (1.0, 0.5, 0.5), "margin": 0.01, "conaffinity": 0}
+# name of the leg, where it points, axis of the ankle, range of the ankle in degrees
+LEGS = (
+    ("front_left", (1, 1), (-1.0, 1.0, 0.0), (30, 70)),
+    ("front_right", (-1, 1), (1.0, 1.0, 0.0), (-70, -30)),
+    ("back", (-1, -1), (-1.0, 1.0, 0.0), (-70, -30)),
+    ("right_back", (1, -1), (1.0, 1.0, 0.0), (30, 70)),
+)
+
+
+def _robot() -> Robot:
+    bodies = [Body("torso", None, (0, 0, 0.75), (Joint("root", "free"),), (sphere((0, 0, 0), 0.25),))]
+    for number, (name, (x, y), axis, degrees) in enumerate(LEGS, 1):
+        out = (0.2 * x, 0.2 * y, 0.0)
+        upper, lower = Capsule((0, 0, 0), out, RADIUS), Capsule((0, 0, 0), (2 * out[0], 2 * out[1], 0.0), RADIUS)
+        limits = tuple(np.deg2rad(degrees))
+        hip = Joint(f"hip_{number}", range=tuple(np.deg2rad((-30, 30))), armature=1.0, damping=1.0)
+        ankle = Joint(f"ankle_{number}", axis=axis, range=limits, armature=1.0, damping=1.0)  # type: ignore[arg-type]
+        bodies += [
+            Body(f"{name}_leg", "torso", (0, 0, 0), (), (upper,)),
+            Body(f"aux_{number}", f"{name}_leg", out, (hip,), (upper,)),
+            Body(f"foot_{number}", f"aux_{number}", out, (ankle,), (lower,)),
+        ]
+    return Robot(
+        bodies,
+        motors={f"{joint}_{leg}": 150.0 for leg in (4, 1, 2, 3) for joint in ("hip", "ankle")},
+        density=5.0,
+        floor=SURFACE | {"conaffinity": 1},
+        surface=SURFACE,
+        timestep=0.01,
+        integrator="RK4",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Ant(Env):
+    """Run along x, upright, with little effort."""
+
+    frame_skip: int = field(default=5, kw_only=True)
+    forward_weight: float = field(default=1.0, kw_only=True)
+    control_weight: float = field(default=0.5, kw_only=True)
+    healthy_reward: float = field(default=1.0, kw_only=True)
+    healthy_height: tuple[float, float] = field(default=(0.2, 1.0), kw_only=True)  # m
+
+    def robot(self) -> Model:
+        return _robot().model()
+
+    def start(self, key: Any) -> tuple[State, Any]:
+        return at_mujoco(self, *jittered(self, key, 0.1)), ()
+
+    def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
+        return mujoco_observation(self.model, physics)
+
+    def judge(self, before: State, ctrl: Any, after: State, task: Any) -> tuple[Any, Any, dict[str, Any]]:
+        speed = (after.q[..., 0] - before.q[..., 0]) / self.dt
+        low, high = self.healthy_height
+        height = after.q[..., 2]
+        finite = jnp.isfinite(after.q).all(-1) & jnp.isfinite(after.qd).all(-1)
+        healthy = finite & (low <= height) & (height <= high)
+        forward, effort = self.forward_weight * speed, self.control_weight * (ctrl**2).sum(-1)
+        alive = self.healthy_reward * healthy.astype(speed.dtype)
+        metrics = {"x_velocity": speed, "reward_forward": forward, "reward_ctrl": -effort, "reward_survive": alive}
+        return forward + alive - effort, ~healthy, metrics

@@ -1,0 +1,195 @@
+"""What an environment is: two pure functions, `reset(key)` and `step(state, action)`, over any batch of worlds."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.model import Model, State
+from kinetree.simulate import advance, initial_state
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class EnvState:
+    """Where worlds are, and what came of the last step. Leading axes are worlds."""
+
+    physics: State
+    obs: Any  # (..., observation_size)
+    reward: Any  # (...,)
+    done: Any  # (...,): the episode ended with this step, by itself or by the time limit
+    metrics: dict[str, Any]  # (...,): parts of the reward, and other numbers to watch
+    info: dict[str, Any]  # "key", "steps" since the start, "truncated" by the time limit, "task", "final_obs"
+
+    def replace(self, **changes: Any) -> "EnvState":
+        """The same with other parts."""
+        return dataclasses.replace(self, **changes)
+
+
+@dataclass(frozen=True, eq=False)
+class Env:
+    """A task for a robot. Subclasses say how an episode starts, what is seen, and what is good.
+
+    Arguments:
+        model: the robot; another one, with other numbers, may be given.
+        auto_reset: worlds whose episode ended start again within the step. `obs` is then the first of the new episode,
+            and `info["final_obs"]` the last of the old one.
+        time_limit: control steps to an episode; None: no end.
+        noise: standard deviation of what is added to observations; a number, or (observation_size,).
+    """
+
+    model: Model = None  # type: ignore[assignment]  # made by `robot`
+    auto_reset: bool = True
+    time_limit: int | None = 1000
+    noise: Any = 0.0
+    frame_skip: int = field(default=1, kw_only=True)  # steps of the model to a control step
+
+    def __post_init__(self) -> None:
+        if self.model is None:
+            object.__setattr__(self, "model", self.robot())
+
+    # -- what a task says ---------------------------------------------------------------------------------------------
+
+    def robot(self) -> Model:
+        """The model of the task."""
+        raise NotImplementedError
+
+    def start(self, key: Any) -> tuple[State, Any]:
+        """Where one world starts, and what else its task needs to know, a pytree of arrays."""
+        raise NotImplementedError
+
+    def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
+        """What is seen of states, (..., observation_size)."""
+        raise NotImplementedError
+
+    def judge(self, before: State, ctrl: Any, after: State, task: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """Rewards, which episodes are over, and metrics, (...,) each."""
+        raise NotImplementedError
+
+    def control(self, action: Any, physics: State, task: Any) -> Any:
+        """Controls (..., nu) of the actuators; the action, if the task does not say."""
+        return action
+
+    def next_task(self, key: Any, physics: State, task: Any) -> Any:
+        """What the task is after a step; the same, if the task does not say. `key` is (...,)."""
+        return task
+
+    # -- what all have ------------------------------------------------------------------------------------------------
+
+    @property
+    def dt(self) -> float:
+        """Seconds to a control step."""
+        return float(np.asarray(self.model.timestep).max()) * self.frame_skip
+
+    @property
+    def action_size(self) -> int:
+        """Numbers in an action."""
+        return self.model.nu
+
+    @property
+    def action_range(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and largest actions, (action_size,) each."""
+        assert self.model.actuators is not None
+        bounds = np.asarray(self.model.actuators.ctrl_range)
+        return bounds[:, 0], bounds[:, 1]
+
+    @property
+    def observation_size(self) -> int:
+        """Numbers in an observation."""
+        return jax.eval_shape(self.reset, jax.random.key(0)).obs.shape[-1]
+
+    def replace(self, **changes: Any) -> "Env":
+        """The same task with other settings."""
+        return dataclasses.replace(self, **changes)
+
+    def reset(self, key: Any) -> EnvState:
+        """Start episodes.
+
+        Arguments:
+            key: one key of `jax.random`, or an array of them, one for each world.
+        """
+        key = _typed(key)
+        own, kept = _split(key)
+        physics, task = _each(self.start, own)
+        ctrl = jnp.zeros((*key.shape, self.model.nu), physics.q.dtype)
+        obs = self.observe(physics, ctrl, task)
+        zero, no = jnp.zeros(key.shape, obs.dtype), jnp.zeros(key.shape, bool)
+        _, _, metrics = jax.eval_shape(self.judge, physics, ctrl, physics, task)
+        metrics = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), metrics)
+        own, kept = _split(kept)
+        obs = self._noisy(obs, own)
+        info = {"key": kept, "steps": jnp.zeros(key.shape, jnp.int32), "truncated": no, "task": task}
+        return EnvState(physics, obs, zero, no, metrics, info | ({"final_obs": obs} if self.auto_reset else {}))
+
+    def step(self, state: EnvState, action: Any) -> EnvState:
+        """One control step.
+
+        Arguments:
+            state: from `reset` or `step`.
+            action: (..., action_size).
+        """
+        before, task = state.physics, state.info["task"]
+        own, other, noise, kept = _split(state.info["key"], 4)
+        ctrl = self.control(jnp.asarray(action, before.q.dtype), before, task)
+        after = advance(self.model, before, ctrl, substeps=self.frame_skip)
+        reward, over, metrics = self.judge(before, jnp.asarray(action, before.q.dtype), after, task)
+        task = self.next_task(own, after, task)
+        steps = state.info["steps"] + 1
+        late = jnp.zeros_like(over) if self.time_limit is None else ~over & (steps >= self.time_limit)
+        obs = self._noisy(self.observe(after, ctrl, task), noise)
+        done = over | late
+        info = {"key": kept, "steps": steps, "truncated": late, "task": task}
+        if not self.auto_reset:
+            return EnvState(after, obs, reward, done, metrics, info)
+        fresh = self.reset(other)
+        changing = {"physics": after, "obs": obs, "steps": steps, "task": task}
+        anew = {"physics": fresh.physics, "obs": fresh.obs, "steps": fresh.info["steps"], "task": fresh.info["task"]}
+        chosen = jax.tree.map(lambda new, old: _where(done, new, old), anew, changing)
+        info |= {"steps": chosen["steps"], "task": chosen["task"], "final_obs": obs}
+        return EnvState(chosen["physics"], chosen["obs"], reward, done, metrics, info)
+
+    def _noisy(self, obs: Any, key: Any) -> Any:
+        if isinstance(self.noise, float | int) and self.noise == 0:
+            return obs
+        shape = obs.shape[-1:]
+        drawn = _each(lambda k: jax.random.normal(k, shape, obs.dtype), key)
+        return obs + jnp.asarray(self.noise, obs.dtype) * drawn
+
+    def _at(self, q: Any, qd: Any) -> State:
+        """A state of one world, for `start`."""
+        return initial_state(self.model, jnp.asarray(q, float), jnp.asarray(qd, float))
+
+
+def jittered(env: Env, key: Any, scale: float, normal_speed: bool = True) -> tuple[Any, Any]:
+    """Gymnasium's usual start: coordinates of the file, uniformly off by `scale`, and small speeds, in its order."""
+    first, second = jax.random.split(key)
+    home = np.asarray(initial_state(env.model).q)
+    q = home + jax.random.uniform(first, home.shape, float, -scale, scale)
+    drawn = jax.random.normal(second, (env.model.nv,), float) if normal_speed else None
+    speeds = drawn if drawn is not None else jax.random.uniform(second, (env.model.nv,), float, -1, 1)
+    return q, scale * speeds
+
+
+def _typed(key: Any) -> Any:
+    """Keys with a type of their own, whose shape is that of the worlds."""
+    key = jnp.asarray(key)
+    return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
+
+
+def _each(function: Any, keys: Any) -> Any:
+    """A function of one key, for keys of any shape."""
+    for _ in keys.shape:
+        function = jax.vmap(function)
+    return function(keys)
+
+
+def _split(keys: Any, number: int = 2) -> tuple[Any, ...]:
+    found = _each(lambda k: tuple(jax.random.split(k, number)[i] for i in range(number)), keys)
+    return tuple(found)
+
+
+def _where(done: Any, new: Any, old: Any) -> Any:
+    return jnp.where(done.reshape(done.shape + (1,) * (old.ndim - done.ndim)), new, old)

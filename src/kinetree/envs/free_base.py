@@ -1,0 +1,37 @@
+"""Robots on free joints, as MuJoCo and gymnasium know them: linear velocity first, and in world axes."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from kinetree.io.converters import Mujoco
+from kinetree.model import Model, State
+from kinetree.spatial import Quaternion, Vec3
+
+
+def mujoco_velocity(model: Model, physics: State) -> Any:
+    """MuJoCo's qvel, (..., nv)."""
+    return Mujoco(model).v_there(physics.q, physics.qd)
+
+
+def mujoco_observation(model: Model, physics: State) -> Any:
+    """Gymnasium's usual observation: qpos without x and y, then qvel."""
+    return jnp.concatenate([physics.q[..., 2:], mujoco_velocity(model, physics)], -1)
+
+
+def at_mujoco(env: Any, qpos: Any, qvel: Any) -> State:
+    """The state of one world at MuJoCo's coordinates and velocities; quaternions may have any length."""
+    qpos = jnp.asarray(qpos, float)
+    unit = jnp.concatenate([qpos[:3], qpos[3:7] / jnp.linalg.norm(qpos[3:7]), qpos[7:]])
+    return env._at(unit, Mujoco(env.model).v_here(unit, jnp.asarray(qvel, float)))
+
+
+def upright(q: Any) -> Any:
+    """The world's upward direction seen from the body, (..., 3)."""
+    return _seen_from_body(q, (0.0, 0.0, 1.0))
+
+
+def _seen_from_body(q: Any, way: tuple[float, float, float]) -> Any:
+    turn = Quaternion(*(q[..., 3 + k] for k in range(4))).normalized()
+    one = jnp.ones_like(q[..., 0])
+    return jnp.stack(turn.to_child(Vec3(*(w * one for w in way))), -1)

@@ -1,0 +1,80 @@
+"""Environments as gymnasium knows them: one world, or a vector of worlds, in NumPy arrays on the host."""
+
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from .env import Env, EnvState
+
+DTYPE = np.float32  # of observations and actions, in either mode of JAX
+
+
+def _spaces(env: Env) -> tuple[Box, Box]:
+    low, high = (np.asarray(x, DTYPE) for x in env.action_range)
+    return Box(-np.inf, np.inf, (env.observation_size,), DTYPE), Box(low, high, dtype=DTYPE)
+
+
+class OneWorld(gymnasium.Env):
+    """One world, which does not start again by itself."""
+
+    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium's own is a dictionary of the class
+
+    def __init__(self, env: Env):
+        self.env = env.replace(auto_reset=False)
+        self.observation_space, self.action_space = _spaces(env)
+        self._reset, self._step = jax.jit(self.env.reset), jax.jit(self.env.step)
+        self.state: EnvState | None = None
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start an episode."""
+        super().reset(seed=seed)
+        self.state = state = self._reset(jax.random.key(int(self.np_random.integers(2**31))))
+        return np.asarray(state.obs, DTYPE), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """One control step."""
+        if self.state is None:
+            raise RuntimeError("call reset() before step()")
+        self.state = state = self._step(self.state, np.asarray(action, DTYPE))
+        late = bool(state.info["truncated"])
+        metrics = {name: float(value) for name, value in state.metrics.items()}
+        over = bool(state.done) and not late
+        return np.asarray(state.obs, DTYPE), float(state.reward), over, late, metrics
+
+
+class ManyWorlds(gymnasium.vector.VectorEnv):
+    """Worlds side by side in one program. An episode that ends starts again within the same step."""
+
+    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, env: Env, num_envs: int):
+        self.env, self.num_envs = env.replace(auto_reset=True), num_envs
+        self.single_observation_space, self.single_action_space = _spaces(env)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._reset, self._step = jax.jit(self.env.reset), jax.jit(self.env.step)
+        self.state: EnvState | None = None
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start episodes in all worlds."""
+        super().reset(seed=seed)
+        key = jax.random.key(int(self.np_random.integers(2**31)))
+        self.state = state = self._reset(jax.random.split(key, self.num_envs))
+        return np.asarray(state.obs, DTYPE), {}
+
+    def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """One control step in all worlds."""
+        if self.state is None:
+            raise RuntimeError("call reset() before step()")
+        self.state = state = self._step(self.state, np.asarray(actions, DTYPE))
+        done, late = np.asarray(state.done), np.asarray(state.info["truncated"])
+        infos: dict[str, Any] = {name: np.asarray(value) for name, value in state.metrics.items()}
+        infos |= {f"_{name}": np.ones(self.num_envs, bool) for name in state.metrics}
+        if done.any():
+            infos |= {"final_obs": np.asarray(state.info["final_obs"], DTYPE), "_final_obs": done}
+        return np.asarray(state.obs, DTYPE), np.asarray(state.reward, np.float64), done & ~late, late, infos
