@@ -164,7 +164,7 @@ class OnBodies:
         return ellipse(w, self.D, self.friction, self.impratio) if self.elliptic else pyramid(w, self.D, self.friction)
 
     def load(self, load: Load, r: Response) -> Load:
-        inertia = self.X.articulated_to_parent(_six_by_six(r.curvature))
+        inertia = self.X.articulated_to_parent(six_by_six(r.curvature))
         force = self._force(constant(r, self.ref))
         return load._replace(body=spread(self.at, load.body, Body(inertia, -force)))
 
@@ -178,7 +178,7 @@ class OnBodies:
         return self.X.force_to_parent(Force(Vec3(*six[3:]), Vec3(*six[:3])))
 
 
-def _six_by_six(H: Any) -> ArticulatedInertia:
+def six_by_six(H: Any) -> ArticulatedInertia:
     """A curvature over (linear, angular) directions as a map from motion to force."""
     n = len(H)
     zero = jnp.zeros_like(H[0][0])

@@ -1,0 +1,235 @@
+"""Contacts: where shapes touch, and how soft each point is. One loop for each kind of pair."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.collide import COLLIDERS, Geom
+from kinetree.lanes import Lane, Loop
+from kinetree.lanes.program import Slots
+from kinetree.model import Model, Placement
+from kinetree.model.world import PairSurfaces
+from kinetree.spatial import Mat3, Motion, Quaternion, Rotation, Transform, Vec3
+
+from ..contact_softness import soft_contact
+from ..touching import surfaces_of_pairs
+from ..weights import inverse_weights
+from .memory import NUMBER, PLACEMENT, POINT, ROW, ZERO3, Point, fixed, point_memory
+from .parts import Part, table
+from .plan import Plan, Touch
+
+FAR = 1e10  # m: stands for the distance of a point that is no contact, so that no infinite number is multiplied
+
+
+class Placed(NamedTuple):
+    """A shape: where it is in its row's frame, or in the world, and its size."""
+
+    at: Placement
+    size: Vec3
+
+
+class Meeting(NamedTuple):
+    """Two shapes that may touch."""
+
+    static: Placed
+    moving: Placed
+    reach: Any
+
+
+PLACED = Placed(PLACEMENT, ZERO3)
+MEETING = Meeting(PLACED, PLACED, 0.0)
+
+
+def geom(shape: Placed, row: Placement | None = None) -> Geom:
+    """A shape in the world's axes; without a row, one that does not move."""
+    at = shape.at if row is None else shape.at @ row
+    return Geom(at.position, Mat3(*at.orientation.rotation()).T, shape.size)
+
+
+def turned(frame: Any) -> Quaternion:
+    """A quaternion from the rotations of frames (NumPy arrays): from parent to child coordinates."""
+    from kinetree.model.compile import quaternion_from_rotation
+
+    E = np.stack([np.asarray(c) for c in frame], -1).reshape(-1, 3, 3)
+    return Quaternion.from_array(quaternion_from_rotation(E))
+
+
+def shape_places(model: Model) -> Placed:
+    """All shapes in the frames of their rows, or in the world."""
+    assert model.world is not None
+    assert model.world.scene is not None
+    scene = model.world.scene
+    body = np.array(scene.layout.bodies, np.int64)
+    on_body = body >= 0
+    if model.n_bodies:
+        frames = jax.tree.map(lambda x: x[np.maximum(body, 0)], model.frames)
+        turn, origin = turned(frames.E), frames.r
+    else:
+        turn, origin = Quaternion(*np.zeros((4, len(body)))), Vec3(*np.zeros((3, len(body))))
+    carrier = Placement(
+        Quaternion(np.where(on_body, turn.w, 1.0), *(np.where(on_body, c, 0.0) for c in turn[1:])),
+        Vec3(*(np.where(on_body, c, 0.0) for c in origin)),
+    )
+    shapes = scene.shapes
+    columns = [tuple(x[:, k] for k in range(x.shape[1])) for x in (shapes.orientation, shapes.position, shapes.size)]
+    own = Quaternion(*columns[0])
+    at = Placement(carrier.orientation * own, carrier.position + carrier.orientation.turn(Vec3(*columns[1])))
+    return Placed(at, Vec3(*columns[2]))
+
+
+def colliding(touch: Touch) -> Part:
+    """The loop over the pairs of some kinds, whose points lie one after the other."""
+    kinds, moving = touch.kinds, touch.moving
+    collider = COLLIDERS[kinds]
+
+    def step(known: Meeting, _: tuple, reads: tuple) -> tuple:
+        row, base = reads
+        static = geom(known.static)
+        shapes = static._replace(position=static.position + base.position), geom(known.moving, row)
+        first, second = shapes if moving else shapes[::-1]
+        found = []
+        for c in collider.function(first, second, known.reach):
+            normal, tangent, _ = c.frame.rows
+            near = jnp.where(c.active, jnp.ones_like(c.distance), jnp.zeros_like(c.distance))
+            found += [near, Point(c.position, normal, tangent), jnp.where(c.active, c.distance, FAR)]
+        return tuple(found), (), ()
+
+    writes = []
+    for k in range(collider.points):
+        column = 2 + k
+        writes += [point_memory(1).at(column, "D"), point_memory(1).at(column, "point"), _distance(column)]
+    reads = (ROW.at(0, "pose"), ROW.at(1, "pose"))
+    loop = Loop(step, 2 + collider.points, jax.tree.structure(MEETING), reads=reads, writes=tuple(writes))
+    return Part(loop, _pair_table(kinds, moving), _pair_constants(kinds, moving))
+
+
+def _distance(column: int) -> Slots:
+    return point_memory(1).at(column, "ref")._replace(tree=NUMBER)
+
+
+def _members(plan: Plan, kinds: tuple[str, str], moving: int) -> tuple[int, ...]:
+    return next((t.pairs for t in plan.touches if t.kinds == kinds and t.moving == moving), ())
+
+
+def _pair_table(kinds: tuple[str, str], moving: int) -> Callable[[Plan], np.ndarray]:
+    def turns(plan: Plan) -> np.ndarray:
+        pairs = _members(plan, kinds, moving)
+        rows = plan.row_of_pair(pairs)
+        points = np.array([plan.point[k] for k in pairs], np.int64)
+        return table(plan.row(rows), plan.base(plan.tree_of_row[rows]), *points.T)
+
+    return turns
+
+
+def _pair_constants(kinds: tuple[str, str], moving: int) -> Callable[..., Meeting]:
+    def constants(model: Model, plan: Plan, dtype: Any) -> Meeting:
+        pairs = _members(plan, kinds, moving)
+        shapes = shape_places(model)
+        assert plan.world.scene is not None
+        surfaces = surfaces_of_pairs(plan.world.scene, dtype)
+        both = np.array([(plan.pairs[k].first, plan.pairs[k].second) for k in pairs], np.int64)
+        static, own = (jax.tree.map(lambda x, k=k: x[both[:, k]], shapes) for k in (1 - moving, moving))
+        return Meeting(static, own, (surfaces.margin + surfaces.gap)[np.array(pairs)])
+
+    return constants
+
+
+# -- softness ---------------------------------------------------------------------------------------------------------
+
+
+class Surface(NamedTuple):
+    """What the rows of a contact depend on."""
+
+    pair: PairSurfaces
+    weight: Any
+    impratio: Any
+    sign: Any
+
+
+SURFACE = Surface(PairSurfaces((0.0,) * 5, (0.0,) * 2, (0.0,) * 2, (0.0,) * 5, 0.0, 0.0), 0.0, 0.0, 0.0)
+
+
+def frame(point: Point) -> Transform:
+    """From the world's axes, about the point of the tree, to the contact's frame."""
+    return Transform(Rotation(*point.normal, *point.tangent, *point.normal.cross(point.tangent)), point.position)
+
+
+def along(point: Point, sign: Any, m: Motion, dim: int) -> tuple:
+    """A motion along the normal, the tangents, and about them."""
+    seen = frame(point) @ m
+    return tuple(sign * y for y in (*seen.linear, *seen.angular)[:dim])
+
+
+def softening(dim: int, elliptic: bool) -> Part:
+    """Reference accelerations and stiffness of all points of a number of dimensions."""
+    memory = point_memory(dim)
+
+    def step(known: Surface, _: tuple, reads: tuple) -> tuple:
+        point, distance, v, least_time = reads
+        speed = along(point, known.sign, v, dim)
+        ref, D = soft_contact(known.pair, distance, speed, known.weight, known.impratio, least_time, elliptic)
+        return (D, ref), (), ()
+
+    reads = (memory.at(1, "point"), _distance(1), ROW.at(0, "v"), fixed("least_time"))
+    writes = (memory.at(1, "D"), memory.at(1, "ref"))
+    near = memory.at(1, "D")
+    loop = Loop(step, 2, jax.tree.structure(SURFACE), reads=reads, writes=writes, when=near)
+    return Part(loop, point_table(dim), lambda *given: surface_constants(dim, *given))
+
+
+def point_table(dim: int) -> Callable[[Plan], np.ndarray]:
+    """Rows and points of a number of dimensions."""
+
+    def turns(plan: Plan) -> np.ndarray:
+        points, pairs = plan.points_of(dim)
+        return table(plan.row(plan.row_of_pair(pairs)), points)
+
+    return turns
+
+
+def surface_constants(dim: int, model: Model, plan: Plan, dtype: Any) -> Surface:
+    """Of all points of a number of dimensions."""
+    assert plan.world.scene is not None
+    _, pairs = plan.points_of(dim)
+    whole = surfaces_of_pairs(plan.world.scene, dtype)
+    own = jax.tree.map(lambda x: x[pairs], whole)
+    split = PairSurfaces(*(x if x.ndim == 1 else tuple(x[:, k] for k in range(x.shape[1])) for x in own))
+    bodies = np.array(plan.world.scene.layout.bodies, np.int64)
+    moving = [plan.pairs[k] for k in pairs]
+    carrier = bodies[[(p.first, p.second)[p.moving] for p in moving]]
+    sign = np.array([1.0 if p.moving else -1.0 for p in moving])
+    return Surface(split, inverse_weights(model).body[carrier, 0], plan.world.impratio, sign)
+
+
+def reporting(array: int) -> Part:
+    """Positions in the world, frames, depths and distances of all points, after they were found."""
+
+    def step(margin: Any, _: tuple, reads: tuple) -> tuple:
+        point, distance, base = reads
+        position = point.position - base.position
+        third = point.normal.cross(point.tangent)
+        active = jnp.where(distance < margin, 1.0, 0.0)
+        depth = jnp.where(distance >= FAR, -jnp.inf, -distance)
+        return (), (), (*position, *point.normal, *point.tangent, *third, depth, active)
+
+    reads = (point_memory(1).at(1, "point"), _distance(1), ROW.at(0, "pose"))
+    outputs = tuple(Lane(array, 2, k) for k in range(POINT_REPORT))
+    loop = Loop(step, 3, NUMBER, reads=reads, outputs=outputs)
+
+    def turns(plan: Plan) -> np.ndarray:
+        points, pairs = plan.all_points()
+        rows = plan.row_of_pair(pairs)
+        return table(plan.base(plan.tree_of_row[rows]), points, POINT_REPORT * np.arange(len(points)))
+
+    def constants(model: Model, plan: Plan, dtype: Any) -> Any:
+        assert plan.world.scene is not None
+        return surfaces_of_pairs(plan.world.scene, dtype).margin[plan.all_points()[1]]
+
+    return Part(loop, turns, constants)
+
+
+POINT_REPORT = 14  # numbers that are reported of a point
+__all__ = ["POINT", "along", "colliding", "frame", "reporting", "softening"]

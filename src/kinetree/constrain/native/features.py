@@ -1,0 +1,79 @@
+"""What a program is written for. Models with the same features share one compiled program."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from kinetree.model import Model
+
+from .plan import Plan
+
+
+class Features(NamedTuple):
+    """All that a program's loops depend on."""
+
+    quaternions: bool  # some joints have them
+    touches: tuple[tuple[tuple[str, str], int], ...]  # kinds of pairs, and which shape of them moves
+    dims: tuple[int, ...]  # of contacts
+    elliptic: bool
+    limits: bool
+    losses: bool
+    damped: bool
+    springs: bool
+
+
+def _any(values: Any) -> bool:
+    """Whether some number is not zero, as far as numbers are known."""
+    return bool(np.any(values)) if isinstance(values, np.ndarray) else True
+
+
+def features_of(model: Model, plan: Plan) -> Features:
+    """Of a model."""
+    passive = model.passive
+    scalar = plan.structure.q_of_row >= 0
+    return Features(
+        plan.structure.has_quaternions,
+        tuple((t.kinds, t.moving) for t in plan.touches),
+        tuple(plan.dims),
+        plan.world.cone == "elliptic",
+        bool(len(plan.limits)),
+        bool(plan.has.loss),
+        passive is not None and _any(passive.damping),
+        passive is not None and _any(passive.stiffness[scalar]),
+    )
+
+
+SERVED_PAIRS = {
+    ("plane", "sphere"),
+    ("plane", "capsule"),
+    ("plane", "ellipsoid"),
+    ("plane", "cylinder"),
+    ("plane", "box"),
+    ("sphere", "sphere"),
+    ("sphere", "capsule"),
+    ("sphere", "cylinder"),
+    ("sphere", "box"),
+    ("capsule", "capsule"),
+}
+
+
+def not_served(model: Model, plan: Plan) -> str:
+    """Why the native body can not serve a model; nothing where it can."""
+    if model.nv == 0:
+        return "nothing moves"
+    if model.coupling is not None:
+        return "mimic joints couple joints"
+    if plan.has.balls:
+        return "a ball joint has a limit"
+    for touch in plan.touches:
+        if touch.kinds not in SERVED_PAIRS:
+            return f"a {touch.kinds[0]} touches a {touch.kinds[1]}"
+    joints = plan.structure.quaternion_joints
+    if model.passive is not None and len(joints):
+        turned = plan.structure.q_of_row < 0
+        if _any(model.passive.stiffness[turned]):
+            return "a ball or free joint has a spring"
+    if any(isinstance(x, jax.Array) for x in jax.tree.leaves(model.frames)):
+        return "frames of bodies are being traced"
+    return ""

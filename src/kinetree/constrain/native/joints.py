@@ -1,0 +1,120 @@
+"""Limits and friction loss of hinges and sliders: how soft each is, for all rows that have one."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.lanes import Loop
+from kinetree.model import Model
+from kinetree.model.world import JointSoftness
+
+from ..softness import impedance, reference, regularisation
+from ..weights import inverse_weights
+from .kinematics import at_q
+from .memory import LIMIT, ROW, fixed
+from .parts import Part, table
+from .plan import Plan
+
+
+class Softness(NamedTuple):
+    """Of a constraint on a joint."""
+
+    solref: tuple
+    solimp: tuple
+    weight: Any
+
+
+class Bound(NamedTuple):
+    """A limit: sign 1 for a lower one, −1 for an upper one."""
+
+    sign: Any
+    bound: Any
+    margin: Any
+    soft: Softness
+
+
+class Loss(NamedTuple):
+    """Friction loss."""
+
+    most: Any
+    soft: Softness
+
+
+SOFT = Softness((0.0,) * 2, (0.0,) * 5, 0.0)
+BOUND, LOSS = Bound(0.0, 0.0, 0.0, SOFT), Loss(0.0, SOFT)
+
+
+def soft_row(soft: Softness, r: Any, velocity: Any, active: Any, least_time: Any) -> tuple:
+    """D and the reference acceleration of a row, both zero where it does not act."""
+    d = impedance(soft.solimp, r)
+    k, b = reference(soft.solref, soft.solimp, least_time)
+    D = jnp.where(active, 1 / regularisation(d, soft.weight), 0.0)
+    return D, jnp.where(active, -b * velocity - k * d * r, 0.0)
+
+
+def _softness(solref: Any, solimp: Any, weight: Any, rows: np.ndarray) -> Softness:
+    pick = tuple(tuple(x[rows, k] for k in range(x.shape[1])) for x in (solref, solimp))
+    return Softness(*pick, weight[rows])
+
+
+def _joints(model: Model, plan: Plan) -> JointSoftness:
+    return plan.world.joints or JointSoftness.default(plan.n)
+
+
+def limits() -> Part:
+    """Which limits are reached, and how soft they are."""
+
+    def step(known: Bound, _: tuple, reads: tuple) -> tuple:
+        (q,), qd, least_time = reads
+        distance = known.sign * (q - known.bound)
+        active = distance < known.margin
+        r = jnp.where(active, distance - known.margin, 0.0)
+        return soft_row(known.soft, r, known.sign * qd, active, least_time), (), ()
+
+    reads = (at_q(1, 1), ROW.at(0, "qd"), fixed("least_time"))
+    loop = Loop(step, 3, jax.tree.structure(BOUND), reads=reads, writes=(LIMIT.at(2, "D"), LIMIT.at(2, "ref")))
+
+    def turns(plan: Plan) -> np.ndarray:
+        rows = plan.limits[:, 0]
+        return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows], plan.limit(np.arange(len(rows))))
+
+    def constants(model: Model, plan: Plan, dtype: Any) -> Bound:
+        assert model.limits is not None
+        rows, sign = plan.limits.T
+        column, soft = plan.structure.q_of_row[rows], _joints(model, plan)
+        bounds = [x[column[sign == s]] for s, x in ((1, model.limits.lower), (-1, model.limits.upper))]
+        library = jnp if any(isinstance(x, jax.Array) for x in bounds) else np
+        own = _softness(soft.limit_solref, soft.limit_solimp, inverse_weights(model).dof, rows)
+        return Bound(sign.astype(float), library.concatenate(bounds), soft.limit_margin[rows], own)
+
+    return Part(loop, turns, constants)
+
+
+def losses() -> Part:
+    """How soft friction losses are."""
+
+    def step(known: Loss, _: tuple, reads: tuple) -> tuple:
+        qd, least_time = reads
+        return soft_row(known.soft, jnp.zeros_like(qd), qd, known.most > 0, least_time), (), ()
+
+    reads = (ROW.at(0, "qd"), fixed("least_time"))
+    loop = Loop(step, 2, jax.tree.structure(LOSS), reads=reads, writes=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")))
+
+    def constants(model: Model, plan: Plan, dtype: Any) -> Loss:
+        rows, soft = np.array(plan.has.loss, np.int64), _joints(model, plan)
+        own = _softness(soft.friction_solref, soft.friction_solimp, inverse_weights(model).dof, rows)
+        return Loss(model.friction[rows], own)
+
+    return Part(loop, loss_table, constants)
+
+
+def limit_table(plan: Plan) -> np.ndarray:
+    """Rows and limits."""
+    return table(plan.row(plan.limits[:, 0]), plan.limit(np.arange(len(plan.limits))))
+
+
+def loss_table(plan: Plan) -> np.ndarray:
+    """Rows and friction losses."""
+    return table(plan.row(np.array(plan.has.loss, np.int64)), plan.loss)

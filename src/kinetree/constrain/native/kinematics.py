@@ -1,0 +1,295 @@
+"""From a state to the mechanism in world axes: poses, screws, velocities, inertias, and the forces of motion.
+
+x is what constraints act on: accelerations whose linear part does not turn with a free body. The forces where x is zero
+are those of inverse dynamics at qdd = −ω × v. A chain of rows has velocity products that a quaternion joint has not,
+and they lie along its own axes (model/coordinates.py): `shift`.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.dynamics.articulated import base_acceleration, own_bias
+from kinetree.lanes import Loop
+from kinetree.model import Axis, Model, Placement, place
+from kinetree.model.compile import merge_inertia
+from kinetree.model.coordinates import chained_acceleration, joint_pose
+from kinetree.spatial import Force, Inertia, Motion, Quaternion, Transform, Vec3
+
+from .memory import BODY, INERTIA, NOTHING, NUMBER, PLACEMENT, ROW, ZERO3, fixed
+from .parts import Part, no_constants, once, table
+from .plan import Plan
+
+AXIS = Axis(0.0, 0.0)
+
+
+def at_q(column: int, count: int) -> Any:
+    """Consecutive coordinates."""
+    from kinetree.lanes.program import Slots
+
+    return Slots(column, 0, jax.tree.structure((0.0,) * count))
+
+
+def rows_apart(column: int, field: str, count: int, first: int = 0) -> tuple:
+    """A field of `count` rows in a row."""
+    own = ROW.at(column, field)
+    return tuple(own._replace(offset=own.offset + (first + k) * ROW.size) for k in range(count))
+
+
+# -- placements -------------------------------------------------------------------------------------------------------
+
+
+def placing(quaternions: bool) -> list[Part]:
+    """Where every row is in its parent's frame."""
+    own = (ROW.at(0, "placed"),)
+
+    def moving(known: Any, _: tuple, reads: tuple) -> tuple:
+        (orientation, position), axis = known
+        return (place(orientation, position, axis, reads[0][0]),), (), ()
+
+    def moving_table(plan: Plan) -> np.ndarray:
+        rows = np.flatnonzero(plan.structure.q_of_row >= 0)
+        return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows])
+
+    def moving_constants(model: Model, plan: Plan, dtype: Any) -> Any:
+        at = np.flatnonzero(plan.structure.q_of_row >= 0)
+        rows = jax.tree.map(lambda x: x[at], model.rows)
+        return Placement(rows.orientation, rows.position), rows.axis
+
+    screws = Loop(moving, 2, jax.tree.structure((PLACEMENT, AXIS)), reads=(at_q(1, 1),), writes=own)
+    parts = [Part(screws, moving_table, moving_constants)]
+    if not quaternions:
+        return parts
+
+    def resting(known: Placement, _: tuple, __: tuple) -> tuple:
+        return (known,), (), ()
+
+    def free(known: Placement, _: tuple, reads: tuple) -> tuple:
+        q = reads[0]
+        return (joint_pose(*known, Quaternion(*q[3:]), Vec3(*q[:3])),), (), ()
+
+    def ball(known: Placement, _: tuple, reads: tuple) -> tuple:
+        return (joint_pose(*known, Quaternion(*reads[0]), Vec3.zero_like(reads[0][0])),), (), ()
+
+    def constants(rows_of: Any) -> Any:
+        def frames(model: Model, plan: Plan, dtype: Any) -> Placement:
+            rows = jax.tree.map(lambda x: x[rows_of(plan)], model.rows)
+            return Placement(rows.orientation, rows.position)
+
+        return frames
+
+    structure = jax.tree.structure(PLACEMENT)
+    rest = Loop(resting, 1, structure, writes=own)
+    parts.append(Part(rest, lambda plan: table(plan.row(plan.resting)), constants(lambda plan: plan.resting)))
+    for is_free, step, count in ((1, free, 7), (0, ball, 4)):
+
+        def joints(plan: Plan, is_free: int = is_free) -> np.ndarray:
+            found = plan.structure.quaternion_joints
+            return found[found[:, 2] == is_free]
+
+        def turns(plan: Plan, joints: Any = joints) -> np.ndarray:
+            return table(plan.row(joints(plan)[:, 0]), plan.q + joints(plan)[:, 1])
+
+        loop = Loop(step, 2, structure, reads=(at_q(1, count),), writes=own)
+        parts.append(Part(loop, turns, constants(lambda plan, joints=joints: joints(plan)[:, 0])))
+    return parts
+
+
+def shifts() -> list[Part]:
+    """What the acceleration of a quaternion joint has more than its rows'; 0 for other rows."""
+
+    def none(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (0.0,), (), ()
+
+    def others(plan: Plan) -> np.ndarray:
+        return table(plan.row(np.flatnonzero(plan.structure.q_of_row >= 0)))
+
+    def of_joints(width: int) -> Part:
+        def step(_: tuple, __: tuple, u: tuple) -> tuple:
+            linear = Vec3(*u[3:]) if width == 6 else Vec3.zero_like(u[0])
+            turning, sliding = chained_acceleration(Vec3(*u[:3]), linear)
+            return (*turning, *sliding)[:width], (), ()
+
+        def turns(plan: Plan) -> np.ndarray:
+            joints = plan.structure.quaternion_joints
+            return table(plan.row(joints[joints[:, 2] == width // 6, 0]))
+
+        loop = Loop(
+            step, 1, NOTHING, reads=rows_apart(0, "qd", width), writes=rows_apart(0, "shift", width)
+        )
+        return Part(loop, turns)
+
+    return [Part(Loop(none, 1, NOTHING, writes=(ROW.at(0, "shift"),)), others), of_joints(6), of_joints(3)]
+
+
+# -- outward ----------------------------------------------------------------------------------------------------------
+
+
+def bases() -> list[Part]:
+    """The bases of the trees at rest; then they are moved, so that every tree is counted from a point of its own."""
+
+    def still(_: tuple, __: tuple, reads: tuple) -> tuple:
+        zero = jnp.zeros_like(reads[0].x)
+        rest = Motion.zero_like(zero)
+        drift = base_acceleration(reads[0])
+        return (Placement.identity_like(zero), rest, drift, rest, rest, Force.zero_like(zero)), (), ()
+
+    fields = ("pose", "v", "drift", "a", "a_new", "force")
+    start = Loop(still, 1, NOTHING, reads=(fixed("gravity"),), writes=tuple(ROW.at(0, f) for f in fields))
+
+    def pose(_: tuple, __: tuple, reads: tuple) -> tuple:
+        above, placed = reads
+        return (placed @ above,), (), ()
+
+    way = Loop(
+        pose, 2, NOTHING, reads=(ROW.at(0, "pose"), ROW.at(1, "placed")), writes=(ROW.at(1, "pose"),)
+    )
+
+    def counted(_: tuple, __: tuple, reads: tuple) -> tuple:
+        zero = jnp.zeros_like(reads[0].position.x)
+        return (Placement(Quaternion.identity_like(zero), -reads[0].position),), (), ()
+
+    move = Loop(counted, 2, NOTHING, reads=(ROW.at(1, "pose"),), writes=(ROW.at(0, "pose"),))
+    return [
+        Part(start, lambda plan: table(plan.base(np.arange(plan.n_trees)))),
+        Part(way, lambda plan: table(plan.up(plan.way), plan.row(plan.way))),
+        Part(move, lambda plan: table(plan.base(np.arange(plan.n_trees)), plan.row(plan.marks))),
+    ]
+
+
+def screw(axis: Axis, pose: Placement) -> Motion:
+    """S in world axes."""
+    z = pose.orientation.rotation().rows[2]
+    turn = z * axis.turn
+    return Motion(turn, pose.position.cross(turn) + z * axis.slide)
+
+
+def outward(quaternions: bool) -> Part:
+    """Poses, screws, velocities, accelerations where x is zero, and J x of the first guess."""
+
+    def step(axis: Axis, _: tuple, reads: tuple) -> tuple:
+        above, v, drift, a, placed, qd, x, *shift = reads
+        pose = placed @ above
+        S = screw(axis, pose)
+        own = S * qd
+        drift = drift + v.cross(own)
+        if quaternions:
+            drift = drift + S * (-(1 + axis.slide) * shift[0])
+        return (pose, S, v + own, drift, a + S * x, Force.zero_like(qd)), (), ()
+
+    up = tuple(ROW.at(0, f) for f in ("pose", "v", "drift", "a"))
+    own = tuple(ROW.at(1, f) for f in ("placed", "qd", "x", *(("shift",) if quaternions else ())))
+    writes = tuple(ROW.at(1, f) for f in ("pose", "S", "v", "drift", "a", "force"))
+    loop = Loop(step, 2, jax.tree.structure(AXIS), reads=(*up, *own), writes=writes)
+
+    def turns(plan: Plan) -> np.ndarray:
+        return table(plan.up(np.arange(plan.n)), plan.row(np.arange(plan.n)))
+
+    return Part(loop, turns, lambda model, plan, dtype: model.rows.axis)
+
+
+class Mass(NamedTuple):
+    """A row's body, and the mass and first moment of what of its weight is carried (gravity compensation)."""
+
+    inertia: Inertia
+    carried: Any
+    carried_h: Vec3
+
+
+def bodies() -> Part:
+    """Inertias of the bodies, and the forces of their motion where x is zero."""
+
+    def step(known: Mass, _: tuple, reads: tuple) -> tuple:
+        pose, v, drift, gravity = reads
+        inertia = Transform(pose.orientation.rotation(), pose.position).inertia_to_parent(known.inertia)
+        force = inertia @ drift + own_bias(inertia, v)
+        h = pose.orientation.turn(known.carried_h) + pose.position * known.carried
+        return (inertia, force + Force(h.cross(gravity), gravity * known.carried)), (), ()
+
+    reads = (*(ROW.at(0, f) for f in ("pose", "v", "drift")), fixed("gravity"))
+    writes = (BODY.at(1, "inertia"), ROW.at(0, "force"))
+    loop = Loop(step, 2, jax.tree.structure(Mass(INERTIA, 0.0, ZERO3)), reads=reads, writes=writes)
+
+    def constants(model: Model, plan: Plan, dtype: Any) -> Mass:
+        inertia = jax.tree.map(lambda x: x[plan.massive], model.rows.inertia)
+        fraction = plan.world.gravity_compensation
+        if fraction is None:
+            return Mass(inertia, 0.0, ZERO3)
+        weights = jax.tree.map(lambda x: x * fraction, model.inertia)
+        rows = merge_inertia(plan.structure.row_of_body, model.frames, weights, plan.n)
+        return Mass(inertia, rows.mass[plan.massive], Vec3(*(c[plan.massive] for c in rows.h)))
+
+    return Part(loop, lambda plan: table(plan.row(plan.massive), plan.body(plan.massive)), constants)
+
+
+# -- inward -----------------------------------------------------------------------------------------------------------
+
+
+def bias(damped: bool) -> Part:
+    """b: forces on the joints, less those of motion, of weight and of dampers."""
+
+    def step(damping: Any, _: tuple, reads: tuple) -> tuple:
+        S, force, tau, qd = reads
+        b = tau - S.dot(force)
+        return (b - damping * qd if damped else b,), (force,), ()
+
+    reads = tuple(ROW.at(1, f) for f in ("S", "force", "b", "qd"))
+    loop = Loop(
+        step, 2, NUMBER if damped else NOTHING, reads=reads, writes=(ROW.at(1, "b"),), adds=(ROW.at(0, "force"),)
+    )
+
+    def turns(plan: Plan) -> np.ndarray:
+        rows = np.arange(plan.n)[::-1]
+        return table(plan.up(rows), plan.row(rows))
+
+    def constants(model: Model, plan: Plan, dtype: Any) -> Any:
+        if not damped:
+            return ()
+        assert model.passive is not None
+        return model.passive.damping[::-1]
+
+    return Part(loop, turns, constants)
+
+
+def springs() -> Part:
+    """−stiffness (q − rest) of hinges and sliders."""
+
+    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+        stiffness, rest = known
+        return (), (-stiffness * (reads[0][0] - rest),), ()
+
+    loop = Loop(step, 2, jax.tree.structure((0.0, 0.0)), reads=(at_q(1, 1),), adds=(ROW.at(0, "b"),))
+
+    def rows(plan: Plan) -> np.ndarray:
+        return np.flatnonzero(plan.structure.q_of_row >= 0)
+
+    def constants(model: Model, plan: Plan, dtype: Any) -> tuple:
+        assert model.passive is not None
+        return model.passive.stiffness[rows(plan)], model.passive.rest[plan.structure.q_of_row[rows(plan)]]
+
+    return Part(loop, lambda plan: table(plan.row(rows(plan)), plan.q + plan.structure.q_of_row[rows(plan)]), constants)
+
+
+def applied(array: int) -> Part:
+    """Forces on bodies, given in the world about its origin."""
+    from kinetree.lanes import Lane
+
+    def step(_: tuple, f: tuple, reads: tuple) -> tuple:
+        moment, linear, origin = Vec3(*f[:3]), Vec3(*f[3:]), reads[0].position  # the world's origin, from the tree's
+        return (), (-Force(moment + origin.cross(linear), linear),), ()
+
+    inputs = tuple(Lane(array, 2, k) for k in range(6))
+    loop = Loop(step, 3, NOTHING, reads=(ROW.at(1, "pose"),), adds=(ROW.at(0, "force"),), inputs=inputs)
+
+    def turns(plan: Plan) -> np.ndarray:
+        rows = plan.structure.row_of_body.astype(np.int64)
+        moving = np.flatnonzero(rows >= 0)
+        rows = rows[moving]
+        return table(plan.row(rows), plan.base(plan.tree_of_row[rows]), 6 * moving)
+
+    return Part(loop, turns, no_constants)
+
+
+__all__ = ["applied", "bases", "bias", "bodies", "once", "outward", "placing", "shifts", "springs"]

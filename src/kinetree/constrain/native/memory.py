@@ -1,0 +1,137 @@
+"""The memory of one world in the native body: blocks of slots for rows, bodies, points of contact, and joint limits.
+
+All spatial quantities are in world axes, about a point of the tree that they belong to: sweeps then need no transforms.
+Each tree has a block of its own before the rows, its base. Blocks lie one after the other; tables name their first
+slots. What all loops share (`GLOBAL`) has fixed slots.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+
+from kinetree.lanes import Memory
+from kinetree.lanes.program import Slots
+from kinetree.model import Placement
+from kinetree.spatial import ArticulatedInertia, Force, Inertia, Mat3, Motion, Quaternion, Sym3, Vec3
+
+ZERO3 = Vec3(0.0, 0.0, 0.0)
+MOTION, FORCE = Motion(ZERO3, ZERO3), Force(ZERO3, ZERO3)
+PLACEMENT = Placement(Quaternion(0.0, 0.0, 0.0, 0.0), ZERO3)
+SYM3 = Sym3(*6 * (0.0,))
+INERTIA = Inertia(0.0, ZERO3, SYM3)
+NUMBER = jax.tree.structure(0.0)
+NOTHING = jax.tree.structure(())
+
+
+class Held(NamedTuple):
+    """f = inertia · a + bias, of a row and all that hangs from it."""
+
+    inertia: ArticulatedInertia
+    bias: Force
+
+
+HELD = Held(ArticulatedInertia(SYM3, Mat3(*9 * (0.0,)), SYM3), FORCE)
+
+
+class Pivot(NamedTuple):
+    """What a row's joint needs to answer an acceleration."""
+
+    U: Force
+    d: Any
+    d_inverse: Any
+    u: Any
+
+
+class Sums(NamedTuple):
+    """Sums over the constraints, for the length of a step."""
+
+    changed: Any  # how many have another state at the end of the full step
+    curved: Any  # how many have a force that is not linear there
+    begin: Any  # Σ force · Δw at the start of the step
+    end: Any  # and at its end
+    bent: Any  # Σ Δwᵀ H Δw
+
+
+class Norms(NamedTuple):
+    """Squared norms of Newton's step and of its end, in the metric of the matrix."""
+
+    change: Any
+    size: Any
+
+
+class Search(NamedTuple):
+    """The search along a step: the place, its bracket, and the slope m1 + m2 α − Σ Δw · force."""
+
+    alpha: Any
+    low: Any
+    high: Any
+    m1: Any
+    m2: Any
+
+
+class Slope(NamedTuple):
+    """Sums over the constraints at a place along the step: force · Δw, and Δwᵀ H Δw."""
+
+    power: Any
+    bending: Any
+
+
+GLOBAL = Memory(
+    going=0.0,  # 1 while Newton's method goes on
+    searching=0.0,  # 1 while the search along a step goes on
+    finishing=0.0,  # 1 in the last round, which solves for the acceleration of the integrator
+    settled=0.0,
+    iterations=0.0,
+    converged=0.0,
+    h=0.0,  # the time step
+    least_time=0.0,  # of constraints
+    gravity=ZERO3,
+    sums=Sums(*5 * (0.0,)),
+    norms=Norms(0.0, 0.0),
+    search=Search(*5 * (0.0,)),
+    slope=Slope(0.0, 0.0),
+)
+
+ROW = Memory(
+    qd=0.0,
+    x=0.0,  # the acceleration that constraints act on
+    x_new=0.0,  # where Newton's step leads; at the end, the acceleration of the integrator
+    b=0.0,  # all forces but those of constraints
+    S=MOTION,
+    a=MOTION,  # J x
+    a_new=MOTION,  # J x_new
+    placed=PLACEMENT,  # in the frame of the parent
+    pose=PLACEMENT,  # in the world's axes, about the point of the tree
+    v=MOTION,
+    drift=MOTION,  # acceleration where x is zero
+    force=FORCE,  # on the row and all that hangs from it, where x is zero
+    shift=0.0,
+    resistance=0.0,
+    load=0.0,  # resistance that the integrator adds
+    push=0.0,
+    pivot=Pivot(FORCE, 0.0, 0.0, 0.0),
+)
+BODY = Memory(inertia=INERTIA)
+HELD_BLOCK = Memory(held=HELD)
+
+
+class Point(NamedTuple):
+    """A point of contact: where, normal and first tangent."""
+
+    position: Vec3
+    normal: Vec3
+    tangent: Vec3
+
+
+POINT = Point(ZERO3, ZERO3, ZERO3)
+LIMIT = Memory(D=0.0, ref=0.0)
+
+
+def point_memory(dim: int) -> Memory:
+    """A point of contact of so many dimensions; its D is 0 where it does not act, and ref[0] begins as the distance."""
+    return Memory(D=0.0, point=POINT, ref=(0.0,) * dim)
+
+
+def fixed(name: str) -> Slots:
+    """What all loops share."""
+    return GLOBAL.at(None, name)

@@ -1,0 +1,67 @@
+"""A loop of the native body, the table of its turns for a plan, and its constants for a model."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.lanes import Loop
+from kinetree.lanes.program import Repeat
+from kinetree.model import Model
+
+from .plan import Plan
+
+
+def no_constants(model: Model, plan: Plan, dtype: Any) -> tuple:
+    """For steps that need none."""
+    return ()
+
+
+class Part(NamedTuple):
+    """A loop with what binds it to a model."""
+
+    loop: Loop
+    table: Callable[[Plan], np.ndarray]  # (turns, columns)
+    constants: Callable[[Model, Plan, Any], Any] = no_constants  # a tree of arrays (turns,)
+
+
+class Again(NamedTuple):
+    """Parts that each lane repeats while a slot is not 0."""
+
+    parts: "list[Part | Again]"
+    going: int
+    most: int
+
+
+def body_of(parts: "list[Part | Again]") -> tuple[Loop | Repeat, ...]:
+    """The loops of parts, as a program wants them."""
+    return tuple(
+        Repeat(body_of(p.parts), p.going, p.most) if isinstance(p, Again) else p.loop for p in parts
+    )
+
+
+def flat(parts: "list[Part | Again]") -> list[Part]:
+    """All parts, in the order of their loops."""
+    return [q for p in parts for q in (flat(p.parts) if isinstance(p, Again) else [p])]
+
+
+def table(*columns: Any) -> np.ndarray:
+    """Columns side by side."""
+    wide = np.broadcast_arrays(*(np.atleast_1d(np.asarray(c, np.int64)) for c in columns))
+    return np.ascontiguousarray(np.stack(wide, -1).astype(np.int32))
+
+
+def once(plan: Plan) -> np.ndarray:
+    """One turn, without columns."""
+    return np.zeros((1, 0), np.int32)
+
+
+def stacked(turns: int, values: Any, dtype: Any) -> Any:
+    """Constants (turns, count) from a tree of arrays (turns,), or of single numbers."""
+    leaves = jax.tree.leaves(values)
+    library = jnp if any(isinstance(x, jax.Array) for x in leaves) else np
+    if not leaves:
+        return np.zeros((turns, 0), dtype)
+    return library.stack([library.broadcast_to(library.asarray(x, dtype), (turns,)) for x in leaves], -1)

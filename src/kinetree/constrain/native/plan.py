@@ -1,0 +1,193 @@
+"""Where everything of one model stands in the memory of a world: first slots of rows, bodies, contacts and limits."""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kinetree.collide import COLLIDERS
+from kinetree.model import Model, Structure, World
+from kinetree.model.world import Pair
+
+from ..joint_groups import Present, present
+from ..problem import has_contacts
+from .memory import BODY, GLOBAL, HELD_BLOCK, LIMIT, ROW, point_memory
+
+
+class Touch(NamedTuple):
+    """Pairs of shapes that one loop collides: of the same kinds, the same one of which moves."""
+
+    kinds: tuple[str, str]
+    moving: int
+    pairs: tuple[int, ...]
+
+
+class Plan:
+    """The tables of a model know their slots from here. Nothing in it depends on numbers that may be traced."""
+
+    def __init__(self, model: Model, has: Present | None = None):
+        self.structure: Structure = model.structure
+        self.world: World = model.world or World()
+        self.has = present(model) if has is None else has
+        self.pairs: tuple[Pair, ...] = ()
+        if has_contacts(model):
+            assert self.world.scene is not None
+            self.pairs = self.world.scene.layout.pairs
+        self.nq = int(self.structure.q_start[-1])
+        self.n = self.structure.tree.n
+        self.parent = np.asarray(self.structure.tree.parent, np.int64)
+        self._trees()
+        self._blocks()
+
+    def _trees(self) -> None:
+        """The tree of every row, and the rows on the way to the point that the tree is counted from."""
+        tree, roots = np.zeros(self.n, np.int64), 0
+        for i, p in enumerate(self.parent.tolist()):
+            tree[i] = tree[p] if p >= 0 else roots
+            roots += p < 0
+        self.tree_of_row, self.n_trees = tree, roots
+        self.massive = np.unique(self.structure.row_of_body[self.structure.row_of_body >= 0]).astype(np.int64)
+        first_rows = self.structure.quaternion_joints[:, 0]
+        resting = self.structure.q_of_row < 0
+        resting[first_rows] = False
+        self.resting = np.flatnonzero(resting)
+        way: list[int] = []
+        marks = []
+        for t in range(roots):
+            row = int(self.massive[self.tree_of_row[self.massive] == t][0])
+            path = [row]
+            while self.parent[path[-1]] >= 0:
+                path.append(int(self.parent[path[-1]]))
+            path = path[::-1]
+            while resting[path[-1]]:  # rows at rest are where the row before them is
+                path.pop()
+            way += path
+            marks.append(path[-1])
+        self.way, self.marks = np.array(way, np.int64), np.array(marks, np.int64)
+
+    def _blocks(self) -> None:
+        """First slots of all blocks."""
+        at = GLOBAL.size
+        self.q = at
+        at += self.nq
+        self._rows = at
+        at += (self.n_trees + self.n) * ROW.size
+        self._bodies = at
+        at += len(self.massive) * BODY.size
+        at = self._share_held(at)
+        self.point, at = self._points(at)
+        self._limits = at
+        at += LIMIT.size * (len(self.limits) + len(self.has.loss))
+        self.slots = at
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def row(self, i: Any) -> Any:
+        """First slots of rows; a row before the first is the base of its tree, see `up`."""
+        return self._rows + (self.n_trees + np.asarray(i, np.int64)) * ROW.size
+
+    def base(self, i: Any) -> Any:
+        """First slots of the bases of trees."""
+        return self._rows + np.asarray(i, np.int64) * ROW.size
+
+    def up(self, i: Any) -> Any:
+        """First slots of the parents of rows."""
+        i = np.asarray(i, np.int64)
+        parent = self.parent[i]
+        return np.where(parent >= 0, self.row(parent), self.base(self.tree_of_row[i]))
+
+    def body(self, row: Any) -> Any:
+        """First slots of the bodies that rows carry."""
+        return self._bodies + np.searchsorted(self.massive, np.asarray(row, np.int64)) * BODY.size
+
+    def _share_held(self, at: int) -> int:
+        """A block for what each row holds of the rows after it.
+
+        A row without a body of its own, and with one child, takes its child's: what the child leaves is all there is.
+        """
+        children = np.bincount(self.parent[self.parent >= 0], minlength=self.n)
+        massive = np.zeros(self.n, bool)
+        massive[self.massive] = True
+        self.held = np.zeros(self.n, np.int64)
+        self.merges = np.zeros(self.n)
+        own = massive | (children != 1)
+        for i in range(self.n - 1, -1, -1):
+            if own[i]:
+                self.held[i], at = at, at + HELD_BLOCK.size
+            if self.parent[i] >= 0:
+                if own[self.parent[i]]:
+                    self.merges[i] = 1.0
+                else:
+                    self.held[self.parent[i]] = self.held[i]
+        self.empty_held = np.flatnonzero(own & ~massive)
+        return at
+
+    @property
+    def passes_to(self) -> np.ndarray:
+        """First slots of the blocks into which rows put what they leave to their parents."""
+        return np.where(self.merges > 0, self.held[np.maximum(self.parent, 0)], self.held)
+
+    # -- constraints --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def limits(self) -> np.ndarray:
+        """(k, 2): rows and signs of all limits, 1 for lower and −1 for upper ones."""
+        both = [(r, 1) for r in self.has.lower] + [(r, -1) for r in self.has.upper]
+        return np.array(both, np.int64).reshape(-1, 2)
+
+    def limit(self, number: Any) -> Any:
+        """First slots of limits, and after them of friction losses."""
+        return self._limits + np.asarray(number, np.int64) * LIMIT.size
+
+    @property
+    def loss(self) -> Any:
+        """First slots of friction losses."""
+        return self.limit(len(self.limits) + np.arange(len(self.has.loss)))
+
+    def kinds(self, pair: Pair) -> tuple[str, str]:
+        """Of the two shapes of a pair."""
+        assert self.world.scene is not None
+        kinds = self.world.scene.layout.kinds
+        return kinds[pair.first], kinds[pair.second]
+
+    def _points(self, at: int) -> tuple[list[np.ndarray], int]:
+        """First slots of the points of each pair."""
+        found = []
+        for pair in self.pairs:
+            size = point_memory(pair.condim).size
+            count = COLLIDERS[self.kinds(pair)].points
+            found.append(at + size * np.arange(count))
+            at += size * count
+        return found, at
+
+    @cached_property
+    def touches(self) -> list[Touch]:
+        """The pairs, loop by loop."""
+        groups: dict[tuple, list[int]] = {}
+        for number, pair in enumerate(self.pairs):
+            groups.setdefault((self.kinds(pair), pair.moving), []).append(number)
+        return [Touch(*key, tuple(pairs)) for key, pairs in groups.items()]
+
+    @cached_property
+    def dims(self) -> list[int]:
+        """The numbers of dimensions that contacts have."""
+        return sorted({p.condim for p in self.pairs})
+
+    def points_of(self, dim: int) -> tuple[np.ndarray, np.ndarray]:
+        """First slots of all points of a number of dimensions, and their pairs."""
+        own = [k for k, p in enumerate(self.pairs) if p.condim == dim]
+        slots = [self.point[k] for k in own]
+        return np.concatenate(slots), np.repeat(own, [len(x) for x in slots])
+
+    def row_of_pair(self, numbers: Any) -> np.ndarray:
+        """The rows that carry the moving shapes of pairs."""
+        assert self.world.scene is not None
+        bodies = self.world.scene.layout.bodies
+        moving = [bodies[(p.first, p.second)[p.moving]] for p in (self.pairs[k] for k in numbers)]
+        return self.structure.row_of_body[np.array(moving, np.int64)].astype(np.int64)
+
+    def all_points(self) -> tuple[np.ndarray, np.ndarray]:
+        """First slots of all points in the order of `Contacts`, and their pairs."""
+        if not self.pairs:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return np.concatenate(self.point), np.repeat(np.arange(len(self.pairs)), [len(x) for x in self.point])

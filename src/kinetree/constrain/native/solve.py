@@ -1,0 +1,242 @@
+"""Constrained accelerations as one lane program: the native body of `kinetree.constrained_dynamics`."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from kinetree.lanes import Lane, Loop, Program, run, xla
+from kinetree.lanes.once import Once, OncePerOwner
+from kinetree.lanes.program import Slots
+from kinetree.model import Model
+from kinetree.spatial import Vec3
+
+from . import contacts, joints, kinematics
+from .features import Features, features_of
+from .memory import NOTHING, NUMBER, ROW, ZERO3, fixed
+from .newton import Kind, contact, newton, on_joint, pulling
+from .parts import Again, Part, body_of, flat, once, stacked, table
+from .plan import Plan, Touch
+
+
+class Variant(NamedTuple):
+    """Which program: for what models, and with what inputs."""
+
+    features: Features
+    external: bool
+    warm: bool
+
+
+class Start(NamedTuple):
+    """What all loops share."""
+
+    gravity: Vec3
+    h: Any
+    least_time: Any
+
+
+START = Start(ZERO3, 0.0, 0.0)
+Q, QD, TAU, WARM = range(4)
+
+
+def starting() -> Part:
+    """Constants of the model for all loops. Its constants are filled in by `constants_of`, which knows the time step."""
+
+    def step(known: Start, _: tuple, __: tuple) -> tuple:
+        return tuple(known), (), ()
+
+    loop = Loop(step, 0, jax.tree.structure(START), writes=tuple(map(fixed, Start._fields)))
+    return Part(loop, once)
+
+
+def copied(array: int, to: str) -> Part:
+    """An input of the rows, put into their slots."""
+
+    def step(_: tuple, inputs: tuple, __: tuple) -> tuple:
+        return inputs, (), ()
+
+    loop = Loop(step, 2, NOTHING, writes=(ROW.at(0, to),), inputs=(Lane(array, 1),))
+    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)))
+
+
+def coordinates(array: int) -> Part:
+    """q, put into its slots."""
+
+    def step(_: tuple, inputs: tuple, __: tuple) -> tuple:
+        return inputs, (), ()
+
+    loop = Loop(step, 2, NOTHING, writes=(Slots(0, 0, NUMBER),), inputs=(Lane(array, 1),))
+    return Part(loop, lambda plan: table(plan.q + np.arange(plan.nq), np.arange(plan.nq)))
+
+
+def guessed(quaternions: bool, warm: bool) -> Part:
+    """The first guess: what `warm_start` says, or rest."""
+
+    def step(slide: Any, inputs: tuple, shift: tuple) -> tuple:
+        if not warm:
+            return (0.0,), (), ()
+        return (inputs[0] + slide * shift[0] if quaternions else inputs[0],), (), ()
+
+    reads = (ROW.at(0, "shift"),) if quaternions and warm else ()
+    inputs = (Lane(WARM, 1),) if warm else ()
+    loop = Loop(step, 2, NUMBER, reads=reads, writes=(ROW.at(0, "x"),), inputs=inputs)
+    rows = lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n))  # noqa: E731
+    return Part(loop, rows, lambda model, *_: model.rows.slide)
+
+
+def kinds_of(features: Features) -> list[Kind]:
+    """All kinds of constraints."""
+    found = [contact(dim, features.elliptic) for dim in features.dims]
+    found += [on_joint(False)] if features.limits else []
+    return found + ([on_joint(True)] if features.losses else [])
+
+
+def motion_parts(features: Features) -> list[Part]:
+    """From q, qd and the first guess to poses, screws and inertias."""
+    return [
+        *kinematics.placing(features.quaternions),
+        *kinematics.bases(),
+        kinematics.outward(features.quaternions),
+        kinematics.bodies(),
+    ]
+
+
+def force_parts(features: Features) -> list[Part]:
+    """All forces but those of constraints, on top of those on the joints in `b`."""
+    springs = [kinematics.springs()] if features.springs else []
+    return [*springs, kinematics.bias(features.damped)]
+
+
+def constraint_parts(features: Features, report: int | None = None) -> list[Part]:
+    """What touches, and how soft all constraints are; points of contact are put out where asked for."""
+    parts = [contacts.colliding(Touch(*t, ())) for t in features.touches]
+    if features.touches and report is not None:
+        parts.append(contacts.reporting(report))
+    parts += [contacts.softening(dim, features.elliptic) for dim in features.dims]
+    parts += [joints.limits()] if features.limits else []
+    return parts + ([joints.losses()] if features.losses else [])
+
+
+def answered(kinds: list[Kind], quaternions: bool) -> list[Part]:
+    """Accelerations, forces of constraints on the joints, iterations and convergence."""
+
+    def clear(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (*6 * (0.0,), 0.0), (), ()
+
+    force = ROW.at(0, "force")
+    six = tuple(force._replace(offset=force.offset + k, tree=NUMBER) for k in range(6))
+    bare = Loop(clear, 1, NOTHING, writes=(*six, ROW.at(0, "push")))
+    parts = [
+        Part(bare, lambda plan: table(np.concatenate([plan.base(np.arange(plan.n_trees)), plan.row(np.arange(plan.n))])))
+    ]
+    parts += map(pulling, kinds)
+
+    def total(slide: Any, _: tuple, reads: tuple) -> tuple:
+        S, whole, push, x, *shift = reads
+        qdd = x - slide * shift[0] if quaternions else x
+        return (), (whole,), (qdd, push + S.dot(whole))
+
+    reads = tuple(ROW.at(1, f) for f in ("S", "force", "push", "x", *(("shift",) if quaternions else ())))
+    loop = Loop(
+        total, 3, NUMBER, reads=reads, adds=(ROW.at(0, "force"),), outputs=(Lane(0, 2), Lane(1, 2))
+    )
+
+    def turns(plan: Plan) -> np.ndarray:
+        rows = np.arange(plan.n)[::-1]
+        return table(plan.up(rows), plan.row(rows), rows)
+
+    parts.append(Part(loop, turns, lambda model, *_: model.rows.slide[::-1]))
+
+    def count(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (), (), reads
+
+    ends = Loop(
+        count, 0, NOTHING, reads=(fixed("iterations"), fixed("converged")), outputs=(Lane(2, None, 0), Lane(2, None, 1))
+    )
+    return [*parts, Part(ends, once)]
+
+
+class Native(NamedTuple):
+    """A program with the parts that bind it to models."""
+
+    program: Program
+    parts: list[Part]
+
+
+_programs: Once[Native] = Once()
+
+
+def program_of(variant: Variant) -> Native:
+    """The program of a variant, made once."""
+
+    def make() -> Native:
+        f = variant.features
+        kinds = kinds_of(f)
+        parts: list[Part | Again] = [
+            starting(),
+            coordinates(Q),
+            copied(QD, "qd"),
+            copied(TAU, "b"),
+            *(kinematics.shifts() if f.quaternions else []),
+            guessed(f.quaternions, variant.warm),
+            *motion_parts(f),
+            *([kinematics.applied(3 + variant.warm)] if variant.external else []),
+            *force_parts(f),
+            *constraint_parts(f, 3),
+            *newton(kinds, False),
+            *answered(kinds, f.quaternions),
+        ]
+        inputs, outputs = 3 + variant.warm + variant.external, 3 + bool(f.touches)
+        return Native(Program("constrained", body_of(parts), inputs, outputs), flat(parts))
+
+    return _programs.get(variant, make)
+
+
+_tables: OncePerOwner[Any] = OncePerOwner()
+_constants: OncePerOwner[Any] = OncePerOwner()
+
+
+def tables_of(native: Native, plan: Plan) -> tuple[np.ndarray, ...]:
+    """Of all loops, made once for a plan."""
+    return _tables.get(plan, id(native), lambda: tuple(p.table(plan) for p in native.parts))
+
+
+def constants_of(native: Native, model: Model, plan: Plan, dtype: Any, h: Any) -> tuple:
+    """Of all loops; kept where the model is made of plain arrays."""
+    tables = tables_of(native, plan)
+    least = 2 * h if plan.world.safe_reference else 0.0
+
+    def make() -> tuple:
+        start = Start(Vec3(*(model.gravity[k] for k in range(3))), h, least)
+        found = [stacked(1, start, dtype)]
+        found += [
+            stacked(len(t), p.constants(model, plan, dtype), dtype)
+            for p, t in zip(native.parts[1:], tables[1:], strict=True)
+        ]
+        return tuple(found)
+
+    plain = not any(isinstance(x, jax.Array) for x in (*jax.tree.leaves(model), h))
+    return _constants.get(model, (id(native), np.dtype(dtype).name, float(h)), make) if plain else make()
+
+
+class Solved(NamedTuple):
+    """What the program finds, (batch, ...)."""
+
+    qdd: Any
+    force: Any
+    points: Any  # (batch, 14 a point), or None
+    iterations: Any
+    converged: Any
+
+
+def solve(model: Model, plan: Plan, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any, h: Any, *, by_xla: bool) -> Solved:
+    """Accelerations and forces of constraints, of (batch, ...) arrays."""
+    native = program_of(Variant(features_of(model, plan), f_ext is not None, warm is not None))
+    dtype = np.dtype(q.dtype)
+    given = (q, qd, tau, *(() if warm is None else (warm,)))
+    given = (*given, *(() if f_ext is None else (f_ext.reshape(len(f_ext), -1),)))
+    points = contacts.POINT_REPORT * len(plan.all_points()[0])
+    widths = (plan.n, plan.n, 2, *((points,) if points else ()))
+    bound = native.program, plan.slots, widths, tables_of(native, plan), constants_of(native, model, plan, dtype, h)
+    qdd, force, counts, *found = xla.run(*bound, given) if by_xla else run(*bound, given)
+    return Solved(qdd, force, found[0] if found else None, counts[:, 0], counts[:, 1] != 0)
