@@ -18,7 +18,10 @@ from kinetree.model.world import InverseWeights, World
 from kinetree.spatial import Vec3
 from kinetree.tree import layout, restore
 
+from .choose import way_of
 from .joint_groups import Present, present
+from .native import Plan, Solved, solve
+from .native.contacts import POINT_REPORT
 from .newton import Walk, at_motion, at_rest, constraint_force, minimise
 from .problem import find_contacts, has_contacts, make_problem
 from .weights import inverse_weights
@@ -77,10 +80,17 @@ def constrained_dynamics(
         driven = actuator_force(model, q, qd, ctrl, act)
         tau = driven if tau is None else tau + driven
     tau = zero_rates(model, qd) if tau is None else tau
-    free, coupling = model.uncoupled, model.coupling
-    has, step = present(free), _timestep(model, None)
+    coupling = model.coupling
+    has, step = present(model.uncoupled), _timestep(model, None)
+    way = way_of(model)
 
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
+        if way.plan is not None:
+            return _natively(way.plan, model, by_xla, q, qd, tau, f_ext, warm)
+        return by_xla(model, q, qd, tau, f_ext, warm)
+
+    def by_xla(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
+        free = model.uncoupled
         if coupling is not None:
             q, qd, warm = coupling.widen_q(q), coupling.widen_v(qd), None if warm is None else coupling.widen_v(warm)
             tau = jnp.zeros_like(qd).at[:, coupling.kept_v].set(tau)
@@ -94,6 +104,41 @@ def constrained_dynamics(
     given = {"q": (q, (model.nq,)), "qd": (qd, nv), "tau": (tau, nv), "f_ext": (f_ext, (model.n_bodies, 6))}
     qdd, forces, touch, iterations, converged = evaluate(compute, **given, warm_start=(warm_start, nv))
     return Constrained(qdd, forces, _contacts(model, touch), iterations, converged)
+
+
+def _natively(plan: Plan, model: Model, reference: Any, *given: Any) -> Any:
+    """The same, by the native body; its derivatives are those of the reference."""
+    leaves, structure = jax.tree.flatten(model)
+    if all(x is None or isinstance(x, np.ndarray) for x in (*given, *leaves)):
+        return _reported(plan, solve(model, plan, *given, model.timestep), given[0])
+    variable = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array)]
+
+    def rebuilt(own: list[Any]) -> Model:
+        whole = list(leaves)
+        for k, x in zip(variable, own, strict=True):
+            whole[k] = x
+        return jax.tree.unflatten(structure, whole)
+
+    @jax.custom_jvp
+    def call(own: list[Any], *given: Any) -> Any:
+        model = rebuilt(own)
+        return _reported(plan, solve(model, plan, *given, model.timestep), given[0])
+
+    @call.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        return jax.jvp(lambda own, *given: reference(rebuilt(own), *given), primals, tangents)
+
+    return call([leaves[k] for k in variable], *given)
+
+
+def _reported(plan: Plan, found: Solved, q: Any) -> Any:
+    """What the native body found, as XLA's gives it."""
+    if found.points is None:
+        touch = _arrays(None, None, q)
+    else:
+        seen = found.points.reshape(len(q), -1, POINT_REPORT)
+        touch = seen[..., :3], seen[..., 3:12].reshape(*seen.shape[:2], 3, 3), seen[..., 12], seen[..., 13] != 0
+    return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged
 
 
 @coupled("force")
@@ -193,12 +238,12 @@ def _find(model: Model, q: Any) -> Any:
 def _arrays(found: Any, active: Any, q: Any) -> Any:
     """Position, frame, depth and activity, (batch, points, ...)."""
     if found is None:
-        shape = (len(q), 0)
+        shape, xp = (len(q), 0), np if isinstance(q, np.ndarray) else jnp
         return (
-            jnp.zeros((*shape, 3), q.dtype),
-            jnp.zeros((*shape, 3, 3), q.dtype),
-            jnp.zeros(shape, q.dtype),
-            jnp.zeros(shape, bool),
+            xp.zeros((*shape, 3), q.dtype),
+            xp.zeros((*shape, 3, 3), q.dtype),
+            xp.zeros(shape, q.dtype),
+            xp.zeros(shape, bool),
         )
     position, frame, distance = found.point
     return jnp.swapaxes(position.array(), 0, 1), jnp.swapaxes(frame.array(), 0, 1), -distance.T, active.T

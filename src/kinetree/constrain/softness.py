@@ -22,10 +22,13 @@ def parts(array: Any) -> tuple[Scalar, ...]:
 
 
 def impedance(solimp: tuple[Scalar, ...], r: Scalar) -> Scalar:
-    """d(r): from solimp[0] at r = 0 to solimp[1] at |r| = width, a power curve on either side of the midpoint."""
+    """d(r): from solimp[0] at r = 0 to solimp[1] at |r| = width, a power curve on either side of the midpoint.
+
+    A power that is a Python integer is one that all constraints share: it costs no logarithm.
+    """
     low, high, width, middle, power = solimp
     low, high, middle = (jnp.clip(x, MIN_IMPEDANCE, MAX_IMPEDANCE) for x in (low, high, middle))
-    power = jnp.maximum(power, 1.0)
+    power = max(power, 1) if isinstance(power, int) else jnp.maximum(power, 1.0)
     flat = (low == high) | (width <= MIN_VALUE)
     x = jnp.abs(r) / jnp.where(flat, 1.0, width)
     inside = (x > 0) & (x < 1)

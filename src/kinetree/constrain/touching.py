@@ -27,34 +27,36 @@ def surfaces_of_pairs(scene: Scene, dtype: Any) -> PairSurfaces:
     """Surfaces of all pairs: their own, or mixed from the two shapes (MuJoCo documentation, "Contact parameters")."""
     pairs = scene.layout.pairs
     one, two = (np.array([p[k] for p in pairs], np.int64) for k in (0, 1))
-    shapes = jax.tree.map(lambda x: jnp.asarray(x, dtype), scene.surfaces)
+    known = all(isinstance(x, np.ndarray) for x in jax.tree.leaves((scene.surfaces, scene.pairs)))
+    xp: Any = np if known else jnp
+    shapes = jax.tree.map(lambda x: xp.asarray(x, dtype), scene.surfaces)
     a, b = jax.tree.map(lambda x: x[one], shapes), jax.tree.map(lambda x: x[two], shapes)
     priority = np.array(scene.layout.priority, np.int64)
     first, second = (priority[one] > priority[two])[:, None], (priority[one] < priority[two])[:, None]
-    ma, mb = jnp.maximum(a.solmix, 0), jnp.maximum(b.solmix, 0)
+    ma, mb = xp.maximum(a.solmix, 0), xp.maximum(b.solmix, 0)
     none_a, none_b = ma < MIN_WEIGHT, mb < MIN_WEIGHT
-    total = jnp.where(none_a & none_b, 1.0, ma + mb)
-    weight = jnp.where(none_a & none_b, 0.5, jnp.where(none_a, 0.0, jnp.where(none_b, 1.0, ma / total)))[:, None]
+    total = xp.where(none_a & none_b, 1.0, ma + mb)
+    weight = xp.where(none_a & none_b, 0.5, xp.where(none_a, 0.0, xp.where(none_b, 1.0, ma / total)))[:, None]
 
     def choose(x: Any, y: Any, mixed: Any) -> Any:
-        return jnp.where(first, x, jnp.where(second, y, mixed))
+        return xp.where(first, x, xp.where(second, y, mixed))
 
     standard = (a.solref[:, :1] > 0) & (b.solref[:, :1] > 0)
-    solref = jnp.where(standard, weight * a.solref + (1 - weight) * b.solref, jnp.minimum(a.solref, b.solref))
-    friction = choose(a.friction, b.friction, jnp.maximum(a.friction, b.friction))
+    solref = xp.where(standard, weight * a.solref + (1 - weight) * b.solref, xp.minimum(a.solref, b.solref))
+    friction = choose(a.friction, b.friction, xp.maximum(a.friction, b.friction))
     mixed = PairSurfaces(
         friction[:, np.array([0, 0, 1, 2, 2])],
         choose(a.solref, b.solref, solref),
-        jnp.zeros_like(solref),
+        xp.zeros_like(solref),
         choose(a.solimp, b.solimp, weight * a.solimp + (1 - weight) * b.solimp),
         a.margin + b.margin,
         a.gap + b.gap,
     )
     own = np.array([p.own for p in pairs], np.int64)
     if (own >= 0).any():
-        given = jax.tree.map(lambda x: jnp.asarray(x, dtype)[np.maximum(own, 0)], scene.pairs)
-        mixed = jax.tree.map(lambda x, y: jnp.where((own >= 0).reshape(-1, *(1,) * (x.ndim - 1)), y, x), mixed, given)
-    return mixed._replace(friction=jnp.maximum(mixed.friction, MIN_FRICTION))
+        given = jax.tree.map(lambda x: xp.asarray(x, dtype)[np.maximum(own, 0)], scene.pairs)
+        mixed = jax.tree.map(lambda x, y: xp.where((own >= 0).reshape(-1, *(1,) * (x.ndim - 1)), y, x), mixed, given)
+    return mixed._replace(friction=xp.maximum(mixed.friction, MIN_FRICTION))
 
 
 def _groups(scene: Scene) -> dict[tuple[str, str], list[int]]:

@@ -17,6 +17,7 @@ from kinetree.spatial import Mat3, Motion, Quaternion, Rotation, Transform, Vec3
 from ..contact_softness import soft_contact
 from ..touching import surfaces_of_pairs
 from ..weights import inverse_weights
+from .features import with_power
 from .memory import NUMBER, PLACEMENT, POINT, ROW, ZERO3, Point, fixed, point_memory
 from .parts import Part, table
 from .plan import Plan, Touch
@@ -163,14 +164,15 @@ def along(point: Point, sign: Any, m: Motion, dim: int) -> tuple:
     return tuple(sign * y for y in (*seen.linear, *seen.angular)[:dim])
 
 
-def softening(dim: int, elliptic: bool) -> Part:
+def softening(dim: int, elliptic: bool, power: int | None) -> Part:
     """Reference accelerations and stiffness of all points of a number of dimensions."""
     memory = point_memory(dim)
 
     def step(known: Surface, _: tuple, reads: tuple) -> tuple:
         point, distance, v, least_time = reads
         speed = along(point, known.sign, v, dim)
-        ref, D = soft_contact(known.pair, distance, speed, known.weight, known.impratio, least_time, elliptic)
+        surface = known.pair._replace(solimp=with_power(known.pair.solimp, power))
+        ref, D = soft_contact(surface, distance, speed, known.weight, known.impratio, least_time, elliptic)
         return (D, ref), (), ()
 
     reads = (memory.at(1, "point"), _distance(1), ROW.at(0, "v"), fixed("least_time"))

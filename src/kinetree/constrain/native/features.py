@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from kinetree.model import Model
+from kinetree.model.world import SOLIMP
 
 from .plan import Plan
 
@@ -21,6 +22,7 @@ class Features(NamedTuple):
     losses: bool
     damped: bool
     springs: bool
+    power: int | None  # of all constraints' impedances, where they share an integer
 
 
 def _any(values: Any) -> bool:
@@ -41,7 +43,28 @@ def features_of(model: Model, plan: Plan) -> Features:
         bool(plan.has.loss),
         passive is not None and _any(passive.damping),
         passive is not None and _any(passive.stiffness[scalar]),
+        _shared_power(plan),
     )
+
+
+MAX_SHARED_POWER = 8  # Larger ones are computed by logarithms.
+
+
+def _shared_power(plan: Plan) -> int | None:
+    """The power of all impedances, where it is one integer; 2 is MuJoCo's default."""
+    scene, joints = plan.world.scene, plan.world.joints
+    solimp = [] if scene is None else [scene.surfaces.solimp, scene.pairs.solimp]
+    solimp += [] if joints is None else [joints.limit_solimp, joints.friction_solimp]
+    if not all(isinstance(x, np.ndarray) for x in solimp):
+        return None
+    powers = {float(p) for x in solimp for p in np.maximum(x[:, 4], 1)} | ({SOLIMP[4]} if joints is None else set())
+    shared = powers.pop() if len(powers) == 1 else 0.0
+    return int(shared) if shared in range(1, MAX_SHARED_POWER + 1) else None
+
+
+def with_power(solimp: tuple, power: int | None) -> tuple:
+    """Parameters of an impedance, with the power that all share, if any."""
+    return solimp if power is None else (*solimp[:4], power)
 
 
 SERVED_PAIRS = {

@@ -12,6 +12,7 @@ from kinetree.model.world import JointSoftness
 
 from ..softness import impedance, reference, regularisation
 from ..weights import inverse_weights
+from .features import with_power
 from .kinematics import at_q
 from .memory import LIMIT, ROW, fixed
 from .parts import Part, table
@@ -46,9 +47,9 @@ SOFT = Softness((0.0,) * 2, (0.0,) * 5, 0.0)
 BOUND, LOSS = Bound(0.0, 0.0, 0.0, SOFT), Loss(0.0, SOFT)
 
 
-def soft_row(soft: Softness, r: Any, velocity: Any, active: Any, least_time: Any) -> tuple:
+def soft_row(soft: Softness, power: int | None, r: Any, velocity: Any, active: Any, least_time: Any) -> tuple:
     """D and the reference acceleration of a row, both zero where it does not act."""
-    d = impedance(soft.solimp, r)
+    d = impedance(with_power(soft.solimp, power), r)
     k, b = reference(soft.solref, soft.solimp, least_time)
     D = jnp.where(active, 1 / regularisation(d, soft.weight), 0.0)
     return D, jnp.where(active, -b * velocity - k * d * r, 0.0)
@@ -63,7 +64,7 @@ def _joints(model: Model, plan: Plan) -> JointSoftness:
     return plan.world.joints or JointSoftness.default(plan.n)
 
 
-def limits() -> Part:
+def limits(power: int | None) -> Part:
     """Which limits are reached, and how soft they are."""
 
     def step(known: Bound, _: tuple, reads: tuple) -> tuple:
@@ -71,7 +72,7 @@ def limits() -> Part:
         distance = known.sign * (q - known.bound)
         active = distance < known.margin
         r = jnp.where(active, distance - known.margin, 0.0)
-        return soft_row(known.soft, r, known.sign * qd, active, least_time), (), ()
+        return soft_row(known.soft, power, r, known.sign * qd, active, least_time), (), ()
 
     reads = (at_q(1, 1), ROW.at(0, "qd"), fixed("least_time"))
     loop = Loop(step, 3, jax.tree.structure(BOUND), reads=reads, writes=(LIMIT.at(2, "D"), LIMIT.at(2, "ref")))
@@ -92,12 +93,12 @@ def limits() -> Part:
     return Part(loop, turns, constants)
 
 
-def losses() -> Part:
+def losses(power: int | None) -> Part:
     """How soft friction losses are."""
 
     def step(known: Loss, _: tuple, reads: tuple) -> tuple:
         qd, least_time = reads
-        return soft_row(known.soft, jnp.zeros_like(qd), qd, known.most > 0, least_time), (), ()
+        return soft_row(known.soft, power, jnp.zeros_like(qd), qd, known.most > 0, least_time), (), ()
 
     reads = (ROW.at(0, "qd"), fixed("least_time"))
     loop = Loop(step, 2, jax.tree.structure(LOSS), reads=reads, writes=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")))

@@ -112,9 +112,9 @@ def constraint_parts(features: Features, report: int | None = None) -> list[Part
     parts = [contacts.colliding(Touch(*t, ())) for t in features.touches]
     if features.touches and report is not None:
         parts.append(contacts.reporting(report))
-    parts += [contacts.softening(dim, features.elliptic) for dim in features.dims]
-    parts += [joints.limits()] if features.limits else []
-    return parts + ([joints.losses()] if features.losses else [])
+    parts += [contacts.softening(dim, features.elliptic, features.power) for dim in features.dims]
+    parts += [joints.limits(features.power)] if features.limits else []
+    return parts + ([joints.losses(features.power)] if features.losses else [])
 
 
 def answered(kinds: list[Kind], quaternions: bool) -> list[Part]:
@@ -229,7 +229,7 @@ class Solved(NamedTuple):
     converged: Any
 
 
-def solve(model: Model, plan: Plan, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any, h: Any, *, by_xla: bool) -> Solved:
+def solve(model: Model, plan: Plan, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any, h: Any, *, by_xla: bool = False) -> Solved:
     """Accelerations and forces of constraints, of (batch, ...) arrays."""
     native = program_of(Variant(features_of(model, plan), f_ext is not None, warm is not None))
     dtype = np.dtype(q.dtype)
