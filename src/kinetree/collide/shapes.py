@@ -115,10 +115,15 @@ def fold(step: Callable[[T, Any], T], state: T, rows: Any, like: Scalar) -> T:
     """Put the rows of constant tables into a state, one after the other.
 
     `rows` is a tree of sequences, whose numbers take the type of `like`. A loop keeps programs small: XLA takes minutes
-    for the thousands of operations that some pairs would be when written out.
+    for the thousands of operations that some pairs would be when written out. Single numbers are written out: the
+    steps of lane programs, which are not compiled by XLA.
     """
     dtype = jnp.result_type(like)
     tables = jax.tree.map(np.asarray, rows, is_leaf=lambda x: isinstance(x, list))
+    if jnp.ndim(like) == 0:
+        for k in range(len(jax.tree.leaves(tables)[0])):
+            state = step(state, jax.tree.map(lambda x, k=k: x[k] if x.dtype == bool else x[k].astype(dtype), tables))
+        return state
     tables = jax.tree.map(lambda x: jnp.asarray(x if x.dtype == bool else x.astype(dtype)), tables)
     state = jax.tree.map(lambda x: jnp.broadcast_to(x, jnp.shape(like)), state)
     return jax.lax.scan(lambda s, row: (step(s, row), None), state, tables)[0]

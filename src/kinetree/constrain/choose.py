@@ -3,9 +3,10 @@
 from typing import NamedTuple
 
 import jax
+from jax.core import Tracer
 
-from kinetree.lanes.native import native_enabled
-from kinetree.lanes.once import OncePerOwner
+from kinetree.lanes import native_enabled
+from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
 
 from .native import Plan, not_served
@@ -28,7 +29,7 @@ def way_of(model: Model) -> Way:
     """How the constraints of a model are solved for."""
     if not native_enabled():
         return Way(None, "native bodies are switched off")
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(model)):
+    if any(isinstance(x, Tracer) for x in jax.tree.leaves(model)):
         return _found(model)
     return _ways.get(model, None, lambda: _found(model))
 

@@ -110,7 +110,7 @@ def _natively(plan: Plan, model: Model, reference: Any, *given: Any) -> Any:
     """The same, by the native body; its derivatives are those of the reference."""
     leaves, structure = jax.tree.flatten(model)
     if all(x is None or isinstance(x, np.ndarray) for x in (*given, *leaves)):
-        return _reported(plan, solve(model, plan, *given, model.timestep), given[0])
+        return _reported(plan, solve(model, plan, given, model.timestep), given[0])
     variable = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array)]
 
     def rebuilt(own: list[Any]) -> Model:
@@ -122,7 +122,7 @@ def _natively(plan: Plan, model: Model, reference: Any, *given: Any) -> Any:
     @jax.custom_jvp
     def call(own: list[Any], *given: Any) -> Any:
         model = rebuilt(own)
-        return _reported(plan, solve(model, plan, *given, model.timestep), given[0])
+        return _reported(plan, solve(model, plan, given, model.timestep), given[0])
 
     @call.defjvp
     def _(primals: Any, tangents: Any) -> Any:

@@ -14,7 +14,7 @@ from .softness import MIN_VALUE, impedance, reference, regularisation
 def soft_contact(
     surface: PairSurfaces,
     distance: Scalar,
-    v: Vector,
+    v: Any,
     weight: Scalar,
     impratio: Scalar,
     least_time: Scalar,

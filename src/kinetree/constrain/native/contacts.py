@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.collide import COLLIDERS, Geom
-from kinetree.lanes import Lane, Loop
-from kinetree.lanes.program import Slots
+from kinetree.lanes import Lane, Loop, Slots
 from kinetree.model import Model, Placement
+from kinetree.model.compile import quaternion_from_rotation
 from kinetree.model.world import PairSurfaces
 from kinetree.spatial import Mat3, Motion, Quaternion, Rotation, Transform, Vec3
 
@@ -18,11 +18,14 @@ from ..contact_softness import soft_contact
 from ..touching import surfaces_of_pairs
 from ..weights import inverse_weights
 from .features import with_power
-from .memory import NUMBER, PLACEMENT, POINT, ROW, ZERO3, Point, fixed, point_memory
-from .parts import Part, table
+from .memory import NUMBER, PLACEMENT, ROW, ZERO3, Point, fixed, point_memory
+from .parts import Known, Part, table
 from .plan import Plan, Touch
 
 FAR = 1e10  # m: stands for the distance of a point that is no contact, so that no infinite number is multiplied
+
+
+POINT_REPORT = 14  # numbers that are reported of a point
 
 
 class Placed(NamedTuple):
@@ -52,8 +55,6 @@ def geom(shape: Placed, row: Placement | None = None) -> Geom:
 
 def turned(frame: Any) -> Quaternion:
     """A quaternion from the rotations of frames (NumPy arrays): from parent to child coordinates."""
-    from kinetree.model.compile import quaternion_from_rotation
-
     E = np.stack([np.asarray(c) for c in frame], -1).reshape(-1, 3, 3)
     return Quaternion.from_array(quaternion_from_rotation(E))
 
@@ -126,11 +127,11 @@ def _pair_table(kinds: tuple[str, str], moving: int) -> Callable[[Plan], np.ndar
 
 
 def _pair_constants(kinds: tuple[str, str], moving: int) -> Callable[..., Meeting]:
-    def constants(model: Model, plan: Plan, dtype: Any) -> Meeting:
+    def constants(model: Model, plan: Plan, known: Known) -> Meeting:
         pairs = _members(plan, kinds, moving)
         shapes = shape_places(model)
         assert plan.world.scene is not None
-        surfaces = surfaces_of_pairs(plan.world.scene, dtype)
+        surfaces = surfaces_of_pairs(plan.world.scene, known.dtype)
         both = np.array([(plan.pairs[k].first, plan.pairs[k].second) for k in pairs], np.int64)
         static, own = (jax.tree.map(lambda x, k=k: x[both[:, k]], shapes) for k in (1 - moving, moving))
         return Meeting(static, own, (surfaces.margin + surfaces.gap)[np.array(pairs)])
@@ -192,11 +193,11 @@ def point_table(dim: int) -> Callable[[Plan], np.ndarray]:
     return turns
 
 
-def surface_constants(dim: int, model: Model, plan: Plan, dtype: Any) -> Surface:
+def surface_constants(dim: int, model: Model, plan: Plan, known: Known) -> Surface:
     """Of all points of a number of dimensions."""
     assert plan.world.scene is not None
     _, pairs = plan.points_of(dim)
-    whole = surfaces_of_pairs(plan.world.scene, dtype)
+    whole = surfaces_of_pairs(plan.world.scene, known.dtype)
     own = jax.tree.map(lambda x: x[pairs], whole)
     split = PairSurfaces(*(x if x.ndim == 1 else tuple(x[:, k] for k in range(x.shape[1])) for x in own))
     bodies = np.array(plan.world.scene.layout.bodies, np.int64)
@@ -226,12 +227,8 @@ def reporting(array: int) -> Part:
         rows = plan.row_of_pair(pairs)
         return table(plan.base(plan.tree_of_row[rows]), points, POINT_REPORT * np.arange(len(points)))
 
-    def constants(model: Model, plan: Plan, dtype: Any) -> Any:
+    def constants(model: Model, plan: Plan, known: Known) -> Any:
         assert plan.world.scene is not None
-        return surfaces_of_pairs(plan.world.scene, dtype).margin[plan.all_points()[1]]
+        return surfaces_of_pairs(plan.world.scene, known.dtype).margin[plan.all_points()[1]]
 
     return Part(loop, turns, constants)
-
-
-POINT_REPORT = 14  # numbers that are reported of a point
-__all__ = ["POINT", "along", "colliding", "frame", "reporting", "softening"]

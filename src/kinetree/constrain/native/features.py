@@ -78,6 +78,7 @@ SERVED_PAIRS = {
     ("sphere", "cylinder"),
     ("sphere", "box"),
     ("capsule", "capsule"),
+    ("capsule", "box"),
 }
 
 

@@ -15,7 +15,7 @@ from ..weights import inverse_weights
 from .features import with_power
 from .kinematics import at_q
 from .memory import LIMIT, ROW, fixed
-from .parts import Part, table
+from .parts import Known, Part, table
 from .plan import Plan
 
 
@@ -56,8 +56,8 @@ def soft_row(soft: Softness, power: int | None, r: Any, velocity: Any, active: A
 
 
 def _softness(solref: Any, solimp: Any, weight: Any, rows: np.ndarray) -> Softness:
-    pick = tuple(tuple(x[rows, k] for k in range(x.shape[1])) for x in (solref, solimp))
-    return Softness(*pick, weight[rows])
+    ref, imp = (tuple(x[rows, k] for k in range(x.shape[1])) for x in (solref, solimp))
+    return Softness(ref, imp, weight[rows])
 
 
 def _joints(model: Model, plan: Plan) -> JointSoftness:
@@ -81,7 +81,7 @@ def limits(power: int | None) -> Part:
         rows = plan.limits[:, 0]
         return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows], plan.limit(np.arange(len(rows))))
 
-    def constants(model: Model, plan: Plan, dtype: Any) -> Bound:
+    def constants(model: Model, plan: Plan, known: Known) -> Bound:
         assert model.limits is not None
         rows, sign = plan.limits.T
         column, soft = plan.structure.q_of_row[rows], _joints(model, plan)
@@ -103,7 +103,7 @@ def losses(power: int | None) -> Part:
     reads = (ROW.at(0, "qd"), fixed("least_time"))
     loop = Loop(step, 2, jax.tree.structure(LOSS), reads=reads, writes=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")))
 
-    def constants(model: Model, plan: Plan, dtype: Any) -> Loss:
+    def constants(model: Model, plan: Plan, known: Known) -> Loss:
         rows, soft = np.array(plan.has.loss, np.int64), _joints(model, plan)
         own = _softness(soft.friction_solref, soft.friction_solimp, inverse_weights(model).dof, rows)
         return Loss(model.friction[rows], own)

@@ -11,15 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.dynamics.articulated import base_acceleration, own_bias
-from kinetree.lanes import Loop
+from kinetree.dynamics.elements.articulated import base_acceleration, own_bias
+from kinetree.lanes import Lane, Loop, Slots
 from kinetree.model import Axis, Model, Placement, place
 from kinetree.model.compile import merge_inertia
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Force, Inertia, Motion, Quaternion, Transform, Vec3
 
 from .memory import BODY, INERTIA, NOTHING, NUMBER, PLACEMENT, ROW, ZERO3, fixed
-from .parts import Part, no_constants, once, table
+from .parts import Known, Part, table
 from .plan import Plan
 
 AXIS = Axis(0.0, 0.0)
@@ -27,8 +27,6 @@ AXIS = Axis(0.0, 0.0)
 
 def at_q(column: int, count: int) -> Any:
     """Consecutive coordinates."""
-    from kinetree.lanes.program import Slots
-
     return Slots(column, 0, jax.tree.structure((0.0,) * count))
 
 
@@ -53,7 +51,7 @@ def placing(quaternions: bool) -> list[Part]:
         rows = np.flatnonzero(plan.structure.q_of_row >= 0)
         return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows])
 
-    def moving_constants(model: Model, plan: Plan, dtype: Any) -> Any:
+    def moving_constants(model: Model, plan: Plan, known: Known) -> Any:
         at = np.flatnonzero(plan.structure.q_of_row >= 0)
         rows = jax.tree.map(lambda x: x[at], model.rows)
         return Placement(rows.orientation, rows.position), rows.axis
@@ -74,7 +72,7 @@ def placing(quaternions: bool) -> list[Part]:
         return (joint_pose(*known, Quaternion(*reads[0]), Vec3.zero_like(reads[0][0])),), (), ()
 
     def constants(rows_of: Any) -> Any:
-        def frames(model: Model, plan: Plan, dtype: Any) -> Placement:
+        def frames(model: Model, plan: Plan, known: Known) -> Placement:
             rows = jax.tree.map(lambda x: x[rows_of(plan)], model.rows)
             return Placement(rows.orientation, rows.position)
 
@@ -116,9 +114,7 @@ def shifts() -> list[Part]:
             joints = plan.structure.quaternion_joints
             return table(plan.row(joints[joints[:, 2] == width // 6, 0]))
 
-        loop = Loop(
-            step, 1, NOTHING, reads=rows_apart(0, "qd", width), writes=rows_apart(0, "shift", width)
-        )
+        loop = Loop(step, 1, NOTHING, reads=rows_apart(0, "qd", width), writes=rows_apart(0, "shift", width))
         return Part(loop, turns)
 
     return [Part(Loop(none, 1, NOTHING, writes=(ROW.at(0, "shift"),)), others), of_joints(6), of_joints(3)]
@@ -143,9 +139,7 @@ def bases() -> list[Part]:
         above, placed = reads
         return (placed @ above,), (), ()
 
-    way = Loop(
-        pose, 2, NOTHING, reads=(ROW.at(0, "pose"), ROW.at(1, "placed")), writes=(ROW.at(1, "pose"),)
-    )
+    way = Loop(pose, 2, NOTHING, reads=(ROW.at(0, "pose"), ROW.at(1, "placed")), writes=(ROW.at(1, "pose"),))
 
     def counted(_: tuple, __: tuple, reads: tuple) -> tuple:
         zero = jnp.zeros_like(reads[0].position.x)
@@ -187,7 +181,7 @@ def outward(quaternions: bool) -> Part:
     def turns(plan: Plan) -> np.ndarray:
         return table(plan.up(np.arange(plan.n)), plan.row(np.arange(plan.n)))
 
-    return Part(loop, turns, lambda model, plan, dtype: model.rows.axis)
+    return Part(loop, turns, lambda model, plan, known: model.rows.axis)
 
 
 class Mass(NamedTuple):
@@ -212,7 +206,7 @@ def bodies() -> Part:
     writes = (BODY.at(1, "inertia"), ROW.at(0, "force"))
     loop = Loop(step, 2, jax.tree.structure(Mass(INERTIA, 0.0, ZERO3)), reads=reads, writes=writes)
 
-    def constants(model: Model, plan: Plan, dtype: Any) -> Mass:
+    def constants(model: Model, plan: Plan, known: Known) -> Mass:
         inertia = jax.tree.map(lambda x: x[plan.massive], model.rows.inertia)
         fraction = plan.world.gravity_compensation
         if fraction is None:
@@ -244,7 +238,7 @@ def bias(damped: bool) -> Part:
         rows = np.arange(plan.n)[::-1]
         return table(plan.up(rows), plan.row(rows))
 
-    def constants(model: Model, plan: Plan, dtype: Any) -> Any:
+    def constants(model: Model, plan: Plan, known: Known) -> Any:
         if not damped:
             return ()
         assert model.passive is not None
@@ -265,7 +259,7 @@ def springs() -> Part:
     def rows(plan: Plan) -> np.ndarray:
         return np.flatnonzero(plan.structure.q_of_row >= 0)
 
-    def constants(model: Model, plan: Plan, dtype: Any) -> tuple:
+    def constants(model: Model, plan: Plan, known: Known) -> tuple:
         assert model.passive is not None
         return model.passive.stiffness[rows(plan)], model.passive.rest[plan.structure.q_of_row[rows(plan)]]
 
@@ -274,7 +268,6 @@ def springs() -> Part:
 
 def applied(array: int) -> Part:
     """Forces on bodies, given in the world about its origin."""
-    from kinetree.lanes import Lane
 
     def step(_: tuple, f: tuple, reads: tuple) -> tuple:
         moment, linear, origin = Vec3(*f[:3]), Vec3(*f[3:]), reads[0].position  # the world's origin, from the tree's
@@ -289,7 +282,4 @@ def applied(array: int) -> Part:
         rows = rows[moving]
         return table(plan.row(rows), plan.base(plan.tree_of_row[rows]), 6 * moving)
 
-    return Part(loop, turns, no_constants)
-
-
-__all__ = ["applied", "bases", "bias", "bodies", "once", "outward", "placing", "shifts", "springs"]
+    return Part(loop, turns)

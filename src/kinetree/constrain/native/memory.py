@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from kinetree.lanes import Memory
-from kinetree.lanes.program import Slots
+from kinetree.lanes import Memory, Slots
 from kinetree.model import Placement
 from kinetree.spatial import ArticulatedInertia, Force, Inertia, Mat3, Motion, Quaternion, Sym3, Vec3
 

@@ -7,14 +7,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Loop
-from kinetree.lanes.program import Repeat
+from kinetree.lanes import Loop, Repeat
 from kinetree.model import Model
 
 from .plan import Plan
 
 
-def no_constants(model: Model, plan: Plan, dtype: Any) -> tuple:
+class Known(NamedTuple):
+    """What constants depend on beside the model."""
+
+    dtype: Any
+    h: Any  # the time step
+
+
+def no_constants(model: Model, plan: Plan, known: Known) -> tuple:
     """For steps that need none."""
     return ()
 
@@ -24,7 +30,7 @@ class Part(NamedTuple):
 
     loop: Loop
     table: Callable[[Plan], np.ndarray]  # (turns, columns)
-    constants: Callable[[Model, Plan, Any], Any] = no_constants  # a tree of arrays (turns,)
+    constants: Callable[[Model, Plan, Known], Any] = no_constants  # a tree of arrays (turns,)
 
 
 class Again(NamedTuple):
@@ -37,9 +43,7 @@ class Again(NamedTuple):
 
 def body_of(parts: "list[Part | Again]") -> tuple[Loop | Repeat, ...]:
     """The loops of parts, as a program wants them."""
-    return tuple(
-        Repeat(body_of(p.parts), p.going, p.most) if isinstance(p, Again) else p.loop for p in parts
-    )
+    return tuple(Repeat(body_of(p.parts), p.going, p.most) if isinstance(p, Again) else p.loop for p in parts)
 
 
 def flat(parts: "list[Part | Again]") -> list[Part]:

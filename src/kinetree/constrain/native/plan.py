@@ -163,10 +163,10 @@ class Plan:
     @cached_property
     def touches(self) -> list[Touch]:
         """The pairs, loop by loop."""
-        groups: dict[tuple, list[int]] = {}
+        groups: dict[tuple[tuple[str, str], int], list[int]] = {}
         for number, pair in enumerate(self.pairs):
             groups.setdefault((self.kinds(pair), pair.moving), []).append(number)
-        return [Touch(*key, tuple(pairs)) for key, pairs in groups.items()]
+        return [Touch(kinds, moving, tuple(pairs)) for (kinds, moving), pairs in groups.items()]
 
     @cached_property
     def dims(self) -> list[int]:

@@ -2,20 +2,19 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Program, run, xla
-from kinetree.lanes.once import Once, OncePerOwner
-from kinetree.lanes.program import Slots
+from kinetree.lanes import Lane, Loop, Slots, run, xla
+from kinetree.lanes.kept.once import Once
 from kinetree.model import Model
-from kinetree.spatial import Vec3
 
 from . import contacts, joints, kinematics
+from .binding import Native, constants_of, starting, tables_of
 from .features import Features, features_of
-from .memory import NOTHING, NUMBER, ROW, ZERO3, fixed
-from .newton import Kind, contact, newton, on_joint, pulling
-from .parts import Again, Part, body_of, flat, once, stacked, table
+from .kinds import Kind, contact, on_joint, pulling
+from .memory import NOTHING, NUMBER, ROW, fixed
+from .newton import newton
+from .parts import Again, Part, once, table
 from .plan import Plan, Touch
 
 
@@ -27,26 +26,7 @@ class Variant(NamedTuple):
     warm: bool
 
 
-class Start(NamedTuple):
-    """What all loops share."""
-
-    gravity: Vec3
-    h: Any
-    least_time: Any
-
-
-START = Start(ZERO3, 0.0, 0.0)
 Q, QD, TAU, WARM = range(4)
-
-
-def starting() -> Part:
-    """Constants of the model for all loops. Its constants are filled in by `constants_of`, which knows the time step."""
-
-    def step(known: Start, _: tuple, __: tuple) -> tuple:
-        return tuple(known), (), ()
-
-    loop = Loop(step, 0, jax.tree.structure(START), writes=tuple(map(fixed, Start._fields)))
-    return Part(loop, once)
 
 
 def copied(array: int, to: str) -> Part:
@@ -127,7 +107,9 @@ def answered(kinds: list[Kind], quaternions: bool) -> list[Part]:
     six = tuple(force._replace(offset=force.offset + k, tree=NUMBER) for k in range(6))
     bare = Loop(clear, 1, NOTHING, writes=(*six, ROW.at(0, "push")))
     parts = [
-        Part(bare, lambda plan: table(np.concatenate([plan.base(np.arange(plan.n_trees)), plan.row(np.arange(plan.n))])))
+        Part(
+            bare, lambda plan: table(np.concatenate([plan.base(np.arange(plan.n_trees)), plan.row(np.arange(plan.n))]))
+        )
     ]
     parts += map(pulling, kinds)
 
@@ -137,9 +119,7 @@ def answered(kinds: list[Kind], quaternions: bool) -> list[Part]:
         return (), (whole,), (qdd, push + S.dot(whole))
 
     reads = tuple(ROW.at(1, f) for f in ("S", "force", "push", "x", *(("shift",) if quaternions else ())))
-    loop = Loop(
-        total, 3, NUMBER, reads=reads, adds=(ROW.at(0, "force"),), outputs=(Lane(0, 2), Lane(1, 2))
-    )
+    loop = Loop(total, 3, NUMBER, reads=reads, adds=(ROW.at(0, "force"),), outputs=(Lane(0, 2), Lane(1, 2)))
 
     def turns(plan: Plan) -> np.ndarray:
         rows = np.arange(plan.n)[::-1]
@@ -154,13 +134,6 @@ def answered(kinds: list[Kind], quaternions: bool) -> list[Part]:
         count, 0, NOTHING, reads=(fixed("iterations"), fixed("converged")), outputs=(Lane(2, None, 0), Lane(2, None, 1))
     )
     return [*parts, Part(ends, once)]
-
-
-class Native(NamedTuple):
-    """A program with the parts that bind it to models."""
-
-    program: Program
-    parts: list[Part]
 
 
 _programs: Once[Native] = Once()
@@ -187,36 +160,9 @@ def program_of(variant: Variant) -> Native:
             *answered(kinds, f.quaternions),
         ]
         inputs, outputs = 3 + variant.warm + variant.external, 3 + bool(f.touches)
-        return Native(Program("constrained", body_of(parts), inputs, outputs), flat(parts))
+        return Native.of("constrained", parts, inputs, outputs)
 
     return _programs.get(variant, make)
-
-
-_tables: OncePerOwner[Any] = OncePerOwner()
-_constants: OncePerOwner[Any] = OncePerOwner()
-
-
-def tables_of(native: Native, plan: Plan) -> tuple[np.ndarray, ...]:
-    """Of all loops, made once for a plan."""
-    return _tables.get(plan, id(native), lambda: tuple(p.table(plan) for p in native.parts))
-
-
-def constants_of(native: Native, model: Model, plan: Plan, dtype: Any, h: Any) -> tuple:
-    """Of all loops; kept where the model is made of plain arrays."""
-    tables = tables_of(native, plan)
-    least = 2 * h if plan.world.safe_reference else 0.0
-
-    def make() -> tuple:
-        start = Start(Vec3(*(model.gravity[k] for k in range(3))), h, least)
-        found = [stacked(1, start, dtype)]
-        found += [
-            stacked(len(t), p.constants(model, plan, dtype), dtype)
-            for p, t in zip(native.parts[1:], tables[1:], strict=True)
-        ]
-        return tuple(found)
-
-    plain = not any(isinstance(x, jax.Array) for x in (*jax.tree.leaves(model), h))
-    return _constants.get(model, (id(native), np.dtype(dtype).name, float(h)), make) if plain else make()
 
 
 class Solved(NamedTuple):
@@ -229,14 +175,18 @@ class Solved(NamedTuple):
     converged: Any
 
 
-def solve(model: Model, plan: Plan, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any, h: Any, *, by_xla: bool = False) -> Solved:
-    """Accelerations and forces of constraints, of (batch, ...) arrays."""
+def solve(model: Model, plan: Plan, given: tuple, h: Any, *, by_xla: bool = False) -> Solved:
+    """Accelerations and forces of constraints, from (batch, ...) arrays q, qd, tau, f_ext and warm start; h: the step.
+
+    `by_xla`: by the XLA body of the same program.
+    """
+    q, qd, tau, f_ext, warm = given
     native = program_of(Variant(features_of(model, plan), f_ext is not None, warm is not None))
     dtype = np.dtype(q.dtype)
-    given = (q, qd, tau, *(() if warm is None else (warm,)))
-    given = (*given, *(() if f_ext is None else (f_ext.reshape(len(f_ext), -1),)))
+    forces = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
+    inputs = (q, qd, tau, *(() if warm is None else (warm,)), *forces)
     points = contacts.POINT_REPORT * len(plan.all_points()[0])
     widths = (plan.n, plan.n, 2, *((points,) if points else ()))
     bound = native.program, plan.slots, widths, tables_of(native, plan), constants_of(native, model, plan, dtype, h)
-    qdd, force, counts, *found = xla.run(*bound, given) if by_xla else run(*bound, given)
+    qdd, force, counts, *found = xla.run(*bound, inputs) if by_xla else run(*bound, inputs)
     return Solved(qdd, force, found[0] if found else None, counts[:, 0], counts[:, 1] != 0)

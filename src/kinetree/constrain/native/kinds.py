@@ -1,0 +1,212 @@
+"""Kinds of constraints in lanes: contacts of each number of dimensions, limits, and friction losses.
+
+All kinds go through the same four loops, over all constraints of a kind: load them on the tree, compare the two ends of
+a step, probe a place along it, and pull with their forces. Constraints that do not act take no turns.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.lanes import Loop, Slots
+from kinetree.model import Model
+from kinetree.spatial import Force, Motion, Vec3
+
+from ..cones import Response, dot, dry, ellipse, one_sided, pyramid, times
+from ..groups import constant, six_by_six
+from .contacts import along, frame, point_table, surface_constants
+from .joints import limit_table, loss_table
+from .memory import HELD_BLOCK, LIMIT, NUMBER, ROW, Held, Slope, Sums, fixed, point_memory
+from .parts import Known, Part, table
+from .plan import Plan
+
+
+class Kind(NamedTuple):
+    """One kind of constraints: where they are, w = J x − a_ref, the response to w, and what they add to the tree."""
+
+    constants: Any  # treedef
+    numbers: Callable[[Model, Plan, Known], Any]
+    table: Callable[[Plan], np.ndarray]  # columns: row, constraint, and for contacts the body's block
+    columns: int
+    own: tuple[Slots, ...]  # what the constraint keeps
+    motion: tuple[str, str]  # the fields of the row that hold J x, before and after the step
+    when: Slots
+    residual: Callable[[Any, tuple, Any], tuple]  # (known, kept, motion) -> w
+    response: Callable[[Any, tuple, tuple], Response]  # (known, kept, w)
+    adds: tuple[Slots, ...]
+    load: Callable[[Any, tuple, Any, Any], tuple]  # (known, kept, curvature, constant force) -> what is added
+    pulls: tuple[Slots, ...]
+    pull: Callable[[Any, tuple, tuple], tuple]  # (known, kept, force) -> what is added
+
+
+class Friction(NamedTuple):
+    """A contact's constants."""
+
+    friction: tuple
+    impratio: Any
+    sign: Any
+
+
+def contact(dim: int, elliptic: bool) -> Kind:
+    """Contacts of a number of dimensions."""
+    memory = point_memory(dim)
+
+    def numbers(model: Model, plan: Plan, known: Known) -> Friction:
+        surface = surface_constants(dim, model, plan, known)
+        return Friction(surface.pair.friction[: max(dim - 1, 0)], surface.impratio, surface.sign)
+
+    def residual(known: Friction, kept: tuple, a: Motion) -> tuple:
+        point, ref, _ = kept
+        return tuple(y - r for y, r in zip(along(point, known.sign, a, dim), ref, strict=True))
+
+    def response(known: Friction, kept: tuple, w: tuple) -> Response:
+        D = kept[2]
+        if dim == 1:
+            return one_sided(w[0], D)
+        return ellipse(w, D, known.friction, known.impratio) if elliptic else pyramid(w, D, known.friction)
+
+    def pushed(known: Friction, kept: tuple, f: tuple) -> Force:
+        zero = jnp.zeros_like(f[0])
+        six = [*(x * known.sign for x in f), *(zero,) * (6 - len(f))]
+        return frame(kept[0]).force_to_parent(Force(Vec3(*six[3:]), Vec3(*six[:3])))
+
+    def load(known: Friction, kept: tuple, curvature: Any, g: tuple) -> tuple:
+        inertia = frame(kept[0]).articulated_to_parent(six_by_six(curvature))
+        return (Held(inertia, -pushed(known, kept, g)),)
+
+    def turns(plan: Plan) -> np.ndarray:
+        _, pairs = plan.points_of(dim)
+        return np.concatenate([point_table(dim)(plan), table(plan.held[plan.row_of_pair(pairs)])], 1)
+
+    return Kind(
+        constants=jax.tree.structure(Friction((0.0,) * (dim - 1), 0.0, 0.0)),
+        numbers=numbers,
+        table=turns,
+        columns=3,
+        own=tuple(memory.at(1, f) for f in ("point", "ref", "D")),
+        motion=("a", "a_new"),
+        when=memory.at(1, "D"),
+        residual=residual,
+        response=response,
+        adds=(HELD_BLOCK.at(2, "held"),),
+        load=load,
+        pulls=(ROW.at(0, "force"),),
+        pull=lambda known, kept, f: (pushed(known, kept, f),),
+    )
+
+
+def on_joint(losses: bool) -> Kind:
+    """Limits, whose constant is their sign; or friction losses, whose constant is the most that they hold."""
+
+    def numbers(model: Model, plan: Plan, known: Known) -> Any:
+        return model.friction[np.array(plan.has.loss, np.int64)] if losses else plan.limits[:, 1].astype(float)
+
+    def residual(known: Any, kept: tuple, x: Any) -> tuple:
+        return ((x if losses else known * x) - kept[1],)
+
+    def response(known: Any, kept: tuple, w: tuple) -> Response:
+        return dry(w[0], kept[0], known) if losses else one_sided(w[0], kept[0])
+
+    def pull(known: Any, kept: tuple, f: tuple) -> tuple:
+        return (f[0] if losses else known * f[0],)
+
+    return Kind(
+        constants=NUMBER,
+        numbers=numbers,
+        table=loss_table if losses else limit_table,
+        columns=2,
+        own=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")),
+        motion=("x", "x_new"),
+        when=LIMIT.at(1, "D"),
+        residual=residual,
+        response=response,
+        adds=(ROW.at(0, "resistance"), ROW.at(0, "push")),
+        load=lambda known, kept, curvature, g: (curvature[0][0], *pull(known, kept, g)),
+        pulls=(ROW.at(0, "push"),),
+        pull=pull,
+    )
+
+
+def _ref(kind: Kind, kept: tuple) -> tuple:
+    return kept[1] if isinstance(kept[1], tuple) else (kept[1],)
+
+
+def loading(kind: Kind, finishes: bool) -> Part:
+    """Curvature and force of the constraints, put on the tree; in the last round the force alone."""
+    n = len(kind.own)
+
+    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        kept, m = reads[:n], reads[n]
+        r = kind.response(known, kept, kind.residual(known, kept, m))
+        g, H = constant(r, _ref(kind, kept)), r.curvature
+        if finishes:
+            last = reads[n + 1] != 0
+            g = tuple(jnp.where(last, f, x) for f, x in zip(r.force, g, strict=True))
+            H = jax.tree.map(lambda x: jnp.where(last, jnp.zeros_like(x), x), H)
+        return (), kind.load(known, kept, H, g), ()
+
+    reads = (*kind.own, ROW.at(0, kind.motion[0]), *((fixed("finishing"),) if finishes else ()))
+    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.adds, when=kind.when)
+    return Part(loop, kind.table, kind.numbers)
+
+
+def comparing(kind: Kind) -> Part:
+    """What the full step does to the constraints."""
+    n = len(kind.own)
+
+    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        kept = reads[:n]
+        w, full = (kind.residual(known, kept, m) for m in reads[n:])
+        r, end = kind.response(known, kept, w), kind.response(known, kept, full)
+        dw = tuple(b - a for a, b in zip(w, full, strict=True))
+        one, zero = jnp.ones_like(w[0]), jnp.zeros_like(w[0])
+        return (
+            (),
+            (
+                Sums(
+                    jnp.where(r.state != end.state, one, zero),
+                    jnp.where(end.curved, one, zero),
+                    dot(r.force, dw),
+                    dot(end.force, dw),
+                    dot(times(r.curvature, dw), dw),
+                ),
+            ),
+            (),
+        )
+
+    reads = (*kind.own, *(ROW.at(0, f) for f in kind.motion))
+    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=(fixed("sums"),), when=kind.when)
+    return Part(loop, kind.table, kind.numbers)
+
+
+def probing(kind: Kind) -> Part:
+    """Slope and bending of the cost at a place along the step."""
+    n = len(kind.own)
+
+    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        kept, search = reads[:n], reads[-1]
+        w, full = (kind.residual(known, kept, m) for m in reads[n : n + 2])
+        dw = tuple(b - a for a, b in zip(w, full, strict=True))
+        r = kind.response(known, kept, tuple(a + search.alpha * b for a, b in zip(w, dw, strict=True)))
+        return (), (Slope(dot(r.force, dw), dot(times(r.curvature, dw), dw)),), ()
+
+    reads = (*kind.own, *(ROW.at(0, f) for f in kind.motion), fixed("search"))
+    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=(fixed("slope"),), when=kind.when)
+    return Part(loop, kind.table, kind.numbers)
+
+
+def pulling(kind: Kind) -> Part:
+    """The forces of the constraints, on rows and joints."""
+    n = len(kind.own)
+
+    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        kept, m = reads[:n], reads[n]
+        r = kind.response(known, kept, kind.residual(known, kept, m))
+        return (), kind.pull(known, kept, r.force), ()
+
+    reads = (*kind.own, ROW.at(0, kind.motion[0]))
+    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.pulls, when=kind.when)
+    return Part(loop, kind.table, kind.numbers)
