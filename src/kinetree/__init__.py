@@ -1,5 +1,7 @@
 """kinetree: the dynamics of kinematic trees, in parallel."""
 
+from typing import TYPE_CHECKING, Any
+
 from ._version import __version__
 from .actuate import activation_rate, actuator_force
 from .constrain import Constrained, Contacts, constrained_dynamics, constrained_inverse_dynamics, contacts
@@ -64,6 +66,19 @@ from .model import (
     with_shapes,
 )
 from .simulate import SimulationError, Trajectory, advance, controllers, initial_state, rollout, simulate, step
+
+if TYPE_CHECKING:
+    from .view import open_viewer as view
+
+
+def __getattr__(name: str) -> Any:
+    """`kinetree.view` is imported when it is first asked for: most programs never draw."""
+    if name == "view":
+        from importlib import import_module
+
+        return import_module("kinetree.view")
+    raise AttributeError(f"module 'kinetree' has no attribute {name!r}")
+
 
 __all__ = [
     "set_threads",
@@ -136,6 +151,7 @@ __all__ = [
     "simulate",
     "specialize",
     "step",
+    "view",
     "with_ground",
     "with_shapes",
 ]

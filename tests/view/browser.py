@@ -73,7 +73,8 @@ class Browser:
             raise BrowserError(f"{method}: {answer['error']}")
         return answer["result"]
 
-    def _evaluate(self, script: str) -> Any:
+    def evaluate(self, script: str) -> Any:
+        """The value of a JavaScript expression."""
         answer = self._call("Runtime.evaluate", expression=script, returnByValue=True)
         if "exceptionDetails" in answer:
             raise BrowserError(f"{script}: {answer['exceptionDetails']}")
@@ -97,18 +98,29 @@ class Browser:
     def find(self, selector: str) -> list[str]:
         """Elements for a CSS selector."""
         every = f"document.querySelectorAll({json.dumps(selector)})"
-        return [f"{every}[{k}]" for k in range(self._evaluate(f"{every}.length"))]
+        return [f"{every}[{k}]" for k in range(self.evaluate(f"{every}.length"))]
 
     def press(self, element: str, keys: list[str]) -> None:
         """Key after key, on one element."""
-        self._evaluate(f"{element}.focus()")
+        self.evaluate(f"{element}.focus()")
         for key in keys:
             for kind in ("keyDown", "keyUp"):
                 code = KEY_CODES[key]
                 self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
     def click(self, element: str) -> None:
-        self._evaluate(f"{element}.click()")
+        self.evaluate(f"{element}.click()")
+
+    def drag(self, start: tuple[int, int], end: tuple[int, int]) -> None:
+        """Press the mouse at one place, and move it to another in a few steps; it stays pressed."""
+        for k, kind in enumerate(["mouseMoved", "mousePressed", *["mouseMoved"] * 4]):
+            x, y = (a + (b - a) * max(0, k - 1) / 4 for a, b in zip(start, end, strict=True))
+            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=int(k > 0), clickCount=1)
+
+    def picture_of_scene(self) -> np.ndarray:
+        """The page without the controls on its right."""
+        whole = self.picture()
+        return whole[:, : int(0.65 * whole.shape[1])]
 
     def picture(self) -> np.ndarray:
         """The page as it looks, (height, width, 3)."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.view.shapes import shapes, skeleton
+from kinetree.view.shapes import ORANGE, shapes, skeleton
 from tests.simulate.robots import ROBOTS, arm
 
 pytest.importorskip("matplotlib")
@@ -55,6 +55,6 @@ def test_shapes_come_from_the_file_or_from_the_joints():
     drawn = shapes(model, path)
     assert {s.body for s in drawn} == set(range(model.n_bodies))
     torso = next(s for s in drawn if s.body == 0)
-    np.testing.assert_allclose(torso.mesh.extents, [0.5, 0.2, 0.12])
+    np.testing.assert_allclose(torso.solid.extents, [0.5, 0.2, 0.12], rtol=1e-6)
     bones = skeleton(arm())
-    assert len([s for s in bones if s.colour == (194, 65, 12)]) == 7, "an axis for each joint"
+    assert len([s for s in bones if s.colour == ORANGE]) == 7, "an axis for each joint"

@@ -1,18 +1,16 @@
-"""What the viewer draws, and how it places the camera and the sliders, without a browser."""
+"""What the viewer draws: shapes, meshes and colours of robot files."""
 
 import numpy as np
 import pytest
 
 import kinetree as kt
 from kinetree.cli.app import run as command
-from tests.simulate.robots import ROBOTS
 
 trimesh = pytest.importorskip("trimesh")
-pytest.importorskip("viser")
-from kinetree.view.shapes import shapes, skeleton  # noqa: E402
+from kinetree.view.shapes import STEEL, shapes, skeleton  # noqa: E402
+from kinetree.view.solids import Solid, box, capsule, cylinder, ellipsoid, mesh, simplified, sphere  # noqa: E402
 from kinetree.view.viewer import Viewer  # noqa: E402
 
-ARM = ROBOTS / "arm7.urdf"
 LOOK = '<visual><origin xyz="0 0 0.1"/><geometry>{}</geometry></visual>'
 BALL = '<inertial><mass value="2"/><inertia ixx="0.1" iyy="0.1" izz="0.1"/></inertial>'
 MESH = '<mesh filename="{}" scale="2 2 2"/>'
@@ -51,8 +49,8 @@ def test_every_shape_of_urdf_is_drawn(write):
     extents = [[1, 2, 3], [2, 2, 4], [4, 4, 4], [2, 2, 4], [2, 4, 6], [2, 2, 2]]
     assert [s.body for s in drawn] == list(range(6))
     for shape, extent in zip(drawn, extents, strict=True):
-        np.testing.assert_allclose(shape.mesh.extents, extent, rtol=0.02)  # round ones have corners
-        np.testing.assert_allclose(shape.mesh.bounds.mean(0), [0, 0, 0.1], atol=1e-9)
+        np.testing.assert_allclose(shape.solid.extents, extent, rtol=0.02)  # round ones have corners
+        np.testing.assert_allclose(shape.solid.bounds.mean(0), [0, 0, 0.1], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -83,10 +81,10 @@ def test_collada_without_its_reader_is_told(write, tmp_path, monkeypatch):
     (tmp_path / "arm.dae").write_text("<COLLADA/>")
     model, path = write(MESH.format("arm.dae"), '<box size="1 2 3"/>')
 
-    def load_mesh(place):
+    def load_scene(place):
         raise ImportError("missing `pip install pycollada`")
 
-    monkeypatch.setattr(trimesh, "load_mesh", load_mesh)
+    monkeypatch.setattr(trimesh, "load_scene", load_scene)
     with pytest.warns(UserWarning, match=r"needs pycollada \(pip install 'kinetree\[view\]'\); its skeleton stands in"):
         assert {s.body for s in shapes(model, path)} == {0, 1}
 
@@ -106,57 +104,77 @@ def test_bodies_without_a_name_are_drawn(tmp_path):
     assert [s.body for s in shapes(kt.load(path), path)] == [0]
 
 
-@pytest.fixture
-def viewer():
-    """Starts viewers and stops them."""
-    started = []
-
-    def start(*args, **options):
-        started.append(Viewer(*args, port=18200, **options))
-        return started[-1]
-
-    yield start
-    for v in started:
-        v.stop()
+def test_geoms_of_the_world_are_drawn_and_planes_are_floors():
+    pytest.importorskip("mujoco")
+    text = """<mujoco><asset><material name="red" rgba="1 0 0 1"/></asset><worldbody><geom type="plane" size="1 1 1"/>
+    <geom type="box" size="1 1 1" rgba="0 1 0 1"/><geom type="sphere" size="1" group="4"/>
+    <body name="b"><joint/><geom type="ellipsoid" size="1 2 3" material="red"/></body></worldbody></mujoco>"""
+    found = shapes(kt.load(text))
+    assert [(s.body, s.colour) for s in found] == [(-1, (0, 1, 0, 1)), (0, (1, 0, 0, 1))]
+    np.testing.assert_allclose(found[1].solid.extents, [2, 4, 6], rtol=0.02)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the websocket library's own
-@pytest.mark.parametrize("n", [1, 20, 1000])
-def test_all_of_the_scene_is_between_the_clipping_planes(viewer, n):
-    model = kt.auto_tree(n, skew=np.pi / 2)
-    camera = viewer(model).server.initial_camera
-    points = np.concatenate([np.zeros((1, 3)), kt.forward_kinematics(model, kt.neutral(model)).position])
-    ahead = (camera.look_at - camera.position) / np.linalg.norm(camera.look_at - camera.position)
-    depth = (points - camera.position) @ ahead
-    assert camera.near < depth.min()
-    assert depth.max() < camera.far
-    aside = np.linalg.norm(points - camera.position - depth[:, None] * ahead, axis=1)
-    assert (aside <= 1.001 * np.tan(camera.fov / 2) * depth).all()
+def test_colours_of_urdf():
+    """A colour inside a link, one by its name, one that only another link gives, and none."""
+    text = robot(*['<box size="1 1 1"/>'] * 4)
+    looks = [
+        '<material name="a"><color rgba="1 0 0 1"/></material>',
+        '<material name="top"/>',
+        '<material name="a"/>',
+        "",
+    ]
+    for look in looks:
+        text = text.replace("</geometry></visual>", f"</geometry>{look} </visual>", 1)
+    text = text.replace("<robot>", '<robot><material name="top"><color rgba="0 0 1 0.5"/></material>')
+    assert [s.colour for s in shapes(kt.load(text))] == [(1, 0, 0, 1), (0, 0, 1, 0.5), (1, 0, 0, 1), STEEL]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the websocket library's own
-def test_sliders_stand_where_the_joints_do(viewer):
-    """Also where a joint is outside its limits, and after the robot was moved by something else."""
-    model = kt.load(ARM)
-    upper = float(model.limits.upper[1])
-    q = np.zeros((2, 7))
-    q[0, 1], q[1, 2] = upper + 1, -9.0
-    run = kt.Trajectory(np.arange(2.0), q, np.zeros((2, 7)), np.zeros((2, 7)))
-    shown = viewer(model, run)
-    for state in (q[0], q[1], 0.1 + q[0]):
-        shown.show(state)
-        for column, slider in shown.sliders.items():
-            assert slider.value == pytest.approx(state[column])
-            assert slider.min <= slider.value <= slider.max
-        np.testing.assert_array_equal(shown.q, state)
-    first = viewer(model, run).sliders[1]
-    assert (first.value, first.max) == (pytest.approx(upper + 1), pytest.approx(upper + 1))
+def test_each_part_of_a_mesh_file_has_its_colour(tmp_path):
+    red, blue = trimesh.creation.box((1, 1, 1)), trimesh.creation.box((1, 1, 1))
+    red.visual.face_colors, blue.visual.face_colors = (255, 0, 0, 255), (0, 0, 255, 255)
+    trimesh.Scene([red, blue.apply_translation((3, 0, 0))]).export(tmp_path / "two.glb")
+    path = tmp_path / "arm.urdf"
+    path.write_text(robot(MESH.format("two.glb")))
+    found = shapes(kt.load(path))
+    assert sorted(s.colour for s in found) == [(0, 0, 1, 1), (1, 0, 0, 1)]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the websocket library's own
+def test_shapes_that_may_touch_stand_in_for_a_file():
+    model = kt.with_shapes(kt.auto_tree(2), [kt.Shape("sphere", 0.3, 1), kt.Shape("box", (1, 2, 3)), kt.Shape("plane")])
+    assert [(s.body, round(float(s.solid.extents[0]), 2)) for s in shapes(model)] == [(1, 0.6), (-1, 2.0)]
+
+
+def volume(solid: Solid) -> float:
+    """Enclosed, by Gauss's theorem: positive where all faces look outward."""
+    a, b, c = np.moveaxis(solid.points.astype(float), 1, 0)
+    return float((a * np.cross(b, c)).sum() / 6)
+
+
+def test_solids_are_closed_and_look_outward():
+    for solid, exact in (
+        (box((1, 2, 3)), 6.0),
+        (sphere(2.0, 64), 4 / 3 * np.pi * 8),
+        (cylinder(1.0, 3.0, 64), 3 * np.pi),
+        (capsule(1.0, 3.0, 64), 3 * np.pi + 4 / 3 * np.pi),
+        (ellipsoid((1, 2, 3), 64), 4 / 3 * np.pi * 6),
+    ):
+        assert volume(solid) == pytest.approx(exact, rel=0.01)
+        own = np.cross(solid.points[:, 1] - solid.points[:, 0], solid.points[:, 2] - solid.points[:, 0])
+        assert ((own[:, None] * solid.normals).sum(-1) > 0).all()
+
+
+def test_a_mesh_with_fewer_triangles_keeps_its_size():
+    ball = trimesh.creation.icosphere(5)
+    whole = mesh(ball.vertices, ball.faces)
+    few = simplified(whole, 500)
+    assert 100 < len(few.points) <= 500 < len(whole.points)
+    assert volume(few) == pytest.approx(volume(whole), rel=0.1)
+    assert simplified(few, 500) is few
+
+
 def test_the_command_tells_what_is_not_shown(write, monkeypatch, capsys):
     _, path = write(MESH.format("gone.stl"))
     monkeypatch.setattr(Viewer, "wait", lambda self: self.stop())
-    assert command(["view", str(path), "--port", "18200"]) == 0
+    assert command(["view", str(path), "--port", "0"]) == 0
     error = capsys.readouterr().err
     assert error.startswith("warning: arm.urdf: shapes of link 'l0' are not shown: gone.stl is not there"), error

@@ -1,4 +1,4 @@
-"""The viewer, in a real browser: the page loads, the canvas draws, a slider moves the robot, a run plays."""
+"""The viewer, in a real browser: it draws, it plays at once, a slider moves the robot, many states are seen."""
 
 import numpy as np
 import pytest
@@ -8,17 +8,17 @@ from tests.simulate.robots import ROBOTS
 from tests.view import chromium
 from tests.view.browser import RIGHT, Browser
 
-pytest.importorskip("viser")
 pytestmark = [
     pytest.mark.skipif(chromium.browser() is None, reason=chromium.HINT),
     pytest.mark.filterwarnings("ignore"),  # the websocket library's own
 ]
+QUADRUPED = ROBOTS / "quadruped.urdf"
 
 
 def coloured(picture: np.ndarray) -> int:
     """Pixels that are neither white nor grey: those of the robot, left of the controls."""
     scene = picture[:, : int(0.62 * picture.shape[1])]
-    return int(np.count_nonzero(np.ptp(scene, axis=-1) > 25))
+    return int(np.count_nonzero(np.ptp(scene, axis=-1) > 60))
 
 
 @pytest.fixture(scope="module")
@@ -27,52 +27,70 @@ def browser():
         yield b
 
 
+def opened(browser: Browser, viewer) -> None:
+    browser.open(viewer.url)
+    browser.eventually(lambda: browser.evaluate("window.kinetree && kinetree.drawing.drawn !== undefined"))
+
+
 def test_slider_moves_the_robot(browser):
-    from kinetree.view.viewer import Viewer
-
-    path = ROBOTS / "arm7.urdf"
-    viewer = Viewer(kt.load(path), source=path, port=18080)
-    try:
-        browser.open(viewer.url)
-        sliders = browser.eventually(lambda: browser.find('[role="slider"]'))
+    with kt.view(ROBOTS / "arm7.urdf", port=0) as viewer:
+        opened(browser, viewer)
+        sliders = browser.eventually(lambda: browser.find('#joints [role="slider"]'))
         assert len(sliders) == 7
-        browser.eventually(lambda: coloured(browser.picture()) > 500)
-        before = browser.picture()
-        browser.press(sliders[1], 60 * RIGHT)
+        before = browser.picture_of_scene()
+        browser.press(sliders[1], 100 * RIGHT)
         browser.eventually(lambda: viewer.q[1] > 0.5)
-        browser.eventually(lambda: np.count_nonzero(np.abs(browser.picture() - before).max(-1) > 40) > 2000)
-    finally:
-        viewer.stop()
+        browser.eventually(lambda: np.count_nonzero(np.abs(browser.picture_of_scene() - before).max(-1) > 40) > 2000)
+        told = f"{sliders[1]}.parentElement.querySelector('output').textContent"
+        browser.eventually(lambda: browser.evaluate(told) == f"{viewer.q[1]:.3f} rad")
 
 
-def test_a_chain_of_a_kilometre_is_seen(browser):
-    """`kinetree view chain:1000`: beyond the far plane of a camera made for robots of some metres."""
-    from kinetree.view.viewer import Viewer
-
-    viewer = Viewer(kt.auto_tree(1000, skew=np.pi / 2), port=18100)
-    try:
-        browser.open(viewer.url)
-        browser.eventually(lambda: coloured(browser.picture()) > 50)
-    finally:
-        viewer.stop()
+def test_a_run_plays_at_once_and_follows_the_robot(browser):
+    """A robot that runs away by ten times its size stays in the picture; many of them are drawn together."""
+    model = kt.load(QUADRUPED, floating_base=True, ground=True)
+    q = np.tile(kt.neutral(model), (30, 16, 1))
+    q[..., 2] = 0.45
+    q[..., 0] = np.linspace(0, 6, 30)[:, None]
+    rates = np.zeros((30, 16, model.nv))
+    run = kt.Trajectory(np.linspace(0, 60, 30), q, rates, rates)
+    with kt.view(model, run, port=0) as viewer:
+        opened(browser, viewer)
+        browser.eventually(lambda: browser.evaluate("kinetree.time > 0.2"))
+        browser.eventually(lambda: coloured(browser.picture()) > 500)
+        start = coloured(browser.picture())
+        browser.evaluate("kinetree.time = 58; 1")
+        browser.eventually(lambda: browser.evaluate("kinetree.camera.target[0] > 5.5"))
+        assert coloured(browser.picture()) > 0.5 * start
+        far = browser.evaluate("kinetree.camera.distance")
+        browser.evaluate("document.getElementById('world').value = 3; document.getElementById('world').onchange(); 1")
+        assert browser.evaluate("kinetree.camera.distance") < 0.5 * far, "one of them is seen from nearer"
+        browser.eventually(lambda: coloured(browser.picture()) > 0.5 * start)
+        browser.click("document.getElementById('play')")
+        moment = browser.evaluate("kinetree.time")
+        assert browser.evaluate("kinetree.playing") is False
+        assert browser.evaluate("kinetree.time") == moment
 
 
 def test_a_long_chain_plays(browser):
-    """10 000 bodies: one set of lines, played back."""
-    from kinetree.view.viewer import Viewer
-
+    """10 000 bodies, from metres to kilometres: lines, played back."""
     model = kt.auto_tree(10_000, skew=np.pi / 2, taper=0.9995)
     angles = 0.02 * np.sin(np.linspace(0, 2 * np.pi, 20))[:, None] * np.ones(model.nv)
     run = kt.Trajectory(np.arange(20) * 0.1, angles, np.zeros_like(angles), np.zeros_like(angles))
-    viewer = Viewer(model, run, port=18090)
-    try:
-        browser.open(viewer.url)
+    with kt.view(model, run, port=0) as viewer:
+        opened(browser, viewer)
         browser.eventually(lambda: coloured(browser.picture()) > 50)
-        buttons = browser.eventually(lambda: browser.find("button"))
-        assert buttons
-        first = browser.picture()
-        viewer.toggle()
-        browser.eventually(lambda: np.abs(browser.picture() - first).max() > 40)
-        browser.eventually(lambda: viewer.record.value > 3)
-    finally:
-        viewer.stop()
+        first = browser.picture_of_scene()
+        browser.eventually(lambda: np.abs(browser.picture_of_scene() - first).max() > 40)
+
+
+def test_a_page_of_its_own_and_a_live_one(browser, tmp_path):
+    model = kt.load(ROBOTS / "arm7.urdf").without_constraints
+    with kt.view(model, port=0, live=True) as viewer:
+        (tmp_path / "arm.html").write_text(viewer.html(), "utf-8")
+        opened(browser, viewer)
+        browser.eventually(lambda: browser.evaluate("kinetree.time > 0.1"))
+        browser.drag((310, 300), (420, 300))
+        browser.eventually(lambda: viewer.live.pushes > 0)
+    browser.open((tmp_path / "arm.html").as_uri())
+    browser.eventually(lambda: browser.evaluate("window.kinetree && kinetree.drawing.drawn !== undefined"))
+    assert browser.evaluate("kinetree.source.served") is False

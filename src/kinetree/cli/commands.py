@@ -6,6 +6,7 @@ import typer
 
 MODEL = typer.Argument(help="A URDF or MJCF file, or chain:N or tree:N for a generated one.")
 FLOATING = typer.Option(False, "--floating-base", help="Put a free joint under the root of a URDF.")
+GROUND = typer.Option(False, "--ground", help="Put a floor at z = 0.")
 JSON = typer.Option(False, "--json", help="Print one JSON object, for another program.")
 
 
@@ -22,7 +23,7 @@ def simulate(
     out: Path = typer.Option(Path("run.npz"), help="Where the trajectory is written."),
     checkpoint: Path = typer.Option(None, help="Continue from this file if it is there, and keep it up to date."),
     floating_base: bool = FLOATING,
-    ground: bool = typer.Option(False, "--ground", help="Put a floor at z = 0."),
+    ground: bool = GROUND,
     free: bool = typer.Option(False, "--free", help="Switch contact, joint limits and dry friction off."),
     view: bool = typer.Option(False, "--view", help="Show the result in a browser."),
     json: bool = JSON,
@@ -36,7 +37,7 @@ def simulate(
     choice = motion.Choice(time, dt, integrator, batch, start, seed, controller, rate, free, ground)
     motion.simulate(model, floating_base, choice, out, checkpoint, json)
     if view:
-        looks.view(model, floating_base, out)
+        looks.view(model, floating_base, out, ground=ground)
 
 
 def inverse(
@@ -91,16 +92,29 @@ def plot(
 def view(
     model: str = MODEL,
     trajectory: Path = typer.Argument(None, help="A trajectory to play; without one, sliders move the joints."),
-    port: int = typer.Option(8080, min=0, max=65535, help="Where the browser finds it."),
+    live: bool = typer.Option(False, "--live", help="Simulate while the page is open; the mouse pushes bodies."),
+    host: str = typer.Option("127.0.0.1", help="Who may see it: 0.0.0.0 lets other machines look."),
+    port: int = typer.Option(8080, min=0, max=65535, help="Where the browser finds it; the next free one if in use."),
+    png: Path = typer.Option(None, help="Write a picture instead, without a browser."),
+    gif: Path = typer.Option(None, help="Write a film instead, without a browser."),
+    mp4: Path = typer.Option(None, help="Write a film instead, without a browser; needs ffmpeg."),
+    html: Path = typer.Option(None, help="Write the page instead: one file that shows itself anywhere."),
+    time: float = typer.Option(None, help="The moment of --png, in seconds; the end if not given."),
+    speed: float = typer.Option(1.0, help="Of --gif and --mp4: seconds of simulated time in a second."),
+    size: str = typer.Option("960x600", help="Of --png, --gif and --mp4: width and height in pixels."),
+    dark: bool = typer.Option(False, "--dark", help="Dark pictures and films."),
     floating_base: bool = FLOATING,
+    ground: bool = GROUND,
 ) -> None:
-    """Show a mechanism in a browser.
+    """Show a mechanism in a browser, or draw it into a file.
 
-    Example: kinetree view arm.urdf run.npz
+    Examples: kinetree view arm.urdf run.npz; kinetree view robot.xml --live; kinetree view arm.urdf run.npz --gif a.gif
     """
     from kinetree.cli import looks
 
-    looks.view(model, floating_base, trajectory, port)
+    files = {"png": png, "gif": gif, "mp4": mp4, "html": html}
+    drawing = looks.Drawing({k: v for k, v in files.items() if v is not None}, time, speed, size, dark)
+    looks.view(model, floating_base, trajectory, ground=ground, live=live, host=host, port=port, drawing=drawing)
 
 
 def register(app: typer.Typer) -> None:

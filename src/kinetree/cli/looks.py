@@ -1,10 +1,12 @@
-"""`kinetree plot` and `kinetree view`."""
+"""`kinetree plot` and `kinetree view`: into a file, or into the browser."""
 
 import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
+from kinetree import Model, Trajectory
 from kinetree.cli.source import load, load_run
 from kinetree.simulate.trajectory import check_target
 
@@ -38,18 +40,71 @@ def plot(what: str, model: str | None, trajectory: Path | None, out: Path | None
     print(f"wrote {out}")
 
 
-def view(model: str, floating_base: bool, trajectory: Path | None, port: int = 8080) -> None:
-    """Serve the viewer until interrupted."""
-    _require("viser", "view")
-    from kinetree.view.viewer import Viewer
+class Drawing(NamedTuple):
+    """Files that `view` writes in place of serving, and how they look."""
 
-    mechanism = load(model, floating_base)
+    files: dict[str, Path]  # png, gif, mp4, html
+    time: float | None = None
+    speed: float = 1.0
+    size: str = "960x600"
+    dark: bool = False
+
+
+def view(
+    model: str,
+    floating_base: bool,
+    trajectory: Path | None,
+    *,
+    ground: bool = False,
+    live: bool = False,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    drawing: Drawing | None = None,
+) -> None:
+    """Serve the viewer until interrupted, or write files."""
+    mechanism = load(model, floating_base, simulated=live, ground=ground)
     run = None if trajectory is None else load_run(trajectory, mechanism)
-    source = None if ":" in model and not Path(model).exists() else Path(model)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UserWarning)
-        viewer = Viewer(mechanism, run, source=source, port=port)
+        if drawing is not None and drawing.files:
+            _draw(mechanism, run, drawing)
+            viewer = None
+        else:
+            from kinetree.view.viewer import Viewer
+
+            viewer = Viewer(mechanism, run, host=host, port=port, live=live, name=Path(model).stem)
     for warning in told:
         if issubclass(warning.category, UserWarning):
             print(f"warning: {warning.message}", file=sys.stderr)
-    viewer.wait()
+    if viewer is not None:
+        viewer.wait()
+
+
+def _draw(model: Model, run: Trajectory | None, wanted: Drawing) -> None:
+    """Write each file, and say so."""
+    from kinetree.view import film, page_text, picture
+    from kinetree.view.scene import Scene
+    from kinetree.view.viewer import INLINE_BYTES
+
+    width, _, height = wanted.size.partition("x")
+    if not (width.isdecimal() and height.isdecimal() and int(width) * int(height)):
+        raise ValueError(f"--size is width x height in pixels, as in 960x600, not {wanted.size!r}")
+    looks = {"size": (int(width), int(height)), "dark": wanted.dark}
+    for path in wanted.files.values():
+        check_target(path)
+    for kind, path in wanted.files.items():
+        if kind == "html":
+            path.write_text(page_text.standalone(Scene(model, run, max_bytes=INLINE_BYTES), name=path.stem), "utf-8")
+            print(f"wrote {path}")
+            continue
+        _require("PIL", "view")
+        if kind == "png":
+            picture.save_picture(path, picture.render(model, run, time=wanted.time, **looks))
+            print(f"wrote {path}")
+            continue
+        if run is None:
+            raise ValueError(f"--{kind} needs a trajectory")
+        if path.suffix.lower() != f".{kind}":
+            raise ValueError(f"--{kind} writes a .{kind} file, not {path.name}")
+        count = film.save_film(path, Scene(model, run), speed=wanted.speed, **looks)
+        print(f"wrote {path}: {count} pictures")

@@ -66,6 +66,7 @@ def load_with_report(source: Source, *, floating_base: bool = False, ground: boo
         hint = FOREIGN.get(root.tag)
         root.fail("is neither <robot> (URDF) nor <mujoco> (MJCF)" + (f": {hint}" if hint else ""))
     report.look_at(model)
+    model.structure.source = content if path is None else path
     return model, report
 
 

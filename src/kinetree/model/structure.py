@@ -33,6 +33,7 @@ class Structure:
         self.q_start, self.v_start = compiled.q_start.astype(np.int32), compiled.v_start.astype(np.int32)
         self._names = None if names is None else tuple(names)
         self._joint_names = None if joint_names is None else tuple(joint_names)
+        self.source: Any = None  # the file or text that the model was read from: the viewer finds its shapes there
         for name in ("parent", "joint_code", "row_of_body", "q_of_row", "q_start", "v_start"):
             setattr(self, name, frozen(getattr(self, name)))
         self._hash = hash((self.tree, self.joints, self.joint_code.tobytes(), self.parent.tobytes()))

@@ -1,1 +1,40 @@
-"""Looking at mechanisms: plots (the extra `plot`) and a browser viewer (the extra `view`)."""
+"""Looking at mechanisms: the viewer in the browser, pictures and films (the extra `view`), plots (the extra `plot`).
+
+The package itself can be called: `kinetree.view(model, run)` opens a viewer.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+def open_viewer(model: Any, run: Any = None, **options: Any) -> Any:
+    """Show a mechanism in the browser.
+
+    Arguments:
+        model: a `Model`, or the path or text of a robot file.
+        run: a `Trajectory` to play; a batch stands side by side. Without one, sliders move the joints.
+        options: `live=True` simulates, and the mouse pushes bodies; `controller`, `host`, `port`, `source`, `name` as
+            in `kinetree.view.viewer.Viewer`; `floating_base` and `ground`, as in `kinetree.load`, for files.
+
+    Returns:
+        The viewer, at work: `.url` is where it is, `.wait()` serves until interrupted, `.show(q)` moves the robot,
+        `.html()` is the scene as one page, `.stop()` ends it. In a notebook it shows itself in the cell.
+    """
+    from kinetree import Model, load
+    from kinetree.view.viewer import Viewer
+
+    if not isinstance(model, Model):
+        reading = {key: options.pop(key) for key in ("floating_base", "ground") if key in options}
+        model = load(model, **reading)
+    return Viewer(model, run, **options)
+
+
+class _Room(ModuleType):
+    """This package, as something that can be called."""
+
+    def __call__(self, model: Any, run: Any = None, **options: Any) -> Any:
+        return open_viewer(model, run, **options)
+
+
+sys.modules[__name__].__class__ = _Room

@@ -1,184 +1,331 @@
-"""What bodies look like: the primitives and meshes of a robot file, or else capsules between joints."""
+"""What bodies look like: the shapes of a robot file, those that may touch, or else capsules between joints."""
 
+import os
 import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import trimesh
 
 import kinetree as kt
 from kinetree.io.document import Element, parse
 from kinetree.io.report import few
+from kinetree.io.urdf_world import find_mesh
 
-STEEL, ORANGE = (110, 130, 155), (194, 65, 12)
+from . import solids
+from .solids import Solid
+
+STEEL, ORANGE = (0.44, 0.52, 0.62, 1.0), (0.86, 0.33, 0.09, 1.0)
+FINE = 24  # sides of a round shape
+VISIBLE_GROUPS = 3  # MuJoCo's viewer shows the geoms of groups 0, 1 and 2.
+MUJOCO_GREY = (0.5, 0.5, 0.5, 1.0)  # of geoms that say nothing; a material's colour comes first then
+Colour = tuple[float, float, float, float]
+Source = str | bytes | os.PathLike[str]
 
 
 class Shape(NamedTuple):
-    """A mesh in the frame of a body; body −1 is the world."""
+    """A surface in the frame of a body; body −1 is the world."""
 
     body: int
-    mesh: trimesh.Trimesh
-    colour: tuple[int, int, int] = STEEL
+    solid: Solid
+    colour: Colour = STEEL
 
 
-def shapes(model: kt.Model, source: Path | None = None) -> list[Shape]:
-    """Shapes from the file that the model was loaded from; a skeleton where it has none.
+def shapes(model: kt.Model, source: Source | None = None, sides: int = FINE) -> list[Shape]:
+    """Shapes from the file that the model was loaded from, else those that may touch, else a skeleton.
 
     The skeleton also stands in for bodies whose shapes can not be drawn; a warning says which, and why.
+
+    Arguments:
+        model: the mechanism.
+        source: the path or the text of the file; the one it was loaded from if not given.
+        sides: of round shapes.
     """
+    source = model.structure.source if source is None else source
     found: list[Shape] = []
     if source is not None:
-        root = parse(source.read_bytes(), source.name)
-        found = _urdf_shapes(model, root, source) if root.tag == "robot" else _mjcf_shapes(model, source)
-    return found or skeleton(model)
+        content, path = _content(source)
+        root = parse(content, "<text>" if path is None else path.name)
+        if root.tag == "mujoco":
+            found = _mjcf_shapes(model, content if path is None else path, sides)
+        elif root.tag == "robot":
+            found = _urdf_shapes(model, root, path, sides)
+    return found or _touching_shapes(model, sides) or skeleton(model, sides)
 
 
-def _pose(origin: Element | None) -> np.ndarray:
-    """4×4, from <origin xyz rpy>."""
+def _content(source: Source) -> tuple[str | bytes, Path | None]:
+    if isinstance(source, str | bytes) and source.lstrip()[:1] in ("<", b"<"):
+        return source, None
+    path = Path(os.fsdecode(source))
+    return path.read_bytes(), path
+
+
+def rotation(quaternion: Any) -> np.ndarray:
+    """Rotation matrix, body to world, of (w, x, y, z)."""
+    w, x, y, z = np.asarray(quaternion, float) / np.linalg.norm(quaternion)
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def _origin(origin: Element | None) -> tuple[np.ndarray, np.ndarray]:
+    """Rotation and position, from <origin xyz rpy>."""
     if origin is None:
-        return np.eye(4)
+        return np.eye(3), np.zeros(3)
     zero = (0.0, 0.0, 0.0)
-    roll, pitch, yaw = origin.numbers("rpy", 3, zero)
-    pose = trimesh.transformations.euler_matrix(roll, pitch, yaw, "sxyz")
-    pose[:3, 3] = origin.numbers("xyz", 3, zero)
-    return pose
+    (cr, cp, cy), (sr, sp, sy) = (f(origin.numbers("rpy", 3, zero)) for f in (np.cos, np.sin))
+    turn = np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )
+    return turn, np.array(origin.numbers("xyz", 3, zero))
 
 
-def _urdf_shapes(model: kt.Model, robot: Element, source: Path) -> list[Shape]:
+# -- URDF ----------------------------------------------------------------------------------------------------------
+
+
+def _urdf_shapes(model: kt.Model, robot: Element, path: Path | None, sides: int) -> list[Shape]:
     found: list[Shape] = []
     lost: dict[str, list[str]] = {}  # why: names of the bodies
+    file, folder = ("<text>", None) if path is None else (path.name, path.parent)
+    colours = {m.attributes.get("name", ""): c for m in robot.all("material") if (c := _rgba(m)) is not None}
     for link in robot.all("link"):
         name = link.text("name")
         for visual in link.all("visual"):
             geometry = visual.find("geometry")
             if geometry is None or not geometry.children:
                 continue
+            material = visual.find("material")
+            colour = None
+            if material is not None:
+                own = material.attributes.get("name", "")
+                colour = _rgba(material) or colours.get(own)
+                if colour is not None:
+                    colours.setdefault(own, colour)  # A colour given inside a link has its name everywhere.
             try:
-                mesh = _urdf_mesh(geometry.children[0], source.parent).apply_transform(_pose(visual.find("origin")))
-                found.append(Shape(model.body_index(name), mesh))
+                turn, position = _origin(visual.find("origin"))
+                for solid, of_mesh in _urdf_solids(geometry.children[0], folder, sides):
+                    placed = solid.placed(turn, position)
+                    found.append(Shape(model.body_index(name), placed, colour or of_mesh or STEEL))
             except Exception as error:  # readers of mesh files raise all there is, and a picture is no reason to stop
                 lost.setdefault(_reason(error), []).append(name)
     for why, names in lost.items():
-        told = f"{source.name}: shapes of link {few(list(dict.fromkeys(names)))} are not shown: {why}"
+        told = f"{file}: shapes of link {few(list(dict.fromkeys(names)))} are not shown: {why}"
         warnings.warn(f"{told}; its skeleton stands in", stacklevel=2)
     drawn = {shape.body for shape in found}
     missing = {model.body_index(name) for names in lost.values() for name in names} - drawn
-    return found + [bone for bone in skeleton(model) if bone.body in missing] if missing and drawn else found
+    return found + [bone for bone in skeleton(model, sides) if bone.body in missing] if missing and drawn else found
+
+
+def _rgba(material: Element) -> Colour | None:
+    colour = material.find("color")
+    if colour is None:
+        return None
+    try:
+        red, green, blue, alpha = np.clip(colour.numbers("rgba", 4), 0, 1).tolist()
+    except kt.ModelError:  # A colour that can not be read is no reason to stop either.
+        return None
+    return red, green, blue, alpha
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ImportError):
-        return "reading .dae files needs pycollada (pip install 'kinetree[view]')"
+        missing = "reading .dae files needs pycollada" if "collada" in str(error) else "reading meshes needs trimesh"
+        return f"{missing} (pip install 'kinetree[view]')"
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def _urdf_mesh(part: Element, folder: Path) -> trimesh.Trimesh:
-    """A primitive, or what is in a mesh file."""
+def _urdf_solids(part: Element, folder: Path | None, sides: int) -> list[tuple[Solid, Colour | None]]:
+    """A primitive, or what is in a mesh file: its parts, with their colours."""
     if part.tag == "box":
-        return trimesh.creation.box(part.numbers("size", 3))
+        return [(solids.box(part.numbers("size", 3)), None)]
     if part.tag == "cylinder":
-        return trimesh.creation.cylinder(part.number("radius"), part.number("length"))
+        return [(solids.cylinder(part.number("radius"), part.number("length"), sides), None)]
     if part.tag == "capsule":
-        return capsule(part.number("length"), part.number("radius"))
+        return [(solids.capsule(part.number("radius"), part.number("length"), sides), None)]
     if part.tag == "sphere":
-        return trimesh.creation.icosphere(3, part.number("radius"))
+        return [(solids.sphere(part.number("radius"), sides), None)]
     if part.tag != "mesh":
         raise ValueError(f"<{part.tag}> is no shape that the viewer knows")
-    place = _mesh_file(part.text("filename"), folder)
-    mesh = trimesh.load_mesh(place)
-    if not len(mesh.faces):
-        raise ValueError(f"{place.name} has no faces")
-    return mesh.apply_scale(part.numbers("scale", 3, (1.0, 1.0, 1.0)))
+    return mesh_file(part.text("filename"), folder, part.numbers("scale", 3, (1.0, 1.0, 1.0)))
 
 
-def _mesh_file(address: str, folder: Path) -> Path:
-    """The file of a mesh: at its path, or, for package:// addresses, in a folder above the robot file."""
-    scheme, _, rest = address.rpartition("://")
-    for place in (*(up / rest for up in (folder, *folder.resolve().parents)), folder / Path(rest).name):
-        if place.is_file():
-            return place
-    hint = "; put the package's folder beside or above the robot file" if scheme == "package" else ""
-    raise FileNotFoundError(f"{address} is not there{hint}")
-
-
-def _mjcf_shapes(model: kt.Model, source: Path) -> list[Shape]:
-    """MuJoCo's geoms, except planes and height fields."""
-    mujoco = import_module("mujoco")
-    m = mujoco.MjModel.from_xml_path(str(source))
-    kinds = mujoco.mjtGeom
+def mesh_file(address: str, folder: Path | None, scale: Any) -> list[tuple[Solid, Colour | None]]:
+    """The parts of a mesh file, with their colours."""
+    place = find_mesh(address, folder)
+    if place is None and folder is not None and (folder / Path(address).name).is_file():
+        place = folder / Path(address).name
+    if place is None:
+        hint = "; put the package's folder beside or above the robot file" if address.startswith("package:") else ""
+        raise FileNotFoundError(f"{address} is not there{hint}")
+    trimesh = import_module("trimesh")
+    whole = trimesh.load_scene(place)
     found = []
-    for g in range(m.ngeom):
-        size = m.geom_size[g]
-        kind = m.geom_type[g]
-        if kind == kinds.mjGEOM_SPHERE:
-            mesh = trimesh.creation.icosphere(3, size[0])
-        elif kind == kinds.mjGEOM_CAPSULE:
-            mesh = capsule(2 * size[1], size[0])
-        elif kind == kinds.mjGEOM_CYLINDER:
-            mesh = trimesh.creation.cylinder(size[0], 2 * size[1])
-        elif kind == kinds.mjGEOM_BOX:
-            mesh = trimesh.creation.box(2 * size)
-        elif kind == kinds.mjGEOM_ELLIPSOID:
-            mesh = trimesh.creation.icosphere(3).apply_scale(size)
-        elif kind == kinds.mjGEOM_MESH:
-            mesh = _mujoco_mesh(m, int(m.geom_dataid[g]))
-        else:
-            continue
-        body = m.body(m.geom_bodyid[g]).name or f"body_{m.geom_bodyid[g]}"  # as the loader calls it
-        pose = trimesh.transformations.quaternion_matrix(m.geom_quat[g])
-        pose[:3, 3] = m.geom_pos[g]
-        red, green, blue = (int(255 * c) for c in m.geom_rgba[g][:3])
-        if m.geom_bodyid[g] == 0 or m.geom_rgba[g][3] == 0:
-            continue
-        found.append(Shape(model.body_index(body), mesh.apply_transform(pose), (red, green, blue)))
+    for piece in whole.dump():
+        if len(getattr(piece, "faces", ())):
+            vertices = np.asarray(piece.vertices, float) * scale
+            faces = np.asarray(piece.faces) if np.prod(scale) > 0 else np.asarray(piece.faces)[:, ::-1]
+            found.append((solids.mesh(vertices, faces), _mesh_colour(piece)))
+    if not found:
+        raise ValueError(f"{place.name} has no faces")
     return found
 
 
-def _mujoco_mesh(m: Any, number: int) -> trimesh.Trimesh:
-    first, count = m.mesh_vertadr[number], m.mesh_vertnum[number]
-    face, faces = m.mesh_faceadr[number], m.mesh_facenum[number]
-    return trimesh.Trimesh(m.mesh_vert[first : first + count], m.mesh_face[face : face + faces], process=False)
+def _mesh_colour(piece: Any) -> Colour | None:
+    if not piece.visual.defined:
+        return None
+    try:
+        looks = piece.visual.to_color() if piece.visual.kind == "texture" else piece.visual
+        red, green, blue, alpha = (float(c) / 255 for c in looks.main_color)
+        return red, green, blue, alpha
+    except Exception:  # a texture that can not be read
+        return None
 
 
-def capsule(length: float, radius: float) -> trimesh.Trimesh:
-    """A capsule about z, its middle at the origin; `length` without the caps."""
-    mesh = trimesh.creation.capsule(height=length, radius=radius, count=[16, 8])
-    return mesh.apply_translation(-mesh.bounds.mean(0))
+# -- MJCF ----------------------------------------------------------------------------------------------------------
 
 
-def skeleton(model: kt.Model) -> list[Shape]:
+def _mjcf_shapes(model: kt.Model, source: Path | str | bytes, sides: int) -> list[Shape]:
+    """MuJoCo's geoms, except planes, which are floors."""
+    mujoco = import_module("mujoco")
+    if isinstance(source, Path):
+        m = mujoco.MjModel.from_xml_path(str(source))
+    else:
+        m = mujoco.MjModel.from_xml_string(source if isinstance(source, str) else source.decode("utf-8"))
+    found = []
+    for g in range(m.ngeom):
+        colour = _geom_colour(m, g)
+        solid = None if m.geom_group[g] >= VISIBLE_GROUPS or colour[3] == 0 else _geom_solid(m, g, sides)
+        if solid is None:
+            continue
+        number = int(m.geom_bodyid[g])
+        name = m.body(number).name or f"body_{number}"  # as the loader calls it
+        body = -1 if number == 0 else model.body_index(name)
+        found.append(Shape(body, solid.placed(rotation(m.geom_quat[g]), m.geom_pos[g]), colour))
+    return found
+
+
+def _geom_colour(m: Any, g: int) -> Colour:
+    own, material = m.geom_rgba[g], int(m.geom_matid[g])
+    given = m.mat_rgba[material] if material >= 0 and np.allclose(own, MUJOCO_GREY) else own
+    red, green, blue, alpha = (float(c) for c in given)
+    return (*STEEL[:3], alpha) if np.allclose(given, MUJOCO_GREY) else (red, green, blue, alpha)
+
+
+def _geom_solid(m: Any, g: int, sides: int) -> Solid | None:
+    kinds = import_module("mujoco").mjtGeom
+    size, kind, data = m.geom_size[g], m.geom_type[g], int(m.geom_dataid[g])
+    if kind == kinds.mjGEOM_SPHERE:
+        return solids.sphere(size[0], sides)
+    if kind == kinds.mjGEOM_CAPSULE:
+        return solids.capsule(size[0], 2 * size[1], sides)
+    if kind == kinds.mjGEOM_CYLINDER:
+        return solids.cylinder(size[0], 2 * size[1], sides)
+    if kind == kinds.mjGEOM_BOX:
+        return solids.box(2 * size)
+    if kind == kinds.mjGEOM_ELLIPSOID:
+        return solids.ellipsoid(size, sides)
+    if kind in (kinds.mjGEOM_MESH, kinds.mjGEOM_SDF) and data >= 0:
+        first, count = m.mesh_vertadr[data], m.mesh_vertnum[data]
+        face, faces = m.mesh_faceadr[data], m.mesh_facenum[data]
+        return solids.mesh(m.mesh_vert[first : first + count], m.mesh_face[face : face + faces])
+    if kind == kinds.mjGEOM_HFIELD and data >= 0:
+        return _height_field(m, data)
+    return None
+
+
+def _height_field(m: Any, number: int) -> Solid:
+    rows, columns, start = int(m.hfield_nrow[number]), int(m.hfield_ncol[number]), int(m.hfield_adr[number])
+    x_half, y_half, top, _ = m.hfield_size[number]
+    height = top * m.hfield_data[start : start + rows * columns]
+    x, y = np.meshgrid(np.linspace(-x_half, x_half, columns), np.linspace(-y_half, y_half, rows))
+    corner = np.arange(rows * columns).reshape(rows, columns)
+    a, b, c, d = (k.ravel() for k in (corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]))
+    faces = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
+    return solids.mesh(np.stack([x.ravel(), y.ravel(), height], 1), faces)
+
+
+# -- Without a file ------------------------------------------------------------------------------------------------
+
+
+def _touching_shapes(model: kt.Model, sides: int) -> list[Shape]:
+    """The shapes of the model's world, but for planes: they are floors."""
+    scene = None if model.world is None else model.world.scene
+    found: list[Shape] = []
+    if scene is None:
+        return found
+    shapes, layout = scene.shapes, scene.layout
+    for i, (kind, body) in enumerate(zip(layout.kinds, layout.bodies, strict=True)):
+        size = np.asarray(shapes.size[i], float)
+        if kind == "sphere":
+            solid = solids.sphere(size[0], sides)
+        elif kind in ("capsule", "cylinder"):
+            solid = getattr(solids, kind)(size[0], 2 * size[1], sides)
+        elif kind == "box":
+            solid = solids.box(2 * size)
+        elif kind == "ellipsoid":
+            solid = solids.ellipsoid(size, sides)
+        elif kind == "mesh" and shapes.hulls[i] is not None:
+            solid = _hull(np.asarray(shapes.hulls[i].vertices, float))
+        else:
+            continue
+        turn = rotation(np.asarray(shapes.orientation[i], float))
+        found.append(Shape(int(body), solid.placed(turn, shapes.position[i])))
+    return found
+
+
+def _hull(points: np.ndarray) -> Solid:
+    trimesh = import_module("trimesh")
+    body = trimesh.convex.convex_hull(points)
+    return solids.mesh(body.vertices, body.faces)
+
+
+def skeleton(model: kt.Model, sides: int = FINE) -> list[Shape]:
     """A capsule from each joint to the next, and a rod along each joint's axis."""
     pose = kt.forward_kinematics(model, kt.neutral(model))
     R, p = pose.rotation, pose.position
     parent = np.asarray(model.parent)
     span = np.ptp(np.concatenate([p, np.zeros((1, 3))]), axis=0).max() if len(p) else 1.0
     radius = max(0.02 * span, 1e-3) if len(p) < 12 else max(0.01 * span, 1e-3)
+    inner = set(parent.tolist())
     found = []
     for body, up in enumerate(parent):
         if up >= 0:
             way = R[up].T @ (p[body] - p[up])
             length = float(np.linalg.norm(way))
             if length > 1e-9:
-                turn = trimesh.geometry.align_vectors([0, 0, 1], way / length)
-                link = capsule(length, radius).apply_transform(turn).apply_translation(way / 2)
+                link = solids.capsule(radius, length, sides).placed(_turn_to(way / length), way / 2)
                 found.append(Shape(int(up), link))
         if model.structure.v_start[body + 1] - model.structure.v_start[body] == 1:
-            found.append(Shape(body, _axis(model, body, radius), ORANGE))
-        if body not in parent:  # a leaf ends somewhere: at its centre of mass
-            found.append(Shape(body, _tip(model, body, radius)))
+            found.append(Shape(body, _axis(model, body, radius, sides), ORANGE))
+        if body not in inner:  # a leaf ends somewhere: at its centre of mass
+            found.append(Shape(body, _tip(model, body, radius, sides)))
     return found
 
 
-def _axis(model: kt.Model, body: int, radius: float) -> trimesh.Trimesh:
+def _turn_to(way: np.ndarray) -> np.ndarray:
+    """A rotation that takes z to this direction."""
+    aside = np.eye(3)[int(np.argmin(np.abs(way)))]
+    x = np.cross(aside, way)
+    x /= np.linalg.norm(x)
+    return np.stack([x, np.cross(way, x), way], 1)
+
+
+def _axis(model: kt.Model, body: int, radius: float, sides: int) -> Solid:
     E = model.frames.E
     axis = np.array([np.asarray(x)[body] for x in (E.xz, E.yz, E.zz)])  # z of the row in the body's frame
-    rod = trimesh.creation.cylinder(0.6 * radius, 6 * radius)
-    return rod.apply_transform(trimesh.geometry.align_vectors([0, 0, 1], axis))
+    return solids.cylinder(0.6 * radius, 6 * radius, sides).placed(_turn_to(axis))
 
 
-def _tip(model: kt.Model, body: int, radius: float) -> trimesh.Trimesh:
+def _tip(model: kt.Model, body: int, radius: float, sides: int) -> Solid:
     mass = float(np.asarray(model.inertia.mass)[body])
     centre = np.array([np.asarray(x)[body] for x in model.inertia.h]) / mass if mass > 0 else np.zeros(3)
-    return trimesh.creation.icosphere(2, 1.5 * radius).apply_translation(centre)
+    return solids.sphere(1.5 * radius, sides).placed(position=centre)

@@ -1,225 +1,216 @@
-"""A viewer in the browser, on viser: play a trajectory, or move the joints by hand.
+"""The viewer: a page in the browser that plays a run, moves joints by hand, or shows a live simulation.
 
-Few bodies are drawn as solids, one frame to a body. Many (a chain of 10 000) are one set of lines, sent as one message.
+The page gets shapes and all frames as numbers and draws by itself: once it is loaded, playing asks nothing of Python.
 """
 
+import html
+import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import viser
 
 import kinetree as kt
-from kinetree.model.compile import quaternion_from_rotation
 
-from .plots import column_names
-from .shapes import shapes
+from . import page_text
+from .live import Live
+from .scene import Scene, contact_forces
+from .server import PageServer, Reply
+from .shapes import Source
 
-MOST_SOLIDS = 300  # bodies
-MOST_SLIDERS = 40
-FRAMES_PER_SECOND = 30.0
-FIELD_OF_VIEW = np.deg2rad(50.0)
-VIEW_FROM = np.array([1.3, -1.3, 0.8])  # a direction
-PANEL = 0.3  # of the view lies under the controls, on the right: the scene stands so much farther away, and left of it
-NEAR, FAR = 1e-3, 100.0  # clipping planes, over the radius of the scene: from close by to a hundred times as far
+INLINE_BYTES = 24 << 20  # of the frames of a page that holds its own data
+NOTEBOOK_HEIGHT = 480  # pixels
+FRAMES_PER_SECOND = 60.0  # of live simulations
+FILES = {"/": "text/html; charset=utf-8", "/index.html": "text/html; charset=utf-8"}
 
 
 class Viewer:
     """A served page. `show(q)` moves the robot; `wait()` serves until interrupted."""
 
     def __init__(
-        self, model: kt.Model, run: kt.Trajectory | None = None, *, source: Path | None = None, port: int = 8080
+        self,
+        model: kt.Model,
+        run: kt.Trajectory | None = None,
+        *,
+        source: Source | None = None,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        live: bool = False,
+        controller: Any = None,
+        name: str = "",
     ):
         """Start serving.
 
         Arguments:
             model: the mechanism.
             run: a trajectory to play.
-            source: the robot file, for its shapes.
-            port: where to listen; the next free one is taken if it is in use.
+            source: the robot file, for its shapes; the one that the model was loaded from if not given.
+            host: where to listen; "0.0.0.0" lets other machines see the page.
+            port: the next free one is taken if it is in use.
+            live: simulate while the page is open, and let the mouse push bodies.
+            controller: of a live simulation: (t, q, qd) -> tau.
+            name: what the page is called.
         """
-        self.model, self.run = model, run
-        self.q = np.array(kt.neutral(model) if run is None else self._states(run)[0, 0])
-        self.server = viser.ViserServer(host="127.0.0.1", port=port, label="kinetree", verbose=False)
-        self.server.scene.set_up_direction("+z")
-        self.solid = model.n_bodies <= MOST_SOLIDS
-        self.lines: Any = None
-        self.sliders: dict[int, Any] = {}
-        self.frames: list[Any] = []
-        self._lock = threading.RLock()
-        self._stop = threading.Event()
-        self._draw(source)
-        self._build_controls()
-        self._player = threading.Thread(target=self._play, daemon=True)
-        self._player.start()
+        if live and run is not None:
+            raise ValueError("a viewer plays a run or simulates live, not both")
+        self.model, self.run, self.host = model, run, host
+        self._source = source
+        self.name = name or _file_name(source if source is not None else model.structure.source)
+        self.scene = Scene(model, run, source=source)
+        self.q = np.array(self.scene.q[0, 0], float)
+        self._geometry = page_text.geometry(self.scene)
+        self._news = threading.Condition()
+        self._sent = 0  # how many states were published
+        self._latest = b""
+        self._solving = threading.Lock()
+        self.live = Live(model, controller) if live else None
+        self.server = PageServer(host, port, self._get, self._post, self._stream)
+        if self.live is not None:
+            self._publish(self.q, working=True)
+            self._player = threading.Thread(target=self._simulate, daemon=True)
+            self._player.start()
 
     @property
     def url(self) -> str:
         """Where the page is."""
-        return f"http://127.0.0.1:{self.server.get_port()}"
-
-    @staticmethod
-    def _states(run: kt.Trajectory) -> np.ndarray:
-        """(records, states, nq)."""
-        return run.q.reshape(len(run), -1, run.q.shape[-1])
-
-    # -- drawing ----------------------------------------------------------------------------------------------------
-
-    def _draw(self, source: Path | None) -> None:
-        scene = self.server.scene
-        position = kt.forward_kinematics(self.model, self.q).position
-        around = np.zeros(len(position))  # how far the shapes of each body reach from its origin
-        if self.solid:
-            for body in range(self.model.n_bodies):
-                self.frames.append(scene.add_frame(f"/robot/{body}", show_axes=False))
-            for number, shape in enumerate(shapes(self.model, source)):
-                extent = float(np.linalg.norm(shape.mesh.vertices, axis=1).max(initial=0.0))
-                around[shape.body] = max(around[shape.body], extent)
-                scene.add_mesh_simple(
-                    f"/robot/{shape.body}/{number}",
-                    np.asarray(shape.mesh.vertices, np.float32),
-                    np.asarray(shape.mesh.faces, np.uint32),
-                    color=shape.colour,
-                    flat_shading=True,
-                )
-        else:
-            self.lines = scene.add_line_segments(
-                "/robot", self._segments(position), (194, 65, 12), thickness=2.0, thickness_units="screen"
-            )
-        self._frame(position, around)
-        self.show(self.q)
-
-    def _frame(self, position: np.ndarray, around: np.ndarray) -> None:
-        """Lay the ground, and place the camera so that all of the scene is seen, however large it is."""
-        base = np.zeros((1, 3))
-        lowest = np.concatenate([base, position - around[:, None]]).min(0)
-        highest = np.concatenate([base, position + around[:, None]]).max(0)
-        centre = (lowest + highest) / 2
-        radius = max(float(np.linalg.norm(highest - lowest)) / 2, 1e-3)
-        self.server.scene.add_grid(
-            "/ground", 6 * radius, 6 * radius, plane="xy", cell_size=radius / 5, section_size=radius,
-            fade_distance=30 * radius,
-            position=(float(centre[0]), float(centre[1]), min(0.0, float(lowest[2]))),
-        )  # fmt: skip
-        camera = self.server.initial_camera
-        camera.fov = FIELD_OF_VIEW
-        camera.near, camera.far = NEAR * radius, FAR * radius
-        back = VIEW_FROM / np.linalg.norm(VIEW_FROM)
-        right = np.cross([0.0, 0.0, 1.0], back)
-        camera.look_at = centre + right / np.linalg.norm(right) * PANEL * radius
-        camera.position = camera.look_at + back * (1 + PANEL) * radius / np.sin(FIELD_OF_VIEW / 2)
-
-    def _segments(self, position: np.ndarray) -> np.ndarray:
-        """(bodies, 2, 3): from each body's origin to its parent's, the base standing in its place for roots."""
-        parent = np.asarray(self.model.parent)
-        start = np.where((parent >= 0)[:, None], position[parent], position)
-        return np.stack([start, position], 1).astype(np.float32)
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self.host, self.host)
+        return f"http://{host}:{self.server.port}"
 
     def show(self, q: Any) -> None:
         """Draw a configuration, (nq,)."""
-        pose = kt.forward_kinematics(self.model, np.asarray(q, float))
-        with self._lock, self.server.atomic():
-            self.q = np.array(q, float)
-            self._set_sliders()
-            if self.lines is not None:
-                self.lines.points = self._segments(pose.position)
-                return
-            turned = quaternion_from_rotation(np.swapaxes(pose.rotation, -1, -2))
-            for frame, wxyz, position in zip(self.frames, turned, pose.position, strict=True):
-                frame.wxyz, frame.position = wxyz, position
+        q = np.array(q, float)
+        if q.shape != (self.model.nq,):
+            raise ValueError(f"a configuration has {self.model.nq} coordinates, not shape {q.shape}")
+        self._publish(q)
 
-    # -- controls ---------------------------------------------------------------------------------------------------
+    def html(self) -> str:
+        """The whole scene as one page that needs no server: save it, send it, open it anywhere."""
+        scene = Scene(self.model, self.run, source=self._source, max_bytes=INLINE_BYTES)
+        return page_text.standalone(scene, name=self.name)
 
-    def _build_controls(self) -> None:
-        gui = self.server.gui
-        self.playing = False
-        if self.run is not None and len(self.run) > 1:
-            last = len(self.run) - 1
-            with gui.add_folder("Time"):
-                self.play_button = gui.add_button("Play")
-                self.record = gui.add_slider("record", 0, last, 1, 0)
-                self.speed = gui.add_slider("speed", 0.1, 4.0, 0.1, 1.0)
-                states = self._states(self.run).shape[1]
-                self.state = gui.add_slider("state", 0, states - 1, 1, 0) if states > 1 else None
-            self.play_button.on_click(lambda _: self.toggle())
-            self.record.on_update(lambda _: self._show_record())
-            if self.state is not None:
-                self.state.on_update(lambda _: self._show_record())
-        names = column_names(self.model, self.model.nq, positions=True)
-        with gui.add_folder("Joints", expand_by_default=self.run is None):
-            for column in self._scalar_columns()[:MOST_SLIDERS]:
-                start = float(self.q[column])
-                low, high = self._range(column)
-                low, high = min(low, start), max(high, start)  # what stands outside its limits is shown as it stands
-                slider = gui.add_slider(names[column], low, high, (high - low) / 200, start)
-                slider.on_update(lambda event, column=column: self._from_slider(event, column))
-                self.sliders[column] = slider
+    def _repr_html_(self) -> str:
+        """In a notebook: the page, inside the cell."""
+        frame = f"width: 100%; height: {NOTEBOOK_HEIGHT}px; border: 0"
+        return f'<iframe srcdoc="{html.escape(self.html())}" style="{frame}"></iframe>'
 
-    def _scalar_columns(self) -> list[int]:
-        structure, coupling = self.model.structure, self.model.coupling
-        columns = structure.q_of_row[structure.q_of_row >= 0]
-        return [int(c) for c in (columns if coupling is None else range(coupling.nq))]
-
-    def _range(self, column: int) -> tuple[float, float]:
-        limits, coupling = self.model.limits, self.model.coupling
-        at = column if coupling is None else int(coupling.kept_q[column])
-        low, high = (-np.inf, np.inf) if limits is None else (limits.lower[at], limits.upper[at])
-        return (float(low), float(high)) if np.isfinite([low, high]).all() and low < high else (-np.pi, np.pi)
-
-    def _set_sliders(self) -> None:
-        """Let the sliders stand where the joints do, also outside their limits."""
-        for column, slider in self.sliders.items():
-            value = float(self.q[column])
-            if not np.isfinite(value) or value == slider.value:
-                continue
-            slider.min, slider.max = min(slider.min, value), max(slider.max, value)
-            slider.value = value
-
-    def _from_slider(self, event: Any, column: int) -> None:
-        if not self.playing and event.client is not None:  # moved by hand, not by `show`
-            q = self.q.copy()
-            q[column] = self.sliders[column].value
-            self.show(q)
-
-    def _show_record(self) -> None:
-        assert self.run is not None
-        state = 0 if self.state is None else self.state.value
-        self.show(self._states(self.run)[self.record.value, state])
-
-    def toggle(self) -> None:
-        """Play or pause."""
-        self.playing = not self.playing
-        self.play_button.label = "Pause" if self.playing else "Play"
-
-    def _play(self) -> None:
-        """Move the record slider in step with the clock; drawing follows the slider."""
-        moment, shown = None, 0.0
-        while not self._stop.wait(1 / FRAMES_PER_SECOND):
-            if not self.playing or self.run is None:
-                moment = None
-                continue
-            now = time.monotonic()
-            times = self.run.time
-            if moment is None:
-                shown = float(times[self.record.value])
-                moment = now
-            shown = (shown + (now - moment) * self.speed.value) % max(float(times[-1]), 1e-9)
-            moment = now
-            self.record.value = int(np.searchsorted(times, shown, side="right")) - 1
-            self._show_record()
+    def __repr__(self) -> str:
+        return f"Viewer({self.name or self.model!r} at {self.url})"
 
     def stop(self) -> None:
         """Close the page."""
-        self._stop.set()
         self.server.stop()
+        if self.live is not None:
+            self.live.stopped.set()
+            self._player.join(10)
+        with self._news:
+            self._news.notify_all()
 
     def wait(self) -> None:
         """Serve until interrupted."""
-        print(f"showing at {self.url}: stop with Ctrl+C")
+        print(f"showing at {self.url}: stop with Ctrl+C", flush=True)
         try:
-            while not self._stop.wait(1):
+            while not self.server.stopped.wait(1):
                 pass
         except KeyboardInterrupt:
             self.stop()
+
+    def __enter__(self) -> "Viewer":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.stop()
+
+    # -- What the page asks for -------------------------------------------------------------------------------------
+
+    def _get(self, path: str, query: dict[str, str]) -> Reply | None:
+        if path in FILES:
+            return FILES[path], page_text.page().encode()
+        if path == "/scene.json":
+            facts = page_text.description(self.scene, name=self.name, live=self.live is not None)
+            return "application/json", json.dumps(facts).encode()
+        if path == "/geometry.bin":
+            return "application/octet-stream", self._geometry
+        if path == "/frames.bin":
+            frames = self.scene.frames(int(query["first"]), int(query["count"]))
+            return "application/octet-stream", frames.astype("<f4").tobytes()
+        return None
+
+    def _post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
+        if path == "/move":
+            return self._move(asked)
+        if path == "/contacts":
+            return self._contacts(asked)
+        if path == "/push" and self.live is not None:
+            self.live.push(asked.get("body"), asked.get("point"), asked.get("to"))
+            return {}
+        if path == "/pause" and self.live is not None:
+            self.live.paused = bool(asked["paused"])
+            return {}
+        raise ValueError(f"the viewer knows no {path}")
+
+    def _move(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """A slider was moved: from the configuration that the page shows, or from the last one that was moved."""
+        with self._news:
+            fresh = not self._sent
+        q = self.scene.q[self.scene.records[int(asked["frame"])], int(asked["world"])] if fresh else self.q
+        q = np.array(q, float)
+        q[int(asked["column"])] = float(asked["value"])
+        self._publish(q)
+        return {}
+
+    def _contacts(self, asked: dict[str, Any]) -> dict[str, Any]:
+        world = int(asked["world"])
+        tau = None
+        if self.live is not None:
+            q, qd = self.live.state.q, self.live.state.qd
+        elif asked["shown"] or self.run is None:
+            q, qd = self.q, np.zeros(self.model.nv)
+        else:
+            at = int(self.scene.records[int(asked["frame"])])
+            q = self.scene.q[at, world]
+            qd, tau = (x.reshape(len(self.run), -1, self.model.nv)[at, world] for x in (self.run.qd, self.run.tau))
+        with self._solving:
+            points, forces = contact_forces(self.model, np.asarray(q, float), np.asarray(qd, float), tau)
+        weight = float(self.model.total_mass) * float(np.linalg.norm(self.model.gravity))
+        points = points + self.scene.offsets[world]
+        return {"points": points.tolist(), "forces": forces.tolist(), "weight": weight}
+
+    # -- States that are sent ---------------------------------------------------------------------------------------
+
+    def _publish(self, q: np.ndarray, moment: float = 0.0, rate: float = 0.0, working: bool = False) -> None:
+        every = np.broadcast_to(q, (1, self.scene.worlds, self.model.nq))
+        head = np.array([moment, rate, working, 0.0], "<f4").tobytes()
+        piece = head + self.scene.encode(every).astype("<f4").tobytes()
+        with self._news:
+            self.q, self._latest = q, piece
+            self._sent += 1
+            self._news.notify_all()
+
+    def _stream(self) -> Iterator[bytes]:
+        known = 0
+        while not self.server.stopped.is_set():
+            with self._news:
+                if self._sent == known:
+                    self._news.wait(0.5)
+                if self._sent == known:
+                    continue
+                known, piece = self._sent, self._latest
+            yield piece
+
+    def _simulate(self) -> None:
+        assert self.live is not None
+        shown = 0.0
+        for state, rate in self.live.states():
+            now = time.monotonic()
+            if now - shown >= 1 / FRAMES_PER_SECOND:
+                shown = now
+                self._publish(np.asarray(state.q, float), float(state.time), rate)
+
+
+def _file_name(source: Any) -> str:
+    if isinstance(source, Path) or (isinstance(source, str) and not source.lstrip().startswith("<")):
+        return Path(source).stem
+    return ""
