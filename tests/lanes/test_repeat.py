@@ -19,7 +19,7 @@ def at(slot):
     return Slots(None, slot, ONE)
 
 
-def loop(step, reads=(), writes=(), adds=(), inputs=(), outputs=(), when=None):
+def loop(step, reads=(), writes=(), adds=(), inputs=(), outputs=(), when=None, scratch=False):
     """A loop of fixed slots: `step(*inputs, *reads)` makes all that it writes, adds and puts out."""
 
     def whole(_, given, seen):
@@ -29,7 +29,7 @@ def loop(step, reads=(), writes=(), adds=(), inputs=(), outputs=(), when=None):
 
     reads, writes, adds = (tuple(map(at, group)) for group in (reads, writes, adds))
     inputs, outputs = (tuple(Lane(0, None, k) for k in group) for group in (inputs, outputs))
-    return Loop(whole, 0, NOTHING, reads, writes, adds, inputs, outputs, None if when is None else at(when))
+    return Loop(whole, 0, NOTHING, reads, writes, adds, inputs, outputs, None if when is None else at(when), scratch)
 
 
 def bound(program, slots, width, x):
@@ -54,9 +54,9 @@ def square_root():
 def collatz():
     """Steps from n down to 1, odd and even numbers by turns with a condition: slots n, going, steps, odd."""
     begin = loop(lambda n: (n, jnp.where(n != 1, 1.0, 0.0), 0.0), inputs=(0,), writes=(0, 1, 2))
-    look = loop(lambda n: (n - 2 * jnp.floor(0.5 * n),), reads=(0,), writes=(3,))
+    look = loop(lambda n: (n - 2 * jnp.floor(0.5 * n),), reads=(0,), writes=(3,), scratch=True)
     up = loop(lambda n: (3 * n + 1,), reads=(0,), writes=(0,), when=3)
-    even = loop(lambda odd: (1.0 - odd,), reads=(3,), writes=(3,))
+    even = loop(lambda odd: (1.0 - odd,), reads=(3,), writes=(3,), scratch=True)
     down = loop(lambda n: (0.5 * n,), reads=(0,), writes=(0,), when=3)
     count = loop(lambda n: (jnp.where(n != 1, 1.0, 0.0), 1.0), reads=(0,), writes=(1,), adds=(2,))
     end = loop(lambda n, steps: (n, steps), reads=(0, 2), outputs=(0, 1))

@@ -171,15 +171,17 @@ class LoopWriter(ABC):
 
     def _loop(self, k: int, constants: str, table: str, turns: str) -> None:
         """Loop k."""
-        to, when, before = self.to, self.program.loops[k].when, self.mask
+        to, loop, before = self.to, self.program.loops[k], self.mask
         to.go(f"loop{k}")
         to.label(f"loop{k}")
         to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"turn{k}", f"after{k}")
         to.label(f"turn{k}")
         to.lines.append(f"  %t{k} = phi i64 [ 0, %loop{k} ], [ %u{k}, %turned{k} ]")
         self._take_row(k, f"%t{k}", table)
-        if when is not None:
-            self._choose(self._slots(when)[0], f"do{k}", f"turned{k}")
+        if loop.when is not None:
+            self._choose(self._slots(loop.when)[0], f"do{k}", f"turned{k}")
+        elif loop.scratch and not loop.outputs:
+            self.mask = ""  # others may be given anything
         self._turn(k, f"%t{k}", constants)
         self.mask = before
         to.go(f"turned{k}")

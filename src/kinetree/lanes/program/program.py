@@ -63,6 +63,9 @@ class Loop:
     reads of the turn. Slots that are added to must have been written before, and every output column must be written
     by some turn: memory starts out undefined. Where `when` names a slot, only the lanes do a turn in which that slot is
     not 0. The slots that a turn writes and adds to are all different.
+
+    What a `scratch` loop in a `Repeat` writes is needed in the same pass only, after it was written: lanes that no
+    longer take part may find anything there. That spares a CPU to read what it keeps for them.
     """
 
     step: Step
@@ -74,6 +77,7 @@ class Loop:
     inputs: tuple[Lane, ...] = ()
     outputs: tuple[Lane, ...] = ()
     when: Slots | None = None
+    scratch: bool = False
 
     @property
     def places(self) -> tuple[Slots | Lane, ...]:
