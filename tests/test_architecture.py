@@ -41,6 +41,10 @@ ORDER = (
 RANK = {name: rank for rank, row in enumerate(ORDER) for name in row}
 
 MAX_LINES = 400
+# Loops in Python over the bodies of a model belong to these rooms, to what shows a model to people, and to their names.
+LOOPS_OVER_BODIES = ("tree/", "lanes/", "view/", "cli/", "dynamics/schedules/", "model/structure.py")
+BODIES = re.compile(r"\brange\((?:[^()]*\W)?(?:\w+\.)*(?:n_bodies|n_rows|nv|nq|tree\.n|n_shapes)\)")
+TUPLE_METHODS = {"_replace", "_fields", "_asdict", "_make"}  # public, in spite of their names
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|tmp|Users)/")
 
 
@@ -86,6 +90,63 @@ def faults(source: str, path: str) -> list[str]:
     return found
 
 
+def private(name: str) -> bool:
+    """Whether a name is its module's own."""
+    return name.startswith("_") and not name.startswith("__") and name not in TUPLE_METHODS
+
+
+def reaches(source: str, path: str) -> list[str]:
+    """Places that use what belongs to another module, import by a string, or loop over bodies where they should not."""
+    package, found = ".".join(path.split("/")[:-1]), []
+    tree = ast.parse(source)
+    modules = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            ours = node.level or (node.module or "").split(".")[0] == "kinetree"
+            from_top = ".".join([*base, *([node.module] if node.module else [])]) == "kinetree"
+            modules |= {alias.asname or alias.name for alias in node.names if ours}
+            found += [
+                f"{path}:{node.lineno}: {alias.name} is private"
+                for alias in node.names
+                if ours and private(alias.name) and not from_top
+            ]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if private(node.attr) and node.value.id in modules:
+                found.append(f"{path}:{node.lineno}: {ast.unparse(node)} is private")
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            if "kinetree" in ast.unparse(node) or "__package__" in ast.unparse(node):
+                found.append(f"{path}:{node.lineno}: a module of ours is imported by a string")
+        elif isinstance(node, ast.For | ast.comprehension):
+            over, allowed = ast.unparse(node.iter), tuple(f"kinetree/{place}" for place in LOOPS_OVER_BODIES)
+            if BODIES.search(over) and not path.startswith(allowed):
+                found.append(f"{path}:{node.iter.lineno}: a loop over bodies: {over}")
+    return found
+
+
+def cycles(sources: dict[str, str]) -> list[list[str]]:
+    """Groups of modules that import each other, directly or not; imports inside functions count."""
+    modules = {path.removesuffix(".py").replace("/", "."): text for path, text in sources.items()}
+    graph = {}
+    for module, text in modules.items():
+        tree = ast.parse(text)
+        for node in ast.walk(tree):  # what only a type checker sees is no import
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                node.body = []
+        wanted = set()
+        for _, name in imports(tree, module.rsplit(".", 1)[0]):
+            places = (name, f"{name}.__init__", name.rsplit(".", 1)[0], f"{name.rsplit('.', 1)[0]}.__init__")
+            wanted.add(next((place for place in places if place in modules), module))
+        graph[module] = wanted - {module}
+    while leaves := [module for module, wanted in graph.items() if not wanted & graph.keys()]:
+        for module in leaves:
+            del graph[module]
+    while tops := [module for module in graph if not any(module in wanted for wanted in graph.values())]:
+        for module in tops:
+            del graph[module]
+    return [sorted(graph)] if graph else []
+
+
 def machine_paths(text: str, path: str) -> list[str]:
     """Places where a text names a folder of somebody's machine."""
     return [f"{path}:{n}: {line.strip()}" for n, line in enumerate(text.splitlines(), 1) if MACHINE_PATH.search(line)]
@@ -95,6 +156,30 @@ def test_sources_keep_the_rules():
     assert SOURCES
     found = [f for p in SOURCES for f in faults(p.read_text("utf-8"), p.relative_to(ROOT / "src").as_posix())]
     assert not found, "\n" + "\n".join(found)
+
+
+def test_modules_leave_each_other_alone():
+    found = [f for p in SOURCES for f in reaches(p.read_text("utf-8"), p.relative_to(ROOT / "src").as_posix())]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_no_modules_import_each_other():
+    assert cycles({p.relative_to(ROOT / "src").as_posix(): p.read_text("utf-8") for p in SOURCES}) == []
+
+
+def test_reaches_and_cycles_are_found():
+    path = "kinetree/simulate/run.py"
+    assert "private" in reaches("from kinetree.constrain.newton import _step", path)[0]
+    assert "private" in reaches("from . import advance\nadvance._hidden()", path)[0]
+    assert "string" in reaches("import_module('kinetree.lanes')", path)[0]
+    assert "loop" in reaches("for i in range(model.n_bodies):\n    pass", path)[0]
+    assert reaches("for i in range(model.n_bodies):\n    pass", "kinetree/tree/topology.py") == []
+    assert reaches("from .state import State\nState(1)._replace(q=2)", path) == []
+    a, b, c = (f"kinetree/tree/{name}.py" for name in "abc")
+    assert cycles({a: "from .b import x", b: "def f():\n    from .c import y", c: "from . import a"}) == [
+        ["kinetree.tree.a", "kinetree.tree.b", "kinetree.tree.c"]
+    ]
+    assert cycles({a: "from .b import x", b: "from .c import y", c: ""}) == []
 
 
 def test_no_file_names_a_machine_path():

@@ -13,12 +13,12 @@ from kinetree.dynamics.algorithms.crba import FACTORS
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.matrices.composite import ENTRIES
 from kinetree.dynamics.schedules.stages import Plan, inward_walks, outward_walks
-from kinetree.lanes import native
 from kinetree.lanes.cuda import driver as cuda
+from kinetree.lanes.cuda import pairs as pairs_native
+from kinetree.lanes.cuda import programs
+from kinetree.lanes.cuda import walks as walk_native
 from kinetree.lanes.cuda.ptx import Assembly, Reach
 from kinetree.lanes.kept.notice import forget_warnings
-from kinetree.lanes.pairs import on_cuda as pairs_native
-from kinetree.lanes.walks import native as walk_native
 from tests.dynamics.programs import rnea_lanes
 from tests.lanes.frame import Frame
 
@@ -101,13 +101,13 @@ class Driver:
         return OK
 
 
-CACHED = (cuda.chip, cuda.load_kernel, pairs_native._target, walk_native._cuda_target)
+CACHED = (cuda.chip, cuda.load_kernel, pairs_native._target, walk_native._target)
 
 
 def forget():
     for cached in CACHED:
         cached.cache_clear()
-    native._cuda_targets.clear()
+    programs._targets.clear()
     forget_warnings()
 
 
@@ -125,7 +125,7 @@ def driver(monkeypatch):
 
     monkeypatch.setattr(cuda, "_driver", lambda: stand_in)
     monkeypatch.setattr(cuda, "register", register)
-    monkeypatch.setattr(native, "register", register)
+    monkeypatch.setattr(programs, "register", register)
     forget()
     yield stand_in
     forget()
@@ -134,7 +134,7 @@ def driver(monkeypatch):
 def inverse_dynamics(lanes=5, rows=3):
     """The target of RNEA, and a call of it."""
     program = rnea_lanes(False, False).program
-    name, _, _ = native._cuda_target(program, "float32", 700, (rows,) * 4)
+    name, _, _ = programs.program_target(program, "float32", 700, (rows,) * 4)
     tables = [np.zeros((rows, loop.columns), np.int32) for loop in program.loops]
     constants = [np.zeros((rows, loop.constants.num_leaves), np.float32) for loop in program.loops]
     inputs = [np.zeros((lanes, rows), np.float32) for _ in range(3)]
@@ -145,8 +145,8 @@ def inverse_dynamics(lanes=5, rows=3):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_walks_and_pairs(driver, dtype):
     names = [
-        walk_native._cuda_target(outward_walks(Plan(RNEA, False), 0).reduce, dtype),
-        walk_native._cuda_target(inward_walks(Plan(FACTORS, False), 1).walk(True, 2, False), dtype),
+        walk_native._target(outward_walks(Plan(RNEA, False), 0).reduce, dtype),
+        walk_native._target(inward_walks(Plan(FACTORS, False), 1).walk(True, 2, False), dtype),
         pairs_native._target(ENTRIES, dtype),
     ]
     assert set(names) == set(driver.handlers)
@@ -156,7 +156,7 @@ def test_walks_and_pairs(driver, dtype):
 def test_programs(driver):
     program = rnea_lanes(False, False).program
     for widths, reach in (((32,) * 4, Reach.TILE), ((400,) * 4, Reach.COLUMNS)):
-        kernel = cuda.program_kernel(program, np.dtype(np.float32), 700, widths)
+        kernel = programs.program_kernel(program, np.dtype(np.float32), 700, widths)
         assert kernel.reach is reach
         assert kernel.handler
         assert not kernel.global_scratch
@@ -205,8 +205,8 @@ def test_a_chip_that_can_not_run_it_falls_back_and_says_so(driver):
     program = rnea_lanes(False, False).program
     targets = (
         lambda: pairs_native._target(ENTRIES, "float32"),
-        lambda: walk_native._cuda_target(outward_walks(Plan(RNEA, False), 0).reduce, "float32"),
-        lambda: native._cuda_target(program, "float32", 700, (3,) * 4),
+        lambda: walk_native._target(outward_walks(Plan(RNEA, False), 0).reduce, "float32"),
+        lambda: programs.program_target(program, "float32", 700, (3,) * 4),
     )
     for target in targets:
         with pytest.warns(RuntimeWarning, match="cuLibraryLoadData failed: invalid argument"):

@@ -10,8 +10,8 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.closed_form.rnea import rnea_derivatives
 from kinetree.dynamics.closed_form.rules import MOST_ROWS
-from kinetree.lanes.native import native
 from kinetree.lanes.program.derivative import adjoint_program, tangent_program
+from kinetree.lanes.target import compiled
 from tests.build import build_model
 from tests.dynamics.programs import aba_lanes, rnea_lanes
 from tests.reference import generate
@@ -142,8 +142,8 @@ def test_gradient_inside_a_loop_and_jit():
 def test_derived_programs_compile(algorithm, quaternions):
     program = algorithm(quaternions, True).program
     for moving in (False, True):
-        assert native(tangent_program(program, moving), "float32") is not None
-        assert native(adjoint_program(program, moving), "float32") is not None
+        assert compiled(tangent_program(program, moving), "float32") is not None
+        assert compiled(adjoint_program(program, moving), "float32") is not None
 
 
 def named_slots(places, row):

@@ -7,8 +7,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.lanes import Lane, Loop, Program, run
-from kinetree.lanes.cuda import driver as cuda
-from kinetree.lanes.native import _cuda_target
+from kinetree.lanes.cuda import programs
 
 pytestmark = pytest.mark.skipif(jax.default_backend() != "gpu", reason="no NVIDIA GPU is at hand")
 
@@ -43,11 +42,11 @@ def test_a_tree_of_one_state_and_its_mass_matrix_on_each_device():
 
 def test_a_launch_that_fails_raises(monkeypatch):
     """More threads in a block than any chip has."""
-    monkeypatch.setattr(cuda, "block_size", lambda columns, itemsize: 1 << 14)
+    monkeypatch.setattr(programs, "block_size", lambda columns, itemsize: 1 << 14)
     nothing = jax.tree.structure(())
     loop = Loop(lambda _, x, __: ((), (), (x[0] + 1,)), 1, nothing, inputs=(Lane(0, 0),), outputs=(Lane(0, 0),))
     program = Program("test_failing_launch", (loop,), 1, 1)
-    assert _cuda_target(program, "float32", 1, (1, 1)) is not None
+    assert programs.program_target(program, "float32", 1, (1, 1)) is not None
     table, constants = np.zeros((1, 1), np.int32), np.zeros((1, 0), np.float32)
     call = jax.jit(lambda x: run(program, 1, (1,), (table,), (constants,), (x,))[0])
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"launch of a kernel failed: .* \(CUDA error \d+\)"):

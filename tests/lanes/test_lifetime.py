@@ -14,10 +14,12 @@ from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.schedules import choose, tuning
 from kinetree.dynamics.schedules.lane_rows import Kind
 from kinetree.dynamics.schedules.lanes import Variant, lane_program
-from kinetree.lanes import native
+from kinetree.lanes import ffi
+from kinetree.lanes.cpu import programs
 from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.kept.notice import forget_warnings
 from kinetree.lanes.llvm import handler
+from kinetree.lanes.target import facts
 from tests.dynamics.programs import rnea_lanes
 
 
@@ -67,15 +69,15 @@ def test_two_programs_of_one_content_share_a_target():
     first = rnea_lanes(False, False).program
     second = lane_program.__wrapped__(RNEA, Variant(Kind(False, False, False))).program
     assert first is not second
-    names = [native._cpu_target(p, "float64") for p in (first, second)]
+    names = [programs._target(p, "float64") for p in (first, second)]
     assert names[0] == names[1]
-    assert native._cpu_target(rnea_lanes(False, True).program, "float64") != names[0]
+    assert programs._target(rnea_lanes(False, True).program, "float64") != names[0]
 
 
 def test_small_robots_get_no_more_programs_unasked_than_a_process_can_hold(monkeypatch):
     monkeypatch.setattr(tuning, "WRITTEN_OUT_MAX_ROBOTS", 2)
     monkeypatch.setattr(choose, "_robots", count())
-    algorithm, many = rnea_lanes(False, False), tuning.WRITTEN_OUT_MIN_STATES["cpu"]
+    algorithm, many = rnea_lanes(False, False), facts("cpu").written_out_min_states
     x = [jax.ShapeDtypeStruct((many, 3), jnp.float64)] * 3
     models = [kt.auto_tree(3, 2, skew) for skew in (0.31, 0.32, 0.33)]
 
@@ -92,6 +94,6 @@ def test_another_ffi_is_told_once(monkeypatch):
     forget_warnings()
     monkeypatch.setattr(handler, "VERSIONS", ((0, 9),))
     with pytest.warns(RuntimeWarning, match=r"this JAX has version 0\.\d of XLA's FFI, and 0\.9"):
-        assert not native.supported()
-    assert not native.supported()
+        assert not ffi.supported()
+    assert not ffi.supported()
     forget_warnings()

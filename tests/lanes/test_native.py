@@ -14,7 +14,7 @@ import pytest
 import kinetree as kt
 from kinetree.lanes import Lane, Loop, Memory, Program, written_out
 from kinetree.lanes.cpu.compiled import CompiledProgram, module_text
-from kinetree.lanes.cpu.host import host_cpu, optimized, target_machine
+from kinetree.lanes.cpu.host import optimized, this_processor
 from kinetree.lanes.cpu.threads import set_threads
 from kinetree.lanes.cuda.ptx import Reach, local_slots, ptx, reach_of
 from kinetree.lanes.cuda.tile import block_size, tile_bytes
@@ -23,7 +23,8 @@ from kinetree.lanes.kept.content import describe
 from kinetree.lanes.kept.notice import forget_warnings
 from kinetree.lanes.program import xla
 from kinetree.lanes.program.woven import woven_program
-from kinetree.lanes.run import native, run
+from kinetree.lanes.run import run
+from kinetree.lanes.target import compiled as native
 from tests.build import build_model
 from tests.dynamics.programs import rnea_lanes
 from tests.lanes.assembler import assemble
@@ -178,13 +179,13 @@ def test_derivatives_pass_through():
 
 def test_steps_are_vectorised():
     """The assembly of RNEA holds packed multiply-adds and hardly any scalar ones."""
-    _, _, size = host_cpu()
-    if size < 32 or "fma" not in host_cpu()[1]:
+    own = this_processor()
+    if own.vector_bytes < 32 or "fma" not in own.features:
         pytest.skip("this host has no wide vectors")
-    text = module_text(rnea_lanes(False, False).program, np.dtype(np.float64), size // 8)
+    text = module_text(rnea_lanes(False, False).program, np.dtype(np.float64), own.width(np.dtype(np.float64)))
     vector_only = re.sub(r"define void @lane\(.*?\n}\n", "", text, flags=re.DOTALL)
     vector_only = re.sub(r"call void @lane\(.*?\)\n", "", vector_only)
-    assembly = target_machine().emit_assembly(optimized(vector_only))
+    assembly = (machine := own.machine()).emit_assembly(optimized(vector_only, machine))
     packed, single = len(re.findall(r"\bvf[a-z0-9]+pd\b", assembly)), len(re.findall(r"\bvf[a-z0-9]+sd\b", assembly))
     assert packed > 100
     assert single < packed / 20

@@ -9,10 +9,10 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.matrices.composite import ENTRIES, intervals
-from kinetree.lanes.cpu.host import optimized, target_machine, vector_width
+from kinetree.lanes.cpu import pairs as pairs_host
+from kinetree.lanes.cpu.host import optimized, this_processor, vector_width
+from kinetree.lanes.cuda.pairs import kernel_text
 from kinetree.lanes.cuda.ptx import assembled
-from kinetree.lanes.pairs import on_cpu as pairs_host
-from kinetree.lanes.pairs.on_cuda import kernel_text
 from kinetree.lanes.pairs.pairs import ABOVE, BELOW, ON, Case, Pairs, all_pairs, each_pair
 from tests.lanes.assembler import assemble
 
@@ -92,7 +92,7 @@ def test_entries_are_vectorised():
     text = pairs_host.cpu_text(ENTRIES, np.dtype(np.float64), vector_width(np.dtype(np.float64)))
     without_scalars = re.sub(r"define internal void @lane\(.*?^}", "", text, flags=re.DOTALL | re.MULTILINE)
     stand_in = without_scalars.replace("call void @lane(", "call void @lanes(")
-    assembly = target_machine().emit_assembly(optimized(stand_in))
+    assembly = (machine := this_processor().machine()).emit_assembly(optimized(stand_in, machine))
     packed, single = (len(re.findall(rf"\bvf[a-z0-9]+{kind}\b", assembly)) for kind in ("pd", "sd"))
     # four rows, four fused products each, on one side, on the other, and both across the diagonal
     assert packed >= 4 * 4 * 4
@@ -126,7 +126,7 @@ def without_native(monkeypatch):
 
 def test_xla_serves_where_there_is_no_native_body(without_native):
     given = members(BOTH_SIDES, 20, "float64")
-    assert pairs_host.on_cpu(BOTH_SIDES, [*given[0], *given[1]]) is None
+    assert pairs_host.pairs_matrix(BOTH_SIDES, [*given[0], *given[1]]) is None
     ours = jax.jit(lambda *given: all_pairs(BOTH_SIDES, *given))(*given)
     np.testing.assert_allclose(ours, each_pair(BOTH_SIDES, *given), rtol=0, atol=1e-14)
 

@@ -11,10 +11,11 @@ import pytest
 from kinetree.dynamics.algorithms.aba import ABA
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.schedules.stages import Plan, inward_walks, outward_walks
+from kinetree.lanes.cpu import walks as walk_native
+from kinetree.lanes.cpu.walks import cpu_text
+from kinetree.lanes.cuda.programs import in_slices
 from kinetree.lanes.cuda.ptx import assembled
-from kinetree.lanes.native import in_slices
-from kinetree.lanes.walks import native as walk_native
-from kinetree.lanes.walks.native import cpu_text, gpu_text
+from kinetree.lanes.cuda.walks import gpu_text
 from kinetree.lanes.walks.prefix import exclusive_prefixes, prefix_walks
 from kinetree.lanes.walks.walk import WALK, Shape, Walk, by_xla, take_walk
 
@@ -99,7 +100,7 @@ KERNELS = [
 @pytest.mark.parametrize("walk", KERNELS, ids=lambda w: w.name)
 def test_this_cpu_has_a_native_body(walk, dtype):
     """A text that LLVM refuses would fall back to XLA, and no other test would tell."""
-    assert walk_native._cpu_target(walk, dtype) is not None
+    assert walk_native._target(walk, dtype) is not None
 
 
 @pytest.mark.parametrize("walk", KERNELS, ids=lambda w: w.name)

@@ -81,7 +81,7 @@ def constrained_dynamics(
         tau = driven if tau is None else tau + driven
     tau = zero_rates(model, qd) if tau is None else tau
     coupling = model.coupling
-    has, step = present(model.uncoupled), _timestep(model, None)
+    has, step = present(model.uncoupled), timestep_of(model, None)
     way = way_of(model)
 
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
@@ -94,8 +94,8 @@ def constrained_dynamics(
         if coupling is not None:
             q, qd, warm = coupling.widen_q(q), coupling.widen_v(qd), None if warm is None else coupling.widen_v(warm)
             tau = jnp.zeros_like(qd).at[:, coupling.kept_v].set(tau)
-        b = tau - _held(free, q, qd, -_drift(free.structure, qd), f_ext)
-        found = _solve(has, free, inverse_weights(free), q, qd, b, warm, step(q.dtype), coupling=coupling)
+        b = tau - held_force(free, q, qd, -velocity_drift(free.structure, qd), f_ext)
+        found = solve_constraints(has, free, inverse_weights(free), q, qd, b, warm, step(q.dtype), coupling=coupling)
         if coupling is None:
             return found
         return found[0][:, coupling.kept_v], coupling.narrow(found[1]), *found[2:]
@@ -155,10 +155,10 @@ def constrained_inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext:
     Returns:
         tau, (..., nv).
     """
-    has, step = present(model), _timestep(model, None)
+    has, step = present(model), timestep_of(model, None)
 
     def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
-        tau = _held(model, q, qd, qdd, f_ext)
+        tau = held_force(model, q, qd, qdd, f_ext)
         return tau - _forces(has, model, inverse_weights(model), q, qd, qdd, step(q.dtype))
 
     nv = (model.nv,)
@@ -179,13 +179,13 @@ def contacts(model: Model, q: Any) -> Contacts:
     return _contacts(model, evaluate(partial(_find, model), q=(q, (model.nq,))))
 
 
-def _timestep(model: Model, given: Any) -> Any:
+def timestep_of(model: Model, given: Any) -> Any:
     own = model.timestep if given is None else given
     safe = model.world is None or model.world.safe_reference
     return lambda dtype: jnp.asarray(2 * own if safe else 0.0, dtype)
 
 
-def _drift(structure: Structure, qd: Any) -> Any:
+def velocity_drift(structure: Structure, qd: Any) -> Any:
     """What a free joint's acceleration lacks: (batch, nv).
 
     Constraints act on x = qdd + drift, the derivative of velocities whose linear part does not turn with the body.
@@ -201,7 +201,7 @@ def _drift(structure: Structure, qd: Any) -> Any:
     return drift
 
 
-def _held(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
+def held_force(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
     """Forces without constraints: inverse dynamics, less what carries the weight of some bodies."""
     tau = inverse_dynamics(model, q, qd, qdd, f_ext)
     carried = None if model.world is None else model.world.gravity_compensation
@@ -272,7 +272,7 @@ def contact_bodies(model: Model) -> np.ndarray:
 
 @partial(jax.jit, static_argnums=0, static_argnames="coupling")
 @_two_lanes
-def _solve(
+def solve_constraints(
     has: Present,
     model: Model,
     weights: InverseWeights,
@@ -287,7 +287,7 @@ def _solve(
     laid = layout(model.tree, SCHEDULE)
     problem = make_problem(laid, model, has, weights, q, qd, b, least)
     tree, groups = problem.tree, problem.groups
-    drift = _drift(model.structure, qd)
+    drift = velocity_drift(model.structure, qd)
     if warm is None:  # at rest: rows whose reference pushes are active
         x, w = jnp.zeros_like(tree.b), at_rest(tree, groups)
     else:
@@ -306,6 +306,6 @@ def _forces(has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any
     """Jᵀ force of the constraints at given accelerations, (batch, nv)."""
     laid = layout(model.tree, SCHEDULE)
     problem = make_problem(laid, model, has, weights, q, qd, qdd, least)
-    x = by_position(laid, qdd + _drift(model.structure, qd))
+    x = by_position(laid, qdd + velocity_drift(model.structure, qd))
     w = at_motion(laid, problem.tree, problem.groups, x)
     return restore(laid, constraint_force(laid, problem.tree, problem.groups, w)).T

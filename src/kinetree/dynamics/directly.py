@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from kinetree.lanes import native_enabled
+from kinetree.lanes.target import facts
 from kinetree.model import Model
 
 from .schedules.choose import Call, choose
@@ -66,7 +66,7 @@ def _direct(model: Model, algorithm: Callable[[Model], LaneAlgorithm], dtype: np
     plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model)) and model.nv > 0
     if not plain or model.coupling is not None:
         return None
-    call = Call(model, 1, "numpy", dtype, platform=jax.default_backend(), native=native_enabled())
+    call = Call(model, 1, "numpy", dtype, device=facts())
     if choose(call, blocks=lambda _: True).way != "lanes":
         return None
     return algorithm(model).direct(model, dtype)

@@ -113,7 +113,7 @@ class Env:
         """
         key = _typed(key)
         own, kept = _split(key)
-        physics, task = _each(self.start, own)
+        physics, task = each_world(self.start, own)
         ctrl = jnp.zeros((*key.shape, self.model.nu), physics.q.dtype)
         obs = self.observe(physics, ctrl, task)
         zero, no = jnp.zeros(key.shape, obs.dtype), jnp.zeros(key.shape, bool)
@@ -155,7 +155,7 @@ class Env:
         if isinstance(self.noise, float | int) and self.noise == 0:
             return obs
         shape = obs.shape[-1:]
-        drawn = _each(lambda k: jax.random.normal(k, shape, obs.dtype), key)
+        drawn = each_world(lambda k: jax.random.normal(k, shape, obs.dtype), key)
         return obs + jnp.asarray(self.noise, obs.dtype) * drawn
 
     def _at(self, q: Any, qd: Any) -> State:
@@ -179,7 +179,7 @@ def _typed(key: Any) -> Any:
     return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
 
 
-def _each(function: Any, keys: Any) -> Any:
+def each_world(function: Any, keys: Any) -> Any:
     """A function of one key, for keys of any shape."""
     for _ in keys.shape:
         function = jax.vmap(function)
@@ -187,7 +187,7 @@ def _each(function: Any, keys: Any) -> Any:
 
 
 def _split(keys: Any, number: int = 2) -> tuple[Any, ...]:
-    found = _each(lambda k: tuple(jax.random.split(k, number)[i] for i in range(number)), keys)
+    found = each_world(lambda k: tuple(jax.random.split(k, number)[i] for i in range(number)), keys)
     return tuple(found)
 
 

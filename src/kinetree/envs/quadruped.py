@@ -11,7 +11,7 @@ import numpy as np
 from kinetree.io import load
 from kinetree.model import Actuator, Model, State
 
-from .env import Env, _each
+from .env import Env, each_world
 from .free_base import upright
 
 STANCE = {"hip": 0.0, "thigh": 0.7, "knee": -1.4}  # rad
@@ -79,7 +79,7 @@ class Quadruped(Env):
 
     def next_task(self, key: Any, physics: State, task: Any) -> Any:
         left = task["left"] - 1
-        drawn = _each(self._command, key).astype(physics.q.dtype)
+        drawn = each_world(self._command, key).astype(physics.q.dtype)
         command = jnp.where((left <= 0)[..., None], drawn, task["command"])
         return {"command": command, "left": jnp.where(left <= 0, self.command_steps, left)}
 

@@ -1,18 +1,23 @@
 """The lane machine: programs over `[slot, lane]` memory, and the bodies that run them."""
 
-from contextlib import suppress
-
 from .cpu.threads import set_threads
-from .native import native_enabled
+from .ffi import native_enabled
 from .program import xla
 from .program.program import Lane, Loop, Memory, Program, Repeat, Slots
 from .program.straight import written_out
 from .program.woven import Woven, weave
 from .run import run
+from .target import add_target
 
-with suppress(ImportError, OSError):  # llvmlite may be missing, or broken: whoever needs it says so
-    from .cpu import compiled  # noqa: F401 - here, not in the middle of a first call
-    from .cuda import driver  # noqa: F401
+try:  # here, not in the middle of a first call
+    from .cpu.target import Cpu
+    from .cuda.target import Cuda
+except (ImportError, OSError) as _error:  # llvmlite is missing, or broken: whoever needs it says so
+    add_target("cpu", _error)
+    add_target("cuda", _error)
+else:
+    add_target("cpu", Cpu())
+    add_target("cuda", Cuda())
 
 __all__ = [
     "Lane",

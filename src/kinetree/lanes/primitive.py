@@ -17,11 +17,11 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from .eager import define_eager
-from .native import on_cpu, on_cuda
 from .program import xla
 from .program.derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
 from .program.program import Program
 from .program.woven import Woven
+from .target import Target, lower
 
 
 class Bound(NamedTuple):
@@ -42,15 +42,12 @@ class Bound(NamedTuple):
         return a[:n], a[n : 2 * n], a[2 * n : 2 * n + m], a[2 * n + m :]
 
 
-def _make(name: str, abstract: Callable, body: Callable, **platforms: Callable) -> Primitive:
+def _make(name: str, abstract: Callable) -> Primitive:
     primitive = Primitive(f"kinetree_{name}")
     primitive.multiple_results = True
 
     define_eager(primitive)
     primitive.def_abstract_eval(abstract)
-    mlir.register_lowering(primitive, mlir.lower_fun(body, multiple_results=True))
-    for platform, special in platforms.items():
-        mlir.register_lowering(primitive, mlir.lower_fun(special, multiple_results=True), platform=platform)
     return primitive
 
 
@@ -70,16 +67,17 @@ def _by_xla(*arguments: Any, bound: Bound) -> list:
     return list(xla.run(*bound[:3], *bound.split(arguments)[:3]))
 
 
-def _natively(body: Callable, *arguments: Any, bound: Bound) -> list:
+def _natively(target: Target, *arguments: Any, bound: Bound) -> list | None:
     tables, constants, inputs, _ = bound.split(arguments)
     program, slots = bound.program, bound.slots
     if bound.woven is not None:
         program, tables, slots = bound.woven.program, bound.woven.tables, bound.woven.slots
-    result = body(program, slots, bound.widths, tables, constants, inputs)
-    return _by_xla(*arguments, bound=bound) if result is None else list(result)
+    found = target.run(program, slots, bound.widths, tables, constants, inputs)
+    return None if found is None else list(found)
 
 
-RUN = _make("lanes", _run_abstract, _by_xla, cpu=partial(_natively, on_cpu), cuda=partial(_natively, on_cuda))
+RUN = _make("lanes", _run_abstract)
+lower(RUN, _by_xla, _natively)
 
 
 def _as_lanes(x: Any, axis: int | None, size: int) -> Any:
@@ -163,8 +161,8 @@ def _adjoint_abstract(*arguments: Any, bound: Bound, moving: bool) -> list:
     return [_array(x.shape, x.dtype) for x in (*(constants if moving else ()), *inputs)]
 
 
-TANGENT = _make("lanes_tangent", _tangent_abstract, _tangent_body)
-ADJOINT = _make("lanes_adjoint", _adjoint_abstract, _adjoint_body)
+TANGENT = _make("lanes_tangent", _tangent_abstract)
+ADJOINT = _make("lanes_adjoint", _adjoint_abstract)
 
 
 def _transposed(other: str, cotangents: Any, *arguments: Any, **params: Any) -> list:
@@ -200,6 +198,7 @@ def _derivative(body: Callable, primals: Any, tangents: Any, **params: Any) -> t
 
 
 for _primitive, _body, _other in ((TANGENT, _tangent_body, "adjoint"), (ADJOINT, _adjoint_body, "tangent")):
+    mlir.register_lowering(_primitive, mlir.lower_fun(_body, multiple_results=True))
     ad.primitive_transposes[_primitive] = partial(_transposed, _other)
     batching.primitive_batchers[_primitive] = partial(_batched, _primitive, _body)
     ad.primitive_jvps[_primitive] = partial(_derivative, _body)

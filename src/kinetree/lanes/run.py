@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .native import native
 from .primitive import RUN, Bound
 from .program.program import Program
 from .program.woven import Woven
+from .target import compiled
 
 
 def run(
@@ -30,8 +30,8 @@ def run(
     native bodies run the `woven` program where it is given.
     """
     plain = all(isinstance(x, np.ndarray) for x in (*constants, *inputs))
-    if plain and (compiled := native(program, np.dtype(inputs[0].dtype).name)) is not None:
-        return compiled(slots, widths, tables, constants, inputs)
+    if plain and (native := compiled(program, np.dtype(inputs[0].dtype).name)) is not None:
+        return native(slots, widths, tables, constants, inputs)
     inputs = tuple(x if isinstance(x, jax.Array) else jnp.asarray(x) for x in inputs)
     dtype = inputs[0].dtype  # JAX may have narrowed it
     constants = tuple(c if c.dtype == dtype else c.astype(dtype) for c in constants)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from kinetree.constrain.constrained import _drift, _held, _solve, _timestep
+from kinetree.constrain.constrained import held_force, solve_constraints, timestep_of, velocity_drift
 from kinetree.constrain.joint_groups import Present, near_limits, present
 from kinetree.constrain.problem import has_contacts
 from kinetree.constrain.weights import inverse_weights
@@ -56,11 +56,11 @@ def constrained(
     """Accelerations under the forces tau, (batch, nv), of a step h."""
     if found is None:
         return Accelerated(forward_dynamics(model, q, qd, tau, f_ext))
-    smooth = tau - _held(model, q, qd, -_drift(model.structure, qd), f_ext)
-    least = _timestep(model, h)(q.dtype)
+    smooth = tau - held_force(model, q, qd, -velocity_drift(model.structure, qd), f_ext)
+    least = timestep_of(model, h)(q.dtype)
 
     def solved() -> tuple[Any, Any]:
-        qdd, forces, *_ = _solve(found, model, inverse_weights(model), q, qd, smooth, warm_start, least)
+        qdd, forces, *_ = solve_constraints(found, model, inverse_weights(model), q, qd, smooth, warm_start, least)
         return qdd, forces
 
     if not _only_limits(model, found):

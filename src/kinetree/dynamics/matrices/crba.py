@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import native_enabled
 from kinetree.lanes.pairs.pairs import all_pairs, each_pair
+from kinetree.lanes.target import facts
 from kinetree.model import Model, Placement
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia, Vec3
@@ -111,7 +111,8 @@ _OVER_STAGES = one_at_a_time(
 
 def choose_schedule(tree: Tree, q: Any, packed: bool) -> str:
     """Walk the pairs, or multiply factors."""
-    native_cpu = native_enabled() and jax.default_backend() == "cpu"
+    device = facts()
+    native_cpu = device.native and device.serves_numpy
     walk = tree.n <= tuning.PAIRS_MAX_ROWS or (
         native_cpu and tree.n_ancestor_pairs <= tuning.PAIRS_MAX_COUNT * min(q.shape[0], tuning.PAIRS_SHARING_STATES)
     )

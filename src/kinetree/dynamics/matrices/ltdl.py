@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree._unknown import unknown
-from kinetree.lanes import native_enabled
+from kinetree.lanes.target import facts
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 from kinetree.model.memory import require_matrices
@@ -56,7 +56,8 @@ def _fills_lanes(batch: int) -> bool:
 
 
 def _on_cpu() -> bool:
-    return jax.default_backend() == "cpu" and native_enabled()
+    device = facts()
+    return device.native and device.serves_numpy
 
 
 def _walks_pairs(tree: Tree, batch: int) -> bool:

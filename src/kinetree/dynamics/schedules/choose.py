@@ -14,8 +14,8 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree._unknown import unknown
-from kinetree.lanes import native_enabled
 from kinetree.lanes.kept.once import OncePerOwner
+from kinetree.lanes.target import Facts, facts
 from kinetree.model import Model
 
 from . import tuning
@@ -34,8 +34,7 @@ class Call(NamedTuple):
     arrays: str  # "numpy"; "jax" for JAX arrays with values; "traced" inside `jit` and the like.
     dtype: np.dtype
     external: bool = False  # True if forces act on bodies.
-    platform: str = "cpu"
-    native: bool = True
+    device: Facts = Facts("")
 
     @property
     def rows(self) -> int:
@@ -54,8 +53,8 @@ class Call(NamedTuple):
 
     @property
     def native_cpu(self) -> bool:
-        """True on a CPU with native code."""
-        return self.native and self.platform == "cpu"
+        """True where native code computes NumPy arrays in place."""
+        return self.device.native and self.device.serves_numpy
 
 
 def call_of(model: Model, arrays: Sequence[Any], f_ext: Any = None) -> Call:
@@ -63,8 +62,7 @@ def call_of(model: Model, arrays: Sequence[Any], f_ext: Any = None) -> Call:
     plain, traced = (any(isinstance(x, kind) for x in arrays) for kind in (jax.Array, Tracer))
     kind = "traced" if traced else "jax" if plain else "numpy"
     first = arrays[0]
-    platform = jax.default_backend()
-    return Call(model, first.shape[0], kind, np.dtype(first.dtype), f_ext is not None, platform, native_enabled())
+    return Call(model, first.shape[0], kind, np.dtype(first.dtype), f_ext is not None, facts())
 
 
 @dataclass(frozen=True)
@@ -105,8 +103,8 @@ def choose(call: Call, asked: str = "auto", blocks: Callable[[Call], bool] | Non
     if schedule == "sequential":
         return Choice(schedule, "lanes", "xla", "shared", reason)
     if schedule == "lanes":
-        again = call.platform == "gpu" and call.arrays != "numpy" and call.rows > tuning.WRITTEN_OUT_MAX_ROWS
-        body = "native" if call.native else "xla"
+        again = call.device.weaves and call.arrays != "numpy" and call.rows > tuning.WRITTEN_OUT_MAX_ROWS
+        body = "native" if call.device.native else "xla"
         return Choice(schedule, "lanes", body, lane_program_kind(call), reason, again)
     if schedule == "euler":
         return Choice(schedule, "euler tour", "xla", "", reason)
@@ -121,7 +119,7 @@ def _auto(call: Call) -> tuple[str, str]:
     are levels where the tree is bushy.
     """
     tree = call.model.tree
-    single = call.batch == 1 and call.native
+    single = call.batch == 1 and call.device.native
     few = tuning.GPU_IN_ORDER_MAX_ROWS_SINGLE if single else tuning.GPU_IN_ORDER_MAX_ROWS
     if call.batch >= tuning.MANY_STATES or call.batch >= tree.n:
         full = f"{call.batch} states fill the lanes, and every lane walks the rows in order"
@@ -159,11 +157,11 @@ def lane_program_kind(call: Call, about: bool = False) -> str:
     for up to a second of compiling. On a GPU a shared program is woven: memory is what a lane waits for.
     """
     few = call.rows <= tuning.WRITTEN_OUT_MAX_ROWS and call.arrays != "numpy"
-    many = call.batch >= tuning.WRITTEN_OUT_MIN_STATES.get(call.platform, call.batch + 1)
+    many = call.batch >= call.device.written_out_min_states
     if about:
-        return "woven" if call.platform == "gpu" else "shared"
+        return "woven" if call.device.weaves else "shared"
     if call.model.specialized or (few and many and call.known and _among_first(call.model)):
         return "written out"
-    if call.platform == "gpu":
+    if call.device.weaves:
         return "written out for the structure" if few and many else "woven"
     return "shared"

@@ -10,8 +10,8 @@ import numpy as np
 
 from kinetree.lanes import Memory, Program, Woven, run, weave, written_out
 from kinetree.lanes.kept.once import OncePerOwner
-from kinetree.lanes.native import native
 from kinetree.lanes.program import xla
+from kinetree.lanes.target import compiled
 from kinetree.model import Model, Structure
 
 from . import tuning
@@ -105,7 +105,7 @@ class LaneAlgorithm:
         """A builtin on NumPy arrays q, and others like qd, for one model of plain arrays; None where there is none."""
         inputs = (model.nq, *[model.nv] * (self.program.n_inputs - 1))
         program = self._own_program(model, dtype, inputs) if model.specialized else self.program
-        code = native(program, dtype.name)
+        code = compiled(program, dtype.name)
         if code is None:
             return None
         slots, widths, tables = self._sizes(model)

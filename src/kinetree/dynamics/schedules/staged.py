@@ -9,34 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from kinetree.lanes import native_enabled
-from kinetree.lanes.cpu.threads import threads
 from kinetree.lanes.kept.once import OncePerOwner
+from kinetree.lanes.target import current
 from kinetree.model import Model
 from kinetree.model.coordinates import first_placements
 from kinetree.model.fork import require_xla
 from kinetree.tree import Tree
 from kinetree.tree.stages import Stages, stages
 
-CHUNK = 16  # rows, or more, that a lane of a GPU walks: few turns in a row, while lanes are still few
-MOST_LANES = 40_000
-LEAST_ROWS = 1000  # from which native walks are faster than XLA's loops on a CPU
-LANES_OF_THREAD = 32  # on a CPU: a few blocks, so that threads end at about the same time
-LEVELS = {"cpu": 4, "gpu": 16}  # that cost as much as a stage of chunks: to compile on a CPU, to run on a GPU
-
-
-def _lanes(tree: Tree) -> int:
-    """Chunks to cut long paths into; 0 where native walks are not the best way through a tree."""
-    backend = jax.default_backend() if native_enabled() else ""
-    if backend == "gpu":
-        return min(MOST_LANES, -(-tree.n // CHUNK))
-    return LANES_OF_THREAD * max(2, threads()) if backend == "cpu" and tree.n >= LEAST_ROWS else 0
-
 
 def staged(tree: Tree) -> Stages | None:
     """The stages of a tree, as arrays on the device; None where XLA's own loops serve better."""
-    lanes = _lanes(tree)
-    return _laid_out(tree, lanes, LEVELS[jax.default_backend()]) if lanes else None
+    target = current()
+    lanes = target.chunks(tree.n) if target is not None else 0
+    return _laid_out(tree, lanes, target.facts.level_cost) if target is not None and lanes else None
 
 
 @lru_cache(maxsize=64)

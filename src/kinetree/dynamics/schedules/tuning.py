@@ -7,7 +7,6 @@ GPU_IN_ORDER_MAX_ROWS = 1000  # rows; a GPU walks a few states of fewer as fast 
 GPU_IN_ORDER_MAX_ROWS_SINGLE = 200  # rows; the same for a single state, where native walks are the other way (h200/)
 BLOCKS_MIN_ROWS = 20_000  # rows; from here on blocks on all cores beat lanes for one state on a CPU (cpu/huge)
 WRITTEN_OUT_MAX_ROWS = 10  # rows; programs for one robot are 1.5 to 6 times as fast (cpu/, h200/)
-WRITTEN_OUT_MIN_STATES = {"cpu": 1 << 12, "gpu": 1 << 14}  # states; fewer do not pay for up to a second of compiling
 WRITTEN_OUT_MAX_ROBOTS = 64  # robots a process; code of one takes 20 to 70 kB, LLVM keeps 1 to 1.5 MB of compiling it
 WRITTEN_OUT_MAX_TURNS = 450  # turns of all loops; beyond, compiling takes longer than most batches
 WOVEN_MAX_TURNS = 2000  # turns; weaving more takes over 20 ms, and caches hold little of longer programs anyway

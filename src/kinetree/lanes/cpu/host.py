@@ -9,38 +9,53 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 import numpy as np
 
+from ..ffi import DTYPES, native_enabled, register, supported
 from ..kept.cache import entry_name, keep_cached, read_cached
 from ..kept.notice import warn_not_native
 from ..kept.once import once
 from ..llvm.emit import UnknownPrimitive
-from ..native import DTYPES, native_enabled, register, supported
+
+
+class Processor(NamedTuple):
+    """What LLVM must know to write machine code for a processor."""
+
+    triple: str  # of LLVM: "x86_64-unknown-linux-gnu", "aarch64-linux-gnu"
+    name: str
+    features: str  # as LLVM spells them
+    vector_bytes: int  # in a vector register
+
+    def machine(self, jit: bool = True) -> Any:
+        """A target machine of LLVM; an engine takes its own for good, so each asks for a new one."""
+        target = llvm.Target.from_triple(self.triple)
+        return target.create_target_machine(cpu=self.name, features=self.features, opt=3, jit=jit)
+
+    def width(self, dtype: np.dtype) -> int:
+        """Numbers in one vector register."""
+        return self.vector_bytes // dtype.itemsize
+
+
+def register_bytes(features: dict[str, bool]) -> int:
+    """Bytes in a vector register: SSE and NEON have 16."""
+    return 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
 
 
 @once
-def host_cpu() -> tuple[str, str, int]:
-    """The CPU's name, its features as LLVM spells them, and the bytes in a vector register."""
+def this_processor() -> Processor:
+    """The one that Python runs on."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features()
     if os.environ.get("KINETREE_AVX512") == "0":
         for name in [f for f in features if f.startswith("avx512")]:
             features[name] = False
-    flags = features.flatten()
-    size = 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
+    flags, size = features.flatten(), register_bytes(features)
     if size == 64:
         flags += ",-prefer-256-bit"
-    return llvm.get_host_cpu_name(), flags, size
+    return Processor(llvm.get_default_triple(), llvm.get_host_cpu_name(), flags, size)
 
 
-def target_machine() -> Any:
-    """A target machine for this host; an engine takes its own for good, so each asks for a new one."""
-    cpu, flags, _ = host_cpu()
-    return llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=flags, opt=3, jit=True)
-
-
-def optimized(text: str) -> Any:
+def optimized(text: str, machine: Any) -> Any:
     """The module, verified and optimised; vectorised by us, so not by LLVM."""
-    machine = target_machine()
     module = llvm.parse_assembly(text)
     module.verify()
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
@@ -52,7 +67,7 @@ def optimized(text: str) -> Any:
 
 def vector_width(dtype: np.dtype) -> int:
     """Numbers in one vector register."""
-    return host_cpu()[2] // dtype.itemsize
+    return this_processor().width(dtype)
 
 
 class MachineCode(NamedTuple):
@@ -69,12 +84,13 @@ class MachineCode(NamedTuple):
 
 def loaded(name: str, made_from: Any, dtype: np.dtype, text: Callable[[], str]) -> MachineCode:
     """The machine code of a module that `text` writes from all that `made_from` holds."""
-    cpu, flags, _ = host_cpu()
-    full_name = entry_name(name, made_from, dtype, f"{sys.platform} {platform.machine()} {cpu} {flags}", text)
-    machine = target_machine()
+    own = this_processor()
+    place = f"{sys.platform} {platform.machine()} {own.name} {own.features}"
+    full_name = entry_name(name, made_from, dtype, place, text)
+    machine = own.machine()
     code = found = read_cached(full_name)
     if code is None:
-        code = machine.emit_object(optimized(text()))
+        code = machine.emit_object(optimized(text(), machine))
         keep_cached(full_name, code)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))

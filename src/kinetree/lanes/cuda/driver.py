@@ -12,16 +12,14 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from ..cpu.host import target_machine
+from ..cpu.host import this_processor
+from ..ffi import DTYPES, native_enabled, register, supported
 from ..kept.notice import warn_not_native
 from ..kept.once import once
 from ..llvm.emit import UnknownPrimitive
-from ..llvm.handler import INTERNAL, address, answer_metadata, dimension, operands, refuse, results, text_constant
+from ..llvm.handler import INTERNAL, answer_metadata, refuse, text_constant
 from ..llvm.text import Text
-from ..native import DTYPES, native_enabled, register, supported
-from ..program.program import Program
-from .ptx import Assembly, Reach, assembled, local_slots, ptx, reach_of
-from .tile import block_size, tile_bytes
+from .ptx import Assembly, assembled
 
 BLOCK = 128  # threads, where nothing asks for fewer
 MESSAGE_BYTES = 256  # of an error
@@ -116,27 +114,6 @@ def begin_handler(n_values: int) -> Text:
     return to
 
 
-def _handler_text(program: Program, function: int, threads: int, shared_of_column: int) -> str:
-    count = len(program.loops)
-    to = begin_handler(2 * (program.n_inputs + program.n_outputs) + 3 * count + 2)
-    given, made = operands(to), results(to)
-    arrays = [(given, 2 * count + k) for k in range(program.n_inputs)] + [(made, k) for k in range(program.n_outputs)]
-    pointers = [*arrays, *((given, count + k) for k in range(count)), *((given, k) for k in range(count))]
-    lanes = dimension(to, given, 2 * count, 0)
-    values = [("ptr", address(to, *place)) for place in pointers]
-    values += [("i64", dimension(to, given, k, 0)) for k in range(count)]
-    widths = [dimension(to, *place, 1) for place in arrays]
-    values += [("i64", width) for width in widths]
-    values += [("i64", lanes), ("ptr", address(to, made, program.n_outputs))]
-    columns = "0"
-    for width in widths:
-        columns = to.op(f"add i64 {columns}, {width}")
-    shared = to.op(f"trunc i64 {to.op(f'mul i64 {columns}, {shared_of_column}')} to i32")
-    launch_values(to, values, lanes, function, threads, shared)
-    to.lines.append("}")
-    return str(to)
-
-
 def launch_values(
     to: Text, values: list[tuple[str, str]], lanes: str, function: int, threads: int = BLOCK, shared: str = "0"
 ) -> None:
@@ -208,25 +185,6 @@ def compiled_handler(text: str) -> tuple[Any, int]:
     head = ["declare i32 @snprintf(ptr, i64, ptr, ...)", form, text_constant("unknown", "unknown")]
     module = llvm.parse_assembly("\n".join([*head, text]))
     module.verify()
-    engine = llvm.create_mcjit_compiler(module, target_machine())
+    engine = llvm.create_mcjit_compiler(module, this_processor().machine())
     engine.finalize_object()
     return engine, engine.get_function_address("handler")
-
-
-class CudaKernel:
-    """A program compiled for the GPU; `handler` is the address of its XLA handler."""
-
-    def __init__(self, program: Program, dtype: np.dtype, room: int, reach: Reach, threads: int):
-        assembly = ptx(program, dtype, room, chip(), reach)
-        shared = tile_bytes(1, dtype.itemsize, threads) if reach is Reach.TILE else 0
-        text = _handler_text(program, load_kernel(assembly), threads, shared)
-        self.name = f"{assembly.name}_{threads}"
-        self._engine, self.handler = compiled_handler(text)
-        self.reach, self.global_scratch = reach, room == 0
-
-
-def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...]) -> CudaKernel:
-    """The kernel for a robot of about this many slots and these widths of inputs and outputs."""
-    reach = reach_of(program, widths, dtype.itemsize)
-    threads = block_size(sum(widths), dtype.itemsize) if reach is Reach.TILE else BLOCK
-    return CudaKernel(program, dtype, local_slots(slots, dtype), reach, threads)

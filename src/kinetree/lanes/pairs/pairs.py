@@ -1,8 +1,7 @@
 """A function of all pairs: entry (i, j) of a dense matrix from what is known of i and what is known of j.
 
 In JAX's words a map over two broadcast axes, and that is its body on platforms that have no other. XLA reads both
-operands again for every entry; the native bodies, on_cpu.py and on_cuda.py, keep those of
-a column in registers while they go down the rows.
+operands again for every entry; the native bodies keep those of a column in registers while they go down the rows.
 """
 
 from collections.abc import Callable
@@ -14,10 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import mlir
 
 from ..eager import define_eager
-from ..kept.notice import warn_not_native
+from ..target import Target, lower
 
 
 class Case(NamedTuple):
@@ -64,27 +62,14 @@ def by_xla(*arrays: Any, pairs: Pairs) -> list:
     return [each_pair(pairs, reals, wholes)]
 
 
-def _on(target: str) -> Callable:
-    def body(*arrays: Any, pairs: Pairs) -> list:
-        try:
-            if target == "cpu":
-                from .on_cpu import on_cpu as native
-            else:
-                from .on_cuda import on_cuda as native
-        except (ImportError, OSError) as error:  # llvmlite is missing
-            warn_not_native(pairs.name, error)
-            return by_xla(*arrays, pairs=pairs)
-        return native(pairs, arrays) or by_xla(*arrays, pairs=pairs)
-
-    return body
+def _natively(target: Target, *arrays: Any, pairs: Pairs) -> list | None:
+    return target.pairs(pairs, arrays)
 
 
 PAIRS = Primitive("kinetree_pairs")
 PAIRS.multiple_results = True
 PAIRS.def_abstract_eval(lambda *arrays, pairs: [ShapedArray((arrays[0].shape[0],) * 2, arrays[0].dtype)])
-mlir.register_lowering(PAIRS, mlir.lower_fun(by_xla, multiple_results=True))
-for _platform in ("cpu", "cuda"):
-    mlir.register_lowering(PAIRS, mlir.lower_fun(_on(_platform), multiple_results=True), platform=_platform)
+lower(PAIRS, by_xla, _natively)
 define_eager(PAIRS)
 
 

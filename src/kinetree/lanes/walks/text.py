@@ -5,13 +5,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..cuda.ptx import global_thread
 from ..llvm.emit import Emitter
 from ..llvm.kernel import with_helpers
-from ..llvm.text import over_blocks
 from .walk import Walk
-
-AHEAD = 4  # turns that a CPU asks for fields in advance
 
 
 def traced(walk: Walk, dtype: Any) -> Any:
@@ -187,43 +183,3 @@ class WalkText:
     def text(self) -> str:
         """Declarations and definitions."""
         return with_helpers(self.to)
-
-
-class CpuWalk(WalkText):
-    """`name(ptr arrays, i64 turns, i64 lanes, i64 lo, i64 hi)`: lanes lo to hi, at least one block of them."""
-
-    def __init__(self, walk: Walk, closed: Any, width: int, dtype: Any, name: str):
-        super().__init__(walk, closed, width, dtype)
-        to = self.to
-        to.lines.append(f"define internal void @{name}(ptr %arrays, i64 %turns, i64 %lanes, i64 %lo, i64 %hi) {{")
-        to.label("entry")
-        self.pointers = [to.load("ptr", "%arrays", k, "ptr") for k in range(self.starts[-1])]
-        over_blocks(to, width, "%lo", "%hi", lambda lane: self.turns(lane, "blockend"))
-
-    def ahead(self, pointer: str, turn: str, field: int, width: int, lane: str) -> None:
-        """A turn is longer than the processor looks ahead by itself."""
-        to = self.to
-        later = to.op(f"add i64 {turn}, {-AHEAD if self.walk.reverse else AHEAD}")
-        place = self.place(pointer, self.in_turn(later, field, width, lane), to.scalar)
-        to.prefetch(place)
-
-
-class PtxWalk(WalkText):
-    """A kernel: a lane to a thread."""
-
-    space = " addrspace(1)"
-
-    def __init__(self, walk: Walk, closed: Any, dtype: Any):
-        super().__init__(walk, closed, 1, dtype)
-        to = self.to
-        self.pointers = [f"%a{k}" for k in range(self.starts[-1])]
-        arguments = [f"ptr{self.space} noalias {p}" for p in self.pointers] + ["i64 %turns", "i64 %lanes"]
-        to.lines.append(f"define ptx_kernel void @kernel({', '.join(arguments)}) {{")
-        to.label("entry")
-        lane, _ = global_thread(to)
-        to.branch(to.op(f"icmp slt i64 {lane}, %lanes"), "inside", "done")
-        to.label("inside")
-        self.turns(lane, "done")
-        to.label("done")
-        to.do("ret void")
-        to.lines.append("}")

@@ -16,10 +16,9 @@ import numpy as np
 from jax import lax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import mlir
 
 from ..eager import define_eager
-from ..kept.notice import warn_not_native
+from ..target import Target, lower
 
 tree_map, leaves, structure = jax.tree.map, jax.tree.leaves, jax.tree.structure
 
@@ -109,25 +108,21 @@ def _abstract(*arrays: Any, walk: Walk, shape: Shape) -> list:
     return [ShapedArray(s, arrays[0].dtype) for s in shapes(walk, shape)]
 
 
-def _on(target: str) -> Callable:
-    def body(*arrays: Any, walk: Walk, shape: Shape) -> list:
-        try:
-            from .native import on_cpu, on_cuda
-        except (ImportError, OSError) as error:  # llvmlite is missing
-            warn_not_native(walk.name, error)
-            return by_xla(*arrays, walk=walk, shape=shape)
-        native = {"cpu": on_cpu, "cuda": on_cuda}[target](walk, shape, arrays)
-        return by_xla(*arrays, walk=walk, shape=shape) if native is None else native
+def ffi_call(name: str, walk: Walk, shape: Shape, arrays: Any, grain: int = 1) -> list:
+    """Call a target of XLA's with the arrays; `grain`, lanes that a thread takes at a time, is for CPUs."""
+    wanted = tuple(jax.ShapeDtypeStruct(s, arrays[0].dtype) for s in shapes(walk, shape))
+    counts = {"a_grain": grain, "b_lanes": shape.lanes, "c_turns": shape.turns}
+    return list(jax.ffi.ffi_call(name, wanted)(*arrays, **{key: np.int64(n) for key, n in counts.items()}))
 
-    return body
+
+def _natively(target: Target, *arrays: Any, walk: Walk, shape: Shape) -> list | None:
+    return target.walk(walk, shape, arrays)
 
 
 WALK = Primitive("kinetree_walk")
 WALK.multiple_results = True
 WALK.def_abstract_eval(_abstract)
-mlir.register_lowering(WALK, mlir.lower_fun(by_xla, multiple_results=True))
-for _platform in ("cpu", "cuda"):
-    mlir.register_lowering(WALK, mlir.lower_fun(_on(_platform), multiple_results=True), platform=_platform)
+lower(WALK, by_xla, _natively)
 define_eager(WALK)
 
 

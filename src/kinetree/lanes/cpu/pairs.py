@@ -10,14 +10,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..cpu.host import cpu_target, vector_width
 from ..kept.once import once
 from ..llvm.handler import LANES, MEMORY, POINTERS, advise_large_pages, arrays_handler, task_text
 from ..llvm.kernel import with_helpers
 from ..llvm.text import Text, module_of, over_blocks
 from ..llvm.trigonometry import far_reduction
-from .pairs import ABOVE, BELOW, Pairs
-from .text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
+from ..pairs.pairs import ABOVE, BELOW, Pairs
+from ..pairs.text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
+from .host import cpu_target, vector_width
 
 ROWS = 4  # in one turn
 STRIP = 32  # rows that a task takes at the least
@@ -98,7 +98,7 @@ def _target(pairs: Pairs, dtype: str) -> str | None:
     return cpu_target(pairs.name, pairs, dtype, partial(cpu_text, pairs))
 
 
-def on_cpu(pairs: Pairs, arrays: Any) -> list | None:
+def pairs_matrix(pairs: Pairs, arrays: Any) -> list | None:
     """The matrix from traced arrays, or None where there is no native body."""
     n, dtype = arrays[0].shape[0], np.dtype(arrays[0].dtype)
     name = _target(pairs, dtype.name)

@@ -5,14 +5,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..cuda.driver import begin_handler, cuda_target, launch_values
-from ..cuda.ptx import ALIGNED, GLOBAL, global_thread, gpu_module
 from ..kept.once import once
 from ..llvm.handler import address, dimension, operands, results
 from ..llvm.kernel import with_helpers
 from ..llvm.text import Text
-from .pairs import ABOVE, BELOW, Pairs
-from .text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
+from ..pairs.pairs import ABOVE, BELOW, Pairs
+from ..pairs.text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
+from .driver import begin_handler, cuda_target, launch_values
+from .ptx import ALIGNED, GLOBAL, global_thread, gpu_module
 
 THREADS = 64  # of a block
 COLUMNS = 2  # of a thread, a block apart: what a row brings is read once for all, and that is what takes longest
@@ -98,7 +98,7 @@ def _target(pairs: Pairs, dtype: str) -> str | None:
     return cuda_target(pairs.name, pairs, kind, lambda: kernel_text(pairs, kind), launch)
 
 
-def on_cuda(pairs: Pairs, arrays: Any) -> list | None:
+def pairs_matrix(pairs: Pairs, arrays: Any) -> list | None:
     """The matrix from traced arrays, or None where there is no native body."""
     n, dtype = arrays[0].shape[0], arrays[0].dtype
     name = _target(pairs, np.dtype(dtype).name)

@@ -1,0 +1,76 @@
+"""Walks on this CPU: lanes in vector registers, blocks of them on XLA's threads.
+
+The handler is given the arrays in the order of walks/text.py, and as attributes how many lanes a thread takes at a
+time, and the numbers of lanes and turns.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..kept.once import once
+from ..llvm.handler import LANES, MEMORY, POINTERS, SCRATCH, arrays_handler, attribute, task_text
+from ..llvm.text import Text, module_of, over_blocks
+from ..llvm.trigonometry import far_reduction
+from ..walks.text import WalkText, traced
+from ..walks.walk import Shape, Walk, ffi_call
+from .host import cpu_target, vector_width
+
+AHEAD = 4  # turns that fields are asked for in advance
+TURNS = SCRATCH  # in a task's record: walks have no scratch, programs no turns of their own
+TASKS_OF_ALL = 64  # as many as a large machine shares well
+
+
+class CpuWalk(WalkText):
+    """`name(ptr arrays, i64 turns, i64 lanes, i64 lo, i64 hi)`: lanes lo to hi, at least one block of them."""
+
+    def __init__(self, walk: Walk, closed: Any, width: int, dtype: Any, name: str):
+        super().__init__(walk, closed, width, dtype)
+        to = self.to
+        to.lines.append(f"define internal void @{name}(ptr %arrays, i64 %turns, i64 %lanes, i64 %lo, i64 %hi) {{")
+        to.label("entry")
+        self.pointers = [to.load("ptr", "%arrays", k, "ptr") for k in range(self.starts[-1])]
+        over_blocks(to, width, "%lo", "%hi", lambda lane: self.turns(lane, "blockend"))
+
+    def ahead(self, pointer: str, turn: str, field: int, width: int, lane: str) -> None:
+        """A turn is longer than the processor looks ahead by itself."""
+        to = self.to
+        later = to.op(f"add i64 {turn}, {-AHEAD if self.walk.reverse else AHEAD}")
+        place = self.place(pointer, self.in_turn(later, field, width, lane), to.scalar)
+        to.prefetch(place)
+
+
+def _arguments(to: Text) -> str:
+    turns, lanes = (to.load("i64", "%job", o) for o in (TURNS, LANES))
+    return f"ptr {to.at('%job', POINTERS)}, i64 {turns}, i64 {lanes}"
+
+
+def _keep_turns(to: Text, job: str) -> None:
+    to.store("i64", attribute(to, 2), job, TURNS)
+
+
+def cpu_text(walk: Walk, dtype: np.dtype, width: int) -> str:
+    """The whole module: for vectors, for scalars, and the handler."""
+    closed = traced(walk, dtype)
+    functions = [CpuWalk(walk, closed, w, dtype, name) for w, name in ((width, "lanes"), (1, "lane"))]
+    task, handler = task_text(width, _arguments), arrays_handler(*_counts(functions[0]), _keep_turns)
+    return module_of(far_reduction(), MEMORY, *(f.text() for f in functions), str(task), str(handler))
+
+
+def _counts(text: WalkText) -> tuple[int, int]:
+    return text.starts[5], text.starts[7] - text.starts[5]
+
+
+@once
+def _target(walk: Walk, dtype: str) -> str | None:
+    return cpu_target(walk.name, walk, dtype, partial(cpu_text, walk))
+
+
+def take_native_walk(walk: Walk, shape: Shape, arrays: Any) -> list | None:
+    """Results on traced arrays, or None where there is no native body."""
+    dtype = np.dtype(arrays[0].dtype)
+    name = _target(walk, dtype.name)
+    block = vector_width(dtype)
+    grain = max(1, -(-shape.lanes // TASKS_OF_ALL // block)) * block
+    return None if name is None else ffi_call(name, walk, shape, arrays, grain)

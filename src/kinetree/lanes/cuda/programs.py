@@ -1,0 +1,126 @@
+"""Lane programs on an NVIDIA GPU, behind an FFI target: the kernel of a program, its handler, and its calls."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..ffi import DTYPES, register, supported
+from ..kept.notice import warn_not_native
+from ..kept.once import OncePerOwner
+from ..llvm.emit import UnknownPrimitive
+from ..llvm.handler import address, dimension, operands, results
+from ..program.program import Program
+from .driver import BLOCK, begin_handler, chip, compiled_handler, launch_values, load_kernel
+from .ptx import Reach, local_slots, ptx, reach_of
+from .tile import block_size, tile_bytes
+
+
+def _handler_text(program: Program, function: int, threads: int, shared_of_column: int) -> str:
+    count = len(program.loops)
+    to = begin_handler(2 * (program.n_inputs + program.n_outputs) + 3 * count + 2)
+    given, made = operands(to), results(to)
+    arrays = [(given, 2 * count + k) for k in range(program.n_inputs)] + [(made, k) for k in range(program.n_outputs)]
+    pointers = [*arrays, *((given, count + k) for k in range(count)), *((given, k) for k in range(count))]
+    lanes = dimension(to, given, 2 * count, 0)
+    values = [("ptr", address(to, *place)) for place in pointers]
+    values += [("i64", dimension(to, given, k, 0)) for k in range(count)]
+    widths = [dimension(to, *place, 1) for place in arrays]
+    values += [("i64", width) for width in widths]
+    values += [("i64", lanes), ("ptr", address(to, made, program.n_outputs))]
+    columns = "0"
+    for width in widths:
+        columns = to.op(f"add i64 {columns}, {width}")
+    shared = to.op(f"trunc i64 {to.op(f'mul i64 {columns}, {shared_of_column}')} to i32")
+    launch_values(to, values, lanes, function, threads, shared)
+    to.lines.append("}")
+    return str(to)
+
+
+class CudaKernel:
+    """A program compiled for the GPU; `handler` is the address of its XLA handler."""
+
+    def __init__(self, program: Program, dtype: np.dtype, room: int, reach: Reach, threads: int):
+        assembly = ptx(program, dtype, room, chip(), reach)
+        shared = tile_bytes(1, dtype.itemsize, threads) if reach is Reach.TILE else 0
+        text = _handler_text(program, load_kernel(assembly), threads, shared)
+        self.name = f"{assembly.name}_{threads}"
+        self._engine, self.handler = compiled_handler(text)
+        self.reach, self.global_scratch = reach, room == 0
+
+
+def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...]) -> CudaKernel:
+    """The kernel for a robot of about this many slots and these widths of inputs and outputs."""
+    reach = reach_of(program, widths, dtype.itemsize)
+    threads = block_size(sum(widths), dtype.itemsize) if reach is Reach.TILE else BLOCK
+    return CudaKernel(program, dtype, local_slots(slots, dtype), reach, threads)
+
+
+_targets: OncePerOwner[tuple[str, bool, bool] | None] = OncePerOwner()
+
+
+def program_target(program: Program, dtype: str, slots: int, widths: tuple) -> tuple[str, bool, bool] | None:
+    """Name of the FFI target, whether it wants arrays by columns, and slots in global memory.
+
+    None where there is none. `widths` are those of inputs and outputs.
+    """
+
+    def make() -> tuple[str, bool, bool] | None:
+        if dtype not in DTYPES or not supported():
+            return None
+        try:
+            kernel = program_kernel(program, np.dtype(dtype), slots, widths)
+        except (UnknownPrimitive, OSError, RuntimeError) as error:
+            warn_not_native(f"{program.name} on the GPU", error)
+            return None
+        name = register(kernel.name, kernel.handler, "CUDA", kernel)
+        return name, kernel.reach is Reach.COLUMNS, kernel.global_scratch
+
+    return _targets.get(program, (dtype, slots, widths), make)
+
+
+def run_program(
+    program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple
+) -> tuple | None:
+    """Outputs of a program on traced arrays; None where there is no native body."""
+    lanes, dtype = inputs[0].shape[0], inputs[0].dtype
+    target = program_target(program, np.dtype(dtype).name, slots, (*(x.shape[1] for x in inputs), *widths))
+    if target is None or lanes == 0:
+        return None
+    name, by_columns, in_global_memory = target
+    layouts: dict[str, Any] = {}
+    if by_columns:
+        layouts["input_layouts"] = [None] * (2 * len(tables)) + [(1, 0)] * len(inputs)
+        layouts["output_layouts"] = [(1, 0)] * len(widths) + [None]
+
+    def call(inputs: tuple) -> tuple:
+        count = inputs[0].shape[0]
+        wanted = [jax.ShapeDtypeStruct((count, w), dtype) for w in widths]
+        wanted.append(jax.ShapeDtypeStruct((slots if in_global_memory else 1, count), dtype))  # room for slots
+        given = (*tables, *constants, *inputs)
+        return tuple(jax.ffi.ffi_call(name, tuple(wanted), **layouts)(*given, slots=np.int64(slots)))[: len(widths)]
+
+    return in_slices(call, inputs, most_lanes(slots * np.dtype(dtype).itemsize) if in_global_memory else lanes)
+
+
+def most_lanes(bytes_of_lane: int) -> int:
+    """Lanes whose slots take a quarter of the device's memory."""
+    memory = jax.devices()[0].memory_stats() or {}
+    return max(1024, memory.get("bytes_limit", 1 << 34) // 4 // bytes_of_lane)
+
+
+def in_slices(call: Callable[[tuple], tuple], inputs: tuple, most: int) -> tuple:
+    """The results of `call` on (lanes, width) arrays, on no more than so many lanes at a time."""
+    lanes = inputs[0].shape[0]
+    if lanes <= most:
+        return call(inputs)
+    count = -(-lanes // most)
+    size = -(-lanes // count)
+
+    def cut(x: Any) -> Any:
+        return jnp.pad(x, ((0, count * size - lanes), (0, 0))).reshape(count, size, x.shape[1])
+
+    results = jax.lax.map(call, tuple(map(cut, inputs)))
+    return tuple(y.reshape(count * size, y.shape[2])[:lanes] for y in results)

@@ -1,0 +1,122 @@
+"""Targets: kinds of devices that native code is made for.
+
+A target is one folder with one `Target` in it (cpu/, cuda/); `lanes/__init__.py` adds them. Whoever has a primitive
+calls `lower` with the body for XLA and the name of the method that runs it natively. Whoever chooses a way asks
+`facts()`. Nothing else knows how many targets there are, or their names.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+from .ffi import native_enabled
+from .kept.notice import warn_not_native
+
+PLATFORMS = ("cpu", "cuda")  # JAX's names of the platforms that have a target
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the choice of a way must know of a device."""
+
+    backend: str  # what `jax.default_backend()` calls it
+    native: bool = False  # True if native code runs there.
+    serves_numpy: bool = False  # True if NumPy arrays need not be copied to it.
+    weaves: bool = False  # True if memory is what lanes wait for: loops are woven into one, placements made again.
+    written_out_min_states: int = 1 << 62  # states; fewer do not pay for up to a second of compiling
+    level_cost: int = 4  # levels of a tree that cost as much as one stage of chunks
+
+
+class Target(ABC):
+    """What native code for one kind of device can do. Results are None where it can not serve, or it has warned."""
+
+    facts: ClassVar[Facts]
+
+    @abstractmethod
+    def run(self, program: Any, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> Any:
+        """Outputs of a lane program on traced arrays."""
+
+    @abstractmethod
+    def walk(self, walk: Any, shape: Any, arrays: Any) -> list | None:
+        """Final states and results of a walk on traced arrays."""
+
+    @abstractmethod
+    def pairs(self, pairs: Any, arrays: Any) -> list | None:
+        """The matrix of all pairs from traced arrays."""
+
+    def compiled(self, program: Any, dtype: str) -> Any:
+        """The program for NumPy arrays; None where they must go through JAX."""
+        del program, dtype
+
+    def chunks(self, rows: int) -> int:
+        """Lanes that the long paths of one huge tree are cut into; 0 where native walks are not the best way."""
+        del rows
+        return 0
+
+
+_targets: dict[str, Target] = {}
+_missing: dict[str, Exception] = {}
+
+
+def add_target(platform: str, target: Target | Exception) -> None:
+    """Make a target known, or why there is none."""
+    if isinstance(target, Exception):
+        _missing[platform] = target
+    else:
+        _targets[platform] = target
+
+
+def target_of(platform: str, what: str) -> Target | None:
+    """The target of a platform; None, with a warning that names `what`, where it could not be made."""
+    if not native_enabled():
+        return None
+    if platform in _missing:
+        warn_not_native(what, _missing[platform])
+    return _targets.get(platform)
+
+
+def facts(backend: str | None = None) -> Facts:
+    """Of a backend, by default the one where JAX computes."""
+    name = jax.default_backend() if backend is None else backend
+    known = next((t.facts for t in _targets.values() if t.facts.backend == name), None)
+    return known if known is not None and native_enabled() else Facts(name)
+
+
+def current() -> Target | None:
+    """The target where JAX computes by default."""
+    name = jax.default_backend()
+    found = next((t for t in _targets.values() if t.facts.backend == name), None)
+    return found if native_enabled() else None
+
+
+def compiled(program: Any, dtype: str) -> Any:
+    """The program for NumPy arrays, or None where they must go through JAX. It lives as long as the program."""
+    target = target_of("cpu", program.name)
+    return None if target is None else target.compiled(program, dtype)
+
+
+def lower(primitive: Primitive, by_xla: Callable, natively: Callable[..., list | None]) -> None:
+    """Tell JAX how a primitive is compiled.
+
+    Arguments:
+        primitive: it has several results.
+        by_xla: `(*arrays, **params) -> results`, the body for any platform.
+        natively: `(target, *arrays, **params) -> results`, or None where the target can not serve.
+    """
+
+    def body(platform: str) -> Callable:
+        def run(*arrays: Any, **params: Any) -> list:
+            target = target_of(platform, primitive.name)
+            found = None if target is None else natively(target, *arrays, **params)
+            return by_xla(*arrays, **params) if found is None else found
+
+        return run
+
+    mlir.register_lowering(primitive, mlir.lower_fun(by_xla, multiple_results=True))
+    for platform in PLATFORMS:
+        mlir.register_lowering(primitive, mlir.lower_fun(body(platform), multiple_results=True), platform=platform)
