@@ -1,5 +1,6 @@
 """kinetree: the dynamics of kinematic trees, in parallel."""
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
@@ -74,9 +75,9 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """`kinetree.view` is imported when it is first asked for: most programs never draw."""
     if name == "view":
-        from importlib import import_module
+        import kinetree.view  # sets the attribute of this package
 
-        return import_module("kinetree.view")
+        return sys.modules["kinetree.view"]
     raise AttributeError(f"module 'kinetree' has no attribute {name!r}")
 
 
