@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """`kinetree.view` is imported when it is first asked for: most programs never draw."""
     if name == "view":
-        import kinetree.view  # sets the attribute of this package
+        import kinetree.view  # noqa: F401 - sets the attribute of this package
 
         return sys.modules["kinetree.view"]
     raise AttributeError(f"module 'kinetree' has no attribute {name!r}")
