@@ -127,6 +127,7 @@ def reaches(source: str, path: str) -> list[str]:
 def cycles(sources: dict[str, str]) -> list[list[str]]:
     """Groups of modules that import each other, directly or not; imports inside functions count."""
     modules = {path.removesuffix(".py").replace("/", "."): text for path, text in sources.items()}
+    modules.pop("kinetree.__init__", None)  # it gathers the public names, and brings `view` when it is asked for
     graph = {}
     for module, text in modules.items():
         tree = ast.parse(text)
