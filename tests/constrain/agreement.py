@@ -31,18 +31,6 @@ def exact(m: Any) -> Any:
     return m
 
 
-def apart(m: Any) -> Any:
-    """The model with collisions between moving geoms off: a bit for those that move, one for those that do not."""
-    moving = m.body_weldid[m.geom_bodyid] != 0
-    touches = (m.geom_contype | m.geom_conaffinity) != 0
-    m.geom_contype[:], m.geom_conaffinity[:] = moving & touches, ~moving & touches
-    bodies = m.geom_bodyid[touches]
-    m.body_contype[:] = m.body_conaffinity[:] = 0
-    np.bitwise_or.at(m.body_contype, bodies, m.geom_contype[touches])
-    np.bitwise_or.at(m.body_conaffinity, bodies, m.geom_conaffinity[touches])
-    return m
-
-
 def ours(m: Any) -> kt.Model:
     """Our model of a compiled one."""
     return from_mujoco_model(m, Report("model", "MJCF"))
@@ -51,7 +39,7 @@ def ours(m: Any) -> kt.Model:
 def compiled(source: str | Path) -> Any:
     """A model of a path or of XML."""
     read = mujoco.MjModel.from_xml_path if isinstance(source, Path) else mujoco.MjModel.from_xml_string
-    return exact(apart(read(str(source))))
+    return exact(read(str(source)))
 
 
 def states(m: Any, model: kt.Model, count: int = 20, every: int = 15, push: float = 0.0, seed: int = 1) -> States:

@@ -1,4 +1,4 @@
-"""Constraints: contact with the static world, joint limits and dry friction, as MuJoCo defines them."""
+"""Constraints: contact, joint limits and dry friction, as MuJoCo defines them."""
 
 from .constrained import Constrained, Contacts, constrained_dynamics, constrained_inverse_dynamics, contacts
 

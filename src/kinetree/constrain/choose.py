@@ -10,6 +10,7 @@ from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
 
 from .native import Plan, not_served
+from .problem import couples
 
 
 class Way(NamedTuple):
@@ -35,6 +36,8 @@ def way_of(model: Model) -> Way:
 
 
 def _found(model: Model) -> Way:
+    if couples(model):
+        return Way(None, "a constraint touches two moving bodies, which the native body does not know")
     plan = Plan(model.uncoupled)
     reason = not_served(model, plan)
     if reason:

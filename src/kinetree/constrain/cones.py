@@ -9,9 +9,11 @@ pyramidal cone, n ± μ t, are linear in these, so both kinds of cone are functi
 (MuJoCo documentation, "Computation", "Friction cones" and "Constraint model".)
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax.numpy as jnp
+from jax.tree_util import register_dataclass
 
 from kinetree.spatial import Scalar
 
@@ -38,6 +40,22 @@ def times(H: Symmetric, v: Vector) -> Vector:
 def dot(a: Vector, b: Vector) -> Scalar:
     """aᵀ b."""
     return sum((x * y for x, y in zip(a[1:], b[1:], strict=True)), start=a[0] * b[0])
+
+
+def total(x: Scalar) -> Scalar:
+    """The sum over the first axis, by halves: in the same order for any number of lanes, which XLA does not promise."""
+    while len(x) > 1:
+        half = len(x) // 2
+        x = jnp.concatenate([x[:half] + x[half : 2 * half], x[2 * half :]])
+    return x[0]
+
+
+def hold(w: Vector, D: Vector) -> Response:
+    """½ Σ D w²: equality."""
+    zero = jnp.zeros_like(w[0] * D[0])
+    curvature = tuple((d + zero, *(zero,) * (len(w) - 1 - i)) for i, d in enumerate(D))
+    force = tuple(-(d * x) for d, x in zip(D, w, strict=True))
+    return Response(force, curvature, (zero,) * len(w), jnp.zeros_like(zero, jnp.int32), jnp.zeros_like(zero, bool))
 
 
 def one_sided(w: Scalar, D: Scalar) -> Response:
@@ -128,3 +146,19 @@ def ellipse(w: Vector, D: Scalar, friction: Vector, impratio: Scalar) -> Respons
     )
     state = jnp.where(top, 0, jnp.where(bottom, 1, 2)).astype(jnp.int32)
     return Response(force, curvature, (zero,) * n, state, middle & (zero < D))  # s is of degree 2: force = −H w
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Cone:
+    """Contact with friction, or without."""
+
+    D: Scalar
+    friction: Vector  # one for each direction but the normal
+    impratio: Scalar
+    elliptic: bool = field(metadata={"static": True})
+
+    def response(self, w: Vector) -> Response:
+        if len(w) == 1:
+            return one_sided(w[0], self.D)
+        return ellipse(w, self.D, self.friction, self.impratio) if self.elliptic else pyramid(w, self.D, self.friction)

@@ -7,19 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Model, Placement
-from kinetree.model.world import PairSurfaces
+from kinetree.model.world import BOTH, PairSurfaces
 from kinetree.spatial import Motion, Quaternion, Rotation, Scalar, Transform, Vec3
 
+from .between import Coupled, Relative
+from .cones import Cone
+from .contact_softness import soft_contact
 from .groups import Group, Known, OnBodies
-from .softness import MIN_VALUE, impedance, parts, reference, regularisation
+from .softness import MIN_VALUE, parts
 from .touching import Touching
-
-
-def _diagonal(dim: int, elliptic: bool, translation: Scalar, friction: Scalar) -> Scalar:
-    """The inverse inertia along the first row of a contact: the normal, or the normal and a tangent together."""
-    if dim == 1 or elliptic:
-        return translation
-    return translation + friction * friction * translation
 
 
 def contact_groups(
@@ -31,46 +27,55 @@ def contact_groups(
     velocities: Motion,
     position_of: np.ndarray,
 ) -> list[Group]:
-    """One group for each number of dimensions. Poses and velocities are of the rows, by position."""
-    world, weights, least_time = known
-    assert world.scene is not None
-    layout = world.scene.layout
-    condim = np.array([layout.pairs[k].condim for k in found.pair], np.int64)
+    """One group for each number of dimensions, of contacts with the static world, and of those between moving bodies.
+
+    Poses and velocities are of the rows, by position.
+    """
+    assert known.world.scene is not None
+    layout = known.world.scene.layout
+    chosen = [layout.pairs[k] for k in found.pair]
+    kind = np.array([(p.moving == BOTH, p.condim) for p in chosen], np.int64).reshape(-1, 2)
     groups: list[Group] = []
-    for dim in sorted(set(condim.tolist())):
-        points = np.flatnonzero(condim == dim)
+    for couples, dim in sorted(set(map(tuple, kind.tolist()))):
+        points = np.flatnonzero((kind == (couples, dim)).all(1))
         members = found.pair[points]
         contact = jax.tree.map(lambda x, at=points: x[at], found.point)
         surface = jax.tree.map(lambda x, at=members: x[at], surfaces)
         pairs = [layout.pairs[k] for k in members]
-        bodies = np.array([layout.bodies[(p.first, p.second)[p.moving]] for p in pairs], np.int64)
-        at = position_of[model.structure.row_of_body[bodies]]
-        pose = jax.tree.map(lambda x, at=at: x[at], poses)
-        velocity = jax.tree.map(lambda x, at=at: x[at], velocities)
+        both = np.array([(layout.bodies[p.first], layout.bodies[p.second]) for p in pairs], np.int64)
         dtype = contact.distance.dtype
-        sign = jnp.asarray([1.0 if p.moving else -1.0 for p in pairs], dtype)[:, None]
-        X = _contact_frame(pose, contact)
-        margin = surface.margin[:, None]
-        active = contact.distance < margin
-        r = jnp.where(active, contact.distance - margin, 0.0)
-        friction = parts(surface.friction)[: dim - 1]
-        solimp, solref = parts(surface.solimp), parts(surface.solref)
-        d = impedance(solimp, r)
-        k, b = reference(solref, solimp, least_time)
-        elliptic = world.cone == "elliptic"
-        weight = jnp.asarray(weights.body, dtype)[bodies, 0, None]
-        R = regularisation(d, _diagonal(dim, elliptic, weight, friction[0] if friction else weight))
-        impratio = jnp.maximum(jnp.asarray(world.impratio, dtype), MIN_VALUE)
-        if dim > 1 and not elliptic:  # all rows of a pyramid have the stiffness that matches the elliptic cone's
-            R = 2 * friction[0] * friction[0] * R / impratio
-        D = jnp.where(active, 1 / R, 0.0)
-        v = X @ velocity
-        v = tuple(sign * y for y in (*v.linear, *v.angular)[:dim])
-        b_friction = _friction_damping(surface, solimp, b, least_time) if elliptic else b
-        wanted = (-b * v[0] - k * d * r, *(-b_friction * y for y in v[1:]))
-        ref = tuple(jnp.where(active, y, 0.0) for y in wanted)
-        groups.append(OnBodies(X, sign, ref, D, friction, impratio, elliptic, tuple(at.tolist())))
+        every = jnp.asarray(known.weights.body, dtype)[:, 0]
+        weight = jnp.where(both >= 0, every[np.maximum(both, 0)], 0.0).sum(1)[:, None]
+
+        def on(bodies: np.ndarray, contact: Any = contact) -> tuple[np.ndarray, Transform, Motion]:
+            """Position of the bodies' rows, the contact's frame in theirs, and their motion in it."""
+            at = position_of[model.structure.row_of_body[bodies]]
+            X = _contact_frame(jax.tree.map(lambda x: x[at], poses), contact)
+            return at, X, X @ jax.tree.map(lambda x: x[at], velocities)
+
+        if couples:
+            (at1, X1, v1), (at2, X2, v2) = on(both[:, 0]), on(both[:, 1])
+            v = v2 - v1
+            ref, cone = _cone(known, surface, contact.distance, dim, weight, (*v.linear, *v.angular))
+            J = Relative(X1, X2, None, dim, tuple(at1.tolist()), tuple(at2.tolist()))
+            groups.append(Coupled(J, ref, cone))
+        else:
+            moving = np.array([p.moving for p in pairs], np.int64)
+            at, X, v = on(both[np.arange(len(both)), moving])
+            sign = jnp.asarray(2.0 * moving - 1.0, dtype)[:, None]
+            along = tuple(sign * y for y in (*v.linear, *v.angular))
+            ref, cone = _cone(known, surface, contact.distance, dim, weight, along)
+            groups.append(OnBodies(X, sign, ref, cone, tuple(at.tolist())))
     return groups
+
+
+def _cone(known: Known, surface: PairSurfaces, distance: Scalar, dim: int, weight: Scalar, v: Any) -> tuple[Any, Cone]:
+    """Reference accelerations and the cone of contacts, from their velocities along the six directions."""
+    elliptic = known.world.cone == "elliptic"
+    impratio = jnp.maximum(jnp.asarray(known.world.impratio, distance.dtype), MIN_VALUE)
+    wide = PairSurfaces(*(x[:, None] if x.ndim == 1 else parts(x) for x in surface))
+    ref, D = soft_contact(wide, distance, v[:dim], weight, impratio, known.least_time, elliptic)
+    return ref, Cone(D, wide.friction[: dim - 1], impratio, elliptic)
 
 
 def _contact_frame(pose: Placement, contact: Any) -> Transform:
@@ -79,12 +84,3 @@ def _contact_frame(pose: Placement, contact: Any) -> Transform:
     axes = (back.turn(axis) for axis in contact.frame.rows)
     offset: Vec3 = contact.position - pose.position
     return Transform(Rotation(*(c for axis in axes for c in axis)), back.turn(offset))
-
-
-def _friction_damping(surface: PairSurfaces, solimp: Any, b: Scalar, least_time: Any) -> Scalar:
-    """Damping along the tangents of an elliptic cone, which may have a solref of their own."""
-    own = parts(surface.solref_friction)
-    mixed = (own[0] > 0) != (own[1] > 0)
-    given = ((own[0] != 0) | (own[1] != 0)) & ~mixed
-    safe = tuple(jnp.where(given, x, 1.0) for x in own)
-    return jnp.where(given, reference(safe, solimp, least_time).damping, b)

@@ -15,7 +15,7 @@ from jax.tree_util import register_dataclass
 from kinetree.model.world import InverseWeights, World
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Scalar, Sym3, Transform, Vec3
 
-from .cones import Response, Vector, dry, ellipse, one_sided, pyramid, times
+from .cones import Cone, Response, Vector, dry, one_sided, times
 from .sweeps import Body, Held, Moved, Turning
 
 Positions = tuple[int, ...]  # static, so that they are constants of the compiled program
@@ -61,12 +61,16 @@ class Group(Protocol):
         """Force and curvature."""
         ...
 
-    def load(self, load: Load, r: Response) -> Load:
-        """With curvature and force added, linear about a response."""
-        ...
-
     def pull(self, load: Load, force: Vector) -> Load:
         """With forces alone added."""
+        ...
+
+
+class TreeGroup(Group, Protocol):
+    """A group that touches the tree in one place: its curvature is part of the tree's."""
+
+    def load(self, load: Load, r: Response) -> Load:
+        """With curvature and force added, linear about a response."""
         ...
 
 
@@ -148,10 +152,7 @@ class OnBodies:
     X: Transform  # from the row's frame to the contact's: normal, two tangents
     sign: Scalar  # −1 where the normal points at the world
     ref: Vector
-    D: Scalar
-    friction: Vector  # one for each direction but the normal
-    impratio: Scalar
-    elliptic: bool = field(metadata={"static": True})
+    cone: Cone
     at: Positions = field(metadata={"static": True})  # of the rows that carry the bodies
 
     def residual(self, x: Scalar, at: Moved) -> Vector:
@@ -159,9 +160,7 @@ class OnBodies:
         return tuple(self.sign * y - r for y, r in zip((*a.linear, *a.angular), self.ref, strict=False))
 
     def response(self, w: Vector) -> Response:
-        if len(w) == 1:
-            return one_sided(w[0], self.D)
-        return ellipse(w, self.D, self.friction, self.impratio) if self.elliptic else pyramid(w, self.D, self.friction)
+        return self.cone.response(w)
 
     def load(self, load: Load, r: Response) -> Load:
         inertia = self.X.articulated_to_parent(six_by_six(r.curvature))

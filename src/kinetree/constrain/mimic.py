@@ -4,43 +4,69 @@ With x_all = G x, mimic joints fill in the matrix, so there is no elimination al
 two sweeps; all columns of A G go side by side.
 """
 
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree.dynamics.matrices.dense import solve_spd
 from kinetree.model import Coupling
-from kinetree.spatial import Scalar
+from kinetree.spatial import Force, Scalar
 from kinetree.tree import Layout, restore
 
-from .sweeps import Answer, Loaded, motion, transposed
+from .sweeps import Answer, Loaded, Reply, motion, times, transposed
 
 
-def _times(laid: Layout, rows: Loaded, x: Scalar) -> Scalar:
-    """A x, by position."""
-    force = rows.own.body.inertia @ motion(laid, rows.link, x).a
-    return transposed(laid, rows.link, force) + rows.resistance * x
+class MimicInverse(NamedTuple):
+    """G (Gᵀ A G)⁻¹ Gᵀ, with the methods of `sweeps.TreeInverse`."""
+
+    laid: Layout
+    rows: Loaded
+    matrix: Any  # (batch, columns, columns)
+    reduce: Any  # G, (rows, columns)
+    widen: Any  # G by position
+
+    @property
+    def joint(self) -> Scalar:
+        """The forces that the rows carry, on the joints."""
+        return self.rows.force - transposed(self.laid, self.rows.link, self.rows.own.body.bias)
+
+    def _solved(self, force: Scalar) -> Scalar:
+        right = jnp.einsum("vk,vb->bk", self.reduce, restore(self.laid, force))
+        return jnp.einsum("pk,bk->pb", self.widen, solve_spd(self.matrix, right[..., None])[..., 0])
+
+    def answer(self, joint: Scalar, old: Scalar) -> Answer:
+        """x of every position under these forces; `old` is what Δx is counted from."""
+        x = self._solved(joint)
+        dx = x - old
+        new, change = (motion(self.laid, self.rows.link, y) for y in (x, dx))
+        shares = (y * times(self.laid, self.rows, y) for y in (dx, x))
+        return Answer(new, change, x, dx, *shares)
+
+    def first(self, old: Scalar, force: Scalar, bias: Force) -> Answer:
+        """The answer to the rows' own forces and these."""
+        return self.answer(self.joint + force - transposed(self.laid, self.rows.link, bias), old)
+
+    def reply(self, force: Scalar, bias: Force, share: Scalar | float = 0.0) -> Reply:
+        """To these forces and a share of the rows' own."""
+        force = force - transposed(self.laid, self.rows.link, bias) + share * self.joint
+        x = self._solved(force)
+        return Reply(motion(self.laid, self.rows.link, x), x, x * force)
 
 
-def solve_coupled(laid: Layout, coupling: Coupling, rows: Loaded, old: Scalar) -> Answer:
-    """x of every position, as `sweeps.solve` has it."""
+def mimic_inverse(laid: Layout, coupling: Coupling, rows: Loaded) -> MimicInverse:
+    """The matrix of all columns side by side."""
     if rows.link.n is not None:
         raise ValueError("a model with mimic joints can not have limits on ball joints")
     position_of = np.asarray(laid.position_of)
-    n, batch = len(position_of), old.shape[-1]
+    n, batch, dtype = len(position_of), rows.force.shape[-1], rows.force.dtype
     G = np.zeros((n, coupling.nv))
     G[np.arange(n), coupling.source_v] = coupling.ratio_v
     placed = np.zeros((laid.positions, coupling.nv))
     placed[position_of] = G
-    reduce, widen = jnp.asarray(G, old.dtype), jnp.asarray(placed, old.dtype)
-
+    reduce, widen = jnp.asarray(G, dtype), jnp.asarray(placed, dtype)
     side_by_side = jax.tree.map(lambda x: x[:, None], rows)
     unit = jnp.broadcast_to(widen[:, :, None], (*placed.shape, batch))
-    columns = restore(laid, _times(laid, side_by_side, unit))  # (rows, columns, batch)
-    matrix = jnp.einsum("vk,vlb->bkl", reduce, columns)
-    force = rows.force - transposed(laid, rows.link, rows.own.body.bias)
-    right = jnp.einsum("vk,vb->bk", reduce, restore(laid, force))
-    x = jnp.einsum("pk,bk->pb", widen, solve_spd(matrix, right[..., None])[..., 0])
-    dx = x - old
-    new, change = motion(laid, rows.link, x), motion(laid, rows.link, dx)
-    return Answer(new, change, x, dx, dx * _times(laid, rows, dx), x * _times(laid, rows, x))
+    columns = restore(laid, times(laid, side_by_side, unit))  # (rows, columns, batch)
+    return MimicInverse(laid, rows, jnp.einsum("vk,vlb->bkl", reduce, columns), reduce, widen)

@@ -7,8 +7,9 @@ the minimum and the iteration ends without a tolerance. Otherwise a search along
 convex and piecewise quadratic, and its slope needs only w and its change.
 """
 
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +17,16 @@ import numpy as np
 from jax import lax
 
 from kinetree.model import Coupling
-from kinetree.spatial import Scalar
+from kinetree.spatial import Force, Scalar
 from kinetree.tree import Layout, restore
 
-from .cones import Response, Vector, dot, times
-from .groups import Group, Load
-from .mimic import solve_coupled
-from .sweeps import Answer, Held, Link, Loaded, motion, solve, still, transposed
+from .between import Coupled
+from .cones import Response, Vector, dot, times, total
+from .conjugate import solve_coupled
+from .groups import Group, Load, TreeGroup
+from .mimic import mimic_inverse
+from .sweeps import Answer, Held, Link, Loaded, factored, motion, still, transposed
+from .sweeps import times as times_tree
 
 FULL_STEP_SLOPE = 0.3  # a full step is taken where the slope at its end is at most this part of that at its start
 SEARCH_SLOPE = 0.01  # a search ends at this part
@@ -55,14 +59,6 @@ class _State(NamedTuple):
     done: Scalar
 
 
-def total(x: Scalar) -> Scalar:
-    """The sum over the first axis, by halves: in the same order for any number of lanes, which XLA does not promise."""
-    while len(x) > 1:
-        half = len(x) // 2
-        x = jnp.concatenate([x[:half] + x[half : 2 * half], x[2 * half :]])
-    return x[0]
-
-
 def _total(laid: Layout, shares: Scalar) -> Scalar:
     """The sum over the rows, (batch,)."""
     return total(restore(laid, shares))
@@ -75,15 +71,35 @@ class Walk(NamedTuple):
     coupling: Coupling | None = None
 
 
-def _step(walk: Walk, tree: Tree, groups: list[Group], responses: list[Response], old: Scalar) -> Answer:
+def _rows(tree: Tree, groups: list[Group], responses: list[Response]) -> Loaded:
+    """The tree with the curvature and the constant forces of its own constraints."""
     load = Load.none(tree.b, tree.link.n is not None)
     for group, r in zip(groups, responses, strict=True):
-        load = group.load(load, r)
+        if not isinstance(group, Coupled):
+            load = cast(TreeGroup, group).load(load, r)
     own = jax.tree.map(jnp.add, tree.own, load.held)
-    rows = Loaded(tree.link, tree.armature + load.resistance, tree.b + load.force, own)
-    if walk.coupling is not None:
-        return solve_coupled(walk.laid, walk.coupling, rows, old)
-    return solve(walk.laid, rows, old)
+    return Loaded(tree.link, tree.armature + load.resistance, tree.b + load.force, own)
+
+
+def _inverse(walk: Walk, rows: Loaded) -> Any:
+    return factored(walk.laid, rows) if walk.coupling is None else mimic_inverse(walk.laid, walk.coupling, rows)
+
+
+def _coupled(groups: list[Group], values: Any) -> tuple[list[Coupled], list[Any]]:
+    """The groups that couple, with what belongs to them."""
+    both = [(g, v) for g, v in zip(groups, values, strict=True) if isinstance(g, Coupled)]
+    return [g for g, _ in both], [v for _, v in both]
+
+
+def _step(
+    walk: Walk, tree: Tree, groups: list[Group], responses: list[Response], old: Scalar, skip: Scalar
+) -> tuple[Answer, Scalar]:
+    """Newton's full step, and where it was found, (batch,); lanes in `skip` do not count."""
+    inverse = _inverse(walk, _rows(tree, groups, responses))
+    between, own = _coupled(groups, responses)
+    if between:
+        return solve_coupled(inverse, between, own, old, skip)
+    return inverse.answer(inverse.joint, old), jnp.ones_like(skip)
 
 
 def residuals(groups: list[Group], x: Scalar, at: Any) -> tuple[Vector, ...]:
@@ -157,7 +173,7 @@ def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, 
 
     def improve(s: _State) -> _State:
         responses = respond(groups, s.w)
-        found = _step(walk, tree, groups, responses, s.x)
+        found, solved = _step(walk, tree, groups, responses, s.x, s.done)
         h, size = _total(walk.laid, found.change_squared), _total(walk.laid, found.squared)
         full = residuals(groups, found.x, found.new)
         dw = jax.tree.map(jnp.subtract, full, s.w)
@@ -165,7 +181,9 @@ def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, 
         same = ~_any([a.state != b.state for a, b in zip(responses, ends, strict=True)])
         curved = _any([r.curved for r in ends])
         bent = _bending(responses, dw)
-        settled = (same & ~curved) | (h <= tiny * size)
+        if any(isinstance(g, Coupled) for g in groups):
+            h = h + _bending(_coupled(groups, responses)[1], tuple(_coupled(groups, dw)[1]))
+        settled = ((same & ~curved) | (h <= tiny * size)) & solved
         begin = _power(responses, dw)
         slope = begin - _power(ends, dw) - bent
         take = settled | (jnp.abs(slope) <= FULL_STEP_SLOPE * h) | s.done
@@ -183,25 +201,52 @@ def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, 
 
     counts = jnp.zeros(x.shape[-1], jnp.int32)
     if not groups:
-        return Solution(_step(walk, tree, groups, [], x).x, (), counts, jnp.ones_like(counts, bool))
+        found, solved = _step(walk, tree, groups, [], x, jnp.zeros_like(counts, bool))
+        return Solution(found.x, (), counts, solved)
     end = lax.while_loop(unfinished, improve, _State(x, w, counts, jnp.zeros_like(counts, bool)))
     return Solution(end.x, end.w, end.iterations, end.iterations < most)
 
 
 @minimise.defjvp
 def _derivative(walk: Walk, most: int, primals: Any, tangents: Any) -> Any:
-    """By the implicit function theorem: one more Newton step at the minimum has the derivative of the solution."""
+    """By the implicit function theorem: ∂x = −(curvature)⁻¹ ∂(slope of the cost), one more solve at the minimum."""
     found = minimise(walk, most, *primals)
-    x = found.x
+    tree, groups = primals[:2]
 
-    def again(tree: Tree, groups: list[Group]) -> tuple[Scalar, tuple[Vector, ...]]:
-        w = at_motion(walk.laid, tree, groups, x)
-        found = _step(walk, tree, groups, respond(groups, w), x)
-        return found.x, residuals(groups, found.x, found.new)
+    def slope(tree: Tree, groups: list[Group], x: Scalar) -> Scalar:
+        inertial = times_tree(walk.laid, Loaded(tree.link, tree.armature, tree.b, tree.own), x)
+        return inertial - tree.b - constraint_force(walk.laid, tree, groups, at_motion(walk.laid, tree, groups, x))
 
-    _, (dx, dw) = jax.jvp(again, primals[:2], tangents[:2])
+    _, change = jax.jvp(lambda tree, groups: slope(tree, groups, found.x), primals[:2], tangents[:2])
+    dx = -_curvature_inverse(walk, tree, groups, found, partial(slope, tree, groups))(change)
+    moved = (*tangents[:2], dx)
+    _, dw = jax.jvp(lambda tree, groups, x: at_motion(walk.laid, tree, groups, x), (tree, groups, found.x), moved)
     none = jax.tree.map(lambda a: np.zeros(a.shape, jax.dtypes.float0), (found.iterations, found.converged))
     return found, Solution(dx, dw, *none)
+
+
+def _curvature_inverse(walk: Walk, tree: Tree, groups: list[Group], found: Solution, slope: Any) -> Any:
+    """(M + JᵀHJ)⁻¹ at the minimum, a linear map by position."""
+    responses = respond(groups, found.w)
+    rows = _rows(tree, groups, responses)
+    bias = Force.zero_like(tree.b)
+    between, own = _coupled(groups, responses)
+    if not between:
+        return lambda force: _inverse(walk, rows).reply(force, bias).x
+    still = [replace(g, ref=jax.tree.map(jnp.zeros_like, g.ref)) for g in between]
+    idle = [jax.tree.map(jnp.zeros_like, (r.force, r.pull)) for r in own]
+    own = [r._replace(force=f, pull=p) for r, (f, p) in zip(own, idle, strict=True)]
+    turning = None if rows.own.turning is None else rows.own.turning._replace(bias=jnp.zeros_like(tree.b))
+    free = rows.own._replace(body=rows.own.body._replace(bias=bias), turning=turning)
+
+    def solve(_: Any, force: Scalar) -> Scalar:
+        inverse = _inverse(walk, rows._replace(force=force, own=free))
+        return solve_coupled(inverse, still, own, jnp.zeros_like(force), jnp.zeros(force.shape[1], bool)).answer.x
+
+    def bend(x: Scalar) -> Scalar:
+        return jax.jvp(slope, (found.x,), (x,))[1]
+
+    return lambda force: lax.custom_linear_solve(bend, force, solve, symmetric=True)
 
 
 def constraint_force(laid: Layout, tree: Tree, groups: list[Group], w: tuple[Vector, ...]) -> Scalar:

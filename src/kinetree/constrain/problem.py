@@ -11,7 +11,7 @@ from kinetree.dynamics.recursion import Row
 from kinetree.dynamics.schedules.arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from kinetree.dynamics.schedules.layouts import of_bodies
 from kinetree.model import Axis, Model
-from kinetree.model.world import InverseWeights, World
+from kinetree.model.world import BOTH, InverseWeights, World
 from kinetree.spatial import Force, Scalar
 from kinetree.tree import Layout
 
@@ -53,6 +53,11 @@ def has_contacts(model: Model) -> bool:
         and world.scene is not None
         and bool(world.scene.layout.pairs)
     )
+
+
+def couples(model: Model) -> bool:
+    """Whether some constraint may touch two moving bodies: then the tree alone does not solve a Newton step."""
+    return has_contacts(model) and any(p.moving == BOTH for p in model.world.scene.layout.pairs)  # type: ignore[union-attr]
 
 
 def make_problem(

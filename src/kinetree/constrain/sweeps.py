@@ -162,8 +162,55 @@ def force_step(row: tuple[Transform, Force], received: Force) -> Force:
     return X.force_to_parent(own + received)
 
 
+class Reply(NamedTuple):
+    """A row's motion, and its joint's own part of it, under forces alone."""
+
+    at: Moved
+    x: Scalar
+    squared: Scalar  # the row's share of xᵀ A x
+
+
+class Push(NamedTuple):
+    """Forces on a row: on its joint, and on its body (a bias, so with the opposite sign)."""
+
+    link: Link
+    joint: Joint
+    force: Scalar
+    bias: Force
+
+
+def pushed(row: Push, received: tuple[Force, Scalar | None]) -> tuple[Joint, Force, Scalar | None]:
+    """The joint with its own force u, and all biases at the row: of its body, and of the limit coordinate."""
+    link, bias, turning = row.link, row.bias + received[0], received[1]
+    u = row.force - link.axis.dot(bias)
+    if link.n is not None and turning is not None:
+        u = u - link.n * turning
+    return row.joint._replace(u=u), bias, turning
+
+
+def pass_on(row: Push, received: tuple[Force, Scalar | None]) -> tuple[Force, Scalar | None]:
+    """The biases that `release` would pass to the parent, with factors that are known already."""
+    joint, bias, turning = pushed(row, received)
+    step = joint.u * joint.d_inverse
+    up = row.link.X.force_to_parent(bias + joint.U * step)
+    if turning is None:
+        return up, None
+    assert joint.U_turning is not None
+    return up, (turning + joint.U_turning * step) * row.link.carries
+
+
+def reply_step(row: tuple[Link, Joint], parent: Reply) -> Reply:
+    """x = (u − Uᵀ a′)/d."""
+    link, joint = row
+    before = carried(link, parent.at)
+    x = (joint.u - along(joint, before)) * joint.d_inverse
+    return Reply(moved(link, before, x), x, joint.u * joint.u * joint.d_inverse)
+
+
 RELEASE = Inward(step=release, name="articulated body with constraints")
 ANSWER = Outward(step=answer, name="acceleration with constraints")
+PASS_ON = Inward(step=pass_on, name="bias with known factors")
+REPLY = Outward(step=reply_step, name="acceleration under forces alone")
 MOTION = Outward(step=lambda row, parent: moved(row[0], carried(row[0], parent), row[1]), name="J x")
 FORCE = Inward(step=force_step, name="Jᵀ f")
 
@@ -173,14 +220,57 @@ def still(s: Scalar, turning: bool) -> Moved:
     return Moved(Motion.zero_like(s), jnp.zeros_like(s) if turning else None)
 
 
-def solve(laid: Layout, rows: Loaded, old: Scalar) -> Answer:
-    """x of every position, given what acts; `old` is what Δx is counted from."""
+class TreeInverse(NamedTuple):
+    """A⁻¹ of a tree with constraints in it, by the factors of one inward sweep: U and d of every row."""
+
+    laid: Layout
+    link: Link
+    joint: Joint  # with the forces that the factors were made with
+
+    def answer(self, joint: Joint, old: Scalar) -> Answer:
+        """x of every position, under the forces in `joint`; `old` is what Δx is counted from."""
+        zero = jnp.zeros_like(old[0])
+        base = still(zero, self.link.n is not None)
+        return outward(ANSWER, self.laid, (self.link, joint, old), Answer(base, base, zero, zero, zero, zero))
+
+    def _loaded(self, force: Scalar, bias: Force) -> Joint:
+        row = Push(self.link, self.joint, force, bias)
+        zero = jnp.zeros_like(force[0])
+        like = Force.zero_like(zero), (zero if self.link.n is not None else None)
+        received = inward(PASS_ON, self.laid, row, like)
+        return pushed(row, received)[0]
+
+    def first(self, old: Scalar, force: Scalar, bias: Force) -> Answer:
+        """The answer to the forces that the factors were made with and these."""
+        joint = self._loaded(force, bias)
+        return self.answer(joint._replace(u=self.joint.u + joint.u), old)
+
+    def reply(self, force: Scalar, bias: Force, share: Scalar | float = 0.0) -> Reply:
+        """A⁻¹ of these forces and a share of those that the factors were made with."""
+        joint = self._loaded(force, bias)
+        joint = joint._replace(u=joint.u + share * self.joint.u)
+        zero = jnp.zeros_like(force[0])
+        start = Reply(still(zero, self.link.n is not None), zero, zero)
+        return outward(REPLY, self.laid, (self.link, joint), start)
+
+
+def factored(laid: Layout, rows: Loaded) -> TreeInverse:
+    """The factors of A."""
     like = jax.tree.map(lambda x: jnp.zeros_like(x[0]), rows.own)
     whole = jax.tree.map(jnp.add, rows.own, inward(RELEASE, laid, rows, like))
-    joint = pivot(rows, whole)
-    zero = jnp.zeros_like(old[0])
-    base = still(zero, rows.link.n is not None)
-    return outward(ANSWER, laid, (rows.link, joint, old), Answer(base, base, zero, zero, zero, zero))
+    return TreeInverse(laid, rows.link, pivot(rows, whole))
+
+
+def solve(laid: Layout, rows: Loaded, old: Scalar) -> Answer:
+    """x of every position, given what acts; `old` is what Δx is counted from."""
+    inverse = factored(laid, rows)
+    return inverse.answer(inverse.joint, old)
+
+
+def times(laid: Layout, rows: Loaded, x: Scalar) -> Scalar:
+    """A x, by position; not for trees with limits on ball joints."""
+    force = rows.own.body.inertia @ motion(laid, rows.link, x).a
+    return transposed(laid, rows.link, force) + rows.resistance * x
 
 
 def motion(laid: Layout, link: Link, x: Any) -> Moved:

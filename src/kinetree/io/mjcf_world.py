@@ -8,6 +8,7 @@ from kinetree.collide import COLLIDERS, KINDS, Hull
 from kinetree.model import Model
 from kinetree.model.world import (
     BASE,
+    Carriers,
     InverseWeights,
     JointSoftness,
     Layout,
@@ -18,6 +19,7 @@ from kinetree.model.world import (
     Surfaces,
     World,
     candidate_pairs,
+    collides,
     ordered,
 )
 
@@ -95,7 +97,6 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
         return None
     every = [KINDS[t] if t < len(KINDS) else UNKNOWN for t in m.geom_type]
     known = {kind for pair in COLLIDERS for kind in pair}
-    weld = m.body_weldid[m.geom_bodyid]
     excluded = {(int(s) >> 16, int(s) & 0xFFFF) for s in m.exclude_signature}
     explicit = [(int(a), int(b)) for a, b in zip(m.pair_geom1, m.pair_geom2, strict=True)]
     may = (m.geom_contype | m.geom_conaffinity) != 0
@@ -111,7 +112,7 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
     kinds = tuple(every[g] for g in geoms)
     theirs = m.geom_bodyid[geoms]
     bodies = tuple(ours[int(b)] for b in theirs)
-    fixed = np.where(weld[geoms] == 0, BASE, weld[geoms])
+    on = _carriers(m, geoms)
     condim, priority = (tuple(int(x) for x in a[geoms]) for a in (m.geom_condim, m.geom_priority))
     own = {tuple(sorted((number[a], number[b]))) for a, b in explicit if a in number and b in number}
     out = {
@@ -120,23 +121,20 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
         for i in range(j)
         if tuple(sorted((int(theirs[i]), int(theirs[j])))) in excluded
     }
-    pairs, between, lost = candidate_pairs(
-        kinds, bodies, fixed, m.geom_contype[geoms], m.geom_conaffinity[geoms], condim, priority, own | out
+    pairs, lost = candidate_pairs(
+        kinds, bodies, on, m.geom_contype[geoms], m.geom_conaffinity[geoms], condim, priority, own | out
     )
-    between -= _filtered_between(m, geoms, own | out)
     chosen = []
     for k, (a, b) in enumerate(explicit):
-        if a not in number or b not in number or weld[a] == weld[b]:
+        if a not in number or b not in number:
             continue
-        pair = ordered(number[a], number[b], kinds, bodies, fixed, int(m.pair_dim[k]), k)
-        if weld[a] != 0 and weld[b] != 0:
-            between += 1
-        elif (kinds[pair.first], kinds[pair.second]) not in COLLIDERS:
-            lost += 1
+        i, j = number[a], number[b]
+        if on.own[i] == on.own[j] or (on.still[i] and on.still[j]):
+            continue
+        if collides(kinds[i], kinds[j]):
+            chosen.append(ordered(i, j, kinds, bodies, on.still, int(m.pair_dim[k]), k))
         else:
-            chosen.append(pair)
-    if between:
-        report.ignored["contact between moving bodies (pairs of geoms)"] += between
+            lost += 1
     if lost:
         report.ignored["contact between kinds of shapes (pairs of geoms)"] += lost
     layout_pairs = [*pairs, *chosen]
@@ -152,23 +150,20 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
     given = PairSurfaces(*(np.array(getattr(m, f"pair_{k}"), float) for k in fields))
     if override:
         layout_pairs, given = _overridden(m, layout_pairs, surfaces, given)
-    layout = Layout(kinds, bodies, condim, priority, tuple(layout_pairs), names, between)
+    layout = Layout(kinds, bodies, condim, priority, tuple(layout_pairs), names)
     return Scene(shapes, surfaces, given, layout)
 
 
-def _filtered_between(m: Any, geoms: np.ndarray, skip: set) -> int:
-    """Pairs of moving geoms whose bodies are parent and child, which never touch."""
+def _carriers(m: Any, geoms: np.ndarray) -> Carriers:
+    """MuJoCo's weld bodies, and their parents unless the filter of parents is off."""
     from importlib import import_module
 
-    if m.opt.disableflags & import_module("mujoco").mjtDisableBit.mjDSBL_FILTERPARENT:
-        return 0
     weld = m.body_weldid[m.geom_bodyid[geoms]]
-    up = m.body_weldid[m.body_parentid[weld]]
-    i, j = np.triu_indices(len(geoms), 1)
-    kin = (weld[i] != weld[j]) & (weld[i] != 0) & (weld[j] != 0) & ((weld[i] == up[j]) | (weld[j] == up[i]))
-    one, two = geoms[i], geoms[j]
-    bits = (m.geom_contype[one] & m.geom_conaffinity[two]) | (m.geom_contype[two] & m.geom_conaffinity[one])
-    return sum((int(a), int(b)) not in skip for a, b in zip(i[kin & (bits != 0)], j[kin & (bits != 0)], strict=True))
+    above = m.body_weldid[m.body_parentid[weld]]
+    if m.opt.disableflags & import_module("mujoco").mjtDisableBit.mjDSBL_FILTERPARENT:
+        above = np.full_like(weld, BASE)
+    still = m.body_dofnum[weld] == 0
+    return Carriers(np.where(weld == 0, BASE, weld), np.where(above == 0, BASE, above), still)
 
 
 def _overridden(m: Any, pairs: list[Pair], surfaces: Surfaces, given: PairSurfaces) -> tuple[list[Pair], PairSurfaces]:

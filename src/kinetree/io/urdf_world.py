@@ -1,11 +1,12 @@
 """Collision shapes of a URDF: boxes, cylinders, spheres, capsules, and the hulls of meshes.
 
-URDF says nothing of surfaces, so they have MuJoCo's defaults. Links next to each other, which files let overlap, do not
-touch: those on joints to what is fixed never touch what is fixed. A mesh's hull takes a tenth of a second, so meshes
-are read only where there is a floor.
+URDF says nothing of surfaces, so they have MuJoCo's defaults. Links of a robot do not touch one another, as files let
+them overlap; those on joints to what is fixed never touch what is fixed. A mesh's hull takes a tenth of a
+second, so meshes are read only where there is a floor.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -50,7 +51,8 @@ def with_world(
             continue
         shape = _shape(geometry.children[0], placed, folder, report)
         if shape is not None:
-            shapes.append(shape)
+            still = model.structure.row_of_body[body] < 0
+            shapes.append(replace(shape, contype=int(not still), conaffinity=int(still)))
     with in_file(report.file):
         if shapes:
             model = with_shapes(model, shapes, exclude=_neighbours(model))

@@ -13,6 +13,7 @@ from .model import Model
 from .world import (
     BASE,
     FRICTION,
+    Carriers,
     Layout,
     Pair,
     Scene,
@@ -28,7 +29,10 @@ SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "
 
 
 def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tuple[Any, Any]] = ()) -> Model:
-    """The model with these shapes in its world, in place of any it had. Moving ones touch those fixed to the base.
+    """The model with these shapes in its world, in place of any it had.
+
+    Shapes of bodies that are fixed to one another do not touch, nor do those of a body and its parent; the base is
+    no parent in this.
 
     Arguments:
         model: the mechanism.
@@ -37,7 +41,6 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
     """
     shapes = [_checked(model, shape, i) for i, shape in enumerate(shapes)]
     numbers = [_body(model, s.body) for s in shapes]
-    fixed = [BASE if b == BASE else int(model.structure.row_of_body[b]) for b in numbers]
     out = {frozenset((_body(model, a), _body(model, b))) for a, b in exclude}
     skip = [(i, j) for j in range(len(shapes)) for i in range(j) if frozenset((numbers[i], numbers[j])) in out]
 
@@ -45,14 +48,25 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
         return tuple(getattr(s, name) for s in shapes)
 
     kinds, condim, priority = column("kind"), column("condim"), column("priority")
-    pairs, between, unknown = candidate_pairs(
-        kinds, numbers, fixed, column("contype"), column("conaffinity"), condim, priority, skip
+    pairs, unknown = candidate_pairs(
+        kinds, numbers, carriers(model, numbers), column("contype"), column("conaffinity"), condim, priority, skip
     )
     if unknown:
         raise ModelError(f"{unknown} pairs of shapes are of kinds that can not be collided yet")
-    layout = Layout(kinds, tuple(numbers), condim, priority, tuple(pairs), column("name"), between)
+    layout = Layout(kinds, tuple(numbers), condim, priority, tuple(pairs), column("name"))
     scene = Scene(*stack_shapes(shapes), no_pair_surfaces(), layout)
     return dataclasses.replace(model, world=(model.world or World()).replace(scene=scene, inverse_weights=None))
+
+
+def carriers(model: Model, bodies: Iterable[int]) -> Carriers:
+    """What carries the shapes on these bodies: the last row of a joint stands for all that is fixed to it."""
+    structure = model.structure
+    own = np.array([BASE if b == BASE else structure.row_of_body[b] for b in bodies], np.int64)
+    last = structure.v_start[1:][np.diff(structure.v_start) > 0] - 1  # of every joint that moves
+    first = structure.v_start[:-1][np.diff(structure.v_start) > 0]
+    above = np.full(structure.tree.n + 1, BASE)
+    above[last] = structure.tree.parent[first]
+    return Carriers(own, above[own], own == BASE)
 
 
 def with_ground(model: Model, **surface: Any) -> Model:

@@ -22,14 +22,15 @@ SOLREF = (0.02, 1.0)  # time constant and damping ratio
 SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 FRICTION = (1.0, 0.005, 0.0001)  # sliding, torsional, rolling
 BASE = -1
+BOTH = 2  # of a pair: both shapes move, so that their contact couples two bodies
 
 
 class Pair(NamedTuple):
-    """Two shapes that may touch, one of which moves. The first has the lower kind, in the order of `KINDS`."""
+    """Two shapes that may touch. The first has the lower kind, in the order of `KINDS`."""
 
     first: int
     second: int
-    moving: int  # 0 or 1: which of the two moves
+    moving: int  # 0 or 1: which of the two moves; BOTH
     condim: int
     own: int = -1  # which of the surfaces given for pairs; −1: mixed from the two shapes
 
@@ -43,7 +44,6 @@ class Layout(NamedTuple):
     priority: tuple[int, ...]
     pairs: tuple[Pair, ...]
     names: tuple[str, ...]
-    between_moving: int = 0  # pairs of shapes that both move, which are not modelled
 
 
 class Shapes(NamedTuple):
@@ -176,44 +176,55 @@ class Shape:
     name: str = ""
 
 
+class Carriers(NamedTuple):
+    """What carries each shape, as far as it decides which shapes may touch; bodies fixed to one another are one."""
+
+    own: Any  # (n,): a number for what carries the shape; BASE for the world
+    above: Any  # (n,): of its parent; shapes of parent and child do not touch, unless one is the world
+    still: Any  # (n,): True where nothing moves it: the world, and what others move by hand
+
+
 def candidate_pairs(
-    kinds: Any, bodies: Any, fixed: Any, contype: Any, conaffinity: Any, condim: Any, priority: Any, skip: Any = ()
-) -> tuple[list[Pair], int, int]:
-    """Pairs of a moving and a static shape that may touch; how many there are of two moving ones, and of unknown kinds.
+    kinds: Any, bodies: Any, on: Carriers, contype: Any, conaffinity: Any, condim: Any, priority: Any, skip: Any = ()
+) -> tuple[list[Pair], int]:
+    """Pairs of shapes that may touch, one of which moves, by MuJoCo's rules; how many there are of unknown kinds.
 
     Arguments:
         kinds, bodies, contype, conaffinity, condim, priority: of the shapes.
-        fixed: the root that carries each shape: shapes of one root do not touch; −1 is the base.
+        on: what carries them.
         skip: pairs of shapes (lower number first) that are left out.
     """
-    n = len(kinds)
-    fixed, contype, conaffinity = (np.asarray(a, np.int64) for a in (fixed, contype, conaffinity))
-    i, j = np.triu_indices(n, 1)
+    own, above, still, contype, conaffinity = map(np.asarray, (*on, contype, conaffinity))
+    i, j = np.triu_indices(len(kinds), 1)
     meets = ((contype[i] & conaffinity[j]) | (contype[j] & conaffinity[i])) != 0
-    meets &= fixed[i] != fixed[j]
+    meets &= (own[i] != own[j]) & ~(still[i] & still[j])
+    meets &= (own[i] == BASE) | (own[j] == BASE) | ((own[i] != above[j]) & (own[j] != above[i]))
     skipped = set(skip)
-    found, between, unknown = [], 0, 0
+    found, unknown = [], 0
     for a, b in zip(i[meets].tolist(), j[meets].tolist(), strict=True):
         if (a, b) in skipped:
             continue
-        if fixed[a] != BASE and fixed[b] != BASE:
-            between += 1
-            continue
-        if tuple(sorted((kinds[a], kinds[b]), key=KINDS.index)) not in COLLIDERS:
+        if not collides(kinds[a], kinds[b]):
             unknown += 1
             continue
         dim = condim[a] if priority[a] > priority[b] else condim[b] if priority[b] > priority[a] else None
-        found.append(ordered(a, b, kinds, bodies, fixed, max(condim[a], condim[b]) if dim is None else dim))
-    return found, between, unknown
+        found.append(ordered(a, b, kinds, bodies, still, max(condim[a], condim[b]) if dim is None else dim))
+    return found, unknown
 
 
-def ordered(a: int, b: int, kinds: Any, bodies: Any, fixed: Any, condim: int, own: int = -1) -> Pair:
+def collides(a: str, b: str) -> bool:
+    """Whether two kinds of shapes have a collider."""
+    return tuple(sorted((a, b), key=KINDS.index)) in COLLIDERS
+
+
+def ordered(a: int, b: int, kinds: Any, bodies: Any, still: Any, condim: int, own: int = -1) -> Pair:
     """A pair with its shapes in order: of kind, then of body."""
     if bodies[a] > bodies[b]:
         a, b = b, a
     if KINDS.index(kinds[a]) > KINDS.index(kinds[b]):
         a, b = b, a
-    return Pair(a, b, int(fixed[b] != BASE), int(condim), own)
+    moving = BOTH if not (still[a] or still[b]) else int(not still[b])
+    return Pair(a, b, moving, int(condim), own)
 
 
 def no_pair_surfaces() -> PairSurfaces:

@@ -1,0 +1,116 @@
+"""Constraints that couple: rows G that touch two moving bodies, or several joints, and so are not of the tree.
+
+A group has a Jacobian (how residuals grow with accelerations, and how forces act back) and a cost (cones.py). They are
+solved by conjugate gradients, with the tree as preconditioner (conjugate.py).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import register_dataclass
+
+from kinetree.spatial import Force, Mat3, Scalar, Transform, Vec3
+
+from .cones import Response, Vector, dry, hold
+from .groups import Load, Positions, spread
+from .sweeps import Moved
+
+
+class Jacobian(Protocol):
+    """G."""
+
+    def of(self, x: Scalar, at: Moved) -> Vector:
+        """G x, of accelerations x that move the rows so."""
+        ...
+
+    def put(self, load: Load, force: Vector) -> Load:
+        """With Gᵀ force added."""
+        ...
+
+
+class Cost(Protocol):
+    """s(w)."""
+
+    def response(self, w: Vector) -> Response:
+        """Force and curvature."""
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Relative:
+    """The motion of a frame on the second body relative to one on the first, in the axes of the frames.
+
+    Linear directions come first, then angular ones, which `turn` may mix.
+    """
+
+    X1: Transform  # from the frame of the row that carries the first body
+    X2: Transform
+    turn: Mat3 | None
+    rows: int = field(metadata={"static": True})  # how many of the six directions
+    at1: Positions = field(metadata={"static": True})
+    at2: Positions = field(metadata={"static": True})
+
+    def of(self, x: Scalar, at: Moved) -> Vector:
+        first, second = (jax.tree.map(lambda c, at=k: c[np.array(at)], at.a) for k in (self.at1, self.at2))
+        motion = (self.X2 @ second) - (self.X1 @ first)
+        angular = motion.angular if self.turn is None else self.turn @ motion.angular
+        return (*motion.linear, *angular)[: self.rows]
+
+    def put(self, load: Load, force: Vector) -> Load:
+        zero = jnp.zeros_like(force[0])
+        six = [*force, *(zero,) * (6 - self.rows)]
+        moment = Vec3(*six[3:])
+        own = Force(moment if self.turn is None else self.turn.t_mul(moment), Vec3(*six[:3]))
+        both = self.X1.force_to_parent(own), self.X2.force_to_parent(-own)  # biases: less the forces
+        biases = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), *both)
+        return load._replace(body=load.body._replace(bias=spread((*self.at1, *self.at2), load.body.bias, biases)))
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Hold:
+    """Equality: ½ Σ D w²."""
+
+    D: Vector
+
+    def response(self, w: Vector) -> Response:
+        return hold(w, self.D)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Dry:
+    """Friction loss."""
+
+    D: Scalar
+    most: Scalar
+
+    def response(self, w: Vector) -> Response:
+        return dry(w[0], self.D, self.most)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Coupled:
+    """A group of coupling constraints."""
+
+    J: Any  # Jacobian
+    ref: Vector
+    cost: Any  # Cost
+
+    def rates(self, x: Scalar, at: Moved) -> Vector:
+        """G x."""
+        return self.J.of(x, at)
+
+    def residual(self, x: Scalar, at: Moved) -> Vector:
+        return tuple(y - r for y, r in zip(self.J.of(x, at), self.ref, strict=True))
+
+    def response(self, w: Vector) -> Response:
+        return self.cost.response(w)
+
+    def pull(self, load: Load, force: Vector) -> Load:
+        return self.J.put(load, force)
