@@ -167,7 +167,7 @@ def test_derivatives_and_batches():
 @pytest.fixture
 def native_walks(monkeypatch):
     """As for large trees: `paths` of one state by native walks."""
-    monkeypatch.setattr("kinetree.lanes.cpu.target.MIN_ROWS_OF_WALKS", 1)
+    monkeypatch.setattr("kinetree.lanes.tuning.WALKS_MIN_ROWS", 1)
 
 
 @pytest.mark.parametrize("function", [kt.inverse_dynamics, kt.forward_dynamics])

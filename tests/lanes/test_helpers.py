@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.lanes import tuning
 from kinetree.lanes.cpu import direct, helpers, shared, threads
 from kinetree.lanes.cpu.helpers import call_helpers
 from kinetree.lanes.cpu.host import vector_width
 
 FUNCTIONS = (kt.inverse_dynamics, kt.forward_dynamics)
-ASLEEP = 3 * helpers.PATIENCE / 1e9  # seconds after which nobody is awake
+ASLEEP = 3 * tuning.HELPER_AWAKE_NS / 1e9  # seconds after which nobody is awake
 
 pytestmark = [
     pytest.mark.cpu,
@@ -54,7 +55,7 @@ def builtin(model, function=kt.inverse_dynamics, dtype=np.float64):
 def least_lanes(model):
     """The smallest batch that is shared."""
     turns = builtin(model).__self__[1][direct.TURNS // 8]
-    return int(-(-shared.SHARED // turns))
+    return int(-(-tuning.SHARED_MIN_TURNS // turns))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -83,11 +84,11 @@ def test_large_trees(n):
 def test_parts_are_whole_blocks_of_much_work():
     for dtype in (np.float32, np.float64):
         width = vector_width(np.dtype(dtype))
-        for turns in (1, 14, 100, shared.PART, 10 * shared.PART):
+        for turns in (1, 14, 100, tuning.PART_MIN_TURNS, 10 * tuning.PART_MIN_TURNS):
             lanes = shared.part_lanes(turns, width)
             assert lanes % width == 0
-            assert lanes * turns >= shared.PART
-            assert (lanes - width) * turns < shared.PART
+            assert lanes * turns >= tuning.PART_MIN_TURNS
+            assert (lanes - width) * turns < tuning.PART_MIN_TURNS
 
 
 def test_the_ordinary_path_counts_helpers_and_the_builtin_calls_them(arm):

@@ -9,6 +9,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.matrices.composite import ENTRIES, intervals
+from kinetree.lanes import tuning
 from kinetree.lanes.cpu import pairs as pairs_host
 from kinetree.lanes.cpu.host import optimized, this_processor, vector_width
 from kinetree.lanes.cuda.pairs import kernel_text
@@ -70,8 +71,8 @@ def test_native_and_xla(pairs, dtype):
 
 def test_many_strips_side_by_side(monkeypatch):
     """The shortest strips there can be, in as many parts as XLA's threads can take."""
-    monkeypatch.setattr(pairs_host, "ENTRIES", 1)
-    monkeypatch.setattr(pairs_host, "STRIP", 1)
+    monkeypatch.setattr(tuning, "PAIRS_MIN_ENTRIES", 1)
+    monkeypatch.setattr(tuning, "PAIRS_STRIP_ROWS", 1)
     given = members(ENTRIES, 333, "float64")
     ours = jax.jit(lambda *given: all_pairs(ENTRIES, *given))(*given)
     np.testing.assert_allclose(ours, each_pair(ENTRIES, *given), rtol=0, atol=1e-14)

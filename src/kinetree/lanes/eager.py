@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.extend.core import Primitive
 
-KEPT = 512  # compiled calls of one primitive
+from . import tuning
 
 
 def define_eager(primitive: Primitive) -> None:
@@ -16,7 +16,7 @@ def define_eager(primitive: Primitive) -> None:
     operation to JAX, and operations are always compiled.
     """
 
-    @lru_cache(maxsize=KEPT)
+    @lru_cache(maxsize=tuning.EAGER_MAX_CALLS)
     def compiled(**params: Any) -> Any:
         return jax.jit(partial(primitive.bind, **params))
 

@@ -5,14 +5,14 @@ The figures are in benchmarks/NOTES.md under the heading named; `python -m bench
 
 GPU_IN_ORDER_MAX_ROWS = 1000  # rows; a GPU walks a few states of fewer as fast in order as by paths (h200/)
 GPU_IN_ORDER_MAX_ROWS_SINGLE = 200  # rows; the same for a single state, where native walks are the other way (h200/)
-BLOCKS_MIN_ROWS = 20_000  # rows; from here on blocks on all cores beat lanes for one state on a CPU (cpu/huge)
+BLOCKS_MIN_ROWS = 20_000  # rows; from here on blocks on all cores beat lanes for one state on a CPU (million)
 WRITTEN_OUT_MAX_ROWS = 10  # rows; programs for one robot are 1.5 to 6 times as fast (cpu/, h200/)
 WRITTEN_OUT_MAX_ROBOTS = 64  # robots a process; code of one takes 20 to 70 kB, LLVM keeps 1 to 1.5 MB of compiling it
 WRITTEN_OUT_MAX_TURNS = 450  # turns of all loops; beyond, compiling takes longer than most batches
 WOVEN_MAX_TURNS = 2000  # turns; weaving more takes over 20 ms, and caches hold little of longer programs anyway
 MANY_STATES = 64  # states; from here on the reason given is that they fill the lanes
 PAIRS_MAX_ROWS = 64  # rows; up to so many, walking the pairs of H is the fastest everywhere
-PAIRS_MAX_COUNT = 2**18  # pairs a state; native lanes walk them faster than factors are multiplied (lynghus)
+PAIRS_MAX_COUNT = 2**18  # pairs a state; native lanes walk them faster than factors are multiplied (lynghus_crba)
 PAIRS_SHARING_STATES = 16  # states that may share a longer walk over pairs
 ZERO_FILL_RATIO = 8  # entries of H to an ancestor pair; from here on the zeros are filled first
 LARGE_PAGES_MIN_BYTES = 2**25  # bytes of one H; XLA would fill it page by page, native pairs ask for large pages

@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from itertools import product
 
+from .. import tuning
 from ..llvm.emit import Emitter
 from ..llvm.text import Text, transposed
-
-AHEAD = 6  # vectors that a lane is asked for in advance
-PATIENCE = 2000  # looks at a flag before others may run instead
 
 MOVES = ("take", "take_along", "put", "put_along", "add", "wait", "signal")
 
@@ -85,7 +83,7 @@ def _take_along(emitter: Emitter, arrays: int) -> str:
         line = to.op(f"mul i64 {i}, {width}")
         places = [to.op(f"add i64 {f}, {line}") for f in first]
         for source, place in product(sources, places):  # lanes are too short for a processor to see where they go
-            to.prefetch(to.at(source, to.op(f"add i64 {place}, {AHEAD * width}"), scalar))
+            to.prefetch(to.at(source, to.op(f"add i64 {place}, {tuning.PREFETCH_VECTORS * width}"), scalar))
         for a, source in enumerate(sources):
             lines = transposed(to, real, [to.load(real, source, p, scalar, align) for p in places])
             for k, value in enumerate(lines):
@@ -162,7 +160,7 @@ def _wait() -> str:
     to.lines.append("  %more = add i64 %looks, 1")
     to.branch(to.op(f"icmp eq i64 {seen}, {value}"), "done", "again")
     to.label("again")
-    to.branch(to.op(f"icmp slt i64 %more, {PATIENCE}"), "look", "rest")
+    to.branch(to.op(f"icmp slt i64 %more, {tuning.BLOCK_LOOKS}"), "look", "rest")
     to.label("rest")  # the other thread may not be running at all
     to.op("call i32 @sched_yield()")
     to.go("look")

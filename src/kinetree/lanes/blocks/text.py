@@ -8,11 +8,11 @@ addresses of its arrays as operands; a list of such calls (lists.py) says what t
 from dataclasses import dataclass
 from typing import Any
 
+from .. import tuning
 from ..llvm.emit import Emitter
 from ..walks.text import begin_turns, carry, end_turns, traced
 from ..walks.walk import Walk
 
-AHEAD = 4  # turns that fields are asked for in advance
 NOWHERE = (-1, 0)  # where a field is that blocks do not hold, as the walk makes no use of it
 
 
@@ -108,7 +108,7 @@ class BlockText:
         def cell(fields: int, field: int, at: str = turn) -> str:
             return to.op(f"add i64 {to.op(f'mul i64 {at}, {fields * width}')}, {field * width}")
 
-        later = to.op(f"add i64 {turn}, {-AHEAD if walk.reverse else AHEAD}")
+        later = to.op(f"add i64 {turn}, {-tuning.PREFETCH_TURNS if walk.reverse else tuning.PREFETCH_TURNS}")
         values = list(carried)
         for array, field in walk.fields:
             if (array, field) == NOWHERE:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import tuning
 from ..llvm.emit import trace
 from ..llvm.handler import handler_text
 from ..llvm.text import module_of
@@ -14,10 +15,8 @@ from .direct import available, bind, direct_text
 from .function import LaneFunction
 from .helpers import call_helpers, team
 from .host import loaded, vector_width
-from .shared import NO_MEMORY, SHARED, part_lanes, shared_text
+from .shared import NO_MEMORY, part_lanes, shared_text
 from .threads import pool, threads
-
-GRAIN = 256  # lanes that one task takes at the least
 
 
 def has_direct(program: Program) -> bool:
@@ -30,7 +29,7 @@ def module_text(program: Program, dtype: np.dtype, width: int) -> str:
     jaxprs = [trace(loop, dtype) for loop in program.loops]
     lines = [far_reduction()]
     lines += [LaneFunction(program, jaxprs, w, dtype, name).text() for w, name in ((width, "lanes"), (1, "lane"))]
-    lines += [handler_text(program, dtype, width, GRAIN), shared_text(program, dtype, width)]
+    lines += [handler_text(program, dtype, width, tuning.TASK_MIN_LANES), shared_text(program, dtype, width)]
     if has_direct(program):
         lines.append(direct_text(program, dtype, width))
     return module_of(*lines)
@@ -75,12 +74,12 @@ class CompiledProgram:
             (self._lanes if whole else self._lane)(*pointers, *numbers, lo, hi, start)
 
         total = int(turns.sum())
-        helpers = call_helpers() if lanes * total >= SHARED else 0
+        helpers = call_helpers() if lanes * total >= tuning.SHARED_MIN_TURNS else 0
         if helpers:
             arguments = (lanes, part_lanes(total, self.width), slots, helpers, team())
             if self._shared(*pointers, *numbers, *arguments) & NO_MEMORY:
                 raise MemoryError
-        elif helpers is None and (parts := min(threads(), lanes // GRAIN)) > 1:
+        elif helpers is None and (parts := min(threads(), lanes // tuning.TASK_MIN_LANES)) > 1:
             cuts = [lanes * k // parts // self.width * self.width for k in range(parts)] + [lanes]
             waiting = [pool().submit(task, cuts[k], cuts[k + 1]) for k in range(1, parts)]
             task(cuts[0], cuts[1])

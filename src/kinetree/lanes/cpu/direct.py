@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from .. import tuning
 from ..kept.once import once
 from ..llvm.text import Text
 from ..program.program import Program
 from .helpers import team
 from .interpreter import has_functions
-from .shared import SHARED, part_lanes
+from .shared import part_lanes
 from .threads import helper_count
 
 API = {
@@ -46,9 +47,6 @@ VIEW, DATA, NDIM, KIND, SHAPE = 80, 0, 36, 40, 48  # size of a Py_buffer, and of
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
 # widths follow, as the lane functions take them.
 ARRAY_TYPE, EMPTY, SINGLE, DTYPE, NOTHING, TURNS, GRAIN, SLOTS, HELPERS, TEAM, LISTS = range(0, 88, 8)
-
-ON_STACK = 1 << 15  # bytes of scratch
-WITHOUT_LOCK = 5000  # turns, over all lanes, from which others may run meanwhile: about 50 µs
 
 
 @once
@@ -168,7 +166,7 @@ def _count_work(to: Caller, record: str, lanes: str) -> tuple[str, str]:
     """Turns over all lanes, of which there must be some, and how many helpers to share them with, if known."""
     work = to.op(f"mul i64 {lanes}, {to.load('i64', record, TURNS)}")
     known = to.op(f"load atomic i64, ptr {to.load('ptr', record, HELPERS)} monotonic, align 8")
-    large = to.op(f"icmp sge i64 {work}, {SHARED}")
+    large = to.op(f"icmp sge i64 {work}, {tuning.SHARED_MIN_TURNS}")
     helpers = to.op(f"select i1 {large}, i64 {known}, i64 0")
     some = to.op(f"icmp sgt i64 {work}, 0")
     to.require(to.op(f"and i1 {some}, {to.op(f'icmp sge i64 {helpers}, 0')}"), "output")
@@ -200,7 +198,7 @@ def _make_output(to: Caller, record: str, program: Program, shape: tuple[str, st
 def _compute(to: Caller, record: str, array: str, numbers: tuple[str, str], work: str) -> None:
     """Run the lanes, without the interpreter's lock where that pays; refuse a result that is not finite."""
     run = f"call i1 @run(ptr {record}, ptr %arrays, {', '.join(f'i64 {n}' for n in numbers)})"
-    to.branch(to.op(f"icmp slt i64 {work}, {WITHOUT_LOCK}"), "short", "long")
+    to.branch(to.op(f"icmp slt i64 {work}, {tuning.UNLOCKED_MIN_TURNS}"), "short", "long")
     to.label("short")
     quick = to.op(run)
     to.go("check")
@@ -240,7 +238,7 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     block = to.op(f"select i1 {few}, i64 {size}, i64 {size * width}")
     needed = to.op(f"mul i64 {to.load('i64', '%record', SLOTS)}, {block}")
     bytes_ = to.op(f"and i64 {to.op(f'add i64 {needed}, 63')}, -64")
-    small = to.op(f"icmp sle i64 {bytes_}, {ON_STACK}")
+    small = to.op(f"icmp sle i64 {bytes_}, {tuning.STACK_BYTES}")
     to.branch(small, "stack", "heap")
     to.label("stack")
     near = to.op(f"alloca i8, i64 {bytes_}, align 64")

@@ -11,6 +11,7 @@ before, so outputs must not alias inputs. Scratch holds W values for each slot, 
 from collections.abc import Iterator
 from typing import Any
 
+from .. import tuning
 from ..llvm.kernel import LoopWriter
 from ..llvm.text import over_blocks, transposed
 from ..program.program import Program, Straight
@@ -19,7 +20,6 @@ SIGNATURE = (
     "ptr noalias readonly %ins, ptr noalias readonly %outs, ptr noalias readonly %consts, ptr noalias readonly %tabs, "
     "ptr noalias readonly %turns, ptr noalias readonly %widths, i64 %lo, i64 %hi, ptr noalias %scratch"
 )
-PREFETCH_BLOCKS = 2  # without it a batch larger than the cache runs at a third of the speed
 
 
 class LaneFunction(LoopWriter):
@@ -67,7 +67,7 @@ class LaneFunction(LoopWriter):
     def _tiles(self, base: str, columns: int, write: int) -> Iterator[tuple[int, int, list[str]]]:
         """First column and columns of each tile of a block, and where its lanes begin; asks for a later block, too."""
         to = self.to
-        later = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {PREFETCH_BLOCKS * to.width}')}, {columns}")
+        later = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {tuning.PREFETCH_BLOCKS * to.width}')}, {columns}")
         rows = [to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {k}')}, {columns}") for k in range(to.width)]
         for column in range(columns):
             to.prefetch(to.at(base, to.op(f"add i64 {later}, {column * to.width}"), to.scalar), write)
@@ -121,7 +121,7 @@ class LaneFunction(LoopWriter):
         to = self.to
         if to.width > 1:
             # a block of W lanes is `width` vectors in a row: turn by turn, fetch one of those of a later block
-            ahead = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {PREFETCH_BLOCKS * to.width}')}, {width}")
+            ahead = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {tuning.PREFETCH_BLOCKS * to.width}')}, {width}")
             ahead = to.op(f"add i64 {ahead}, {to.op(f'mul i64 {column}, {to.width}')}")
             to.prefetch(to.at(base, ahead, to.scalar), write)
         return to.at(base, to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {width}')}, {column}"), to.scalar)

@@ -26,6 +26,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .. import tuning
 from ..kept.once import immortal, once
 from ..llvm.text import Text
 from . import threads
@@ -43,8 +44,6 @@ SHARE = 0  # offset in a team: the function `share`; the helpers' cells follow, 
 AWAKE, ASLEEP, BUSY = range(3)  # states of a helper; others are addresses of jobs
 
 MOST = threads.MAX_THREADS - 1  # helpers
-PATIENCE = 500_000  # nanoseconds for which a helper stays awake
-LOOKS = 64  # that a waiting thread takes before it lets others have its core, if they want it
 
 
 @once
@@ -82,7 +81,7 @@ class Hand(Text):
         """Go to look `again`, after a moment for the core's other thread; after many looks by the label `long`."""
         if PAUSE:
             self.do(f"call void {PAUSE}")
-        phase = self.op(f"urem i64 {self.count('%looks', 1)}, {LOOKS}")
+        phase = self.op(f"urem i64 {self.count('%looks', 1)}, {tuning.HELPER_LOOKS}")
         self.branch(self.op(f"icmp eq i64 {phase}, 0"), long, again)
         self.label(long)
         self.op("call i32 @sched_yield()")
@@ -105,7 +104,7 @@ def _helper() -> Text:
     to.do("%time = alloca [2 x i64]")
     to.go("rest")
     to.label("rest")  # awake, from now on for so long
-    to.store("i64", to.op(f"add i64 {_now(to)}, {PATIENCE}"), "%end")
+    to.store("i64", to.op(f"add i64 {_now(to)}, {tuning.HELPER_AWAKE_NS}"), "%end")
     to.go("look")
     to.label("look")
     job = to.state("%cell")

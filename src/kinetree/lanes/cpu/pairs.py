@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .. import tuning
 from ..kept.once import once
 from ..llvm.handler import LANES, MEMORY, POINTERS, advise_large_pages, arrays_handler, task_text
 from ..llvm.kernel import with_helpers
@@ -19,10 +20,6 @@ from ..pairs.pairs import ABOVE, BELOW, Pairs
 from ..pairs.text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
 from .host import cpu_target, vector_width
 
-ROWS = 4  # in one turn
-STRIP = 32  # rows that a task takes at the least
-ENTRIES = 1 << 15  # that a task takes at the least: fewer are not worth a thread
-
 
 class PairsFunction(PairsText):
     """`name(row reals, row wholes, column reals, column wholes, entries, n, lo, hi)`: rows lo to hi, all columns.
@@ -31,7 +28,7 @@ class PairsFunction(PairsText):
     then those across it, then those below it, each with the cases that can hold there.
     """
 
-    rows = ROWS
+    rows = tuning.PAIRS_ROWS
 
     def __init__(self, pairs: Pairs, width: int, dtype: np.dtype, name: str):
         super().__init__(pairs, width, dtype)
@@ -104,8 +101,8 @@ def pairs_matrix(pairs: Pairs, arrays: Any) -> list | None:
     name = _target(pairs, dtype.name)
     if name is None or n == 0:
         return None
-    block = max(STRIP, vector_width(dtype))
-    grain = max(1, -(-ENTRIES // n // block)) * block
+    block = max(tuning.PAIRS_STRIP_ROWS, vector_width(dtype))
+    grain = max(1, -(-tuning.PAIRS_MIN_ENTRIES // n // block)) * block
     numbers = {"a_grain": np.int64(grain), "b_lanes": np.int64(n)}
     reals = pairs.reals.num_leaves
     arrays = [*arrays[:reals], *(x.astype(f"int{8 * dtype.itemsize}") for x in arrays[reals:])]

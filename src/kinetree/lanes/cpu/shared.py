@@ -2,14 +2,11 @@
 
 import numpy as np
 
+from .. import tuning
 from ..llvm.handler import POINTERS, SCRATCH, fill_record, scratch_memory, take_part
 from ..llvm.text import Text
 from ..program.program import Program
 from .helpers import BACK, SHARE, TAKE
-
-SHARED = 50_000  # turns, over all lanes, that are worth several threads
-PART = 4000  # turns that a thread takes at a time, at the least: some 15 µs
-PARTS = 32  # that each thread takes of a very large batch, where longer ones suit the memory better
 
 VERDICT, RECORD = 16, 64  # offsets in a job: what follows, and where its record begins, as handler.py has them
 NOT_FINITE, NO_MEMORY = 1, 2
@@ -17,7 +14,7 @@ NOT_FINITE, NO_MEMORY = 1, 2
 
 def part_lanes(turns: int, width: int) -> int:
     """Lanes that a thread takes at a time, at the least: whole blocks of them."""
-    return -(-PART // (max(1, turns) * width)) * width
+    return -(-tuning.PART_MIN_TURNS // (max(1, turns) * width)) * width
 
 
 def shared_text(program: Program, dtype: np.dtype, width: int) -> str:
@@ -98,7 +95,7 @@ def _shared(dtype: np.dtype, width: int) -> Text:
     to.store("i64", 0, "%job", VERDICT)
     record = to.at("%job", RECORD)
     threads = to.op("add i64 %helpers, 1")
-    fair = to.op(f"sdiv i64 %lanes, {to.op(f'mul i64 {threads}, {PARTS}')}")
+    fair = to.op(f"sdiv i64 %lanes, {to.op(f'mul i64 {threads}, {tuning.PARTS_OF_THREAD}')}")
     grain = to.op(f"call i64 @llvm.smax.i64(i64 {to.op(f'and i64 {fair}, {-width}')}, i64 %least)")  # whole blocks too
     parts = fill_record(to, record, "%lanes", grain)
     needed = to.op(f"mul i64 %slots, {width * dtype.itemsize}")

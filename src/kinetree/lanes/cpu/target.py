@@ -2,14 +2,12 @@
 
 from typing import Any
 
+from .. import tuning
 from ..target import Facts, Target
 from .pairs import pairs_matrix
 from .programs import compiled_program, run_program
 from .threads import threads
 from .walks import take_native_walk
-
-MIN_ROWS_OF_WALKS = 1000  # rows, from which native walks are faster than XLA's loops (cpu/huge)
-LANES_OF_THREAD = 32  # chunks a thread: a few blocks of lanes, so that threads end at about the same time (cpu/huge)
 
 
 class Cpu(Target):
@@ -35,4 +33,4 @@ class Cpu(Target):
 
     def chunks(self, rows: int) -> int:
         """See Target."""
-        return LANES_OF_THREAD * max(2, threads()) if rows >= MIN_ROWS_OF_WALKS else 0
+        return tuning.CHUNKS_OF_THREAD * max(2, threads()) if rows >= tuning.WALKS_MIN_ROWS else 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import tuning
 from ..kept.once import once
 from ..llvm.handler import LANES, MEMORY, POINTERS, SCRATCH, arrays_handler, attribute, task_text
 from ..llvm.text import Text, module_of, over_blocks
@@ -17,9 +18,7 @@ from ..walks.text import WalkText, traced
 from ..walks.walk import Shape, Walk, ffi_call
 from .host import cpu_target, vector_width
 
-AHEAD = 4  # turns that fields are asked for in advance
 TURNS = SCRATCH  # in a task's record: walks have no scratch, programs no turns of their own
-TASKS_OF_ALL = 64  # as many as a large machine shares well
 
 
 class CpuWalk(WalkText):
@@ -36,7 +35,7 @@ class CpuWalk(WalkText):
     def ahead(self, pointer: str, turn: str, field: int, width: int, lane: str) -> None:
         """A turn is longer than the processor looks ahead by itself."""
         to = self.to
-        later = to.op(f"add i64 {turn}, {-AHEAD if self.walk.reverse else AHEAD}")
+        later = to.op(f"add i64 {turn}, {-tuning.PREFETCH_TURNS if self.walk.reverse else tuning.PREFETCH_TURNS}")
         place = self.place(pointer, self.in_turn(later, field, width, lane), to.scalar)
         to.prefetch(place)
 
@@ -72,5 +71,5 @@ def take_native_walk(walk: Walk, shape: Shape, arrays: Any) -> list | None:
     dtype = np.dtype(arrays[0].dtype)
     name = _target(walk, dtype.name)
     block = vector_width(dtype)
-    grain = max(1, -(-shape.lanes // TASKS_OF_ALL // block)) * block
+    grain = max(1, -(-shape.lanes // tuning.WALK_TASKS // block)) * block
     return None if name is None else ffi_call(name, walk, shape, arrays, grain)

@@ -12,6 +12,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from .. import tuning
 from ..cpu.host import this_processor
 from ..ffi import DTYPES, native_enabled, register, supported
 from ..kept.notice import warn_not_native
@@ -21,7 +22,6 @@ from ..llvm.handler import INTERNAL, answer_metadata, refuse, text_constant
 from ..llvm.text import Text
 from .ptx import Assembly, assembled
 
-BLOCK = 128  # threads, where nothing asks for fewer
 MESSAGE_BYTES = 256  # of an error
 MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
 
@@ -115,7 +115,12 @@ def begin_handler(n_values: int) -> Text:
 
 
 def launch_values(
-    to: Text, values: list[tuple[str, str]], lanes: str, function: int, threads: int = BLOCK, shared: str = "0"
+    to: Text,
+    values: list[tuple[str, str]],
+    lanes: str,
+    function: int,
+    threads: int = tuning.GPU_BLOCK_THREADS,
+    shared: str = "0",
 ) -> None:
     """Launch a kernel on XLA's stream, a thread to a lane, with these values, and return from the handler."""
     for k, (kind, value) in enumerate(values):

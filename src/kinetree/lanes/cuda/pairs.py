@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .. import tuning
 from ..kept.once import once
 from ..llvm.handler import address, dimension, operands, results
 from ..llvm.kernel import with_helpers
@@ -14,10 +15,8 @@ from ..pairs.text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
 from .driver import begin_handler, cuda_target, launch_values
 from .ptx import ALIGNED, GLOBAL, global_thread, gpu_module
 
-THREADS = 64  # of a block
-COLUMNS = 2  # of a thread, a block apart: what a row brings is read once for all, and that is what takes longest
-ROWS = 4  # that it takes in one turn
-STRIP = 64  # rows that a thread goes down with what it knows of its columns
+THREADS, COLUMNS, STRIP = tuning.GPU_PAIRS_THREADS, tuning.GPU_PAIRS_COLUMNS, tuning.GPU_PAIRS_STRIP_ROWS
+SPAN = THREADS * COLUMNS  # columns of a block
 
 
 class PairsKernel(PairsText):
@@ -26,7 +25,7 @@ class PairsKernel(PairsText):
     Where a strip lies on one side of the diagonal, half of the cases fall away.
     """
 
-    rows, whole = ROWS, "i32"
+    rows, whole = tuning.GPU_PAIRS_ROWS, "i32"
 
     def __init__(self, pairs: Pairs, dtype: np.dtype):
         super().__init__(pairs, 1, dtype)
@@ -38,7 +37,7 @@ class PairsKernel(PairsText):
         across = _across(to, "%n")
         block = to.op(f"udiv i64 {thread}, {THREADS}")
         first = to.op(f"mul i64 {to.op(f'udiv i64 {block}, {across}')}, {STRIP}")
-        span = to.op(f"mul i64 {to.op(f'urem i64 {block}, {across}')}, {THREADS * COLUMNS}")
+        span = to.op(f"mul i64 {to.op(f'urem i64 {block}, {across}')}, {SPAN}")
         left = to.op(f"add i64 {span}, {own}")
         to.branch(to.op(f"icmp slt i64 {first}, %n"), "begin", "done")
         to.label("begin")
@@ -47,7 +46,7 @@ class PairsKernel(PairsText):
         numbers = [least(to, to.op(f"add i64 {left}, {THREADS * c}"), last) for c in range(COLUMNS)]
         self.columns = [self.column(number) for number in numbers]
         end = least(to, to.op(f"add i64 {first}, {STRIP}"), "%n")
-        past = to.op(f"add i64 {span}, {THREADS * COLUMNS}")
+        past = to.op(f"add i64 {span}, {SPAN}")
         to.branch(to.op(f"icmp sge i64 {first}, {past}"), "below", "not_below")
         to.label("not_below")
         to.branch(to.op(f"icmp sle i64 {end}, {span}"), "above", "across")
@@ -78,7 +77,7 @@ def kernel_text(pairs: Pairs, dtype: np.dtype) -> str:
 
 def _across(to: Text, n: str) -> str:
     """Blocks side by side."""
-    return to.op(f"udiv i64 {to.op(f'add i64 {n}, {THREADS * COLUMNS - 1}')}, {THREADS * COLUMNS}")
+    return to.op(f"udiv i64 {to.op(f'add i64 {n}, {SPAN - 1}')}, {SPAN}")
 
 
 @once

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import tuning
 from ..ffi import DTYPES, register, supported
 from ..kept.notice import warn_not_native
 from ..kept.once import OncePerOwner
 from ..llvm.emit import UnknownPrimitive
 from ..llvm.handler import address, dimension, operands, results
 from ..program.program import Program
-from .driver import BLOCK, begin_handler, chip, compiled_handler, launch_values, load_kernel
+from .driver import begin_handler, chip, compiled_handler, launch_values, load_kernel
 from .ptx import Reach, local_slots, ptx, reach_of
 from .tile import block_size, tile_bytes
 
@@ -54,7 +55,7 @@ class CudaKernel:
 def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...]) -> CudaKernel:
     """The kernel for a robot of about this many slots and these widths of inputs and outputs."""
     reach = reach_of(program, widths, dtype.itemsize)
-    threads = block_size(sum(widths), dtype.itemsize) if reach is Reach.TILE else BLOCK
+    threads = block_size(sum(widths), dtype.itemsize) if reach is Reach.TILE else tuning.GPU_BLOCK_THREADS
     return CudaKernel(program, dtype, local_slots(slots, dtype), reach, threads)
 
 

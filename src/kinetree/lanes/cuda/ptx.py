@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 import numpy as np
 
+from .. import tuning
 from ..kept.cache import entry_name, keep_cached, read_cached
 from ..kept.once import once
 from ..llvm.emit import trace
-from ..llvm.kernel import READ_AHEAD, LoopWriter
+from ..llvm.kernel import LoopWriter
 from ..llvm.text import Text, module_of
 from ..llvm.trigonometry import far_reduction
 from ..program.program import Program
@@ -23,10 +24,7 @@ from .tile import SHARED, Tile, block_size, tile_memory
 
 GLOBAL = "ptr addrspace(1)"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
-MIN_ROOM = 64  # slots
-LOCAL_BYTES = 1 << 15  # of slots, a thread, before they move to global memory
 ALIGNED = 128  # bytes: what XLA gives every array
-LONG = 12_000  # lines that LLVM does not optimise: it would take as long again, for one line in sixty
 CHIPS = (90, 89, 86, 80)  # newer chips run the text of these; older ones do not copy to shared memory by themselves
 
 
@@ -49,7 +47,7 @@ class Reach(Enum):
 
 def reach_of(program: Program, widths: tuple[int, ...], itemsize: int) -> Reach:
     """The fastest for a program with inputs and outputs of these widths."""
-    if program.straight and sum(widths[: program.n_inputs]) <= READ_AHEAD:
+    if program.straight and sum(widths[: program.n_inputs]) <= tuning.INPUTS_IN_REGISTERS:
         return Reach.ROWS
     return Reach.TILE if block_size(sum(widths), itemsize) else Reach.COLUMNS
 
@@ -187,15 +185,16 @@ def _assemble(text: str, known: int, passes: int) -> str:
     module = llvm.parse_assembly(text)
     module.verify()
     machine = llvm.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=f"sm_{known}", opt=3)
-    tuning = llvm.create_pipeline_tuning_options(speed_level=passes if text.count("\n") < LONG else 0)
-    tuning.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, tuning)
+    level = passes if text.count("\n") < tuning.GPU_PLAIN_MIN_LINES else 0
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return machine.emit_assembly(module)
 
 
 def local_slots(slots: int, dtype: Any) -> int:
     """Room to compile for: rounded up, so that robots of about one size share a kernel; 0 means global memory."""
-    step = max(MIN_ROOM, 1 << max(0, slots.bit_length() - 3))  # an eighth to a quarter of what is needed
+    step = max(tuning.GPU_MIN_ROOM, 1 << max(0, slots.bit_length() - 3))  # an eighth to a quarter of what is needed
     room = -(-max(slots, 1) // step) * step
-    return room if room * np.dtype(dtype).itemsize <= LOCAL_BYTES else 0
+    return room if room * np.dtype(dtype).itemsize <= tuning.GPU_LOCAL_MAX_BYTES else 0

@@ -2,13 +2,11 @@
 
 from typing import Any
 
+from .. import tuning
 from ..target import Facts, Target
 from .pairs import pairs_matrix
 from .programs import run_program
 from .walks import take_native_walk
-
-CHUNK_ROWS = 16  # rows, or more, that a lane walks: few turns in a row, while lanes are still few (h200/)
-MOST_CHUNKS = 40_000  # lanes that fill the device (h200/)
 
 
 class Cuda(Target):
@@ -30,4 +28,4 @@ class Cuda(Target):
 
     def chunks(self, rows: int) -> int:
         """See Target."""
-        return min(MOST_CHUNKS, -(-rows // CHUNK_ROWS))
+        return min(tuning.GPU_MAX_CHUNKS, -(-rows // tuning.GPU_CHUNK_ROWS))

@@ -23,13 +23,10 @@ import llvmlite.binding as llvm
 import numpy as np
 from jaxlib.version import __version__ as jaxlib_version
 
+from .. import tuning
 from .content import Indescribable, describe, digest, sources
 from .notice import warn_once
 
-MAX_CACHE_MB = 512  # megabytes that the folder may take; an entry takes 0.02 to 0.3
-KEPT_SHARE = 0.75  # of that is left after tidying up, so that not each entry is followed by another search
-STALE_SECONDS = 3600  # after which a temporary file belongs to nobody: writing one takes milliseconds
-USED_SECONDS = 3600  # for which an entry counts as just used, so that reading it writes nothing
 OTHERS_MAY_WRITE = 0o022
 
 ENTRY = re.compile(r"\w+-[0-9a-f]{24,32}\.o")
@@ -75,7 +72,7 @@ def read_cached(name: str) -> bytes | None:
             if not _only_we_write(about):
                 return None
             raw = file.read()
-        if time.time() - about.st_mtime > USED_SECONDS:
+        if time.time() - about.st_mtime > tuning.CACHE_USED_SECONDS:
             os.utime(path)
     except OSError:
         return None
@@ -137,9 +134,10 @@ def _trusted_folder(folder: Path) -> bool:
 def _limit_bytes() -> int:
     given = os.environ.get("KINETREE_CACHE_MB", "").strip()
     if given and not (given.isascii() and given.isdigit()):
-        warn_once(f"KINETREE_CACHE_MB must be a whole number of megabytes, not {given!r}; {MAX_CACHE_MB} is used")
+        instead = f"{tuning.CACHE_MAX_MB} is used"
+        warn_once(f"KINETREE_CACHE_MB must be a whole number of megabytes, not {given!r}; {instead}")
         given = ""
-    return int(given or MAX_CACHE_MB) << 20
+    return int(given or tuning.CACHE_MAX_MB) << 20
 
 
 def _tidy_up(folder: Path) -> None:
@@ -153,13 +151,13 @@ def _tidy_up(folder: Path) -> None:
                 continue  # another process was faster
             if ENTRY.fullmatch(file.name):
                 entries.append((about.st_mtime, about.st_size, file.path))
-            elif TEMPORARY.fullmatch(file.name) and now - about.st_mtime > STALE_SECONDS:
+            elif TEMPORARY.fullmatch(file.name) and now - about.st_mtime > tuning.CACHE_STALE_SECONDS:
                 _remove(file.path)
     total = sum(size for _, size, _ in entries)
     if total <= limit:
         return
     for _, size, path in sorted(entries):
-        if total <= KEPT_SHARE * limit:
+        if total <= tuning.CACHE_KEPT_SHARE * limit:
             return
         _remove(path)
         total -= size

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .. import tuning
 from ..kept.once import once
 from ..program.program import Program
 from .text import Text
@@ -22,7 +23,6 @@ from .text import Text
 VERSIONS = ((0, 3), (0, 4))  # whose call frames have the offsets used here
 
 LARGE_PAGE = 1 << 21
-LARGE = 2 * LARGE_PAGE  # memory that is advised to come in them
 HUGE_PAGES = 14  # MADV_HUGEPAGE
 
 RESOURCE_EXHAUSTED, INTERNAL = 8, 13  # of XLA's error codes
@@ -146,7 +146,7 @@ def scratch_memory(to: Text, size: str) -> str:
     """Memory for slots; large ones in large pages where the system has them, or each page would cost a fault."""
     if sys.platform != "linux":
         return to.op(f"call ptr @aligned_alloc(i64 64, i64 {size})")
-    large = to.op(f"icmp sge i64 {size}, {LARGE}")
+    large = to.op(f"icmp sge i64 {size}, {tuning.LARGE_PAGES_MIN_BYTES}")
     unit = to.op(f"select i1 {large}, i64 {LARGE_PAGE}, i64 64")
     up = to.op(f"add i64 {size}, {to.op(f'sub i64 {unit}, 1')}")
     rounded = to.op(f"and i64 {up}, {to.op(f'sub i64 0, {unit}')}")
@@ -160,7 +160,7 @@ def advise_large_pages(to: Text, memory: str, size: str) -> None:
     """Ask for memory that is not yet written to come in large pages, where it is large enough."""
     if sys.platform != "linux":
         return
-    to.branch(to.op(f"icmp sge i64 {size}, {LARGE}"), "advise", "advised")
+    to.branch(to.op(f"icmp sge i64 {size}, {tuning.LARGE_PAGES_MIN_BYTES}"), "advise", "advised")
     to.label("advise")
     start = to.op(f"ptrtoint ptr {memory} to i64")
     # those that lie in it as a whole

@@ -6,12 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
+from .. import tuning
 from ..program.program import Lane, Loop, Program, Repeat, Slots, Straight, number_in
 from ..program.straight import slot_numbers, turn_order
 from .elementary import define
 from .emit import Emitter
-
-READ_AHEAD = 32  # inputs of a lane that registers can hold
 
 
 def with_helpers(*texts: Emitter) -> str:
@@ -135,7 +134,7 @@ class LoopWriter(ABC):
 
     def _short(self, known: Straight) -> bool:
         """Whether all inputs of a lane can be read before anything else."""
-        return sum(known.widths[: self.program.n_inputs]) <= READ_AHEAD
+        return sum(known.widths[: self.program.n_inputs]) <= tuning.INPUTS_IN_REGISTERS
 
     def straight(self, known: Straight, constants: list[str]) -> None:
         """All turns one after the other, with slots as values: nothing is looked up, nothing goes through memory."""

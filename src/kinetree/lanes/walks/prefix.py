@@ -12,9 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import tuning
 from .walk import Walk, take_walk
-
-GROUP = 4  # lanes that are combined in one walk: more would wait longer than the walks that they spare
 
 tree_map = jax.tree.map
 NOTHING = jax.tree.structure(())
@@ -52,8 +51,8 @@ def prefix_walks(name: str, combine: Callable, identity: Callable[[Any], Any], e
 
 def _groups(lanes: int) -> np.ndarray:
     """Neighbours as (turns, groups), −1 beyond the last."""
-    groups = -(-lanes // GROUP)
-    index = np.arange(groups) * GROUP + np.arange(min(GROUP, lanes))[:, None]
+    groups = -(-lanes // tuning.PREFIX_GROUP)
+    index = np.arange(groups) * tuning.PREFIX_GROUP + np.arange(min(tuning.PREFIX_GROUP, lanes))[:, None]
     return np.where(index < lanes, index, -1).astype(np.int32)
 
 

@@ -1,0 +1,53 @@
+"""Thresholds of the lane machine. Each has its unit, what it decides, and the benchmark that measures it again.
+
+`python -m benchmarks --filter <name>` runs the benchmark named in brackets; benchmarks/NOTES.md has the figures behind
+a number. Change one here, run the benchmark, and write down what you saw.
+"""
+
+# -- a CPU: who takes part ---------------------------------------------------------------------------------------------
+SHARED_MIN_TURNS = 50_000  # turns over all lanes; a call of fewer is not worth a second thread [cpu/]
+PART_MIN_TURNS = 4000  # turns that a thread takes at a time, at the least: some 15 µs [cpu/]
+PARTS_OF_THREAD = 32  # parts for each thread of a very large batch, where longer ones suit the memory better [cpu/]
+TASK_MIN_LANES = 256  # lanes that a task of XLA's thread pool takes at the least [cpu/]
+UNLOCKED_MIN_TURNS = 5000  # turns; a direct call of more lets go of Python's lock: about 50 µs [cpu/]
+HELPER_AWAKE_NS = 500_000  # nanoseconds that a helper stays awake; waking one takes as long as a small batch [cpu/]
+HELPER_LOOKS = 64  # looks that a waiting thread takes before it lets others have its core [cpu/]
+BLOCK_LOOKS = 2000  # looks at the flag of another block before other threads may run instead [million]
+
+# -- a CPU: memory -----------------------------------------------------------------------------------------------------
+STACK_BYTES = 1 << 15  # bytes of slots that a direct call keeps on the stack [cpu/]
+LARGE_PAGES_MIN_BYTES = 1 << 22  # bytes from which memory is advised to come in large pages of 2 MB [lynghus_crba]
+PREFETCH_BLOCKS = 2  # blocks of lanes; without it a batch larger than the cache runs at a third of the speed [cpu/]
+PREFETCH_TURNS = 4  # turns of a walk that fields are asked for in advance [million]
+PREFETCH_VECTORS = 6  # vectors of a block that are asked for in advance [million]
+
+# -- a CPU: one huge tree ----------------------------------------------------------------------------------------------
+WALKS_MIN_ROWS = 1000  # rows from which native walks are faster than XLA's loops [million]
+CHUNKS_OF_THREAD = 32  # chunks of long paths for each thread, so that all end at about the same time [million]
+WALK_TASKS = 64  # tasks that the lanes of one walk are divided into: as many as a large machine shares well [million]
+PREFIX_GROUP = 4  # lanes combined in one walk over walks; more would wait longer than the spared walks [million]
+PAIRS_ROWS = 4  # rows of a dense matrix written in one turn [lynghus_crba]
+PAIRS_STRIP_ROWS = 32  # rows that a task takes at the least [lynghus_crba]
+PAIRS_MIN_ENTRIES = 1 << 15  # entries that a task takes at the least; fewer are not worth a thread [lynghus_crba]
+
+# -- a GPU -------------------------------------------------------------------------------------------------------------
+GPU_BLOCK_THREADS = 128  # threads of a block, where shared memory does not ask for fewer [h200/]
+GPU_LOCAL_MAX_BYTES = 1 << 15  # bytes of slots of a thread; more go to global memory [h200/]
+GPU_MIN_ROOM = 64  # slots; kernels are made for rounded numbers of slots, so that robots share them [h200/]
+GPU_PLAIN_MIN_LINES = 12_000  # lines of LLVM text; optimising more takes as long again, for one line in sixty [h200/]
+GPU_CHUNK_ROWS = 16  # rows, or more, that a lane walks of a huge tree: few turns in a row [million]
+GPU_MAX_CHUNKS = 40_000  # lanes that fill the device [million]
+GPU_PAIRS_THREADS = 64  # threads of a block that writes a dense matrix [h200/mass_matrix]
+GPU_PAIRS_COLUMNS = 2  # columns of a thread, a block apart: what a row brings is read once for all [h200/mass_matrix]
+GPU_PAIRS_ROWS = 4  # rows that a thread takes in one turn [h200/mass_matrix]
+GPU_PAIRS_STRIP_ROWS = 64  # rows that a thread goes down with what it knows of its columns [h200/mass_matrix]
+
+# -- both --------------------------------------------------------------------------------------------------------------
+INPUTS_IN_REGISTERS = 32  # inputs of a lane that a written-out program reads at its start [cpu/, h200/]
+EAGER_MAX_CALLS = 512  # compiled calls of one primitive that are kept
+
+# -- the cache on disk -------------------------------------------------------------------------------------------------
+CACHE_MAX_MB = 512  # megabytes that the folder may take; an entry takes 0.02 to 0.3
+CACHE_KEPT_SHARE = 0.75  # of that, left after tidying up, so that not each entry is followed by another search
+CACHE_STALE_SECONDS = 3600  # seconds after which a temporary file belongs to nobody: writing one takes milliseconds
+CACHE_USED_SECONDS = 3600  # seconds for which an entry counts as just used, so that reading it writes nothing
