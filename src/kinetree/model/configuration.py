@@ -151,7 +151,7 @@ def move_rate(model: Model, qd: Any, qdd: Any) -> Any:
     at = coordinate_columns(model.structure)
     if not at.quaternion.size:
         return qdd
-    rate = _back_along_screw(-_vector(qd, at.omega), _vector(qdd, at.omega))
+    rate = back_along_screw(-_vector(qd, at.omega), _vector(qdd, at.omega))
     return qdd.at[:, at.omega].set(jnp.stack(rate, 1))
 
 
@@ -196,7 +196,7 @@ def _step(structure: Structure, q: Any, move: Any, straight: bool = False) -> An
     if at.free.size:
         carried = _vector(move, at.linear)
         if not straight:
-            carried = _along_screw(Vec3(*(c[:, at.free] for c in theta)), carried)
+            carried = along_screw(Vec3(*(c[:, at.free] for c in theta)), carried)
             carried = Quaternion(*(c[:, at.free] for c in old)).turn(carried)
         result = result.at[:, at.position].add(jnp.stack(carried, 1))
     return result
@@ -216,7 +216,7 @@ def _between(structure: Structure, q0: Any, q1: Any) -> Any:
     if at.free.size:
         moved = _vector(q1, at.position) - _vector(q0, at.position)
         moved = Quaternion(*(c[:, at.free] for c in old)).conjugate().turn(moved)
-        linear = _back_along_screw(Vec3(*(c[:, at.free] for c in theta)), moved)
+        linear = back_along_screw(Vec3(*(c[:, at.free] for c in theta)), moved)
         result = result.at[:, at.linear].set(jnp.stack(linear, 1))
     return result
 
@@ -228,7 +228,7 @@ def _series(coefficients: tuple[float, ...], s: Scalar) -> Scalar:
     return total
 
 
-def _along_screw(theta: Vec3, v: Vec3) -> Vec3:
+def along_screw(theta: Vec3, v: Vec3) -> Vec3:
     """V(θ) v: where a frame comes that moves with constant body velocity (θ, v) for unit time."""
     squared = theta.dot(theta)
     small = squared < SMALL
@@ -240,7 +240,7 @@ def _along_screw(theta: Vec3, v: Vec3) -> Vec3:
     return v + across * early + theta.cross(across) * late
 
 
-def _back_along_screw(theta: Vec3, p: Vec3) -> Vec3:
+def back_along_screw(theta: Vec3, p: Vec3) -> Vec3:
     """V(θ)⁻¹ p, for |θ| ≤ π."""
     squared = theta.dot(theta)
     small = squared < SMALL

@@ -25,7 +25,7 @@ class Features(NamedTuple):
     power: int | None  # of all constraints' impedances, where they share an integer
 
 
-def _any(values: Any) -> bool:
+def any_number(values: Any) -> bool:
     """Whether some number is not zero, as far as numbers are known."""
     return bool(np.any(values)) if isinstance(values, np.ndarray) else True
 
@@ -41,8 +41,8 @@ def features_of(model: Model, plan: Plan) -> Features:
         plan.world.cone == "elliptic",
         bool(len(plan.limits)),
         bool(plan.has.loss),
-        passive is not None and _any(passive.damping),
-        passive is not None and _any(passive.stiffness[scalar]),
+        passive is not None and any_number(passive.damping),
+        passive is not None and any_number(passive.stiffness[scalar]),
         _shared_power(plan),
     )
 
@@ -96,7 +96,7 @@ def not_served(model: Model, plan: Plan) -> str:
     joints = plan.structure.quaternion_joints
     if model.passive is not None and len(joints):
         turned = plan.structure.q_of_row < 0
-        if _any(model.passive.stiffness[turned]):
+        if any_number(model.passive.stiffness[turned]):
             return "a ball or free joint has a spring"
     if any(isinstance(x, jax.Array) for x in jax.tree.leaves(model.frames)):
         return "frames of bodies are being traced"

@@ -1,0 +1,44 @@
+"""Where everything stands in the memory of a world that makes steps: controls, activations, stages."""
+
+from typing import Any
+
+import numpy as np
+
+from kinetree.constrain.joint_groups import Present
+from kinetree.constrain.native import Plan
+from kinetree.constrain.native.actuators import ACTIVATION, MOTOR
+from kinetree.model import Model
+
+from .integrate import STAGE
+
+
+class StepPlan(Plan):
+    """A plan with blocks for actuators and for the stages of a step."""
+
+    def __init__(self, model: Model, has: Present | None = None):
+        super().__init__(model, has)
+        self.actuators = model.actuators
+        self.nu, self.na = model.nu, model.na
+        at = self.slots
+        self._controls, at = at, at + self.nu
+        self._activations, at = at, at + ACTIVATION.size * self.na
+        self._motors, at = at, at + MOTOR.size * (0 if self.actuators is None else len(self.actuators.wiring.joints))
+        self._stages, at = at, at + STAGE.size * self.n
+        self.start_q, at = at, at + self.nq
+        self.slots = at
+
+    def control(self, number: Any) -> Any:
+        """Slots of controls."""
+        return self._controls + np.asarray(number, np.int64)
+
+    def activation(self, number: Any) -> Any:
+        """First slots of activations."""
+        return self._activations + np.asarray(number, np.int64) * ACTIVATION.size
+
+    def motor(self, number: Any) -> Any:
+        """First slots of actuators."""
+        return self._motors + np.asarray(number, np.int64) * MOTOR.size
+
+    def stage(self, row: Any) -> Any:
+        """First slots of the stages of rows."""
+        return self._stages + np.asarray(row, np.int64) * STAGE.size

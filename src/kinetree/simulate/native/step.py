@@ -1,0 +1,286 @@
+"""Whole steps as one lane program: actuators, dynamics with constraints, and integration, as often as asked for."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.constrain.native import kinematics
+from kinetree.constrain.native import not_served as not_solved
+from kinetree.constrain.native.actuators import ACTIVATION, activated, bounded, driving
+from kinetree.constrain.native.actuators import not_served as not_driven
+from kinetree.constrain.native.binding import Native, constants_of, starting, tables_of
+from kinetree.constrain.native.features import Features, any_number, features_of
+from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
+from kinetree.constrain.native.newton import newton
+from kinetree.constrain.native.parts import Again, Part, once, table
+from kinetree.constrain.native.solve import (
+    constraint_parts,
+    coordinates,
+    copied,
+    force_parts,
+    kinds_of,
+    motion_parts,
+)
+from kinetree.lanes import Lane, Loop, Slots, run, xla
+from kinetree.lanes.kept.once import Once
+from kinetree.model import DEFAULT_STEPPING, Model, State
+
+from ..implicit import lone_bodies
+from . import integrate
+from .moves import BALL, FREE, SCALAR, Moves, kinds_of_joints
+from .plan import StepPlan
+
+INTEGRATORS = ("Euler", "implicitfast", "RK4", "semi_implicit")
+MOST_STEPS = 1 << 30
+
+
+class StepVariant(NamedTuple):
+    """Which program: for what models, integrator and inputs."""
+
+    features: Features
+    integrator: str
+    joints: tuple[bool, bool, bool]
+    finishes: bool  # a last round takes velocity terms at the end of the step
+    stateless: bool  # some actuators have no activation
+    stateful: bool  # some have
+    ranged: bool  # the sum of the actuators of a joint is bounded, or slopes are asked for
+    external: bool
+    forced: bool  # forces on the joints are an input
+
+    @property
+    def moves(self) -> list[Moves]:
+        """The kinds of joints."""
+        return [m for m, there in zip((SCALAR, BALL, FREE), self.joints, strict=True) if there]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs, in order."""
+        driven = self.stateless or self.stateful
+        optional = {"ctrl": driven, "act": self.stateful, "f_ext": self.external, "tau": self.forced}
+        return ("q", "qd", "warm_start", "time", *(name for name, there in optional.items() if there))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the outputs, in order."""
+        return ("q", "qd", "warm_start", "time", *(("act",) if self.stateful else ()))
+
+
+def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, forced: bool) -> StepVariant:
+    """Of a model and a call."""
+    features = features_of(model, plan)
+    implicit = (model.stepping or DEFAULT_STEPPING).implicit_damping
+    finishes = features.damped and (
+        integrator in ("implicitfast", "semi_implicit") or (integrator == "Euler" and implicit)
+    )
+    stateless = stateful = ranged = False
+    if model.actuators is not None:
+        has = [a >= 0 for a in model.actuators.wiring.activations]
+        stateless, stateful = not all(has), any(has)
+        bounds = model.actuators.joint_range
+        ranged = not isinstance(bounds, np.ndarray) or bool(np.isfinite(bounds).any())
+        brakes = any(any_number(x[:, 2]) for x in (model.actuators.gain, model.actuators.bias))
+        if integrator == "implicitfast" and brakes:
+            finishes = ranged = True
+    joints = kinds_of_joints(plan)
+    return StepVariant(features, integrator, joints, finishes, stateless, stateful, ranged, external, forced)
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def counting() -> Part:
+    """How many steps there are to do; its constant is put in at each call."""
+    loop = Loop(lambda known, *_: ((known,), (), ()), 0, NUMBER, writes=(fixed("steps"),))
+    return Part(loop, once, lambda *_: np.ones(1))
+
+
+def one_number(array: int, to: str) -> Part:
+    """An input that is one number."""
+    loop = Loop(lambda _, x, __: (x, (), ()), 0, NOTHING, writes=(fixed(to),), inputs=(Lane(array, None, 0),))
+    return Part(loop, once)
+
+
+def fetched(array: int, to: Any) -> Part:
+    """An input, put into slots that `to(plan)` names, one for each column."""
+    loop = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, writes=(Slots(0, 0, NUMBER),), inputs=(Lane(array, 1),))
+    return Part(loop, lambda plan: table(to(plan), np.arange(len(to(plan)))))
+
+
+def returned(array: int, of: Any) -> Part:
+    """Slots that `of(plan)` names, put into an output."""
+    loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(Slots(0, 0, NUMBER),), outputs=(Lane(array, 1),))
+    return Part(loop, lambda plan: table(of(plan), np.arange(len(of(plan)))))
+
+
+def row_slots(name: str) -> Any:
+    """A field of every row."""
+    return lambda plan: plan.row(np.arange(plan.n)) + ROW.at(0, name).offset
+
+
+def unforced(v: StepVariant) -> Part:
+    """Rows before actuators act."""
+
+    def step(damping: Any, inputs: tuple, reads: tuple) -> tuple:
+        return (inputs[0] if v.forced else 0.0, 0.0, reads[0] * damping), (), ()
+
+    inputs = (Lane(v.inputs.index("tau"), 1),) if v.forced else ()
+    writes = tuple(ROW.at(0, f) for f in ("b", "driven", "load"))
+    loop = Loop(step, 2, NUMBER, reads=(fixed("h"),), writes=writes, inputs=inputs)
+
+    def damping(model: Model, *_: Any) -> Any:
+        return 0.0 if model.passive is None else model.passive.damping
+
+    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)), damping)
+
+
+def shifted(sign: float) -> Part:
+    """From accelerations to x, or back."""
+
+    def step(slide: Any, _: tuple, reads: tuple) -> tuple:
+        return (), (sign * slide * reads[0],), ()
+
+    loop = Loop(step, 1, NUMBER, reads=(ROW.at(0, "shift"),), adds=(ROW.at(0, "x"),))
+    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))), lambda model, *_: model.rows.slide)
+
+
+def step_done() -> Part:
+    """One step less, and later."""
+    loop = Loop(
+        lambda _, __, h: ((), (-1.0, h[0]), ()), 0, NOTHING, reads=(fixed("h"),), adds=(fixed("steps"), fixed("time"))
+    )
+    return Part(loop, once)
+
+
+def dynamics(v: StepVariant) -> list[Part | Again]:
+    """From a state to x, and to x_new for the integrator."""
+    f = v.features
+    implicit = v.integrator == "implicitfast" and v.finishes
+    to = "driven" if v.ranged else "b"
+    motors: list[Part | Again] = [
+        driving(kind, to, implicit) for kind, there in ((False, v.stateless), (True, v.stateful)) if there
+    ]
+    if v.ranged:
+        motors += bounded(implicit)
+    turned = f.quaternions
+    return [
+        unforced(v),
+        *motors,
+        *(kinematics.shifts() if turned else []),
+        *([shifted(1.0)] if turned else []),
+        *motion_parts(f),
+        *([kinematics.applied(v.inputs.index("f_ext"))] if v.external else []),
+        *force_parts(f),
+        *constraint_parts(f),
+        *newton(kinds_of(f), v.finishes),
+        *([shifted(-1.0)] if turned else []),
+    ]
+
+
+def one_step(v: StepVariant) -> list[Part | Again]:
+    """A step of the integrator."""
+    if v.integrator != "RK4":
+        take = integrate.semi_implicit if v.integrator == "semi_implicit" else integrate.euler
+        ends = [activated("now", "rate")] if v.stateful else []
+        return [*dynamics(v), *map(take, v.moves), *ends, step_done()]
+    stage: list[Part | Again] = [
+        integrate.share_and_weight(),
+        *map(integrate.set_stage, v.moves),
+        *([integrate.set_activations()] if v.stateful else []),
+        *dynamics(v),
+        *map(integrate.end_stage, v.moves),
+        *([integrate.end_activations()] if v.stateful else []),
+        integrate.stage_done(),
+    ]
+    return [
+        *map(integrate.start_stages, v.moves),
+        *([integrate.start_activations()] if v.stateful else []),
+        integrate.first_stage(),
+        Again(stage, fixed("stages").offset, integrate.STAGES),
+        *map(integrate.end_stages, v.moves),
+        *([activated("start", "mean")] if v.stateful else []),
+        step_done(),
+    ]
+
+
+_programs: Once[Native] = Once()
+
+
+def program_of(v: StepVariant) -> Native:
+    """The program of a variant, made once."""
+
+    def make() -> Native:
+        at = v.inputs.index
+        begin: list[Part | Again] = [
+            counting(),
+            starting(),
+            coordinates(at("q")),
+            copied(at("qd"), "qd"),
+            copied(at("warm_start"), "x"),
+            one_number(at("time"), "time"),
+        ]
+        if "ctrl" in v.inputs:
+            begin.append(fetched(at("ctrl"), lambda plan: plan.control(np.arange(plan.nu))))
+        if v.stateful:
+            begin.append(fetched(at("act"), lambda plan: plan.activation(np.arange(plan.na))))
+        end: list[Part | Again] = [
+            returned(0, lambda plan: plan.q + np.arange(plan.nq)),
+            returned(1, row_slots("qd")),
+            returned(2, row_slots("x")),
+            returned(3, lambda plan: np.array([fixed("time").offset])),
+        ]
+        if v.stateful:
+            end.append(returned(4, lambda plan: plan.activation(np.arange(plan.na))))
+        again = Again(one_step(v), fixed("steps").offset, MOST_STEPS)
+        return Native.of(f"step_{v.integrator}", [*begin, again, *end], len(v.inputs), len(v.outputs))
+
+    return _programs.get(v, make)
+
+
+assert ACTIVATION.at(0, "now").offset == 0  # an activation's first slot is the activation
+
+
+# -- bound to a model -------------------------------------------------------------------------------------------------
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Stepper:
+    """A program with its tables and constants: what `advance` calls. A pytree, so that constants go through `jit`."""
+
+    constants: tuple[Any, ...]
+    variant: StepVariant = field(metadata={"static": True})
+    plan: StepPlan = field(metadata={"static": True})
+
+    def __call__(self, state: State, ctrl: Any, f_ext: Any, tau: Any, count: Any, by_xla: bool = False) -> State:
+        """The state after some steps; arrays are (batch, ...)."""
+        v, plan, native = self.variant, self.plan, program_of(self.variant)
+        given = {"f_ext": None if f_ext is None else f_ext.reshape(len(f_ext), -1), "tau": tau, "ctrl": ctrl}
+        given |= {"time": state.time.reshape(-1, 1), "act": state.act}
+        given |= {"q": state.q, "qd": state.qd, "warm_start": state.warm_start}
+        inputs = tuple(given[name] for name in v.inputs)
+        widths = (plan.nq, plan.n, plan.n, 1, *((plan.na,) if v.stateful else ()))
+        library = np if isinstance(state.q, np.ndarray) and isinstance(count, int | np.integer) else jnp
+        constants = (library.full((1, 1), count, state.q.dtype), *self.constants[1:])
+        bound = native.program, plan.slots, widths, tables_of(native, plan), constants
+        q, qd, warm, time, *act = xla.run(*bound, inputs) if by_xla else run(*bound, inputs)
+        return State(q, qd, act[0] if act else state.act, time.reshape(-1), warm)
+
+
+def not_served(model: Model, plan: StepPlan, integrator: str) -> str:
+    """Why lanes can not make these steps; nothing where they can."""
+    if integrator not in INTEGRATORS:
+        return f"integrator {integrator}"
+    if integrator == "implicitfast" and lone_bodies(model):
+        return "implicitfast takes the gyroscopic forces of a lone body at the end of the step"
+    return not_solved(model, plan) or not_driven(plan, model.actuators)
+
+
+def stepper_of(
+    model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any, external: bool, forced: bool
+) -> Stepper:
+    """The program of a model, with its constants for a type and a time step."""
+    variant = variant_of(model, plan, integrator, external, forced)
+    return Stepper(constants_of(program_of(variant), model, plan, dtype, h), variant, plan)
