@@ -21,6 +21,7 @@ from .drive import Drive, Shaped
 from .forces import Controller
 from .integrators import discrete_step, rk4_step, semi_implicit_step
 from .mujoco_steps import euler_step, implicitfast_step, runge_kutta_step
+from .native import Stepper, stepper_for
 
 Step = Callable[[Model, State, Drive], State]
 
@@ -74,6 +75,17 @@ def _derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
     return jax.jvp(scanned, primals, tangents)
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _native(name: str, steps: int, stepper: Stepper, model: Model, state: State, drive: Drive) -> State:
+    """The same by the native body; its derivatives are those of XLA's."""
+    return stepper(state, drive.ctrl, drive.f_ext, None, steps)
+
+
+@_native.defjvp
+def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
+    return jax.jvp(partial(_traced, name, steps), primals[1:], tangents[1:])
+
+
 def advance(
     model: Model,
     state: State,
@@ -104,8 +116,6 @@ def advance(
         raise ValueError(f"substeps must be a number of steps, not {substeps!r}")
     h = _step_length(model, dt)
     require_xla()
-    found = constraints_of(model)
-    model = prepared(model, found)
     nu = model.nu
     if ctrl is None:
         ctrl = np.zeros(nu, np.result_type(state.q) if not isinstance(state.q, jax.Array) else state.q.dtype)
@@ -121,11 +131,20 @@ def advance(
 
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any, f_ext: Any) -> State:
         now = State(q, qd, act, time, warm_start)
+        stepper = stepper_for(model, name, q.dtype, h, f_ext is not None)
+        traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((model, now, ctrl, f_ext, h)))
+        if stepper is not None and not traced:
+            return stepper(now, ctrl, f_ext, None, int(substeps))
+        found = constraints_of(model)
+        full = prepared(model, found)
         length = h if isinstance(h, jax.Array) else np.asarray(h)
         drive = Drive(ctrl, f_ext, length.astype(q.dtype), constraints=found)
-        if any(isinstance(x, Tracer) for x in jax.tree.leaves((model, now, drive))):
-            return _traced(name, int(substeps), model, *jax.tree.map(jnp.asarray, (now, drive)))
-        return _plain(name, model, now, drive, np.int32(substeps))
+        if not traced:
+            return _plain(name, full, now, drive, np.int32(substeps))
+        now, drive = jax.tree.map(jnp.asarray, (now, drive))
+        if stepper is not None:
+            return _native(name, int(substeps), stepper, full, now, drive)
+        return _traced(name, int(substeps), full, now, drive)
 
     return evaluate(compute, **given)
 

@@ -22,6 +22,7 @@ from kinetree.model.fork import require_xla
 from .advance import advance, step_of
 from .bounded_scan import bounded_scan
 from .constrained import constraints_of, prepared, with_constraints
+from .native import Stepper, stepper_for, with_stepper
 
 Policy = Callable[[Any, State, Any], tuple[Any, Any]]  # (carry, state, key) -> (carry, ctrl)
 RECORDS = ("q", "qd", "act", "time", "warm_start", "ctrl", "done")
@@ -61,6 +62,7 @@ class _Given(NamedTuple):
     key: Any
     dt: Any
     arrays: tuple[Any, ...]  # leaves of the parts that are arrays, None where there are functions
+    stepper: Stepper | None  # the native program, bound to the numbers of the model
 
 
 def rollout(
@@ -122,7 +124,7 @@ def rollout(
             raise ValueError(f"{what} must be a number of steps, not {count!r}")
     require_xla()
     found = constraints_of(model)
-    model = prepared(model, found)
+    original, model = model, prepared(model, found)
     pushed = f_ext if f_ext is None or callable(f_ext) or isinstance(f_ext, jax.Array) else np.asarray(f_ext)
     parts = _Parts(_controls(model, policy, steps), pushed, done, reset)
     leaves, form = jax.tree.flatten(parts)
@@ -137,7 +139,9 @@ def rollout(
         if carry is None and hasattr(policy, "init"):
             carry = policy.init(state)
         state = jax.tree.map(lambda x: jnp.asarray(x, dtype), state)
-        given = _Given(model, state, carry, key, dt, arrays)
+        h = model.timestep if dt is None else dt
+        stepper = stepper_for(original, name, dtype, h, f_ext is not None)
+        given = _Given(model, state, carry, key, dt, arrays, stepper)
         traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(given))
         try:
             result = (_run if traced else _compiled)(fixed, given)
@@ -150,8 +154,8 @@ def rollout(
 
 
 def _run(fixed: _Fixed, given: _Given) -> tuple[State, Any, Any]:
-    model, start, carry, key, dt, arrays = given
-    model = with_constraints(model, fixed.constraints)
+    model, start, carry, key, dt, arrays, stepper = given
+    model = with_stepper(with_constraints(model, fixed.constraints), stepper)
     together = [f if a is None else a for f, a in zip(fixed.functions, arrays, strict=True)]
     parts: Any = jax.tree.unflatten(fixed.form, together)
     policy, f_ext, done, reset = parts

@@ -90,6 +90,8 @@ def not_served(model: Model, plan: Plan) -> str:
         return "mimic joints couple joints"
     if plan.has.balls:
         return "a ball joint has a limit"
+    if any(pair.moving not in (0, 1) for pair in plan.pairs):
+        return "two moving bodies touch"
     for touch in plan.touches:
         if touch.kinds not in SERVED_PAIRS:
             return f"a {touch.kinds[0]} touches a {touch.kinds[1]}"

@@ -39,6 +39,20 @@ class Plan:
         self._trees()
         self._blocks()
 
+    @cached_property
+    def key(self) -> tuple:
+        """All that the tables depend on."""
+        world = self.world
+        layout = None if world.scene is None else world.scene.layout
+        facts = world.cone, world.disabled, world.iterations, world.safe_reference
+        return self.structure, self.has, layout, facts
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Plan) and type(other) is type(self) and self.key == other.key)
+
     def _trees(self) -> None:
         """The tree of every row, and the rows on the way to the point that the tree is counted from."""
         tree, roots = np.zeros(self.n, np.int64), 0

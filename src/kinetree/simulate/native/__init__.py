@@ -1,5 +1,6 @@
 """The native body of steps: one lane program from a state to the state some steps later."""
 
-from .step import Stepper, stepper_of
+from .choose import StepWay, stepper_for, way_of_step, with_stepper
+from .step import Stepper
 
-__all__ = ["Stepper", "stepper_of"]
+__all__ = ["StepWay", "Stepper", "stepper_for", "way_of_step", "with_stepper"]

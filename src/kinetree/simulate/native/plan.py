@@ -1,5 +1,6 @@
 """Where everything stands in the memory of a world that makes steps: controls, activations, stages."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,11 @@ class StepPlan(Plan):
         self._stages, at = at, at + STAGE.size * self.n
         self.start_q, at = at, at + self.nq
         self.slots = at
+
+    @cached_property
+    def key(self) -> tuple:
+        """All that the tables depend on."""
+        return *super().key, None if self.actuators is None else self.actuators.wiring
 
     def control(self, number: Any) -> Any:
         """Slots of controls."""

@@ -1,0 +1,83 @@
+"""Whole steps by the native body: MuJoCo's next states, the bits of single steps, and the same as XLA's reference."""
+
+import mujoco
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.io import Mujoco
+from kinetree.simulate.native import way_of_step
+from tests.constrain.agreement import compiled, ours
+
+WORLD = """<mujoco><option timestep="0.004" integrator="{integrator}"/>
+<default><geom conaffinity="0"/></default><worldbody><geom type="plane" size="0 0 1" contype="0" conaffinity="1"/>
+<body pos="0 0 0.15"><freejoint/><geom type="box" size="0.1 0.06 0.05"/>
+  <body pos="0.1 0 0"><joint name="ball" type="ball" damping="0.1"/>
+    <geom type="capsule" size="0.03" fromto="0 0 0 0.2 0 0"/>
+    <body pos="0.2 0 0"><joint name="tip" axis="0 1 0" range="-60 30" damping="0.2" armature="0.01" stiffness="1"
+      actuatorfrcrange="-0.6 0.4"/><geom type="cylinder" size="0.03 0.05"/></body></body>
+  <body pos="-0.1 0 0"><joint name="slide" type="slide" axis="1 0 0.3" range="-0.1 0.1" frictionloss="0.5"/>
+    <geom size="0.05"/></body></body></worldbody>
+<actuator><motor joint="tip" gear="2" ctrlrange="-0.3 0.3"/>
+  <position joint="tip" kp="3" kv="0.4" forcerange="-0.5 0.2"/>
+  <general joint="slide" dyntype="filterexact" actearly="true" dynprm="0.1" gainprm="2"
+    biastype="affine" biasprm="0.1 -1 -2"/>
+  <intvelocity joint="slide" kp="2" actrange="-0.1 0.1"/></actuator></mujoco>"""
+
+
+def reached(m, model, count=20, every=8):
+    """States of MuJoCo along a run with random controls, and the states after them."""
+    rng, d, convention = np.random.default_rng(3), mujoco.MjData(m), Mujoco(model)
+    found = []
+    for k in range(count * every):
+        d.ctrl[:] = rng.uniform(-1, 1, m.nu)
+        before = d.qpos.copy(), d.qvel.copy(), d.act.copy(), d.ctrl.copy()
+        mujoco.mj_step(m, d)
+        if k % every == 0:
+            q, after = convention.q_here(before[0]), convention.q_here(d.qpos)
+            found.append(
+                (q, convention.v_here(q, before[1]), *before[2:], after, convention.v_here(after, d.qvel), d.act.copy())
+            )
+    return [np.array(x) for x in zip(*found, strict=True)]
+
+
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+def test_steps_are_those_of_mujoco(integrator):
+    m = compiled(WORLD.format(integrator=integrator))
+    model = ours(m)
+    assert way_of_step(model, integrator).plan is not None
+    q, qd, act, ctrl, next_q, next_qd, next_act = reached(m, model)
+    state = kt.initial_state(model, q, qd).replace(act=act)
+    after = kt.advance(model, state, ctrl)
+    assert np.abs(after.q - next_q).max() < 1e-11
+    assert np.abs(after.qd - next_qd).max() < 1e-9
+    assert np.abs(after.act - next_act).max() < 1e-12
+    many = kt.advance(model, state, ctrl, substeps=3)
+    one = kt.advance(model, kt.advance(model, after, ctrl), ctrl)
+    for name in ("q", "qd", "act", "time", "warm_start"):
+        np.testing.assert_array_equal(getattr(many, name), getattr(one, name))
+    single = kt.advance(model, kt.initial_state(model, q[3], qd[3]).replace(act=act[3]), ctrl[3])
+    np.testing.assert_array_equal(single.q, after.q[3])
+
+
+@pytest.mark.thorough
+def test_our_integrator_is_that_of_xla(monkeypatch):
+    model = ours(compiled(WORLD.format(integrator="Euler")))
+    q, qd = kt.random_state(model, 1, (6,))
+    q[:, 2] = 0.1
+    f_ext = np.random.default_rng(0).standard_normal((6, model.n_bodies, 6))
+    ctrl, options = np.full(model.nu, 0.2), {"integrator": "semi_implicit", "dt": 0.003}
+    state = kt.initial_state(model, q, qd)
+    native = kt.advance(model, state, ctrl, f_ext, **options)
+    monkeypatch.setenv("KINETREE_NATIVE", "0")
+    assert way_of_step(model, "semi_implicit").plan is None
+    by_xla = kt.advance(model, state, ctrl, f_ext, **options)
+    for name in ("q", "qd", "act", "time"):
+        np.testing.assert_allclose(getattr(native, name), getattr(by_xla, name), rtol=1e-9, atol=1e-11)
+
+
+def test_what_it_does_not_know_is_told():
+    ball = WORLD.format(integrator="Euler").replace('joint="tip" gear="2"', 'joint="ball" gear="1 0 0"')
+    way = way_of_step(ours(compiled(ball)), "Euler")
+    assert way.plan is None
+    assert "several degrees of freedom" in way.reason
