@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinetree.lanes import Lane, Loop, Memory, Program, Repeat
+from kinetree.lanes import Braid, Lane, Loop, Memory, Program, Repeat
 from kinetree.lanes.program import xla
-from kinetree.lanes.program.program import Slots, number_in
+from kinetree.lanes.program.program import Slots, flattened, number_in
 from tests.build import build_model
 from tests.dynamics.programs import aba_lanes, crba_lanes, rnea_lanes
 from tests.reference import generate
@@ -18,7 +18,8 @@ def interpret(program, slots, widths, tables, constants, inputs):
     """The program as its docstring reads, turn by turn and one lane at a time, on memory that starts out as NaN."""
     lanes = len(inputs[0])
     outputs = [np.full((lanes, w), np.nan) for w in widths]
-    given = {id(loop): (t, c) for loop, t, c in zip(program.loops, tables, constants, strict=True)}
+    given = list(zip(tables, constants, strict=True))
+    assert len(given) == len(program.loops)
     for lane in range(lanes):
         memory = np.full(slots, np.nan)
 
@@ -39,18 +40,27 @@ def interpret(program, slots, widths, tables, constants, inputs):
             for x, value in zip(loop.outputs, results, strict=True):
                 outputs[x.array][lane, number_in(x, row)] = float(value)
 
-        def follow(body, memory=memory, turn=turn):
+        def follow(body, given, turn=turn, memory=memory):
+            """Returns what was not used of the tables."""
             for part in body:
                 if isinstance(part, Repeat):
                     times = 0
                     while memory[part.going] != 0 and times < part.most:
-                        follow(part.body)
+                        follow(part.body, given)
                         times += 1
+                    given = given[len(list(flattened(part.body))) :]
+                elif isinstance(part, Braid):
+                    own = given[1 : 1 + len(part.loops)]
+                    for which, number in given[0][0]:
+                        turn(part.loops[which], own[which][0][number], own[which][1][number])
+                    given = given[1 + len(part.loops) :]
                 else:
-                    for row, values in zip(*given[id(part)], strict=True):
+                    for row, values in zip(*given[0], strict=True):
                         turn(part, row, values)
+                    given = given[1:]
+            return given
 
-        follow(program.body)
+        assert not follow(program.body, given)
     return outputs
 
 

@@ -74,7 +74,7 @@ class Kernel(LoopWriter):
         self.tile = Tile(to, self.size, self.widths, thread, self.lane) if reach is Reach.TILE else None
         if self.tile:
             self.tile.fetch([f"%{n}" for n in inputs])
-        if self.tile and not program.choosy:
+        if self.tile and program.simple:
             to.go("before0")  # all threads: those without a lane compute, on whatever is there, for nobody
         else:
             to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")

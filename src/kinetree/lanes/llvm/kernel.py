@@ -3,14 +3,16 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import tuning
-from ..program.program import Lane, Loop, Program, Repeat, Slots, Straight, number_in
+from ..program.program import Body, Braid, Lane, Program, Repeat, Slots, Straight, number_in
 from ..program.straight import slot_numbers, turn_order
 from .elementary import define
 from .emit import Emitter
+
+Given = tuple[int, tuple[str, str, str]]  # the number of a loop, its constants, its table, and how many turns it has
 
 
 def with_helpers(*texts: Emitter) -> str:
@@ -70,16 +72,17 @@ class LoopWriter(ABC):
             self._parts(self.program.body, iter(enumerate(zip(constants, tables, turns, strict=True))))
         self.to.go(after)
 
-    def _parts(self, body: tuple[Loop | Repeat, ...], given: Iterator[tuple[int, tuple[str, str, str]]]) -> None:
-        """Loops and repeats one after the other; `given` has a number and the arrays of each loop."""
+    def _parts(self, body: Body, given: Iterator[Given]) -> None:
+        """Loops, braids and repeats one after the other; `given` has a number and the arrays of each loop."""
         for part in body:
             if isinstance(part, Repeat):
                 self._repeat(part, given)
+            elif isinstance(part, Braid):
+                self._braid(next(given), [next(given) for _ in part.loops])
             else:
-                k, arrays = next(given)
-                self._loop(k, *arrays)
+                self._loop(*next(given))
 
-    def _repeat(self, part: Repeat, given: Iterator[tuple[int, tuple[str, str, str]]]) -> None:
+    def _repeat(self, part: Repeat, given: Iterator[Given]) -> None:
         """While some lane of the vector is going; the others keep what they have."""
         to, before = self.to, self.mask
         self._repeats += 1
@@ -168,26 +171,58 @@ class LoopWriter(ABC):
             for x in loop.outputs:
                 self.write_lane(x.array, str(number_in(x, row)), next(results))
 
-    def _loop(self, k: int, constants: str, table: str, turns: str) -> None:
-        """Loop k."""
+    def _loop(self, k: int, arrays: tuple[str, str, str]) -> None:
+        """All turns of loop k."""
+        self._counted(f"loop{k}", arrays[2], lambda number: self._one_turn(k, number, arrays))
+
+    def _braid(self, order: Given, members: list[Given]) -> None:
+        """Turns of several loops, each of which the order picks."""
+        to, label = self.to, f"braid{order[0]}"
+        table, turns = order[1][1:]
+
+        def picked(number: str) -> None:
+            first = to.op(f"mul i64 {number}, 2")
+            which, turn = (self.constant("i32", table, i) for i in (first, to.op(f"add i64 {first}, 1")))
+            turn = to.op(f"sext i32 {turn} to i64")
+            ways = " ".join(f"i32 {j}, label %pick{k}" for j, (k, _) in enumerate(members))
+            to.do(f"switch i32 {which}, label %{label}_picked [ {ways} ]")
+            for k, arrays in members:
+                to.label(f"pick{k}")
+                self._one_turn(k, turn, arrays)
+                to.go(f"{label}_picked")
+            to.label(f"{label}_picked")
+
+        self._counted(label, turns, picked)
+
+    def _counted(self, label: str, turns: str, turn: Callable[[str], None]) -> None:
+        """`turn(number)` for so many numbers from 0 on."""
+        to = self.to
+        to.go(label)
+        to.label(label)
+        to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"{label}_turn", f"{label}_after")
+        to.label(f"{label}_turn")
+        to.lines.append(f"  %{label}_number = phi i64 [ 0, %{label} ], [ %{label}_next, %{label}_turned ]")
+        turn(f"%{label}_number")
+        to.go(f"{label}_turned")
+        to.label(f"{label}_turned")
+        to.lines.append(f"  %{label}_next = add i64 %{label}_number, 1")
+        to.branch(to.op(f"icmp slt i64 %{label}_next, {turns}"), f"{label}_turn", f"{label}_after")
+        to.label(f"{label}_after")
+
+    def _one_turn(self, k: int, number: str, arrays: tuple[str, str, str]) -> None:
+        """One turn of loop k, with the lanes that do it."""
         to, loop, before = self.to, self.program.loops[k], self.mask
-        to.go(f"loop{k}")
-        to.label(f"loop{k}")
-        to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"turn{k}", f"after{k}")
-        to.label(f"turn{k}")
-        to.lines.append(f"  %t{k} = phi i64 [ 0, %loop{k} ], [ %u{k}, %turned{k} ]")
-        self._take_row(k, f"%t{k}", table)
+        constants, table, _ = arrays
+        self._take_row(k, number, table)
         if loop.when is not None:
-            self._choose(self._slots(loop.when)[0], f"do{k}", f"turned{k}")
+            self._choose(self._slots(loop.when)[0], f"do{k}", f"done{k}")
         elif loop.scratch and not loop.outputs:
             self.mask = ""  # others may be given anything
-        self._turn(k, f"%t{k}", constants)
+        self._turn(k, number, constants)
         self.mask = before
-        to.go(f"turned{k}")
-        to.label(f"turned{k}")
-        to.lines.append(f"  %u{k} = add i64 %t{k}, 1")
-        to.branch(to.op(f"icmp slt i64 %u{k}, {turns}"), f"turn{k}", f"after{k}")
-        to.label(f"after{k}")
+        if loop.when is not None:
+            to.go(f"done{k}")
+            to.label(f"done{k}")
 
     def _take_row(self, k: int, number: str, table: str) -> None:
         """Leave the entries of a row of the table of loop k in `columns`."""

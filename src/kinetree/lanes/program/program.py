@@ -85,6 +85,25 @@ class Loop:
         return (*self.reads, *self.writes, *self.adds, *self.inputs, *self.outputs)
 
 
+def _no_step(*_: Any) -> tuple[tuple, tuple, tuple]:
+    return (), (), ()
+
+
+@dataclass(frozen=True)
+class Braid:
+    """Loops whose turns are done in one order, which is a table too: each row is the number of a loop, and of its turn.
+
+    Turns that use the same slots can so follow each other while the slots are still in a cache.
+    """
+
+    loops: tuple[Loop, ...]
+
+    @property
+    def order(self) -> Loop:
+        """The table of the order, as a loop that does nothing. It stands before the others."""
+        return Loop(_no_step, 2, jax.tree.structure(()))
+
+
 @dataclass(frozen=True)
 class Repeat:
     """Its loops, again and again for each lane while slot number `going` is not 0, but at most `most` times.
@@ -92,16 +111,22 @@ class Repeat:
     The slot is looked at before each time, also the first. Repeats may stand in one another.
     """
 
-    body: "tuple[Loop | Repeat, ...]"
+    body: "tuple[Loop | Braid | Repeat, ...]"
     going: int
     most: int
 
 
-def flattened(body: tuple[Loop | Repeat, ...]) -> Iterator[Loop]:
+Body = tuple[Loop | Braid | Repeat, ...]
+
+
+def flattened(body: Body) -> Iterator[Loop]:
     """All loops, in the order in which they stand: the order of their tables and constants."""
     for part in body:
         if isinstance(part, Repeat):
             yield from flattened(part.body)
+        elif isinstance(part, Braid):
+            yield part.order
+            yield from part.loops
         else:
             yield part
 
@@ -125,18 +150,18 @@ class Straight:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Loops and repeats of loops, run one after the other. Compared by identity: make each program once.
+    """Loops, braids and repeats, run one after the other. Compared by identity: make each program once.
 
     `reversible` promises that a slot, once read, is never changed again. Then values that the steps saw are still there
     when the program is run backwards, and its derivatives are lane programs too (derivative.py). `straight` is for one
     mechanism alone: the native bodies then take nothing from the tables that they are given (straight.py). The turns
-    of a `woven` program follow each other as its tables say (woven.py), and only native bodies can run it. Programs
-    in which not all lanes do all turns (`choosy`) can be neither reversible, nor straight, nor woven; and those that
-    name slots or data without a table's column are not reversible.
+    of a `woven` program follow each other as its tables say (woven.py), and only native bodies can run it. All these
+    are for `simple` programs, of loops without conditions; and reversible ones name no slots or data without a column
+    of a table.
     """
 
     name: str
-    body: tuple[Loop | Repeat, ...]
+    body: Body
     n_inputs: int
     n_outputs: int
     reversible: bool = False
@@ -144,8 +169,8 @@ class Program:
     woven: bool = False
 
     def __post_init__(self) -> None:
-        if self.choosy and (self.reversible or self.straight or self.woven):
-            raise ValueError(f"{self.name} has repeats or conditions, so it is neither reversible, straight nor woven")
+        if not self.simple and (self.reversible or self.straight or self.woven):
+            raise ValueError(f"{self.name} has more than plain loops, so it is neither reversible, straight nor woven")
         if self.reversible and any(place.column is None for loop in self.loops for place in loop.places):
             raise ValueError(f"{self.name} is reversible, so its tables must name all its slots and data")
 
@@ -155,9 +180,9 @@ class Program:
         return tuple(flattened(self.body))
 
     @property
-    def choosy(self) -> bool:
-        """Whether some lanes may leave out turns that others do."""
-        return any(isinstance(p, Repeat) for p in self.body) or any(loop.when for loop in self.loops)
+    def simple(self) -> bool:
+        """Whether it is a list of loops, of which all lanes do all turns."""
+        return all(isinstance(part, Loop) and part.when is None for part in self.body)
 
 
 class Memory:
