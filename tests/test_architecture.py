@@ -33,6 +33,7 @@ ORDER = (
     ("io",),
     ("simulate",),
     ("envs",),  # tasks for robots that learn
+    ("learn",),  # how they learn
     ("theory",),  # operation counts and depths that the algorithms are compared with
     ("kinetree",),
     ("view",),

@@ -1,5 +1,6 @@
 """The documentation builds without a warning, its code runs, its pictures are what the code draws."""
 
+import os
 import re
 import subprocess
 import sys
@@ -20,10 +21,12 @@ def blocks(path: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.S)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md", "docs/rollouts.md", "docs/environments.md"])
 def test_code_on_the_page_runs(page, tmp_path):
     code = "\n".join(blocks(ROOT / page)).replace("examples/", f"{(ROOT / 'examples').as_posix()}/")
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    quick = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # as for all tests, see conftest.py
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=quick, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

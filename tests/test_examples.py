@@ -10,20 +10,28 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
-def test_there_are_six():
-    assert [e.name[:2] for e in EXAMPLES] == ["01", "02", "03", "04", "05", "06"]
+ARGUMENTS = {"07_learn": ("--steps", "4096")}  # enough to see that it runs
+MARKS = {
+    "05_methods": pytest.mark.slow,  # compiles nine methods
+    "07_learn": pytest.mark.thorough,
+    "09_identify": pytest.mark.thorough,
+}
+
+
+def test_there_are_nine():
+    assert [e.name[:2] for e in EXAMPLES] == [f"0{k}" for k in range(1, 10)]
 
 
 def _parameter(path):
-    """Comparing all methods compiles nine of them."""
-    return pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem == "05_methods" else ())
+    return pytest.param(path, id=path.stem, marks=MARKS.get(path.stem, ()))
 
 
 @pytest.mark.parametrize("path", [_parameter(e) for e in EXAMPLES])
 def test_example_runs(path, tmp_path):
     little_optimization = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # as for all tests, see conftest.py
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", "ignore::UserWarning:__main__", str(path)],  # of kt.load, see NotModelled
+    more = ARGUMENTS.get(path.stem, ())
+    done = subprocess.run(  # the warnings are those of kt.load, see NotModelled
+        [sys.executable, "-W", "error", "-W", "ignore::UserWarning:__main__", str(path), *more],
         cwd=tmp_path,
         env=little_optimization,
         capture_output=True,

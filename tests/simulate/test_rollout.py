@@ -1,5 +1,7 @@
 """Rollouts: the bits of a loop in Python, derivatives by all that moves them, memory for reverse mode."""
 
+import subprocess
+import sys
 from functools import partial
 
 import jax
@@ -238,3 +240,21 @@ def test_derivatives_through_contact():
     value = jax.jit(end)
     slopes = np.array([(value(x.at[k].set(h)) - value(x.at[k].set(-h))) / (2 * h) for k in range(4)])
     np.testing.assert_allclose(jax.jit(jax.grad(end))(x), slopes, rtol=1e-4, atol=1e-8)
+
+
+def test_both_widths_of_numbers_one_after_the_other():
+    """NumPy arrays in 64 bits, JAX's in 32, and again: JAX must not remember the types of tables."""
+    code = """
+import jax, jax.numpy as jnp, numpy as np, kinetree as kt
+jax.config.update("jax_disable_most_optimizations", True)
+model = kt.auto_tree(3, 1, 0.3)
+model = model.replace(actuators=[kt.Actuator.position(j, kp=3.0) for j in model.joint_names], integrator="implicitfast")
+state = kt.initial_state(model, np.ones((2, 3)))
+narrow = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), state)
+ends = [kt.rollout(model, s, np.ones((4, 3)), steps=4)[0].q for s in (state, narrow, state)]
+ends += [kt.advance(model, s, substeps=4, ctrl=np.ones(3)).q for s in (state, narrow, state)]
+assert [str(x.dtype) for x in ends] == 2 * ["float64", "float32", "float64"], ends
+for x in ends:
+    np.testing.assert_allclose(x, ends[0], atol=1e-5)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=200)

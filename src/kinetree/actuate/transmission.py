@@ -18,7 +18,11 @@ from kinetree.spatial import Quaternion, Vec3
 
 
 class Columns(NamedTuple):
-    """Where the actuators of a wiring act."""
+    """Where the actuators of a wiring act.
+
+    Tables of indices are of 32 bits. JAX remembers the type that it gave to an array, and would give those of 64 bits
+    again in its other mode, where it is wrong.
+    """
 
     dof: np.ndarray  # (n, width), columns of qd; `used` is False where there is none
     q: np.ndarray  # (n, width), columns of q, for joints without a quaternion
@@ -46,8 +50,8 @@ def columns(structure: Structure, wiring: Wiring) -> Columns:
     has = np.array([structure.joints[c].quaternion for c in structure.joint_code[joint]], bool)
     free = np.array([structure.joints[c].position for c in structure.joint_code[joint]], bool)
     start = structure.q_start[joint]
-    dof = np.where(used, first[:, None] + step, 0)
-    q = np.where(used & ~has[:, None], start[:, None] + step, 0)
+    dof = np.where(used, first[:, None] + step, 0).astype(np.int32)
+    q = np.where(used & ~has[:, None], start[:, None] + step, 0).astype(np.int32)
     turned = tuple((int(i), int(start[i] + 3 * free[i]), bool(free[i])) for i in np.flatnonzero(has))
     return Columns(dof, q, used, ~has, turned, has & ~free, _sources(dof, used, structure.tree.n), not (size > 1).any())
 
@@ -60,7 +64,7 @@ def _sources(dof: np.ndarray, used: np.ndarray, nv: int) -> np.ndarray:
     at, target = at[order], target[order]
     counts = np.bincount(target, minlength=nv)
     rank = np.arange(len(at)) - (np.cumsum(counts) - counts)[target]
-    table = np.full((nv, int(counts.max(initial=1)) or 1), used.size)
+    table = np.full((nv, int(counts.max(initial=1)) or 1), used.size, np.int32)
     table[target, rank] = at
     return table
 

@@ -122,7 +122,8 @@ class Env:
         own, kept = _split(kept)
         obs = self._noisy(obs, own)
         info = {"key": kept, "steps": jnp.zeros(key.shape, jnp.int32), "truncated": no, "task": task}
-        return EnvState(physics, obs, zero, no, metrics, info | ({"final_obs": obs} if self.auto_reset else {}))
+        info |= {"final_obs": obs} if self.auto_reset else {}
+        return _strong(EnvState(physics, obs, zero, no, metrics, info))
 
     def step(self, state: EnvState, action: Any) -> EnvState:
         """One control step.
@@ -143,13 +144,13 @@ class Env:
         done = over | late
         info = {"key": kept, "steps": steps, "truncated": late, "task": task}
         if not self.auto_reset:
-            return EnvState(after, obs, reward, done, metrics, info)
+            return _strong(EnvState(after, obs, reward, done, metrics, info))
         fresh = self.reset(other)
         changing = {"physics": after, "obs": obs, "steps": steps, "task": task}
         anew = {"physics": fresh.physics, "obs": fresh.obs, "steps": fresh.info["steps"], "task": fresh.info["task"]}
         chosen = jax.tree.map(lambda new, old: _where(done, new, old), anew, changing)
         info |= {"steps": chosen["steps"], "task": chosen["task"], "final_obs": obs}
-        return EnvState(chosen["physics"], chosen["obs"], reward, done, metrics, info)
+        return _strong(EnvState(chosen["physics"], chosen["obs"], reward, done, metrics, info))
 
     def _noisy(self, obs: Any, key: Any) -> Any:
         if isinstance(self.noise, float | int) and self.noise == 0:
@@ -189,6 +190,11 @@ def each_world(function: Any, keys: Any) -> Any:
 def _split(keys: Any, number: int = 2) -> tuple[Any, ...]:
     found = each_world(lambda k: tuple(jax.random.split(k, number)[i] for i in range(number)), keys)
     return tuple(found)
+
+
+def _strong(state: EnvState) -> EnvState:
+    """The same with types that are not weak, so that a program compiled for the first step serves the next."""
+    return jax.tree.map(lambda x: x if jnp.issubdtype(x.dtype, jax.dtypes.extended) else jnp.asarray(x, x.dtype), state)
 
 
 def _where(done: Any, new: Any, old: Any) -> Any:

@@ -1,0 +1,7 @@
+"""Learning: policies by proximal policy optimisation, in plain JAX."""
+
+from .networks import Policy
+from .optimise import Adam, adam_start, adam_step
+from .ppo import Report, Settings, train
+
+__all__ = ["Adam", "Policy", "Report", "Settings", "adam_start", "adam_step", "train"]
