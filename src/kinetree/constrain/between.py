@@ -72,6 +72,22 @@ class Relative:
 
 @register_dataclass
 @dataclass(frozen=True)
+class JointSum:
+    """Σ c x over some joints."""
+
+    coefficients: Vector
+    at: tuple[Positions, ...] = field(metadata={"static": True})  # of each summand
+
+    def of(self, x: Scalar, at: Moved) -> Vector:
+        return (sum(c * x[np.array(k)] for c, k in zip(self.coefficients, self.at, strict=True)),)  # type: ignore[return-value]
+
+    def put(self, load: Load, force: Vector) -> Load:
+        parts = jnp.concatenate([c * force[0] for c in self.coefficients])
+        return load._replace(force=spread(tuple(k for at in self.at for k in at), load.force, parts))
+
+
+@register_dataclass
+@dataclass(frozen=True)
 class Hold:
     """Equality: ½ Σ D w²."""
 

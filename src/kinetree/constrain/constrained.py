@@ -12,10 +12,9 @@ from kinetree.actuate import actuator_force
 from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.dynamics.inverse_dynamics import zero_rates
 from kinetree.dynamics.schedules.arranged import arranged, by_position
-from kinetree.model import Coupling, Model, Structure, coupled
+from kinetree.model import Coupling, Model, coupled
 from kinetree.model.arguments import evaluate
 from kinetree.model.world import InverseWeights, World
-from kinetree.spatial import Vec3
 from kinetree.tree import layout, restore
 
 from .choose import way_of
@@ -23,7 +22,7 @@ from .joint_groups import Present, present
 from .native import Plan, Solved, solve
 from .native.contacts import POINT_REPORT
 from .newton import Walk, at_motion, at_rest, constraint_force, minimise
-from .problem import find_contacts, has_contacts, make_problem
+from .problem import find_contacts, has_contacts, make_problem, velocity_drift
 from .weights import inverse_weights
 
 SCHEDULE = "levels"
@@ -183,22 +182,6 @@ def timestep_of(model: Model, given: Any) -> Any:
     own = model.timestep if given is None else given
     safe = model.world is None or model.world.safe_reference
     return lambda dtype: jnp.asarray(2 * own if safe else 0.0, dtype)
-
-
-def velocity_drift(structure: Structure, qd: Any) -> Any:
-    """What a free joint's acceleration lacks: (batch, nv).
-
-    Constraints act on x = qdd + drift, the derivative of velocities whose linear part does not turn with the body.
-    """
-    free = structure.quaternion_joints
-    first = free[free[:, 2] == 1, 0].astype(np.int64)
-    drift = jnp.zeros_like(qd)
-    if not len(first):
-        return drift
-    omega, linear = (Vec3(*(qd[:, first + k + j] for j in range(3))) for k in (0, 3))
-    for j, x in enumerate(omega.cross(linear)):
-        drift = drift.at[:, first + 3 + j].set(x)
-    return drift
 
 
 def held_force(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:

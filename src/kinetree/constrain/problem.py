@@ -7,15 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.dynamics.algorithms.kinematics import body
+from kinetree.dynamics.frames import row_rates
 from kinetree.dynamics.recursion import Row
 from kinetree.dynamics.schedules.arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from kinetree.dynamics.schedules.layouts import of_bodies
-from kinetree.model import Axis, Model
+from kinetree.model import Axis, Model, Structure
+from kinetree.model.equalities import Equalities
 from kinetree.model.world import BOTH, InverseWeights, World
-from kinetree.spatial import Force, Scalar
+from kinetree.spatial import Force, Rates, Scalar, Vec3
 from kinetree.tree import Layout
 
 from .contact_groups import contact_groups
+from .equality_groups import Carried, frame_groups, joint_equality_groups
 from .groups import Group, Known, OnBalls
 from .joint_groups import Present, joint_groups
 from .newton import Tree
@@ -55,8 +58,35 @@ def has_contacts(model: Model) -> bool:
     )
 
 
+def velocity_drift(structure: Structure, qd: Any) -> Any:
+    """What a free joint's acceleration lacks: (batch, nv).
+
+    Constraints act on x = qdd + drift, the derivative of velocities whose linear part does not turn with the body.
+    """
+    free = structure.quaternion_joints
+    first = free[free[:, 2] == 1, 0].astype(np.int64)
+    drift = jnp.zeros_like(qd)
+    if not len(first):
+        return drift
+    omega, linear = (Vec3(*(qd[:, first + k + j] for j in range(3))) for k in (0, 3))
+    for j, x in enumerate(omega.cross(linear)):
+        drift = drift.at[:, first + 3 + j].set(x)
+    return drift
+
+
+def equalities_of(model: Model) -> Equalities | None:
+    """The equalities that act."""
+    world = model.world
+    return None if world is None or "equality" in world.disabled else world.equalities
+
+
 def couples(model: Model) -> bool:
-    """Whether some constraint may touch two moving bodies: then the tree alone does not solve a Newton step."""
+    """Whether some constraint may touch two moving bodies or joints: then the tree alone does not solve a Newton step.
+
+    Equalities count, even those with the base alone: the native solver does not know them.
+    """
+    if equalities_of(model) is not None:
+        return True
     return has_contacts(model) and any(p.moving == BOTH for p in model.world.scene.layout.pairs)  # type: ignore[union-attr]
 
 
@@ -69,10 +99,18 @@ def make_problem(
     position_of = np.asarray(laid.position_of)
     groups = joint_groups(model, known, has, q.T, qd.T, position_of)
     found = active = None
+    poses, velocities = row_poses(laid, at), row_velocities(laid, at, by_position(laid, qd))
+    equal = equalities_of(model)
+    if equal is not None and equal.joints is not None:
+        columns = model.structure.q_of_row
+        groups += joint_equality_groups(known, equal.joints, columns, q.T, qd.T, position_of)
+    if equal is not None and equal.frames is not None:
+        zero = Vec3.zero_like(at.gravity.x)
+        rates = row_rates(laid, model, at, qd, -velocity_drift(model.structure, qd), Rates(zero, zero, zero))
+        groups += frame_groups(model, known, equal.frames, Carried(poses, velocities, rates), position_of)
     if has_contacts(model):
         found, surfaces, active = find_contacts(laid, model, at)
-        velocities = row_velocities(laid, at, by_position(laid, qd))
-        groups += contact_groups(model, known, found, surfaces, row_poses(laid, at), velocities, position_of)
+        groups += contact_groups(model, known, found, surfaces, poses, velocities, position_of)
     return Problem(_tree(laid, model, at, groups, by_position(laid, b)), groups, found, active)
 
 

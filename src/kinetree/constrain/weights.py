@@ -32,9 +32,11 @@ def inverse_weights(model: Model) -> InverseWeights:
 
 
 def _touching_bodies(model: Model) -> np.ndarray:
-    if model.world is None or model.world.scene is None:
+    if model.world is None:
         return np.zeros(0, np.int64)
-    bodies = np.unique(np.array(model.world.scene.layout.bodies, np.int64))
+    scene, equal = model.world.scene, model.world.equalities
+    touching = () if scene is None else scene.layout.bodies
+    bodies = np.unique(np.array([*touching, *(() if equal is None else equal.bodies)], np.int64))
     bodies = bodies[bodies >= 0]
     return bodies[model.structure.row_of_body[bodies] >= 0]
 

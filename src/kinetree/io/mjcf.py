@@ -238,7 +238,6 @@ def _note_unmodelled(m: Any, report: Report) -> None:
     free = m.jnt_type == FREE
     ignored = {
         "tendons": m.ntendon,
-        "equality constraints": m.neq,
         "mocap bodies (taken as fixed)": m.nmocap,
         "flexible bodies": m.nflex,
         "plugins": m.nplugin,

@@ -23,6 +23,7 @@ from kinetree.model.world import (
     ordered,
 )
 
+from .mjcf_equalities import read_equalities
 from .report import Report
 
 FREE, BALL = 0, 1
@@ -47,6 +48,7 @@ def read_world(model: Model, m: Any, ours: dict[int, int], report: Report) -> Wo
         "contact": bits.mjDSBL_CONTACT,
         "limit": bits.mjDSBL_LIMIT,
         "frictionloss": bits.mjDSBL_FRICTIONLOSS,
+        "equality": bits.mjDSBL_EQUALITY,
     }
     off = {name for name, bit in flags.items() if disabled & (bit | bits.mjDSBL_CONSTRAINT)}
     carried = np.zeros(model.n_bodies)
@@ -57,6 +59,7 @@ def read_world(model: Model, m: Any, ours: dict[int, int], report: Report) -> Wo
     return World(
         scene=read_scene(m, ours, override, report),
         joints=_joints(m),
+        equalities=read_equalities(model, m, ours, report),
         inverse_weights=_weights(model, m, ours),
         gravity_compensation=carried if carried.any() and np.any(m.opt.gravity) else None,
         impratio=np.array(m.opt.impratio),

@@ -14,9 +14,10 @@ import numpy as np
 
 from kinetree.collide import COLLIDERS, KINDS
 
+from .equalities import Equalities
 from .errors import ModelError
 
-CONSTRAINTS = frozenset({"contact", "limit", "frictionloss"})  # what can be switched off
+CONSTRAINTS = frozenset({"contact", "limit", "frictionloss", "equality"})  # what can be switched off
 
 SOLREF = (0.02, 1.0)  # time constant and damping ratio
 SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
@@ -119,6 +120,7 @@ class World:
 
     scene: Scene | None = None
     joints: JointSoftness | None = None  # None: MuJoCo's defaults
+    equalities: Equalities | None = None
     inverse_weights: InverseWeights | None = None  # None: computed where they are needed
     gravity_compensation: Any = None  # (n_bodies,): how much of each body's weight is carried
     impratio: Any = field(default_factory=lambda: np.array(1.0))  # how much stiffer friction is than the normal

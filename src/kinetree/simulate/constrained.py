@@ -11,7 +11,7 @@ from jax import lax
 
 from kinetree.constrain.constrained import held_force, solve_constraints, timestep_of, velocity_drift
 from kinetree.constrain.joint_groups import Present, near_limits, present
-from kinetree.constrain.problem import has_contacts
+from kinetree.constrain.problem import equalities_of, has_contacts
 from kinetree.constrain.weights import inverse_weights
 from kinetree.dynamics import forward_dynamics
 from kinetree.model import Model, World
@@ -30,7 +30,7 @@ def constraints_of(model: Model) -> Present | None:
     if "_constraints" not in kept:
         found = present(model)
         carried = model.world is not None and model.world.gravity_compensation is not None
-        acts = model.coupling is None and (any(found) or has_contacts(model) or carried)
+        acts = model.coupling is None and (any(found) or has_contacts(model) or carried or _equal(model))
         kept["_constraints"] = found if acts else None
     return kept["_constraints"]
 
@@ -78,7 +78,11 @@ def constrained(
 def _only_limits(model: Model, found: Present) -> bool:
     """True if nothing but limits of hinges and sliders constrains a model."""
     carried = model.world is not None and model.world.gravity_compensation is not None
-    return not (found.loss or found.balls or has_contacts(model) or carried)
+    return not (found.loss or found.balls or has_contacts(model) or carried or _equal(model))
+
+
+def _equal(model: Model) -> bool:
+    return equalities_of(model) is not None
 
 
 def acting(model: Model, integrator: str = "") -> str:

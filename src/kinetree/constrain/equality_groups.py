@@ -1,0 +1,172 @@
+"""Equalities as constraints: frames of two bodies held together, joints that follow others.
+
+The residual of a weld's axes is the vector part of conj(Q₂) Q₁, times the torque scale, as MuJoCo has it; its rate is
+½ conj(Q₂) (ω₁ − ω₂) Q₁. Reference accelerations of frames leave out what velocities do to them: −b v − k d r − J̇ v.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.model import Model, Placement
+from kinetree.model.equalities import CONNECT, WELD, FrameEqualities, JointEqualities
+from kinetree.spatial import Mat3, Motion, Quaternion, Rates, Scalar, Transform, Vec3
+
+from .between import Coupled, Hold, JointSum, Relative
+from .groups import Group, Known
+from .held import HeldBodies, HeldJoints
+from .softness import impedance, parts, reference, regularisation
+
+BASE = -1
+
+
+class Carried(NamedTuple):
+    """What is known of the rows, by position: where they are and how they move, without their own accelerations."""
+
+    pose: Placement
+    velocity: Motion
+    rates: Rates
+
+
+class _End(NamedTuple):
+    """A frame on a body, in world axes."""
+
+    orientation: Quaternion
+    position: Vec3
+    omega: Vec3
+    linear: Vec3  # velocity of the origin
+    alpha: Vec3  # accelerations that velocities alone make
+    acceleration: Vec3
+    X: Transform  # from the row's frame to world axes at the origin
+    at: tuple[int, ...]
+
+
+def _columns(array: Any, dtype: Any) -> tuple[Scalar, ...]:
+    return parts(jnp.asarray(array, dtype))
+
+
+def _end(model: Model, rows: Carried, bodies: np.ndarray, place: Any, turn: Any, position_of: np.ndarray) -> _End:
+    """Frames on bodies; those on the base stand still, as does position 0."""
+    dtype = rows.pose.position.x.dtype
+    row = np.where(bodies >= 0, model.structure.row_of_body[np.maximum(bodies, 0)], BASE)
+    at = np.where(row >= 0, position_of[np.maximum(row, 0)], 0)
+    pose, velocity, rates = jax.tree.map(lambda x: x[at], tuple(rows))
+    own, local = Vec3(*_columns(place, dtype)), Quaternion(*_columns(turn, dtype))
+    turned = pose.orientation.turn
+    arm, omega, alpha = turned(own), turned(velocity.angular), turned(rates.alpha)
+    E = pose.orientation.conjugate().rotation()
+    wide = Vec3.zero_like(arm.x)
+    return _End(
+        pose.orientation * local,
+        pose.position + arm,
+        omega,
+        turned(velocity.linear) + omega.cross(arm),
+        alpha,
+        turned(rates.acceleration) + alpha.cross(arm) + omega.cross(omega.cross(arm)),
+        Transform(E, own + wide),
+        tuple(at.tolist()),
+    )
+
+
+def _vector(q: Quaternion) -> Vec3:
+    return Vec3(q.x, q.y, q.z)
+
+
+def _pure(v: Vec3) -> Quaternion:
+    return Quaternion(jnp.zeros_like(v.x), *v)
+
+
+def _half(q: Quaternion) -> Quaternion:
+    return Quaternion(*(0.5 * c for c in q))
+
+
+def frame_groups(model: Model, known: Known, equal: FrameEqualities, rows: Carried, position_of: Any) -> list[Group]:
+    """Groups of connects and of welds: between two moving bodies, and between one and the base."""
+    held, b1, b2 = (np.array(x, np.int64) for x in (equal.held, equal.bodies1, equal.bodies2))
+    row_of_body = model.structure.row_of_body
+    moves1, moves2 = ((b >= 0) & (row_of_body[np.maximum(b, 0)] >= 0) for b in (b1, b2))
+    groups: list[Group] = []
+    for size in (CONNECT, WELD):
+        for one, two in ((True, True), (False, True), (True, False)):
+            members = np.flatnonzero((held == size) & (moves1 == one) & (moves2 == two))
+            if len(members):
+                part = jax.tree.map(lambda x, k=members: x[k], equal)
+                both = b1[members], b2[members]
+                groups.append(_frames(model, known, part, rows, size, both, (one, two), position_of))
+    return groups
+
+
+def _frames(
+    model: Model, known: Known, equal: Any, rows: Carried, size: int, bodies: Any, moves: Any, position_of: Any
+) -> Group:
+    first = _end(model, rows, bodies[0], equal.position1, equal.orientation1, position_of)
+    second = _end(model, rows, bodies[1], equal.position2, equal.orientation2, position_of)
+    dtype = first.position.x.dtype
+    r, v = [*(second.position - first.position)], [*(second.linear - first.linear)]
+    product = [*(second.acceleration - first.acceleration)]
+    turn = None
+    if size == WELD:
+        scale = jnp.asarray(equal.torque_scale, dtype)[:, None]
+        back, ahead = second.orientation.conjugate(), first.orientation
+        spin, alpha = second.omega - first.omega, second.alpha - first.alpha
+
+        def seen(left: Quaternion, v: Vec3, right: Quaternion) -> Vec3:
+            return _vector(left * _pure(v) * right) * (0.5 * scale)
+
+        one, zero = jnp.ones_like(r[0]), jnp.zeros_like(r[0])
+        unit = (Vec3(one, zero, zero), Vec3(zero, one, zero), Vec3(zero, zero, one))
+        turn = Mat3(*Mat3(*(c for e in unit for c in seen(back, e, ahead))).T)
+        back_rate = _half(_pure(second.omega) * second.orientation).conjugate()
+        ahead_rate = _half(_pure(first.omega) * ahead)
+        r += [*(_vector(back * ahead) * -scale)]
+        v += [*seen(back, spin, ahead)]
+        product += [*(seen(back_rate, spin, ahead) + seen(back, alpha, ahead) + seen(back, spin, ahead_rate))]
+    distance = sum((x * x for x in r[1:]), start=r[0] * r[0])
+    some = distance > 0
+    distance = jnp.where(some, jnp.sqrt(jnp.where(some, distance, 1.0)), 0.0)
+    solimp, solref = parts(jnp.asarray(equal.solimp, dtype)), parts(jnp.asarray(equal.solref, dtype))
+    d = impedance(solimp, distance)
+    k, b = reference(solref, solimp, known.least_time)
+    weight = jnp.asarray(known.weights.body, dtype)
+    one, two = (jnp.where((own >= 0)[:, None], weight[np.maximum(own, 0)], 0.0) for own in bodies)
+    total = one + two
+    D = tuple(1 / regularisation(d, total[:, int(i > 2), None]) for i in range(size))
+    ref = tuple(-b * y - k * d * x - z for x, y, z in zip(r, v, product, strict=True))
+    if all(moves):
+        return Coupled(Relative(first.X, second.X, turn, size, first.at, second.at), ref, Hold(D))
+    end = second if moves[1] else first
+    sign = 1.0 if moves[1] else -1.0
+    return HeldBodies(end.X, turn, tuple(sign * y for y in ref), D, end.at)
+
+
+def joint_equality_groups(
+    known: Known, equal: JointEqualities, q_of_row: np.ndarray, q: Any, qd: Any, position_of: Any
+) -> list[Group]:
+    """Groups of joints that follow others, and of joints that are held; q (nq, batch), qd (nv, batch)."""
+    rows1, rows2 = np.array(equal.rows1, np.int64), np.array(equal.rows2, np.int64)
+    groups: list[Group] = []
+    for follows in (True, False):
+        members = np.flatnonzero((rows2 >= 0) == follows)
+        if not len(members):
+            continue
+        part: Any = jax.tree.map(lambda x, k=members: jnp.asarray(x, qd.dtype)[k], equal)
+        one, two = rows1[members], np.maximum(rows2[members], 0)
+        on = float(follows)
+        c = parts(part.coefficients)
+        dif = (q[q_of_row[two]] - part.reference2[:, None]) * on
+        r = q[q_of_row[one]] - part.reference1[:, None] - c[0]
+        r = r - dif * (c[1] + dif * (c[2] + dif * (c[3] + dif * c[4])))
+        slope = (c[1] + dif * (2 * c[2] + dif * (3 * c[3] + dif * 4 * c[4]))) * on
+        dof = jnp.asarray(known.weights.dof, qd.dtype)[:, None]
+        d = impedance(parts(part.solimp), r)
+        k, b = reference(parts(part.solref), parts(part.solimp), known.least_time)
+        D = 1 / regularisation(d, dof[one] + on * dof[two])
+        ref = -b * (qd[one] - slope * qd[two]) - k * d * r
+        at = tuple(tuple(position_of[x].tolist()) for x in (one, two))
+        if follows:
+            groups.append(Coupled(JointSum((jnp.ones_like(slope), -slope), at), (ref,), Hold((D,))))
+        else:
+            groups.append(HeldJoints(ref, D, at[0]))
+    return groups

@@ -1,0 +1,78 @@
+"""Equalities that touch the tree in one place: frames held in the static world, joints held at a coordinate."""
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import register_dataclass
+
+from kinetree.spatial import ArticulatedInertia, Force, Mat3, Scalar, Sym3, Transform, Vec3
+
+from .cones import Response, Vector, hold
+from .groups import Load, Positions, constant, spread
+from .sweeps import Body, Moved
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class HeldBodies:
+    """Frames on bodies that are held in the static world, in world axes: their origins, and their axes if `turn`."""
+
+    X: Transform  # from the row's frame
+    turn: Mat3 | None  # from rotations to residuals
+    ref: Vector
+    D: Vector
+    at: Positions = field(metadata={"static": True})
+
+    def residual(self, x: Scalar, at: Moved) -> Vector:
+        a = self.X @ jax.tree.map(lambda c: c[np.array(self.at)], at.a)
+        six = (*a.linear, *(() if self.turn is None else self.turn @ a.angular))
+        return tuple(y - r for y, r in zip(six, self.ref, strict=True))
+
+    def response(self, w: Vector) -> Response:
+        return hold(w, self.D)
+
+    def load(self, load: Load, r: Response) -> Load:
+        zero = jnp.zeros_like(r.force[0])
+        linear = Sym3(self.D[0] + zero, self.D[1] + zero, self.D[2] + zero, zero, zero, zero)
+        angular = Sym3(*(zero,) * 6)
+        if self.turn is not None:
+            x, y, z = self.turn.rows
+            scaled = (x * self.D[3], y * self.D[4], z * self.D[5])
+            pairs = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+            angular = Sym3(*(sum(s[i] * t[j] for s, t in zip(scaled, (x, y, z), strict=True)) for i, j in pairs))
+        own = self.X.articulated_to_parent(ArticulatedInertia(angular, Mat3(*(zero,) * 9), linear))
+        return load._replace(body=spread(self.at, load.body, Body(own, -self._force(constant(r, self.ref)))))
+
+    def pull(self, load: Load, force: Vector) -> Load:
+        bias = spread(self.at, load.body.bias, -self._force(force))
+        return load._replace(body=load.body._replace(bias=bias))
+
+    def _force(self, f: Vector) -> Force:
+        moment = Vec3.zero_like(f[0]) if self.turn is None else self.turn.t_mul(Vec3(*f[3:]))
+        return self.X.force_to_parent(Force(moment, Vec3(*f[:3])))
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class HeldJoints:
+    """Joints that are held at a coordinate."""
+
+    ref: Scalar
+    D: Scalar
+    at: Positions = field(metadata={"static": True})
+
+    def residual(self, x: Scalar, at: Moved) -> Vector:
+        return (x[np.array(self.at)] - self.ref,)
+
+    def response(self, w: Vector) -> Response:
+        return hold(w, (self.D,))
+
+    def load(self, load: Load, r: Response) -> Load:
+        added = (r.curvature[0][0], constant(r, (self.ref,))[0])
+        resistance, force = spread(self.at, (load.resistance, load.force), added)
+        return load._replace(resistance=resistance, force=force)
+
+    def pull(self, load: Load, force: Vector) -> Load:
+        return load._replace(force=spread(self.at, load.force, force[0]))

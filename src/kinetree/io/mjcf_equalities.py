@@ -1,0 +1,81 @@
+"""Equalities of a compiled MuJoCo model: connect, weld and joint."""
+
+from typing import Any
+
+import numpy as np
+
+from kinetree.model import Model
+from kinetree.model.compile import quaternion_from_rotation
+from kinetree.model.equalities import CONNECT, WELD, Equalities, FrameEqualities, JointEqualities
+from kinetree.spatial import Quaternion, Vec3
+
+from .report import Report
+
+KINDS = ("connect", "weld", "joint", "tendon", "flex", "flexvert", "flexstrain", "distance")
+JOINT = 2
+SITE = 6  # MuJoCo's number of the object type
+
+
+def read_equalities(model: Model, m: Any, ours: dict[int, int], report: Report) -> Equalities | None:
+    """Those that are active in the file; others are told."""
+    active = np.flatnonzero(m.eq_active0)
+    kinds = m.eq_type[active]
+    for kind in kinds[kinds > JOINT]:
+        report.ignored[f"equality constraints ({KINDS[min(int(kind), len(KINDS) - 1)]})"] += 1
+    between = active[kinds < JOINT]
+    joints = active[kinds == JOINT]
+    frames = _frames(model, m, ours, between) if len(between) else None
+    follow = _joints(model, m, joints) if len(joints) else None
+    return None if frames is None and follow is None else Equalities(frames, follow)
+
+
+def _frames(model: Model, m: Any, ours: dict[int, int], which: np.ndarray) -> FrameEqualities:
+    identity = np.array([1.0, 0, 0, 0])
+    ends: list[list[tuple]] = [[], []]
+    for e in which:
+        weld, data = m.eq_type[e] == 1, m.eq_data[e]
+        objects = int(m.eq_obj1id[e]), int(m.eq_obj2id[e])
+        for k, thing in enumerate(objects):
+            if m.eq_objtype[e] == SITE:
+                body, place, turn = int(m.site_bodyid[thing]), m.site_pos[thing], m.site_quat[thing]
+            else:
+                first = 3 * (1 - k) if weld else 3 * k  # MuJoCo keeps the anchors of a weld the other way round
+                body, place, turn = thing, data[first : first + 3], data[6:10] if weld and k == 0 else identity
+            ends[k].append((ours[body], *in_row(model, ours[body], place, turn)))
+    (b1, p1, q1), (b2, p2, q2) = (zip(*end, strict=True) for end in ends)
+    return FrameEqualities(
+        np.array(p1),
+        np.array(q1),
+        np.array(p2),
+        np.array(q2),
+        np.array(m.eq_data[which, 10]),
+        np.array(m.eq_solref[which]),
+        np.array(m.eq_solimp[which]),
+        tuple(WELD if m.eq_type[e] == 1 else CONNECT for e in which),
+        tuple(b1),
+        tuple(b2),
+    )
+
+
+def in_row(model: Model, body: int, place: Any, turn: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A frame on a body, (position, orientation), as one on the row that carries the body, or on the base."""
+    place, turn = np.array(place, float), np.array(turn, float)
+    if body < 0:
+        return place, turn
+    E, r = (np.array([np.asarray(c)[body] for c in part]) for part in (model.frames.E, model.frames.r))
+    back = Quaternion(*quaternion_from_rotation(E.reshape(3, 3)))
+    return r + np.array(back.turn(Vec3(*place))), np.array(back * Quaternion(*turn))
+
+
+def _joints(model: Model, m: Any, which: np.ndarray) -> JointEqualities:
+    one, two = m.eq_obj1id[which], m.eq_obj2id[which]
+    start = m.qpos0[m.jnt_qposadr]
+    return JointEqualities(
+        np.array(m.eq_data[which, :5]),
+        np.array(start[one]),
+        np.where(two >= 0, start[np.maximum(two, 0)], 0.0),
+        np.array(m.eq_solref[which]),
+        np.array(m.eq_solimp[which]),
+        tuple(m.jnt_dofadr[one].tolist()),
+        tuple(np.where(two >= 0, m.jnt_dofadr[np.maximum(two, 0)], -1).tolist()),
+    )
