@@ -11,6 +11,7 @@ from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.matrices.crba import _OVER_STAGES as MASS_MATRIX
 from kinetree.dynamics.matrices.crba import ancestor_mask
 from kinetree.dynamics.schedules.lane_rows import ROWS
+from kinetree.dynamics.schedules.record import recorded
 from kinetree.dynamics.schedules.run import _over_stages
 from kinetree.dynamics.schedules.staged import stage_constants
 from kinetree.tree import Tree
@@ -22,11 +23,11 @@ from tests.reference import generate
 
 
 def inverse(*given, hinges=False):
-    return _over_stages(RNEA, hinges)(*given)["tau"]
+    return _over_stages(RNEA, hinges, False)(*given)["tau"]
 
 
 def forward(*given, hinges=False):
-    return _over_stages(ABA, hinges)(*given)["qdd"]
+    return _over_stages(ABA, hinges, False)(*given)["qdd"]
 
 
 FIELDS = jax.tree.unflatten(ROWS, range(ROWS.num_leaves))
@@ -187,6 +188,45 @@ def test_as_public_functions(function, native_walks):
     close(function(model, *map(np.asarray, arrays), schedule="paths"))
     again = kt.auto_tree(300, 1, 0.3)
     close(jax.jit(lambda *a: 2 * function(again, *a, schedule="paths"))(*arrays) / 2)
+
+
+@pytest.fixture
+def state_by_state(monkeypatch):
+    """As for huge trees: several states, one after the other."""
+    monkeypatch.setattr("kinetree.lanes.tuning.WALKS_MIN_ROWS", 1)
+    monkeypatch.setattr("kinetree.dynamics.schedules.tuning.STAGES_MIN_ROWS_OF_BATCH", 1)
+
+
+def on_a_cart():
+    """Two bodies on one row, and one that stands still."""
+    joints = ["Rz", "fixed", "fixed", kt.Revolute((0, 1, 0))]
+    frames = np.broadcast_to(np.eye(6), (4, 6, 6))
+    body = np.array([2, 0.2, 0.4, 0.6, 1, 1.2, 1.1, 0, 0, 0.0])
+    return kt.Model.from_arrays([-1, 0, -1, 1], joints, frames, np.broadcast_to(body, (4, 10)))
+
+
+@pytest.mark.parametrize("name", ["every joint", "on a cart"])
+def test_forces_on_bodies_and_several_states(name, state_by_state):
+    """Against lanes: inverse and forward dynamics with forces, poses of all bodies, energies and momentum."""
+    model = on_a_cart() if name == "on a cart" else MODELS[name]()
+    q, qd = kt.random_state(model, 3, batch=(3,))
+    u, f = (np.random.default_rng(4).uniform(-1, 1, s) for s in (qd.shape, (3, model.n_bodies, 6)))
+
+    def same(function, *given):
+        ways = [jax.tree.leaves(function(model, *given, schedule=s)) for s in ("paths", "lanes")]
+        for ours, theirs in zip(*ways, strict=True):
+            assert np.linalg.norm(ours - theirs) <= 1e-11 * np.linalg.norm(theirs)
+
+    for function, given in (
+        (kt.inverse_dynamics, (q, qd, u, f)),
+        (kt.forward_dynamics, (q, qd, u, f)),
+        (kt.forward_kinematics, (q,)),
+        (kt.momentum, (q, qd)),
+        (kt.center_of_mass, (q,)),
+    ):
+        with recorded() as ran:
+            same(function, *given)
+        assert "stages" in {choice.way for _, choice in ran}, function
 
 
 def test_a_star_has_no_stages():

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 import jax
 
-from kinetree.spatial import Vec3
+from kinetree.spatial import Force, Vec3
 
 State = Any  # A pytree of scalars: what flows along the tree. Inward states add up where branches meet.
 Element = Any  # A pytree of scalars: a stretch of rows, acting on the state that enters it.
@@ -223,6 +223,47 @@ def placed_again(algorithm: Algorithm, first: int = 0, last: int = -1) -> Algori
     fields = {k: v for k, v in algorithm.fields.items() if k != two.state}
     fields[again] = (algorithm.fields[one.state], algorithm.fields[two.state])
     return replace(algorithm, name=f"{algorithm.name}_again", passes=tuple(passes), fields=fields, base=base)
+
+
+APPLIED = ("applied_nx", "applied_ny", "applied_nz", "applied_fx", "applied_fy", "applied_fz")
+
+
+def less_force(value: State, part: tuple[str, ...], f: Force) -> State:
+    """A share, with a force taken off it or off a part of it."""
+    return value._replace(**{n: getattr(value, n) - f for n in part}) if part else value - f
+
+
+def with_row_forces(algorithm: Algorithm) -> Algorithm:
+    """The algorithm with forces on the rows, in their own coordinates, as six more inputs (`APPLIED`)."""
+    state, *part = algorithm.applied
+
+    def less(row: Row, own: State) -> State:
+        f = [row[name] for name in APPLIED]
+        return less_force(own, tuple(part), Force(Vec3(*f[:3]), Vec3(*f[3:])))
+
+    def changed(p: Pass) -> Pass:
+        plain = p.stretch
+        stretch = None
+        if plain is not None:
+            extend = plain.extend
+            stretch = replace(
+                plain,
+                element=lambda row, own: plain.element(row, less(row, own)),
+                extend=extend and (lambda row, own, e: extend(row, less(row, own), e)),
+                gathers=False,  # on the way out a row's force is not at hand
+            )
+        visit = lambda row, state: p.visit(row, less(row, state))  # noqa: E731
+        return replace(p, visit=visit, given=(*p.given, *APPLIED), stretch=stretch)
+
+    passes = tuple(changed(p) if p.state == state else p for p in algorithm.passes)
+    return replace(
+        algorithm,
+        name=f"{algorithm.name}_applied",
+        inputs=(*algorithm.inputs, *APPLIED),
+        passes=passes,
+        applied=(),
+        again=None,
+    )
 
 
 def zeros(kind: type) -> Any:

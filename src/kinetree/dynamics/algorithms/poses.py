@@ -4,7 +4,7 @@ pose of row i in the world  =  pose of its parent, then its placement in its par
 v = X v_parent + S qd                                                                      (RBDA eq. 5.14)
 """
 
-from kinetree.dynamics.recursion import Row, Stretch
+from kinetree.dynamics.recursion import Algorithm, Outward, Row, Stretch, zeros
 from kinetree.model import Placement
 from kinetree.spatial import Force, Motion, Transform
 
@@ -46,4 +46,24 @@ VELOCITY = Stretch(
     act=lambda e, v: e[0] @ v + e[1],
     identity=lambda x: (Placement.identity_like(x), Motion.zero_like(x)),
     inverse=lambda e: (e[0].inverse(), -(e[0].inverse() @ e[1])),
+)
+
+
+ROW_POSES = Algorithm(
+    name="row_poses",
+    inputs=("q",),
+    passes=(
+        Outward(
+            "pose",
+            lambda row, parent: (row.at @ parent, {"world": row.at @ parent}),
+            link=("axis",),
+            outputs=("world",),
+            stretch=POSE,
+            places=True,
+        ),
+    ),
+    fields={"pose": zeros(Placement)},
+    base=lambda gravity: {"pose": Placement.identity_like(gravity.x)},
+    outputs={"world": zeros(Placement)},
+    accurate=True,
 )

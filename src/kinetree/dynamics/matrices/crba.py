@@ -14,7 +14,7 @@ from kinetree.lanes.pairs.pairs import all_pairs, each_pair
 from kinetree.lanes.target import facts
 from kinetree.model import Model, Placement
 from kinetree.model.memory import require_matrices
-from kinetree.spatial import Force, Inertia, Vec3
+from kinetree.spatial import Force, Inertia
 from kinetree.tree import Layout, Tree, arrange, layout, outward
 from kinetree.tree.fix import inward_visits
 from kinetree.tree.stages import Stages
@@ -99,8 +99,7 @@ def _packed_by_factors(laid: Layout, model: Model, q: Any, pairs: Any) -> Any:
 def _native(laid: Stages, constants: tuple, model: Model, q: Any) -> Any:
     constants, own = row_coordinates(laid, constants, model, q)
     given = {"q": own, "root": jnp.asarray(_roots(model.tree), q.dtype)}
-    gravity = Vec3(*(jnp.zeros((), q.dtype),) * 3)
-    found = over_stages(Plan(FACTORS, kind_of(model).hinges), laid, constants, gravity, given)["factors"]
+    found = over_stages(Plan(FACTORS, kind_of(model).hinges), laid, constants, model, given)["factors"]
     return all_pairs(ENTRIES, found, intervals(model.tree))
 
 

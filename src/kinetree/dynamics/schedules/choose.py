@@ -108,7 +108,8 @@ def choose(call: Call, asked: str = "auto", blocks: Callable[[Call], bool] | Non
         return Choice(schedule, "lanes", body, lane_program_kind(call), reason, again)
     if schedule == "euler":
         return Choice(schedule, "euler tour", "xla", "", reason)
-    if schedule == "paths" and walks and call.batch == 1 and not call.external and staged(call.model.tree) is not None:
+    one_by_one = call.batch == 1 or call.rows >= tuning.STAGES_MIN_ROWS_OF_BATCH
+    if schedule == "paths" and walks and one_by_one and staged(call.model.tree) is not None:
         return Choice(schedule, "stages", "native", "", reason)
     return Choice(schedule, "layout", "xla", "", reason)
 

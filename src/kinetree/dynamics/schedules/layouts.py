@@ -18,10 +18,9 @@ from kinetree.dynamics.joint_terms import (
     row_acceleration,
     row_force,
 )
-from kinetree.dynamics.recursion import AT, Algorithm, Bodies, Inward, Outward, Pass, Row, Total
+from kinetree.dynamics.recursion import AT, Algorithm, Bodies, Inward, Outward, Pass, Row, Total, less_force
 from kinetree.model import Model, Placement
 from kinetree.model.coordinates import velocity_product_shift
-from kinetree.spatial import Force
 from kinetree.tree import Layout, restore
 from kinetree.tree.fix import inward_visits, outward_visits
 
@@ -87,13 +86,8 @@ def run_passes(
             if f_ext is not None and algorithm.applied[0] == x.state:
                 poses, _ = outward(POSE_PASS, laid, at, Row(at=at.placed), Placement.identity_like(at.gravity.x))
                 f = applied_forces(laid, model, poses, f_ext)
-                shares[x.state] = _less(shares[x.state], algorithm.applied[1:], f)
+                shares[x.state] = less_force(shares[x.state], algorithm.applied[1:], f)
     return found
-
-
-def _less(value: Any, part: tuple[str, ...], f: Force) -> Any:
-    """A share, with a force taken off it or off a part of it."""
-    return value._replace(**{n: getattr(value, n) - f for n in part}) if part else value - f
 
 
 def of_bodies(laid: Layout, model: Model, row: Row) -> Row:

@@ -10,14 +10,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from kinetree.dynamics.algorithms.poses import ROW_POSES, to_row
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.joint_terms import LOAD, felt_acceleration, joint_acceleration, row_acceleration, row_force
-from kinetree.dynamics.recursion import Algorithm, Bodies, Total
+from kinetree.dynamics.recursion import APPLIED, Algorithm, Bodies, Total, with_row_forces
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model
 from kinetree.model.coordinates import velocity_product_shift
-from kinetree.spatial import Vec3
+from kinetree.spatial import Force
 from kinetree.tree import Layout, layout
 from kinetree.tree.stages import Stages
 
@@ -83,8 +85,8 @@ def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Input
     if choice.way == "stages":
         laid = staged(model.tree)
         assert laid is not None
-        function = _over_stages(algorithm, kind_of(model).hinges)
-        return by_stages(function, laid, model, *inputs.values())
+        function = _over_stages(algorithm, kind_of(model).hinges, f_ext is not None)
+        return by_stages(function, laid, model, *inputs.values(), *(() if f_ext is None else (f_ext,)))
     if choice.way == "euler tour":
         return _over_euler_tour(algorithm, model, inputs, f_ext)
     return _over_layout(algorithm, layout(model.tree, choice.schedule), model, inputs, f_ext)
@@ -160,12 +162,16 @@ def _over_euler_tour(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: 
 
 
 @once
-def _over_stages(algorithm: Algorithm, hinges: bool) -> Any:
-    """One state by native walks; its derivatives are those of XLA's `paths`."""
-    plan = Plan(algorithm, hinges)
+def _over_stages(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
+    """One state by native walks; its derivatives are those of XLA's `paths`.
+
+    The last array is `f_ext`, if `external`.
+    """
+    plan = Plan(with_row_forces(algorithm) if external else algorithm, hinges)
+    by_body = {n for p in algorithm.passes if isinstance(p, Bodies) for n in p.outputs}
 
     def native(laid: Stages, constants: tuple, model: Model, *arrays: Any) -> Inputs:
-        inputs = dict(zip(algorithm.inputs, arrays, strict=True))
+        inputs = dict(zip(algorithm.inputs, arrays, strict=False))
         constants, own = row_coordinates(laid, constants, model, inputs["q"])
         given = inputs | {"q": own}
         shift = None
@@ -178,14 +184,28 @@ def _over_stages(algorithm: Algorithm, hinges: bool) -> Any:
                 given |= {"felt": felt, "qdd": row_acceleration(inputs["qdd"], shift)}
             if "tau" in inputs:
                 given["tau"] = row_force(inputs["tau"], armature, slide, shift)
-        gravity = Vec3(*(jnp.asarray(g, own.dtype) for g in model.gravity))
-        found = over_stages(plan, laid, constants, gravity, given)
+        if external:
+            poses = over_stages(Plan(ROW_POSES, hinges), laid, constants, model, {"q": own})["world"]
+            given |= dict(zip(APPLIED, jax.tree.leaves(_row_forces(model, poses, arrays[-1])), strict=True))
+        found = over_stages(plan, laid, constants, model, given)
         if "qdd" in found:
             found["qdd"] = joint_acceleration(found["qdd"], shift)
-        return {n: x[0] for n, x in _stacked(algorithm, tree_map(lambda x: x[None], found)).items()}
+        batched = {n: tree_map(lambda x, n=n: x[:, None] if n in by_body else x[None], y) for n, y in found.items()}
+        return {n: x[0] for n, x in _stacked(algorithm, batched).items()}
 
     def by_xla(model: Model, *arrays: Any) -> Inputs:
-        inputs = {n: x[None] for n, x in zip(algorithm.inputs, arrays, strict=True)}
-        return {n: x[0] for n, x in _over_layout(algorithm, layout(model.tree, "paths"), model, inputs, None).items()}
+        inputs = {n: x[None] for n, x in zip(algorithm.inputs, arrays, strict=False)}
+        f_ext = arrays[-1][None] if external else None
+        laid = layout(model.tree, "paths")
+        return {n: x[0] for n, x in _over_layout(algorithm, laid, model, inputs, f_ext).items()}
 
     return one_at_a_time(native, by_xla)
+
+
+def _row_forces(model: Model, poses: Any, f_ext: Any) -> Force:
+    """Forces on bodies, (bodies, 6) in world coordinates, summed for each row in its own coordinates, (rows,)."""
+    carrier = model.structure.row_of_body
+    if not np.array_equal(carrier, np.arange(model.tree.n)):
+        moving = carrier >= 0
+        f_ext = jnp.zeros((model.tree.n, 6), f_ext.dtype).at[carrier[moving]].add(f_ext[moving])
+    return to_row(poses, Force.from_array(f_ext))

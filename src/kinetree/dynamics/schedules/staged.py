@@ -113,11 +113,13 @@ def one_at_a_time(native: Callable, by_xla: Callable) -> Callable:
 
 @partial(jax.jit, static_argnums=0)
 def _as_batch(function: Callable, laid: Stages, constants: tuple, model: Model, *arrays: Any) -> Any:
-    return jax.tree.map(lambda x: x[None], function(laid, constants, model, *(x[0] for x in arrays)))
+    if len(arrays[0]) == 1:
+        return jax.tree.map(lambda x: x[None], function(laid, constants, model, *(x[0] for x in arrays)))
+    return jax.vmap(partial(function, laid, constants, model))(*arrays)
 
 
 def by_stages(function: Callable, laid: Stages, model: Model, *arrays: Any) -> Any:
-    """One state, (1, n) arrays, through a function made by `one_at_a_time`."""
+    """States, (batch, n) arrays, one after the other through a function made by `one_at_a_time`."""
     return _as_batch(function, laid, stage_constants(laid, model, arrays[0].dtype), on_device(model), *arrays)
 
 

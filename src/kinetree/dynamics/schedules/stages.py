@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree.dynamics.joint_terms import LOAD, joint_force
-from kinetree.dynamics.recursion import AT, Algorithm, Inward, Outward, Pass, Row, Stretch
+from kinetree.dynamics.recursion import AT, Algorithm, Bodies, Inward, Outward, Pass, Row, Stretch, Total
 from kinetree.lanes.kept.once import once
 from kinetree.lanes.walks.prefix import Prefix, prefix_walks
 from kinetree.lanes.walks.walk import Walk
-from kinetree.model import place
+from kinetree.model import Model, place
 from kinetree.spatial import Vec3
 from kinetree.tree.stages import Stages
 
@@ -257,28 +258,33 @@ def inward_walks(plan: Plan, i: int) -> InwardWalks:
 
 
 def can_walk(algorithm: Algorithm) -> bool:
-    """True if native walks can run an algorithm: every pass is over the rows, and states its stretch."""
-    return algorithm.passes[0].places and all(
-        isinstance(p, Outward | Inward) and p.stretch is not None for p in algorithm.passes
-    )
+    """True if native walks can run an algorithm: passes over the rows state their stretches, sums and bodies follow."""
+
+    def walks(p: Pass) -> bool:
+        return p.stretch is not None if isinstance(p, Outward | Inward) else isinstance(p, Total | Bodies)
+
+    return algorithm.passes[0].places and all(map(walks, algorithm.passes))
 
 
 # -- an algorithm over the stages of a tree ---------------------------------------------------------------------------
 
 
 def over_stages(
-    plan: Plan, laid: Stages, constants: tuple[Any, ...], gravity: Vec3, given: dict[str, Any]
+    plan: Plan, laid: Stages, constants: tuple[Any, ...], model: Model, given: dict[str, Any]
 ) -> dict[str, Any]:
-    """The outputs of an algorithm, (n,).
+    """The outputs of an algorithm, (n,), of a sum (), of bodies (bodies,).
 
     `constants` are those of each stage's cells, (turns, fields, lanes), in the order of `Rows`; `given` are the inputs
     of the rows, (n,), with `felt` the accelerations that rotors resist.
     """
     alg = plan.algorithm
-    base = alg.base(gravity)
+    dtype = constants[0].dtype
+    base = alg.base(Vec3(*(jnp.asarray(g, dtype) for g in model.gravity)))
     streams = [(c,) for c in constants]
     together: list[Any] = [None] * len(laid.stages)
-    last = len(alg.passes) - 1
+    last = max(i for i, p in enumerate(alg.passes) if isinstance(p, Outward | Inward))
+    asked = {n for p in alg.passes if isinstance(p, Total | Bodies) for n in (p.state, *p.needs)}
+    by_row: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
     for i, p in enumerate(alg.passes):
         inputs = tuple(given[n] for n in plan.given(i))
@@ -287,12 +293,30 @@ def over_stages(
             found, together = outward_pass(laid, outward_walks(plan, i), base[p.state], streams, inputs, scattered)
         elif isinstance(p, Inward):
             found = inward_pass(laid, inward_walks(plan, i), streams, inputs, together, scattered)
+        elif isinstance(p, Total):
+            outputs[p.state] = tree_map(jnp.sum, by_row[p.state])
+            continue
+        elif isinstance(p, Bodies):
+            rows = Row({n: by_row[n] for n in p.needs})
+            outputs |= p.visit(_of_bodies(model, rows, Row({n: base[n] for n in p.needs})), None)[1]
+            continue
         else:
             raise ValueError(f"{alg.name}: native walks have no pass of kind {type(p).__name__}")
-        if p.outputs:
+        if p.outputs or asked & plan.left(i).keys():
             values = results_by_row(laid, [f if scattered else f[:, : plan.width(i)] for f in found], scattered)
             named = jax.tree.unflatten(structure(Row(plan.left(i))), values)
+            by_row |= {n: named[n] for n in asked & named.keys()}
             outputs |= {n: named[n] for n in p.outputs}
         if i < last:
             streams = [(*s, f[:, : plan.width(i)]) for s, f in zip(streams, found, strict=True)]
     return outputs
+
+
+def _of_bodies(model: Model, rows: Row, base: Row) -> Row:
+    """Fields of the rows that carry each body, (bodies,), and its frame there."""
+    carrier = model.structure.row_of_body
+    dtype = jax.tree.leaves(rows)[0].dtype
+    if not np.array_equal(carrier, np.arange(model.structure.tree.n)):  # else each body has one row, in order
+        with_base = tree_map(lambda b, x: jnp.concatenate([jnp.reshape(b, 1), x]), base, rows)
+        rows = tree_map(lambda x: x[carrier + 1], with_base)
+    return Row(rows | {"frame": tree_map(lambda x: jnp.asarray(x, dtype), model.frames)})
