@@ -1,4 +1,4 @@
-"""Derivatives as matrices, against JAX's own through the XLA body, and against differences for quaternion joints."""
+"""Derivatives as matrices, against JAX's own through the XLA body, against differences, and against Pinocchio's."""
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.io import Pinocchio
 from tests.build import build_model
 from tests.dynamics.mixed import mixed_model
 from tests.reference import generate
@@ -35,48 +36,138 @@ def close(found, wanted, bound):
         np.testing.assert_allclose(a, b, rtol=0, atol=bound * max(1e-300, np.abs(np.asarray(b)).max()))
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+def of_forward(by_q, by_qd, H):
+    """What derivatives of inverse dynamics say of those of forward dynamics."""
+    inverse = np.linalg.inv(H)
+    return [-inverse @ by_q, -inverse @ by_qd, inverse]
+
+
 @pytest.mark.parametrize("name", SCREWS)
-def test_closed_form(name, function):
+def test_closed_form(name):
     model = SCREWS[name]()
-    given = state(model, (3,))
-    jacobian = jax.jacfwd(lambda *x: function(model, *x, schedule="sequential"), argnums=(0, 1, 2))
-    wanted = jax.jit(jax.vmap(jacobian))(*map(jnp.asarray, given))
-    found = FUNCTIONS[function](model, *given)
-    assert all(isinstance(x, np.ndarray) for x in found)
-    close(found, wanted, 1e-11)
-    close(jax.jit(lambda *x: FUNCTIONS[function](model, *x))(*map(jnp.asarray, given)), wanted, 1e-11)
-    close(FUNCTIONS[function](model, *(x[0] for x in given)), [x[0] for x in wanted], 1e-11)
-    if model.nv <= 12:  # LLVM takes 25 s to write out the derivatives of 20 rows
-        close(FUNCTIONS[function](kt.specialize(model), *given), wanted, 1e-11)
+    q, qd, tau = state(model, (3,))
+    qdd = kt.forward_dynamics(model, q, qd, tau)
+    jacobian = jax.jacfwd(lambda *x: kt.inverse_dynamics(model, *x, schedule="sequential"), argnums=(0, 1, 2))
+    wanted = [np.asarray(x) for x in jax.jit(jax.vmap(jacobian))(*map(jnp.asarray, (q, qd, qdd)))]
+    cases = {
+        kt.inverse_dynamics_derivatives: ((q, qd, qdd), wanted, 1e-11),
+        kt.forward_dynamics_derivatives: ((q, qd, tau), of_forward(*wanted), 1e-10),
+    }
+    for function, (given, wanted, bound) in cases.items():
+        found = function(model, *given)
+        assert all(isinstance(x, np.ndarray) for x in found)
+        close(found, wanted, bound)
+        close(jax.jit(lambda *x, f=function: f(model, *x))(*map(jnp.asarray, given)), wanted, bound)
+        close(function(model, *(x[0] for x in given)), [x[0] for x in wanted], bound)
+        if model.nv <= 8:  # LLVM takes 25 s to write out the derivatives of 20 rows
+            close(function(kt.specialize(model), *given), wanted, bound)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_quaternion_joints_move_along_their_tangents(function):
+def everything():
+    """All kinds of joints, some of which follow others; springs, dampers and rotors on all of them."""
     model = mixed_model()
+    nv = np.arange(model.nv)
+    armature = np.where(model.structure.q_of_row < 0, 0.2, 0.1 * nv)
+    rest = kt.random_state(model, 9)[0]
+    model = model.replace(damping=0.1 * nv, stiffness=0.05 * nv, rest=rest, armature=armature)
+    screws = [n for n, c in zip(model.joint_names, model.structure.joint_code, strict=True) if screw(model, c)]
+    return model.couple({screws[2]: (screws[0], -0.5, 0.2), screws[3]: (screws[1], 2.0, 0.0)})
+
+
+def screw(model, code):
+    return model.structure.joints[code].nq == 1
+
+
+def along_tangents(model, f_ext):
+    """Forces of inverse dynamics, differentiated by JAX through the loop in XLA."""
+
+    def forces(step, q, qd, qdd):
+        return kt.inverse_dynamics(model, kt.integrate(model, q, step), qd, qdd, f_ext, schedule="sequential")
+
+    jacobian = jax.jit(jax.jacfwd(forces, argnums=(0, 2, 3)))
+    return lambda q, qd, qdd: jacobian(jnp.zeros_like(qd), q, qd, qdd)
+
+
+def test_every_joint_with_everything():
+    model = everything()
+    q, qd, tau = state(model, (9,))  # more than a vector of lanes
+    f_ext = np.random.default_rng(5).uniform(-1, 1, (9, model.n_bodies, 6))
+    qdd = kt.forward_dynamics(model, q, qd, tau, f_ext)
+    found = kt.inverse_dynamics_derivatives(model, q, qd, qdd, f_ext)
+    wanted = [np.asarray(x) for x in along_tangents(model, f_ext[3])(*map(jnp.asarray, (q[3], qd[3], qdd[3])))]
+    close([x[3] for x in found], wanted, 1e-11)
+    close([x[0] for x in kt.inverse_dynamics_derivatives(model, q[3:4], qd[3], qdd[3], f_ext[3:5])], wanted, 1e-11)
+    forward = of_forward(*found)
+    close(kt.forward_dynamics_derivatives(model, q, qd, tau, f_ext), forward, 1e-9)
+    one = jax.jit(kt.forward_dynamics_derivatives)(model, *(jnp.asarray(x[0]) for x in (q, qd, tau, f_ext)))
+    close(one, [x[0] for x in forward], 1e-9)
+
+
+def test_pinocchio_agrees_on_a_floating_robot():
+    pin = pytest.importorskip("pinocchio")
+    model = kt.load("examples/robots/quadruped.urdf", floating_base=True).without_passive
+    theirs = pin.buildModelFromUrdf("examples/robots/quadruped.urdf", pin.JointModelFreeFlyer())
+    data = theirs.createData()
+    convention = Pinocchio(model, list(theirs.names)[1:])
     q, qd, x = state(model)
-    found = FUNCTIONS[function](model, q, qd, x)
-    step = 1e-6
+    T = np.stack([convention.v_there(q, e) for e in np.eye(model.nv)], -1)  # their velocities from ours
+    p, v = convention.q_there(q), convention.v_there(q, qd)
+    by_q, by_qd, H = pin.computeRNEADerivatives(theirs, data, p, v, convention.a_there(q, qd, x))
+    close(
+        kt.inverse_dynamics_derivatives(model, q, qd, x),
+        [T.T @ m @ T for m in (by_q, by_qd, np.triu(H) + np.triu(H, 1).T)],
+        1e-9,
+    )
+    by_q, by_qd, H = pin.computeABADerivatives(theirs, data, p, v, convention.force_there(q, x))
+    back = np.linalg.inv(T)
+    close(
+        kt.forward_dynamics_derivatives(model, q, qd, x),
+        [back @ by_q @ T, back @ by_qd @ T, back @ (np.triu(H) + np.triu(H, 1).T) @ back.T],
+        1e-9,
+    )
 
-    def difference(k, place):
-        moved = [[q, qd, x], [q, qd, x]]
-        d = step * np.eye(model.nv)[k]
-        for sign, values in zip((1, -1), moved, strict=True):
-            values[place] = kt.integrate(model, q, sign * d, 1.0) if place == 0 else values[place] + sign * d
-        ahead, behind = (function(model, *values) for values in moved)
-        return (ahead - behind) / (2 * step)
 
-    for place, matrix in enumerate(found):
-        wanted = np.stack([difference(k, place) for k in range(model.nv)], 1)
-        np.testing.assert_allclose(matrix, wanted, rtol=0, atol=1e-6 * np.abs(wanted).max())
+def test_a_robot_far_away_has_the_same_derivatives():
+    """Up to the rounding of its own coordinates, also with forces on bodies."""
+    parent, joints = np.array([-1, 0]), ["free", "Ry"]
+    model = kt.Model.from_arrays(parent, joints, np.tile(np.eye(6), (2, 1, 1)), np.tile(np.eye(6), (2, 1, 1)))
+    q, qd, x = state(model)
+    far = q + np.where(np.arange(model.nq) < 3, 2.0**20, 0.0)
+    f_ext = np.ones((2, 6))
+    moved = f_ext.copy()
+    moved[:, :3] += np.cross(far[:3] - q[:3], f_ext[:, 3:])
+    near = kt.inverse_dynamics_derivatives(model, q, qd, x, f_ext)
+    close(kt.inverse_dynamics_derivatives(model, far, qd, x, moved), near, 1e-8)
 
 
-def test_springs_and_dampers_have_their_share():
-    model = kt.auto_tree(5, 1, 0.3).replace(damping=np.linspace(1, 2, 5))
-    bare = kt.auto_tree(5, 1, 0.3)
-    by_qd = kt.inverse_dynamics_derivatives(model, *state(model))[1]
-    without = kt.inverse_dynamics_derivatives(bare, *state(bare))[1]
-    np.testing.assert_allclose(by_qd - without, np.diag(np.linspace(1, 2, 5)), atol=1e-12)
+def test_three_hundred_rows():
+    """One direction of each matrix, against JAX's derivative of the lane program."""
+    model = kt.auto_tree(300, 1.5, 0.3)
+    given = state(model)
+    direction = np.random.default_rng(6).uniform(-1, 1, 300)
+    for function, matrices in FUNCTIONS.items():
+        found = matrices(model, *given)
+        for place in range(3):
+            moved = [jnp.asarray(direction if k == place else np.zeros(300)) for k in range(3)]
+            wanted = jax.jvp(lambda *x, f=function: f(model, *x), tuple(map(jnp.asarray, given)), tuple(moved))[1]
+            close([found[place] @ direction], [wanted], 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("function", "follows"), [(kt.inverse_dynamics, False), (kt.inverse_dynamics, True), (kt.forward_dynamics, False)]
+)
+def test_gradients_where_the_model_is_an_argument(function, follows):
+    """In closed form; with forces on bodies that stand still, or follow the state."""
+    model = build_model(generate.random_tree(np.random.default_rng(3), 4, ["free", "revolute", "spherical", "helical"]))
+    q, qd, x = map(jnp.asarray, state(model))
+    f_ext = jnp.asarray(np.random.default_rng(5).uniform(-1, 1, (model.n_bodies, 6)))
+
+    def loss(q, model, schedule):
+        forces = f_ext * (1 + q[0]) if follows else f_ext
+        return (function(model, q, qd, x, forces, schedule=schedule) ** 2).sum()
+
+    gradient = jax.jit(jax.grad(loss), static_argnums=2)
+    close([gradient(q, model, "lanes")], [gradient(q, model, "sequential")], 1e-11)
 
 
 def test_one_is_the_inverse_of_the_other():

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.closed_form.rnea import rnea_derivatives
-from kinetree.dynamics.closed_form.rules import MOST_ROWS
+from kinetree.dynamics.closed_form.rnea import Variant, program, program_of
+from kinetree.dynamics.closed_form.rules import MAX_RULE_ROWS
 from kinetree.lanes.program.derivative import adjoint_program, tangent_program
 from kinetree.lanes.target import compiled
 from tests.build import build_model
@@ -43,7 +43,7 @@ def close(ours, theirs, bound=1e-12):
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("kind", ["arm", "mixed"])
 def test_jacobians(name, mode, kind, mixed):
-    """In closed form (dynamics/closed_form/rules.py), and of joints that it does not know."""
+    """In closed form (dynamics/closed_form/rules.py)."""
     model = kt.auto_tree(4, 1.5, 0.3).replace(armature=0.1) if kind == "arm" else mixed
     arguments = state(model)
 
@@ -55,11 +55,11 @@ def test_jacobians(name, mode, kind, mixed):
 
 @pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
 def test_jacobians_of_more_rows_than_the_closed_form_serves(mode):
-    n = MOST_ROWS + 1
+    n = MAX_RULE_ROWS + 1
     model = kt.auto_tree(n, 1.5, 0.3).replace(armature=0.1)
     q, qd, tau = state(model)
     qdd = kt.forward_dynamics(model, q, qd, tau)
-    wanted = [x.reshape(n, n) for x in rnea_derivatives()(model, *(np.asarray(x)[None] for x in (q, qd, qdd)))]
+    wanted = [x.reshape(n, n) for x in program_of(model)(model, *(np.asarray(x)[None] for x in (q, qd, qdd)))]
     close(mode(lambda *a: kt.inverse_dynamics(model, *a), (0, 1, 2))(q, qd, qdd), wanted)
     by_q, by_qd, H = wanted
     inverse = np.linalg.inv(H)
@@ -146,45 +146,24 @@ def test_derived_programs_compile(algorithm, quaternions):
         assert compiled(adjoint_program(program, moving), "float32") is not None
 
 
+def rnea_derivatives(quaternions, external):
+    return program(Variant(quaternions, external, gathered=True))
+
+
 def named_slots(places, row):
     return {row[s.column] + s.offset + i for s in places for i in range(s.count)}
 
 
-@pytest.mark.parametrize("joints", [("revolute",), ("prismatic", "helical")])
-def test_closed_form_on_branched_trees(joints):
-    model = build_model(generate.random_tree(np.random.default_rng(5), 9, joints, "forest"))
-    q, qd, qdd = state(model, (4,))
-    ours = [x.reshape(-1, 9, 9) for x in rnea_derivatives()(model, *map(np.asarray, (q, qd, qdd)))]
-    one = jax.jacfwd(lambda *a: kt.inverse_dynamics(model, *a, schedule="sequential"), (0, 1, 2))
-    close(ours, jax.vmap(one)(q, qd, qdd))
-    np.testing.assert_allclose(
-        ours[2], kt.mass_matrix(model, np.asarray(q)), rtol=0, atol=1e-12 * np.abs(ours[2]).max()
-    )
-
-
-def test_closed_form_of_the_other_oracle():
-    """Pinocchio's analytical derivatives of the same arm."""
-    pin = pytest.importorskip("pinocchio")
-    model = kt.load("examples/robots/arm7.urdf")
-    theirs = pin.buildModelFromUrdf("examples/robots/arm7.urdf")
-    data = theirs.createData()
-    q, qd, qdd = np.random.default_rng(6).uniform(-1, 1, (3, 7))
-    by_q, by_qd, H = (np.array(x) for x in pin.computeRNEADerivatives(theirs, data, q, qd, qdd))
-    ours = rnea_derivatives()(model.without_passive, *(x[None] for x in (q, qd, qdd)))
-    H = np.triu(H) + np.triu(H, 1).T
-    close([x.reshape(7, 7) for x in ours], [by_q, by_qd, H], 1e-10)
-
-
 @pytest.mark.parametrize(
     ("algorithm", "quaternions"),
-    [*itertools.product([rnea_lanes, aba_lanes], [False, True]), (lambda *_: rnea_derivatives(), False)],
+    [*itertools.product([rnea_lanes, aba_lanes], [False, True]), *itertools.product([rnea_derivatives], [False, True])],
 )
 def test_programs_that_say_so_are_reversible(algorithm, quaternions, mixed):
     """No turn changes a slot that an earlier turn has read."""
     model = mixed if quaternions else kt.auto_tree(6, 1.5, 0.3)
     bound = algorithm(quaternions, True)
     read = set()
-    for loop, (table, _) in zip(bound.program.loops, bound.turns(model.structure), strict=True):
+    for loop, (table, _) in zip(bound.program.loops, bound.turns(bound.shape(model)), strict=True):
         for row in table:
             now = named_slots(loop.reads, row)
             assert not named_slots(loop.writes + loop.adds, row) & (read | now)

@@ -1,23 +1,24 @@
-"""Derivatives of inverse dynamics in closed form, as a lane program: ∂τ/∂q, ∂τ/∂qd and H, all at once, in O(n · depth).
+"""Derivatives of inverse dynamics in closed form, as lane programs: ∂τ/∂q, ∂τ/∂qd and H, all at once, in O(n · depth).
 
-After Singh, Russo and Wensing, "Efficient Analytical Derivatives of Rigid-Body Dynamics using Spatial Vector Algebra"
-(2022), with everything in base coordinates. For a row j and a row i that carries it, with composites I, B, f over the
-subtree of j, ψ̇ = v_parent × S and ψ̈ = a_parent × S + v_parent × ψ̇,
-    ∂τ_i/∂q_j  = S_i · (2 B ψ̇_j + I ψ̈_j + S_j ×* f)        ∂τ_j/∂q_i  = 2 Bᵀ S_j · ψ̇_i + I S_j · ψ̈_i
-    ∂τ_i/∂qd_j = S_i · 2 (B S_j + I ψ̇_j)                    ∂τ_j/∂qd_i = 2 Bᵀ S_j · S_i + 2 I S_j · ψ̇_i
-    H_ij = H_ji = I S_j · S_i
-One loop outward, one inward, one over the pairs, where a derivative costs a dot product or two. B is that of
-2 B = v ×* I − I v × + (I v) ×̄*, of which, with J, h, m of the body and v = (ω, u), nothing is left but
-    B = [[ω× J − ½ tr J ω× + (u · h) 1 − u hᵀ, 0], [−p×, 0]],    p = m u − h × ω.
+One loop outward, one inward, one over the pairs of rows that carry each other, where a derivative costs a dot product
+or two (terms.py). The rows of a quaternion joint move together: their rates are those of the joint's axes in its
+parent, so there is no shift of accelerations (model/coordinates.py) to differentiate.
+
+On a GPU each entry is an output. On a CPU entries are gathered in slots first, and stored a row at a time, which takes
+a quarter of the time (columns.py). So they are where joints follow others: there several of them, each times the ratios
+of its rows, add up (Gᵀ X G); and for the derivatives of forward dynamics, where the matrices are solved with.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory
 from kinetree.lanes.kept.once import once
-from kinetree.model import Placement, Rows, Structure
+from kinetree.lanes.program.program import Slots
+from kinetree.model import Axis, Model, Placement
 from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
 from ..schedules.lane_algorithm import LaneAlgorithm
@@ -28,170 +29,364 @@ from ..schedules.lane_rows import (
     OWN,
     PARENT,
     PLACEMENT,
-    ROWS,
-    SCREW,
     ZERO3,
     Part,
     Q,
-    Screw,
     Turns,
     V,
     base_gravity,
-    base_turn,
     no_constants,
+    placing_parts,
     row_turns,
-    screw_constants,
-    screw_place,
 )
+from . import columns
+from .columns import Region
+from .links import Joint, Link, joint_constants, link_constants, pair_ratios, placed_at
+from .shape import Shape
+from .terms import Axes, Entries, Owed, VelocityProduct, owed, pair_entries
 
-Q_IN, QD_IN, QDD_IN = range(3)
-ANCESTOR, ROW, ENTRY, MIRROR = range(4)  # columns of the pair table: slots of both rows, places of (i, j) and (j, i)
-
-
-class VelocityProduct(NamedTuple):
-    """B: its upper left block, and the momentum p of its lower one."""
-
-    T: Mat3
-    p: Vec3
-
-    @staticmethod
-    def of(I: Inertia, v: Motion) -> "VelocityProduct":
-        """Of a body that moves. 45m 36a."""
-        omega, u = v
-        J, h = I.I, I.h
-        half = -0.5 * (J.xx + J.yy + J.zz)
-        columns = (Vec3(J.xx, J.xy, J.xz), Vec3(J.xy, J.yy, J.yz), Vec3(J.xz, J.yz, J.zz))
-        x, y, z = (omega.cross(c) - u * k for c, k in zip(columns, h, strict=True))
-        d, (a, b, c) = u.dot(h), omega * half
-        T = Mat3(x.x + d, y.x - c, z.x + b, x.y + c, y.y + d, z.y - a, x.z - b, y.z + a, z.z + d)
-        return VelocityProduct(T, u * I.mass - h.cross(omega))
-
-    def twice(self, m: Motion) -> Force:
-        """2 B m."""
-        return Force(self.T @ m.angular, m.angular.cross(self.p)) * 2.0
-
-    def transposed_twice(self, S: Motion) -> Vec3:
-        """2 Bᵀ S, whose lower half is zero."""
-        return (self.T.t_mul(S.angular) + self.p.cross(S.linear)) * 2.0
+Q_IN, QD_IN, QDD_IN, F_IN = range(4)
+JOINT, LAST, PLACE, PACKED = range(4, 8)  # more columns of a row table: slots of v_p, of v; places of the diagonal
+ANCESTOR, ROW, ENTRY, MIRROR, PACKED_ENTRY = range(5)  # columns of a pair table: slots of both rows, places of entries
+INERTIA = Inertia(0.0, ZERO3, Sym3(*6 * (0.0,)))
+MOTION, FORCE = Motion(ZERO3, ZERO3), Force(ZERO3, ZERO3)
 
 
-class Owed(NamedTuple):
-    """What a row holds ready for the rows that carry it, and for itself."""
+class Variant(NamedTuple):
+    """Which program: for what kind of mechanism, and of which function."""
 
-    by_q: Force
-    by_qd: Force
-    back: Vec3  # 2 Bᵀ S
-    momentum: Force  # I S
+    quaternions: bool
+    external: bool = False  # Forces act on bodies.
+    coupled: bool = False  # Joints follow others.
+    forward: bool = False  # Derivatives of forward dynamics.
+    gathered: bool = False  # Entries go to slots.
 
 
-def _owed(S: Motion, rate: Motion, second: Motion, I: Inertia, B: VelocityProduct, f: Force) -> Owed:
-    momentum = I @ S
-    return Owed(
-        B.twice(rate) + I @ second + S.cross_force(f),
-        B.twice(S) + (I @ rate) * 2.0,
-        B.transposed_twice(S),
-        momentum,
-    )
+def program_of(model: Model, external: bool = False, forward: bool = False) -> LaneAlgorithm:
+    """The program that serves a model."""
+    coupled = model.coupling is not None
+    gathered = coupled or forward or jax.default_backend() == "cpu"
+    return program(Variant(model.structure.has_quaternions, external, coupled, forward, gathered))
 
 
 @once
-def rnea_derivatives() -> LaneAlgorithm:
-    """q, qd, qdd to ∂τ/∂q, ∂τ/∂qd and H, nv² columns each, for models without quaternion joints."""
-    motion, force = Motion(ZERO3, ZERO3), Force(ZERO3, ZERO3)
-    product = VelocityProduct(Mat3(*9 * (0.0,)), ZERO3)
-    memory = Memory(
-        pose=PLACEMENT,
-        v=motion,
-        a=motion,
-        S=motion,
-        rate=motion,  # ψ̇
-        second=motion,  # ψ̈
-        I=Inertia(0.0, ZERO3, Sym3(*6 * (0.0,))),
-        B=product,
-        f=force,
-        owed=Owed(force, force, ZERO3, force),
+def program(variant: Variant) -> LaneAlgorithm:
+    """q, qd, qdd, and forces on bodies, to three matrices of nv² columns: see the module, and columns.py."""
+    writer = Writer(variant)
+    marks = [name for name, on in variant._asdict().items() if on]
+    return LaneAlgorithm(
+        "_".join(["rnea_derivatives", *marks]),
+        writer.parts(),
+        writer.memory,
+        3 + variant.external,
+        3,
+        lambda shape: (shape.size**2,) * 3,
+        reversible=not variant.forward,  # Factors take the place of H.
+        shape=Shape.of,
+        slots=lambda shape: writer.region(shape).end if variant.gathered else writer.rows_end(shape),
     )
 
-    def at(column: int, *names: str) -> tuple:
-        return tuple(memory.at(column, name) for name in names)
 
-    def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
-        s = gravity.x
-        rest = Motion.zero_like(s)
-        nothing = Inertia.zero_like(s)
-        pushed = Motion(Vec3.zero_like(s), -gravity)
-        return (
-            (
-                Placement.identity_like(s),
-                rest,
-                pushed,
-                nothing,
-                VelocityProduct.of(nothing, rest),
-                Force.zero_like(s),
-            ),
-            (),
-            (),
+class Writer:
+    """Writes the parts of one program."""
+
+    def __init__(self, variant: Variant):
+        self.variant = variant
+        fields: dict[str, Any] = {"pose": PLACEMENT, "v": MOTION, "a": MOTION, "S": MOTION, "turning": ZERO3}
+        fields |= {"moving": ZERO3, "second": MOTION, "I": INERTIA}  # ψ̇ is (turning, moving).
+        fields |= {"B": VelocityProduct(Mat3(*9 * (0.0,)), ZERO3), "f": FORCE, "owed": Owed(FORCE, FORCE, ZERO3, FORCE)}
+        fields |= {"placed": PLACEMENT, "both": MOTION} if variant.quaternions else {}
+        fields |= {"applied": FORCE, "pulled": FORCE} if variant.external else {}
+        self.memory = Memory(**fields)
+        self.applied = ("applied",) if variant.external else ()
+        self.pulled = ("pulled",) if variant.external else ()
+
+    def parts(self) -> list[Part]:
+        """All loops, in order."""
+        variant = self.variant
+        parts = self.placing() if variant.quaternions else []
+        parts = (columns.prepare(self.region, variant) if variant.gathered else []) + parts
+        parts += [self.base(), self.outward()]
+        parts += [self.forces()] if variant.external else []
+        parts += [self.inward(), self.pairs()]
+        parts += [self.within()] if variant.quaternions else []
+        parts += [self.coupled_pairs()] if variant.coupled else []
+        parts += columns.solve(self.region) if variant.forward else []
+        return parts + (columns.store(self.region) if variant.gathered else [self.zeros()])
+
+    def at(self, column: int, *names: str) -> tuple[Slots, ...]:
+        """The slots of some fields of the row in this column of the table."""
+        return tuple(self.memory.at(column, name) for name in names)
+
+    def rows_end(self, shape: Shape) -> int:
+        """The first slot after those of the rows."""
+        return self.memory.size * (shape.rows + 1)
+
+    def region(self, shape: Shape) -> Region:
+        """Where matrices are gathered."""
+        return Region(shape, self.rows_end(shape), self.variant.forward)
+
+    # -- tables -------------------------------------------------------------------------------------------------------
+
+    def of_shape(self, turns: Callable[..., Turns]) -> Callable[[Shape], Turns]:
+        """Turns over rows, with the columns of q and qd that their coordinates follow."""
+
+        def changed(shape: Shape) -> Turns:
+            table, rows = turns(shape.structure)
+            table[:, Q], table[:, V] = shape.q_column(table[:, Q]), shape.v_column(table[:, V])
+            return table, rows
+
+        return changed
+
+    def row_table(self, inward: bool) -> Callable[[Shape], Turns]:
+        """Turns over all rows, with the slots of their joints, and the places of the diagonal."""
+
+        def turns(shape: Shape) -> Turns:
+            table, rows = self.of_shape(row_turns(self.memory, inward))(shape)
+            joint = self.memory.base(shape.structure.tree.parent[shape.joint_of_row[rows]])
+            last = self.memory.base(shape.last_of_row[rows])
+            more = [joint, last, *self.places(shape, rows, rows)]
+            return np.concatenate([table, np.stack(more, -1)], 1).astype(np.int32), rows
+
+        return turns
+
+    def places(self, shape: Shape, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Where the entries of rows i and j go: of three matrices, and of H packed."""
+        i, j = shape.v_column(i), shape.v_column(j)
+        if not self.variant.gathered:
+            return i * shape.size + j, 0 * i
+        region = self.region(shape)
+        return region.entry(i, j), region.packed + shape.packed(i, j)
+
+    def pair_table(self, chosen: Callable[[Shape, np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Shape], Turns]:
+        """Turns over some of the pairs. Instead of rows, the turns are known by the ratios of both rows."""
+
+        def turns(shape: Shape) -> Turns:
+            i, j = shape.pairs
+            some = chosen(shape, i, j)
+            i, j = i[some], j[some]
+            entry, packed = self.places(shape, i, j)
+            table = [self.memory.base(i), self.memory.base(j), entry, self.places(shape, j, i)[0], packed]
+            return np.stack(table, -1).astype(np.int32), i * shape.rows + j
+
+        return turns
+
+    # -- passes over the rows -----------------------------------------------------------------------------------------
+
+    def placing(self) -> list[Part]:
+        """The placements of all rows, where there are quaternion joints."""
+        parts = [part._replace(turns=self.of_shape(part.turns)) for part in placing_parts(self.memory)]
+        if not self.variant.coupled:
+            return parts
+        moving, own = parts[0], self.at(OWN, "placed")
+        example = Link(PLACEMENT, Axis(0.0, 0.0), None, 0.0, 0.0)  # type: ignore[arg-type]
+
+        def step(link: Link, q: tuple, _: tuple) -> tuple:
+            return (placed_at(link, link.ratio * q[0] + link.offset),), (), ()
+
+        def constants(model: Model, rows: np.ndarray) -> Link:
+            return link_constants(model, rows, framed=True)._replace(inertia=None)  # type: ignore[arg-type]
+
+        loop = Loop(step, 4, jax.tree.structure(example), writes=own, inputs=(Lane(Q_IN, Q),))
+        return [Part(loop, moving.turns, constants), *parts[1:]]
+
+    def base(self) -> Part:
+        """What the base passes on: it is pushed up against gravity.
+
+        Where joints have positions of their own, the origin is put at the first of them: far from it, numbers of
+        inertias about it would lose their digits.
+        """
+        first = self.at(V, "placed") if self.variant.quaternions else ()
+        fields = ("pose", "v", "a", "I", "B", "f", *self.applied)
+
+        def step(gravity: Vec3, _: tuple, reads: tuple) -> tuple:
+            s = gravity.x
+            pose, rest, nothing = Placement.identity_like(s), Motion.zero_like(s), Inertia.zero_like(s)
+            if reads:
+                pose = pose._replace(position=-reads[0].position)
+            none = [Force.zero_like(s) for _ in fields[5:]]
+            pushed = Motion(Vec3.zero_like(s), -gravity)
+            return (pose, rest, pushed, nothing, VelocityProduct.of(nothing, rest), *none), (), ()
+
+        def turns(shape: Shape) -> Turns:
+            base, row = self.memory.base(-1), self.memory.base(0)
+            return np.array([[base, base, row, 0]], np.int32), np.zeros(1, np.int64)
+
+        return Part(Loop(step, 4, GRAVITY, first, self.at(OWN, *fields)), turns, base_gravity)
+
+    def outward(self) -> Part:
+        """Placements, velocities, accelerations, and what each body asks for."""
+        quaternions, coupled = self.variant.quaternions, self.variant.coupled
+        reads = self.at(PARENT, "pose", "v", "a")
+        reads += self.at(OWN, "placed") + self.at(JOINT, "v", "a") if quaternions else ()
+        inputs = (Lane(QD_IN, V), Lane(QDD_IN, V), *(() if quaternions else (Lane(Q_IN, Q),)))
+        ratio = 0.0 if coupled else None
+        example = Link(
+            None if quaternions else PLACEMENT, Axis(0.0, 0.0), INERTIA, ratio, None if quaternions else ratio
         )
 
-    def outward(row: Rows, given: tuple, reads: tuple) -> tuple:
-        q, qd, qdd = given
-        pose, v, a = reads
-        pose = screw_place(row, q) @ pose
-        z = pose.orientation.rotation().rows[2]
-        turning = z * row.turn
-        S = Motion(turning, z * row.slide + pose.position.cross(turning))
-        rate = v.cross(S)
-        second = a.cross(S) + v.cross(rate)
-        v = v + S * qd
-        a = a + S * qdd + rate * qd
-        I: Inertia = pose.transform.inertia_to_parent(row.inertia)
-        f = I @ a + v.cross_force(I @ v)
-        return (pose, v, a, S, rate, second, I, VelocityProduct.of(I, v), f), (), ()
+        def step(link: Link, given: tuple, reads: tuple) -> tuple:
+            qd, qdd = (x if link.ratio is None else link.ratio * x for x in given[:2])
+            pose, v, a = reads[:3]
+            if quaternions:
+                placed, v_joint, a_joint = reads[3:]
+            else:
+                q = given[2] if link.ratio is None else link.ratio * given[2] + link.offset
+                placed, v_joint, a_joint = placed_at(link, q), v, a
+            pose = placed @ pose
+            z = pose.orientation.rotation().rows[2]
+            turning = z * link.axis.turn
+            S = Motion(turning, z * link.axis.slide + pose.position.cross(turning))
+            rate = v_joint.cross(S)
+            second = a_joint.cross(S) + v_joint.cross(rate)
+            v = v + S * qd
+            a = a + S * qdd + rate * qd
+            I: Inertia = pose.transform.inertia_to_parent(link.inertia)
+            f = I @ a + v.cross_force(I @ v)
+            none = [Force.zero_like(qd) for _ in self.applied]
+            return (pose, v, a, S, *rate, second, I, VelocityProduct.of(I, v), f, *none), (), ()
 
-    def inward(joint: Screw, _: tuple, reads: tuple) -> tuple:
-        S, rate, second, I, B, f = reads
-        owed = _owed(S, rate, second, I, B, f)
-        own = (S.dot(owed.by_q), S.dot(owed.by_qd), S.dot(owed.momentum) + joint.armature)
-        return (owed,), (I, B, f), own
+        fields = ("pose", "v", "a", "S", "turning", "moving", "second", "I", "B", "f", *self.applied)
+        loop = Loop(step, 8, jax.tree.structure(example), reads, self.at(OWN, *fields), inputs=inputs)
+        return Part(
+            loop, self.row_table(False), lambda model, rows: link_constants(model, rows, framed=not quaternions)
+        )
 
-    def pair(_: tuple, __: tuple, reads: tuple) -> tuple:
-        S, rate, second, owed = reads
-        by_q = owed.back.dot(rate.angular) + second.dot(owed.momentum)
-        by_qd = owed.back.dot(S.angular) + 2.0 * rate.dot(owed.momentum)
-        H = S.dot(owed.momentum)
-        return (), (), (S.dot(owed.by_q), by_q, S.dot(owed.by_qd), by_qd, H, H)
+    def forces(self) -> Part:
+        """Forces on bodies, moved from the world's origin to ours."""
 
-    def diagonal(structure: Structure) -> Turns:
-        table, rows = row_turns(memory, inward=True)(structure)
-        table[:, Q] = rows * (structure.tree.n + 1)
-        return table, rows
+        def turns(shape: Shape) -> Turns:
+            of_body = shape.structure.row_of_body
+            bodies = np.flatnonzero(of_body >= 0)
+            table = [self.memory.base(-1) + 0 * bodies, self.memory.base(of_body[bodies]), 6 * bodies]
+            return np.stack(table, -1).astype(np.int32), bodies
 
-    def pairs(structure: Structure) -> Turns:
-        tree = structure.tree
-        j, i = (x.astype(np.int64) for x in tree.ancestor_pairs)
-        strict = i != j
-        i, j = i[strict], j[strict]
-        columns = [memory.base(i), memory.base(j), i * tree.n + j, j * tree.n + i]
-        return np.stack(columns, -1).astype(np.int32), j
+        def step(_: tuple, f: tuple, reads: tuple) -> tuple:
+            moment, force = Vec3(*f[:3]), Vec3(*f[3:])
+            return (), (Force(moment + reads[0].position.cross(force), force),), ()
 
-    def out(*columns: int) -> tuple[Lane, ...]:
-        return tuple(Lane(array, column) for array in range(3) for column in columns)
+        inputs = tuple(Lane(F_IN, V, k) for k in range(6))
+        loop = Loop(step, 3, NOTHING, self.at(PARENT, "pose"), adds=self.at(OWN, "applied"), inputs=inputs)
+        return Part(loop, turns, no_constants)
 
-    moving = at(OWN, "pose", "v", "a", "S", "rate", "second", "I", "B", "f")
-    resting = at(OWN, "pose", "v", "a", "I", "B", "f")
-    inputs = (Lane(Q_IN, Q), Lane(QD_IN, V), Lane(QDD_IN, V))
-    passed = at(PARENT, "I", "B", "f")
-    carried = at(OWN, "S", "rate", "second", "I", "B", "f")
-    empty = Loop(lambda zero, _, __: ((), (), (zero,) * 3), 1, NUMBER, outputs=out(0))
-    parts = [
-        Part(Loop(base, 4, GRAVITY, writes=resting), base_turn(memory), base_gravity),
-        Part(Loop(outward, 4, ROWS, at(PARENT, "pose", "v", "a"), moving, inputs=inputs), row_turns(memory)),
-        Part(Loop(inward, 4, SCREW, carried, at(OWN, "owed"), passed, outputs=out(Q)), diagonal, screw_constants),
-        Part(
-            Loop(pair, 4, NOTHING, at(ANCESTOR, "S", "rate", "second") + at(ROW, "owed"), outputs=out(ENTRY, MIRROR)),
-            pairs,
-            no_constants,
-        ),
-        Part(empty, unrelated_turns, zeros_of_unrelated),
-    ]
-    return LaneAlgorithm("rnea_derivatives", parts, memory, 3, 3, lambda s: (s.tree.n**2,) * 3)
+    def inward(self) -> Part:
+        """Composites, what each row holds ready for pairs, and the diagonals."""
+        quaternions = self.variant.quaternions
+        reads = self.at(OWN, "S", "turning", "moving", "second", "I", "B", "f", *self.applied)
+        reads += self.at(LAST, "v") if quaternions else ()
+        both = ("both",) if quaternions else ()
+        example = Joint(0.0, 0.0, 0.0, 0.0 if self.variant.coupled else None)
+
+        def step(joint: Joint, _: tuple, reads: tuple) -> tuple:
+            S, turning, moving, second, I, B, f = reads[:7]
+            rate = Motion(turning, moving)
+            sum_of_rates = rate + reads[-1].cross(S) if quaternions else rate * 2.0
+            own = owed(S, rate, second, sum_of_rates, (I, B, f))
+            by_q, by_qd = S.dot(own.by_q) + joint.stiffness, S.dot(own.by_qd) + joint.damping
+            H = S.dot(own.momentum) + joint.armature
+            pulled = [S.cross_force(g) for g in reads[7 : 7 + len(self.applied)]]
+            writes = (own, *([sum_of_rates] if quaternions else []), *pulled)
+            passed = (I, B, f, *reads[7 : 7 + len(self.applied)])
+            ratio = None if joint.ratio is None else joint.ratio * joint.ratio
+            return self.put(writes, passed, (by_q, by_qd, H), ratio)
+
+        writes, adds, outputs = self.entry_places((PLACE,), PACKED)
+        loop = Loop(
+            step,
+            8,
+            jax.tree.structure(example),
+            reads,
+            self.at(OWN, "owed", *both, *self.pulled) + writes,
+            self.at(PARENT, "I", "B", "f", *self.applied) + adds,
+            outputs=outputs,
+        )
+        return Part(loop, self.row_table(True), joint_constants)
+
+    # -- entries ------------------------------------------------------------------------------------------------------
+
+    def entry_places(self, entries: tuple[int, ...], packed: int) -> tuple[tuple, tuple, tuple]:
+        """Places of results, of each of the three matrices at these columns of the table: writes, adds, outputs."""
+        if not self.variant.gathered:
+            return (), (), tuple(Lane(array, column) for array in range(3) for column in entries)
+        count = 2 if self.variant.forward else 3
+        slots = tuple(Slots(column, 0, jax.tree.structure((0.0,) * count)) for column in entries)
+        slots += (Slots(packed, 0, NUMBER),) if self.variant.forward else ()
+        return ((), slots, ()) if self.variant.coupled else (slots, (), ())
+
+    def put(self, writes: tuple, adds: tuple, entries: tuple, ratio: Any) -> tuple:
+        """The results of a step: entries (by_q, by_qd, H), or both sides of the diagonal of each, where they go."""
+        if not self.variant.gathered:
+            return writes, adds, entries
+        sides = len(entries) // 3
+        if ratio is not None:
+            entries = tuple(x * ratio for x in entries)
+        by_q, by_qd, H = (entries[k * sides : (k + 1) * sides] for k in range(3))
+        if self.variant.forward:  # The equation is H ∂qdd/∂q = −∂τ/∂q.
+            groups = (*((-x, -y) for x, y in zip(by_q, by_qd, strict=True)), H[0])
+        else:
+            groups = tuple(zip(by_q, by_qd, H, strict=True))
+        return (writes, adds + groups, ()) if self.variant.coupled else (writes + groups, adds, ())
+
+    def axes_slots(self) -> tuple[Slots, ...]:
+        """What pairs read of the row that carries the other."""
+        return self.at(ANCESTOR, "S", "turning", "second", "both" if self.variant.quaternions else "moving")
+
+    def axes(self, reads: tuple) -> Axes:
+        """The same, as read."""
+        S, turning, second, last = reads[:4]
+        return Axes(S, turning, second, last if self.variant.quaternions else Motion(turning, last) * 2.0)
+
+    def pair_part(
+        self, read: tuple, entries: Callable[[tuple], Entries], chosen: Any, entry: tuple = (ENTRY, MIRROR)
+    ) -> Part:
+        """A loop over pairs."""
+        coupled = self.variant.coupled
+
+        def step(ratio: Any, _: tuple, reads: tuple) -> tuple:
+            e = entries(reads)
+            both_sides = (e.by_q, e.back_q, e.by_qd, e.back_qd, e.H, e.H)
+            if len(entry) == 1:  # One entry gets both.
+                both_sides = (e.by_q + e.back_q, e.by_qd + e.back_qd, 2.0 * e.H)
+            return self.put((), (), both_sides, ratio if coupled else None)
+
+        writes, adds, outputs = self.entry_places(entry, PACKED_ENTRY)
+        loop = Loop(step, 5, NUMBER if coupled else NOTHING, read, writes, adds, outputs=outputs)
+        return Part(loop, self.pair_table(chosen), pair_ratios if coupled else no_constants)
+
+    def apart(self, shape: Shape, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Pairs of different joints, which follow different ones."""
+        return (shape.joint_of_row[i] != shape.joint_of_row[j]) & (shape.v_column(i) != shape.v_column(j))
+
+    def pairs(self) -> Part:
+        """Entries of two rows that carry each other."""
+        reads = self.axes_slots() + self.at(ROW, "owed", *self.pulled)
+        return self.pair_part(reads, lambda r: pair_entries(self.axes(r), *r[4:]), self.apart)
+
+    def within(self) -> Part:
+        """Entries of two axes of one joint: it turns them together."""
+        reads = self.axes_slots() + self.at(ROW, "owed", *self.pulled, "S", "f", *self.applied)
+
+        def entries(reads: tuple) -> Entries:
+            rest = reads[4:]
+            found = pair_entries(self.axes(reads), *rest[: 1 + len(self.pulled)])
+            S, f, *g = rest[1 + len(self.pulled) :]
+            turned = S.cross_force(f - g[0] if g else f)
+            return found._replace(by_q=found.by_q - reads[0].dot(turned))
+
+        return self.pair_part(reads, entries, lambda s, i, j: s.joint_of_row[i] == s.joint_of_row[j])
+
+    def coupled_pairs(self) -> Part:
+        """Entries of two rows that follow the same joint."""
+        reads = self.axes_slots() + self.at(ROW, "owed", *self.pulled)
+        return self.pair_part(
+            reads,
+            lambda r: pair_entries(self.axes(r), *r[4:]),
+            lambda s, i, j: s.v_column(i) == s.v_column(j),
+            (ENTRY,),
+        )
+
+    def zeros(self) -> Part:
+        """Entries of rows that do not carry each other."""
+        outputs = tuple(Lane(array, 0) for array in range(3))
+        loop = Loop(lambda zero, _, __: ((), (), (zero,) * 3), 1, NUMBER, outputs=outputs)
+        return Part(loop, lambda shape: unrelated_turns(shape.structure), zeros_of_unrelated)

@@ -56,16 +56,19 @@ def _strict_pairs(tree: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return place, i[place], j[place]
 
 
-def _triples(p: Places) -> Table:
-    """(H_ki, H_kk or one, H_kj, H_ij) for all k descending, i and j ≥ i among its ancestors, j outward to the root."""
-    start, depth = p.tree.ancestor_start, p.tree.depth.astype(np.int64)
-    pair, k, i = _strict_pairs(p.tree)
+def elimination_turns(tree: Tree, one: int) -> Table:
+    """(H_ki, H_kk or one, H_kj, H_ij) for all k descending, i and j ≥ i among its ancestors, j outward to the root.
+
+    Slots are those of packed H, which comes first; `one` is the slot of the number 1.
+    """
+    start, depth = tree.ancestor_start, tree.depth.astype(np.int64)
+    pair, k, i = _strict_pairs(tree)
     order = np.lexsort([pair, -k])
     pair, k, i = pair[order], k[order], i[order]
     count = depth[i] + 1  # j is i or one of its ancestors
     up = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)  # generations from i to j
     pair, k, i = (np.repeat(x, count) for x in (pair, k, i))
-    return np.stack([pair, np.where(up == 0, start[k], p.one), pair + up, start[i] + up], -1)
+    return np.stack([pair, np.where(up == 0, start[k], one), pair + up, start[i] + up], -1)
 
 
 def _eliminate(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -117,9 +120,14 @@ def _vector(p: Places) -> Table:
 
 
 ONE = Walk(Loop(lambda c, _, __: ((c,), (), ()), 1, NUMBER, writes=(_slot(0),)), lambda p: np.array([[p.one]]))
-ELIMINATE = Walk(
-    Loop(_eliminate, 4, NOTHING, reads=(_slot(0), _slot(1), _slot(2)), writes=(_slot(0),), adds=(_slot(3),)), _triples
-)
+
+
+def eliminate() -> Loop:
+    """The loop over the turns of the elimination."""
+    return Loop(_eliminate, 4, NOTHING, reads=(_slot(0), _slot(1), _slot(2)), writes=(_slot(0),), adds=(_slot(3),))
+
+
+ELIMINATE = Walk(eliminate(), lambda p: elimination_turns(p.tree, p.one))
 _PRODUCT = Loop(_subtract_product, 3, NOTHING, reads=(_slot(0), _slot(1)), adds=(_slot(2),))
 LT_SOLVE, L_SOLVE = Walk(_PRODUCT, _lt_pairs), Walk(_PRODUCT, _l_pairs)
 D_SOLVE = Walk(

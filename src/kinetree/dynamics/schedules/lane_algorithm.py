@@ -1,5 +1,6 @@
 """A lane program bound to models: its tables for a tree, its constants for a model, and which body runs it."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,7 +13,7 @@ from kinetree.lanes import Memory, Program, Woven, run, weave, written_out
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.program import xla
 from kinetree.lanes.target import compiled
-from kinetree.model import Model, Structure
+from kinetree.model import Model
 
 from . import tuning
 from .choose import call_of, lane_program_kind
@@ -33,14 +34,17 @@ class LaneAlgorithm:
         n_outputs: int,
         widths: Any,
         reversible: bool = True,
+        shape: Callable[[Model], Any] = lambda model: model.structure,
+        slots: Callable[[Any], int] | None = None,
     ):
-        self.parts, self.memory, self.widths = parts, memory, widths
+        """`shape` is what tables and widths depend on; `slots` counts those of a shape, if not by rows alone."""
+        self.parts, self.memory, self.widths, self.shape, self.slots = parts, memory, widths, shape, slots
         self.program = Program(name, tuple(p.loop for p in parts), n_inputs, n_outputs, reversible)
         self._constants: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
         self._specialized: OncePerOwner[Program] = OncePerOwner()
 
     @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process
-    def turns(self, structure: Structure, *about: int) -> tuple[Turns, ...]:
+    def turns(self, structure: Any, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops for one tree, and for one body where the algorithm is about one."""
         turns = (part.turns(structure, *about) for part in self.parts)
         return tuple((table, rows.astype(np.int32)) for table, rows in turns)
@@ -56,7 +60,7 @@ class LaneAlgorithm:
                 kept.clear()
             found = tuple(
                 _stack(len(table), part.constants(model, rows), dtype)
-                for part, (table, rows) in zip(self.parts, self.turns(model.structure, *about), strict=True)
+                for part, (table, rows) in zip(self.parts, self.turns(self.shape(model), *about), strict=True)
             )
             kept[key] = found
         return found
@@ -74,9 +78,9 @@ class LaneAlgorithm:
         if kind == "written out":
             program = self._own_program(model, dtype, sizes)
         elif kind == "written out for the structure":
-            program = self._for_structure(model.structure, sizes)
+            program = self._for_structure(self.shape(model), sizes)
         elif kind == "woven":
-            woven = self._woven(model.structure, *about)
+            woven = self._woven(self.shape(model), *about)
         return run(program, slots, widths, tables, constants, inputs, woven)
 
     def _own_program(self, model: Model, dtype: np.dtype, inputs: tuple[int, ...]) -> Program:
@@ -91,13 +95,13 @@ class LaneAlgorithm:
         return self._specialized.get(model, dtype, make)
 
     @lru_cache(maxsize=256)  # noqa: B019
-    def _for_structure(self, structure: Structure, inputs: tuple[int, ...]) -> Program:
+    def _for_structure(self, structure: Any, inputs: tuple[int, ...]) -> Program:
         """The program written out for all models of one structure."""
         tables = tuple(table for table, _ in self.turns(structure))
         return written_out(self.program, tables, inputs + tuple(self.widths(structure)), None)
 
     @lru_cache(maxsize=256)  # noqa: B019
-    def _woven(self, structure: Structure, *about: int) -> Woven | None:
+    def _woven(self, structure: Any, *about: int) -> Woven | None:
         tables = tuple(table for table, _ in self.turns(structure, *about))
         return weave(self.program, tables) if sum(map(len, tables)) <= tuning.WOVEN_MAX_TURNS else None
 
@@ -113,8 +117,10 @@ class LaneAlgorithm:
 
     def _sizes(self, model: Model, *about: int) -> tuple[int, tuple, tuple]:
         """Slots, widths of the outputs, and tables."""
-        tables = tuple(table for table, _ in self.turns(model.structure, *about))
-        return self.memory.size * (model.nv + 1), self.widths(model.structure), tables
+        shape = self.shape(model)
+        tables = tuple(table for table, _ in self.turns(shape, *about))
+        slots = self.memory.size * (model.nv + 1) if self.slots is None else self.slots(shape)
+        return slots, self.widths(shape), tables
 
 
 def _stack(turns: int, values: Any, dtype: Any) -> Any:

@@ -4,7 +4,6 @@ Results of all ways have one shape: (batch, rows) for a scalar of each row, (bat
 scalars, with bodies in the place of rows for `Bodies`, and (batch, count) for a `Total`.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -97,38 +96,17 @@ def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Input
 
 def _in_lanes(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
     chosen = algorithm.again if choice.again and algorithm.again else algorithm
-    extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
+    program = lane_program_of(chosen, model, f_ext is not None)
 
-    def of(model: Model) -> Callable[..., tuple]:
-        program = lane_program_of(chosen, model, f_ext is not None)
-        return lambda *state: program(model, *state, *extra, schedule=choice.schedule)
+    def lanes(model: Model, f_ext: Any, *state: Any) -> tuple:
+        extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
+        return program(model, *state, *extra, schedule=choice.schedule)
 
-    lanes = of(model)
-    if choice.schedule == "lanes" and isinstance(inputs["q"], jax.Array):
-        lanes = _with_rule(algorithm, model, inputs["q"], f_ext, of)
-    found = lanes(*inputs.values())
+    if choice.schedule == "lanes":
+        found = rules.with_rule(algorithm, model, inputs["q"], f_ext, lanes)(*inputs.values())
+    else:
+        found = lanes(model, f_ext, *inputs.values())
     return {n: _grouped(algorithm, n, x) for n, x in zip(algorithm.outputs, found, strict=True)}
-
-
-def _with_rule(algorithm: Algorithm, model: Model, q: Any, f_ext: Any, of: Callable[[Model], Callable]) -> Callable:
-    """The program `of(model)`, whose derivatives are those in closed form where there are any.
-
-    Closed forms are of the bare mechanism: what springs and dampers add to them is left to XLA.
-    """
-    whole, bare = of(model), of(model.without_passive)
-    ruled = rules.with_rule(algorithm, model.without_passive, q, f_ext, bare)
-    if ruled is bare or model.passive is None:
-        return whole if ruled is bare else ruled
-
-    def in_terms(*state: Any) -> tuple:
-        def run(_: Model, inputs: Inputs) -> Inputs:
-            return dict(zip(algorithm.outputs, ruled(*inputs.values()), strict=True))
-
-        return tuple(_with_passive(model, dict(zip(algorithm.inputs, state, strict=True)), run).values())
-
-    function = jax.custom_jvp(whole)
-    function.defjvp(lambda state, moved: (whole(*state), jax.jvp(in_terms, state, moved)[1]))
-    return function
 
 
 def _grouped(algorithm: Algorithm, name: str, found: Any) -> Any:

@@ -14,12 +14,19 @@ from typing import Any
 from .. import tuning
 from ..llvm.kernel import LoopWriter
 from ..llvm.text import over_blocks, transposed
-from ..program.program import Program, Straight
+from ..program.program import Lane, Program, Straight
 
 SIGNATURE = (
     "ptr noalias readonly %ins, ptr noalias readonly %outs, ptr noalias readonly %consts, ptr noalias readonly %tabs, "
     "ptr noalias readonly %turns, ptr noalias readonly %widths, i64 %lo, i64 %hi, ptr noalias %scratch"
 )
+
+
+def _in_a_row(places: tuple[Lane, ...]) -> int:
+    """How many of these outputs, from the first on, are columns in a row of one array."""
+    first = places[0]
+    row = (x == first._replace(offset=first.offset + k) for k, x in enumerate(places))
+    return next((k for k, follows in enumerate(row) if not follows), len(places))
 
 
 class LaneFunction(LoopWriter):
@@ -140,6 +147,35 @@ class LaneFunction(LoopWriter):
             value = to.op(f"insertelement {to.real} {value}, {to.scalar} {one}, i32 {lane}")
             place = to.at(place, width, to.scalar)
         return value
+
+    def write_lanes(self, places: tuple[Lane, ...], values: list[str]) -> None:
+        """Outputs of one turn; those that are columns in a row are stored lane by lane."""
+        width = self.to.width
+        plain = width > 1 and not self.near and not self.mask
+        start = 0
+        while start < len(places):
+            count = _in_a_row(places[start : start + width]) if plain else 1
+            count = count if count >= tuning.MIN_ROW_STORE else 1
+            if count > 1:
+                self._write_row(places[start], values[start : start + count])
+            else:
+                self.write_lane(places[start].array, self._column(places[start]), values[start])
+            start += count
+
+    def _write_row(self, first: Lane, values: list[str]) -> None:
+        """Columns in a row, from this one on, of all lanes of the block."""
+        to, width = self.to, self.widths[self.program.n_inputs + first.array]
+        count, base = len(values), self.outputs[first.array]
+        columns = [self._column(first._replace(offset=first.offset + k)) for k in range(count)]
+        places = [self._place(base, width, column, 1) for column in columns]  # All of them ask for a later block.
+        place = places[0]
+        kind = f"<{count} x {to.scalar}>"
+        kept = ", ".join(f"i32 {k}" for k in range(count))
+        for row in transposed(to, to.real, values + [to.number(0.0)] * (to.width - count)):
+            if count < to.width:
+                row = to.op(f"shufflevector {to.real} {row}, {to.real} poison, <{count} x i32> <{kept}>")
+            to.do(f"store {kind} {row}, ptr {place}, align {self.size}")
+            place = to.at(place, width, to.scalar)
 
     def write_lane(self, array: int, column: str, value: str) -> None:
         """One scalar of each lane of the block that takes part."""

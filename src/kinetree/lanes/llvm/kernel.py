@@ -251,8 +251,12 @@ class LoopWriter(ABC):
             for number in self._slots(slots):
                 old = self.read_slot(number)
                 self.write_slot(number, self._chosen(to.arithmetic("fadd", old, next(results)), old))
-        for x in loop.outputs:
-            self.write_lane(x.array, self._column(x), next(results))
+        self.write_lanes(loop.outputs, list(results))
+
+    def write_lanes(self, places: tuple[Lane, ...], values: list[str]) -> None:
+        """Outputs of one turn."""
+        for x, value in zip(places, values, strict=True):
+            self.write_lane(x.array, self._column(x), value)
 
     def _chosen(self, new: str, old: str) -> str:
         """The new value in the lanes that take part."""

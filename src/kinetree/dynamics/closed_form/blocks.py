@@ -1,0 +1,52 @@
+"""What springs and rotors of quaternion joints add to derivatives: small blocks, left to JAX.
+
+Springs of such joints pull along a rotation vector, and along a way that turns with the body (model/physics.py). A
+rotor of a free joint's sliding rows feels ω × v (model/coordinates.py). Few mechanisms have either.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.model import Model, integrate
+from kinetree.model.coordinates import armature_shift
+from kinetree.model.physics import stretch
+
+
+def _some(x: Any) -> bool:
+    """False if all numbers are known to be zero."""
+    return not isinstance(x, np.ndarray) or bool(x.any())
+
+
+def has_blocks(model: Model) -> bool:
+    """True unless the model is known to have neither."""
+    turning = np.flatnonzero(model.structure.q_of_row < 0)
+    if not len(turning):
+        return False
+    springs = model.passive is not None and _some(model.passive.stiffness[turning])
+    return springs or _some((model.rows.armature * model.rows.slide)[turning])
+
+
+@jax.jit
+def blocks(model: Model, q: Any, qd: Any) -> tuple[Any, Any]:
+    """What they add to ∂τ/∂q and ∂τ/∂qd, (batch, nv, nv)."""
+    free, coupling = model.uncoupled, model.coupling
+    wide_q, wide_qd = (q, qd) if coupling is None else (coupling.widen_q(q), coupling.widen_v(qd))
+    turning = jnp.asarray(model.structure.q_of_row < 0, q.dtype)
+
+    def by_spring(step: Any, q: Any) -> Any:
+        if model.passive is None:
+            return jnp.zeros_like(step)
+        _, stiffness, rest = (jnp.asarray(x, q.dtype) for x in model.passive)
+        moved = integrate(free, q, step)
+        return turning * stiffness * stretch(model.structure, rest, moved[None])[0]
+
+    def by_rotor(qd: Any) -> Any:
+        rows = jax.tree.map(lambda x: jnp.asarray(x, qd.dtype)[:, None], model.rows)
+        return rows.armature[:, 0] * armature_shift(model.structure, rows, qd[:, None])[:, 0]
+
+    by_q = jax.vmap(jax.jacfwd(by_spring))(jnp.zeros_like(wide_qd), wide_q)
+    by_qd = jax.vmap(jax.jacfwd(by_rotor))(wide_qd)
+    return (by_q, by_qd) if coupling is None else (coupling.narrow_matrix(by_q), coupling.narrow_matrix(by_qd))

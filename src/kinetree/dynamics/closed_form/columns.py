@@ -1,0 +1,212 @@
+"""Matrices gathered in slots, and the solution of H X = B for all their columns at once.
+
+X has a row for each degree of freedom, and three columns for each: of ∂/∂q, ∂/∂qd, and H, or for forward dynamics the
+unit matrix, which becomes H⁻¹. H itself is packed on the elimination tree, and its factors LᵀDL take its place
+(matrices/ltdl_lanes.py). A turn of a solve moves CHUNK columns at a time.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from kinetree.lanes import Lane, Loop
+from kinetree.lanes.program.program import Slots
+
+from ..matrices.ltdl_lanes import eliminate, elimination_turns
+from ..schedules.lane_parts import NUMBER
+from ..schedules.lane_rows import NOTHING, Part, Turns, no_constants
+from .shape import Shape
+
+CHUNK = 8  # columns of X that a turn moves: as many registers, and as many additions in a row
+STORED = 8  # entries of a row that a turn stores
+
+
+class Region(NamedTuple):
+    """Slots after those of the rows: X, and for forward dynamics packed H, and the number 1."""
+
+    shape: Shape
+    start: int
+    forward: bool
+
+    @property
+    def columns(self) -> int:
+        """Of X; in whole chunks where it is to be solved with."""
+        return chunks(self.shape) * CHUNK if self.forward else 3 * self.shape.size
+
+    @property
+    def packed(self) -> int:
+        """First slot of packed H."""
+        return self.start + self.shape.size * self.columns
+
+    @property
+    def one(self) -> int:
+        """Slot of the number 1."""
+        return self.packed + self.shape.tree.n_ancestor_pairs
+
+    @property
+    def end(self) -> int:
+        """The first slot after all."""
+        return self.one + 1 if self.forward else self.packed
+
+    def entry(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """First slot of the three columns of j in row i."""
+        return self.start + i * self.columns + 3 * j
+
+    def chunk(self, row: np.ndarray, number: np.ndarray) -> np.ndarray:
+        """First slot of a chunk of a row."""
+        return self.start + row * self.columns + number * CHUNK
+
+
+def chunks(shape: Shape) -> int:
+    """How many chunks the columns of X make."""
+    return -(-3 * shape.size // CHUNK)
+
+
+Regions = Callable[[Shape], Region]
+NUMBERS, THREE = (jax.tree.structure((0.0,) * count) for count in (CHUNK, 3))
+
+
+def _chunk(column: int) -> Slots:
+    return Slots(column, 0, NUMBERS)
+
+
+def _slot(column: int) -> Slots:
+    return Slots(column, 0, NUMBER)
+
+
+def _turns(table: np.ndarray) -> Turns:
+    return table.astype(np.int32), np.zeros(len(table), np.int32)
+
+
+def prepare(region: Regions, variant: Any) -> list[Part]:
+    """Zeros where entries are missing or add up; for forward dynamics the unit matrix and the zeros of H, too."""
+
+    def entries_turns(shape: Shape) -> Turns:
+        r, m = region(shape), shape.size
+        missing = np.ones((m, m), bool)
+        if not variant.coupled:
+            i, j = shape.structure.tree.ancestor_pairs
+            missing[i, j] = missing[j, i] = False
+        return _turns(r.entry(*np.nonzero(missing))[:, None])
+
+    def rows_turns(shape: Shape) -> Turns:
+        r = region(shape)
+        first = r.start + np.arange(0, shape.size * r.columns, CHUNK)
+        return first[:, None].astype(np.int32), np.arange(len(first))
+
+    def rows(model: Any, turns: np.ndarray) -> tuple:
+        r = region(Shape.of(model))
+        X = np.zeros((r.shape.size, r.columns))
+        own = np.arange(r.shape.size)
+        X[own, 3 * own + 2] = 1.0
+        return tuple(X.reshape(-1, CHUNK).T)
+
+    def numbers_turns(shape: Shape) -> Turns:
+        r = region(shape)
+        return np.arange(r.packed, r.end)[:, None].astype(np.int32), np.arange(r.end - r.packed)
+
+    def numbers(model: Any, turns: np.ndarray) -> np.ndarray:
+        return (turns == len(turns) - 1).astype(float)  # the last slot holds 1
+
+    def fill(constants: Any, _: tuple, __: tuple) -> tuple:
+        return (constants,), (), ()
+
+    def clear(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return ((0.0, 0.0, 0.0),), (), ()
+
+    if not variant.forward:
+        return [Part(Loop(clear, 1, NOTHING, writes=(Slots(0, 0, THREE),)), entries_turns, no_constants)]
+    return [
+        Part(Loop(fill, 1, NUMBERS, writes=(_chunk(0),)), rows_turns, rows),
+        Part(Loop(fill, 1, NUMBER, writes=(_slot(0),)), numbers_turns, numbers),
+    ]
+
+
+def solve(region: Regions) -> list[Part]:
+    """Factors of H in its place, then H⁻¹ X in the place of X."""
+
+    def factors(shape: Shape) -> Turns:
+        r = region(shape)
+        return _turns(elimination_turns(shape.tree, r.one - r.packed) + r.packed)
+
+    def substitution(outward: bool) -> Callable[[Shape], Turns]:
+        """(L_kj, chunk of X that is known, chunk that it is taken off), over all strict ancestors j of k.
+
+        Chunk after chunk: the rows of one stay in the nearest cache.
+        """
+
+        def turns(shape: Shape) -> Turns:
+            r, tree = region(shape), shape.tree
+            k, j = (x.astype(np.int64) for x in tree.ancestor_pairs)
+            place = np.flatnonzero(k != j)
+            place = place if outward else place[::-1]
+            number = np.repeat(np.arange(chunks(shape)), len(place))
+            place = np.tile(place, chunks(shape))
+            k, j = k[place], j[place]
+            if not outward:  # Rows of X know only columns of related rows so far.
+                some = filled(r)[k, number]
+                place, k, j, number = (x[some] for x in (place, k, j, number))
+            known, changed = (j, k) if outward else (k, j)
+            return _turns(np.stack([r.packed + place, r.chunk(known, number), r.chunk(changed, number)], -1))
+
+        return turns
+
+    def diagonal(shape: Shape) -> Turns:
+        r = region(shape)
+        k, number = (x.ravel() for x in np.meshgrid(np.arange(shape.size), np.arange(chunks(shape)), indexing="ij"))
+        return _turns(np.stack([r.packed + shape.tree.ancestor_start[k], r.chunk(k, number)], -1))
+
+    def subtract(_: tuple, __: tuple, reads: tuple) -> tuple:
+        factor, known = reads
+        return (), (tuple(-(factor * x) for x in known),), ()
+
+    def divide(_: tuple, __: tuple, reads: tuple) -> tuple:
+        scale = 1.0 / reads[0]
+        return (tuple(x * scale for x in reads[1]),), (), ()
+
+    product = Loop(subtract, 3, NOTHING, reads=(_slot(0), _chunk(1)), adds=(_chunk(2),))
+    quotient = Loop(divide, 2, NOTHING, reads=(_slot(0), _chunk(1)), writes=(_chunk(1),))
+    return [
+        Part(eliminate(), factors, no_constants),
+        Part(product, substitution(outward=False), no_constants),
+        Part(quotient, diagonal, no_constants),
+        Part(product, substitution(outward=True), no_constants),
+    ]
+
+
+def filled(r: Region) -> np.ndarray:
+    """(rows, chunks): where X is not zero before anything has gone outward."""
+    m, tree = r.shape.size, r.shape.tree
+    k, j = tree.ancestor_pairs
+    related = np.zeros((m, r.columns), bool)
+    for column in range(3):
+        related[k, 3 * j + column] = related[j, 3 * k + column] = True
+    return np.any(related.reshape(m, -1, CHUNK), axis=-1)
+
+
+def store(region: Regions) -> list[Part]:
+    """X to the outputs: eight entries of a row at a time, the last ones perhaps twice, or one by one if it is short."""
+
+    def turns(shape: Shape, width: int) -> Turns:
+        m = shape.size
+        ends = np.arange(width, m + width, width) if (width == 1) == (m < STORED) else np.zeros(0, np.int64)
+        i, j = (x.ravel() for x in np.meshgrid(np.arange(m), np.minimum(ends, m) - width, indexing="ij"))
+        return _turns(np.stack([region(shape).entry(i, j), i * m + j], -1))
+
+    def part(width: int) -> Part:
+        def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+            return (), (), tuple(reads[0][3 * k + array] for array in range(3) for k in range(width))
+
+        reads = (Slots(0, 0, jax.tree.structure((0.0,) * (3 * width))),)
+        outputs = tuple(Lane(array, 1, k) for array in range(3) for k in range(width))
+        loop = Loop(step, 2, NOTHING, reads=reads, outputs=outputs)
+        return Part(loop, lambda shape: turns(shape, width), no_constants)
+
+    return [part(STORED), part(1)]
+
+
+def solve_turns(shape: Shape) -> int:
+    """About how many turns a solve takes."""
+    return 2 * shape.tree.n_ancestor_pairs * chunks(shape)
