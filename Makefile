@@ -3,10 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test browser lint format bench docs clean
+.PHONY: help show demo test browser lint format bench docs clean
 
 help:  ## List the targets.
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
+
+show: $(VENV)/.show  ## A humanoid on the ground, live in the browser.
+	$(BIN)/kinetree view examples/robots/humanoid.xml --live
 
 demo: $(VENV)/.demo  ## Show what kinetree does. Leaves no file behind but its environment.
 	$(BIN)/kinetree demo
@@ -37,10 +40,11 @@ clean:  ## Remove the environment and everything built.
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp for each set of extras: pip runs again only when pyproject.toml changes.
+$(VENV)/.show: EXTRAS := cli,io,view
 $(VENV)/.demo: EXTRAS := cli,plot
 $(VENV)/.test: EXTRAS := test
 $(VENV)/.docs: EXTRAS := docs
-$(VENV)/.demo $(VENV)/.test $(VENV)/.docs: pyproject.toml | $(BIN)/python
+$(VENV)/.show $(VENV)/.demo $(VENV)/.test $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'
 	@touch $@
 

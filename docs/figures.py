@@ -1,5 +1,6 @@
 """Draws the pictures of the documentation and of the README: python docs/figures.py [folder]."""
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -181,6 +182,19 @@ def energy() -> Figure:
     return figure
 
 
+def crowd(path: Path) -> None:
+    """The README's moving picture: what its ten lines simulate."""
+    from kinetree.view.film import save_film
+    from kinetree.view.scene import Scene
+
+    root = Path(__file__).parents[1]
+    (code,) = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text("utf-8"), re.S)
+    found: dict[str, Any] = {}
+    exec(code.replace("kt.view(", "dict(seen="), found)  # The names that the page gives: robot and run.
+    scene = Scene(found["robot"], found["run"])
+    save_film(path, scene, speed=0.5, rate=15, size=(640, 330), zoom=1.04, pitch=0.5)
+
+
 FIGURES: tuple[Callable[[], Figure], ...] = (hero, elements, rows, components, schedules, lanes, energy)
 
 
@@ -189,6 +203,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for draw in FIGURES:
         draw().savefig(folder / f"{draw.__name__}.png", dpi=110)
+    crowd(folder / "crowd.gif")
 
 
 if __name__ == "__main__":

@@ -30,22 +30,51 @@ def test_sparsity_counts_ancestor_pairs():
 def test_trajectory_has_a_curve_for_each_joint():
     model = arm()
     run = kt.Trajectory(np.arange(3.0), np.zeros((3, 2, 7)), np.zeros((3, 2, 7)), np.ones((3, 2, 7)))
-    figure = plots.trajectory(run, model)
+    figure = run.plot(model)
     assert [len(a.lines) for a in figure.axes] == [7, 7, 7]
-    assert [a.get_legend() is not None for a in figure.axes] == [True, False, False], "the names are the same"
+    assert [len(a.collections) for a in figure.axes] == [7, 7, 7], "a band for each joint of a batch"
+    assert [a.get_ylabel() for a in figure.axes] == ["position (rad)", "velocity (rad/s)", "force (N m)"]
+    assert not any(a.collections for a in run.plot(model, state=1).axes)
     assert figure.axes[0].lines[3].get_label() == "elbow"
     assert len(plots.energy(model, run).axes) == 2
     assert plots.tree(model).axes[0].texts[0].get_text() == "base"
 
 
-def test_trajectory_without_forces_and_with_a_free_joint():
-    """No panel of zeros; a legend for q and one for qd, whose columns are not the same."""
+def test_quaternions_and_units_stand_apart():
+    """No panel of zeros; metres, angles and quaternions each have a panel; names say which part of a joint it is."""
     model = kt.load(ROBOTS / "quadruped.urdf", floating_base=True)
     run = kt.Trajectory(np.arange(3.0), np.zeros((3, 19)), np.zeros((3, 18)), np.zeros((3, 18)))
-    figure = plots.trajectory(run, model)
-    seventh = [a.get_legend().get_texts()[6].get_text() for a in figure.axes]
-    assert seventh == ["root_joint[6]", "front_left_hip"]
-    assert figure.get_suptitle() == "the first 10 of 19 coordinates"
+    found = {a.get_ylabel(): a for a in run.plot(model).axes}
+    assert list(found) == ["position (m)", "quaternion", "position (rad)", "velocity (rad/s)", "velocity (m/s)"]
+    assert [line.get_label() for line in found["quaternion"].lines] == [f"root_joint q{k}" for k in "wxyz"]
+    assert [line.get_label() for line in found["velocity (m/s)"].lines] == [f"root_joint v{k}" for k in "xyz"]
+    assert found["position (rad)"].get_legend().get_title().get_text() == "and 2 more"
+
+
+def test_bands_and_medians_of_a_batch():
+    q = np.linspace(-1, 1, 101)[None, :, None] * np.ones((2, 1, 1))
+    run = kt.Trajectory(np.arange(2.0), q, q, q)
+    axes = run.plot().axes[0]
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), 0, atol=1e-12)
+    corners = axes.collections[0].get_paths()[0].vertices
+    assert (corners[:, 1].min(), corners[:, 1].max()) == pytest.approx((-0.9, 0.9))
+
+
+def test_runs_are_compared_and_contact_carries_the_weight():
+    model = arm()
+    runs = {n: kt.Trajectory(np.arange(3.0), *[np.full((3, 7), k)] * 3) for k, n in enumerate(("ours", "theirs"))}
+    figure = plots.compare(runs, model, joints=["elbow"])
+    assert [line.get_label() for line in figure.axes[0].lines] == ["ours", "theirs"]
+    assert figure.axes[0].get_ylabel() == "elbow\n(rad)"
+    with pytest.raises(ValueError, match="no column is called 'knee'"):
+        plots.compare(runs, model, joints=["knee"])
+    ball = kt.Model.from_arrays([-1], "free", np.eye(6)[None], np.array([[2.0, 0, 0, 0, 0.01, 0.01, 0.01, 0, 0, 0]]))
+    ball = kt.with_ground(kt.with_shapes(ball, [kt.Shape("sphere", 0.1, 0)]))
+    state = kt.advance(ball, kt.initial_state(ball, [0, 0, 0.1, 1, 0, 0, 0]), substeps=500)
+    run = kt.Trajectory(np.zeros(1), *(np.array(x)[None] for x in (state.q, state.qd, 0 * state.qd)))
+    lines = {line.get_label(): line.get_ydata()[0] for line in plots.contact(ball, run).axes[0].lines}
+    assert lines["body_0"] == pytest.approx(2 * 9.81, rel=1e-3)
+    assert lines["weight"] == pytest.approx(2 * 9.81)
 
 
 def test_shapes_come_from_the_file_or_from_the_joints():

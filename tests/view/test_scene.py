@@ -128,8 +128,9 @@ def test_contact_forces_carry_the_weight():
     ball = kt.Model.from_arrays([-1], "free", np.eye(6)[None], np.array([[2.0, 0, 0, 0, 0.01, 0.01, 0.01, 0, 0, 0]]))
     ball = kt.with_ground(kt.with_shapes(ball, [kt.Shape("sphere", 0.1, 0)]))
     state = kt.advance(ball, kt.initial_state(ball, [0, 0, 0.1, 1, 0, 0, 0]), substeps=500)
-    points, forces = contact_forces(ball, state.q, state.qd)
+    points, forces, bodies = contact_forces(ball, state.q, state.qd)
     np.testing.assert_allclose(points, [[0, 0, 0]], atol=1e-3)
+    assert bodies.tolist() == [0]
     np.testing.assert_allclose(forces, [[0, 0, 2 * 9.81]], rtol=1e-3, atol=1e-6)
 
 

@@ -74,19 +74,20 @@ def forward(
 
 
 def plot(
-    what: str = typer.Argument(help="A trajectory (.npz), or the word tree, sparsity or energy."),
-    model: str = typer.Argument(None, help="The model, for tree, sparsity and energy."),
-    trajectory: Path = typer.Argument(None, help="The trajectory, for energy."),
+    what: str = typer.Argument(help="A trajectory (.npz), or the word energy, contact, tree or sparsity."),
+    model: str = typer.Argument(None, help="The model; it gives names and units to a trajectory."),
+    trajectory: Path = typer.Argument(None, help="The trajectory, for energy and contact."),
     out: Path = typer.Option(None, help="The picture: .png, .svg or .pdf."),
     floating_base: bool = FLOATING,
+    ground: bool = GROUND,
 ) -> None:
-    """Draw a trajectory, an energy balance, a tree, or the sparsity of its mass matrix.
+    """Draw a trajectory, an energy balance, contact forces, a tree, or the sparsity of its mass matrix.
 
     Examples: kinetree plot run.npz; kinetree plot sparsity ant.xml; kinetree plot energy arm.urdf run.npz
     """
     from kinetree.cli import looks
 
-    looks.plot(what, model, trajectory, out, floating_base)
+    looks.plot(what, model, trajectory, out, floating_base, ground)
 
 
 def view(

@@ -1,7 +1,9 @@
 """`kinetree plot` and `kinetree view`: into a file, or into the browser."""
 
+import os
 import sys
 import warnings
+import webbrowser
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -16,18 +18,21 @@ def _require(package: str, extra: str) -> None:
         raise ImportError(f"this needs the extra {extra}: pip install 'kinetree[{extra}]'")
 
 
-def plot(what: str, model: str | None, trajectory: Path | None, out: Path | None, floating_base: bool) -> None:
+def plot(
+    what: str, model: str | None, trajectory: Path | None, out: Path | None, floating_base: bool, ground: bool
+) -> None:
     """Draw, and say where."""
     _require("matplotlib", "plot")
     from kinetree.view import plots
 
-    if what in ("tree", "sparsity", "energy"):
-        if model is None or (what == "energy" and trajectory is None):
-            raise ValueError(f"kinetree plot {what} needs a model" + " and a trajectory" * (what == "energy"))
-        mechanism = load(model, floating_base)
-        if what == "energy":
+    if what in ("tree", "sparsity", "energy", "contact"):
+        timed = what in ("energy", "contact")
+        if model is None or (timed and trajectory is None):
+            raise ValueError(f"kinetree plot {what} needs a model" + " and a trajectory" * timed)
+        mechanism = load(model, floating_base, ground=ground)
+        if timed:
             assert trajectory is not None
-            figure = plots.energy(mechanism, load_run(trajectory, mechanism))
+            figure = getattr(plots, what)(mechanism, load_run(trajectory, mechanism))
         else:
             figure = getattr(plots, what)(mechanism)
     else:
@@ -77,7 +82,15 @@ def view(
         if issubclass(warning.category, UserWarning):
             print(f"warning: {warning.message}", file=sys.stderr)
     if viewer is not None:
+        _open_browser(viewer.url)
         viewer.wait()
+
+
+def _open_browser(url: str) -> None:
+    """Open the page where somebody looks at a screen."""
+    screen = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if screen and sys.stdout.isatty():
+        webbrowser.open(url)
 
 
 def _draw(model: Model, run: Trajectory | None, wanted: Drawing) -> None:

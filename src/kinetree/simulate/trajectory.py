@@ -3,6 +3,7 @@
 import os
 import zipfile
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,18 @@ class Trajectory:
     def final(self) -> tuple[np.ndarray, np.ndarray]:
         """q and qd at the end."""
         return self.q[-1], self.qd[-1]
+
+    def plot(self, model: Any = None, **options: Any) -> Any:
+        """A figure of positions, velocities and forces over time: `kinetree.view.plots.trajectory`.
+
+        Arguments:
+            model: gives names and units.
+            options: `state=3` draws that state of a batch alone, in place of the median and a band.
+
+        Returns:
+            A matplotlib Figure: `.savefig("run.pdf")` writes it, a notebook shows it. Needs the extra `plot`.
+        """
+        return import_module("kinetree.view.plots").trajectory(self, model, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one .npz; the file is either whole or as it was before."""

@@ -83,7 +83,7 @@ class Canvas:
 
     def triangles(self, at: np.ndarray, depth: np.ndarray, colours: np.ndarray) -> None:
         """Draw triangles: corners in pixels (n, 3, 2), their depths (n, 3), and their colours (n, 3, 3)."""
-        seen: np.ndarray = np.isfinite(at).all((1, 2)) & (depth > 0).all(1)
+        seen: Any = np.isfinite(at).all((1, 2)) & (depth > 0).all(1)
         low = np.maximum(np.ceil(at.min(1) - 0.5), 0)
         high = np.minimum(np.floor(at.max(1) - 0.5), [self.width - 1, self.height - 1])
         span = np.where(seen[:, None], high - low + 1, 0)

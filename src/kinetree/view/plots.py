@@ -1,6 +1,10 @@
-"""Plots: trajectories, energy, trees, the sparsity that branches bring. Each function returns a matplotlib Figure."""
+"""Plots fit for a paper: runs, energy, contact, comparisons, trees and sparsity. Each function returns a Figure.
 
-from typing import Any
+Joints have names and units; quaternions stand in a panel of their own; a batch is a median with a band around it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -8,18 +12,27 @@ from matplotlib.figure import Figure
 import kinetree as kt
 
 INK, ACCENT, PALE = "#1f2933", "#c2410c", "#94a3b8"
-MOST_CURVES = 10  # of one panel: as many as there are colours
+CURVES = ("#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0e7490", "#be185d", "#4d7c0f", "#475569", "#a16207")
+MOST_CURVES = len(CURVES)  # of one panel
+BAND = (5.0, 95.0)  # percentiles of a batch that its band spans
+WIDTH = 7.0  # inches: of a page's text
+PANEL = 1.75  # inches: the height of a panel
+
+
+class Column(NamedTuple):
+    """One coordinate, velocity or force."""
+
+    index: int
+    name: str
+    unit: str
 
 
 def _panel(figure: Figure, *place: int) -> Any:
     axes = figure.add_subplot(*place)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, linewidth=0.5)
+    axes.tick_params(labelsize=8)
     return axes
-
-
-def _which(run: kt.Trajectory) -> str:
-    return f"state 0 of {int(np.prod(run.batch))}"
 
 
 def column_names(model: kt.Model | None, count: int, positions: bool = False) -> list[str]:
@@ -34,53 +47,190 @@ def column_names(model: kt.Model | None, count: int, positions: bool = False) ->
     return names
 
 
-def trajectory(run: kt.Trajectory, model: kt.Model | None = None) -> Figure:
-    """Coordinates, velocities and, where there are any, forces over time; of a batch, its first state."""
-    first = (slice(None), *(0,) * len(run.batch))
-    panels = [("q (rad, m)", run.q, True), ("qd (rad/s, m/s)", run.qd, False)]
-    if run.tau[first].any():
-        panels.append(("tau (N m, N)", run.tau, False))
-    figure = Figure(figsize=(9, 1 + 2.4 * len(panels)), layout="constrained")
-    told: list[str] = []
-    for number, (label, values, positions) in enumerate(panels):
+PARTS = {  # names of the columns of joints with several, by how many q and v they have
+    (7, 6): (("x", "y", "z", "qw", "qx", "qy", "qz"), ("ωx", "ωy", "ωz", "vx", "vy", "vz")),
+    (4, 3): (("qw", "qx", "qy", "qz"), ("ωx", "ωy", "ωz")),
+}
+MEANING = {"q": ("rad", "m"), "qd": ("rad/s", "m/s"), "tau": ("N m", "N")}  # of what turns, of what slides
+
+
+def _columns(model: kt.Model | None, run: kt.Trajectory, what: str) -> dict[str, list[Column]]:
+    """Columns of q, qd or tau, by unit; those of quaternions, which have none, by themselves."""
+    count = (run.q if what == "q" else run.qd).shape[-1]
+    angular, linear = MEANING[what]
+    if model is None:
+        names = column_names(None, count, what == "q")
+        return {f"{angular}, {linear}": [Column(i, name, "") for i, name in enumerate(names)]}
+    found: dict[str, list[Column]] = {}
+    turn = np.asarray(model.uncoupled.rows.turn)
+    done: set[int] = set()
+    for joint in model.joint_names:
+        q, v = model.q_index(joint), model.v_index(joint)
+        wide = model.uncoupled.v_index(joint)
+        size = q.stop - q.start, v.stop - v.start
+        at = q if what == "q" else v
+        for k in range(at.stop - at.start):
+            if at.start + k in done:
+                continue
+            done.add(at.start + k)
+            if size in PARTS:
+                part = PARTS[size][0 if what == "q" else 1][k]
+                unit = "" if part[0] == "q" else linear if part[0] in "xyzv" else angular
+                name = f"{joint} {part}"
+            else:
+                unit = angular if turn[wide.start + k] else linear
+                name = joint if size[1] == 1 else f"{joint}[{k}]"
+            found.setdefault(unit, []).append(Column(at.start + k, name, unit))
+    return found
+
+
+def _curves(axes: Any, time: np.ndarray, values: np.ndarray, columns: list[Column], shown: int | None) -> None:
+    """Each column of values (records, states, n): a line for one state, else the median and a band."""
+    for number, column in enumerate(columns[:MOST_CURVES]):
+        y, colour = values[..., column.index], CURVES[number]
+        if y.shape[1] == 1 or shown is not None:
+            axes.plot(time, y[:, shown or 0], color=colour, linewidth=1.1, label=column.name)
+            continue
+        low, high = np.nanpercentile(y, BAND, axis=1)
+        axes.fill_between(time, low, high, color=colour, alpha=0.18, linewidth=0)
+        axes.plot(time, np.nanmedian(y, 1), color=colour, linewidth=1.1, label=column.name)
+
+
+def _legend(axes: Any, columns: list[Column]) -> None:
+    left = len(columns) - MOST_CURVES
+    title = f"and {left} more" if left > 0 else None
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1.05), frameon=False, title=title, title_fontsize=7)
+
+
+NAMES = {"q": "position", "qd": "velocity", "tau": "force"}
+
+
+def trajectory(run: kt.Trajectory, model: kt.Model | None = None, *, state: int | None = None) -> Figure:
+    """Positions, velocities and, where there are any, forces over time.
+
+    Arguments:
+        run: what to draw; of a batch, the median and the band from the 5th to the 95th percentile.
+        model: gives names and units.
+        state: draw this state of the batch alone.
+    """
+    values = {w: getattr(run, w).reshape(len(run), -1, getattr(run, w).shape[-1]) for w in MEANING}
+    panels = [(w, unit, cols) for w in MEANING for unit, cols in _columns(model, run, w).items()]
+    panels = [(w, unit, cols) for w, unit, cols in panels if w != "tau" or values[w].any()]
+    figure = Figure(figsize=(WIDTH, 0.6 + PANEL * len(panels)), layout="constrained")
+    first = None
+    for number, (what, unit, columns) in enumerate(panels):
         axes = _panel(figure, len(panels), 1, number + 1)
-        curves = values[first]
-        names = column_names(model, curves.shape[-1], positions)[:MOST_CURVES]
-        for k, name in enumerate(names):
-            axes.plot(run.time, curves[:, k], linewidth=1, label=name)
-        axes.set_ylabel(label)
-        if names != told and names:  # a free joint has more coordinates than velocities
-            axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
-        told = names
+        if first is not None:
+            axes.sharex(first)
+        first = first or axes
+        _curves(axes, run.time, values[what], columns, state)
+        label = "quaternion" if what == "q" and not unit else f"{NAMES[what]} ({unit})"
+        axes.set_ylabel(label, fontsize=9)
+        _legend(axes, columns)
         if number == len(panels) - 1:
-            axes.set_xlabel("time (s)")
-    parts = [_which(run)] if run.batch else []
-    if run.q.shape[-1] > MOST_CURVES:
-        parts.append(f"the first {MOST_CURVES} of {run.q.shape[-1]} coordinates")
-    if parts:
-        figure.suptitle(", ".join(parts), fontsize=9)
+            axes.set_xlabel("time (s)", fontsize=9)
+        else:
+            axes.tick_params(labelbottom=False)
+    if run.batch:
+        count = int(np.prod(run.batch))
+        text = f"state {state} of {count}" if state is not None else f"median and 5 to 95 % of {count} states"
+        figure.suptitle(text, fontsize=9)
     return figure
 
 
 def energy(model: kt.Model, run: kt.Trajectory) -> Figure:
-    """Kinetic, potential and total energy over time, and how far the total strays."""
-    first = (slice(None), *(0,) * len(run.batch))
-    q, qd = run.q[first], run.qd[first]
-    kinetic, potential = kt.kinetic_energy(model, q, qd), kt.potential_energy(model, q)
+    """Kinetic, potential and total energy over time, and how far the total strays; of a batch, median and band."""
+    q, qd = (x.reshape(len(run), -1, x.shape[-1]) for x in (run.q, run.qd))
+    kinetic, potential = np.asarray(kt.kinetic_energy(model, q, qd)), np.asarray(kt.potential_energy(model, q))
     total = kinetic + potential
-    figure = Figure(figsize=(8, 5), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
     axes = _panel(figure, 2, 1, 1)
     for label, values, colour in (("kinetic", kinetic, ACCENT), ("potential", potential, PALE), ("total", total, INK)):
-        axes.plot(run.time, values, color=colour, linewidth=1.2, label=label)
-    axes.set_ylabel("energy (J)")
+        _band(axes, run.time, values, colour, label)
+    axes.set_ylabel("energy (J)", fontsize=9)
     axes.legend(frameon=False, ncols=3, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1))
     if run.batch:
-        axes.set_title(_which(run), fontsize=9)
+        axes.set_title(f"median and 5 to 95 % of {q.shape[1]} states", fontsize=9, loc="left")
     axes = _panel(figure, 2, 1, 2)
-    axes.plot(run.time, total - total[0], color=INK, linewidth=1)
-    axes.set_ylabel("change of total (J)")
+    _band(axes, run.time, total - total[0], INK, "")
+    axes.set_ylabel("change of total (J)", fontsize=9)
     axes.ticklabel_format(axis="y", scilimits=(-3, 4))
-    axes.set_xlabel("time (s)")
+    axes.set_xlabel("time (s)", fontsize=9)
+    return figure
+
+
+def _band(axes: Any, time: np.ndarray, values: np.ndarray, colour: str, label: str) -> None:
+    if values.shape[1] > 1:
+        low, high = np.nanpercentile(values, BAND, axis=1)
+        axes.fill_between(time, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.plot(time, np.nanmedian(values, 1), color=colour, linewidth=1.2, label=label)
+
+
+def contact(model: kt.Model, run: kt.Trajectory, *, state: int = 0) -> Figure:
+    """The force of the floor on each body that touches it, along gravity, and the weight; of one state of a batch."""
+    from .scene import contact_forces
+
+    q, qd, tau = (x.reshape(len(run), -1, x.shape[-1])[:, state] for x in (run.q, run.qd, run.tau))
+    gravity = np.asarray(model.gravity, float)
+    size = float(np.linalg.norm(gravity))
+    up = -gravity / size if size else np.array([0.0, 0.0, 1.0])
+    loads: dict[str, np.ndarray] = {}
+    for k in range(len(run)):
+        _, forces, bodies = contact_forces(model, q[k], qd[k], tau[k])
+        for body, force in zip(bodies, forces, strict=True):
+            loads.setdefault(model.names[body], np.zeros(len(run)))[k] += force @ up
+    figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
+    axes = _panel(figure, 1, 1, 1)
+    for number, (name, load) in enumerate(list(loads.items())[:MOST_CURVES]):
+        axes.plot(run.time, load, color=CURVES[number], linewidth=1.1, label=name)
+    total = sum(loads.values(), np.zeros(len(run)))
+    axes.plot(run.time, total, color=INK, linewidth=1.4, label="total")
+    axes.axhline(float(model.total_mass) * size, color=INK, linewidth=0.8, linestyle="--", label="weight")
+    axes.set_ylabel("contact force (N)", fontsize=9)
+    axes.set_xlabel("time (s)", fontsize=9)
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1.05), frameon=False)
+    return figure
+
+
+def compare(
+    runs: Mapping[str, kt.Trajectory], model: kt.Model | None = None, *, joints: Any = None, what: str = "q"
+) -> Figure:
+    """Several runs over each other, a panel for each joint.
+
+    Arguments:
+        runs: from a name to a run, which may have its own times; of a batch, the median is drawn.
+        model: gives names and units.
+        joints: names of the columns to draw; the first six if not given.
+        what: "q", "qd" or "tau".
+    """
+    if what not in MEANING:
+        raise ValueError(f"what is one of {', '.join(MEANING)}, not {what!r}")
+    if not runs:
+        raise ValueError("there is no run to compare")
+    columns = [c for cols in _columns(model, next(iter(runs.values())), what).values() for c in cols]
+    if joints is not None:
+        known = {c.name: c for c in columns}
+        missing = [j for j in joints if j not in known]
+        if missing:
+            raise ValueError(f"no column is called {missing[0]!r}: choose from {', '.join(known)}")
+        columns = [known[j] for j in joints]
+    columns = columns[:6] if joints is None else columns
+    figure = Figure(figsize=(WIDTH, 0.7 + 1.4 * len(columns)), layout="constrained")
+    for number, column in enumerate(columns):
+        axes = _panel(figure, len(columns), 1, number + 1)
+        for k, (name, run) in enumerate(runs.items()):
+            values = getattr(run, what)
+            values = values.reshape(len(run), -1, values.shape[-1])[..., column.index]
+            style = "-" if k == 0 else (0, (4, 1 + k))
+            colour = CURVES[k % len(CURVES)]
+            axes.plot(run.time, np.nanmedian(values, 1), color=colour, linewidth=1.2, linestyle=style, label=name)
+        axes.set_ylabel(f"{column.name}\n({column.unit})" if column.unit else column.name, fontsize=8)
+        if number == 0:
+            axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
+        if number == len(columns) - 1:
+            axes.set_xlabel("time (s)", fontsize=9)
+        else:
+            axes.tick_params(labelbottom=False)
     return figure
 
 

@@ -235,8 +235,8 @@ def planes(model: kt.Model) -> list[Plane]:
     return found
 
 
-def contact_forces(model: kt.Model, q: Any, qd: Any, tau: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """Points where a mechanism touches, and the forces that act on it there, (n, 3) each.
+def contact_forces(model: kt.Model, q: Any, qd: Any, tau: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points where a mechanism touches, the forces that act on it there, (n, 3) each, and which body it is, (n,).
 
     The solver gives forces on joints. Those at the points are the smallest that add up to them.
     """
@@ -245,7 +245,7 @@ def contact_forces(model: kt.Model, q: Any, qd: Any, tau: Any = None) -> tuple[n
     active = np.flatnonzero(np.asarray(touch.active))
     points = np.asarray(touch.position)[active]
     if not len(points):
-        return points, np.zeros_like(points)
+        return points, np.zeros_like(points), np.zeros(0, int)
     rows = []
     for point, pair in zip(points, np.asarray(touch.bodies)[active], strict=True):
         whole = np.zeros((3, model.nv))
@@ -257,5 +257,6 @@ def contact_forces(model: kt.Model, q: Any, qd: Any, tau: Any = None) -> tuple[n
         rows.append(whole)
     J = np.concatenate(rows)
     forces = np.linalg.lstsq(J.T, np.asarray(solved.tau_constraint), rcond=1e-9)[0].reshape(-1, 3)
-    outward = np.where(np.asarray(touch.bodies)[active][:, 1:] >= 0, 1.0, -1.0)
-    return points, forces * outward
+    pairs = np.asarray(touch.bodies)[active]
+    second = pairs[:, 1] >= 0  # the moving body; the force on the first is the opposite
+    return points, forces * np.where(second, 1.0, -1.0)[:, None], np.where(second, pairs[:, 1], pairs[:, 0])

@@ -173,7 +173,7 @@ class Viewer:
             q = self.scene.q[at, world]
             qd, tau = (x.reshape(len(self.run), -1, self.model.nv)[at, world] for x in (self.run.qd, self.run.tau))
         with self._solving:
-            points, forces = contact_forces(self.model, np.asarray(q, float), np.asarray(qd, float), tau)
+            points, forces, _ = contact_forces(self.model, np.asarray(q, float), np.asarray(qd, float), tau)
         weight = float(self.model.total_mass) * float(np.linalg.norm(self.model.gravity))
         points = points + self.scene.offsets[world]
         return {"points": points.tolist(), "forces": forces.tolist(), "weight": weight}

@@ -72,7 +72,7 @@ def _name(x: Any) -> str:
 
 
 def _of_function(f: FunctionType) -> str:
-    if f.__module__.split(".")[0] not in VERSIONED:
+    if (f.__module__ or "").split(".")[0] not in VERSIONED:
         raise Indescribable(f"{f.__module__}.{f.__qualname__} comes from elsewhere")
     held = [_describe(cell.cell_contents) for cell in f.__closure__ or ()]
     defaults = _describe((f.__defaults__, f.__kwdefaults__))
