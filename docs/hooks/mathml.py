@@ -1,4 +1,4 @@
-"""Typesets formulas when the pages are built: TeX to MathML, which browsers draw without a script or a font from afar."""
+"""Typesets formulas when the pages are built: TeX to MathML, which browsers draw without a script."""
 
 import html
 import logging
