@@ -72,6 +72,15 @@ if TYPE_CHECKING:
     from .view import open_viewer as view
 
 
+def _plot(run: Trajectory, model: Model | None = None, **options: Any) -> Any:
+    from .view import plots  # matplotlib is imported when it is needed
+
+    return plots.trajectory(run, model, **options)
+
+
+Trajectory.plotter = _plot
+
+
 def __getattr__(name: str) -> Any:
     """`kinetree.view` is imported when it is first asked for: most programs never draw."""
     if name == "view":

@@ -2,10 +2,10 @@
 
 import os
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class Trajectory:
     q: np.ndarray
     qd: np.ndarray
     tau: np.ndarray
+
+    plotter: ClassVar[Callable[..., Any] | None] = None  # what draws it: the room `view`, which stands after this one
 
     def __len__(self) -> int:
         return len(self.time)
@@ -61,7 +63,8 @@ class Trajectory:
         Returns:
             A matplotlib Figure: `.savefig("run.pdf")` writes it, a notebook shows it. Needs the extra `plot`.
         """
-        return import_module("kinetree.view.plots").trajectory(self, model, **options)
+        assert Trajectory.plotter is not None, "kinetree/__init__.py sets it"
+        return Trajectory.plotter(self, model, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one .npz; the file is either whole or as it was before."""
