@@ -229,8 +229,22 @@ def test_forces_on_bodies_and_several_states(name, state_by_state):
         assert "stages" in {choice.way for _, choice in ran}, function
 
 
-def test_a_star_has_no_stages():
-    assert stages(Tree(np.concatenate([[-1], np.zeros(50, np.int64)])), 4) is None
+@pytest.mark.parametrize("name", ["star", "star of stars", "caterpillar"])
+def test_rows_with_many_children(name, state_by_state):
+    """More than a level looks for: they are added up through memory."""
+    rng = np.random.default_rng(5)
+    parent = {
+        "star": np.concatenate([[-1], np.zeros(50, np.int64)]),
+        "star of stars": np.concatenate(
+            [[-1], np.zeros(40, np.int64), np.repeat(np.arange(1, 41), rng.integers(0, 40, 40))]
+        ),
+        "caterpillar": np.concatenate([np.arange(-1, 199), np.repeat(np.arange(0, 200, 7), 12)]),
+    }[name]
+    model = hinged(parent)
+    arrays = state(model)
+    for function in (kt.inverse_dynamics, kt.forward_dynamics):
+        ours, theirs = (function(model, *arrays, schedule=s) for s in ("paths", "lanes"))
+        assert np.linalg.norm(ours - theirs) <= 1e-11 * np.linalg.norm(theirs)
 
 
 @pytest.mark.parametrize("lanes", [1, 7, 1000])

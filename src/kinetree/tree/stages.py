@@ -19,7 +19,7 @@ from .topology import Tree
 
 SHORTEST = 16  # turns of a chunk
 PADDING = 1.3  # cells there may be to a row
-MOST_CHILDREN = 8  # that a row may have for its level to look for them
+MAX_CHILDREN = 32  # of a row whose level looks for them; a level with more is added up through memory
 
 
 @jax.tree_util.register_dataclass
@@ -96,12 +96,17 @@ def _levels(rows: np.ndarray, level: np.ndarray) -> list[np.ndarray]:
 
 
 def _children(parent_lane: np.ndarray, lanes: int) -> tuple[np.ndarray, ...] | None:
-    """For lanes in order, the lanes of the next level that hang from each; None where some have too many."""
+    """For lanes in order, the lanes of the next level that hang from each; None where some have too many.
+
+    As many as a power of two, so that few different walks are compiled.
+    """
     count = np.bincount(parent_lane, minlength=lanes)
-    if count.max(initial=0) > MOST_CHILDREN:
+    most = int(count.max(initial=0))
+    if most > MAX_CHILDREN:
         return None
     start = np.cumsum(count) - count
-    return tuple(np.where(k < count, start + k, -1).astype(np.int32) for k in range(max(1, int(count.max(initial=0)))))
+    sources = 1 << max(0, most - 1).bit_length()
+    return tuple(np.where(k < count, start + k, -1).astype(np.int32) for k in range(sources))
 
 
 def _phases(tree: Tree, levels: int) -> tuple[np.ndarray, np.ndarray]:
@@ -115,8 +120,8 @@ def _phases(tree: Tree, levels: int) -> tuple[np.ndarray, np.ndarray]:
     return phases(tree, np.ones(len(length), bool)) if every_path else (phase, level)
 
 
-def stages(tree: Tree, lanes: int, levels: int = 4) -> Stages | None:
-    """The stages of a tree, with chunks for about so many lanes; None where some row has too many children.
+def stages(tree: Tree, lanes: int, levels: int = 4) -> Stages:
+    """The stages of a tree, with chunks for about so many lanes.
 
     `levels`: as many as are worth one stage of chunks.
     """
@@ -128,16 +133,15 @@ def stages(tree: Tree, lanes: int, levels: int = 4) -> Stages | None:
     made: list[dict] = []
     offset = 1
 
-    def add(rows: np.ndarray, first: np.ndarray, chained: bool) -> bool:
+    def add(rows: np.ndarray, first: np.ndarray, chained: bool) -> None:
         nonlocal offset
         head = rows[0][np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
         parent = tree.parent[head]
-        above = np.where(parent >= 0, (lane_of if chained else position_of)[np.maximum(parent, 0)], 0)
         if chained:
-            below = _children(above, made[-1]["rows"].shape[1])
-            if below is None:
-                return False
-            made[-1]["children"] = below
+            below = _children(lane_of[parent], made[-1]["rows"].shape[1])
+            chained = below is not None
+            made[-1]["children"] = below or ()
+        above = np.where(parent >= 0, (lane_of if chained else position_of)[np.maximum(parent, 0)], 0)
         inside = np.flatnonzero(rows.reshape(-1) >= 0)
         position_of[rows.reshape(-1)[inside]] = offset + inside
         lane_of[rows[0]] = np.arange(rows.shape[1])
@@ -145,7 +149,6 @@ def stages(tree: Tree, lanes: int, levels: int = 4) -> Stages | None:
             {"rows": rows, "above": above, "first": first, "children": (), "offset": offset, "chained": chained}
         )
         offset += rows.size
-        return True
 
     for k in range(int(phase.max(initial=0)) + 1):
         if k % 2:
@@ -157,8 +160,7 @@ def stages(tree: Tree, lanes: int, levels: int = 4) -> Stages | None:
         for i, rows in enumerate(_levels(tree.path_list[inside], row_level[inside])):
             if i > 0:  # those of one parent side by side, in the order of the parents
                 rows = rows[np.argsort(lane_of[tree.parent[rows]], kind="stable")]
-            if not add(rows[None], np.ones(len(rows), bool), chained=i > 0):
-                return None
+            add(rows[None], np.ones(len(rows), bool), chained=i > 0)
     hung = np.concatenate([m["above"] for m in made if not m["chained"]] or [np.zeros(0, np.int64)])
     done = tuple(
         Stage(

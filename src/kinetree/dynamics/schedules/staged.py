@@ -26,10 +26,8 @@ def staged(tree: Tree) -> Stages | None:
 
 
 @lru_cache(maxsize=64)
-def _laid_out(tree: Tree, lanes: int, levels: int) -> Stages | None:
+def _laid_out(tree: Tree, lanes: int, levels: int) -> Stages:
     laid = stages(tree, lanes, levels)
-    if laid is None:
-        return None
     require_xla()
     with jax.ensure_compile_time_eval():  # they outlive whatever is being traced
         return jax.tree.map(lambda x: jnp.asarray(x, np.int32 if x.dtype.kind == "i" else x.dtype), laid)
