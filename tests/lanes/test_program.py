@@ -51,8 +51,9 @@ def interpret(program, slots, widths, tables, constants, inputs):
                     given = given[len(list(flattened(part.body))) :]
                 elif isinstance(part, Braid):
                     own = given[1 : 1 + len(part.loops)]
-                    for which, number in given[0][0]:
-                        turn(part.loops[which], own[which][0][number], own[which][1][number])
+                    for which, first, count in given[0][0]:
+                        for number in range(first, first + count):
+                            turn(part.loops[which], own[which][0][number], own[which][1][number])
                     given = given[1 + len(part.loops) :]
                 else:
                     for row, values in zip(*given[0], strict=True):

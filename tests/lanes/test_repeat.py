@@ -91,19 +91,36 @@ def fibonacci():
 
 
 def braided(program, slots, width, x):
-    """Two turns of the step, with different constants, and a look between and after them."""
+    """Turns of the step, with different constants, and a look between and after them."""
     slots, widths, tables, constants, inputs = bound(program, slots, width, x)
-    order = np.array([(1, 1), (0, 0), (1, 0), (0, 0)], np.int32)
+    order = np.array([(1, 1, 1), (0, 0, 1), (1, 0, 2), (2, 0, 0), (0, 0, 1)], np.int32)
     tables = (tables[0], order, tables[2], np.zeros((2, 1), np.int32), np.zeros((0, 0), np.int32), tables[5])
     pair = np.array([[1.0], [-1.0]], x.dtype)
     return slots, widths, tables, (*constants[:3], pair, np.zeros((0, 0), x.dtype), constants[5]), inputs
 
 
-PROGRAMS = {"fibonacci": fibonacci(), "square root": square_root(), "collatz": collatz(), "digits": digits()}
+def powers():
+    """Three times the same for all lanes, with a repeat inside that is not: slots n, left, going, result."""
+    begin = loop(lambda n: (n, 3.0, 1.0, 1.0), inputs=(0,), writes=(0, 1, 2, 3))
+    start = loop(lambda n: (n, -1.0), reads=(0,), writes=(2,), adds=(1,))
+    down = loop(lambda going, x: (jnp.maximum(going - 1, 0.0), 2 * x), reads=(2, 3), writes=(2, 3))
+    end = loop(lambda n, x: (n, x), reads=(0, 3), outputs=(0, 1))
+    body = (start, Repeat((down,), 2, 50))
+    return Program("test_powers", (begin, Repeat(body, 1, 9, uniform=True), end), 1, 1), 4, 2
+
+
+PROGRAMS = {
+    "powers": powers(),
+    "fibonacci": fibonacci(),
+    "square root": square_root(),
+    "collatz": collatz(),
+    "digits": digits(),
+}
 RNG = np.random.default_rng(16)
 NUMBERS = {
     "square root": np.concatenate([[0.0, 1.0, 2.0, 1e300], 10 ** RNG.uniform(-8, 8, 33)]),
     "fibonacci": np.concatenate([[0.0, 1.0, 2.0, 1e30], RNG.integers(0, 10**6, 33)]),
+    "powers": np.concatenate([[0.0, 1.0, 50.0, 99.0], RNG.integers(0, 9, 33)]),
     "collatz": np.concatenate([[1.0, 2.0, 27.0, 97.0], RNG.integers(1, 999, 33)]),
     "digits": np.concatenate([[0.0, 9.0, 10.0, 1999999999.0], RNG.integers(0, 10**9, 33)]),
 }

@@ -3,7 +3,7 @@
 from .cpu.threads import set_threads
 from .ffi import native_enabled
 from .program import xla
-from .program.program import Braid, Lane, Loop, Memory, Program, Repeat, Slots
+from .program.program import Body, Braid, Lane, Loop, Memory, Program, Repeat, Slots
 from .program.straight import written_out
 from .program.woven import Woven, weave
 from .run import run
@@ -20,6 +20,7 @@ else:
     add_target("cuda", Cuda())
 
 __all__ = [
+    "Body",
     "Braid",
     "Lane",
     "Loop",

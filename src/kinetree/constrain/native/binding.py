@@ -11,7 +11,7 @@ from kinetree.model import Model
 from kinetree.spatial import Vec3
 
 from .memory import ZERO3, fixed
-from .parts import Again, Known, Part, body_of, flat, once, stacked
+from .parts import Known, Part, Parts, body_of, flat, once, stacked
 from .plan import Plan
 
 
@@ -48,7 +48,7 @@ class Native(NamedTuple):
     parts: list[Part]
 
     @staticmethod
-    def of(name: str, parts: list[Part | Again], inputs: int, outputs: int) -> "Native":
+    def of(name: str, parts: Parts, inputs: int, outputs: int) -> "Native":
         """From all its parts."""
         return Native(Program(name, body_of(parts), inputs, outputs), flat(parts))
 

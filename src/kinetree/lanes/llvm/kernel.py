@@ -4,6 +4,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from .. import tuning
@@ -95,6 +96,8 @@ class LoopWriter(ABC):
         to.branch(to.op(f"icmp slt i64 %{label}_times, {part.most}"), f"{label}_look", f"{label}_after")
         to.label(f"{label}_look")
         self._choose(str(part.going), f"{label}_once", f"{label}_after")
+        if part.uniform:
+            self.mask = before
         self._parts(part.body, given)
         to.go(f"{label}_end")
         to.label(f"{label}_end")
@@ -176,19 +179,21 @@ class LoopWriter(ABC):
         self._counted(f"loop{k}", arrays[2], lambda number: self._one_turn(k, number, arrays))
 
     def _braid(self, order: Given, members: list[Given]) -> None:
-        """Turns of several loops, each of which the order picks."""
+        """Turns of several loops, as the order picks them."""
         to, label = self.to, f"braid{order[0]}"
         table, turns = order[1][1:]
 
         def picked(number: str) -> None:
-            first = to.op(f"mul i64 {number}, 2")
-            which, turn = (self.constant("i32", table, i) for i in (first, to.op(f"add i64 {first}, 1")))
-            turn = to.op(f"sext i32 {turn} to i64")
+            row = to.op(f"mul i64 {number}, 3")
+            which = self.constant("i32", table, row)
+            first, count = (
+                to.op(f"sext i32 {self.constant('i32', table, to.op(f'add i64 {row}, {j}'))} to i64") for j in (1, 2)
+            )
             ways = " ".join(f"i32 {j}, label %pick{k}" for j, (k, _) in enumerate(members))
             to.do(f"switch i32 {which}, label %{label}_picked [ {ways} ]")
             for k, arrays in members:
                 to.label(f"pick{k}")
-                self._one_turn(k, turn, arrays)
+                self._counted(f"loop{k}", count, partial(self._later_turn, k, first, arrays))
                 to.go(f"{label}_picked")
             to.label(f"{label}_picked")
 
@@ -208,6 +213,10 @@ class LoopWriter(ABC):
         to.lines.append(f"  %{label}_next = add i64 %{label}_number, 1")
         to.branch(to.op(f"icmp slt i64 %{label}_next, {turns}"), f"{label}_turn", f"{label}_after")
         to.label(f"{label}_after")
+
+    def _later_turn(self, k: int, first: str, arrays: tuple[str, str, str], number: str) -> None:
+        """A turn of loop k, counted from a first one."""
+        self._one_turn(k, self.to.op(f"add i64 {first}, {number}"), arrays)
 
     def _one_turn(self, k: int, number: str, arrays: tuple[str, str, str]) -> None:
         """One turn of loop k, with the lanes that do it."""

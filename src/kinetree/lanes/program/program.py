@@ -91,7 +91,7 @@ def _no_step(*_: Any) -> tuple[tuple, tuple, tuple]:
 
 @dataclass(frozen=True)
 class Braid:
-    """Loops whose turns are done in one order, which is a table too: each row is the number of a loop, and of its turn.
+    """Loops whose turns are done in one order, which is a table too: rows of a loop's number, a first turn, and turns.
 
     Turns that use the same slots can so follow each other while the slots are still in a cache.
     """
@@ -101,19 +101,21 @@ class Braid:
     @property
     def order(self) -> Loop:
         """The table of the order, as a loop that does nothing. It stands before the others."""
-        return Loop(_no_step, 2, jax.tree.structure(()))
+        return Loop(_no_step, 3, jax.tree.structure(()))
 
 
 @dataclass(frozen=True)
 class Repeat:
     """Its loops, again and again for each lane while slot number `going` is not 0, but at most `most` times.
 
-    The slot is looked at before each time, also the first. Repeats may stand in one another.
+    The slot is looked at before each time, also the first. Repeats may stand in one another. `uniform` promises that
+    all lanes that begin go on equally often.
     """
 
     body: "tuple[Loop | Braid | Repeat, ...]"
     going: int
     most: int
+    uniform: bool = False
 
 
 Body = tuple[Loop | Braid | Repeat, ...]

@@ -83,14 +83,17 @@ def _all_turns(body: Body, tables: list, constants: list, inputs: tuple, mask: A
 
 
 def _braid(order: Any, given: list, inputs: tuple, mask: Any, carry: tuple) -> tuple:
-    def one(loop: Loop, table: Any, values: Any) -> Any:
-        return lambda carry, turn: _turn(loop, inputs, mask, carry, (table[turn], values[turn]))[0]
+    def some(loop: Loop, table: Any, values: Any) -> Any:
+        def one(turn: Any, carry: tuple) -> tuple:
+            return _turn(loop, inputs, mask, carry, (table[turn], values[turn]))[0]
+
+        return lambda carry, first, count: lax.fori_loop(first, first + count, one, carry)
 
     # a loop without turns is never picked, and has no row to trace
-    ways = [one(*g) if g[1].shape[0] else lambda carry, _: carry for g in given]
+    ways = [some(*g) if g[1].shape[0] else lambda carry, *_: carry for g in given]
 
     def picked(carry: tuple, row: Any) -> tuple[tuple, None]:
-        return lax.switch(row[0], ways, carry, row[1]), None
+        return lax.switch(row[0], ways, carry, row[1], row[2]), None
 
     return lax.scan(picked, carry, order)[0] if order.shape[0] else carry
 
@@ -105,7 +108,8 @@ def _repeat(part: Repeat, tables: list, constants: list, inputs: tuple, mask: An
 
     def once(state: tuple) -> tuple:
         times, carry = state
-        return times + 1, _all_turns(part.body, list(tables), list(constants), inputs, going(carry), carry)
+        inside = mask if part.uniform else going(carry)
+        return times + 1, _all_turns(part.body, list(tables), list(constants), inputs, inside, carry)
 
     return lax.while_loop(again, once, (jnp.int32(0), carry))[1]
 

@@ -198,7 +198,7 @@ def one_step(v: StepVariant) -> list[Part | Again]:
         *map(integrate.start_stages, v.moves),
         *([integrate.start_activations()] if v.stateful else []),
         integrate.first_stage(),
-        Again(stage, fixed("stages").offset, integrate.STAGES),
+        Again(stage, fixed("stages").offset, integrate.STAGES, uniform=True),
         *map(integrate.end_stages, v.moves),
         *([activated("start", "mean")] if v.stateful else []),
         step_done(),
@@ -233,7 +233,7 @@ def program_of(v: StepVariant) -> Native:
         ]
         if v.stateful:
             end.append(returned(4, lambda plan: plan.activation(np.arange(plan.na))))
-        again = Again(one_step(v), fixed("steps").offset, MOST_STEPS)
+        again = Again(one_step(v), fixed("steps").offset, MOST_STEPS, uniform=True)
         return Native.of(f"step_{v.integrator}", [*begin, again, *end], len(v.inputs), len(v.outputs))
 
     return _programs.get(v, make)
