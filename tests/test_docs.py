@@ -33,9 +33,15 @@ def test_tutorials_run(pages, tmp_path):
     run_code("\n".join(f"exec({text!r}, {{'__name__': 'page'}})" for text in chosen), tmp_path)
 
 
+FEWER = {"batch=(1000,)": "batch=(4,)", "(64, ": "(4, "}  # states; many take half a minute to simulate
+
+
 def whole(page: Path) -> str:
-    """The code of a page, with the paths of this checkout."""
-    return "\n".join(blocks(page)).replace("examples/", f"{(ROOT / 'examples').as_posix()}/")
+    """The code of a page, with the paths of this checkout, on few states."""
+    code = "\n".join(blocks(page)).replace("examples/", f"{(ROOT / 'examples').as_posix()}/")
+    for many, few in FEWER.items():
+        code = code.replace(many, few)
+    return code
 
 
 def run_code(code: str, folder: Path) -> None:

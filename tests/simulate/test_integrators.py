@@ -10,8 +10,6 @@ from scipy.special import ellipj, ellipk
 import kinetree as kt
 from tests.simulate.robots import ROBOTS, arm, brick, double_pendulum, energy, pendulum, tree20
 
-pytestmark = pytest.mark.usefixtures("full_compilation")
-
 
 def test_pendulum_follows_its_elliptic_function():
     """From rest at angle a: sin(q/2) = k sn(K − ω t | k²), k = sin(a/2)."""
@@ -138,6 +136,7 @@ def energy_for_ten_minutes(model: kt.Model, q, qd, dt: float) -> tuple[float, fl
     return np.abs(error).max(), np.abs(first).max(), abs(last.mean() - first.mean())
 
 
+@pytest.mark.usefixtures("full_compilation")
 @pytest.mark.parametrize("robot", ["double pendulum", "arm with rotors"])
 def test_variational_energy_is_bounded_for_ten_minutes(robot):
     """Both tumble for 600 s: the energy stays within 2 %, and does not drift."""

@@ -8,8 +8,6 @@ import pytest
 import kinetree as kt
 from kinetree.io import Mujoco, load_with_report
 
-pytestmark = pytest.mark.usefixtures("full_compilation")
-
 mujoco = pytest.importorskip("mujoco")
 gymnasium = pytest.importorskip("gymnasium")
 

@@ -6,8 +6,6 @@ import pytest
 import kinetree as kt
 from tests.simulate.robots import ROBOTS, energy
 
-pytestmark = pytest.mark.usefixtures("full_compilation")
-
 pin = pytest.importorskip("pinocchio")
 from tests.io.pinocchio_agreement import robot_files  # noqa: E402
 

@@ -11,8 +11,6 @@ import kinetree as kt
 from kinetree.simulate import progress
 from tests.simulate.robots import arm, brick, double_pendulum, pendulum
 
-pytestmark = pytest.mark.usefixtures("full_compilation")
-
 CLOCK = {"dt": 1e-3, "steps": 200}
 
 
