@@ -201,8 +201,9 @@ def test_what_is_not_modelled_is_told_in_one_line():
         (robot(link("arm"), joint("j", "arn", "arm")), "names a link 'arn' that does not exist: did you mean 'arm'?"),
         (robot(link("a"), link("b"), joint("j", "a", "b", "revolut")), "planar: did you mean 'revolute'?"),
         ("<robot><link name='a'>", "<text>:1: not well-formed XML"),
-        ("<sdf/>", "<text>:1: <sdf>: is neither <robot>"),
-        ("<sdf/>", "this is SDF, Gazebo's format; use the robot's URDF or MJCF"),
+        ("<world/>", "<text>:1: <world>: is neither <robot>"),
+        ("<world/>", "this is a part of an SDF file"),
+        ("<sdf/>", "<text>:1: <sdf>: holds no <model>"),
         ("<mujocoinclude/>", "load the file that includes it"),
         (
             "package://arm_description/arm.urdf",

@@ -10,7 +10,7 @@ from xml.parsers import expat
 
 from kinetree.model import ModelError
 
-XACRO = "this is a xacro file: expand it to URDF first (xacro robot.xacro > robot.urdf)"
+XACRO = "this is a xacro file: expand it to URDF first (xacro robot.xacro > robot.urdf), or pip install xacro"
 BLANK = "\ufeff \t\r\n"  # what may stand before the XML; after it, not even a space may come before <?xml
 HUGE = 1e30  # beyond any robot in any unit; products of a few such numbers still fit a float64
 
@@ -18,11 +18,12 @@ HUGE = 1e30  # beyond any robot in any unit; products of a few such numbers stil
 class Element:
     """A tag, its attributes and children, and where it stands."""
 
-    __slots__ = ("attributes", "children", "file", "line", "tag")
+    __slots__ = ("attributes", "children", "content", "file", "line", "tag")
 
     def __init__(self, tag: str, attributes: dict[str, str], line: int, file: str):
         self.tag, self.attributes, self.line, self.file = tag, attributes, line, file
         self.children: list[Element] = []
+        self.content = ""  # the text between its tags, without that of its children
 
     def fail(self, what: str) -> NoReturn:
         """Raise a ModelError that says where."""
@@ -85,6 +86,7 @@ def parse(content: str | bytes, file: str) -> Element:
         file: what to call it in messages.
     """
     parser = expat.ParserCreate()
+    parser.buffer_text = True  # one piece of text at a time, not one to a line
     content, skipped = _without_blanks(content)
     top = Element("", {}, 0, file)
     open_elements = [top]
@@ -97,12 +99,16 @@ def parse(content: str | bytes, file: str) -> Element:
     def end(_: str) -> None:
         open_elements.pop()
 
+    def text(content: str) -> None:
+        open_elements[-1].content += content
+
     def doctype(*_: object) -> None:
         raise ModelError(
             f"{file}:{parser.CurrentLineNumber + skipped}: a document type declaration is not allowed in a robot file"
         )
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = text
     parser.StartDoctypeDeclHandler = doctype
     try:
         parser.Parse(content, True)

@@ -2,21 +2,23 @@
 
 import os
 import warnings
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from kinetree._unknown import nearest
 from kinetree.model import Model, ModelError, with_ground
 
-from .document import BLANK, parse
+from .document import BLANK, Element, parse
 from .mjcf import read_mjcf
 from .report import NotModelled, Report
-from .urdf import read_urdf
+from .sdf import sdf_to_urdf
+from .urdf import is_xacro, read_urdf
 
 # Roots of other documents that people take for robot files, and what to do with them.
 FOREIGN = {
-    "sdf": "this is SDF, Gazebo's format; use the robot's URDF or MJCF (the package sdformat_urdf of ROS makes URDF)",
-    "world": "this is a Gazebo world; use the robot's URDF or MJCF",
+    "world": "this is a part of an SDF file; load the file whose root is <sdf>",
     "mujocoinclude": "this is a part of an MJCF file; load the file that includes it",
     "COLLADA": "this is a mesh; load the robot file that shows it",
     "html": "this is a web page; download the file itself (on GitHub: Raw)",
@@ -25,16 +27,18 @@ Source = str | bytes | os.PathLike[str]
 
 
 def load(source: Source, *, floating_base: bool = False, ground: bool = False) -> Model:
-    """A model from a robot file: URDF, or MJCF (which needs the package `mujoco`); told apart by content.
+    """A model from a robot file: URDF, SDF, or MJCF (which needs the package `mujoco`); told apart by content.
+
+    Xacro files are expanded by the package `xacro` where it is installed.
 
     Arguments:
         source: a path, or XML text.
-        floating_base: put a free joint under the root of a URDF, rather than fixing it to the world. MJCF says for
-            itself which bodies are free.
+        floating_base: put a free joint under the root of a URDF or SDF, rather than fixing it to the world. MJCF says
+            for itself which bodies are free.
         ground: put a floor at z = 0, which all collision shapes may touch.
 
     Returns:
-        The model. Bodies have the names of links (URDF) or of bodies and sites (MJCF).
+        The model. Bodies have the names of links (URDF, SDF) or of bodies and sites (MJCF).
 
     Raises ModelError, naming file, line and element, for what is not a mechanism. Warns once, with the class
     `kinetree.io.NotModelled`, of all that the file holds and kinetree does not model; and of what is odd: inertias that
@@ -53,8 +57,9 @@ def load_with_report(source: Source, *, floating_base: bool = False, ground: boo
     content, path = _content(source)
     file = "<text>" if path is None else path.name
     root = parse(content, file)
-    if root.tag == "robot":
-        report = Report(file, "URDF")
+    if root.tag in ("robot", "sdf"):
+        report = Report(file, "URDF" if root.tag == "robot" else "SDF")
+        root = robot_element(root, path, report)
         model = read_urdf(root, report, floating_base, ground, None if path is None else path.parent)
     elif root.tag == "mujoco":
         if floating_base:
@@ -64,10 +69,23 @@ def load_with_report(source: Source, *, floating_base: bool = False, ground: boo
         model = with_ground(model) if ground else model
     else:
         hint = FOREIGN.get(root.tag)
-        root.fail("is neither <robot> (URDF) nor <mujoco> (MJCF)" + (f": {hint}" if hint else ""))
+        root.fail("is neither <robot> (URDF), <sdf> (SDF) nor <mujoco> (MJCF)" + (f": {hint}" if hint else ""))
     report.look_at(model)
     model.structure.source = content if path is None else path
     return model, report
+
+
+def robot_element(root: Element, path: Path | None, report: Report) -> Element:
+    """The <robot> that a document says: its own, that of an expanded xacro file, or that of an SDF model."""
+    if root.tag == "sdf":
+        return sdf_to_urdf(root, report)
+    if path is None or not is_xacro(root) or find_spec("xacro") is None:
+        return root
+    try:
+        text = import_module("xacro").process_file(str(path)).toxml()
+    except Exception as error:  # the macro's own errors are of many kinds
+        raise ModelError(f"{path.name}: xacro can not expand it: {' '.join(str(error).split())}") from None
+    return parse(text, path.name)
 
 
 def _content(source: Any) -> tuple[str | bytes, Path | None]:

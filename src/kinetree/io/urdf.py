@@ -11,12 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from kinetree._unknown import did_you_mean, nearest
-from kinetree.model import Fixed, Free, Joint, Limits, Model, Prismatic, Revolute
+from kinetree.model import Fixed, Free, Joint, Limits, Model, Prismatic, Revolute, Spherical
 from kinetree.model.checks import unphysical
 from kinetree.spatial import Inertia, Rotation, Transform, Vec3
 
 from .document import XACRO, Element
 from .report import Report, few, in_file
+from .sdf import BALL
 from .urdf_world import with_world
 
 ROOT_JOINT = "root_joint"
@@ -75,14 +76,27 @@ def read_urdf(
     return _with_physics(model, joints, report)
 
 
-def _refuse_xacro(robot: Element) -> None:
-    """Xacro is a language of macros for URDF: what is left to expand could be anything."""
+def _macro(robot: Element) -> Element | None:
+    """The first element that xacro, a language of macros for URDF, has to expand."""
     waiting = [robot]
     while waiting:
         element = waiting.pop()
         if element.tag.startswith("xacro:") or "${" in element.attributes.get("name", ""):
-            element.fail(XACRO)
+            return element
         waiting += element.children
+    return None
+
+
+def is_xacro(robot: Element) -> bool:
+    """Whether there is something to expand."""
+    return _macro(robot) is not None
+
+
+def _refuse_xacro(robot: Element) -> None:
+    """What is left to expand could be anything."""
+    found = _macro(robot)
+    if found is not None:
+        found.fail(XACRO)
 
 
 def _note_ignored(robot: Element, report: Report) -> None:
@@ -155,6 +169,8 @@ def _kind(joint: Element | None, floating_base: bool) -> Joint:
         return Fixed()
     if kind == "floating":
         return Free()
+    if kind == BALL:
+        return Spherical()
     stated = joint.find("axis")
     axis = (1.0, 0.0, 0.0) if stated is None else stated.numbers("xyz", 3, (1.0, 0.0, 0.0))
     if max(map(abs, axis)) < 1e-12:

@@ -10,7 +10,8 @@ import numpy as np
 
 import kinetree as kt
 from kinetree.io.document import Element, parse
-from kinetree.io.report import few
+from kinetree.io.load import robot_element
+from kinetree.io.report import Report, few
 from kinetree.io.urdf_world import find_mesh
 
 from . import solids
@@ -49,8 +50,9 @@ def shapes(model: kt.Model, source: Source | None = None, sides: int = FINE) -> 
         root = parse(content, "<text>" if path is None else path.name)
         if root.tag == "mujoco":
             found = _mjcf_shapes(model, content if path is None else path, sides)
-        elif root.tag == "robot":
-            found = _urdf_shapes(model, root, path, sides)
+        elif root.tag in ("robot", "sdf"):
+            robot = robot_element(root, path, Report("", ""))
+            found = _urdf_shapes(model, robot, path, sides)
     return found or _touching_shapes(model, sides) or skeleton(model, sides)
 
 
