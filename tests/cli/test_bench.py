@@ -65,3 +65,12 @@ def test_declared_cases_need_the_repository(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("kinetree.cli.bench.kt.__file__", str(tmp_path / "a" / "kinetree" / "__init__.py"))
     assert run(["bench", "run"]) == 1
     assert "repository" in capsys.readouterr().err
+
+
+def test_methods_of_a_robot(tmp_path, capsys):
+    robot = Path(__file__).parents[2] / "examples" / "robots" / "arm7.urdf"
+    words = ["bench", "methods", str(robot), "--methods", "aba,crba", "--seconds", "0.001", "--out", str(tmp_path)]
+    assert run(words) == 0
+    lines = [json.loads(line) for line in (tmp_path / "methods.jsonl").read_text().splitlines()]
+    assert [(r["model"], r["links"], r["method"]) for r in lines] == [("arm7", 7, "aba"), ("arm7", 7, "crba")]
+    assert all(r["difference"] < 1e-9 for r in lines)

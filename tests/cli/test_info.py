@@ -1,5 +1,6 @@
 """`kinetree info`."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,16 @@ def robot(tmp_path: Path) -> str:
     path = tmp_path / "two.urdf"
     path.write_text(ROBOT)
     return str(path)
+
+
+def test_info_as_json(robot, capsys):
+    assert run(["info", robot, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["nq"], told["nv"], told["n_bodies"], told["mass"]) == (1, 1, 3, 3.5)
+    assert told["bodies"][2] == {"name": "b", "parent": 1, "joint": "k", "mass": 1.5}
+    joint = told["joints"][1]
+    assert (joint["name"], joint["lower"], joint["upper"], joint["effort"]) == ("j", -1, 2, None)
+    assert told["not_in_the_model"] == {"<visual>": 1}
 
 
 def test_what_is_in_the_file(robot, capsys):

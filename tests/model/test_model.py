@@ -267,3 +267,14 @@ def test_longdouble_is_refused_by_name():
     q, qd = kt.random_state(model, 0)
     with pytest.raises(TypeError, match=r"qd has type (longdouble|float128).*qd\.astype\(float\)"):
         kt.inverse_dynamics(model, q, qd.astype(np.longdouble), qd)
+
+
+def test_a_notebook_shows_the_tree():
+    """Every body once, children inside their parents, names of files escaped; a long chain is cut short."""
+    model = kt.Model.from_arrays(
+        [-1, 0, 0], "Rz", np.tile(np.eye(6), (3, 1, 1)), np.tile(np.eye(6), (3, 1, 1)), names=["a", "<b>", "c"]
+    )
+    text = model._repr_html_()
+    assert [text.count(f"<b>{name}</b>") for name in ("a", "&lt;b&gt;", "c")] == [1, 1, 1]
+    assert text.count("<ul") == text.count("</ul>") == 2
+    assert "and 940 more" in kt.auto_tree(1000)._repr_html_()

@@ -13,7 +13,6 @@ app = typer.Typer(
     name="kinetree",
     help="Dynamics of kinematic trees, in parallel.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -58,11 +57,12 @@ def demo(
 def info(
     model: str = commands.MODEL,
     floating_base: bool = commands.FLOATING,
+    json: bool = commands.JSON,
 ) -> None:
     """Print a robot's tree, joints and masses, and how its dynamics will be computed."""
     from kinetree.cli.info import info as body
 
-    body(model, floating_base)
+    body(model, floating_base, json)
 
 
 OUT = typer.Option(Path("bench"), help="Folder for the plot and the JSON lines.")
@@ -71,17 +71,23 @@ SECONDS = typer.Option(0.5, help="How long each measurement may repeat.")
 
 @bench.command("methods")
 def bench_methods(
+    model: str = typer.Argument(None, help="A robot to measure, in place of chains."),
     links: str = typer.Option("10,50,200,1000", help="Lengths of the chains."),
     states: int = typer.Option(1, help="States solved in one call."),
     methods: str = typer.Option("", help="Methods, with commas between; all if not given."),
+    floating_base: bool = commands.FLOATING,
     seconds: float = SECONDS,
     out: Path = OUT,
 ) -> None:
-    """Forward dynamics by all methods, side by side."""
+    """Forward dynamics by all methods, side by side: of chains, or of a robot.
+
+    Example: kinetree bench methods arm.urdf --states 1000
+    """
     from kinetree.cli import bench as bodies
 
     names = methods.split(",") if methods else list(bodies.METHODS)
-    bodies.methods(bodies.numbers(links), states, names, seconds, out)
+    problems = bodies.chains(bodies.numbers(links)) if model is None else bodies.robot(model, floating_base)
+    bodies.methods(problems, states, names, seconds, out)
 
 
 @bench.command("dcae")

@@ -22,6 +22,7 @@ from rich.table import Table
 import kinetree as kt
 from kinetree import theory
 from kinetree._unknown import unknown
+from kinetree.cli.source import load
 from kinetree.dynamics.forward_dynamics import METHODS
 
 SKEW = 0.3  # joint axes out of parallel, so that gravity shows
@@ -59,9 +60,24 @@ def machine() -> dict[str, str]:
 
 def _problem(links: int, states: int) -> tuple[kt.Model, list]:
     """A chain and (states, links) arrays q, qd, tau in float64."""
-    rng = np.random.default_rng(links)
     model = kt.auto_tree(links, skew=SKEW)
-    return model, [rng.uniform(-1, 1, (states, links)) for _ in range(3)]
+    return model, _states(model, states, links)
+
+
+def _states(model: kt.Model, states: int, seed: int) -> list:
+    """Random q, qd and tau."""
+    q, qd = kt.random_state(model, seed, (states,))
+    return [q, qd, np.random.default_rng(seed).uniform(-1, 1, (states, model.nv))]
+
+
+def chains(links: list[int]) -> dict[str, kt.Model]:
+    """Chains by their lengths."""
+    return {str(n): kt.auto_tree(n, skew=SKEW) for n in links}
+
+
+def robot(word: str, floating_base: bool) -> dict[str, kt.Model]:
+    """One model of the command line."""
+    return {Path(word).stem: load(word, floating_base)}
 
 
 def _record(out: Path, name: str, record: dict) -> Path:
@@ -107,11 +123,11 @@ def _microseconds(seconds: float) -> str:
     return f"{1e6 * seconds:,.0f}"
 
 
-def methods(links: list[int], states: int, names: list[str], seconds: float, out: Path) -> list[dict]:
-    """Forward dynamics of chains by each method: Yang, Wu and Pan's comparison (2017, §V).
+def methods(problems: dict[str, kt.Model], states: int, names: list[str], seconds: float, out: Path) -> list[dict]:
+    """Forward dynamics by each method: of chains, Yang, Wu and Pan's comparison (2017, §V), or of a robot.
 
     Arguments:
-        links: lengths of the chains.
+        problems: the mechanisms, by what to call them.
         states: how many states are solved in one call.
         names: the methods.
         seconds: how long each measurement may repeat.
@@ -125,12 +141,12 @@ def methods(links: list[int], states: int, names: list[str], seconds: float, out
         raise ValueError(unknown("method", strange[0], METHODS))
     records, path, console = [], out / "methods.jsonl", Console()
     with console.status("") as now:
-        for n in links:
-            model, state = _problem(n, states)
-            reference = kt.forward_dynamics(model, *state, method="aba")
+        for title, model in problems.items():
+            n, state = model.nv, _states(model, states, model.nv)
+            reference = kt.forward_dynamics(model, *state)
             for name in names:
-                now.update(f"{n} links by {name}")
-                record: dict[str, Any] = {"links": n, "states": states, "method": name}
+                now.update(f"{title} by {name}")
+                record: dict[str, Any] = {"model": title, "links": n, "states": states, "method": name}
                 try:
                     qdd = kt.forward_dynamics(model, *state, method=name)
                     record["seconds"] = best_time(
@@ -142,10 +158,10 @@ def methods(links: list[int], states: int, names: list[str], seconds: float, out
                 records.append(record)
                 path = _record(out, "methods", record)
     each_call = "one state" if states == 1 else f"{states} states"
-    table = Table(title=f"forward dynamics of a chain, {each_call} a call: microseconds (difference from aba)")
-    table.add_column("links")
-    for n in links:
-        table.add_column(str(n), justify="right", no_wrap=True)
+    table = Table(title=f"forward dynamics, {each_call} a call: microseconds (difference from aba)")
+    table.add_column("degrees of freedom" if len(problems) > 1 else "method")
+    for title in problems:
+        table.add_column(title, justify="right", no_wrap=True)
     for name in names:
         table.add_row(name, *(_cell(r) for r in records if r["method"] == name))
 
@@ -157,8 +173,10 @@ def methods(links: list[int], states: int, names: list[str], seconds: float, out
         for name in slowest_first:  # so that the legend reads as the right ends of the curves do
             x, y = [r["links"] for r in done[name]], [1e6 * r["seconds"] for r in done[name]]
             axes.loglog(x, y, marker="o", label=name)
-        axes.set(xlabel="links", ylabel="microseconds a call", title=f"forward dynamics of a chain, {each_call} a call")
-        _tidy(axes, links)
+        axes.set(
+            xlabel="degrees of freedom", ylabel="microseconds a call", title=f"forward dynamics, {each_call} a call"
+        )
+        _tidy(axes, [model.nv for model in problems.values()])
 
     _finish(console, table, [path, _plot(out, "methods", draw)])
     return records

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-MODEL = typer.Argument(help="A URDF or MJCF file, or chain:N or tree:N for a generated one.")
+MODEL = typer.Argument(help="A URDF, SDF or MJCF file, or chain:N or tree:N for a generated one.")
 FLOATING = typer.Option(False, "--floating-base", help="Put a free joint under the root of a URDF.")
 GROUND = typer.Option(False, "--ground", help="Put a floor at z = 0.")
 JSON = typer.Option(False, "--json", help="Print one JSON object, for another program.")
@@ -14,7 +14,9 @@ def simulate(
     model: str = MODEL,
     time: float = typer.Option(5.0, help="Seconds to simulate, to the nearest record."),
     dt: float = typer.Option(1e-3, help="Seconds in a step."),
-    integrator: str = typer.Option("rk4", help="semi_implicit, rk4, variational, Euler, implicitfast or RK4."),
+    integrator: str = typer.Option(
+        "semi_implicit", help="semi_implicit, rk4, variational, Euler, implicitfast or RK4."
+    ),
     batch: int = typer.Option(1, help="States side by side."),
     start: str = typer.Option("random", help="random, neutral, or file: where the file puts its bodies."),
     seed: int = typer.Option(0, help="Of the random start."),

@@ -1,5 +1,8 @@
 """`kinetree info`: what is in a robot file, and what kinetree will do with it."""
 
+import json
+from typing import Any
+
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -16,9 +19,12 @@ BATCHES = (1, 4096)
 NONE = "-"
 
 
-def info(word: str, floating_base: bool) -> None:
+def info(word: str, floating_base: bool, as_json: bool = False) -> None:
     """Print the tree, the sizes, the joints, what was ignored, and what `auto` takes."""
     model, report = load_with_report(word, floating_base)
+    if as_json:
+        print(json.dumps(facts(model, report)))
+        return
     console = Console()
     console.print(_summary(model, report))
     console.print(_tree(model))
@@ -29,6 +35,46 @@ def info(word: str, floating_base: bool) -> None:
     console.print(f"[bold]not in the model:[/] {ignored or 'nothing'}", highlight=False)
     for batch in BATCHES:
         console.print(str(kt.explain(model, batch)), highlight=False)
+
+
+def facts(model: kt.Model, report: Report) -> dict[str, Any]:
+    """The same as one object, for another program. Numbers that have no bound are null."""
+    structure = model.structure
+    kinds = [structure.joints[code].kind for code in structure.joint_code]
+    numbers = {name: i for i, name in enumerate(model.names)}
+    masses = np.asarray(model.inertia.mass)
+    return {
+        "name": report.name,
+        "format": report.format,
+        "file": report.file,
+        "n_bodies": model.n_bodies,
+        "nq": model.nq,
+        "nv": model.nv,
+        "nu": model.nu,
+        "depth": int(model.depth.max(initial=-1)) + 1,
+        "mass": float(model.total_mass),
+        "gravity": [float(g) for g in model.gravity],
+        "timestep": float(model.timestep),
+        "bodies": [
+            {"name": name, "parent": int(model.parent[i]), "joint": model.joint_names[i], "mass": float(masses[i])}
+            for name, i in numbers.items()
+        ],
+        "joints": [_joint_facts(model, name, kind) for name, kind in zip(model.joint_names, kinds, strict=True)],
+        "actuators": list(model.actuator_names),
+        "warnings": report.warnings,
+        "not_in_the_model": dict(report.ignored),
+    }
+
+
+def _joint_facts(model: kt.Model, name: str, kind: str) -> dict[str, Any]:
+    q, v = model.q_index(name), model.v_index(name)
+    wide_q, wide_v = model.uncoupled.q_index(name), model.uncoupled.v_index(name)
+    found: dict[str, Any] = {"name": name, "type": kind, "q": [q.start, q.stop], "v": [v.start, v.stop]}
+    if model.limits is not None and wide_v.stop - wide_v.start == 1:
+        places = (wide_q.start, wide_q.start, wide_v.start, wide_v.start)
+        for key, values, k in zip(model.limits._fields, model.limits, places, strict=True):
+            found[key] = float(values[k]) if np.isfinite(values[k]) else None
+    return found
 
 
 def _summary(model: kt.Model, report: Report) -> Table:

@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from rich.console import Console
+
 from kinetree import Model, Trajectory
 from kinetree.cli.source import load, load_run
 from kinetree.simulate.trajectory import check_target
@@ -119,5 +121,8 @@ def _draw(model: Model, run: Trajectory | None, wanted: Drawing) -> None:
             raise ValueError(f"--{kind} needs a trajectory")
         if path.suffix.lower() != f".{kind}":
             raise ValueError(f"--{kind} writes a .{kind} file, not {path.name}")
-        count = film.save_film(path, Scene(model, run), speed=wanted.speed, **looks)
+        with Console(stderr=True).status("drawing") as told:  # where somebody looks at a terminal
+            text = f"drawing {path.name}: {{}} pictures"
+            options = {"speed": wanted.speed, "watch": lambda n, text=text: told.update(text.format(n))}
+            count = film.save_film(path, Scene(model, run), **options, **looks)
         print(f"wrote {path}: {count} pictures")

@@ -17,6 +17,7 @@ from .actuators import Actuator, Actuators, make_actuators
 from .checks import check_gravity, check_inertia, check_leaves, check_parents, check_transform, frozen
 from .compile import compile_rows, merge_inertia, quaternion_from_rotation
 from .coupling import Coupling, Follow, make_coupling
+from .describe import tree_html
 from .errors import ModelError, UnknownName
 from .joints import resolve
 from .physics import Limits, Passive, check_rotors, vector
@@ -328,6 +329,10 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({self.n_bodies} bodies, nq={self.nq}, nv={self.nv}, depth {self.structure.tree.height})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the bodies as a tree."""
+        return tree_html(self)
 
 
 def _within(start: np.ndarray, joint: int, source: np.ndarray | None) -> slice:

@@ -2,7 +2,7 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,28 @@ def frames(scene: Scene, *, speed: float = 1.0, rate: float = FRAMES_PER_SECOND,
         yield draw(scene, int(np.abs(scene.time - moment).argmin()), **looks)
 
 
-def save_film(path: Path, scene: Scene, *, speed: float = 1.0, rate: float = FRAMES_PER_SECOND, **looks: Any) -> int:
-    """Write a film, .gif or .mp4; how many pictures it has."""
+def save_film(
+    path: Path,
+    scene: Scene,
+    *,
+    speed: float = 1.0,
+    rate: float = FRAMES_PER_SECOND,
+    watch: Callable[[int], None] | None = None,
+    **looks: Any,
+) -> int:
+    """Write a film, .gif or .mp4; how many pictures it has. `watch` is told how many there are so far."""
     kind = path.suffix.lower()
     if kind not in (".gif", ".mp4"):
         raise ValueError(f"films are .gif or .mp4, not {path.name}")
-    pictures = frames(scene, speed=speed, rate=rate, **looks)
+    pictures = _watched(frames(scene, speed=speed, rate=rate, **looks), watch)
     return _gif(path, pictures, rate) if kind == ".gif" else _mp4(path, pictures, rate)
+
+
+def _watched(pictures: Iterator[np.ndarray], watch: Callable[[int], None] | None) -> Iterator[np.ndarray]:
+    for count, picture in enumerate(pictures, 1):
+        if watch is not None:
+            watch(count)
+        yield picture
 
 
 def _gif(path: Path, pictures: Iterator[np.ndarray], rate: float) -> int:
