@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kinetree.cli.app import run
+from tests.simulate.robots import ROBOTS
 
 
 def lines(path):
@@ -68,9 +69,9 @@ def test_declared_cases_need_the_repository(tmp_path, monkeypatch, capsys):
 
 
 def test_methods_of_a_robot(tmp_path, capsys):
-    robot = Path(__file__).parents[2] / "examples" / "robots" / "arm7.urdf"
+    robot = ROBOTS / "arm7.urdf"
     words = ["bench", "methods", str(robot), "--methods", "aba,crba", "--seconds", "0.001", "--out", str(tmp_path)]
     assert run(words) == 0
-    lines = [json.loads(line) for line in (tmp_path / "methods.jsonl").read_text().splitlines()]
-    assert [(r["model"], r["links"], r["method"]) for r in lines] == [("arm7", 7, "aba"), ("arm7", 7, "crba")]
-    assert all(r["difference"] < 1e-9 for r in lines)
+    records = lines(tmp_path / "methods.jsonl")
+    assert [(r["model"], r["links"], r["method"]) for r in records] == [("arm7", 7, "aba"), ("arm7", 7, "crba")]
+    assert all(r["difference"] < 1e-9 for r in records)
