@@ -15,8 +15,10 @@ import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+from jax.sharding import PartitionSpec
 
 from .eager import define_eager
+from .partition import knows_devices, over_devices
 from .program import xla
 from .program.derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
 from .program.program import Program
@@ -51,8 +53,12 @@ def _make(name: str, abstract: Callable) -> Primitive:
     return primitive
 
 
-def _array(shape: tuple, dtype: Any) -> Any:
-    return ShapedArray(shape, dtype)
+def _array(shape: tuple, dtype: Any, like: Any = None) -> Any:
+    """A shape; its lanes are divided among devices like those of `like`, where a mesh says so in types."""
+    sharding = getattr(like, "sharding", None)
+    if sharding is None or sharding.mesh.empty:
+        return ShapedArray(shape, dtype)
+    return ShapedArray(shape, dtype, sharding=sharding.update(spec=PartitionSpec(sharding.spec[0], None)))
 
 
 # -- running ----------------------------------------------------------------------------------------------------------
@@ -60,7 +66,7 @@ def _array(shape: tuple, dtype: Any) -> Any:
 
 def _run_abstract(*arguments: Any, bound: Bound) -> list:
     first = bound.split(arguments)[2][0]
-    return [_array((first.shape[0], w), first.dtype) for w in bound.widths]
+    return [_array((first.shape[0], w), first.dtype, first) for w in bound.widths]
 
 
 def _by_xla(*arguments: Any, bound: Bound) -> list:
@@ -76,8 +82,18 @@ def _natively(target: Target, *arguments: Any, bound: Bound) -> list | None:
     return None if found is None else list(found)
 
 
+HERE = _make("lanes_here", _run_abstract)  # on one device
+lower(HERE, _by_xla, _natively)
+
+
+def _on_all_devices(*arguments: Any, bound: Bound) -> list:
+    counts = [len(group) for group in bound.split(arguments)]
+    local = partial(HERE.bind, bound=bound)
+    return over_devices(local, counts[0] + counts[1], counts[2], len(bound.widths))(*arguments)
+
+
 RUN = _make("lanes", _run_abstract)
-lower(RUN, _by_xla, _natively)
+mlir.register_lowering(RUN, mlir.lower_fun(_on_all_devices, multiple_results=True))
 
 
 def _as_lanes(x: Any, axis: int | None, size: int) -> Any:
@@ -163,6 +179,8 @@ def _adjoint_abstract(*arguments: Any, bound: Bound, moving: bool) -> list:
 
 TANGENT = _make("lanes_tangent", _tangent_abstract)
 ADJOINT = _make("lanes_adjoint", _adjoint_abstract)
+for _primitive in (RUN, TANGENT, ADJOINT):
+    knows_devices(_primitive)
 
 
 def _transposed(other: str, cotangents: Any, *arguments: Any, **params: Any) -> list:
