@@ -7,7 +7,7 @@ import pytest
 
 from kinetree.lanes import Braid, Lane, Loop, Program, Repeat, Slots, run, xla
 from kinetree.lanes.cpu.compiled import CompiledProgram
-from kinetree.lanes.cuda.ptx import ptx
+from kinetree.lanes.cuda.ptx import ptx, reach_of
 from tests.lanes.assembler import assemble
 from tests.lanes.test_program import interpret
 
@@ -173,7 +173,7 @@ def test_on_any_device_inside_jit():
 def test_the_kernels_are_accepted_by_the_assembler(tmp_path):
     for program, slots, _ in PROGRAMS.values():
         for dtype in (np.float32, np.float64):
-            text = ptx(program, np.dtype(dtype), slots).text
+            text = ptx(program, np.dtype(dtype), slots, reach=reach_of(program, (1, 2), 4)).text
             assert ".visible .entry kernel" in text
             assemble(text, tmp_path)
 

@@ -55,7 +55,8 @@ class CudaKernel:
 def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...]) -> CudaKernel:
     """The kernel for a robot of about this many slots and these widths of inputs and outputs."""
     reach = reach_of(program, widths, dtype.itemsize)
-    threads = block_size(sum(widths), dtype.itemsize) if reach is Reach.TILE else tuning.GPU_BLOCK_THREADS
+    plain = tuning.GPU_BLOCK_THREADS if program.simple else tuning.GPU_REPEAT_THREADS
+    threads = block_size(sum(widths), dtype.itemsize) if reach is Reach.TILE else plain
     return CudaKernel(program, dtype, local_slots(slots, dtype), reach, threads)
 
 
