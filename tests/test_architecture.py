@@ -30,6 +30,7 @@ ORDER = (
     ("dynamics",),
     ("actuate",),  # forces of actuators
     ("constrain",),  # contact, limits and friction, and what they make of forces
+    ("sense",),  # sensors
     ("io",),
     ("simulate",),
     ("envs",),  # tasks for robots that learn

@@ -49,9 +49,11 @@ from .model import (
     Limits,
     Model,
     ModelError,
+    Mount,
     Planar,
     Prismatic,
     Revolute,
+    Sensor,
     Shape,
     Spherical,
     State,
@@ -66,6 +68,7 @@ from .model import (
     with_ground,
     with_shapes,
 )
+from .sense import sensors, with_sensors
 from .simulate import SimulationError, Trajectory, advance, controllers, initial_state, rollout, simulate, step
 
 if TYPE_CHECKING:
@@ -103,12 +106,14 @@ __all__ = [
     "LTDL",
     "Limits",
     "Model",
+    "Mount",
     "ModelError",
     "PackedMatrix",
     "Planar",
     "Pose",
     "Prismatic",
     "Revolute",
+    "Sensor",
     "Shape",
     "SimulationError",
     "Spherical",
@@ -157,11 +162,13 @@ __all__ = [
     "passive_force",
     "potential_energy",
     "random_state",
+    "sensors",
     "rollout",
     "simulate",
     "specialize",
     "step",
     "view",
     "with_ground",
+    "with_sensors",
     "with_shapes",
 ]

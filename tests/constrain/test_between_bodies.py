@@ -75,6 +75,7 @@ def test_a_gripper_above_a_pile(cone):
     assert max(found["qdd"], found["tau_constraint"], found["inverse"]) < CLOSE
 
 
+@pytest.mark.thorough
 def test_derivatives_forward_and_in_reverse():
     """Of two balls on springs that press on each other, by states, forces and a parameter of the contact."""
     one, two = (kt.Prismatic((1, 0, 0)), kt.Prismatic((1, 0.2, 0)))

@@ -165,9 +165,9 @@ def one_body(joint="", body="", option="", after=""):
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
-def test_sensors_are_told_and_limits_and_keyframes_are_modelled():
-    told = "<text>: in the file, but not in the model: sensors: 1"
-    after = '<sensor><jointpos joint="j"/></sensor><keyframe><key qpos="1"/></keyframe>'
+def test_some_sensors_are_told_and_limits_and_keyframes_are_modelled():
+    told = "<text>: in the file, but not in the model: sensors (jointlimitpos): 1"
+    after = '<sensor><jointpos joint="j"/><jointlimitpos joint="j"/></sensor><keyframe><key qpos="1"/></keyframe>'
     with pytest.raises(NotModelled) as caught:
         kt.load(one_body('range="-1 1" limited="true"', after=after))
     assert str(caught.value) == told

@@ -24,6 +24,8 @@ class Actuation(NamedTuple):
     moment: Any  # (batch or 1, n, width)
     slope: Any  # (batch, n), how each actuator's force grows with its velocity; zero where a range holds it
     length: Any  # (batch, n)
+    velocity: Any  # (batch, n)
+    own: Any  # (batch, n), each actuator's force
 
 
 @jax.jit
@@ -55,7 +57,7 @@ def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Act
     full = (total <= weakest) | (total >= strongest)
     held = (force <= least) | (force >= most) | (full[:, at.dof] & at.used).any(-1)
     slope = jnp.where(held, jnp.zeros_like(force), bias[:, 2] + gain[:, 2] * u)
-    return Actuation(jnp.clip(total, weakest, strongest), rate, seen.moment, slope, seen.length)
+    return Actuation(jnp.clip(total, weakest, strongest), rate, seen.moment, slope, seen.length, seen.velocity, force)
 
 
 def nearest_setpoint(model: Model, at: Columns, u: Any, length: Any) -> Any:

@@ -18,6 +18,15 @@ from .softness import MIN_VALUE, parts
 from .touching import Touching
 
 
+def members_of(model: Model, found: Touching) -> list[np.ndarray]:
+    """The points of each group: by whether both bodies move, and by the number of dimensions."""
+    assert model.world is not None
+    assert model.world.scene is not None
+    pairs = model.world.scene.layout.pairs
+    kind = np.array([(pairs[k].moving == BOTH, pairs[k].condim) for k in found.pair], np.int64).reshape(-1, 2)
+    return [np.flatnonzero((kind == own).all(1)) for own in sorted(set(map(tuple, kind.tolist())))]
+
+
 def contact_groups(
     model: Model,
     known: Known,
@@ -33,12 +42,10 @@ def contact_groups(
     """
     assert known.world.scene is not None
     layout = known.world.scene.layout
-    chosen = [layout.pairs[k] for k in found.pair]
-    kind = np.array([(p.moving == BOTH, p.condim) for p in chosen], np.int64).reshape(-1, 2)
     groups: list[Group] = []
-    for couples, dim in sorted(set(map(tuple, kind.tolist()))):
-        points = np.flatnonzero((kind == (couples, dim)).all(1))
+    for points in members_of(model, found):
         members = found.pair[points]
+        couples, dim = layout.pairs[members[0]].moving == BOTH, layout.pairs[members[0]].condim
         contact = jax.tree.map(lambda x, at=points: x[at], found.point)
         surface = jax.tree.map(lambda x, at=members: x[at], surfaces)
         pairs = [layout.pairs[k] for k in members]

@@ -4,70 +4,21 @@ The residual of a weld's axes is the vector part of conj(Q₂) Q₁, times the t
 ½ conj(Q₂) (ω₁ − ω₂) Q₁. Reference accelerations of frames leave out what velocities do to them: −b v − k d r − J̇ v.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.model import Model, Placement
+from kinetree.model import Model
 from kinetree.model.equalities import CONNECT, WELD, FrameEqualities, JointEqualities
-from kinetree.spatial import Mat3, Motion, Quaternion, Rates, Scalar, Transform, Vec3
+from kinetree.spatial import Mat3, Quaternion, Vec3
 
 from .between import Coupled, Hold, JointSum, Relative
+from .carried import Carried, ends
 from .groups import Group, Known
 from .held import HeldBodies, HeldJoints
 from .softness import impedance, parts, reference, regularisation
-
-BASE = -1
-
-
-class Carried(NamedTuple):
-    """What is known of the rows, by position: where they are and how they move, without their own accelerations."""
-
-    pose: Placement
-    velocity: Motion
-    rates: Rates
-
-
-class _End(NamedTuple):
-    """A frame on a body, in world axes."""
-
-    orientation: Quaternion
-    position: Vec3
-    omega: Vec3
-    linear: Vec3  # velocity of the origin
-    alpha: Vec3  # accelerations that velocities alone make
-    acceleration: Vec3
-    X: Transform  # from the row's frame to world axes at the origin
-    at: tuple[int, ...]
-
-
-def _columns(array: Any, dtype: Any) -> tuple[Scalar, ...]:
-    return parts(jnp.asarray(array, dtype))
-
-
-def _end(model: Model, rows: Carried, bodies: np.ndarray, place: Any, turn: Any, position_of: np.ndarray) -> _End:
-    """Frames on bodies; those on the base stand still, as does position 0."""
-    dtype = rows.pose.position.x.dtype
-    row = np.where(bodies >= 0, model.structure.row_of_body[np.maximum(bodies, 0)], BASE)
-    at = np.where(row >= 0, position_of[np.maximum(row, 0)], 0)
-    pose, velocity, rates = jax.tree.map(lambda x: x[at], tuple(rows))
-    own, local = Vec3(*_columns(place, dtype)), Quaternion(*_columns(turn, dtype))
-    turned = pose.orientation.turn
-    arm, omega, alpha = turned(own), turned(velocity.angular), turned(rates.alpha)
-    E = pose.orientation.conjugate().rotation()
-    wide = Vec3.zero_like(arm.x)
-    return _End(
-        pose.orientation * local,
-        pose.position + arm,
-        omega,
-        turned(velocity.linear) + omega.cross(arm),
-        alpha,
-        turned(rates.acceleration) + alpha.cross(arm) + omega.cross(omega.cross(arm)),
-        Transform(E, own + wide),
-        tuple(at.tolist()),
-    )
 
 
 def _vector(q: Quaternion) -> Vec3:
@@ -82,27 +33,35 @@ def _half(q: Quaternion) -> Quaternion:
     return Quaternion(*(0.5 * c for c in q))
 
 
-def frame_groups(model: Model, known: Known, equal: FrameEqualities, rows: Carried, position_of: Any) -> list[Group]:
-    """Groups of connects and of welds: between two moving bodies, and between one and the base."""
+def frame_members(model: Model, equal: FrameEqualities) -> list[tuple[np.ndarray, tuple[bool, bool]]]:
+    """The equalities of each group, and which of their two bodies move: connects first, then welds."""
     held, b1, b2 = (np.array(x, np.int64) for x in (equal.held, equal.bodies1, equal.bodies2))
     row_of_body = model.structure.row_of_body
     moves1, moves2 = ((b >= 0) & (row_of_body[np.maximum(b, 0)] >= 0) for b in (b1, b2))
+    found = [
+        (np.flatnonzero((held == size) & (moves1 == one) & (moves2 == two)), (one, two))
+        for size in (CONNECT, WELD)
+        for one, two in ((True, True), (False, True), (True, False))
+    ]
+    return [(members, moves) for members, moves in found if len(members)]
+
+
+def frame_groups(model: Model, known: Known, equal: FrameEqualities, rows: Carried, position_of: Any) -> list[Group]:
+    """Groups of connects and of welds: between two moving bodies, and between one and the base."""
+    b1, b2 = (np.array(x, np.int64) for x in (equal.bodies1, equal.bodies2))
     groups: list[Group] = []
-    for size in (CONNECT, WELD):
-        for one, two in ((True, True), (False, True), (True, False)):
-            members = np.flatnonzero((held == size) & (moves1 == one) & (moves2 == two))
-            if len(members):
-                part = jax.tree.map(lambda x, k=members: x[k], equal)
-                both = b1[members], b2[members]
-                groups.append(_frames(model, known, part, rows, size, both, (one, two), position_of))
+    for members, moves in frame_members(model, equal):
+        part = jax.tree.map(lambda x, k=members: x[k], equal)
+        size = equal.held[members[0]]
+        groups.append(_frames(model, known, part, rows, size, (b1[members], b2[members]), moves, position_of))
     return groups
 
 
 def _frames(
     model: Model, known: Known, equal: Any, rows: Carried, size: int, bodies: Any, moves: Any, position_of: Any
 ) -> Group:
-    first = _end(model, rows, bodies[0], equal.position1, equal.orientation1, position_of)
-    second = _end(model, rows, bodies[1], equal.position2, equal.orientation2, position_of)
+    first = ends(model, rows, bodies[0], equal.position1, equal.orientation1, position_of)
+    second = ends(model, rows, bodies[1], equal.position2, equal.orientation2, position_of)
     dtype = first.position.x.dtype
     r, v = [*(second.position - first.position)], [*(second.linear - first.linear)]
     product = [*(second.acceleration - first.acceleration)]

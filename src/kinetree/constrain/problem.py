@@ -17,8 +17,9 @@ from kinetree.model.world import BOTH, InverseWeights, World
 from kinetree.spatial import Force, Rates, Scalar, Vec3
 from kinetree.tree import Layout
 
+from .carried import Carried
 from .contact_groups import contact_groups
-from .equality_groups import Carried, frame_groups, joint_equality_groups
+from .equality_groups import frame_groups, joint_equality_groups
 from .groups import Group, Known, OnBalls
 from .joint_groups import Present, joint_groups
 from .newton import Tree

@@ -16,7 +16,8 @@ from kinetree.model import Fixed, Free, Joint, Limits, Model, ModelError, Prisma
 from kinetree.model.checks import unphysical
 from kinetree.spatial import Inertia, Quaternion, Rotation, Transform, Vec3
 
-from .mjcf_motion import with_motion
+from .mjcf_motion import joint_bodies, with_motion
+from .mjcf_sensors import read_sensors
 from .mjcf_world import read_world
 from .mujoco_model import armature, check_numbers, damping, disabled
 from .report import Report, few, in_file
@@ -76,6 +77,9 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
         model = _with_physics(model, compiled, report)
         model = model.replace(world=read_world(model, compiled, bodies.ours, report))
         model = with_motion(model, compiled, report)
+        wiring = None if model.actuators is None else model.actuators.wiring
+        found = read_sensors(compiled, bodies.ours, joint_bodies(model), wiring, report)
+        model = model._with_same_rows(sensors=found)
     _note_unmodelled(compiled, report)
     return model
 
@@ -248,7 +252,6 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "nonlinear springs": count("jnt_stiffnesspoly"),
         "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly"),
         "plastic springs": int(getattr(m, "nplastic", 0)),
-        "sensors": m.nsensor,
         "fluid forces": int(m.opt.density > 0 or m.opt.viscosity > 0),
         "friction loss of free joints (taken in body axes)": int(np.count_nonzero(m.dof_frictionloss[_dofs(m, free)])),
     }

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 
 from kinetree.model import Model
-from kinetree.model.compile import quaternion_from_rotation
+from kinetree.model.attached import in_rows
 from kinetree.model.equalities import CONNECT, WELD, Equalities, FrameEqualities, JointEqualities
-from kinetree.spatial import Quaternion, Vec3
 
 from .report import Report
 
@@ -41,13 +40,14 @@ def _frames(model: Model, m: Any, ours: dict[int, int], which: np.ndarray) -> Fr
             else:
                 first = 3 * (1 - k) if weld else 3 * k  # MuJoCo keeps the anchors of a weld the other way round
                 body, place, turn = thing, data[first : first + 3], data[6:10] if weld and k == 0 else identity
-            ends[k].append((ours[body], *in_row(model, ours[body], place, turn)))
+            ends[k].append((ours[body], place, turn))
     (b1, p1, q1), (b2, p2, q2) = (zip(*end, strict=True) for end in ends)
+    (p1, q1), (p2, q2) = in_rows(model, b1, p1, q1), in_rows(model, b2, p2, q2)
     return FrameEqualities(
-        np.array(p1),
-        np.array(q1),
-        np.array(p2),
-        np.array(q2),
+        p1,
+        q1,
+        p2,
+        q2,
         np.array(m.eq_data[which, 10]),
         np.array(m.eq_solref[which]),
         np.array(m.eq_solimp[which]),
@@ -55,16 +55,6 @@ def _frames(model: Model, m: Any, ours: dict[int, int], which: np.ndarray) -> Fr
         tuple(b1),
         tuple(b2),
     )
-
-
-def in_row(model: Model, body: int, place: Any, turn: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A frame on a body, (position, orientation), as one on the row that carries the body, or on the base."""
-    place, turn = np.array(place, float), np.array(turn, float)
-    if body < 0:
-        return place, turn
-    E, r = (np.array([np.asarray(c)[body] for c in part]) for part in (model.frames.E, model.frames.r))
-    back = Quaternion(*quaternion_from_rotation(E.reshape(3, 3)))
-    return r + np.array(back.turn(Vec3(*place))), np.array(back * Quaternion(*turn))
 
 
 def _joints(model: Model, m: Any, which: np.ndarray) -> JointEqualities:

@@ -74,7 +74,7 @@ def _actuators(model: Model, m: Any, table: _Table, report: Report) -> Actuators
     dynamics = tuple(int(m.actuator_dyntype[i]) for i in kept)
     affine_gain = np.array([m.actuator_gaintype[i] == AFFINE for i in kept], bool)
     affine_bias = np.array([m.actuator_biastype[i] == AFFINE for i in kept], bool)
-    ours = _joint_bodies(model, m)
+    ours = joint_bodies(model)
     wiring = Wiring(
         names=tuple(names),
         na=int(m.na),
@@ -110,7 +110,7 @@ def _range(given: Any, limited: np.ndarray) -> np.ndarray:
     return np.where(limited[:, None], np.array(given).reshape(-1, 2), [-np.inf, np.inf])
 
 
-def _joint_bodies(model: Model, m: Any) -> dict[int, int]:
+def joint_bodies(model: Model) -> dict[int, int]:
     """For each MuJoCo joint, the body of ours that it moves: joints that move stand in MuJoCo's order."""
     moving = np.flatnonzero(np.diff(model.structure.v_start))
     return {j: int(body) for j, body in enumerate(moving)}
@@ -121,7 +121,7 @@ def _stepping(model: Model, m: Any, report: Report) -> Stepping:
     if integrator in ("implicit", "discrete"):
         report.warn(f"integrator {integrator!r} is not modelled: advance takes 'implicitfast'")
         integrator = "implicitfast"
-    lone = tuple(body for j, body in _joint_bodies(model, m).items() if m.jnt_type[j] == FREE and _is_lone(m, j))
+    lone = tuple(body for j, body in joint_bodies(model).items() if m.jnt_type[j] == FREE and _is_lone(m, j))
     convention = Mujoco(model)
     q = np.array(m.key_qpos).reshape(m.nkey, m.nq)
     qd = convention.v_here(q, np.array(m.key_qvel).reshape(m.nkey, m.nv)) if m.nkey else np.zeros((0, m.nv))

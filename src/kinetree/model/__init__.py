@@ -10,6 +10,7 @@ from .joints import Fixed, Free, Helical, Joint, Planar, Prismatic, Revolute, Sp
 from .model import Model, Structure
 from .physics import Limits, Passive
 from .rows import Axis, Placement, Rows, place, relative_motion
+from .sensor import Mount, Sensor
 from .shapes import with_ground, with_shapes
 from .specialize import specialize
 from .state import DEFAULT_STEPPING, Keyframes, State, Stepping
@@ -28,6 +29,7 @@ __all__ = [
     "Keyframes",
     "Limits",
     "Model",
+    "Mount",
     "ModelError",
     "Passive",
     "Placement",
@@ -35,6 +37,7 @@ __all__ = [
     "Prismatic",
     "Revolute",
     "Rows",
+    "Sensor",
     "Shape",
     "Spherical",
     "State",

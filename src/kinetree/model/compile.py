@@ -5,7 +5,7 @@ on a fixed joint has no rows of its own: its frame hangs from the row of the nea
 inertia.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,26 +17,27 @@ from .joints import Joint
 from .rows import Rows
 
 
-def quaternion_from_rotation(E: np.ndarray) -> np.ndarray:
+def quaternion_from_rotation(E: Any) -> Any:
     """(…, 4) orientations from (…, 3, 3) coordinate transforms; the largest component first, so nothing cancels."""
-    R = np.swapaxes(E, -1, -2)
+    xp: Any = jnp if isinstance(E, jax.Array) else np
+    R = xp.swapaxes(E, -1, -2)
     x, y, z = R[..., 0, 0], R[..., 1, 1], R[..., 2, 2]
-    squares = np.stack([1 + x + y + z, 1 + x - y - z, 1 - x + y - z, 1 - x - y + z], -1)  # 4 w², 4 x², ...
+    squares = xp.stack([1 + x + y + z, 1 + x - y - z, 1 - x + y - z, 1 - x - y + z], -1)  # 4 w², 4 x², ...
     # row k: q times the k-th component, times 4
     a, b, c = R[..., 2, 1] - R[..., 1, 2], R[..., 0, 2] - R[..., 2, 0], R[..., 1, 0] - R[..., 0, 1]
     d, e, f = R[..., 1, 0] + R[..., 0, 1], R[..., 0, 2] + R[..., 2, 0], R[..., 2, 1] + R[..., 1, 2]
-    products = np.stack(
+    products = xp.stack(
         [
-            np.stack([squares[..., 0], a, b, c], -1),
-            np.stack([a, squares[..., 1], d, e], -1),
-            np.stack([b, d, squares[..., 2], f], -1),
-            np.stack([c, e, f, squares[..., 3]], -1),
+            xp.stack([squares[..., 0], a, b, c], -1),
+            xp.stack([a, squares[..., 1], d, e], -1),
+            xp.stack([b, d, squares[..., 2], f], -1),
+            xp.stack([c, e, f, squares[..., 3]], -1),
         ],
         -2,
     )
-    best = np.argmax(squares, -1)[..., None, None]
-    q = np.take_along_axis(products, best, -2)[..., 0, :]
-    return q / np.linalg.norm(q, axis=-1, keepdims=True)
+    best = xp.argmax(squares, -1)[..., None, None]
+    q = xp.take_along_axis(products, best, -2)[..., 0, :]
+    return q / xp.sqrt((q * q).sum(-1, keepdims=True))
 
 
 def _axis_frame(axis: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ from .errors import ModelError, UnknownName
 from .joints import resolve
 from .physics import Limits, Passive, check_rotors, vector
 from .rows import Rows
+from .sensor import Sensor
 from .state import DEFAULT_STEPPING, State, Stepping, check_timestep
 from .structure import Structure
 from .world import CONSTRAINTS, World
@@ -42,6 +43,7 @@ class Model:
     limits: Limits | None = None
     actuators: Actuators | None = None
     stepping: Stepping | None = None  # the file's time step, integrator and keyframes
+    sensors: tuple[Sensor, ...] = field(default=(), metadata={"static": True})
     world: World | None = None  # what it touches, and how soft constraints are; None: nothing, and MuJoCo's defaults
 
     def __post_init__(self) -> None:

@@ -1,0 +1,62 @@
+"""Frames on bodies: where they are and how they move, from what is known of the rows that carry them."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.model import Model, Placement
+from kinetree.spatial import Motion, Quaternion, Rates, Scalar, Transform, Vec3
+
+from .softness import parts
+
+BASE = -1
+
+
+class Carried(NamedTuple):
+    """What is known of the rows, by position: where they are and how they move."""
+
+    pose: Placement
+    velocity: Motion
+    rates: Rates
+
+
+class End(NamedTuple):
+    """Frames on bodies, in world axes."""
+
+    orientation: Quaternion
+    position: Vec3
+    omega: Vec3
+    linear: Vec3  # velocity of the origin
+    alpha: Vec3
+    acceleration: Vec3  # of the origin
+    X: Transform  # from the row's frame to world axes at the origin
+    at: tuple[int, ...]  # positions of the rows
+
+
+def columns(array: Any, dtype: Any) -> tuple[Scalar, ...]:
+    """The last axis of an array as a tuple of scalars with room for a batch."""
+    return parts(jnp.asarray(array, dtype))
+
+
+def ends(model: Model, rows: Carried, bodies: np.ndarray, place: Any, turn: Any, position_of: np.ndarray) -> End:
+    """Frames at `place`, (n, 3), turned by `turn`, (n, 4), on the rows that carry bodies, or the base."""
+    dtype = rows.pose.position.x.dtype
+    row = np.where(bodies >= 0, model.structure.row_of_body[np.maximum(bodies, 0)], BASE)
+    at = np.where(row >= 0, position_of[np.maximum(row, 0)], 0)
+    pose, velocity, rates = jax.tree.map(lambda x: x[at], tuple(rows))
+    own, local = Vec3(*columns(place, dtype)), Quaternion(*columns(turn, dtype))
+    turned = pose.orientation.turn
+    arm, omega, alpha = turned(own), turned(velocity.angular), turned(rates.alpha)
+    wide = Vec3.zero_like(arm.x)
+    return End(
+        pose.orientation * local,
+        pose.position + arm,
+        omega,
+        turned(velocity.linear) + omega.cross(arm),
+        alpha,
+        turned(rates.acceleration) + alpha.cross(arm) + omega.cross(omega.cross(arm)),
+        Transform(pose.orientation.conjugate().rotation(), own + wide),
+        tuple(at.tolist()),
+    )

@@ -1,0 +1,120 @@
+"""Sensors of a compiled MuJoCo model."""
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from kinetree.model import Mount, Sensor
+from kinetree.model.actuators import Wiring
+
+from .report import Report
+
+# MuJoCo's numbers of sensor types, as far as they are modelled.
+KINDS = {
+    0: "touch",
+    1: "accelerometer",
+    2: "velocimeter",
+    3: "gyro",
+    4: "force",
+    5: "torque",
+    6: "magnetometer",
+    9: "jointpos",
+    10: "jointvel",
+    13: "actuatorpos",
+    14: "actuatorvel",
+    15: "actuatorfrc",
+    16: "jointactuatorfrc",
+    18: "ballquat",
+    19: "ballangvel",
+    26: "framepos",
+    27: "framequat",
+    28: "framexaxis",
+    29: "frameyaxis",
+    30: "framezaxis",
+    31: "framelinvel",
+    32: "frameangvel",
+    33: "framelinacc",
+    34: "frameangacc",
+    35: "subtreecom",
+    36: "subtreelinvel",
+    37: "subtreeangmom",
+    45: "clock",
+}
+BODY, XBODY, JOINT, GEOM, SITE, CAMERA, ACTUATOR = 1, 2, 3, 5, 6, 7, 19  # MuJoCo's numbers of objects
+ZONES = {2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box"}
+
+
+def read_sensors(
+    m: Any, ours: dict[int, int], joints: dict[int, int], wiring: Wiring | None, report: Report
+) -> tuple[Sensor, ...]:
+    """The sensors that are modelled; others are told.
+
+    Arguments:
+        m: the compiled model.
+        ours: our number of each of its bodies.
+        joints: for each of its joints, the body of ours that it moves.
+        wiring: of the actuators that are modelled.
+        report: takes what is not modelled.
+    """
+    found = []
+    taken: set[str] = set()
+    for i in range(m.nsensor):
+        kind = KINDS.get(int(m.sensor_type[i]))
+        of, number = int(m.sensor_objtype[i]), int(m.sensor_objid[i])
+        mount = _mount(m, of, number, ours) if of in (BODY, XBODY, GEOM, SITE, CAMERA) else Mount()
+        reference = None
+        if m.sensor_refid[i] >= 0:
+            reference = _mount(m, int(m.sensor_reftype[i]), int(m.sensor_refid[i]), ours)
+        several = of == ACTUATOR and m.sensor_dim[i] != 1
+        late = bool(getattr(m, "sensor_delay", np.zeros(m.nsensor))[i])
+        if kind is None or mount is None or several or late:
+            kinds = import_module("mujoco").mjtSensor
+            report.ignored[f"sensors ({kinds(int(m.sensor_type[i])).name.removeprefix('mjSENS_').lower()})"] += 1
+            continue
+        name = m.sensor(i).name or f"sensor_{i}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        zone = None
+        if kind == "touch":
+            zone = ZONES[int(m.site_type[number])], tuple(map(float, m.site_size[number]))
+        found.append(
+            Sensor(
+                kind,
+                name,
+                mount,
+                reference,
+                joints[number] if of == JOINT else -1,
+                _actuator(m, wiring, number) if of == ACTUATOR else -1,
+                zone,
+                tuple(map(float, m.opt.magnetic)) if kind == "magnetometer" else (0.0, 0.0, 0.0),
+                float(m.sensor_cutoff[i]),
+            )
+        )
+    return tuple(found)
+
+
+def _actuator(m: Any, wiring: Wiring | None, number: int) -> int:
+    """Its place among those that are modelled, or −1."""
+    control = int(getattr(m, "actuator_ctrladr", np.arange(len(m.actuator_trntype)))[number])
+    return wiring.controls.index(control) if wiring is not None and control in wiring.controls else -1
+
+
+def _mount(m: Any, of: int, number: int, ours: dict[int, int]) -> Mount | None:
+    """The frame of an object; None of a camera that turns by itself."""
+
+    def placed(body: int, position: Any, orientation: Any) -> Mount:
+        return Mount(ours[body], tuple(map(float, position)), tuple(map(float, orientation)))
+
+    if of == BODY:
+        return placed(number, m.body_ipos[number], m.body_iquat[number])
+    if of == XBODY:
+        return placed(number, (0, 0, 0), (1, 0, 0, 0))
+    if of == GEOM:
+        return placed(int(m.geom_bodyid[number]), m.geom_pos[number], m.geom_quat[number])
+    if of == SITE:
+        return placed(int(m.site_bodyid[number]), m.site_pos[number], m.site_quat[number])
+    if of == CAMERA and m.cam_mode[number] == 0:
+        return placed(int(m.cam_bodyid[number]), m.cam_pos[number], m.cam_quat[number])
+    return None

@@ -1,0 +1,253 @@
+"""The measurements of all kinds of sensors, kind by kind, states side by side. Facts are MuJoCo's (engine_sensor.c).
+
+Accelerometers and frame accelerations feel gravity: the world accelerates upwards. Force and torque sensors measure
+what a body's parent does to it: the rate of momentum of all that hangs on it, less what contacts and equalities do.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.constrain.carried import Carried, End, ends
+from kinetree.constrain.constrained import SCHEDULE
+from kinetree.constrain.joint_groups import Present
+from kinetree.dynamics.frames import row_rates
+from kinetree.dynamics.schedules.arranged import arranged, by_position, row_poses, row_velocities
+from kinetree.model import Model, Sensor
+from kinetree.model.attached import in_rows
+from kinetree.model.world import InverseWeights
+from kinetree.spatial import Quaternion, Rates, Vec3
+from kinetree.tree import layout
+
+from .bodies import Bodies, momenta, subtree, wrenches
+from .pushes import Push, pushes
+from .zones import hits
+
+
+class Driven(NamedTuple):
+    """What actuators do: generalised forces (batch, nv); lengths, velocities and forces (batch, n)."""
+
+    force: Any
+    length: Any
+    velocity: Any
+    own: Any
+
+
+class Known(NamedTuple):
+    """All that sensors are computed from."""
+
+    model: Model
+    q: Any  # (batch, nq)
+    qd: Any
+    time: Any
+    driven: Driven | None
+    bodies: Bodies | None
+    pushes: Push | None
+
+
+Found = Any  # (sensors, k, batch)
+
+
+def _stacked(v: Vec3) -> Found:
+    return jnp.stack(tuple(v), 1)
+
+
+def _own(end: End, v: Vec3) -> Found:
+    """In the frame's own axes."""
+    return _stacked(end.orientation.to_child(v))
+
+
+def _relative(point: Callable[[End, End], Vec3]) -> Any:
+    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+        return _own(ref, point(end, ref))
+
+    return measure
+
+
+def _axis(k: int) -> Any:
+    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+        one, zero = jnp.ones_like(end.position.x), jnp.zeros_like(end.position.x)
+        return _own(ref, end.orientation.turn(Vec3(*(one if i == k else zero for i in range(3)))))
+
+    return measure
+
+
+def _quaternion(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    return jnp.stack(tuple(ref.orientation.conjugate() * end.orientation), 1)
+
+
+def _moving_past(end: End, ref: End) -> Vec3:
+    """Velocity of the frame as the reference, which turns, sees it."""
+    return end.linear - ref.linear + (end.position - ref.position).cross(ref.omega)
+
+
+def _in_own(pick: Callable[[End], Vec3]) -> Any:
+    return lambda known, some, end, ref: _own(end, pick(end))
+
+
+def _in_world(pick: Callable[[End], Vec3]) -> Any:
+    return lambda known, some, end, ref: _stacked(pick(end))
+
+
+def _magnetometer(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    field = jnp.asarray([s.field for s in some], end.position.x.dtype)
+    return _own(end, Vec3(*(field[:, k, None] + jnp.zeros_like(end.position.x) for k in range(3))))
+
+
+def _coordinates(values: str, starts: str, count: int) -> Any:
+    """Entries of q or qd that belong to joints."""
+
+    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+        first = getattr(known.model.structure, starts)[np.array([s.joint for s in some])]
+        at = first[:, None] + np.arange(count)
+        return jnp.moveaxis(getattr(known, values)[:, at], 0, -1)
+
+    return measure
+
+
+def _ball(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    q = _coordinates("q", "q_start", 4)(known, some, end, ref)
+    return jnp.stack(tuple(Quaternion(*(q[:, k] for k in range(4))).normalized()), 1)
+
+
+def _joint_drive(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    at = known.model.structure.v_start[np.array([s.joint for s in some])]
+    if known.driven is None:
+        return jnp.zeros((len(some), 1, len(known.q)), known.q.dtype)
+    return known.driven.force[:, at].T[:, None]
+
+
+def _actuator(name: str) -> Any:
+    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+        numbers = np.array([s.actuator for s in some])
+        if known.driven is None:
+            return jnp.zeros((len(some), 1, len(known.q)), known.q.dtype)
+        values = getattr(known.driven, name)
+        padded = jnp.concatenate(
+            [values, jnp.zeros_like(values[:, :1])], 1
+        )  # actuators that are not modelled do nothing
+        return padded[:, np.where(numbers >= 0, numbers, values.shape[1])].T[:, None]
+
+    return measure
+
+
+def _clock(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    return jnp.broadcast_to(known.time, (len(some), 1, len(known.q)))
+
+
+def _subtree(pick: str) -> Any:
+    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+        assert known.bodies is not None
+        found = momenta(known.bodies, subtree(known.model.structure.parent, [s.mount.body for s in some]))
+        return _stacked(getattr(found, pick))
+
+    return measure
+
+
+def _interaction(pick: str) -> Any:
+    """What the parent does to a body, in the frame's axes, moment about its origin."""
+
+    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+        assert known.bodies is not None
+        within = subtree(known.model.structure.parent, [s.mount.body for s in some])
+        moment, force = wrenches(known.bodies, within)
+        if known.pushes is not None:
+            pushed = known.pushes.on(within)
+            moment, force = moment - pushed[0], force - pushed[1]
+        moment = moment - end.position.cross(force)
+        return _own(end, force if pick == "force" else moment)
+
+    return measure
+
+
+def _touch(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    if known.pushes is None:
+        return jnp.zeros((len(some), 1, len(known.q)), known.q.dtype)
+    felt = []
+    for k, sensor in enumerate(some):  # few, and each with a shape of its own
+        assert sensor.zone is not None
+        at = jax.tree.map(lambda x, k=k: x[k], (end.position, end.orientation))
+        felt.append(known.pushes.felt(sensor.mount.body, partial(hits, sensor.zone, *at)))
+    return jnp.stack(felt)[:, None]
+
+
+KINDS: dict[str, Any] = {
+    "gyro": _in_own(lambda e: e.omega),
+    "velocimeter": _in_own(lambda e: e.linear),
+    "accelerometer": _in_own(lambda e: e.acceleration),
+    "magnetometer": _magnetometer,
+    "framepos": _relative(lambda e, r: e.position - r.position),
+    "framequat": _quaternion,
+    "framexaxis": _axis(0),
+    "frameyaxis": _axis(1),
+    "framezaxis": _axis(2),
+    "framelinvel": _relative(_moving_past),
+    "frameangvel": _relative(lambda e, r: e.omega - r.omega),
+    "framelinacc": _in_world(lambda e: e.acceleration),
+    "frameangacc": _in_world(lambda e: e.alpha),
+    "jointpos": _coordinates("q", "q_start", 1),
+    "jointvel": _coordinates("qd", "v_start", 1),
+    "ballquat": _ball,
+    "ballangvel": _coordinates("qd", "v_start", 3),
+    "jointactuatorfrc": _joint_drive,
+    "actuatorpos": _actuator("length"),
+    "actuatorvel": _actuator("velocity"),
+    "actuatorfrc": _actuator("own"),
+    "subtreecom": _subtree("center"),
+    "subtreelinvel": _subtree("velocity"),
+    "subtreeangmom": _subtree("spin"),
+    "force": _interaction("force"),
+    "torque": _interaction("moment"),
+    "touch": _touch,
+    "clock": _clock,
+}
+ACCELERATED = {"accelerometer", "framelinacc", "frameangacc", "force", "torque", "touch"}
+OF_BODIES = {"subtreecom", "subtreelinvel", "subtreeangmom", "force", "torque"}
+PUSHED = {"force", "torque", "touch"}
+NEVER_CUT = {"framequat", "framexaxis", "frameyaxis", "framezaxis", "ballquat"}
+
+
+@partial(jax.jit, static_argnums=0)
+def measured(
+    has: Present,
+    model: Model,
+    weights: InverseWeights,
+    q: Any,
+    qd: Any,
+    qdd: Any,
+    driven: Driven | None,
+    time: Any,
+    least: Any,
+) -> dict[str, Any]:
+    """For each sensor (batch, k)."""
+    laid = layout(model.tree, SCHEDULE)
+    position_of = np.asarray(laid.position_of)
+    at = arranged(laid, model, q)
+    zero = Vec3.zero_like(at.gravity.x)
+    rates = row_rates(laid, model, at, qd, qdd, Rates(zero, zero, -at.gravity))
+    rows = Carried(row_poses(laid, at), row_velocities(laid, at, by_position(laid, qd)), rates)
+    kinds: dict[str, list[Sensor]] = {}
+    for sensor in model.sensors:
+        kinds.setdefault(sensor.kind, []).append(sensor)
+    bodies = Bodies.of(model, rows, position_of) if OF_BODIES & set(kinds) else None
+    felt = pushes(laid, model, has, weights, q, qd, qdd, least) if PUSHED & set(kinds) else None
+    known = Known(model, q, qd, time, driven, bodies, felt)
+
+    def mounted(mounts: list[Any]) -> End:
+        bodies, places, turns = (np.array(x) for x in zip(*mounts, strict=True))
+        return ends(model, rows, bodies, *in_rows(model, bodies, places, turns), position_of)
+
+    found: dict[str, Any] = {}
+    for kind, some in kinds.items():
+        world = type(some[0].mount)()
+        values = KINDS[kind](
+            known, some, mounted([s.mount for s in some]), mounted([s.reference or world for s in some])
+        )
+        for sensor, value in zip(some, values, strict=True):
+            cut = sensor.cutoff > 0 and kind not in NEVER_CUT
+            found[sensor.name] = (jnp.clip(value, -sensor.cutoff, sensor.cutoff) if cut else value).T
+    return found

@@ -1,0 +1,94 @@
+"""`kinetree.sensors`: what the sensors of a model measure in a state; `with_sensors` puts them on a model in code."""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.actuate import actuation
+from kinetree.constrain import constrained_dynamics
+from kinetree.constrain.constrained import timestep_of
+from kinetree.constrain.joint_groups import present
+from kinetree.constrain.weights import inverse_weights
+from kinetree.model import Model, ModelError, Mount, Sensor, State
+from kinetree.model.arguments import evaluate
+
+from .measure import ACCELERATED, KINDS, Driven, measured
+
+
+def sensors(model: Model, state: State, ctrl: Any = None) -> dict[str, Any]:
+    """What the sensors measure.
+
+    Arguments:
+        model: the mechanism; its sensors come from its file, or from `with_sensors`.
+        state: where it is and how it moves.
+        ctrl: controls (..., nu) of the actuators; zero if not given.
+
+    Returns:
+        For each sensor's name an array (..., k), in MuJoCo's units and axes, without noise. Quaternions may have the
+        opposite sign.
+    """
+    if not model.sensors:
+        return {}
+    if ctrl is None:
+        ctrl = np.zeros(model.nu, np.result_type(state.q) if isinstance(state.q, np.ndarray) else state.q.dtype)
+    free, coupling = model.uncoupled, model.coupling
+    has, step = present(free), timestep_of(model, None)
+    accelerates = any(s.kind in ACCELERATED for s in model.sensors)
+
+    def compute(q: Any, qd: Any, act: Any, time: Any, warm: Any, ctrl: Any) -> dict[str, Any]:
+        q, qd, time = jnp.asarray(q), jnp.asarray(qd), jnp.asarray(time)
+        qdd = jnp.zeros_like(qd)
+        if accelerates:
+            given = {"ctrl": ctrl, "act": act} if model.actuators is not None else {}
+            qdd = jnp.asarray(constrained_dynamics(model, q, qd, warm_start=warm, **given).qdd)
+        if coupling is not None:
+            q, qd, qdd = coupling.widen_q(q), coupling.widen_v(qd), coupling.widen_v(qdd)
+        driven = None
+        if model.actuators is not None:
+            found = actuation(free, q, qd, ctrl, act, jnp.asarray(model.timestep, q.dtype))
+            driven = Driven(found.force, found.length, found.velocity, found.own)
+        return measured(has, free, inverse_weights(free), q, qd, qdd, driven, time, step(q.dtype))
+
+    found = evaluate(
+        compute,
+        q=(state.q, (model.nq,)),
+        qd=(state.qd, (model.nv,)),
+        act=(state.act, (model.na,)),
+        time=(state.time, ()),
+        warm_start=(state.warm_start, (model.nv,)),
+        ctrl=(ctrl, (model.nu,)),
+    )
+    return {s.name: found[s.name] for s in model.sensors}  # in the file's order, which JAX does not keep
+
+
+def with_sensors(model: Model, given: Iterable[Sensor]) -> Model:
+    """The model with these sensors, in place of any it had.
+
+    Arguments:
+        model: the mechanism.
+        given: see `Sensor`; bodies and joints in them may be names.
+    """
+    found: list[Sensor] = []
+    for sensor in given:
+        if sensor.kind not in KINDS:
+            raise ModelError(
+                f"sensor {sensor.name!r}: a sensor is one of {', '.join(sorted(KINDS))}, not {sensor.kind!r}"
+            )
+        if any(sensor.name == other.name for other in found):
+            raise ModelError(f"two sensors are called {sensor.name!r}")
+        mount, reference = _mounted(model, sensor.mount), sensor.reference and _mounted(model, sensor.reference)
+        joint: Any = sensor.joint
+        if isinstance(joint, str):
+            joint = model.joint_names.index(joint)
+        found.append(dataclasses.replace(sensor, mount=mount, reference=reference, joint=int(joint)))
+    return dataclasses.replace(model, sensors=tuple(found))
+
+
+def _mounted(model: Model, mount: Any) -> Mount:
+    """From a mount, or the name of a body."""
+    mount = mount if isinstance(mount, Mount) else Mount(mount)
+    number = model.body_index(mount.body) if isinstance(mount.body, str) else int(mount.body)
+    return Mount(number, tuple(map(float, mount.position)), tuple(map(float, mount.orientation)))

@@ -1,0 +1,59 @@
+"""The zones of touch sensors: whether a ray meets a shape. What is inside always does."""
+
+import jax.numpy as jnp
+
+from kinetree.spatial import Quaternion, Scalar, Vec3
+
+FAR = 1e30
+
+
+def _along(p: Scalar, d: Scalar, half: Scalar) -> tuple[Scalar, Scalar]:
+    """Where p + t d is within ± half: from t to t."""
+    flat = jnp.abs(d) < 1e-15
+    a, b = (-half - p) / jnp.where(flat, 1.0, d), (half - p) / jnp.where(flat, 1.0, d)
+    inside = jnp.abs(p) <= half
+    low, high = jnp.where(inside, -FAR, FAR), jnp.where(inside, FAR, -FAR)
+    return jnp.where(flat, low, jnp.minimum(a, b)), jnp.where(flat, high, jnp.maximum(a, b))
+
+
+def _round(p: tuple[Scalar, ...], d: tuple[Scalar, ...], radius: Scalar) -> tuple[Scalar, Scalar]:
+    """Where |p + t d| ≤ radius: from t to t, from a high number to a low one where nowhere."""
+    a, b, c = (sum(x * y for x, y in zip(u, v, strict=True)) for u, v in ((d, d), (p, d), (p, p)))
+    flat = a < 1e-30
+    square = b * b - a * (c - radius * radius)
+    root = jnp.sqrt(jnp.maximum(square, 0.0))
+    scale = 1 / jnp.where(flat, 1.0, a)
+    within = c <= radius * radius
+    low = jnp.where(flat, jnp.where(within, -FAR, FAR), (-b - root) * scale)
+    high = jnp.where(flat, jnp.where(within, FAR, -FAR), (-b + root) * scale)
+    missed = ~flat & (square < 0)
+    return jnp.where(missed, FAR, low), jnp.where(missed, -FAR, high)
+
+
+def hits(zone: tuple[str, tuple[float, ...]], place: Vec3, turn: Quaternion, start: Vec3, ray: Vec3) -> Scalar:
+    """Whether rays, which start somewhere, meet a shape at a place; elementwise."""
+    kind, size = zone
+    p, d = turn.to_child(start - place), turn.to_child(ray)
+    if kind == "sphere":
+        spans = [_round(tuple(p), tuple(d), jnp.asarray(size[0]))]
+    elif kind == "ellipsoid":
+        near, along = (tuple(x / s for x, s in zip(v, size, strict=True)) for v in (p, d))
+        spans = [_round(near, along, jnp.asarray(1.0))]
+    elif kind == "box":
+        spans = [_meet(*(_along(x, y, jnp.asarray(s)) for x, y, s in zip(p, d, size, strict=True)))]
+    else:
+        side = _round((p.x, p.y), (d.x, d.y), jnp.asarray(size[0]))
+        spans = [_meet(side, _along(p.z, d.z, jnp.asarray(size[1])))]
+        if kind == "capsule":
+            spans += [_round((p.x, p.y, p.z + e * size[1]), tuple(d), jnp.asarray(size[0])) for e in (-1, 1)]
+    found = jnp.zeros_like(p.x, bool)
+    for low, high in spans:
+        found = found | ((low <= high) & (high >= 0))
+    return found
+
+
+def _meet(*spans: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
+    low, high = spans[0]
+    for a, b in spans[1:]:
+        low, high = jnp.maximum(low, a), jnp.minimum(high, b)
+    return low, high

@@ -1,0 +1,105 @@
+"""Sensors, against MuJoCo's sensordata."""
+
+import mujoco
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.io import Mujoco
+from tests.constrain.agreement import compiled, ours
+
+# A walker-like tree on a floor, with a ball, bodies fixed to bodies, a weld, and every kind of sensor.
+ROBOT = """<mujoco><option timestep="0.002" magnetic="0.1 -0.5 0.2"/><worldbody>
+  <geom name="floor" type="plane" size="0 0 1"/><site name="mark" pos="0.3 0.2 0.1" euler="20 30 40"/>
+  <body name="torso" pos="0 0 0.5"><freejoint name="root"/>
+    <geom type="capsule" size="0.06 0.1" euler="0 90 0" mass="3"/>
+    <site name="imu" pos="0.05 0.02 0.03" euler="10 20 30"/><camera name="eye" pos="0.1 0 0" euler="5 6 7"/>
+    <body name="thigh" pos="0.1 0 -0.05" euler="0 10 0"><joint name="hip" type="ball"/>
+      <geom name="thigh" type="capsule" fromto="0 0 0 0 0 -0.2" size="0.03" mass="1"/>
+      <body name="shin" pos="0 0 -0.2"><joint name="knee" axis="0 1 0" pos="0 0 0.01" damping="0.1"/>
+        <geom type="capsule" fromto="0 0 0 0 0 -0.2" size="0.025" mass="0.5"/>
+        <body name="foot" pos="0 0 -0.22"><geom type="sphere" size="0.05" mass="0.2"/>
+          <site name="sole" type="box" size="0.06 0.06 0.03" pos="0 0 -0.04" euler="0 15 0"/>
+          <site name="ball" size="0.02" pos="0.02 0 -0.05"/></body></body></body>
+    <body name="tail" pos="-0.15 0 0"><joint name="wag" axis="0 0 1"/>
+    <geom type="capsule" fromto="0 0 0 -0.2 0 -0.1" size="0.02"/>
+      <site name="tip" type="capsule" size="0.03 0.1" pos="-0.1 0 0"/>
+    <site name="tip2" type="ellipsoid" size="0.1 0.2 0.3"/></body></body>
+  <body name="load" pos="-0.4 0 0.4"><freejoint/><geom type="sphere" size="0.05" mass="0.3"/><site name="load"/>
+    </body>
+  </worldbody><equality><weld body1="tail" body2="load"/></equality>
+  <actuator><position name="servo" joint="wag" kp="3" kv="0.1" gear="2"/><motor name="push" joint="knee" gear="1.5"/>
+    </actuator>
+  <sensor><gyro name="gyro" site="imu"/><accelerometer name="acc" site="imu"/>
+    <accelerometer name="acc2" site="sole" cutoff="5"/>
+  <velocimeter name="vel" site="imu"/><magnetometer name="mag" site="imu"/>
+  <framepos name="p1" objtype="body" objname="shin"/>
+    <framepos name="p2" objtype="site" objname="sole" reftype="site" refname="imu"/>
+  <framequat name="q1" objtype="geom" objname="thigh" reftype="camera" refname="eye"/>
+    <framequat name="q2" objtype="xbody" objname="foot"/>
+  <framexaxis name="x" objtype="site" objname="sole"/>
+    <frameyaxis name="y" objtype="xbody" objname="foot" reftype="body" refname="torso"/>
+  <framezaxis name="z" objtype="camera" objname="eye"/>
+    <framelinvel name="lv" objtype="body" objname="shin" reftype="site" refname="imu"/>
+  <frameangvel name="av" objtype="site" objname="sole" reftype="xbody" refname="tail"/>
+    <framelinvel name="lv2" objtype="xbody" objname="foot"/>
+  <framelinacc name="la" objtype="body" objname="shin"/><frameangacc name="aa" objtype="site" objname="tip"/>
+  <framepos name="still" objtype="site" objname="mark" reftype="xbody" refname="torso"/>
+  <jointpos name="jp" joint="knee"/><jointvel name="jv" joint="wag"/><ballquat name="bq" joint="hip"/>
+    <ballangvel name="bv" joint="hip"/>
+  <actuatorpos name="ap" actuator="servo"/><actuatorvel name="av2" actuator="servo"/>
+    <actuatorfrc name="af" actuator="push"/>
+  <jointactuatorfrc name="jf" joint="wag"/><touch name="touch" site="sole"/><touch name="touch2" site="ball"/>
+  <touch name="t3" site="tip"/><force name="f" site="sole"/><torque name="t" site="sole"/>
+    <force name="f2" site="tip"/>
+  <torque name="t2" site="tip2"/><force name="f3" site="load"/><subtreecom name="com" body="torso"/>
+    <subtreecom name="all" body="world"/>
+  <subtreelinvel name="clv" body="thigh"/><subtreeangmom name="cam" body="torso"/><clock name="clock"/>
+    </sensor></mujoco>"""
+
+
+def test_every_sensor_is_mujocos():
+    m = compiled(ROBOT)
+    model, data = ours(m), mujoco.MjData(m)
+    convention = Mujoco(model)
+    rng = np.random.default_rng(5)
+    q, qd, time, controls, wanted = [], [], [], [], []
+    for step in range(400):
+        data.ctrl[:] = rng.uniform(-1, 1, 2)
+        mujoco.mj_step(m, data)
+        if step % 40 == 39:
+            mujoco.mj_forward(m, data)
+            q.append(convention.q_here(data.qpos.copy()))
+            qd.append(convention.v_here(q[-1], data.qvel.copy()))
+            time.append(data.time)
+            controls.append(data.ctrl.copy())
+            wanted.append(data.sensordata.copy())
+    wanted = np.array(wanted)
+    state = kt.initial_state(model, np.array(q), np.array(qd)).replace(time=np.array(time))
+    found = kt.sensors(model, state, np.array(controls))
+    assert list(found) == [m.sensor(i).name for i in range(m.nsensor)]
+    assert np.abs(wanted[:, m.sensor("touch").adr[0]]).max() > 1
+    errors = {}
+    for i in range(m.nsensor):
+        name, start, size = m.sensor(i).name, m.sensor_adr[i], m.sensor_dim[i]
+        theirs, mine = wanted[:, start : start + size], found[name]
+        if name in ("q1", "q2"):
+            mine = mine * np.sign((mine * theirs).sum(-1, keepdims=True))
+        errors[name] = np.abs(mine - theirs).max() / max(1, np.abs(theirs).max())
+    assert max(errors.values()) < 1e-9, errors
+
+
+def test_sensors_in_code():
+    model = kt.auto_tree(3)
+    model = kt.with_sensors(
+        model, [kt.Sensor("gyro", "g", kt.Mount(2, (0.1, 0, 0))), kt.Sensor("jointpos", "j", joint=1)]
+    )
+    state = kt.initial_state(model, [0.1, 0.2, 0.3], [1.0, 2.0, 3.0])
+    found = kt.sensors(model, state)
+    np.testing.assert_allclose(found["g"], kt.frame_velocity(model, state.q, state.qd, 2, "local")[:3])
+    np.testing.assert_array_equal(found["j"], [0.2])
+    assert kt.sensors(kt.auto_tree(2), kt.initial_state(kt.auto_tree(2))) == {}
+    with pytest.raises(kt.ModelError, match="one of"):
+        kt.with_sensors(model, [kt.Sensor("nose", "n")])
+    with pytest.raises(kt.ModelError, match="two sensors"):
+        kt.with_sensors(model, [kt.Sensor("clock", "n"), kt.Sensor("clock", "n")])
