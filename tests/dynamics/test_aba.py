@@ -1,7 +1,5 @@
 """The articulated-body algorithm under every schedule."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +16,6 @@ from kinetree.spatial import Force, Inertia, Motion, Rotation, Sym3, Transform, 
 from tests.reference import dense, generate
 
 from .forward import check_mechanism, distance, error, long_chain, long_chain_error, mechanism
-from .mixed import resisted_by_armature
 
 
 @pytest.mark.parametrize("shape", generate.SHAPES)
@@ -31,7 +28,7 @@ def test_every_joint_in_lanes(kind):
     check_mechanism(3, "chain", (kind,), method="aba", schedule="lanes")
 
 
-@pytest.mark.parametrize(("shape", "schedule"), [("random", "levels"), ("forest", "levels"), ("random", "sequential")])
+@pytest.mark.parametrize(("shape", "schedule"), [("random", "levels"), ("random", "sequential")])
 def test_mixed_trees_in_xla(shape, schedule):
     check_mechanism(14, shape, method="aba", schedule=schedule)
 
@@ -55,18 +52,6 @@ def test_long_chain_by_paths():
     assert by_paths.max() < 1e-12
     assert (by_paths < 0.1 * np.array(plain)).all()
     assert by_paths.mean() <= in_lanes.mean()
-
-
-@pytest.mark.parametrize(
-    "options", [{"schedule": "lanes"}, {"schedule": "levels"}, {"method": "abia"}, {"method": "dca"}]
-)
-def test_armature(options):
-    """Rotor inertia adds to the diagonal of H."""
-    _, model, s = mechanism(14, "random")
-    armature = np.random.default_rng(1).uniform(0.1, 2, model.nv)
-    geared = dataclasses.replace(model, rows=model.rows._replace(armature=armature))
-    tau = kt.inverse_dynamics(model, s.q, s.qd, s.qdd) + armature * resisted_by_armature(model, s.qd, s.qdd)
-    assert error(kt.forward_dynamics(geared, s.q, s.qd, tau, **{"method": "aba"} | options), s.qdd) < 1e-11
 
 
 def test_massless_leaf_has_no_answer():

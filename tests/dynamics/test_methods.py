@@ -1,5 +1,6 @@
 """All methods of forward dynamics, put to the same questions; what concerns one of them stands in a file of its own."""
 
+import dataclasses
 from functools import cache
 from itertools import product
 
@@ -15,6 +16,7 @@ from tests.reference import dense, spatial_v2
 
 from .forests import forest
 from .forward import check_case, check_mechanism, error, mechanism
+from .mixed import resisted_by_armature
 
 ON_TREES = {
     "aba, lanes": {"method": "aba", "schedule": "lanes"},
@@ -94,7 +96,18 @@ def test_floating_base_of_spatial_v2(options):
 @over(ON_CHAINS)
 def test_every_joint_in_a_forest(options):
     """FD(ID(qdd)) = qdd, forces on bodies included; CFA's forests are chains."""
-    check_mechanism(14, "chain" if options["method"] == "cfa" else "forest", bound=1e-8, **options)
+    bound = 1e-10 if options["method"] == "aba" else 1e-8
+    check_mechanism(14, "chain" if options["method"] == "cfa" else "forest", bound=bound, **options)
+
+
+@over({name: ON_TREES[name] for name in ("aba, lanes", "aba, levels", "abia", "dca")})
+def test_armature(options):
+    """Rotor inertia adds to the diagonal of H. The programs are those of the test above, which had forces on bodies."""
+    _, model, s = mechanism(14, "forest")
+    armature = np.random.default_rng(1).uniform(0.1, 2, model.nv)
+    geared = dataclasses.replace(model, rows=model.rows._replace(armature=armature))
+    tau = kt.inverse_dynamics(model, s.q, s.qd, s.qdd) + armature * resisted_by_armature(model, s.qd, s.qdd)
+    assert error(kt.forward_dynamics(geared, s.q, s.qd, tau, 0 * s.f_ext, **options), s.qdd) < 1e-11
 
 
 @cache
