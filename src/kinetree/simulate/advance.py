@@ -21,7 +21,7 @@ from .drive import Drive, Shaped
 from .forces import Controller
 from .integrators import discrete_step, rk4_step, semi_implicit_step
 from .mujoco_steps import euler_step, implicitfast_step, runge_kutta_step
-from .native import Stepper, stepper_for
+from .native import Stepper, directly, keep_direct, stepper_for
 
 Step = Callable[[Model, State, Drive], State]
 
@@ -111,6 +111,9 @@ def advance(
     Returns:
         The state after the steps.
     """
+    plain = directly(model, state, ctrl, f_ext, dt, substeps, integrator)
+    if plain is not None:
+        return plain
     name = step_of(model, integrator)
     if not (isinstance(substeps, int | np.integer) and substeps >= 0):
         raise ValueError(f"substeps must be a number of steps, not {substeps!r}")
@@ -134,6 +137,7 @@ def advance(
         stepper = stepper_for(model, name, q.dtype, h, f_ext is not None)
         traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((model, now, ctrl, f_ext, h)))
         if stepper is not None and not traced:
+            keep_direct(model, stepper, (dt, int(substeps), integrator), q)
             return stepper(now, ctrl, f_ext, None, int(substeps))
         found = constraints_of(model)
         full = prepared(model, found)

@@ -130,26 +130,32 @@ def bases() -> list[Part]:
         zero = jnp.zeros_like(reads[0].x)
         rest = Motion.zero_like(zero)
         drift = base_acceleration(reads[0])
-        return (Placement.identity_like(zero), rest, drift, rest, rest, Force.zero_like(zero)), (), ()
+        return (Placement.identity_like(zero), rest, drift, rest, Force.zero_like(zero)), (), ()
 
-    fields = ("pose", "v", "drift", "a", "a_new", "force")
+    fields = ("pose", "v", "drift", "a", "force")
     start = Loop(still, 1, NOTHING, reads=(fixed("gravity"),), writes=tuple(ROW.at(0, f) for f in fields))
 
     def pose(_: tuple, __: tuple, reads: tuple) -> tuple:
         above, placed = reads
         return (placed @ above,), (), ()
 
-    way = Loop(pose, 2, NOTHING, reads=(ROW.at(0, "pose"), ROW.at(1, "placed")), writes=(ROW.at(1, "pose"),))
+    way = Loop(pose, 2, NOTHING, reads=(ROW.at(0, "seen"), ROW.at(1, "placed")), writes=(ROW.at(1, "seen"),))
 
     def counted(_: tuple, __: tuple, reads: tuple) -> tuple:
         zero = jnp.zeros_like(reads[0].position.x)
         return (Placement(Quaternion.identity_like(zero), -reads[0].position),), (), ()
 
-    move = Loop(counted, 2, NOTHING, reads=(ROW.at(1, "pose"),), writes=(ROW.at(0, "pose"),))
+    def origin(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (Placement(Quaternion(1.0, 0.0, 0.0, 0.0), ZERO3),), (), ()
+
+    first = Loop(origin, 1, NOTHING, writes=(ROW.at(0, "seen"),))
+    move = Loop(counted, 2, NOTHING, reads=(ROW.at(1, "seen"),), writes=(ROW.at(0, "pose"),))
+    trees = lambda plan: plan.base(np.arange(plan.n_trees))  # noqa: E731
     return [
-        Part(start, lambda plan: table(plan.base(np.arange(plan.n_trees)))),
+        Part(first, lambda plan: table(trees(plan))),
         Part(way, lambda plan: table(plan.up(plan.way), plan.row(plan.way))),
-        Part(move, lambda plan: table(plan.base(np.arange(plan.n_trees)), plan.row(plan.marks))),
+        Part(start, lambda plan: table(trees(plan))),
+        Part(move, lambda plan: table(trees(plan), plan.row(plan.marks))),
     ]
 
 

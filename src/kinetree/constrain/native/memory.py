@@ -96,25 +96,47 @@ GLOBAL = Memory(
     slope=Slope(0.0, 0.0),
 )
 
-ROW = Memory(
-    qd=0.0,
-    x=0.0,  # the acceleration that constraints act on
-    x_new=0.0,  # where Newton's step leads; at the end, the acceleration of the integrator
-    b=0.0,  # all forces but those of constraints
-    S=MOTION,
-    a=MOTION,  # J x
-    a_new=MOTION,  # J x_new
-    placed=PLACEMENT,  # in the frame of the parent
-    pose=PLACEMENT,  # in the world's axes, about the point of the tree
-    v=MOTION,
-    drift=MOTION,  # acceleration where x is zero
-    force=FORCE,  # on the row and all that hangs from it, where x is zero
-    shift=0.0,
-    resistance=0.0,
-    load=0.0,  # resistance that the integrator adds
-    driven=0.0,  # the sum of the actuators
-    push=0.0,
-    pivot=Pivot(FORCE, 0.0, 0.0, 0.0),
+
+def overlaid(kept: dict[str, Any], *phases: dict[str, Any]) -> Memory:
+    """Fields that are kept, and after them the fields of phases that follow each other, on the same slots."""
+    memory = Memory(**kept)
+    start = memory.size
+    for phase in phases:
+        own = Memory(**phase)
+        memory.fields |= {name: (start + offset, tree) for name, (offset, tree) in own.fields.items()}
+        memory.size = max(memory.size, start + own.size)
+    return memory
+
+
+ROW = overlaid(
+    {
+        "qd": 0.0,
+        "shift": 0.0,
+        "load": 0.0,  # resistance that the integrator adds
+        "driven": 0.0,  # the sum of the actuators
+        "alpha": 0.0,  # the acceleration of the integrator
+        "b": 0.0,  # all forces but those of constraints
+        "x": 0.0,  # the acceleration that constraints act on
+        "S": MOTION,
+        "a": MOTION,  # J x
+    },
+    {
+        "pose": PLACEMENT,  # in the world's axes, about the point of the tree
+        "v": MOTION,
+        "drift": MOTION,  # acceleration where x is zero
+        "force": FORCE,  # on the row and all that hangs from it
+    },
+    {
+        "placed": PLACEMENT,  # in the frame of the parent, until its pose is known
+        "seen": PLACEMENT,  # the pose about the origin of the world, of rows on the way to the point of a tree
+    },
+    {
+        "resistance": 0.0,
+        "push": 0.0,
+        "x_new": 0.0,  # where Newton's step leads
+        "pivot": Pivot(FORCE, 0.0, 0.0, 0.0),
+        "a_new": MOTION,  # J x_new
+    },
 )
 BODY = Memory(inertia=INERTIA)
 HELD_BLOCK = Memory(held=HELD)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.lanes import Loop
-from kinetree.spatial import Force
+from kinetree.spatial import Force, Motion
 
 from ..newton import CURVED_POWER, FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS
 from .kinds import Kind, comparing, loading, probing
@@ -22,6 +22,7 @@ from .memory import (
     NOTHING,
     NUMBER,
     ROW,
+    ZERO3,
     Held,
     Norms,
     Pivot,
@@ -50,18 +51,18 @@ def unloaded(finishes: bool) -> list[Part]:
         return (armature, b), (), ()
 
     reads = (ROW.at(0, "b"), *((ROW.at(0, "load"), fixed("finishing")) if finishes else ()))
-    joints = Loop(rows, 1, NUMBER, reads=reads, writes=(ROW.at(0, "resistance"), ROW.at(0, "push")))
+    joints = Loop(rows, 1, NUMBER, reads=reads, writes=(ROW.at(0, "resistance"), ROW.at(0, "push")), scratch=True)
 
     def bodies(_: tuple, __: tuple, reads: tuple) -> tuple:
         I = reads[0]
         return (Held(I.articulated(), Force.zero_like(I.mass)),), (), ()
 
-    own = Loop(bodies, 2, NOTHING, reads=(BODY.at(0, "inertia"),), writes=(HELD_BLOCK.at(1, "held"),))
+    own = Loop(bodies, 2, NOTHING, reads=(BODY.at(0, "inertia"),), writes=(HELD_BLOCK.at(1, "held"),), scratch=True)
 
     def nothing(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (jax.tree.map(lambda x: 0.0, _empty()),), (), ()
 
-    empty = Loop(nothing, 1, NOTHING, writes=(HELD_BLOCK.at(0, "held"),))
+    empty = Loop(nothing, 1, NOTHING, writes=(HELD_BLOCK.at(0, "held"),), scratch=True)
     return [
         Part(joints, lambda plan: table(plan.row(np.arange(plan.n))), lambda model, *_: model.rows.armature),
         Part(own, lambda plan: table(plan.body(plan.massive), plan.held[plan.massive])),
@@ -91,7 +92,7 @@ def inward() -> Part:
         HELD_BLOCK.at(2, "held"),
         *(ROW.at(0, f) for f in ("S", "resistance", "push")),
     )
-    loop = Loop(step, 3, NUMBER, reads=reads, writes=(ROW.at(0, "pivot"), HELD_BLOCK.at(2, "held")))
+    loop = Loop(step, 3, NUMBER, reads=reads, writes=(ROW.at(0, "pivot"), HELD_BLOCK.at(2, "held")), scratch=True)
 
     def turns(plan: Plan) -> np.ndarray:
         rows = np.arange(plan.n)[::-1]
@@ -112,7 +113,7 @@ def outward() -> Part:
 
     reads = (ROW.at(0, "a"), ROW.at(0, "a_new"), *(ROW.at(1, f) for f in ("S", "pivot", "x")))
     writes = (ROW.at(1, "x_new"), ROW.at(1, "a_new"))
-    loop = Loop(step, 2, NOTHING, reads=reads, writes=writes, adds=(fixed("norms"),))
+    loop = Loop(step, 2, NOTHING, reads=reads, writes=writes, adds=(fixed("norms"),), scratch=True)
 
     def turns(plan: Plan) -> np.ndarray:
         return table(plan.up(np.arange(plan.n)), plan.row(np.arange(plan.n)))
@@ -133,7 +134,7 @@ def cleared() -> Part:
     def step(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (Sums(*5 * (0.0,)), Norms(0.0, 0.0)), (), ()
 
-    return Part(Loop(step, 0, NOTHING, writes=(fixed("sums"), fixed("norms"))), once)
+    return Part(Loop(step, 0, NOTHING, writes=(fixed("sums"), fixed("norms")), scratch=True), once)
 
 
 def judged(finishes: bool) -> Part:
@@ -182,25 +183,33 @@ def searching(kinds: list[Kind]) -> Again:
     return Again(parts, fixed("searching").offset, SEARCH_STEPS)
 
 
+def _along_step(search: Search, old: Any, new: Any) -> Any:
+    """As far along the step as was found."""
+    return jnp.where(search.alpha == 1, new, old + search.alpha * (new - old))
+
+
 def moved(finishes: bool) -> Part:
-    """The rows, as far along the step as was found; in the last round they stay."""
+    """x at the end of the step; in the last round it stays, and only the acceleration of the integrator is new."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        x, a, x_new, a_new, search, *last = reads
-        whole = search.alpha == 1
+        x, x_new, search, *last = reads
+        reached = _along_step(search, x, x_new)
+        return (jnp.where(last[0] != 0, x, reached) if finishes else reached, reached), (), ()
 
-        def along_step(old: Any, new: Any) -> Any:
-            return jnp.where(whole, new, old + search.alpha * (new - old))
+    reads = (ROW.at(0, "x"), ROW.at(0, "x_new"), fixed("search"), *((fixed("finishing"),) if finishes else ()))
+    loop = Loop(step, 1, NOTHING, reads=reads, writes=(ROW.at(0, "x"), ROW.at(0, "alpha")))
+    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
 
-        reached, acceleration = along_step(x, x_new), jax.tree.map(along_step, a, a_new)
-        kept, still = reached, acceleration
-        if finishes:
-            kept, still = jax.tree.map(lambda o, n: jnp.where(last[0] != 0, o, n), (x, a), (kept, still))
-        return (kept, still, reached), (), ()
 
-    fields = tuple(ROW.at(0, f) for f in ("x", "a", "x_new", "a_new"))
-    reads = (*fields, fixed("search"), *((fixed("finishing"),) if finishes else ()))
-    loop = Loop(step, 1, NOTHING, reads=reads, writes=fields[:3])
+def accelerated() -> Part:
+    """J x at the end of the step, where there is another round."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        a, a_new, search = reads
+        return (jax.tree.map(lambda old, new: _along_step(search, old, new), a, a_new),), (), ()
+
+    own, new = ROW.at(0, "a"), ROW.at(0, "a_new")
+    loop = Loop(step, 1, NOTHING, reads=(own, new, fixed("search")), writes=(own,), when=fixed("going"), scratch=True)
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
 
 
@@ -239,8 +248,12 @@ def newton(kinds: list[Kind], finishes: bool) -> list[Part | Again]:
     def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (1.0, 0.0, 0.0, 0.0), (), ()
 
+    def still(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (Motion(ZERO3, ZERO3),), (), ()
+
     names = ("going", "finishing", "iterations", "converged")
     start = Loop(begin, 0, NOTHING, writes=tuple(map(fixed, names)))
+    base = Loop(still, 1, NOTHING, writes=(ROW.at(0, "a_new"),))
     parts: list[Part | Again] = [
         *unloaded(finishes),
         *(loading(kind, finishes) for kind in kinds),
@@ -252,5 +265,7 @@ def newton(kinds: list[Kind], finishes: bool) -> list[Part | Again]:
         *([searching(kinds)] if kinds else []),
         moved(finishes),
         counted(finishes),
+        accelerated(),
     ]
-    return [Part(start, once), Again(parts, fixed("going").offset, MOST)]
+    rest = Part(base, lambda plan: table(plan.base(np.arange(plan.n_trees))))
+    return [Part(start, once), rest, Again(parts, fixed("going").offset, MOST)]

@@ -40,7 +40,7 @@ def way_of_step(model: Model, integrator: str) -> StepWay:
             return StepWay(None, "mimic joints couple joints, which the native body does not know")
         if model.nv > MAX_ROWS:
             return StepWay(None, f"more than {MAX_ROWS} degrees of freedom: levels of the tree side by side")
-        plan = StepPlan(model)
+        plan = StepPlan(model, stages=integrator == "RK4")
         reason = not_served(model, plan, integrator)
         if reason:
             return StepWay(None, f"{reason}, which the native body does not know")

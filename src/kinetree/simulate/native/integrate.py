@@ -70,7 +70,7 @@ def euler(m: Moves) -> Part:
         return new, m.to_body(new, u)
 
     q, v = (at_q(1, m.nq),), rows_apart(0, "qd", m.nv)
-    return _loop(m, compute, (q, v, rows_apart(0, "x_new", m.nv)), (q, v), ("h",))
+    return _loop(m, compute, (q, v, rows_apart(0, "alpha", m.nv)), (q, v), ("h",))
 
 
 def semi_implicit(m: Moves) -> Part:
@@ -85,7 +85,7 @@ def semi_implicit(m: Moves) -> Part:
 
     q, v = (at_q(1, m.nq),), rows_apart(0, "qd", m.nv)
     shift = (rows_apart(0, "shift", m.nv),) if m.nv == 6 else ()
-    return _loop(m, compute, (q, v, rows_apart(0, "x_new", m.nv), *shift), (q, v), ("h",))
+    return _loop(m, compute, (q, v, rows_apart(0, "alpha", m.nv), *shift), (q, v), ("h",))
 
 
 # -- Runge and Kutta --------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def end_stage(m: Moves) -> Part:
 
     fields = ("start", "growth", "alpha", "growth_sum", "alpha_sum")
     stages = tuple(_stages(2, f, m.nv) for f in fields)
-    reads = ((at_q(1, m.nq),), rows_apart(0, "x_new", m.nv), *stages)
+    reads = ((at_q(1, m.nq),), rows_apart(0, "alpha", m.nv), *stages)
     return _loop(m, compute, reads, stages[1:], ("h", "share", "weight"))
 
 

@@ -1,6 +1,7 @@
 """Whole steps as one lane program: actuators, dynamics with constraints, and integration, as often as asked for."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +27,7 @@ from kinetree.constrain.native.solve import (
 )
 from kinetree.lanes import Lane, Loop, Slots, run, xla
 from kinetree.lanes.kept.once import Once
+from kinetree.lanes.target import compiled
 from kinetree.model import DEFAULT_STEPPING, Model, State
 
 from ..implicit import lone_bodies
@@ -64,7 +66,7 @@ class StepVariant(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the outputs, in order."""
+        """What the output holds, in order: one array, so that Python can call the program directly."""
         return ("q", "qd", "warm_start", "time", *(("act",) if self.stateful else ()))
 
 
@@ -109,15 +111,23 @@ def fetched(array: int, to: Any) -> Part:
     return Part(loop, lambda plan: table(to(plan), np.arange(len(to(plan)))))
 
 
-def returned(array: int, of: Any) -> Part:
-    """Slots that `of(plan)` names, put into an output."""
-    loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(Slots(0, 0, NUMBER),), outputs=(Lane(array, 1),))
-    return Part(loop, lambda plan: table(of(plan), np.arange(len(of(plan)))))
+def returned(names: tuple[str, ...]) -> Part:
+    """The state, put out."""
+    loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(Slots(0, 0, NUMBER),), outputs=(Lane(0, 1),))
 
+    def turns(plan: Any) -> np.ndarray:
+        rows = plan.row(np.arange(plan.n))
+        slots = {
+            "q": plan.q + np.arange(plan.nq),
+            "qd": rows + ROW.at(0, "qd").offset,
+            "warm_start": rows + ROW.at(0, "x").offset,
+            "time": np.array([fixed("time").offset]),
+            "act": plan.activation(np.arange(plan.na)),
+        }
+        every = np.concatenate([slots[name] for name in names])
+        return table(every, np.arange(len(every)))
 
-def row_slots(name: str) -> Any:
-    """A field of every row."""
-    return lambda plan: plan.row(np.arange(plan.n)) + ROW.at(0, name).offset
+    return Part(loop, turns)
 
 
 def unforced(v: StepVariant) -> Part:
@@ -225,16 +235,8 @@ def program_of(v: StepVariant) -> Native:
             begin.append(fetched(at("ctrl"), lambda plan: plan.control(np.arange(plan.nu))))
         if v.stateful:
             begin.append(fetched(at("act"), lambda plan: plan.activation(np.arange(plan.na))))
-        end: list[Part | Again] = [
-            returned(0, lambda plan: plan.q + np.arange(plan.nq)),
-            returned(1, row_slots("qd")),
-            returned(2, row_slots("x")),
-            returned(3, lambda plan: np.array([fixed("time").offset])),
-        ]
-        if v.stateful:
-            end.append(returned(4, lambda plan: plan.activation(np.arange(plan.na))))
         again = Again(one_step(v), fixed("steps").offset, MOST_STEPS, uniform=True)
-        return Native.of(f"step_{v.integrator}", [*begin, again, *end], len(v.inputs), len(v.outputs))
+        return Native.of(f"step_{v.integrator}", [*begin, again, returned(v.outputs)], len(v.inputs), 1)
 
     return _programs.get(v, make)
 
@@ -254,19 +256,53 @@ class Stepper:
     variant: StepVariant = field(metadata={"static": True})
     plan: StepPlan = field(metadata={"static": True})
 
+    @cached_property
+    def widths(self) -> dict[str, int]:
+        """Of inputs, and of the parts of the output."""
+        plan = self.plan
+        bodies = 6 * plan.structure.n_bodies
+        own = {"q": plan.nq, "qd": plan.n, "warm_start": plan.n, "time": 1, "act": plan.na}
+        return own | {"ctrl": plan.nu, "f_ext": bodies, "tau": plan.n}
+
+    @cached_property
+    def width(self) -> int:
+        """Of the output."""
+        return sum(self.widths[name] for name in self.variant.outputs)
+
+    def split(self, whole: Any, act: Any) -> State:
+        """The parts of the output, (..., width); `act` is that of the state before."""
+        nq, n = self.plan.nq, self.plan.n
+        end = nq + 2 * n
+        act = whole[..., end + 1 :] if self.variant.stateful else act
+        return State(whole[..., :nq], whole[..., nq : nq + n], act, whole[..., end], whole[..., nq + n : end])
+
+    def _constants(self, count: Any, dtype: Any) -> tuple:
+        library = np if isinstance(count, int | np.integer) else jnp
+        return library.full((1, 1), count, dtype), *self.constants[1:]
+
     def __call__(self, state: State, ctrl: Any, f_ext: Any, tau: Any, count: Any, by_xla: bool = False) -> State:
         """The state after some steps; arrays are (batch, ...)."""
-        v, plan, native = self.variant, self.plan, program_of(self.variant)
+        plan, native = self.plan, program_of(self.variant)
         given = {"f_ext": None if f_ext is None else f_ext.reshape(len(f_ext), -1), "tau": tau, "ctrl": ctrl}
         given |= {"time": state.time.reshape(-1, 1), "act": state.act}
         given |= {"q": state.q, "qd": state.qd, "warm_start": state.warm_start}
-        inputs = tuple(given[name] for name in v.inputs)
-        widths = (plan.nq, plan.n, plan.n, 1, *((plan.na,) if v.stateful else ()))
-        library = np if isinstance(state.q, np.ndarray) and isinstance(count, int | np.integer) else jnp
-        constants = (library.full((1, 1), count, state.q.dtype), *self.constants[1:])
-        bound = native.program, plan.slots, widths, tables_of(native, plan), constants
-        q, qd, warm, time, *act = xla.run(*bound, inputs) if by_xla else run(*bound, inputs)
-        return State(q, qd, act[0] if act else state.act, time.reshape(-1), warm)
+        inputs = tuple(given[name] for name in self.variant.inputs)
+        constants = self._constants(count, state.q.dtype)
+        bound = native.program, plan.slots, (self.width,), tables_of(native, plan), constants
+        (whole,) = xla.run(*bound, inputs) if by_xla else run(*bound, inputs)
+        return self.split(whole, state.act)
+
+    def direct(self, dtype: np.dtype, count: int) -> Any:
+        """A builtin on NumPy arrays in the order of the inputs, for so many steps; None where there is none.
+
+        It returns the output, or None for arrays that are not plain, or where a number is not finite.
+        """
+        native = program_of(self.variant)
+        code = compiled(native.program, dtype.name)
+        if code is None:
+            return None
+        widths = *(self.widths[name] for name in self.variant.inputs), self.width
+        return code.bound(self.plan.slots, widths, tables_of(native, self.plan), self._constants(count, dtype))
 
 
 def not_served(model: Model, plan: StepPlan, integrator: str) -> str:
