@@ -17,9 +17,9 @@ from kinetree.model.arguments import evaluate
 from kinetree.model.world import InverseWeights, World
 from kinetree.tree import layout, restore
 
-from .choose import way_of
+from .choose import solver_for
 from .joint_groups import Present, present
-from .native import Plan, Solved, solve
+from .native import Solved, Solver
 from .native.contacts import POINT_REPORT
 from .newton import Walk, at_motion, at_rest, constraint_force, minimise
 from .problem import find_contacts, has_contacts, make_problem, velocity_drift
@@ -81,14 +81,16 @@ def constrained_dynamics(
     tau = zero_rates(model, qd) if tau is None else tau
     coupling = model.coupling
     has, step = present(model.uncoupled), timestep_of(model, None)
-    way = way_of(model)
 
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
-        if way.plan is not None:
-            return _natively(way.plan, model, by_xla, q, qd, tau, f_ext, warm)
-        return by_xla(model, q, qd, tau, f_ext, warm)
+        given = q, qd, tau, f_ext, warm
+        solver = solver_for(model, q.dtype, model.timestep, f_ext is not None, warm is not None)
+        if solver is None:
+            return by_xla(*given)
+        plain = all(x is None or isinstance(x, np.ndarray) for x in given)
+        return _reported(solver(*given), q) if plain else _natively(by_xla, solver, *given)
 
-    def by_xla(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
+    def by_xla(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
         free = model.uncoupled
         if coupling is not None:
             q, qd, warm = coupling.widen_q(q), coupling.widen_v(qd), None if warm is None else coupling.widen_v(warm)
@@ -105,32 +107,18 @@ def constrained_dynamics(
     return Constrained(qdd, forces, _contacts(model, touch), iterations, converged)
 
 
-def _natively(plan: Plan, model: Model, reference: Any, *given: Any) -> Any:
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _natively(reference: Any, solver: Solver, *given: Any) -> Any:
     """The same, by the native body; its derivatives are those of the reference."""
-    leaves, structure = jax.tree.flatten(model)
-    if all(x is None or isinstance(x, np.ndarray) for x in (*given, *leaves)):
-        return _reported(plan, solve(model, plan, given, model.timestep), given[0])
-    variable = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array)]
-
-    def rebuilt(own: list[Any]) -> Model:
-        whole = list(leaves)
-        for k, x in zip(variable, own, strict=True):
-            whole[k] = x
-        return jax.tree.unflatten(structure, whole)
-
-    @jax.custom_jvp
-    def call(own: list[Any], *given: Any) -> Any:
-        model = rebuilt(own)
-        return _reported(plan, solve(model, plan, given, model.timestep), given[0])
-
-    @call.defjvp
-    def _(primals: Any, tangents: Any) -> Any:
-        return jax.jvp(lambda own, *given: reference(rebuilt(own), *given), primals, tangents)
-
-    return call([leaves[k] for k in variable], *given)
+    return _reported(solver(*given), given[0])
 
 
-def _reported(plan: Plan, found: Solved, q: Any) -> Any:
+@_natively.defjvp
+def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
+    return jax.jvp(reference, primals[1:], tangents[1:])
+
+
+def _reported(found: Solved, q: Any) -> Any:
     """What the native body found, as XLA's gives it."""
     if found.points is None:
         touch = _arrays(None, None, q)

@@ -21,7 +21,7 @@ from .drive import Drive, Shaped
 from .forces import Controller
 from .integrators import discrete_step, rk4_step, semi_implicit_step
 from .mujoco_steps import euler_step, implicitfast_step, runge_kutta_step
-from .native import Stepper, directly, keep_direct, stepper_for
+from .native import Stepper, directly, keep_direct, step_solver, stepper_for
 
 Step = Callable[[Model, State, Drive], State]
 
@@ -142,7 +142,8 @@ def advance(
         found = constraints_of(model)
         full = prepared(model, found)
         length = h if isinstance(h, jax.Array) else np.asarray(h)
-        drive = Drive(ctrl, f_ext, length.astype(q.dtype), constraints=found)
+        solver = None if stepper is not None or found is None else step_solver(model, q.dtype, h, f_ext is not None)
+        drive = Drive(ctrl, f_ext, length.astype(q.dtype), solver=solver, constraints=found)
         if not traced:
             return _plain(name, full, now, drive, np.int32(substeps))
         now, drive = jax.tree.map(jnp.asarray, (now, drive))
@@ -189,7 +190,7 @@ def step(
     name = step_of(model, integrator)
     require_xla()
     found = constraints_of(model)
-    model = prepared(model, found)
+    original, model = model, prepared(model, found)
 
     def compute(q: Any, qd: Any) -> tuple[Any, Any]:
         q, qd = jnp.asarray(q), jnp.asarray(qd)
@@ -197,7 +198,8 @@ def step(
         nothing = jnp.zeros((len(q), model.na), q.dtype), jnp.zeros(len(q), q.dtype), jnp.zeros_like(qd)
         ctrl = jnp.zeros((len(q), model.nu), q.dtype)
         shaped = None if controller is None else Shaped(controller, batch)
-        after = STEPS[name](model, State(q, qd, *nothing), Drive(ctrl, None, h, start, found, shaped))
+        solver = None if found is None else step_solver(original, q.dtype, dt, False)
+        after = STEPS[name](model, State(q, qd, *nothing), Drive(ctrl, None, h, start, solver, found, shaped))
         return after.q, after.qd
 
     batch = np.broadcast_shapes(np.shape(q)[:-1], np.shape(qd)[:-1])

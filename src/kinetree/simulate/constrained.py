@@ -4,13 +4,16 @@ Which constraints there are must be known when a step is compiled. `constraints_
 model's numbers; inside `jit`, where they may not be known, all constraints are there that may be.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
 from kinetree.constrain.constrained import held_force, solve_constraints, timestep_of, velocity_drift
 from kinetree.constrain.joint_groups import Present, near_limits, present
+from kinetree.constrain.native import Solver
 from kinetree.constrain.problem import equalities_of, has_contacts
 from kinetree.constrain.weights import inverse_weights
 from kinetree.dynamics import forward_dynamics
@@ -51,11 +54,41 @@ def with_constraints(model: Model, found: Present | None) -> Model:
 
 
 def constrained(
-    model: Model, found: Present | None, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
+    model: Model,
+    found: Present | None,
+    q: Any,
+    qd: Any,
+    tau: Any,
+    f_ext: Any,
+    warm_start: Any,
+    h: Any,
+    solver: Solver | None = None,
 ) -> Accelerated:
-    """Accelerations under the forces tau, (batch, nv), of a step h."""
+    """Accelerations under the forces tau, (batch, nv), of a step h; by the native body where there is a solver."""
     if found is None:
         return Accelerated(forward_dynamics(model, q, qd, tau, f_ext))
+    if solver is not None:
+        return _natively(found, solver, model, q, qd, tau, f_ext, warm_start, h)
+    return _by_xla(found, model, q, qd, tau, f_ext, warm_start, h)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _natively(
+    found: Present, solver: Solver, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
+) -> Accelerated:
+    """By lanes; derivatives are those of XLA's."""
+    solved = solver(q, qd, tau, f_ext, warm_start)
+    return Accelerated(solved.qdd, solved.total)
+
+
+@_natively.defjvp
+def _derivative(found: Present, primals: Any, tangents: Any) -> Any:
+    return jax.jvp(partial(_by_xla, found), primals[1:], tangents[1:])
+
+
+def _by_xla(
+    found: Present, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
+) -> Accelerated:
     smooth = tau - held_force(model, q, qd, -velocity_drift(model.structure, qd), f_ext)
     least = timestep_of(model, h)(q.dtype)
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.actuate import Actuation, actuation
+from kinetree.constrain.native import Solver
 from kinetree.model import Model
 
 from .constrained import Present
@@ -23,6 +24,7 @@ class Drive:
     f_ext: Any  # (batch, n_bodies, 6), or None
     h: Any  # the step, seconds
     time: Any = None  # at the start of the step, as the controller knows it
+    solver: Solver | None = None  # for the constraints, by the native body
     constraints: Present | None = field(default=None, metadata={"static": True})
     controller: Controller | None = field(default=None, metadata={"static": True})
 

@@ -37,7 +37,7 @@ def semi_implicit_step(model: Model, state: State, drive: Drive) -> State:
     tau, rate, _ = acted(model, q, qd, state.act, drive)
     warm_start = state.warm_start
     if drive.constraints is not None:
-        warm_start, total = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h)
+        warm_start, total = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h, drive.solver)
         qdd = damped_acceleration(model, q, qd, Forces(tau, drive.f_ext, total), h)
     elif model.passive is not None:
         load = h * jnp.asarray(model.passive.damping, q.dtype)[None]
@@ -69,7 +69,7 @@ def rk4_step(model: Model, state: State, drive: Drive) -> State:
         if drive.constraints is None:
             qdd = forward_dynamics(model, q, qd, rubbed(model, tau, qd), drive.f_ext)
         else:
-            qdd = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h).qdd
+            qdd = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h, drive.solver).qdd
         now = coordinate_rate(model, q, qd), qdd
         return now, jax.tree.map(lambda a, b: a + weight * b, total, now), qdd
 

@@ -66,7 +66,7 @@ def _first_order(model: Model, state: State, drive: Drive, fast: bool) -> State:
     qdd = warm_start = state.warm_start
     total = None
     if drive.constraints is not None or not (fast or damped):
-        qdd, total = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, state.warm_start, h)
+        qdd, total = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, state.warm_start, h, drive.solver)
         warm_start = qdd
     forces = Forces(tau, drive.f_ext, total)
     if fast:
@@ -88,7 +88,7 @@ def runge_kutta_step(model: Model, state: State, drive: Drive) -> State:
         q = integrate_straight(model, state.q, move)
         qd = to_body(model, q, u)
         tau, rate, found = acted(model, q, qd, state.act + share * h * rate, drive, share)
-        qdd = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h).qdd
+        qdd = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h, drive.solver).qdd
         now = move_rate(model, move, u), to_world(model, q, qdd + drift(model, q, qd)), rate
         length = None if found is None else found.length
         return now, jax.tree.map(lambda a, b: a + weight * b, total, now), qdd, length

@@ -22,7 +22,7 @@ from kinetree.model.fork import require_xla
 from .advance import advance, step_of
 from .bounded_scan import bounded_scan
 from .constrained import constraints_of, prepared, with_constraints
-from .native import Stepper, stepper_for, with_stepper
+from .native import Bound, bound_to, with_bound
 
 Policy = Callable[[Any, State, Any], tuple[Any, Any]]  # (carry, state, key) -> (carry, ctrl)
 RECORDS = ("q", "qd", "act", "time", "warm_start", "ctrl", "done")
@@ -62,7 +62,7 @@ class _Given(NamedTuple):
     key: Any
     dt: Any
     arrays: tuple[Any, ...]  # leaves of the parts that are arrays, None where there are functions
-    stepper: Stepper | None  # the native program, bound to the numbers of the model
+    bound: Bound  # native programs, bound to the numbers of the model
 
 
 def rollout(
@@ -140,8 +140,8 @@ def rollout(
             carry = policy.init(state)
         state = jax.tree.map(lambda x: jnp.asarray(x, dtype), state)
         h = model.timestep if dt is None else dt
-        stepper = stepper_for(original, name, dtype, h, f_ext is not None)
-        given = _Given(model, state, carry, key, dt, arrays, stepper)
+        bound = bound_to(original, name, dtype, h, f_ext is not None)
+        given = _Given(model, state, carry, key, dt, arrays, bound)
         traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(given))
         try:
             result = (_run if traced else _compiled)(fixed, given)
@@ -154,8 +154,8 @@ def rollout(
 
 
 def _run(fixed: _Fixed, given: _Given) -> tuple[State, Any, Any]:
-    model, start, carry, key, dt, arrays, stepper = given
-    model = with_stepper(with_constraints(model, fixed.constraints), stepper)
+    model, start, carry, key, dt, arrays, bound = given
+    model = with_bound(with_constraints(model, fixed.constraints), bound)
     together = [f if a is None else a for f, a in zip(fixed.functions, arrays, strict=True)]
     parts: Any = jax.tree.unflatten(fixed.form, together)
     policy, f_ext, done, reset = parts

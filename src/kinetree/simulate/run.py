@@ -29,6 +29,7 @@ from .constrained import constraints_of, prepared
 from .drive import Drive, Shaped
 from .errors import Failure, explain_failure
 from .forces import HAS_STATE, Controller, control_force
+from .native import step_solver
 from .progress import ProgressBar
 from .trajectory import Trajectory
 
@@ -153,7 +154,7 @@ def simulate(
         q = np.asarray(integrate(model, q, np.zeros_like(qd), 1.0))  # quaternions of unit length
         batch = q.shape[:-1]
         found = constraints_of(model)
-        model = prepared(model, found)
+        original, model = model, prepared(model, found)
         flat = [x.reshape(math.prod(batch), x.shape[-1]) for x in (q, qd, *controls)]
         many = len(flat[0])
         u = flat[2] if controls else np.zeros((many, model.nu), q.dtype)
@@ -163,7 +164,8 @@ def simulate(
         # the compiled loop is kept for a controller, so it has to be hashable: a dataclass often is not
         held = controller if controller is None or controller.__hash__ else partial(controller)
         shaped = None if held is None else Shaped(held, batch)
-        drive = Drive(u, None, np.asarray(dt, q.dtype), np.zeros((), q.dtype), found, shaped)
+        solver = None if found is None or name == "variational" else step_solver(original, q.dtype, float(dt), False)
+        drive = Drive(u, None, np.asarray(dt, q.dtype), np.zeros((), q.dtype), solver, found, shaped)
         run = _Run(model, state, drive, name, float(dt), int(record), batch)
         return _finish(run, int(steps), progress, checkpoint, checkpoint_seconds)
 

@@ -2,6 +2,6 @@
 
 from .features import not_served
 from .plan import Plan
-from .solve import Solved, solve
+from .solve import Solved, Solver, solver_of
 
-__all__ = ["Plan", "Solved", "not_served", "solve"]
+__all__ = ["Plan", "Solved", "Solver", "not_served", "solver_of"]

@@ -2,12 +2,12 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from kinetree.model import Model
 from kinetree.model.world import SOLIMP
 
+from ..problem import couples
 from .plan import Plan
 
 
@@ -86,12 +86,10 @@ def not_served(model: Model, plan: Plan) -> str:
     """Why the native body can not serve a model; nothing where it can."""
     if model.nv == 0:
         return "nothing moves"
-    if model.coupling is not None:
-        return "mimic joints couple joints"
     if plan.has.balls:
         return "a ball joint has a limit"
-    if any(pair.moving not in (0, 1) for pair in plan.pairs):
-        return "two moving bodies touch"
+    if couples(model):
+        return "some constraint touches two moving bodies or joints"
     for touch in plan.touches:
         if touch.kinds not in SERVED_PAIRS:
             return f"a {touch.kinds[0]} touches a {touch.kinds[1]}"
@@ -100,6 +98,4 @@ def not_served(model: Model, plan: Plan) -> str:
         turned = plan.structure.q_of_row < 0
         if any_number(model.passive.stiffness[turned]):
             return "a ball or free joint has a spring"
-    if any(isinstance(x, jax.Array) for x in jax.tree.leaves(model.frames)):
-        return "frames of bodies are being traced"
     return ""

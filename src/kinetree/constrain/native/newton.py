@@ -201,15 +201,16 @@ def moved(finishes: bool) -> Part:
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
 
 
-def accelerated() -> Part:
-    """J x at the end of the step, where there is another round."""
+def accelerated(always: bool) -> Part:
+    """J x at the end of the step; always, or where there is another round."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         a, a_new, search = reads
         return (jax.tree.map(lambda old, new: _along_step(search, old, new), a, a_new),), (), ()
 
     own, new = ROW.at(0, "a"), ROW.at(0, "a_new")
-    loop = Loop(step, 1, NOTHING, reads=(own, new, fixed("search")), writes=(own,), when=fixed("going"), scratch=True)
+    when = None if always else fixed("going")
+    loop = Loop(step, 1, NOTHING, reads=(own, new, fixed("search")), writes=(own,), when=when)
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
 
 
@@ -242,8 +243,8 @@ def counted(finishes: bool) -> Part:
     return Part(loop, once, lambda model, plan, known: np.array([float(plan.world.iterations)]))
 
 
-def newton(kinds: list[Kind], finishes: bool) -> list[Part | Again]:
-    """All rounds, from the first guess in `x` and `a`."""
+def newton(kinds: list[Kind], finishes: bool, always: bool = False) -> list[Part | Again]:
+    """All rounds, from the first guess in `x` and `a`; `always`: `a` is asked for at the end, too."""
 
     def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (1.0, 0.0, 0.0, 0.0), (), ()
@@ -265,7 +266,7 @@ def newton(kinds: list[Kind], finishes: bool) -> list[Part | Again]:
         *([searching(kinds)] if kinds else []),
         moved(finishes),
         counted(finishes),
-        accelerated(),
+        accelerated(always),
     ]
     rest = Part(base, lambda plan: table(plan.base(np.arange(plan.n_trees))))
     return [Part(start, once), rest, Again(parts, fixed("going").offset, MOST)]

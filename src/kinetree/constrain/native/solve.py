@@ -1,11 +1,13 @@
 """Constrained accelerations as one lane program: the native body of `kinetree.constrained_dynamics`."""
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Slots, run, xla
-from kinetree.lanes.kept.once import Once
+from kinetree.lanes.kept.once import Once, OncePerOwner
 from kinetree.model import Model
 
 from . import contacts, joints, kinematics
@@ -114,12 +116,12 @@ def answered(kinds: list[Kind], quaternions: bool) -> list[Part]:
     parts += map(pulling, kinds)
 
     def total(slide: Any, _: tuple, reads: tuple) -> tuple:
-        S, whole, push, x, *shift = reads
-        qdd = x - slide * shift[0] if quaternions else x
-        return (), (whole,), (qdd, push + S.dot(whole))
+        S, whole, push, x, b, *shift = reads
+        qdd, force = x - slide * shift[0] if quaternions else x, push + S.dot(whole)
+        return (), (whole,), (qdd, force, b + force)
 
-    reads = tuple(ROW.at(1, f) for f in ("S", "force", "push", "x", *(("shift",) if quaternions else ())))
-    loop = Loop(total, 3, NUMBER, reads=reads, adds=(ROW.at(0, "force"),), outputs=(Lane(0, 2), Lane(1, 2)))
+    reads = tuple(ROW.at(1, f) for f in ("S", "force", "push", "x", "b", *(("shift",) if quaternions else ())))
+    loop = Loop(total, 3, NUMBER, reads=reads, adds=(ROW.at(0, "force"),), outputs=tuple(Lane(k, 2) for k in range(3)))
 
     def turns(plan: Plan) -> np.ndarray:
         rows = np.arange(plan.n)[::-1]
@@ -131,7 +133,7 @@ def answered(kinds: list[Kind], quaternions: bool) -> list[Part]:
         return (), (), reads
 
     ends = Loop(
-        count, 0, NOTHING, reads=(fixed("iterations"), fixed("converged")), outputs=(Lane(2, None, 0), Lane(2, None, 1))
+        count, 0, NOTHING, reads=(fixed("iterations"), fixed("converged")), outputs=(Lane(3, None, 0), Lane(3, None, 1))
     )
     return [*parts, Part(ends, once)]
 
@@ -155,11 +157,11 @@ def program_of(variant: Variant) -> Native:
             *motion_parts(f),
             *([kinematics.applied(3 + variant.warm)] if variant.external else []),
             *force_parts(f),
-            *constraint_parts(f, 3),
-            *newton(kinds, False),
+            *constraint_parts(f, 4),
+            *newton(kinds, False, True),
             *answered(kinds, f.quaternions),
         ]
-        inputs, outputs = 3 + variant.warm + variant.external, 3 + bool(f.touches)
+        inputs, outputs = 3 + variant.warm + variant.external, 4 + bool(f.touches)
         return Native.of("constrained", parts, inputs, outputs)
 
     return _programs.get(variant, make)
@@ -169,24 +171,42 @@ class Solved(NamedTuple):
     """What the program finds, (batch, ...)."""
 
     qdd: Any
-    force: Any
+    force: Any  # of the constraints, on the joints
+    total: Any  # all forces: H times x
     points: Any  # (batch, 14 a point), or None
     iterations: Any
     converged: Any
 
 
-def solve(model: Model, plan: Plan, given: tuple, h: Any, *, by_xla: bool = False) -> Solved:
-    """Accelerations and forces of constraints, from (batch, ...) arrays q, qd, tau, f_ext and warm start; h: the step.
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Solver:
+    """A program with its tables and constants. A pytree, so that constants go through `jit`."""
 
-    `by_xla`: by the XLA body of the same program.
-    """
-    q, qd, tau, f_ext, warm = given
-    native = program_of(Variant(features_of(model, plan), f_ext is not None, warm is not None))
-    dtype = np.dtype(q.dtype)
-    forces = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
-    inputs = (q, qd, tau, *(() if warm is None else (warm,)), *forces)
-    points = contacts.POINT_REPORT * len(plan.all_points()[0])
-    widths = (plan.n, plan.n, 2, *((points,) if points else ()))
-    bound = native.program, plan.slots, widths, tables_of(native, plan), constants_of(native, model, plan, dtype, h)
-    qdd, force, counts, *found = xla.run(*bound, inputs) if by_xla else run(*bound, inputs)
-    return Solved(qdd, force, found[0] if found else None, counts[:, 0], counts[:, 1] != 0)
+    constants: tuple[Any, ...]
+    variant: Variant = field(metadata={"static": True})
+    plan: Plan = field(metadata={"static": True})
+
+    def __call__(self, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any, by_xla: bool = False) -> Solved:
+        """Accelerations and forces, from (batch, ...) arrays. `by_xla`: by the XLA body of the same program."""
+        plan, native = self.plan, program_of(self.variant)
+        forces = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
+        inputs = (q, qd, tau, *(() if warm is None else (warm,)), *forces)
+        points = contacts.POINT_REPORT * len(plan.all_points()[0])
+        widths = (plan.n, plan.n, plan.n, 2, *((points,) if points else ()))
+        bound = native.program, plan.slots, widths, tables_of(native, plan), self.constants
+        qdd, force, total, counts, *found = xla.run(*bound, inputs) if by_xla else run(*bound, inputs)
+        return Solved(qdd, force, total, found[0] if found else None, counts[:, 0], counts[:, 1] != 0)
+
+
+_solvers: OncePerOwner[Solver] = OncePerOwner()
+
+
+def solver_of(model: Model, plan: Plan, dtype: Any, h: float, external: bool, warm: bool) -> Solver:
+    """The program of a model of plain arrays, with its constants for a type and a time step; made once."""
+
+    def make() -> Solver:
+        variant = Variant(features_of(model, plan), external, warm)
+        return Solver(constants_of(program_of(variant), model, plan, dtype, h), variant, plan)
+
+    return _solvers.get(model, (np.dtype(dtype).name, h, external, warm), make)

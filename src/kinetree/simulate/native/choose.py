@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from kinetree.constrain.choose import DTYPES, MAX_ROWS, solver_for
+from kinetree.constrain.native import Solver
 from kinetree.lanes import native_enabled
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
 
 from .plan import StepPlan
 from .step import Stepper, not_served, stepper_of
-
-MAX_ROWS = 1000  # Larger trees go by levels: a lane walks all rows one after the other.
 
 
 class StepWay(NamedTuple):
@@ -49,13 +49,33 @@ def way_of_step(model: Model, integrator: str) -> StepWay:
     return _ways.get(model, integrator, find)
 
 
-STEPPER = "_stepper"  # Where a model that is being traced has the program that was bound to its numbers before.
+class Bound(NamedTuple):
+    """Programs that were bound to the numbers of a model before it was traced: for whole steps, or for constraints."""
+
+    stepper: Stepper | None
+    solver: Solver | None
 
 
-def with_stepper(model: Model, stepper: Stepper | None) -> Model:
-    """A model that is being traced, with the program that was bound to its numbers before."""
-    model.__dict__[STEPPER] = stepper
+BOUND = "_bound"  # where a model that is being traced has them
+
+
+def bound_to(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> Bound:
+    """The programs of a call."""
+    stepper = stepper_for(model, integrator, dtype, h, external)
+    return Bound(stepper, None if stepper is not None else step_solver(model, dtype, h, external))
+
+
+def with_bound(model: Model, bound: Bound) -> Model:
+    """A model that is being traced, with the programs that were bound to its numbers before."""
+    model.__dict__[BOUND] = bound
     return model
+
+
+def step_solver(model: Model, dtype: Any, h: Any, external: bool) -> Solver | None:
+    """The native program for constraints, within steps that XLA makes; None where XLA solves them, too."""
+    if BOUND in model.__dict__:
+        return model.__dict__[BOUND].solver
+    return solver_for(model, dtype, h, external, True)
 
 
 _steppers: OncePerOwner[Stepper] = OncePerOwner()
@@ -65,9 +85,9 @@ def stepper_for(
     model: Model, integrator: str, dtype: Any, h: Any, external: bool, forced: bool = False
 ) -> Stepper | None:
     """The native program of a call, bound to a model; None where XLA serves."""
-    if STEPPER in model.__dict__:
-        return model.__dict__[STEPPER]
-    if np.dtype(dtype).name not in ("float32", "float64") or isinstance(h, jax.Array):
+    if BOUND in model.__dict__:
+        return model.__dict__[BOUND].stepper
+    if np.dtype(dtype).name not in DTYPES or isinstance(h, jax.Array):
         return None
     key = integrator, np.dtype(dtype).name, float(h), external, forced
     plan = way_of_step(model, integrator).plan
