@@ -16,7 +16,6 @@ from .dynamics import (
     centroidal_momentum_matrix,
     com_jacobian,
     coriolis_matrix,
-    explain,
     factorize,
     forward_dynamics,
     forward_dynamics_derivatives,
@@ -69,7 +68,7 @@ from .model import (
     with_shapes,
 )
 from .sense import sensors, with_sensors
-from .simulate import SimulationError, Trajectory, advance, controllers, initial_state, rollout, simulate, step
+from .simulate import SimulationError, Trajectory, advance, controllers, explain, initial_state, rollout, simulate, step
 
 if TYPE_CHECKING:
     from .view import open_viewer as view

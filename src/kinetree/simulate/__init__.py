@@ -3,6 +3,7 @@
 from . import controllers
 from .advance import STEPS, advance, initial_state, step
 from .errors import SimulationError
+from .explain import explain
 from .rollout import rollout
 from .run import simulate
 from .trajectory import Trajectory
@@ -13,6 +14,7 @@ __all__ = [
     "Trajectory",
     "advance",
     "controllers",
+    "explain",
     "initial_state",
     "rollout",
     "simulate",
