@@ -17,6 +17,8 @@ BLOCK_LOOKS = 2000  # looks at the flag of another block before other threads ma
 # -- a CPU: memory -----------------------------------------------------------------------------------------------------
 STACK_BYTES = 1 << 15  # bytes of slots that a direct call keeps on the stack [cpu/]
 LARGE_PAGES_MIN_BYTES = 1 << 22  # bytes from which memory is advised to come in large pages of 2 MB [lynghus_crba]
+RECYCLED_MIN_BYTES = 1 << 20  # bytes of a result whose memory is used again, as new pages must be cleared [derivatives]
+RECYCLED_MAX_BYTES = 1 << 29  # bytes of results' memory that is kept while nobody uses it [derivatives]
 PREFETCH_BLOCKS = 2  # blocks of lanes; without it a batch larger than the cache runs at a third of the speed [cpu/]
 MIN_ROW_STORE = 4  # outputs of a turn that are columns in a row, from which they are stored lane by lane [derivatives]
 PREFETCH_TURNS = 4  # turns of a walk that fields are asked for in advance [million]

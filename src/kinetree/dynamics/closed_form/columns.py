@@ -19,12 +19,13 @@ from ..schedules.lane_parts import NUMBER
 from ..schedules.lane_rows import NOTHING, Part, Turns, no_constants
 from .shape import Shape
 
-CHUNK = 8  # columns of X that a turn moves: as many registers, and as many additions in a row
+CHUNK = 8  # columns of X that a turn moves
+TERMS = 4  # rows of X that a turn takes off another: each spares that row a way to memory and back
 STORED = 8  # entries of a row that a turn stores
 
 
 class Region(NamedTuple):
-    """Slots after those of the rows: X, and for forward dynamics packed H, and the number 1."""
+    """Slots after those of the rows: X, and for forward dynamics packed H, and the numbers 0 and 1."""
 
     shape: Shape
     start: int
@@ -41,9 +42,14 @@ class Region(NamedTuple):
         return self.start + self.shape.size * self.columns
 
     @property
+    def zero(self) -> int:
+        """Slot of the number 0."""
+        return self.packed + self.shape.tree.n_ancestor_pairs
+
+    @property
     def one(self) -> int:
         """Slot of the number 1."""
-        return self.packed + self.shape.tree.n_ancestor_pairs
+        return self.zero + 1
 
     @property
     def end(self) -> int:
@@ -132,24 +138,24 @@ def solve(region: Regions) -> list[Part]:
         return _turns(elimination_turns(shape.tree, r.one - r.packed) + r.packed)
 
     def substitution(outward: bool) -> Callable[[Shape], Turns]:
-        """(L_kj, chunk of X that is known, chunk that it is taken off), over all strict ancestors j of k.
+        """Slots of TERMS factors L_kj, of as many chunks of X that are known, and of the one that they are taken off.
 
-        Chunk after chunk: the rows of one stay in the nearest cache.
+        Outward the rows j that carry row k are taken off it, inward the rows k off those that carry them. All that is
+        taken off a row is known by then. Chunk after chunk: the rows of one stay in the nearest cache.
         """
 
         def turns(shape: Shape) -> Turns:
-            r, tree = region(shape), shape.tree
-            k, j = (x.astype(np.int64) for x in tree.ancestor_pairs)
+            r, (k, j) = region(shape), (x.astype(np.int64) for x in shape.tree.ancestor_pairs)
             place = np.flatnonzero(k != j)
-            place = place if outward else place[::-1]
             number = np.repeat(np.arange(chunks(shape)), len(place))
             place = np.tile(place, chunks(shape))
-            k, j = k[place], j[place]
             if not outward:  # Rows of X know only columns of related rows so far.
-                some = filled(r)[k, number]
-                place, k, j, number = (x[some] for x in (place, k, j, number))
-            known, changed = (j, k) if outward else (k, j)
-            return _turns(np.stack([r.packed + place, r.chunk(known, number), r.chunk(changed, number)], -1))
+                some = filled(r)[k[place], number]
+                place, number = place[some], number[some]
+            known, changed = (j[place], k[place]) if outward else (k[place], j[place])
+            order = np.lexsort([known, changed if outward else -changed, number])
+            place, number, known, changed = (x[order] for x in (place, number, known, changed))
+            return _turns(_grouped(r, place, number, known, changed))
 
         return turns
 
@@ -159,14 +165,18 @@ def solve(region: Regions) -> list[Part]:
         return _turns(np.stack([r.packed + shape.tree.ancestor_start[k], r.chunk(k, number)], -1))
 
     def subtract(_: tuple, __: tuple, reads: tuple) -> tuple:
-        factor, known = reads
-        return (), (tuple(-(factor * x) for x in known),), ()
+        factors, rows = reads[:TERMS], reads[TERMS:]
+        total = [-(factors[0] * x) for x in rows[0]]
+        for factor, row in zip(factors[1:], rows[1:], strict=True):
+            total = [sum_ - factor * x for sum_, x in zip(total, row, strict=True)]
+        return (), (tuple(total),), ()
 
     def divide(_: tuple, __: tuple, reads: tuple) -> tuple:
         scale = 1.0 / reads[0]
         return (tuple(x * scale for x in reads[1]),), (), ()
 
-    product = Loop(subtract, 3, NOTHING, reads=(_slot(0), _chunk(1)), adds=(_chunk(2),))
+    terms = (*map(_slot, range(TERMS)), *map(_chunk, range(TERMS, 2 * TERMS)))
+    product = Loop(subtract, 2 * TERMS + 1, NOTHING, reads=terms, adds=(_chunk(2 * TERMS),))
     quotient = Loop(divide, 2, NOTHING, reads=(_slot(0), _chunk(1)), writes=(_chunk(1),))
     return [
         Part(eliminate(), factors, no_constants),
@@ -174,6 +184,22 @@ def solve(region: Regions) -> list[Part]:
         Part(quotient, diagonal, no_constants),
         Part(product, substitution(outward=True), no_constants),
     ]
+
+
+def _grouped(r: Region, place: np.ndarray, number: np.ndarray, known: np.ndarray, changed: np.ndarray) -> np.ndarray:
+    """The table of a substitution, from its terms, in order; turns that are short of terms have some that are zero."""
+    if not len(place):
+        return np.zeros((0, 2 * TERMS + 1), np.int64)
+    target = number * r.shape.size + changed
+    first = np.concatenate([[True], target[1:] != target[:-1]])
+    rank = np.arange(len(target)) - np.maximum.accumulate(np.where(first, np.arange(len(target)), 0))
+    turn = np.cumsum(first | (rank % TERMS == 0)) - 1
+    table = np.empty((turn[-1] + 1, 2 * TERMS + 1), np.int64)
+    table[turn, TERMS:] = r.chunk(changed, number)[:, None]
+    table[:, :TERMS] = r.zero
+    table[turn, rank % TERMS] = r.packed + place
+    table[turn, TERMS + rank % TERMS] = r.chunk(known, number)
+    return table
 
 
 def filled(r: Region) -> np.ndarray:
@@ -209,4 +235,4 @@ def store(region: Regions) -> list[Part]:
 
 def solve_turns(shape: Shape) -> int:
     """About how many turns a solve takes."""
-    return 2 * shape.tree.n_ancestor_pairs * chunks(shape)
+    return 2 * shape.tree.n_ancestor_pairs * chunks(shape) // TERMS

@@ -1,0 +1,71 @@
+"""Large arrays whose memory is used again.
+
+The kernel clears each page of new memory before a program may write to it, and results of several megabytes get new
+memory at every call: for matrices of a batch that takes as long as computing them. So memory of large results goes
+back to a list here when the last array on it is gone, and the next result of that size takes it.
+"""
+
+import math
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from .. import tuning
+
+
+class _Shelf:
+    """Memory that nobody uses; the oldest is let go of where there is too much.
+
+    There is no lock, which a fork could leave closed: each step here is one that Python does as a whole.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, np.ndarray] = {}  # in the order in which they came back
+        self._numbers = count()
+
+    def take(self, size: int) -> np.ndarray:
+        """Memory of this size, old or new."""
+        for number, block in list(self._blocks.items()):
+            if block.nbytes == size and self._blocks.pop(number, None) is not None:
+                return block
+        return np.empty(size, np.uint8)
+
+    def put_back(self, block: np.ndarray) -> None:
+        """Take memory back."""
+        self._blocks[next(self._numbers)] = block
+        held = list(self._blocks.items())
+        total = sum(block.nbytes for _, block in held)
+        for number, oldest in held:
+            if total <= tuning.RECYCLED_MAX_BYTES:
+                break
+            self._blocks.pop(number, None)
+            total -= oldest.nbytes
+
+
+_shelf = _Shelf()
+
+
+class _Loan:
+    """What an array on lent memory is made from, and keeps: it is gone when the last array on that memory is."""
+
+    def __init__(self, block: np.ndarray, shape: tuple[int, ...], kind: np.dtype):
+        self._block = block
+        self.__array_interface__ = {
+            "data": (block.ctypes.data, False),
+            "shape": tuple(shape),
+            "typestr": kind.str,
+            "version": 3,
+        }
+
+    def __del__(self, shelf: _Shelf = _shelf) -> None:
+        shelf.put_back(self._block)
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """As `numpy.empty`."""
+    kind = np.dtype(dtype)
+    size = math.prod(shape) * kind.itemsize
+    if size < tuning.RECYCLED_MIN_BYTES:
+        return np.empty(shape, kind)
+    return np.asarray(_Loan(_shelf.take(size), shape, kind))

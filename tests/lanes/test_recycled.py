@@ -1,0 +1,48 @@
+"""Memory of large results is used again, and never while somebody can see it."""
+
+import gc
+
+import numpy as np
+
+from kinetree.lanes import tuning
+from kinetree.lanes.cpu.recycled import empty
+
+SHAPE = (3, tuning.RECYCLED_MIN_BYTES // 8)
+
+
+def address(x):
+    return x.__array_interface__["data"][0]
+
+
+def test_memory_comes_back_when_the_last_view_is_gone():
+    first = empty(SHAPE, np.float64)
+    first[:] = 1
+    at, view = address(first), first[1, 5:].reshape(-1)
+    del first
+    gc.collect()
+    second = empty(SHAPE, np.float64)
+    assert address(second) != at
+    second[:] = 2
+    assert (view == 1).all()
+    del view
+    gc.collect()
+    third = empty(SHAPE, np.float64)
+    assert address(third) == at
+    assert third.shape == SHAPE
+    assert third.dtype == np.float64
+    assert third.flags.writeable
+    assert third.flags.c_contiguous
+
+
+def test_what_is_kept_is_bounded(monkeypatch):
+    monkeypatch.setattr(tuning, "RECYCLED_MAX_BYTES", 2 * 8 * SHAPE[0] * SHAPE[1])
+    held = [empty(SHAPE, np.float64) for _ in range(4)]
+    places = [address(x) for x in held]
+    while held:
+        held.pop(0)
+    again = [empty(SHAPE, np.float64) for _ in range(4)]
+    assert [address(x) for x in again[:2]] == places[2:]  # the two that came back last
+
+
+def test_small_arrays_are_plain():
+    assert empty((4,), np.float32).base is None
