@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.dynamics.closed_form import matrices
 from kinetree.io import Pinocchio
 from tests.build import build_model
 from tests.dynamics.mixed import mixed_model
@@ -103,6 +104,28 @@ def test_every_joint_with_everything():
     close(one, [x[0] for x in forward], 1e-9)
 
 
+def test_the_way_of_a_gpu():
+    """By the inverse of H, from its factors."""
+    model = everything()
+    q, qd, qdd = state(model, (9,))
+    close(matrices._by_inverse(model, q, qd, qdd), matrices._solved(model, q, qd, qdd, None), 1e-12)
+
+
+def test_derivatives_of_derivatives():
+    model = kt.auto_tree(5, 2, 0.3)
+    q, qd, tau = state(model)
+    found = jax.jit(jax.jacfwd(lambda q: kt.forward_dynamics_derivatives(model, q, qd, tau)))(jnp.asarray(q))
+    step = 1e-5
+
+    def difference(k):
+        d = step * np.eye(5)[k]
+        ahead, behind = (kt.forward_dynamics_derivatives(model, x, qd, tau) for x in (q + d, q - d))
+        return [(a - b) / (2 * step) for a, b in zip(ahead, behind, strict=True)]
+
+    wanted = [np.stack(x, -1) for x in zip(*map(difference, range(5)), strict=True)]
+    close(found, wanted, 1e-7)
+
+
 def test_pinocchio_agrees_on_a_floating_robot():
     pin = pytest.importorskip("pinocchio")
     model = kt.load("examples/robots/quadruped.urdf", floating_base=True).without_passive
@@ -145,8 +168,8 @@ def test_three_hundred_rows():
     model = kt.auto_tree(300, 1.5, 0.3)
     given = state(model)
     direction = np.random.default_rng(6).uniform(-1, 1, 300)
-    for function, matrices in FUNCTIONS.items():
-        found = matrices(model, *given)
+    for function, derivatives in FUNCTIONS.items():
+        found = derivatives(model, *given)
         for place in range(3):
             moved = [jnp.asarray(direction if k == place else np.zeros(300)) for k in range(3)]
             wanted = jax.jvp(lambda *x, f=function: f(model, *x), tuple(map(jnp.asarray, given)), tuple(moved))[1]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.closed_form.rnea import Variant, program, program_of
-from kinetree.dynamics.closed_form.rules import MAX_RULE_ROWS
+from kinetree.dynamics.closed_form.directions import MIN_DIRECTIONS
+from kinetree.dynamics.closed_form.rnea import Variant, program
 from kinetree.lanes.program.derivative import adjoint_program, tangent_program
 from kinetree.lanes.target import compiled
 from tests.build import build_model
@@ -53,21 +53,21 @@ def test_jacobians(name, mode, kind, mixed):
     close(jacobian("lanes", mode), jacobian("sequential", jax.jacfwd))
 
 
-@pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
-def test_jacobians_of_more_rows_than_the_closed_form_serves(mode):
-    n = MAX_RULE_ROWS + 1
-    model = kt.auto_tree(n, 1.5, 0.3).replace(armature=0.1)
-    q, qd, tau = state(model)
-    qdd = kt.forward_dynamics(model, q, qd, tau)
-    wanted = [x.reshape(n, n) for x in program_of(model)(model, *(np.asarray(x)[None] for x in (q, qd, qdd)))]
-    close(mode(lambda *a: kt.inverse_dynamics(model, *a), (0, 1, 2))(q, qd, qdd), wanted)
-    by_q, by_qd, H = wanted
-    inverse = np.linalg.inv(H)
-    close(
-        mode(lambda *a: kt.forward_dynamics(model, *a), (0, 1, 2))(q, qd, tau),
-        [-inverse @ by_q, -inverse @ by_qd, inverse],
-        1e-10,
-    )
+def test_few_directions_and_many_agree(mixed):
+    """Many go by matrices in closed form, few by runs of the derived program."""
+    q, qd, u = state(mixed)
+    moved = jnp.asarray(np.random.default_rng(2).uniform(-1, 1, (MIN_DIRECTIONS, *q.shape)))
+
+    def along(moved):
+        return jax.jvp(lambda q: kt.inverse_dynamics(mixed, q, qd, u), (q,), (moved,))[1]
+
+    def back(owed):
+        return jax.vjp(lambda q: kt.inverse_dynamics(mixed, q, qd, u), q)[1](owed)[0]
+
+    for function, given in ((along, moved), (back, moved[:, : mixed.nv])):
+        text = [str(jax.make_jaxpr(jax.vmap(function))(x)) for x in (given, given[1:])]
+        assert ["dot_general" in x for x in text] == [True, False]
+        close(jax.vmap(function)(given)[1:], jax.vmap(function)(given[1:]))
 
 
 def test_external_forces_have_gradients(mixed):

@@ -3,6 +3,8 @@
 Those of forward dynamics follow from ID(q, qd, FD(q, qd, τ)) = τ: they are −H⁻¹ times those of inverse dynamics.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,7 +12,7 @@ import jax.numpy as jnp
 
 from kinetree.model import Model
 
-from ..matrices.ltdl_lanes import FACTORIZE, SOLVE
+from ..matrices.ltdl_lanes import INVERSE_FACTOR
 from .blocks import blocks, has_blocks
 from .columns import solve_turns
 from .rnea import program_of
@@ -18,10 +20,10 @@ from .shape import Shape
 
 Matrices = tuple[Any, Any, Any]  # (batch, nv, nv): by q, by qd, and by accelerations or forces
 
-MAX_SOLVE_TURNS = 1 << 21  # turns of a solve in a lane, whose table then takes 24 MB; beyond, columns go to lanes
+MAX_SOLVE_TURNS = 1 << 21  # turns of a solve in a lane, whose tables then take 80 MB; beyond, H⁻¹ is multiplied
 
 
-def _run(model: Model, forward: bool, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:
+def _run(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, forward: bool = False) -> Matrices:
     extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
     a, b, c = program_of(model, f_ext is not None, forward)(model, q, qd, qdd, *extra)
     n = model.nv
@@ -31,14 +33,14 @@ def _run(model: Model, forward: bool, q: Any, qd: Any, qdd: Any, f_ext: Any) -> 
 def product(a: Any, b: Any) -> Any:
     """a b of (batch, n, n)."""
     if a.shape[1] > 32 or jax.default_backend() != "cpu":
-        return a @ b
+        return jnp.matmul(a, b, precision="highest")
     # Written out: XLA multiplies many small matrices five times as fast so on a CPU.
     return sum(a[:, :, k, None] * b[:, k, None, :] for k in range(a.shape[1]))
 
 
 def of_inverse(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Matrices:
     """∂τ/∂q, ∂τ/∂qd and H."""
-    by_q, by_qd, H = _run(model, False, q, qd, qdd, f_ext)
+    by_q, by_qd, H = _run(model, q, qd, qdd, f_ext)
     if not has_blocks(model):
         return by_q, by_qd, H
     more_q, more_qd = blocks(model, q, qd)
@@ -47,23 +49,61 @@ def of_inverse(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Ma
 
 def of_forward(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Matrices:
     """∂qdd/∂q, ∂qdd/∂qd and H⁻¹, at accelerations that are known."""
-    in_lanes = solve_turns(Shape.of(model)) <= MAX_SOLVE_TURNS and jax.default_backend() == "cpu"
-    if not in_lanes:
-        return _by_inverse(model, q, qd, qdd, f_ext)
-    by_q, by_qd, inverse = _run(model, True, q, qd, qdd, f_ext)
+    by_q, by_qd, inverse = _solved(model, q, qd, qdd, f_ext)
     if not has_blocks(model):
         return by_q, by_qd, inverse
     more_q, more_qd = blocks(model, q, qd)
     return by_q - product(inverse, more_q), by_qd - product(inverse, more_qd), inverse
 
 
+def taken_apart(model: Model) -> tuple[list, Callable[[list], Model]]:
+    """The numbers of a model that JAX knows of, and how to make the model of others in their place.
+
+    Where there are none, that is the model itself, with all that is kept beside it.
+    """
+    leaves, treedef = jax.tree.flatten(model)
+    places = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating)]
+
+    def whole(numbers: list) -> Model:
+        if not places:
+            return model
+        changed = dict(zip(places, numbers, strict=True))
+        return jax.tree.unflatten(treedef, [changed.get(k, x) for k, x in enumerate(leaves)])
+
+    return [leaves[k] for k in places], whole
+
+
+def _solved(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:
+    """Solutions of H X = −∂τ/∂q, −∂τ/∂qd and 1. Factors are no lane program to differentiate, so X has a rule."""
+    in_lanes = solve_turns(Shape.of(model)) <= MAX_SOLVE_TURNS and jax.default_backend() == "cpu"
+    solve = partial(_run, forward=True) if in_lanes else _by_inverse
+    state = (q, qd, qdd) if f_ext is None else (q, qd, qdd, f_ext)
+    if not any(isinstance(x, jax.Array) for x in state):
+        return solve(model, *state)
+    numbers, whole = taken_apart(model)
+
+    def plain(numbers: list, *state: Any) -> Matrices:
+        return solve(whole(numbers), *state)
+
+    function = jax.custom_jvp(plain)
+
+    @function.defjvp
+    def rule(primals: tuple, tangents: tuple) -> tuple:
+        """From H X = B: dX = H⁻¹ (dB − dH X)."""
+        X = function(*primals)
+        _, (by_q, by_qd, H) = jax.jvp(lambda n, *state: _run(whole(n), *state), primals, tangents)
+        inverse, minus = X[2], (by_q, by_qd, jnp.zeros_like(H))
+        return X, tuple(-product(inverse, b + product(H, x)) for b, x in zip(minus, X, strict=True))
+
+    return function(numbers, *state)
+
+
 @jax.jit
-def _by_inverse(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:
-    """By H⁻¹, of which each column is a lane."""
-    by_q, by_qd, H = of_inverse(model, q, qd, qdd, f_ext)
-    tree, (batch, n) = Shape.of(model).tree, qd.shape
+def _by_inverse(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Matrices:
+    """By H⁻¹ = W Wᵀ, with W from the factors of H: what suits a GPU, whose threads have little memory."""
+    by_q, by_qd, H = _run(model, q, qd, qdd, f_ext)
+    tree, n = Shape.of(model).tree, model.nv
     i, j = tree.ancestor_pairs
-    factors = FACTORIZE(tree, H[:, i, j])
-    columns = jnp.broadcast_to(jnp.eye(n, dtype=q.dtype), (batch, n, n)).reshape(batch * n, n)
-    inverse = SOLVE(tree, jnp.repeat(factors, n, 0), columns).reshape(batch, n, n)
+    W = INVERSE_FACTOR(tree, H[:, i, j]).reshape(-1, n, n)
+    inverse = product(W, jnp.swapaxes(W, 1, 2))
     return -product(inverse, by_q), -product(inverse, by_qd), inverse

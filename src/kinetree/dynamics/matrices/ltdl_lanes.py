@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Program, Slots, run
@@ -140,9 +141,17 @@ LOAD_MATRIX, LOAD_VECTOR = _load(MATRIX_IN, _matrix), _load(VECTOR_IN, _vector)
 class PackedProgram:
     """A lane program over packed matrices, (batch, pairs), and vectors, (batch, n)."""
 
-    def __init__(self, name: str, *walks: Walk, inputs: int, output: Callable[[Places], Table]):
-        self.walks = (*walks, _store(output))
-        self.output = output
+    def __init__(
+        self,
+        name: str,
+        *walks: Walk,
+        inputs: int,
+        output: Callable[[Places], Table] | None = None,
+        width: Callable[[Places], int] | None = None,
+    ):
+        """`output` lists the slots that are the result; without it the walks write one of this width."""
+        self.walks = walks if output is None else (*walks, _store(output))
+        self.width = width
         self.program = Program(name, tuple(w.loop for w in self.walks), inputs, 1)
 
     @lru_cache(maxsize=64)  # noqa: B019 - programs live as long as the process
@@ -160,9 +169,69 @@ class PackedProgram:
         """The output, (batch, width), by the native body ("lanes") or by XLA's ("sequential")."""
         tables, constants = self.tables(tree), self.constants(tree, np.dtype(inputs[0].dtype))
         body = xla.run if schedule == "sequential" else run
-        return body(self.program, Places(tree).one + 1, (len(tables[-1]),), tables, constants, inputs)[0]
+        width = len(tables[-1]) if self.width is None else self.width(Places(tree))
+        return body(self.program, Places(tree).one + 1, (width,), tables, constants, inputs)[0]
 
 
+def _inversion(p: Places) -> Table:
+    """(L_ik, V_kj, V_ij), i ascending, j from the root, k between them: V = −(L⁻¹ − 1) takes the place of L.
+
+    V_ij = L_ij − Σ_k L_ik V_kj. The factors L_ik that it needs are nearer to i than j, so they are still there.
+    """
+    start, depth = p.tree.ancestor_start, p.tree.depth.astype(np.int64)
+    pair, i, j = _strict_pairs(p.tree)
+    order = np.lexsort([-pair, i])  # from the root
+    pair, i, j = pair[order], i[order], j[order]
+    between = depth[i] - depth[j] - 1
+    up = np.arange(between.sum()) - np.repeat(np.cumsum(between) - between, between) + 1  # generations from i to k
+    pair, i, j = (np.repeat(x, between) for x in (pair, i, j))
+    k = p.tree.ancestor_pairs[1][start[i] + up].astype(np.int64)
+    return np.stack([start[i] + up, start[k] + depth[k] - depth[j], pair], -1)
+
+
+def _inverse_entries(p: Places) -> Table:
+    """(V_ij, D_j, place in the dense matrix) off the diagonal."""
+    place, i, j = _strict_pairs(p.tree)
+    return np.stack([place, p.tree.ancestor_start[j], i * np.int64(p.tree.n) + j], -1)
+
+
+def _inverse_diagonal(p: Places) -> Table:
+    rows = np.arange(p.tree.n)
+    return np.stack([p.tree.ancestor_start[:-1], rows * (p.tree.n + 1)], -1)
+
+
+def _inverse_zeros(p: Places) -> Table:
+    i, j = p.tree.ancestor_pairs
+    empty = np.ones((p.tree.n, p.tree.n), bool)
+    empty[i, j] = False
+    return np.flatnonzero(empty)[:, None]
+
+
+# W with H⁻¹ = W Wᵀ, (batch, n²): W = L⁻¹ D^(−1/2), zero above the diagonal.
+INVERSE_FACTOR = PackedProgram(
+    "ltdl_inverse",
+    LOAD_MATRIX,
+    ONE,
+    ELIMINATE,
+    Walk(_PRODUCT, _inversion),
+    Walk(
+        Loop(
+            lambda _, __, x: ((), (), (-x[0] / jnp.sqrt(x[1]),)),
+            3,
+            NOTHING,
+            reads=(_slot(0), _slot(1)),
+            outputs=(Lane(0, 2),),
+        ),
+        _inverse_entries,
+    ),
+    Walk(
+        Loop(lambda _, __, x: ((), (), (1.0 / jnp.sqrt(x[0]),)), 2, NOTHING, reads=(_slot(0),), outputs=(Lane(0, 1),)),
+        _inverse_diagonal,
+    ),
+    Walk(Loop(lambda _, __, ___: ((), (), (0.0,)), 1, NOTHING, outputs=(Lane(0, 0),)), _inverse_zeros),
+    inputs=1,
+    width=lambda p: p.tree.n**2,
+)
 FACTORIZE = PackedProgram("ltdl", LOAD_MATRIX, ONE, ELIMINATE, inputs=1, output=_matrix)
 SOLVE = PackedProgram("ltdl_solve", LOAD_MATRIX, LOAD_VECTOR, LT_SOLVE, D_SOLVE, L_SOLVE, inputs=2, output=_vector)
 SOLVE_LT = PackedProgram("ltdl_solve_lt", LOAD_MATRIX, LOAD_VECTOR, LT_SOLVE, inputs=2, output=_vector)

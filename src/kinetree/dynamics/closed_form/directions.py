@@ -1,0 +1,152 @@
+"""Derivatives along directions: one by a run of the derived lane program, many by matrices in closed form.
+
+A direction costs two or three times the function, whatever the robot; all n² derivatives cost as much as about five
+directions. How many there are is known when JAX maps over them, as `jacfwd` and `jacrev` do. So a direction of a
+function of the state is one primitive to JAX, linear in the direction: mapped over directions alone it multiplies them
+by matrices, otherwise it is what JAX makes of the function.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+MIN_DIRECTIONS = (
+    4  # directions; from here on matrices are cheaper than as many runs (closed_form in benchmarks/NOTES.md)
+)
+
+Linear = Callable[..., Any]  # Directions of some of the state to that of the result.
+
+
+class Function:
+    """A function of parameters and a state, and its derivative in closed form.
+
+    Arguments:
+        value: (parameters, *state) -> result.
+        linear: (parameters, state, which, result) -> a linear function of the directions of those of the state that
+            `which` lists.
+    """
+
+    def __init__(self, value: Callable[..., Any], linear: Callable[..., Linear]):
+        self.value, self.linear = value, linear
+
+
+class Call:
+    """A function, how many parameters it has, and which of the state moves."""
+
+    def __init__(self, function: Function, parameters: int, state: int, which: tuple[int, ...]):
+        self.function, self.parameters, self.state, self.which = function, parameters, state, which
+
+    @property
+    def fixed(self) -> int:
+        """Arguments that are no directions."""
+        return self.parameters + self.state
+
+    def split(self, arguments: Any) -> tuple[list, list, list]:
+        """Parameters, state, and directions."""
+        a = list(arguments)
+        return a[: self.parameters], a[self.parameters : self.fixed], a[self.fixed :]
+
+    def of_moving(self, parameters: list, state: list) -> tuple[Callable[..., Any], list]:
+        """The function of what moves, and where that stands."""
+
+        def function(*moving: Any) -> Any:
+            values = list(state)
+            for k, x in zip(self.which, moving, strict=True):
+                values[k] = x
+            return self.function.value(parameters, *values)
+
+        return function, [state[k] for k in self.which]
+
+
+def _forward(*arguments: Any, call: Call) -> list:
+    parameters, state, moved = call.split(arguments)
+    function, at = call.of_moving(parameters, state)
+    return [jax.jvp(function, tuple(at), tuple(moved))[1]]
+
+
+def _backward(*arguments: Any, call: Call) -> list:
+    parameters, state, (owed,) = call.split(arguments)
+    function, at = call.of_moving(parameters, state)
+    return list(jax.vjp(function, *at)[1](owed))
+
+
+def _forward_shapes(*arguments: Any, call: Call) -> list:
+    qd = call.split(arguments)[1][1]
+    return [ShapedArray(qd.shape, qd.dtype)]
+
+
+def _backward_shapes(*arguments: Any, call: Call) -> list:
+    state = call.split(arguments)[1]
+    return [ShapedArray(state[k].shape, state[k].dtype) for k in call.which]
+
+
+def _make(name: str, shapes: Callable, body: Callable) -> Primitive:
+    primitive = Primitive(f"kinetree_{name}")
+    primitive.multiple_results = True
+    primitive.def_impl(body)
+    primitive.def_abstract_eval(shapes)
+    mlir.register_lowering(primitive, mlir.lower_fun(body, multiple_results=True))
+    return primitive
+
+
+FORWARD = _make("direction", _forward_shapes, _forward)
+BACKWARD = _make("direction_back", _backward_shapes, _backward)
+
+
+def direction(function: Function, parameters: list, state: list, moved: dict[int, Any]) -> Any:
+    """The direction of the result, from directions of some of the state."""
+    call = Call(function, len(parameters), len(state), tuple(moved))
+    return FORWARD.bind(*parameters, *state, *moved.values(), call=call)[0]
+
+
+def _batched(primitive: Primitive, body: Callable, arguments: Any, axes: Any, *, call: Call) -> tuple:
+    linear = list(zip(arguments, axes, strict=True))[call.fixed :]
+    many = max((x.shape[d] for x, d in linear if d is not None), default=0)
+    if any(d is not None for d in axes[: call.fixed]) or many < MIN_DIRECTIONS:
+        results = jax.vmap(partial(body, call=call), tuple(axes))(*arguments)
+        return results, [0] * len(results)
+    parameters, state, _ = call.split(arguments)
+    result = call.function.value(parameters, *state)
+    apply = call.function.linear(parameters, state, call.which, result)
+    along = tuple(d for _, d in linear)
+    if primitive is FORWARD:
+        return [jax.vmap(apply, along)(*(x for x, _ in linear))], [0]
+    shapes = [jax.ShapeDtypeStruct(state[k].shape, state[k].dtype) for k in call.which]
+    results = jax.vmap(jax.linear_transpose(apply, *shapes), along)(linear[0][0])
+    return list(results), [0] * len(results)
+
+
+def _transposed(other: str, cotangents: Any, *arguments: Any, call: Call) -> list:
+    """Each is the other's transpose."""
+    fixed = arguments[: call.fixed]
+    primitive = {"forward": FORWARD, "backward": BACKWARD}[other]
+    results = primitive.bind(*fixed, *(ad.instantiate_zeros(c) for c in cotangents), call=call)
+    return [None] * call.fixed + list(results)
+
+
+def _derivative(primitive: Primitive, body: Callable, primals: Any, tangents: Any, *, call: Call) -> tuple:
+    """Of any order. It is linear in its directions: where nothing else moves, it is its own derivative."""
+    if all(isinstance(t, ad.Zero) for t in tangents[: call.fixed]):
+        moved = (ad.instantiate_zeros(t) for t in tangents[call.fixed :])
+        fixed = primals[: call.fixed]
+        return primitive.bind(*primals, call=call), primitive.bind(*fixed, *moved, call=call)
+    known = [k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero)]
+
+    def moving(*values: Any) -> list:
+        arguments = list(primals)
+        for k, x in zip(known, values, strict=True):
+            arguments[k] = x
+        return body(*arguments, call=call)
+
+    return jax.jvp(moving, tuple(primals[k] for k in known), tuple(tangents[k] for k in known))
+
+
+for _primitive, _body, _other in ((FORWARD, _forward, "backward"), (BACKWARD, _backward, "forward")):
+    ad.primitive_transposes[_primitive] = partial(_transposed, _other)
+    batching.primitive_batchers[_primitive] = partial(_batched, _primitive, _body)
+    ad.primitive_jvps[_primitive] = partial(_derivative, _primitive, _body)
