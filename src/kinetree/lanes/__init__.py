@@ -10,14 +10,14 @@ from .run import run
 from .target import add_target
 
 try:  # here, not in the middle of a first call
-    from .cpu.target import Cpu
-    from .cuda.target import Cuda
+    from .cpu.target import CPU
+    from .cuda.target import CUDA
 except (ImportError, OSError) as _error:  # llvmlite is missing, or broken: whoever needs it says so
     add_target("cpu", _error)
     add_target("cuda", _error)
 else:
-    add_target("cpu", Cpu())
-    add_target("cuda", Cuda())
+    add_target("cpu", CPU)
+    add_target("cuda", CUDA)
 
 __all__ = [
     "Body",

@@ -5,10 +5,9 @@ calls `lower` with the body for XLA and the name of the method that runs it nati
 `facts()`. Nothing else knows how many targets there are, or their names.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 from jax.extend.core import Primitive
@@ -32,31 +31,16 @@ class Facts:
     level_cost: int = 4  # levels of a tree that cost as much as one stage of chunks
 
 
-class Target(ABC):
-    """What native code for one kind of device can do. Results are None where it can not serve, or it has warned."""
+@dataclass(frozen=True)
+class Target:
+    """What native code for one kind of device can do. Results are None where it can not serve; it has said why."""
 
-    facts: ClassVar[Facts]
-
-    @abstractmethod
-    def run(self, program: Any, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> Any:
-        """Outputs of a lane program on traced arrays."""
-
-    @abstractmethod
-    def walk(self, walk: Any, shape: Any, arrays: Any) -> list | None:
-        """Final states and results of a walk on traced arrays."""
-
-    @abstractmethod
-    def pairs(self, pairs: Any, arrays: Any) -> list | None:
-        """The matrix of all pairs from traced arrays."""
-
-    def compiled(self, program: Any, dtype: str) -> Any:
-        """The program for NumPy arrays; None where they must go through JAX."""
-        del program, dtype
-
-    def chunks(self, rows: int) -> int:
-        """Lanes that the long paths of one huge tree are cut into; 0 where native walks are not the best way."""
-        del rows
-        return 0
+    facts: Facts
+    run: Callable[..., Any]  # (program, slots, widths, tables, constants, inputs) -> outputs, on traced arrays
+    walk: Callable[..., list | None]  # (walk, shape, arrays) -> final states and results, on traced arrays
+    pairs: Callable[..., list | None]  # (pairs, arrays) -> the matrix of all pairs, from traced arrays
+    chunks: Callable[[int], int]  # rows of a huge tree -> lanes that its long paths are cut into, 0 for other ways
+    compiled: Callable[..., Any] | None = None  # (program, dtype) -> the program for NumPy arrays
 
 
 _targets: dict[str, Target] = {}
@@ -97,7 +81,7 @@ def current() -> Target | None:
 def compiled(program: Any, dtype: str) -> Any:
     """The program for NumPy arrays, or None where they must go through JAX. It lives as long as the program."""
     target = target_of("cpu", program.name)
-    return None if target is None else target.compiled(program, dtype)
+    return None if target is None or target.compiled is None else target.compiled(program, dtype)
 
 
 def lower(primitive: Primitive, by_xla: Callable, natively: Callable[..., list | None]) -> None:

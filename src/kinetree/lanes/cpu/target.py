@@ -1,6 +1,4 @@
-"""The CPU as a target: lanes in vector registers, blocks of lanes on threads."""
-
-from typing import Any
+"""The CPU as a target, x86 or ARM: lanes in vector registers, blocks of lanes on threads."""
 
 from .. import tuning
 from ..target import Facts, Target
@@ -10,27 +8,16 @@ from .threads import threads
 from .walks import take_native_walk
 
 
-class Cpu(Target):
-    """This machine's processor, x86 or ARM: LLVM knows its registers (host.py)."""
+def chunks(rows: int) -> int:
+    """Lanes that long paths are cut into."""
+    return tuning.CHUNKS_OF_THREAD * max(2, threads()) if rows >= tuning.WALKS_MIN_ROWS else 0
 
-    facts = Facts("cpu", native=True, serves_numpy=True, written_out_min_states=1 << 12, level_cost=4)
 
-    def run(self, program: Any, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> Any:
-        """See Target."""
-        return run_program(program, slots, widths, tables, constants, inputs)
-
-    def walk(self, walk: Any, shape: Any, arrays: Any) -> list | None:
-        """See Target."""
-        return take_native_walk(walk, shape, arrays)
-
-    def pairs(self, pairs: Any, arrays: Any) -> list | None:
-        """See Target."""
-        return pairs_matrix(pairs, arrays)
-
-    def compiled(self, program: Any, dtype: str) -> Any:
-        """See Target."""
-        return compiled_program(program, dtype)
-
-    def chunks(self, rows: int) -> int:
-        """See Target."""
-        return tuning.CHUNKS_OF_THREAD * max(2, threads()) if rows >= tuning.WALKS_MIN_ROWS else 0
+CPU = Target(
+    Facts("cpu", native=True, serves_numpy=True, written_out_min_states=1 << 12, level_cost=4),
+    run_program,
+    take_native_walk,
+    pairs_matrix,
+    chunks,
+    compiled_program,
+)
