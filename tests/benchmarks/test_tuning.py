@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cases import CASES
+from benchmarks import cases
 from kinetree.dynamics.schedules import tuning as of_schedules
 from kinetree.lanes import tuning as of_lanes
 
-NAMES = {case.name for case in CASES}
+PROGRAMS = {path.stem for path in Path(cases.__file__).parent.glob("*.py")}  # `python -m benchmarks.ground`
+NAMES = {case.name for case in cases.CASES} | PROGRAMS
 
 
 @pytest.mark.parametrize("module", [of_lanes, of_schedules], ids=lambda m: m.__name__)
