@@ -13,5 +13,5 @@ def test_what_serves_and_why():
     assert said.constrained_dynamics.plan is not None
     assert said.advance.plan is not None
     assert "constrained_dynamics: native lanes" in str(said)
-    two = ours(compiled(BALL.format(more='<body pos="1 0 1"><freejoint/><geom size="0.1"/></body>')))
-    assert "  advance: XLA: some constraint touches two moving bodies" in str(kt.explain(two))
+    two = ours(compiled(BALL.format(more='<body pos="1 0 1"><freejoint/><geom type="box" size="1 1 1"/></body>' * 2)))
+    assert "  advance: XLA: a box touches a box" in str(kt.explain(two))

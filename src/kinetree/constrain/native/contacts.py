@@ -11,16 +11,16 @@ from kinetree.collide import COLLIDERS, Geom
 from kinetree.lanes import Lane, Loop, Slots
 from kinetree.model import Model, Placement
 from kinetree.model.compile import quaternion_from_rotation
-from kinetree.model.world import PairSurfaces
+from kinetree.model.world import BOTH, PairSurfaces
 from kinetree.spatial import Mat3, Motion, Quaternion, Rotation, Transform, Vec3
 
 from ..contact_softness import soft_contact
 from ..touching import surfaces_of_pairs
 from ..weights import inverse_weights
 from .features import with_power
-from .memory import NUMBER, PLACEMENT, ROW, ZERO3, Point, fixed, point_memory
+from .memory import NUMBER, PLACEMENT, ROW, ZERO3, Point, coupled_memory, fixed, point_memory
 from .parts import Known, Part, table
-from .plan import Plan, Touch
+from .plan import Plan
 
 FAR = 1e10  # m: stands for the distance of a point that is no contact, so that no infinite number is multiplied
 
@@ -82,9 +82,24 @@ def shape_places(model: Model) -> Placed:
     return Placed(at, Vec3(*columns[2]))
 
 
-def colliding(touch: Touch) -> Part:
-    """The loop over the pairs of some kinds, whose points lie one after the other."""
-    kinds, moving = touch.kinds, touch.moving
+def _found(collider: Any, first: Geom, second: Geom, reach: Any) -> list[Any]:
+    """Whether each point is near, the point, and its distance."""
+    found: list[Any] = []
+    for c in collider.function(first, second, reach):
+        normal, tangent, _ = c.frame.rows
+        near = jnp.where(c.active, jnp.ones_like(c.distance), jnp.zeros_like(c.distance))
+        found += [near, Point(c.position, normal, tangent), jnp.where(c.active, c.distance, FAR)]
+    return found
+
+
+def _point_slots(column: int) -> list[Slots]:
+    return [point_memory(1).at(column, "D"), point_memory(1).at(column, "point"), _distance(column)]
+
+
+def colliding(kinds: tuple[str, str], moving: int) -> list[Part]:
+    """The loops over the pairs of some kinds; a second shape that moves, too, is asked only where it is near."""
+    if moving == BOTH:
+        return _colliding_both(kinds)
     collider = COLLIDERS[kinds]
 
     def step(known: Meeting, _: tuple, reads: tuple) -> tuple:
@@ -92,20 +107,80 @@ def colliding(touch: Touch) -> Part:
         static = geom(known.static)
         shapes = static._replace(position=static.position + base.position), geom(known.moving, row)
         first, second = shapes if moving else shapes[::-1]
-        found = []
-        for c in collider.function(first, second, known.reach):
-            normal, tangent, _ = c.frame.rows
-            near = jnp.where(c.active, jnp.ones_like(c.distance), jnp.zeros_like(c.distance))
-            found += [near, Point(c.position, normal, tangent), jnp.where(c.active, c.distance, FAR)]
-        return tuple(found), (), ()
+        return tuple(_found(collider, first, second, known.reach)), (), ()
 
-    writes = []
-    for k in range(collider.points):
-        column = 2 + k
-        writes += [point_memory(1).at(column, "D"), point_memory(1).at(column, "point"), _distance(column)]
+    writes = tuple(x for k in range(collider.points) for x in _point_slots(2 + k))
     reads = (ROW.at(0, "pose"), ROW.at(1, "pose"))
-    loop = Loop(step, 2 + collider.points, jax.tree.structure(MEETING), reads=reads, writes=tuple(writes))
-    return Part(loop, _pair_table(kinds, moving), _pair_constants(kinds, moving))
+    loop = Loop(step, 2 + collider.points, jax.tree.structure(MEETING), reads=reads, writes=writes)
+    return [Part(loop, _pair_table(kinds, moving), _pair_constants(kinds, moving))]
+
+
+def _colliding_both(kinds: tuple[str, str]) -> list[Part]:
+    """Shapes that both move; all is about the point of the first body's tree."""
+    collider = COLLIDERS[kinds]
+    count = collider.points
+
+    def places(reads: tuple) -> tuple[Placement, Placement, Vec3]:
+        first, second, base, other = reads
+        away = base.position - other.position
+        return first, second._replace(position=second.position + away), away
+
+    def look(known: tuple, _: tuple, reads: tuple) -> tuple:
+        (one, two), radius = known
+        first, second, _ = places(reads)
+        between = (one.at @ first).position - (two.at @ second).position
+        near = between.dot(between) <= radius * radius
+        flag = jnp.where(near, jnp.ones_like(radius), jnp.zeros_like(radius))
+        return (flag, jnp.full_like(flag, FAR)) * count, (), ()
+
+    def step(known: Meeting, _: tuple, reads: tuple) -> tuple:
+        first, second, away = places(reads)
+        found = _found(collider, geom(known.static, first), geom(known.moving, second), known.reach)
+        made: list[Any] = []
+        for k in range(count):
+            near, point, distance = found[3 * k : 3 * k + 3]
+            made += [near, point, distance, point.position - away]
+        return tuple(made), (), ()
+
+    slots = (ROW.at(0, "pose"), ROW.at(1, "pose"), ROW.at(2, "pose"), ROW.at(3, "pose"))
+    flags = tuple(point_memory(1).at(4 + k, "D") for k in range(count))
+    columns = 4 + 2 * count  # points, and where they keep their position about the other tree's point
+    writes = tuple(
+        x for k in range(count) for x in (*_point_slots(4 + k), Slots(4 + count + k, 0, jax.tree.structure(ZERO3)))
+    )
+    first = tuple(x for k in range(count) for x in (flags[k], _distance(4 + k)))
+    cull = Loop(look, columns, jax.tree.structure(((PLACED, PLACED), 0.0)), reads=slots, writes=first)
+    loop = Loop(step, columns, jax.tree.structure(MEETING), reads=slots, writes=writes, when=flags[0])
+
+    def turns(plan: Plan) -> np.ndarray:
+        pairs = _members(plan, kinds, BOTH)
+        rows = [plan.rows_of_pair(pairs, k) for k in (0, 1)]
+        points = np.array([plan.point[k] for k in pairs], np.int64)
+        offset = np.array([coupled_memory(plan.pairs[k].condim).at(0, "other").offset for k in pairs])[:, None]
+        both = [f(x) for f in (plan.row, lambda r: plan.base(plan.tree_of_row[r])) for x in rows]
+        return table(*both, *points.T, *(points + offset).T)
+
+    constants = _pair_constants(kinds, BOTH)
+
+    def bounds(model: Model, plan: Plan, known: Known) -> tuple:
+        meeting = constants(model, plan, known)
+        radii = [_bounding_radius(kind, shape.size) for kind, shape in zip(kinds, meeting[:2], strict=True)]
+        return (meeting.static, meeting.moving), radii[0] + radii[1] + meeting.reach
+
+    return [Part(cull, turns, bounds), Part(loop, turns, constants)]
+
+
+def _bounding_radius(kind: str, size: Vec3) -> Any:
+    """Of a ball about a shape's centre that holds it."""
+    if kind == "sphere":
+        return size.x
+    if kind == "capsule":
+        return size.x + size.y
+    if kind == "cylinder":
+        return np.sqrt(size.x * size.x + size.y * size.y)
+    if kind == "ellipsoid":
+        return np.maximum(np.maximum(size.x, size.y), size.z)
+    return np.sqrt(size.dot(size)) if kind == "box" else np.full_like(size.x, FAR)
 
 
 def _distance(column: int) -> Slots:
@@ -133,7 +208,8 @@ def _pair_constants(kinds: tuple[str, str], moving: int) -> Callable[..., Meetin
         assert plan.world.scene is not None
         surfaces = surfaces_of_pairs(plan.world.scene, known.dtype)
         both = np.array([(plan.pairs[k].first, plan.pairs[k].second) for k in pairs], np.int64)
-        static, own = (jax.tree.map(lambda x, k=k: x[both[:, k]], shapes) for k in (1 - moving, moving))
+        order = (0, 1) if moving == BOTH else (1 - moving, moving)
+        static, own = (jax.tree.map(lambda x, k=k: x[both[:, k]], shapes) for k in order)
         return Meeting(static, own, (surfaces.margin + surfaces.gap)[np.array(pairs)])
 
     return constants
@@ -193,18 +269,19 @@ def point_table(dim: int) -> Callable[[Plan], np.ndarray]:
     return turns
 
 
-def surface_constants(dim: int, model: Model, plan: Plan, known: Known) -> Surface:
+def surface_constants(dim: int, model: Model, plan: Plan, known: Known, coupled: bool = False) -> Surface:
     """Of all points of a number of dimensions."""
     assert plan.world.scene is not None
-    _, pairs = plan.points_of(dim)
+    _, numbers = plan.points_of(dim, coupled)
     whole = surfaces_of_pairs(plan.world.scene, known.dtype)
-    own = jax.tree.map(lambda x: x[pairs], whole)
+    own = jax.tree.map(lambda x: x[numbers], whole)
     split = PairSurfaces(*(x if x.ndim == 1 else tuple(x[:, k] for k in range(x.shape[1])) for x in own))
-    bodies = np.array(plan.world.scene.layout.bodies, np.int64)
-    moving = [plan.pairs[k] for k in pairs]
-    carrier = bodies[[(p.first, p.second)[p.moving] for p in moving]]
-    sign = np.array([1.0 if p.moving else -1.0 for p in moving])
-    return Surface(split, inverse_weights(model).body[carrier, 0], plan.world.impratio, sign)
+    pairs = [plan.pairs[k] for k in numbers]
+    bodies = np.array(plan.world.scene.layout.bodies, np.int64)[[(p.first, p.second) for p in pairs]]
+    moves = np.array([(p.moving != 1, p.moving != 0) for p in pairs])
+    weight = np.where(moves, inverse_weights(model).body[:, 0][np.maximum(bodies, 0)], 0.0).sum(1)
+    sign = np.array([-1.0 if p.moving == 0 else 1.0 for p in pairs])
+    return Surface(split, weight, plan.world.impratio, sign)
 
 
 def reporting(array: int) -> Part:
@@ -215,8 +292,9 @@ def reporting(array: int) -> Part:
         position = point.position - base.position
         third = point.normal.cross(point.tangent)
         active = jnp.where(distance < margin, 1.0, 0.0)
-        depth = jnp.where(distance >= FAR, -jnp.inf, -distance)
-        return (), (), (*position, *point.normal, *point.tangent, *third, depth, active)
+        none = distance >= FAR
+        seen = (jnp.where(none, 0.0, x) for x in (*position, *point.normal, *point.tangent, *third))
+        return (), (), (*seen, jnp.where(none, -jnp.inf, -distance), active)
 
     reads = (point_memory(1).at(1, "point"), _distance(1), ROW.at(0, "pose"))
     outputs = tuple(Lane(array, 2, k) for k in range(POINT_REPORT))

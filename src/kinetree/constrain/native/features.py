@@ -7,7 +7,7 @@ import numpy as np
 from kinetree.model import Model
 from kinetree.model.world import SOLIMP
 
-from ..problem import couples
+from ..problem import equalities_of
 from .plan import Plan
 
 
@@ -16,7 +16,8 @@ class Features(NamedTuple):
 
     quaternions: bool  # some joints have them
     touches: tuple[tuple[tuple[str, str], int], ...]  # kinds of pairs, and which shape of them moves
-    dims: tuple[int, ...]  # of contacts
+    dims: tuple[int, ...]  # of contacts with the static world
+    coupled: tuple[int, ...]  # and of those between two moving bodies
     elliptic: bool
     limits: bool
     losses: bool
@@ -38,6 +39,7 @@ def features_of(model: Model, plan: Plan) -> Features:
         plan.structure.has_quaternions,
         tuple((t.kinds, t.moving) for t in plan.touches),
         tuple(plan.dims),
+        tuple(plan.coupled_dims),
         plan.world.cone == "elliptic",
         bool(len(plan.limits)),
         bool(plan.has.loss),
@@ -88,8 +90,8 @@ def not_served(model: Model, plan: Plan) -> str:
         return "nothing moves"
     if plan.has.balls:
         return "a ball joint has a limit"
-    if couples(model):
-        return "some constraint touches two moving bodies or joints"
+    if equalities_of(model) is not None:
+        return "an equality holds"
     for touch in plan.touches:
         if touch.kinds not in SERVED_PAIRS:
             return f"a {touch.kinds[0]} touches a {touch.kinds[1]}"

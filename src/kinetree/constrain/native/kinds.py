@@ -19,7 +19,7 @@ from ..cones import Response, dot, dry, ellipse, one_sided, pyramid, times
 from ..groups import constant, six_by_six
 from .contacts import along, frame, point_table, surface_constants
 from .joints import limit_table, loss_table
-from .memory import HELD_BLOCK, LIMIT, NUMBER, ROW, Held, Slope, Sums, fixed, point_memory
+from .memory import HELD_BLOCK, LIMIT, NUMBER, ROW, Held, Norms, Point, Slope, Sums, fixed, point_memory
 from .parts import Known, Part, table
 from .plan import Plan
 
@@ -32,7 +32,7 @@ class Kind(NamedTuple):
     table: Callable[[Plan], np.ndarray]  # columns: row, constraint, and for contacts the body's block
     columns: int
     own: tuple[Slots, ...]  # what the constraint keeps
-    motion: tuple[str, str]  # the fields of the row that hold J x, before and after the step
+    motion: tuple[str, str]  # the fields of the rows that hold J x, before and after the step
     when: Slots
     residual: Callable[[Any, tuple, Any], tuple]  # (known, kept, motion) -> w
     response: Callable[[Any, tuple, tuple], Response]  # (known, kept, w)
@@ -40,6 +40,17 @@ class Kind(NamedTuple):
     load: Callable[[Any, tuple, Any, Any], tuple]  # (known, kept, curvature, constant force) -> what is added
     pulls: tuple[Slots, ...]
     pull: Callable[[Any, tuple, tuple], tuple]  # (known, kept, force) -> what is added
+    rows: tuple[int, ...] = (0,)  # columns of the rows whose motion counts
+    couples: bool = False  # whether it touches two rows: then the tree does not carry it
+
+    def at(self, when: int) -> tuple[Slots, ...]:
+        """The motion of the rows before the step (0), or after it (1)."""
+        return tuple(ROW.at(column, self.motion[when]) for column in self.rows)
+
+    def motions(self, reads: tuple) -> list[Any]:
+        """Motions from the values of their slots: of a row, or a tuple of those of several."""
+        n = len(self.rows)
+        return [reads[k] if n == 1 else tuple(reads[k : k + n]) for k in range(0, len(reads), n)]
 
 
 class Friction(NamedTuple):
@@ -50,28 +61,43 @@ class Friction(NamedTuple):
     sign: Any
 
 
+def cone_response(known: Friction, D: Any, w: tuple, elliptic: bool) -> Response:
+    """Of a contact with as many dimensions as w has."""
+    if len(w) == 1:
+        return one_sided(w[0], D)
+    return ellipse(w, D, known.friction, known.impratio) if elliptic else pyramid(w, D, known.friction)
+
+
+def force_on_body(point: Point, sign: Any, f: tuple) -> Force:
+    """The force of a contact along its directions, about the point of the tree."""
+    zero = jnp.zeros_like(f[0])
+    six = [*(x * sign for x in f), *(zero,) * (6 - len(f))]
+    return frame(point).force_to_parent(Force(Vec3(*six[3:]), Vec3(*six[:3])))
+
+
+def friction_constants(dim: int, coupled: bool) -> Callable[[Model, Plan, Known], Friction]:
+    """Of all contacts of a number of dimensions."""
+
+    def numbers(model: Model, plan: Plan, known: Known) -> Friction:
+        surface = surface_constants(dim, model, plan, known, coupled)
+        return Friction(surface.pair.friction[: max(dim - 1, 0)], surface.impratio, surface.sign)
+
+    return numbers
+
+
 def contact(dim: int, elliptic: bool) -> Kind:
     """Contacts of a number of dimensions."""
     memory = point_memory(dim)
-
-    def numbers(model: Model, plan: Plan, known: Known) -> Friction:
-        surface = surface_constants(dim, model, plan, known)
-        return Friction(surface.pair.friction[: max(dim - 1, 0)], surface.impratio, surface.sign)
 
     def residual(known: Friction, kept: tuple, a: Motion) -> tuple:
         point, ref, _ = kept
         return tuple(y - r for y, r in zip(along(point, known.sign, a, dim), ref, strict=True))
 
     def response(known: Friction, kept: tuple, w: tuple) -> Response:
-        D = kept[2]
-        if dim == 1:
-            return one_sided(w[0], D)
-        return ellipse(w, D, known.friction, known.impratio) if elliptic else pyramid(w, D, known.friction)
+        return cone_response(known, kept[2], w, elliptic)
 
     def pushed(known: Friction, kept: tuple, f: tuple) -> Force:
-        zero = jnp.zeros_like(f[0])
-        six = [*(x * known.sign for x in f), *(zero,) * (6 - len(f))]
-        return frame(kept[0]).force_to_parent(Force(Vec3(*six[3:]), Vec3(*six[:3])))
+        return force_on_body(kept[0], known.sign, f)
 
     def load(known: Friction, kept: tuple, curvature: Any, g: tuple) -> tuple:
         inertia = frame(kept[0]).articulated_to_parent(six_by_six(curvature))
@@ -83,7 +109,7 @@ def contact(dim: int, elliptic: bool) -> Kind:
 
     return Kind(
         constants=jax.tree.structure(Friction((0.0,) * (dim - 1), 0.0, 0.0)),
-        numbers=numbers,
+        numbers=friction_constants(dim, False),
         table=turns,
         columns=3,
         own=tuple(memory.at(1, f) for f in ("point", "ref", "D")),
@@ -159,26 +185,18 @@ def comparing(kind: Kind) -> Part:
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         kept = reads[:n]
-        w, full = (kind.residual(known, kept, m) for m in reads[n:])
+        w, full = (kind.residual(known, kept, m) for m in kind.motions(reads[n:]))
         r, end = kind.response(known, kept, w), kind.response(known, kept, full)
         dw = tuple(b - a for a, b in zip(w, full, strict=True))
         one, zero = jnp.ones_like(w[0]), jnp.zeros_like(w[0])
-        return (
-            (),
-            (
-                Sums(
-                    jnp.where(r.state != end.state, one, zero),
-                    jnp.where(end.curved, one, zero),
-                    dot(r.force, dw),
-                    dot(end.force, dw),
-                    dot(times(r.curvature, dw), dw),
-                ),
-            ),
-            (),
-        )
+        bent = dot(times(r.curvature, dw), dw)
+        changed, curved = jnp.where(r.state != end.state, one, zero), jnp.where(end.curved, one, zero)
+        sums = Sums(changed, curved, dot(r.force, dw), dot(end.force, dw), bent)
+        return (), (sums, Norms(bent, zero)) if kind.couples else (sums,), ()
 
-    reads = (*kind.own, *(ROW.at(0, f) for f in kind.motion))
-    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=(fixed("sums"),), when=kind.when)
+    reads = (*kind.own, *kind.at(0), *kind.at(1))
+    adds = (fixed("sums"), fixed("norms")) if kind.couples else (fixed("sums"),)
+    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=adds, when=kind.when)
     return Part(loop, kind.table, kind.numbers)
 
 
@@ -188,12 +206,12 @@ def probing(kind: Kind) -> Part:
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         kept, search = reads[:n], reads[-1]
-        w, full = (kind.residual(known, kept, m) for m in reads[n : n + 2])
+        w, full = (kind.residual(known, kept, m) for m in kind.motions(reads[n:-1]))
         dw = tuple(b - a for a, b in zip(w, full, strict=True))
         r = kind.response(known, kept, tuple(a + search.alpha * b for a, b in zip(w, dw, strict=True)))
         return (), (Slope(dot(r.force, dw), dot(times(r.curvature, dw), dw)),), ()
 
-    reads = (*kind.own, *(ROW.at(0, f) for f in kind.motion), fixed("search"))
+    reads = (*kind.own, *kind.at(0), *kind.at(1), fixed("search"))
     loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=(fixed("slope"),), when=kind.when)
     return Part(loop, kind.table, kind.numbers)
 
@@ -203,10 +221,10 @@ def pulling(kind: Kind) -> Part:
     n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, m = reads[:n], reads[n]
+        kept, (m,) = reads[:n], kind.motions(reads[n:])
         r = kind.response(known, kept, kind.residual(known, kept, m))
         return (), kind.pull(known, kept, r.force), ()
 
-    reads = (*kind.own, ROW.at(0, kind.motion[0]))
+    reads = (*kind.own, *kind.at(0))
     loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.pulls, when=kind.when)
     return Part(loop, kind.table, kind.numbers)

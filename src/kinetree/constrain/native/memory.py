@@ -75,6 +75,16 @@ class Slope(NamedTuple):
     bending: Any
 
 
+class Conjugate(NamedTuple):
+    """Conjugate gradients for constraints that couple bodies: where they stand."""
+
+    turns: Any
+    closing: Any  # 1 in the last turn, which moves the tree by the forces that were found
+    size: Any  # ρᵀ G A⁻¹ Gᵀ ρ of the turn before
+    alpha: Any
+    beta: Any
+
+
 GLOBAL = Memory(
     going=0.0,  # 1 while Newton's method goes on
     searching=0.0,  # 1 while the search along a step goes on
@@ -94,6 +104,11 @@ GLOBAL = Memory(
     norms=Norms(0.0, 0.0),
     search=Search(*5 * (0.0,)),
     slope=Slope(0.0, 0.0),
+    coupling=0.0,  # 1 while conjugate gradients go on
+    conjugate=Conjugate(*5 * (0.0,)),
+    rest=0.0,  # Σ ρ²
+    product=0.0,  # ρᵀ G A⁻¹ Gᵀ ρ
+    bent=0.0,  # of a direction
 )
 
 
@@ -142,6 +157,12 @@ BODY = Memory(inertia=INERTIA)
 HELD_BLOCK = Memory(held=HELD)
 
 
+def held_bias(column: int) -> Slots:
+    """The bias of a block of what rows hold."""
+    count = jax.tree.structure(FORCE).num_leaves
+    return Slots(column, HELD_BLOCK.size - count, jax.tree.structure(FORCE))
+
+
 class Point(NamedTuple):
     """A point of contact: where, normal and first tangent."""
 
@@ -152,6 +173,21 @@ class Point(NamedTuple):
 
 POINT = Point(ZERO3, ZERO3, ZERO3)
 LIMIT = Memory(D=0.0, ref=0.0)
+
+
+REPLY = Memory(sag=FORCE, u=0.0, z=0.0, a=MOTION)  # of a row: how the tree answers forces on bodies
+
+
+def coupled_memory(dim: int) -> Memory:
+    """A point of contact between two moving bodies; it begins as others do.
+
+    `other` is its position about the point of the second body's tree. The rest is for conjugate gradients: forces,
+    those that they began with, what they lack, directions, and how directions and what is lacking move the bodies.
+    """
+    own = (0.0,) * dim
+    return Memory(
+        D=0.0, point=POINT, ref=own, other=ZERO3, force=own, first=own, rest=own, way=own, moves=own, moved=own
+    )
 
 
 def point_memory(dim: int) -> Memory:

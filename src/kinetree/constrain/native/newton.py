@@ -15,6 +15,7 @@ from kinetree.lanes import Loop
 from kinetree.spatial import Force, Motion
 
 from ..newton import CURVED_POWER, FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS
+from .coupled import beginning, conjugate_gradients
 from .kinds import Kind, comparing, loading, probing
 from .memory import (
     BODY,
@@ -137,7 +138,7 @@ def cleared() -> Part:
     return Part(Loop(step, 0, NOTHING, writes=(fixed("sums"), fixed("norms")), scratch=True), once)
 
 
-def judged(finishes: bool) -> Part:
+def judged(finishes: bool, coupled: bool) -> Part:
     """Whether the step is the last one, and whether it is taken as it is."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -145,6 +146,8 @@ def judged(finishes: bool) -> Part:
         h, size = norms
         tiny = float(jnp.finfo(h.dtype).eps) ** CURVED_POWER
         settled = ((sums.changed == 0) & (sums.curved == 0)) | (h <= tiny * size)
+        if coupled:  # and the forces between bodies were found
+            settled = settled & (last.pop() == 0)
         slope = sums.begin - sums.end - sums.bent
         take = settled | (jnp.abs(slope) <= FULL_STEP_SLOPE * h)
         if finishes:
@@ -153,7 +156,8 @@ def judged(finishes: bool) -> Part:
         search = Search(one, 0 * one, UNBOUNDED * one, sums.begin - h, h - sums.bent)
         return (_flag(settled, h), _flag(~take, h), search), (), ()
 
-    reads = (fixed("sums"), fixed("norms"), *((fixed("finishing"),) if finishes else ()))
+    names = (*(("finishing",) if finishes else ()), *(("coupling",) if coupled else ()))
+    reads = (fixed("sums"), fixed("norms"), *map(fixed, names))
     return Part(
         Loop(step, 0, NOTHING, reads=reads, writes=(fixed("settled"), fixed("searching"), fixed("search"))), once
     )
@@ -243,8 +247,18 @@ def counted(finishes: bool) -> Part:
     return Part(loop, once, lambda model, plan, known: np.array([float(plan.world.iterations)]))
 
 
-def newton(kinds: list[Kind], finishes: bool, always: bool = False) -> list[Part | Again]:
-    """All rounds, from the first guess in `x` and `a`; `always`: `a` is asked for at the end, too."""
+def newton(
+    kinds: list[Kind], between: list[tuple[Kind, int]], finishes: bool, always: bool = False
+) -> list[Part | Again]:
+    """All rounds, from the first guess in `x` and `a`.
+
+    Arguments:
+        kinds: of constraints that the tree carries.
+        between: kinds that couple two bodies, with their dimensions.
+        finishes: a last round solves for the acceleration of the integrator.
+        always: `a` is asked for at the end, too.
+    """
+    every = [*kinds, *(k for k, _ in between)]
 
     def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (1.0, 0.0, 0.0, 0.0), (), ()
@@ -258,12 +272,14 @@ def newton(kinds: list[Kind], finishes: bool, always: bool = False) -> list[Part
     parts: list[Part | Again] = [
         *unloaded(finishes),
         *(loading(kind, finishes) for kind in kinds),
+        *(beginning(kind, dim) for kind, dim in between),
         cleared(),
         inward(),
         outward(),
-        *map(comparing, kinds),
-        judged(finishes),
-        *([searching(kinds)] if kinds else []),
+        *(conjugate_gradients(between, finishes) if between else []),
+        *map(comparing, every),
+        judged(finishes, bool(between)),
+        *([searching(every)] if every else []),
         moved(finishes),
         counted(finishes),
         accelerated(always),

@@ -7,11 +7,11 @@ import numpy as np
 
 from kinetree.collide import COLLIDERS
 from kinetree.model import Model, Structure, World
-from kinetree.model.world import Pair
+from kinetree.model.world import BOTH, Pair
 
 from ..joint_groups import Present, present
 from ..problem import has_contacts
-from .memory import BODY, GLOBAL, HELD_BLOCK, LIMIT, ROW, point_memory
+from .memory import BODY, GLOBAL, HELD_BLOCK, LIMIT, REPLY, ROW, coupled_memory, point_memory
 
 
 class Touch(NamedTuple):
@@ -92,6 +92,8 @@ class Plan:
         self.point, at = self._points(at)
         self._limits = at
         at += LIMIT.size * (len(self.limits) + len(self.has.loss))
+        self._replies = at
+        at += REPLY.size * (self.n_trees + self.n) if self.coupled_dims else 0
         self.slots = at
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -168,7 +170,7 @@ class Plan:
         """First slots of the points of each pair."""
         found = []
         for pair in self.pairs:
-            size = point_memory(pair.condim).size
+            size = (coupled_memory if pair.moving == BOTH else point_memory)(pair.condim).size
             count = COLLIDERS[self.kinds(pair)].points
             found.append(at + size * np.arange(count))
             at += size * count
@@ -184,20 +186,41 @@ class Plan:
 
     @cached_property
     def dims(self) -> list[int]:
-        """The numbers of dimensions that contacts have."""
-        return sorted({p.condim for p in self.pairs})
+        """The numbers of dimensions that contacts with the static world have."""
+        return sorted({p.condim for p in self.pairs if p.moving != BOTH})
 
-    def points_of(self, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    @cached_property
+    def coupled_dims(self) -> list[int]:
+        """The numbers of dimensions that contacts of two moving bodies have."""
+        return sorted({p.condim for p in self.pairs if p.moving == BOTH})
+
+    def reply(self, row: Any) -> Any:
+        """First slots of the replies of rows; those of the bases come before the first."""
+        return self._replies + (self.n_trees + np.asarray(row, np.int64)) * REPLY.size
+
+    def reply_up(self, row: Any) -> Any:
+        """First slots of the replies of the parents of rows."""
+        row = np.asarray(row, np.int64)
+        parent = self.parent[row]
+        return self.reply(np.where(parent >= 0, parent, self.tree_of_row[row] - self.n_trees))
+
+    def points_of(self, dim: int, coupled: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """First slots of all points of a number of dimensions, and their pairs."""
-        own = [k for k, p in enumerate(self.pairs) if p.condim == dim]
+        own = [k for k, p in enumerate(self.pairs) if p.condim == dim and (p.moving == BOTH) == coupled]
         slots = [self.point[k] for k in own]
         return np.concatenate(slots), np.repeat(own, [len(x) for x in slots])
 
     def row_of_pair(self, numbers: Any) -> np.ndarray:
         """The rows that carry the moving shapes of pairs."""
         assert self.world.scene is not None
+        return self.rows_of_pair(numbers, 0)
+
+    def rows_of_pair(self, numbers: Any, which: int) -> np.ndarray:
+        """The rows that carry the first (0) or second (1) shapes of pairs; the moving ones where only one moves."""
+        assert self.world.scene is not None
         bodies = self.world.scene.layout.bodies
-        moving = [bodies[(p.first, p.second)[p.moving]] for p in (self.pairs[k] for k in numbers)]
+        pairs = [self.pairs[k] for k in numbers]
+        moving = [bodies[(p.first, p.second)[which if p.moving == BOTH else p.moving]] for p in pairs]
         return self.structure.row_of_body[np.array(moving, np.int64)].astype(np.int64)
 
     def all_points(self) -> tuple[np.ndarray, np.ndarray]:

@@ -10,14 +10,14 @@ from kinetree.lanes import Lane, Loop, Slots, run, xla
 from kinetree.lanes.kept.once import Once, OncePerOwner
 from kinetree.model import Model
 
-from . import contacts, joints, kinematics
+from . import contacts, coupled, joints, kinematics
 from .binding import Native, constants_of, starting, tables_of
 from .features import Features, features_of
 from .kinds import Kind, contact, on_joint, pulling
 from .memory import NOTHING, NUMBER, ROW, fixed
 from .newton import newton
 from .parts import Again, Part, once, table
-from .plan import Plan, Touch
+from .plan import Plan
 
 
 class Variant(NamedTuple):
@@ -73,6 +73,11 @@ def kinds_of(features: Features) -> list[Kind]:
     return found + ([on_joint(True)] if features.losses else [])
 
 
+def between_of(features: Features) -> list[tuple[Kind, int]]:
+    """All kinds of constraints that couple two bodies, with their dimensions."""
+    return [(coupled.coupled(dim, features.elliptic), dim) for dim in features.coupled]
+
+
 def motion_parts(features: Features) -> list[Part]:
     """From q, qd and the first guess to poses, screws and inertias."""
     return [
@@ -91,10 +96,11 @@ def force_parts(features: Features) -> list[Part]:
 
 def constraint_parts(features: Features, report: int | None = None) -> list[Part]:
     """What touches, and how soft all constraints are; points of contact are put out where asked for."""
-    parts = [contacts.colliding(Touch(*t, ())) for t in features.touches]
+    parts = [part for kinds, moving in features.touches for part in contacts.colliding(kinds, moving)]
     if features.touches and report is not None:
         parts.append(contacts.reporting(report))
     parts += [contacts.softening(dim, features.elliptic, features.power) for dim in features.dims]
+    parts += [coupled.softening(dim, features.elliptic, features.power) for dim in features.coupled]
     parts += [joints.limits(features.power)] if features.limits else []
     return parts + ([joints.losses(features.power)] if features.losses else [])
 
@@ -146,7 +152,7 @@ def program_of(variant: Variant) -> Native:
 
     def make() -> Native:
         f = variant.features
-        kinds = kinds_of(f)
+        kinds, between = kinds_of(f), between_of(f)
         parts: list[Part | Again] = [
             starting(),
             coordinates(Q),
@@ -158,8 +164,8 @@ def program_of(variant: Variant) -> Native:
             *([kinematics.applied(3 + variant.warm)] if variant.external else []),
             *force_parts(f),
             *constraint_parts(f, 4),
-            *newton(kinds, False, True),
-            *answered(kinds, f.quaternions),
+            *newton(kinds, between, False, True),
+            *answered([*kinds, *(k for k, _ in between)], f.quaternions),
         ]
         inputs, outputs = 3 + variant.warm + variant.external, 4 + bool(f.touches)
         return Native.of("constrained", parts, inputs, outputs)

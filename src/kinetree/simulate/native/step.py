@@ -18,6 +18,7 @@ from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
 from kinetree.constrain.native.newton import newton
 from kinetree.constrain.native.parts import Again, Part, once, table
 from kinetree.constrain.native.solve import (
+    between_of,
     constraint_parts,
     coordinates,
     copied,
@@ -184,7 +185,7 @@ def dynamics(v: StepVariant) -> list[Part | Again]:
         *([kinematics.applied(v.inputs.index("f_ext"))] if v.external else []),
         *force_parts(f),
         *constraint_parts(f),
-        *newton(kinds_of(f), v.finishes),
+        *newton(kinds_of(f), between_of(f), v.finishes),
         *([shifted(-1.0)] if turned else []),
     ]
 

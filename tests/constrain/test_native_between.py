@@ -1,0 +1,61 @@
+"""Contacts between moving bodies by the native body: of one tree, and of several, against MuJoCo."""
+
+import mujoco
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.constrain.choose import way_of
+from kinetree.io import Mujoco
+from tests.constrain.agreement import exact, ours, relative, states
+
+CLOSE = 1e-10  # relative; 1e-13 is what is found
+
+# A heap of balls and capsules in a bowl of capsules, and a chain that folds onto itself; all numbers of dimensions.
+HEAP = """<mujoco><option timestep="0.004" cone="{cone}" impratio="{impratio}" integrator="{integrator}"/>
+<worldbody><geom type="plane" size="0 0 1" friction="0.7 0.01 0.002"/>
+<geom type="capsule" size="0.1" fromto="-1 0.35 0.1 1 0.35 0.1"/>
+<geom type="capsule" size="0.1" fromto="-1 -0.35 0.1 1 -0.35 0.1"/>
+<body pos="0 0 0.15"><freejoint/><geom size="0.12" condim="6" friction="0.8 0.02 0.003"/></body>
+<body pos="0.03 0.02 0.38"><freejoint/><geom type="capsule" size="0.07 0.1" condim="4" euler="80 10 0"/></body>
+<body pos="-0.02 0.01 0.6"><freejoint/><geom size="0.1" condim="1" solref="0.01 0.8"/></body>
+<body pos="0.02 0 0.8"><freejoint/><geom type="capsule" size="0.06 0.12" euler="0 85 20"
+  margin="0.01" gap="0.005"/></body>
+<body pos="20 0 0.6"><freejoint/><geom type="capsule" size="0.05" fromto="0 0 0 0.3 0 0"/>
+  <body pos="0.3 0 0"><joint axis="0 1 0" damping="0.1" range="-170 170"/>
+    <geom type="capsule" size="0.05" fromto="0.06 0 0 0.3 0 0"/>
+    <body pos="0.35 0 0"><joint axis="0 1 0" damping="0.1"/><geom type="capsule" size="0.05" fromto="0.02 0 0 0.3 0 0"/>
+      <body pos="0.35 0 0"><joint axis="0 1 0.2" damping="0.1"/><geom size="0.08"/></body></body></body></body>
+</worldbody><actuator/></mujoco>"""
+
+
+def heap(cone="pyramidal", impratio=1, integrator="Euler"):
+    return exact(mujoco.MjModel.from_xml_string(HEAP.format(cone=cone, impratio=impratio, integrator=integrator)))
+
+
+@pytest.mark.parametrize(("cone", "impratio"), [("pyramidal", 1), ("elliptic", 4)])
+def test_a_heap_and_a_folded_chain(cone, impratio):
+    m = heap(cone, impratio)
+    model = ours(m)
+    assert way_of(model).plan is not None
+    reached = states(m, model, count=30, every=12, push=1.0)
+    assert reached.contacts.mean() > 4
+    found = kt.constrained_dynamics(model, reached.q, reached.qd, reached.tau)
+    assert found.converged.all()
+    assert relative(found.qdd, reached.qdd) < CLOSE
+    assert relative(found.tau_constraint, reached.tau_constraint) < CLOSE
+    assert np.isfinite(found.contacts.depth).sum(-1).tolist() == reached.contacts.tolist()
+    alone = kt.constrained_dynamics(model, reached.q[7], reached.qd[7], reached.tau[7])
+    np.testing.assert_array_equal(alone.qdd, found.qdd[7])
+
+
+def test_steps_of_a_heap():
+    m = heap()
+    model = ours(m)
+    d = mujoco.MjData(m)
+    mujoco.mj_step(m, d, nstep=60)
+    state = kt.initial_state(model, Mujoco(model).q_here(d.qpos))
+    state = state.replace(qd=Mujoco(model).v_here(state.q, d.qvel))
+    mujoco.mj_step(m, d, nstep=5)
+    after = kt.advance(model, state, substeps=5)
+    assert np.abs(after.q - Mujoco(model).q_here(d.qpos)).max() < 1e-9
