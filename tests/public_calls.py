@@ -35,10 +35,12 @@ CALLS = {  # name -> function of a model of one degree of freedom to a joint, po
     "step": lambda m, q, v: kt.step(m, q, v, 0.001),
 }
 # Functions that take no arrays, or that have rules of their own. Those of actuators, states and worlds need models that
-# have them: tests/actuate, tests/constrain and tests/simulate call them.
+# have them: tests/actuate, tests/constrain, tests/sense and
+# tests/simulate call them.
 OTHERS = {
     *("activation_rate", "actuator_force", "advance", "initial_state"),
     *("constrained_dynamics", "constrained_inverse_dynamics", "contacts", "with_ground", "with_shapes"),
+    *("sensors", "view", "with_sensors"),
     *("auto_tree", "controllers", "explain", "load", "neutral"),
     *("random_state", "rollout", "set_threads", "simulate", "specialize"),
 }

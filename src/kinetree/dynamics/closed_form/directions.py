@@ -15,6 +15,8 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from kinetree.lanes.partition import knows_devices
+
 MIN_DIRECTIONS = (
     4  # directions; from here on matrices are cheaper than as many runs (closed_form in benchmarks/NOTES.md)
 )
@@ -91,6 +93,7 @@ def _make(name: str, shapes: Callable, body: Callable) -> Primitive:
     primitive.def_impl(body)
     primitive.def_abstract_eval(shapes)
     mlir.register_lowering(primitive, mlir.lower_fun(body, multiple_results=True))
+    knows_devices(primitive)  # lane programs run inside it
     return primitive
 
 
