@@ -19,15 +19,17 @@ from .schedules.choose import Call, choose
 from .schedules.lane_algorithm import LaneAlgorithm
 
 F = TypeVar("F", bound=Callable[..., Any])
+Made = Callable[[Model], LaneAlgorithm | None]
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 
 
-def directly(algorithm: Callable[[Model], LaneAlgorithm]) -> Callable[[F], F]:
+def directly(algorithm: Made, *, result: Callable[..., Any] | None = None) -> Callable[[F], F]:
     """For a public function of a model, q, and others like qd: one call of `algorithm(model)` where it can be.
 
-    Called with no other arguments the function must compute what the algorithm does, for a model without coupling
-    that "auto" walks in lanes, a single state too.
+    Called with no other arguments the function must compute what the algorithm does, for a model that "auto" walks in
+    lanes, a single state too. `algorithm` returns None where it should not; `result` makes one thing of several
+    outputs, which are a tuple without it.
     """
 
     def decorate(function: F) -> F:
@@ -38,7 +40,7 @@ def directly(algorithm: Callable[[Model], LaneAlgorithm]) -> Callable[[F], F]:
             """The model's builtin for a dtype, or a refusal in its place; made once, when it may be of use."""
             if not isinstance(model, Model) or any(isinstance(x, jax.Array) for x in given):
                 return _refuse
-            made = model.__dict__[keys[dtype]] = _direct(model, algorithm, dtype) or _refuse
+            made = model.__dict__[keys[dtype]] = direct_call(model, algorithm, dtype, (), result) or _refuse
             return made
 
         @wraps(function)
@@ -62,11 +64,15 @@ def _refuse(*given: Any) -> None:
     """What stands for a builtin that there can not be."""
 
 
-def _direct(model: Model, algorithm: Callable[[Model], LaneAlgorithm], dtype: np.dtype) -> Callable[..., Any] | None:
+def direct_call(
+    model: Model, algorithm: Made, dtype: np.dtype, about: tuple[int, ...], result: Callable[..., Any] | None
+) -> Callable[..., Any] | None:
+    """The builtin of an algorithm for a model, or None where the ordinary path would not walk in lanes."""
     plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model)) and model.nv > 0
-    if not plain or model.coupling is not None:
+    if not plain:
         return None
     call = Call(model, 1, "numpy", dtype, device=facts())
     if choose(call, blocks=lambda _: True).way != "lanes":
         return None
-    return algorithm(model).direct(model, dtype)
+    made = algorithm(model)
+    return None if made is None else made.direct(model, dtype, about, result)

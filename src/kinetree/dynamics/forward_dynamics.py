@@ -46,7 +46,7 @@ def method_function(method: str) -> Callable[..., Any]:
     return METHODS[method]
 
 
-@directly(lambda model: lane_program_of(aba_of(is_firm(model)), model))
+@directly(lambda model: None if model.coupling else lane_program_of(aba_of(is_firm(model)), model))
 def forward_dynamics(
     model: Model,
     q: Any,

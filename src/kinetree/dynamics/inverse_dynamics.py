@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.model import Model, coupled
+from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
 from .algorithms.rnea import RNEA
@@ -18,7 +18,6 @@ from .schedules.run import run
 
 
 @directly(partial(lane_program_of, RNEA))
-@coupled("force")
 def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:
     """Generalised forces that produce the accelerations `qdd` in the state `q`, `qd`.
 

@@ -1,15 +1,18 @@
 """Forward kinematics: where the bodies are."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from kinetree.model import Model, Placement, coupled
+from kinetree.model import Model, Placement
 from kinetree.model.arguments import evaluate
 from kinetree.tree import Layout
 
 from .algorithms.kinematics import KINEMATICS
+from .directly import directly
+from .schedules.lanes import lane_program_of
 from .schedules.run import run
 
 
@@ -26,7 +29,7 @@ def poses_by_row(laid: Layout, poses: Placement) -> Placement:
     return jax.tree.map(lambda x: x[order], poses)
 
 
-@coupled("unchanged")
+@directly(partial(lane_program_of, KINEMATICS), result=Pose)
 def forward_kinematics(model: Model, q: Any, *, schedule: str = "auto") -> Pose:
     """Pose of every body in the world.
 

@@ -10,7 +10,8 @@ from kinetree.model.arguments import evaluate
 from kinetree.model.memory import require_matrices
 from kinetree.tree import layout
 
-from .matrices.crba import crba
+from .directly import directly
+from .matrices.crba import crba, crba_at_once
 from .matrices.packed import PackedMatrix, pack
 from .published import vneb
 from .published.jsiia import inertia_columns
@@ -18,7 +19,7 @@ from .published.jsiia import inertia_columns
 METHODS = ("crba", "columns", "vneb")
 
 
-@coupled("matrix")
+@directly(crba_at_once)
 def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "auto", packed: bool = False) -> Any:
     """The joint-space inertia matrix H, symmetric and positive definite, zero where neither joint supports the other.
 
@@ -38,6 +39,8 @@ def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "
     """
     if method not in ("auto", *METHODS):
         raise ValueError(unknown("method", method, ("auto", *METHODS)))
+    if model.coupling is not None and method in METHODS[1:]:
+        return coupled("matrix")(mass_matrix)(model, q, method=method, packed=packed)
     tree = model.tree
 
     def compute(q: Any) -> Any:

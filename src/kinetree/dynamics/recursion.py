@@ -14,7 +14,7 @@ more than a pass states refuses it with the reason.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import jax
@@ -149,6 +149,8 @@ class Algorithm:
     The rest is advice to the machine. `moments`: bodies come as moments of mass. `keeps`: what a later pass finds of
     a placement, "screw" (three numbers; the transform is made again) or "transform" (twelve). `accurate`: rotations
     stay quaternions at every depth. `applied` names the share, and the part of it, that forces on bodies are taken off.
+    `columns` are the outputs that are matrices with a column for each row: (count, rows). `gives` says what mimic
+    joints do to an output ("force", "first", "matrix": model/coupling.py); they leave the others as they are.
     """
 
     name: str
@@ -162,6 +164,8 @@ class Algorithm:
     accurate: bool = False
     applied: tuple[str, ...] = ()
     matrix: str = ""
+    columns: tuple[str, ...] = ()
+    gives: dict[str, str] = field(default_factory=dict)
     again: "Algorithm | None" = None  # The same, with an early pass done again in the last one (`placed_again`).
 
     def __hash__(self) -> int:

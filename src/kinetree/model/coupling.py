@@ -138,6 +138,11 @@ def _lines(follows: Mapping[str, Follow]) -> dict[str, Follow]:
     return known
 
 
+def _columns(x: Any, which: np.ndarray) -> Any:
+    """Some columns, with the rows of a NumPy array in one piece, as direct calls want them."""
+    return np.take(x, which, -1) if isinstance(x, np.ndarray) else x[..., which]
+
+
 WIDEN = {
     "q": Coupling.widen_q,
     "q0": Coupling.widen_q,
@@ -150,9 +155,9 @@ NARROW: dict[str, Callable[[Coupling, Any], Any]] = {
     "force": Coupling.narrow,  # (..., nv), or (..., anything, nv)
     "first": lambda c, x: c.narrow(x, -2),  # (..., nv, anything)
     "matrix": lambda c, x: c.narrow_matrix(x),
-    "configuration": lambda c, q: q[..., c.kept_q],
-    "velocity": lambda c, v: v[..., c.kept_v],
-    "state": lambda c, s: (s[0][..., c.kept_q], s[1][..., c.kept_v]),
+    "configuration": lambda c, q: _columns(q, c.kept_q),
+    "velocity": lambda c, v: _columns(v, c.kept_v),
+    "state": lambda c, s: (_columns(s[0], c.kept_q), _columns(s[1], c.kept_v)),
 }
 
 

@@ -70,6 +70,7 @@ CRBA = Algorithm(
     outputs={"H": 0.0},
     accurate=True,
     matrix="H",
+    gives={"H": "matrix"},
 )
 
 

@@ -94,6 +94,7 @@ RNEA = Algorithm(
     fields={"rates": zeros(Rates), "force": zeros(Force)},
     base=lambda gravity: {"rates": base_rates(gravity), "force": Force.zero_like(gravity.x)},
     outputs={"tau": 0.0},
+    gives={"tau": "force"},
     moments=True,
     keeps="screw",
     applied=("force",),

@@ -86,6 +86,11 @@ def tangent(model: Model, q: Any, moved: Any) -> Any:
     structure = model.structure
     if not structure.has_quaternions:
         return moved
+    if model.coupling is not None:
+        coupling = model.coupling
+        ratio = jnp.asarray(coupling.ratio_q, moved.dtype)
+        whole = tangent(model.uncoupled, coupling.widen_q(q), moved[:, coupling.source_q] * ratio)
+        return whole[:, coupling.kept_v]
     at = coordinate_columns(structure)
     here, there = (Quaternion(*(x[:, c] for c in at.quaternion)) for x in (q, moved))
     length = here.w * here.w + here.x * here.x + here.y * here.y + here.z * here.z

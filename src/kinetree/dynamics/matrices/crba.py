@@ -24,6 +24,7 @@ from ..recursion import Row
 from ..schedules import tuning
 from ..schedules.arranged import Arranged
 from ..schedules.choose import IN_ORDER, check_schedule
+from ..schedules.lane_algorithm import LaneAlgorithm
 from ..schedules.lane_rows import kind_of
 from ..schedules.lanes import lane_program_of
 from ..schedules.layouts import over_layout
@@ -122,6 +123,15 @@ def choose_schedule(tree: Tree, q: Any, packed: bool) -> str:
     return "lanes" if walk else "paths"
 
 
+def crba_at_once(model: Model) -> LaneAlgorithm | None:
+    """The program of the dense matrix where one state of it is best computed by walking all entries."""
+    tree = model.tree
+    few = (
+        tree.n_ancestor_pairs <= tuning.PAIRS_MAX_COUNT and tree.n**2 <= tuning.ZERO_FILL_RATIO * tree.n_ancestor_pairs
+    )
+    return lane_program_of(CRBA, model) if few or tree.n <= tuning.PAIRS_MAX_ROWS else None
+
+
 INSTEAD = "inverse_dynamics of unit accelerations, a column at a time"
 
 
@@ -132,6 +142,12 @@ def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") 
     require_matrices("the mass matrix", q, *size, copies=1, instead=INSTEAD if packed else f"packed=True, or {INSTEAD}")
     check_schedule(schedule)
     chosen = choose_schedule(tree, q, packed) if schedule == "auto" else schedule
+    coupling = model.coupling
+    if coupling is not None and (packed or chosen not in IN_ORDER):
+        whole = crba(model.uncoupled, coupling.widen_q(q), packed=packed, schedule=schedule)
+        return coupling.narrow_matrix(None if packed else whole)
+    if coupling is not None:
+        return lane_program_of(CRBA, model)(model, q, schedule=chosen)[0].reshape(-1, model.nv, model.nv)
     if chosen in IN_ORDER:
         only_pairs = packed or (q.shape[0] == 1 and tuning.ZERO_FILL_RATIO * tree.n_ancestor_pairs < tree.n**2)
         H = lane_program_of(CRBA, model, packed=only_pairs)(model, q, schedule=chosen)[0]

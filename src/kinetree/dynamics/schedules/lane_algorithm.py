@@ -20,10 +20,17 @@ from .choose import call_of, lane_program_kind
 from .lane_rows import Part, Turns
 
 MAX_KEPT_CONSTANTS = 64  # sets of constants kept for one model, in different dtypes and about different bodies
+Shapes = tuple[tuple[int, ...], ...]
 
 
 class LaneAlgorithm:
-    """A lane program and how it is bound to a model. Make each one once."""
+    """A lane program and how it is bound to a model. Make each one once.
+
+    `shape(model)` is what tables and sizes depend on. `widths(shape)` are the columns of each output, and
+    `forms(shape)` its axes for one state, of which there are as many as `ranks` says. `slots(shape)` counts slots, if
+    not by rows alone. `takes` names what each input holds: "q" coordinates, "v" something of each degree of freedom, or
+    a name of `OTHER_INPUTS`. `gives` says what a coupling does to each output (model/coupling.py).
+    """
 
     def __init__(
         self,
@@ -32,22 +39,35 @@ class LaneAlgorithm:
         memory: Memory,
         n_inputs: int,
         n_outputs: int,
-        widths: Any,
+        widths: Callable[[Any], tuple[int, ...]],
         reversible: bool = True,
         shape: Callable[[Model], Any] = lambda model: model.structure,
         slots: Callable[[Any], int] | None = None,
+        *,
+        forms: Callable[[Any], Shapes] | None = None,
+        ranks: tuple[int, ...] = (),
+        takes: tuple[str, ...] = (),
+        gives: tuple[str, ...] = (),
     ):
-        """`shape` is what tables and widths depend on; `slots` counts those of a shape, if not by rows alone."""
         self.parts, self.memory, self.widths, self.shape, self.slots = parts, memory, widths, shape, slots
-        self.program = Program(name, tuple(p.loop for p in parts), n_inputs, n_outputs, reversible)
+        self.forms = forms or (lambda shape: tuple((w,) for w in widths(shape)))
+        self.takes = takes or ("q", *("v",) * (n_inputs - 1))
+        self.gives = gives or ("unchanged",) * n_outputs
+        loops = tuple(p.loop for p in parts)
+        self.program = Program(name, loops, n_inputs, n_outputs, reversible, ranks=ranks)
         self._constants: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
         self._specialized: OncePerOwner[Program] = OncePerOwner()
 
     @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process
-    def turns(self, structure: Any, *about: int) -> tuple[Turns, ...]:
+    def turns(self, shape: Any, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops for one tree, and for one body where the algorithm is about one."""
-        turns = (part.turns(structure, *about) for part in self.parts)
+        turns = (part.turns(shape, *about) for part in self.parts)
         return tuple((table, rows.astype(np.int32)) for table, rows in turns)
+
+    def values(self, model: Model, *about: int) -> tuple[Any, ...]:
+        """The constants of all loops, a pytree of (turns,) arrays each."""
+        turns = self.turns(self.shape(model), *about)
+        return tuple(part.constants(model, rows) for part, (_, rows) in zip(self.parts, turns, strict=True))
 
     def constants(self, model: Model, dtype: Any, *about: int) -> tuple:
         """(turns, count) arrays of all loops for one model; kept where the model is made of plain arrays."""
@@ -58,12 +78,14 @@ class LaneAlgorithm:
         if found is None:
             if len(kept) >= MAX_KEPT_CONSTANTS:
                 kept.clear()
-            found = tuple(
-                _stack(len(table), part.constants(model, rows), dtype)
-                for part, (table, rows) in zip(self.parts, self.turns(self.shape(model), *about), strict=True)
-            )
-            kept[key] = found
+            turns = self.turns(self.shape(model), *about)
+            both = zip(turns, self.values(model, *about), strict=True)
+            found = kept[key] = tuple(_stack(len(table), values, dtype) for (table, _), values in both)
         return found
+
+    def output_shapes(self, model: Model) -> Shapes:
+        """Shapes of the outputs of one state."""
+        return self.forms(self.shape(model))
 
     def __call__(self, model: Model, *inputs: Any, schedule: str = "lanes", about: tuple[int, ...] = ()) -> tuple:
         """Outputs (lanes, width) on inputs (lanes, width), by the native body ("lanes") or by XLA's ("sequential")."""
@@ -95,32 +117,50 @@ class LaneAlgorithm:
         return self._specialized.get(model, dtype, make)
 
     @lru_cache(maxsize=256)  # noqa: B019
-    def _for_structure(self, structure: Any, inputs: tuple[int, ...]) -> Program:
+    def _for_structure(self, shape: Any, inputs: tuple[int, ...]) -> Program:
         """The program written out for all models of one structure."""
-        tables = tuple(table for table, _ in self.turns(structure))
-        return written_out(self.program, tables, inputs + tuple(self.widths(structure)), None)
+        tables = tuple(table for table, _ in self.turns(shape))
+        return written_out(self.program, tables, inputs + tuple(self.widths(shape)), None)
 
     @lru_cache(maxsize=256)  # noqa: B019
-    def _woven(self, structure: Any, *about: int) -> Woven | None:
-        tables = tuple(table for table, _ in self.turns(structure, *about))
+    def _woven(self, shape: Any, *about: int) -> Woven | None:
+        tables = tuple(table for table, _ in self.turns(shape, *about))
         return weave(self.program, tables) if sum(map(len, tables)) <= tuning.WOVEN_MAX_TURNS else None
 
-    def direct(self, model: Model, dtype: np.dtype) -> Any:
-        """A builtin on NumPy arrays q, and others like qd, for one model of plain arrays; None where there is none."""
-        inputs = (model.nq, *[model.nv] * (self.program.n_inputs - 1))
-        program = self._own_program(model, dtype, inputs) if model.specialized else self.program
+    def direct(
+        self, model: Model, dtype: np.dtype, about: tuple[int, ...] = (), result: Callable[..., Any] | None = None
+    ) -> Any:
+        """A builtin on NumPy arrays for one model of plain arrays, or None where there is none.
+
+        `about`: the body that the algorithm is about; `result`: what makes one thing of several outputs.
+        """
+        inputs = tuple(input_width(model, what) for what in self.takes)
+        own = model.specialized and not about
+        program = self._own_program(model, dtype, inputs) if own else self.program
         code = compiled(program, dtype.name)
         if code is None:
             return None
-        slots, widths, tables = self._sizes(model)
-        return code.bound(slots, inputs + widths, tables, self.constants(model, dtype))
+        slots, widths, tables = self._sizes(model, *about)
+        made = (self.output_shapes(model), result)
+        return code.bound(slots, inputs + widths, tables, self.constants(model, dtype, *about), *made)
 
     def _sizes(self, model: Model, *about: int) -> tuple[int, tuple, tuple]:
         """Slots, widths of the outputs, and tables."""
         shape = self.shape(model)
         tables = tuple(table for table, _ in self.turns(shape, *about))
-        slots = self.memory.size * (model.nv + 1) if self.slots is None else self.slots(shape)
-        return slots, self.widths(shape), tables
+        slots = self.memory.size * (model.tree.n + 1) if self.slots is None else self.slots(shape)
+        return slots, tuple(self.widths(shape)), tables
+
+
+OTHER_INPUTS: dict[str, Callable[[Model], int]] = {  # Widths of inputs that are neither coordinates nor of rows.
+    "f_ext": lambda model: 6 * model.n_bodies,
+    "dt": lambda model: 1,
+}
+
+
+def input_width(model: Model, what: str) -> int:
+    """Columns of an input."""
+    return OTHER_INPUTS[what](model) if what in OTHER_INPUTS else {"q": model.nq, "v": model.nv}[what]
 
 
 def _stack(turns: int, values: Any, dtype: Any) -> Any:

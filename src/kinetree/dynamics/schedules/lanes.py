@@ -10,8 +10,9 @@ machine adds what the passes do not speak of:
 - what is known of all rows: a mechanism of hinges without rotors needs neither axes nor armatures.
 """
 
+import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -31,9 +32,10 @@ from kinetree.dynamics.recursion import AT, Algorithm, Ancestors, Bodies, Inward
 from kinetree.lanes import Lane, Loop, Memory
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model, Placement, Structure
-from kinetree.spatial import Force, Rotation, Transform, Vec3
+from kinetree.spatial import Force, Mat3, Rotation, Transform, Vec3
 
 from .lane_algorithm import LaneAlgorithm
+from .lane_coupling import serving
 from .lane_fields import Fields
 from .lane_parts import (
     NUMBER,
@@ -339,13 +341,23 @@ class Writer:
 # -- programs ---------------------------------------------------------------------------------------------------------
 
 
-def output_width(algorithm: Algorithm, name: str, structure: Structure, packed: bool) -> int:
-    """Columns of an output."""
-    tree, count = structure.tree, jax.tree.structure(algorithm.outputs[name]).num_leaves
+def output_axes(algorithm: Algorithm, name: str, packed: bool) -> tuple[Any, ...]:
+    """Axes of an output of one state: numbers, or functions of the structure."""
+
+    def rows(structure: Structure) -> int:
+        return structure.tree.n
+
+    example = algorithm.outputs[name]
+    count = jax.tree.structure(example).num_leaves
     if name == algorithm.matrix:
-        return tree.n_ancestor_pairs if packed else tree.n**2
+        return (lambda structure: structure.tree.n_ancestor_pairs,) if packed else (rows, rows)
+    if name in algorithm.columns:
+        return (count, rows)
+    group = () if count == 1 else (3, 3) if isinstance(example, Mat3) else (count,)
     (p,) = (p for p in algorithm.passes if name in p.outputs)
-    return count * {Total: 1, Bodies: structure.n_bodies}.get(type(p), tree.n)
+    if isinstance(p, Total):
+        return group
+    return ((lambda structure: structure.n_bodies) if isinstance(p, Bodies) else rows, *group)
 
 
 def lane_program_of(algorithm: Algorithm, model: Model, external: bool = False, packed: bool = False) -> LaneAlgorithm:
@@ -353,7 +365,7 @@ def lane_program_of(algorithm: Algorithm, model: Model, external: bool = False, 
     kind = kind_of(model)
     if "tau" not in (*algorithm.inputs, *algorithm.outputs):
         kind = kind._replace(dampers=False, springs=False)
-    return lane_program(algorithm, Variant(kind, external, packed))
+    return serving(lane_program(algorithm, Variant(kind, external, packed)), model)
 
 
 @once
@@ -362,9 +374,10 @@ def lane_program(algorithm: Algorithm, variant: Variant) -> LaneAlgorithm:
     writer = Writer(algorithm, variant)
     kind = variant.kind
     marks = [k for k, on in (*kind._asdict().items(), ("external", variant.external), ("packed", variant.packed)) if on]
+    axes = [output_axes(algorithm, n, variant.packed) for n in algorithm.outputs]
 
-    def widths(structure: Structure) -> tuple[int, ...]:
-        return tuple(output_width(algorithm, n, structure, variant.packed) for n in algorithm.outputs)
+    def shapes(structure: Structure) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(a if isinstance(a, int) else a(structure) for a in of_one) for of_one in axes)
 
     return LaneAlgorithm(
         "_".join([algorithm.name, *marks]),
@@ -372,6 +385,10 @@ def lane_program(algorithm: Algorithm, variant: Variant) -> LaneAlgorithm:
         writer.memory,
         len(algorithm.inputs) + variant.external,
         len(algorithm.outputs),
-        widths,
+        lambda structure: tuple(map(math.prod, shapes(structure))),
         reversible=not algorithm.matrix,  # Entries are carried up in the slots that they start from.
+        takes=(*("q" if n == "q" else "v" for n in algorithm.inputs), *(("f_ext",) if variant.external else ())),
+        gives=tuple(algorithm.gives.get(n, "unchanged") for n in algorithm.outputs),
+        shapes=shapes,
+        ranks=tuple(map(len, axes)),
     )

@@ -4,6 +4,7 @@ Results of all ways have one shape: (batch, rows) for a scalar of each row, (bat
 scalars, with bodies in the place of rows for `Bodies`, and (batch, count) for a `Total`.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from kinetree.dynamics.recursion import APPLIED, Algorithm, Bodies, Total, with_
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model
 from kinetree.model.coordinates import velocity_product_shift
+from kinetree.model.coupling import NARROW, WIDEN
 from kinetree.spatial import Force
 from kinetree.tree import Layout, layout
 from kinetree.tree.stages import Stages
@@ -62,20 +64,25 @@ def take(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_e
     note(algorithm.name, choice)
     if choice.way == "lanes":
         return _in_lanes(algorithm, choice, model, inputs, f_ext)
-    if model.passive is not None:
-        return _with_passive(model, inputs, lambda model, inputs: _over_tree(algorithm, choice, model, inputs, f_ext))
-    return _over_tree(algorithm, choice, model, inputs, f_ext)
+    return _around(algorithm, model, inputs, lambda model, inputs: _over_tree(algorithm, choice, model, inputs, f_ext))
 
 
-def _with_passive(model: Model, inputs: Inputs, run: Any) -> Inputs:
-    """`run(model, inputs)` of a model with springs and dampers, from that of the same without them."""
-    free = model.without_passive
-    if "tau" in inputs:
-        return run(free, inputs | {"tau": inputs["tau"] + passive_by_row(model, inputs["q"], inputs["qd"])})
-    found = run(free, inputs)
-    if "tau" in found:
-        found["tau"] = found["tau"] - passive_by_row(model, inputs["q"], inputs["qd"])
-    return found
+def _around(algorithm: Algorithm, model: Model, inputs: Inputs, run: Callable[[Model, Inputs], Inputs]) -> Inputs:
+    """The outputs for any model, where `run(model, inputs)` serves those without mimic joints, springs and dampers."""
+    coupling, whole = model.coupling, model.uncoupled
+    if coupling is not None:
+        inputs = {n: WIDEN["q" if n == "q" else "qd"](coupling, x) for n, x in inputs.items()}
+    passive = None
+    if whole.passive is not None and "tau" in (*inputs, *algorithm.outputs):
+        passive = passive_by_row(whole, inputs["q"], inputs["qd"])
+    if passive is not None and "tau" in inputs:
+        inputs = inputs | {"tau": inputs["tau"] + passive}
+    found = run(whole.without_passive, inputs)
+    if passive is not None and "tau" in found:
+        found["tau"] = found["tau"] - passive
+    if coupling is None:
+        return found
+    return {n: NARROW[algorithm.gives.get(n, "unchanged")](coupling, x) for n, x in found.items()}
 
 
 def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
@@ -106,13 +113,8 @@ def _in_lanes(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs
         found = rules.with_rule(algorithm, model, inputs["q"], f_ext, lanes)(*inputs.values())
     else:
         found = lanes(model, f_ext, *inputs.values())
-    return {n: _grouped(algorithm, n, x) for n, x in zip(algorithm.outputs, found, strict=True)}
-
-
-def _grouped(algorithm: Algorithm, name: str, found: Any) -> Any:
-    count = jax.tree.structure(algorithm.outputs[name]).num_leaves
-    whole = any(isinstance(p, Total) and name in p.outputs for p in algorithm.passes)
-    return found if count == 1 or whole else found.reshape(found.shape[0], found.shape[1] // count, count)
+    both = zip(found, program.output_shapes(model), strict=True)
+    return dict(zip(algorithm.outputs, (x.reshape(len(x), *shape) for x, shape in both), strict=True))
 
 
 # -- over the tree ----------------------------------------------------------------------------------------------------

@@ -20,9 +20,12 @@ from .shared import NO_MEMORY, part_lanes, shared_text
 from .threads import pool, threads
 
 
+MAX_DIRECT_OUTPUTS = 3  # outputs; programs with more are steps of others, which Python never calls
+
+
 def has_direct(program: Program) -> bool:
     """Whether the program's module has a function that Python can call."""
-    return available() and program.n_outputs == 1
+    return available() and 0 < program.n_outputs <= MAX_DIRECT_OUTPUTS
 
 
 def module_text(program: Program, dtype: np.dtype, width: int) -> str:
@@ -90,8 +93,8 @@ class CompiledProgram:
             task(0, lanes)
         return outputs
 
-    def bound(self, slots: int, widths: tuple[int, ...], tables: tuple, constants: tuple) -> Any:
-        """The program as a builtin for one model, or None where there can be none; see direct.py."""
+    def bound(self, slots: int, widths: tuple[int, ...], tables: tuple, constants: tuple, *made: Any) -> Any:
+        """The program as a builtin for one model, or None where there can be none; see `bind` in direct.py."""
         if self.direct is None:
             return None
-        return bind(self, slots, widths, tables, constants)
+        return bind(self, slots, widths, tables, constants, *made)

@@ -3,7 +3,8 @@
 For a single state everything around the program costs more than the program. So each module also holds `direct`, a
 function that the interpreter calls as it calls `len`: it looks at the arrays, makes the result, runs the lanes. It
 serves the plain case only: exact `numpy.ndarray`s of the program's dtype, C-contiguous, all (width,) or all
-(lanes, width), and a finite result. Large batches it shares with helpers (helpers.py). For anything else, and while
+(lanes, width), and finite results. Each output has the shape that the model gives it; several come as a tuple, or as
+what the model makes of them. Large batches it shares with helpers (helpers.py). For anything else, and while
 nobody has counted the helpers, it returns None, and the ordinary path, which knows how to convert, broadcast and
 complain, does it all.
 
@@ -45,8 +46,8 @@ WRITABLE, FORMAT, CONTIGUOUS = 0x1, 0x4, 0x8  # PyBUF_WRITABLE, PyBUF_FORMAT, Py
 VIEW, DATA, NDIM, KIND, SHAPE = 80, 0, 36, 40, 48  # size of a Py_buffer, and offsets in it
 
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
-# widths follow, as the lane functions take them.
-ARRAY_TYPE, EMPTY, SINGLE, DTYPE, NOTHING, TURNS, GRAIN, SLOTS, HELPERS, TEAM, LISTS = range(0, 88, 8)
+# widths follow, as the lane functions take them; then, for each output, what makes it for one state, and its shape.
+ARRAY_TYPE, EMPTY, RESULT, DTYPE, NOTHING, TURNS, GRAIN, SLOTS, HELPERS, TEAM, LISTS = range(0, 88, 8)
 
 
 @once
@@ -75,33 +76,50 @@ class Caller(Text):
 
 
 def direct_text(program: Program, dtype: np.dtype, width: int) -> str:
-    """Definition of `direct`, for programs with one output; the module has `lanes` and `lane`."""
+    """Definition of `direct`; the module has `lanes` and `lane`."""
     declarations = [f"declare {kind.replace(' (', f' @{name}(')}" for name, kind in API.items()]
-    form = '@result_form = internal unnamed_addr constant [8 x i8] c"((nn)O)\\00"'
-    return "\n".join([*declarations, form, str(_run(program, dtype, width)), str(_direct(program, dtype))])
+    forms = [_form(k, f"(({'n' * (1 + rank)})O)") for k, rank in enumerate(program.output_ranks)]
+    forms.append(_form(program.n_outputs, f"({'O' * program.n_outputs})"))
+    return "\n".join([*declarations, *forms, str(_run(program, dtype, width)), str(_direct(program, dtype))])
+
+
+def _form(number: int, text: str) -> str:
+    """A format of Py_BuildValue, as a constant."""
+    return f'@form{number} = internal unnamed_addr constant [{len(text) + 1} x i8] c"{text}\\00"'
 
 
 def _direct(program: Program, dtype: np.dtype) -> Text:
-    to, count = Caller("d"), program.n_inputs
+    to, inputs, outputs = Caller("d"), program.n_inputs, program.n_outputs
     to.lines.append("define ptr @direct(ptr %self, ptr %given, i64 %count) {")
     to.label("entry")
-    to.do(f"%views = alloca [{VIEW * (count + 1)} x i8], align 8")
-    to.do(f"%arrays = alloca [{count + 1} x ptr]")
+    to.do(f"%views = alloca [{VIEW * (inputs + outputs)} x i8], align 8")
+    to.do(f"%arrays = alloca [{inputs + outputs} x ptr]")
+    to.do(f"%made = alloca [{outputs} x ptr]")  # arrays of results that are ours
     to.do("%held = alloca i64")  # views that are ours to release
     to.do("%result = alloca ptr")
     record = to.python("PyLong_AsVoidPtr", f"ptr {to.python('PyTuple_GetItem', 'ptr %self', 'i64 0')}")
     nothing = to.load("ptr", record, NOTHING)
     to.store("i64", 0, "%held")
     to.store("ptr", nothing, "%result")
-    to.require(to.op(f"icmp eq i64 %count, {count}"), "inputs")
+    for k in range(outputs):
+        to.store("ptr", "null", "%made", 8 * k)
+    to.require(to.op(f"icmp eq i64 %count, {inputs}"), "inputs")
     shape = _take_inputs(to, record, program, dtype)
     work, helpers = _count_work(to, record, shape[1])
-    array = _make_output(to, record, program, shape)
-    _compute(to, record, array, (shape[1], helpers), work)
+    for k in range(outputs):
+        _make_output(to, record, program, shape, k)
+    _compute(to, record, program, (shape[1], helpers), work)
     to.label("failed")  # an exception is the ordinary path's to raise
     to.python("PyErr_Clear")
     to.go("leave")
     to.label("leave")
+    for k in range(outputs):
+        array = to.load("ptr", "%made", 8 * k)
+        to.branch(to.op(f"icmp eq ptr {array}, null"), f"left{k}", f"drop{k}")
+        to.label(f"drop{k}")
+        to.python("Py_DecRef", f"ptr {array}")  # its view still holds it
+        to.go(f"left{k}")
+        to.label(f"left{k}")
     result = to.load("ptr", "%result")
     to.branch(to.op(f"icmp eq ptr {result}, {nothing}"), "refuse", "release")
     to.label("refuse")
@@ -173,29 +191,31 @@ def _count_work(to: Caller, record: str, lanes: str) -> tuple[str, str]:
     return work, helpers
 
 
-def _make_output(to: Caller, record: str, program: Program, shape: tuple[str, str]) -> str:
-    """A new array for the result."""
+def _make_output(to: Caller, record: str, program: Program, shape: tuple[str, str], k: int) -> None:
+    """A new array for output k."""
     ndim, lanes = shape
     empty, dtype = to.load("ptr", record, EMPTY), to.load("ptr", record, DTYPE)
-    to.branch(to.op(f"icmp eq i32 {ndim}, 1"), "single", "batch")
-    to.label("single")
-    kept = to.load("ptr", record, SINGLE)
+    ranks = program.output_ranks
+    first = LISTS + 8 * (3 * len(program.loops) + program.n_inputs + program.n_outputs + k + sum(ranks[:k]))
+    to.branch(to.op(f"icmp eq i32 {ndim}, 1"), f"single{k}", f"batch{k}")
+    to.label(f"single{k}")
+    kept = to.load("ptr", record, first)
     to.python("Py_IncRef", f"ptr {kept}")
-    to.go("make")
-    to.label("batch")
-    width = to.load("i64", record, LISTS + 8 * (3 * len(program.loops) + program.n_inputs))
-    built = to.python("Py_BuildValue", "ptr @result_form", f"i64 {lanes}", f"i64 {width}", f"ptr {dtype}")
-    to.branch(to.op(f"icmp eq ptr {built}, null"), "failed", "make")
-    to.label("make")
-    arguments = to.op(f"phi ptr [ {kept}, %single ], [ {built}, %batch ]")
+    to.go(f"make{k}")
+    to.label(f"batch{k}")
+    sizes = [lanes, *(to.load("i64", record, first + 8 * (1 + i)) for i in range(ranks[k]))]
+    built = to.python("Py_BuildValue", f"ptr @form{k}", *(f"i64 {n}" for n in sizes), f"ptr {dtype}")
+    to.branch(to.op(f"icmp eq ptr {built}, null"), "failed", f"make{k}")
+    to.label(f"make{k}")
+    arguments = to.op(f"phi ptr [ {kept}, %single{k} ], [ {built}, %batch{k} ]")
     array = to.python("PyObject_Call", f"ptr {empty}", f"ptr {arguments}", "ptr null")
     to.python("Py_DecRef", f"ptr {arguments}")
-    to.require(to.op(f"icmp ne ptr {array}, null"), "made", "failed")
-    _view(to, program.n_inputs, array, WRITABLE | CONTIGUOUS)
-    return array
+    to.require(to.op(f"icmp ne ptr {array}, null"), f"made{k}", "failed")
+    to.store("ptr", array, "%made", 8 * k)
+    _view(to, program.n_inputs + k, array, WRITABLE | CONTIGUOUS)
 
 
-def _compute(to: Caller, record: str, array: str, numbers: tuple[str, str], work: str) -> None:
+def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str], work: str) -> None:
     """Run the lanes, without the interpreter's lock where that pays; refuse a result that is not finite."""
     run = f"call i1 @run(ptr {record}, ptr %arrays, {', '.join(f'i64 {n}' for n in numbers)})"
     to.branch(to.op(f"icmp slt i64 {work}, {tuning.UNLOCKED_MIN_TURNS}"), "short", "long")
@@ -209,12 +229,27 @@ def _compute(to: Caller, record: str, array: str, numbers: tuple[str, str], work
     to.go("check")
     to.label("check")
     good = to.op(f"phi i1 [ {quick}, %short ], [ {slow}, %long ]")
-    to.branch(good, "answer", "discard")
+    to.branch(good, "answer", "leave")
     to.label("answer")
-    to.store("ptr", array, "%result")
+    arrays = [to.load("ptr", "%made", 8 * k) for k in range(program.n_outputs)]
+    if program.n_outputs == 1:
+        to.store("ptr", arrays[0], "%result")
+        to.store("ptr", "null", "%made")
+        to.go("leave")
+        return
+    together = to.python("Py_BuildValue", f"ptr @form{program.n_outputs}", *(f"ptr {x}" for x in arrays))
+    to.require(to.op(f"icmp ne ptr {together}, null"), "together", "failed")
+    kind = to.load("ptr", record, RESULT)
+    plain = to.op(f"icmp eq ptr {kind}, {to.load('ptr', record, NOTHING)}")
+    to.branch(plain, "tuple", "named")
+    to.label("tuple")
+    to.store("ptr", together, "%result")
     to.go("leave")
-    to.label("discard")
-    to.python("Py_DecRef", f"ptr {array}")  # its view still holds it
+    to.label("named")
+    named = to.python("PyObject_Call", f"ptr {kind}", f"ptr {together}", "ptr null")
+    to.python("Py_DecRef", f"ptr {together}")
+    to.require(to.op(f"icmp ne ptr {named}, null"), "have_named", "failed")
+    to.store("ptr", named, "%result")
     to.go("leave")
 
 
@@ -261,10 +296,12 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     to.do(f"call void @free(ptr {scratch})")
     to.go("begin")
     to.label("begin")
-    result = to.load("ptr", "%arrays", 8 * program.n_inputs)
-    columns = to.load("i64", starts[3], 8 * program.n_inputs)
-    total = to.op(f"mul i64 {columns}, %lanes")
-    to.do(f"ret i1 {to.op(f'call i1 @all_finite(ptr {result}, i64 {total})')}")
+    finite = "true"
+    for k in range(program.n_inputs, program.n_inputs + program.n_outputs):
+        total = to.op(f"mul i64 {to.load('i64', starts[3], 8 * k)}, %lanes")
+        one = to.op(f"call i1 @all_finite(ptr {to.load('ptr', '%arrays', 8 * k)}, i64 {total})")
+        finite = to.op(f"and i1 {finite}, {one}")
+    to.do(f"ret i1 {finite}")
     to.lines.append("}")
     return to
 
@@ -274,18 +311,29 @@ class _MethodDef(ctypes.Structure):
 
 
 def bind(
-    code: Any, slots: int, widths: tuple[int, ...], tables: tuple, constants: tuple
-) -> Callable[..., np.ndarray | None]:
-    """The builtin of a compiled program for one model; `widths` are those of the inputs, then of the output."""
-    single = ((widths[-1],), code.dtype)
-    objects = (np.ndarray, np.empty, single, code.dtype, None)
+    code: Any,
+    slots: int,
+    widths: tuple[int, ...],
+    tables: tuple,
+    constants: tuple,
+    shapes: tuple[tuple[int, ...], ...],
+    result: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
+    """The builtin of a compiled program for one model.
+
+    `widths` are those of the inputs, then of the outputs; `shapes` are the outputs' for one state; `result` makes what
+    is returned of several outputs.
+    """
+    objects = (np.ndarray, np.empty, result, code.dtype, None)
+    singles = tuple((shape, code.dtype) for shape in shapes)
     turns = [len(t) for t in tables]
     addresses = [x.ctypes.data for x in (*constants, *tables)]
     numbers = (sum(turns), part_lanes(sum(turns), code.width), slots, ctypes.addressof(helper_count), team())
-    record = np.array([*map(id, objects), *numbers, *addresses, *turns, *widths], np.int64)
+    made = [n for single in singles for n in (id(single), *single[0])]
+    record = np.array([*map(id, objects), *numbers, *addresses, *turns, *widths, *made], np.int64)
     definition = _MethodDef(b"direct", code.direct, METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     # the builtin owns its `self`: everything it needs, and first of all the address of the record
-    kept = (record.ctypes.data, record, definition, objects, tables, constants, code, helper_count)
+    kept = (record.ctypes.data, record, definition, objects, singles, tables, constants, code, helper_count)
     return make(ctypes.addressof(definition), kept, None)

@@ -55,7 +55,7 @@ def _all_finite(dtype: np.dtype, width: int) -> Text:
 
 
 def _take_parts(program: Program, dtype: np.dtype, width: int) -> Text:
-    """`take_parts(job)`: take parts until none is left. Of a program with one output the results are looked at."""
+    """`take_parts(job)`: take parts until none is left, and look at their results."""
     to = Text("p")
     to.lines.append("define internal void @take_parts(ptr %job) {")
     to.label("entry")
@@ -67,13 +67,15 @@ def _take_parts(program: Program, dtype: np.dtype, width: int) -> Text:
     to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NO_MEMORY} monotonic")
     to.do("ret void")
     lo, hi = take_part(to, record, width, ", ".join(f"ptr {x}" for x in lists), memory)
-    if program.n_outputs == 1:
-        columns = to.load("i64", lists[5], 8 * program.n_inputs)
-        first, count = (to.op(f"mul i64 {n}, {columns}") for n in (lo, to.op(f"sub i64 {hi}, {lo}")))
-        values = to.at(to.load("ptr", lists[1]), first, f"i{8 * dtype.itemsize}")
-        to.branch(to.op(f"call i1 @all_finite(ptr {values}, i64 {count})"), "take", "tell")
-        to.label("tell")
-        to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NOT_FINITE} monotonic")
+    count, good = to.op(f"sub i64 {hi}, {lo}"), "true"
+    for k in range(program.n_outputs):
+        columns = to.load("i64", lists[5], 8 * (program.n_inputs + k))
+        first, size = (to.op(f"mul i64 {n}, {columns}") for n in (lo, count))
+        values = to.at(to.load("ptr", lists[1], 8 * k), first, f"i{8 * dtype.itemsize}")
+        good = to.op(f"and i1 {good}, {to.op(f'call i1 @all_finite(ptr {values}, i64 {size})')}")
+    to.branch(good, "take", "tell")
+    to.label("tell")
+    to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NOT_FINITE} monotonic")
     to.go("take")
     to.label("leave")
     to.do(f"call void @free(ptr {memory})")

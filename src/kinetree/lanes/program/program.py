@@ -169,6 +169,12 @@ class Program:
     reversible: bool = False
     straight: Straight | None = None
     woven: bool = False
+    ranks: tuple[int, ...] = ()  # Axes of each output of one state, for direct calls; vectors unless told.
+
+    @property
+    def output_ranks(self) -> tuple[int, ...]:
+        """Axes of each output of one state."""
+        return self.ranks or (1,) * self.n_outputs
 
     def __post_init__(self) -> None:
         if not self.simple and (self.reversible or self.straight or self.woven):

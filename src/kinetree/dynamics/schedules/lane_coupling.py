@@ -1,0 +1,217 @@
+"""Lane programs of mechanisms with mimic joints, made from those of the free ones (model/coupling.py).
+
+With q_all = G q + g, the loops of the free program read their coordinates from the columns of those that they follow,
+times a ratio, plus an offset. What a coupling changes in the results goes to slots of its own: loops at the end add
+what followers found, times their ratios, to what their leaders did, and write what is left.
+"""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from kinetree.lanes import Lane, Loop, Program, Slots
+from kinetree.lanes.kept.once import once
+from kinetree.model import Model, Structure
+from kinetree.model.coupling import Coupling
+
+from .lane_algorithm import LaneAlgorithm, Shapes
+from .lane_rows import NOTHING, Turns
+
+NUMBER = jax.tree.structure(0.0)
+LINES = {"q": (0.0, 0.0), "v": (0.0,)}  # What a coordinate is multiplied by, and what is added to it.
+AXES = {"force": (-1,), "first": (-2,), "matrix": (-1, -2)}  # Axes of an output along which forces are added up.
+
+
+class Widened(NamedTuple):
+    """A loop of a coupled program: how its table is made from that of the free one."""
+
+    loop: Loop
+    read: tuple[tuple[str, int], ...]  # For each new column for inputs: "q" or "v", and the column it comes from.
+    written: tuple[tuple[int, int], ...]  # For each new column for results: the output, and the column it comes from.
+
+
+def widened(loop: Loop, takes: tuple[str, ...], gives: tuple[str, ...]) -> Widened:
+    """A loop that reads the coordinates of a coupled mechanism, and leaves its results in slots."""
+    read = tuple(dict.fromkeys((takes[x.array], x.column) for x in loop.inputs if takes[x.array] in LINES))
+    moved = [gives[x.array] != "unchanged" for x in loop.outputs]
+    pairs = zip(loop.outputs, moved, strict=True)
+    written = tuple(dict.fromkeys((x.array, x.column) for x, other in pairs if other))
+    first = loop.columns + len(read)
+    # Joints with several coordinates follow nobody: only the first column of a joint is scaled.
+    line = [read.index((takes[x.array], x.column)) if takes[x.array] in LINES else -1 for x in loop.inputs]
+
+    def lane(x: Lane, k: int) -> Lane:
+        return x if k < 0 else x._replace(column=loop.columns + k)
+
+    def along(x: Any, line: tuple) -> Any:
+        return x * line[0] + line[1] if len(line) == 2 else x * line[0]
+
+    def step(constants: tuple, inputs: tuple, reads: tuple) -> tuple:
+        own, lines = constants
+        scaled = (
+            along(x, lines[k]) if k >= 0 and place.offset == 0 else x
+            for x, k, place in zip(inputs, line, loop.inputs, strict=True)
+        )
+        writes, adds, outputs = loop.step(own, tuple(scaled), reads)
+        both = list(zip(outputs, moved, strict=True))
+        return (*writes, *(x for x, other in both if other)), adds, tuple(x for x, other in both if not other)
+
+    slots = tuple(
+        Slots(first + written.index((x.array, x.column)), x.offset, NUMBER)  # type: ignore[arg-type]
+        for x, other in zip(loop.outputs, moved, strict=True)
+        if other
+    )
+    lines = jax.tree.structure(tuple(LINES[kind] for kind, _ in read))
+    new = Loop(
+        step,
+        first + len(written),
+        jax.tree_util.treedef_tuple((loop.constants, lines)),
+        reads=loop.reads,
+        writes=loop.writes + slots,
+        adds=loop.adds,
+        inputs=tuple(map(lane, loop.inputs, line)),
+        outputs=tuple(x for x, other in zip(loop.outputs, moved, strict=True) if not other),
+    )
+    return Widened(new, read, written)  # type: ignore[arg-type]
+
+
+class Narrowing(NamedTuple):
+    """What becomes of one output: which entries are added to which, times what, and which are left."""
+
+    source: np.ndarray
+    target: np.ndarray
+    ratio: np.ndarray
+    left: np.ndarray
+
+
+def narrowing(coupling: Coupling, gives: str, shape: tuple[int, ...]) -> Narrowing:
+    """Of an output of this shape."""
+    entry = np.arange(int(np.prod(shape))).reshape(shape)
+    if gives in ("configuration", "velocity"):
+        kept = coupling.kept_q if gives == "configuration" else coupling.kept_v
+        nothing = np.zeros(0, int)
+        return Narrowing(nothing, nothing, np.zeros(0), entry[..., kept])
+    followers = np.setdiff1d(np.arange(len(coupling.source_v)), coupling.kept_v)
+    leaders = coupling.kept_v[coupling.source_v[followers]]
+    moves: list[list[np.ndarray]] = []
+    for axis in AXES[gives]:
+        source, target = (np.take(entry, joints, axis) for joints in (followers, leaders))
+        along = [1] * entry.ndim
+        along[axis] = len(followers)
+        ratio = np.broadcast_to(coupling.ratio_v[followers].reshape(along), source.shape)
+        moves.append([x.ravel() for x in (source, target, ratio)])
+        entry = np.take(entry, coupling.kept_v, axis)
+    source, target, ratio = (np.concatenate(x) for x in zip(*moves, strict=True))
+    return Narrowing(source, target, ratio, entry)
+
+
+GATHER = Loop(
+    lambda ratio, _, reads: ((), (ratio * reads[0],), ()),
+    2,
+    NUMBER,
+    reads=(Slots(0, 0, NUMBER),),
+    adds=(Slots(1, 0, NUMBER),),
+)
+
+
+def emit(array: int) -> Loop:
+    """A loop that writes slots to an output."""
+    return Loop(
+        lambda _, __, reads: ((), (), reads), 2, NOTHING, reads=(Slots(0, 0, NUMBER),), outputs=(Lane(array, 1),)
+    )
+
+
+class CoupledLanes(LaneAlgorithm):
+    """The program of a free mechanism, for coupled ones."""
+
+    def __init__(self, free: LaneAlgorithm):
+        self.free = free
+        program = free.program
+        self.loops = [widened(loop, free.takes, free.gives) for loop in program.loops]
+        self.moved = [k for k, gives in enumerate(free.gives) if gives != "unchanged"]
+        super().__init__(
+            f"{program.name}_coupled",
+            free.parts,
+            free.memory,
+            program.n_inputs,
+            program.n_outputs,
+            free.widths,
+            takes=free.takes,
+            gives=free.gives,
+        )
+        last = (GATHER, *map(emit, self.moved)) if self.moved else ()
+        loops = (*(w.loop for w in self.loops), *last)
+        self.program = Program(
+            f"{program.name}_coupled",
+            loops,
+            program.n_inputs,
+            program.n_outputs,
+            program.reversible,
+            ranks=program.ranks,
+        )
+
+    def shapes(self, structure: Structure, coupling: Coupling | None = None) -> Shapes:
+        """Shapes of the outputs of one state."""
+        assert coupling is not None
+        shapes = self.free.shapes(structure)
+        both = zip(self.gives, shapes, strict=True)
+        return tuple(s if g == "unchanged" else narrowing(coupling, g, s).left.shape for g, s in both)
+
+    def slots(self, model: Model) -> int:
+        """Those of the free program, and one for each entry of the results that change."""
+        return self._regions(model.structure)[-1]
+
+    def _regions(self, structure: Structure) -> list[int]:
+        """First slot of each output, and the first after them."""
+        first = [self.memory.size * (structure.tree.n + 1)]
+        for gives, shape in zip(self.gives, self.free.shapes(structure), strict=True):
+            first.append(first[-1] + (0 if gives == "unchanged" else int(np.prod(shape))))
+        return first
+
+    @lru_cache(maxsize=256)  # noqa: B019
+    def turns(self, structure: Structure, *about: int, coupling: Coupling | None = None) -> tuple[Turns, ...]:
+        """Tables of all loops."""
+        assert coupling is not None
+        regions = self._regions(structure)
+        source = {"q": coupling.source_q, "v": coupling.source_v}
+        turns = []
+        for plan, (table, rows) in zip(self.loops, self.free.turns(structure, *about), strict=True):
+            columns = [source[kind][table[:, column]] for kind, column in plan.read]
+            columns += [regions[array] + table[:, column] for array, column in plan.written]
+            turns.append((np.column_stack([table, *columns]).astype(np.int32), rows))
+        if not self.moved:
+            return tuple(turns)
+        ends = [(k, narrowing(coupling, self.gives[k], self.free.shapes(structure)[k])) for k in self.moved]
+        gather = np.concatenate([regions[k] + np.stack([n.source, n.target], -1) for k, n in ends])
+        left = [np.stack([regions[k] + n.left.ravel(), np.arange(n.left.size)], -1) for k, n in ends]
+        none = np.zeros(0, np.int32)
+        return (*turns, *((table.astype(np.int32), none) for table in (gather, *left)))
+
+    def values(self, model: Model, *about: int) -> tuple[Any, ...]:
+        """Constants of the free program with the ratios and offsets of coordinates, then the ratios of results."""
+        coupling = model.coupling
+        assert coupling is not None
+        lines = {"q": (coupling.ratio_q, coupling.offset_q), "v": (coupling.ratio_v,)}
+        free = zip(self.loops, self.free.turns(model.structure, *about), self.free.values(model, *about), strict=True)
+        values: list[Any] = [
+            (own, tuple(tuple(x[table[:, column]] for x in lines[kind]) for kind, column in plan.read))
+            for plan, (table, _), own in free
+        ]
+        if self.moved:
+            shapes = self.free.shapes(model.structure)
+            values.append(np.concatenate([narrowing(coupling, self.gives[k], shapes[k]).ratio for k in self.moved]))
+            values += [()] * len(self.moved)
+        return tuple(values)
+
+
+@once
+def coupled_lanes(free: LaneAlgorithm) -> CoupledLanes:
+    """The program for coupled mechanisms."""
+    return CoupledLanes(free)
+
+
+def serving(free: LaneAlgorithm, model: Model) -> LaneAlgorithm:
+    """The program that serves a mechanism: the free one, or the one for couplings."""
+    return free if model.coupling is None else coupled_lanes(free)
