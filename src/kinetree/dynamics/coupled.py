@@ -1,12 +1,17 @@
-"""Forward dynamics of models with mimic joints: the reduced equation of motion, solved densely.
+"""Forward dynamics of models with mimic joints: the reduced equation of motion.
 
-With q_all = G q + g and G constant, (Gᵀ H G) qdd = tau − Gᵀ (C − tau_passive): H and the right-hand side come from the
-free model, by the functions that serve it.
+With q_all = G q + g and G constant, (Gᵀ H G) qdd = tau − Gᵀ (C − tau_passive). Where the numbers of the model are
+known, one lane program computes and solves it (matrices/reduced.py). Its derivatives follow from
+ID(q, qd, FD(q, qd, tau)) = tau. Elsewhere H and the right-hand side come from the functions that serve the free model,
+and are solved densely.
 """
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
@@ -16,14 +21,68 @@ from .firmness import is_firm
 from .inverse_dynamics import inverse_dynamics, zero_rates
 from .mass_matrix import mass_matrix
 from .matrices.dense import solve_positive
+from .matrices.ltdl_lanes import FACTORIZE, SOLVE
+from .matrices.reduced import reduced_lanes, reduced_tree
 from .positive import require_solution
 from .published.vneb import ldlt
+from .schedules.tuning import REDUCED_MAX_ROWS
 
 
 def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, method: str) -> Any:
     """Accelerations, (..., nv), of a model with a coupling."""
     if method not in ("auto", "crba"):
         raise ValueError(f"method {method!r} can not serve a model with mimic joints: choose auto or crba")
+    known = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
+    if known and model.nv > 0 and model.tree.n <= REDUCED_MAX_ROWS:
+        nv = (model.nv,)
+        given = {"q": (q, (model.nq,)), "qd": (qd, nv), "tau": (tau, nv), "f_ext": (f_ext, (model.n_bodies, 6))}
+        qdd = evaluate(lambda *state: _in_lanes(model, *state), **given)
+    else:
+        qdd = _densely(model, q, qd, tau, f_ext)
+    return require_solution(model, "forward_dynamics", qdd, q=q, qd=qd, tau=tau, f_ext=f_ext)
+
+
+def _in_lanes(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
+    program = reduced_lanes(model, f_ext is not None)
+    state = (q, qd, tau) if f_ext is None else (q, qd, tau, f_ext)
+
+    def solve(q: Any, qd: Any, tau: Any, *f_ext: Any) -> Any:
+        return program(model, q, qd, tau, *(f.reshape(len(f), -1) for f in f_ext))[0]
+
+    if not any(isinstance(x, jax.Array) for x in state):
+        return solve(*state)
+    function = jax.custom_jvp(solve)
+
+    @function.defjvp
+    def rule(state: tuple, moved: tuple) -> tuple:
+        qdd = function(*state)
+        (q, qd, _, *forces), (dq, dqd, dtau, *dforces) = state, moved
+        _, left = jax.jvp(
+            lambda q, qd, *f: inverse_dynamics(model, q, qd, qdd, *f), (q, qd, *forces), (dq, dqd, *dforces)
+        )
+        return qdd, _solve(model, mass_matrix(model, q), dtau - left)
+
+    return function(*state)
+
+
+def _solve(model: Model, H: Any, b: Any) -> Any:
+    """H⁻¹ b of the reduced mass matrix, (batch, nv, nv): factors once, then two solves for each direction."""
+    assert model.coupling is not None
+    tree, order = reduced_tree(model.tree, model.coupling)
+    i, j = tree.ancestor_pairs
+    factors = FACTORIZE(tree, H[:, order[i], order[j]])
+    back = np.argsort(order)
+
+    def times(x: Any) -> Any:
+        return jnp.einsum("bij,bj->bi", H, x)
+
+    def solve(_: Any, b: Any) -> Any:
+        return SOLVE(tree, factors, b[:, order])[:, back]
+
+    return lax.custom_linear_solve(times, b, solve, symmetric=True)
+
+
+def _densely(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
     H = mass_matrix(model, q)
     held = inverse_dynamics(model, q, qd, zero_rates(model, qd), f_ext)
     nv = (model.nv,)
@@ -36,5 +95,4 @@ def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any
         D = firm(jnp.diagonal(ldlt(H), axis1=1, axis2=2), model.nv * diagonal)
         return jnp.where(jnp.isnan(D).any(-1, keepdims=True), jnp.full_like(qdd, jnp.nan), qdd)
 
-    qdd = evaluate(solve, H=(H, nv + nv), held=(held, nv), tau=(tau, nv))
-    return require_solution(model, "forward_dynamics", qdd, q=q, qd=qd, tau=tau, f_ext=f_ext)
+    return evaluate(solve, H=(H, nv + nv), held=(held, nv), tau=(tau, nv))

@@ -15,6 +15,7 @@ from .coupled import coupled_forward_dynamics
 from .directly import directly
 from .firmness import is_firm
 from .matrices.ltdl import forward_dynamics_crba
+from .matrices.reduced import reduced_lanes
 from .passive import passive_by_row
 from .positive import require_solution
 from .published.abia import forward_dynamics_abia
@@ -24,7 +25,9 @@ from .published.dca import forward_dynamics_dca
 from .published.dcae import forward_dynamics_dcae
 from .published.jsiia import forward_dynamics_jsiia
 from .published.vneb import forward_dynamics_vneb
+from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import lane_program_of
+from .schedules.tuning import REDUCED_MAX_ROWS
 
 METHODS: dict[str, Callable[..., Any]] = {  # (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
     "aba": forward_dynamics_aba,
@@ -46,7 +49,14 @@ def method_function(method: str) -> Callable[..., Any]:
     return METHODS[method]
 
 
-@directly(lambda model: None if model.coupling else lane_program_of(aba_of(is_firm(model)), model))
+def at_once(model: Model) -> LaneAlgorithm | None:
+    """The program of "auto"."""
+    if model.coupling is None:
+        return lane_program_of(aba_of(is_firm(model)), model)
+    return reduced_lanes(model) if model.tree.n <= REDUCED_MAX_ROWS else None
+
+
+@directly(at_once)
 def forward_dynamics(
     model: Model,
     q: Any,

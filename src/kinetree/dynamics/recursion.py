@@ -150,7 +150,8 @@ class Algorithm:
     a placement, "screw" (three numbers; the transform is made again) or "transform" (twelve). `accurate`: rotations
     stay quaternions at every depth. `applied` names the share, and the part of it, that forces on bodies are taken off.
     `columns` are the outputs that are matrices with a column for each row: (count, rows). `gives` says what mimic
-    joints do to an output ("force", "first", "matrix": model/coupling.py); they leave the others as they are.
+    joints do to an output ("force", "first", "matrix": model/coupling.py); they leave the others as they are. What is
+    `resting` is given to the passes, but is no input: it is zero everywhere (lanes only).
     """
 
     name: str
@@ -166,6 +167,7 @@ class Algorithm:
     matrix: str = ""
     columns: tuple[str, ...] = ()
     gives: dict[str, str] = field(default_factory=dict)
+    resting: tuple[str, ...] = ()
     again: "Algorithm | None" = None  # The same, with an early pass done again in the last one (`placed_again`).
 
     def __hash__(self) -> int:

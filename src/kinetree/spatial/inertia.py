@@ -72,6 +72,12 @@ class Inertia(NamedTuple):
         half = (xx + yy + zz) * 0.5
         return Moments(self.mass, self.h, Sym3(half - xx, half - yy, half - zz, -xy, -xz, -yz))
 
+    @staticmethod
+    def from_moments(m: "Moments") -> "Inertia":
+        """The body from its moments of mass. 3a."""
+        xx, yy, zz, xy, xz, yz = m.second
+        return Inertia(m.mass, m.first, Sym3(yy + zz, xx + zz, xx + yy, -xy, -xz, -yz))
+
     def articulated(self) -> "ArticulatedInertia":
         """The same inertia in the form that joints can be taken out of. No arithmetic."""
         z, (x, y, h) = jnp.zeros_like(self.mass), self.h

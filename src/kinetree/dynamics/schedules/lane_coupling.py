@@ -175,35 +175,47 @@ class CoupledLanes(LaneAlgorithm):
         """Tables of all loops."""
         assert coupling is not None
         regions = self._regions(structure)
-        source = {"q": coupling.source_q, "v": coupling.source_v}
-        turns = []
-        for plan, (table, rows) in zip(self.loops, self.free.turns(structure, *about), strict=True):
-            columns = [source[kind][table[:, column]] for kind, column in plan.read]
-            columns += [regions[array] + table[:, column] for array, column in plan.written]
-            turns.append((np.column_stack([table, *columns]).astype(np.int32), rows))
+        turns = self.widened_turns(structure, coupling, regions, *about)
         if not self.moved:
-            return tuple(turns)
+            return turns
         ends = [(k, narrowing(coupling, self.gives[k], self.free.shapes(structure)[k])) for k in self.moved]
         gather = np.concatenate([regions[k] + np.stack([n.source, n.target], -1) for k, n in ends])
         left = [np.stack([regions[k] + n.left.ravel(), np.arange(n.left.size)], -1) for k, n in ends]
         none = np.zeros(0, np.int32)
         return (*turns, *((table.astype(np.int32), none) for table in (gather, *left)))
 
+    def widened_turns(
+        self, structure: Structure, coupling: Coupling, regions: list[int], *about: int
+    ) -> tuple[Turns, ...]:
+        """Tables of the free program, which reads the coupled coordinates and writes results to these regions."""
+        source = {"q": coupling.source_q, "v": coupling.source_v}
+        turns = []
+        for plan, (table, rows) in zip(self.loops, self.free.turns(structure, *about), strict=True):
+            columns = [source[kind][table[:, column]] for kind, column in plan.read]
+            columns += [regions[array] + table[:, column] for array, column in plan.written]
+            turns.append((np.column_stack([table, *columns]).astype(np.int32), rows))
+        return tuple(turns)
+
     def values(self, model: Model, *about: int) -> tuple[Any, ...]:
-        """Constants of the free program with the ratios and offsets of coordinates, then the ratios of results."""
+        """Constants of the free program, then the ratios of results."""
+        coupling, values = model.coupling, self.widened_values(model, *about)
+        if not self.moved:
+            return values
+        assert coupling is not None
+        shapes = self.free.shapes(model.structure)
+        ratios = [narrowing(coupling, self.gives[k], shapes[k]).ratio for k in self.moved]
+        return (*values, np.concatenate(ratios), *[()] * len(self.moved))
+
+    def widened_values(self, model: Model, *about: int) -> tuple[Any, ...]:
+        """Constants of the free program, with the ratios and offsets of its coordinates."""
         coupling = model.coupling
         assert coupling is not None
         lines = {"q": (coupling.ratio_q, coupling.offset_q), "v": (coupling.ratio_v,)}
         free = zip(self.loops, self.free.turns(model.structure, *about), self.free.values(model, *about), strict=True)
-        values: list[Any] = [
+        return tuple(
             (own, tuple(tuple(x[table[:, column]] for x in lines[kind]) for kind, column in plan.read))
             for plan, (table, _), own in free
-        ]
-        if self.moved:
-            shapes = self.free.shapes(model.structure)
-            values.append(np.concatenate([narrowing(coupling, self.gives[k], shapes[k]).ratio for k in self.moved]))
-            values += [()] * len(self.moved)
-        return tuple(values)
+        )
 
 
 @once

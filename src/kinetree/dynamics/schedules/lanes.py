@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from kinetree.dynamics.algorithms.poses import to_row
@@ -153,7 +154,8 @@ class Writer:
         damped, sprung = forced and self.variant.kind.dampers, forced and self.springs
         given = (*(("q",) if p.places and screws else ()), *p.given, *(("qdd",) if rotor else ()))
         given += ("qd",) if damped else ()
-        given = tuple(dict.fromkeys(given))
+        resting = tuple(n for n in alg.resting if n in given)
+        given = tuple(n for n in dict.fromkeys(given) if n not in resting)
         frame = ("frame", "axis") if p.places and screws else ("frame",) if again else ()
         joint = ("axis", "armature") if forced else ()
         joint += (("damping",) if damped else ()) + (("stiffness",) if sprung else ())
@@ -169,6 +171,8 @@ class Writer:
             slots = list(reads)
             whole = fields.taken(state, slots).get(p.state)
             row = Row({**self.links.known(known), **dict(zip(given, inputs, strict=True)), **fields.taken(own, slots)})
+            if resting:
+                row |= dict.fromkeys(resting, jnp.zeros_like(jax.tree.leaves((known, reads))[0]))
             if LOAD in row:
                 row["armature"] = row.armature + row.load
             felt = row.get("qdd")
@@ -269,13 +273,15 @@ class Writer:
         """A loop over the strict ancestor pairs (i, j), j from the parent of i up; then the zeros of a dense matrix."""
         fields, packed = self.fields, self.variant.packed
         names = tuple(p.needs)
+        array = list(self.algorithm.outputs).index(self.algorithm.matrix)
+        places = (Lane(array, ENTRY),) if packed else (Lane(array, ENTRY), Lane(array, MIRROR))
 
         def step(known: Row, _: tuple, reads: tuple) -> tuple:
             slots = list(reads)
             row = Row({**self.links.known(known), **fields.taken(names, slots)})
             state, found = p.visit(row, fields.taken((p.state,), slots)[p.state])
             (entry,) = (found[n] for n in p.outputs)
-            return fields.spread((p.state,), {p.state: state}), (), (entry, entry)
+            return fields.spread((p.state,), {p.state: state}), (), (entry,) * len(places)
 
         def turns(structure: Structure) -> Turns:
             tree = structure.tree
@@ -294,11 +300,11 @@ class Writer:
             self.links.parts_structure(p.link),
             reads=fields.at(BELOW, *names) + carried,
             writes=carried,
-            outputs=(Lane(0, ENTRY), Lane(0, MIRROR)),
+            outputs=places,
         )
         parts = [Part(loop, turns, self.links.parts_constants(p.link))]
         if not packed:
-            zero = Loop(lambda zero, _, __: ((), (), (zero,)), 1, NUMBER, outputs=(Lane(0, 0),))
+            zero = Loop(lambda zero, _, __: ((), (), (zero,)), 1, NUMBER, outputs=(Lane(array, 0),))
             parts.append(Part(zero, unrelated_turns, zeros_of_unrelated))
         return parts
 

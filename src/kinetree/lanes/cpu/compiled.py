@@ -19,7 +19,6 @@ from .recycled import empty
 from .shared import NO_MEMORY, part_lanes, shared_text
 from .threads import pool, threads
 
-
 MAX_DIRECT_OUTPUTS = 3  # outputs; programs with more are steps of others, which Python never calls
 
 
