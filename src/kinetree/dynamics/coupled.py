@@ -16,13 +16,14 @@ from jax import lax
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
+from .closed_form.shape import Shape
 from .elements.articulated import firm
 from .firmness import is_firm
 from .inverse_dynamics import inverse_dynamics, zero_rates
 from .mass_matrix import mass_matrix
 from .matrices.dense import solve_positive
 from .matrices.ltdl_lanes import FACTORIZE, SOLVE
-from .matrices.reduced import reduced_lanes, reduced_tree
+from .matrices.reduced import reduced_lanes
 from .positive import require_solution
 from .published.vneb import ldlt
 from .schedules.tuning import REDUCED_MAX_ROWS
@@ -67,17 +68,15 @@ def _in_lanes(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
 
 def _solve(model: Model, H: Any, b: Any) -> Any:
     """H⁻¹ b of the reduced mass matrix, (batch, nv, nv): factors once, then two solves for each direction."""
-    assert model.coupling is not None
-    tree, order = reduced_tree(model.tree, model.coupling)
+    tree = Shape.of(model).tree
     i, j = tree.ancestor_pairs
-    factors = FACTORIZE(tree, H[:, order[i], order[j]])
-    back = np.argsort(order)
+    factors = FACTORIZE(tree, H[:, i, j])
 
     def times(x: Any) -> Any:
         return jnp.einsum("bij,bj->bi", H, x)
 
     def solve(_: Any, b: Any) -> Any:
-        return SOLVE(tree, factors, b[:, order])[:, back]
+        return SOLVE(tree, factors, b)
 
     return lax.custom_linear_solve(times, b, solve, symmetric=True)
 

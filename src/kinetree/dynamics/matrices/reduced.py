@@ -7,21 +7,20 @@ is the elimination tree of its entries.
 """
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Program, Slots
 from kinetree.lanes.kept.once import once
-from kinetree.model import Model, Structure
-from kinetree.model.coupling import Coupling
-from kinetree.tree import Tree
+from kinetree.model import Model
 
 from ..algorithms.joint_space import JOINT_SPACE
+from ..closed_form.shape import Shape
 from ..elements.articulated import firm
-from ..schedules.lane_algorithm import LaneAlgorithm, Shapes
-from ..schedules.lane_coupling import GATHER, CoupledLanes, emit, widened
+from ..schedules.lane_algorithm import LaneAlgorithm
+from ..schedules.lane_coupling import GATHER, CoupledLanes, coupling_of, emit
 from ..schedules.lane_rows import NOTHING, Kind, Turns, kind_of
 from ..schedules.lanes import Variant, lane_program
 from .ltdl_lanes import ELIMINATE, L_SOLVE, LT_SOLVE, Places
@@ -29,49 +28,6 @@ from .ltdl_lanes import ELIMINATE, L_SOLVE, LT_SOLVE, Places
 NUMBER = jax.tree.structure(0.0)
 TAU, H = range(2)  # Outputs of the free program.
 TAU_IN = 2
-
-
-class Reduced(NamedTuple):
-    """The tree of a coupled mechanism's mass matrix."""
-
-    tree: Tree
-    order: np.ndarray  # The coupled coordinate of each of its rows.
-
-
-@lru_cache(maxsize=64)
-def reduced_tree(free: Tree, coupling: Coupling) -> Reduced:
-    """The elimination tree of Gᵀ H G, eliminated from the leaves to the base."""
-    n, source, parent = coupling.nv, coupling.source_v, free.parent
-    meeting = np.full(n, -2, np.int64)  # For each coordinate, the row where the branches of its joints meet.
-    for row in range(free.n):
-        met = int(meeting[source[row]])
-        meeting[source[row]] = row if met == -2 else _common(parent, met, row)
-    # A coordinate of several branches comes after the row where they meet, unless that row is one of its own.
-    depth = np.where(meeting >= 0, free.depth[meeting], -1) + np.where(source[meeting] == np.arange(n), 0.0, 0.5)
-    order = np.argsort(depth, kind="stable")
-    place = np.argsort(order)[source]  # of each free row
-    i, j = free.ancestor_pairs
-    inner, outer = np.minimum(place[i], place[j]), np.maximum(place[i], place[j])
-    above: list[set[int]] = [set() for _ in range(n)]
-    for a, b in set(zip(inner.tolist(), outer.tolist(), strict=True)):
-        if a != b:
-            above[b].add(a)
-    parents = np.full(n, -1)
-    for row in range(n - 1, -1, -1):
-        if above[row]:
-            parents[row] = nearest = max(above[row])
-            above[nearest] |= above[row] - {nearest}
-    return Reduced(Tree(parents), order)
-
-
-def _common(parent: np.ndarray, a: int, b: int) -> int:
-    """The nearest row that carries both; −1 for the base. Parents come before their children."""
-    while a != b:
-        if a > b:
-            a = int(parent[a])
-        else:
-            b = int(parent[b])
-    return a
 
 
 def _slot(column: int) -> Slots:
@@ -97,89 +53,59 @@ class ReducedLanes(CoupledLanes):
 
     def __init__(self, free: LaneAlgorithm):
         super().__init__(free)
-        self.gives = ("force",)
-        loops = (*(widened(loop, free.takes, free.gives).loop for loop in free.program.loops), *LOOPS)
+        self.gives, self.widths, self.slots = ("force",), lambda shape: (shape.size,), self._end
+        self.forms = lambda shape: ((shape.size,),)
+        loops = (*(w.loop for w in self.loops), *LOOPS)
         self.program = Program(f"{free.program.name}_reduced", loops, free.program.n_inputs, 1)
 
-    def shapes(self, structure: Structure, coupling: Coupling | None = None) -> Shapes:
-        """Of qdd."""
-        assert coupling is not None
-        return ((coupling.nv,),)
-
-    def slots(self, model: Model) -> int:
-        """Those of the free program, its results, and the reduced equation with its diagonal."""
-        assert model.coupling is not None
-        first, places = self._first(model.structure, model.coupling)
-        return first + places.one + 1 + model.nv
-
-    def _first(self, structure: Structure, coupling: Coupling) -> tuple[int, Places]:
-        """First slot of the reduced equation, and its places from there on."""
-        tree = reduced_tree(structure.tree, coupling).tree
-        return self._free_regions(structure)[-1], Places(tree)
-
-    def _free_regions(self, structure: Structure) -> list[int]:
-        first = [self.memory.size * (structure.tree.n + 1)]
-        for width in self.free.widths(structure):
-            first.append(first[-1] + width)
-        return first
+    def _end(self, shape: Shape) -> int:
+        """The first slot after the free program, its results, and the reduced equation with its diagonal."""
+        return self.regions(shape.structure)[-1] + Places(shape.tree).one + 1 + shape.size
 
     @lru_cache(maxsize=256)  # noqa: B019
-    def turns(self, structure: Structure, *about: int, coupling: Coupling | None = None) -> tuple[Turns, ...]:
+    def turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops."""
-        assert coupling is not None
-        regions = self._free_regions(structure)
-        first, places = self._first(structure, coupling)
-        reduced = reduced_tree(structure.tree, coupling)
-        rows = np.arange(coupling.nv)
-        diagonal = first + reduced.tree.ancestor_start[:-1]
+        regions, places = self.regions(shape.structure), Places(shape.tree)
+        first, rows = regions[-1], np.arange(shape.size)
+        diagonal = first + shape.tree.ancestor_start[:-1]
         vector, kept_diagonal = first + places.vector + rows, first + places.one + 1 + rows
-        cleared = first + np.append(np.arange(reduced.tree.n_ancestor_pairs), places.one)
-        source, target, _ = gathered(structure.tree, coupling)
-        starts = np.where(source < structure.tree.n, regions[TAU], regions[H] - structure.tree.n)
+        cleared = first + np.append(np.arange(shape.tree.n_ancestor_pairs), places.one)
+        target, _ = gathered(shape)
+        source = np.concatenate(
+            [regions[TAU] + np.arange(shape.rows), regions[H] + np.arange(len(target) - shape.rows)]
+        )
         tables = [
             cleared[:, None],
-            np.stack([vector, reduced.order], -1),
-            np.stack([starts + source, first + target], -1),
+            np.stack([vector, rows], -1),
+            np.stack([source, first + target], -1),
             np.stack([diagonal, kept_diagonal], -1),
             first + ELIMINATE.table(places),
             first + LT_SOLVE.table(places),
             np.stack([vector, diagonal, kept_diagonal], -1),
             first + L_SOLVE.table(places),
-            np.stack([vector, reduced.order], -1),
+            np.stack([vector, rows], -1),
         ]
         none = np.zeros(0, np.int32)
-        return (*self.widened_turns(structure, coupling, regions), *((t.astype(np.int32), none) for t in tables))
+        return (*self.widened_turns(shape), *((t.astype(np.int32), none) for t in tables))
 
     def values(self, model: Model, *about: int) -> tuple[Any, ...]:
         """Constants of the free program, then those of the loops here."""
-        coupling = model.coupling
-        assert coupling is not None
-        _, places = self._first(model.structure, coupling)
+        shape = Shape.of(model)
         own: list[Any] = [()] * len(LOOPS)
-        own[CLEARED] = np.append(np.zeros(places.tree.n_ancestor_pairs), 1.0)
-        own[GATHERED] = gathered(model.tree, coupling)[2]
-        own[DIVIDED] = np.full(coupling.nv, float(coupling.nv))
+        own[CLEARED] = np.append(np.zeros(shape.tree.n_ancestor_pairs), 1.0)
+        own[GATHERED] = gathered(shape)[1]
+        own[DIVIDED] = np.full(shape.size, float(shape.size))
         return (*self.widened_values(model), *own)
 
 
-@lru_cache(maxsize=64)
-def gathered(free: Tree, coupling: Coupling) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What the reduced equation is added up of: free entries, places, and factors.
-
-    Free entries are those of C, then those of H on the ancestor pairs; places are those of `Places`.
-    """
-    reduced = reduced_tree(free, coupling)
-    tree, ratio = reduced.tree, coupling.ratio_v
-    place = np.argsort(reduced.order)[coupling.source_v]
-    a, b = tree.ancestor_pairs
-    entry = {pair: k for k, pair in enumerate(zip(a.tolist(), b.tolist(), strict=True))}
-    i, j = free.ancestor_pairs
-    outer, inner = np.maximum(place[i], place[j]), np.minimum(place[i], place[j])
-    pairs = zip(outer.tolist(), inner.tolist(), strict=True)
-    twice = 1.0 + ((i != j) & (outer == inner))  # Both halves of H count where one coordinate moves both joints.
-    source = np.arange(free.n + len(i))
-    target = np.concatenate([tree.n_ancestor_pairs + place, [entry[pair] for pair in pairs]])
-    return source, target.astype(np.int64), np.concatenate([-ratio, ratio[i] * ratio[j] * twice])
+def gathered(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+    """Where the free C, and H on the ancestor pairs, are added to the reduced equation, and times what."""
+    ratio = coupling_of(shape).ratio_v
+    i, j = shape.structure.tree.ancestor_pairs
+    a, b = shape.v_column(i), shape.v_column(j)
+    twice = 1.0 + ((i != j) & (a == b))  # Both halves of H count where one coordinate moves both joints.
+    force = shape.tree.n_ancestor_pairs + shape.v_column(np.arange(shape.rows))
+    return np.concatenate([force, shape.packed(a, b)]), np.concatenate([-ratio, ratio[i] * ratio[j] * twice])
 
 
 @once

@@ -5,17 +5,20 @@ times a ratio, plus an offset. What a coupling changes in the results goes to sl
 what followers found, times their ratios, to what their leaders did, and write what is left.
 """
 
+import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Program, Slots
+from kinetree.lanes import Lane, Loop, Slots
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model, Structure
 from kinetree.model.coupling import Coupling
 
+from ..closed_form.shape import Shape
 from .lane_algorithm import LaneAlgorithm, Shapes
 from .lane_rows import NOTHING, Turns
 
@@ -137,60 +140,49 @@ class CoupledLanes(LaneAlgorithm):
             free.memory,
             program.n_inputs,
             program.n_outputs,
-            free.widths,
+            lambda shape: tuple(map(math.prod, self.narrowed_forms(shape))),
+            shape=Shape.of,
+            slots=lambda shape: self.regions(shape.structure)[-1],
+            forms=self.narrowed_forms,
             takes=free.takes,
             gives=free.gives,
         )
         last = (GATHER, *map(emit, self.moved)) if self.moved else ()
         loops = (*(w.loop for w in self.loops), *last)
-        self.program = Program(
-            f"{program.name}_coupled",
-            loops,
-            program.n_inputs,
-            program.n_outputs,
-            program.reversible,
-            ranks=program.ranks,
-        )
+        self.program = replace(program, name=f"{program.name}_coupled", body=loops)
 
-    def shapes(self, structure: Structure, coupling: Coupling | None = None) -> Shapes:
+    def narrowed_forms(self, shape: Shape) -> Shapes:
         """Shapes of the outputs of one state."""
-        assert coupling is not None
-        shapes = self.free.shapes(structure)
-        both = zip(self.gives, shapes, strict=True)
-        return tuple(s if g == "unchanged" else narrowing(coupling, g, s).left.shape for g, s in both)
+        both = zip(self.free.gives, self.free.forms(shape.structure), strict=True)
+        return tuple(s if g == "unchanged" else narrowing(coupling_of(shape), g, s).left.shape for g, s in both)
 
-    def slots(self, model: Model) -> int:
-        """Those of the free program, and one for each entry of the results that change."""
-        return self._regions(model.structure)[-1]
-
-    def _regions(self, structure: Structure) -> list[int]:
+    def regions(self, structure: Structure) -> list[int]:
         """First slot of each output, and the first after them."""
         first = [self.memory.size * (structure.tree.n + 1)]
-        for gives, shape in zip(self.gives, self.free.shapes(structure), strict=True):
-            first.append(first[-1] + (0 if gives == "unchanged" else int(np.prod(shape))))
+        for gives, form in zip(self.free.gives, self.free.forms(structure), strict=True):
+            first.append(first[-1] + (0 if gives == "unchanged" else math.prod(form)))
         return first
 
     @lru_cache(maxsize=256)  # noqa: B019
-    def turns(self, structure: Structure, *about: int, coupling: Coupling | None = None) -> tuple[Turns, ...]:
+    def turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops."""
-        assert coupling is not None
-        regions = self._regions(structure)
-        turns = self.widened_turns(structure, coupling, regions, *about)
+        turns = self.widened_turns(shape, *about)
         if not self.moved:
             return turns
-        ends = [(k, narrowing(coupling, self.gives[k], self.free.shapes(structure)[k])) for k in self.moved]
+        structure, regions = shape.structure, self.regions(shape.structure)
+        forms = self.free.forms(structure)
+        ends = [(k, narrowing(coupling_of(shape), self.gives[k], forms[k])) for k in self.moved]
         gather = np.concatenate([regions[k] + np.stack([n.source, n.target], -1) for k, n in ends])
         left = [np.stack([regions[k] + n.left.ravel(), np.arange(n.left.size)], -1) for k, n in ends]
         none = np.zeros(0, np.int32)
         return (*turns, *((table.astype(np.int32), none) for table in (gather, *left)))
 
-    def widened_turns(
-        self, structure: Structure, coupling: Coupling, regions: list[int], *about: int
-    ) -> tuple[Turns, ...]:
-        """Tables of the free program, which reads the coupled coordinates and writes results to these regions."""
+    def widened_turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
+        """Tables of the free program, which reads the coupled coordinates and leaves its results in slots."""
+        coupling, regions = coupling_of(shape), self.regions(shape.structure)
         source = {"q": coupling.source_q, "v": coupling.source_v}
         turns = []
-        for plan, (table, rows) in zip(self.loops, self.free.turns(structure, *about), strict=True):
+        for plan, (table, rows) in zip(self.loops, self.free.turns(shape.structure, *about), strict=True):
             columns = [source[kind][table[:, column]] for kind, column in plan.read]
             columns += [regions[array] + table[:, column] for array, column in plan.written]
             turns.append((np.column_stack([table, *columns]).astype(np.int32), rows))
@@ -198,24 +190,28 @@ class CoupledLanes(LaneAlgorithm):
 
     def values(self, model: Model, *about: int) -> tuple[Any, ...]:
         """Constants of the free program, then the ratios of results."""
-        coupling, values = model.coupling, self.widened_values(model, *about)
+        values = self.widened_values(model, *about)
         if not self.moved:
             return values
-        assert coupling is not None
-        shapes = self.free.shapes(model.structure)
-        ratios = [narrowing(coupling, self.gives[k], shapes[k]).ratio for k in self.moved]
+        forms, coupling = self.free.forms(model.structure), coupling_of(model)
+        ratios = [narrowing(coupling, self.gives[k], forms[k]).ratio for k in self.moved]
         return (*values, np.concatenate(ratios), *[()] * len(self.moved))
 
     def widened_values(self, model: Model, *about: int) -> tuple[Any, ...]:
         """Constants of the free program, with the ratios and offsets of its coordinates."""
-        coupling = model.coupling
-        assert coupling is not None
+        coupling = coupling_of(model)
         lines = {"q": (coupling.ratio_q, coupling.offset_q), "v": (coupling.ratio_v,)}
         free = zip(self.loops, self.free.turns(model.structure, *about), self.free.values(model, *about), strict=True)
         return tuple(
             (own, tuple(tuple(x[table[:, column]] for x in lines[kind]) for kind, column in plan.read))
             for plan, (table, _), own in free
         )
+
+
+def coupling_of(x: Model | Shape) -> Coupling:
+    """The coupling of what is known to have one."""
+    assert x.coupling is not None
+    return x.coupling
 
 
 @once

@@ -382,7 +382,7 @@ def lane_program(algorithm: Algorithm, variant: Variant) -> LaneAlgorithm:
     marks = [k for k, on in (*kind._asdict().items(), ("external", variant.external), ("packed", variant.packed)) if on]
     axes = [output_axes(algorithm, n, variant.packed) for n in algorithm.outputs]
 
-    def shapes(structure: Structure) -> tuple[tuple[int, ...], ...]:
+    def forms(structure: Structure) -> tuple[tuple[int, ...], ...]:
         return tuple(tuple(a if isinstance(a, int) else a(structure) for a in of_one) for of_one in axes)
 
     return LaneAlgorithm(
@@ -391,10 +391,10 @@ def lane_program(algorithm: Algorithm, variant: Variant) -> LaneAlgorithm:
         writer.memory,
         len(algorithm.inputs) + variant.external,
         len(algorithm.outputs),
-        lambda structure: tuple(map(math.prod, shapes(structure))),
+        lambda structure: tuple(map(math.prod, forms(structure))),
         reversible=not algorithm.matrix,  # Entries are carried up in the slots that they start from.
         takes=(*("q" if n == "q" else "v" for n in algorithm.inputs), *(("f_ext",) if variant.external else ())),
         gives=tuple(algorithm.gives.get(n, "unchanged") for n in algorithm.outputs),
-        shapes=shapes,
+        forms=forms,
         ranks=tuple(map(len, axes)),
     )

@@ -15,7 +15,7 @@ import numpy as np
 from kinetree.dynamics.algorithms.poses import ROW_POSES, to_row
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.joint_terms import LOAD, felt_acceleration, joint_acceleration, row_acceleration, row_force
-from kinetree.dynamics.recursion import APPLIED, Algorithm, Bodies, Total, with_row_forces
+from kinetree.dynamics.recursion import APPLIED, Algorithm, Bodies, with_row_forces
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model
 from kinetree.model.coordinates import velocity_product_shift
