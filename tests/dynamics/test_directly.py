@@ -18,6 +18,10 @@ CALLS = {  # name -> the function on a model, q and two vectors of velocities
     "forward_dynamics": kt.forward_dynamics,
     "mass_matrix": lambda m, q, v, x: kt.mass_matrix(m, q),
     "forward_kinematics": lambda m, q, v, x: kt.forward_kinematics(m, q),
+    "jacobian": lambda m, q, v, x: kt.jacobian(m, q, m.n_bodies - 1),
+    "jacobian by name": lambda m, q, v, x: kt.jacobian(m, q, m.names[1], frame="local"),
+    "bias_force": lambda m, q, v, x: kt.bias_force(m, q, v),
+    "gravity_force": lambda m, q, v, x: kt.gravity_force(m, q),
 }
 
 

@@ -7,6 +7,7 @@ is not plain by returning None: wrong arguments meet the ordinary path's errors,
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 import jax
@@ -58,6 +59,62 @@ def directly(algorithm: Made, *, result: Callable[..., Any] | None = None) -> Ca
         return served  # type: ignore[return-value]
 
     return decorate
+
+
+def directly_about(made: Callable[..., tuple[LaneAlgorithm, tuple[int, ...]] | None], arrays: int) -> Callable[[F], F]:
+    """The same for functions of a model, some `arrays`, and facts such as a body's name.
+
+    `made(model, *facts)` gives the algorithm, and the numbers that it is about, from all facts in order. A builtin is
+    kept for each set of them.
+    """
+
+    def decorate(function: F) -> F:
+        name, parameters = f"_{function.__name__}_calls", list(signature(function).parameters.values())
+        facts = [p for p in parameters[1 + arrays :] if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+        def bind(model: Any, given: tuple, options: dict[str, Any], key: tuple) -> Callable[..., Any]:
+            dtype = getattr(given[0], "dtype", None) if given else None
+            calls = model.__dict__.setdefault(name, {}) if isinstance(model, Model) else {}
+            if dtype not in (DOUBLE, SINGLE) or not all(type(x) is np.ndarray for x in given[:arrays]):
+                return _refuse
+            found = {p.name: p.default for p in facts} | dict(
+                zip((p.name for p in facts), given[arrays:], strict=False)
+            )
+            found |= options
+            if len(found) > len(facts) or any(x is Parameter.empty for x in found.values()):
+                return _refuse
+            try:
+                chosen = made(model, *found.values())
+            except (ValueError, KeyError, TypeError):  # The ordinary path says what is wrong.
+                return _refuse
+            if len(calls) >= MAX_KEPT_CALLS:
+                calls.clear()
+            algorithm, about = chosen if chosen is not None else (None, ())
+            builtin = direct_call(model, lambda _: algorithm, dtype, about, None)
+            calls[key] = builtin or _refuse
+            return calls[key]
+
+        @wraps(function)
+        def served(model: Any, *given: Any, **options: Any) -> Any:
+            key = (
+                given[0].dtype if given and type(given[0]) is np.ndarray else None,
+                *given[arrays:],
+                *options.items(),
+            )
+            try:
+                builtin = getattr(model, name, _NONE).get(key)
+            except TypeError:  # A fact that is an array.
+                return function(model, *given, **options)
+            result = (builtin or bind(model, given, options, key))(*given[:arrays])
+            return function(model, *given, **options) if result is None else result
+
+        return served  # type: ignore[return-value]
+
+    return decorate
+
+
+MAX_KEPT_CALLS = 1024  # builtins of one function and model: one for each body, frame and dtype
+_NONE: dict[Any, Any] = {}
 
 
 def _refuse(*given: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
-from .algorithms.rnea import RNEA
+from .algorithms.rnea import BIAS, GRAVITY, RNEA
 from .directly import directly
 from .schedules.choose import check_schedule
 from .schedules.lanes import lane_program_of
@@ -52,11 +52,13 @@ def zero_rates(model: Model, like: Any) -> Any:
     return np.zeros(model.nv, dtype)
 
 
+@directly(lambda model: lane_program_of(BIAS, model.without_passive))
 def bias_force(model: Model, q: Any, qd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:
     """C of the equation of motion: Coriolis, centrifugal and gravity terms, less applied forces; no passive ones."""
     return inverse_dynamics(model.without_passive, q, qd, zero_rates(model, qd), f_ext, schedule=schedule)
 
 
+@directly(lambda model: lane_program_of(GRAVITY, model.without_passive))
 def gravity_force(model: Model, q: Any, *, schedule: str = "auto") -> Any:
     """Forces that hold the mechanism at rest against gravity; springs have no part in them."""
     rest = zero_rates(model, q)

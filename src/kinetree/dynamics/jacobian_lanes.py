@@ -98,4 +98,5 @@ def jacobian_lanes(quaternions: bool, way: int) -> LaneAlgorithm:
         Part(Loop(lambda _, __, ___: ((), (), 6 * (0.0,)), 8, NOTHING, outputs=outputs), without, no_constants),
     ]
     name = "jacobian" + "_quaternions" * quaternions
-    return LaneAlgorithm(name, parts, memory, 1, 1, lambda s: (6 * s.tree.n,))
+    forms = {"forms": lambda s: ((6, s.tree.n),), "ranks": (2,), "gives": ("force",)}
+    return LaneAlgorithm(name, parts, memory, 1, 1, lambda s: (6 * s.tree.n,), **forms)

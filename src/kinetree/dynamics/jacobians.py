@@ -11,15 +11,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from kinetree.model import Model, coupled
+from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 from kinetree.spatial import Vec3
 from kinetree.tree import Layout, layout, restore
 
+from .directly import directly_about
 from .frames import axes_and_point, carrier, frame_number, place_frame, way_number
 from .jacobian_lanes import jacobian_column, jacobian_lanes
 from .schedules.arranged import arranged, row_poses
 from .schedules.choose import IN_ORDER, call_of, choose
+from .schedules.lane_algorithm import LaneAlgorithm
+from .schedules.lane_coupling import serving
 
 
 @jax.jit
@@ -34,8 +37,13 @@ def _jacobian(laid: Layout, model: Model, q: Any, body: Any, way: Any) -> Any:
     return jnp.transpose(columns, (1, 2, 0))
 
 
+def _at_once(model: Model, body: int | str, frame: str) -> tuple[LaneAlgorithm, tuple[int, ...]]:
+    program = serving(jacobian_lanes(model.structure.has_quaternions, int(way_number(frame))), model)
+    return program, (int(frame_number(model, body)),)
+
+
 def _across_states(model: Model, q: Any, body: int, way: int, schedule: str) -> Any:
-    program = jacobian_lanes(model.structure.has_quaternions, way)
+    program = serving(jacobian_lanes(model.structure.has_quaternions, way), model)
     return program(model, q, schedule=schedule, about=(body,))[0].reshape(-1, 6, model.nv)
 
 
@@ -45,7 +53,7 @@ def _carries(model: Model, row: Any) -> Any:
     return (row >= 0) & (lp <= lp[row]) & (rp[row] <= rp)
 
 
-@coupled("force")
+@directly_about(_at_once, 1)
 def jacobian(model: Model, q: Any, body: int | str, frame: str = "world", *, schedule: str = "auto") -> Any:
     """Jacobian of a body or of a frame fixed to one.
 
@@ -70,6 +78,9 @@ def jacobian(model: Model, q: Any, body: int | str, frame: str = "world", *, sch
             return jnp.zeros((q.shape[0], 6, 0), q.dtype)
         if chosen in IN_ORDER:
             return _across_states(model, q, int(number), int(way), chosen)
-        return _jacobian(layout(model.tree, chosen), model, q, number, way)
+        if model.coupling is None:
+            return _jacobian(layout(model.tree, chosen), model, q, number, way)
+        whole = model.coupling.widen_q(q)
+        return model.coupling.narrow(_jacobian(layout(model.tree, chosen), model.uncoupled, whole, number, way))
 
     return evaluate(compute, q=(q, (model.nq,)))

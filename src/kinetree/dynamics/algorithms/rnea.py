@@ -10,6 +10,7 @@ recursion with spatial accelerations):
     (n, f) to the parent  =  Xᵀ (own + from the children)          τ = Sᵀ (n, f)
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, zeros
@@ -99,3 +100,6 @@ RNEA = Algorithm(
     keeps="screw",
     applied=("force",),
 )
+
+BIAS = replace(RNEA, name="rnea_bias", inputs=("q", "qd"), resting=("qdd",))
+GRAVITY = replace(RNEA, name="rnea_gravity", inputs=("q",), resting=("qd", "qdd"))

@@ -96,7 +96,8 @@ class Writer:
         self.springs = kind.springs
         self.links = Links(kind.deep, kind.hinges, algorithm.moments, algorithm.accurate)
         named = set(algorithm.inputs) | set(algorithm.outputs)
-        self.shifts = self.quaternions and not named.isdisjoint(JOINT_QUANTITIES)
+        moves = "qd" not in algorithm.resting
+        self.shifts = self.quaternions and moves and not named.isdisjoint(JOINT_QUANTITIES)
         # What quaternion joints are placed with serves every pass, where screws are all that would be kept.
         as_placed = self.quaternions and algorithm.keeps == "screw"
         self.keeps = algorithm.keeps_placements and not as_placed
