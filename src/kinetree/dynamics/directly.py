@@ -73,14 +73,12 @@ def directly_about(made: Callable[..., tuple[LaneAlgorithm, tuple[int, ...]] | N
         facts = [p for p in parameters[1 + arrays :] if p.kind is p.POSITIONAL_OR_KEYWORD]
 
         def bind(model: Any, given: tuple, options: dict[str, Any], key: tuple) -> Callable[..., Any]:
-            dtype = getattr(given[0], "dtype", None) if given else None
-            calls = model.__dict__.setdefault(name, {}) if isinstance(model, Model) else {}
-            if dtype not in (DOUBLE, SINGLE) or not all(type(x) is np.ndarray for x in given[:arrays]):
+            plain = len(given) >= arrays and all(type(x) is np.ndarray for x in given[:arrays])
+            if not isinstance(model, Model) or not plain or given[0].dtype not in (DOUBLE, SINGLE):
                 return _refuse
-            found = {p.name: p.default for p in facts} | dict(
-                zip((p.name for p in facts), given[arrays:], strict=False)
-            )
-            found |= options
+            dtype, calls = given[0].dtype, model.__dict__.setdefault(name, {})
+            names = [p.name for p in facts]
+            found = {p.name: p.default for p in facts} | dict(zip(names, given[arrays:], strict=False)) | options
             if len(found) > len(facts) or any(x is Parameter.empty for x in found.values()):
                 return _refuse
             try:
@@ -96,11 +94,8 @@ def directly_about(made: Callable[..., tuple[LaneAlgorithm, tuple[int, ...]] | N
 
         @wraps(function)
         def served(model: Any, *given: Any, **options: Any) -> Any:
-            key = (
-                given[0].dtype if given and type(given[0]) is np.ndarray else None,
-                *given[arrays:],
-                *options.items(),
-            )
+            kind = given[0].dtype if given and type(given[0]) is np.ndarray else None
+            key = (kind, *given[arrays:], *options.items())
             try:
                 builtin = getattr(model, name, _NONE).get(key)
             except TypeError:  # A fact that is an array.

@@ -1,9 +1,14 @@
-"""The fields of a row, as the slots of a lane's memory."""
+"""The fields of a row, as the slots of a lane's memory; and the axes of an algorithm's outputs."""
 
 from typing import Any
 
+import jax
+
+from kinetree.dynamics.recursion import Algorithm, Bodies, Total
 from kinetree.lanes import Memory
 from kinetree.lanes.program.program import Slots
+from kinetree.model import Structure
+from kinetree.spatial import Mat3
 
 
 class Fields:
@@ -40,3 +45,22 @@ class Fields:
         """A field from its parts; what its example has not, it has not."""
         rest = iter(parts)
         return type(self.examples[name])(*(None if x is None else next(rest) for x in self.examples[name]))
+
+
+def output_axes(algorithm: Algorithm, name: str, packed: bool) -> tuple[Any, ...]:
+    """Axes of an output of one state: numbers, or functions of the structure."""
+
+    def rows(structure: Structure) -> int:
+        return structure.tree.n
+
+    example = algorithm.outputs[name]
+    count = jax.tree.structure(example).num_leaves
+    if name == algorithm.matrix:
+        return (lambda structure: structure.tree.n_ancestor_pairs,) if packed else (rows, rows)
+    if name in algorithm.columns:
+        return (count, rows)
+    group = () if count == 1 else (3, 3) if isinstance(example, Mat3) else (count,)
+    (p,) = (p for p in algorithm.passes if name in p.outputs)
+    if isinstance(p, Total):
+        return group
+    return ((lambda structure: structure.n_bodies) if isinstance(p, Bodies) else rows, *group)

@@ -12,7 +12,7 @@ machine adds what the passes do not speak of:
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,11 +33,11 @@ from kinetree.dynamics.recursion import AT, Algorithm, Ancestors, Bodies, Inward
 from kinetree.lanes import Lane, Loop, Memory
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model, Placement, Structure
-from kinetree.spatial import Force, Mat3, Rotation, Transform, Vec3
+from kinetree.spatial import Force, Rotation, Transform, Vec3
 
 from .lane_algorithm import LaneAlgorithm
 from .lane_coupling import serving
-from .lane_fields import Fields
+from .lane_fields import Fields, output_axes
 from .lane_parts import (
     NUMBER,
     PLACED,
@@ -346,25 +346,6 @@ class Writer:
 
 
 # -- programs ---------------------------------------------------------------------------------------------------------
-
-
-def output_axes(algorithm: Algorithm, name: str, packed: bool) -> tuple[Any, ...]:
-    """Axes of an output of one state: numbers, or functions of the structure."""
-
-    def rows(structure: Structure) -> int:
-        return structure.tree.n
-
-    example = algorithm.outputs[name]
-    count = jax.tree.structure(example).num_leaves
-    if name == algorithm.matrix:
-        return (lambda structure: structure.tree.n_ancestor_pairs,) if packed else (rows, rows)
-    if name in algorithm.columns:
-        return (count, rows)
-    group = () if count == 1 else (3, 3) if isinstance(example, Mat3) else (count,)
-    (p,) = (p for p in algorithm.passes if name in p.outputs)
-    if isinstance(p, Total):
-        return group
-    return ((lambda structure: structure.n_bodies) if isinstance(p, Bodies) else rows, *group)
 
 
 def lane_program_of(algorithm: Algorithm, model: Model, external: bool = False, packed: bool = False) -> LaneAlgorithm:
