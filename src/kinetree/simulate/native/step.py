@@ -303,7 +303,8 @@ class Stepper:
         if code is None:
             return None
         widths = *(self.widths[name] for name in self.variant.inputs), self.width
-        return code.bound(self.plan.slots, widths, tables_of(native, self.plan), self._constants(count, dtype))
+        tables, constants = tables_of(native, self.plan), self._constants(count, dtype)
+        return code.bound(self.plan.slots, widths, tables, constants, ((self.width,),))
 
 
 def not_served(model: Model, plan: StepPlan, integrator: str) -> str:
