@@ -153,6 +153,7 @@ OPERATIONS = [
     (Inertia.__matmul__, (Inertia, Motion)),
     (Inertia.shifted, (Inertia, Vec3)),
     (Inertia.moments, (Inertia,)),
+    (Inertia.from_moments, (Moments,)),
     (ArticulatedInertia.__add__, (ArticulatedInertia, ArticulatedInertia)),
     (ArticulatedInertia.__matmul__, (ArticulatedInertia, Motion)),
     (ArticulatedInertia.without, (ArticulatedInertia, Force, float)),

@@ -26,7 +26,7 @@ from .matrices.ltdl_lanes import FACTORIZE, SOLVE
 from .matrices.reduced import reduced_lanes
 from .positive import require_solution
 from .published.vneb import ldlt
-from .schedules.tuning import REDUCED_MAX_ROWS
+from .schedules import tuning
 
 
 def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, method: str) -> Any:
@@ -34,7 +34,7 @@ def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any
     if method not in ("auto", "crba"):
         raise ValueError(f"method {method!r} can not serve a model with mimic joints: choose auto or crba")
     known = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
-    if known and model.nv > 0 and model.tree.n <= REDUCED_MAX_ROWS:
+    if known and model.nv > 0 and model.tree.n <= tuning.REDUCED_MAX_ROWS:
         nv = (model.nv,)
         given = {"q": (q, (model.nq,)), "qd": (qd, nv), "tau": (tau, nv), "f_ext": (f_ext, (model.n_bodies, 6))}
         qdd = evaluate(lambda *state: _in_lanes(model, *state), **given)

@@ -25,9 +25,9 @@ from .published.dca import forward_dynamics_dca
 from .published.dcae import forward_dynamics_dcae
 from .published.jsiia import forward_dynamics_jsiia
 from .published.vneb import forward_dynamics_vneb
+from .schedules import tuning
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import lane_program_of
-from .schedules.tuning import REDUCED_MAX_ROWS
 
 METHODS: dict[str, Callable[..., Any]] = {  # (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
     "aba": forward_dynamics_aba,
@@ -53,7 +53,7 @@ def at_once(model: Model) -> LaneAlgorithm | None:
     """The program of "auto"."""
     if model.coupling is None:
         return lane_program_of(aba_of(is_firm(model)), model)
-    return reduced_lanes(model) if model.tree.n <= REDUCED_MAX_ROWS else None
+    return reduced_lanes(model) if model.tree.n <= tuning.REDUCED_MAX_ROWS else None
 
 
 @directly(at_once)

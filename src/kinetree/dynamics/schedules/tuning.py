@@ -17,6 +17,4 @@ PAIRS_MAX_COUNT = 2**18  # pairs a state; native lanes walk them faster than fac
 PAIRS_SHARING_STATES = 16  # states that may share a longer walk over pairs
 ZERO_FILL_RATIO = 8  # entries of H to an ancestor pair; from here on the zeros are filled first
 LARGE_PAGES_MIN_BYTES = 2**25  # bytes of one H; XLA would fill it page by page, native pairs ask for large pages
-REDUCED_MAX_ROWS = (
-    1000  # rows; the reduced equation of a coupled mechanism has a program up to here: tables of depth² · rows
-)
+REDUCED_MAX_ROWS = 1000  # rows; up to here the equation of a coupled mechanism has a program: tables of depth² · rows
