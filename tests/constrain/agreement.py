@@ -89,3 +89,13 @@ def errors(model: kt.Model, s: States, warm_start: np.ndarray | None = None) -> 
         "iterations": float(found.iterations.mean()),
         "contacts": float(found.contacts.active.sum(-1).mean()),
     }
+
+
+def solved_as_there(model, reached, close):
+    """Constrained dynamics at states of MuJoCo: its accelerations, its forces, as many contacts (also in the gap)."""
+    found = kt.constrained_dynamics(model, reached.q, reached.qd, reached.tau)
+    assert found.converged.all()
+    assert relative(found.qdd, reached.qdd) < close
+    assert relative(found.tau_constraint, reached.tau_constraint) < close
+    assert np.isfinite(found.contacts.depth).sum(-1).tolist() == reached.contacts.tolist()
+    return found

@@ -7,7 +7,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.constrain.choose import way_of
-from tests.constrain.agreement import compiled, exact, ours, relative, states
+from tests.constrain.agreement import compiled, exact, ours, relative, solved_as_there, states
 
 CLOSE = 1e-10  # relative; 1e-13 is what is found
 
@@ -53,11 +53,7 @@ def test_a_scene_with_everything_against_mujoco(cone):
     assert way_of(model).plan is not None
     reached = states(m, model, count=25, every=12, push=0.3)
     assert reached.contacts.mean() > 5
-    found = kt.constrained_dynamics(model, reached.q, reached.qd, reached.tau)
-    assert found.converged.all()
-    assert relative(found.qdd, reached.qdd) < CLOSE
-    assert relative(found.tau_constraint, reached.tau_constraint) < CLOSE
-    assert np.isfinite(found.contacts.depth).sum(-1).tolist() == reached.contacts.tolist()  # also in the gap
+    found = solved_as_there(model, reached, CLOSE)
     again = kt.constrained_dynamics(model, reached.q, reached.qd, reached.tau, warm_start=reached.qdd)
     assert relative(again.qdd, reached.qdd) < CLOSE
     assert again.iterations.mean() < found.iterations.mean()

@@ -7,7 +7,7 @@ import pytest
 import kinetree as kt
 from kinetree.constrain.choose import way_of
 from kinetree.io import Mujoco
-from tests.constrain.agreement import exact, ours, relative, states
+from tests.constrain.agreement import exact, ours, solved_as_there, states
 
 CLOSE = 1e-10  # relative; 1e-13 is what is found
 
@@ -40,11 +40,7 @@ def test_a_heap_and_a_folded_chain(cone, impratio):
     assert way_of(model).plan is not None
     reached = states(m, model, count=30, every=12, push=1.0)
     assert reached.contacts.mean() > 4
-    found = kt.constrained_dynamics(model, reached.q, reached.qd, reached.tau)
-    assert found.converged.all()
-    assert relative(found.qdd, reached.qdd) < CLOSE
-    assert relative(found.tau_constraint, reached.tau_constraint) < CLOSE
-    assert np.isfinite(found.contacts.depth).sum(-1).tolist() == reached.contacts.tolist()
+    found = solved_as_there(model, reached, CLOSE)
     alone = kt.constrained_dynamics(model, reached.q[7], reached.qd[7], reached.tau[7])
     np.testing.assert_array_equal(alone.qdd, found.qdd[7])
 

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+import kinetree as kt
 from kinetree.dynamics.matrices import dense
 
-SOURCES = Path(dense.__file__).parents[1]
+SOURCES = Path(kt.__file__).parent
 EPS = np.finfo(np.float64).eps
 
 

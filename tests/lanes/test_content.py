@@ -1,18 +1,20 @@
 """Descriptions of what code is made from: the same for the same, different for whatever could change the code."""
 
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import kinetree as kt
 from kinetree.dynamics.algorithms.crba import FACTORS
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.schedules.lane_rows import Kind
 from kinetree.dynamics.schedules.lanes import Variant, lane_program
 from kinetree.dynamics.schedules.stages import Plan, inward_walks, outward_walks
-from kinetree.lanes.kept.content import Indescribable, describe
+from kinetree.lanes.kept.content import Indescribable, describe, source_files
 from kinetree.lanes.program.derivative import adjoint_program, tangent_program
 from kinetree.spatial import Vec3
 from tests.dynamics.programs import aba_lanes, rnea_lanes
@@ -56,3 +58,9 @@ def test_what_refers_to_itself_is_refused():
     itself.append(itself)
     with pytest.raises(Indescribable):
         describe(itself)
+
+
+def test_the_digest_covers_every_room():
+    """A change of any step makes other machine code, whichever room the step is in."""
+    inside = {Path(path).relative_to(Path(kt.__file__).parent).as_posix() for path in source_files()}
+    assert {"spatial/vec3.py", "dynamics/algorithms/rnea.py", "collide/plane.py", "lanes/llvm/emit.py"} <= inside

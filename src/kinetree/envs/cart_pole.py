@@ -39,7 +39,7 @@ class CartPole(Env):
     def start(self, key: Any) -> tuple[State, Any]:
         first, second = jax.random.split(key)
         q = jax.random.uniform(first, (2,), float, -0.2, 0.2)
-        return self._at(q, 0.1 * jax.random.normal(second, (2,), float)), ()
+        return self.physics_at(q, 0.1 * jax.random.normal(second, (2,), float)), ()
 
     def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
         x, angle = physics.q[..., 0], physics.q[..., 1]

@@ -1,6 +1,7 @@
 """What an environment is: two pure functions, `reset(key)` and `step(state, action)`, over any batch of worlds."""
 
 import dataclasses
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +31,7 @@ class EnvState:
 
 
 @dataclass(frozen=True, eq=False)
-class Env:
+class Env(ABC):
     """A task for a robot. Subclasses say how an episode starts, what is seen, and what is good.
 
     Arguments:
@@ -53,21 +54,21 @@ class Env:
 
     # -- what a task says ---------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def robot(self) -> Model:
         """The model of the task."""
-        raise NotImplementedError
 
+    @abstractmethod
     def start(self, key: Any) -> tuple[State, Any]:
         """Where one world starts, and what else its task needs to know, a pytree of arrays."""
-        raise NotImplementedError
 
+    @abstractmethod
     def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
         """What is seen of states, (..., observation_size)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def judge(self, before: State, ctrl: Any, after: State, task: Any) -> tuple[Any, Any, dict[str, Any]]:
         """Rewards, which episodes are over, and metrics, (...,) each."""
-        raise NotImplementedError
 
     def control(self, action: Any, physics: State, task: Any) -> Any:
         """Controls (..., nu) of the actuators; the action, if the task does not say."""
@@ -159,7 +160,7 @@ class Env:
         drawn = each_world(lambda k: jax.random.normal(k, shape, obs.dtype), key)
         return obs + jnp.asarray(self.noise, obs.dtype) * drawn
 
-    def _at(self, q: Any, qd: Any) -> State:
+    def physics_at(self, q: Any, qd: Any) -> State:
         """A state of one world, for `start`."""
         return initial_state(self.model, jnp.asarray(q, float), jnp.asarray(qd, float))
 

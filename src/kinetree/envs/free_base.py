@@ -22,8 +22,9 @@ def mujoco_observation(model: Model, physics: State) -> Any:
 def at_mujoco(env: Any, qpos: Any, qvel: Any) -> State:
     """The state of one world at MuJoCo's coordinates and velocities; quaternions may have any length."""
     qpos = jnp.asarray(qpos, float)
-    unit = jnp.concatenate([qpos[:3], qpos[3:7] / jnp.linalg.norm(qpos[3:7]), qpos[7:]])
-    return env._at(unit, Mujoco(env.model).v_here(unit, jnp.asarray(qvel, float)))
+    turn = Quaternion(*qpos[3:7]).normalized()
+    unit = jnp.concatenate([qpos[:3], jnp.stack(turn), qpos[7:]])
+    return env.physics_at(unit, Mujoco(env.model).v_here(unit, jnp.asarray(qvel, float)))
 
 
 def upright(q: Any) -> Any:

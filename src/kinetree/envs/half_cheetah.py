@@ -70,7 +70,7 @@ class HalfCheetah(Env):
         return _robot().model()
 
     def start(self, key: Any) -> tuple[State, Any]:
-        return self._at(*jittered(self, key, 0.1)), ()
+        return self.physics_at(*jittered(self, key, 0.1)), ()
 
     def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
         return jnp.concatenate([physics.q[..., 1:], physics.qd], -1)

@@ -64,7 +64,7 @@ class Quadruped(Env):
         base = jnp.asarray([0.0, 0.0, HEIGHT, 1.0, 0.0, 0.0, 0.0], float)
         qd = 0.1 * jax.random.normal(speeds, (self.model.nv,), float)
         task = {"command": self._command(command), "left": jnp.asarray(self.command_steps, jnp.int32)}
-        return self._at(jnp.concatenate([base, joints]), qd), task
+        return self.physics_at(jnp.concatenate([base, joints]), qd), task
 
     def _command(self, key: Any) -> Any:
         """One command; a tenth of them is to stand still."""

@@ -55,7 +55,7 @@ class Reacher(Env):
         target = FARTHEST * jnp.sqrt(radius) * jnp.stack([jnp.cos(turn), jnp.sin(turn)])  # uniform in the disc
         q = jnp.concatenate([jax.random.uniform(angles, (2,), float, -0.1, 0.1), target])
         qd = jnp.concatenate([jax.random.uniform(speed, (2,), float, -0.005, 0.005), jnp.zeros(2)])
-        return self._at(q, qd), ()
+        return self.physics_at(q, qd), ()
 
     def _missing(self, q: Any) -> Any:
         """The way from the target to the tip, (..., 3)."""

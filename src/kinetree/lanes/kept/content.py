@@ -86,16 +86,24 @@ def _of_code(code: CodeType) -> str:
     return f"@{code.co_firstlineno}:{hashlib.sha256(text).hexdigest()[:12]}"
 
 
+ROOT = Path(__file__).parents[2]  # of the whole package: steps of all rooms become machine code
+
+
+def source_files() -> list[str]:
+    """The package's own sources."""
+    return sorted(
+        os.path.join(folder, name) for folder, _, names in os.walk(ROOT) for name in names if name.endswith(".py")
+    )
+
+
 @once
 def sources() -> str:
     """A digest of the package's own sources."""
-    root = Path(__file__).parents[1]
-    paths = (os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith(".py"))
     digest = hashlib.sha256()
-    for path in sorted(paths):
+    for path in source_files():
         with open(path, "rb") as file:
             text = file.read()
-        digest.update(f"{os.path.relpath(path, root)} {len(text)}\n".encode() + text)
+        digest.update(f"{os.path.relpath(path, ROOT)} {len(text)}\n".encode() + text)
     return digest.hexdigest()
 
 
