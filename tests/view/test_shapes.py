@@ -77,15 +77,37 @@ def test_what_can_not_be_drawn_is_told_and_its_skeleton_stands_in(write, tmp_pat
         assert len(shapes(model, path)) == len(skeleton(model))
 
 
-def test_collada_without_its_reader_is_told(write, tmp_path, monkeypatch):
-    (tmp_path / "arm.dae").write_text("<COLLADA/>")
+DAE = """<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1">
+<asset><unit meter="0.01"/><up_axis>Y_UP</up_axis></asset>
+<library_effects><effect id="e"><profile_COMMON><technique sid="c"><lambert><diffuse><color>1 0 0 1</color></diffuse>
+</lambert></technique></profile_COMMON></effect></library_effects>
+<library_materials><material id="m"><instance_effect url="#e"/></material></library_materials>
+<library_geometries><geometry id="g"><mesh><source id="s"><float_array id="f" count="12">
+0 0 0 100 0 0 100 200 0 0 200 0</float_array></source><vertices id="v"><input semantic="POSITION" source="#s"/>
+</vertices><polylist count="1" material="sym"><input semantic="VERTEX" source="#v" offset="1"/>
+<input semantic="NORMAL" source="#n" offset="0"/><vcount>4</vcount><p>9 0 9 1 9 2 9 3</p></polylist></mesh></geometry>
+</library_geometries><library_visual_scenes><visual_scene id="w"><node><translate>300 0 0</translate>
+<rotate>1 0 0 90</rotate><instance_geometry url="#g"><bind_material><technique_common>
+<instance_material symbol="sym" target="#m"/></technique_common></bind_material></instance_geometry></node>
+</visual_scene></library_visual_scenes></COLLADA>"""
+
+
+def test_collada_is_read(write, tmp_path):
+    """A rectangle of 1 m by 2 m: in centimetres, a polygon, turned upright and moved; its colour is red."""
+    (tmp_path / "arm.dae").write_text(DAE)
+    model, path = write(MESH.format("arm.dae"))
+    (shape,) = shapes(model, path)
+    assert shape.colour == (1, 0, 0, 1)
+    assert len(shape.solid.points) == 2
+    # A turn by 90° about x takes y to z. The robot file scales by 2 and lifts by 0.1.
+    np.testing.assert_allclose(shape.solid.bounds, [[6, 0, 0.1], [8, 0, 4.1]], atol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["<COLLADA/>", "<robot/>", "not XML"])
+def test_collada_without_faces_is_told(write, tmp_path, text):
+    (tmp_path / "arm.dae").write_text(text)
     model, path = write(MESH.format("arm.dae"), '<box size="1 2 3"/>')
-
-    def load_scene(place):
-        raise ImportError("missing `pip install pycollada`")
-
-    monkeypatch.setattr(trimesh, "load_scene", load_scene)
-    with pytest.warns(UserWarning, match=r"needs pycollada \(pip install 'kinetree\[view\]'\); its skeleton stands in"):
+    with pytest.warns(UserWarning, match=r"shapes of link 'l0' are not shown: .*arm\.dae.*; its skeleton stands in"):
         assert {s.body for s in shapes(model, path)} == {0, 1}
 
 

@@ -88,9 +88,6 @@ class Scene:
         self.time = self.time[self.records]
         self.parts = self._parts(source) if self.solid else []
         self.planes = planes(model)
-        self.reach = np.zeros(self.bodies + 1)  # how far the shapes of each body reach; the base is last
-        for part in self.parts:
-            self.reach[part.body] = max(self.reach[part.body], part.solid.reach)
         self.offsets = np.zeros((self.worlds, 3))
         self.single = self._size()
         self.offsets = _grid(self.worlds, GAP * 2 * float(max(self.single.half[:2].max(), 0.2 * self.single.radius)))
@@ -172,14 +169,10 @@ class Scene:
         """The box around one state over all of its time; where it travels farther than its size, around where it is."""
         some = np.unique(np.linspace(0, len(self.records) - 1, 30).astype(int))
         few = np.unique(np.linspace(0, self.worlds - 1, 16).astype(int))
-        at = self.positions(self.q[self.records[some]][:, few])  # (frames, worlds, bodies + 1, 3)
-        at = np.where(np.isfinite(at), at, 0.0)
-        around = self.reach.copy()
-        if self.floating:
-            at, around = at[:, :, :-1], around[:-1]  # The origin of the world is no part of it.
+        at = self._corners(self.q[self.records[some]][:, few])  # (frames, worlds, points, 3)
         if not at.shape[2]:
             return Camera(np.zeros(3), np.ones(3), False)
-        low, high = (at - around[:, None]).min(2), (at + around[:, None]).max(2)  # (frames, worlds, 3)
+        low, high = np.nanmin(at, 2), np.nanmax(at, 2)  # (frames, worlds, 3)
         middle = (low + high) / 2
         travel = float(np.linalg.norm(middle - middle[:1], axis=-1).max())
         own = ((high - low) / 2).max((0, 1))
@@ -187,6 +180,21 @@ class Scene:
             return Camera(middle[0].mean(0), own, True)
         low, high = low.min((0, 1)), high.max((0, 1))
         return Camera((low + high) / 2, (high - low) / 2, self.floating)
+
+    def _corners(self, q: np.ndarray) -> np.ndarray:
+        """Points that the picture must hold, (..., n, 3): corners of the boxes around shapes, and origins of bodies."""
+        found = kt.forward_kinematics(self.model, np.asarray(q, float))
+        p, R = np.nan_to_num(found.position, posinf=0, neginf=0), np.nan_to_num(found.rotation, posinf=0, neginf=0)
+        pieces = [p] if self.floating else [p, np.zeros((*p.shape[:-2], 1, 3))]  # A fixed base is a part of it.
+        signs = np.array([[i, j, k] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
+        for part in self.parts:
+            low, high = part.solid.bounds
+            box = np.where(signs, high, low)
+            if part.body >= 0:
+                pieces.append(np.einsum("...ij,kj->...ki", R[..., part.body, :, :], box) + p[..., part.body, None, :])
+            elif not self.floating:
+                pieces.append(np.broadcast_to(box, (*p.shape[:-2], 8, 3)))
+        return np.concatenate(pieces, -2)
 
     def _camera(self, single: Camera) -> Camera:
         """All states together."""

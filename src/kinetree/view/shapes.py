@@ -15,6 +15,7 @@ from kinetree.io.report import Report, few
 from kinetree.io.urdf_world import find_mesh
 
 from . import solids
+from .collada import read_collada
 from .solids import Solid
 
 STEEL, ORANGE = (0.44, 0.52, 0.62, 1.0), (0.86, 0.33, 0.09, 1.0)
@@ -140,8 +141,7 @@ def _rgba(material: Element) -> Colour | None:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ImportError):
-        missing = "reading .dae files needs pycollada" if "collada" in str(error) else "reading meshes needs trimesh"
-        return f"{missing} (pip install 'kinetree[view]')"
+        return "reading this kind of mesh needs trimesh (pip install 'kinetree[view]')"
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
@@ -168,17 +168,27 @@ def mesh_file(address: str, folder: Path | None, scale: Any) -> list[tuple[Solid
     if place is None:
         hint = "; put the package's folder beside or above the robot file" if address.startswith("package:") else ""
         raise FileNotFoundError(f"{address} is not there{hint}")
+    if place.suffix.lower() == ".dae":
+        pieces = read_collada(place)
+        if not pieces:
+            raise ValueError(f"{place.name} has no faces")
+        return [(solids.mesh(p.vertices * scale, _outward(p.faces, scale)), p.colour) for p in pieces]
     trimesh = import_module("trimesh")
     whole = trimesh.load_scene(place)
     found = []
     for piece in whole.dump():
         if len(getattr(piece, "faces", ())):
             vertices = np.asarray(piece.vertices, float) * scale
-            faces = np.asarray(piece.faces) if np.prod(scale) > 0 else np.asarray(piece.faces)[:, ::-1]
+            faces = _outward(np.asarray(piece.faces), scale)
             found.append((solids.mesh(vertices, faces), _mesh_colour(piece)))
     if not found:
         raise ValueError(f"{place.name} has no faces")
     return found
+
+
+def _outward(faces: np.ndarray, scale: Any) -> np.ndarray:
+    """Faces, turned over where the scale mirrors them."""
+    return faces if np.prod(scale) > 0 else faces[:, ::-1]
 
 
 def _mesh_colour(piece: Any) -> Colour | None:
