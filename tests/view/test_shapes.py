@@ -192,6 +192,8 @@ def test_a_mesh_with_fewer_triangles_keeps_its_size():
     assert 100 < len(few.points) <= 500 < len(whole.points)
     assert volume(few) == pytest.approx(volume(whole), rel=0.1)
     assert simplified(few, 500) is few
+    rod = simplified(cylinder(0.01, 10.0, 64), 100)
+    np.testing.assert_allclose(rod.extents, [0.02, 0.02, 10], rtol=0.3)
 
 
 def test_the_command_tells_what_is_not_shown(write, monkeypatch, capsys):

@@ -19,6 +19,7 @@ MAX_SOLID_BODIES = 300  # bodies of one state
 MAX_WORLDS = 1024  # states side by side
 MAX_TRIANGLES = 400_000  # of all states together; 256 quadrupeds have 0.2 M
 MAX_BYTES = 256 << 20  # of all frames; longer runs are drawn with every second record, or fewer
+FEW = 60  # triangles that a part always keeps
 FINE_SIDES, COARSE_SIDES = 24, 6  # of round shapes, for one robot and for many
 GAP = 1.3  # distance between neighbouring states, over the size of one
 
@@ -118,7 +119,7 @@ class Scene:
         if total <= allowed:
             return found
         share = allowed / total
-        return [p._replace(solid=solids.simplified(p.solid, max(12, int(share * len(p.solid.points))))) for p in found]
+        return [p._replace(solid=solids.simplified(p.solid, max(FEW, int(share * len(p.solid.points))))) for p in found]
 
     # -- Frames -----------------------------------------------------------------------------------------------------
 

@@ -133,10 +133,10 @@ def simplified(solid: Solid, triangles: int) -> Solid:
     """The surface with at most so many triangles: corners in the same cell of a grid become one."""
     if len(solid.points) <= triangles:
         return solid
-    low, size = solid.bounds[0], float(solid.extents.max())
+    low, size = solid.bounds[0], np.maximum(solid.extents, 1e-30)  # as many cells along a thin side as along a long one
     cells = max(2, int(np.sqrt(triangles / 2)))  # A closed surface meets about cells² cells, with two triangles each.
     while True:
-        grid = np.floor((solid.points - low) / max(size, 1e-30) * cells * 0.999).astype(np.int64)
+        grid = np.floor((solid.points - low) / size * cells * 0.999).astype(np.int64)
         key = (grid[..., 0] * (cells + 1) + grid[..., 1]) * (cells + 1) + grid[..., 2]
         _, corner = np.unique(key, return_inverse=True)
         corner = corner.reshape(key.shape)
