@@ -42,7 +42,7 @@ OTHERS = {
     *("constrained_dynamics", "constrained_inverse_dynamics", "contacts", "with_ground", "with_shapes"),
     *("sensors", "view", "with_sensors"),
     *("auto_tree", "controllers", "explain", "load", "neutral"),
-    *("random_state", "rollout", "set_threads", "simulate", "specialize"),
+    *("random_state", "rollout", "scaled", "set_threads", "simulate", "specialize"),
 }
 
 

@@ -35,7 +35,7 @@ class Env(ABC):
     """A task for a robot. Subclasses say how an episode starts, what is seen, and what is good.
 
     Arguments:
-        model: the robot; another one, with other numbers, may be given.
+        model: the robot; another one, with other numbers, may be given, or one for each world (`kinetree.scaled`).
         auto_reset: worlds whose episode ended start again within the step. `obs` is then the first of the new episode,
             and `info["final_obs"]` the last of the old one.
         time_limit: control steps to an episode; None: no end.
@@ -95,6 +95,7 @@ class Env(ABC):
         """Least and largest actions, (action_size,) each."""
         assert self.model.actuators is not None
         bounds = np.asarray(self.model.actuators.ctrl_range)
+        bounds = bounds.reshape(-1, self.model.nu, 2)[0]  # those of the first world, where models differ
         return bounds[:, 0], bounds[:, 1]
 
     @property

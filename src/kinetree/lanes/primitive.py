@@ -2,8 +2,9 @@
 
 A batch axis becomes lanes. The derivative in a direction and the product with its transpose are linear in the
 direction, which is all that JAX must know to build `jacfwd`, `jacrev` and gradients of any order out of them; both are
-runs of derived programs, so they are native where the program is. Programs that can not be reversed, and models that
-differ from lane to lane, go through the XLA body.
+runs of derived programs, so they are native where the program is. Models that differ in their numbers from lane to lane
+run natively too (own_constants.py). Programs that can not be reversed, and trees that differ from lane to lane, go
+through the XLA body.
 """
 
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from .eager import define_eager
 from .partition import knows_devices, over_devices
 from .program import xla
 from .program.derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
+from .program.own_constants import own_table, with_own_constants
 from .program.program import Program
 from .program.woven import Woven
 from .target import Target, lower
@@ -113,16 +115,31 @@ def _size(arguments: Any, axes: Any) -> int:
 def _run_batched(arguments: Any, axes: Any, *, bound: Bound) -> tuple:
     tables, constants, inputs, _ = bound.split(arguments)
     in_axes = bound.split(axes)
-    if any(
-        d is not None for d in (*in_axes[0], *in_axes[1])
-    ):  # different models side by side: not lanes of one program
+    size = _size(arguments, axes)
+    if any(d is not None for d in in_axes[0]):  # different trees side by side: not lanes of one program
         results = jax.vmap(partial(_by_xla, bound=bound), tuple(axes))(*arguments)
-    else:
-        size = _size(arguments, axes)
-        lanes = [_as_lanes(x, d, size) for x, d in zip(inputs, in_axes[2], strict=True)]
-        results = RUN.bind(*tables, *constants, *lanes, bound=bound)
-        results = _out_of_lanes(results, size)
+        return results, [0] * len(results)
+    lanes = [_as_lanes(x, d, size) for x, d in zip(inputs, in_axes[2], strict=True)]
+    own = tuple(d is not None and c.size > 0 for c, d in zip(constants, in_axes[1], strict=True))
+    if any(own):
+        bound, tables, constants, more = _with_own_constants(bound, own, tables, constants, in_axes[1])
+        lanes += [jnp.repeat(x, len(lanes[0]) // size, 0) for x in more]
+    results = _out_of_lanes(RUN.bind(*tables, *constants, *lanes, bound=bound), size)
     return results, [0] * len(results)
+
+
+def _with_own_constants(bound: Bound, own: tuple, tables: tuple, constants: tuple, axes: tuple) -> tuple:
+    """A run in which each member of the batch has constants of its own; and those, (size, turns · constants)."""
+    new_tables, shared, more = list(tables), list(constants), []
+    for k, (x, axis) in enumerate(zip(constants, axes, strict=True)):
+        if axis is not None:
+            x = jnp.moveaxis(x, axis, 0)
+            shared[k] = x[0] if not own[k] else jnp.zeros((x.shape[1], 0), x.dtype)
+        if own[k]:
+            new_tables[k] = own_table(tables[k], x.shape[2])
+            more.append(x.reshape(x.shape[0], -1))
+    program = with_own_constants(bound.program, own)
+    return Bound(program, bound.slots, bound.widths), new_tables, shared, more
 
 
 def _run_jvp(primals: Any, tangents: Any, *, bound: Bound) -> tuple:

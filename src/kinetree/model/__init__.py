@@ -10,6 +10,7 @@ from .joints import Fixed, Free, Helical, Joint, Planar, Prismatic, Revolute, Sp
 from .model import Model, Structure
 from .physics import Limits, Passive
 from .rows import Axis, Placement, Rows, place, relative_motion
+from .scaled import scaled
 from .sensor import Mount, Sensor
 from .shapes import with_ground, with_shapes
 from .specialize import specialize
@@ -53,6 +54,7 @@ __all__ = [
     "place",
     "random_state",
     "relative_motion",
+    "scaled",
     "specialize",
     "with_ground",
     "with_shapes",

@@ -246,6 +246,11 @@ class Model:
         return self.structure.n_bodies
 
     @property
+    def batch(self) -> tuple[int, ...]:
+        """First axes of the arrays, over worlds that differ; () for one model. See `kinetree.scaled`."""
+        return tuple(np.shape(self.gravity)[:-1])
+
+    @property
     def nq(self) -> int:
         """Coordinates."""
         return int(self.structure.q_start[-1]) if self.coupling is None else self.coupling.nq

@@ -22,6 +22,7 @@ from .forces import Controller
 from .integrators import discrete_step, rk4_step, semi_implicit_step
 from .mujoco_steps import euler_step, implicitfast_step, runge_kutta_step
 from .native import Stepper, directly, keep_direct, step_solver, stepper_for
+from .worlds import advance_worlds
 
 Step = Callable[[Model, State, Drive], State]
 
@@ -99,7 +100,8 @@ def advance(
     """A state, some steps later, with the controls held. A pure function, for `jit`, `vmap`, `grad` and `scan`.
 
     Arguments:
-        model: the mechanism; its springs, dampers and actuators act.
+        model: the mechanism; its springs, dampers and actuators act. Its arrays may have first axes over worlds that
+            differ (see `kinetree.scaled`); those of states and controls are then the same ones, or none.
         state: where it is; from `kinetree.initial_state` or `model.keyframe`.
         ctrl: controls (..., nu) of the actuators; zero if not given.
         f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
@@ -119,6 +121,8 @@ def advance(
         raise ValueError(f"substeps must be a number of steps, not {substeps!r}")
     h = _step_length(model, dt)
     require_xla()
+    if model.batch:
+        return advance_worlds(advance, model, state, ctrl, f_ext, dt, substeps, name)
     nu = model.nu
     if ctrl is None:
         ctrl = np.zeros(nu, np.result_type(state.q) if not isinstance(state.q, jax.Array) else state.q.dtype)

@@ -22,7 +22,8 @@ from kinetree.model.fork import require_xla
 from .advance import advance, step_of
 from .bounded_scan import bounded_scan
 from .constrained import constraints_of, prepared, with_constraints
-from .native import Bound, bound_to, with_bound
+from .native import Bound, bound_to, bound_to_worlds, with_bound
+from .worlds import constraints_of_worlds, prepared_worlds
 
 Policy = Callable[[Any, State, Any], tuple[Any, Any]]  # (carry, state, key) -> (carry, ctrl)
 RECORDS = ("q", "qd", "act", "time", "warm_start", "ctrl", "done")
@@ -123,8 +124,8 @@ def rollout(
         if not (isinstance(count, int | np.integer) and count >= 0):
             raise ValueError(f"{what} must be a number of steps, not {count!r}")
     require_xla()
-    found = constraints_of(model)
-    original, model = model, prepared(model, found)
+    original, found = model, (constraints_of_worlds if model.batch else constraints_of)(model)
+    model = (prepared_worlds if model.batch else prepared)(model, found)
     pushed = f_ext if f_ext is None or callable(f_ext) or isinstance(f_ext, jax.Array) else np.asarray(f_ext)
     parts = _Parts(_controls(model, policy, steps), pushed, done, reset)
     leaves, form = jax.tree.flatten(parts)
@@ -140,8 +141,8 @@ def rollout(
             carry = policy.init(state)
         state = jax.tree.map(lambda x: jnp.asarray(x, dtype), state)
         h = model.timestep if dt is None else dt
-        bound = bound_to(original, name, dtype, h, f_ext is not None)
-        given = _Given(model, state, carry, key, dt, arrays, bound)
+        bind = bound_to_worlds if original.batch else bound_to
+        given = _Given(model, state, carry, key, dt, arrays, bind(original, name, dtype, h, f_ext is not None))
         traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(given))
         try:
             result = (_run if traced else _compiled)(fixed, given)
@@ -190,7 +191,7 @@ def _run(fixed: _Fixed, given: _Given) -> tuple[State, Any, Any]:
 
     first = None if controls is None else jax.ShapeDtypeStruct(controls.shape[1:], controls.dtype)
     chosen = jax.eval_shape(act, carry, start, None if key is None else keys(0)[0], first)[1]
-    start = _broadcast(start, chosen, jax.eval_shape(push, start))
+    start = _broadcast(model.batch, start, chosen, jax.eval_shape(push, start))
     turn = jax.checkpoint(one, prevent_cse=False) if fixed.substeps == 1 else one  # advance sees to several substeps
     (end, carry), records = bounded_scan(turn, (start, carry), (jnp.arange(fixed.steps), controls), fixed.steps)
     return end, records, carry
@@ -239,12 +240,13 @@ def _seen(record: Any, model: Model, state: State, ctrl: Any, over: Any) -> Any:
     return {name: others[name] if name in others else getattr(state, name) for name in record}
 
 
-def _broadcast(state: State, ctrl: Any, f_ext: Any) -> State:
+def _broadcast(worlds: tuple[int, ...], state: State, ctrl: Any, f_ext: Any) -> State:
     """The state with the batch axes that it will have after a step."""
     sizes = {"q": 1, "qd": 1, "act": 1, "time": 0, "warm_start": 1}
     batches = [x.shape[: x.ndim - n] for x, n in ((getattr(state, k), n) for k, n in sizes.items())]
     batches += [x.shape[: x.ndim - n] for x, n in ((ctrl, 1), (f_ext, 2)) if x is not None]
     batch = np.broadcast_shapes(*batches)
+    batch = np.broadcast_shapes(batch, worlds + (1,) * (len(batch) - len(worlds)))
     dtype = result_dtype([*jax.tree.leaves(state), *(x for x in (ctrl, f_ext) if x is not None)])
 
     def wide(x: Any, n: int) -> Any:

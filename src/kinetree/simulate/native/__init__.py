@@ -3,16 +3,19 @@
 from .choose import Bound, StepWay, bound_to, step_solver, stepper_for, way_of_step, with_bound
 from .directly import directly, keep_direct
 from .step import Stepper
+from .worlds import bound_to_worlds, typical_of
 
 __all__ = [
     "Bound",
     "StepWay",
     "Stepper",
     "bound_to",
+    "bound_to_worlds",
     "directly",
     "keep_direct",
     "step_solver",
     "stepper_for",
+    "typical_of",
     "way_of_step",
     "with_bound",
 ]

@@ -1,0 +1,61 @@
+"""Constants that differ from lane to lane: the same program, which takes some loops' constants from data of the lanes.
+
+So models that share a tree but not their numbers, such as worlds with masses of their own, run side by side.
+"""
+
+import dataclasses
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .program import Body, Braid, Lane, Loop, Program, Repeat
+
+NOTHING = jax.tree.structure(())
+
+
+@lru_cache
+def with_own_constants(program: Program, own: tuple[bool, ...]) -> Program:
+    """The program whose loops, where `own` says so, find their constants in lane arrays after its inputs.
+
+    There is one such array for each of these loops: turn after turn, (lanes, turns · constants).
+    """
+    numbers = iter(range(len(own)))
+    arrays = iter(range(program.n_inputs, program.n_inputs + sum(own)))
+
+    def changed(loop: Loop) -> Loop:
+        return _own(loop, next(arrays)) if own[next(numbers)] else loop
+
+    def mapped(body: Body) -> Body:
+        parts: list[Any] = []
+        for part in body:
+            if isinstance(part, Repeat):
+                parts.append(dataclasses.replace(part, body=mapped(part.body)))
+            elif isinstance(part, Braid):
+                next(numbers)  # of the order, which has no constants
+                parts.append(Braid(tuple(map(changed, part.loops))))
+            else:
+                parts.append(changed(part))
+        return tuple(parts)
+
+    name = f"{program.name}_own{''.join(str(int(x)) for x in own)}"
+    return Program(name, mapped(program.body), program.n_inputs + sum(own), program.n_outputs, program.reversible)
+
+
+def _own(loop: Loop, array: int) -> Loop:
+    count, given = loop.constants.num_leaves, len(loop.inputs)
+
+    def step(_: tuple, inputs: tuple, reads: tuple) -> tuple:
+        return loop.step(jax.tree.unflatten(loop.constants, inputs[given:]), inputs[:given], reads)
+
+    found = tuple(Lane(array, loop.columns, k) for k in range(count))
+    return dataclasses.replace(
+        loop, step=step, columns=loop.columns + 1, constants=NOTHING, inputs=(*loop.inputs, *found)
+    )
+
+
+def own_table(table: Any, count: int) -> Any:
+    """The table of such a loop: its last column says where the constants of a turn begin."""
+    turns = jnp.arange(table.shape[0], dtype=table.dtype)[:, None]
+    return jnp.concatenate([table, count * turns], 1)

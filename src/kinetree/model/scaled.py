@@ -1,0 +1,78 @@
+"""`kinetree.scaled`: a mechanism with some of its numbers multiplied, for worlds that differ a little."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .model import Model
+
+
+def scaled(
+    model: Model,
+    *,
+    mass: Any = 1.0,
+    armature: Any = 1.0,
+    damping: Any = 1.0,
+    stiffness: Any = 1.0,
+    joint_friction: Any = 1.0,
+    gravity: Any = 1.0,
+    gain: Any = 1.0,
+    friction: Any = 1.0,
+    size: Any = 1.0,
+) -> Model:
+    """The model with some of its numbers multiplied by factors, which may be JAX arrays.
+
+    Many worlds that differ are one model whose arrays have a first axis over the worlds. `jax.vmap` makes it:
+    `models = jax.vmap(lambda m, f: kt.scaled(model, mass=m, friction=f))(masses, frictions)`. `advance` and `rollout`
+    take it as they take one model, and `jax.vmap` takes it under every function.
+
+    Arguments:
+        model: the mechanism.
+        mass: of masses and inertias, one for all or (n_bodies,).
+        armature, damping, stiffness, joint_friction: of the joints, one for all or (nv,) each.
+        gravity: of its acceleration.
+        gain: of the actuators' gains, one for all or (n,); a servo's bias is multiplied too.
+        friction: of the surfaces, one for all or (shapes,).
+        size: of the shapes that touch, one for all or (shapes,); masses stay.
+    """
+    changes: dict[str, Any] = {}
+    if _given(mass):
+        changes["inertia"] = jnp.asarray(model.inertia.array()) * _column(mass)
+    if _given(armature):
+        changes["armature"] = jnp.asarray(model.rows.armature) * armature
+    if model.passive is not None:
+        if _given(damping):
+            changes["damping"] = jnp.asarray(model.passive.damping) * damping
+        if _given(stiffness):
+            changes["stiffness"] = jnp.asarray(model.passive.stiffness) * stiffness
+    if model.friction is not None and _given(joint_friction):
+        changes["friction"] = jnp.asarray(model.friction) * joint_friction
+    if _given(gravity):
+        changes["gravity"] = jnp.asarray(model.gravity) * gravity
+    if model.actuators is not None and _given(gain):
+        old = model.actuators
+        gains, bias = (jnp.asarray(x) * _column(gain) for x in (old.gain, old.bias))
+        changes["actuators"] = dataclasses.replace(old, gain=gains, bias=bias)
+    scene = None if model.world is None else model.world.scene
+    if scene is not None and (_given(friction) or _given(size)):
+        assert model.world is not None
+        surfaces = scene.surfaces._replace(friction=jnp.asarray(scene.surfaces.friction) * _column(friction))
+        pairs = scene.pairs
+        if np.ndim(friction) == 0:
+            pairs = pairs._replace(friction=jnp.asarray(pairs.friction) * friction)
+        shapes = scene.shapes._replace(size=jnp.asarray(scene.shapes.size) * _column(size))
+        scene = dataclasses.replace(scene, surfaces=surfaces, shapes=shapes, pairs=pairs)
+        weights = None if "inertia" in changes or "armature" in changes else model.world.inverse_weights
+        changes["world"] = model.world.replace(scene=scene, inverse_weights=weights)
+    return model.replace(**changes)
+
+
+def _given(factor: Any) -> bool:
+    return isinstance(factor, jax.Array | np.ndarray) or factor != 1.0
+
+
+def _column(factor: Any) -> Any:
+    return factor[:, None] if np.ndim(factor) else factor

@@ -1,0 +1,101 @@
+"""The native programs of worlds whose models differ: one program and its tables, constants world by world."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from kinetree.constrain.choose import DTYPES, way_of
+from kinetree.constrain.native import Plan, solver_of
+from kinetree.constrain.native.binding import constants_of
+from kinetree.constrain.native.solve import Solver
+from kinetree.constrain.native.solve import program_of as program_of_solver
+from kinetree.lanes.kept.once import OncePerOwner
+from kinetree.model import Model
+
+from .choose import BOUND, Bound, way_of_step
+from .plan import StepPlan
+from .step import Stepper, program_of, variant_of
+
+NOTHING_BOUND = Bound(None, None)
+_bound: OncePerOwner[Bound] = OncePerOwner()
+_typical: OncePerOwner[Model] = OncePerOwner()
+
+
+def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> Bound:
+    """The programs of a call, whose constants have the first axes of the models; none where XLA serves.
+
+    Arguments:
+        model: models whose arrays have first axes over worlds.
+        integrator, dtype, external: as in `bound_to`.
+        h: the step, which must be the same in all worlds.
+    """
+    if BOUND in model.__dict__:
+        return model.__dict__[BOUND]
+    typical = None if isinstance(h, Tracer) else typical_of(model)
+    if typical is None or np.dtype(dtype).name not in DTYPES or not _same(model, h):
+        return NOTHING_BOUND
+    step = float(np.ravel(h)[0])
+
+    def make() -> Bound:
+        plan = way_of_step(typical, integrator).plan
+        if plan is not None:
+            variant = variant_of(typical, plan, integrator, external, False)
+            native, stages, has = program_of(variant), integrator == "RK4", plan.has
+
+            def whole(own: Model) -> tuple:
+                return constants_of(native, own, StepPlan(own, stages, has), dtype, step)
+
+            return Bound(Stepper(_stacked(model, whole), variant, plan), None)
+        solves = way_of(typical).plan
+        if solves is None:
+            return NOTHING_BOUND
+        solver, has = solver_of(typical, solves, dtype, step, external, True), solves.has
+
+        def parts(own: Model) -> tuple:
+            return constants_of(program_of_solver(solver.variant), own, Plan(own, has), dtype, step)
+
+        return Bound(None, Solver(_stacked(model, parts), solver.variant, solves))
+
+    return _bound.get(model, (integrator, np.dtype(dtype).name, step, external), make)
+
+
+def _stacked(model: Model, constants: Callable[[Model], tuple]) -> tuple:
+    """The constants of all worlds, with the first axes of the models."""
+    rows = jax.tree.map(partial(_flat, model), model)
+    each = [constants(jax.tree.map(lambda x, k=k: np.asarray(x[k]), rows)) for k in range(math.prod(model.batch))]
+    whole = [np.stack(parts) for parts in zip(*each, strict=True)]
+    return tuple(x.reshape(*model.batch, *x.shape[1:]) for x in whole)
+
+
+def typical_of(model: Model) -> Model | None:
+    """One model with every feature that some world has; None where numbers are not known."""
+    if any(isinstance(x, Tracer) for x in jax.tree.leaves(model)):
+        return None
+
+    def chosen(x: Any) -> np.ndarray:
+        x = _flat(model, x)
+        known = np.isfinite(x)  # a limit that is there is a finite number, which may be zero
+        rank = known.astype(int) + (known & (x != 0))
+        return np.asarray(np.take_along_axis(x, rank.argmax(0)[None], 0)[0])
+
+    return _typical.get(model, None, lambda: jax.tree.map(chosen, model))
+
+
+def _flat(model: Model, x: Any) -> np.ndarray:
+    """Numbers of the models, with one axis over all worlds."""
+    return np.asarray(x).reshape(math.prod(model.batch), *np.shape(x)[len(model.batch) :])
+
+
+def _same(model: Model, h: Any) -> bool:
+    """True if worlds share what a program is made for: the time step, and the powers of impedances."""
+    world = model.world
+    scene, joints = (None, None) if world is None else (world.scene, world.joints)
+    soft = [] if scene is None else [scene.surfaces.solimp, scene.pairs.solimp]
+    soft += [] if joints is None else [joints.limit_solimp, joints.friction_solimp]
+    powers = [_flat(model, x)[..., 4] for x in soft]
+    return all((x == x[:1]).all() for x in (np.ravel(h), *powers))

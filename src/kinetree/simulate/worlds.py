@@ -1,0 +1,87 @@
+"""Worlds whose models differ: one model whose arrays have first axes over the worlds (`kinetree.scaled` makes such).
+
+They run side by side in one program: a lane has constants of its own. What decides which program that is, such as which
+joints have limits, is found over all worlds together.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.constrain.joint_groups import Present
+from kinetree.model import Model, State
+from kinetree.model.arguments import result_dtype
+
+from .constrained import constraints_of, prepared, with_constraints
+from .native import Bound, bound_to_worlds, typical_of, with_bound
+
+SIZES = {"q": 1, "qd": 1, "act": 1, "time": 0, "warm_start": 1, "ctrl": 1, "f_ext": 2}  # axes after the batch
+
+
+def _checked(worlds: tuple[int, ...], name: str, x: Any) -> tuple[Any, int | None]:
+    """An array, and whether its first axes are the worlds'."""
+    x = x if isinstance(x, jax.Array) else np.asarray(x)
+    batch = x.shape[: x.ndim - SIZES[name]]
+    if batch and batch[: len(worlds)] != worlds:
+        raise ValueError(f"{name} must have no batch axes, or first those of the models, {worlds}; not {batch}")
+    return x, 0 if batch else None
+
+
+def _wide(more: tuple[int, ...], x: Any, dtype: Any) -> Any:
+    return jnp.broadcast_to(jnp.asarray(x, dtype), more + x.shape)
+
+
+def constraints_of_worlds(model: Model) -> Present | None:
+    """The constraints that act in some world; where numbers are not known, all that may."""
+    if "_constraints" in model.__dict__:
+        return constraints_of(model)
+    typical = typical_of(model)
+    return constraints_of(model if typical is None else typical)
+
+
+def advance_worlds(
+    take: Callable[..., State], model: Model, state: State, ctrl: Any, f_ext: Any, dt: Any, substeps: int, name: str
+) -> State:
+    """`advance`, which is `take`, of states in worlds that differ."""
+    worlds = model.batch
+    parts = {k: _checked(worlds, k, getattr(state, k)) for k in SIZES if k not in ("ctrl", "f_ext")}
+    others = {k: (None, None) if x is None else _checked(worlds, k, x) for k, x in (("ctrl", ctrl), ("f_ext", f_ext))}
+    arrays = [x for x, _ in (*parts.values(), *others.values()) if x is not None]
+    from_numpy, dtype = not any(isinstance(x, jax.Array) for x in arrays), result_dtype(arrays)
+    wide = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    with jax.enable_x64(True) if wide else nullcontext():
+        bound = bound_to_worlds(model, name, dtype, model.timestep if dt is None else dt, f_ext is not None)
+        whole = State(**{k: _wide(worlds if axis is None else (), x, dtype) for k, (x, axis) in parts.items()})
+        (u, u_axis), (f, f_axis) = others.values()
+        settings = {"axes": (u_axis, f_axis), "depth": len(worlds), "substeps": int(substeps), "integrator": name}
+        found = constraints_of_worlds(model)
+        result = _each(take, model, bound, whole, u, f, dt, found=found, **settings)
+        return jax.tree.map(np.asarray, result) if from_numpy else result
+
+
+@partial(jax.jit, static_argnums=0, static_argnames=("axes", "depth", "substeps", "integrator", "found"))
+def _each(
+    take: Callable[..., State], model: Model, bound: Bound, state: State, ctrl: Any, f_ext: Any, dt: Any,
+    *, axes: tuple, depth: int, substeps: int, integrator: str, found: Present | None
+) -> State:  # fmt: skip
+    def one(model: Model, bound: Bound, state: State, ctrl: Any, f_ext: Any) -> State:
+        known = with_bound(with_constraints(model, found), bound)
+        return take(known, state, ctrl, f_ext, dt=dt, substeps=substeps, integrator=integrator)
+
+    for _ in range(depth):
+        one = jax.vmap(one, (0, 0, 0, *axes))
+    return one(model, bound, state, ctrl, f_ext)
+
+
+@partial(jax.jit, static_argnums=1)
+def prepared_worlds(model: Model, found: Present | None) -> Model:
+    """The models with all that their constraints need and that does not change from step to step."""
+    one: Callable[[Model], Model] = partial(prepared, found=found)
+    for _ in model.batch:
+        one = jax.vmap(one)
+    return one(model)
