@@ -52,15 +52,27 @@ def test_worlds_have_the_bits_that_each_has_alone(cheetah):
     assert seen["q"].shape == (4, 3, model.nq)
 
 
-def test_an_environment_of_worlds_that_differ():
-    model = envs.make("cart_pole").model
-    env = envs.make("cart_pole", model=make(model))
-    low, high = env.action_range
+def randomised(model, key):
+    first, second = jax.random.uniform(key, (2,), minval=0.7, maxval=1.3)
+    return kt.scaled(model, mass=first, gain=second)
+
+
+def test_environments_of_worlds_that_differ():
+    """Drawn by a function or given as models; each world moves as it does alone."""
+    env = envs.make("cart_pole", randomise=randomised)
+    given = envs.make("cart_pole", model=env.models((3,)))
+    assert given.replace(noise=0.1).models((3,)).batch == (3,)
+    low, high = given.action_range
     assert low.shape == high.shape == (1,)
     state = jax.jit(env.reset)(jax.random.split(jax.random.key(0), 3))
     state = state.replace(physics=jax.tree.map(lambda x: jnp.broadcast_to(x[:1], x.shape), state.physics))
-    after = jax.jit(env.step)(state, jnp.ones((3, 1)))
-    assert len(set(np.round(after.physics.q[:, 0], 9).tolist())) == 3
+    after = [jax.jit(e.step)(state, jnp.ones((3, 1))).physics.q for e in (env, given)]
+    np.testing.assert_array_equal(*after)
+    for k, drawn in enumerate(jax.random.split(jax.random.key(0), 3)):
+        own = jax.tree.map(np.asarray, randomised(env.model, drawn))
+        alone = kt.advance(own, jax.tree.map(lambda x, k=k: x[k], state.physics), np.ones(1), substeps=env.frame_skip)
+        np.testing.assert_allclose(after[0][k], alone.q, rtol=1e-12)
+    assert len(set(np.round(after[0][:, 0], 9).tolist())) == 3
 
 
 def test_models_side_by_side_run_in_native_lanes():

@@ -28,7 +28,7 @@ def make(name: str, **settings: Any) -> Env:
 
     Arguments:
         name: which.
-        settings: `auto_reset`, `time_limit`, `noise`, `model`, and those of the environment.
+        settings: `auto_reset`, `time_limit`, `noise`, `randomise`, `model`, and those of the environment.
     """
     if name not in ENVS:
         raise ValueError(unknown("environment", name, ENVS))

@@ -2,13 +2,16 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model, State
 from kinetree.simulate import advance, initial_state
 
@@ -35,22 +38,30 @@ class Env(ABC):
     """A task for a robot. Subclasses say how an episode starts, what is seen, and what is good.
 
     Arguments:
-        model: the robot; another one, with other numbers, may be given, or one for each world (`kinetree.scaled`).
+        model: the robot; another one, with other numbers, may be given.
         auto_reset: worlds whose episode ended start again within the step. `obs` is then the first of the new episode,
             and `info["final_obs"]` the last of the old one.
         time_limit: control steps to an episode; None: no end.
         noise: standard deviation of what is added to observations; a number, or (observation_size,).
+        randomise: worlds that differ: a function (model, key) -> model, such as one that draws factors for
+            `kinetree.scaled`, called once for each world; or the models themselves, with an axis over worlds.
+            Observations and rewards are those of `model`.
     """
 
     model: Model = None  # type: ignore[assignment]  # made by `robot`
     auto_reset: bool = True
     time_limit: int | None = 1000
     noise: Any = 0.0
+    randomise: Callable[[Model, Any], Model] | Model | None = None
     frame_skip: int = field(default=1, kw_only=True)  # steps of the model to a control step
 
     def __post_init__(self) -> None:
         if self.model is None:
             object.__setattr__(self, "model", self.robot())
+        if self.model.batch:  # models of worlds that differ; the first one stands for all in what is seen
+            object.__setattr__(self, "randomise", self.model)
+            first = (0,) * len(self.model.batch)
+            object.__setattr__(self, "model", jax.tree.map(lambda x: np.asarray(x[first]), self.model))
 
     # -- what a task says ---------------------------------------------------------------------------------------------
 
@@ -95,7 +106,6 @@ class Env(ABC):
         """Least and largest actions, (action_size,) each."""
         assert self.model.actuators is not None
         bounds = np.asarray(self.model.actuators.ctrl_range)
-        bounds = bounds.reshape(-1, self.model.nu, 2)[0]  # those of the first world, where models differ
         return bounds[:, 0], bounds[:, 1]
 
     @property
@@ -106,6 +116,19 @@ class Env(ABC):
     def replace(self, **changes: Any) -> "Env":
         """The same task with other settings."""
         return dataclasses.replace(self, **changes)
+
+    def models(self, batch: tuple[int, ...]) -> Model:
+        """The models of so many worlds: one for all, or one with first axes over worlds that differ."""
+        draw = self.randomise
+        if draw is None or isinstance(draw, Model):
+            return self.model if draw is None else draw
+
+        def make() -> Model:
+            with jax.ensure_compile_time_eval():  # steps are compiled for these numbers, so they must be known
+                keys = jax.random.split(jax.random.key(0), batch)
+                return jax.tree.map(np.asarray, each_world(partial(draw, self.model), keys))
+
+        return _drawn.get(self, batch, make)
 
     def reset(self, key: Any) -> EnvState:
         """Start episodes.
@@ -137,7 +160,7 @@ class Env(ABC):
         before, task = state.physics, state.info["task"]
         own, other, noise, kept = _split(state.info["key"], 4)
         ctrl = self.control(jnp.asarray(action, before.q.dtype), before, task)
-        after = advance(self.model, before, ctrl, substeps=self.frame_skip)
+        after = advance(self.models(before.batch), before, ctrl, substeps=self.frame_skip)
         reward, over, metrics = self.judge(before, jnp.asarray(action, before.q.dtype), after, task)
         task = self.next_task(own, after, task)
         steps = state.info["steps"] + 1
@@ -164,6 +187,9 @@ class Env(ABC):
     def physics_at(self, q: Any, qd: Any) -> State:
         """A state of one world, for `start`."""
         return initial_state(self.model, jnp.asarray(q, float), jnp.asarray(qd, float))
+
+
+_drawn: OncePerOwner[Model] = OncePerOwner()
 
 
 def jittered(env: Env, key: Any, scale: float, normal_speed: bool = True) -> tuple[Any, Any]:

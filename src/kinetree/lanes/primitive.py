@@ -113,33 +113,48 @@ def _size(arguments: Any, axes: Any) -> int:
 
 
 def _run_batched(arguments: Any, axes: Any, *, bound: Bound) -> tuple:
-    tables, constants, inputs, _ = bound.split(arguments)
-    in_axes = bound.split(axes)
+    inputs, in_axes = bound.split(arguments)[2], bound.split(axes)
     size = _size(arguments, axes)
     if any(d is not None for d in in_axes[0]):  # different trees side by side: not lanes of one program
         results = jax.vmap(partial(_by_xla, bound=bound), tuple(axes))(*arguments)
         return results, [0] * len(results)
     lanes = [_as_lanes(x, d, size) for x, d in zip(inputs, in_axes[2], strict=True)]
-    own = tuple(d is not None and c.size > 0 for c, d in zip(constants, in_axes[1], strict=True))
-    if any(own):
-        bound, tables, constants, more = _with_own_constants(bound, own, tables, constants, in_axes[1])
-        lanes += [jnp.repeat(x, len(lanes[0]) // size, 0) for x in more]
-    results = _out_of_lanes(RUN.bind(*tables, *constants, *lanes, bound=bound), size)
+    own = _with_own_constants(bound, arguments, axes, [d is not None for d in in_axes[1]], len(lanes[0]) // size)
+    results = _out_of_lanes(RUN.bind(*own.shared, *lanes, *own.lanes, bound=own.bound), size)
     return results, [0] * len(results)
 
 
-def _with_own_constants(bound: Bound, own: tuple, tables: tuple, constants: tuple, axes: tuple) -> tuple:
-    """A run in which each member of the batch has constants of its own; and those, (size, turns · constants)."""
-    new_tables, shared, more = list(tables), list(constants), []
-    for k, (x, axis) in enumerate(zip(constants, axes, strict=True)):
-        if axis is not None:
-            x = jnp.moveaxis(x, axis, 0)
-            shared[k] = x[0] if not own[k] else jnp.zeros((x.shape[1], 0), x.dtype)
-        if own[k]:
-            new_tables[k] = own_table(tables[k], x.shape[2])
-            more.append(x.reshape(x.shape[0], -1))
-    program = with_own_constants(bound.program, own)
-    return Bound(program, bound.slots, bound.widths), new_tables, shared, more
+class _Own(NamedTuple):
+    """A run in which each member of a batch has constants of its own."""
+
+    bound: Bound
+    numbers: list[int]  # of the loops whose constants are lane arrays
+    shared: list  # tables, and constants of the other loops
+    lanes: list  # (lanes, turns · constants), for each of the numbered loops
+    shapes: list  # (turns, constants) of all loops
+
+
+def _with_own_constants(bound: Bound, arguments: Any, axes: Any, differ: Any, repeats: int) -> _Own:
+    """The run; `differ` says of each loop whether members differ in its constants, `repeats` is their lanes."""
+    (tables, constants, *_), const_axes = bound.split(arguments), bound.split(axes)[1]
+    size = _size(arguments, axes)
+    shared = [x if d is None else jnp.moveaxis(x, d, 0)[0] for x, d in zip(constants, const_axes, strict=True)]
+    shapes, new_tables, lanes = [x.shape for x in shared], list(tables), []
+    which = tuple(bool(w) and x.size > 0 for w, x in zip(differ, shared, strict=True))
+    numbers = [k for k, own in enumerate(which) if own]
+    for k in numbers:
+        new_tables[k] = own_table(tables[k], shapes[k][1])
+        lanes.append(_as_own(constants[k], const_axes[k], size, repeats))
+        shared[k] = jnp.zeros((shapes[k][0], 0), shared[k].dtype)
+    if numbers:
+        bound = Bound(with_own_constants(bound.program, which), bound.slots, bound.widths)
+    return _Own(bound, numbers, [*new_tables, *shared], lanes, shapes)
+
+
+def _as_own(x: Any, axis: int | None, size: int, repeats: int) -> Any:
+    """Constants of the members of a batch, (lanes, turns · constants)."""
+    x = jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+    return jnp.repeat(x.reshape(size, -1), repeats, 0)
 
 
 def _run_jvp(primals: Any, tangents: Any, *, bound: Bound) -> tuple:
@@ -214,14 +229,49 @@ def _transposed(other: str, cotangents: Any, *arguments: Any, **params: Any) -> 
 
 
 def _batched(primitive: Primitive, body: Callable, arguments: Any, axes: Any, **params: Any) -> tuple:
-    shared = 2 * len(params["bound"].program.loops)  # tables and constants: the same for all lanes
-    if params["moving"] or any(d is not None for d in axes[:shared]):
+    """Lanes for all members of a batch; the run stays linear in its directions, so that JAX can transpose it."""
+    bound = params["bound"]
+    if any(d is not None for d in bound.split(axes)[0]):
         results = jax.vmap(partial(body, **params), tuple(axes))(*arguments)
     else:
-        size = _size(arguments, axes)
-        lanes = [_as_lanes(x, d, size) for x, d in zip(arguments[shared:], axes[shared:], strict=True)]
-        results = _out_of_lanes(primitive.bind(*arguments[:shared], *lanes, **params), size)
+        results = (_batched_tangent if primitive is TANGENT else _batched_adjoint)(arguments, axes, **params)
     return results, [0] * len(results)
+
+
+def _batched_tangent(arguments: Any, axes: Any, *, bound: Bound, moving: bool) -> list:
+    _, constants, inputs, linear = bound.split(arguments)
+    _, const_axes, in_axes, linear_axes = bound.split(axes)
+    size, n = _size(arguments, axes), len(constants) if moving else 0  # directions of the constants come first
+    differ = [d is not None for d in const_axes]
+    differ = [w or linear_axes[k] is not None for k, w in enumerate(differ)] if moving else differ
+    lanes = [_as_lanes(x, d, size) for x, d in zip(inputs, in_axes, strict=True)]
+    repeats = len(lanes[0]) // size
+    own = _with_own_constants(bound, arguments, axes, differ, repeats)
+    moved = [x if d is None else jnp.moveaxis(x, d, 0)[0] for x, d in zip(linear[:n], linear_axes[:n], strict=True)]
+    directions = [_as_lanes(x, d, size) for x, d in zip(linear[n:], linear_axes[n:], strict=True)]
+    for k, values in zip(own.numbers, own.lanes, strict=True):
+        directions.append(_as_own(linear[k], linear_axes[k], size, repeats) if moving else jnp.zeros_like(values))
+        if moving:
+            moved[k] = jnp.zeros((len(moved[k]), 0), moved[k].dtype)
+    given = *own.shared, *lanes, *own.lanes, *moved, *directions
+    return _out_of_lanes(TANGENT.bind(*given, bound=own.bound, moving=moving), size)
+
+
+def _batched_adjoint(arguments: Any, axes: Any, *, bound: Bound, moving: bool) -> list:
+    _, constants, inputs, linear = bound.split(arguments)
+    _, const_axes, in_axes, linear_axes = bound.split(axes)
+    size, n = _size(arguments, axes), len(constants) if moving else 0  # what is owed to constants comes first
+    differ = [moving or d is not None for d in const_axes]  # each member has its own part of what is owed
+    both = zip((*inputs, *linear), (*in_axes, *linear_axes), strict=True)
+    lanes = [_as_lanes(x, d, size) for x, d in both]
+    own = _with_own_constants(bound, arguments, axes, differ, len(lanes[0]) // size)
+    given = *own.shared, *lanes[: len(inputs)], *own.lanes, *lanes[len(inputs) :]
+    results = ADJOINT.bind(*given, bound=own.bound, moving=moving)
+    found = _out_of_lanes(results[n:], size)
+    owed = [jnp.zeros((size, *x.shape), x.dtype) for x in results[:n]]
+    for k, x in zip(own.numbers if moving else (), found[len(inputs) :], strict=moving):
+        owed[k] = x.sum(1).reshape(size, *own.shapes[k])
+    return [*owed, *found[: len(inputs)]]
 
 
 def _derivative(body: Callable, primals: Any, tangents: Any, **params: Any) -> tuple:
