@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import kinetree as kt
 from kinetree.cli.app import run as command
 
 trimesh = pytest.importorskip("trimesh")
 from kinetree.view.shapes import STEEL, shapes, skeleton  # noqa: E402
-from kinetree.view.solids import Solid, box, capsule, cylinder, ellipsoid, mesh, simplified, sphere  # noqa: E402
+from kinetree.view.solids import Solid, box, box_around, capsule, cylinder, ellipsoid, mesh, simplified, sphere  # noqa: E402
 from kinetree.view.viewer import Viewer  # noqa: E402
 
 LOOK = '<visual><origin xyz="0 0 0.1"/><geometry>{}</geometry></visual>'
@@ -202,3 +203,15 @@ def test_the_command_tells_what_is_not_shown(write, monkeypatch, capsys):
     assert command(["view", str(path), "--port", "0"]) == 0
     error = capsys.readouterr().err
     assert error.startswith("warning: arm.urdf: shapes of link 'l0' are not shown: gone.stl is not there"), error
+
+
+def test_a_box_around_a_leaning_leg_is_as_thin_as_the_leg():
+    lean = Rotation.from_euler("xyz", [0.4, 0.7, 0.2]).as_matrix()
+    leg = cylinder(0.05, 1.0).placed(lean, [1.0, 2.0, 3.0])
+    centre, axes = box_around(leg)
+    np.testing.assert_allclose(centre, [1, 2, 3], atol=1e-6)
+    np.testing.assert_allclose(np.sort(np.linalg.norm(axes, axis=1)), [0.05, 0.05, 0.5], rtol=0.02)
+    inside = (leg.points.reshape(-1, 3) - centre) @ np.linalg.inv(axes)
+    assert np.abs(inside).max() < 1 + 1e-5
+    _, cube = box_around(box([1, 1, 1]))
+    np.testing.assert_allclose(np.abs(cube).max(1), 0.5, rtol=1e-6)  # not turned, though all axes are principal ones

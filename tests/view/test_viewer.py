@@ -66,9 +66,43 @@ def test_a_run_plays_at_once_and_follows_the_robot(browser):
         assert browser.evaluate("kinetree.camera.distance") < 0.5 * far, "one of them is seen from nearer"
         browser.eventually(lambda: coloured(browser.picture()) > 0.5 * start)
         browser.click("document.getElementById('play')")
+        few_corners_look_the_same(browser)
         moment = browser.evaluate("kinetree.time")
         assert browser.evaluate("kinetree.playing") is False
         assert browser.evaluate("kinetree.time") == moment
+
+
+def few_corners_look_the_same(browser: Browser) -> None:
+    """Robots that are small on the screen are drawn as boxes and strips: nearly the same pixels, for fewer corners."""
+    browser.evaluate("document.getElementById('world').value = -1; document.getElementById('world').onchange(); 1")
+    browser.evaluate("kinetree.camera.distance *= 2; 1")  # All 16 are small now.
+    size = "2 * kinetree.scene.single.radius / kinetree.look.pixel"
+    browser.eventually(lambda: browser.evaluate(f"{size} < SMALL && {size} > 0.5 * SMALL"))
+    corners = "kinetree.drawing.{}.reduce((n, b) => n + b.perWorld, 0)"
+    coarse, fine = (browser.evaluate(corners.format(kind)) for kind in ("coarse", "fine"))
+    assert coarse < 0.4 * fine
+    boxes = browser.picture_of_scene()
+    browser.evaluate("kinetree.drawing.coarse = kinetree.drawing.fine; 1")
+    shown = browser.evaluate("kinetree.drawing.drawn")
+    browser.eventually(lambda: browser.evaluate("kinetree.drawing.drawn") > shown + 5)  # frames; shadows follow, too
+    whole = browser.picture_of_scene()
+    robots = coloured(whole)
+    assert robots > 200
+    assert abs(coloured(boxes) - robots) < 0.25 * robots
+    changed = np.count_nonzero(np.abs(boxes - whole).max(-1) > 60)
+    assert 0 < changed < 0.5 * robots
+
+
+def test_long_lines_keep_branches_and_ends(browser):
+    """Chords skip links shorter than a pixel, never a fork or an end."""
+    browser.open("about:blank")
+    with kt.view(ROBOTS / "arm7.urdf", port=0) as viewer:
+        opened(browser, viewer)
+        chain = "Detail.chords([-1, 0, 1, 2, 3, 4, 5, 6], i => [i, 0, 0], 2.5)"
+        assert browser.evaluate(chain) == [3, 0, 6, 3, 7, 6]
+        fork = "Detail.chords([-1, 0, 1, 2, 2, 3, 4], i => [i, 0, 0], 1e9)"
+        assert browser.evaluate(fork) == [2, 0, 5, 2, 6, 2]
+        assert len(browser.evaluate("Detail.chords([-1, 0, 1, 2], i => [i, 0, 0], 0.5)")) == 6, "all of them, from near"
 
 
 def test_a_long_chain_plays(browser):

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from . import solids
 from .scene import Plane, Scene
 
-SCRIPTS = ("maths.js", "drawing.js", "camera.js", "data.js", "app.js")
+SCRIPTS = ("maths.js", "shaders.js", "detail.js", "floor.js", "drawing.js", "camera.js", "data.js", "app.js")
 
 
 def _vector(x: Any) -> list[float]:
@@ -50,7 +51,9 @@ def description(scene: Scene, *, name: str = "", live: bool = False, note: str =
     for part, (corners, triangles) in zip(scene.parts, _indexed(scene), strict=True):
         body = part.body if part.body >= 0 else scene.bodies
         sizes = {"corners": len(corners), "triangles": len(triangles), "offset": offset}
-        parts.append({"body": body, "colour": list(part.colour), **sizes})
+        centre, axes = solids.box_around(part.solid)
+        box = {"centre": _vector(centre), "axes": [_vector(axis) for axis in axes]}
+        parts.append({"body": body, "colour": list(part.colour), "box": box, **sizes})
         offset += 6 * len(corners) + 3 * len(triangles)
     lowest = min(0.0, float(scene.camera.centre[2]) - scene.single.radius) if not scene.planes else 0.0
     notes = [note] if note else []

@@ -129,6 +129,20 @@ def mesh(vertices: Any, faces: Any, *, flat: bool = False) -> Solid:
     return Solid(points.astype(np.float32), normals.astype(np.float32))
 
 
+def box_around(solid: Solid) -> tuple[np.ndarray, np.ndarray]:
+    """A small box around a surface: its centre, and three half edges as vectors, (3,) and (3, 3).
+
+    Along the principal axes of the corners where that is the smaller box, as for a leg that leans; else along x, y, z.
+    """
+    corners = solid.points.reshape(-1, 3).astype(float)
+    if not len(corners):
+        return np.zeros(3), np.zeros((3, 3))
+    principal = np.linalg.eigh(np.cov(corners.T))[1].T
+    boxes = [(axes, (corners @ axes.T).min(0), (corners @ axes.T).max(0)) for axes in (np.eye(3), principal)]
+    axes, low, high = min(boxes, key=lambda found: float(np.prod(found[2] - found[1] + 1e-9)))
+    return (low + high) / 2 @ axes, (high - low)[:, None] / 2 * axes
+
+
 def simplified(solid: Solid, triangles: int) -> Solid:
     """The surface with at most so many triangles: corners in the same cell of a grid become one."""
     if len(solid.points) <= triangles:

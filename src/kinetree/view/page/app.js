@@ -282,7 +282,7 @@ class App {
     const { framing, distance } = this.camera, reach = 12 * Math.max(framing.radius, distance / 4);
     this.look = {
       ...this.camera.view(), world: this.world, light: LIGHT, shadows: $("shadows").checked, segments: this.segments, cell, reach,
-      shadowed: Math.min(reach, 1.25 * Math.hypot(framing.half[0], framing.half[1]) + 2 * framing.half[2]), pixel: 2 * distance * Math.tan(FIELD_OF_VIEW / 2) / innerHeight,
+      shadowed: Math.min(reach, 1.25 * Math.hypot(framing.half[0], framing.half[1]) + 2 * framing.half[2]), pixel: 2 * distance * Math.tan(FIELD_OF_VIEW / 2) / innerHeight, focal: innerHeight / (2 * Math.tan(FIELD_OF_VIEW / 2)),
       back: night ? [.09, .11, .14] : [.93, .95, .97], tone: night ? [.17, .2, .24] : [.84, .87, .9], tone2: night ? [.21, .245, .29] : [.78, .82, .86], dark: night ? .5 : .28,
       line: night ? [.98, .55, .25, 1] : [.76, .25, .05, 1], line2: night ? [.35, .65, .95, 1] : [.1, .35, .65, 1], thick: 2.2,
     };
