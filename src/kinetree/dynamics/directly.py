@@ -3,10 +3,13 @@
 A control loop calls for one state at a time, where the checks, broadcasts and choices of the ordinary path cost a
 hundred times what the recursion does. So each model keeps, beside its arrays, builtins bound to it. They refuse what
 is not plain by returning None: wrong arguments meet the ordinary path's errors, JAX arrays and tracers its JAX.
+
+What Python itself does of such a call is written out for each function, with its own parameters: packing arguments into
+a tuple and a dictionary would take as long as the recursion of a small robot.
 """
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
@@ -20,111 +23,118 @@ from .schedules.choose import Call, choose
 from .schedules.lane_algorithm import LaneAlgorithm
 
 F = TypeVar("F", bound=Callable[..., Any])
-Made = Callable[[Model], LaneAlgorithm | None]
+Builtin = Callable[..., Any]  # arrays to a result, or to None
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+MAX_KEPT_CALLS = 1024  # builtins of one function and model: one for each body, frame and dtype
 
 
-def directly(algorithm: Made, *, result: Callable[..., Any] | None = None) -> Callable[[F], F]:
-    """For a public function of a model, q, and others like qd: one call of `algorithm(model)` where it can be.
+def directly(
+    made: Callable[..., Any], *, result: type[tuple] | None = None, builtin: Callable[..., Builtin | None] | None = None
+) -> Callable[[F], F]:
+    """For a public function of a model, of arrays, and perhaps of facts such as a body's name.
 
-    Called with no other arguments the function must compute what the algorithm does, for a model that "auto" walks in
-    lanes, a single state too. `algorithm` returns None where it should not; `result` makes one thing of several
-    outputs, which are a tuple without it.
+    `made(model, *facts)` gives the lane algorithm that answers a call with no other arguments, for a model that "auto"
+    walks in lanes, a single state too; or the algorithm and the numbers that it is about; or None where there is none.
+    The arrays are the parameters q, q0, q1, qd, qdd and tau; `result` is the named tuple that several outputs make.
+    `builtin(model, dtype, *made)` binds what `made` returned, if not as one program.
     """
 
     def decorate(function: F) -> F:
-        keys = {dtype: f"_{function.__name__}_{dtype.name}" for dtype in (DOUBLE, SINGLE)}
-        first = keys[DOUBLE]
-
-        def bind(model: Any, given: tuple, dtype: np.dtype) -> Callable[..., Any]:
+        def bind(model: Any, dtype: np.dtype, given: tuple, about: tuple) -> Builtin:
             """The model's builtin for a dtype, or a refusal in its place; made once, when it may be of use."""
             if not isinstance(model, Model) or any(isinstance(x, jax.Array) for x in given):
                 return _refuse
-            made = model.__dict__[keys[dtype]] = direct_call(model, algorithm, dtype, (), result) or _refuse
-            return made
-
-        @wraps(function)
-        def served(model: Any, *given: Any, **options: Any) -> Any:
-            if not options:
-                result = (getattr(model, first, None) or bind(model, given, DOUBLE))(*given)
-                if result is not None:
-                    return result
-                if given and getattr(given[0], "dtype", None) is SINGLE:
-                    result = (getattr(model, keys[SINGLE], None) or bind(model, given, SINGLE))(*given)
-                    if result is not None:
-                        return result
-            return function(model, *given, **options)
-
-        return served  # type: ignore[return-value]
-
-    return decorate
-
-
-def directly_about(made: Callable[..., tuple[LaneAlgorithm, tuple[int, ...]] | None], arrays: int) -> Callable[[F], F]:
-    """The same for functions of a model, some `arrays`, and facts such as a body's name.
-
-    `made(model, *facts)` gives the algorithm, and the numbers that it is about, from all facts in order. A builtin is
-    kept for each set of them.
-    """
-
-    def decorate(function: F) -> F:
-        name, parameters = f"_{function.__name__}_calls", list(signature(function).parameters.values())
-        facts = [p for p in parameters[1 + arrays :] if p.kind is p.POSITIONAL_OR_KEYWORD]
-
-        def bind(model: Any, given: tuple, options: dict[str, Any], key: tuple) -> Callable[..., Any]:
-            plain = len(given) >= arrays and all(type(x) is np.ndarray for x in given[:arrays])
-            if not isinstance(model, Model) or not plain or given[0].dtype not in (DOUBLE, SINGLE):
-                return _refuse
-            dtype, calls = given[0].dtype, model.__dict__.setdefault(name, {})
-            names = [p.name for p in facts]
-            found = {p.name: p.default for p in facts} | dict(zip(names, given[arrays:], strict=False)) | options
-            if len(found) > len(facts) or any(x is Parameter.empty for x in found.values()):
-                return _refuse
             try:
-                chosen = made(model, *found.values())
+                calls = model.__dict__.setdefault(f"_{function.__name__}_{dtype.name}", {})
+                if about not in calls:
+                    chosen = made(model, *about) if _walks(model, dtype) else None
+                    if len(calls) >= MAX_KEPT_CALLS:
+                        calls.clear()
+                    calls[about] = (_bound(model, dtype, chosen, result, builtin) or _refuse) if chosen else _refuse
             except (ValueError, KeyError, TypeError):  # The ordinary path says what is wrong.
                 return _refuse
-            if len(calls) >= MAX_KEPT_CALLS:
-                calls.clear()
-            algorithm, about = chosen if chosen is not None else (None, ())
-            builtin = direct_call(model, lambda _: algorithm, dtype, about, None)
-            calls[key] = builtin or _refuse
-            return calls[key]
+            if dtype is DOUBLE and not about:
+                model.__dict__[f"_{function.__name__}"] = calls[about]  # found by one lookup
+            return calls[about]
 
-        @wraps(function)
-        def served(model: Any, *given: Any, **options: Any) -> Any:
-            kind = given[0].dtype if given and type(given[0]) is np.ndarray else None
-            key = (kind, *given[arrays:], *options.items())
-            try:
-                builtin = getattr(model, name, _NONE).get(key)
-            except TypeError:  # A fact that is an array.
-                return function(model, *given, **options)
-            result = (builtin or bind(model, given, options, key))(*given[:arrays])
-            return function(model, *given, **options) if result is None else result
+        def other(model: Any, given: tuple, about: tuple) -> Any:
+            """What is found where the builtin for float64 refuses."""
+            if getattr(given[0], "dtype", None) is not SINGLE or type(given[0]) is not np.ndarray:
+                return None
+            kept = getattr(model, f"_{function.__name__}_{SINGLE.name}", _NONE).get(about)
+            return (kept or bind(model, SINGLE, given, about))(*given)
 
-        return served  # type: ignore[return-value]
+        return wraps(function)(_front(function, partial(_with_dtype, bind), other))  # type: ignore[return-value]
 
     return decorate
 
 
-MAX_KEPT_CALLS = 1024  # builtins of one function and model: one for each body, frame and dtype
 _NONE: dict[Any, Any] = {}
+ARRAYS = ("q", "q0", "q1", "qd", "qdd", "tau")
+
+
+def _with_dtype(bind: Callable[..., Builtin], model: Any, given: tuple, about: tuple) -> Builtin:
+    return bind(model, DOUBLE, given, about)
+
+
+def _front(function: Callable[..., Any], bind: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that users call: `function`, with its own parameters, behind its builtins."""
+    model, *parameters = signature(function).parameters.values()
+    arrays = [p.name for p in parameters if p.name in ARRAYS]
+    facts = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in (*ARRAYS, "f_ext")]
+    taken = ["model"]
+    passed = ["model"]
+    plain = []  # Conditions of a plain call: nothing else is given.
+    names: dict[str, Any] = {"function": function, "bind": bind, "other": other}
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and "*" not in taken:
+            taken.append("*")
+        optional = p.default is not Parameter.empty
+        names |= {f"default_{p.name}": p.default} if optional else {}
+        free = p.kind is p.VAR_KEYWORD
+        taken.append(f"**{p.name}" if free else f"{p.name}=default_{p.name}" if optional else p.name)
+        passed.append(f"**{p.name}" if free else f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name)
+        if p.name not in (*arrays, *facts):
+            plain.append(f"not {p.name}" if free else f"{p.name} is default_{p.name}")
+    given, about = ", ".join(arrays), "".join(f"{name}, " for name in facts)
+    kept = f"model._{function.__name__}_float64[{about}]" if facts else f"model._{function.__name__}"
+    text = f"""
+def {function.__name__}({", ".join(taken)}):
+    if {" and ".join(plain) or "True"}:
+        try:
+            call = {kept}
+        except (AttributeError, KeyError, TypeError):
+            call = bind(model, ({given},), ({about}))
+        found = call({given})
+        if found is not None:
+            return found
+        found = other(model, ({given},), ({about}))
+        if found is not None:
+            return found
+    return function({", ".join(passed)})
+"""
+    exec(compile(text, f"<front of {function.__name__}>", "exec"), names)
+    return names[function.__name__]
 
 
 def _refuse(*given: Any) -> None:
     """What stands for a builtin that there can not be."""
 
 
-def direct_call(
-    model: Model, algorithm: Made, dtype: np.dtype, about: tuple[int, ...], result: Callable[..., Any] | None
-) -> Callable[..., Any] | None:
-    """The builtin of an algorithm for a model, or None where the ordinary path would not walk in lanes."""
-    plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model)) and model.nv > 0
-    if not plain:
-        return None
-    call = Call(model, 1, "numpy", dtype, device=facts())
-    if choose(call, blocks=lambda _: True).way != "lanes":
-        return None
-    made = algorithm(model)
-    return None if made is None else made.direct(model, dtype, about, result)
+def _walks(model: Model, dtype: np.dtype) -> bool:
+    """Whether the ordinary path would walk one state in lanes, with numbers that are known."""
+    if model.nv == 0 or not all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model)):
+        return False
+    return choose(Call(model, 1, "numpy", dtype, device=facts()), blocks=lambda _: True).way == "lanes"
+
+
+def _bound(
+    model: Model, dtype: np.dtype, chosen: Any, result: type[tuple] | None, builtin: Callable[..., Builtin | None] | None
+) -> Builtin | None:
+    """The builtin of what was chosen."""
+    if builtin is not None:
+        return builtin(model, dtype, chosen)
+    algorithm, about = chosen if isinstance(chosen, tuple) else (chosen, ())
+    assert isinstance(algorithm, LaneAlgorithm)
+    return algorithm.direct(model, dtype, about, result)

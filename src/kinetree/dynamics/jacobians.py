@@ -16,7 +16,7 @@ from kinetree.model.arguments import evaluate
 from kinetree.spatial import Vec3
 from kinetree.tree import Layout, layout, restore
 
-from .directly import directly_about
+from .directly import directly
 from .frames import axes_and_point, carrier, frame_number, place_frame, way_number
 from .jacobian_lanes import jacobian_column, jacobian_lanes
 from .schedules.arranged import arranged, row_poses
@@ -53,7 +53,7 @@ def _carries(model: Model, row: Any) -> Any:
     return (row >= 0) & (lp <= lp[row]) & (rp[row] <= rp)
 
 
-@directly_about(_at_once, 1)
+@directly(_at_once)
 def jacobian(model: Model, q: Any, body: int | str, frame: str = "world", *, schedule: str = "auto") -> Any:
     """Jacobian of a body or of a frame fixed to one.
 

@@ -128,11 +128,11 @@ class LaneAlgorithm:
         return weave(self.program, tables) if sum(map(len, tables)) <= tuning.WOVEN_MAX_TURNS else None
 
     def direct(
-        self, model: Model, dtype: np.dtype, about: tuple[int, ...] = (), result: Callable[..., Any] | None = None
+        self, model: Model, dtype: np.dtype, about: tuple[int, ...] = (), result: type[tuple] | None = None
     ) -> Any:
         """A builtin on NumPy arrays for one model of plain arrays, or None where there is none.
 
-        `about`: the body that the algorithm is about; `result`: what makes one thing of several outputs.
+        `about`: the body that the algorithm is about; `result`: the named tuple of several outputs.
         """
         inputs = tuple(input_width(model, what) for what in self.takes)
         own = model.specialized and not about

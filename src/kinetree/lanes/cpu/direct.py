@@ -4,12 +4,12 @@ For a single state everything around the program costs more than the program. So
 function that the interpreter calls as it calls `len`: it looks at the arrays, makes the result, runs the lanes. It
 serves the plain case only: exact `numpy.ndarray`s of the program's dtype, C-contiguous, all (width,) or all
 (lanes, width), and finite results. Each output has the shape that the model gives it; several come as a tuple, or as
-what the model makes of them. Large batches it shares with helpers (helpers.py). For anything else, and while
+a named one. Large batches it shares with helpers (helpers.py). For anything else, and while
 nobody has counted the helpers, it returns None, and the ordinary path, which knows how to convert, broadcast and
 complain, does it all.
 
-Only CPython's stable ABI is used (`Py_buffer` is part of it since 3.11), by address: where a function is missing there
-is no `direct`, and nothing else changes. Nothing is shared between calls: scratch is on the stack, or allocated.
+Only CPython's stable ABI is used, by address, and NumPy's (arrays.py): where something is missing there is no `direct`,
+and nothing else changes. Nothing is shared between calls: scratch is on the stack, or allocated.
 """
 
 import ctypes
@@ -22,6 +22,8 @@ from .. import tuning
 from ..kept.once import once
 from ..llvm.text import Text
 from ..program.program import Program
+from . import arrays
+from .arrays import new_array
 from .helpers import team
 from .interpreter import has_functions
 from .shared import part_lanes
@@ -29,31 +31,27 @@ from .threads import helper_count
 
 API = {
     "PyTuple_GetItem": "ptr (ptr, i64)",
+    "PyTuple_New": "ptr (i64)",
+    "PyTuple_SetItem": "i32 (ptr, i64, ptr)",
+    "PyType_GenericAlloc": "ptr (ptr, i64)",
     "PyLong_AsVoidPtr": "ptr (ptr)",
-    "PyObject_Type": "ptr (ptr)",
     "Py_IncRef": "void (ptr)",
     "Py_DecRef": "void (ptr)",
-    "PyObject_GetBuffer": "i32 (ptr, ptr, i32)",
-    "PyBuffer_Release": "void (ptr)",
     "PyErr_Clear": "void ()",
-    "Py_BuildValue": "ptr (ptr, ...)",
-    "PyObject_Call": "ptr (ptr, ptr, ptr)",
     "PyEval_SaveThread": "ptr ()",
     "PyEval_RestoreThread": "void (ptr)",
 }
 METH_FASTCALL = 0x80
-WRITABLE, FORMAT, CONTIGUOUS = 0x1, 0x4, 0x8  # PyBUF_WRITABLE, PyBUF_FORMAT, PyBUF_ND
-VIEW, DATA, NDIM, KIND, SHAPE = 80, 0, 36, 40, 48  # size of a Py_buffer, and offsets in it
 
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
-# widths follow, as the lane functions take them; then, for each output, what makes it for one state, and its shape.
-ARRAY_TYPE, EMPTY, RESULT, DTYPE, NOTHING, TURNS, GRAIN, SLOTS, HELPERS, TEAM, LISTS = range(0, 88, 8)
+# widths follow, as the lane functions take them; then the shapes of the outputs of one state.
+ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, TURNS, GRAIN, SLOTS, HELPERS, TEAM, LISTS = range(0, 88, 8)
 
 
 @once
 def available() -> bool:
-    """Whether this interpreter has what a direct call takes; tells LLVM where it is."""
-    return has_functions((*API, "PyCFunction_NewEx"))
+    """Whether this interpreter and its NumPy have what a direct call takes; tells LLVM where it is."""
+    return has_functions((*API, "PyCFunction_NewEx")) and new_array() != 0
 
 
 class Caller(Text):
@@ -63,7 +61,7 @@ class Caller(Text):
         """The result of a function of the API."""
         kind = API[name]
         result = kind.split(" ", 1)[0]
-        call = f"call {kind if '...' in kind else result} @{name}({', '.join(arguments)})"
+        call = f"call {result} @{name}({', '.join(arguments)})"
         if result != "void":
             return self.op(call)
         self.do(call)
@@ -78,28 +76,19 @@ class Caller(Text):
 def direct_text(program: Program, dtype: np.dtype, width: int) -> str:
     """Definition of `direct`; the module has `lanes` and `lane`."""
     declarations = [f"declare {kind.replace(' (', f' @{name}(')}" for name, kind in API.items()]
-    forms = [_form(k, f"(({'n' * (1 + rank)})O)") for k, rank in enumerate(program.output_ranks)]
-    forms.append(_form(program.n_outputs, f"({'O' * program.n_outputs})"))
-    return "\n".join([*declarations, *forms, str(_run(program, dtype, width)), str(_direct(program, dtype))])
-
-
-def _form(number: int, text: str) -> str:
-    """A format of Py_BuildValue, as a constant."""
-    return f'@form{number} = internal unnamed_addr constant [{len(text) + 1} x i8] c"{text}\\00"'
+    return "\n".join([*declarations, str(_run(program, dtype, width)), str(_direct(program, dtype))])
 
 
 def _direct(program: Program, dtype: np.dtype) -> Text:
     to, inputs, outputs = Caller("d"), program.n_inputs, program.n_outputs
     to.lines.append("define ptr @direct(ptr %self, ptr %given, i64 %count) {")
     to.label("entry")
-    to.do(f"%views = alloca [{VIEW * (inputs + outputs)} x i8], align 8")
     to.do(f"%arrays = alloca [{inputs + outputs} x ptr]")
     to.do(f"%made = alloca [{outputs} x ptr]")  # arrays of results that are ours
-    to.do("%held = alloca i64")  # views that are ours to release
+    to.do(f"%sizes = alloca [{1 + max(program.output_ranks)} x i64]")
     to.do("%result = alloca ptr")
     record = to.python("PyLong_AsVoidPtr", f"ptr {to.python('PyTuple_GetItem', 'ptr %self', 'i64 0')}")
     nothing = to.load("ptr", record, NOTHING)
-    to.store("i64", 0, "%held")
     to.store("ptr", nothing, "%result")
     for k in range(outputs):
         to.store("ptr", "null", "%made", 8 * k)
@@ -117,66 +106,47 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
         array = to.load("ptr", "%made", 8 * k)
         to.branch(to.op(f"icmp eq ptr {array}, null"), f"left{k}", f"drop{k}")
         to.label(f"drop{k}")
-        to.python("Py_DecRef", f"ptr {array}")  # its view still holds it
+        to.python("Py_DecRef", f"ptr {array}")
         to.go(f"left{k}")
         to.label(f"left{k}")
     result = to.load("ptr", "%result")
-    to.branch(to.op(f"icmp eq ptr {result}, {nothing}"), "refuse", "release")
+    to.branch(to.op(f"icmp eq ptr {result}, {nothing}"), "refuse", "done")
     to.label("refuse")
     to.python("Py_IncRef", f"ptr {nothing}")
-    to.go("release")
-    to.label("release")
-    left = to.load("i64", "%held")
-    to.require(to.op(f"icmp sgt i64 {left}, 0"), "one_more", "done")
-    before = to.op(f"sub i64 {left}, 1")
-    to.store("i64", before, "%held")
-    to.python("PyBuffer_Release", f"ptr {to.at('%views', to.op(f'mul i64 {before}, {VIEW}'))}")
-    to.go("release")
+    to.go("done")
     to.label("done")
     to.do(f"ret ptr {result}")
     to.lines.append("}")
     return to
 
 
-def _view(to: Caller, k: int, array: str, flags: int) -> str:
-    """A view of an array, put among those to release."""
-    view = to.at("%views", VIEW * k)
-    failed = to.python("PyObject_GetBuffer", f"ptr {array}", f"ptr {view}", f"i32 {flags}")
-    to.require(to.op(f"icmp eq i32 {failed}, 0"), f"have{k}", "failed")
-    to.store("i64", k + 1, "%held")
-    to.store("ptr", to.load("ptr", view, DATA), "%arrays", 8 * k)
-    return view
-
-
 def _take_inputs(to: Caller, record: str, program: Program, dtype: np.dtype) -> tuple[str, str]:
-    """Views of all inputs; returns how many axes they have, and how many lanes."""
+    """The numbers of all inputs; returns how many axes the arrays have, and how many lanes."""
     array_type = to.load("ptr", record, ARRAY_TYPE)
     ndim = lanes = ""
     for k in range(program.n_inputs):
         array = to.load("ptr", "%given", 8 * k)
-        kind = to.python("PyObject_Type", f"ptr {array}")
-        to.python("Py_DecRef", f"ptr {kind}")
+        kind = to.load("ptr", array, arrays.TYPE)
         to.require(to.op(f"icmp eq ptr {kind}, {array_type}"), f"array{k}")
-        view = _view(to, k, array, CONTIGUOUS | FORMAT)
-        letter = to.load("i16", to.load("ptr", view, KIND), extra=", align 1")
-        to.require(to.op(f"icmp eq i16 {letter}, {ord(dtype.char)}"), f"kind{k}")  # one letter and the end
-        axes = to.load("i32", view, NDIM)
+        letters = to.load("i16", to.load("ptr", array, arrays.DESCRIPTION), arrays.KIND, extra=", align 1")
+        to.require(to.op(f"icmp eq i16 {letters}, {arrays.kind_letters(dtype)}"), f"kind{k}")
+        flags = to.op(f"and i32 {to.load('i32', array, arrays.FLAGS)}, {arrays.PLAIN}")
+        to.require(to.op(f"icmp eq i32 {flags}, {arrays.PLAIN}"), f"plain{k}")
+        axes = to.load("i32", array, arrays.NDIM)
         if not ndim:
             to.require(to.op(f"icmp ult i32 {to.op(f'sub i32 {axes}, 1')}, 2"), "axes")
             ndim = axes
         else:
             to.require(to.op(f"icmp eq i32 {axes}, {ndim}"), f"axes{k}")
-        sizes = to.load("ptr", view, SHAPE)
+        sizes = to.load("ptr", array, arrays.SHAPE)
         last = to.load("i64", sizes, to.op(f"sext i32 {to.op(f'sub i32 {axes}, 1')} to i64"), "i64")
         single = to.op(f"icmp eq i32 {axes}, 1")
         rows = to.op(f"select i1 {single}, i64 1, i64 {to.load('i64', sizes)}")
         lanes = lanes or rows
         wanted = to.load("i64", record, LISTS + 8 * (3 * len(program.loops) + k))
         same = to.op(f"icmp eq i64 {rows}, {lanes}")
-        fits = to.op(f"and i1 {same}, {to.op(f'icmp eq i64 {last}, {wanted}')}")
-        address = to.op(f"ptrtoint ptr {to.load('ptr', view, DATA)} to i64")
-        odd = to.op(f"and i64 {address}, {dtype.itemsize - 1}")
-        to.require(to.op(f"and i1 {fits}, {to.op(f'icmp eq i64 {odd}, 0')}"), f"taken{k}")
+        to.require(to.op(f"and i1 {same}, {to.op(f'icmp eq i64 {last}, {wanted}')}"), f"taken{k}")
+        to.store("ptr", to.load("ptr", array, arrays.DATA), "%arrays", 8 * k)
     return ndim, lanes
 
 
@@ -194,25 +164,21 @@ def _count_work(to: Caller, record: str, lanes: str) -> tuple[str, str]:
 def _make_output(to: Caller, record: str, program: Program, shape: tuple[str, str], k: int) -> None:
     """A new array for output k."""
     ndim, lanes = shape
-    empty, dtype = to.load("ptr", record, EMPTY), to.load("ptr", record, DTYPE)
     ranks = program.output_ranks
-    first = LISTS + 8 * (3 * len(program.loops) + program.n_inputs + program.n_outputs + k + sum(ranks[:k]))
-    to.branch(to.op(f"icmp eq i32 {ndim}, 1"), f"single{k}", f"batch{k}")
-    to.label(f"single{k}")
-    kept = to.load("ptr", record, first)
-    to.python("Py_IncRef", f"ptr {kept}")
-    to.go(f"make{k}")
-    to.label(f"batch{k}")
-    sizes = [lanes, *(to.load("i64", record, first + 8 * (1 + i)) for i in range(ranks[k]))]
-    built = to.python("Py_BuildValue", f"ptr @form{k}", *(f"i64 {n}" for n in sizes), f"ptr {dtype}")
-    to.branch(to.op(f"icmp eq ptr {built}, null"), "failed", f"make{k}")
-    to.label(f"make{k}")
-    arguments = to.op(f"phi ptr [ {kept}, %single{k} ], [ {built}, %batch{k} ]")
-    array = to.python("PyObject_Call", f"ptr {empty}", f"ptr {arguments}", "ptr null")
-    to.python("Py_DecRef", f"ptr {arguments}")
+    first = LISTS + 8 * (3 * len(program.loops) + program.n_inputs + program.n_outputs + sum(ranks[:k]))
+    to.store("i64", lanes, "%sizes")
+    for i in range(ranks[k]):
+        to.store("i64", to.load("i64", record, first + 8 * i), "%sizes", 8 * (1 + i))
+    single = to.op(f"icmp eq i32 {ndim}, 1")
+    sizes = to.op(f"select i1 {single}, ptr {to.at('%sizes', 8)}, ptr %sizes")
+    rank = to.op(f"add i32 {ndim}, {ranks[k] - 1}")
+    kind, dtype, new = (to.load("ptr", record, x) for x in (ARRAY_TYPE, DTYPE, NEW))
+    to.python("Py_IncRef", f"ptr {dtype}")  # the new array's
+    given = f"ptr {kind}, ptr {dtype}, i32 {rank}, ptr {sizes}, ptr null, ptr null, i32 0, ptr null"
+    array = to.op(f"call {arrays.NEW_KIND} {new}({given})")
     to.require(to.op(f"icmp ne ptr {array}, null"), f"made{k}", "failed")
     to.store("ptr", array, "%made", 8 * k)
-    _view(to, program.n_inputs + k, array, WRITABLE | CONTIGUOUS)
+    to.store("ptr", to.load("ptr", array, arrays.DATA), "%arrays", 8 * (program.n_inputs + k))
 
 
 def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str], work: str) -> None:
@@ -231,25 +197,29 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
     good = to.op(f"phi i1 [ {quick}, %short ], [ {slow}, %long ]")
     to.branch(good, "answer", "leave")
     to.label("answer")
-    arrays = [to.load("ptr", "%made", 8 * k) for k in range(program.n_outputs)]
+    found = [to.load("ptr", "%made", 8 * k) for k in range(program.n_outputs)]
     if program.n_outputs == 1:
-        to.store("ptr", arrays[0], "%result")
+        to.store("ptr", found[0], "%result")
         to.store("ptr", "null", "%made")
         to.go("leave")
         return
-    together = to.python("Py_BuildValue", f"ptr @form{program.n_outputs}", *(f"ptr {x}" for x in arrays))
-    to.require(to.op(f"icmp ne ptr {together}, null"), "together", "failed")
     kind = to.load("ptr", record, RESULT)
     plain = to.op(f"icmp eq ptr {kind}, {to.load('ptr', record, NOTHING)}")
     to.branch(plain, "tuple", "named")
+    count = f"i64 {program.n_outputs}"
     to.label("tuple")
+    unnamed = to.python("PyTuple_New", count)
+    to.go("together")
+    to.label("named")  # A named tuple is a tuple with another type: its constructor would take a quarter microsecond.
+    named = to.python("PyType_GenericAlloc", f"ptr {kind}", count)
+    to.go("together")
+    to.label("together")
+    together = to.op(f"phi ptr [ {unnamed}, %tuple ], [ {named}, %named ]")
+    to.require(to.op(f"icmp ne ptr {together}, null"), "fill", "failed")
+    for k, array in enumerate(found):
+        to.python("PyTuple_SetItem", f"ptr {together}", f"i64 {k}", f"ptr {array}")  # takes the array over
+        to.store("ptr", "null", "%made", 8 * k)
     to.store("ptr", together, "%result")
-    to.go("leave")
-    to.label("named")
-    named = to.python("PyObject_Call", f"ptr {kind}", f"ptr {together}", "ptr null")
-    to.python("Py_DecRef", f"ptr {together}")
-    to.require(to.op(f"icmp ne ptr {named}, null"), "have_named", "failed")
-    to.store("ptr", named, "%result")
     to.go("leave")
 
 
@@ -317,23 +287,23 @@ def bind(
     tables: tuple,
     constants: tuple,
     shapes: tuple[tuple[int, ...], ...],
-    result: Callable[..., Any] | None = None,
+    result: type[tuple] | None = None,
 ) -> Callable[..., Any]:
     """The builtin of a compiled program for one model.
 
-    `widths` are those of the inputs, then of the outputs; `shapes` are the outputs' for one state; `result` makes what
-    is returned of several outputs.
+    `widths` are those of the inputs, then of the outputs; `shapes` are the outputs' for one state; `result` is the
+    named tuple that several outputs make, if not a plain one.
     """
-    objects = (np.ndarray, np.empty, result, code.dtype, None)
-    singles = tuple((shape, code.dtype) for shape in shapes)
+    objects = (np.ndarray, result, code.dtype, None)
     turns = [len(t) for t in tables]
     addresses = [x.ctypes.data for x in (*constants, *tables)]
     numbers = (sum(turns), part_lanes(sum(turns), code.width), slots, ctypes.addressof(helper_count), team())
-    made = [n for single in singles for n in (id(single), *single[0])]
-    record = np.array([*map(id, objects), *numbers, *addresses, *turns, *widths, *made], np.int64)
+    head = (id(np.ndarray), new_array(), *map(id, objects[1:]))
+    sizes = [n for shape in shapes for n in shape]
+    record = np.array([*head, *numbers, *addresses, *turns, *widths, *sizes], np.int64)
     definition = _MethodDef(b"direct", code.direct, METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     # the builtin owns its `self`: everything it needs, and first of all the address of the record
-    kept = (record.ctypes.data, record, definition, objects, singles, tables, constants, code, helper_count)
+    kept = (record.ctypes.data, record, definition, objects, tables, constants, code, helper_count)
     return make(ctypes.addressof(definition), kept, None)
