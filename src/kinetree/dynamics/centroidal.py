@@ -5,6 +5,7 @@ the centre of mass (Orin, Goswami & Lee 2013, eq. 27): the linear part over the 
 centre of mass.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,9 +16,14 @@ from kinetree.model.arguments import evaluate
 from kinetree.spatial import Force, Vec3
 from kinetree.tree import Layout, layout, restore
 
+from .algorithms.wholes import CENTROIDAL_MATRIX, CENTROIDAL_MOMENTUM, COM_JACOBIAN
+from .directly import directly
 from .energy import center_of_mass_by_batch
 from .matrices.crba import composite_momenta
+from .recursion import Algorithm
 from .schedules.arranged import arranged, row_poses
+from .schedules.choose import IN_ORDER, call_of, choose
+from .schedules.lanes import lane_program_of
 
 
 @jax.jit
@@ -31,11 +37,20 @@ def _matrix(laid: Layout, model: Model, q: Any) -> Any:
     return jnp.transpose(F.array(), (1, 2, 0))
 
 
-def _evaluate(model: Model, function: Any, **given: Any) -> Any:
-    laid = layout(model.tree, "paths")
-    return evaluate(lambda *states: function(_matrix(laid, model, states[0]), *states[1:]), **given)
+def _evaluate(model: Model, function: Any, passes: Algorithm, **given: Any) -> Any:
+    """By native lanes where states are walked in lanes; else `function` of the matrix and the other states."""
+
+    def compute(*states: Any) -> Any:
+        if model.nv and choose(call_of(model, states), walks=False).schedule in IN_ORDER:
+            program = lane_program_of(passes, model)
+            (found,) = program(model, *states)
+            return found.reshape(len(found), *program.output_shapes(model)[0])
+        return function(_matrix(layout(model.tree, "paths"), model, states[0]), *states[1:])
+
+    return evaluate(compute, **given)
 
 
+@directly(partial(lane_program_of, CENTROIDAL_MATRIX))
 @coupled("force")
 def centroidal_momentum_matrix(model: Model, q: Any) -> Any:
     """The matrix A with `centroidal_momentum` = A qd.
@@ -49,17 +64,20 @@ def centroidal_momentum_matrix(model: Model, q: Any) -> Any:
 
     Reference: Orin, Goswami & Lee 2013.
     """
-    return _evaluate(model, lambda A: A, q=(q, (model.nq,)))
+    return _evaluate(model, lambda A: A, CENTROIDAL_MATRIX, q=(q, (model.nq,)))
 
 
+@directly(partial(lane_program_of, CENTROIDAL_MOMENTUM))
 @coupled("unchanged")
 def centroidal_momentum(model: Model, q: Any, qd: Any) -> Any:
     """Momentum of the moving bodies about their centre of mass, (..., 6), angular part first, in world axes."""
     given = {"q": (q, (model.nq,)), "qd": (qd, (model.nv,))}
-    return _evaluate(model, lambda A, qd: jnp.einsum("bij,bj->bi", A, qd), **given)
+    return _evaluate(model, lambda A, qd: jnp.einsum("bij,bj->bi", A, qd), CENTROIDAL_MOMENTUM, **given)
 
 
+@directly(partial(lane_program_of, COM_JACOBIAN))
 @coupled("force")
 def com_jacobian(model: Model, q: Any) -> Any:
     """Jacobian of the centre of mass, (..., 3, nv), in world axes."""
-    return _evaluate(model, lambda A: A[:, 3:] / jnp.asarray(model.total_mass, A.dtype), q=(q, (model.nq,)))
+    mass = model.total_mass
+    return _evaluate(model, lambda A: A[:, 3:] / jnp.asarray(mass, A.dtype), COM_JACOBIAN, q=(q, (model.nq,)))

@@ -10,14 +10,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree.model import Model, integrate
 from kinetree.model.arguments import evaluate
 from kinetree.model.memory import require_matrices
 
-from .closed_form.matrices import Matrices, of_forward, of_inverse
-from .forward_dynamics import forward_dynamics
+from .closed_form.blocks import has_blocks
+from .closed_form.matrices import Matrices, of_forward, of_inverse, solves_in_lanes
+from .closed_form.rnea import program_of
+from .directly import directly
+from .forward_dynamics import at_once, forward_dynamics
 from .inverse_dynamics import inverse_dynamics
+from .schedules.lane_algorithm import LaneAlgorithm
 
 MAX_CLOSED_FORM_ROWS = 300  # rows whose pairs are walked; beyond, matrices for a batch would not fit anywhere
 INSTEAD = "jax.jvp and jax.vjp, for products with them"
@@ -40,6 +45,33 @@ def _by_directions(function: Callable, model: Model, q: Any, qd: Any, x: Any, f_
     return jax.vmap(single)(q, qd, x, f_ext)
 
 
+def _inverse_at_once(model: Model) -> LaneAlgorithm | None:
+    return program_of(model) if _has_closed_form(model) and not has_blocks(model) else None
+
+
+def _forward_at_once(model: Model) -> tuple[LaneAlgorithm, LaneAlgorithm] | None:
+    """Forward dynamics, and its derivatives at accelerations that are known."""
+    accelerations = at_once(model)
+    served = _has_closed_form(model) and not has_blocks(model) and solves_in_lanes(model)
+    return (accelerations, program_of(model, forward=True)) if served and accelerations else None
+
+
+def _one_after_the_other(
+    model: Model, dtype: np.dtype, programs: tuple[LaneAlgorithm, LaneAlgorithm]
+) -> Callable[..., Any] | None:
+    """A function of q, qd and tau from the builtins of two programs."""
+    accelerations, derivatives = (program.direct(model, dtype) for program in programs)
+    if accelerations is None or derivatives is None:
+        return None
+
+    def call(q: Any, qd: Any, tau: Any) -> Any:
+        qdd = accelerations(q, qd, tau)
+        return None if qdd is None else derivatives(q, qd, qdd)
+
+    return call
+
+
+@directly(_inverse_at_once)
 def inverse_dynamics_derivatives(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Matrices:
     """How the forces of `inverse_dynamics` change with the state and the acceleration.
 
@@ -65,6 +97,7 @@ def inverse_dynamics_derivatives(model: Model, q: Any, qd: Any, qdd: Any, f_ext:
     return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), qdd=(qdd, nv), f_ext=(f_ext, (model.n_bodies, 6)))
 
 
+@directly(_forward_at_once, builtin=_one_after_the_other)
 def forward_dynamics_derivatives(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any = None) -> Matrices:
     """How the accelerations of `forward_dynamics` change with the state and the forces.
 

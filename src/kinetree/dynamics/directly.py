@@ -80,7 +80,7 @@ def _with_dtype(bind: Callable[..., Builtin], model: Any, given: tuple, about: t
 
 def _front(function: Callable[..., Any], bind: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
     """The function that users call: `function`, with its own parameters, behind its builtins."""
-    model, *parameters = signature(function).parameters.values()
+    parameters = list(signature(function).parameters.values())[1:]  # after the model
     arrays = [p.name for p in parameters if p.name in ARRAYS]
     facts = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in (*ARRAYS, "f_ext")]
     taken = ["model"]
@@ -130,7 +130,11 @@ def _walks(model: Model, dtype: np.dtype) -> bool:
 
 
 def _bound(
-    model: Model, dtype: np.dtype, chosen: Any, result: type[tuple] | None, builtin: Callable[..., Builtin | None] | None
+    model: Model,
+    dtype: np.dtype,
+    chosen: Any,
+    result: type[tuple] | None,
+    builtin: Callable[..., Builtin | None] | None,
 ) -> Builtin | None:
     """The builtin of what was chosen."""
     if builtin is not None:

@@ -15,8 +15,13 @@ from kinetree.model.arguments import evaluate
 from kinetree.spatial import Vec3
 
 from .algorithms.totals import TOTALS, Totals
+from .algorithms.wholes import CENTER_OF_MASS, KINETIC_ENERGY, MOMENTUM, POTENTIAL_ENERGY, POTENTIAL_WITH_SPRINGS
+from .directly import directly
 from .passive import spring_energy
+from .recursion import Algorithm
 from .schedules.choose import check_schedule
+from .schedules.lane_rows import kind_of
+from .schedules.lanes import lane_program_of
 from .schedules.run import run
 
 
@@ -56,6 +61,10 @@ def _by_schedule(quantity: Any, schedule: str, model: Model, q: Any, qd: Any = N
     return _of_totals(quantity, model, _totals(model, q, qd, schedule), q, qd)
 
 
+def _potential_passes(model: Model) -> Algorithm:
+    return POTENTIAL_WITH_SPRINGS if kind_of(model).springs else POTENTIAL_ENERGY
+
+
 def center_of_mass_by_batch(model: Model, q: Any) -> Any:
     """(batch, 3), walked by paths: for passes over the tree that need it on their way."""
     qd = jnp.zeros((q.shape[0], model.nv), q.dtype)
@@ -67,24 +76,28 @@ def _evaluate(quantity: Any, schedule: str, model: Model, q: Any, qd: Any = None
     return evaluate(partial(_by_schedule, quantity, schedule, model), **given)
 
 
+@directly(partial(lane_program_of, CENTER_OF_MASS))
 @coupled("unchanged")
 def center_of_mass(model: Model, q: Any, *, schedule: str = "auto") -> Any:
     """Centre of mass of the moving bodies, (..., 3), in world coordinates; schedules as of `inverse_dynamics`."""
     return _evaluate(_center_of_mass, schedule, model, q)
 
 
+@directly(lambda model: lane_program_of(_potential_passes(model), model))
 @coupled("unchanged")
 def potential_energy(model: Model, q: Any, *, schedule: str = "auto") -> Any:
     """−m g·c, zero with the centre of mass at the world origin, and ½ k stretch² of the joints' springs."""
     return _evaluate(_potential_energy, schedule, model, q)
 
 
+@directly(partial(lane_program_of, KINETIC_ENERGY))
 @coupled("unchanged")
 def kinetic_energy(model: Model, q: Any, qd: Any, *, schedule: str = "auto") -> Any:
     """½ Σ v·I v, and ½ armature qd² of the joints' rotors."""
     return _evaluate(_kinetic_energy, schedule, model, q, qd)
 
 
+@directly(partial(lane_program_of, MOMENTUM))
 @coupled("unchanged")
 def momentum(model: Model, q: Any, qd: Any, *, schedule: str = "auto") -> Any:
     """Spatial momentum, (..., 6), angular part about the world origin first, in world coordinates."""

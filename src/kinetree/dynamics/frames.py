@@ -9,6 +9,7 @@ and an acceleration is in each case the time derivative of the velocity: spatial
 classical acceleration of the origin.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -16,20 +17,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree._unknown import unknown
-from kinetree.model import Model, Placement, coupled
+from kinetree.model import Model, Placement
 from kinetree.model.arguments import evaluate
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.spatial import Motion, Rates, Rotation, Vec3
 from kinetree.tree import Layout, layout, outward
 
+from .algorithms.frames import WAYS, frame_acceleration_of, frame_change, frame_motion, frame_velocity_of
 from .algorithms.poses import carried
 from .algorithms.rnea import RNEA
+from .directly import directly
 from .kinematics import poses_by_row
 from .recursion import Row
 from .schedules.arranged import Arranged, arranged, by_position, row_poses, row_velocities
+from .schedules.choose import IN_ORDER, call_of, choose
+from .schedules.lane_algorithm import LaneAlgorithm
+from .schedules.lanes import lane_program_of
 from .schedules.operators import outward_operator
-
-WAYS = ("world", "local", "aligned")
 
 
 def frame_number(model: Model, body: int | str) -> np.int32:
@@ -74,14 +78,6 @@ def place_frame(laid: Layout, model: Model, at: Arranged, body: Any) -> Frame:
     return Frame(*carried(pose, own), own.E, own.r)
 
 
-def axes_and_point(E: Rotation, p: Vec3, way: Any) -> tuple[Rotation, Vec3]:
-    """For a frame in the world: rotation from world coordinates to those wanted, and the point wanted, in the world."""
-    own, origin = way == WAYS.index("local"), way == WAYS.index("world")
-    plain = Rotation.identity_like(p.x)
-    axes = Rotation(*(jnp.where(own, a, b) for a, b in zip(E, plain, strict=True)))
-    return axes, Vec3(*(jnp.where(origin, jnp.zeros_like(c), c) for c in p))
-
-
 def carrier(model: Model, body: Any) -> Any:
     """The row that carries a body; −1 for the base."""
     return jnp.asarray(model.structure.row_of_body, jnp.int32)[body]
@@ -99,8 +95,7 @@ def _velocity(laid: Layout, model: Model, q: Any, qd: Any, body: Any, way: Any) 
     at = arranged(laid, model, q)
     frame = place_frame(laid, model, at, body)
     omega, linear = _linear_velocity(laid, model, at, qd, body, frame)
-    E, point = axes_and_point(frame.E, frame.p, way)
-    return Motion(E @ omega, E @ (linear + omega.cross(point - frame.p))).array()
+    return frame_motion(frame.E, frame.p, omega, linear, way).array()
 
 
 def row_rates(laid: Layout, model: Model, at: Arranged, qd: Any, qdd: Any, base: Rates) -> Rates:
@@ -120,16 +115,41 @@ def _acceleration(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, body: A
     a = a + alpha.cross(frame.r_row) + omega.cross(omega.cross(frame.r_row))
     to_world = frame.E.T.after(frame.E_row)
     omega, alpha, a = to_world @ omega, to_world @ alpha, to_world @ a
-    # spatial acceleration at the point wanted; at the frame's own origin ω × v more makes it the classical one
     v = _linear_velocity(laid, model, at, qd, body, frame).linear
-    E, point = axes_and_point(frame.E, frame.p, way)
-    spatial = a - omega.cross(v) + alpha.cross(point - frame.p)
-    classical = way == WAYS.index("aligned")
-    linear = Vec3(*(jnp.where(classical, x, y) for x, y in zip(a, spatial, strict=True)))
-    return Motion(E @ alpha, E @ linear).array()
+    return frame_change(frame.E, frame.p, omega, v, (alpha, a), way).array()
 
 
-@coupled("unchanged")
+Chosen = tuple[LaneAlgorithm, tuple[int, ...]]
+
+
+def _velocity_at_once(model: Model, body: int | str, frame: str) -> Chosen:
+    algorithm = frame_velocity_of(int(way_number(frame)))
+    return lane_program_of(algorithm, model), (int(frame_number(model, body)),)
+
+
+def _acceleration_at_once(model: Model, body: int | str, frame: str) -> Chosen:
+    algorithm = frame_acceleration_of(int(way_number(frame)))
+    return lane_program_of(algorithm, model), (int(frame_number(model, body)),)
+
+
+def _by_tree(function: Callable[..., Any], model: Model, states: tuple, number: Any, way: Any) -> Any:
+    """By XLA over the tree, for any model."""
+    coupling, whole = model.coupling, model.uncoupled
+    if coupling is not None:
+        states = (coupling.widen_q(states[0]), *map(coupling.widen_v, states[1:]))
+    return function(layout(model.tree, "paths"), whole, *states, number, way)
+
+
+def _of_states(model: Model, states: tuple, made: Callable[..., Chosen], by_xla: Any, asked: tuple) -> Any:
+    """(batch, 6): in lanes where states are walked in lanes, else over the tree."""
+    body, frame = asked
+    if model.nv and choose(call_of(model, states), walks=False).schedule in IN_ORDER:
+        program, about = made(model, body, frame)
+        return program(model, *states, about=about)[0]
+    return _by_tree(by_xla, model, states, frame_number(model, body), way_number(frame))
+
+
+@directly(_velocity_at_once)
 def frame_velocity(model: Model, q: Any, qd: Any, body: int | str, frame: str = "world") -> Any:
     """Velocity of a body or of a frame fixed to one.
 
@@ -142,12 +162,16 @@ def frame_velocity(model: Model, q: Any, qd: Any, body: int | str, frame: str = 
     Returns:
         (..., 6), angular part first.
     """
-    number, way = frame_number(model, body), way_number(frame)
-    laid = layout(model.tree, "paths")
-    return evaluate(lambda q, qd: _velocity(laid, model, q, qd, number, way), q=(q, (model.nq,)), qd=(qd, (model.nv,)))
+    asked = (body, frame)
+    frame_number(model, body), way_number(frame)
+    return evaluate(
+        lambda *states: _of_states(model, states, _velocity_at_once, _velocity, asked),
+        q=(q, (model.nq,)),
+        qd=(qd, (model.nv,)),
+    )
 
 
-@coupled("unchanged")
+@directly(_acceleration_at_once)
 def frame_acceleration(model: Model, q: Any, qd: Any, qdd: Any, body: int | str, frame: str = "world") -> Any:
     """Time derivative of `frame_velocity` along the motion q, qd, qdd. Gravity has no part in it.
 
@@ -160,11 +184,11 @@ def frame_acceleration(model: Model, q: Any, qd: Any, qdd: Any, body: int | str,
     Returns:
         (..., 6), angular part first.
     """
-    number, way = frame_number(model, body), way_number(frame)
-    laid = layout(model.tree, "paths")
+    asked = (body, frame)
+    frame_number(model, body), way_number(frame)
     nv = (model.nv,)
     return evaluate(
-        lambda q, qd, qdd: _acceleration(laid, model, q, qd, qdd, number, way),
+        lambda *states: _of_states(model, states, _acceleration_at_once, _acceleration, asked),
         q=(q, (model.nq,)),
         qd=(qd, nv),
         qdd=(qdd, nv),

@@ -10,10 +10,11 @@ from kinetree.lanes.kept.once import once
 from kinetree.model import Axis, Placement, Structure
 from kinetree.spatial import Motion, Rotation, Transform, Vec3
 
+from .algorithms.frames import axes_and_point
 from .algorithms.poses import carried
-from .frames import axes_and_point
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lane_parts import frame_constants, pose_parts
+from .schedules.lane_places import carrying, on_the_way
 from .schedules.lane_rows import (
     NOTHING,
     PLACEMENT,
@@ -35,23 +36,6 @@ def jacobian_column(pose: Placement, axis: Axis, E: Rotation, point: Vec3) -> Mo
     z = pose.orientation.rotation().rows[2]
     angular = z * axis.turn
     return Motion(E @ angular, E @ (z * axis.slide + angular.cross(point - pose.position)))
-
-
-def _carrying(structure: Structure, body: int) -> np.ndarray:
-    """(rows,): which rows are on the way from the base to the body."""
-    row, tree = structure.row_of_body[body], structure.tree
-    return (row >= 0) & (tree.lp <= tree.lp[row]) & (tree.rp[row] <= tree.rp)
-
-
-def _on_the_way(part: Part) -> Part:
-    """The part with the turns of rows that carry the body only."""
-
-    def turns(structure: Structure, body: int) -> Turns:
-        table, rows = part.turns(structure)
-        carry = _carrying(structure, body)[rows]
-        return table[carry], rows[carry]
-
-    return part._replace(turns=turns)
 
 
 @once
@@ -80,19 +64,19 @@ def jacobian_lanes(quaternions: bool, way: int) -> LaneAlgorithm:
         return np.array([slots], np.int32), np.array([body])
 
     def with_column(structure: Structure, body: int) -> Turns:
-        return entries(structure, np.flatnonzero(_carrying(structure, body)))
+        return entries(structure, np.flatnonzero(carrying(structure, body)))
 
     def without(structure: Structure, body: int) -> Turns:
-        return entries(structure, np.flatnonzero(~_carrying(structure, body)))
+        return entries(structure, np.flatnonzero(~carrying(structure, body)))
 
     target = jax.tree.structure(fields["target"])
     aimed_at, stands = memory.at(TARGET, "target"), memory.at(ROW, "pose")
     outputs = tuple(Lane(0, ENTRIES + k) for k in range(6))
     base, poses = pose_parts(memory, "pose", quaternions)
-    parts = [_on_the_way(part) for part in placing_parts(memory)] if quaternions else []
+    parts = [on_the_way(part) for part in placing_parts(memory)] if quaternions else []
     parts += [
         base,
-        _on_the_way(poses),
+        on_the_way(poses),
         Part(Loop(aim, 2, target, reads=(stands,), writes=(aimed_at,)), one_turn, frame_constants),
         Part(Loop(column, 8, SCREW, reads=(aimed_at, stands), outputs=outputs), with_column, screw_constants),
         Part(Loop(lambda _, __, ___: ((), (), 6 * (0.0,)), 8, NOTHING, outputs=outputs), without, no_constants),

@@ -16,8 +16,9 @@ from kinetree.model.arguments import evaluate
 from kinetree.spatial import Vec3
 from kinetree.tree import Layout, layout, restore
 
+from .algorithms.frames import axes_and_point
 from .directly import directly
-from .frames import axes_and_point, carrier, frame_number, place_frame, way_number
+from .frames import carrier, frame_number, place_frame, way_number
 from .jacobian_lanes import jacobian_column, jacobian_lanes
 from .schedules.arranged import arranged, row_poses
 from .schedules.choose import IN_ORDER, call_of, choose

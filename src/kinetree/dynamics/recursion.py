@@ -131,11 +131,19 @@ class Ancestors(Pass):
 
 
 class Total(Pass):
-    """The sum of the rows' own shares; it is an output of the same name."""
+    """The sum of the rows' own shares; it is left with the base, and may be an output of the same name."""
 
 
 class Bodies(Pass):
     """Each body once: `row.frame` is its frame in the row that carries it, and needs are fields of that row."""
+
+
+class OneBody(Pass):
+    """The same for the one body that a call is about. Other passes visit only the rows that carry it (lanes only)."""
+
+
+class Base(Pass):
+    """The base once: `row` has the `gravity`, the `mass` of all rows, and fields of the base (lanes only)."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +185,11 @@ class Algorithm:
     def keeps_placements(self) -> bool:
         """True if a pass needs the placements that an earlier one computed."""
         return any(AT in p.needs for p in self.passes)
+
+    @property
+    def about_body(self) -> bool:
+        """True if a call is about one body."""
+        return any(isinstance(p, OneBody) for p in self.passes)
 
     @property
     def all_passes(self) -> tuple[Pass, ...]:

@@ -73,10 +73,14 @@ def taken_apart(model: Model) -> tuple[list, Callable[[list], Model]]:
     return [leaves[k] for k in places], whole
 
 
+def solves_in_lanes(model: Model) -> bool:
+    """Whether the derivatives of forward dynamics are one lane program."""
+    return solve_turns(Shape.of(model)) <= MAX_SOLVE_TURNS and jax.default_backend() == "cpu"
+
+
 def _solved(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:
     """Solutions of H X = −∂τ/∂q, −∂τ/∂qd and 1. Factors are no lane program to differentiate, so X has a rule."""
-    in_lanes = solve_turns(Shape.of(model)) <= MAX_SOLVE_TURNS and jax.default_backend() == "cpu"
-    solve = partial(_run, forward=True) if in_lanes else _by_inverse
+    solve = partial(_run, forward=True) if solves_in_lanes(model) else _by_inverse
     state = (q, qd, qdd) if f_ext is None else (q, qd, qdd, f_ext)
     if not any(isinstance(x, jax.Array) for x in state):
         return solve(model, *state)

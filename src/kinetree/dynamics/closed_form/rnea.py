@@ -84,6 +84,9 @@ def program(variant: Variant) -> LaneAlgorithm:
         reversible=not variant.forward,  # Factors take the place of H.
         shape=Shape.of,
         slots=lambda shape: writer.region(shape).end if variant.gathered else writer.rows_end(shape),
+        forms=lambda shape: ((shape.size, shape.size),) * 3,
+        ranks=(2, 2, 2),
+        takes=("q", "v", "v", *(("f_ext",) if variant.external else ())),
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from kinetree.dynamics.recursion import Algorithm, Bodies, Total
+from kinetree.dynamics.recursion import Algorithm, Base, Bodies, OneBody, Total
 from kinetree.lanes import Memory
 from kinetree.lanes.program.program import Slots
 from kinetree.model import Structure
@@ -61,6 +61,6 @@ def output_axes(algorithm: Algorithm, name: str, packed: bool) -> tuple[Any, ...
         return (count, rows)
     group = () if count == 1 else (3, 3) if isinstance(example, Mat3) else (count,)
     (p,) = (p for p in algorithm.passes if name in p.outputs)
-    if isinstance(p, Total):
+    if isinstance(p, Total | Base | OneBody):
         return group
     return ((lambda structure: structure.n_bodies) if isinstance(p, Bodies) else rows, *group)

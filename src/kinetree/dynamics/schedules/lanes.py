@@ -12,6 +12,7 @@ machine adds what the passes do not speak of:
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -29,7 +30,19 @@ from kinetree.dynamics.joint_terms import (
     row_acceleration,
     row_force,
 )
-from kinetree.dynamics.recursion import AT, Algorithm, Ancestors, Bodies, Inward, Outward, Pass, Row, Total
+from kinetree.dynamics.recursion import (
+    AT,
+    Algorithm,
+    Ancestors,
+    Base,
+    Bodies,
+    Inward,
+    OneBody,
+    Outward,
+    Pass,
+    Row,
+    Total,
+)
 from kinetree.lanes import Lane, Loop, Memory
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model, Placement, Structure
@@ -42,13 +55,13 @@ from .lane_parts import (
     NUMBER,
     PLACED,
     STRETCH,
-    frame_constants,
     matrix_places,
     pose_parts,
     stretch_parts,
     unrelated_turns,
     zeros_of_unrelated,
 )
+from .lane_places import base_parts, body_parts, column_count, on_the_way, row_outputs, total_parts, with_columns
 from .lane_rows import (
     GRAVITY,
     NOTHING,
@@ -131,14 +144,16 @@ class Writer:
             Outward: self.over_rows,
             Inward: self.over_rows,
             Ancestors: self.over_ancestors,
-            Total: self.total,
-            Bodies: self.over_bodies,
+            Total: partial(total_parts, alg, self.fields),
+            Bodies: partial(body_parts, alg, self.fields),
+            Base: partial(base_parts, alg, self.fields),
+            OneBody: partial(body_parts, alg, self.fields),
         }
         for p in alg.all_passes:
             parts += writers[type(p)](p)
             if self.variant.external and alg.applied[0] in (x.state for x in alg.shares_after(p)):
                 parts += self.applied_forces()
-        return parts
+        return [on_the_way(part) for part in parts] if alg.about_body else parts
 
     # -- passes over the rows -----------------------------------------------------------------------------------------
 
@@ -152,7 +167,8 @@ class Writer:
         shifted = self.shifts and not {*p.given, *p.outputs}.isdisjoint(JOINT_QUANTITIES)
         rotor = "tau" in p.outputs
         forced = rotor or "tau" in p.given
-        damped, sprung = forced and self.variant.kind.dampers, forced and self.springs
+        damped = forced and self.variant.kind.dampers
+        sprung = self.springs and (forced or STRETCH in p.needs)
         given = (*(("q",) if p.places and screws else ()), *p.given, *(("qdd",) if rotor else ()))
         given += ("qd",) if damped else ()
         resting = tuple(n for n in alg.resting if n in given)
@@ -162,7 +178,7 @@ class Writer:
         joint += (("damping",) if damped else ()) + (("stiffness",) if sprung else ())
         link = tuple(dict.fromkeys((*frame, *p.link, *joint, *(n for x in shares for n in x.own.link))))  # type: ignore[union-attr]
         state = (p.state,) if p.state else ()
-        own = tuple(n for n in p.needs if n != AT)
+        own = tuple(n for n in p.needs if n not in (AT, STRETCH))
         own += (AT,) if AT in p.needs and self.keeps else ()
         own += (PLACED,) if self.quaternions and (p.places or (AT in p.needs and not self.keeps)) else ()
         own += ((SHIFT,) if shifted else ()) + ((STRETCH,) if sprung else ())
@@ -193,27 +209,29 @@ class Writer:
                 found["tau"] = found["tau"] - passive_force(row)
             if shifted and "qdd" in p.outputs:
                 found["qdd"] = joint_acceleration(found["qdd"], row.shift)
-            after = Row({**row, p.state: new})
+            after = Row({**row, **found, p.state: new})
             found |= {x.state: x.own.of(after) for x in shares}  # type: ignore[union-attr]
             found[AT] = screw if alg.keeps == "screw" else row.get(AT)
             passed = fields.spread(state, {p.state: new})
             kept = fields.spread(left, found)
-            results = tuple(found[n] for n in p.outputs)
+            results = tuple(x for n in p.outputs for x in jax.tree.leaves(found[n]))
             return (kept, passed, results) if inward else (passed + kept, (), results)
 
+        columns = column_count(alg, p)
         loop = Loop(
             step,
-            4,
+            4 + columns,
             self.links.parts_structure(link),
             reads=fields.at(OWN if inward else PARENT, *state) + fields.at(OWN, *own),
             writes=fields.at(OWN, *(() if inward else state), *left),
             adds=fields.at(PARENT, *state) if inward else (),
             inputs=tuple(Lane(alg.inputs.index(n), Q if n == "q" else V) for n in given),
-            outputs=tuple(Lane(list(alg.outputs).index(n), Q if n == alg.matrix else V) for n in p.outputs),
+            outputs=row_outputs(alg, p),
         )
         turns = row_turns(self.memory, inward=inward)
         if alg.matrix in p.outputs:
             turns = self.with_diagonal(turns)
+        turns = with_columns(turns, columns) if columns else turns
         return [Part(loop, turns, self.links.parts_constants(link))]
 
     def place(self, row: Row, p: Pass) -> Stroke | None:
@@ -232,43 +250,6 @@ class Writer:
         return None
 
     # -- other passes -------------------------------------------------------------------------------------------------
-
-    def total(self, p: Pass) -> list[Part]:
-        """A sum that flows inward from row to row, so that a bushy tree is summed as evenly as it branches."""
-        own, up = self.fields.at(OWN, p.state), self.fields.at(PARENT, p.state)
-        count = sum(s.count for s in own)
-        outputs = tuple(Lane(list(self.algorithm.outputs).index(p.state), V, k) for k in range(count))
-        flow = Loop(lambda _, __, reads: ((), reads, ()), 4, NOTHING, reads=own, adds=up)
-        end = Loop(lambda _, __, reads: ((), (), tuple(jax.tree.leaves(reads))), 4, NOTHING, reads=own, outputs=outputs)
-        return [
-            Part(flow, row_turns(self.memory, inward=True), no_constants),
-            Part(end, base_turn(self.memory), no_constants),
-        ]
-
-    def over_bodies(self, p: Pass) -> list[Part]:
-        """A loop over the bodies: the row that carries each, and the columns of its results."""
-        alg, fields = self.algorithm, self.fields
-        frame = jax.tree.structure(KEPT["transform"])
-        counts = [jax.tree.structure(alg.outputs[n]).num_leaves for n in p.outputs]
-        places = [list(alg.outputs).index(n) for n in p.outputs]
-
-        def step(own: Transform, _: tuple, reads: tuple) -> tuple:
-            row = Row({"frame": own, **fields.taken(p.needs, list(reads))})
-            _, found = p.visit(row, None)
-            return (), (), tuple(x for n in p.outputs for x in jax.tree.leaves(found[n]))
-
-        def turns(structure: Structure) -> Turns:
-            body = np.arange(structure.n_bodies)
-            table = [self.memory.base(structure.row_of_body), *(count * body for count in counts)]
-            return np.stack(table, -1).astype(np.int32), body
-
-        outputs = tuple(
-            Lane(place, 1 + k, i)
-            for k, (place, count) in enumerate(zip(places, counts, strict=True))
-            for i in range(count)
-        )
-        loop = Loop(step, 1 + len(counts), frame, reads=fields.at(0, *p.needs), outputs=outputs)
-        return [Part(loop, turns, frame_constants)]
 
     def over_ancestors(self, p: Pass) -> list[Part]:
         """A loop over the strict ancestor pairs (i, j), j from the parent of i up; then the zeros of a dense matrix."""
@@ -352,7 +333,8 @@ def lane_program_of(algorithm: Algorithm, model: Model, external: bool = False, 
     """The program of an algorithm that serves a mechanism."""
     kind = kind_of(model)
     if "tau" not in (*algorithm.inputs, *algorithm.outputs):
-        kind = kind._replace(dampers=False, springs=False)
+        stretched = any(STRETCH in p.needs for p in algorithm.passes)
+        kind = kind._replace(dampers=False, springs=kind.springs and stretched)
     return serving(lane_program(algorithm, Variant(kind, external, packed)), model)
 
 

@@ -1,8 +1,8 @@
 """NumPy arrays as machine code finds them: where the parts of an array are in memory, and the function that makes one.
 
 Both belong to the ABI that NumPy keeps for compiled extensions: the struct behind `PyArrayObject`, and the table
-`_ARRAY_API`. Reading an array costs a few loads, where a buffer of CPython's stable ABI costs 35 ns to take and release.
-Everything is tried once on real arrays; where something is not where it should be, there are no direct calls.
+`_ARRAY_API`. Reading an array costs a few loads, where a buffer of CPython's stable ABI costs 35 ns to take and give
+back. Everything is tried once on real arrays; where something is not where it should be, there are no direct calls.
 """
 
 import ctypes

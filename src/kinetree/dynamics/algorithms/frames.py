@@ -1,0 +1,119 @@
+"""Velocity and acceleration of one frame: outward along the rows that carry it, then to the coordinates asked for.
+
+The three ways to give a motion are those of dynamics/frames.py.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from kinetree.dynamics.recursion import Algorithm, OneBody, Outward, Row, zeros
+from kinetree.lanes.kept.once import once
+from kinetree.model import Placement
+from kinetree.spatial import Motion, Rates, Rotation, Vec3
+
+from .poses import carried
+from .rnea import motion
+from .totals import Moving, moving
+
+WAYS = ("world", "local", "aligned")
+
+
+def axes_and_point(E: Rotation, p: Vec3, way: Any) -> tuple[Rotation, Vec3]:
+    """For a frame in the world: rotation from world coordinates to those wanted, and the point wanted, in the world."""
+    own, origin = way == WAYS.index("local"), way == WAYS.index("world")
+    plain = Rotation.identity_like(p.x)
+    axes = Rotation(*(jnp.where(own, a, b) for a, b in zip(E, plain, strict=True)))
+    return axes, Vec3(*(jnp.where(origin, jnp.zeros_like(c), c) for c in p))
+
+
+def frame_motion(E: Rotation, p: Vec3, omega: Vec3, linear: Vec3, way: Any) -> Motion:
+    """A frame's velocity, known at its own origin in world coordinates, as it is asked for."""
+    axes, point = axes_and_point(E, p, way)
+    return Motion(axes @ omega, axes @ (linear + omega.cross(point - p)))
+
+
+def frame_change(E: Rotation, p: Vec3, omega: Vec3, velocity: Vec3, rates: tuple[Vec3, Vec3], way: Any) -> Motion:
+    """Its acceleration, from α and the classical acceleration of its origin.
+
+    Spatial accelerations are taken at the point wanted; at the frame's own origin ω × v more makes the classical one.
+    """
+    alpha, a = rates
+    axes, point = axes_and_point(E, p, way)
+    spatial = a - omega.cross(velocity) + alpha.cross(point - p)
+    classical = way == WAYS.index("aligned")
+    linear = Vec3(*(jnp.where(classical, x, y) for x, y in zip(a, spatial, strict=True)))
+    return Motion(axes @ alpha, axes @ linear)
+
+
+class Accelerating(NamedTuple):
+    """Where a row stands, its velocity, and its rates, both in its own coordinates."""
+
+    moving: Moving
+    rates: Rates
+
+
+def _still(gravity: Vec3) -> Moving:
+    return Moving(Placement.identity_like(gravity.x), Motion.zero_like(gravity.x))
+
+
+def _velocity(row: Row) -> tuple[Rotation, Vec3, Vec3, Vec3]:
+    """Where the frame stands, and its velocity at its own origin, in world coordinates."""
+    (pose, v), r = row.moving, row.frame.r
+    turn = pose.orientation.turn
+    return (*carried(pose, row.frame), turn(v.angular), turn(v.linear + v.angular.cross(r)))
+
+
+@once
+def frame_velocity_of(way: int) -> Algorithm:
+    """The passes of `frame_velocity`, given in one of the ways."""
+    return Algorithm(
+        name=f"frame_velocity_{WAYS[way]}",
+        inputs=("q", "qd"),
+        passes=(
+            Outward("moving", moving, given=("qd",), link=("axis",), places=True),
+            OneBody(
+                "",
+                lambda row, _: (None, {"motion": frame_motion(*_velocity(row), way)}),
+                needs=("moving",),
+                outputs=("motion",),
+            ),
+        ),
+        fields={"moving": zeros(Moving)},
+        base=lambda gravity: {"moving": _still(gravity)},
+        outputs={"motion": zeros(Motion)},
+        accurate=True,
+    )
+
+
+def _accelerate(row: Row, parent: Accelerating) -> tuple[Accelerating, dict]:
+    return Accelerating(moving(row, parent.moving)[0], motion(row).act(parent.rates)), {}
+
+
+@once
+def frame_acceleration_of(way: int) -> Algorithm:
+    """The passes of `frame_acceleration`, given in one of the ways."""
+
+    def visit(row: Row, _: None) -> tuple[None, dict]:
+        at, (w, alpha, a) = row.accelerating.moving, row.accelerating.rates
+        r, turn = row.frame.r, at.pose.orientation.turn
+        there = _velocity(Row(moving=at, frame=row.frame))
+        classical = a + alpha.cross(r) + w.cross(w.cross(r))
+        return None, {"motion": frame_change(*there, (turn(alpha), turn(classical)), way)}
+
+    def base(gravity: Vec3) -> dict:
+        rest = Vec3.zero_like(gravity.x)
+        return {"accelerating": Accelerating(_still(gravity), Rates(rest, rest, rest))}
+
+    return Algorithm(
+        name=f"frame_acceleration_{WAYS[way]}",
+        inputs=("q", "qd", "qdd"),
+        passes=(
+            Outward("accelerating", _accelerate, given=("qd", "qdd"), link=("axis",), places=True),
+            OneBody("", visit, needs=("accelerating",), outputs=("motion",)),
+        ),
+        fields={"accelerating": zeros(Accelerating)},
+        base=base,
+        outputs={"motion": zeros(Motion)},
+        accurate=True,
+    )

@@ -1,0 +1,273 @@
+"""Quantities of the whole mechanism, each by the passes that it needs and no more: for lanes.
+
+Shares of the rows are added up with the base, which makes the result of them. Momenta about the centre of mass are
+taken there row by row, so a robot far from the world's origin loses nothing (Orin, Goswami & Lee 2013, eq. 27).
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from kinetree.dynamics.recursion import Algorithm, Base, Inward, Outward, Row, Share, Total, zeros
+from kinetree.model import Placement
+from kinetree.spatial import Force, Inertia, Motion, Scalar, Vec3
+
+from .poses import pose, velocity
+from .totals import Moving, moving
+
+POSES = Outward("pose", pose, link=("axis",), places=True)
+MOVING = Outward("moving", moving, given=("qd",), link=("axis",), places=True)
+
+
+class Potential(NamedTuple):
+    """Moment of mass, and twice the energy of springs."""
+
+    moment: Vec3
+    springs: Scalar
+
+
+class Center(NamedTuple):
+    """Centre and mass of all rows."""
+
+    position: Vec3
+    mass: Scalar
+
+
+def moment(I: Inertia, pose: Placement) -> Vec3:
+    """m c of a row, in the world."""
+    return pose.position * I.mass + pose.orientation.turn(I.h)
+
+
+MOMENT = Total(
+    "moment",
+    lambda row, whole: (whole, {}),
+    own=Share(lambda row: moment(row.inertia, row.pose), link=("inertia",), needs=("pose",)),
+)
+
+
+def _standing(gravity: Vec3) -> dict:
+    return {"pose": Placement.identity_like(gravity.x), "moment": Vec3.zero_like(gravity.x)}
+
+
+CENTER_OF_MASS = Algorithm(
+    name="center_of_mass",
+    inputs=("q",),
+    passes=(
+        POSES,
+        MOMENT,
+        Base(
+            "center",
+            lambda row, _: (None, {"center": row.moment * (1 / row.mass)}),
+            needs=("moment",),
+            outputs=("center",),
+        ),
+    ),
+    fields={"pose": zeros(Placement), "moment": zeros(Vec3)},
+    base=_standing,
+    outputs={"center": zeros(Vec3)},
+    accurate=True,
+)
+
+POTENTIAL_ENERGY = Algorithm(
+    name="potential_energy",
+    inputs=("q",),
+    passes=(
+        POSES,
+        MOMENT,
+        Base(
+            "energy",
+            lambda row, _: (None, {"energy": -row.moment.dot(row.gravity)}),
+            needs=("moment",),
+            outputs=("energy",),
+        ),
+    ),
+    fields={"pose": zeros(Placement), "moment": zeros(Vec3)},
+    base=_standing,
+    outputs={"energy": 0.0},
+    accurate=True,
+)
+
+
+def _stretched(row: Row, parent: Placement) -> tuple[Placement, dict]:
+    """Outward: pose, and what the springs of the row hold."""
+    return pose(row, parent)[0], {"held": row.stiffness * row.stretch * row.stretch}
+
+
+POTENTIAL_WITH_SPRINGS = Algorithm(
+    name="potential_energy_springs",
+    inputs=("q",),
+    passes=(
+        Outward("pose", _stretched, link=("axis",), needs=("stretch",), leaves=("held",), places=True),
+        Total(
+            "potential",
+            lambda row, whole: (whole, {}),
+            own=Share(
+                lambda row: Potential(moment(row.inertia, row.pose), row.held), link=("inertia",), needs=("pose",)
+            ),
+        ),
+        Base(
+            "energy",
+            lambda row, _: (
+                None,
+                {"energy": 0.5 * row.potential.springs - row.potential.moment.dot(row.gravity)},
+            ),
+            needs=("potential",),
+            outputs=("energy",),
+        ),
+    ),
+    fields={"pose": zeros(Placement), "potential": zeros(Potential), "held": 0.0},
+    base=lambda gravity: {
+        "pose": Placement.identity_like(gravity.x),
+        "potential": Potential(Vec3.zero_like(gravity.x), jnp.zeros_like(gravity.x)),
+    },
+    outputs={"energy": 0.0},
+    accurate=True,
+)
+
+
+def _turning(row: Row, parent: Motion) -> tuple[Motion, dict]:
+    """Outward: velocity, and what the rotor of the row holds."""
+    return velocity(row, parent), {"rotor": row.armature * row.qd * row.qd}
+
+
+KINETIC_ENERGY = Algorithm(
+    name="kinetic_energy",
+    inputs=("q", "qd"),
+    passes=(
+        Outward("velocity", _turning, given=("qd",), link=("axis", "armature"), leaves=("rotor",), places=True),
+        Total(
+            "twice",
+            lambda row, whole: (whole, {}),
+            own=Share(
+                lambda row: row.velocity.dot(row.inertia @ row.velocity) + row.rotor,
+                link=("inertia",),
+                needs=("velocity",),
+            ),
+        ),
+        Base("energy", lambda row, _: (None, {"energy": 0.5 * row.twice}), needs=("twice",), outputs=("energy",)),
+    ),
+    fields={"velocity": zeros(Motion), "rotor": 0.0, "twice": 0.0},
+    base=lambda gravity: {"velocity": Motion.zero_like(gravity.x), "twice": jnp.zeros_like(gravity.x)},
+    outputs={"energy": 0.0},
+    accurate=True,
+)
+
+
+def _momentum(row: Row) -> Force:
+    """Of a row, in the world."""
+    return row.moving.pose.transform.force_to_parent(row.inertia @ row.moving.velocity)
+
+
+MOMENTUM = Algorithm(
+    name="momentum",
+    inputs=("q", "qd"),
+    passes=(
+        MOVING,
+        Total(
+            "momentum",
+            lambda row, whole: (whole, {}),
+            outputs=("momentum",),
+            own=Share(_momentum, link=("inertia",), needs=("moving",)),
+        ),
+    ),
+    fields={"moving": zeros(Moving), "momentum": zeros(Force)},
+    base=lambda gravity: {
+        "moving": Moving(Placement.identity_like(gravity.x), Motion.zero_like(gravity.x)),
+        "momentum": Force.zero_like(gravity.x),
+    },
+    outputs={"momentum": zeros(Force)},
+    accurate=True,
+)
+
+
+# -- about the centre of mass -----------------------------------------------------------------------------------------
+
+
+def _about(center: Vec3, pose: Placement, F: Force) -> Force:
+    """A momentum of a row in world axes, about the centre."""
+    return pose._replace(position=pose.position - center).transform.force_to_parent(F)
+
+
+CENTROIDAL_MOMENTUM = Algorithm(
+    name="centroidal_momentum",
+    inputs=("q", "qd"),
+    passes=(
+        MOVING,
+        Total(
+            "moment",
+            lambda row, whole: (whole, {}),
+            own=Share(lambda row: moment(row.inertia, row.moving.pose), link=("inertia",), needs=("moving",)),
+        ),
+        Base("", lambda row, _: (None, {"center": row.moment * (1 / row.mass)}), needs=("moment",), leaves=("center",)),
+        Outward("center", lambda row, center: (center, {}), link=(), needs=("moving",)),
+        Total(
+            "momentum",
+            lambda row, whole: (whole, {}),
+            outputs=("momentum",),
+            own=Share(
+                lambda row: _about(row.center, row.moving.pose, row.inertia @ row.moving.velocity),
+                link=("inertia",),
+                needs=("moving", "center"),
+            ),
+        ),
+    ),
+    fields={"moving": zeros(Moving), "moment": zeros(Vec3), "center": zeros(Vec3), "momentum": zeros(Force)},
+    base=lambda gravity: {
+        "moving": Moving(Placement.identity_like(gravity.x), Motion.zero_like(gravity.x)),
+        "moment": Vec3.zero_like(gravity.x),
+        "momentum": Force.zero_like(gravity.x),
+    },
+    outputs={"momentum": zeros(Force)},
+    accurate=True,
+)
+
+
+def _compose(row: Row, I: Inertia) -> tuple[Inertia, dict]:
+    """Inward: the momentum of the row's subtree at unit rate, F = Iᶜ S."""
+    return row.at.transform.inertia_to_parent(I), {"F": I @ row.axis.times(jnp.ones_like(I.mass))}
+
+
+def _column(row: Row, center: Center) -> tuple[Center, dict]:
+    """Outward: a column of the centroidal momentum matrix."""
+    return center, {"A": _about(center.position, row.pose, row.F)}
+
+
+def _jacobian_column(row: Row, center: Center) -> tuple[Center, dict]:
+    """Outward: a column of the Jacobian of the centre of mass."""
+    return center, {"J": row.pose.orientation.turn(row.F.linear) * (1 / center.mass)}
+
+
+def _centroidal(name: str, output: str, example: Force | Vec3, visit: object) -> Algorithm:
+    return Algorithm(
+        name=name,
+        inputs=("q",),
+        passes=(
+            POSES,
+            Inward(
+                "inertia",
+                _compose,
+                link=("axis",),
+                needs=("at",),
+                leaves=("F",),
+                own=Share(lambda row: row.inertia, link=("inertia",)),
+            ),
+            Base(
+                "",
+                lambda row, _: (None, {"center": Center(row.inertia.h * (1 / row.mass), row.mass)}),
+                needs=("inertia",),
+                leaves=("center",),
+            ),
+            Outward("center", visit, link=(), needs=("pose", "F"), outputs=(output,)),  # type: ignore[arg-type]
+        ),
+        fields={"pose": zeros(Placement), "inertia": zeros(Inertia), "F": zeros(Force), "center": zeros(Center)},
+        base=lambda gravity: {"pose": Placement.identity_like(gravity.x), "inertia": Inertia.zero_like(gravity.x)},
+        outputs={output: example},
+        columns=(output,),
+        gives={output: "force"},
+        keeps="screw",
+        accurate=True,
+    )
+
+
+CENTROIDAL_MATRIX = _centroidal("centroidal_matrix", "A", zeros(Force), _column)
+COM_JACOBIAN = _centroidal("com_jacobian", "J", zeros(Vec3), _jacobian_column)
