@@ -1,14 +1,19 @@
 """Direct calls of all functions that have them: what jit computes, without XLA, for every kind of model."""
 
 import sys
+from functools import partial
+from inspect import signature
 
 import jax
 import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.dynamics import centroidal, frames
+from kinetree.dynamics.algorithms.frames import WAYS
 from kinetree.lanes.cpu import direct
 from kinetree.model.fork import _Process
+from kinetree.tree import layout
 from tests.dynamics.test_passive import sprung
 
 pytestmark = pytest.mark.skipif(not direct.available(), reason="no direct calls in this interpreter")
@@ -92,3 +97,93 @@ def test_several_outputs_leave_nothing_behind():
     for _ in range(50):
         builtin(q), builtin(bad), builtin(q, q), builtin(q[:, :3])
     assert (sys.getrefcount(q), sys.getrefcount(bad)) == before
+
+
+def over_the_tree(function, way):
+    """A frame's motion by XLA's passes over the tree."""
+
+    def call(model, *given):
+        *states, body = given
+        numbers = frames.frame_number(model, body), frames.way_number(way)
+        with jax.enable_x64(True):
+            return np.asarray(frames._by_tree(function, model, tuple(states), *numbers))
+
+    return call
+
+
+def by_matrix(pick):
+    """Of the centroidal momentum matrix by XLA's passes over the tree."""
+
+    def call(model, q, *rest):
+        with jax.enable_x64(True):
+            whole = model.coupling.widen_q(q)
+            A = np.asarray(centroidal._matrix(layout(model.tree, "paths"), model.uncoupled, whole))
+        return pick(model, model.coupling.narrow(A), *rest)
+
+    return call
+
+
+MORE = {  # Calls, and other ways to compute the same.
+    "center_of_mass": (kt.center_of_mass, "q", kt.center_of_mass.__wrapped__),
+    "potential_energy": (kt.potential_energy, "q", kt.potential_energy.__wrapped__),
+    "kinetic_energy": (kt.kinetic_energy, "qv", kt.kinetic_energy.__wrapped__),
+    "momentum": (kt.momentum, "qv", kt.momentum.__wrapped__),
+    "matrix": (kt.centroidal_momentum_matrix, "q", by_matrix(lambda m, A: A)),
+    "com_jacobian": (kt.com_jacobian, "q", by_matrix(lambda m, A: A[:, 3:] / m.total_mass)),
+    "centroidal": (kt.centroidal_momentum, "qv", by_matrix(lambda m, A, v: np.einsum("bij,bj->bi", A, v))),
+    **{f"velocity {w}": (partial(kt.frame_velocity, frame=w), "qvb", over_the_tree(frames._velocity, w)) for w in WAYS},
+    **{
+        f"acceleration {w}": (partial(kt.frame_acceleration, frame=w), "qvxb", over_the_tree(frames._acceleration, w))
+        for w in WAYS
+    },
+}
+
+
+def test_more_calls_compute_what_other_passes_do_and_need_no_xla(monkeypatch):
+    """Springs, quaternion joints and followers; a model that XLA has never seen serves the calls."""
+    other, model = coupled_tree(), coupled_tree()
+    given = dict(zip("qvx", states(model), strict=True)) | {"b": model.n_bodies - 1}
+    wanted = {name: oracle(other, *(given[k] for k in names)) for name, (_, names, oracle) in MORE.items()}
+    monkeypatch.setattr(_Process, "lost_xla", True)
+    for name, (call, names, _) in MORE.items():
+        batch = call(model, *(given[k] for k in names))
+        one = call(model, *(given[k] if k == "b" else given[k][2] for k in names))
+        assert batch.shape == wanted[name].shape, name
+        np.testing.assert_allclose(batch, wanted[name], rtol=1e-12, atol=1e-12, err_msg=name)
+        np.testing.assert_array_equal(batch[2], one, err_msg=name)
+
+
+def test_derivatives_of_one_state_need_no_xla(monkeypatch):
+    """They are the ordinary path's, state by state; of a free base, and with followers."""
+    for model in (MODELS["coupled hinges"](), free_base()):
+        for function in (kt.inverse_dynamics_derivatives, kt.forward_dynamics_derivatives):
+            q, v, x = states(model, (3,))
+            wanted = function.__wrapped__(model, q, v, x)
+            monkeypatch.setattr(_Process, "lost_xla", True)
+            found = function(model, q[1], v[1], x[1])
+            monkeypatch.setattr(_Process, "lost_xla", False)
+            assert function.__name__ in "".join(vars(model))
+            for a, b in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(a, b[1], rtol=1e-12, atol=1e-12 * np.abs(b).max())
+
+
+def free_base():
+    I = np.diag([1.0, 2.0, 2.5, 3.0, 3.0, 3.0])
+    return kt.Model.from_arrays([-1, 0, 1], ["free", "Rx", "Ry"], np.stack([np.eye(6)] * 3), np.stack([I] * 3))
+
+
+def test_a_robot_far_away_keeps_its_centroidal_momentum():
+    model = free_base()
+    q, v, _ = states(model, ())
+    near, far = q.copy(), q.copy()
+    near[:3], far[:3] = 0, 2.0**30  # so that positions of bodies are rounded, and little else
+    for function, given in ((kt.centroidal_momentum, (v,)), (kt.centroidal_momentum_matrix, ()), (kt.com_jacobian, ())):
+        np.testing.assert_allclose(function(model, far, *given), function(model, near, *given), atol=1e-5)
+
+
+def test_fronts_have_the_parameters_of_their_functions():
+    assert signature(kt.jacobian) == signature(kt.jacobian.__wrapped__)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'shedule'"):
+        kt.inverse_dynamics(MODELS["hinges"](), *np.zeros((3, 7)), shedule="lanes")
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'qdd'"):
+        kt.inverse_dynamics(MODELS["hinges"](), *np.zeros((2, 7)))

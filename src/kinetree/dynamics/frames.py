@@ -162,8 +162,7 @@ def frame_velocity(model: Model, q: Any, qd: Any, body: int | str, frame: str = 
     Returns:
         (..., 6), angular part first.
     """
-    asked = (body, frame)
-    frame_number(model, body), way_number(frame)
+    asked = int(frame_number(model, body)), WAYS[way_number(frame)]
     return evaluate(
         lambda *states: _of_states(model, states, _velocity_at_once, _velocity, asked),
         q=(q, (model.nq,)),
@@ -184,8 +183,7 @@ def frame_acceleration(model: Model, q: Any, qd: Any, qdd: Any, body: int | str,
     Returns:
         (..., 6), angular part first.
     """
-    asked = (body, frame)
-    frame_number(model, body), way_number(frame)
+    asked = int(frame_number(model, body)), WAYS[way_number(frame)]
     nv = (model.nv,)
     return evaluate(
         lambda *states: _of_states(model, states, _acceleration_at_once, _acceleration, asked),

@@ -177,6 +177,7 @@ class Algorithm:
     gives: dict[str, str] = field(default_factory=dict)
     resting: tuple[str, ...] = ()
     again: "Algorithm | None" = None  # The same, with an early pass done again in the last one (`placed_again`).
+    shallow: "Algorithm | None" = None  # The same by matrices, which lanes take for mechanisms of few levels.
 
     def __hash__(self) -> int:
         return hash(self.name)

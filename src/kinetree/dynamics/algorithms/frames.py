@@ -60,8 +60,8 @@ def _still(gravity: Vec3) -> Moving:
 def _velocity(row: Row) -> tuple[Rotation, Vec3, Vec3, Vec3]:
     """Where the frame stands, and its velocity at its own origin, in world coordinates."""
     (pose, v), r = row.moving, row.frame.r
-    turn = pose.orientation.turn
-    return (*carried(pose, row.frame), turn(v.angular), turn(v.linear + v.angular.cross(r)))
+    turn, there = pose.orientation.turn, carried(pose, row.frame)
+    return there.E, there.r, turn(v.angular), turn(v.linear + v.angular.cross(r))
 
 
 @once

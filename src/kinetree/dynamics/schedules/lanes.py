@@ -332,6 +332,8 @@ class Writer:
 def lane_program_of(algorithm: Algorithm, model: Model, external: bool = False, packed: bool = False) -> LaneAlgorithm:
     """The program of an algorithm that serves a mechanism."""
     kind = kind_of(model)
+    if algorithm.shallow is not None and not kind.deep:
+        algorithm = algorithm.shallow
     if "tau" not in (*algorithm.inputs, *algorithm.outputs):
         stretched = any(STRETCH in p.needs for p in algorithm.passes)
         kind = kind._replace(dampers=False, springs=kind.springs and stretched)
