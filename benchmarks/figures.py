@@ -1,4 +1,4 @@
-"""The figures of docs/performance.md, each drawn from records. A figure whose records are not there is None."""
+"""The figures of the pages about speed, each drawn from records. A figure whose records are not there is None."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
+from kinetree import theory
 from kinetree.view.plots import ACCENT, INK, PALE
 
 from .cases import METHODS
@@ -149,4 +150,71 @@ def throughput(groups: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Fig
         axes.set_xlim(min(everything) / 3, max(everything) * 15)
         axes.tick_params(axis="x", labelsize=7)
     figure.supxlabel("states a second", fontsize=9)
+    return figure
+
+
+def over_bodies(records: Sequence[Record], algorithm: str) -> Figure:
+    """Times over bodies, CPU and GPU; dashed what Lynghus has published."""
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    for k, platform in enumerate(("cpu", "gpu")):
+        axes = _axes(figure, 1, 2, k + 1, title=f"{platform.upper()}; dashed: Lynghus, {LYNGHUS_MACHINE[platform]}")
+        here = [r for r in records if r["platform"] == platform]
+        published = LYNGHUS[platform][algorithm]
+        branchings = sorted({r["branching"] for r in here} | {bf for _, bf in published})
+        for colour, bf in zip(COLOURS, branchings, strict=False):
+            best: dict[int, float] = {}
+            for r in here:
+                if r["branching"] == bf:
+                    best[r["n"]] = min(best.get(r["n"], np.inf), 1e6 * r["median_s"])
+            theirs = sorted((n, 1e6 * t) for (n, b), t in published.items() if b == bf)
+            if best:
+                curve = sorted(best.items())
+                axes.loglog(
+                    *zip(*curve, strict=True), marker="o", markersize=4, color=colour, label=f"branching {bf:g}"
+                )
+            if theirs:
+                axes.loglog(*zip(*theirs, strict=True), "--", linewidth=1, color=colour)
+        axes.set_xlabel("bodies", fontsize=9)
+        axes.set_ylabel("microseconds", fontsize=9)
+        if here:
+            axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def divide_and_conquer(n: int, processors: Sequence[int]) -> Figure:
+    """Published operation counts over processors."""
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    axes = _axes(figure, title=f"operations on the longest way, chain of {n}")
+    for colour, (name, way) in zip(
+        COLOURS, {"DCA": theory.dca, "DCAe": theory.dcae, "DCAe, balanced": theory.dcae_balanced}.items(), strict=False
+    ):
+        axes.loglog(
+            processors, [way(n, p).total for p in processors], marker="o", markersize=3, color=colour, label=name
+        )
+    axes.axhline(theory.aba_serial(n).total, color=INK, linewidth=1, linestyle="--", label="ABA, serial")
+    axes.set_xticks(list(processors), [str(p) for p in processors])
+    axes.minorticks_off()
+    axes.set_xlabel("processors", fontsize=9)
+    axes.set_ylabel("multiplications and additions", fontsize=9)
+    axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def bejczy(joints: Sequence[int]) -> Figure:
+    """Published operation counts over joints, with n(n + 1)/2 processors."""
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    axes = _axes(figure, title="operations on the longest way, n(n + 1)/2 processors")
+    parts = {
+        "forward dynamics": theory.vneb_forward_dynamics,
+        "inertia matrix": theory.vneb_inertia_matrix,
+        "bias vector": theory.vneb_bias_vector,
+        "linear solve": theory.vneb_linear_solve,
+    }
+    for colour, (name, way) in zip(COLOURS, parts.items(), strict=False):
+        axes.loglog(joints, [way(n).total for n in joints], marker="o", markersize=3, color=colour, label=name)
+    serial = [theory.aba_serial_lee_chang(n).total for n in joints]
+    axes.loglog(joints, serial, color=INK, linewidth=1, linestyle="--", label="ABA, serial")
+    axes.set_xlabel("joints", fontsize=9)
+    axes.set_ylabel("multiplications and additions", fontsize=9)
+    axes.legend(frameon=False, fontsize=8)
     return figure

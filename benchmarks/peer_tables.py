@@ -40,7 +40,7 @@ def title(r: Record) -> str:
     return f"{ALGORITHMS[r['algorithm']]}\n{kind} of {r['n']}, {states}"
 
 
-def _fastest(group: Sequence[Record]) -> dict[str, float]:
+def fastest(group: Sequence[Record]) -> dict[str, float]:
     """States a second of each library in its fastest way."""
     found: dict[str, float] = {}
     for r in group:
@@ -66,7 +66,7 @@ def section(machine: Any) -> Iterator[str]:
     absent = f" Not installed: {', '.join(missing)}." if missing else ""
     yield f"The same trees and states; {', '.join(versions)}.{absent}"
     yield "*One by one* is a loop over states in Python, on one thread.\n"
-    bars = [(title(g[0]), list(_fastest(g).items())) for g in groups]
+    bars = [(title(g[0]), list(fastest(g).items())) for g in groups]
     yield from machine.figure("peers", figures.throughput(bars), "states a second of kinetree and of other libraries")
     rows, goals = [], []
     for group in groups:

@@ -1,6 +1,7 @@
-"""`python -m benchmarks.report benchmarks/results/*.jsonl`: docs/performance.md and its figures, from JSON lines.
+"""`python -m benchmarks.report benchmarks/results/*.jsonl`: the pages about speed and their figures, from JSON lines.
 
-Nothing on the page is typed in but what others have published and what we aim at: see published.py.
+performance.md is one screen (summary.py), performance_details.md is here, experiments.md is in experiments.py.
+Nothing on the pages is typed in but what others have published and what we aim at: see published.py.
 """
 
 import argparse
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from . import figures, peer_tables
+from . import experiments, figures, peer_tables, summary
 from .cases import METHODS
 from .published import (
     GOAL_FIRST_RESULT,
@@ -249,31 +250,51 @@ def _cell(record: Record | None) -> str:
     return f"{seconds(record['median_s'] / record['batch'])} ({record['relative_error']:.0e})"
 
 
-def page(records: Sequence[Record], folder: Path) -> str:
-    """The text of the page; figures go to the folder."""
+def machines(records: Sequence[Record], folder: Path) -> list[Machine]:
+    """All that kinetree was measured on."""
+    measured = [r for r in records if r["library"] == "kinetree" and is_measured(r)]
+    return [Machine(name, records, folder) for name in sorted({machine(r) for r in measured})]
+
+
+def details(every: Sequence[Machine]) -> str:
+    """The page with all cases."""
     parts = [
-        "# Performance\n",
+        "# Performance, in detail\n",
+        "The short form is [Performance](performance.md).",
         "This page is written by `python -m benchmarks.report` from the measurements in `benchmarks/results/`; none of",
         "our numbers is typed in. A time is the median of samples of many calls, results waited for, compilation not",
         "counted. *Relative error* is the largest difference from a float64 result on the CPU that was computed in",
         "another way, over its largest entry. *Of copy bandwidth* is the time in which the least bytes that must move",
         "(states in, results out, the model's constants once) would be copied on this machine, over the time taken. To",
         "measure your own machine: `kinetree bench run --filter cpu --peers --out mine.jsonl`.\n",
+        *(line for one in every for line in one.page()),
     ]
-    measured = [r for r in records if r["library"] == "kinetree" and is_measured(r)]
-    for name in sorted({machine(r) for r in measured}):
-        parts += Machine(name, records, folder).page()
     return "\n".join(parts).rstrip() + "\n"
 
 
+def page(records: Sequence[Record], folder: Path) -> str:
+    """The page with all cases; figures go to the folder."""
+    return details(machines(records, folder))
+
+
+def pages(records: Sequence[Record], folder: Path) -> dict[str, str]:
+    """The texts of all pages by their files; figures go to the folder, and to folders beside it."""
+    every = machines(records, folder)
+    return {
+        "performance_details.md": details(every),
+        "performance.md": summary.page(every),  # after the details, which find what is slower
+        "experiments.md": experiments.Page(records, folder.parent / experiments.FOLDER).text(),
+    }
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page."""
+    """Write the pages."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
     parser.add_argument("results", nargs="+", type=Path, help="files of JSON lines")
-    parser.add_argument("--docs", type=Path, default=DOCS, help="folder of the page; figures go to performance/ in it")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="folder of the pages; figures go to folders in it")
     options = parser.parse_args(arguments)
-    text = page(read(options.results), options.docs / "performance")
-    (options.docs / "performance.md").write_text(text, "utf-8")
+    for name, text in pages(read(options.results), options.docs / "performance").items():
+        (options.docs / name).write_text(text, "utf-8")
     return 0
 
 

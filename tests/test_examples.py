@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import kinetree as kt
+
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
@@ -20,6 +22,11 @@ MARKS = {
 
 def test_there_are_nine():
     assert [e.name[:2] for e in EXAMPLES] == [f"0{k}" for k in range(1, 10)]
+
+
+def test_the_humanoid_of_make_show_steps_in_native_code():
+    """XLA would compile for a minute before it moves."""
+    assert "advance: native" in str(kt.explain(kt.load(EXAMPLES[0].parent / "robots" / "humanoid.xml")))
 
 
 def _parameter(path):

@@ -7,11 +7,13 @@ import pytest
 
 from benchmarks.cases import CASES, Case
 from benchmarks.measure import describe
+from benchmarks.operations import of_a_body
 from benchmarks.records import append, read
 from benchmarks.text import count, rate, ratio, seconds, table
 
 pytest.importorskip("matplotlib")
-from benchmarks.report import main, page
+from benchmarks import experiments, summary
+from benchmarks.report import machines, main, page, pages
 
 ROOT = Path(__file__).parents[2]
 MACHINE = {
@@ -56,7 +58,7 @@ def test_the_page_has_every_section_and_its_figures(tmp_path):
     for each in [*every_group("cpu", 1e-3), *every_group("gpu", 1e-4), *peers(30e-3)]:
         append(lines, each)
     assert main([str(lines), "--docs", str(tmp_path)]) == 0
-    text = (tmp_path / "performance.md").read_text("utf-8")
+    text = (tmp_path / "performance_details.md").read_text("utf-8")
     for heading in (
         "## a processor",
         "## a device",
@@ -137,9 +139,40 @@ def test_the_last_record_of_a_case_counts(tmp_path):
 
 def test_the_page_in_the_documentation_is_what_the_results_say(tmp_path):
     results = sorted((ROOT / "benchmarks" / "results").glob("*.jsonl"))
-    assert page(read(results), tmp_path / "performance") == (ROOT / "docs" / "performance.md").read_text("utf-8")
-    drawn = {p.name for p in (tmp_path / "performance").glob("*.png")}
-    assert drawn == {p.name for p in (ROOT / "docs" / "performance").glob("*.png")}
+    for name, text in pages(read(results), tmp_path / "performance").items():
+        assert text == (ROOT / "docs" / name).read_text("utf-8"), f"run python -m benchmarks.report: {name}"
+    for folder in ("performance", "experiments"):
+        drawn = {p.name for p in (tmp_path / folder).glob("*.png")}
+        assert drawn == {p.name for p in (ROOT / "docs" / folder).glob("*.png")}
+        assert all(f"{folder}/{name}" in "".join(pages_of(ROOT / "docs")) for name in drawn)
+
+
+def pages_of(folder: Path) -> list[str]:
+    return [(folder / name).read_text("utf-8") for name in ("performance_details.md", "experiments.md")]
+
+
+def test_the_short_page_is_one_screen_and_names_the_fastest_other(tmp_path):
+    text = summary.page(machines([*every_group("cpu", 1e-3), *peers(30e-3)], tmp_path))
+    assert "| kinetree | fastest other |" in text
+    assert "pinocchio 137 k/s | 30 |" in text
+    assert "184 ms on one core of an EPYC 7413 (Lynghus)" in text
+    assert len((ROOT / "docs" / "performance.md").read_text("utf-8").splitlines()) < 50
+
+
+def test_published_numbers_stand_beside_ours(tmp_path):
+    text = experiments.Page([*every_group("cpu", 1e-3), *every_group("gpu", 1e-4)], tmp_path).text()
+    assert "| 1\u202f000 | 165 µs | 1 ms |" in text  # the thesis's CPU
+    assert "| 1\u202f000 | 751 µs | 100 µs | 765 µs | 100 µs | 767 µs | 100 µs |" in text  # and its GPU
+    for work in ("Lynghus", "Critchley", "Fijany", "Yang"):
+        assert f"## {work}" in text
+    assert "300m + 279a published" in text
+
+
+def test_operations_are_counted_in_our_programs():
+    """RNEA of a body takes fewer products than one product of 6×6 matrices, 216."""
+    inverse, forward = (of_a_body(name) for name in ("inverse_dynamics", "forward_dynamics"))
+    assert 100 < inverse.multiplications < 216
+    assert inverse.total < forward.total < 3 * inverse.total
 
 
 @pytest.mark.parametrize(

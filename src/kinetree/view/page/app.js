@@ -109,7 +109,8 @@ class App {
     this.shown = frame;
     if (this.scene.live) {
       this.time = time;
-      $("clock").textContent = working ? "preparing the first step …" : `${time.toFixed(2)} s · ${rate.toFixed(2)} × real time`;
+      this.preparing = working ? this.preparing || performance.now() : 0;
+      if (!working) $("clock").textContent = `${time.toFixed(2)} s · ${rate.toFixed(2)} × real time`;
     }
   }
   index() {
@@ -277,6 +278,7 @@ class App {
       this.fps = 1000 * this.frames / (now - this.counted); this.frames = 0; this.counted = now;
       $("fps").textContent = `${this.fps.toFixed(0)} frames/s`;
     }
+    if (this.preparing) $("clock").textContent = `compiling the first step … ${Math.round((now - this.preparing) / 1000)} s`;
     this.step(seconds); this.follow(seconds);
     const night = dark.matches, size = this.camera.framing.radius / 4, power = 10 ** Math.floor(Math.log10(size)), cell = power * (size / power > 5 ? 5 : size / power > 2 ? 2 : 1);
     const { framing, distance } = this.camera, reach = 12 * Math.max(framing.radius, distance / 4);

@@ -1,0 +1,85 @@
+"""docs/performance.md: one screen of what matters. Details are in performance_details.md, written by report.py."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from . import peer_tables
+from .published import LYNGHUS, LYNGHUS_MACHINE
+from .records import Record
+from .text import count, mechanism, rate, ratio, seconds, table
+
+LARGE = (  # platform, group, algorithm, bodies, branching
+    ("cpu", "cpu", "inverse_dynamics", 1_000_000, 1.0),
+    ("cpu", "million", "forward_dynamics", 1_000_000, 1.0),
+    ("cpu", "lynghus_crba", "mass_matrix_and_bias", 10_000, 1.0),
+    ("gpu", "h200", "inverse_dynamics", 4_000_000, 1.0),
+    ("gpu", "h200", "forward_dynamics", 1_000_000, 1.0),
+    ("gpu", "h200", "mass_matrix_and_bias", 40_000, 1.0),
+)
+HEAD = """# Performance
+
+One screen; every number is read from `benchmarks/results/` by `python -m benchmarks.report`. All cases, errors,
+versions and what is slower: [Performance, in detail](performance_details.md). Published experiments, drawn again:
+[Experiments](experiments.md). Your own machine: `kinetree bench run --filter cpu --peers --out mine.jsonl`.
+"""
+
+
+def page(machines: Sequence[Any]) -> str:
+    """The text of the page."""
+    parts = [HEAD, *many_states(machines), *large_trees(machines), *ledger(machines)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def many_states(machines: Sequence[Any]) -> Iterator[str]:
+    """States a second beside the fastest other library: the largest batch of each problem."""
+    rows = []
+    for machine in machines:
+        groups = [
+            g for g in peer_tables.problems(peer_tables.last_run(machine.all)) if len({r["library"] for r in g}) > 1
+        ]
+        largest: dict[tuple, list[Record]] = {}
+        for group in sorted(groups, key=lambda g: g[0]["batch"]):
+            first = group[0]
+            largest[first["algorithm"], first["n"], first["branching"], first["batch"] > 1] = group
+        for group in largest.values():
+            found = peer_tables.fastest(group)
+            ours = found.pop("kinetree")
+            other = max(found, key=lambda name: found[name])
+            times = ratio(ours / found[other])
+            rows.append(
+                [peer_tables.in_a_line(group[0]), machine.name, rate(ours), f"{other} {rate(found[other])}", times]
+            )
+    if rows:
+        yield "## Many states of one robot\n"
+        yield from table(["problem", "machine", "kinetree", "fastest other", "times as fast"], rows)
+
+
+def large_trees(machines: Sequence[Any]) -> Iterator[str]:
+    """One state of one large tree."""
+    rows = []
+    for machine in machines:
+        for platform, group, algorithm, n, branching in LARGE:
+            wanted = (machine.platform, algorithm, n, branching, 1)
+            keys = ("algorithm", "n", "branching", "batch")
+            like = [r for r in machine.group(group) if (platform, *(r[k] for k in keys)) == wanted]
+            if not like:
+                continue
+            best = min(like, key=lambda r: r["median_s"])
+            published = LYNGHUS[platform].get(algorithm, {}).get((n, branching))
+            theirs = f"{seconds(published)} on {LYNGHUS_MACHINE[platform]} (Lynghus)" if published else ""
+            rows.append(
+                [mechanism(best), machine.name, seconds(best["median_s"]), theirs, f"{best['relative_error']:.0e}"]
+            )
+    if rows:
+        yield "## One large tree\n"
+        yield from table(["problem", "machine", "time", "published", "relative error"], rows)
+
+
+def ledger(machines: Sequence[Any]) -> Iterator[str]:
+    """How much is slower elsewhere; the details name each case."""
+    yield "## What is slower\n"
+    for machine in machines:
+        found = len(dict.fromkeys(machine.slower))
+        words = f"{count(found)} case{'s' * (found != 1)}" if found else "nothing that was measured"
+        yield f"- {machine.name}: {words} behind what others have published or reach, or short of a goal."
+    yield "\n[They are listed, each with its number.](performance_details.md)"
