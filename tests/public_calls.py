@@ -40,7 +40,7 @@ CALLS = {  # name -> function of a model of one degree of freedom to a joint, po
 OTHERS = {
     *("activation_rate", "actuator_force", "advance", "initial_state"),
     *("constrained_dynamics", "constrained_inverse_dynamics", "contacts", "with_ground", "with_shapes"),
-    *("sensors", "view", "with_sensors"),
+    *("contact_forces", "sensors", "view", "with_sensors"),
     *("auto_tree", "controllers", "explain", "load", "neutral"),
     *("random_state", "rollout", "scaled", "set_threads", "simulate", "specialize"),
 }

@@ -68,7 +68,7 @@ from .model import (
     with_ground,
     with_shapes,
 )
-from .sense import sensors, with_sensors
+from .sense import contact_forces, sensors, with_sensors
 from .simulate import SimulationError, Trajectory, advance, controllers, explain, initial_state, rollout, simulate, step
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ __all__ = [
     "com_jacobian",
     "constrained_dynamics",
     "constrained_inverse_dynamics",
+    "contact_forces",
     "contacts",
     "controllers",
     "coriolis_matrix",

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
 
 import kinetree as kt
 from kinetree import envs
@@ -102,21 +103,33 @@ def test_gymnasium_accepts_one_world(env):
     np.testing.assert_array_equal(first, again)
 
 
-def test_gymnasium_accepts_many_worlds(env):
-    many = envs.to_gymnasium(env, 3)
+@pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
+def test_gymnasium_accepts_many_worlds(env, mode):
+    many = envs.to_gymnasium(env, 3, autoreset_mode=mode)
     assert isinstance(many, gymnasium.vector.VectorEnv)
+    assert many.metadata["autoreset_mode"] is mode
     seen, _ = many.reset(seed=1)
     assert seen in many.observation_space
     recorded = gymnasium.wrappers.vector.RecordEpisodeStatistics(many)
     recorded.reset(seed=1)
     many.action_space.seed(0)
+    same = mode is AutoresetMode.SAME_STEP
     for k in range(1, 12):
         seen, rewards, over, late, infos = recorded.step(many.action_space.sample())
         assert seen in many.observation_space
         assert rewards.shape == over.shape == late.shape == (3,)
-        assert late.all() == (k % 5 == 0)
-        assert ("final_obs" in infos) == bool(late.any() | over.any())
+        assert late.all() == (k % (5 if same else 6) == (0 if same else 5))
+        assert ("final_obs" in infos) == (same and bool(late.any() | over.any()))
+        if not same and k == 6:  # the step that starts again
+            assert not rewards.any()
+            np.testing.assert_array_equal(many.state.info["steps"], 0)
+            assert len(np.unique(seen[:, 1])) == 3
     np.testing.assert_array_equal(list(recorded.length_queue), 5)
+
+
+def test_a_vector_must_start_again(env):
+    with pytest.raises(ValueError, match="NextStep or SameStep"):
+        envs.to_gymnasium(env, 3, autoreset_mode="Disabled")
 
 
 def test_tensors_share_memory(env):

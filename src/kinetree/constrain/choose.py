@@ -49,9 +49,9 @@ def _found(model: Model) -> Way:
     return Way(plan, "a lane to a world, each until it is done")
 
 
-def solver_for(model: Model, dtype: Any, h: Any, external: bool, warm: bool) -> Solver | None:
-    """The native program of a call, bound to a model; None where XLA serves."""
+def solver_for(model: Model, dtype: Any, h: Any, external: bool, warm: bool, forces: bool = False) -> Solver | None:
+    """The native program of a call, bound to a model; None where XLA serves. `forces`: those of contacts, too."""
     if np.dtype(dtype).name not in DTYPES or isinstance(h, jax.Array):
         return None
     plan = way_of(model).plan
-    return None if plan is None else solver_of(model, plan, dtype, float(h), external, warm)
+    return None if plan is None else solver_of(model, plan, dtype, float(h), external, warm, forces)

@@ -35,16 +35,17 @@ def make(name: str, **settings: Any) -> Env:
     return ENVS[name](**settings)
 
 
-def to_gymnasium(env: Env, num_envs: int | None = None) -> Any:
+def to_gymnasium(env: Env, num_envs: int | None = None, autoreset_mode: Any = "NextStep") -> Any:
     """The task as a `gymnasium.Env` of one world; with `num_envs`, as a `gymnasium.vector.VectorEnv`.
 
     Arguments:
         env: the task.
-        num_envs: how many worlds; a vector of them starts again within the step that ends an episode.
+        num_envs: how many worlds.
+        autoreset_mode: gymnasium's, of a vector: episodes start again with the "NextStep", or within the "SameStep".
     """
     from .gymnasium_adapter import ManyWorlds, OneWorld
 
-    return OneWorld(env) if num_envs is None else ManyWorlds(env, num_envs)
+    return OneWorld(env) if num_envs is None else ManyWorlds(env, num_envs, autoreset_mode)
 
 
 __all__ = [

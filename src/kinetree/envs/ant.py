@@ -1,7 +1,6 @@
 """Ant: four legs on a ball. Robot, observations and rewards are those of gymnasium's Ant-v5.
 
-Contact forces are left out: it is `gymnasium.make("Ant-v5", include_cfrc_ext_in_observation=False,
-contact_cost_weight=0)`.
+Contact forces are those at the state that is seen. Gymnasium's are those of the last stage of the last step.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from kinetree.model import Model, State
 
 from .description import Body, Capsule, Joint, Robot, sphere
 from .env import Env, jittered
-from .free_base import at_mujoco, mujoco_observation
+from .free_base import at_mujoco, mujoco_contact_forces, mujoco_observation
 
 RADIUS = 0.08  # m, of the legs
 SURFACE = {"friction": (1.0, 0.5, 0.5), "margin": 0.01, "conaffinity": 0}
@@ -59,6 +58,9 @@ class Ant(Env):
     forward_weight: float = field(default=1.0, kw_only=True)
     control_weight: float = field(default=0.5, kw_only=True)
     healthy_reward: float = field(default=1.0, kw_only=True)
+    contact_weight: float = field(default=5e-4, kw_only=True)
+    contact_force_range: tuple[float, float] = field(default=(-1.0, 1.0), kw_only=True)  # N, N m
+    contact_forces: bool = field(default=True, kw_only=True)  # whether they are seen
     healthy_height: tuple[float, float] = field(default=(0.2, 1.0), kw_only=True)  # m
 
     def robot(self) -> Model:
@@ -67,8 +69,21 @@ class Ant(Env):
     def start(self, key: Any) -> tuple[State, Any]:
         return at_mujoco(self, *jittered(self, key, 0.1)), ()
 
+    def _forces(self, physics: State, ctrl: Any) -> Any:
+        """Of all bodies, (..., 6 n)."""
+        forces = jnp.clip(mujoco_contact_forces(self.model, physics, ctrl), *self.contact_force_range)
+        return forces.reshape(*forces.shape[:-2], -1)
+
     def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
-        return mujoco_observation(self.model, physics)
+        """Position, velocity, contact forces."""
+        seen = mujoco_observation(self.model, physics)
+        return jnp.concatenate([seen, self._forces(physics, ctrl)], -1) if self.contact_forces else seen
+
+    def observe_first(self, physics: State, ctrl: Any, task: Any) -> Any:
+        """Gymnasium sees no contact forces at the start."""
+        seen = mujoco_observation(self.model, physics)
+        none = jnp.zeros((*physics.batch, 6 * self.model.n_bodies), seen.dtype)
+        return jnp.concatenate([seen, none], -1) if self.contact_forces else seen
 
     def judge(self, before: State, ctrl: Any, after: State, task: Any) -> tuple[Any, Any, dict[str, Any]]:
         speed = (after.q[..., 0] - before.q[..., 0]) / self.dt
@@ -78,5 +93,9 @@ class Ant(Env):
         healthy = finite & (low <= height) & (height <= high)
         forward, effort = self.forward_weight * speed, self.control_weight * (ctrl**2).sum(-1)
         alive = self.healthy_reward * healthy.astype(speed.dtype)
-        metrics = {"x_velocity": speed, "reward_forward": forward, "reward_ctrl": -effort, "reward_survive": alive}
-        return forward + alive - effort, ~healthy, metrics
+        touch = jnp.zeros_like(effort)
+        if self.contact_weight:
+            touch = self.contact_weight * (self._forces(after, ctrl) ** 2).sum(-1)
+        metrics = {"x_velocity": speed, "reward_forward": forward, "reward_survive": alive}
+        metrics |= {"reward_ctrl": -effort, "reward_contact": -touch}
+        return forward + alive - effort - touch, ~healthy, metrics

@@ -94,13 +94,24 @@ class Robot:
             built.parent, built.kinds, place, inertia, names=built.names, joint_names=built.joint_names
         )
         model = _with_physics(model, built.joints, self.limit_solimp)
-        model = with_shapes(model, [*self._floor(), *built.shapes(self.surface)])
+        model = with_shapes(model, [*self._floor(), *built.shapes(self.surface)], exclude=self._neighbours())
         motors = [Actuator.motor(j, gear=gear, ctrl_range=self.control_range) for j, gear in self.motors.items()]
         model = model.replace(actuators=motors, timestep=self.timestep, integrator=self.integrator)
         stepping = dataclasses.replace(
             model.stepping or DEFAULT_STEPPING, keyframes=Keyframes(start=self._start(model))
         )
         return dataclasses.replace(model, stepping=stepping)
+
+    def _neighbours(self) -> list[tuple[str, str]]:
+        """Bodies that never touch: those of a rigid group, and of the group that carries it."""
+        group: dict[str | None, str | None] = {None: None}
+        above: dict[str | None, str | None] = {}
+        for body in self.bodies:
+            group[body.name] = body.name if body.joints else group[body.parent]
+            if body.joints:
+                above[body.name] = group[body.parent]
+        names = [body.name for body in self.bodies]
+        return [(a, b) for a in names for b in names if group[b] is not None and above.get(group[a]) == group[b]]
 
     def _floor(self) -> list[Shape]:
         return [] if self.floor is None else [Shape("plane", name="floor", **self.floor)]

@@ -77,6 +77,10 @@ class Env(ABC):
     def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
         """What is seen of states, (..., observation_size)."""
 
+    def observe_first(self, physics: State, ctrl: Any, task: Any) -> Any:
+        """What is seen at the start of an episode; the same, if the task does not say."""
+        return self.observe(physics, ctrl, task)
+
     @abstractmethod
     def judge(self, before: State, ctrl: Any, after: State, task: Any) -> tuple[Any, Any, dict[str, Any]]:
         """Rewards, which episodes are over, and metrics, (...,) each."""
@@ -140,7 +144,7 @@ class Env(ABC):
         own, kept = _split(key)
         physics, task = each_world(self.start, own)
         ctrl = jnp.zeros((*key.shape, self.model.nu), physics.q.dtype)
-        obs = self.observe(physics, ctrl, task)
+        obs = self.observe_first(physics, ctrl, task)
         zero, no = jnp.zeros(key.shape, obs.dtype), jnp.zeros(key.shape, bool)
         _, _, metrics = jax.eval_shape(self.judge, physics, ctrl, physics, task)
         metrics = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), metrics)
@@ -173,7 +177,7 @@ class Env(ABC):
         fresh = self.reset(other)
         changing = {"physics": after, "obs": obs, "steps": steps, "task": task}
         anew = {"physics": fresh.physics, "obs": fresh.obs, "steps": fresh.info["steps"], "task": fresh.info["task"]}
-        chosen = jax.tree.map(lambda new, old: _where(done, new, old), anew, changing)
+        chosen = jax.tree.map(lambda new, old: where_done(done, new, old), anew, changing)
         info |= {"steps": chosen["steps"], "task": chosen["task"], "final_obs": obs}
         return _strong(EnvState(chosen["physics"], chosen["obs"], reward, done, metrics, info))
 
@@ -225,5 +229,6 @@ def _strong(state: EnvState) -> EnvState:
     return jax.tree.map(lambda x: x if jnp.issubdtype(x.dtype, jax.dtypes.extended) else jnp.asarray(x, x.dtype), state)
 
 
-def _where(done: Any, new: Any, old: Any) -> Any:
+def where_done(done: Any, new: Any, old: Any) -> Any:
+    """New numbers for worlds whose episode ended."""
     return jnp.where(done.reshape(done.shape + (1,) * (old.ndim - done.ndim)), new, old)

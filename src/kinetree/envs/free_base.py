@@ -4,8 +4,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from kinetree.dynamics import center_of_mass
 from kinetree.io.converters import Mujoco
 from kinetree.model import Model, State
+from kinetree.sense import contact_forces
 from kinetree.spatial import Quaternion, Vec3
 
 
@@ -17,6 +19,13 @@ def mujoco_velocity(model: Model, physics: State) -> Any:
 def mujoco_observation(model: Model, physics: State) -> Any:
     """Gymnasium's usual observation: qpos without x and y, then qvel."""
     return jnp.concatenate([physics.q[..., 2:], mujoco_velocity(model, physics)], -1)
+
+
+def mujoco_contact_forces(model: Model, physics: State, ctrl: Any) -> Any:
+    """MuJoCo's cfrc_ext, (..., n_bodies, 6): moments about the centre of mass of the whole, then forces."""
+    found = contact_forces(model, physics, ctrl)
+    force, center = found[..., 3:], center_of_mass(model, physics.q)[..., None, :]
+    return jnp.concatenate([found[..., :3] - jnp.cross(center, force), force], -1)
 
 
 def at_mujoco(env: Any, qpos: Any, qvel: Any) -> State:

@@ -1,5 +1,6 @@
 """Environments as gymnasium knows them: one world, or a vector of worlds, in NumPy arrays on the host."""
 
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -9,7 +10,7 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from .env import Env, EnvState
+from .env import Env, EnvState, each_world, where_done
 
 DTYPE = np.float32  # of observations and actions, in either mode of JAX
 
@@ -48,16 +49,26 @@ class OneWorld(gymnasium.Env):
 
 
 class ManyWorlds(gymnasium.vector.VectorEnv):
-    """Worlds side by side in one program. An episode that ends starts again within the same step."""
+    """Worlds side by side in one program.
 
-    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+    An episode that ended starts again with the next step, which ignores its action and has no reward, as gymnasium's
+    own vectors do and its wrappers expect; or within the same step, whose `infos` then have the last observation.
+    """
 
-    def __init__(self, env: Env, num_envs: int):
-        self.env, self.num_envs = env.replace(auto_reset=True), num_envs
+    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+
+    def __init__(self, env: Env, num_envs: int, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP):
+        mode = AutoresetMode(autoreset_mode)
+        if mode is AutoresetMode.DISABLED:
+            raise ValueError("worlds of a vector start again by themselves: autoreset_mode is NextStep or SameStep")
+        self.metadata = self.metadata | {"autoreset_mode": mode}
+        self.same_step = mode is AutoresetMode.SAME_STEP
+        self.env, self.num_envs = env.replace(auto_reset=self.same_step), num_envs
         self.single_observation_space, self.single_action_space = _spaces(env)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._reset, self._step = jax.jit(self.env.reset), jax.jit(self.env.step)
+        self._reset = jax.jit(self.env.reset)
+        self._step = jax.jit(self.env.step if self.same_step else partial(_next_step, self.env))
         self.state: EnvState | None = None
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
@@ -75,6 +86,12 @@ class ManyWorlds(gymnasium.vector.VectorEnv):
         done, late = np.asarray(state.done), np.asarray(state.info["truncated"])
         infos: dict[str, Any] = {name: np.asarray(value) for name, value in state.metrics.items()}
         infos |= {f"_{name}": np.ones(self.num_envs, bool) for name in state.metrics}
-        if done.any():
+        if self.same_step and done.any():
             infos |= {"final_obs": np.asarray(state.info["final_obs"], DTYPE), "_final_obs": done}
         return np.asarray(state.obs, DTYPE), np.asarray(state.reward, np.float64), done & ~late, late, infos
+
+
+def _next_step(env: Env, state: EnvState, action: Any) -> EnvState:
+    """A step in the worlds whose episodes go on; the others start again."""
+    after, anew = env.step(state, action), env.reset(each_world(partial(jax.random.fold_in, data=1), state.info["key"]))
+    return jax.tree.map(partial(where_done, state.done), anew, after)

@@ -1,7 +1,6 @@
 """Humanoid: a man of capsules. Robot, observations and rewards are those of gymnasium's Humanoid-v5.
 
-Contact forces are left out: it is `gymnasium.make("Humanoid-v5", include_cfrc_ext_in_observation=False,
-contact_cost_weight=0)`. Limbs pass through one another: only the floor is touched.
+Contact forces are those at the state that is seen. Gymnasium's are those of the last stage of the last step.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from kinetree.model import Model, State, integrate
 
 from .description import Body, Capsule, Joint, Robot, sphere
 from .env import Env, jittered
-from .free_base import at_mujoco, mujoco_observation
+from .free_base import at_mujoco, mujoco_contact_forces, mujoco_observation
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 BENT = (1.0, 0.0, -0.002, 0.0)  # quaternion of waist and pelvis, not of unit length in the file
@@ -168,6 +167,9 @@ class Humanoid(Env):
     forward_weight: float = field(default=1.25, kw_only=True)
     control_weight: float = field(default=0.1, kw_only=True)
     healthy_reward: float = field(default=5.0, kw_only=True)
+    contact_weight: float = field(default=5e-7, kw_only=True)
+    contact_cost_range: tuple[float, float] = field(default=(-np.inf, 10.0), kw_only=True)
+    contact_forces: bool = field(default=True, kw_only=True)  # whether they are seen
     healthy_height: tuple[float, float] = field(default=(1.0, 2.0), kw_only=True)  # m
 
     def robot(self) -> Model:
@@ -180,14 +182,27 @@ class Humanoid(Env):
         """The bodies of the file: the last ones of their chains."""
         return np.array([i for i, name in enumerate(self.model.names) if "/" not in name])
 
+    def _forces(self, physics: State, ctrl: Any) -> Any:
+        return mujoco_contact_forces(self.model, physics, ctrl)[..., self._bodies(), :]
+
     def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
-        """Position, velocity, inertias and velocities of bodies about the centre of mass, forces of the motors."""
+        """Position, velocity, inertias and velocities of bodies about the centre of mass, forces."""
+        return self._seen(physics, ctrl, self._forces(physics, ctrl) if self.contact_forces else None)
+
+    def observe_first(self, physics: State, ctrl: Any, task: Any) -> Any:
+        """Gymnasium sees no contact forces at the start."""
+        none = jnp.zeros((*physics.batch, len(self._bodies()), 6), physics.q.dtype)
+        return self._seen(physics, ctrl, none if self.contact_forces else None)
+
+    def _seen(self, physics: State, ctrl: Any, pushed: Any) -> Any:
         q, bodies = physics.q, self._bodies()
         inertia = jnp.concatenate([x[..., bodies, :] for x in _body_inertia(self.model, q)], -1)
         velocity = _body_velocity(self.model, physics)[..., bodies, :]
         force = actuator_force(self.model, q, physics.qd, jnp.asarray(ctrl, q.dtype))[..., 6:]
-        flat = [x.reshape(*x.shape[:-2], -1) for x in (inertia, velocity)]
-        return jnp.concatenate([mujoco_observation(self.model, physics), *flat, force], -1)
+        inertia, velocity, *pushed = (
+            x.reshape(*x.shape[:-2], -1) for x in (inertia, velocity, pushed) if x is not None
+        )
+        return jnp.concatenate([mujoco_observation(self.model, physics), inertia, velocity, force, *pushed], -1)
 
     def judge(self, before: State, ctrl: Any, after: State, task: Any) -> tuple[Any, Any, dict[str, Any]]:
         start, end = (center_of_mass(self.model, s.q)[..., 0] for s in (before, after))
@@ -196,5 +211,10 @@ class Humanoid(Env):
         healthy = (low < after.q[..., 2]) & (after.q[..., 2] < high)
         forward, effort = self.forward_weight * speed, self.control_weight * (ctrl**2).sum(-1)
         alive = self.healthy_reward * healthy.astype(speed.dtype)
-        metrics = {"x_velocity": speed, "reward_forward": forward, "reward_ctrl": -effort, "reward_survive": alive}
-        return forward + alive - effort, ~healthy, metrics
+        touch = jnp.zeros_like(effort)
+        if self.contact_weight:
+            squares = (self._forces(after, ctrl) ** 2).sum((-1, -2))
+            touch = jnp.clip(self.contact_weight * squares, *self.contact_cost_range)
+        metrics = {"x_velocity": speed, "reward_forward": forward, "reward_survive": alive}
+        metrics |= {"reward_ctrl": -effort, "reward_contact": -touch}
+        return forward + alive - effort - touch, ~healthy, metrics

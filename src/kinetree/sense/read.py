@@ -42,8 +42,7 @@ def sensors(model: Model, state: State, ctrl: Any = None) -> dict[str, Any]:
         q, qd, time = jnp.asarray(q), jnp.asarray(qd), jnp.asarray(time)
         qdd = jnp.zeros_like(qd)
         if accelerates:
-            given = {"ctrl": ctrl, "act": act} if model.actuators is not None else {}
-            qdd = jnp.asarray(constrained_dynamics(model, q, qd, warm_start=warm, **given).qdd)
+            qdd = acceleration(model, q, qd, act, warm, ctrl)
         if coupling is not None:
             q, qd, qdd = coupling.widen_q(q), coupling.widen_v(qd), coupling.widen_v(qdd)
         driven = None
@@ -62,6 +61,12 @@ def sensors(model: Model, state: State, ctrl: Any = None) -> dict[str, Any]:
         ctrl=(ctrl, (model.nu,)),
     )
     return {s.name: found[s.name] for s in model.sensors}  # in the file's order, which JAX does not keep
+
+
+def acceleration(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Any:
+    """Of states with actuators at work and constraints, (batch, nv)."""
+    given = {"ctrl": ctrl, "act": act} if model.actuators is not None else {}
+    return jnp.asarray(constrained_dynamics(model, q, qd, warm_start=warm_start, **given).qdd)
 
 
 def with_sensors(model: Model, given: Iterable[Sensor]) -> Model:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Loop, Slots
+from kinetree.lanes import Lane, Loop, Slots
 from kinetree.model import Model
 from kinetree.spatial import Force, Motion, Vec3
 
@@ -228,3 +228,28 @@ def pulling(kind: Kind) -> Part:
     reads = (*kind.own, *kind.at(0))
     loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.pulls, when=kind.when)
     return Part(loop, kind.table, kind.numbers)
+
+
+FORCE_REPORT = 6  # numbers a point: its force along normal and tangents, its moment about them
+
+
+def telling(kind: Kind, dim: int, array: int) -> Part:
+    """The forces of contacts on their second bodies, put out; zero where they do not act."""
+    n = len(kind.own)
+
+    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        kept, (m,) = reads[:n], kind.motions(reads[n:])
+        r = kind.response(known, kept, kind.residual(known, kept, m))
+        zero = jnp.zeros_like(kept[2])
+        acts = kept[2] != 0
+        return (), (), (*(jnp.where(acts, f, zero) for f in r.force), *(zero,) * (FORCE_REPORT - dim))
+
+    outputs = tuple(Lane(array, kind.columns, k) for k in range(FORCE_REPORT))
+    loop = Loop(step, kind.columns + 1, kind.constants, reads=(*kind.own, *kind.at(0)), outputs=outputs)
+
+    def turns(plan: Plan) -> np.ndarray:
+        points, _ = plan.points_of(dim, kind.couples)
+        number = np.searchsorted(plan.all_points()[0], points)
+        return np.concatenate([kind.table(plan), table(FORCE_REPORT * number)], 1)
+
+    return Part(loop, turns, kind.numbers)

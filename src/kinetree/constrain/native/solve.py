@@ -13,7 +13,7 @@ from kinetree.model import Model
 from . import contacts, coupled, joints, kinematics
 from .binding import Native, constants_of, starting, tables_of
 from .features import Features, features_of
-from .kinds import Kind, contact, on_joint, pulling
+from .kinds import FORCE_REPORT, Kind, contact, on_joint, pulling, telling
 from .memory import NOTHING, NUMBER, ROW, fixed
 from .newton import newton
 from .parts import Again, Part, once, table
@@ -26,6 +26,7 @@ class Variant(NamedTuple):
     features: Features
     external: bool
     warm: bool
+    forces: bool = False  # whether forces of contacts are put out
 
 
 Q, QD, TAU, WARM = range(4)
@@ -167,7 +168,10 @@ def program_of(variant: Variant) -> Native:
             *newton(kinds, between, False, True),
             *answered([*kinds, *(k for k, _ in between)], f.quaternions),
         ]
-        inputs, outputs = 3 + variant.warm + variant.external, 4 + bool(f.touches)
+        if variant.forces:
+            parts += [telling(contact(dim, f.elliptic), dim, 5) for dim in f.dims]
+            parts += [telling(kind, dim, 5) for kind, dim in between]
+        inputs, outputs = 3 + variant.warm + variant.external, 4 + bool(f.touches) + variant.forces
         return Native.of("constrained", parts, inputs, outputs)
 
     return _programs.get(variant, make)
@@ -182,6 +186,7 @@ class Solved(NamedTuple):
     points: Any  # (batch, 14 a point), or None
     iterations: Any
     converged: Any
+    pushes: Any = None  # (batch, 6 a point): forces of contacts on their second bodies, in their frames, if asked for
 
 
 @jax.tree_util.register_dataclass
@@ -198,21 +203,25 @@ class Solver:
         plan, native = self.plan, program_of(self.variant)
         forces = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
         inputs = (q, qd, tau, *(() if warm is None else (warm,)), *forces)
-        points = contacts.POINT_REPORT * len(plan.all_points()[0])
-        widths = (plan.n, plan.n, plan.n, 2, *((points,) if points else ()))
+        points = len(plan.all_points()[0])
+        widths = (plan.n, plan.n, plan.n, 2, *((contacts.POINT_REPORT * points,) if points else ()))
+        widths += (FORCE_REPORT * points,) if self.variant.forces else ()
         bound = native.program, plan.slots, widths, tables_of(native, plan), self.constants
         qdd, force, total, counts, *found = xla.run(*bound, inputs) if by_xla else run(*bound, inputs)
-        return Solved(qdd, force, total, found[0] if found else None, counts[:, 0], counts[:, 1] != 0)
+        points, pushes = (*found, None, None)[:2]
+        return Solved(qdd, force, total, points, counts[:, 0], counts[:, 1] != 0, pushes)
 
 
 _solvers: OncePerOwner[Solver] = OncePerOwner()
 
 
-def solver_of(model: Model, plan: Plan, dtype: Any, h: float, external: bool, warm: bool) -> Solver:
+def solver_of(
+    model: Model, plan: Plan, dtype: Any, h: float, external: bool, warm: bool, forces: bool = False
+) -> Solver:
     """The program of a model of plain arrays, with its constants for a type and a time step; made once."""
 
     def make() -> Solver:
-        variant = Variant(features_of(model, plan), external, warm)
+        variant = Variant(features_of(model, plan), external, warm, forces)
         return Solver(constants_of(program_of(variant), model, plan, dtype, h), variant, plan)
 
-    return _solvers.get(model, (np.dtype(dtype).name, h, external, warm), make)
+    return _solvers.get(model, (np.dtype(dtype).name, h, external, warm, forces), make)
