@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinetree.lanes import Braid, Lane, Loop, Memory, Program, Repeat
+from kinetree.lanes import Lane, Loop, Memory, Program, Repeat
 from kinetree.lanes.program import xla
 from kinetree.lanes.program.program import Slots, flattened, number_in
 from tests.build import build_model
@@ -49,12 +49,6 @@ def interpret(program, slots, widths, tables, constants, inputs):
                         follow(part.body, given)
                         times += 1
                     given = given[len(list(flattened(part.body))) :]
-                elif isinstance(part, Braid):
-                    own = given[1 : 1 + len(part.loops)]
-                    for which, first, count in given[0][0]:
-                        for number in range(first, first + count):
-                            turn(part.loops[which], own[which][0][number], own[which][1][number])
-                    given = given[1 + len(part.loops) :]
                 else:
                     for row, values in zip(*given[0], strict=True):
                         turn(part, row, values)

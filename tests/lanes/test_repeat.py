@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kinetree.lanes import Braid, Lane, Loop, Program, Repeat, Slots, run, xla
+from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, run, xla
 from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.ptx import ptx, reach_of
 from tests.lanes.assembler import assemble
@@ -78,27 +78,6 @@ def digits():
     return Program("test_digits", (begin, Repeat((start, Repeat((one,), 3, 20), close), 4, 9), end), 1, 1), 6, 2
 
 
-def fibonacci():
-    """A braid in a repeat: numbers and their sum by turns, until they exceed n; slots a, b, sum, going, n, other."""
-    begin = loop(lambda n: (0.0, 1.0, 0.0, 1.0, n, 0.0), inputs=(0,), writes=(0, 1, 2, 3, 4, 5))
-    tree = jax.tree.structure(0.0)
-    step = Loop(lambda c, _, r: ((r[1], r[0] + r[1]), (c[0] * r[1],), ()), 1, jax.tree.structure((0.0,)),
-                (Slots(0, 0, tree), Slots(0, 1, tree)), (Slots(0, 0, tree), Slots(0, 1, tree)), (at(2),))  # fmt: skip
-    look = loop(lambda b, n: (jnp.where(b <= n, 1.0, 0.0),), reads=(1, 4), writes=(3,))
-    never = loop(lambda n: (-n,), reads=(4,), writes=(4,))
-    end = loop(lambda b, total: (b, total), reads=(1, 2), outputs=(0, 1))
-    return Program("test_fibonacci", (begin, Repeat((Braid((look, step, never)),), 3, 99), end), 1, 1), 6, 2
-
-
-def braided(program, slots, width, x):
-    """Turns of the step, with different constants, and a look between and after them."""
-    slots, widths, tables, constants, inputs = bound(program, slots, width, x)
-    order = np.array([(1, 1, 1), (0, 0, 1), (1, 0, 2), (2, 0, 0), (0, 0, 1)], np.int32)
-    tables = (tables[0], order, tables[2], np.zeros((2, 1), np.int32), np.zeros((0, 0), np.int32), tables[5])
-    pair = np.array([[1.0], [-1.0]], x.dtype)
-    return slots, widths, tables, (*constants[:3], pair, np.zeros((0, 0), x.dtype), constants[5]), inputs
-
-
 def powers():
     """Three times the same for all lanes, with a repeat inside that is not: slots n, left, going, result."""
     begin = loop(lambda n: (n, 3.0, 1.0, 1.0), inputs=(0,), writes=(0, 1, 2, 3))
@@ -111,7 +90,6 @@ def powers():
 
 PROGRAMS = {
     "powers": powers(),
-    "fibonacci": fibonacci(),
     "square root": square_root(),
     "collatz": collatz(),
     "digits": digits(),
@@ -119,7 +97,6 @@ PROGRAMS = {
 RNG = np.random.default_rng(16)
 NUMBERS = {
     "square root": np.concatenate([[0.0, 1.0, 2.0, 1e300], 10 ** RNG.uniform(-8, 8, 33)]),
-    "fibonacci": np.concatenate([[0.0, 1.0, 2.0, 1e30], RNG.integers(0, 10**6, 33)]),
     "powers": np.concatenate([[0.0, 1.0, 50.0, 99.0], RNG.integers(0, 9, 33)]),
     "collatz": np.concatenate([[1.0, 2.0, 27.0, 97.0], RNG.integers(1, 999, 33)]),
     "digits": np.concatenate([[0.0, 9.0, 10.0, 1999999999.0], RNG.integers(0, 10**9, 33)]),
@@ -128,7 +105,7 @@ NUMBERS = {
 
 def given_to(name, x):
     program, slots, width = PROGRAMS[name]
-    return (braided if name == "fibonacci" else bound)(program, slots, width, np.asarray(x)[:, None])
+    return bound(program, slots, width, np.asarray(x)[:, None])
 
 
 def results(name, x):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -26,12 +27,13 @@ def row(
 
 
 class Present(NamedTuple):
-    """Which rows have constraints of their own: all that may have, where the model's numbers are not known yet."""
+    """Which rows have constraints and bodies of their own: all that may have, where numbers are not known yet."""
 
     lower: tuple[int, ...]
     upper: tuple[int, ...]
     loss: tuple[int, ...]
     balls: tuple[int, ...]  # first rows of ball joints
+    bodies: tuple[int, ...]  # rows that carry mass or shapes
 
 
 def present(model: Model) -> Present:
@@ -60,7 +62,21 @@ def present(model: Model) -> Present:
         some(scalar, None if limits is None else limits.upper, columns),
         some(every, loss, every),
         some(balls, turn, balls),
+        _with_bodies(model),
     )
+
+
+def _with_bodies(model: Model) -> tuple[int, ...]:
+    """Rows that carry mass or shapes. A body with several joints in MJCF hangs from bodies that have neither."""
+    row_of_body = np.asarray(model.structure.row_of_body)
+    rows = np.unique(row_of_body[row_of_body >= 0])
+    numbers = [np.asarray(x) if isinstance(x, np.ndarray) else None for x in jax.tree.leaves(model.rows.inertia)]
+    if any(x is None for x in numbers):
+        return tuple(rows.tolist())
+    scene = None if model.world is None else model.world.scene
+    shaped = [] if scene is None else [row_of_body[b] for b in scene.layout.bodies if b >= 0]
+    heavy = np.any([np.reshape(x, (-1, np.shape(x)[-1])).any(0)[rows] for x in numbers], 0)
+    return tuple(rows[heavy | np.isin(rows, shaped)].tolist())
 
 
 def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, position_of: np.ndarray) -> list[Group]:

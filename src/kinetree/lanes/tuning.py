@@ -36,6 +36,10 @@ PAIRS_MIN_ENTRIES = 1 << 15  # entries that a task takes at the least; fewer are
 # -- a GPU -------------------------------------------------------------------------------------------------------------
 GPU_BLOCK_THREADS = 128  # threads of a block, where shared memory does not ask for fewer [h200/]
 GPU_REPEAT_THREADS = 32  # threads of a block of a program with repeats: few lanes fill all multiprocessors [ground]
+GPU_SHARED_PERCENT = 100  # of the memory of a multiprocessor that is shared; the rest caches tables [ground]
+GPU_SHARED_BYTES = 222 << 10  # bytes of slots for which that has room [ground]
+GPU_TEAM_MIN = 4  # threads of a team at the least [ground]
+GPU_TEAM_THREADS = 192  # threads that keep a multiprocessor busy: teams grow until there are as many [ground]
 GPU_LOCAL_MAX_BYTES = 1 << 15  # bytes of slots of a thread; more go to global memory [h200/]
 GPU_MIN_ROOM = 64  # slots; kernels are made for rounded numbers of slots, so that robots share them [h200/]
 GPU_PLAIN_MIN_LINES = 12_000  # lines of LLVM text; optimising more takes as long again, for one line in sixty [h200/]

@@ -130,9 +130,9 @@ def bases() -> list[Part]:
         zero = jnp.zeros_like(reads[0].x)
         rest = Motion.zero_like(zero)
         drift = base_acceleration(reads[0])
-        return (Placement.identity_like(zero), rest, drift, rest, Force.zero_like(zero)), (), ()
+        return (Placement.identity_like(zero), rest, drift, rest), (), ()
 
-    fields = ("pose", "v", "drift", "a", "force")
+    fields = ("pose", "v", "drift", "a")
     start = Loop(still, 1, NOTHING, reads=(fixed("gravity"),), writes=tuple(ROW.at(0, f) for f in fields))
 
     def pose(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -177,11 +177,11 @@ def outward(quaternions: bool) -> Part:
         drift = drift + v.cross(own)
         if quaternions:
             drift = drift + S * (-(1 + axis.slide) * shift[0])
-        return (pose, S, v + own, drift, a + S * x, Force.zero_like(qd)), (), ()
+        return (pose, S, v + own, drift, a + S * x), (), ()
 
     up = tuple(ROW.at(0, f) for f in ("pose", "v", "drift", "a"))
     own = tuple(ROW.at(1, f) for f in ("placed", "qd", "x", *(("shift",) if quaternions else ())))
-    writes = tuple(ROW.at(1, f) for f in ("pose", "S", "v", "drift", "a", "force"))
+    writes = tuple(ROW.at(1, f) for f in ("pose", "S", "v", "drift", "a"))
     loop = Loop(step, 2, jax.tree.structure(AXIS), reads=(*up, *own), writes=writes)
 
     def turns(plan: Plan) -> np.ndarray:
@@ -198,8 +198,8 @@ class Mass(NamedTuple):
     carried_h: Vec3
 
 
-def bodies() -> Part:
-    """Inertias of the bodies, and the forces of their motion where x is zero."""
+def bodies() -> list[Part]:
+    """Inertias of the bodies, and the forces of their motion where x is zero; no force on other rows and on bases."""
 
     def step(known: Mass, _: tuple, reads: tuple) -> tuple:
         pose, v, drift, gravity = reads
@@ -221,7 +221,16 @@ def bodies() -> Part:
         rows = merge_inertia(plan.structure.row_of_body, model.frames, weights, plan.n)
         return Mass(inertia, rows.mass[plan.massive], Vec3(*(c[plan.massive] for c in rows.h)))
 
-    return Part(loop, lambda plan: table(plan.row(plan.massive), plan.body(plan.massive)), constants)
+    own = Part(loop, lambda plan: table(plan.row(plan.massive), plan.body(plan.massive)), constants)
+
+    def nothing(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (Force(ZERO3, ZERO3),), (), ()
+
+    def others(plan: Plan) -> np.ndarray:
+        rows = np.setdiff1d(np.arange(plan.n), plan.massive)
+        return table(np.concatenate([plan.base(np.arange(plan.n_trees)), plan.row(rows)]))
+
+    return [own, Part(Loop(nothing, 1, NOTHING, writes=(ROW.at(0, "force"),)), others)]
 
 
 # -- inward -----------------------------------------------------------------------------------------------------------

@@ -112,6 +112,12 @@ GLOBAL = Memory(
 )
 
 
+def in_banks(memory: Memory) -> Memory:
+    """The same with an odd size: then a field of neighbouring blocks lies in different banks of shared memory."""
+    memory.size |= 1
+    return memory
+
+
 def overlaid(kept: dict[str, Any], *phases: dict[str, Any]) -> Memory:
     """Fields that are kept, and after them the fields of phases that follow each other, on the same slots."""
     memory = Memory(**kept)
@@ -120,7 +126,7 @@ def overlaid(kept: dict[str, Any], *phases: dict[str, Any]) -> Memory:
         own = Memory(**phase)
         memory.fields |= {name: (start + offset, tree) for name, (offset, tree) in own.fields.items()}
         memory.size = max(memory.size, start + own.size)
-    return memory
+    return in_banks(memory)
 
 
 ROW = overlaid(
@@ -139,7 +145,10 @@ ROW = overlaid(
         "pose": PLACEMENT,  # in the world's axes, about the point of the tree
         "v": MOTION,
         "drift": MOTION,  # acceleration where x is zero
-        "force": FORCE,  # on the row and all that hangs from it
+    },
+    {
+        "before": (PLACEMENT, MOTION),
+        "force": FORCE,  # on the row and all that hangs from it; it takes the place of the drift
     },
     {
         "placed": PLACEMENT,  # in the frame of the parent, until its pose is known
@@ -153,7 +162,7 @@ ROW = overlaid(
         "a_new": MOTION,  # J x_new
     },
 )
-BODY = Memory(inertia=INERTIA)
+BODY = in_banks(Memory(inertia=INERTIA))
 HELD_BLOCK = Memory(held=HELD)
 
 
@@ -175,7 +184,7 @@ POINT = Point(ZERO3, ZERO3, ZERO3)
 LIMIT = Memory(D=0.0, ref=0.0)
 
 
-REPLY = Memory(sag=FORCE, u=0.0, z=0.0, a=MOTION)  # of a row: how the tree answers forces on bodies
+REPLY = in_banks(Memory(sag=FORCE, u=0.0, z=0.0, a=MOTION))  # of a row: how the tree answers forces on bodies
 
 
 def coupled_memory(dim: int) -> Memory:
@@ -185,14 +194,13 @@ def coupled_memory(dim: int) -> Memory:
     those that they began with, what they lack, directions, and how directions and what is lacking move the bodies.
     """
     own = (0.0,) * dim
-    return Memory(
-        D=0.0, point=POINT, ref=own, other=ZERO3, force=own, first=own, rest=own, way=own, moves=own, moved=own
-    )
+    forces = dict.fromkeys(("force", "first", "rest", "way", "moves", "moved"), own)
+    return in_banks(Memory(D=0.0, point=POINT, ref=own, other=ZERO3, **forces))
 
 
 def point_memory(dim: int) -> Memory:
     """A point of contact of so many dimensions; its D is 0 where it does not act, and ref[0] begins as the distance."""
-    return Memory(D=0.0, point=POINT, ref=(0.0,) * dim)
+    return in_banks(Memory(D=0.0, point=POINT, ref=(0.0,) * dim))
 
 
 def fixed(name: str) -> Slots:

@@ -60,7 +60,7 @@ class Plan:
             tree[i] = tree[p] if p >= 0 else roots
             roots += p < 0
         self.tree_of_row, self.n_trees = tree, roots
-        self.massive = np.unique(self.structure.row_of_body[self.structure.row_of_body >= 0]).astype(np.int64)
+        self.massive = np.array(self.has.bodies, np.int64)
         first_rows = self.structure.quaternion_joints[:, 0]
         resting = self.structure.q_of_row < 0
         resting[first_rows] = False
@@ -68,7 +68,7 @@ class Plan:
         way: list[int] = []
         marks = []
         for t in range(roots):
-            row = int(self.massive[self.tree_of_row[self.massive] == t][0])
+            row = int([*self.massive[tree[self.massive] == t], *np.flatnonzero(tree == t)[-1:]][0])
             path = [row]
             while self.parent[path[-1]] >= 0:
                 path.append(int(self.parent[path[-1]]))

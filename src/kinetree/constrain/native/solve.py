@@ -11,7 +11,7 @@ from kinetree.lanes.kept.once import Once, OncePerOwner
 from kinetree.model import Model
 
 from . import contacts, coupled, joints, kinematics
-from .binding import Native, constants_of, starting, tables_of
+from .binding import Native, constants_of, starting, tables_of, teams_of
 from .features import Features, features_of
 from .kinds import FORCE_REPORT, Kind, contact, on_joint, pulling, telling
 from .memory import NOTHING, NUMBER, ROW, fixed
@@ -85,7 +85,7 @@ def motion_parts(features: Features) -> list[Part]:
         *kinematics.placing(features.quaternions),
         *kinematics.bases(),
         kinematics.outward(features.quaternions),
-        kinematics.bodies(),
+        *kinematics.bodies(),
     ]
 
 
@@ -207,7 +207,8 @@ class Solver:
         widths = (plan.n, plan.n, plan.n, 2, *((contacts.POINT_REPORT * points,) if points else ()))
         widths += (FORCE_REPORT * points,) if self.variant.forces else ()
         bound = native.program, plan.slots, widths, tables_of(native, plan), self.constants
-        qdd, force, total, counts, *found = xla.run(*bound, inputs) if by_xla else run(*bound, inputs)
+        whole = xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams_of(native, plan))
+        qdd, force, total, counts, *found = whole
         points, pushes = (*found, None, None)[:2]
         return Solved(qdd, force, total, points, counts[:, 0], counts[:, 1] != 0, pushes)
 

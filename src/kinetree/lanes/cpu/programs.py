@@ -8,6 +8,7 @@ from ..kept.notice import warn_not_native
 from ..kept.once import OncePerOwner
 from ..llvm.emit import UnknownPrimitive
 from ..program.program import Program
+from ..program.teams import Teams
 from .compiled import CompiledProgram
 
 _compiled: OncePerOwner[CompiledProgram | None] = OncePerOwner()  # by program
@@ -39,9 +40,15 @@ def _target(program: Program, dtype: str) -> str | None:
 
 
 def run_program(
-    program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple
+    program: Program,
+    slots: int,
+    widths: tuple,
+    tables: tuple,
+    constants: tuple,
+    inputs: tuple,
+    teams: Teams | None = None,
 ) -> tuple | None:
-    """Outputs of a program on traced arrays; None where there is no native body."""
+    """Outputs of a program on traced arrays; None where there is no native body. Threads take lanes, not turns."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
     name = _target(program, np.dtype(dtype).name)
     if name is None or lanes == 0:

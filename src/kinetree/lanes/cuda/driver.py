@@ -24,6 +24,7 @@ from .ptx import Assembly, assembled
 
 MESSAGE_BYTES = 256  # of an error
 MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+SHARED_BYTES, SHARED_SHARE = 8, 9  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, ..._CARVEOUT, in percent
 
 
 class CudaError(RuntimeError):
@@ -83,6 +84,16 @@ def load_kernel(assembly: Assembly) -> int:
         _bring(driver, kernel, device)
     assert kernel.value is not None
     return kernel.value
+
+
+@once
+def allow_shared(kernel: int, size: int) -> None:
+    """Let the blocks of a kernel have so many bytes of shared memory, on all devices, rather than a large cache."""
+    driver = _driver()
+    for device in _devices(driver):
+        for attribute, value in ((SHARED_BYTES, size), (SHARED_SHARE, tuning.GPU_SHARED_PERCENT)):
+            code = driver.cuKernelSetAttribute(attribute, value, ctypes.c_void_p(kernel), device)
+            _check(driver, code, "cuKernelSetAttribute")
 
 
 def _bring(driver: Any, kernel: Any, device: int) -> None:

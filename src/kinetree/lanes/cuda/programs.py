@@ -1,7 +1,7 @@
 """Lane programs on an NVIDIA GPU, behind an FFI target: the kernel of a program, its handler, and its calls."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +14,23 @@ from ..kept.once import OncePerOwner
 from ..llvm.emit import UnknownPrimitive
 from ..llvm.handler import address, dimension, operands, results
 from ..program.program import Program
-from .driver import begin_handler, chip, compiled_handler, launch_values, load_kernel
-from .ptx import Reach, local_slots, ptx, reach_of
-from .tile import block_size, tile_bytes
+from ..program.teams import Teams
+from .driver import allow_shared, begin_handler, chip, compiled_handler, launch_values, load_kernel
+from .ptx import Assembly, Reach, local_slots, ptx, reach_of
+from .team import team_bytes, team_ptx, team_size
+from .tile import WARP, block_size, tile_bytes
 
 
-def _handler_text(program: Program, function: int, threads: int, shared_of_column: int) -> str:
+class Launch(NamedTuple):
+    """How a kernel is launched: threads of a block and of a lane, and the bytes of shared memory of a block."""
+
+    block: int
+    of_lane: int = 1
+    shared: int = 0
+    shared_of_column: int = 0  # more bytes, for each column of inputs and outputs
+
+
+def _handler_text(program: Program, function: int, launch: Launch) -> str:
     count = len(program.loops)
     to = begin_handler(2 * (program.n_inputs + program.n_outputs) + 3 * count + 2)
     given, made = operands(to), results(to)
@@ -34,8 +45,9 @@ def _handler_text(program: Program, function: int, threads: int, shared_of_colum
     columns = "0"
     for width in widths:
         columns = to.op(f"add i64 {columns}, {width}")
-    shared = to.op(f"trunc i64 {to.op(f'mul i64 {columns}, {shared_of_column}')} to i32")
-    launch_values(to, values, lanes, function, threads, shared)
+    shared = to.op(f"add i64 {to.op(f'mul i64 {columns}, {launch.shared_of_column}')}, {launch.shared}")
+    threads = to.op(f"mul i64 {lanes}, {launch.of_lane}")
+    launch_values(to, values, threads, function, launch.block, to.op(f"trunc i64 {shared} to i32"))
     to.lines.append("}")
     return str(to)
 
@@ -43,52 +55,72 @@ def _handler_text(program: Program, function: int, threads: int, shared_of_colum
 class CudaKernel:
     """A program compiled for the GPU; `handler` is the address of its XLA handler."""
 
-    def __init__(self, program: Program, dtype: np.dtype, room: int, reach: Reach, threads: int):
-        assembly = ptx(program, dtype, room, chip(), reach)
-        shared = tile_bytes(1, dtype.itemsize, threads) if reach is Reach.TILE else 0
-        text = _handler_text(program, load_kernel(assembly), threads, shared)
-        self.name = f"{assembly.name}_{threads}"
-        self._engine, self.handler = compiled_handler(text)
-        self.reach, self.global_scratch = reach, room == 0
+    def __init__(
+        self, program: Program, assembly: Assembly, launch: Launch, reach: Reach = Reach.ROWS, global_scratch=False
+    ):
+        kernel = load_kernel(assembly)
+        if launch.shared:
+            allow_shared(kernel, launch.shared)
+        self.name = "_".join(map(str, (assembly.name, *launch)))
+        self._engine, self.handler = compiled_handler(_handler_text(program, kernel, launch))
+        self.reach, self.global_scratch = reach, global_scratch
 
 
-def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...]) -> CudaKernel:
-    """The kernel for a robot of about this many slots and these widths of inputs and outputs."""
-    reach = reach_of(program, widths, dtype.itemsize)
-    plain = tuning.GPU_BLOCK_THREADS if program.simple else tuning.GPU_REPEAT_THREADS
-    threads = block_size(sum(widths), dtype.itemsize) if reach is Reach.TILE else plain
-    return CudaKernel(program, dtype, local_slots(slots, dtype), reach, threads)
+def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...], team: int = 0) -> CudaKernel:
+    """The kernel for a robot of about this many slots and these widths of inputs and outputs; for teams, if any."""
+    if team:
+        launch = Launch(WARP, team, team_bytes(slots, dtype.itemsize, team))
+        return CudaKernel(program, team_ptx(program, dtype, team, chip()), launch)
+    reach, room = reach_of(program, widths, dtype.itemsize), local_slots(slots, dtype)
+    launch = Launch(tuning.GPU_BLOCK_THREADS if program.simple else tuning.GPU_REPEAT_THREADS)
+    if reach is Reach.TILE:
+        threads = block_size(sum(widths), dtype.itemsize)
+        launch = Launch(threads, shared_of_column=tile_bytes(1, dtype.itemsize, threads))
+    return CudaKernel(program, ptx(program, dtype, room, chip(), reach), launch, reach, room == 0)
 
 
 _targets: OncePerOwner[tuple[str, bool, bool] | None] = OncePerOwner()
 
 
-def program_target(program: Program, dtype: str, slots: int, widths: tuple) -> tuple[str, bool, bool] | None:
+def program_target(
+    program: Program, dtype: str, slots: int, widths: tuple, team: int = 0
+) -> tuple[str, bool, bool] | None:
     """Name of the FFI target, whether it wants arrays by columns, and slots in global memory.
 
-    None where there is none. `widths` are those of inputs and outputs.
+    None where there is none. `widths` are those of inputs and outputs; `team` is how many threads share a lane, 0
+    where a lane is a thread's alone.
     """
 
     def make() -> tuple[str, bool, bool] | None:
         if dtype not in DTYPES or not supported():
             return None
         try:
-            kernel = program_kernel(program, np.dtype(dtype), slots, widths)
+            kernel = program_kernel(program, np.dtype(dtype), slots, widths, team)
         except (UnknownPrimitive, OSError, RuntimeError) as error:
             warn_not_native(f"{program.name} on the GPU", error)
             return None
         name = register(kernel.name, kernel.handler, "CUDA", kernel)
         return name, kernel.reach is Reach.COLUMNS, kernel.global_scratch
 
-    return _targets.get(program, (dtype, slots, widths), make)
+    return _targets.get(program, (dtype, slots, widths, team), make)
 
 
 def run_program(
-    program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple
+    program: Program,
+    slots: int,
+    widths: tuple,
+    tables: tuple,
+    constants: tuple,
+    inputs: tuple,
+    teams: Teams | None = None,
 ) -> tuple | None:
     """Outputs of a program on traced arrays; None where there is no native body."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
-    target = program_target(program, np.dtype(dtype).name, slots, (*(x.shape[1] for x in inputs), *widths))
+    team = 0 if teams is None else team_size(slots, np.dtype(dtype).itemsize)
+    if teams is not None and team:
+        tables = teams.rounds(team)
+    columns = (*(x.shape[1] for x in inputs), *widths)
+    target = program_target(program, np.dtype(dtype).name, slots, columns, team)
     if target is None or lanes == 0:
         return None
     name, by_columns, in_global_memory = target

@@ -56,39 +56,37 @@ def reach_of(program: Program, widths: tuple[int, ...], itemsize: int) -> Reach:
     return Reach.TILE if block_size(sum(widths), itemsize) else Reach.COLUMNS
 
 
-class Kernel(LoopWriter):
-    """The kernel, with room for `slots` in local memory, or in a global array where slots is 0."""
+class CudaWriter(LoopWriter):
+    """The loops of a kernel. Lane arrays lie by rows; a class of kernels says where slots are."""
 
-    def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, slots: int, reach: Reach):
+    def __init__(self, program: Program, jaxprs: list[Any], dtype: Any):
         super().__init__(program, jaxprs, 1, dtype)
-        to, count = self.to, range(len(program.loops))
-        inputs = [f"in{k}" for k in range(program.n_inputs)]
-        outputs = [f"out{k}" for k in range(program.n_outputs)]
-        names = inputs + outputs + [f"const{k}" for k in count] + [f"tab{k}" for k in count]
+        self.inputs = [f"in{k}" for k in range(program.n_inputs)]
+        self.outputs = [f"out{k}" for k in range(program.n_outputs)]
+        self.arrays = self.inputs + self.outputs
+        self.widths = [f"%width{n}" for n in self.arrays]
+        self.lane = ""
+
+    def begin(self) -> None:
+        """The head of the kernel."""
+        count = range(len(self.program.loops))
+        names = self.arrays + [f"const{k}" for k in count] + [f"tab{k}" for k in count]
         arguments = [f"{GLOBAL} noalias align {ALIGNED} %{n}" for n in names]
-        arguments += [f"i64 %turns{k}" for k in count] + [f"i64 %width{n}" for n in inputs + outputs]
+        arguments += [f"i64 %turns{k}" for k in count] + [f"i64 %width{n}" for n in self.arrays]
         arguments += ["i64 %lanes", f"{GLOBAL} noalias %scratch"]
-        to.lines.append(f"define ptx_kernel void @kernel({', '.join(arguments)}) {{")
-        to.label("entry")
-        self.lane, thread = global_thread(to)
-        self.local = to.op(f"alloca [{slots} x {to.scalar}], align {self.size}") if slots else ""
-        known = program.straight
-        self.widths = [str(w) for w in known.widths] if known else [f"%width{n}" for n in inputs + outputs]
-        self.arrays, self.reach = inputs + outputs, reach
-        self.tile = Tile(to, self.size, self.widths, thread, self.lane) if reach is Reach.TILE else None
-        if self.tile:
-            self.tile.fetch([f"%{n}" for n in inputs])
-        if self.tile and program.simple:
-            to.go("before0")  # all threads: those without a lane compute, on whatever is there, for nobody
-        else:
-            to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")
-        constants, tables, turns = ([f"%{name}{k}" for k in count] for name in ("const", "tab", "turns"))
-        self.body(constants, tables, turns, "done")
-        to.label("done")
-        if self.tile:
-            self.tile.give_back([f"%{n}" for n in outputs])
-        to.do("ret void")
-        to.lines.append("}")
+        self.to.lines.append(f"define ptx_kernel void @kernel({', '.join(arguments)}) {{")
+        self.to.label("entry")
+
+    def loops(self) -> None:
+        """The whole program, from label `before0` to label `done`."""
+        count = range(len(self.program.loops))
+        self.body(*([f"%{name}{k}" for k in count] for name in ("const", "tab", "turns")), "done")
+        self.to.label("done")
+
+    def end(self) -> None:
+        """The end of the kernel."""
+        self.to.do("ret void")
+        self.to.lines.append("}")
 
     def _load(self, kind: str, base: str, index: str | int, extra: str = "") -> str:
         place = self.to.op(f"getelementptr {kind}, {GLOBAL} {base}, i64 {index}")
@@ -97,6 +95,45 @@ class Kernel(LoopWriter):
     def constant(self, kind: str, base: str, index: str | int) -> str:
         """Through the read-only cache: the same for all threads."""
         return self._load(kind, base, index, ", !invariant.load !8")
+
+    def number_at(self, array: int, column: str) -> str:
+        """Where this lane's number in a column of an array is."""
+        to = self.to
+        place = to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {self.widths[array]}')}, {column}")
+        return f"{GLOBAL} {to.op(f'getelementptr {to.scalar}, {GLOBAL} %{self.arrays[array]}, i64 {place}')}"
+
+    def read_lane(self, array: int, column: str) -> str:
+        """From this lane's row."""
+        return self.to.op(f"load {self.to.scalar}, {self.number_at(array, column)}, !invariant.load !8")
+
+    def write_lane(self, array: int, column: str, value: str) -> None:
+        """To this lane's row."""
+        self.to.do(f"store {self.to.scalar} {value}, {self.number_at(self.program.n_inputs + array, column)}")
+
+
+class Kernel(CudaWriter):
+    """A lane to a thread, with room for `slots` in local memory, or in a global array where slots is 0."""
+
+    def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, slots: int, reach: Reach):
+        super().__init__(program, jaxprs, dtype)
+        to = self.to
+        self.begin()
+        self.lane, thread = global_thread(to)
+        self.local = to.op(f"alloca [{slots} x {to.scalar}], align {self.size}") if slots else ""
+        if program.straight:
+            self.widths = [str(w) for w in program.straight.widths]
+        self.reach = reach
+        self.tile = Tile(to, self.size, self.widths, thread, self.lane) if reach is Reach.TILE else None
+        if self.tile:
+            self.tile.fetch([f"%{n}" for n in self.inputs])
+        if self.tile and program.simple:
+            to.go("before0")  # all threads: those without a lane compute, on whatever is there, for nobody
+        else:
+            to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")
+        self.loops()
+        if self.tile:
+            self.tile.give_back([f"%{n}" for n in self.outputs])
+        self.end()
 
     def _slot(self, number: str) -> tuple[str, str]:
         to = self.to
@@ -115,26 +152,21 @@ class Kernel(LoopWriter):
         space, place = self._slot(number)
         self.to.do(f"store {self.to.scalar} {value}, {space} {place}")
 
-    def _number(self, array: int, column: str) -> str:
+    def number_at(self, array: int, column: str) -> str:
         """Where this lane's number in a column of an array is."""
         to = self.to
         if self.tile:
             return f"{SHARED} {self.tile.cell(array, column)}"
-        if self.reach is Reach.COLUMNS:
-            place = to.op(f"add i64 {to.op(f'mul i64 {column}, %lanes')}, {self.lane}")
-        else:
-            place = to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {self.widths[array]}')}, {column}")
+        if self.reach is Reach.ROWS:
+            return super().number_at(array, column)
+        place = to.op(f"add i64 {to.op(f'mul i64 {column}, %lanes')}, {self.lane}")
         return f"{GLOBAL} {to.op(f'getelementptr {to.scalar}, {GLOBAL} %{self.arrays[array]}, i64 {place}')}"
 
     def read_lane(self, array: int, column: str) -> str:
         """From this lane's row."""
         if self.tile:  # volatile: or it would be kept in a register from its first use to its last
-            return self.to.op(f"load volatile {self.to.scalar}, {self._number(array, column)}")
-        return self.to.op(f"load {self.to.scalar}, {self._number(array, column)}, !invariant.load !8")
-
-    def write_lane(self, array: int, column: str, value: str) -> None:
-        """To this lane's row."""
-        self.to.do(f"store {self.to.scalar} {value}, {self._number(self.program.n_inputs + array, column)}")
+            return self.to.op(f"load volatile {self.to.scalar}, {self.number_at(array, column)}")
+        return super().read_lane(array, column)
 
 
 def kernel_text(program: Program, dtype: Any, slots: int, reach: Reach = Reach.TILE) -> str:

@@ -4,11 +4,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 from .. import tuning
-from ..program.program import Body, Braid, Lane, Program, Repeat, Slots, Straight, number_in
+from ..program.program import Body, Lane, Program, Repeat, Slots, Straight, number_in
 from ..program.straight import slot_numbers, turn_order
 from .elementary import define
 from .emit import Emitter
@@ -34,7 +33,8 @@ class LoopWriter(ABC):
         self.to = Emitter(width, dtype)
         self.size = self.to.dtype.itemsize
         self.columns: list[str] = []
-        self.mask = ""  # the lanes of a vector that take part, where not all may
+        self.side_by_side = width > 1  # whether several lanes go one way
+        self.mask = ""  # those of them that take part, where not all may
         self._repeats = 0
 
     def text(self) -> str:
@@ -74,12 +74,10 @@ class LoopWriter(ABC):
         self.to.go(after)
 
     def _parts(self, body: Body, given: Iterator[Given]) -> None:
-        """Loops, braids and repeats one after the other; `given` has a number and the arrays of each loop."""
+        """Loops and repeats one after the other; `given` has a number and the arrays of each loop."""
         for part in body:
             if isinstance(part, Repeat):
                 self._repeat(part, given)
-            elif isinstance(part, Braid):
-                self._braid(next(given), [next(given) for _ in part.loops])
             else:
                 self._loop(*next(given))
 
@@ -95,7 +93,7 @@ class LoopWriter(ABC):
         to.lines.append(f"  %{label}_times = phi i64 [ 0, %{label} ], [ %{label}_more, %{label}_end ]")
         to.branch(to.op(f"icmp slt i64 %{label}_times, {part.most}"), f"{label}_look", f"{label}_after")
         to.label(f"{label}_look")
-        self._choose(str(part.going), f"{label}_once", f"{label}_after")
+        self._choose(self.going(part), f"{label}_once", f"{label}_after")
         if part.uniform:
             self.mask = before
         self._parts(part.body, given)
@@ -106,15 +104,23 @@ class LoopWriter(ABC):
         to.label(f"{label}_after")
         self.mask = before
 
-    def _choose(self, slot: str, then: str, otherwise: str) -> None:
-        """Go on, at label `then`, with the lanes whose slot is not 0; at `otherwise` if there is none."""
+    def going(self, part: Repeat) -> str:
+        """What tells whether lanes go on."""
+        return self.read_slot(str(part.going))
+
+    def any(self, truths: str) -> str:
+        """Whether one of the lanes that go the same way has a truth."""
+        return self.to.any(truths)
+
+    def _choose(self, value: str, then: str, otherwise: str) -> None:
+        """Go on, at label `then`, with the lanes whose value is not 0; at `otherwise` if there is none."""
         to = self.to
-        chosen = to.op(f"fcmp une {to.real} {self.read_slot(slot)}, {to.number(0.0)}")
+        chosen = to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}")
         if self.mask:
             chosen = to.op(f"and {to.truth} {self.mask}, {chosen}")
-        to.branch(to.any(chosen), then, otherwise)
+        to.branch(self.any(chosen), then, otherwise)
         to.label(then)
-        self.mask = chosen if to.width > 1 else ""  # a single lane takes part, or is not here
+        self.mask = chosen if self.side_by_side else ""  # a single lane takes part, or is not here
 
     def woven(self, constants: list[str], tables: list[str], turns: list[str], after: str) -> None:
         """Turns of all loops, each of which names the next: the number of a turn times that of loops, and its loop."""
@@ -178,27 +184,6 @@ class LoopWriter(ABC):
         """All turns of loop k."""
         self._counted(f"loop{k}", arrays[2], lambda number: self._one_turn(k, number, arrays))
 
-    def _braid(self, order: Given, members: list[Given]) -> None:
-        """Turns of several loops, as the order picks them."""
-        to, label = self.to, f"braid{order[0]}"
-        table, turns = order[1][1:]
-
-        def picked(number: str) -> None:
-            row = to.op(f"mul i64 {number}, 3")
-            which = self.constant("i32", table, row)
-            first, count = (
-                to.op(f"sext i32 {self.constant('i32', table, to.op(f'add i64 {row}, {j}'))} to i64") for j in (1, 2)
-            )
-            ways = " ".join(f"i32 {j}, label %pick{k}" for j, (k, _) in enumerate(members))
-            to.do(f"switch i32 {which}, label %{label}_picked [ {ways} ]")
-            for k, arrays in members:
-                to.label(f"pick{k}")
-                self._counted(f"loop{k}", count, partial(self._later_turn, k, first, arrays))
-                to.go(f"{label}_picked")
-            to.label(f"{label}_picked")
-
-        self._counted(label, turns, picked)
-
     def _counted(self, label: str, turns: str, turn: Callable[[str], None]) -> None:
         """`turn(number)` for so many numbers from 0 on."""
         to = self.to
@@ -214,17 +199,13 @@ class LoopWriter(ABC):
         to.branch(to.op(f"icmp slt i64 %{label}_next, {turns}"), f"{label}_turn", f"{label}_after")
         to.label(f"{label}_after")
 
-    def _later_turn(self, k: int, first: str, arrays: tuple[str, str, str], number: str) -> None:
-        """A turn of loop k, counted from a first one."""
-        self._one_turn(k, self.to.op(f"add i64 {first}, {number}"), arrays)
-
     def _one_turn(self, k: int, number: str, arrays: tuple[str, str, str]) -> None:
         """One turn of loop k, with the lanes that do it."""
         to, loop, before = self.to, self.program.loops[k], self.mask
         constants, table, _ = arrays
         self._take_row(k, number, table)
         if loop.when is not None:
-            self._choose(self._slots(loop.when)[0], f"do{k}", f"done{k}")
+            self._choose(self.read_slot(self._slots(loop.when)[0]), f"do{k}", f"done{k}")
         elif loop.scratch and not loop.outputs:
             self.mask = ""  # others may be given anything
         self._turn(k, number, constants)
@@ -235,10 +216,16 @@ class LoopWriter(ABC):
 
     def _take_row(self, k: int, number: str, table: str) -> None:
         """Leave the entries of a row of the table of loop k in `columns`."""
-        to, columns = self.to, self.program.loops[k].columns
-        row = to.op(f"mul i64 {number}, {columns}")
-        entries = [self.constant("i32", table, to.op(f"add i64 {row}, {j}")) for j in range(columns)]
-        self.columns = [to.op(f"sext i32 {entry} to i64") for entry in entries]
+        self.columns = self._wide(self._entries(number, table, self.program.loops[k].columns))
+
+    def _entries(self, row: str, table: str, columns: int) -> list[str]:
+        """The entries of a row of a table with so many columns."""
+        first = self.to.op(f"mul i64 {row}, {columns}")
+        return [self.constant("i32", table, self.to.op(f"add i64 {first}, {j}")) for j in range(columns)]
+
+    def _wide(self, entries: list[str]) -> list[str]:
+        """Entries as numbers of slots and turns."""
+        return [self.to.op(f"sext i32 {entry} to i64") for entry in entries]
 
     def _turn(self, k: int, number: str, constants: str) -> None:
         """One turn of loop k, whose row of the table was taken."""
@@ -257,10 +244,14 @@ class LoopWriter(ABC):
                 value = next(results)
                 self.write_slot(number, self._chosen(value, self.read_slot(number)) if self.mask else value)
         for slots in loop.adds:
-            for number in self._slots(slots):
-                old = self.read_slot(number)
-                self.write_slot(number, self._chosen(to.arithmetic("fadd", old, next(results)), old))
+            self.add(slots, [next(results) for _ in range(slots.count)])
         self.write_lanes(loop.outputs, list(results))
+
+    def add(self, slots: Slots, values: list[str]) -> None:
+        """Add to slots."""
+        for number, value in zip(self._slots(slots), values, strict=True):
+            old = self.read_slot(number)
+            self.write_slot(number, self._chosen(self.to.arithmetic("fadd", old, value), old))
 
     def write_lanes(self, places: tuple[Lane, ...], values: list[str]) -> None:
         """Outputs of one turn."""

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .program import Body, Braid, Lane, Loop, Program, Repeat
+from .program import Body, Lane, Loop, Program, Repeat
 
 NOTHING = jax.tree.structure(())
 
@@ -32,9 +32,6 @@ def with_own_constants(program: Program, own: tuple[bool, ...]) -> Program:
         for part in body:
             if isinstance(part, Repeat):
                 parts.append(dataclasses.replace(part, body=mapped(part.body)))
-            elif isinstance(part, Braid):
-                next(numbers)  # of the order, which has no constants
-                parts.append(Braid(tuple(map(changed, part.loops))))
             else:
                 parts.append(changed(part))
         return tuple(parts)

@@ -85,25 +85,6 @@ class Loop:
         return (*self.reads, *self.writes, *self.adds, *self.inputs, *self.outputs)
 
 
-def _no_step(*_: Any) -> tuple[tuple, tuple, tuple]:
-    return (), (), ()
-
-
-@dataclass(frozen=True)
-class Braid:
-    """Loops whose turns are done in one order, which is a table too: rows of a loop's number, a first turn, and turns.
-
-    Turns that use the same slots can so follow each other while the slots are still in a cache.
-    """
-
-    loops: tuple[Loop, ...]
-
-    @property
-    def order(self) -> Loop:
-        """The table of the order, as a loop that does nothing. It stands before the others."""
-        return Loop(_no_step, 3, jax.tree.structure(()))
-
-
 @dataclass(frozen=True)
 class Repeat:
     """Its loops, again and again for each lane while slot number `going` is not 0, but at most `most` times.
@@ -112,13 +93,13 @@ class Repeat:
     all lanes that begin go on equally often.
     """
 
-    body: "tuple[Loop | Braid | Repeat, ...]"
+    body: "tuple[Loop | Repeat, ...]"
     going: int
     most: int
     uniform: bool = False
 
 
-Body = tuple[Loop | Braid | Repeat, ...]
+Body = tuple[Loop | Repeat, ...]
 
 
 def flattened(body: Body) -> Iterator[Loop]:
@@ -126,9 +107,6 @@ def flattened(body: Body) -> Iterator[Loop]:
     for part in body:
         if isinstance(part, Repeat):
             yield from flattened(part.body)
-        elif isinstance(part, Braid):
-            yield part.order
-            yield from part.loops
         else:
             yield part
 
@@ -152,7 +130,7 @@ class Straight:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Loops, braids and repeats, run one after the other. Compared by identity: make each program once.
+    """Loops and repeats, run one after the other. Compared by identity: make each program once.
 
     `reversible` promises that a slot, once read, is never changed again. Then values that the steps saw are still there
     when the program is run backwards, and its derivatives are lane programs too (derivative.py). `straight` is for one

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .program import Body, Braid, Lane, Loop, Program, Repeat, Slots, flattened
+from .program import Body, Lane, Loop, Program, Repeat, Slots, flattened
 
 
 def _unflatten(slots: Slots, values: Any) -> Any:
@@ -71,31 +71,10 @@ def _all_turns(body: Body, tables: list, constants: list, inputs: tuple, mask: A
             own_tables, own_constants = ([given.pop(0) for _ in range(count)] for given in (tables, constants))
             carry = _repeat(part, own_tables, own_constants, inputs, mask, carry)
             continue
-        if isinstance(part, Braid):
-            order, _ = tables.pop(0), constants.pop(0)
-            given = [(loop, tables.pop(0), constants.pop(0)) for loop in part.loops]
-            carry = _braid(order, given, inputs, mask, carry)
-            continue
         table, values = tables.pop(0), constants.pop(0)
         if table.shape[0]:
             carry, _ = lax.scan(partial(_turn, part, inputs, mask), carry, (table, values))
     return carry
-
-
-def _braid(order: Any, given: list, inputs: tuple, mask: Any, carry: tuple) -> tuple:
-    def some(loop: Loop, table: Any, values: Any) -> Any:
-        def one(turn: Any, carry: tuple) -> tuple:
-            return _turn(loop, inputs, mask, carry, (table[turn], values[turn]))[0]
-
-        return lambda carry, first, count: lax.fori_loop(first, first + count, one, carry)
-
-    # a loop without turns is never picked, and has no row to trace
-    ways = [some(*g) if g[1].shape[0] else lambda carry, *_: carry for g in given]
-
-    def picked(carry: tuple, row: Any) -> tuple[tuple, None]:
-        return lax.switch(row[0], ways, carry, row[1], row[2]), None
-
-    return lax.scan(picked, carry, order)[0] if order.shape[0] else carry
 
 
 def _repeat(part: Repeat, tables: list, constants: list, inputs: tuple, mask: Any, carry: tuple) -> tuple:

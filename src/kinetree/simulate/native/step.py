@@ -12,7 +12,7 @@ from kinetree.constrain.native import kinematics
 from kinetree.constrain.native import not_served as not_solved
 from kinetree.constrain.native.actuators import ACTIVATION, activated, bounded, driving
 from kinetree.constrain.native.actuators import not_served as not_driven
-from kinetree.constrain.native.binding import Native, constants_of, starting, tables_of
+from kinetree.constrain.native.binding import Native, constants_of, starting, tables_of, teams_of
 from kinetree.constrain.native.features import Features, any_number, features_of
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
 from kinetree.constrain.native.newton import newton
@@ -290,7 +290,8 @@ class Stepper:
         inputs = tuple(given[name] for name in self.variant.inputs)
         constants = self._constants(count, state.q.dtype)
         bound = native.program, plan.slots, (self.width,), tables_of(native, plan), constants
-        (whole,) = xla.run(*bound, inputs) if by_xla else run(*bound, inputs)
+        teams = teams_of(native, plan)
+        (whole,) = xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams)
         return self.split(whole, state.act)
 
     def direct(self, dtype: np.dtype, count: int) -> Any:

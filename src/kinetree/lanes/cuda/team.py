@@ -1,0 +1,204 @@
+"""A lane program as a CUDA kernel, a lane to a team of threads, with slots in shared memory.
+
+A program with repeats goes over its slots again and again, and the slots of many lanes fit no cache. Here a lane has
+its slots in shared memory while a multiprocessor works on it, and several threads share out its turns
+(program/teams.py): they meet after each round. The teams of a warp lie side by side, slot by slot.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from .. import tuning
+from ..llvm.emit import trace
+from ..program.program import Program, Slots
+from ..program.teams import sums_of
+from .ptx import Assembly, CudaWriter, assembled, global_thread, gpu_module
+from .tile import SHARED, WARP, tile_memory
+
+ALL = -1  # threads of a warp
+
+
+def team_size(slots: int, itemsize: int) -> int:
+    """Threads of a team, so that a multiprocessor is busy with the lanes that it has room for; 0 where it has none.
+
+    It depends on the size of the lane alone, so that results do not depend on how many lanes there are.
+    """
+    lanes = tuning.GPU_SHARED_BYTES // max(1, slots * itemsize)  # at a time
+    if lanes == 0:
+        return 0
+    size = tuning.GPU_TEAM_MIN
+    while size < WARP and (size * lanes < tuning.GPU_TEAM_THREADS or WARP // size > lanes):
+        size *= 2
+    return size
+
+
+def team_bytes(slots: int, itemsize: int, size: int) -> int:
+    """Shared memory of a block, which is one warp."""
+    return slots * itemsize * (WARP // size)
+
+
+class TeamKernel(CudaWriter):
+    """The kernel for teams of `size` threads.
+
+    All teams of a warp go the same way, as long as one of them has to: then they meet without asking who is there.
+    """
+
+    def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, size: int):
+        super().__init__(program, jaxprs, dtype)
+        to, self.team, self.side_by_side = self.to, size, True
+        self.begin()
+        whole, thread = global_thread(to)
+        shift = size.bit_length() - 1
+        self.lane = to.op(f"lshr i64 {whole}, {shift}")
+        self.member = to.op(f"and i64 {thread}, {size - 1}")
+        own = to.op(f"lshr i64 {thread}, {shift}")  # number of the team in its warp
+        self.memory = to.op(f"getelementptr {to.scalar}, {SHARED} @tile, i64 {own}")
+        self.sums: dict[Slots, list[str]] = {}
+        self.mask = to.op(f"icmp slt i64 {self.lane}, %lanes")
+        to.go("before0")
+        self.loops()
+        self.end()
+
+    def _cell(self, number: str) -> str:
+        row = f"[{WARP // self.team} x {self.to.scalar}]"
+        return f"{SHARED} {self.to.op(f'getelementptr {row}, {SHARED} {self.memory}, i64 {number}, i64 0')}"
+
+    def read_slot(self, number: str) -> str:
+        """From shared memory."""
+        return self.to.op(f"load {self.to.scalar}, {self._cell(number)}")
+
+    def write_slot(self, number: str, value: str) -> None:
+        """To shared memory."""
+        self.to.do(f"store {self.to.scalar} {value}, {self._cell(number)}")
+
+    def meet(self) -> None:
+        """All threads of the warp wait for each other, and see what the others have written."""
+        self.to.declare("void @llvm.nvvm.bar.warp.sync(i32)")
+        self.to.do(f"call void @llvm.nvvm.bar.warp.sync(i32 {ALL})")
+
+    def any(self, truths: str) -> str:
+        """Whether a thread of the warp has a truth. They have met then: nobody changes what others still look at."""
+        self.to.declare("i1 @llvm.nvvm.vote.any.sync(i32, i1)")
+        return self.to.op(f"call i1 @llvm.nvvm.vote.any.sync(i32 {ALL}, i1 {truths})")
+
+    def add(self, slots: Slots, values: list[str]) -> None:
+        """Add to slots, or to this member's own sums."""
+        if slots not in self.sums:
+            super().add(slots, values)
+            return
+        pairs = zip(self.sums[slots], values, strict=True)
+        self.sums[slots] = [self.to.op(f"fadd {self.to.real} {a}, {b}") for a, b in pairs]
+
+    def _round(self, k: int, number: str, table: str) -> list[str]:
+        """The number of this member's turn in a round of loop k, and its row of the table."""
+        place = self.to.op(f"add i64 {self.to.op(f'mul i64 {number}, {self.team}')}, {self.member}")
+        return self._entries(place, table, 1 + self.program.loops[k].columns)
+
+    def _loop(self, k: int, arrays: tuple[str, str, str]) -> None:
+        """All rounds of loop k. Whoever has no turn in a round waits for the others.
+
+        The turn of the next round is asked for before that of this one is done.
+        """
+        to, loop, label, active = self.to, self.program.loops[k], f"loop{k}", self.mask
+        constants, table, rounds = arrays
+        sums = sums_of(loop)
+        total = range(sum(s.count for s in sums))
+        to.go(label)
+        to.label(label)
+        to.branch(to.op(f"icmp sgt i64 {rounds}, 0"), f"{label}_first", f"{label}_after")
+        to.label(f"{label}_first")
+        first = self._round(k, "0", table)
+        last = to.op(f"sub i64 {rounds}, 1")
+        to.go(f"{label}_round")
+        to.label(f"{label}_round")
+
+        def carried(name: str, kind: str, start: str) -> str:
+            value = f"%{label}_{name}"
+            to.lines.append(f"  {value} = phi {kind} [ {start}, %{label}_first ], [ {value}_next, %{label}_met ]")
+            return value
+
+        number = carried("number", "i64", "0")
+        entries = [carried(f"entry{j}", "i32", x) for j, x in enumerate(first)]
+        own = [carried(f"sum{j}", to.real, to.number(0.0)) for j in total]
+        end = to.op(f"icmp eq i64 {number}, {last}")
+        to.lines.append(f"  {number}_next = add i64 {number}, 1")
+        following = self._round(k, to.op(f"select i1 {end}, i64 {last}, i64 {number}_next"), table)
+        turn, *self.columns = self._wide(entries)
+        mine = to.op(f"and i1 {active}, {to.op(f'icmp sge i64 {turn}, 0')}")
+        to.branch(mine, f"{label}_mine", f"{label}_met")
+        to.label(f"{label}_mine")
+        idle = [f"{label}_round"]
+        if loop.when is not None:
+            value = self.read_slot(self._slots(loop.when)[0])
+            to.branch(to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}"), f"{label}_do", f"{label}_met")
+            to.label(f"{label}_do")
+            idle.append(f"{label}_mine")
+        names = iter(own)
+        self.sums = {s: [next(names) for _ in range(s.count)] for s in sums}
+        self.mask = ""  # only those are here that take part
+        self._turn(k, turn, constants)
+        self.mask = active
+        to.go(f"{label}_done")
+        to.label(f"{label}_done")
+        to.go(f"{label}_met")
+        to.label(f"{label}_met")
+        for j, value in enumerate(x for s in sums for x in self.sums[s]):
+            ways = ", ".join(f"[ {own[j]}, %{way} ]" for way in idle)
+            to.lines.append(f"  {own[j]}_next = phi {to.real} {ways}, [ {value}, %{label}_done ]")
+        self.sums = {}
+        self.meet()
+        for j, entry in enumerate(following):
+            to.lines.append(f"  %{label}_entry{j}_next = add i32 {entry}, 0")
+        to.branch(end, f"{label}_after", f"{label}_round")
+        to.label(f"{label}_after")
+        if total:
+            self._join(label, sums)
+
+    def _join(self, label: str, sums: tuple[Slots, ...]) -> None:
+        """Add the sums of all members to their slots."""
+        to = self.to
+        numbers = [number for s in sums for number in self._slots(s)]
+        values = []
+        for j in range(len(numbers)):
+            ways = f"[ {to.number(0.0)}, %{label} ], [ %{label}_sum{j}_next, %{label}_met ]"
+            to.lines.append(f"  %{label}_whole{j} = phi {to.real} {ways}")
+            values.append(f"%{label}_whole{j}")
+        step = 1
+        while step < self.team:
+            values = [to.op(f"fadd {to.real} {x}, {self._of_partner(x, step)}") for x in values]
+            step *= 2
+        writes = to.op(f"and i1 {self.mask}, {to.op(f'icmp eq i64 {self.member}, 0')}")
+        to.branch(writes, f"{label}_join", f"{label}_joined")
+        to.label(f"{label}_join")
+        for number, value in zip(numbers, values, strict=True):
+            self.write_slot(number, to.op(f"fadd {to.real} {self.read_slot(number)}, {value}"))
+        to.go(f"{label}_joined")
+        to.label(f"{label}_joined")
+        self.meet()
+
+    def _of_partner(self, value: str, step: int) -> str:
+        """The value of the member whose number differs by one bit."""
+        to = self.to
+        to.declare("i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)")
+        count = self.size // 4
+        parts = to.op(f"bitcast {to.real} {value} to <{count} x i32>")
+        found = "poison"
+        for j in range(count):
+            part = to.op(f"extractelement <{count} x i32> {parts}, i32 {j}")
+            given = f"i32 {ALL}, i32 {part}, i32 {step}, i32 {WARP - 1}"
+            part = to.op(f"call i32 @llvm.nvvm.shfl.sync.bfly.i32({given})")
+            found = to.op(f"insertelement <{count} x i32> {found}, i32 {part}, i32 {j}")
+        return to.op(f"bitcast <{count} x i32> {found} to {to.real}")
+
+
+def team_text(program: Program, dtype: Any, size: int) -> str:
+    """The whole LLVM module of the kernel."""
+    kernel = TeamKernel(program, [trace(loop, dtype) for loop in program.loops], dtype, size)
+    return gpu_module(tile_memory(kernel.to.scalar), kernel.text())
+
+
+def team_ptx(program: Program, dtype: Any, size: int, chip: int = 90) -> Assembly:
+    """PTX of a program for chips of this compute capability and newer."""
+    made_from, name = (program, size), f"{program.name}_team"
+    return assembled(name, made_from, np.dtype(dtype), chip, lambda: team_text(program, dtype, size), passes=0)

@@ -1,0 +1,94 @@
+"""Turns that may be done at the same time, for one mechanism: what a team of threads shares out.
+
+The turns of a loop are put into rounds of at most `size` turns. A turn comes in a later round than every earlier turn
+whose slots it needs or changes, so rounds one after the other leave the same numbers in all slots as turns one after
+the other. Sums over all turns, which are added to slots without a column, are the exception: each member of a team
+adds up its own turns, and the members' sums are joined at the end.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..kept.once import Once
+from .program import Loop, Program, Slots
+
+NO_TURN = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Teams:
+    """The tables of one mechanism, of which teams of any size make their rounds. Compared by identity."""
+
+    program: Program
+    slots: int
+    tables: tuple[np.ndarray, ...]
+    _rounds: Once[tuple[np.ndarray, ...]] = field(default_factory=Once)
+
+    def rounds(self, size: int) -> tuple[np.ndarray, ...]:
+        """For each loop a table (rounds, size · (1 + columns)): the number of each member's turn, and its row."""
+
+        def make() -> tuple[np.ndarray, ...]:
+            pairs = zip(self.program.loops, self.tables, strict=True)
+            return tuple(_dealt(table, rounds_of(loop, table, self.slots, size), size) for loop, table in pairs)
+
+        return self._rounds.get(size, make)
+
+
+def _dealt(table: np.ndarray, round_of_turn: np.ndarray, size: int) -> np.ndarray:
+    turns, columns = table.shape
+    by_round = np.argsort(round_of_turn, kind="stable")
+    counts = np.bincount(round_of_turn, minlength=1) if turns else np.zeros(0, np.int64)
+    place = np.arange(turns) - np.repeat(np.cumsum(counts) - counts, counts)
+    dealt = np.zeros((len(counts), size, 1 + columns), np.int32)
+    dealt[:, :, 0] = NO_TURN
+    dealt[round_of_turn[by_round], place] = np.concatenate([by_round[:, None], table[by_round]], 1)
+    return dealt.reshape(len(counts), size * (1 + columns))
+
+
+def sums_of(loop: Loop) -> tuple[Slots, ...]:
+    """What a loop adds up over all its turns."""
+    return tuple(s for s in loop.adds if s.column is None) if loop.columns else ()
+
+
+def rounds_of(loop: Loop, table: np.ndarray, slots: int, size: int) -> np.ndarray:
+    """The round of each turn: the earliest one that has room and comes after all that the turn must wait for."""
+    sums = sums_of(loop)
+    seen = _numbers((*loop.reads, *(() if loop.when is None else (loop.when,))), table)
+    changed = _numbers((*loop.writes, *(s for s in loop.adds if s not in sums)), table)
+    summed = _numbers(sums, table[:1])
+    if len(table) > 1 and (np.isin(seen, summed).any() or np.isin(changed, summed).any()):
+        raise ValueError("a loop reads or writes what it adds up over all its turns")
+    if _apart(seen, changed, slots):
+        return np.arange(len(table)) // size
+    read, written = np.full((2, slots), -1)
+    found, filled = np.zeros(len(table), np.int64), [0] * (len(table) + 1)
+    for turn, (reads, writes) in enumerate(zip(seen, changed, strict=True)):
+        after = max(written[reads].max(initial=-1), written[writes].max(initial=-1), read[writes].max(initial=-1))
+        own = int(after) + 1
+        while filled[own] == size:
+            own += 1
+        filled[own] += 1
+        found[turn] = own
+        read[reads] = np.maximum(read[reads], own)
+        written[writes] = np.maximum(written[writes], own)
+    return found
+
+
+def _numbers(places: tuple[Slots, ...], table: np.ndarray) -> np.ndarray:
+    """(turns, count): numbers of all slots that turns name."""
+
+    def of(place: Slots) -> np.ndarray:
+        first: Any = 0 if place.column is None else table[:, place.column : place.column + 1].astype(np.int64)
+        return np.broadcast_to(first + place.offset + np.arange(place.count), (len(table), place.count))
+
+    return np.concatenate([np.zeros((len(table), 0), np.int64), *map(of, places)], 1)
+
+
+def _apart(seen: np.ndarray, changed: np.ndarray, slots: int) -> bool:
+    """Whether no turn sees or changes what another changes."""
+    turn = np.arange(len(changed))[:, None]
+    owner = np.full(slots, -1)
+    owner[changed] = turn
+    return bool((owner[changed] == turn).all() and ((owner[seen] == turn) | (owner[seen] < 0)).all())
