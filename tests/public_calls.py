@@ -43,6 +43,7 @@ OTHERS = {
     *("contact_forces", "sensors", "view", "with_sensors"),
     *("auto_tree", "controllers", "explain", "load", "neutral"),
     *("random_state", "rollout", "scaled", "set_threads", "simulate", "specialize"),
+    *("chain_pieces", "shard_tree"),
 }
 
 

@@ -17,12 +17,15 @@ from .matrices.ltdl import LTDL, factorize
 from .matrices.packed import PackedMatrix
 from .passive import passive_force
 from .regressor import inverse_dynamics_regressor
+from .sharded.tree import ShardedTree, Spread, shard_tree
 
 __all__ = [
     "Explanation",
     "LTDL",
     "PackedMatrix",
     "Pose",
+    "ShardedTree",
+    "Spread",
     "bias_force",
     "center_of_mass",
     "centroidal_momentum",
@@ -49,4 +52,5 @@ __all__ = [
     "momentum",
     "passive_force",
     "potential_energy",
+    "shard_tree",
 ]

@@ -28,6 +28,7 @@ from .published.vneb import forward_dynamics_vneb
 from .schedules import tuning
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import lane_program_of
+from .sharded.tree import ShardedTree, require_plain_call
 
 METHODS: dict[str, Callable[..., Any]] = {  # (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
     "aba": forward_dynamics_aba,
@@ -58,7 +59,7 @@ def at_once(model: Model) -> LaneAlgorithm | None:
 
 @directly(at_once)
 def forward_dynamics(
-    model: Model,
+    model: Model | ShardedTree,
     q: Any,
     qd: Any,
     tau: Any,
@@ -71,7 +72,7 @@ def forward_dynamics(
     """Accelerations that the generalised forces `tau` cause in the state `q`, `qd`.
 
     Arguments:
-        model: the mechanism.
+        model: the mechanism, or a tree over several devices (`kinetree.shard_tree`), without `f_ext` and methods.
         q, qd, tau: (..., nq), (..., nv), (..., nv); leading axes are batches and broadcast.
         f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
         method: "auto", "aba", "crba", "jsiia", "abia", "dca", "dcae", "cfa", "vneb" or "cg"; `kinetree.explain` says
@@ -88,6 +89,9 @@ def forward_dynamics(
 
     Reference: Featherstone 2008 table 7.1; the docstring of each method's module.
     """
+    if isinstance(model, ShardedTree):
+        require_plain_call(f_ext, schedule, method, *options)
+        return model.forward_dynamics(q, qd, tau)
     if model.coupling is not None:
         return coupled_forward_dynamics(model, q, qd, tau, f_ext, method)
     solve = method_function("aba" if method == "auto" else method)

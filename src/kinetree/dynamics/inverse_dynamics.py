@@ -15,16 +15,19 @@ from .directly import directly
 from .schedules.choose import check_schedule
 from .schedules.lanes import lane_program_of
 from .schedules.run import run
+from .sharded.tree import ShardedTree, require_plain_call
 
 
 @directly(partial(lane_program_of, RNEA))
-def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:
+def inverse_dynamics(
+    model: Model | ShardedTree, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, schedule: str = "auto"
+) -> Any:
     """Generalised forces that produce the accelerations `qdd` in the state `q`, `qd`.
 
     tau = H qdd + C − tau_passive − forces on bodies: what springs and dampers of the joints do, nothing else has to.
 
     Arguments:
-        model: the mechanism.
+        model: the mechanism, or a tree over several devices (`kinetree.shard_tree`), without `f_ext`.
         q, qd, qdd: (..., nq), (..., nv), (..., nv); leading axes are batches and broadcast.
         f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
         schedule: "auto", "lanes" (rows in order, states side by side, in native code), "sequential" (the same loop in
@@ -35,6 +38,9 @@ def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None,
 
     Reference: Lynghus 2026 §5; Featherstone 2008 table 5.1.
     """
+    if isinstance(model, ShardedTree):
+        require_plain_call(f_ext, schedule)
+        return model.inverse_dynamics(q, qd, qdd)
 
     def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
         check_schedule(schedule)

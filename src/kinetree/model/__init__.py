@@ -5,10 +5,11 @@ from .actuators import Actuator, Actuators
 from .configuration import difference, integrate, neutral, random_state
 from .coupling import Coupling, coupled
 from .errors import ModelError
-from .generate import auto_tree
+from .generate import auto_tree, chain_pieces
 from .joints import Fixed, Free, Helical, Joint, Planar, Prismatic, Revolute, Spherical, Translation
 from .model import Model, Structure
 from .physics import Limits, Passive
+from .pieces import Pieces
 from .rows import Axis, Placement, Rows, place, relative_motion
 from .scaled import scaled
 from .sensor import Mount, Sensor
@@ -33,6 +34,7 @@ __all__ = [
     "Mount",
     "ModelError",
     "Passive",
+    "Pieces",
     "Placement",
     "Planar",
     "Prismatic",
@@ -47,6 +49,7 @@ __all__ = [
     "Translation",
     "World",
     "auto_tree",
+    "chain_pieces",
     "coupled",
     "difference",
     "integrate",

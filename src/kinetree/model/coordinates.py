@@ -27,11 +27,22 @@ def joint_pose(orientation: Quaternion, position: Vec3, quaternion: Quaternion, 
 
 def first_placements(structure: Structure, rows: Rows, q: Any) -> tuple[Any, Placement]:
     """The first rows of quaternion joints, and their placements, (joints, batch)."""
-    first, start, free = structure.quaternion_joints.T
-    tree = Quaternion(*(c[first] for c in rows.orientation)), Vec3(*(c[first] for c in rows.position))
+    first = structure.quaternion_joints[:, 0]
+    fixed = [c[first] for c in (*rows.orientation, *rows.position)]
+    return first, joint_poses(structure.quaternion_joints[:, 1:], fixed, q)
+
+
+def joint_poses(columns: Any, fixed: Any, q: Any) -> Placement:
+    """Placements of the first rows of quaternion joints, (joints, ...), from q, (nq, ...).
+
+    `columns`, (joints, 2): where each joint's coordinates begin, and whether a position comes first. `fixed`: the seven
+    components of how its first row stands at rest.
+    """
+    start, free = columns.T
     quaternion = Quaternion(*(q[start + 3 * free + k] for k in range(4)))
-    is_free = jnp.asarray(free[:, None], q.dtype)
-    return first, joint_pose(*tree, quaternion, Vec3(*(q[start + k * free] * is_free for k in range(3))))
+    is_free = jnp.asarray(free.reshape(-1, *(1,) * (q.ndim - 1)), q.dtype)
+    offset = Vec3(*(q[start + k * free] * is_free for k in range(3)))
+    return joint_pose(Quaternion(*fixed[:4]), Vec3(*fixed[4:]), quaternion, offset)
 
 
 def placements(structure: Structure, rows: Rows, q: Any) -> Placement:
@@ -71,11 +82,16 @@ def velocity_product_shift(structure: Structure, qd: Any) -> Any:
     shift = jnp.zeros_like(qd)
     for has_position in (0, 1):
         first = structure.quaternion_joints[structure.quaternion_joints[:, 2] == has_position, 0]
-        if not len(first):
-            continue
-        omega = Vec3(*(qd[first + k] for k in range(3)))
-        linear = Vec3(*(qd[first + 3 + k] for k in range(3))) if has_position else Vec3.zero_like(omega.x)
-        angular_part, linear_part = chained_acceleration(omega, linear)
-        for k, part in enumerate((*angular_part, *linear_part)[: 3 + 3 * has_position]):
-            shift = shift.at[first + k].set(part)
+        if len(first):
+            shift = shifted_rows(shift, first, bool(has_position), qd)
+    return shift
+
+
+def shifted_rows(shift: Any, first: Any, has_position: bool, qd: Any) -> Any:
+    """`shift` with the entries of some quaternion joints; those whose first row is outside are left out."""
+    omega = Vec3(*(qd[first + k] for k in range(3)))
+    linear = Vec3(*(qd[first + 3 + k] for k in range(3))) if has_position else Vec3.zero_like(omega.x)
+    angular_part, linear_part = chained_acceleration(omega, linear)
+    for k, part in enumerate((*angular_part, *linear_part)[: 3 + 3 * has_position]):
+        shift = shift.at[first + k].set(part)
     return shift

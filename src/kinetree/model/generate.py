@@ -1,10 +1,13 @@
 """Trees made by formula, for tests, benchmarks and lessons."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from kinetree.spatial import Rotation, Transform, Vec3
 
 from .model import Model
+from .pieces import Pieces
 
 
 def auto_tree_parents(n: int, branching: float) -> np.ndarray:
@@ -29,15 +32,40 @@ def auto_tree(n: int, branching: float = 1.0, skew: float = 0.0, taper: float = 
     if branching < 1:
         raise ValueError(f"branching is at least 1, not {branching}")
     parent = auto_tree_parents(n, branching)
+    return _rods(parent, parent < 0, skew, taper)
+
+
+def chain_pieces(n: int, pieces: int, skew: float = 0.0) -> Pieces:
+    """The chain `auto_tree(n, 1, skew)` in pieces of nearly the same length, for `kinetree.shard_tree`.
+
+    Arguments:
+        n: number of bodies.
+        pieces: number of pieces.
+        skew: angle, about x, between consecutive joint axes.
+    """
+    if not 1 <= pieces <= n:
+        raise ValueError(f"a chain of {n} bodies has 1 to {n} pieces, not {pieces}")
+    bounds = np.arange(pieces + 1) * n // pieces
+
+    @lru_cache(maxsize=4)  # all pieces but the first are alike, in at most two lengths
+    def chain(length: int, first: bool) -> Model:
+        parent = np.arange(-1, length - 1)
+        return _rods(parent, (parent < 0) & first, skew, 1.0)
+
+    return Pieces(lambda k: chain(int(bounds[k + 1] - bounds[k]), k == 0), range(-1, pieces - 1))
+
+
+def _rods(parent: np.ndarray, root: np.ndarray, skew: float, taper: float) -> Model:
+    """Links of `auto_tree`. All but roots are placed at the end of a link of the length of their parent's, or 1."""
+    n = len(parent)
     i = np.arange(n)
     size = float(taper) ** i
     mass, length = size**3, size
     c, s = np.cos(skew), np.sin(skew)
     one = np.ones(n)
-    root = parent < 0
     turn = Rotation(one, 0 * one, 0 * one, 0 * one, np.where(root, 1.0, c), np.where(root, 0.0, s),
                     0 * one, np.where(root, 0.0, -s), np.where(root, 1.0, c))  # fmt: skip
-    reach = np.where(root, 0.0, length[np.maximum(parent, 0)])
+    reach = np.where(root, 0.0, np.where(parent < 0, 1.0, length[np.maximum(parent, 0)]))
     com = 0.5 * length
     inertia = np.zeros((n, 10))
     rod = np.outer(mass * length**2, [0.0025, 1.015 / 12, 1.015 / 12])

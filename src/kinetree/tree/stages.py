@@ -58,26 +58,29 @@ class Stages:
 
     stages: tuple[Stage, ...]
     position_of: np.ndarray  # (n,)
+    bases: int = field(default=1, metadata={"static": True})  # a part of a tree hangs from several rows (dealt.py)
 
     @property
     def positions(self) -> int:
-        """Cells of all stages, and the base."""
-        return 1 + sum(s.rows.size for s in self.stages)
+        """Cells of all stages, and the bases, which come first."""
+        return self.bases + sum(s.rows.size for s in self.stages)
 
 
-def _chunks(tree: Tree, paths: np.ndarray, lanes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Paths cut into about so many lanes, or more where the paths are short: rows, and which lanes begin a path."""
-    start, length = tree.path_start[paths], np.diff(tree.path_start)[paths]
+def chunks(listed: np.ndarray, start: np.ndarray, length: np.ndarray, lanes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Paths cut into about so many lanes, or more where the paths are short: rows, and which lanes begin a path.
+
+    Path k is `listed[start[k]:start[k] + length[k]]`.
+    """
     total = int(length.sum())
     turns = min(max(SHORTEST, -(-total // lanes)), int(length.max()))
     while turns > SHORTEST and (-(-length // turns) * turns).sum() > PADDING * total:
         turns = max(SHORTEST, turns // 2)
     count = -(-length // turns)
-    path = np.repeat(np.arange(len(paths)), count)
+    path = np.repeat(np.arange(len(length)), count)
     number = np.arange(len(path)) - np.repeat(np.cumsum(count) - count, count)  # of the lane within its path
     place = number * turns + np.arange(turns)[:, None]
     inside = place < length[path]
-    rows = np.where(inside, tree.path_list[np.where(inside, start[path] + place, 0)], -1)
+    rows = np.where(inside, listed[np.where(inside, start[path] + place, 0)], -1)
     return rows, number == 0
 
 
@@ -152,7 +155,8 @@ def stages(tree: Tree, lanes: int, levels: int = 4) -> Stages:
 
     for k in range(int(phase.max(initial=0)) + 1):
         if k % 2:
-            add(*_chunks(tree, np.flatnonzero(phase == k), lanes), chained=False)
+            paths = np.flatnonzero(phase == k)
+            add(*chunks(tree.path_list, tree.path_start[paths], length[paths], lanes), chained=False)
             continue
         inside = np.flatnonzero(row_phase == k)
         if not inside.size:

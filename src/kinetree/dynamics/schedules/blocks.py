@@ -102,7 +102,7 @@ def _code(dtype: str, hinges: bool) -> BlockCode:
     out, out_remembered = (_split(outward.walk(0, remembered, False), held) for remembered in (False, True))
     back, back_remembered = (_split(inward.walk(False, 0, False), held, width) for width in (MOVED, REMEMBERED))
     walks = [
-        BlockWalk(_of_frames(outward.reduce, held), "reduce", STATE, ends="store"),
+        BlockWalk(_of_frames(outward.reduce(False), held), "reduce", STATE, ends="store"),
         BlockWalk(out, "out", STATE),
         BlockWalk(out_remembered, "out_remembered", STATE),
         BlockWalk(out_remembered, "out_hanging", STATE, hanging=True),

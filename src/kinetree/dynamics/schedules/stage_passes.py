@@ -2,7 +2,8 @@
 
 Levels, and paths that are not cut, are walked lane by lane. Chunks of a path are first reduced, each to one element;
 prefixes of the elements say what enters each chunk; then all chunks are walked. What crosses from one phase of the tree
-to another goes through memory.
+to another goes through memory. Where a tree is spread over devices, each has a part of it that hangs from several
+bases. What enters those, and the outer ends of the spines between them, comes through `Ports`.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,21 +24,43 @@ def kept(exists: Any, new: Any, old: Any) -> Any:
     return tree_map(lambda a, b: jnp.where(exists, a, b), new, old)
 
 
+def taken(values: Any, index: Any) -> Any:
+    """Entries of all leaves; stages never point outside, and XLA's text is shorter where it need not ask."""
+    return tree_map(lambda x: x.at[index].get(mode="promise_in_bounds"), values)
+
+
 def in_array(array: int, places: Any) -> tuple[tuple[int, int], ...]:
     """Fields of one array, for `Walk.fields`, from their places in it."""
     return tuple((array, place) for place in jax.tree.leaves(places))
+
+
+class Ports(NamedTuple):
+    """What a part of a tree has in common with the others (tree/dealt.py); its first stage is the spines.
+
+    `enter(act, spines, base)` says which states enter the bases, and `receive(act, spines, passed)` what enters the
+    outer ends of the spines; `spines` are elements, and `passed` what else flows into the bases, one for each of them.
+    """
+
+    exist: Any  # (bases,): whether there is a spine
+    first: Any  # (bases,): the lanes in which spines begin and end
+    last: Any
+    carries: Any  # (bases,): whether other parts hang from the end
+    enter: Callable[[Callable, Any, Any], Any]
+    receive: Callable[[Callable, Any, Any], Any]
 
 
 class OutwardWalks(NamedTuple):
     """Walks of a recursion from the base to the leaves.
 
     `walk(sources, remembered, scattered)` has `fields` results, and after them, if remembered, the state itself.
+    `reduce(whole)` makes an element of a chunk; those that are not `whole` are wrong for the last chunk of a run.
     `gathering`, where given, is a walk for chunks that nothing hangs from, and the start of what it carries beside the
     state: an element of a later recursion, of all rows of the chunk.
     """
 
-    reduce: Walk
+    reduce: Callable[[bool], Walk]
     prefix: Prefix
+    combine: Callable[[Any, Any], Any]
     act: Callable[[Any, Any], Any]
     walk: Callable[[int, bool, bool], Walk]
     fields: int
@@ -45,14 +68,23 @@ class OutwardWalks(NamedTuple):
 
 
 def outward_pass(
-    laid: Stages, walks: OutwardWalks, base: Any, streams: Sequence[tuple], gathered: Any, scattered: bool = False
+    laid: Stages,
+    walks: OutwardWalks,
+    base: Any,
+    streams: Sequence[tuple],
+    gathered: Any,
+    scattered: bool = False,
+    ports: Ports | None = None,
 ) -> tuple[list[Any], list[Any]]:
     """Results of all stages, and what their chunks gathered, None where they did not.
 
     `base` is the state at the base, `streams` are the arrays of each stage.
     """
-    memory = tree_map(lambda x: x[None], base)
-    branching = any(s.remembered for s in laid.stages)
+    memory, inner = tree_map(lambda x: x[None], base), None
+    if ports is not None:
+        spines, inner = _spines_outward(laid.stages[0], walks, streams[0], gathered, ports)
+        memory = ports.enter(walks.act, spines, base)
+    branching = ports is not None or any(s.remembered for s in laid.stages)
     rows = laid.position_of.shape[0]
     found, together, state = [], [], memory
     for stage, arrays in zip(laid.stages, streams, strict=True):
@@ -60,9 +92,10 @@ def outward_pass(
         if stage.chained:
             state, results = take_walk(walk, stage.rows, state, arrays, gathered, (stage.above,), rows)
         else:
-            start = tree_map(lambda x, s=stage: x[s.above], memory)
+            start = taken(memory, stage.above)
             if stage.cut:
-                start = _entering(stage, walks, start, arrays, gathered)
+                before = _before(stage, walks, arrays, gathered)[0] if inner is None else inner
+                start, inner = kept(stage.first, start, walks.act(before, start)), None
             if not stage.cut or stage.remembered or walks.gathering is None:
                 state, results = take_walk(walk, stage.rows, start, arrays, gathered, rows=rows)
             else:
@@ -84,12 +117,18 @@ def _cells(stage: Stage, results: Any, like: Any, fields: int) -> Any:
     return jax.tree.unflatten(tree, [results[:, fields + k].reshape(-1) for k in range(len(leaves))])
 
 
-def _entering(stage: Stage, walks: OutwardWalks, start: Any, arrays: tuple, gathered: Any) -> Any:
-    """What enters each chunk of a run whose first chunk is entered by `start`."""
-    like = jax.tree.leaves(start)[0]
-    totals, _ = take_walk(walks.reduce, stage.rows, walks.prefix.identity(jnp.zeros_like(like)), arrays, gathered)
-    before = exclusive_prefixes(walks.prefix, totals, jnp.asarray(stage.first, like.dtype))
-    return kept(stage.first, start, walks.act(before, start))
+def _before(stage: Stage, walks: OutwardWalks, arrays: tuple, gathered: Any, whole: bool = False) -> tuple[Any, Any]:
+    """For each chunk, the element of all chunks before it in its run, and its own."""
+    none = jnp.zeros(stage.rows.shape[1], arrays[0].dtype)
+    totals, _ = take_walk(walks.reduce(whole), stage.rows, walks.prefix.identity(none), arrays, gathered)
+    return exclusive_prefixes(walks.prefix, totals, jnp.asarray(stage.first, none.dtype)), totals
+
+
+def _spines_outward(stage: Stage, walks: OutwardWalks, arrays: tuple, gathered: Any, ports: Ports) -> tuple[Any, Any]:
+    """The elements of whole spines, and those of all chunks before each chunk."""
+    before, totals = _before(stage, walks, arrays, gathered, True)
+    inner, last = taken((before, totals), ports.last)
+    return kept(ports.first == ports.last, last, walks.combine(inner, last)), before
 
 
 class InwardWalks(NamedTuple):
@@ -103,6 +142,8 @@ class InwardWalks(NamedTuple):
 
     reduce: Callable[[bool], Walk]
     prefix: Prefix
+    combine: Callable[[Any, Any], Any]
+    act: Callable[[Any, Any], Any]
     received: Callable[[Any], Any]
     walk: Callable[[bool, int, bool], Walk]
     zero: Callable[[Any], Any]
@@ -117,11 +158,12 @@ def inward_pass(
     gathered: Any,
     together: Sequence[Any],
     scattered: bool = False,
+    ports: Ports | None = None,
 ) -> list[Any]:
     """Results of all stages; `together` are the elements of chunks that are known already, else None."""
     dtype, rows = streams[0][0].dtype, laid.position_of.shape[0]
     branches = walks.zero(jnp.zeros(laid.positions, dtype))
-    branching = any(s.remembered for s in laid.stages)
+    branching = ports is not None or any(s.remembered for s in laid.stages)
     found, below = [], walks.zero(jnp.zeros(1, dtype))
     for stage, arrays, whole in reversed(list(zip(laid.stages, streams, together, strict=True))):
         joined = stage.remembered
@@ -133,21 +175,33 @@ def inward_pass(
             below, results = take_walk(walk, stage.rows, below, arrays, gathered, stage.children, rows)
         else:
             none = jnp.zeros(stage.rows.shape[1], dtype)
-            start = _from_outside(stage, walks, arrays, gathered, whole, none) if stage.cut else walks.zero(none)
+            start = walks.zero(none)
+            if stage.cut:
+                through = None if ports is None or stage is not laid.stages[0] else (ports, branches)
+                start = _from_outside(stage, walks, arrays, gathered, whole, none, through)
             below, results = take_walk(walk, stage.rows, start, arrays, gathered, rows=rows)
         found.append(results)
-        if branching and not stage.chained:
+        if branching and not stage.chained and not (ports is not None and stage is laid.stages[0]):
             passed = kept(stage.first, below, tree_map(jnp.zeros_like, below))
             branches = tree_map(lambda b, p, s=stage: b.at[s.above].add(p), branches, passed)
     return found[::-1]
 
 
-def _from_outside(stage: Stage, walks: InwardWalks, arrays: tuple, gathered: Any, totals: Any, none: Any) -> Any:
+def _from_outside(
+    stage: Stage,
+    walks: InwardWalks,
+    arrays: tuple,
+    gathered: Any,
+    totals: Any,
+    none: Any,
+    through: tuple[Ports, Any] | None,
+) -> Any:
     """What the chunks outside each chunk pass to it; `totals` are the chunks' elements, None if still to be made."""
     last = jnp.concatenate([stage.first[1:], jnp.ones(1, bool)])  # the outermost chunk of its run
     neutral, lent, zero = walks.prefix.identity(none), None, walks.zero(none)
     if walks.ballast and walks.lend:
-        lent = kept(last, zero, walks.ballast(arrays))
+        alone = last if through is None else last & ~through[0].carries[stage.above]
+        lent = kept(alone, zero, walks.ballast(arrays))
         neutral = walks.lend(neutral, lent)
     if totals is None:
         totals, _ = take_walk(walks.reduce(stage.remembered), stage.rows, neutral, arrays, gathered)
@@ -155,8 +209,32 @@ def _from_outside(stage: Stage, walks: InwardWalks, arrays: tuple, gathered: Any
         of_inner = tree_map(lambda x: -jnp.roll(x, 1), lent)
         totals = walks.lend(totals, kept(stage.first, zero, of_inner))
     outside = exclusive_prefixes(walks.prefix, totals, jnp.asarray(last, none.dtype), reverse=True)
-    start = kept(last, zero, walks.received(outside))
-    return start if lent is None else tree_map(jnp.add, start, lent)
+    if through is None:
+        start = kept(last, zero, walks.received(outside))
+        return start if lent is None else tree_map(jnp.add, start, lent)
+    return _through_ports(stage, walks, totals, outside, last, lent, *through)
+
+
+def _through_ports(
+    stage: Stage, walks: InwardWalks, totals: Any, outside: Any, last: Any, lent: Any, ports: Ports, branches: Any
+) -> Any:
+    """What enters each chunk of the spines from outside, other parts of the tree included."""
+    inner, outer = taken((totals, outside), ports.first)
+    spines = kept(ports.first == ports.last, inner, walks.combine(inner, outer))
+    at_end = None if lent is None else taken(lent, ports.last)
+
+    def act(e: Any, state: Any) -> Any:
+        """An element that was lent something at its outer end has that already."""
+        element, had, exists = e
+        new = walks.act(element, state if had is None else tree_map(jnp.subtract, state, had))
+        return kept(exists > 0, new, tree_map(jnp.zeros_like, state))
+
+    passed = tree_map(lambda x: x[: ports.first.shape[0]], branches)
+    exist = jnp.asarray(ports.exist, jax.tree.leaves(passed)[0].dtype)
+    received = ports.receive(act, (spines, at_end, exist), passed)
+    of_lane = taken((received, at_end, exist), stage.above)
+    start = kept(last, of_lane[0], act((outside, *of_lane[1:]), of_lane[0]))
+    return start if lent is None else tree_map(jnp.add, start, kept(last, tree_map(jnp.zeros_like, lent), lent))
 
 
 def results_by_row(laid: Stages, results: Sequence[Any], scattered: bool) -> list[Any]:
@@ -164,4 +242,6 @@ def results_by_row(laid: Stages, results: Sequence[Any], scattered: bool) -> lis
     if scattered:
         return jax.tree.leaves(results[0])
     fields = results[0].shape[1]
-    return [jnp.concatenate([r[:, k].reshape(-1) for r in results])[laid.position_of - 1] for k in range(fields)]
+    return [
+        jnp.concatenate([r[:, k].reshape(-1) for r in results])[laid.position_of - laid.bases] for k in range(fields)
+    ]

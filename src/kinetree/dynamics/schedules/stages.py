@@ -22,7 +22,7 @@ from kinetree.spatial import Vec3
 from kinetree.tree.stages import Stages
 
 from .lane_rows import HINGE, PLACEMENT, ROWS
-from .stage_passes import InwardWalks, OutwardWalks, inward_pass, kept, outward_pass, results_by_row
+from .stage_passes import InwardWalks, OutwardWalks, Ports, inward_pass, kept, outward_pass, results_by_row
 
 structure, tree_map = jax.tree.structure, jax.tree.map
 COUNT = ROWS.num_leaves  # Constants of a row, in the order of `Rows`.
@@ -168,9 +168,15 @@ def outward_walks(plan: Plan, i: int) -> OutwardWalks:
     moving, fields, widths = plan.streams(i, plan.names(i))
     whole, all_fields, _ = plan.streams(i, tuple(dict.fromkeys(plan.names(i) + of_shares)))
 
-    def put_together(e: Any, cell: Row, inputs: tuple, exists: Any) -> tuple:
-        row = plan.row(i, cell, inputs)
-        return stretch.extend(e, row) if stretch.extend else _combine(stretch)(e, stretch.element(row)), ()
+    @once
+    def reduce(guarded: bool) -> Walk:
+        def put_together(e: Any, cell: Row, inputs: tuple, exists: Any) -> tuple:
+            row = plan.row(i, cell, inputs)
+            more = stretch.extend(e, row) if stretch.extend else _combine(stretch)(e, stretch.element(row))
+            return kept(exists, more, e) if guarded else more, ()
+
+        name_of = f"{name}_total" if guarded else f"{name}_reduce"
+        return Walk(name_of, put_together, _identity_structure(stretch), moving, given, NOTHING, fields, widths)
 
     @once
     def walk(sources: int, remembered: bool, scattered: bool, gathering: bool = False) -> Walk:
@@ -191,9 +197,9 @@ def outward_walks(plan: Plan, i: int) -> OutwardWalks:
         results = structure((*left.values(), *((state,) if remembered else ())))
         return Walk(name, step, begin, whole, given, results, all_fields, widths, scattered, sources=sources)
 
-    reduce = Walk(f"{name}_reduce", put_together, _identity_structure(stretch), moving, given, NOTHING, fields, widths)
     gathering = (walk(0, False, False, True), gathered.stretch.identity) if gathered and gathered.stretch else None
-    return OutwardWalks(reduce, _prefix(name, stretch, False), stretch.act, walk, plan.width(i), gathering)
+    prefix = _prefix(name, stretch, False)
+    return OutwardWalks(reduce, prefix, stretch.combine, stretch.act, walk, plan.width(i), gathering)
 
 
 def _example(stretch: Stretch) -> Any:
@@ -249,6 +255,8 @@ def inward_walks(plan: Plan, i: int) -> InwardWalks:
     return InwardWalks(
         reduce,
         _prefix(name, stretch, True),
+        stretch.combine,
+        stretch.act,
         stretch.passed or received,
         walk,
         zero,
@@ -277,9 +285,22 @@ def over_stages(
     `constants` are those of each stage's cells, (turns, fields, lanes), in the order of `Rows`; `given` are the inputs
     of the rows, (n,), with `felt` the accelerations that rotors resist.
     """
+    return walk_stages(plan, laid, constants, model.gravity, given, model=model)
+
+
+def walk_stages(
+    plan: Plan,
+    laid: Stages,
+    constants: tuple[Any, ...],
+    gravity: Any,
+    given: dict[str, Any],
+    ports: Ports | None = None,
+    model: Model | None = None,
+) -> dict[str, Any]:
+    """The same for a part of a tree, with its ports; the model is for passes over bodies."""
     alg = plan.algorithm
     dtype = constants[0].dtype
-    base = alg.base(Vec3(*(jnp.asarray(g, dtype) for g in model.gravity)))
+    base = alg.base(Vec3(*(jnp.asarray(g, dtype) for g in gravity)))
     streams = [(c,) for c in constants]
     together: list[Any] = [None] * len(laid.stages)
     last = max(i for i, p in enumerate(alg.passes) if isinstance(p, Outward | Inward))
@@ -290,13 +311,14 @@ def over_stages(
         inputs = tuple(given[n] for n in plan.given(i))
         scattered = i == last and len(laid.stages) == 1
         if isinstance(p, Outward):
-            found, together = outward_pass(laid, outward_walks(plan, i), base[p.state], streams, inputs, scattered)
+            walks = outward_walks(plan, i)
+            found, together = outward_pass(laid, walks, base[p.state], streams, inputs, scattered, ports)
         elif isinstance(p, Inward):
-            found = inward_pass(laid, inward_walks(plan, i), streams, inputs, together, scattered)
+            found = inward_pass(laid, inward_walks(plan, i), streams, inputs, together, scattered, ports)
         elif isinstance(p, Total):
             outputs[p.state] = tree_map(jnp.sum, by_row[p.state])
             continue
-        elif isinstance(p, Bodies):
+        elif isinstance(p, Bodies) and model is not None:
             rows = Row({n: by_row[n] for n in p.needs})
             outputs |= p.visit(_of_bodies(model, rows, Row({n: base[n] for n in p.needs})), None)[1]
             continue
