@@ -100,7 +100,7 @@ def _dealt(parent: np.ndarray, clusters: Clusters, parts: int, made: list) -> De
         place = np.arange(offset, offset + turns * width, width, dtype=np.int32)[:, None] + lanes.number
         position[cells[exists]] = place[exists]
         chained = inner is not None and inner.chained
-        if chained:
+        if inner is not None and chained:
             above = lanes_of[k - 1].number[inner.above]
         else:
             run = np.maximum.accumulate(np.where(first, np.arange(len(first)), 0)) if len(first) else np.zeros(0, int)
@@ -149,5 +149,5 @@ def _ports(clusters: Clusters, homes: Held, spines: tuple, lanes: Held) -> Ports
     carries = np.zeros(count, bool)
     carries[clusters.parent[clusters.parent >= 0]] = True
     slot = clusters.part * homes.at.shape[1] + homes.number
-    here = [homes.arrange(x) for x in (exist, first, last, carries)]
-    return Ports(*here, Tree(clusters.parent), slot.astype(np.int32))
+    exist, first, last, carries = (homes.arrange(x) for x in (exist, first, last, carries))
+    return Ports(exist, first, last, carries, Tree(clusters.parent), slot.astype(np.int32))

@@ -5,7 +5,6 @@ device runs the native walks of an algorithm over its own rows (part.py); what p
 element of each cluster for each pass of the algorithm (exchange.py).
 """
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -204,8 +203,8 @@ class ShardedTree:
         """What JAX compiles for spread arrays: its text shows what passes between devices."""
         return self._call(algorithm, output).lower(self._part, self._ports, *parts).compile()
 
-    def _call(self, algorithm: Algorithm, output: str) -> Callable[..., Any]:
-        def make() -> Callable[..., Any]:
+    def _call(self, algorithm: Algorithm, output: str) -> Any:
+        def make() -> Any:
             axis, names = self.axis, algorithm.inputs
 
             def device(part: Part, ports: tuple, *arrays: Any) -> Any:
@@ -275,11 +274,11 @@ def shard_tree(model: Model | Pieces, mesh: Mesh, *, axis: str | None = None, dt
 
     Raises ModelError for a model that can not be divided.
     """
-    axis = mesh.axis_names[0] if axis is None else axis
-    if axis not in mesh.axis_names:
-        raise ValueError(unknown("axis", axis, mesh.axis_names))
-    devices = mesh.shape[axis]
+    along = str(mesh.axis_names[0]) if axis is None else axis
+    if along not in mesh.axis_names:
+        raise ValueError(unknown("axis", along, mesh.axis_names))
+    devices = mesh.shape[along]
     source = from_pieces(model, devices) if isinstance(model, Pieces) else from_model(model, devices)
     if source.nv == 0:
         raise ModelError("nothing moves in this model: there is nothing to divide")
-    return ShardedTree(source, mesh, axis, np.dtype(jnp.result_type(float) if dtype is None else dtype))
+    return ShardedTree(source, mesh, along, np.dtype(jnp.result_type(float) if dtype is None else dtype))
