@@ -125,7 +125,7 @@ class ShardedTree:
         whole = [(d, t, FIELDS, w) for d, t, w in shapes]
         local: list[list[jax.Array]] = [[] for _ in shapes]
         for device, index in sharding.addressable_devices_indices_map(whole[0]).items():
-            number = range(self.devices)[index[0]][0]
+            number = range(self.devices)[index[0]][0]  # type: ignore[index]
             held = self.rows.at[number]
             leaves = [np.asarray(x, self.dtype) for x in source.constants(held[held >= 0])] if (held >= 0).any() else []
             for k, stage in enumerate(dealt.stages.stages):
