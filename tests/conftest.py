@@ -9,10 +9,16 @@ from tests.xla_flags import flags
 
 os.environ["XLA_FLAGS"] = flags(os.environ.get("XLA_FLAGS", ""))  # XLA reads it once, at the first compilation
 
+# Most tests compile a program and run it once: little optimization takes a third off their time. In the surroundings,
+# so that processes that tests start do the same.
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"  # where operations come from: a seventh of lowering
+
 import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import quick_code
 from tests.left_out import pytest_terminal_summary
 
 __all__ = ["pytest_terminal_summary"]
@@ -37,9 +43,7 @@ settings.register_profile(
 )
 settings.load_profile("kinetree")
 
-
-# Most tests compile a program and run it once: little optimization takes a third off their time.
-jax.config.update("jax_disable_most_optimizations", True)
+quick_code.install()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -117,10 +118,18 @@ def test_no_entry_takes_the_place_of_another(folder):
 
 
 @POSIX
-def test_our_own_folder_of_earlier_versions_is_made_private(tmp_path, monkeypatch):
+@pytest.mark.parametrize("platformdirs", ["installed", "missing"])
+def test_our_own_folder_of_earlier_versions_is_made_private(tmp_path, monkeypatch, platformdirs):
+    """Without platformdirs the folder is in the one for temporary files: here another one than that of this machine."""
+    if platformdirs == "missing":
+        monkeypatch.setitem(sys.modules, "platformdirs", None)
+    else:
+        pytest.importorskip("platformdirs")
     monkeypatch.delenv("KINETREE_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     made = cache_folder()
+    assert made.is_relative_to(tmp_path)
     made.mkdir(parents=True)
     made.chmod(0o775)
     name = "entry-" + 32 * "0"
@@ -212,22 +221,16 @@ print(cache_folder())
     assert any(ENTRY.fullmatch(path.name) for path in Path(found.strip()).iterdir())
 
 
-def test_an_edited_source_never_meets_a_stale_entry(tmp_path):
+def test_an_edited_source_never_meets_a_stale_entry(tmp_path, monkeypatch):
     """The same size and the same time: only the text tells."""
-    root = tmp_path / "kinetree"
-    root.mkdir()
-    (root / "lanes").mkdir()
-    step, place = root / "lanes" / "step.py", root / "lanes" / "content.py"
-    place.write_text("")
+    step = tmp_path / "lanes" / "step.py"
+    step.parent.mkdir()
+    monkeypatch.setattr(content, "ROOT", tmp_path)
     names = set()
     for text in ("x = 1 + y", "x = 2 + y"):
         step.write_text(text)
         os.utime(step, (1e9, 1e9))
-        original, content.__file__ = content.__file__, str(place)
-        try:
-            names.add(content.sources.__wrapped__())
-        finally:
-            content.__file__ = original
+        names.add(content.sources.__wrapped__())
     assert len(names) == 2
 
 

@@ -65,6 +65,12 @@ def optimized(text: str, machine: Any) -> Any:
     return module
 
 
+def machine_code(text: str) -> bytes:
+    """An object file, from LLVM text. The tests put a quicker one in its place (tests/quick_code.py)."""
+    machine = this_processor().machine()
+    return machine.emit_object(optimized(text, machine))
+
+
 def vector_width(dtype: np.dtype) -> int:
     """Numbers in one vector register."""
     return this_processor().width(dtype)
@@ -87,12 +93,11 @@ def loaded(name: str, made_from: Any, dtype: np.dtype, text: Callable[[], str]) 
     own = this_processor()
     place = f"{sys.platform} {platform.machine()} {own.name} {own.features}"
     full_name = entry_name(name, made_from, dtype, place, text)
-    machine = own.machine()
     code = found = read_cached(full_name)
     if code is None:
-        code = machine.emit_object(optimized(text(), machine))
+        code = machine_code(text())
         keep_cached(full_name, code)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), own.machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return MachineCode(full_name, engine, found is not None)

@@ -1,0 +1,29 @@
+"""Native code of long programs, made quickly for the tests: without optimisation, which takes 87 % off LLVM's time.
+
+It has the same bits: nothing in the text of a program may be reordered or contracted. Short programs, which have every
+instruction that long ones have, are optimised as they are for users; so is what tests of new processes compile.
+"""
+
+import llvmlite.binding as llvm
+
+from kinetree.lanes.cpu import host
+
+MAX_OPTIMIZED_LINES = 2_000  # lines of LLVM text; half of all programs are longer, and take 9/10 of the time
+
+_optimized_code = host.machine_code
+
+
+def machine_code(text: str) -> bytes:
+    """An object file; optimised if that is quick."""
+    if text.count("\n") <= MAX_OPTIMIZED_LINES:
+        return _optimized_code(text)
+    own = host.this_processor()
+    machine = llvm.Target.from_triple(own.triple).create_target_machine(own.name, own.features, opt=0, jit=True)
+    module = llvm.parse_assembly(text)
+    module.verify()
+    return machine.emit_object(module)
+
+
+def install() -> None:
+    """From here on, in this process."""
+    host.machine_code = machine_code
