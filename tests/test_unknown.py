@@ -5,6 +5,8 @@ import pytest
 
 import kinetree as kt
 from kinetree._unknown import MAX_SEARCHED, did_you_mean, unknown
+from kinetree.cli.looks import plot
+from kinetree.view import plots
 
 ARM = kt.auto_tree(3, skew=0.3)
 ZERO = np.zeros(3)
@@ -23,11 +25,17 @@ ZERO = np.zeros(3)
         (lambda: kt.frame_velocity(ARM, ZERO, ZERO, "body2"), "body_2"),
         (lambda: ARM.v_index("Joint_1"), "joint_1"),
         (lambda: kt.step(ARM, ZERO, ZERO, 1e-3, integrator="rk-4"), "rk4"),
+        (lambda: kt.forward_dynamic, "forward_dynamics"),
+        (lambda: ARM.replace(actuators=[kt.Actuator.motor("jiont_1")]), "joint_1"),
+        (lambda: kt.with_shapes(ARM, [kt.Shape("sphre", 0.1, "body_1")]), "sphere"),
+        (lambda: kt.with_sensors(ARM, [kt.Sensor("gyr", "body_1")]), "gyro"),
+        (lambda: plots.compare({"a": None}, what="tua"), "tau"),
+        (lambda: plot("enrgy", None, None, None, False, False), "energy"),
         (lambda: kt.Model.from_arrays([-1], ["spheric"], np.eye(6), np.eye(6)), "spherical"),
     ],
 )
 def test_the_nearest_name_is_suggested(call, meant):
-    with pytest.raises((ValueError, KeyError), match=f"did you mean '{meant}'"):
+    with pytest.raises((ValueError, KeyError, AttributeError), match=f"did you mean '{meant}'"):
         call()
 
 

@@ -3,6 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ._unknown import did_you_mean
 from ._version import __version__
 from .actuate import activation_rate, actuator_force
 from .constrain import Constrained, Contacts, constrained_dynamics, constrained_inverse_dynamics, contacts
@@ -94,7 +95,8 @@ def __getattr__(name: str) -> Any:
         import kinetree.view  # noqa: F401 - sets the attribute of this package
 
         return sys.modules["kinetree.view"]
-    raise AttributeError(f"module 'kinetree' has no attribute {name!r}")
+    meant = "" if name.startswith("_") else did_you_mean(name, __all__)
+    raise AttributeError(f"module 'kinetree' has no attribute {name!r}{meant}")
 
 
 __all__ = [

@@ -11,8 +11,11 @@ from typing import NamedTuple
 from rich.console import Console
 
 from kinetree import Model, Trajectory
+from kinetree._unknown import nearest
 from kinetree.cli.source import load, load_run
 from kinetree.simulate.trajectory import check_target
+
+DRAWN = ("tree", "sparsity", "energy", "contact")  # beside trajectories
 
 
 def _require(package: str, extra: str) -> None:
@@ -27,7 +30,7 @@ def plot(
     _require("matplotlib", "plot")
     from kinetree.view import plots
 
-    if what in ("tree", "sparsity", "energy", "contact"):
+    if what in DRAWN:
         timed = what in ("energy", "contact")
         if model is None or (timed and trajectory is None):
             raise ValueError(f"kinetree plot {what} needs a model" + " and a trajectory" * timed)
@@ -38,6 +41,8 @@ def plot(
         else:
             figure = getattr(plots, what)(mechanism)
     else:
+        if not Path(what).exists() and (near := nearest(what, DRAWN)):
+            raise ValueError(f"no file {what}: did you mean {near!r}?")
         mechanism = load(model, floating_base) if model else None
         figure = plots.trajectory(load_run(Path(what), mechanism), mechanism)
         out = out or Path(what).with_suffix(".png")

@@ -18,6 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._unknown import did_you_mean
+
 from .errors import ModelError
 
 Range = tuple[Any, Any]
@@ -168,7 +170,8 @@ def make_actuators(structure: Any, given: Iterable[Actuator], effort: Any = None
 
 def _check(structure: Any, a: Actuator) -> None:
     if a.joint not in structure.joint_numbers:
-        raise ModelError(f"an actuator acts on {a.joint!r}, but no joint is called so")
+        near = did_you_mean(a.joint, structure.joint_numbers)
+        raise ModelError(f"an actuator acts on {a.joint!r}, but no joint is called so{near}")
     number = structure.joint_numbers[a.joint]
     nv = int(structure.v_start[number + 1] - structure.v_start[number])
     if nv == 0:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kinetree._unknown import unknown
 from kinetree.collide import KINDS, Hull
 
 from .errors import ModelError
@@ -125,7 +126,7 @@ def _checked(model: Model, shape: Shape, number: int) -> Shape:
     """A shape with its sizes checked, and its hull."""
     label = f"shape {shape.name or number}"
     if shape.kind not in SIZES:
-        raise ModelError(f"{label}: a shape is one of {', '.join(SIZES)}, not {shape.kind!r}")
+        raise ModelError(f"{label}: {unknown('shape', shape.kind, SIZES)}")
     if shape.condim not in (1, 3, 4, 6):
         raise ModelError(f"{label}: condim is 1, 3, 4 or 6, not {shape.condim}")
     size = np.atleast_1d(np.asarray(shape.size, float)) if SIZES[shape.kind] else np.zeros(0)

@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from kinetree._unknown import did_you_mean
+
 from .errors import ModelError
 
 TIMESTEP = 2e-3  # s, of models that do not say; MuJoCo's default
@@ -63,9 +65,8 @@ class Keyframes:
         """The number of a keyframe, from its name or number."""
         if isinstance(which, str):
             if which not in self.names:
-                raise KeyError(
-                    f"no keyframe is called {which!r}: there are {', '.join(map(repr, self.names)) or 'none'}"
-                )
+                hint = did_you_mean(which, self.names) if self.names else ": there are none"
+                raise KeyError(f"no keyframe is called {which!r}{hint}")
             return self.names.index(which)
         if not -len(self) <= which < len(self):
             raise IndexError(f"no keyframe has number {which}: there are {len(self)}")

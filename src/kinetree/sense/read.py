@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._unknown import unknown
 from kinetree.actuate import actuation
 from kinetree.constrain import constrained_dynamics
 from kinetree.constrain.constrained import timestep_of
@@ -79,9 +80,7 @@ def with_sensors(model: Model, given: Iterable[Sensor]) -> Model:
     found: list[Sensor] = []
     for sensor in given:
         if sensor.kind not in KINDS:
-            raise ModelError(
-                f"sensor {sensor.name!r}: a sensor is one of {', '.join(sorted(KINDS))}, not {sensor.kind!r}"
-            )
+            raise ModelError(f"sensor {sensor.name!r}: {unknown('kind of sensor', sensor.kind, sorted(KINDS))}")
         if any(sensor.name == other.name for other in found):
             raise ModelError(f"two sensors are called {sensor.name!r}")
         mount, reference = _mounted(model, sensor.mount), sensor.reference and _mounted(model, sensor.reference)

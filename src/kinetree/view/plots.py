@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import kinetree as kt
+from kinetree._unknown import did_you_mean, unknown
 
 INK, ACCENT, PALE = "#1f2933", "#c2410c", "#94a3b8"
 CURVES = ("#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0e7490", "#be185d", "#4d7c0f", "#475569", "#a16207")
@@ -204,7 +205,7 @@ def compare(
         what: "q", "qd" or "tau".
     """
     if what not in MEANING:
-        raise ValueError(f"what is one of {', '.join(MEANING)}, not {what!r}")
+        raise ValueError(unknown("quantity", what, MEANING))
     if not runs:
         raise ValueError("there is no run to compare")
     columns = [c for cols in _columns(model, next(iter(runs.values())), what).values() for c in cols]
@@ -212,7 +213,7 @@ def compare(
         known = {c.name: c for c in columns}
         missing = [j for j in joints if j not in known]
         if missing:
-            raise ValueError(f"no column is called {missing[0]!r}: choose from {', '.join(known)}")
+            raise ValueError(f"no column is called {missing[0]!r}{did_you_mean(missing[0], known)}")
         columns = [known[j] for j in joints]
     columns = columns[:6] if joints is None else columns
     figure = Figure(figsize=(WIDTH, 0.7 + 1.4 * len(columns)), layout="constrained")
