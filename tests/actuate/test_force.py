@@ -35,23 +35,23 @@ def test_gymnasium(name):
 
 MIXED = """
 <mujoco><worldbody>
-  <body><joint name="a" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 -0.4" size="0.05" contype="0"/>
+  <body name="arm"><joint name="a" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 -0.4" size="0.05" contype="0"/>
     <site name="tip" pos="0 0 -0.4"/></body></worldbody>
   <actuator>
-    <general name="site" site="tip" gear="1 0 0 0 0 0" dyntype="filter" dynprm="0.1"/>
+    <adhesion name="glue" body="arm" gain="2" ctrlrange="0 9"/>
     <muscle name="muscle" joint="a" lengthrange="-1 1"/>
     <intvelocity name="servo" joint="a" kp="3"/>
   </actuator></mujoco>"""
 
 
 def test_actuators_that_are_not_modelled_are_told_and_keep_their_places():
-    with pytest.warns(UserWarning, match=r"actuators \(on a site\): 1, actuators \(muscle\): 1"):
+    with pytest.warns(UserWarning, match=r"actuators \(on a body\): 1, actuators \(muscle\): 1"):
         model = kt.load(MIXED)
-    assert model.actuator_names == ("site", "muscle", "servo")
-    assert (model.nu, model.na) == (3, 3)
-    act = np.array([9.0, 9.0, 0.5])
+    assert model.actuator_names == ("glue", "muscle", "servo")
+    assert (model.nu, model.na) == (3, 2)
+    act = np.array([9.0, 0.5])
     np.testing.assert_allclose(kt.actuator_force(model, [0.2], [1.0], [9.0, 9.0, 0.0], act), [3 * (0.5 - 0.2)])
-    np.testing.assert_allclose(kt.activation_rate(model, [9.0, 9.0, 0.7], act), [0, 0, 0.7])
+    np.testing.assert_allclose(kt.activation_rate(model, [9.0, 9.0, 0.7], act), [0, 0.7])
 
 
 def test_actuators_from_code_are_those_of_a_file():

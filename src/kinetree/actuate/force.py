@@ -1,6 +1,7 @@
 """The forces of actuators, as MuJoCo's mj_fwdActuation has them: gains, biases, and ranges one after the other.
 
-Controls are kept within their ranges, then the force of each actuator, then the sum over the actuators of a joint.
+Controls are kept within their ranges, then the sum of the forces on a tendon, the force of each actuator, and the sum
+over the actuators of a joint.
 """
 
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
 
 from .activation import next_activation, rates
-from .transmission import Columns, columns, gathered, transmission
+from .transmission import Columns, columns_of, gathered, transmission
 
 
 class Actuation(NamedTuple):
@@ -34,11 +35,11 @@ def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Act
     actuators = model.actuators
     assert actuators is not None
     wiring, dtype = actuators.wiring, q.dtype
-    at = columns(model.structure, wiring)
+    at = columns_of(model)
     lower, upper = jnp.asarray(actuators.ctrl_range, dtype).T
     clamped = jnp.clip(ctrl, lower, upper)
     rate = rates(actuators, clamped, act)
-    seen = transmission(model.structure, actuators, q, qd)
+    seen = transmission(model, q, qd)
     early = np.zeros(wiring.na, bool)
     early[[c for c, e in zip(wiring.activations, wiring.early, strict=True) if e and c >= 0]] = True
     ahead = jnp.where(early, next_activation(actuators, act, rate, h), act) if early.any() else act
@@ -50,6 +51,7 @@ def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Act
     gain, bias = jnp.asarray(actuators.gain, dtype), jnp.asarray(actuators.bias, dtype)
     strength = gain[:, 0] + gain[:, 1] * seen.length + gain[:, 2] * seen.velocity
     force = strength * u + bias[:, 0] + bias[:, 1] * seen.length + bias[:, 2] * seen.velocity
+    force = _within_tendons(model, at, force)
     least, most = jnp.asarray(actuators.force_range, dtype).T
     force = jnp.clip(force, least, most)
     total = gathered(at, seen.moment * force[:, :, None])
@@ -60,16 +62,35 @@ def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Act
     return Actuation(jnp.clip(total, weakest, strongest), rate, seen.moment, slope, seen.length, seen.velocity, force)
 
 
+def _within_tendons(model: Model, at: Columns, force: Any) -> Any:
+    """Forces (batch, n), made smaller where their sum on a tendon is beyond its range."""
+    tendons = None if model.world is None else model.world.tendons
+    which = np.flatnonzero(at.tendon >= 0)
+    if tendons is None or not len(which):
+        return force
+    own = at.tendon[which]
+    same = jnp.asarray(own[:, None] == own[None], force.dtype)
+    total = (force[:, which][:, None] * same).sum(-1)  # of the tendon of each actuator
+    least, most = jnp.asarray(tendons.pull.force_range, force.dtype)[own].T
+    share = jnp.clip(total, least, most) / jnp.where(total == 0, jnp.ones_like(total), total)
+    return force.at[:, which].multiply(jnp.where(total == 0, jnp.ones_like(total), share))
+
+
 def nearest_setpoint(model: Model, at: Columns, u: Any, length: Any) -> Any:
-    """Setpoints (batch, n), of servos on balls the one of many full turns that is nearest to where the ball is."""
+    """Setpoints (batch, n), where lengths are turns the one of many full turns that is nearest to where it is.
+
+    Such are servos on balls, and on sites with a reference whose gear only turns.
+    """
     actuators = model.actuators
     assert actuators is not None
-    wrapped = at.on_ball & np.array(actuators.wiring.servos, bool)
+    wrapped = at.winds & np.array(actuators.wiring.servos, bool)
     if not wrapped.any():
         return u
     gear, gain, bias = (jnp.asarray(x, u.dtype) for x in (actuators.gear, actuators.gain, actuators.bias))
-    squared = (gear[:, :3] * gear[:, :3]).sum(-1)
-    applies = wrapped & (gain[:, 0] == -bias[:, 1]) & (squared > 0)
+    axis = jnp.where(at.on_refsite[:, None], gear[:, 3:], gear[:, :3])
+    squared = (axis * axis).sum(-1)
+    turns = at.on_ball | (gear[:, :3] == 0).all(-1)
+    applies = wrapped & turns & (gain[:, 0] == -bias[:, 1]) & (squared > 0)
     period = 2 * np.pi * jnp.sqrt(jnp.where(applies, squared, jnp.ones_like(squared)))
     return jnp.where(applies, u - period * jnp.round((u - length) / period), u)
 

@@ -14,7 +14,7 @@ from jax.tree_util import register_dataclass
 
 from kinetree.spatial import Force, Mat3, Scalar, Transform, Vec3
 
-from .cones import Response, Vector, dry, hold
+from .cones import Response, Vector, dry, hold, one_sided, total
 from .groups import Load, Positions, spread
 from .sweeps import Moved
 
@@ -72,17 +72,17 @@ class Relative:
 
 @register_dataclass
 @dataclass(frozen=True)
-class JointSum:
-    """Σ c x over some joints."""
+class Along:
+    """Σ c x over some joints, of each row as many as of the longest; c is 0 where there is none."""
 
-    coefficients: Vector
-    at: tuple[Positions, ...] = field(metadata={"static": True})  # of each summand
+    coefficients: Scalar  # (rows, joints, batch)
+    at: tuple[Positions, ...] = field(metadata={"static": True})  # of the joints of each row
 
     def of(self, x: Scalar, at: Moved) -> Vector:
-        return (sum(c * x[np.array(k)] for c, k in zip(self.coefficients, self.at, strict=True)),)  # type: ignore[return-value]
+        return (total(jnp.moveaxis(self.coefficients * x[np.array(self.at)], 1, 0)),)
 
     def put(self, load: Load, force: Vector) -> Load:
-        parts = jnp.concatenate([c * force[0] for c in self.coefficients])
+        parts = (self.coefficients * force[0][:, None]).reshape(-1, force[0].shape[-1])
         return load._replace(force=spread(tuple(k for at in self.at for k in at), load.force, parts))
 
 
@@ -95,6 +95,17 @@ class Hold:
 
     def response(self, w: Vector) -> Response:
         return hold(w, self.D)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class OneSided:
+    """Limits: ½ D min(w, 0)²."""
+
+    D: Scalar
+
+    def response(self, w: Vector) -> Response:
+        return one_sided(w[0], self.D)
 
 
 @register_dataclass
@@ -117,6 +128,7 @@ class Coupled:
     J: Any  # Jacobian
     ref: Vector
     cost: Any  # Cost
+    inertial: bool = field(default=False, metadata={"static": True})  # inertia, whose force is not a constraint's
 
     def rates(self, x: Scalar, at: Moved) -> Vector:
         """G x."""

@@ -42,8 +42,13 @@ def columns(array: Any, dtype: Any) -> tuple[Scalar, ...]:
 
 def ends(model: Model, rows: Carried, bodies: np.ndarray, place: Any, turn: Any, position_of: np.ndarray) -> End:
     """Frames at `place`, (n, 3), turned by `turn`, (n, 4), on the rows that carry bodies, or the base."""
-    dtype = rows.pose.position.x.dtype
     row = np.where(bodies >= 0, model.structure.row_of_body[np.maximum(bodies, 0)], BASE)
+    return row_ends(rows, row, place, turn, position_of)
+
+
+def row_ends(rows: Carried, row: np.ndarray, place: Any, turn: Any, position_of: np.ndarray) -> End:
+    """The same on rows; BASE is the base."""
+    dtype = rows.pose.position.x.dtype
     at = np.where(row >= 0, position_of[np.maximum(row, 0)], 0)
     pose, velocity, rates = jax.tree.map(lambda x: x[at], tuple(rows))
     own, local = Vec3(*columns(place, dtype)), Quaternion(*columns(turn, dtype))

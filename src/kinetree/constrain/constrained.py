@@ -18,11 +18,13 @@ from kinetree.model.world import InverseWeights, World
 from kinetree.tree import layout, restore
 
 from .choose import solver_for
+from .drift import velocity_drift
 from .joint_groups import Present, present
 from .native import Solved, Solver
 from .native.contacts import POINT_REPORT
 from .newton import Walk, at_motion, at_rest, constraint_force, minimise
-from .problem import find_contacts, has_contacts, make_problem, velocity_drift
+from .problem import find_contacts, has_contacts, make_problem
+from .tendons import tendon_force
 from .weights import inverse_weights
 
 SCHEDULE = "levels"
@@ -95,7 +97,7 @@ def constrained_dynamics(
         if coupling is not None:
             q, qd, warm = coupling.widen_q(q), coupling.widen_v(qd), None if warm is None else coupling.widen_v(warm)
             tau = jnp.zeros_like(qd).at[:, coupling.kept_v].set(tau)
-        b = tau - held_force(free, q, qd, -velocity_drift(free.structure, qd), f_ext)
+        b = tau - held_force(free, has, q, qd, -velocity_drift(free.structure, qd), f_ext)
         found = solve_constraints(has, free, inverse_weights(free), q, qd, b, warm, step(q.dtype), coupling=coupling)
         if coupling is None:
             return found
@@ -145,7 +147,7 @@ def constrained_inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext:
     has, step = present(model), timestep_of(model, None)
 
     def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
-        tau = held_force(model, q, qd, qdd, f_ext)
+        tau = held_force(model, has, q, qd, qdd, f_ext)
         return tau - _forces(has, model, inverse_weights(model), q, qd, qdd, step(q.dtype))
 
     nv = (model.nv,)
@@ -172,14 +174,19 @@ def timestep_of(model: Model, given: Any) -> Any:
     return lambda dtype: jnp.asarray(2 * own if safe else 0.0, dtype)
 
 
-def held_force(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
-    """Forces without constraints: inverse dynamics, less what carries the weight of some bodies."""
+def held_force(model: Model, has: Present, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
+    """Forces without constraints: inverse dynamics, less what tendons do and what carries the weight of some bodies."""
     tau = inverse_dynamics(model, q, qd, qdd, f_ext)
+    if has.tendon_forces:
+        tau = tau - _of_tendons(has, model, jnp.asarray(q), jnp.asarray(qd))
     carried = None if model.world is None else model.world.gravity_compensation
     if carried is None:
         return tau
     weight = jax.tree.map(lambda x: x * carried, model.inertia).array()
     return tau - gravity_force(model.replace(inertia=weight), q)
+
+
+_of_tendons = jax.jit(lambda has, model, q, qd: tendon_force(model, has, q, qd), static_argnums=0)
 
 
 def _two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -265,7 +272,7 @@ def solve_constraints(
         x = by_position(laid, warm + drift)
         w = at_motion(laid, tree, groups, x)
     found = minimise(Walk(laid, coupling), (model.world or World()).iterations, tree, groups, x, w)
-    force = constraint_force(laid, tree, groups, found.w)
+    force = constraint_force(laid, tree, groups, found.w, inertial=False)
     qdd = restore(laid, found.x).T - drift
     touch = _arrays(problem.found, problem.active, q)
     return qdd, restore(laid, force).T, touch, found.iterations, found.converged

@@ -14,7 +14,7 @@ from kinetree.model import Model
 from kinetree.model.equalities import CONNECT, WELD, FrameEqualities, JointEqualities
 from kinetree.spatial import Mat3, Quaternion, Vec3
 
-from .between import Coupled, Hold, JointSum, Relative
+from .between import Along, Coupled, Hold, Relative
 from .carried import Carried, ends
 from .groups import Group, Known
 from .held import HeldBodies, HeldJoints
@@ -125,7 +125,8 @@ def joint_equality_groups(
         ref = -b * (qd[one] - slope * qd[two]) - k * d * r
         at = tuple(tuple(position_of[x].tolist()) for x in (one, two))
         if follows:
-            groups.append(Coupled(JointSum((jnp.ones_like(slope), -slope), at), (ref,), Hold((D,))))
+            both = jnp.stack([jnp.ones_like(slope), -slope], 1)
+            groups.append(Coupled(Along(both, tuple(zip(*at, strict=True))), (ref,), Hold((D,))))
         else:
             groups.append(HeldJoints(ref, D, at[0]))
     return groups

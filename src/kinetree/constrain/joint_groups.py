@@ -1,4 +1,4 @@
-"""Constraints on single joints: limits of hinges, sliders and balls, and friction loss."""
+"""Constraints on single joints: limits of hinges, sliders and balls, and friction loss; and which of all there are."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -34,6 +34,27 @@ class Present(NamedTuple):
     loss: tuple[int, ...]
     balls: tuple[int, ...]  # first rows of ball joints
     bodies: tuple[int, ...]  # rows that carry mass or shapes
+    tendon_lower: tuple[int, ...] = ()  # tendons, by their numbers
+    tendon_upper: tuple[int, ...] = ()
+    tendon_loss: tuple[int, ...] = ()
+    tendon_armature: tuple[int, ...] = ()
+    tendon_stiffness: tuple[int, ...] = ()
+    tendon_damping: tuple[int, ...] = ()
+
+    @property
+    def acts(self) -> bool:
+        """Whether there is something that constrains or pulls; every mechanism has bodies."""
+        return any((*self._replace(bodies=()),))
+
+    @property
+    def tendon_rows(self) -> tuple[int, ...]:
+        """Tendons that are constrained, or have inertia."""
+        return (*self.tendon_lower, *self.tendon_upper, *self.tendon_loss, *self.tendon_armature)
+
+    @property
+    def tendon_forces(self) -> tuple[int, ...]:
+        """Tendons that pull of themselves."""
+        return (*self.tendon_stiffness, *self.tendon_damping, *self.tendon_armature)
 
 
 def present(model: Model) -> Present:
@@ -63,6 +84,7 @@ def present(model: Model) -> Present:
         some(every, loss, every),
         some(balls, turn, balls),
         _with_bodies(model),
+        *_tendons(world),
     )
 
 
@@ -70,13 +92,36 @@ def _with_bodies(model: Model) -> tuple[int, ...]:
     """Rows that carry mass or shapes. A body with several joints in MJCF hangs from bodies that have neither."""
     row_of_body = np.asarray(model.structure.row_of_body)
     rows = np.unique(row_of_body[row_of_body >= 0])
-    numbers = [np.asarray(x) if isinstance(x, np.ndarray) else None for x in jax.tree.leaves(model.rows.inertia)]
-    if any(x is None for x in numbers):
+    leaves = jax.tree.leaves(model.rows.inertia)
+    numbers = [x for x in leaves if isinstance(x, np.ndarray)]
+    if len(numbers) < len(leaves):
         return tuple(rows.tolist())
     scene = None if model.world is None else model.world.scene
     shaped = [] if scene is None else [row_of_body[b] for b in scene.layout.bodies if b >= 0]
     heavy = np.any([np.reshape(x, (-1, np.shape(x)[-1])).any(0)[rows] for x in numbers], 0)
     return tuple(rows[heavy | np.isin(rows, shaped)].tolist())
+
+
+def _tendons(world: World) -> Iterator[tuple[int, ...]]:
+    """Tendons with lower limits, upper limits, friction loss, armature, springs or dampers."""
+    tendons = world.tendons
+    if tendons is None:
+        return
+
+    def some(values: Any, off: str = "", none: float = 0.0) -> tuple[int, ...]:
+        if off in world.disabled:
+            return ()
+        if not isinstance(values, np.ndarray):
+            return tuple(range(len(tendons)))
+        return tuple(np.flatnonzero((values != none).reshape(-1, len(tendons)).any(0)).tolist())
+
+    pull = tendons.pull
+    for side, none in ((0, -np.inf), (1, np.inf)):
+        yield some(pull.range[..., side], "limit", none)
+    yield some(pull.friction, "frictionloss")
+    yield some(pull.armature)
+    yield some(pull.stiffness)
+    yield some(pull.damping)
 
 
 def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, position_of: np.ndarray) -> list[Group]:

@@ -249,11 +249,14 @@ def _curvature_inverse(walk: Walk, tree: Tree, groups: list[Group], found: Solut
     return lambda force: lax.custom_linear_solve(bend, force, solve, symmetric=True)
 
 
-def constraint_force(laid: Layout, tree: Tree, groups: list[Group], w: tuple[Vector, ...]) -> Scalar:
-    """Jᵀ force, by position."""
+def constraint_force(
+    laid: Layout, tree: Tree, groups: list[Group], w: tuple[Vector, ...], inertial: bool = True
+) -> Scalar:
+    """Jᵀ force, by position; `inertial`: with that of groups which are inertia."""
     load = Load.none(tree.b, False)
     for group, r in zip(groups, respond(groups, w), strict=True):
-        load = group.pull(load, r.force)
+        if inertial or not (isinstance(group, Coupled) and group.inertial):
+            load = group.pull(load, r.force)
     return load.force + transposed(laid, tree.link, -load.body.bias)
 
 

@@ -11,7 +11,7 @@ from kinetree.dynamics.frames import row_rates
 from kinetree.dynamics.recursion import Row
 from kinetree.dynamics.schedules.arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from kinetree.dynamics.schedules.layouts import of_bodies
-from kinetree.model import Axis, Model, Structure
+from kinetree.model import Axis, Model
 from kinetree.model.equalities import Equalities
 from kinetree.model.world import BOTH, InverseWeights, World
 from kinetree.spatial import Force, Rates, Scalar, Vec3
@@ -19,11 +19,13 @@ from kinetree.tree import Layout
 
 from .carried import Carried
 from .contact_groups import contact_groups
+from .drift import velocity_drift
 from .equality_groups import frame_groups, joint_equality_groups
 from .groups import Group, Known, OnBalls
-from .joint_groups import Present, joint_groups
+from .joint_groups import Present, joint_groups, present
 from .newton import Tree
 from .sweeps import Body, Held, Link, Turning
+from .tendons import tendon_groups
 from .touching import Touching, surfaces_of_pairs, touching, with_base
 
 
@@ -59,22 +61,6 @@ def has_contacts(model: Model) -> bool:
     )
 
 
-def velocity_drift(structure: Structure, qd: Any) -> Any:
-    """What a free joint's acceleration lacks: (batch, nv).
-
-    Constraints act on x = qdd + drift, the derivative of velocities whose linear part does not turn with the body.
-    """
-    free = structure.quaternion_joints
-    first = free[free[:, 2] == 1, 0].astype(np.int64)
-    drift = jnp.zeros_like(qd)
-    if not len(first):
-        return drift
-    omega, linear = (Vec3(*(qd[:, first + k + j] for j in range(3))) for k in (0, 3))
-    for j, x in enumerate(omega.cross(linear)):
-        drift = drift.at[:, first + 3 + j].set(x)
-    return drift
-
-
 def equalities_of(model: Model) -> Equalities | None:
     """The equalities that act."""
     world = model.world
@@ -84,9 +70,9 @@ def equalities_of(model: Model) -> Equalities | None:
 def couples(model: Model) -> bool:
     """Whether some constraint may touch two moving bodies or joints: then the tree alone does not solve a Newton step.
 
-    Equalities count, even those with the base alone: the native solver does not know them.
+    Equalities count, even those with the base alone, and tendons: the native solver does not know them.
     """
-    if equalities_of(model) is not None:
+    if equalities_of(model) is not None or present(model).tendon_rows:
         return True
     return has_contacts(model) and any(p.moving == BOTH for p in model.world.scene.layout.pairs)  # type: ignore[union-attr]
 
@@ -105,6 +91,7 @@ def make_problem(
     if equal is not None and equal.joints is not None:
         columns = model.structure.q_of_row
         groups += joint_equality_groups(known, equal.joints, columns, q.T, qd.T, position_of)
+    groups += tendon_groups(model, known, has, None if equal is None else equal.tendons, q, qd, position_of)
     if equal is not None and equal.frames is not None:
         zero = Vec3.zero_like(at.gravity.x)
         rates = row_rates(laid, model, at, qd, -velocity_drift(model.structure, qd), Rates(zero, zero, zero))

@@ -13,6 +13,7 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree.dynamics import forward_dynamics, forward_kinematics, inverse_dynamics
+from kinetree.dynamics.tendons.lengths import tendon_jacobian, tendons_of
 from kinetree.model import Model, neutral
 from kinetree.model.world import InverseWeights
 
@@ -66,7 +67,15 @@ def _compute(model: Model) -> InverseWeights:
     simple = _simple_sliders(model)
     sliding = xp.stack([1 / xp.where(mass > 0, mass, 1.0), xp.zeros(n)], -1)
     body = xp.where(simple[:, None], sliding, body)
-    return InverseWeights(_averaged(xp, model, dof), body)
+    return InverseWeights(_averaged(xp, model, dof), body, _of_tendons(xp, free, q))
+
+
+def _of_tendons(xp: Any, free: Model, q: Any) -> Any:
+    """J M⁻¹ Jᵀ of each tendon; the inertia of tendons themselves is left out."""
+    if tendons_of(free) is None:
+        return None
+    J = tendon_jacobian(free, xp.asarray(q))
+    return (forward_dynamics(free, xp.asarray(q), xp.zeros(free.nv), J) * J).sum(-1)
 
 
 def _put(xp: Any, whole: Any, at: Any, values: Any) -> Any:

@@ -18,6 +18,8 @@ from .matrices.packed import PackedMatrix
 from .passive import passive_force
 from .regressor import inverse_dynamics_regressor
 from .sharded.tree import ShardedTree, Spread, shard_tree
+from .tendons.build import with_tendons
+from .tendons.lengths import tendon_jacobian, tendon_length
 
 __all__ = [
     "Explanation",
@@ -53,4 +55,7 @@ __all__ = [
     "passive_force",
     "potential_energy",
     "shard_tree",
+    "tendon_jacobian",
+    "tendon_length",
+    "with_tendons",
 ]

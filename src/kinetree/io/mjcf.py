@@ -241,7 +241,6 @@ def _note_unmodelled(m: Any, report: Report) -> None:
 
     free = m.jnt_type == FREE
     ignored = {
-        "tendons": m.ntendon,
         "mocap bodies (taken as fixed)": m.nmocap,
         "flexible bodies": m.nflex,
         "plugins": m.nplugin,
@@ -249,8 +248,8 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "moving surfaces": count("geom_surfacevel"),
         "exact regularisation (diagexact)": int(_enabled(m, "mjENBL_DIAGEXACT")),
         "iterations without slip": int(m.opt.noslip_iterations),
-        "nonlinear springs": count("jnt_stiffnesspoly"),
-        "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly"),
+        "nonlinear springs": count("jnt_stiffnesspoly") + count("tendon_stiffnesspoly"),
+        "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly") + count("tendon_dampingpoly"),
         "plastic springs": int(getattr(m, "nplastic", 0)),
         "fluid forces": int(m.opt.density > 0 or m.opt.viscosity > 0),
         "friction loss of free joints (taken in body axes)": int(np.count_nonzero(m.dof_frictionloss[_dofs(m, free)])),

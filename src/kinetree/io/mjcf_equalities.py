@@ -1,4 +1,4 @@
-"""Equalities of a compiled MuJoCo model: connect, weld and joint."""
+"""Equalities of a compiled MuJoCo model: connect, weld, joint and tendon."""
 
 from typing import Any
 
@@ -8,10 +8,11 @@ from kinetree.model import Model
 from kinetree.model.attached import in_rows
 from kinetree.model.equalities import CONNECT, WELD, Equalities, FrameEqualities, JointEqualities
 
+from .mjcf_tendons import read_tendon_equalities
 from .report import Report
 
 KINDS = ("connect", "weld", "joint", "tendon", "flex", "flexvert", "flexstrain", "distance")
-JOINT = 2
+JOINT, TENDON = 2, 3
 SITE = 6  # MuJoCo's number of the object type
 
 
@@ -19,13 +20,16 @@ def read_equalities(model: Model, m: Any, ours: dict[int, int], report: Report) 
     """Those that are active in the file; others are told."""
     active = np.flatnonzero(m.eq_active0)
     kinds = m.eq_type[active]
-    for kind in kinds[kinds > JOINT]:
+    for kind in kinds[kinds > TENDON]:
         report.ignored[f"equality constraints ({KINDS[min(int(kind), len(KINDS) - 1)]})"] += 1
     between = active[kinds < JOINT]
     joints = active[kinds == JOINT]
     frames = _frames(model, m, ours, between) if len(between) else None
     follow = _joints(model, m, joints) if len(joints) else None
-    return None if frames is None and follow is None else Equalities(frames, follow)
+    tendons = active[kinds == TENDON]
+    strung = read_tendon_equalities(m, tendons) if len(tendons) else None
+    found = frames, follow, strung
+    return None if all(part is None for part in found) else Equalities(*found)
 
 
 def _frames(model: Model, m: Any, ours: dict[int, int], which: np.ndarray) -> FrameEqualities:

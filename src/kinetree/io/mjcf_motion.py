@@ -1,6 +1,6 @@
 """What makes an MJCF model move: its actuators, time step, integrator and keyframes.
 
-Actuators that are not modelled (on tendons or sites, muscles, DC motors, PID controllers, plugins, delays) do nothing,
+Actuators that are not modelled (on bodies, muscles, DC motors, PID controllers, plugins, delays) do nothing,
 but keep their places in controls and activations: a policy's controls fit, number by number.
 """
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from kinetree.model import Actuators, Keyframes, Model, Stepping
-from kinetree.model.actuators import NONE, Wiring
+from kinetree.model.actuators import NONE, Target, Wiring
 
 from .converters import Mujoco
 from .mujoco_model import disabled
 from .report import Report
 
-JOINT, JOINT_IN_PARENT = 0, 1  # MuJoCo's numbers of transmissions; likewise below
+JOINT, JOINT_IN_PARENT, CRANK, TENDON, SITE = range(5)  # MuJoCo's numbers of transmissions; likewise below
 FIXED, AFFINE = 0, 1  # gains; biases are none, affine
 GAINS, BIASES, DYNAMICS = (FIXED, AFFINE), (0, AFFINE), (0, 1, 2, 3)
 INTEGRATORS = ("Euler", "RK4", "implicit", "implicitfast", "discrete")
@@ -34,7 +34,7 @@ class _Table:
         self.controls = np.array(getattr(m, "actuator_ctrlnum", np.ones_like(each)))
         self.out = np.array(getattr(m, "actuator_outadr", each))
         self.delay = np.array(getattr(m, "actuator_delay", np.zeros(self.count)))
-        self.on_joint = np.isin(m.actuator_trntype, (JOINT, JOINT_IN_PARENT))
+        self.known = np.isin(m.actuator_trntype, (JOINT, JOINT_IN_PARENT, CRANK, TENDON, SITE))
 
 
 def with_motion(model: Model, m: Any, report: Report) -> Model:
@@ -51,7 +51,7 @@ def _why_not(m: Any, table: _Table, i: int) -> str | None:
     """What about an actuator is not modelled, or None."""
     if m.actuator_plugin[i] >= 0:
         return "plugin"
-    if not table.on_joint[i]:
+    if not table.known[i]:
         return f"on a {TRANSMISSIONS[min(int(m.actuator_trntype[i]), 6)]}"
     if m.actuator_gaintype[i] not in GAINS or m.actuator_biastype[i] not in BIASES:
         return "muscle" if m.actuator_gaintype[i] == MUSCLE else "gain or bias"
@@ -74,11 +74,11 @@ def _actuators(model: Model, m: Any, table: _Table, report: Report) -> Actuators
     dynamics = tuple(int(m.actuator_dyntype[i]) for i in kept)
     affine_gain = np.array([m.actuator_gaintype[i] == AFFINE for i in kept], bool)
     affine_bias = np.array([m.actuator_biastype[i] == AFFINE for i in kept], bool)
-    ours = joint_bodies(model)
+    joints, sites = joint_bodies(model), site_bodies(model, m)
     wiring = Wiring(
         names=tuple(names),
         na=int(m.na),
-        joints=tuple(ours[int(m.actuator_trnid[i, 0])] for i in kept),
+        targets=tuple(_target(m, i, joints, sites) for i in kept),
         controls=tuple(int(table.control[i]) for i in kept),
         activations=tuple(int(m.actuator_actadr[i]) if d != NONE else -1 for i, d in zip(kept, dynamics, strict=True)),
         dynamics=dynamics,
@@ -103,7 +103,23 @@ def _actuators(model: Model, m: Any, table: _Table, report: Report) -> Actuators
         act_range=_range(m.actuator_actrange[kept], np.array(m.actuator_actlimited[kept], bool)),
         joint_range=joint_range,
         wiring=wiring,
+        rod=np.array(m.actuator_cranklength[table.out[kept]]) if np.any(m.actuator_trntype[kept] == CRANK) else None,
     )
+
+
+def _target(m: Any, i: int, joints: dict[int, int], sites: np.ndarray) -> Target:
+    """What an actuator drives."""
+    kind, (first, second) = m.actuator_trntype[i], m.actuator_trnid[i].tolist()
+    if kind == TENDON:
+        return Target("tendon", first)
+    if kind in (JOINT, JOINT_IN_PARENT):
+        return Target("joint", joints[first])
+    return Target("crank" if kind == CRANK else "site", int(sites[first]), int(sites[second]) if second >= 0 else -1)
+
+
+def site_bodies(model: Model, m: Any) -> np.ndarray:
+    """Our body for each site: the last bodies, in MuJoCo's order."""
+    return np.arange(model.n_bodies - m.nsite, model.n_bodies)
 
 
 def _range(given: Any, limited: np.ndarray) -> np.ndarray:

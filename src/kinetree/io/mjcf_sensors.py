@@ -21,10 +21,13 @@ KINDS = {
     6: "magnetometer",
     9: "jointpos",
     10: "jointvel",
+    11: "tendonpos",
+    12: "tendonvel",
     13: "actuatorpos",
     14: "actuatorvel",
     15: "actuatorfrc",
     16: "jointactuatorfrc",
+    17: "tendonactuatorfrc",
     18: "ballquat",
     19: "ballangvel",
     26: "framepos",
@@ -41,7 +44,7 @@ KINDS = {
     37: "subtreeangmom",
     45: "clock",
 }
-BODY, XBODY, JOINT, GEOM, SITE, CAMERA, ACTUATOR = 1, 2, 3, 5, 6, 7, 19  # MuJoCo's numbers of objects
+BODY, XBODY, JOINT, GEOM, SITE, CAMERA, TENDON, ACTUATOR = 1, 2, 3, 5, 6, 7, 18, 19  # MuJoCo's numbers of objects
 ZONES = {2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box"}
 
 
@@ -90,6 +93,7 @@ def read_sensors(
                 zone,
                 tuple(map(float, m.opt.magnetic)) if kind == "magnetometer" else (0.0, 0.0, 0.0),
                 float(m.sensor_cutoff[i]),
+                number if of == TENDON else -1,
             )
         )
     return tuple(found)

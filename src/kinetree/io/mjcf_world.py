@@ -24,6 +24,7 @@ from kinetree.model.world import (
 )
 
 from .mjcf_equalities import read_equalities
+from .mjcf_tendons import read_tendons
 from .report import Report
 
 FREE, BALL = 0, 1
@@ -60,6 +61,7 @@ def read_world(model: Model, m: Any, ours: dict[int, int], report: Report) -> Wo
         scene=read_scene(m, ours, override, report),
         joints=_joints(m),
         equalities=read_equalities(model, m, ours, report),
+        tendons=read_tendons(model, m, ours),
         inverse_weights=_weights(model, m, ours),
         gravity_compensation=carried if carried.any() and np.any(m.opt.gravity) else None,
         impratio=np.array(m.opt.impratio),
@@ -91,7 +93,7 @@ def _weights(model: Model, m: Any, ours: dict[int, int]) -> InverseWeights:
     for theirs, own in ours.items():
         if own >= 0:
             body[own] = m.body_invweight0[theirs]
-    return InverseWeights(dof, body)
+    return InverseWeights(dof, body, np.array(m.tendon_invweight0) if m.ntendon else None)
 
 
 def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> Scene | None:

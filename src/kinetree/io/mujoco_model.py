@@ -4,6 +4,7 @@ Versions differ in their flags (3.3.6 parts `passive` into `spring` and `damper`
 so their `armature` and `damping` act on the joint or tendon that they drive, whether they are switched on or not.
 """
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -35,19 +36,30 @@ def damping(m: Any) -> np.ndarray:
 def _of_actuators(m: Any, name: str) -> np.ndarray:
     """(nv,): a number of actuators, as the joints that they drive feel it.
 
-    Every degree of freedom of the joint feels it, times the square of the first gear. What actuators do to tendons is
-    left out, as tendons are.
+    Every degree of freedom of the joint feels it, times the square of the first gear.
     """
     felt = np.zeros(m.nv)
+    for joint, value in _felt(m, name, "mjTRN_JOINT", "mjTRN_JOINTINPARENT"):
+        felt[np.flatnonzero(m.dof_jntid == joint)] += value
+    return felt
+
+
+def of_tendon_actuators(m: Any, name: str) -> np.ndarray:
+    """(ntendon,): a number of actuators, as the tendons that they drive feel it."""
+    felt = np.zeros(m.ntendon)
+    for tendon, value in _felt(m, name, "mjTRN_TENDON"):
+        felt[tendon] += value
+    return felt
+
+
+def _felt(m: Any, name: str, *transmissions: str) -> Iterator[tuple[int, float]]:
+    """What each actuator drives, and a number of it, times the square of its first gear."""
     kinds = import_module("mujoco").mjtTrn
-    joints = int(kinds.mjTRN_JOINT), int(kinds.mjTRN_JOINTINPARENT)
+    numbers = [int(getattr(kinds, t)) for t in transmissions]
     first = getattr(m, "actuator_outadr", np.arange(len(m.actuator_trntype)))  # of its forces, each with its gears
     for a in np.flatnonzero(getattr(m, name, ())):
-        if m.actuator_trntype[a] not in joints:
-            continue
-        dofs = np.flatnonzero(m.dof_jntid == m.actuator_trnid[a, 0])
-        felt[dofs] += getattr(m, name)[a] * m.actuator_gear[first[a], 0] ** 2
-    return felt
+        if m.actuator_trntype[a] in numbers:
+            yield int(m.actuator_trnid[a, 0]), float(getattr(m, name)[a] * m.actuator_gear[first[a], 0] ** 2)
 
 
 def check_numbers(m: Any, file: str) -> None:

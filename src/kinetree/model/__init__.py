@@ -1,7 +1,7 @@
 """Models: bodies, joints and their rows."""
 
 from . import pytree  # noqa: F401 - makes models known to JAX
-from .actuators import Actuator, Actuators
+from .actuators import Actuator, Actuators, Crank
 from .configuration import difference, integrate, neutral, random_state
 from .coupling import Coupling, coupled
 from .errors import ModelError
@@ -16,6 +16,7 @@ from .sensor import Mount, Sensor
 from .shapes import with_ground, with_shapes
 from .specialize import specialize
 from .state import DEFAULT_STEPPING, Keyframes, State, Stepping
+from .tendons import Pulley, Tendon, Via, Wrap
 from .world import Shape, World
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Actuators",
     "Axis",
     "Coupling",
+    "Crank",
     "DEFAULT_STEPPING",
     "Fixed",
     "Free",
@@ -38,6 +40,7 @@ __all__ = [
     "Placement",
     "Planar",
     "Prismatic",
+    "Pulley",
     "Revolute",
     "Rows",
     "Sensor",
@@ -46,8 +49,11 @@ __all__ = [
     "State",
     "Stepping",
     "Structure",
+    "Tendon",
     "Translation",
+    "Via",
     "World",
+    "Wrap",
     "auto_tree",
     "chain_pieces",
     "coupled",

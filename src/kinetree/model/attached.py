@@ -20,7 +20,7 @@ def in_rows(model: Model, bodies: Any, places: Any, turns: Any) -> tuple[Any, An
     traced = any(isinstance(c, jax.Array) for c in model.frames.r)
     xp: Any = jnp if traced else np
     bodies = np.asarray(bodies, np.int64)
-    places, turns = (xp.asarray(x, float).reshape(len(bodies), -1) for x in (places, turns))
+    places, turns = xp.asarray(places, float).reshape(-1, 3), xp.asarray(turns, float).reshape(-1, 4)
     if not model.n_bodies:
         return places, turns
     some = np.maximum(bodies, 0)

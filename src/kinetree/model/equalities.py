@@ -1,7 +1,10 @@
-"""Equalities of a world: frames of two bodies that stay together, and joints that follow others. Soft, as MuJoCo's.
+"""Equalities of a world: frames of two bodies that stay together, and joints or tendons that follow others.
+
+All are soft, as MuJoCo's.
 
 A "connect" holds the origins of two frames together, a "weld" their axes too. A joint equality holds one coordinate at
-a polynomial of another: q₁ − ref₁ = Σ cₖ (q₂ − ref₂)ᵏ. (MuJoCo documentation, "Equality".)
+a polynomial of another: q₁ − ref₁ = Σ cₖ (q₂ − ref₂)ᵏ; a tendon equality does so with lengths.
+(MuJoCo documentation, "Equality".)
 """
 
 from dataclasses import dataclass, field
@@ -46,11 +49,24 @@ class JointEqualities:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
+class TendonEqualities:
+    """Of lengths of tendons, counted from where the model is at rest; first axis over equalities."""
+
+    coefficients: Any  # (n, 5)
+    solref: Any  # (n, 2)
+    solimp: Any  # (n, 5)
+    tendons1: tuple[int, ...] = field(metadata={"static": True})
+    tendons2: tuple[int, ...] = field(metadata={"static": True})  # −1: the first length is held at a number
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
 class Equalities:
     """All equalities of a world."""
 
     frames: FrameEqualities | None = None
     joints: JointEqualities | None = None
+    tendons: TendonEqualities | None = None
 
     @property
     def bodies(self) -> np.ndarray:

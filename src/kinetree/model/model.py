@@ -173,7 +173,8 @@ class Model:
             new = dataclasses.replace(new, limits=Limits(*checked))
         if actuators is not None:
             if not isinstance(actuators, Actuators):
-                actuators = make_actuators(self.structure, actuators, new.limits and new.limits.effort)
+                tendons = () if new.world is None or new.world.tendons is None else new.world.tendons.names
+                actuators = make_actuators(self.structure, actuators, new.limits and new.limits.effort, tendons)
             new = dataclasses.replace(new, actuators=actuators)
         if not (timestep is None and integrator is None):
             steps = self.stepping or DEFAULT_STEPPING

@@ -25,12 +25,14 @@ class Sensor:
         kind: "gyro", "accelerometer", "velocimeter", "magnetometer", "touch", "force", "torque"; "framepos",
             "framequat", "framexaxis", "frameyaxis", "framezaxis", "framelinvel", "frameangvel", "framelinacc",
             "frameangacc"; "jointpos", "jointvel", "ballquat", "ballangvel", "jointactuatorfrc"; "actuatorpos",
-            "actuatorvel", "actuatorfrc"; "subtreecom", "subtreelinvel", "subtreeangmom"; "clock".
+            "actuatorvel", "actuatorfrc"; "tendonpos", "tendonvel", "tendonactuatorfrc"; "subtreecom",
+            "subtreelinvel", "subtreeangmom"; "clock".
         name: its key in what `kinetree.sensors` returns.
         mount: where it sits, or the body whose subtree is meant.
         reference: the frame that a frame sensor is relative to; None is the world.
         joint: the body whose joint is meant, −1 for none.
         actuator: its number among the actuators of the model.
+        tendon: its number among the tendons of the model.
         zone: kind and size of the shape, at the mount, in which a touch sensor feels.
         field: the world's magnetic field.
         cutoff: the largest absolute value; 0 for none.
@@ -45,3 +47,4 @@ class Sensor:
     zone: tuple[str, tuple[float, ...]] | None = None
     field: tuple[float, ...] = (0.0, 0.0, 0.0)
     cutoff: float = 0.0
+    tendon: int = -1

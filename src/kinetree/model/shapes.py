@@ -41,8 +41,8 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
         exclude: pairs of bodies, by name or number (None is the base), whose shapes never touch.
     """
     shapes = [_checked(model, shape, i) for i, shape in enumerate(shapes)]
-    numbers = [_body(model, s.body) for s in shapes]
-    out = {frozenset((_body(model, a), _body(model, b))) for a, b in exclude}
+    numbers = [body_number(model, s.body) for s in shapes]
+    out = {frozenset((body_number(model, a), body_number(model, b))) for a, b in exclude}
     skip = [(i, j) for j in range(len(shapes)) for i in range(j) if frozenset((numbers[i], numbers[j])) in out]
 
     def column(name: str) -> tuple[Any, ...]:
@@ -113,7 +113,8 @@ def with_ground(model: Model, **surface: Any) -> Model:
     return dataclasses.replace(model, world=world.replace(scene=scene))
 
 
-def _body(model: Model, body: Any) -> int:
+def body_number(model: Model, body: Any) -> int:
+    """The number of a body, by name or number; None is the base."""
     if body is None:
         return BASE
     number = model.body_index(body) if isinstance(body, str) else int(body)

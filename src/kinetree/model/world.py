@@ -16,6 +16,7 @@ from kinetree.collide import COLLIDERS, KINDS
 
 from .equalities import Equalities
 from .errors import ModelError
+from .tendons import Tendons
 
 CONSTRAINTS = frozenset({"contact", "limit", "frictionloss", "equality"})  # what can be switched off
 
@@ -111,6 +112,7 @@ class InverseWeights(NamedTuple):
 
     dof: Any  # (nv,)
     body: Any  # (n_bodies, 2): translation and rotation of the centre of mass
+    tendon: Any = None  # (n,): of tendons, where there are some
 
 
 @jax.tree_util.register_dataclass
@@ -121,6 +123,7 @@ class World:
     scene: Scene | None = None
     joints: JointSoftness | None = None  # None: MuJoCo's defaults
     equalities: Equalities | None = None
+    tendons: Tendons | None = None
     inverse_weights: InverseWeights | None = None  # None: computed where they are needed
     gravity_compensation: Any = None  # (n_bodies,): how much of each body's weight is carried
     impratio: Any = field(default_factory=lambda: np.array(1.0))  # how much stiffer friction is than the normal

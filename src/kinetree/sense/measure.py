@@ -17,6 +17,7 @@ from kinetree.constrain.constrained import SCHEDULE
 from kinetree.constrain.joint_groups import Present
 from kinetree.dynamics.frames import row_rates
 from kinetree.dynamics.schedules.arranged import arranged, by_position, row_poses, row_velocities
+from kinetree.dynamics.tendons.lengths import paths_of, stretched, velocities
 from kinetree.model import Model, Sensor
 from kinetree.model.attached import in_rows
 from kinetree.model.world import InverseWeights
@@ -135,6 +136,26 @@ def _actuator(name: str) -> Any:
     return measure
 
 
+def _tendon(pick: str) -> Any:
+    """Lengths, velocities, or the sum of what actuators do, of tendons."""
+
+    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+        numbers = np.array([s.tendon for s in some])
+        if pick == "force":
+            on = () if known.model.actuators is None else known.model.actuators.wiring.targets
+            own = np.array([t.first if t.kind == "tendon" else -1 for t in on], np.int64)
+            if known.driven is None or not len(own):
+                return jnp.zeros((len(some), 1, len(known.q)), known.q.dtype)
+            share = jnp.asarray(numbers[:, None] == own, known.q.dtype)
+            return jnp.einsum("sn,bn->sb", share, known.driven.own)[:, None]
+        found = stretched(known.model, known.q)
+        if pick == "length":
+            return found.length[numbers][:, None]
+        return velocities(paths_of(known.model), found.moment, known.qd)[numbers][:, None]
+
+    return measure
+
+
 def _clock(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
     return jnp.broadcast_to(known.time, (len(some), 1, len(known.q)))
 
@@ -197,6 +218,9 @@ KINDS: dict[str, Any] = {
     "actuatorpos": _actuator("length"),
     "actuatorvel": _actuator("velocity"),
     "actuatorfrc": _actuator("own"),
+    "tendonpos": _tendon("length"),
+    "tendonvel": _tendon("velocity"),
+    "tendonactuatorfrc": _tendon("force"),
     "subtreecom": _subtree("center"),
     "subtreelinvel": _subtree("velocity"),
     "subtreeangmom": _subtree("spin"),

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.constrain.contact_groups import members_of
+from kinetree.constrain.drift import velocity_drift
 from kinetree.constrain.equality_groups import frame_members
 from kinetree.constrain.joint_groups import Present
 from kinetree.constrain.newton import at_motion, respond
-from kinetree.constrain.problem import equalities_of, make_problem, velocity_drift
+from kinetree.constrain.problem import equalities_of, make_problem
 from kinetree.dynamics.schedules.arranged import arranged, by_position, row_poses
 from kinetree.model import Model
 from kinetree.model.world import InverseWeights

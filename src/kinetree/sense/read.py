@@ -75,7 +75,7 @@ def with_sensors(model: Model, given: Iterable[Sensor]) -> Model:
 
     Arguments:
         model: the mechanism.
-        given: see `Sensor`; bodies and joints in them may be names.
+        given: see `Sensor`; bodies, joints and tendons in them may be names.
     """
     found: list[Sensor] = []
     for sensor in given:
@@ -87,8 +87,19 @@ def with_sensors(model: Model, given: Iterable[Sensor]) -> Model:
         joint: Any = sensor.joint
         if isinstance(joint, str):
             joint = model.joint_names.index(joint)
-        found.append(dataclasses.replace(sensor, mount=mount, reference=reference, joint=int(joint)))
+        tendon = _tendon(model, sensor)
+        found.append(dataclasses.replace(sensor, mount=mount, reference=reference, joint=int(joint), tendon=tendon))
     return dataclasses.replace(model, sensors=tuple(found))
+
+
+def _tendon(model: Model, sensor: Sensor) -> int:
+    """The number of a sensor's tendon, which may be a name."""
+    names = () if model.world is None or model.world.tendons is None else model.world.tendons.names
+    given: Any = sensor.tendon
+    number = names.index(given) if given in names else given
+    if sensor.kind.startswith("tendon") and not (isinstance(number, int) and 0 <= number < len(names)):
+        raise ModelError(f"sensor {sensor.name!r}: there is no tendon {given!r}")
+    return number
 
 
 def _mounted(model: Model, mount: Any) -> Mount:

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from kinetree.constrain.constrained import held_force, solve_constraints, timestep_of, velocity_drift
+from kinetree.constrain.constrained import held_force, solve_constraints, timestep_of
+from kinetree.constrain.drift import velocity_drift
 from kinetree.constrain.joint_groups import Present, near_limits, present
 from kinetree.constrain.native import Solver
 from kinetree.constrain.problem import equalities_of, has_contacts
@@ -33,7 +34,7 @@ def constraints_of(model: Model) -> Present | None:
     if "_constraints" not in kept:
         found = present(model)
         carried = model.world is not None and model.world.gravity_compensation is not None
-        acts = model.coupling is None and (any(found) or has_contacts(model) or carried or _equal(model))
+        acts = model.coupling is None and (found.acts or has_contacts(model) or carried or _equal(model))
         kept["_constraints"] = found if acts else None
     return kept["_constraints"]
 
@@ -89,7 +90,7 @@ def _derivative(found: Present, primals: Any, tangents: Any) -> Any:
 def _by_xla(
     found: Present, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
 ) -> Accelerated:
-    smooth = tau - held_force(model, q, qd, -velocity_drift(model.structure, qd), f_ext)
+    smooth = tau - held_force(model, found, q, qd, -velocity_drift(model.structure, qd), f_ext)
     least = timestep_of(model, h)(q.dtype)
 
     def solved() -> tuple[Any, Any]:
@@ -111,7 +112,8 @@ def _by_xla(
 def _only_limits(model: Model, found: Present) -> bool:
     """True if nothing but limits of hinges and sliders constrains a model."""
     carried = model.world is not None and model.world.gravity_compensation is not None
-    return not (found.loss or found.balls or has_contacts(model) or carried or _equal(model))
+    strung = found.tendon_rows or found.tendon_forces
+    return not (found.loss or found.balls or strung or has_contacts(model) or carried or _equal(model))
 
 
 def _equal(model: Model) -> bool:
@@ -127,5 +129,6 @@ def acting(model: Model, integrator: str = "") -> str:
         parts["pairs of shapes that may touch"] = 0 if scene is None else len(scene.layout.pairs)
         parts["joint limits"] = len({*found.lower, *found.upper, *found.balls})
         parts["dry friction of joints"] = len(found.loss)
+        parts["tendons"] = len({*found.tendon_rows, *found.tendon_forces})
     parts["actuators, controls at zero"] = model.nu
     return ", ".join(f"{count} {what}" for what, count in parts.items() if count) or "nothing"

@@ -4,8 +4,10 @@ With α the acceleration in world axes (world_axes.py), f all forces at the star
     (H + h D) α = f.
 Joint damping, and servos on hinges and sliders, are diagonal: loads on the joints, one articulated-body pass
 (dynamics/loaded.py). A servo on a ball or free joint adds h slope jᵀ j, of rank one, by the formula of Sherman and
-Morrison. A free body that carries nothing else also takes the slope of its gyroscopic force, which is not symmetric:
-six equations, solved on their own.
+Morrison. Tendons, and actuators on them and on sites, couple joints: then the matrix itself is factorized. MuJoCo keeps
+its entries between a row and one that carries it, and drops those between branches; so does our factorization.
+A free body that carries nothing else also takes the slope of its gyroscopic force, which is not symmetric: six
+equations, solved on their own.
 """
 
 from typing import Any, NamedTuple
@@ -15,9 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.actuate import Actuation
-from kinetree.actuate.transmission import columns, gathered
+from kinetree.actuate.transmission import columns_of, gathered
+from kinetree.constrain.joint_groups import Present
+from kinetree.dynamics import factorize, forward_dynamics, mass_matrix, tendon_jacobian
 from kinetree.dynamics.loaded import loaded_forward_dynamics
-from kinetree.dynamics.matrices.dense import solve_general
+from kinetree.dynamics.matrices.dense import solve_general, solve_spd
+from kinetree.dynamics.tendons.lengths import tendons_of
 from kinetree.model import DEFAULT_STEPPING, Model
 
 from .world_axes import drift
@@ -29,25 +34,35 @@ class Forces(NamedTuple):
     tau: Any  # (batch, nv), all forces on joints but springs, dampers and constraints
     f_ext: Any  # (batch, n_bodies, 6), or None
     total: Any = None  # (batch, nv), f above with constraints; None where there are none
+    has: Present | None = None  # which constraints there are
 
 
 def damped_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any) -> Any:
     """qdd (batch, nv) of a step h with joint damping taken at its end."""
-    return _loaded(model, q, qd, forces, _damping(model, q, h))
+    load = _damping(model, q, h)
+    if forces.has is not None and forces.has.tendon_armature:
+        matrix = _with_tendons(model, q, load, 0.0)
+        return _factored(model, matrix, forces.total) - drift(model, q, qd)
+    return _loaded(model, q, qd, forces, load)
 
 
 def implicit_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any, acted: Actuation | None) -> Any:
     """The same with the slopes of actuators, and of lone bodies' gyroscopic forces: MuJoCo's implicitfast."""
     load = _damping(model, q, h)
     braking: list[int] = []
+    many: list[int] = []
+    couples = False
     lone = lone_bodies(model)
     if acted is not None:
-        at = columns(model.structure, _wiring(model))
+        at = columns_of(model)
         single = at.used.sum(1) == 1
         own = jnp.where(single[:, None], acted.moment * acted.moment, jnp.zeros((), q.dtype))
         load = load + gathered(at, own * (-h * acted.slope)[:, :, None])
         many = [int(i) for i in np.flatnonzero(~single) if _may_brake(model, int(i))]
         braking = [i for i in many if _wiring(model).joints[i] not in lone]
+        couples = any(_wiring(model).joints[i] < 0 for i in many)
+    if couples or (forces.has is not None and (forces.has.tendon_armature or forces.has.tendon_damping)):
+        return _by_matrix(model, q, qd, forces, load, h, acted, many)
     qdd = _loaded(model, q, qd, forces, load)
     if not (braking or lone):
         return qdd
@@ -56,8 +71,54 @@ def implicit_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any,
     if acted is not None and braking:
         alpha = _braked(model, q, alpha, load, acted, h, braking)
     for body in lone:
-        alpha = _tumbling(model, qd, alpha, load, acted, h, body)
+        own = model.v_index(model.joint_names[body])
+        A = _alone(model, qd, load, body)
+        force = (A * alpha[:, None, own]).sum(-1)
+        for i in () if acted is None else np.flatnonzero(np.array(_wiring(model).joints) == body):
+            assert acted is not None
+            j = _moment(model, acted, int(i), len(qd))[:, own]
+            A = A - (h * acted.slope[:, i])[:, None, None] * j[:, :, None] * j[:, None, :]
+        alpha = alpha.at[:, own].set(_tumbling(model, qd, A, force, h, body))
     return alpha - ahead
+
+
+def _by_matrix(
+    model: Model, q: Any, qd: Any, forces: Forces, load: Any, h: Any, acted: Actuation | None, many: list[int]
+) -> Any:
+    """The same where tendons or actuators couple joints; `many` are actuators with several degrees of freedom."""
+    matrix = _with_tendons(model, q, load, h)
+    for i in many:
+        assert acted is not None
+        row = _moment(model, acted, i, len(q))
+        matrix = matrix - (h * acted.slope[:, i])[:, None, None] * row[:, :, None] * row[:, None, :]
+    ahead = drift(model, q, qd)
+    total = forces.total
+    if total is None:
+        free = forward_dynamics(model, q, qd, forces.tau, forces.f_ext) + ahead
+        total = (mass_matrix(model, q) * free[:, None]).sum(-1)
+    alpha = _factored(model, matrix, total)
+    for body in lone_bodies(model):
+        own = model.v_index(model.joint_names[body])
+        alpha = alpha.at[:, own].set(_tumbling(model, qd, matrix[:, own, own], total[:, own], h, body))
+    return alpha - ahead
+
+
+def _with_tendons(model: Model, q: Any, load: Any, h: Any) -> Any:
+    """H with loads on joints, and the armature and h times the damping of tendons, (batch, nv, nv)."""
+    loads = jax.vmap(jnp.diag)(jnp.broadcast_to(load, (len(q), load.shape[1])))
+    matrix = mass_matrix(model, q) + (loads if model.coupling is None else model.coupling.narrow_matrix(loads))
+    tendons = tendons_of(model)
+    if tendons is None:
+        return matrix
+    J = tendon_jacobian(model, q)
+    resists = jnp.asarray(tendons.pull.armature, q.dtype) + h * jnp.asarray(tendons.pull.damping, q.dtype)
+    return matrix + jnp.einsum("bti,t,btj->bij", J, resists, J)
+
+
+def _factored(model: Model, matrix: Any, f: Any) -> Any:
+    if model.coupling is not None:
+        return solve_spd(matrix, f[..., None])[..., 0]
+    return factorize(model, matrix).solve(f)
 
 
 def _damping(model: Model, q: Any, h: Any) -> Any:
@@ -105,7 +166,7 @@ def lone_bodies(model: Model) -> list[int]:
 
 def _moment(model: Model, acted: Actuation, i: int, batch: int) -> Any:
     """The row (batch, nv) through which an actuator acts on the joints."""
-    at = columns(model.structure, _wiring(model))
+    at = columns_of(model)
     alone = np.arange(len(at.dof)) == i
     row = gathered(at, jnp.where(alone[:, None], acted.moment, jnp.zeros_like(acted.moment)))
     row = jnp.broadcast_to(row, (batch, row.shape[1]))
@@ -132,26 +193,28 @@ def _braked(model: Model, q: Any, alpha: Any, load: Any, acted: Actuation, h: An
     return alpha
 
 
-def _tumbling(model: Model, qd: Any, alpha: Any, load: Any, acted: Actuation | None, h: Any, body: int) -> Any:
-    """α of a lone free body with the slopes of its gyroscopic force and of its actuators."""
-    own, first_row = model.v_index(model.joint_names[body]), int(model.structure.v_start[body])
+def _alone(model: Model, qd: Any, load: Any, body: int) -> Any:
+    """The matrix (batch, 6, 6) of a lone free body, with its loads."""
+    first_row = int(model.structure.v_start[body])
     rows = slice(first_row, first_row + 6)
     mass, first, second = jax.tree.map(lambda x: jnp.asarray(x[body], qd.dtype), tuple(model.inertia))
     I, mc = second.array(), cross_matrix(jnp.stack(first))
     rotors = jnp.asarray(model.rows.armature, qd.dtype)[rows]
     H = jnp.block([[I, mc], [-mc, mass * jnp.eye(3, dtype=qd.dtype)]]) + jnp.diag(rotors)
-    A = H + jax.vmap(jnp.diag)(jnp.broadcast_to(load[:, rows], (len(qd), 6)))
-    force = (A * alpha[:, None, own]).sum(-1)
+    return H + jax.vmap(jnp.diag)(jnp.broadcast_to(load[:, rows], (len(qd), 6)))
+
+
+def _tumbling(model: Model, qd: Any, A: Any, force: Any, h: Any, body: int) -> Any:
+    """α (batch, 6) of a lone free body under a force, with its matrix and the slope of its gyroscopic force."""
+    own = model.v_index(model.joint_names[body])
+    _, first, second = jax.tree.map(lambda x: jnp.asarray(x[body], qd.dtype), tuple(model.inertia))
+    I, mc = second.array(), cross_matrix(jnp.stack(first))
     omega = qd[:, own][:, :3]
     turning = cross_matrix(omega)
     angular = turning @ I - cross_matrix(omega @ I)
     linear = -cross_matrix(jnp.cross(omega, jnp.stack(first))) - turning @ mc
     A = A.at[:, :, :3].add(h * jnp.concatenate([angular, linear], 1))
-    for i in () if acted is None else np.flatnonzero(np.array(_wiring(model).joints) == body):
-        assert acted is not None
-        j = _moment(model, acted, int(i), len(qd))[:, own]
-        A = A - (h * acted.slope[:, i])[:, None, None] * j[:, :, None] * j[:, None, :]
-    return alpha.at[:, own].set(solve_general(A, force[..., None])[..., 0])
+    return solve_general(A, force[..., None])[..., 0]
 
 
 def cross_matrix(v: Any) -> Any:

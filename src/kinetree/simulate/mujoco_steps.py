@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from kinetree.actuate import next_activation
 from kinetree.actuate.force import nearest_setpoint
-from kinetree.actuate.transmission import columns
+from kinetree.actuate.transmission import columns_of
 from kinetree.model import DEFAULT_STEPPING, Model, State
 from kinetree.model.actuators import INTEGRATOR
 from kinetree.model.configuration import integrate_straight, move_rate
@@ -34,9 +34,9 @@ def activated(model: Model, state: State, rate: Any, h: Any, length: Any) -> Any
         return state.act
     act = next_activation(model.actuators, state.act, rate, h)
     wiring = model.actuators.wiring
-    at = columns(model.structure, wiring)
+    at = columns_of(model)
     for i, (column, kind) in enumerate(zip(wiring.activations, wiring.dynamics, strict=True)):
-        if kind == INTEGRATOR and at.on_ball[i]:  # setpoints on a ball are kept within a turn of where it is
+        if kind == INTEGRATOR and at.winds[i]:  # setpoints that are turns are kept within one of where it is
             repeated = jnp.broadcast_to(act[:, column, None], length.shape)
             act = act.at[:, column].set(nearest_setpoint(model, at, repeated, length)[:, i])
     return act
@@ -68,7 +68,7 @@ def _first_order(model: Model, state: State, drive: Drive, fast: bool) -> State:
     if drive.constraints is not None or not (fast or damped):
         qdd, total = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, state.warm_start, h, drive.solver)
         warm_start = qdd
-    forces = Forces(tau, drive.f_ext, total)
+    forces = Forces(tau, drive.f_ext, total, drive.constraints)
     if fast:
         qdd = implicit_acceleration(model, q, qd, forces, h, found)
     elif damped:

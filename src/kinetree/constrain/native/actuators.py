@@ -48,6 +48,8 @@ def not_served(plan: Plan, actuators: Actuators | None) -> str:
     """Why lanes can not serve these actuators; nothing where they can."""
     if actuators is None:
         return ""
+    if -1 in actuators.wiring.joints:
+        return "an actuator acts on a tendon or a site"
     at = columns(plan.structure, actuators.wiring)
     return "" if at.diagonal and not at.turned else "an actuator moves a joint with several degrees of freedom"
 

@@ -92,6 +92,8 @@ def not_served(model: Model, plan: Plan) -> str:
         return "a ball joint has a limit"
     if equalities_of(model) is not None:
         return "an equality holds"
+    if plan.has.tendon_rows or plan.has.tendon_forces:
+        return "a tendon acts"
     for touch in plan.touches:
         if touch.kinds not in SERVED_PAIRS:
             return f"a {touch.kinds[0]} touches a {touch.kinds[1]}"

@@ -1,0 +1,179 @@
+"""Tendons at work: springs, dampers and rotors along them, and the constraints on their lengths. As MuJoCo's.
+
+A tendon moves several joints, so its limits, friction loss and equalities are coupling rows. Its armature is inertia:
+it resists the second derivative of the length, J x + J̇ qd. The part with x is a coupling row, too, of no softness, and
+the other a force. MuJoCo adds armature to its mass matrix only where that has entries, at pairs of a row and one that
+carries it: between branches of the tree there is none. So a tendon over two branches resists with each on its own.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.dynamics.frames import row_rates
+from kinetree.dynamics.schedules.arranged import arranged, by_position, row_poses, row_velocities
+from kinetree.dynamics.tendons.lengths import SCHEDULE, lines_of, on_joints, paths_of, stretched, tendons_of, velocities
+from kinetree.dynamics.tendons.paths import Paths
+from kinetree.model import Model
+from kinetree.model.equalities import TendonEqualities
+from kinetree.model.tendons import NO_WRAP, Tendons
+from kinetree.spatial import Rates, Scalar, Vec3
+from kinetree.tree import layout, restore
+
+from .between import Along, Coupled, Dry, Hold, OneSided
+from .carried import Carried, row_ends
+from .drift import velocity_drift
+from .groups import Group, Known
+from .joint_groups import Present, row
+from .softness import impedance, parts, reference, regularisation
+
+
+class Strings:
+    """The tendons of a model in one state, as rows on joints."""
+
+    def __init__(self, model: Model, q: Any, qd: Any, position_of: np.ndarray):
+        """From q (batch, nq), qd (batch, nv)."""
+        tendons = tendons_of(model)
+        assert tendons is not None
+        self.tendons: Tendons = tendons
+        self.at: Paths = paths_of(model)
+        self.length, self.moment = stretched(model, q)
+        self.velocity = velocities(self.at, self.moment, qd)
+        self.moment = jnp.broadcast_to(self.moment, (*self.at.dof.shape, q.shape[0]))
+        self.positions = position_of[self.at.dof]
+        self.dtype = q.dtype
+
+    def number(self, name: str, which: np.ndarray) -> Any:
+        """A number of each of some tendons, (k, 1) or (k, several)."""
+        values = jnp.asarray(getattr(self.tendons.pull, name), self.dtype)[which]
+        return values[:, None] if values.ndim == 1 else values
+
+    def along(self, which: np.ndarray, factor: Scalar | float = 1.0) -> Along:
+        """How some tendons grow."""
+        return Along(self.moment[which] * factor, _static(self.positions[which]))
+
+
+def _static(table: np.ndarray) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(row) for row in table.tolist())
+
+
+def tendon_groups(
+    model: Model, known: Known, has: Present, equal: TendonEqualities | None, q: Any, qd: Any, position_of: np.ndarray
+) -> list[Group]:
+    """Limits, friction loss, equalities and armature; q (batch, nq), qd (batch, nv)."""
+    if not (has.tendon_rows or equal is not None):
+        return []
+    strings = Strings(model, q, qd, position_of)
+    weight = jnp.asarray(known.weights.tendon, q.dtype)[:, None]
+    groups: list[Group] = []
+    for sign, numbers in ((1, has.tendon_lower), (-1, has.tendon_upper)):
+        if not numbers:
+            continue
+        own = np.array(numbers)
+        bound = strings.number("range", own)[:, int(sign < 0), None]
+        margin = strings.number("margin", own)
+        distance = sign * (strings.length[own] - bound)
+        active = distance < margin
+        r = jnp.where(active, distance - margin, 0.0)
+        soft = strings.number("limit_solref", own), strings.number("limit_solimp", own)
+        ref, D = row(*soft, r, sign * strings.velocity[own], weight[own], active, known.least_time)
+        groups.append(Coupled(strings.along(own, float(sign)), (ref,), OneSided(D)))
+    if has.tendon_loss:
+        own = np.array(has.tendon_loss)
+        most, velocity = strings.number("friction", own), strings.velocity[own]
+        soft = strings.number("friction_solref", own), strings.number("friction_solimp", own)
+        active = jnp.broadcast_to(most > 0, velocity.shape)
+        ref, D = row(*soft, jnp.zeros_like(velocity), velocity, weight[own], active, known.least_time)
+        groups.append(Coupled(strings.along(own), (ref,), Dry(D, most)))
+    if equal is not None:
+        groups += _equalities(strings, known, equal, weight)
+    if has.tendon_armature:
+        own, mask = _branches(model, strings.at, np.array(has.tendon_armature))
+        J = Along(strings.moment[own] * jnp.asarray(mask, q.dtype)[:, :, None], _static(strings.positions[own]))
+        inertia = strings.number("armature", own) + jnp.zeros_like(strings.length[own])
+        groups.append(Coupled(J, (jnp.zeros_like(inertia),), Hold((inertia,)), inertial=True))
+    return groups
+
+
+def _equalities(strings: Strings, known: Known, equal: TendonEqualities, weight: Any) -> list[Group]:
+    one, second = np.array(equal.tendons1, np.int64), np.array(equal.tendons2, np.int64)
+    follows, two = jnp.asarray((second >= 0)[:, None], strings.dtype), np.maximum(second, 0)
+    start = jnp.asarray(strings.tendons.start, strings.dtype)[:, None]
+    solref, solimp, c = (parts(jnp.asarray(x, strings.dtype)) for x in (equal.solref, equal.solimp, equal.coefficients))
+    dif = (strings.length[two] - start[two]) * follows
+    r = strings.length[one] - start[one] - c[0] - dif * (c[1] + dif * (c[2] + dif * (c[3] + dif * c[4])))
+    slope = (c[1] + dif * (2 * c[2] + dif * (3 * c[3] + dif * 4 * c[4]))) * follows
+    d = impedance(solimp, r)
+    k, b = reference(solref, solimp, known.least_time)
+    D = 1 / regularisation(d, weight[one] + follows * weight[two])
+    ref = -b * (strings.velocity[one] - slope * strings.velocity[two]) - k * d * r
+    moment = jnp.concatenate([strings.moment[one], -slope[:, None] * strings.moment[two]], 1)
+    at = np.concatenate([strings.positions[one], strings.positions[two]], 1)
+    return [Coupled(Along(moment, _static(at)), (ref,), Hold((D,)))]
+
+
+def _branches(model: Model, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of armature, (k,) numbers of tendons and (k, width) the part of each: rows that do not carry one another.
+
+    A tendon whose branches meet in a row that it moves too stays whole.
+    """
+    lp, rp = np.asarray(model.tree.lp), np.asarray(model.tree.rp)
+    numbers, masks = [], []
+    for t in which:
+        open_, dof = list(np.flatnonzero(at.used[t])), at.dof[t]
+        while open_:
+            part, new = set(), {open_[0]}
+            while new:
+                part |= new
+                mine = dof[sorted(part)][:, None]
+                carries = (lp[mine] <= lp[dof]) & (rp[dof] <= rp[mine])
+                carried = (lp[dof] <= lp[mine]) & (rp[mine] <= rp[dof])
+                new = {k for k in open_ if (carries | carried)[:, k].any()} - part
+            numbers.append(t)
+            masks.append(np.isin(np.arange(len(dof)), sorted(part)))
+            open_ = [k for k in open_ if k not in part]
+    return np.array(numbers, np.int64), np.array(masks, float).reshape(len(numbers), -1)
+
+
+def tendon_force(model: Model, has: Present, q: Any, qd: Any) -> Any:
+    """What springs, dampers and the velocity terms of armature do to the joints, (batch, nv)."""
+    tendons, at = tendons_of(model), paths_of(model)
+    assert tendons is not None
+    length, moment = stretched(model, q)
+    pull = jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[..., None], tendons.pull)
+    stretch = length - jnp.clip(length, pull.slack[:, 0], pull.slack[:, 1])
+    force = -pull.stiffness * stretch - pull.damping * velocities(at, moment, qd)
+    spatial = {s.tendon for s in tendons.routes.spans}
+    if spatial & set(has.tendon_armature):
+        force = force - pull.armature * bending(model, q, qd)
+    return on_joints(at, moment, force, qd.shape[1])
+
+
+def bending(model: Model, q: Any, qd: Any) -> Any:
+    """J̇ qd, (n, batch): the second derivatives of lengths where x is 0; of lines that wrap around nothing."""
+    tendons = tendons_of(model)
+    assert tendons is not None
+    batch, laid = q.shape[0], layout(model.tree, SCHEDULE)
+    at, position_of = arranged(laid, model, q), np.asarray(laid.position_of)
+    zero = Vec3.zero_like(at.gravity.x)
+    rates = row_rates(laid, model, at, qd, -velocity_drift(model.structure, qd), Rates(zero, zero, zero))
+    poses = row_poses(laid, at)
+    rows = Carried(poses, row_velocities(laid, at, by_position(laid, qd)), rates)
+    still = np.tile([1.0, 0.0, 0.0, 0.0], (len(tendons.routes.points), 1))
+    end = row_ends(rows, np.array(tendons.routes.points, np.int64), tendons.points, still, position_of)
+    line, _ = lines_of(model, restore(laid, poses), batch)
+    which = paths_of(model).lines
+    straight = np.flatnonzero(which.wrap == NO_WRAP)
+    first, second = which.first[straight], which.second[straight]
+
+    def apart(v: Vec3) -> Vec3:
+        return Vec3(*(c[second] - c[first] for c in v))
+
+    speed, acceleration = apart(end.linear), apart(end.acceleration)
+    own = jax.tree.map(lambda x: x[straight], line)
+    along, some = own.direction.dot(speed), own.length > 0
+    across = (speed.dot(speed) - along * along) / jnp.where(some, own.length, 1.0)
+    value = (own.direction.dot(acceleration) + jnp.where(some, across, 0.0)) * own.share
+    return jnp.zeros((len(tendons), batch), q.dtype).at[which.tendon[straight]].add(value)

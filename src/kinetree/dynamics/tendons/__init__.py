@@ -1,0 +1,1 @@
+"""Tendons: their paths, lengths, and how they pull on joints."""

@@ -1,0 +1,172 @@
+"""The shortest way of a string around a sphere or a cylinder, as MuJoCo 4 has it, elementwise.
+
+Both are a circle in a plane: for a sphere the plane through its centre and the two ends, for a cylinder the plane
+across its axis, with the height added afterwards.
+
+Outside, the string turns about the centre from one end to the other: by the smaller angle, or by way of the side that
+is given. From each end it runs along a tangent first, which takes the angle acos(radius/distance). If nothing is left
+of the turn for an arc, it does not touch the circle.
+Inside, it touches the circle in one point, where the way is shortest: there it is reflected.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.spatial import Quaternion, Scalar, Vec3
+
+SMALLEST = 1e-15  # MuJoCo's mjMINVAL
+INSIDE_STEPS = 30  # of a bracketed Newton's method; it takes five but for ends that nearly touch the circle
+
+Point = tuple[Scalar, Scalar]  # in the plane
+
+
+class Way(NamedTuple):
+    """How a string goes around something."""
+
+    on: Scalar  # whether it touches
+    length: Scalar  # on the surface
+    first: Vec3  # where it comes to the surface, in world axes
+    second: Vec3  # and where it leaves
+
+
+def root(x: Scalar) -> Scalar:
+    """√x, with no derivative where x is not positive."""
+    some = x > 0
+    return jnp.where(some, jnp.sqrt(jnp.where(some, x, 1.0)), 0.0)
+
+
+def _dot(a: Point, b: Point) -> Scalar:
+    return a[0] * b[0] + a[1] * b[1]
+
+
+def _unit(a: Point) -> Point:
+    length = root(_dot(a, a))
+    some = length >= SMALLEST
+    safe = jnp.where(some, length, 1.0)
+    return jnp.where(some, a[0] / safe, 1.0), jnp.where(some, a[1] / safe, 0.0)
+
+
+def unit(v: Vec3) -> tuple[Vec3, Scalar]:
+    """A vector of length 1, and its length; the x axis where there is none."""
+    length = root(v.dot(v))
+    some = length >= SMALLEST
+    safe = jnp.where(some, length, 1.0)
+    return Vec3(jnp.where(some, v.x / safe, 1.0), jnp.where(some, v.y / safe, 0.0), jnp.where(some, v.z / safe, 0.0)), (
+        length
+    )
+
+
+def _choose(c: Scalar, a: Any, b: Any) -> Any:
+    return jax.tree.map(lambda x, y: jnp.where(c, x, y), a, b)
+
+
+def _turn(a: Point, b: Point) -> Scalar:
+    """The angle from a to b, counterclockwise, between −π and π."""
+    cross, dot = a[0] * b[1] - a[1] * b[0], _dot(a, b)
+    nowhere = (cross == 0) & (dot == 0)
+    return jnp.arctan2(jnp.where(cross == 0, 0.0, cross), jnp.where(nowhere, 1.0, dot))
+
+
+def _turned(a: Point, angle: Scalar) -> Point:
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    return cos * a[0] - sin * a[1], sin * a[0] + cos * a[1]
+
+
+def _outside(a: Point, b: Point, side: Point | None, radius: Scalar) -> tuple[Scalar, Scalar, Point, Point]:
+    """Around the circle: whether the string touches it, the arc, and its two ends."""
+    la, lb = root(_dot(a, a)), root(_dot(b, b))
+    apart = (la >= radius) & (lb >= radius) & (radius >= SMALLEST)
+    whole = _turn(a, b) if side is None else _turn(a, side) + _turn(side, b)
+    sign = jnp.where(whole < 0, -1.0, 1.0)
+
+    def tangent(length: Scalar) -> Scalar:
+        """acos(radius/length), which has no derivative where both are the same."""
+        return jnp.arctan2(root(length * length - radius * radius), radius)
+
+    first, second = tangent(la), tangent(lb)
+    arc = jnp.abs(whole) - first - second
+    p, q = _turned(_unit(a), sign * first), _turned(_unit(b), -sign * second)
+    on = apart & (arc > 0)
+    return on, radius * arc, (radius * p[0], radius * p[1]), (radius * q[0], radius * q[1])
+
+
+def _inside(a: Point, b: Point, radius: Scalar) -> tuple[Scalar, Point]:
+    """By a point of the circle: whether the string touches it, and where."""
+    la, lb = root(_dot(a, a)), root(_dot(b, b))
+    way = b[0] - a[0], b[1] - a[1]
+    squared = _dot(way, way)
+    place = -_dot(way, a) / jnp.where(squared > 0, squared, 1.0)
+    near = a[0] + place * way[0], a[1] + place * way[1]
+    hits = (place > 0) & (place < 1) & (_dot(near, near) <= radius * radius)
+    on = (la > radius) & (lb > radius) & (radius >= SMALLEST) & ~hits
+    la, lb = jnp.where(on, la, 2 * radius + 1), jnp.where(on, lb, 2 * radius + 1)
+    turn = _turn(a, b)
+    whole = jnp.abs(turn)
+
+    def lack(x: Scalar) -> tuple[Scalar, Scalar]:
+        """How the way grows with the angle from the first end to the point, over the radius; and its derivative."""
+        value, slope = jnp.zeros_like(x), jnp.zeros_like(x)
+        for sign, length, angle in ((1.0, la, x), (-1.0, lb, whole - x)):
+            cos, sin = jnp.cos(angle), jnp.sin(angle)
+            free = root((length - radius) ** 2 + 2 * length * radius * (1 - cos))
+            value = value + sign * length * sin / free
+            slope = slope + length * (cos - length * radius * sin * sin / (free * free)) / free
+        return value, slope
+
+    def improve(_: int, state: tuple) -> tuple:
+        x, low, high = state
+        value, slope = lack(x)
+        low, high = jnp.where(value < 0, x, low), jnp.where(value < 0, high, x)
+        to = x - value / jnp.where(slope > 0, slope, 1.0)
+        inside = (slope > 0) & (to > low) & (to < high)
+        return jnp.where(inside, to, 0.5 * (low + high)), low, high
+
+    x, _, _ = jax.lax.fori_loop(0, INSIDE_STEPS, improve, (0.5 * whole, jnp.zeros_like(whole), whole))
+    x = jax.lax.stop_gradient(x)
+    value, slope = lack(x)
+    x = x - value / jnp.where(slope > 0, slope, 1.0)  # one more step, which has the derivative of the solution
+    p = _turned(_unit(a), jnp.where(turn < 0, -1.0, 1.0) * x)
+    return on, (radius * p[0], radius * p[1])
+
+
+def _plane_of_sphere(p: Vec3, q: Vec3) -> tuple[Vec3, Vec3]:
+    """Axes of the plane through the centre and two points."""
+    x, _ = unit(p)
+    normal, length = unit(p.cross(q))
+    ax, ay, az = (jnp.abs(c) for c in x)
+    zero, one = jnp.zeros_like(ax), jnp.ones_like(ax)
+    most_y = (ay > ax) & (ay > az)
+    most_z = (az > ax) & (az > ay)
+    most_x = ~(most_y | most_z)
+    other = Vec3(*(jnp.where(c, zero, one) for c in (most_x, most_y, most_z)))
+    normal = _choose(length < SMALLEST, unit(x.cross(other))[0], normal)
+    return x, unit(normal.cross(x))[0]
+
+
+def around(cylinder: bool, a: Vec3, b: Vec3, center: Vec3, turn: Quaternion, radius: Scalar, side: Vec3 | None) -> Way:
+    """The way from a to b around a sphere or cylinder; `side` is a point on the side where it passes."""
+    p, q = turn.to_child(a - center), turn.to_child(b - center)
+    zero, one = jnp.zeros_like(p.x), jnp.ones_like(p.x)
+    x, y = (Vec3(one, zero, zero), Vec3(zero, one, zero)) if cylinder else _plane_of_sphere(p, q)
+    d, e = (p.dot(x), p.dot(y)), (q.dot(x), q.dot(y))
+    s = None if side is None else turn.to_child(side - center)
+    towards = None
+    if s is not None:
+        towards = tuple(radius * c for c in _unit((s.dot(x), s.dot(y))))
+    on, arc, first, second = _outside(d, e, towards, radius)
+    if s is not None:
+        within = root(s.dot(s)) < radius
+        through, touch = _inside(d, e, radius)
+        on, arc = jnp.where(within, through, on), jnp.where(within, 0.0, arc)
+        first, second = _choose(within, (touch, touch), (first, second))
+    on = on & (root(p.dot(p)) >= SMALLEST) & (root(q.dot(q)) >= SMALLEST)
+    start, end = (x * c[0] + y * c[1] for c in (first, second))
+    if cylinder:
+        before, after = (root((s[0] - t[0]) ** 2 + (s[1] - t[1]) ** 2) for s, t in ((d, first), (e, second)))
+        whole = before + arc + after
+        rise = (q.z - p.z) / jnp.where(whole > 0, whole, 1.0)
+        start, end = start._replace(z=p.z + rise * before), end._replace(z=p.z + rise * (before + arc))
+        arc = root(arc * arc + (end.z - start.z) ** 2)
+    return Way(on, arc, center + turn.turn(start), center + turn.turn(end))
