@@ -17,6 +17,7 @@ class Follow:
     """Say the number that is seen, times three; episodes of ten steps, ended by the time limit."""
 
     observation_size, action_size = 2, 1
+    time_limit = None
     action_range = np.array([-4.0]), np.array([4.0])
 
     def replace(self, **_):
@@ -53,6 +54,40 @@ def test_a_simple_task_is_learnt():
     assert len(stopped) == 1
 
 
+class Timed(Follow):
+    """The same, where the learner knows the time limit."""
+
+    time_limit = EPISODE
+
+
+def test_episodes_begin_at_different_ages():
+    """Those that did not begin at their start are not counted."""
+    settings = learn.Settings(worlds=64, unroll=EPISODE, epochs=1, minibatches=1)
+    learner = jax.jit(lambda key: ppo.start(Timed(), settings, key))(jax.random.key(0))
+    ages = np.asarray(learner.worlds.info["steps"])
+    assert len(set(ages.tolist())) == EPISODE
+    np.testing.assert_array_equal(np.isnan(learner.returns), ages > 0)
+    after, report = jax.jit(lambda learner: ppo.iterate(Timed(), settings, learner))(learner)
+    assert int(report.episodes) == (ages == 0).sum()
+    assert np.isfinite(after.returns).all()
+
+
+def test_a_policy_is_judged_by_whole_episodes():
+    score = learn.evaluate(Timed(), lambda obs: 3 * obs[:, :1] + 0.5, worlds=16)
+    assert score.length == EPISODE
+    np.testing.assert_allclose(score.episode_return, -0.5 * EPISODE, rtol=1e-6)
+    with pytest.raises(ValueError, match="without a time limit"):
+        learn.evaluate(Follow(), lambda obs: obs)
+
+
+def test_the_learning_rate_follows_the_divergence():
+    """A goal that no update reaches makes it the largest, one that all exceed the least."""
+    for goal, wanted in ((1e9, ppo.LARGEST_RATE), (1e-12, ppo.LEAST_RATE)):
+        settings = learn.Settings(worlds=8, unroll=10, epochs=10, minibatches=2, divergence=goal)
+        history = learn.train(Follow(), settings, steps=80)[1]
+        np.testing.assert_allclose(history[-1].rate, wanted, rtol=1e-6)
+
+
 def test_advantages_are_what_they_are_defined_to_be():
     """By sums over the rest of the episode, at the end of which the value is none, or that of the last observation."""
     rng = np.random.default_rng(0)
@@ -61,7 +96,7 @@ def test_advantages_are_what_they_are_defined_to_be():
     late &= done
     obs, final = rng.normal(size=(2, 7, 2, 1))
     weights = [(jnp.asarray([[0.7]]), jnp.asarray([0.1]))]
-    steps = ppo.Steps(obs, 0 * obs, reward, reward, done, late, final)
+    steps = ppo.Steps(obs, 0 * obs, 0 * obs, reward, reward, done, late, final)
     steps = ppo.Steps(*map(jnp.asarray, steps))
     plain = Normaliser(jnp.ones(()), jnp.zeros(1), jnp.full(1, 1 - 1e-6))
     found = ppo._judged(settings, ppo.Parameters((), (), weights), plain, steps)

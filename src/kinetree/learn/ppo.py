@@ -2,6 +2,8 @@
 
 An iteration lets all worlds run for some steps, estimates advantages (Schulman et al. 2016), and improves policy and
 value by minibatches. Episodes that the time limit ends are worth what the value function says of their last state.
+Rewards are scaled so that discounted returns have unit size. The learning rate follows how far an update moves the
+policy (Schulman et al. 2017, section 4): it is that of all minibatches together which keeps the divergence near a goal.
 """
 
 import time
@@ -26,17 +28,20 @@ class Settings(NamedTuple):
     unroll: int = 32  # control steps of every world to an iteration
     epochs: int = 6  # passes over the data of an iteration
     minibatches: int = 8
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-3  # the first one
+    divergence: float = 0.01  # from the policy of the iteration, that the learning rate aims at
     discount: float = 0.98
     trace: float = 0.95  # λ of the advantage estimate
     clip: float = 0.2  # how far the probability ratio counts
     entropy: float = 1e-3
-    reward_scale: float = 1.0
     hidden: tuple[int, ...] = (64, 64)
     first_spread: float = 0.6  # standard deviation of the first actions, as part of their range
 
 
 DEFAULT = Settings()
+LEAST_RATE, LARGEST_RATE = 1e-5, 5e-3  # of learning
+LEAST_VARIANCE = 1e-8  # of discounted returns
+RATE_STEP = 1.5  # by which the rate changes where the divergence is twice its goal, or half
 
 
 class Parameters(NamedTuple):
@@ -52,9 +57,12 @@ class Learner(NamedTuple):
 
     parameters: Parameters
     adam: Adam
+    rate: Any  # of learning
     normaliser: Normaliser
+    gains: Normaliser  # of discounted returns
     worlds: EnvState
-    returns: Any  # (worlds,): of the episodes so far
+    returns: Any  # (worlds,): of the episodes so far; not a number for those that did not begin at their start
+    discounted: Any  # (worlds,): sums of rewards, older ones discounted
     key: Any
 
 
@@ -63,8 +71,9 @@ class Steps(NamedTuple):
 
     obs: Any
     action: Any  # as drawn; the world is given the nearest that its range allows
-    density: Any  # logarithm of the probability density that it was drawn with
+    mean: Any  # of the distribution that it was drawn from
     reward: Any
+    discounted: Any  # sums of rewards up to now, older ones discounted
     done: Any
     truncated: Any
     final_obs: Any
@@ -75,7 +84,7 @@ class Samples(NamedTuple):
 
     obs: Any
     action: Any
-    density: Any
+    mean: Any
     advantage: Any
     target: Any
 
@@ -87,6 +96,7 @@ class Report(NamedTuple):
     episodes: Any
     reward: Any  # mean of a step
     spread: Any  # mean standard deviation of actions
+    rate: Any  # of learning
     loss: Any
     metrics: dict[str, Any]  # of the environment, means over all steps
 
@@ -99,22 +109,31 @@ def start(env: Env, settings: Settings, key: Any) -> Learner:
     mean = make_mlp(policy, (seen, *settings.hidden, acts), 0.01)
     spread = jnp.full(acts, np.log(settings.first_spread), float)
     parameters = Parameters(mean, spread, make_mlp(value, (seen, *settings.hidden, 1), 1.0))
-    none = Normaliser.none(seen)
-    return Learner(parameters, adam_start(parameters), none, state, jnp.zeros(settings.worlds), key)
+    zero = jnp.zeros(settings.worlds)
+    returns = zero
+    if env.time_limit is not None:  # ages of all kinds, so that episodes do not all end in the same iteration
+        key, own = jax.random.split(key)
+        ages = jax.random.randint(own, (settings.worlds,), 0, env.time_limit, state.info["steps"].dtype)
+        state, returns = state.replace(info=state.info | {"steps": ages}), jnp.where(ages > 0, jnp.nan, 0.0)
+    rate = jnp.asarray(settings.learning_rate, float)
+    norms = Normaliser.none(seen), Normaliser.none(1)
+    return Learner(parameters, adam_start(parameters), rate, *norms, state, returns, zero, key)
 
 
 def iterate(env: Env, settings: Settings, learner: Learner) -> tuple[Learner, Report]:
     """One iteration. Compile it: `jax.jit(iterate, static_argnums=(0, 1), donate_argnums=2)`."""
     key, play_key, learn_key = jax.random.split(learner.key, 3)
-    worlds, returns, steps, (ended, total), metrics = _play(env, settings, learner, play_key)
-    normaliser = learner.normaliser.updated(steps.obs)
-    samples = _judged(settings, learner.parameters, learner.normaliser, steps)
+    worlds, returns, discounted, steps, (ended, total), metrics = _play(env, settings, learner, play_key)
+    normaliser, gains = learner.normaliser.updated(steps.obs), learner.gains.updated(steps.discounted[..., None])
+    scaled = steps._replace(reward=steps.reward / jnp.sqrt(gains.variance[0] + LEAST_VARIANCE))
+    samples = _judged(settings, learner.parameters, learner.normaliser, scaled)
     samples = samples._replace(obs=normaliser(samples.obs))
-    parameters, adam, loss = _improve(settings, learner.parameters, learner.adam, samples, learn_key)
+    changed = _improve(settings, learner.parameters, learner.adam, learner.rate, samples, learn_key)
+    parameters, adam, rate, loss = changed
     mean_return = total / ended.astype(total.dtype)
-    means = steps.reward.mean(), jnp.exp(parameters.spread).mean(), loss, jax.tree.map(jnp.mean, metrics)
+    means = steps.reward.mean(), jnp.exp(parameters.spread).mean(), rate, loss, jax.tree.map(jnp.mean, metrics)
     report = Report(mean_return, ended, *means)
-    return Learner(parameters, adam, normaliser, worlds, returns, key), report
+    return Learner(parameters, adam, rate, normaliser, gains, worlds, returns, discounted, key), report
 
 
 def _play(env: Env, settings: Settings, learner: Learner, key: Any) -> Any:
@@ -122,23 +141,23 @@ def _play(env: Env, settings: Settings, learner: Learner, key: Any) -> Any:
     scale, middle = _action_scale(env)
 
     def one(carry: Any, key: Any) -> Any:
-        worlds, returns, (ended, total) = carry
+        worlds, returns, discounted, (ended, total) = carry
         obs = learner.normaliser(worlds.obs)
         mean, spread = mlp(learner.parameters.mean, obs), jnp.exp(learner.parameters.spread)
         action = mean + spread * jax.random.normal(key, mean.shape)
-        density = gaussian_log_density(action, mean, learner.parameters.spread)
         after = env.step(worlds, middle + scale * jnp.clip(action, -1, 1))
-        returns = returns + after.reward
-        ended, total = ended + after.done.sum(dtype=jnp.int32), total + jnp.where(after.done, returns, 0.0).sum()
-        returns = jnp.where(after.done, 0.0, returns)
-        info = after.info
-        seen = Steps(worlds.obs, action, density, after.reward, after.done, info["truncated"], info["final_obs"])
-        return (after, returns, (ended, total)), (seen, after.metrics)
+        returns, discounted = returns + after.reward, settings.discount * discounted + after.reward
+        whole = after.done & jnp.isfinite(returns)
+        ended, total = ended + whole.sum(dtype=jnp.int32), total + jnp.where(whole, returns, 0.0).sum()
+        results = after.reward, discounted, after.done, after.info["truncated"], after.info["final_obs"]
+        returns, discounted = (jnp.where(after.done, 0.0, x) for x in (returns, discounted))
+        return (after, returns, discounted, (ended, total)), (Steps(worlds.obs, action, mean, *results), after.metrics)
 
     none = jnp.zeros((), jnp.int32), jnp.zeros(())
-    begin = learner.worlds, learner.returns, none
-    (worlds, returns, ends), (steps, metrics) = jax.lax.scan(one, begin, jax.random.split(key, settings.unroll))
-    return worlds, returns, steps, ends, metrics
+    begin = learner.worlds, learner.returns, learner.discounted, none
+    end, (steps, metrics) = jax.lax.scan(one, begin, jax.random.split(key, settings.unroll))
+    worlds, returns, discounted, ends = end
+    return worlds, returns, discounted, steps, ends, metrics
 
 
 def _action_scale(env: Env) -> tuple[Any, Any]:
@@ -155,7 +174,7 @@ def _judged(settings: Settings, parameters: Parameters, normaliser: Normaliser, 
 
     here, after = value(steps.obs), value(steps.final_obs)
     over = steps.done & ~steps.truncated
-    surprise = settings.reward_scale * steps.reward + settings.discount * jnp.where(over, 0.0, after) - here
+    surprise = steps.reward + settings.discount * jnp.where(over, 0.0, after) - here
 
     def back(later: Any, x: Any) -> Any:
         surprise, done = x
@@ -163,35 +182,43 @@ def _judged(settings: Settings, parameters: Parameters, normaliser: Normaliser, 
         return advantage, advantage
 
     _, advantage = jax.lax.scan(back, jnp.zeros_like(surprise[0]), (surprise, steps.done), reverse=True)
-    samples = Samples(steps.obs, steps.action, steps.density, advantage, advantage + here)
+    samples = Samples(steps.obs, steps.action, steps.mean, advantage, advantage + here)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples)
 
 
-def _loss(settings: Settings, parameters: Parameters, s: Samples) -> Any:
-    mean = mlp(parameters.mean, s.obs)
-    ratio = jnp.exp(gaussian_log_density(s.action, mean, parameters.spread) - s.density)
+def _loss(settings: Settings, before: Any, parameters: Parameters, s: Samples) -> tuple[Any, Any]:
+    """What is to become small, and the divergence from the policy of the iteration, whose spread was `before`."""
+    mean, spread = mlp(parameters.mean, s.obs), parameters.spread
+    ratio = jnp.exp(gaussian_log_density(s.action, mean, spread) - gaussian_log_density(s.action, s.mean, before))
     advantage = (s.advantage - s.advantage.mean()) / (s.advantage.std() + 1e-8)
     clipped = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)
     gain = jnp.minimum(ratio * advantage, clipped * advantage).mean()
     error = (mlp(parameters.value, s.obs)[..., 0] - s.target) ** 2
-    return -gain + 0.5 * error.mean() - settings.entropy * parameters.spread.sum()
+    squares = (jnp.exp(2 * before) + (s.mean - mean) ** 2) * jnp.exp(-2 * spread)
+    divergence = (spread - before + 0.5 * squares - 0.5).sum(-1).mean()
+    return -gain + 0.5 * error.mean() - settings.entropy * spread.sum(), divergence
 
 
-def _improve(settings: Settings, parameters: Parameters, adam: Adam, samples: Samples, key: Any) -> Any:
+def _improve(settings: Settings, parameters: Parameters, adam: Adam, rate: Any, samples: Samples, key: Any) -> Any:
     size = len(samples.advantage) // settings.minibatches
+    loss = jax.value_and_grad(partial(_loss, settings, parameters.spread), has_aux=True)
 
     def one(carry: Any, rows: Any) -> Any:
-        parameters, adam = carry
+        parameters, adam, rate = carry
         batch = jax.tree.map(lambda x: x[rows], samples)
-        loss, slope = jax.value_and_grad(partial(_loss, settings))(parameters, batch)
-        return adam_step(parameters, adam, slope, settings.learning_rate), loss
+        (value, divergence), slope = loss(parameters, batch)
+        slower, faster = divergence > 2 * settings.divergence, divergence < settings.divergence / 2
+        rate = jnp.where(slower, rate / RATE_STEP, jnp.where(faster, rate * RATE_STEP, rate))
+        rate = jnp.clip(rate, LEAST_RATE, LARGEST_RATE)
+        return (*adam_step(parameters, adam, slope, rate), rate), value
 
     def epoch(carry: Any, key: Any) -> Any:
         rows = jax.random.permutation(key, len(samples.advantage))[: size * settings.minibatches]
         return jax.lax.scan(one, carry, rows.reshape(settings.minibatches, size))
 
-    (parameters, adam), losses = jax.lax.scan(epoch, (parameters, adam), jax.random.split(key, settings.epochs))
-    return parameters, adam, losses.mean()
+    keys = jax.random.split(key, settings.epochs)
+    (parameters, adam, rate), values = jax.lax.scan(epoch, (parameters, adam, rate), keys)
+    return parameters, adam, rate, values.mean()
 
 
 def train(
@@ -221,12 +248,19 @@ def train(
     learner = jax.jit(partial(start, env, settings))(jax.random.key(seed))
     compiled = jax.jit(partial(iterate, env, settings), donate_argnums=0)
     history: list[Report] = []
-    for k in range(-(-steps // (settings.worlds * settings.unroll))):
-        learner, report = compiled(learner)
-        report = jax.tree.map(float, jax.device_get(report))
+    a_turn = settings.worlds * settings.unroll
+    count = -(-steps // a_turn)
+    pending: Any = None
+    for k in range(count + 1):  # a report is read while the next iteration runs
+        waiting, pending = pending, None
+        if k < count:
+            learner, pending = compiled(learner)
+        if waiting is None:
+            continue
+        report = jax.tree.map(float, jax.device_get(waiting))
         history.append(report)
         if watch is not None:
-            watch((k + 1) * settings.worlds * settings.unroll, time.monotonic() - begun, report)
+            watch(k * a_turn, time.monotonic() - begun, report)
         if stop is not None and stop(report):
             break
     scale, middle = _action_scale(env)
