@@ -15,7 +15,7 @@ import numpy as np
 
 from kinetree.collide import Hull
 from kinetree.model import Model, Shape, with_ground, with_shapes
-from kinetree.model.compile import quaternion_from_rotation
+from kinetree.model.orientation import quaternion_from_rotation
 
 from .document import Element
 from .meshes import mesh_points

@@ -8,8 +8,8 @@ import numpy as np
 
 from kinetree.spatial import Quaternion, Vec3
 
-from .compile import quaternion_from_rotation
 from .model import Model
+from .orientation import quaternion_from_rotation
 
 
 def in_rows(model: Model, bodies: Any, places: Any, turns: Any) -> tuple[Any, Any]:

@@ -8,6 +8,8 @@ import numpy as np
 from kinetree.spatial import Inertia, Motion, Quaternion, Sym3, Transform, Vec3
 
 from .errors import ModelError
+from .orientation import orientation_of
+from .piecewise import in_pieces
 from .rows import Rows
 
 ORTHONORMAL = 1e-6  # how far a given rotation may be from one
@@ -41,6 +43,14 @@ def frozen(value: Any) -> Any:
     return own
 
 
+def settle(tree: Any) -> Any:
+    """Arrays that nobody else holds, made such that nobody can write to them: `frozen` then need not copy them."""
+    for x in jax.tree.leaves(tree):
+        if isinstance(x, np.ndarray) and x.flags.owndata:
+            x.flags.writeable = False
+    return tree
+
+
 def check_parents(parent: Any) -> np.ndarray:
     """A 1-D integer array with −1 ≤ parent[i] < i."""
     try:
@@ -67,37 +77,70 @@ def check_parents(parent: Any) -> np.ndarray:
     return p
 
 
-def check_transform(x_tree: Any, n: int, names: Any) -> tuple[np.ndarray, np.ndarray]:
-    """E (n, 3, 3) and r (n, 3) from Plücker matrices (n, 6, 6), one matrix for all, or a Transform."""
+NOT_FINITE, NOT_PLUCKER, NOT_ORTHONORMAL, REFLECTION = range(1, 5)
+WRONG = {
+    NOT_FINITE: "x_tree has a NaN or an infinity",
+    NOT_PLUCKER: "x_tree is not a Plücker transform [[E, 0], [−E r×, E]]",
+    NOT_ORTHONORMAL: "x_tree's rotation is not orthonormal",
+    REFLECTION: "x_tree's rotation is a reflection",
+}
+
+
+def check_transform(x_tree: Any, n: int, names: Any) -> tuple[Quaternion, Vec3]:
+    """Orientations and positions, from Plücker matrices (n, 6, 6), one matrix for all, or a Transform."""
     if isinstance(x_tree, Transform):
         parts = [_numbers(c, "x_tree") for c in (*x_tree.E, *x_tree.r)]
         try:
-            together = np.stack([np.broadcast_to(c, (n,)) for c in parts], -1)
+            together = np.stack([np.broadcast_to(c, (n,)) for c in parts])
         except ValueError:
             shapes = sorted({c.shape for c in parts})
             raise ModelError(f"x_tree must have components of shape ({n},) or (), not {shapes}") from None
-        E, r = together[:, :9].reshape(n, 3, 3), together[:, 9:]
-        _refuse(np.asarray(~np.isfinite(together).all(1)), names, "x_tree has a NaN or an infinity")
+
+        def examine(piece: slice) -> tuple[np.ndarray, ...]:
+            part = together[:, piece]
+            return _examined(part[:9], part[9:], np.isfinite(part).all(0), True)
     else:
         X = _numbers(x_tree, "x_tree")
         if X.shape not in ((n, 6, 6), (6, 6)):
             raise ModelError(f"x_tree must have shape ({n}, 6, 6), not {X.shape}")
-        _refuse(np.broadcast_to(~np.isfinite(X).all((-1, -2)), n), names, "x_tree has a NaN or an infinity")
-        E, lower = X[..., :3, :3], X[..., 3:, :3]
-        cross = -np.swapaxes(E, -1, -2) @ lower  # r×
-        r = np.stack([cross[..., 2, 1], cross[..., 0, 2], cross[..., 1, 0]], -1)
-        skew = np.abs(cross + np.swapaxes(cross, -1, -2)).max((-1, -2)) <= ORTHONORMAL * (1 + np.abs(r).max(-1))
-        same = np.abs(X[..., 3:, 3:] - E).max((-1, -2)) <= ORTHONORMAL
-        zero = np.abs(X[..., :3, 3:]).max((-1, -2)) <= ORTHONORMAL
-        wrong = np.broadcast_to(~(skew & same & zero), n)
-        _refuse(wrong, names, "x_tree is not a Plücker transform [[E, 0], [−E r×, E]]")
-        E, r = np.broadcast_to(E, (n, 3, 3)), np.broadcast_to(r, (n, 3))
-    a, b, c = E[:, 0], E[:, 1], E[:, 2]
-    pairs = ((a, a, 1), (b, b, 1), (c, c, 1), (a, b, 0), (a, c, 0), (b, c, 0))
-    dots = np.stack([(u * v).sum(1) - d for u, v, d in pairs])
-    _refuse(np.abs(dots).max(0) > ORTHONORMAL, names, "x_tree's rotation is not orthonormal")
-    _refuse((np.cross(a, b) * c).sum(1) < 0, names, "x_tree's rotation is a reflection")
-    return E, r
+        X = np.broadcast_to(X, (n, 6, 6)).reshape(n, 36)
+
+        def examine(piece: slice) -> tuple[np.ndarray, ...]:
+            return _taken_apart(np.ascontiguousarray(X[piece].T).reshape(6, 6, -1))
+
+    *found, wrong = in_pieces(examine, n)
+    if wrong.any():
+        for kind, what in WRONG.items():
+            _refuse(wrong == kind, names, what)
+    return Quaternion(*found[:4]), Vec3(*found[4:])
+
+
+def _taken_apart(X: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Orientations, positions and what is wrong, from Plücker matrices (6, 6, n)."""
+    with np.errstate(invalid="ignore", over="ignore"):  # What is not finite is told in words.
+        E, lower = X[:3, :3], X[3:, :3]
+        cross = [[-sum(E[k, i] * lower[k, j] for k in range(3)) for j in range(3)] for i in range(3)]  # r×
+        r = np.stack([cross[2][1], cross[0][2], cross[1][0]])
+        askew = np.stack([cross[i][j] + cross[j][i] for i in range(3) for j in range(i + 1)])
+        skew = np.abs(askew).max(0, initial=0) <= ORTHONORMAL * (1 + np.abs(r).max(0, initial=0))
+        same = np.abs(X[3:, 3:] - E).max((0, 1), initial=0) <= ORTHONORMAL
+        zero = np.abs(X[:3, 3:]).max((0, 1), initial=0) <= ORTHONORMAL
+        return _examined(E.reshape(9, -1), r, np.isfinite(X).all((0, 1)), skew & same & zero)
+
+
+def _examined(E: np.ndarray, r: np.ndarray, finite: Any, plucker: Any) -> tuple[np.ndarray, ...]:
+    """Orientations, positions, and the first thing that is wrong with each transform (0: nothing); E is (9, n)."""
+    a, b, c = E.reshape(3, 3, -1)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        pairs = ((a, a, 1), (b, b, 1), (c, c, 1), (a, b, 0), (a, c, 0), (b, c, 0))
+        off = np.stack([u[0] * v[0] + u[1] * v[1] + u[2] * v[2] - d for u, v, d in pairs])
+        orthonormal = np.abs(off).max(0, initial=0) <= ORTHONORMAL
+        volume = Vec3(*a).cross(Vec3(*b)).dot(Vec3(*c))
+        q = orientation_of(E)
+    wrong = np.where(volume < 0, REFLECTION, 0)
+    for right, kind in ((orthonormal, NOT_ORTHONORMAL), (plucker, NOT_PLUCKER), (finite, NOT_FINITE)):
+        wrong = np.where(right, wrong, kind)
+    return (*q, *r, wrong.astype(np.int8))
 
 
 def check_inertia(inertia: Any, n: int, names: Any, physical: bool = True) -> Inertia:
@@ -125,11 +168,13 @@ def check_inertia(inertia: Any, n: int, names: Any, physical: bool = True) -> In
         I = Inertia.from_array(a)
     else:
         raise ModelError(f"inertia must have shape ({n}, 6, 6) or ({n}, 10), not {a.shape}")
-    I = Inertia.from_array(np.broadcast_to(np.stack([I.mass, *I.h, *I.I], -1), (n, 10)))
+    mass, *rest = (np.array(np.broadcast_to(x, n)) for x in (I.mass, *I.h, *I.I))
+    I = Inertia(mass, Vec3(*rest[:3]), Sym3(*rest[3:]))
     if not physical:
         return I
     _refuse(I.mass < 0, names, "negative mass")
-    _refuse(unphysical(I), names, "rotational inertia breaks the triangle inequality: no distribution of mass has it")
+    (wrong,) = in_pieces(lambda piece: (unphysical(jax.tree.map(lambda x: x[piece], I)),), n)
+    _refuse(wrong, names, "rotational inertia breaks the triangle inequality: no distribution of mass has it")
     return I
 
 

@@ -5,7 +5,7 @@ on a fixed joint has no rows of its own: its frame hangs from the row of the nea
 inertia.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,30 +14,10 @@ import numpy as np
 from kinetree.spatial import Inertia, Quaternion, Rotation, Sym3, Transform, Vec3
 
 from .joints import Joint
+from .piecewise import in_pieces
 from .rows import Rows
 
-
-def quaternion_from_rotation(E: Any) -> Any:
-    """(…, 4) orientations from (…, 3, 3) coordinate transforms; the largest component first, so nothing cancels."""
-    xp: Any = jnp if isinstance(E, jax.Array) else np
-    R = xp.swapaxes(E, -1, -2)
-    x, y, z = R[..., 0, 0], R[..., 1, 1], R[..., 2, 2]
-    squares = xp.stack([1 + x + y + z, 1 + x - y - z, 1 - x + y - z, 1 - x - y + z], -1)  # 4 w², 4 x², ...
-    # row k: q times the k-th component, times 4
-    a, b, c = R[..., 2, 1] - R[..., 1, 2], R[..., 0, 2] - R[..., 2, 0], R[..., 1, 0] - R[..., 0, 1]
-    d, e, f = R[..., 1, 0] + R[..., 0, 1], R[..., 0, 2] + R[..., 2, 0], R[..., 2, 1] + R[..., 1, 2]
-    products = xp.stack(
-        [
-            xp.stack([squares[..., 0], a, b, c], -1),
-            xp.stack([a, squares[..., 1], d, e], -1),
-            xp.stack([b, d, squares[..., 2], f], -1),
-            xp.stack([c, e, f, squares[..., 3]], -1),
-        ],
-        -2,
-    )
-    best = xp.argmax(squares, -1)[..., None, None]
-    q = xp.take_along_axis(products, best, -2)[..., 0, :]
-    return q / xp.sqrt((q * q).sum(-1, keepdims=True))
+IDENTITY = (1.0, 0.0, 0.0, 0.0)  # the orientation of a frame in itself
 
 
 def _axis_frame(axis: np.ndarray) -> np.ndarray:
@@ -72,6 +52,9 @@ class Compiled(NamedTuple):
 def _fixed_frames(parent: np.ndarray, fixed: np.ndarray, q: Quaternion, r: Vec3) -> tuple[np.ndarray, Quaternion, Vec3]:
     """Carrier (nearest body that moves, or −1) of each body and its pose in the carrier, by pointer jumping."""
     n = len(parent)
+    if not fixed.any():
+        one, zero = (np.broadcast_to(x, n) for x in (1.0, 0.0))
+        return np.arange(n), Quaternion(one, zero, zero, zero), Vec3(zero, zero, zero)
     to = np.where(fixed, parent, np.arange(n))
     still = np.where(fixed, 1.0, 0.0)
     q = Quaternion(1 - still * (1 - q.w), still * q.x, still * q.y, still * q.z)
@@ -89,21 +72,22 @@ def _fixed_frames(parent: np.ndarray, fixed: np.ndarray, q: Quaternion, r: Vec3)
         to[active] = to[up]
 
 
-def _transform(q: Quaternion, r: Vec3) -> Transform:
-    return Transform(Rotation(*(np.asarray(c) for c in q.rotation())), r)
-
-
 def merge_inertia(row_of_body: np.ndarray, frames: Transform, inertia: Inertia, n_rows: int) -> Inertia:
     """Inertia of each row: the sum over the bodies it carries, in the row's frame."""
     if isinstance(inertia.mass, jax.Array):
         return _merge_traced(row_of_body, frames, inertia, n_rows)
-    carried = frames.inertia_to_parent(inertia)
+
+    def carried(piece: slice) -> tuple[np.ndarray, ...]:
+        E, body = jax.tree.map(lambda x: np.asarray(x)[piece], (frames, inertia))
+        return tuple(jax.tree.leaves(E.inertia_to_parent(body)))
+
+    components = in_pieces(carried, len(row_of_body))
     moving = row_of_body >= 0
-
-    def total(component: np.ndarray) -> np.ndarray:
-        return np.bincount(row_of_body[moving], np.asarray(component)[moving], n_rows)
-
-    return Inertia(total(carried.mass), Vec3(*map(total, carried.h)), Sym3(*map(total, carried.I)))
+    if not moving.all():
+        components, row_of_body = tuple(x[moving] for x in components), row_of_body[moving]
+    alone = n_rows == len(row_of_body) and np.array_equal(row_of_body, np.arange(n_rows))
+    mass, *rest = components if alone else (np.bincount(row_of_body, x, n_rows) for x in components)
+    return Inertia(mass, Vec3(*rest[:3]), Sym3(*rest[3:]))
 
 
 def _merge_traced(row_of_body: np.ndarray, frames: Transform, inertia: Inertia, n_rows: int) -> Inertia:
@@ -135,48 +119,49 @@ def compile_rows(
             turn[k, i], slide[k, i], axis[k, i] = t, s, a
     frame = _axis_frame(axis)  # of each row in its joint's frame
     pick = (code[body], number)
-    own = Quaternion.from_array(frame[pick])
     quaternion = np.array([j.quaternion for j in distinct], bool)[code[body]]
 
     fixed = nv == 0
     carrier, q_in, r_in = _fixed_frames(parent, fixed, q_tree, r_tree)
     carrier_row = np.where(carrier >= 0, v_start[np.maximum(carrier, 0) + 1] - 1, -1)
-    moving_carrier = carrier >= 0
-    last = np.zeros((len(parent), 4))
-    last[:, 0] = 1
-    last[moving_carrier] = frame[code[carrier[moving_carrier]], nv[carrier[moving_carrier]] - 1]
-    back = Quaternion.from_array(last).conjugate()  # of the carrier's body frame in its last row's frame
-    body_q, body_r = (
-        back * q_in,
-        back.turn(r_in),
-    )  # of each body in its carrier's row frame (itself, for one that moves)
+    # of the last row of each joint in the joint's frame; of bodies that hang from the base, at the end
+    last = np.array([frame[k, j.nv - 1] if j.nv else IDENTITY for k, j in enumerate(distinct)] + [IDENTITY])
+    carried_by = np.where(carrier >= 0, code[carrier], len(distinct))
 
-    # first rows: row frame of the parent's carrier -> parent body -> joint frame -> own axis frame
+    def in_carrier(s: slice) -> tuple[np.ndarray, ...]:
+        """Each body in its carrier's row frame, which is its own for one that moves."""
+        back = Quaternion(*last[carried_by[s]].T).conjugate()
+        return (*(back * Quaternion(*(c[s] for c in q_in))), *back.turn(Vec3(*(c[s] for c in r_in))))
+
+    of_body = in_pieces(in_carrier, len(parent))
     up = parent[body]
-    has_parent = up >= 0
-    ident = np.array([1.0, 0, 0, 0])
-
-    def of_parent(c: np.ndarray, base: float) -> np.ndarray:
-        return np.where(has_parent, c[np.maximum(up, 0)], base)
-
-    parent_q = Quaternion(*(of_parent(c, b) for c, b in zip(body_q, ident, strict=True)))
-    parent_r = Vec3(*(of_parent(c, 0.0) for c in body_r))
-    tree_q, tree_r = Quaternion(*(c[body] for c in q_tree)), Vec3(*(c[body] for c in r_tree))
     first = number == 0
-    first_q = parent_q * tree_q
-    turned = first_q * own
-    before = Quaternion.from_array(frame[code[body], np.maximum(number - 1, 0)]).conjugate() * own
-    first_r = parent_r + parent_q.turn(tree_r)
-    # a quaternion stands between the tree transform and the axis frame: its row keeps the tree transform alone
-    orientation = Quaternion(
-        *(np.where(first, np.where(quaternion, a, b), c) for a, b, c in zip(first_q, turned, before, strict=True))
-    )
-    length = np.sqrt(orientation.norm_squared())
-    orientation = Quaternion(*(c / length for c in orientation))
-    position = Vec3(*(np.where(first, c, 0.0) for c in first_r))
 
+    def in_parent(s: slice) -> tuple[np.ndarray, ...]:
+        """Each row in the row before: row frame of the parent's carrier, parent body, joint frame, own axis frame."""
+        above, start, own = up[s], first[s], body[s]
+        has_parent, place = above >= 0, np.maximum(above, 0)
+        base = (*IDENTITY, 0.0, 0.0, 0.0)
+        parts = [np.where(has_parent, c[place], b) for c, b in zip(of_body, base, strict=True)]
+        parent_q, parent_r = Quaternion(*parts[:4]), Vec3(*parts[4:])
+        tree_q, tree_r = Quaternion(*(c[own] for c in q_tree)), Vec3(*(c[own] for c in r_tree))
+        axes = Quaternion(*frame[code[own], number[s]].T)
+        first_q = parent_q * tree_q
+        turned = first_q * axes
+        before = Quaternion(*frame[code[own], np.maximum(number[s] - 1, 0)].T).conjugate() * axes
+        # a quaternion stands between the tree transform and the axis frame: its row keeps the tree transform alone
+        of_first = (np.where(quaternion[s], a, b) for a, b in zip(first_q, turned, strict=True))
+        orientation = Quaternion(*(np.where(start, a, b) for a, b in zip(of_first, before, strict=True)))
+        length = np.sqrt(orientation.norm_squared())
+        position = parent_r + parent_q.turn(tree_r)
+        return (*(c / length for c in orientation), *(np.where(start, c, 0.0) for c in position))
+
+    placed = in_pieces(in_parent, n_rows)
+    orientation, position = Quaternion(*placed[:4]), Vec3(*placed[4:])
+    has_parent = up >= 0
     row_parent = np.where(first, np.where(has_parent, carrier_row[np.maximum(up, 0)], -1), np.arange(n_rows) - 1)
-    frames = _transform(body_q, body_r)
+    turned = in_pieces(lambda s: tuple(Quaternion(*(c[s] for c in of_body[:4])).rotation()), len(parent))
+    frames = Transform(Rotation(*turned), Vec3(*of_body[4:]))
     merged = merge_inertia(carrier_row, frames, inertia, n_rows)
     rows = Rows(orientation, position, turn[pick], slide[pick], merged, np.zeros(n_rows))
     q_of_row = np.where(quaternion, -1, q_start[body] + number)

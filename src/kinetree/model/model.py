@@ -10,12 +10,12 @@ import jax
 import numpy as np
 
 from kinetree._unknown import did_you_mean
-from kinetree.spatial import Inertia, Quaternion, Transform, Vec3
+from kinetree.spatial import Inertia, Transform
 from kinetree.tree import Tree
 
 from .actuators import Actuator, Actuators, make_actuators
-from .checks import check_gravity, check_inertia, check_leaves, check_parents, check_transform, frozen
-from .compile import compile_rows, merge_inertia, quaternion_from_rotation
+from .checks import check_gravity, check_inertia, check_leaves, check_parents, check_transform, frozen, settle
+from .compile import compile_rows, merge_inertia
 from .coupling import Coupling, Follow, make_coupling
 from .describe import tree_html
 from .errors import ModelError, UnknownName
@@ -92,17 +92,17 @@ class Model:
         def label(i: int) -> str:
             return repr(names[i]) if names is not None else str(i)
 
-        E, r = check_transform(x_tree, n, label)
+        q_tree, r_tree = check_transform(x_tree, n, label)
         I = check_inertia(inertia, n, label, physical=not allow_unphysical)
         distinct, code = resolve(joints, n)
-        q_tree = Quaternion.from_array(quaternion_from_rotation(E))
-        compiled = compile_rows(p, distinct, code, q_tree, Vec3.from_array(r), I)
+        compiled = compile_rows(p, distinct, code, q_tree, r_tree, I)
         if not allow_massless_leaves:
             body_of_row = np.repeat(np.arange(n), np.diff(compiled.v_start))
             first = compiled.v_start[body_of_row]
             check_leaves(compiled.parent, compiled.rows, first, lambda row: label(int(body_of_row[row])))
         structure = Structure(p, distinct, code, compiled, names, joint_names)
-        return Model(compiled.rows, compiled.frames, I, check_gravity(gravity), structure)
+        rows, frames, I = settle((compiled.rows, compiled.frames, I))
+        return Model(rows, frames, I, check_gravity(gravity), structure)
 
     def replace(
         self,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kinetree as kt
-from kinetree.model.compile import quaternion_from_rotation
+from kinetree.model.orientation import quaternion_from_rotation
 
 from . import solids
 from .shapes import Shape, Source, rotation, shapes

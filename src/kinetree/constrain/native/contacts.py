@@ -10,7 +10,7 @@ import numpy as np
 from kinetree.collide import COLLIDERS, Geom
 from kinetree.lanes import Lane, Loop, Slots
 from kinetree.model import Model, Placement
-from kinetree.model.compile import quaternion_from_rotation
+from kinetree.model.orientation import quaternion_from_rotation
 from kinetree.model.world import BOTH, PairSurfaces
 from kinetree.spatial import Mat3, Motion, Quaternion, Rotation, Transform, Vec3
 
