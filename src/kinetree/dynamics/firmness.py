@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from kinetree.model import Model, Structure
+from kinetree.model.pieces import in_pieces
 from kinetree.spatial import Inertia
 from kinetree.tree import Tree
 
@@ -53,6 +54,17 @@ def least_moments(own: Inertia) -> np.ndarray:
     return np.linalg.eigvalsh(I - shift / mass[:, None, None])[:, 0]
 
 
+def resists(own: Inertia, least: np.ndarray) -> np.ndarray:
+    """Where all principal moments of inertia about the centre of mass are larger than `least`: J − least 1 > 0."""
+    mass = np.maximum(own.mass, np.finfo(float).tiny)
+    x, y, z = own.h
+    xx, yy, zz, xy, xz, yz = own.I
+    a, b, c = (J - (u * u + v * v) / mass - least for J, u, v in ((xx, y, z), (yy, x, z), (zz, x, y)))
+    d, e, f = (J + u * v / mass for J, u, v in ((xy, x, y), (xz, x, z), (yz, y, z)))
+    minor = a * b - d * d
+    return (a > 0) & (minor > 0) & (minor * c - a * f * f - b * e * e + 2 * d * e * f > 0)
+
+
 _firm: WeakKeyDictionary[Model, bool] = WeakKeyDictionary()
 
 
@@ -71,7 +83,9 @@ def _is_firm(model: Model) -> bool:
     lever = sum(np.square(x[joints.first]) for x in model.rows.position)
     turning = own.I.xx + own.I.yy + own.I.zz + own.mass * lever
     light = own.mass <= FIRM * _over_subtrees(joints.tree, own.mass)
-    return not bool(np.any(light | (least_moments(own) <= FIRM * _over_subtrees(joints.tree, turning))))
+    least = FIRM * _over_subtrees(joints.tree, turning)
+    (firm,) = in_pieces(lambda s: (resists(jax.tree.map(lambda x: x[s], own), least[s]),), len(light))
+    return bool(firm.all()) and not bool(light.any())
 
 
 def _over_subtrees(tree: Tree, x: Any) -> np.ndarray:

@@ -14,6 +14,7 @@ from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.program import xla
 from kinetree.lanes.target import compiled
 from kinetree.model import Model
+from kinetree.model.pieces import PIECE
 
 from . import tuning
 from .choose import call_of, lane_program_kind
@@ -168,4 +169,11 @@ def _stack(turns: int, values: Any, dtype: Any) -> Any:
     library = jnp if any(isinstance(x, jax.Array) for x in leaves) else np
     if not leaves:
         return np.zeros((turns, 0), dtype)
-    return library.stack([library.asarray(x, dtype) for x in leaves], -1)
+    if library is jnp:
+        return jnp.stack([jnp.asarray(x, dtype) for x in leaves], -1)
+    whole = np.empty((turns, len(leaves)), dtype)
+    for start in range(0, turns, PIECE):  # Column by column every line of a long table would be fetched many times.
+        piece = slice(start, start + PIECE)
+        for k, x in enumerate(leaves):
+            whole[piece, k] = x[piece]
+    return whole

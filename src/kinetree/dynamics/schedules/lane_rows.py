@@ -21,6 +21,7 @@ from kinetree.lanes import Lane, Loop, Memory
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
+from kinetree.model.pieces import PIECE
 from kinetree.spatial import Inertia, Moments, Quaternion, Rotation, Sym3, Transform, Vec3
 
 from ..recursion import Row
@@ -43,7 +44,11 @@ Turns = tuple[np.ndarray, np.ndarray]  # the table, and the rows whose constants
 
 def row_constants(model: Model, rows: np.ndarray) -> Rows:
     """Constants of these rows, in order."""
-    return jax.tree.map(lambda x: x[rows], model.rows)
+    chosen: Any = rows
+    if len(rows) == model.tree.n >= PIECE:  # All rows of a long tree, outward or inward: no copies.
+        orders = (slice(None), slice(None, None, -1))
+        chosen = next((x for x in orders if np.array_equal(rows[x], np.arange(len(rows)))), rows)
+    return jax.tree.map(lambda x: x[chosen], model.rows)
 
 
 class Screw(NamedTuple):
