@@ -40,6 +40,8 @@ def joint_tree(structure: Structure) -> JointTree:
     moving = np.flatnonzero(count)
     first, count = structure.v_start[moving], count[moving].astype(np.int32)
     joint_of_row = np.repeat(np.arange(len(moving)), count)
+    if len(first) == structure.tree.n:
+        return JointTree(structure.tree, first, count)  # A row to a joint: what is known of that tree serves here.
     above = structure.tree.parent[first]
     return JointTree(Tree(np.where(above >= 0, joint_of_row[np.maximum(above, 0)], -1)), first, count)
 

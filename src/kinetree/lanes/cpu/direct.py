@@ -14,6 +14,7 @@ and nothing else changes. Nothing is shared between calls: scratch is on the sta
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from . import arrays
 from .arrays import new_array
 from .helpers import team
 from .interpreter import has_functions
+from .recycled import empty
 from .shared import part_lanes
 from .threads import helper_count
 
@@ -38,13 +40,15 @@ API = {
     "Py_IncRef": "void (ptr)",
     "Py_DecRef": "void (ptr)",
     "PyErr_Clear": "void ()",
+    "PyLong_FromLongLong": "ptr (i64)",
+    "PyObject_CallFunctionObjArgs": "ptr (ptr, ...)",
     "PyEval_SaveThread": "ptr ()",
     "PyEval_RestoreThread": "void (ptr)",
 }
 METH_FASTCALL = 0x80
 
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
-# widths follow, as the lane functions take them; then the shapes of the outputs of one state.
+# widths follow, as the lane functions take them; then what makes large outputs, and their shapes for one state.
 ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, TURNS, GRAIN, SLOTS, HELPERS, TEAM, LISTS = range(0, 88, 8)
 
 
@@ -61,7 +65,7 @@ class Caller(Text):
         """The result of a function of the API."""
         kind = API[name]
         result = kind.split(" ", 1)[0]
-        call = f"call {result} @{name}({', '.join(arguments)})"
+        call = f"call {kind if '...' in kind else result} @{name}({', '.join(arguments)})"
         if result != "void":
             return self.op(call)
         self.do(call)
@@ -96,7 +100,7 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
     shape = _take_inputs(to, record, program, dtype)
     work, helpers = _count_work(to, record, shape[1])
     for k in range(outputs):
-        _make_output(to, record, program, shape, k)
+        _make_output(to, record, program, dtype, shape, k)
     _compute(to, record, program, (shape[1], helpers), work)
     to.label("failed")  # an exception is the ordinary path's to raise
     to.python("PyErr_Clear")
@@ -161,21 +165,37 @@ def _count_work(to: Caller, record: str, lanes: str) -> tuple[str, str]:
     return work, helpers
 
 
-def _make_output(to: Caller, record: str, program: Program, shape: tuple[str, str], k: int) -> None:
-    """A new array for output k."""
+def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, shape: tuple[str, str], k: int) -> None:
+    """A new array for output k; a large one on memory that an earlier result no longer needs (recycled.py)."""
     ndim, lanes = shape
     ranks = program.output_ranks
-    first = LISTS + 8 * (3 * len(program.loops) + program.n_inputs + program.n_outputs + sum(ranks[:k]))
+    first_width = LISTS + 8 * (3 * len(program.loops) + program.n_inputs)
+    makers = first_width + 8 * program.n_outputs
+    sizes_at = makers + 8 * (program.n_outputs + sum(ranks[:k]))
+    numbers = to.op(f"mul i64 {to.load('i64', record, first_width + 8 * k)}, {lanes}")
+    single = to.op(f"icmp eq i32 {ndim}, 1")
+    few = to.op(f"icmp slt i64 {numbers}, {tuning.RECYCLED_MIN_BYTES // dtype.itemsize}")
+    to.branch(to.op(f"or i1 {single}, {few}"), f"new{k}", f"used{k}")
+    to.label(f"new{k}")
     to.store("i64", lanes, "%sizes")
     for i in range(ranks[k]):
-        to.store("i64", to.load("i64", record, first + 8 * i), "%sizes", 8 * (1 + i))
-    single = to.op(f"icmp eq i32 {ndim}, 1")
+        to.store("i64", to.load("i64", record, sizes_at + 8 * i), "%sizes", 8 * (1 + i))
     sizes = to.op(f"select i1 {single}, ptr {to.at('%sizes', 8)}, ptr %sizes")
     rank = to.op(f"add i32 {ndim}, {ranks[k] - 1}")
-    kind, dtype, new = (to.load("ptr", record, x) for x in (ARRAY_TYPE, DTYPE, NEW))
-    to.python("Py_IncRef", f"ptr {dtype}")  # the new array's
-    given = f"ptr {kind}, ptr {dtype}, i32 {rank}, ptr {sizes}, ptr null, ptr null, i32 0, ptr null"
-    array = to.op(f"call {arrays.NEW_KIND} {new}({given})")
+    kind, described, new = (to.load("ptr", record, x) for x in (ARRAY_TYPE, DTYPE, NEW))
+    to.python("Py_IncRef", f"ptr {described}")  # the new array's
+    given = f"ptr {kind}, ptr {described}, i32 {rank}, ptr {sizes}, ptr null, ptr null, i32 0, ptr null"
+    fresh = to.op(f"call {arrays.NEW_KIND} {new}({given})")
+    to.go(f"array_of{k}")
+    to.label(f"used{k}")
+    count = to.python("PyLong_FromLongLong", f"i64 {lanes}")
+    to.require(to.op(f"icmp ne ptr {count}, null"), f"counted{k}", "failed")
+    make = to.load("ptr", record, makers + 8 * k)
+    used = to.python("PyObject_CallFunctionObjArgs", f"ptr {make}", f"ptr {count}", "ptr null")
+    to.python("Py_DecRef", f"ptr {count}")
+    to.go(f"array_of{k}")
+    to.label(f"array_of{k}")
+    array = to.op(f"phi ptr [ {fresh}, %new{k} ], [ {used}, %counted{k} ]")
     to.require(to.op(f"icmp ne ptr {array}, null"), f"made{k}", "failed")
     to.store("ptr", array, "%made", 8 * k)
     to.store("ptr", to.load("ptr", array, arrays.DATA), "%arrays", 8 * (program.n_inputs + k))
@@ -280,6 +300,10 @@ class _MethodDef(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
+def _used(shape: tuple[int, ...], dtype: np.dtype, lanes: int) -> np.ndarray:
+    return empty((lanes, *shape), dtype)
+
+
 def bind(
     code: Any,
     slots: int,
@@ -299,11 +323,12 @@ def bind(
     addresses = [x.ctypes.data for x in (*constants, *tables)]
     numbers = (sum(turns), part_lanes(sum(turns), code.width), slots, ctypes.addressof(helper_count), team())
     head = (id(np.ndarray), new_array(), *map(id, objects[1:]))
+    makers = tuple(partial(_used, shape, code.dtype) for shape in shapes)
     sizes = [n for shape in shapes for n in shape]
-    record = np.array([*head, *numbers, *addresses, *turns, *widths, *sizes], np.int64)
+    record = np.array([*head, *numbers, *addresses, *turns, *widths, *map(id, makers), *sizes], np.int64)
     definition = _MethodDef(b"direct", code.direct, METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     # the builtin owns its `self`: everything it needs, and first of all the address of the record
-    kept = (record.ctypes.data, record, definition, objects, tables, constants, code, helper_count)
+    kept = (record.ctypes.data, record, definition, objects, makers, tables, constants, code, helper_count)
     return make(ctypes.addressof(definition), kept, None)

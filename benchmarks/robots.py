@@ -1,0 +1,199 @@
+"""Real robots beside Pinocchio: `python -m benchmarks.robots`, every robot of example-robot-data as it is loaded.
+
+Each robot is tried on a fixed and on a floating base: batches of 4 096 states with two threads each, and one call. Both
+libraries are called in turn in one process. On a busy machine take `--threads 1 --cpu`: ratios of processor time; where
+Pinocchio has no parallel call, two of our threads make twice that. Pinocchio answers
+by its parallel call where it has one, else by a loop over its function of one state. The worst robot of each column is
+printed last: that is the figure which counts.
+"""
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+import kinetree as kt
+
+Clock = Callable[[], float]
+Calls = dict[str, tuple[Callable[[], Any], Callable[[], Any]]]  # Ours and theirs, by what they compute.
+
+GOALS = {"ID": 12, "FD": 9, "H": 10, "FK": 10, "J": 8, "∂ID": 8, "∂FD": 6, "ID specialised": 20, "FD specialised": 15}
+SPECIALISED_ROWS = 60  # rows; compiling a program for a larger robot takes longer than measuring it
+
+
+def robot_files() -> dict[str, Path]:
+    """Every URDF of the package example-robot-data, by name."""
+    folder = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
+    return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*.urdf"))}
+
+
+def pinocchio_model(path: Path, floating: bool) -> Any:
+    """Pinocchio's model of a file. Its mimic joints are free: few of its functions serve others."""
+    root = (pin.JointModelFreeFlyer(),) if floating else ()
+    return pin.buildModelFromUrdf(str(path), *root, False)
+
+
+def states_of(theirs: Any, batch: int) -> list[np.ndarray]:
+    """Random q, v, and a third array, a row to a state."""
+    rng = np.random.default_rng(0)
+    low, high = -np.ones(theirs.nq), np.ones(theirs.nq)
+    q = np.stack([pin.randomConfiguration(theirs, low, high) for _ in range(batch)])
+    return [q, *rng.standard_normal((2, batch, theirs.nv))]
+
+
+def batch_calls(model: kt.Model, theirs: Any, batch: int, threads: int, specialise: bool) -> Calls:
+    """What is compared over batches."""
+    given = _ours(model, batch)
+    q = given[0]
+    their_given = states_of(theirs, batch)
+    pool, data = pin.ModelPool(theirs, threads), theirs.createData()
+    columns = [np.asfortranarray(x.T) for x in their_given]
+    out = np.zeros((theirs.nv, batch), order="F")
+    each = list(zip(*(list(x) for x in their_given), strict=True))
+    bodies = sorted({0, model.n_bodies // 2, model.n_bodies - 1})
+    frames = [theirs.nframes // 2, theirs.nframes - 1, 1][: len(bodies)]
+
+    def loop(function: Callable[..., Any], count: int) -> Callable[[], None]:
+        def call() -> None:
+            for state in each:
+                function(theirs, data, *state[:count])
+
+        return call
+
+    def jacobians() -> None:
+        for state in each:
+            for frame in frames:
+                pin.computeFrameJacobian(theirs, data, state[0], frame, pin.WORLD)
+
+    def rnea() -> None:
+        pin.rneaInParallel(threads, pool, *columns, out)
+
+    def aba() -> None:
+        pin.abaInParallel(threads, pool, *columns, out)
+
+    calls: Calls = {
+        "ID": (lambda: kt.inverse_dynamics(model, *given), rnea),
+        "FD": (lambda: kt.forward_dynamics(model, *given), aba),
+        "H": (lambda: kt.mass_matrix(model, q), loop(pin.crba, 1)),
+        "FK": (lambda: kt.forward_kinematics(model, q), loop(pin.framesForwardKinematics, 1)),
+        "J": (lambda: [kt.jacobian(model, q, body) for body in bodies], jacobians),
+        "∂ID": (lambda: kt.inverse_dynamics_derivatives(model, *given), loop(pin.computeRNEADerivatives, 3)),
+        "∂FD": (lambda: kt.forward_dynamics_derivatives(model, *given), loop(pin.computeABADerivatives, 3)),
+    }
+    if specialise and model.tree.n <= SPECIALISED_ROWS:
+        own = kt.specialize(model)
+        calls["ID specialised"] = (lambda: kt.inverse_dynamics(own, *given), rnea)
+        calls["FD specialised"] = (lambda: kt.forward_dynamics(own, *given), aba)
+    return calls
+
+
+def single_calls(model: kt.Model, theirs: Any) -> Calls:
+    """What is compared in one call."""
+    q, v, x = (a[0] for a in _ours(model, 1))
+    p, w, y = (a[0] for a in states_of(theirs, 1))
+    data, body, frame = theirs.createData(), model.n_bodies - 1, theirs.nframes - 1
+    return {
+        "ID": (lambda: kt.inverse_dynamics(model, q, v, x), lambda: pin.rnea(theirs, data, p, w, y)),
+        "FD": (lambda: kt.forward_dynamics(model, q, v, x), lambda: pin.aba(theirs, data, p, w, y)),
+        "H": (lambda: kt.mass_matrix(model, q), lambda: pin.crba(theirs, data, p)),
+        "FK": (lambda: kt.forward_kinematics(model, q), lambda: pin.framesForwardKinematics(theirs, data, p)),
+        "FK, joints": (lambda: kt.forward_kinematics(model, q), lambda: pin.forwardKinematics(theirs, data, p)),
+        "J": (
+            lambda: kt.jacobian(model, q, body),
+            lambda: pin.computeFrameJacobian(theirs, data, p, frame, pin.WORLD),
+        ),
+        "CoM": (lambda: kt.center_of_mass(model, q), lambda: pin.centerOfMass(theirs, data, p)),
+        "∂ID": (
+            lambda: kt.inverse_dynamics_derivatives(model, q, v, x),
+            lambda: pin.computeRNEADerivatives(theirs, data, p, w, y),
+        ),
+        "∂FD": (
+            lambda: kt.forward_dynamics_derivatives(model, q, v, x),
+            lambda: pin.computeABADerivatives(theirs, data, p, w, y),
+        ),
+    }
+
+
+def _ours(model: kt.Model, batch: int) -> list[np.ndarray]:
+    q, qd = kt.random_state(model, 0, (batch,))
+    return [q, qd, np.random.default_rng(0).standard_normal(qd.shape)]
+
+
+def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, least: float, clock: Clock) -> float:
+    """How many times as fast ours is: medians of rounds in turn, each of at least so many seconds."""
+
+    def sample(call: Callable[[], Any], count: int) -> float:
+        start = clock()
+        for _ in range(count):
+            call()
+        return (clock() - start) / count
+
+    counts = [max(1, int(least / sample(call, 2))) for call in (ours, theirs)]
+    times = [[sample(call, n) for call, n in zip((ours, theirs), counts, strict=True)] for _ in range(rounds)]
+    a, b = (statistics.median(x) for x in zip(*times, strict=True))
+    return b / a
+
+
+def compare(calls: Calls, rounds: int, least: float, clock: Clock) -> dict[str, float]:
+    """Ratios by what is computed; those that a robot has no answer to are left out."""
+    found = {}
+    for name, (ours, theirs) in calls.items():
+        try:
+            ours(), theirs()
+        except (ValueError, RuntimeError):  # A singular mass matrix, mostly.
+            continue
+        found[name] = ratio(ours, theirs, rounds, least, clock)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure all robots whose names contain one of the words; print a line each, then the worst."""
+    parser = argparse.ArgumentParser("python -m benchmarks.robots", description=__doc__)
+    parser.add_argument("names", nargs="*", default=[""], help="parts of robots' names")
+    parser.add_argument("--batch", type=int, default=4096)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cpu", action="store_true", help="processor time, not time on the wall")
+    parser.add_argument("--one", action="store_true", help="one call instead of a batch")
+    parser.add_argument("--specialise", action="store_true", help="programs of each robot, too")
+    options = parser.parse_args(arguments)
+    kt.set_threads(options.threads)
+    clock = time.process_time if options.cpu else time.perf_counter
+    worst: dict[str, tuple[float, str]] = {}
+    for name, path in robot_files().items():
+        if not any(word in name for word in options.names):
+            continue
+        for floating in (False, True):
+            try:
+                theirs = pinocchio_model(path, floating)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    model = kt.load(path, floating_base=floating)
+            except (ValueError, RuntimeError):
+                continue
+            if not model.nv:
+                continue
+            if options.one:
+                found = compare(single_calls(model, theirs), 4 * options.rounds, 1e-3, clock)
+            else:
+                calls = batch_calls(model, theirs, options.batch, options.threads, options.specialise)
+                found = compare(calls, options.rounds, 0.0, clock)
+            label = f"{name}{' floating' if floating else ''}"
+            print(f"{label}: " + "  ".join(f"{k} {v:.2f}" for k, v in found.items()), flush=True)
+            for what, times in found.items():
+                worst[what] = min(worst.get(what, (np.inf, "")), (times, label))
+    print("\nworst:")
+    for what, (times, label) in worst.items():
+        goal = 1 if options.one else GOALS.get(what)
+        print(f"  {what:15} {times:6.2f} (goal {goal})  {label}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
