@@ -207,3 +207,18 @@ def test_wrong_shapes():
     model = kt.auto_tree(3, 1, 0.3)
     with pytest.raises(ValueError, match=r"qdd must have shape \(\.\.\., 3\)"):
         kt.inverse_dynamics_derivatives(model, np.zeros(3), np.zeros(3), np.zeros(4))
+
+
+@pytest.mark.parametrize("n", [3, 11])
+def test_derivatives_of_the_matrices_are_the_same_in_both_modes(n):
+    """Rows of eleven entries are stored in runs of eight, two and one, each entry once."""
+    model = kt.auto_tree(n, 1.5, 0.3)
+    q, qd = kt.random_state(model, 0)
+    weights = np.random.default_rng(1).standard_normal((3, n, n))
+
+    def weighed(q):
+        found = kt.inverse_dynamics_derivatives(model, q, qd, 0.5 * qd)
+        return sum((a * w).sum() for a, w in zip(found, weights, strict=True))
+
+    forward = jax.jvp(weighed, (jnp.asarray(q),), (jnp.asarray(qd),))[1]
+    np.testing.assert_allclose(jax.grad(weighed)(jnp.asarray(q)) @ qd, forward, rtol=1e-10)

@@ -7,8 +7,8 @@ import pytest
 from kinetree.model import Helical, Model, Prismatic, Revolute
 from kinetree.model.arguments import cast_model
 from kinetree.model.compile import _axis_frame
-from kinetree.model.orientation import quaternion_from_rotation
 from kinetree.model.coordinates import placements, velocity_product_shift
+from kinetree.model.orientation import quaternion_from_rotation
 from kinetree.spatial import Quaternion, Vec3
 from tests.reference import dense, generate
 

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from kinetree.model import Model, Structure
-from kinetree.model.pieces import in_pieces
+from kinetree.model.piecewise import in_pieces
 from kinetree.spatial import Inertia
 from kinetree.tree import Tree
 

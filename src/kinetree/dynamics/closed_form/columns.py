@@ -15,13 +15,12 @@ from kinetree.lanes import Lane, Loop
 from kinetree.lanes.program.program import Slots
 
 from ..matrices.ltdl_lanes import eliminate, elimination_turns
-from ..schedules.lane_parts import NUMBER
+from ..schedules.lane_parts import NUMBER, RUNS, run_starts
 from ..schedules.lane_rows import NOTHING, Part, Turns, no_constants
 from .shape import Shape
 
 CHUNK = 8  # columns of X that a turn moves
 TERMS = 4  # rows of X that a turn takes off another: each spares that row a way to memory and back
-STORED = 8  # entries of a row that a turn stores
 
 
 class Region(NamedTuple):
@@ -213,12 +212,13 @@ def filled(r: Region) -> np.ndarray:
 
 
 def store(region: Regions) -> list[Part]:
-    """X to the outputs: eight entries of a row at a time, the last ones perhaps twice, or one by one if it is short."""
+    """X to the outputs: as many entries of a row at a time as may be. None is stored twice: in reverse, it would count
+    twice.
+    """
 
     def turns(shape: Shape, width: int) -> Turns:
         m = shape.size
-        ends = np.arange(width, m + width, width) if (width == 1) == (m < STORED) else np.zeros(0, np.int64)
-        i, j = (x.ravel() for x in np.meshgrid(np.arange(m), np.minimum(ends, m) - width, indexing="ij"))
+        i, j = (x.ravel() for x in np.meshgrid(np.arange(m), run_starts(m, width), indexing="ij"))
         return _turns(np.stack([region(shape).entry(i, j), i * m + j], -1))
 
     def part(width: int) -> Part:
@@ -230,7 +230,7 @@ def store(region: Regions) -> list[Part]:
         loop = Loop(step, 2, NOTHING, reads=reads, outputs=outputs)
         return Part(loop, lambda shape: turns(shape, width), no_constants)
 
-    return [part(STORED), part(1)]
+    return [part(width) for width in RUNS]
 
 
 def solve_turns(shape: Shape) -> int:

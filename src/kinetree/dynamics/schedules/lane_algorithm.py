@@ -14,7 +14,7 @@ from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.program import xla
 from kinetree.lanes.target import compiled
 from kinetree.model import Model
-from kinetree.model.pieces import PIECE
+from kinetree.model.piecewise import PIECE
 
 from . import tuning
 from .choose import call_of, lane_program_kind

@@ -102,6 +102,17 @@ def q_columns(structure: Structure) -> np.ndarray:
     return columns
 
 
+RUNS = (8, 4, 2, 1)  # entries in a row that a turn writes: a transposed vector of lanes, or a part of one
+
+
+def run_starts(length: int, width: int) -> np.ndarray:
+    """Where runs of this width start that, with those of the other widths, cover so many entries once."""
+    done = 0
+    for wider in RUNS[: RUNS.index(width)]:
+        done += (length - done) // wider * wider
+    return np.arange(done, length - width + 1, width)
+
+
 def frame_constants(model: Model, bodies: np.ndarray) -> Transform:
     """Frames of these bodies in those of their rows."""
     return jax.tree.map(lambda x: x[bodies], model.frames)

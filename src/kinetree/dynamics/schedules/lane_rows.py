@@ -21,7 +21,7 @@ from kinetree.lanes import Lane, Loop, Memory
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
-from kinetree.model.pieces import PIECE
+from kinetree.model.piecewise import PIECE
 from kinetree.spatial import Inertia, Moments, Quaternion, Rotation, Sym3, Transform, Vec3
 
 from ..recursion import Row
