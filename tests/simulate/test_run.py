@@ -221,3 +221,17 @@ def test_a_dataclass_is_a_controller():
             return -self.k * q
 
     assert len(kt.simulate(model, np.ones(2), np.zeros(2), Spring(2.0), dt=1e-3, steps=2)) == 3
+
+
+def test_a_long_compilation_is_told_before_the_first_step(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with progress.ProgressBar(10, None) as bar:
+        bar._timer.join(10)
+        assert bar.bar is not None
+        bar.update(5, 0.5)
+    told = capsys.readouterr().err
+    assert "compiling the first steps" in told or "50 %" in told
+    with progress.ProgressBar(10, False) as quiet:
+        quiet.update(10, 1.0)
+    assert quiet.bar is None

@@ -136,7 +136,8 @@ def _computed(
     """Read, compute, write the same arrays with the result among them, and say how large it is."""
     check_target(out)
     arrays, facts = read_arrays(trajectory), {"model": name}
-    value = np.asarray(compute(arrays, facts))
+    with Console(stderr=True).status("computing, after a compilation the first time"):  # seen on a terminal
+        value = np.asarray(compute(arrays, facts))
     if not np.isfinite(value).all():
         raise ValueError(f"{result} is not finite everywhere: look for nan or inf in {trajectory}")
     write_arrays(out, {**arrays, result: value})

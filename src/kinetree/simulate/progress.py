@@ -1,6 +1,7 @@
 """A progress bar for runs that take long, where rich is installed and somebody is looking."""
 
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import Any
@@ -9,42 +10,53 @@ PATIENCE = 2.0  # seconds before the bar appears
 
 
 class ProgressBar:
-    """Shown after `PATIENCE` seconds if `wanted`, or, with None, if the error stream is a terminal."""
+    """Shown after `PATIENCE` seconds if `wanted`, or, with None, if the error stream is a terminal.
+
+    Until the first steps are made it says that they are compiled, which may take longer than all the others.
+    """
 
     def __init__(self, total: int, wanted: bool | None):
-        self.total, self.began = total, time.monotonic()
+        self.total = total
         self.wanted = sys.stderr.isatty() if wanted is None else wanted
         self.patience = PATIENCE if wanted is None else 0.0
         self.bar: Any = None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(self.patience, self._start)
+        self._timer.daemon = True
 
     def __enter__(self) -> "ProgressBar":
+        self.began = time.monotonic()
+        if self.wanted:
+            self._timer.start()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+        self._timer.cancel()
+        with self._lock:
+            self.wanted = False  # A timer that has just fired starts nothing.
+            if self.bar is not None:
+                self.bar.stop()
 
     def update(self, done: int, seconds: float) -> None:
         """Steps made, and the simulated time they have reached."""
-        if not self.wanted or time.monotonic() - self.began < self.patience:
-            return
-        if self.bar is None:
+        if self.wanted and time.monotonic() - self.began >= self.patience:
             self._start()
-        if self.bar is not None:
-            self.bar.update(self.task, completed=done, simulated=f"{seconds:.6g} s simulated")
+            if self.bar is not None:
+                words = f"{100 * done / max(1, self.total):.0f} %  {seconds:.6g} s simulated  left:"
+                self.bar.update(self.task, total=self.total, completed=done, words=words)
 
     def _start(self) -> None:
-        try:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-        except ImportError:
-            self.wanted = False
-            return
-        columns = (
-            BarColumn(),
-            TextColumn("{task.percentage:.0f} %  {task.fields[simulated]}  left:"),
-            TimeRemainingColumn(),
-        )
-        self.bar = Progress("simulating", *columns, console=Console(stderr=True))
-        self.task = self.bar.add_task("", total=self.total, simulated="")
-        self.bar.start()
+        """Show the bar, once: here, or from the timer's thread."""
+        with self._lock:
+            if self.bar is not None or not self.wanted:
+                return
+            try:
+                from rich.console import Console
+                from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+            except ImportError:
+                self.wanted = False
+                return
+            columns = (BarColumn(), TextColumn("{task.fields[words]}"), TimeRemainingColumn())
+            self.bar = Progress("simulating", *columns, console=Console(stderr=True))
+            self.task = self.bar.add_task("", total=None, words="compiling the first steps")
+            self.bar.start()
