@@ -144,7 +144,7 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
         report.ignored["contact between kinds of shapes (pairs of geoms)"] += lost
     layout_pairs = [*pairs, *chosen]
     names = tuple(m.geom(int(g)).name or f"geom_{g}" for g in geoms)
-    hulls = tuple(Hull.from_mujoco(m, int(g)) if kinds[i] == "mesh" else None for i, g in enumerate(geoms))
+    hulls = _hulls(m, [int(g) if kind == "mesh" else None for g, kind in zip(geoms, kinds, strict=True)])
 
     def rows(name: str) -> np.ndarray:
         return np.array(getattr(m, name)[geoms], float)
@@ -157,6 +157,21 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
         layout_pairs, given = _overridden(m, layout_pairs, surfaces, given)
     layout = Layout(kinds, bodies, condim, priority, tuple(layout_pairs), names)
     return Scene(shapes, surfaces, given, layout)
+
+
+def _hulls(m: Any, geoms: list[int | None]) -> tuple[Hull | None, ...]:
+    """The hulls of meshes, each made once however many geoms show it; the radius is the geom's own."""
+    made: dict[int, Hull] = {}
+    found = []
+    for g in geoms:
+        if g is None:
+            found.append(None)
+            continue
+        mesh = int(m.geom_dataid[g])
+        if mesh not in made:
+            made[mesh] = Hull.from_mujoco(m, g)
+        found.append(made[mesh]._replace(radius=np.asarray(m.geom_rbound[g])))
+    return tuple(found)
 
 
 def _carriers(m: Any, geoms: np.ndarray) -> Carriers:

@@ -1,0 +1,248 @@
+"""How kinetree and MuJoCo agree on the MJCF files of a folder: `python -m benchmarks.conformance FOLDER ... --out FILE`.
+
+Every file is loaded by both. MuJoCo goes through states under random controls, with a solver that goes on until
+nothing improves, and at each of them accelerations, constraint forces, actuator forces, contacts and one step are
+compared. A line of JSON a file: what kinetree refused, what it says it does not model, and the largest errors. With
+`--load` files are only loaded. Every file has a process of its own and a limit of time. `--summary FILE` counts.
+"""
+
+import argparse
+import json
+import multiprocessing as mp
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+
+import kinetree as kt
+from kinetree.io import Mujoco, from_mujoco_model
+from kinetree.io.load import load_with_report
+from kinetree.io.report import Report
+
+CLOSE = 1e-9  # relative, of accelerations and forces
+STEP_CLOSE = 1e-10  # of one step
+MAX_PAIRS_TOLD = 3  # worst quantities a summary prints for a file
+
+
+def files(folders: list[Path]) -> Iterator[Path]:
+    """MJCF files: XML whose root is <mujoco>, and that is not a part of another."""
+    for folder in folders:
+        for path in [folder] if folder.is_file() else sorted(folder.rglob("*.xml")):
+            head = path.read_text("utf-8", errors="replace")[:20000]
+            if "<mujoco" in head and "<mujocoinclude" not in head:
+                yield path
+
+
+def exact(m: Any) -> Any:
+    """MuJoCo's solver, going on until nothing improves."""
+    m.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    m.opt.tolerance, m.opt.iterations = 1e-14, max(int(m.opt.iterations), 200)
+    m.opt.ls_iterations, m.opt.ls_tolerance = 200, 1e-12
+    return m
+
+
+def look(path: Path, states: int, every: int) -> dict[str, Any]:
+    """What there is to say about a file."""
+    said: dict[str, Any] = {}
+    try:
+        m = mujoco.MjModel.from_xml_path(str(path))
+    except Exception as error:
+        return {"mujoco": " ".join(str(error).split())}
+    said |= {"nv": m.nv, "nu": m.nu, "ngeom": m.ngeom}
+    start = time.perf_counter()
+    try:
+        model, report = load_with_report(path)
+    except Exception as error:
+        return said | {"refused": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+    said |= {"load_s": round(time.perf_counter() - start, 2), "ignored": dict(report.ignored), "warned": report.warnings}
+    scene = None if model.world is None else model.world.scene
+    said["pairs"] = 0 if scene is None else len(scene.layout.pairs)
+    if not states or not m.nv:
+        return said
+    said["way"] = _ways(model)
+    start = time.perf_counter()
+    m = exact(m)
+    model = from_mujoco_model(m, Report(path.name, "MJCF"))
+    said |= compare(m, model, states, every)
+    return said | {"compare_s": round(time.perf_counter() - start, 2)}
+
+
+def _ways(model: kt.Model) -> str:
+    from kinetree.constrain.choose import way_of
+
+    return str(way_of(model))
+
+
+def reached(m: Any, states: int, every: int, seed: int = 1) -> list[dict[str, np.ndarray]]:
+    """States of MuJoCo under random controls, what it made of them, and where its next step leads."""
+    rng = np.random.default_rng(seed)
+    d = mujoco.MjData(m)
+    if m.nkey:
+        mujoco.mj_resetDataKeyframe(m, d, 0)
+    low, high = np.where(m.actuator_ctrllimited[:, None] != 0, m.actuator_ctrlrange, (-1.0, 1.0)).T
+    found = []
+    for step in range(states * every):
+        d.ctrl[:] = rng.uniform(low, high)
+        keep = step % every == every - 1
+        if keep:
+            mujoco.mj_forward(m, d)
+            names = ("qpos", "qvel", "act", "ctrl", "qacc", "qfrc_constraint", "qfrc_actuator")
+            kept = {name: np.array(getattr(d, name)) for name in names}
+            c = d.contact
+            kept |= {"pos": np.array(c.pos), "normal": np.array(c.frame)[:, :3], "dist": np.array(c.dist)}
+        mujoco.mj_step(m, d)
+        if any(w.number for w in d.warning) or not np.isfinite(d.qpos).all():
+            break
+        if keep:
+            kept |= {"next_qpos": np.array(d.qpos), "next_qvel": np.array(d.qvel), "next_act": np.array(d.act)}
+            found.append(kept)
+    return found
+
+
+def relative(found: Any, wanted: np.ndarray) -> float:
+    """The largest error of a state over its largest number, or 1. NaN counts as infinite."""
+    if not wanted.size:
+        return 0.0
+    wrong = np.abs(found - wanted).max(-1) / np.maximum(np.abs(wanted).max(-1), 1)
+    return float(np.nan_to_num(wrong, nan=np.inf).max())
+
+
+def compare(m: Any, model: kt.Model, states: int, every: int) -> dict[str, Any]:
+    """Largest errors over the states, relative but for contacts (metres)."""
+    s = reached(m, states, every)
+    if not s:
+        return {"mujoco_states": 0}
+    at = {name: np.stack([x[name] for x in s]) for name in s[0] if name not in ("pos", "normal", "dist")}
+    there = Mujoco(model)
+    q = there.q_here(at["qpos"])
+    qd = there.v_here(q, at["qvel"])
+    act = at["act"] if m.na else None
+    driven = kt.actuator_force(model, q, qd, at["ctrl"], act) if model.nu else np.zeros_like(qd)
+    tau = there.force_here(q, at["qfrc_actuator"])
+    found = kt.constrained_dynamics(model, q, qd, tau)
+    qdd, forces = there.a_here(q, qd, at["qacc"]), there.force_here(q, at["qfrc_constraint"])
+    c = found.contacts
+    said: dict[str, Any] = {
+        "mujoco_states": len(s),
+        "contacts": float(np.mean([len(x["dist"]) for x in s])),
+        "unconverged": int((~np.asarray(found.converged)).sum()),
+        "iterations": int(np.max(found.iterations)),
+        "actuator": relative(driven, tau),
+        "qacc": relative(found.qdd, qdd),
+        "force": relative(found.tau_constraint, forces),
+        "points": 0.0,
+        "count_differs": 0,
+    }
+    for k, x in enumerate(s):
+        near = np.isfinite(c.depth[k])
+        said["count_differs"] += int(near.sum() != len(x["dist"]))
+        if near.any() and len(x["dist"]):
+            ours = np.concatenate([c.position[k][near], c.frame[k][near][:, 0], -c.depth[k][near][:, None]], -1)
+            theirs = np.concatenate([x["pos"], x["normal"], x["dist"][:, None]], -1)
+            apart = np.abs(ours[:, None] - theirs[None]).max(-1)
+            said["points"] = max(said["points"], float(apart.min(0).max()))
+        elif len(x["dist"]):
+            said["points"] = np.inf
+    state = kt.initial_state(model, q, qd)
+    state = state.replace(act=act) if m.na else state
+    after = kt.advance(model, state, at["ctrl"] if model.nu else None)
+    qd_after = there.v_here(there.q_here(at["next_qpos"]), at["next_qvel"])
+    said["step"] = max(
+        relative(np.asarray(after.q), there.q_here(at["next_qpos"])),
+        relative(np.asarray(after.qd), qd_after),
+        relative(np.asarray(after.act), at["next_act"]) if m.na else 0.0,
+    )
+    return said
+
+
+def _child(path: Path, states: int, every: int, pipe: Any) -> None:
+    warnings.simplefilter("ignore")
+    mujoco.set_mju_user_warning(lambda _: None)
+    try:
+        pipe.send(look(path, states, every))
+    except Exception as error:
+        pipe.send({"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"})
+
+
+def in_process(path: Path, states: int, every: int, limit: float) -> dict[str, Any]:
+    """`look` in a process that may die, or take too long."""
+    context = mp.get_context("forkserver")
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(path, states, every, there))
+    child.start()
+    there.close()
+    try:
+        if not here.poll(limit):
+            return {"failed": f"took more than {limit:g} s"}
+        return here.recv()
+    except EOFError:
+        return {"failed": "the process died"}
+    finally:
+        child.kill()
+        child.join()
+
+
+def summary(lines: list[dict[str, Any]]) -> None:
+    """Counts, and the files that are not as they should be."""
+    counts: Counter[str] = Counter()
+    ignored: Counter[str] = Counter()
+    for x in lines:
+        status = verdict(x)
+        counts[status.partition(":")[0]] += 1
+        ignored.update(set(x.get("ignored", ())))
+        if status not in ("agrees", "MuJoCo can not compile it"):
+            print(f"{x['file']}: {status}")
+    print(dict(counts))
+    for what, n in ignored.most_common():
+        print(f"{n:5d} files: {what}")
+
+
+def verdict(x: dict[str, Any]) -> str:
+    """In words: agrees, or what is wrong."""
+    if "mujoco" in x:
+        return "MuJoCo can not compile it"
+    for key in ("refused", "failed"):
+        if key in x:
+            return f"{key}: {x[key]}"
+    if x.get("ignored"):
+        return f"not modelled: {x['ignored']}" + (f" qacc {x['qacc']:.1e} step {x['step']:.1e}" if "step" in x else "")
+    if "qacc" not in x:
+        return "loads"
+    bad = {k: x[k] for k in ("actuator", "qacc", "force", "points") if not x[k] <= CLOSE}
+    bad |= {"step": x["step"]} if not x["step"] <= STEP_CLOSE else {}
+    bad |= {k: x[k] for k in ("unconverged", "count_differs") if x[k]}
+    return f"differs: {({k: float(f'{v:.1e}') for k, v in bad.items()})}" if bad else "agrees"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", type=Path, nargs="*")
+    parser.add_argument("--load", action="store_true", help="load only")
+    parser.add_argument("--states", type=int, default=20)
+    parser.add_argument("--every", type=int, default=15, help="steps between states")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for a file")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--summary", type=Path, help="a file that --out wrote: count, and run nothing")
+    options = parser.parse_args()
+    if options.summary:
+        last = {x["file"]: x for x in map(json.loads, options.summary.read_text().splitlines())}
+        summary(list(last.values()))
+        return
+    mp.get_context("forkserver").set_forkserver_preload(["kinetree", "mujoco"])
+    lines = []
+    for path in files(options.folders):
+        found = in_process(path, 0 if options.load else options.states, options.every, options.limit)
+        lines.append({"file": "/".join(path.parts[-3:]), **found})
+        if options.out:
+            with options.out.open("a") as out:
+                out.write(json.dumps(lines[-1]) + "\n")
+    summary(lines)
+
+
+if __name__ == "__main__":
+    main()
