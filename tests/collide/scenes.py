@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
-from kinetree.collide import COLLIDERS, Geom, Hull
+from kinetree.collide import Geom, Hull, collider
 from kinetree.spatial import Mat3, Vec3
 
 SIZES = {
@@ -128,12 +128,13 @@ def geoms(first: str, second: str, poses: Poses, dtype: Any = np.float64) -> tup
 
 
 @cache
-def compiled(first: str, second: str) -> Any:
+def compiled(first: str, second: str, single: bool = False) -> Any:
     """The collider, compiled; positions (points, n, 3), frames (points, n, 3, 3), distances (points, n)."""
 
     def run(a: Geom, b: Geom, margin: Any) -> Any:
-        found = COLLIDERS[first, second].function(a, b, margin)
-        assert len(found) == COLLIDERS[first, second].points
+        points, function = collider((first, second), single)
+        found = function(a, b, margin)
+        assert len(found) == points
         return (
             jnp.stack([c.position.array() for c in found]),
             jnp.stack([c.frame.array() for c in found]),
@@ -143,9 +144,11 @@ def compiled(first: str, second: str) -> Any:
     return jax.jit(run)
 
 
-def ours(first: str, second: str, poses: Poses, margin: float = 0.0, dtype: Any = np.float64) -> list:
+def ours(
+    first: str, second: str, poses: Poses, margin: float = 0.0, dtype: Any = np.float64, single: bool = False
+) -> list:
     """Our contacts, in the form of MuJoCo's."""
-    p, f, d = map(np.asarray, compiled(first, second)(*geoms(first, second, poses, dtype), dtype(margin)))
+    p, f, d = map(np.asarray, compiled(first, second, single)(*geoms(first, second, poses, dtype), dtype(margin)))
     assert np.isfinite(p).all()
     assert np.isfinite(f).all()
     assert not np.isnan(d).any()

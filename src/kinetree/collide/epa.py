@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+# Of a direction: the farthest point of the first shape along it, of the second against it, and their corners (2,).
+Support = Callable[[Any], tuple[Any, Any, Any]]
 MAX_GROWTH = 60  # corners added; MuJoCo's default is 35 iterations
 VERTICES = 4 + MAX_GROWTH
 FACES = 2 * VERTICES - 4  # of a polytope of triangles with so many corners
@@ -32,11 +34,13 @@ class Penetration(NamedTuple):
     depth: Any
     first: Any
     second: Any
+    corners: Any  # (3, 2): of the face of the difference there, numbers of corners of both shapes
 
 
 class _Polytope(NamedTuple):
     points: Any  # (VERTICES, 3) differences
     first: Any  # (VERTICES, 3) points of the first shape
+    corners: Any  # (VERTICES, 2) their numbers of corners of both shapes
     faces: Any  # (FACES, 3) corners, in order around the outward normal
     alive: Any  # (FACES,)
     normals: Any  # (FACES, 3)
@@ -54,39 +58,38 @@ def _planes(points: Any, faces: Any) -> tuple[Any, Any]:
     return normal, jnp.where(flat, jnp.inf, jnp.sum(normal * a, -1))
 
 
-def _first_polytope(support: Callable[[Any], tuple[Any, Any]], along: Any) -> _Polytope:
+def _first_polytope(support: Support, along: Any) -> _Polytope:
     """A tetrahedron of points that are far apart."""
     dtype = along.dtype
-    a0, b0 = support(along)
-    a1, b1 = support(-along)
+    a0, b0, c0 = support(along)
+    a1, b1, c1 = support(-along)
     line = (a0 - b0) - (a1 - b1)
     least = jnp.argmin(jnp.abs(line))
     side = jnp.cross(line, jnp.eye(3, dtype=dtype)[least])
     side = side / norm(side)
-    a2, b2 = support(side)
-    other = support(-side)
-    distance = jnp.abs((a2 - b2 - a1 + b1) @ side), jnp.abs((other[0] - other[1] - a1 + b1) @ side)
-    a2, b2 = jax.tree.map(lambda x, y: jnp.where(distance[0] >= distance[1], x, y), (a2, b2), other)
+    one, other = support(side), support(-side)
+    distance = jnp.abs((one[0] - one[1] - a1 + b1) @ side), jnp.abs((other[0] - other[1] - a1 + b1) @ side)
+    a2, b2, c2 = jax.tree.map(lambda x, y: jnp.where(distance[0] >= distance[1], x, y), one, other)
     n = jnp.cross((a0 - b0) - (a1 - b1), (a2 - b2) - (a1 - b1))
     n = n / norm(n)
-    a3, b3 = support(n)
-    other = support(-n)
-    heights = (a3 - b3 - a1 + b1) @ n, (other[0] - other[1] - a1 + b1) @ n
+    one, other = support(n), support(-n)
+    heights = (one[0] - one[1] - a1 + b1) @ n, (other[0] - other[1] - a1 + b1) @ n
     above = heights[0] >= -heights[1]
-    a3, b3 = jax.tree.map(lambda x, y: jnp.where(above, x, y), (a3, b3), other)
+    a3, b3, c3 = jax.tree.map(lambda x, y: jnp.where(above, x, y), one, other)
     first = jnp.zeros((VERTICES, 3), dtype).at[:4].set(jnp.stack([a0, a1, a2, a3]))
     second = jnp.stack([b0, b1, b2, b3])
     points = jnp.zeros((VERTICES, 3), dtype).at[:4].set(first[:4] - second)
+    corners = jnp.zeros((VERTICES, 2), jnp.int32).at[:4].set(jnp.stack([c0, c1, c2, c3]))
     # Corner 3 is on the side of n = (0 - 1) x (2 - 1) or on the other: the order around the faces follows.
     outward = np.array([[0, 1, 2], [0, 3, 1], [1, 3, 2], [2, 3, 0]])
     start = jnp.where(above, outward, outward[:, ::-1])
     faces = jnp.zeros((FACES, 3), jnp.int32).at[:4].set(start.astype(jnp.int32))
     alive = jnp.arange(FACES) < 4
     normals, offsets = _planes(points, faces)
-    return _Polytope(points, first, faces, alive, normals, offsets, jnp.array(4), jnp.array(True))
+    return _Polytope(points, first, corners, faces, alive, normals, offsets, jnp.array(4), jnp.array(True))
 
 
-def _grown(p: _Polytope, point: Any, first: Any) -> _Polytope:
+def _grown(p: _Polytope, point: Any, first: Any, corners: Any) -> _Polytope:
     """The hull of a polytope and one more point."""
     points, firsts = p.points.at[p.count].set(point), p.first.at[p.count].set(first)
     visible = p.alive & (p.normals @ point - p.offsets > 1e-14)
@@ -103,6 +106,7 @@ def _grown(p: _Polytope, point: Any, first: Any) -> _Polytope:
     return _Polytope(
         points,
         firsts,
+        p.corners.at[p.count].set(corners),
         p.faces.at[place].set(new, mode="drop"),
         alive.at[place].set(True, mode="drop"),
         p.normals.at[place].set(normals, mode="drop"),
@@ -125,7 +129,8 @@ def _deepest(p: _Polytope, face: Any, a: Any, b: Any) -> Penetration:
     areas = jnp.stack([jnp.cross(corners[i], corners[j]) @ n for i, j in ((1, 2), (2, 0), (0, 1))])
     on_face = (areas / jnp.where(nn > 0, nn, 1.0)) @ p.first[p.faces[face]] - normal * (offset / 2)
     middle = jnp.where(depth - offset <= BULGE, on_face, (a + b) / 2)
-    return Penetration(normal, depth, middle + normal * (depth / 2), middle - normal * (depth / 2))
+    here = p.corners[p.faces[face]]
+    return Penetration(normal, depth, middle + normal * (depth / 2), middle - normal * (depth / 2), here)
 
 
 class _Search(NamedTuple):
@@ -134,7 +139,7 @@ class _Search(NamedTuple):
     done: Any
 
 
-def penetration(support: Callable[[Any], tuple[Any, Any]], along: Any, needed: Any) -> Penetration:
+def penetration(support: Support, along: Any, needed: Any) -> Penetration:
     """`support` as in gjk.py, `along` any direction. Where not `needed`, little is done.
 
     Of all normals tried, the one of least depth is the answer. Growth also ends where rounding would tear the
@@ -144,21 +149,21 @@ def penetration(support: Callable[[Any], tuple[Any, Any]], along: Any, needed: A
     def grow(s: _Search) -> _Search:
         p = s.polytope
         face = jnp.argmin(jnp.where(p.alive, p.offsets, jnp.inf))
-        a, b = support(p.normals[face])
+        a, b, c = support(p.normals[face])
         found = _deepest(p, face, a, b)
         better = (found.depth < s.best.depth) & jnp.isfinite(p.offsets[face])
         best = jax.tree.map(lambda x, y: jnp.where(better, x, y), found, s.best)
-        grown = _grown(p, a - b, a)
+        grown = _grown(p, a - b, a, c)
         done = (found.depth - p.offsets[face] <= TOLERANCE) | (p.count >= VERTICES - 1) | ~grown.sound
         return _Search(jax.tree.map(lambda x, y: jnp.where(done, x, y), p, grown), best, done)
 
     p = _first_polytope(support, along)
-    nothing = Penetration(along, jnp.full_like(along[0], jnp.inf), along, along)
+    nothing = Penetration(along, jnp.full_like(along[0], jnp.inf), along, along, jnp.zeros((3, 2), jnp.int32))
     start = _Search(p, nothing, ~needed)
     return jax.lax.while_loop(lambda s: ~s.done, grow, start).best
 
 
-def polished(support: Callable[[Any], tuple[Any, Any]], found: Penetration) -> Penetration:
+def polished(support: Support, found: Penetration) -> Penetration:
     """The depth at its least near a normal, by descent: for round shapes that EPA finds slowly.
 
     The depth along a unit vector n is n · w, with w the farthest difference, and its gradient the part of w that is
@@ -166,7 +171,7 @@ def polished(support: Callable[[Any], tuple[Any, Any]], found: Penetration) -> P
     """
 
     def slope(n: Any) -> tuple[Any, Any, Any]:
-        a, b = support(n)
+        a, b, _ = support(n)
         return a, b, (a - b) - n * (n @ (a - b))
 
     def step(_: Any, state: tuple) -> tuple:
@@ -176,7 +181,8 @@ def polished(support: Callable[[Any], tuple[Any, Any]], found: Penetration) -> P
         a, b, after = slope(moved)
         depth = moved @ (a - b)
         middle = (a + b) / 2
-        here = Penetration(moved, depth, middle + moved * (depth / 2), middle - moved * (depth / 2))
+        ends = middle + moved * (depth / 2), middle - moved * (depth / 2)
+        here = Penetration(moved, depth, *ends, found.corners)
         best = jax.tree.map(lambda x, y: jnp.where(depth < best.depth, x, y), here, best)
         change, turned = moved - n, after - gradient
         along, size = change @ turned, change @ change

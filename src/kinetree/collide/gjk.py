@@ -66,10 +66,10 @@ def _weights(w: Any) -> tuple[Any, Any]:
     return jnp.stack(found), jnp.stack(inside)
 
 
-def nearest_points(support: Callable[[Any], tuple[Any, Any]], start: tuple[Any, Any]) -> Nearest:
+def nearest_points(support: Callable[[Any], tuple[Any, Any]], start: tuple[Any, Any], reach: Any) -> Nearest:
     """`support(direction)` gives the farthest points of the first shape along a direction and of the second against it.
 
-    `start` is any point of each.
+    `start` is any point of each. The search ends where it is certain that the distance is larger than `reach`.
     """
     corners = (np.array([[i in face for i in range(4)] for face in FACES]), np.array([len(f) for f in FACES]))
     dtype = start[0].dtype
@@ -93,7 +93,8 @@ def nearest_points(support: Callable[[Any], tuple[Any, Any]], start: tuple[Any, 
         best = jnp.argmin(squared)
         closer = squared[best] < s.distance2
         overlap = usable[-1] | (squared[best] <= (100 * tiny) ** 2 * scale)
-        finished = (gap <= 4 * tiny * s.distance2) | ~closer
+        beyond = x @ (a - b) > reach * length  # a plane between the shapes keeps them so far apart
+        finished = (gap <= 4 * tiny * s.distance2) | ~closer | beyond
         moved = _Simplex(
             first, second, found[best], squared[best], overlap, overlap | (s.turns >= MAX_ITERATIONS), s.turns + 1
         )

@@ -1,6 +1,7 @@
 """Convex hulls: corners, who is next to whom, and flat faces. Constants of a shape, in its own frame."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -10,11 +11,12 @@ import numpy as np
 from kinetree.spatial import Scalar, Vec3
 
 MIN_CLIMB_VERTICES = 10  # MuJoCo's mjMESH_HILLCLIMB_MIN: in smaller meshes all corners are tried, in order
+NOBODY = -1  # fills up lists of faces and of their corners
 START_COSINE = 0.4  # of a direction's component that counts as one step of the grid of starts
 
 
 class Hull(NamedTuple):
-    """The hull of a mesh: n corners, with at most k neighbours and f faces each.
+    """The hull of a mesh: n corners, with at most k neighbours and f faces each, and m faces.
 
     The order of corners, neighbours and faces matters: where some tie, it decides which of them touch.
     """
@@ -22,8 +24,10 @@ class Hull(NamedTuple):
     vertices: Any  # (n, 3)
     neighbours: Any  # (n, k) corners joined by an edge, in order; rows are filled up with the corner itself
     starts: Any  # (27,) a corner far along each direction of a grid, where the search for the farthest begins
-    face_normals: Any  # (n, f, 3) of the flat faces at each corner; filled up with the first face
-    face_corners: Any  # (n, f, 3) three more corners of that face, spread wide; missing ones are the corner itself
+    faces: Any  # (m, k) corners of the flat faces, in order around the outward normal; filled up with −1
+    normals: Any  # (m, 3) of the faces
+    faces_at: Any  # (n, f) faces at each corner; filled up with −1
+    wide: Any  # (n, f, 3) three more corners of that face, spread wide; missing ones are the corner itself
     radius: Any  # of the sphere about the shape's origin that MuJoCo gives the shape (geom_rbound)
 
     @staticmethod
@@ -97,19 +101,20 @@ def _hull(
         for v in face:
             at[v].append(f)
     most = max(map(len, at), default=1)
-    face_normals = np.zeros((len(vertices), most, 3))
-    face_corners = np.empty((len(vertices), most, 3), np.int32)
+    faces_at = np.full((len(vertices), most), NOBODY, np.int32)
+    wide = np.empty((len(vertices), most, 3), np.int32)
     points = vertices.tolist()
     for v, its in enumerate(at):
-        face_corners[v] = v
+        wide[v] = v
+        faces_at[v, : len(its)] = its
         for j, f in enumerate(its):
             turn = faces[f].index(v)
             others = _wide_corners(points, faces[f][turn:] + faces[f][:turn])
-            face_normals[v, j] = normals[f]
-            face_corners[v, j, : len(others)] = others
-        if its:  # the first face fills up
-            face_normals[v, len(its) :], face_corners[v, len(its) :] = face_normals[v, 0], face_corners[v, 0]
-    return Hull(vertices, _padded(lists), starts, face_normals, face_corners, radius)
+            wide[v, j, : len(others)] = others
+    rings = np.full((len(faces), max(map(len, faces), default=1)), NOBODY, np.int32)
+    for f, face in enumerate(faces):
+        rings[f, : len(face)] = face
+    return Hull(vertices, _padded(lists), starts, rings, normals.reshape(-1, 3), faces_at, wide, radius)
 
 
 def _wide_corners(vertices: list[list[float]], face: list[int]) -> list[int]:
@@ -163,13 +168,46 @@ def _padded(lists: list[list[int]]) -> np.ndarray:
     return np.array([[*row, *[i] * (most - len(row))] for i, row in enumerate(lists)], np.int32)
 
 
-def corner(hull: Hull, number: Scalar) -> Vec3:
-    """A corner of each lane's own."""
-    return Vec3.from_array(jnp.asarray(hull.vertices)[number])
+def alike(hulls: Sequence[Hull]) -> Hull:
+    """Hulls as one, with a first axis over them; the smaller ones filled up as `Hull` says.
+
+    Corners that are filled up lie on the first corner and are nobody's neighbours.
+    """
+    if len(hulls) == 1:
+        return Hull(*(x[None] for x in hulls[0]))
+    sizes = [max(h[i].shape[k] for h in hulls) for i, k in ((0, 0), (1, 1), (3, 0), (3, 1), (5, 1))]
+    n, k, m, r, f = sizes
+
+    def filled(h: Hull) -> Hull:
+        own, missing = np.arange(n, dtype=np.int32)[:, None], n - len(h.vertices)
+        neighbours = _filled(h.neighbours, (n, k))
+        there = jnp.asarray(h.vertices)
+        return Hull(
+            jnp.concatenate([there, jnp.broadcast_to(there[:1], (missing, 3))]),
+            jnp.where(neighbours == NOBODY, own, neighbours),
+            jnp.asarray(h.starts),
+            _filled(h.faces, (m, r)),
+            _filled(h.normals, (m, 3), 0),
+            _filled(h.faces_at, (n, f)),
+            _filled(h.wide, (n, f, 3), 0),
+            jnp.asarray(h.radius),
+        )
+
+    return jax.tree.map(lambda *x: jnp.stack(x), *map(filled, hulls))
 
 
-def farthest(hull: Hull, direction: Vec3) -> Scalar:
-    """The number of the corner farthest along a unit vector, in the hull's frame.
+def _filled(x: Any, shape: tuple[int, ...], by: float = NOBODY) -> Any:
+    missing = [(0, to - have) for to, have in zip(shape, x.shape, strict=True)]
+    return jnp.pad(jnp.asarray(x), missing, constant_values=by)
+
+
+def corner(hull: Hull, which: Scalar, number: Scalar) -> Vec3:
+    """A corner of each lane's own, of one of several hulls."""
+    return Vec3.from_array(jnp.asarray(hull.vertices)[which, number])
+
+
+def farthest(hull: Hull, which: Scalar, direction: Vec3) -> Scalar:
+    """The number of the corner farthest along a unit vector, in the frame of one of several hulls.
 
     From a start, go to the neighbour that is farthest until none is farther. The neighbour first in order wins a tie,
     so ties end where they end in MuJoCo.
@@ -178,14 +216,14 @@ def farthest(hull: Hull, direction: Vec3) -> Scalar:
     along = jax.lax.stop_gradient(direction)
 
     def height(number: Scalar) -> Scalar:
-        v = vertices[number]
-        extra = (1,) * (v.ndim - 1 - along.x.ndim)
+        extra = (1,) * (number.ndim - along.x.ndim)
+        v = vertices[which.reshape(which.shape + extra), number]
         x, y, z = (c.reshape(c.shape + extra) for c in along)
         return x * v[..., 0] + y * v[..., 1] + z * v[..., 2]
 
     def improve(state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
         at, best, _ = state
-        around = neighbours[at]
+        around = neighbours[which, at]
         heights = height(around)
         k = jnp.argmax(heights, -1)
         found = jnp.take_along_axis(heights, k[..., None], -1)[..., 0]
@@ -195,5 +233,5 @@ def farthest(hull: Hull, direction: Vec3) -> Scalar:
 
     one = neighbours.dtype.type(1)
     x, y, z = (one + (c > START_COSINE).astype(one.dtype) - (c < -START_COSINE).astype(one.dtype) for c in along)
-    at = jnp.asarray(hull.starts)[9 * x + 3 * y + z]
+    at = jnp.asarray(hull.starts)[which, 9 * x + 3 * y + z]
     return jax.lax.while_loop(lambda s: s[2], improve, (at, height(at), jnp.array(True)))[0]

@@ -8,7 +8,7 @@ from kinetree.spatial import Scalar
 from .box import capsule_box, sphere_box
 from .box_box import POINTS as BOX_POINTS
 from .box_box import box_box
-from .convex import convex
+from .convex import convex, points_of
 from .plane import HULL_POINTS, plane_box, plane_capsule, plane_cylinder, plane_ellipsoid, plane_hull, plane_sphere
 from .round import capsule_capsule, sphere_capsule, sphere_cylinder, sphere_sphere
 from .shapes import Contact, Geom
@@ -40,6 +40,13 @@ COLLIDERS: dict[tuple[str, str], Collider] = {
     ("box", "box"): Collider(BOX_POINTS, box_box),
 }
 CONVEX = ("sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh")
-COLLIDERS |= {
-    (a, b): Collider(1, convex(a, b)) for i, a in enumerate(CONVEX) for b in CONVEX[i:] if (a, b) not in COLLIDERS
-}
+SINGLE = dict(COLLIDERS)  # with one point for pairs that have no collider of their own: MuJoCo's multiccd, switched off
+for i, a in enumerate(CONVEX):
+    for b in CONVEX[i:]:
+        COLLIDERS.setdefault((a, b), Collider(points_of(a, b), convex(a, b)))
+        SINGLE.setdefault((a, b), Collider(1, convex(a, b, single=True)))
+
+
+def collider(kinds: tuple[str, str], single: bool) -> Collider:
+    """Of two kinds, in order; `single` where a file switches several points of convex shapes off."""
+    return (SINGLE if single else COLLIDERS)[kinds]

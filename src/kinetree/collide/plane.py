@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from kinetree.spatial import Scalar, Vec3
 
-from .hull import corner, farthest
+from .hull import NOBODY, corner, farthest
 from .shapes import MIN_VALUE, Contact, Geom, contact, frame_of, take_first, unit, where
 
 HULL_POINTS = 4
@@ -101,21 +101,24 @@ def plane_hull(plane: Geom, mesh: Geom, margin: Scalar) -> tuple[Contact, ...]:
 
     Of these, the ones count that are not above the origin of the mesh.
     """
+    mesh = mesh.with_hulls()
     hull = mesh.hull
     assert hull is not None
     normal = plane.axis
     down = mesh.rotation.t_mul(-normal)
     height = (mesh.position - plane.position).dot(normal)
-    lowest = farthest(hull, Vec3(*(c + jnp.zeros_like(height) for c in down)))
-    faces = jnp.asarray(hull.face_normals)[lowest]  # of shape (..., f, 3)
-    flatness = sum(c[..., None] * faces[..., i] for i, c in enumerate(jax.lax.stop_gradient(down)))
-    face = jnp.argmax(flatness, -1)[..., None, None]
-    others = jnp.take_along_axis(jnp.asarray(hull.face_corners)[lowest], face, -2)[..., 0, :]
+    which = jnp.broadcast_to(mesh.which, jnp.shape(height))
+    lowest = farthest(hull, which, Vec3(*(c + jnp.zeros_like(height) for c in down)))
+    faces = jnp.asarray(hull.faces_at)[which, lowest]  # of shape (..., f)
+    normals = jnp.asarray(hull.normals)[which[..., None], faces]
+    flatness = sum(c[..., None] * normals[..., i] for i, c in enumerate(jax.lax.stop_gradient(down)))
+    face = jnp.argmax(jnp.where(faces == NOBODY, -jnp.inf, flatness), -1)[..., None, None]
+    others = jnp.take_along_axis(jnp.asarray(hull.wide)[which, lowest], face, -2)[..., 0, :]
 
     points = []
     for k in range(HULL_POINTS):
         number = lowest if k == 0 else others[..., k - 1]
-        local = mesh.rotation @ corner(hull, number)
+        local = mesh.rotation @ corner(hull, which, number)
         drop = local.dot(normal)
         active = height + drop <= margin
         if k > 0:

@@ -31,12 +31,20 @@ class Geom(NamedTuple):
     position: Vec3
     rotation: Mat3
     size: Vec3
-    hull: Hull | None = None  # of a mesh; shared by all lanes
+    hull: Hull | None = None  # of a mesh: one for all lanes, or several with a first axis over them
+    which: Any = None  # of several hulls, each lane's own
 
     @property
     def axis(self) -> Vec3:
         """The z axis in the world: of a capsule, a cylinder, the normal of a plane."""
         return self.rotation.T.rows[2]
+
+    def with_hulls(self) -> "Geom":
+        """The same with several hulls, of which each lane has its own."""
+        if self.hull is None or self.which is not None:
+            return self
+        zero = jnp.zeros(jnp.shape(self.position.x), jnp.int32)
+        return self._replace(hull=jax.tree.map(lambda x: jnp.asarray(x)[None], self.hull), which=zero)
 
 
 class Contact(NamedTuple):

@@ -10,7 +10,9 @@ import jax.numpy as jnp
 
 from kinetree.spatial import Scalar, Vec3
 
+from .hull import corner
 from .shapes import MIN_VALUE, Geom, unit
+from .solids import support_corner
 
 Support = Callable[[Geom, Vec3], Vec3]  # of a shape's own direction, in its own frame
 
@@ -47,9 +49,7 @@ def _box(geom: Geom, d: Vec3) -> Vec3:
 
 def _mesh(geom: Geom, d: Vec3) -> Vec3:
     assert geom.hull is not None
-    vertices = jnp.asarray(geom.hull.vertices)
-    heights = vertices[:, 0] * d.x + vertices[:, 1] * d.y + vertices[:, 2] * d.z
-    return Vec3(*vertices[jnp.argmax(heights)])
+    return corner(geom.hull, geom.which, support_corner("mesh", geom, d))
 
 
 SUPPORTS: dict[str, Support] = {
@@ -65,6 +65,21 @@ SUPPORTS: dict[str, Support] = {
 def core_radius(kind: str, geom: Geom) -> Scalar:
     """How far the surface is from the core."""
     return geom.size.x if kind in ("sphere", "capsule") else jnp.zeros_like(geom.size.x)
+
+
+def bounding_radius(kind: str, geom: Geom) -> Scalar:
+    """Of a ball about a shape's centre that holds it."""
+    size = geom.size
+    if kind == "mesh":
+        assert geom.hull is not None
+        return jnp.asarray(geom.hull.radius)[geom.which]
+    if kind == "sphere":
+        return size.x
+    if kind == "capsule":
+        return size.x + size.y
+    if kind == "cylinder":
+        return jnp.sqrt(size.x * size.x + size.y * size.y)
+    return jnp.maximum(jnp.maximum(size.x, size.y), size.z) if kind == "ellipsoid" else jnp.sqrt(size.dot(size))
 
 
 def support(kind: str, geom: Geom, direction: Vec3) -> Vec3:

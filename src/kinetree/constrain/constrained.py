@@ -234,7 +234,7 @@ def _contacts(model: Model, touch: Any) -> Contacts:
 
 def contact_bodies(model: Model) -> np.ndarray:
     """The two bodies of every point there may be, (n, 2)."""
-    from kinetree.collide import COLLIDERS
+    from kinetree.collide import collider
 
     if not has_contacts(model):
         return np.zeros((0, 2), np.int64)
@@ -243,7 +243,7 @@ def contact_bodies(model: Model) -> np.ndarray:
     layout = model.world.scene.layout
     found = []
     for pair in layout.pairs:
-        points = COLLIDERS[layout.kinds[pair.first], layout.kinds[pair.second]].points
+        points = collider((layout.kinds[pair.first], layout.kinds[pair.second]), layout.single).points
         found += points * [(layout.bodies[pair.first], layout.bodies[pair.second])]
     return np.array(found, np.int64).reshape(-1, 2)
 

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.collide import COLLIDERS, Contact, Geom, Hull
+from kinetree.collide import Contact, Geom, Hull, collider
+from kinetree.collide.hull import alike
 from kinetree.model import Model
 from kinetree.model.world import Pair, PairSurfaces, Scene
 from kinetree.spatial import Mat3, Quaternion, Scalar, Vec3
@@ -68,34 +69,6 @@ def _groups(scene: Scene) -> dict[tuple[str, str], list[int]]:
     return found
 
 
-def _stacked(hulls: list[Hull], dtype: Any) -> Hull:
-    """Hulls of several meshes as one, with a first axis over them; the smaller ones filled up as `Hull` says.
-
-    Corners that are filled up lie on the first corner and are nobody's neighbours.
-    """
-    n, k = (max(h.neighbours.shape[i] for h in hulls) for i in (0, 1))
-    f = max(h.face_normals.shape[1] for h in hulls)
-
-    def filled(h: Hull) -> Hull:
-        corners = np.minimum(np.arange(n), len(h.vertices))
-        real = corners < len(h.vertices)
-        source = np.where(real, corners, 0)
-        column = np.minimum(np.arange(k), h.neighbours.shape[1] - 1)
-        own = np.arange(n, dtype=np.int32)[:, None]
-        inside = real[:, None] & (np.arange(k) < h.neighbours.shape[1])
-        face = np.where(np.arange(f) < h.face_normals.shape[1], np.arange(f), 0)
-        return Hull(
-            jnp.asarray(h.vertices, dtype)[source],
-            jnp.where(inside, jnp.asarray(h.neighbours)[source][:, column], own),
-            jnp.asarray(h.starts),
-            jnp.asarray(h.face_normals, dtype)[source][:, face],
-            _like(h.face_corners, dtype)[source][:, face],
-            jnp.asarray(h.radius, dtype),
-        )
-
-    return jax.tree.map(lambda *x: jnp.stack(x), *map(filled, hulls))
-
-
 def _placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3) -> Geom:
     """Shapes in the world, (shapes, batch); R and p are of the bodies, with the base last."""
     dtype = p.x.dtype
@@ -109,22 +82,12 @@ def _placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3) -> Geom:
 
     turned = Mat3(*Quaternion(*columns(shapes.orientation)).rotation()).T
     place, size = carrier @ Vec3(*columns(shapes.position)) + origin, Vec3(*columns(shapes.size))
-    hulls = [shapes.hulls[i] for i in numbers]
-    return Geom(place, carrier @ turned, size, None if hulls[0] is None else _stacked(hulls, dtype))
-
-
-def _collide(kinds: tuple[str, str], first: Geom, second: Geom, reach: Scalar) -> tuple[Contact, ...]:
-    """Contacts of pairs, (pairs, batch). Every mesh has a hull of its own, so pairs with meshes are mapped."""
-    function = COLLIDERS[kinds].function
-    if first.hull is None and second.hull is None:
-        return function(first, second, reach)
-    batch = reach.shape[-1]
-
-    def wide(geom: Geom) -> Geom:
-        placed = jax.tree.map(lambda x: jnp.broadcast_to(x, (*x.shape[:1], batch)), geom._replace(hull=None))
-        return placed._replace(hull=geom.hull)
-
-    return jax.vmap(function)(wide(first), wide(second), reach)
+    placed = Geom(place, carrier @ turned, size)
+    if shapes.hulls[numbers[0]] is None:
+        return placed
+    meshes, which = np.unique(numbers, return_inverse=True)  # Every mesh is there once, however many pairs it is in.
+    hulls = [Hull(*(_like(x, dtype) for x in shapes.hulls[i])) for i in meshes]
+    return placed._replace(hull=alike(hulls), which=jnp.asarray(which.astype(np.int32))[:, None])
 
 
 def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching:
@@ -141,7 +104,8 @@ def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching
     for kinds, members in _groups(scene).items():
         first, second = (_placed(scene, np.array([pairs[m][k] for m in members], np.int64), R, p) for k in (0, 1))
         reach = (surfaces.margin + surfaces.gap)[np.array(members), None]
-        found = _collide(kinds, first, second, jnp.broadcast_to(reach, (len(members), batch)))
+        wide_reach = jnp.broadcast_to(reach, (len(members), batch))
+        found = collider(kinds, scene.layout.single).function(first, second, wide_reach)
         wide = partial(jnp.broadcast_to, shape=(len(members), batch))
         for contact in found:
             numbers.append(np.array(members))

@@ -25,6 +25,7 @@ from kinetree.model.world import (
 
 from .mjcf_equalities import read_equalities
 from .mjcf_tendons import read_tendons
+from .mujoco_model import several_points
 from .report import Report
 
 FREE, BALL = 0, 1
@@ -155,7 +156,7 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
     given = PairSurfaces(*(np.array(getattr(m, f"pair_{k}"), float) for k in fields))
     if override:
         layout_pairs, given = _overridden(m, layout_pairs, surfaces, given)
-    layout = Layout(kinds, bodies, condim, priority, tuple(layout_pairs), names)
+    layout = Layout(kinds, bodies, condim, priority, tuple(layout_pairs), names, single=not several_points(m))
     return Scene(shapes, surfaces, given, layout)
 
 

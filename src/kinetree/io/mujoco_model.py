@@ -21,6 +21,14 @@ def disabled(m: Any, *names: str) -> bool:
     return any(m.opt.disableflags & int(getattr(bits, f"mjDSBL_{name}", 0)) for name in names)
 
 
+def several_points(m: Any) -> bool:
+    """Whether convex shapes may touch in several points: multiccd, which older MuJoCos switch on by a flag."""
+    mujoco = import_module("mujoco")
+    if hasattr(mujoco.mjtDisableBit, "mjDSBL_MULTICCD"):
+        return not disabled(m, "MULTICCD")
+    return bool(m.opt.enableflags & int(getattr(mujoco.mjtEnableBit, "mjENBL_MULTICCD", 0)))
+
+
 def armature(m: Any) -> np.ndarray:
     """(nv,): rotor inertia of each degree of freedom, of joints and of the actuators that drive them."""
     return m.dof_armature + _of_actuators(m, "actuator_armature")

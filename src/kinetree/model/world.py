@@ -46,6 +46,7 @@ class Layout(NamedTuple):
     priority: tuple[int, ...]
     pairs: tuple[Pair, ...]
     names: tuple[str, ...]
+    single: bool = False  # convex shapes touch in one point where MuJoCo would look for more (its flag multiccd)
 
 
 class Shapes(NamedTuple):
