@@ -136,11 +136,11 @@ def test_joint_physics_are_kept(zoo):
 
 
 def test_what_is_not_modelled_is_listed_once():
-    text = """<mujoco><option density="1"/><worldbody><geom name="floor" type="plane" size="1 1 1"/>
+    text = """<mujoco><option noslip_iterations="2"/><worldbody><geom name="floor" type="plane" size="1 1 1"/>
       <body><joint name="a"/><geom size="0.1"/></body><body><joint/><geom size="0.1"/></body></worldbody>
       <tendon><fixed name="t"><joint joint="a" coef="1"/></fixed></tendon>
       <equality><joint joint1="a"/></equality><actuator><muscle tendon="t" lengthrange="0 1"/></actuator></mujoco>"""
-    listed = r"actuators \(muscle\): 1, fluid"
+    listed = r"actuators \(muscle\): 1, iterations without slip: 2"
     with pytest.warns(UserWarning, match=listed) as told:
         kt.load(text)
     assert len(told) == 1

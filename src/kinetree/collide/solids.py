@@ -163,10 +163,11 @@ def _of_cylinder(geom: Geom, outward: Any) -> Feature:
     side = (side * (radius / jnp.where(length > 0, length, 1.0))).array()
     along = jnp.zeros(3, outward.dtype).at[2].set(half)
     ends = _in_world(geom, jnp.stack([side - along, side + along]))
+    flat = jnp.abs(local.z) > FACE_ALIGNED
     return Feature(
-        jnp.where(jnp.abs(local.z) > FACE_ALIGNED, 3, 1),
+        jnp.where(flat, 3, 1),
         (geom.axis * up).array()[None],
-        jnp.ones(1, bool),
+        flat[None],
         _in_world(geom, cap)[None],
         jnp.full(1, CAP_CORNERS),
         ends[0],

@@ -19,6 +19,7 @@ from kinetree.tree import layout, restore
 
 from .choose import solver_for
 from .drift import velocity_drift
+from .fluid import fluid_wrenches
 from .joint_groups import Present, present
 from .native import Solved, Solver
 from .native.contacts import POINT_REPORT
@@ -175,7 +176,11 @@ def timestep_of(model: Model, given: Any) -> Any:
 
 
 def held_force(model: Model, has: Present, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
-    """Forces without constraints: inverse dynamics, less what tendons do and what carries the weight of some bodies."""
+    """Forces without constraints: inverse dynamics, less those of a fluid, of tendons, and of what carries weight."""
+    fluid = None if model.world is None else model.world.fluid
+    if fluid is not None:
+        dragged = fluid_wrenches(model, fluid, jnp.asarray(q), jnp.asarray(qd))
+        f_ext = dragged if f_ext is None else f_ext + dragged
     tau = inverse_dynamics(model, q, qd, qdd, f_ext)
     if has.tendon_forces:
         tau = tau - _of_tendons(has, model, jnp.asarray(q), jnp.asarray(qd))

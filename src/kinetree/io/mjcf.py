@@ -251,7 +251,6 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "nonlinear springs": count("jnt_stiffnesspoly") + count("tendon_stiffnesspoly"),
         "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly") + count("tendon_dampingpoly"),
         "plastic springs": int(getattr(m, "nplastic", 0)),
-        "fluid forces": int(m.opt.density > 0 or m.opt.viscosity > 0),
         "friction loss of free joints (taken in body axes)": int(np.count_nonzero(m.dof_frictionloss[_dofs(m, free)])),
     }
     report.ignored.update({what: n for what, n in ignored.items() if n})

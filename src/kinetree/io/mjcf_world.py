@@ -24,6 +24,7 @@ from kinetree.model.world import (
 )
 
 from .mjcf_equalities import read_equalities
+from .mjcf_fluid import read_fluid
 from .mjcf_tendons import read_tendons
 from .mujoco_model import several_points
 from .report import Report
@@ -65,6 +66,7 @@ def read_world(model: Model, m: Any, ours: dict[int, int], report: Report) -> Wo
         tendons=read_tendons(model, m, ours),
         inverse_weights=_weights(model, m, ours),
         gravity_compensation=carried if carried.any() and np.any(m.opt.gravity) else None,
+        fluid=read_fluid(model, m, ours, report),
         impratio=np.array(m.opt.impratio),
         cone="elliptic" if m.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC else "pyramidal",
         disabled=frozenset(off),

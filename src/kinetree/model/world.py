@@ -16,6 +16,7 @@ from kinetree.collide import COLLIDERS, KINDS
 
 from .equalities import Equalities
 from .errors import ModelError
+from .fluid import Fluid
 from .tendons import Tendons
 
 CONSTRAINTS = frozenset({"contact", "limit", "frictionloss", "equality"})  # what can be switched off
@@ -127,6 +128,7 @@ class World:
     tendons: Tendons | None = None
     inverse_weights: InverseWeights | None = None  # None: computed where they are needed
     gravity_compensation: Any = None  # (n_bodies,): how much of each body's weight is carried
+    fluid: Fluid | None = None  # that the bodies move in
     impratio: Any = field(default_factory=lambda: np.array(1.0))  # how much stiffer friction is than the normal
     cone: str = field(default="pyramidal", metadata={"static": True})  # or "elliptic"
     disabled: frozenset[str] = field(default=frozenset(), metadata={"static": True})  # some of CONSTRAINTS

@@ -33,7 +33,7 @@ def constraints_of(model: Model) -> Present | None:
     kept = model.__dict__  # beside the fields, so that no copy with other numbers has it
     if "_constraints" not in kept:
         found = present(model)
-        carried = model.world is not None and model.world.gravity_compensation is not None
+        carried = _carried(model)
         acts = model.coupling is None and (found.acts or has_contacts(model) or carried or _equal(model))
         kept["_constraints"] = found if acts else None
     return kept["_constraints"]
@@ -111,9 +111,15 @@ def _by_xla(
 
 def _only_limits(model: Model, found: Present) -> bool:
     """True if nothing but limits of hinges and sliders constrains a model."""
-    carried = model.world is not None and model.world.gravity_compensation is not None
+    carried = _carried(model)
     strung = found.tendon_rows or found.tendon_forces
     return not (found.loss or found.balls or strung or has_contacts(model) or carried or _equal(model))
+
+
+def _carried(model: Model) -> bool:
+    """Whether a fluid, or what carries their weight, acts on bodies."""
+    world = model.world
+    return world is not None and (world.gravity_compensation is not None or world.fluid is not None)
 
 
 def _equal(model: Model) -> bool:

@@ -88,6 +88,8 @@ def not_served(model: Model, plan: Plan) -> str:
     """Why the native body can not serve a model; nothing where it can."""
     if model.nv == 0:
         return "nothing moves"
+    if plan.world.fluid is not None:
+        return "a fluid acts on bodies"
     if plan.has.balls:
         return "a ball joint has a limit"
     if equalities_of(model) is not None:

@@ -1,0 +1,44 @@
+"""The fluid of a compiled MuJoCo model: every body with mass as the box that has its inertia."""
+
+from typing import Any
+
+import numpy as np
+
+from kinetree.model import Model
+from kinetree.model.attached import in_rows
+from kinetree.model.fluid import Fluid
+
+from .mujoco_model import disabled
+from .report import Report
+
+LEAST = 1e-15  # MuJoCo's mjMINVAL: kilograms, and kg m² of an inertia
+IMPLICIT = (2, 3)  # MuJoCo's numbers of the integrators implicit and implicitfast
+
+
+def read_fluid(model: Model, m: Any, ours: dict[int, int], report: Report) -> Fluid | None:
+    """None where nothing flows. Bodies with geoms that ask for the ellipsoid model are told, and left out."""
+    if not (m.opt.density > 0 or m.opt.viscosity > 0) or disabled(m, "PASSIVE"):
+        return None
+    asks = {int(b) for b in m.geom_bodyid[m.geom_fluid.reshape(m.ngeom, -1)[:, 0] > 0]} if m.ngeom else set()
+    moving = [b for b, own in ours.items() if own >= 0 and model.structure.row_of_body[own] >= 0]
+    with_mass = [b for b in moving if m.body_mass[b] >= LEAST]
+    if asks & set(with_mass):
+        report.ignored["fluid forces on ellipsoids (bodies)"] += len(asks & set(with_mass))
+    theirs = np.array([b for b in with_mass if b not in asks], np.int64)
+    if not len(theirs):
+        return None
+    if m.opt.integrator in IMPLICIT:
+        report.warn("fluid forces are taken at the start of each step, not at its end as this integrator does")
+    bodies = tuple(ours[int(b)] for b in theirs)
+    position, orientation = in_rows(model, bodies, m.body_ipos[theirs], m.body_iquat[theirs])
+    inertia = np.array(m.body_inertia[theirs])
+    across = np.maximum(inertia.sum(1, keepdims=True) - 2 * inertia, LEAST)
+    return Fluid(
+        np.array(m.opt.density),
+        np.array(m.opt.viscosity),
+        np.array(m.opt.wind),
+        position,
+        orientation,
+        np.sqrt(6 * across / m.body_mass[theirs][:, None]),
+        bodies,
+    )

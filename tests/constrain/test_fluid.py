@@ -1,0 +1,46 @@
+"""Fluid forces against MuJoCo: accelerations and steps of mechanisms that swim."""
+
+import mujoco
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.io import Mujoco, NotModelled
+from tests.constrain.agreement import relative
+
+# A free body with a plate welded to it (the two are one body here, but two boxes in the fluid), and a limb.
+SWIMMER = """<mujoco><option density="1000" viscosity="0.7" wind="0.3 -0.2 0.5" integrator="{integrator}"/><worldbody>
+  <body><freejoint/><geom type="ellipsoid" size="0.2 0.1 0.05" pos="0.05 0 0.02"/>
+    <body pos="-0.2 0 0" euler="20 30 0"><geom type="box" size="0.1 0.02 0.05"/></body>
+    <body pos="0.2 0 0"><joint axis="0 1 1" pos="0.02 0 0"/><geom type="capsule" size="0.03" fromto="0 0 0 0.3 0.1 0"/>
+  </body></body></worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize("integrator", ["Euler", "RK4"])
+def test_steps_in_a_fluid_are_mujocos(integrator):
+    text = SWIMMER.format(integrator=integrator)
+    m, model = mujoco.MjModel.from_xml_string(text), kt.load(text)
+    d, there = mujoco.MjData(m), Mujoco(model)
+    rng = np.random.default_rng(3)
+    d.qvel[:] = rng.normal(size=m.nv)
+    d.qpos[7] = 0.4
+    mujoco.mj_forward(m, d)
+    q = there.q_here(d.qpos)
+    qd = there.v_here(q, d.qvel)
+    still = kt.constrained_dynamics(model.replace(world=model.world.replace(fluid=None)), q, qd)
+    qdd = there.a_here(q, qd, d.qacc)
+    assert relative(still.qdd, qdd) > 0.1  # the fluid matters
+    assert relative(kt.constrained_dynamics(model, q, qd).qdd, qdd) < 1e-12
+    state = kt.initial_state(model, q, qd)
+    mujoco.mj_step(m, d)
+    after = kt.advance(model, state)
+    np.testing.assert_allclose(after.q, there.q_here(d.qpos), atol=1e-12)
+    np.testing.assert_allclose(after.qd, there.v_here(after.q, d.qvel), atol=1e-11)
+
+
+def test_ellipsoids_in_a_fluid_are_told():
+    text = SWIMMER.format(integrator="Euler").replace(
+        'size="0.2 0.1 0.05"', 'size="0.2 0.1 0.05" fluidshape="ellipsoid"'
+    )
+    with pytest.warns(NotModelled, match="fluid forces on ellipsoids"):
+        kt.load(text)
