@@ -65,7 +65,7 @@ def tables_of(native: Native, plan: Plan) -> tuple[np.ndarray, ...]:
 
 def teams_of(native: Native, plan: Plan) -> Teams:
     """Which turns of all loops may be done at the same time, made once for a plan."""
-    return _teams.get(plan, id(native), lambda: Teams(native.program, plan.slots, tables_of(native, plan)))
+    return _teams.get(plan, id(native), lambda: Teams(native.program, plan.slots, plan.hot, tables_of(native, plan)))
 
 
 def constants_of(native: Native, model: Model, plan: Plan, dtype: Any, h: Any) -> tuple:

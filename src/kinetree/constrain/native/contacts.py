@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.collide import COLLIDERS, Geom
-from kinetree.lanes import Lane, Loop, Slots
+from kinetree.lanes import Lane, Loop, Memory, Slots
 from kinetree.model import Model, Placement
 from kinetree.model.orientation import quaternion_from_rotation
 from kinetree.model.world import BOTH, PairSurfaces
@@ -18,7 +18,7 @@ from ..contact_softness import soft_contact
 from ..touching import surfaces_of_pairs
 from ..weights import inverse_weights
 from .features import with_power
-from .memory import NUMBER, PLACEMENT, ROW, ZERO3, Point, coupled_memory, fixed, point_memory
+from .memory import ACTS, NUMBER, PLACEMENT, ROW, ZERO3, Point, coupled_memory, fixed, point_memory
 from .parts import Known, Part, table
 from .plan import Plan
 
@@ -92,8 +92,9 @@ def _found(collider: Any, first: Geom, second: Geom, reach: Any) -> list[Any]:
     return found
 
 
-def _point_slots(column: int) -> list[Slots]:
-    return [point_memory(1).at(column, "D"), point_memory(1).at(column, "point"), _distance(column)]
+def _point_slots(column: int, acts: int, memory: Memory) -> list[Slots]:
+    """Of a point whose first slot, and whose stiffness, are in these columns."""
+    return [ACTS.at(acts, "D"), memory.at(column, "point"), _distance(column, memory)]
 
 
 def colliding(kinds: tuple[str, str], moving: int) -> list[Part]:
@@ -109,9 +110,10 @@ def colliding(kinds: tuple[str, str], moving: int) -> list[Part]:
         first, second = shapes if moving else shapes[::-1]
         return tuple(_found(collider, first, second, known.reach)), (), ()
 
-    writes = tuple(x for k in range(collider.points) for x in _point_slots(2 + k))
+    count = collider.points
+    writes = tuple(x for k in range(count) for x in _point_slots(2 + k, 2 + count + k, point_memory(1)))
     reads = (ROW.at(0, "pose"), ROW.at(1, "pose"))
-    loop = Loop(step, 2 + collider.points, jax.tree.structure(MEETING), reads=reads, writes=writes)
+    loop = Loop(step, 2 + 2 * count, jax.tree.structure(MEETING), reads=reads, writes=writes)
     return [Part(loop, _pair_table(kinds, moving), _pair_constants(kinds, moving))]
 
 
@@ -143,22 +145,26 @@ def _colliding_both(kinds: tuple[str, str]) -> list[Part]:
         return tuple(made), (), ()
 
     slots = (ROW.at(0, "pose"), ROW.at(1, "pose"), ROW.at(2, "pose"), ROW.at(3, "pose"))
-    flags = tuple(point_memory(1).at(4 + k, "D") for k in range(count))
-    columns = 4 + 2 * count  # points, and where they keep their position about the other tree's point
+    flags = tuple(ACTS.at(4 + count + k, "D") for k in range(count))
+    columns = 4 + 3 * count  # points, what says that they act, and their position about the other tree's point
+    memory, other = coupled_memory(1), jax.tree.structure(ZERO3)
     writes = tuple(
-        x for k in range(count) for x in (*_point_slots(4 + k), Slots(4 + count + k, 0, jax.tree.structure(ZERO3)))
+        x
+        for k in range(count)
+        for x in (*_point_slots(4 + k, 4 + count + k, memory), Slots(4 + 2 * count + k, 0, other, cold=True))
     )
-    first = tuple(x for k in range(count) for x in (flags[k], _distance(4 + k)))
+    first = tuple(x for k in range(count) for x in (flags[k], _distance(4 + k, memory)))
     cull = Loop(look, columns, jax.tree.structure(((PLACED, PLACED), 0.0)), reads=slots, writes=first)
     loop = Loop(step, columns, jax.tree.structure(MEETING), reads=slots, writes=writes, when=flags[0])
 
     def turns(plan: Plan) -> np.ndarray:
         pairs = _members(plan, kinds, BOTH)
         rows = [plan.rows_of_pair(pairs, k) for k in (0, 1)]
-        points = np.array([plan.point[k] for k in pairs], np.int64)
+        numbers = np.array([plan.points_of_pair[k] for k in pairs], np.int64)
         offset = np.array([coupled_memory(plan.pairs[k].condim).at(0, "other").offset for k in pairs])[:, None]
         both = [f(x) for f in (plan.row, lambda r: plan.base(plan.tree_of_row[r])) for x in rows]
-        return table(*both, *points.T, *(points + offset).T)
+        points = plan.point(numbers)
+        return table(*both, *points.T, *plan.acts(numbers).T, *(points + offset).T)
 
     constants = _pair_constants(kinds, BOTH)
 
@@ -183,8 +189,8 @@ def _bounding_radius(kind: str, size: Vec3) -> Any:
     return np.sqrt(size.dot(size)) if kind == "box" else np.full_like(size.x, FAR)
 
 
-def _distance(column: int) -> Slots:
-    return point_memory(1).at(column, "ref")._replace(tree=NUMBER)
+def _distance(column: int, memory: Memory) -> Slots:
+    return memory.at(column, "ref")._replace(tree=NUMBER)
 
 
 def _members(plan: Plan, kinds: tuple[str, str], moving: int) -> tuple[int, ...]:
@@ -195,8 +201,9 @@ def _pair_table(kinds: tuple[str, str], moving: int) -> Callable[[Plan], np.ndar
     def turns(plan: Plan) -> np.ndarray:
         pairs = _members(plan, kinds, moving)
         rows = plan.row_of_pair(pairs)
-        points = np.array([plan.point[k] for k in pairs], np.int64)
-        return table(plan.row(rows), plan.base(plan.tree_of_row[rows]), *points.T)
+        numbers = np.array([plan.points_of_pair[k] for k in pairs], np.int64)
+        base = plan.base(plan.tree_of_row[rows])
+        return table(plan.row(rows), base, *plan.point(numbers).T, *plan.acts(numbers).T)
 
     return turns
 
@@ -252,19 +259,18 @@ def softening(dim: int, elliptic: bool, power: int | None) -> Part:
         ref, D = soft_contact(surface, distance, speed, known.weight, known.impratio, least_time, elliptic)
         return (D, ref), (), ()
 
-    reads = (memory.at(1, "point"), _distance(1), ROW.at(0, "v"), fixed("least_time"))
-    writes = (memory.at(1, "D"), memory.at(1, "ref"))
-    near = memory.at(1, "D")
-    loop = Loop(step, 2, jax.tree.structure(SURFACE), reads=reads, writes=writes, when=near)
+    reads = (memory.at(1, "point"), _distance(1, memory), ROW.at(0, "v"), fixed("least_time"))
+    near = ACTS.at(2, "D")
+    loop = Loop(step, 3, jax.tree.structure(SURFACE), reads=reads, writes=(near, memory.at(1, "ref")), when=near)
     return Part(loop, point_table(dim), lambda *given: surface_constants(dim, *given))
 
 
 def point_table(dim: int) -> Callable[[Plan], np.ndarray]:
-    """Rows and points of a number of dimensions."""
+    """Rows, points, and what says that they act, of a number of dimensions."""
 
     def turns(plan: Plan) -> np.ndarray:
-        points, pairs = plan.points_of(dim)
-        return table(plan.row(plan.row_of_pair(pairs)), points)
+        numbers, pairs = plan.points_of(dim)
+        return table(plan.row(plan.row_of_pair(pairs)), plan.point(numbers), plan.acts(numbers))
 
     return turns
 
@@ -284,8 +290,12 @@ def surface_constants(dim: int, model: Model, plan: Plan, known: Known, coupled:
     return Surface(split, weight, plan.world.impratio, sign)
 
 
-def reporting(array: int) -> Part:
-    """Positions in the world, frames, depths and distances of all points, after they were found."""
+def reporting(array: int, coupled: bool) -> Part:
+    """Positions in the world, frames, depths and distances of points, after they were found.
+
+    Of those with the static world, or of those between two moving bodies.
+    """
+    memory = (coupled_memory if coupled else point_memory)(1)
 
     def step(margin: Any, _: tuple, reads: tuple) -> tuple:
         point, distance, base = reads
@@ -296,17 +306,22 @@ def reporting(array: int) -> Part:
         seen = (jnp.where(none, 0.0, x) for x in (*position, *point.normal, *point.tangent, *third))
         return (), (), (*seen, jnp.where(none, -jnp.inf, -distance), active)
 
-    reads = (point_memory(1).at(1, "point"), _distance(1), ROW.at(0, "pose"))
+    reads = (memory.at(1, "point"), _distance(1, memory), ROW.at(0, "pose"))
     outputs = tuple(Lane(array, 2, k) for k in range(POINT_REPORT))
     loop = Loop(step, 3, NUMBER, reads=reads, outputs=outputs)
 
     def turns(plan: Plan) -> np.ndarray:
-        points, pairs = plan.all_points()
+        numbers, pairs = chosen(plan)
         rows = plan.row_of_pair(pairs)
-        return table(plan.base(plan.tree_of_row[rows]), points, POINT_REPORT * np.arange(len(points)))
+        return table(plan.base(plan.tree_of_row[rows]), plan.point(numbers), POINT_REPORT * numbers)
+
+    def chosen(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+        numbers, pairs = plan.all_points()
+        own = np.array([(plan.pairs[k].moving == BOTH) == coupled for k in pairs], bool)
+        return numbers[own], pairs[own]
 
     def constants(model: Model, plan: Plan, known: Known) -> Any:
         assert plan.world.scene is not None
-        return surfaces_of_pairs(plan.world.scene, known.dtype).margin[plan.all_points()[1]]
+        return surfaces_of_pairs(plan.world.scene, known.dtype).margin[chosen(plan)[1]]
 
     return Part(loop, turns, constants)

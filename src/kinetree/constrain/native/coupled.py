@@ -21,6 +21,7 @@ from .contacts import SURFACE, Surface, along, surface_constants
 from .features import with_power
 from .kinds import Friction, Kind, cone_response, force_on_body, friction_constants
 from .memory import (
+    ACTS,
     NOTHING,
     REPLY,
     ROW,
@@ -36,15 +37,15 @@ from .parts import Again, Part, once, table
 from .plan import Plan
 
 MOST_TURNS = 200  # of conjugate gradients; one for each active row, and two more, but for rounding
-ROW1, POINT, ROW2, HELD1, HELD2, REPLY1, REPLY2 = range(7)  # columns
+ROW1, POINT, ROW2, HELD1, HELD2, REPLY1, REPLY2, ACT, COLUMNS = range(9)  # columns, and how many there are
 
 
 def _turns(dim: int) -> Any:
     def turns(plan: Plan) -> np.ndarray:
-        points, pairs = plan.points_of(dim, True)
+        numbers, pairs = plan.points_of(dim, True)
         first, second = (plan.rows_of_pair(pairs, k) for k in (0, 1))
         rows, held, replies = ([f(r) for r in (first, second)] for f in (plan.row, lambda r: plan.held[r], plan.reply))
-        return table(rows[0], points, rows[1], *held, *replies)
+        return table(rows[0], plan.point(numbers), rows[1], *held, *replies, plan.acts(numbers))
 
     return turns
 
@@ -78,8 +79,8 @@ def softening(dim: int, elliptic: bool, power: int | None) -> Part:
 
     own = tuple(memory.at(POINT, f) for f in ("point", "other", "ref"))
     reads = (*own, ROW.at(ROW1, "v"), ROW.at(ROW2, "v"), fixed("least_time"))
-    D = memory.at(POINT, "D")
-    loop = Loop(step, 7, jax.tree.structure(SURFACE), reads=reads, writes=(D, own[2]), when=D)
+    D = ACTS.at(ACT, "D")
+    loop = Loop(step, COLUMNS, jax.tree.structure(SURFACE), reads=reads, writes=(D, own[2]), when=D)
     return Part(loop, _turns(dim), lambda *given: surface_constants(dim, *given, coupled=True))
 
 
@@ -96,10 +97,10 @@ def coupled(dim: int, elliptic: bool) -> Kind:
         constants=jax.tree.structure(Friction((0.0,) * (dim - 1), 0.0, 0.0)),
         numbers=friction_constants(dim, True),
         table=_turns(dim),
-        columns=7,
-        own=tuple(memory.at(POINT, f) for f in ("point", "ref", "D", "other")),
+        columns=COLUMNS,
+        own=(memory.at(POINT, "point"), memory.at(POINT, "ref"), ACTS.at(ACT, "D"), memory.at(POINT, "other")),
         motion=("a", "a_new"),
-        when=memory.at(POINT, "D"),
+        when=ACTS.at(ACT, "D"),
         residual=residual,
         response=lambda known, kept, w: cone_response(known, kept[2], w, elliptic),
         adds=(),
@@ -137,7 +138,9 @@ def beginning(kind: Kind, dim: int) -> Part:
     writes, adds = (_field(dim, "force"), _field(dim, "first")), (held_bias(HELD1), held_bias(HELD2))
     reads = (*kind.own, *kind.at(0))
     return Part(
-        Loop(step, 7, kind.constants, reads=reads, writes=writes, adds=adds, when=kind.when), kind.table, kind.numbers
+        Loop(step, COLUMNS, kind.constants, reads=reads, writes=writes, adds=adds, when=kind.when, rare=True),
+        kind.table,
+        kind.numbers,
     )
 
 
@@ -154,7 +157,7 @@ def lacking(kind: Kind, dim: int) -> Part:
 
     reads = (*kind.own, *kind.at(0), *kind.at(1), _field(dim, "force"))
     writes = tuple(_field(dim, f) for f in ("rest", "way", "moves"))
-    loop = Loop(step, 7, kind.constants, reads=reads, writes=writes, adds=(fixed("rest"),), when=kind.when)
+    loop = Loop(step, COLUMNS, kind.constants, reads=reads, writes=writes, adds=(fixed("rest"),), when=kind.when)
     return Part(loop, kind.table, kind.numbers)
 
 
@@ -170,7 +173,7 @@ def asking(kind: Kind, dim: int) -> Part:
 
     reads = (*(_field(dim, f) for f in ("point", "other", "rest", "force", "first")), fixed("conjugate"))
     adds = (REPLY.at(REPLY1, "sag"), REPLY.at(REPLY2, "sag"))
-    return Part(Loop(step, 7, NOTHING, reads=reads, adds=adds, when=kind.when), kind.table)
+    return Part(Loop(step, COLUMNS, NOTHING, reads=reads, adds=adds, when=kind.when, rare=True), kind.table)
 
 
 def measuring(kind: Kind, dim: int) -> Part:
@@ -183,7 +186,9 @@ def measuring(kind: Kind, dim: int) -> Part:
 
     own = tuple(_field(dim, f) for f in ("point", "other", "rest"))
     reads = (*own, REPLY.at(REPLY1, "a"), REPLY.at(REPLY2, "a"))
-    loop = Loop(step, 7, NOTHING, reads=reads, writes=(_field(dim, "moved"),), adds=(fixed("product"),), when=kind.when)
+    loop = Loop(
+        step, COLUMNS, NOTHING, reads=reads, writes=(_field(dim, "moved"),), adds=(fixed("product"),), when=kind.when
+    )
     return Part(loop, kind.table)
 
 
@@ -200,7 +205,7 @@ def turning(kind: Kind, dim: int) -> Part:
 
     own = tuple(_field(dim, f) for f in ("rest", "way", "moves", "moved"))
     reads = (*kind.own, *kind.at(0), *own, fixed("conjugate"))
-    loop = Loop(step, 7, kind.constants, reads=reads, writes=own[1:3], adds=(fixed("bent"),), when=kind.when)
+    loop = Loop(step, COLUMNS, kind.constants, reads=reads, writes=own[1:3], adds=(fixed("bent"),), when=kind.when)
     return Part(loop, kind.table, kind.numbers)
 
 
@@ -222,7 +227,7 @@ def stepping(kind: Kind, dim: int) -> Part:
 
     own = tuple(_field(dim, f) for f in ("force", "rest", "way", "moves"))
     reads = (*kind.own, *kind.at(0), *own, fixed("conjugate"))
-    loop = Loop(step, 7, kind.constants, reads=reads, writes=own[:2], when=kind.when)
+    loop = Loop(step, COLUMNS, kind.constants, reads=reads, writes=own[:2], when=kind.when)
     return Part(loop, kind.table, kind.numbers)
 
 

@@ -19,7 +19,7 @@ from ..cones import Response, dot, dry, ellipse, one_sided, pyramid, times
 from ..groups import constant, six_by_six
 from .contacts import along, frame, point_table, surface_constants
 from .joints import limit_table, loss_table
-from .memory import HELD_BLOCK, LIMIT, NUMBER, ROW, Held, Norms, Point, Slope, Sums, fixed, point_memory
+from .memory import ACTS, HELD_BLOCK, LIMIT, NUMBER, ROW, Held, Norms, Point, Slope, Sums, fixed, point_memory
 from .parts import Known, Part, table
 from .plan import Plan
 
@@ -29,7 +29,7 @@ class Kind(NamedTuple):
 
     constants: Any  # treedef
     numbers: Callable[[Model, Plan, Known], Any]
-    table: Callable[[Plan], np.ndarray]  # columns: row, constraint, and for contacts the body's block
+    table: Callable[[Plan], np.ndarray]  # columns: row, constraint, and more of contacts
     columns: int
     own: tuple[Slots, ...]  # what the constraint keeps
     motion: tuple[str, str]  # the fields of the rows that hold J x, before and after the step
@@ -111,13 +111,13 @@ def contact(dim: int, elliptic: bool) -> Kind:
         constants=jax.tree.structure(Friction((0.0,) * (dim - 1), 0.0, 0.0)),
         numbers=friction_constants(dim, False),
         table=turns,
-        columns=3,
-        own=tuple(memory.at(1, f) for f in ("point", "ref", "D")),
+        columns=4,
+        own=(memory.at(1, "point"), memory.at(1, "ref"), ACTS.at(2, "D")),
         motion=("a", "a_new"),
-        when=memory.at(1, "D"),
+        when=ACTS.at(2, "D"),
         residual=residual,
         response=response,
-        adds=(HELD_BLOCK.at(2, "held"),),
+        adds=(HELD_BLOCK.at(3, "held"),),
         load=load,
         pulls=(ROW.at(0, "force"),),
         pull=lambda known, kept, f: (pushed(known, kept, f),),
@@ -226,7 +226,7 @@ def pulling(kind: Kind) -> Part:
         return (), kind.pull(known, kept, r.force), ()
 
     reads = (*kind.own, *kind.at(0))
-    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.pulls, when=kind.when)
+    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.pulls, when=kind.when, rare=kind.couples)
     return Part(loop, kind.table, kind.numbers)
 
 
@@ -248,8 +248,7 @@ def telling(kind: Kind, dim: int, array: int) -> Part:
     loop = Loop(step, kind.columns + 1, kind.constants, reads=(*kind.own, *kind.at(0)), outputs=outputs)
 
     def turns(plan: Plan) -> np.ndarray:
-        points, _ = plan.points_of(dim, kind.couples)
-        number = np.searchsorted(plan.all_points()[0], points)
-        return np.concatenate([kind.table(plan), table(FORCE_REPORT * number)], 1)
+        numbers, _ = plan.points_of(dim, kind.couples)
+        return np.concatenate([kind.table(plan), table(FORCE_REPORT * numbers)], 1)
 
     return Part(loop, turns, kind.numbers)

@@ -187,20 +187,25 @@ LIMIT = Memory(D=0.0, ref=0.0)
 REPLY = in_banks(Memory(sag=FORCE, u=0.0, z=0.0, a=MOTION))  # of a row: how the tree answers forces on bodies
 
 
+ACTS = Memory(D=0.0)  # of a point of contact: its stiffness, 0 where it does not act
+
+
 def coupled_memory(dim: int) -> Memory:
-    """A point of contact between two moving bodies; it begins as others do.
+    """A point of contact between two moving bodies; it begins as others do. Of many such points few are in use.
 
     `other` is its position about the point of the second body's tree. The rest is for conjugate gradients: forces,
     those that they began with, what they lack, directions, and how directions and what is lacking move the bodies.
     """
     own = (0.0,) * dim
     forces = dict.fromkeys(("force", "first", "rest", "way", "moves", "moved"), own)
-    return in_banks(Memory(D=0.0, point=POINT, ref=own, other=ZERO3, **forces))
+    memory = in_banks(Memory(point=POINT, ref=own, other=ZERO3, **forces))
+    memory.cold = True
+    return memory
 
 
 def point_memory(dim: int) -> Memory:
-    """A point of contact of so many dimensions; its D is 0 where it does not act, and ref[0] begins as the distance."""
-    return in_banks(Memory(D=0.0, point=POINT, ref=(0.0,) * dim))
+    """A point of contact of so many dimensions; ref[0] begins as the distance."""
+    return in_banks(Memory(point=POINT, ref=(0.0,) * dim))
 
 
 def fixed(name: str) -> Slots:

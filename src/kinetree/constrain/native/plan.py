@@ -11,7 +11,7 @@ from kinetree.model.world import BOTH, Pair
 
 from ..joint_groups import Present, present
 from ..problem import has_contacts
-from .memory import BODY, GLOBAL, HELD_BLOCK, LIMIT, REPLY, ROW, coupled_memory, point_memory
+from .memory import ACTS, BODY, GLOBAL, HELD_BLOCK, LIMIT, REPLY, ROW, coupled_memory, point_memory
 
 
 class Touch(NamedTuple):
@@ -89,12 +89,18 @@ class Plan:
         self._bodies = at
         at += len(self.massive) * BODY.size
         at = self._share_held(at)
-        self.point, at = self._points(at)
+        self._acts = at
+        at += ACTS.size * sum(COLLIDERS[self.kinds(pair)].points for pair in self.pairs)
         self._limits = at
         at += LIMIT.size * (len(self.limits) + len(self.has.loss))
         self._replies = at
         at += REPLY.size * (self.n_trees + self.n) if self.coupled_dims else 0
-        self.slots = at
+        at = self.more_blocks(at)
+        self.points_of_pair, self._points, self.hot, self.slots = self._place_points(at)
+
+    def more_blocks(self, at: int) -> int:
+        """Where the blocks end that a larger plan begins here."""
+        return at
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -166,15 +172,32 @@ class Plan:
         kinds = self.world.scene.layout.kinds
         return kinds[pair.first], kinds[pair.second]
 
-    def _points(self, at: int) -> tuple[list[np.ndarray], int]:
-        """First slots of the points of each pair."""
-        found = []
-        for pair in self.pairs:
-            size = (coupled_memory if pair.moving == BOTH else point_memory)(pair.condim).size
-            count = COLLIDERS[self.kinds(pair)].points
-            found.append(at + size * np.arange(count))
-            at += size * count
-        return found, at
+    def _place_points(self, at: int) -> tuple[list[np.ndarray], np.ndarray, int, int]:
+        """Numbers of the points of each pair; first slots of all points; where the cold ones begin, and where they end.
+
+        Points between two moving bodies are the cold ones.
+        """
+        counts = [COLLIDERS[self.kinds(pair)].points for pair in self.pairs]
+        ends = np.cumsum(counts)
+        numbers = [np.arange(end - count, end) for count, end in zip(counts, ends, strict=True)]
+        first = np.zeros(sum(counts), np.int64)
+        hot = at
+        for cold, memory in ((False, point_memory), (True, coupled_memory)):
+            hot = hot if cold else at
+            for pair, own in zip(self.pairs, numbers, strict=True):
+                if (pair.moving == BOTH) == cold:
+                    size = memory(pair.condim).size
+                    first[own], at = at + size * np.arange(len(own)), at + size * len(own)
+            hot = hot if cold else at
+        return numbers, first, hot, at
+
+    def point(self, number: Any) -> Any:
+        """First slots of points of contact."""
+        return self._points[np.asarray(number, np.int64)]
+
+    def acts(self, number: Any) -> Any:
+        """Slots of the stiffness of points of contact."""
+        return self._acts + np.asarray(number, np.int64) * ACTS.size
 
     @cached_property
     def touches(self) -> list[Touch]:
@@ -205,10 +228,10 @@ class Plan:
         return self.reply(np.where(parent >= 0, parent, self.tree_of_row[row] - self.n_trees))
 
     def points_of(self, dim: int, coupled: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """First slots of all points of a number of dimensions, and their pairs."""
+        """Numbers of all points of a number of dimensions, and their pairs."""
         own = [k for k, p in enumerate(self.pairs) if p.condim == dim and (p.moving == BOTH) == coupled]
-        slots = [self.point[k] for k in own]
-        return np.concatenate(slots), np.repeat(own, [len(x) for x in slots])
+        numbers = [self.points_of_pair[k] for k in own]
+        return np.concatenate(numbers), np.repeat(own, [len(x) for x in numbers])
 
     def row_of_pair(self, numbers: Any) -> np.ndarray:
         """The rows that carry the moving shapes of pairs."""
@@ -224,7 +247,8 @@ class Plan:
         return self.structure.row_of_body[np.array(moving, np.int64)].astype(np.int64)
 
     def all_points(self) -> tuple[np.ndarray, np.ndarray]:
-        """First slots of all points in the order of `Contacts`, and their pairs."""
+        """Numbers of all points in the order of `Contacts`, and their pairs."""
         if not self.pairs:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        return np.concatenate(self.point), np.repeat(np.arange(len(self.pairs)), [len(x) for x in self.point])
+        numbers = self.points_of_pair
+        return np.concatenate(numbers), np.repeat(np.arange(len(self.pairs)), [len(x) for x in numbers])

@@ -99,7 +99,8 @@ def constraint_parts(features: Features, report: int | None = None) -> list[Part
     """What touches, and how soft all constraints are; points of contact are put out where asked for."""
     parts = [part for kinds, moving in features.touches for part in contacts.colliding(kinds, moving)]
     if features.touches and report is not None:
-        parts.append(contacts.reporting(report))
+        parts += [contacts.reporting(report, False)] if features.dims else []
+        parts += [contacts.reporting(report, True)] if features.coupled else []
     parts += [contacts.softening(dim, features.elliptic, features.power) for dim in features.dims]
     parts += [coupled.softening(dim, features.elliptic, features.power) for dim in features.coupled]
     parts += [joints.limits(features.power)] if features.limits else []

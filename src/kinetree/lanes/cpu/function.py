@@ -115,11 +115,11 @@ class LaneFunction(LoopWriter):
     def _slot(self, number: str) -> str:
         return self.to.at("%scratch", self.to.op(f"mul i64 {number}, {self.to.width}"), self.to.scalar)
 
-    def read_slot(self, number: str) -> str:
+    def read_slot(self, number: str, cold: bool = False) -> str:
         """One vector of scratch."""
         return self.to.op(f"load {self.to.real}, ptr {self._slot(number)}, align {self.size * self.to.width}")
 
-    def write_slot(self, number: str, value: str) -> None:
+    def write_slot(self, number: str, value: str, cold: bool = False) -> None:
         """One vector of scratch."""
         self.to.do(f"store {self.to.real} {value}, ptr {self._slot(number)}, align {self.size * self.to.width}")
 

@@ -24,6 +24,7 @@ from .ptx import Assembly, assembled
 
 MESSAGE_BYTES = 256  # of an error
 MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+MULTIPROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 SHARED_BYTES, SHARED_SHARE = 8, 9  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, ..._CARVEOUT, in percent
 
 
@@ -57,18 +58,30 @@ def _devices(driver: Any) -> list[int]:
     return devices
 
 
+def _attributes(driver: Any, attribute: int) -> list[int]:
+    """What all devices say of one attribute."""
+    found = []
+    for device in _devices(driver):
+        value = ctypes.c_int()
+        _check(driver, driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device), "cuDeviceGetAttribute")
+        found.append(value.value)
+    if not found:
+        raise CudaError("the NVIDIA driver knows no device")
+    return found
+
+
 @once
 def chip() -> int:
     """The least compute capability among the devices: what is compiled for it runs on all."""
-    driver, found = _driver(), []
-    for device in _devices(driver):
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        for value, attribute in ((major, MAJOR), (minor, MINOR)):
-            _check(driver, driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device), "cuDeviceGetAttribute")
-        found.append(10 * major.value + minor.value)
-    if not found:
-        raise CudaError("the NVIDIA driver knows no device")
-    return min(found)
+    driver = _driver()
+    pairs = zip(_attributes(driver, MAJOR), _attributes(driver, MINOR), strict=True)
+    return min(10 * major + minor for major, minor in pairs)
+
+
+@once
+def multiprocessors() -> int:
+    """Of the largest device."""
+    return max(_attributes(_driver(), MULTIPROCESSORS))
 
 
 @once

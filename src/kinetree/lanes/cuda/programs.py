@@ -15,24 +15,27 @@ from ..llvm.emit import UnknownPrimitive
 from ..llvm.handler import address, dimension, operands, results
 from ..program.program import Program
 from ..program.teams import Teams
-from .driver import allow_shared, begin_handler, chip, compiled_handler, launch_values, load_kernel
+from .driver import allow_shared, begin_handler, chip, compiled_handler, launch_values, load_kernel, multiprocessors
 from .ptx import Assembly, Reach, local_slots, ptx, reach_of
-from .team import team_bytes, team_ptx, team_size
+from .team import resident_lanes, team_bytes, team_ptx, team_size
 from .tile import WARP, block_size, tile_bytes
 
 
 class Launch(NamedTuple):
-    """How a kernel is launched: threads of a block and of a lane, and the bytes of shared memory of a block."""
+    """How a kernel is launched: threads of a block, and the bytes of shared memory of a block.
+
+    `of_lane` threads share a lane, for each row of its room; there is a thread to a lane where it is 0.
+    """
 
     block: int
-    of_lane: int = 1
+    of_lane: int = 0
     shared: int = 0
     shared_of_column: int = 0  # more bytes, for each column of inputs and outputs
 
 
 def _handler_text(program: Program, function: int, launch: Launch) -> str:
     count = len(program.loops)
-    to = begin_handler(2 * (program.n_inputs + program.n_outputs) + 3 * count + 2)
+    to = begin_handler(2 * (program.n_inputs + program.n_outputs) + 3 * count + 3)
     given, made = operands(to), results(to)
     arrays = [(given, 2 * count + k) for k in range(program.n_inputs)] + [(made, k) for k in range(program.n_outputs)]
     pointers = [*arrays, *((given, count + k) for k in range(count)), *((given, k) for k in range(count))]
@@ -41,12 +44,13 @@ def _handler_text(program: Program, function: int, launch: Launch) -> str:
     values += [("i64", dimension(to, given, k, 0)) for k in range(count)]
     widths = [dimension(to, *place, 1) for place in arrays]
     values += [("i64", width) for width in widths]
-    values += [("i64", lanes), ("ptr", address(to, made, program.n_outputs))]
+    room = made, program.n_outputs
+    values += [("i64", lanes), ("ptr", address(to, *room)), ("i64", dimension(to, *room, 1))]
     columns = "0"
     for width in widths:
         columns = to.op(f"add i64 {columns}, {width}")
     shared = to.op(f"add i64 {to.op(f'mul i64 {columns}, {launch.shared_of_column}')}, {launch.shared}")
-    threads = to.op(f"mul i64 {lanes}, {launch.of_lane}")
+    threads = to.op(f"mul i64 {dimension(to, *room, 0)}, {launch.of_lane}") if launch.of_lane else lanes
     launch_values(to, values, threads, function, launch.block, to.op(f"trunc i64 {shared} to i32"))
     to.lines.append("}")
     return str(to)
@@ -116,11 +120,13 @@ def run_program(
 ) -> tuple | None:
     """Outputs of a program on traced arrays; None where there is no native body."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
-    team = 0 if teams is None else team_size(slots, np.dtype(dtype).itemsize)
+    itemsize = np.dtype(dtype).itemsize
+    team = 0 if teams is None else team_size(teams, itemsize)
+    here, cold = slots, 0
     if teams is not None and team:
-        tables = teams.rounds(team)
+        tables, here, cold = teams.rounds(team), teams.hot, slots - teams.hot
     columns = (*(x.shape[1] for x in inputs), *widths)
-    target = program_target(program, np.dtype(dtype).name, slots, columns, team)
+    target = program_target(program, np.dtype(dtype).name, here, columns, team)
     if target is None or lanes == 0:
         return None
     name, by_columns, in_global_memory = target
@@ -132,7 +138,12 @@ def run_program(
     def call(inputs: tuple) -> tuple:
         count = inputs[0].shape[0]
         wanted = [jax.ShapeDtypeStruct((count, w), dtype) for w in widths]
-        wanted.append(jax.ShapeDtypeStruct((slots if in_global_memory else 1, count), dtype))  # room for slots
+        if team:
+            most = resident_lanes(here, itemsize, team, multiprocessors())
+            room = min(count, most), max(1, cold)
+        else:
+            room = slots if in_global_memory else 1, count
+        wanted.append(jax.ShapeDtypeStruct(room, dtype))
         given = (*tables, *constants, *inputs)
         return tuple(jax.ffi.ffi_call(name, tuple(wanted), **layouts)(*given, slots=np.int64(slots)))[: len(widths)]
 

@@ -38,6 +38,15 @@ def global_thread(to: Text) -> tuple[str, str]:
     return to.op(f"add i64 {to.op(f'mul i64 {block}, {size}')}, {thread}"), thread
 
 
+def threads_of_grid(to: Text) -> str:
+    """How many threads there are."""
+    registers = [f"i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in ("nctaid.x", "ntid.x")]
+    for r in registers:
+        to.declare(r)
+    blocks, size = (to.op(f"zext i32 {to.op(f'call {r}')} to i64") for r in registers)
+    return to.op(f"mul i64 {blocks}, {size}")
+
+
 class Reach(Enum):
     """How a thread reaches its lane's numbers."""
 
@@ -73,15 +82,16 @@ class CudaWriter(LoopWriter):
         names = self.arrays + [f"const{k}" for k in count] + [f"tab{k}" for k in count]
         arguments = [f"{GLOBAL} noalias align {ALIGNED} %{n}" for n in names]
         arguments += [f"i64 %turns{k}" for k in count] + [f"i64 %width{n}" for n in self.arrays]
-        arguments += ["i64 %lanes", f"{GLOBAL} noalias %scratch"]
+        arguments += ["i64 %lanes", f"{GLOBAL} noalias %scratch", "i64 %room"]
         self.to.lines.append(f"define ptx_kernel void @kernel({', '.join(arguments)}) {{")
         self.to.label("entry")
 
-    def loops(self) -> None:
-        """The whole program, from label `before0` to label `done`."""
+    def loops(self, after: str = "done") -> None:
+        """The whole program, from label `before0` to another label."""
         count = range(len(self.program.loops))
-        self.body(*([f"%{name}{k}" for k in count] for name in ("const", "tab", "turns")), "done")
-        self.to.label("done")
+        constants, tables, turns = ([f"%{name}{k}" for k in count] for name in ("const", "tab", "turns"))
+        self.body(constants, tables, turns, after)
+        self.to.label(after)
 
     def end(self) -> None:
         """The end of the kernel."""
@@ -142,12 +152,12 @@ class Kernel(CudaWriter):
         place = to.op(f"add i64 {to.op(f'mul i64 {number}, %lanes')}, {self.lane}")  # neighbours side by side
         return GLOBAL, to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {place}")
 
-    def read_slot(self, number: str) -> str:
+    def read_slot(self, number: str, cold: bool = False) -> str:
         """From local or global memory."""
         space, place = self._slot(number)
         return self.to.op(f"load {self.to.scalar}, {space} {place}")
 
-    def write_slot(self, number: str, value: str) -> None:
+    def write_slot(self, number: str, value: str, cold: bool = False) -> None:
         """To local or global memory."""
         space, place = self._slot(number)
         self.to.do(f"store {self.to.scalar} {value}, {space} {place}")

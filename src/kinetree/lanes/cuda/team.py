@@ -12,25 +12,36 @@ import numpy as np
 from .. import tuning
 from ..llvm.emit import trace
 from ..program.program import Program, Slots
-from ..program.teams import sums_of
-from .ptx import Assembly, CudaWriter, assembled, global_thread, gpu_module
+from ..program.teams import Teams, sums_of
+from .ptx import GLOBAL, Assembly, CudaWriter, assembled, global_thread, gpu_module, threads_of_grid
 from .tile import SHARED, WARP, tile_memory
 
 ALL = -1  # threads of a warp
+RESERVED = 1024  # bytes of shared memory of each block that are the system's
+MOST_BLOCKS = 32  # of a multiprocessor
+TEAM_SIZES = (2, 4, 8, 16, 32)
 
 
-def team_size(slots: int, itemsize: int) -> int:
+def team_size(teams: Teams, itemsize: int) -> int:
     """Threads of a team, so that a multiprocessor is busy with the lanes that it has room for; 0 where it has none.
 
-    It depends on the size of the lane alone, so that results do not depend on how many lanes there are.
+    A round takes some time, however few threads there are, and its instructions take the time of all warps. The size
+    depends on the program and the mechanism alone, so that results do not depend on how many lanes there are.
     """
-    lanes = tuning.GPU_SHARED_BYTES // max(1, slots * itemsize)  # at a time
-    if lanes == 0:
-        return 0
-    size = tuning.GPU_TEAM_MIN
-    while size < WARP and (size * lanes < tuning.GPU_TEAM_THREADS or WARP // size > lanes):
-        size *= 2
-    return size
+
+    def time(size: int) -> float:
+        """Of a lane, in cycles."""
+        rounds, lanes = teams.length(size), resident_lanes(teams.hot, itemsize, size, 1)
+        return rounds * max(tuning.GPU_ROUND_CYCLES / lanes, tuning.GPU_ROUND_ISSUE_CYCLES * size / WARP)
+
+    fitting = [s for s in TEAM_SIZES if team_bytes(teams.hot, itemsize, s) <= tuning.GPU_SHARED_BYTES]
+    return min(fitting, key=time, default=0)
+
+
+def resident_lanes(slots: int, itemsize: int, size: int, multiprocessors: int) -> int:
+    """Lanes that the device works on at the same time."""
+    blocks = tuning.GPU_SHARED_BYTES // (team_bytes(slots, itemsize, size) + RESERVED)
+    return multiprocessors * min(MOST_BLOCKS, max(1, blocks)) * (WARP // size)
 
 
 def team_bytes(slots: int, itemsize: int, size: int) -> int:
@@ -42,6 +53,7 @@ class TeamKernel(CudaWriter):
     """The kernel for teams of `size` threads.
 
     All teams of a warp go the same way, as long as one of them has to: then they meet without asking who is there.
+    There are as many teams as the device works on at the same time, and each takes one lane after the other.
     """
 
     def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, size: int):
@@ -50,27 +62,40 @@ class TeamKernel(CudaWriter):
         self.begin()
         whole, thread = global_thread(to)
         shift = size.bit_length() - 1
-        self.lane = to.op(f"lshr i64 {whole}, {shift}")
+        place = to.op(f"lshr i64 {whole}, {shift}")  # of the team among all that work at the same time
         self.member = to.op(f"and i64 {thread}, {size - 1}")
         own = to.op(f"lshr i64 {thread}, {shift}")  # number of the team in its warp
         self.memory = to.op(f"getelementptr {to.scalar}, {SHARED} @tile, i64 {own}")
+        self.first = to.op(f"trunc i64 {to.op(f'shl i64 {own}, {shift}')} to i32")  # member, among the warp's threads
+        row = to.op(f"mul i64 {place}, %room")
+        self.attic = to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {row}")
         self.sums: dict[Slots, list[str]] = {}
-        self.mask = to.op(f"icmp slt i64 {self.lane}, %lanes")
-        to.go("before0")
-        self.loops()
+        teams = to.op(f"lshr i64 {threads_of_grid(to)}, {shift}")
+        to.go("nextlane")
+        to.label("nextlane")
+        self.lane = "%lane"
+        to.lines.append(f"  %lane = phi i64 [ {place}, %entry ], [ %lane_next, %laneend ]")
+        self.mask = to.op("icmp slt i64 %lane, %lanes")
+        to.branch(self.any(self.mask), "before0", "done")
+        self.loops("laneend")
+        to.lines.append(f"  %lane_next = add i64 %lane, {teams}")
+        to.go("nextlane")
+        to.label("done")
         self.end()
 
-    def _cell(self, number: str) -> str:
+    def _cell(self, number: str, cold: bool) -> str:
+        if cold:
+            return f"{GLOBAL} {self.to.op(f'getelementptr {self.to.scalar}, {GLOBAL} {self.attic}, i64 {number}')}"
         row = f"[{WARP // self.team} x {self.to.scalar}]"
         return f"{SHARED} {self.to.op(f'getelementptr {row}, {SHARED} {self.memory}, i64 {number}, i64 0')}"
 
-    def read_slot(self, number: str) -> str:
-        """From shared memory."""
-        return self.to.op(f"load {self.to.scalar}, {self._cell(number)}")
+    def read_slot(self, number: str, cold: bool = False) -> str:
+        """From shared memory, or from the device's."""
+        return self.to.op(f"load {self.to.scalar}, {self._cell(number, cold)}")
 
-    def write_slot(self, number: str, value: str) -> None:
-        """To shared memory."""
-        self.to.do(f"store {self.to.scalar} {value}, {self._cell(number)}")
+    def write_slot(self, number: str, value: str, cold: bool = False) -> None:
+        """To shared memory, or to the device's."""
+        self.to.do(f"store {self.to.scalar} {value}, {self._cell(number, cold)}")
 
     def meet(self) -> None:
         """All threads of the warp wait for each other, and see what the others have written."""
@@ -126,22 +151,9 @@ class TeamKernel(CudaWriter):
         following = self._round(k, to.op(f"select i1 {end}, i64 {last}, i64 {number}_next"), table)
         turn, *self.columns = self._wide(entries)
         mine = to.op(f"and i1 {active}, {to.op(f'icmp sge i64 {turn}, 0')}")
-        to.branch(mine, f"{label}_mine", f"{label}_met")
-        to.label(f"{label}_mine")
-        idle = [f"{label}_round"]
-        if loop.when is not None:
-            value = self.read_slot(self._slots(loop.when)[0])
-            to.branch(to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}"), f"{label}_do", f"{label}_met")
-            to.label(f"{label}_do")
-            idle.append(f"{label}_mine")
         names = iter(own)
         self.sums = {s: [next(names) for _ in range(s.count)] for s in sums}
-        self.mask = ""  # only those are here that take part
-        self._turn(k, turn, constants)
-        self.mask = active
-        to.go(f"{label}_done")
-        to.label(f"{label}_done")
-        to.go(f"{label}_met")
+        idle = (self._one_by_one if loop.rare else self._all_at_once)(k, turn, mine, constants)
         to.label(f"{label}_met")
         for j, value in enumerate(x for s in sums for x in self.sums[s]):
             ways = ", ".join(f"[ {own[j]}, %{way} ]" for way in idle)
@@ -154,6 +166,65 @@ class TeamKernel(CudaWriter):
         to.label(f"{label}_after")
         if total:
             self._join(label, sums)
+
+    def _acts(self, k: int) -> str:
+        """Whether the condition of loop k holds in this turn."""
+        when = self.program.loops[k].when
+        assert when is not None
+        return self.to.op(f"fcmp une {self.to.real} {self.read_slot(self._slots(when)[0])}, {self.to.number(0.0)}")
+
+    def _done(self, k: int, turn: str, constants: str, then: str) -> None:
+        """A turn of a member that takes part."""
+        active, self.mask = self.mask, ""  # only those are here that take part
+        self._turn(k, turn, constants)
+        self.mask = active
+        self.to.go(f"loop{k}_done")
+        self.to.label(f"loop{k}_done")
+        self.to.go(then)
+
+    def _all_at_once(self, k: int, turn: str, mine: str, constants: str) -> list[str]:
+        """The turns of a round. Returns the labels from which members come that did none."""
+        to, label = self.to, f"loop{k}"
+        to.branch(mine, f"{label}_mine", f"{label}_met")
+        to.label(f"{label}_mine")
+        idle = [f"{label}_round"]
+        if self.program.loops[k].when is not None:
+            to.branch(self._acts(k), f"{label}_do", f"{label}_met")
+            to.label(f"{label}_do")
+            idle.append(f"{label}_mine")
+        self._done(k, turn, constants, f"{label}_met")
+        return idle
+
+    def _one_by_one(self, k: int, turn: str, mine: str, constants: str) -> list[str]:
+        """The turns of a round of a rare loop: in every team the members that have something to do take turns."""
+        to, label = self.to, f"loop{k}"
+        to.branch(mine, f"{label}_mine", f"{label}_asked")
+        to.label(f"{label}_mine")
+        acts = self._acts(k)
+        to.go(f"{label}_asked")
+        to.label(f"{label}_asked")
+        to.lines.append(f"  %{label}_acts = phi i1 [ false, %{label}_round ], [ {acts}, %{label}_mine ]")
+        to.declare("i32 @llvm.nvvm.vote.ballot.sync(i32, i1)")
+        members = (1 << self.team) - 1 if self.team < WARP else ALL
+        warp = to.op(f"call i32 @llvm.nvvm.vote.ballot.sync(i32 {ALL}, i1 %{label}_acts)")
+        team = to.op(f"and i32 {to.op(f'lshr i32 {warp}, {self.first}')}, {members}")
+        to.go(f"{label}_serve")
+        to.label(f"{label}_serve")
+        to.lines.append(
+            f"  %{label}_left = phi i32 [ {team}, %{label}_asked ], [ %{label}_left_next, %{label}_served ]"
+        )
+        to.branch(self.any(to.op(f"icmp ne i32 %{label}_left, 0")), f"{label}_turn", f"{label}_met")
+        to.label(f"{label}_turn")
+        lowest = to.op(f"and i32 %{label}_left, {to.op(f'sub i32 0, %{label}_left')}")
+        own = to.op(f"shl i32 1, {to.op(f'trunc i64 {self.member} to i32')}")
+        to.branch(to.op(f"icmp eq i32 {lowest}, {own}"), f"{label}_do", f"{label}_served")
+        to.label(f"{label}_do")
+        self._done(k, turn, constants, f"{label}_served")
+        to.label(f"{label}_served")
+        self.meet()
+        to.lines.append(f"  %{label}_left_next = xor i32 %{label}_left, {lowest}")
+        to.go(f"{label}_serve")
+        return []
 
     def _join(self, label: str, sums: tuple[Slots, ...]) -> None:
         """Add the sums of all members to their slots."""

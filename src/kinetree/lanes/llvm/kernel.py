@@ -46,11 +46,11 @@ class LoopWriter(ABC):
         """A value that never changes: a table's or a row's."""
 
     @abstractmethod
-    def read_slot(self, number: str) -> str:
+    def read_slot(self, number: str, cold: bool = False) -> str:
         """The value in a slot."""
 
     @abstractmethod
-    def write_slot(self, number: str, value: str) -> None:
+    def write_slot(self, number: str, value: str, cold: bool = False) -> None:
         """A new value for a slot."""
 
     @abstractmethod
@@ -237,12 +237,13 @@ class LoopWriter(ABC):
             to.broadcast(self.constant(to.scalar, constants, to.op(f"add i64 {first}, {j}"))) for j in range(count)
         ]
         values += [self.read_lane(x.array, self._column(x)) for x in loop.inputs]
-        values += [self.read_slot(number) for slots in loop.reads for number in self._slots(slots)]
+        values += [self.read_slot(number, slots.cold) for slots in loop.reads for number in self._slots(slots)]
         results = iter(to.jaxpr(self.jaxprs[k], values))
         for slots in loop.writes:
             for number in self._slots(slots):
                 value = next(results)
-                self.write_slot(number, self._chosen(value, self.read_slot(number)) if self.mask else value)
+                chosen = self._chosen(value, self.read_slot(number, slots.cold)) if self.mask else value
+                self.write_slot(number, chosen, slots.cold)
         for slots in loop.adds:
             self.add(slots, [next(results) for _ in range(slots.count)])
         self.write_lanes(loop.outputs, list(results))
@@ -250,8 +251,8 @@ class LoopWriter(ABC):
     def add(self, slots: Slots, values: list[str]) -> None:
         """Add to slots."""
         for number, value in zip(self._slots(slots), values, strict=True):
-            old = self.read_slot(number)
-            self.write_slot(number, self._chosen(self.to.arithmetic("fadd", old, value), old))
+            old = self.read_slot(number, slots.cold)
+            self.write_slot(number, self._chosen(self.to.arithmetic("fadd", old, value), old), slots.cold)
 
     def write_lanes(self, places: tuple[Lane, ...], values: list[str]) -> None:
         """Outputs of one turn."""

@@ -23,12 +23,14 @@ import numpy as np
 class Slots(NamedTuple):
     """Consecutive slots that hold one pytree of scalars, at `table[turn, column] + offset`.
 
-    Without a column (None) they are the same for all turns, at `offset`.
+    Without a column (None) they are the same for all turns, at `offset`. `cold` ones are rarely used: a device may keep
+    them in slower memory than the others. They come after all others, and have columns of their own.
     """
 
     column: int | None
     offset: int
     tree: Any  # treedef of what they hold
+    cold: bool = False
 
     @property
     def count(self) -> int:
@@ -66,6 +68,8 @@ class Loop:
 
     What a `scratch` loop in a `Repeat` writes is needed in the same pass only, after it was written: lanes that no
     longer take part may find anything there. That spares a CPU to read what it keeps for them.
+
+    Of the turns of a `rare` loop few are done in a lane, and none of them changes whether another is done.
     """
 
     step: Step
@@ -78,6 +82,7 @@ class Loop:
     outputs: tuple[Lane, ...] = ()
     when: Slots | None = None
     scratch: bool = False
+    rare: bool = False
 
     @property
     def places(self) -> tuple[Slots | Lane, ...]:
@@ -175,7 +180,7 @@ class Memory:
     """How the slots of one row are divided into named fields."""
 
     def __init__(self, **fields: Any):
-        self.fields, self.size = {}, 0
+        self.fields, self.size, self.cold = {}, 0, False
         for name, example in fields.items():
             tree = jax.tree.structure(example)
             self.fields[name] = (self.size, tree)
@@ -184,7 +189,7 @@ class Memory:
     def at(self, column: int | None, name: str) -> Slots:
         """A field of the row whose first slot stands in this column of the table; without one, of the first row."""
         offset, tree = self.fields[name]
-        return Slots(column, offset, tree)
+        return Slots(column, offset, tree, self.cold)
 
     def base(self, row: Any) -> Any:
         """First slot of a row; the base, row −1, comes first."""

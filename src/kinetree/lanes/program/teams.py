@@ -2,8 +2,9 @@
 
 The turns of a loop are put into rounds of at most `size` turns. A turn comes in a later round than every earlier turn
 whose slots it needs or changes, so rounds one after the other leave the same numbers in all slots as turns one after
-the other. Sums over all turns, which are added to slots without a column, are the exception: each member of a team
-adds up its own turns, and the members' sums are joined at the end.
+the other. In a round of a rare loop those members that have something to do take turns, in order. Sums over all turns,
+which are added to slots without a column, are the exception: each member of a team adds up its own turns, and the
+members' sums are joined at the end.
 """
 
 from dataclasses import dataclass, field
@@ -12,17 +13,22 @@ from typing import Any
 import numpy as np
 
 from ..kept.once import Once
-from .program import Loop, Program, Slots
+from .program import Body, Loop, Program, Repeat, Slots
 
 NO_TURN = -1
+REPEATED = 2.5  # times, of a repeat
 
 
 @dataclass(frozen=True, eq=False)
 class Teams:
-    """The tables of one mechanism, of which teams of any size make their rounds. Compared by identity."""
+    """The tables of one mechanism, of which teams of any size make their rounds. Compared by identity.
+
+    `hot` is how many slots come before the cold ones, whose numbers teams count from there.
+    """
 
     program: Program
     slots: int
+    hot: int
     tables: tuple[np.ndarray, ...]
     _rounds: Once[tuple[np.ndarray, ...]] = field(default_factory=Once)
 
@@ -31,9 +37,34 @@ class Teams:
 
         def make() -> tuple[np.ndarray, ...]:
             pairs = zip(self.program.loops, self.tables, strict=True)
-            return tuple(_dealt(table, rounds_of(loop, table, self.slots, size), size) for loop, table in pairs)
+            return tuple(
+                _dealt(self._split(loop, table), rounds_of(loop, table, self.slots, size), size)
+                for loop, table in pairs
+            )
 
         return self._rounds.get(size, make)
+
+    def length(self, size: int) -> float:
+        """How many rounds teams of this size take, if each repeat is done `REPEATED` times."""
+        found, tables = 0.0, iter(self.rounds(size))
+
+        def add(body: Body, weight: float) -> None:
+            nonlocal found
+            for part in body:
+                if isinstance(part, Repeat):
+                    add(part.body, weight * REPEATED)
+                else:
+                    found += weight * len(next(tables))
+
+        add(self.program.body, 1.0)
+        return found
+
+    def _split(self, loop: Loop, table: np.ndarray) -> np.ndarray:
+        """The table with cold slots counted by themselves."""
+        cold = sorted({s.column for s in (*loop.reads, *loop.writes, *loop.adds) if s.cold and s.column is not None})
+        split = table.copy()
+        split[:, cold] -= self.hot
+        return split
 
 
 def _dealt(table: np.ndarray, round_of_turn: np.ndarray, size: int) -> np.ndarray:
@@ -58,6 +89,8 @@ def rounds_of(loop: Loop, table: np.ndarray, slots: int, size: int) -> np.ndarra
     seen = _numbers((*loop.reads, *(() if loop.when is None else (loop.when,))), table)
     changed = _numbers((*loop.writes, *(s for s in loop.adds if s not in sums)), table)
     summed = _numbers(sums, table[:1])
+    if loop.rare:  # members with something to do take turns
+        return np.arange(len(table)) // size
     if len(table) > 1 and (np.isin(seen, summed).any() or np.isin(changed, summed).any()):
         raise ValueError("a loop reads or writes what it adds up over all its turns")
     if _apart(seen, changed, slots):

@@ -17,20 +17,22 @@ class StepPlan(Plan):
     """A plan with blocks for actuators and for the stages of a step."""
 
     def __init__(self, model: Model, stages: bool, has: Present | None = None):
-        super().__init__(model, has)
-        self.actuators = model.actuators
+        self.actuators, self.stages = model.actuators, stages
         self.nu, self.na = model.nu, model.na
-        at = self.slots
+        super().__init__(model, has)
+
+    def more_blocks(self, at: int) -> int:
+        """Controls, activations, actuators; and stages, which only some steps have."""
         self._controls, at = at, at + self.nu
         self._activations, at = at, at + ACTIVATION.size * self.na
         self._motors, at = at, at + MOTOR.size * (0 if self.actuators is None else len(self.actuators.wiring.joints))
         self._stages, self.start_q = at, at + STAGE.size * self.n
-        self.slots = self.start_q + self.nq if stages else at  # only steps with stages use these
+        return self.start_q + self.nq if self.stages else at
 
     @cached_property
     def key(self) -> tuple:
         """All that the tables depend on."""
-        return *super().key, self.slots, None if self.actuators is None else self.actuators.wiring
+        return *super().key, self.stages, self.slots, None if self.actuators is None else self.actuators.wiring
 
     def control(self, number: Any) -> Any:
         """Slots of controls."""
