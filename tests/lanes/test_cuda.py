@@ -145,7 +145,7 @@ def inverse_dynamics(lanes=5, rows=3):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_walks_and_pairs(driver, dtype):
     names = [
-        walk_native._target(outward_walks(Plan(RNEA, False), 0).reduce, dtype),
+        walk_native._target(outward_walks(Plan(RNEA, False), 0).reduce(False), dtype),
         walk_native._target(inward_walks(Plan(FACTORS, False), 1).walk(True, 2, False), dtype),
         pairs_native._target(ENTRIES, dtype),
     ]
