@@ -205,7 +205,7 @@ def test_a_chip_that_can_not_run_it_falls_back_and_says_so(driver):
     program = rnea_lanes(False, False).program
     targets = (
         lambda: pairs_native._target(ENTRIES, "float32"),
-        lambda: walk_native._target(outward_walks(Plan(RNEA, False), 0).reduce, "float32"),
+        lambda: walk_native._target(outward_walks(Plan(RNEA, False), 0).reduce(False), "float32"),
         lambda: programs.program_target(program, "float32", 700, (3,) * 4),
     )
     for target in targets:

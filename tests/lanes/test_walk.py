@@ -88,7 +88,7 @@ def test_prefixes(lanes, reverse):
 
 
 KERNELS = [
-    outward_walks(Plan(RNEA, False), 0).reduce,
+    outward_walks(Plan(RNEA, False), 0).reduce(False),
     inward_walks(Plan(RNEA, False), 1).prefix.walk,
     outward_walks(Plan(ABA, False), 0).walk(1, True, False),
     inward_walks(Plan(ABA, False), 1).walk(True, 2, False),
