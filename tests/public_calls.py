@@ -42,7 +42,7 @@ OTHERS = {
     *("constrained_dynamics", "constrained_inverse_dynamics", "contacts", "with_ground", "with_shapes"),
     *("contact_forces", "sensors", "view", "with_sensors"),
     *("tendon_jacobian", "tendon_length", "with_tendons"),
-    *("auto_tree", "controllers", "explain", "load", "neutral"),
+    *("auto_tree", "close_loops", "controllers", "explain", "load", "neutral"),
     *("random_state", "rollout", "scaled", "set_threads", "simulate", "specialize"),
     *("chain_pieces", "shard_tree"),
 }

@@ -20,7 +20,7 @@ def blocks(path: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.S)
 
 
-LONG = {"contact", "identification"}  # they compile for 15 s each
+LONG = {"contact", "identification", "loops"}  # they compile for 15 s each
 
 
 @pytest.mark.parametrize("pages", ["quick", pytest.param("long", marks=pytest.mark.thorough)])

@@ -40,6 +40,8 @@ def way_of(model: Model) -> Way:
 def _found(model: Model) -> Way:
     if model.coupling is not None:
         return Way(None, "mimic joints couple joints, which the native body does not know")
+    if model.loops is not None:
+        return Way(None, "rigid loops, which the native body does not know")
     if model.nv > MAX_ROWS:
         return Way(None, f"more than {MAX_ROWS} degrees of freedom: levels of the tree side by side")
     plan = Plan(model)

@@ -11,6 +11,7 @@ import numpy as np
 from kinetree.actuate import actuator_force
 from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.dynamics.inverse_dynamics import zero_rates
+from kinetree.dynamics.loops.rows import wrenches
 from kinetree.dynamics.schedules.arranged import arranged, by_position
 from kinetree.model import Coupling, Model, coupled
 from kinetree.model.arguments import evaluate
@@ -49,6 +50,7 @@ class Constrained(NamedTuple):
     contacts: Contacts
     iterations: Any  # (...,): of Newton's method
     converged: Any  # (...,): False where the iterations ran out
+    loop_forces: Any = None  # (..., loops, 6): on the second body of each rigid loop, as f_ext is; the first's is less
 
 
 def constrained_dynamics(
@@ -64,6 +66,8 @@ def constrained_dynamics(
 ) -> Constrained:
     """Accelerations under forces, contact, limits and dry friction: MuJoCo's soft constraints, solved to convergence.
 
+    Rigid loops of the model are held exactly.
+
     Arguments:
         model: the mechanism and its world.
         q, qd: (..., nq), (..., nv); leading axes are batches and broadcast.
@@ -73,7 +77,7 @@ def constrained_dynamics(
         warm_start: (..., nv), accelerations to start from, such as those of the last time step.
 
     Returns:
-        Constrained: .qdd, .tau_constraint, .contacts, .iterations, .converged.
+        Constrained: .qdd, .tau_constraint, .contacts, .iterations, .converged, .loop_forces.
 
     Reference: MuJoCo documentation, "Computation"; Todorov 2014, "Convex and analytically-invertible dynamics with
     contacts and constraints".
@@ -106,8 +110,8 @@ def constrained_dynamics(
 
     nv = (model.nv,)
     given = {"q": (q, (model.nq,)), "qd": (qd, nv), "tau": (tau, nv), "f_ext": (f_ext, (model.n_bodies, 6))}
-    qdd, forces, touch, iterations, converged = evaluate(compute, **given, warm_start=(warm_start, nv))
-    return Constrained(qdd, forces, _contacts(model, touch), iterations, converged)
+    qdd, forces, touch, *rest = evaluate(compute, **given, warm_start=(warm_start, nv))
+    return Constrained(qdd, forces, _contacts(model, touch), *rest)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -128,7 +132,8 @@ def _reported(found: Solved, q: Any) -> Any:
     else:
         seen = found.points.reshape(len(q), -1, POINT_REPORT)
         touch = seen[..., :3], seen[..., 3:12].reshape(*seen.shape[:2], 3, 3), seen[..., 12], seen[..., 13] != 0
-    return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged
+    held = touch[0][:, :0, :1].repeat(6, -1)  # the native body knows no loops
+    return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held
 
 
 @coupled("force")
@@ -145,6 +150,8 @@ def constrained_inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext:
     Returns:
         tau, (..., nv).
     """
+    if model.loops is not None:
+        raise ValueError("forces of rigid loops are no functions of the acceleration: use inverse_dynamics")
     has, step = present(model), timestep_of(model, None)
 
     def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
@@ -277,10 +284,13 @@ def solve_constraints(
         x = by_position(laid, warm + drift)
         w = at_motion(laid, tree, groups, x)
     found = minimise(Walk(laid, coupling), (model.world or World()).iterations, tree, groups, x, w)
-    force = constraint_force(laid, tree, groups, found.w, inertial=False)
+    force = constraint_force(laid, tree, groups, found.w, found.held, inertial=False)
     qdd = restore(laid, found.x).T - drift
     touch = _arrays(problem.found, problem.active, q)
-    return qdd, restore(laid, force).T, touch, found.iterations, found.converged
+    loops = jnp.zeros((len(q), 0, 6), q.dtype)
+    if model.loops is not None and problem.loops is not None and found.held is not None:
+        loops = wrenches(model.loops, problem.loops, found.held.T)
+    return qdd, restore(laid, force).T, touch, found.iterations, found.converged, loops
 
 
 @partial(jax.jit, static_argnums=0)

@@ -25,6 +25,7 @@ from .cones import Response, Vector, dot, times, total
 from .conjugate import solve_coupled
 from .groups import Group, Load, TreeGroup
 from .mimic import mimic_inverse
+from .rigid import Rigid, rigid_inverse
 from .sweeps import Answer, Held, Link, Loaded, factored, motion, still, transposed
 from .sweeps import times as times_tree
 
@@ -41,6 +42,7 @@ class Tree(NamedTuple):
     armature: Scalar
     own: Held  # inertias of the bodies, no bias
     b: Scalar  # M a₀: all forces but those of constraints
+    rigid: Rigid | None = None  # loops
 
 
 class Solution(NamedTuple):
@@ -48,6 +50,7 @@ class Solution(NamedTuple):
 
     x: Scalar
     w: tuple[Vector, ...]  # residuals of the groups
+    held: Scalar | None  # the forces λ of rigid loops, (m, batch)
     iterations: Scalar
     converged: Scalar
 
@@ -55,6 +58,7 @@ class Solution(NamedTuple):
 class _State(NamedTuple):
     x: Scalar
     w: tuple[Vector, ...]
+    held: Scalar | None
     iterations: Scalar
     done: Scalar
 
@@ -81,8 +85,9 @@ def _rows(tree: Tree, groups: list[Group], responses: list[Response]) -> Loaded:
     return Loaded(tree.link, tree.armature + load.resistance, tree.b + load.force, own)
 
 
-def _inverse(walk: Walk, rows: Loaded) -> Any:
-    return factored(walk.laid, rows) if walk.coupling is None else mimic_inverse(walk.laid, walk.coupling, rows)
+def _inverse(walk: Walk, rows: Loaded, rigid: Rigid | None) -> Any:
+    tree = factored(walk.laid, rows) if walk.coupling is None else mimic_inverse(walk.laid, walk.coupling, rows)
+    return tree if rigid is None else rigid_inverse(walk.laid, rows.link, tree, rigid)
 
 
 def _coupled(groups: list[Group], values: Any) -> tuple[list[Coupled], list[Any]]:
@@ -95,7 +100,7 @@ def _step(
     walk: Walk, tree: Tree, groups: list[Group], responses: list[Response], old: Scalar, skip: Scalar
 ) -> tuple[Answer, Scalar]:
     """Newton's full step, and where it was found, (batch,); lanes in `skip` do not count."""
-    inverse = _inverse(walk, _rows(tree, groups, responses))
+    inverse = _inverse(walk, _rows(tree, groups, responses), tree.rigid)
     between, own = _coupled(groups, responses)
     if between:
         return solve_coupled(inverse, between, own, old, skip)
@@ -187,6 +192,8 @@ def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, 
         begin = _power(responses, dw)
         slope = begin - _power(ends, dw) - bent
         take = settled | (jnp.abs(slope) <= FULL_STEP_SLOPE * h) | s.done
+        if tree.rigid is not None:  # the first step goes to where loops are closed; all others stay there
+            take = take | (s.iterations == 0)
         alpha = _search(groups, s.w, dw, h, begin - h, h - bent, take)
         moved = jnp.where(take, found.x, s.x + alpha * found.dx)
         reached = jax.tree.map(lambda a, b: jnp.where(take, a, b), full, _along(s.w, dw, alpha))
@@ -195,6 +202,7 @@ def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, 
         return _State(
             jnp.where(done, s.x, moved),
             jax.tree.map(lambda a, b: jnp.where(done, a, b), s.w, reached),
+            jax.tree.map(lambda a, b: jnp.where(done, a, b), s.held, found.held),
             count,
             done | settled | (count >= most),
         )
@@ -202,9 +210,10 @@ def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, 
     counts = jnp.zeros(x.shape[-1], jnp.int32)
     if not groups:
         found, solved = _step(walk, tree, groups, [], x, jnp.zeros_like(counts, bool))
-        return Solution(found.x, (), counts, solved)
-    end = lax.while_loop(unfinished, improve, _State(x, w, counts, jnp.zeros_like(counts, bool)))
-    return Solution(end.x, end.w, end.iterations, end.iterations < most)
+        return Solution(found.x, (), found.held, counts, solved)
+    held = None if tree.rigid is None else jnp.zeros_like(tree.rigid.ref)
+    end = lax.while_loop(unfinished, improve, _State(x, w, held, counts, jnp.zeros_like(counts, bool)))
+    return Solution(end.x, end.w, end.held, end.iterations, end.iterations < most)
 
 
 @minimise.defjvp
@@ -214,49 +223,83 @@ def _derivative(walk: Walk, most: int, primals: Any, tangents: Any) -> Any:
     tree, groups = primals[:2]
 
     def slope(tree: Tree, groups: list[Group], x: Scalar) -> Scalar:
+        force = constraint_force(walk.laid, tree, groups, at_motion(walk.laid, tree, groups, x), found.held)
         inertial = times_tree(walk.laid, Loaded(tree.link, tree.armature, tree.b, tree.own), x)
-        return inertial - tree.b - constraint_force(walk.laid, tree, groups, at_motion(walk.laid, tree, groups, x))
+        return inertial - tree.b - force
 
-    _, change = jax.jvp(lambda tree, groups: slope(tree, groups, found.x), primals[:2], tangents[:2])
-    dx = -_curvature_inverse(walk, tree, groups, found, partial(slope, tree, groups))(change)
+    def opening(tree: Tree) -> Scalar | None:
+        return None if tree.rigid is None else tree.rigid.of(found.x) - tree.rigid.ref
+
+    _, change = jax.jvp(lambda tree, groups: (slope(tree, groups, found.x), opening(tree)), primals[:2], tangents[:2])
+    right = jax.tree.map(jnp.negative, change)
+    dx, held = _curvature_inverse(walk, tree, groups, found, partial(slope, tree, groups))(*right)
     moved = (*tangents[:2], dx)
     _, dw = jax.jvp(lambda tree, groups, x: at_motion(walk.laid, tree, groups, x), (tree, groups, found.x), moved)
     none = jax.tree.map(lambda a: np.zeros(a.shape, jax.dtypes.float0), (found.iterations, found.converged))
-    return found, Solution(dx, dw, *none)
+    return found, Solution(dx, dw, held, *none)
 
 
 def _curvature_inverse(walk: Walk, tree: Tree, groups: list[Group], found: Solution, slope: Any) -> Any:
-    """(M + JᵀHJ)⁻¹ at the minimum, a linear map by position."""
+    """x and λ of (M + JᵀHJ) x − Gᵀ λ = force, G x = gap at the minimum: a linear map of forces and gaps."""
     responses = respond(groups, found.w)
     rows = _rows(tree, groups, responses)
     bias = Force.zero_like(tree.b)
     between, own = _coupled(groups, responses)
-    if not between:
-        return lambda force: _inverse(walk, rows).reply(force, bias).x
-    still = [replace(g, ref=jax.tree.map(jnp.zeros_like, g.ref)) for g in between]
-    idle = [jax.tree.map(jnp.zeros_like, (r.force, r.pull)) for r in own]
-    own = [r._replace(force=f, pull=p) for r, (f, p) in zip(own, idle, strict=True)]
     turning = None if rows.own.turning is None else rows.own.turning._replace(bias=jnp.zeros_like(tree.b))
     free = rows.own._replace(body=rows.own.body._replace(bias=bias), turning=turning)
 
-    def solve(_: Any, force: Scalar) -> Scalar:
-        inverse = _inverse(walk, rows._replace(force=force, own=free))
-        return solve_coupled(inverse, still, own, jnp.zeros_like(force), jnp.zeros(force.shape[1], bool)).answer.x
+    def inverse(force: Scalar, gap: Scalar | None) -> Any:
+        rigid = None if tree.rigid is None or gap is None else tree.rigid.asking(gap)
+        return _inverse(walk, rows._replace(force=force, own=free), rigid)
+
+    if not between and tree.rigid is None:
+        return lambda force, gap: (_inverse(walk, rows, None).reply(force, bias).x, None)
+    if not between:
+        return _inverse(walk, rows, tree.rigid).bordered
+    still = [replace(g, ref=jax.tree.map(jnp.zeros_like, g.ref)) for g in between]
+    idle = [jax.tree.map(jnp.zeros_like, (r.force, r.pull)) for r in own]
+    own = [r._replace(force=f, pull=p) for r, (f, p) in zip(own, idle, strict=True)]
 
     def bend(x: Scalar) -> Scalar:
         return jax.jvp(slope, (found.x,), (x,))[1]
 
-    return lambda force: lax.custom_linear_solve(bend, force, solve, symmetric=True)
+    def solve(_: Any, right: Any) -> Any:
+        """x and −λ of (bend, Gᵀ; G, 0), which is symmetric."""
+        force, gap = right
+        loaded = inverse(force, gap)
+        x = solve_coupled(loaded, still, own, jnp.zeros_like(force), jnp.zeros(force.shape[1], bool)).answer.x
+        if gap is None:
+            return x, None
+        return x, loaded.force(loaded.inner.reply(bend(x) - force, bias).x, jnp.zeros_like(gap))
+
+    def bordered(unknown: Any) -> Any:
+        x, held = unknown
+        if tree.rigid is None:
+            return bend(x), None
+        return bend(x) + tree.rigid.put(held), tree.rigid.of(x)
+
+    def solved(*right: Any) -> Any:
+        x, less = lax.custom_linear_solve(bordered, right, solve, symmetric=True)
+        return x, jax.tree.map(jnp.negative, less)
+
+    return solved
 
 
 def constraint_force(
-    laid: Layout, tree: Tree, groups: list[Group], w: tuple[Vector, ...], inertial: bool = True
+    laid: Layout,
+    tree: Tree,
+    groups: list[Group],
+    w: tuple[Vector, ...],
+    loops: Scalar | None = None,
+    inertial: bool = True,
 ) -> Scalar:
-    """Jᵀ force, by position; `inertial`: with that of groups which are inertia."""
+    """Jᵀ force, by position; with that of loops, where it is given; `inertial`: and that of groups that are inertia."""
     load = Load.none(tree.b, False)
     for group, r in zip(groups, respond(groups, w), strict=True):
         if inertial or not (isinstance(group, Coupled) and group.inertial):
             load = group.pull(load, r.force)
+    if tree.rigid is not None and loops is not None:
+        load = load._replace(force=load.force + tree.rigid.put(loops))
     return load.force + transposed(laid, tree.link, -load.body.bias)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from kinetree.dynamics.algorithms.kinematics import body
 from kinetree.dynamics.frames import row_rates
+from kinetree.dynamics.loops.rows import LoopRows, loop_rows
 from kinetree.dynamics.recursion import Row
 from kinetree.dynamics.schedules.arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from kinetree.dynamics.schedules.layouts import of_bodies
@@ -24,6 +25,7 @@ from .equality_groups import frame_groups, joint_equality_groups
 from .groups import Group, Known, OnBalls
 from .joint_groups import Present, joint_groups, present
 from .newton import Tree
+from .rigid import rigid_rows
 from .sweeps import Body, Held, Link, Turning
 from .tendons import tendon_groups
 from .touching import Touching, surfaces_of_pairs, touching, with_base
@@ -36,6 +38,7 @@ class Problem(NamedTuple):
     groups: list[Group]
     found: Touching | None
     active: Scalar | None  # which points of contact push
+    loops: LoopRows | None = None  # rows of rigid loops
 
 
 def find_contacts(laid: Layout, model: Model, at: Arranged) -> tuple[Touching, Any, Scalar]:
@@ -99,7 +102,11 @@ def make_problem(
     if has_contacts(model):
         found, surfaces, active = find_contacts(laid, model, at)
         groups += contact_groups(model, known, found, surfaces, poses, velocities, position_of)
-    return Problem(_tree(laid, model, at, groups, by_position(laid, b)), groups, found, active)
+    tree = _tree(laid, model, at, groups, by_position(laid, b))
+    if model.loops is None:
+        return Problem(tree, groups, found, active)
+    rows = loop_rows(laid, model, q, qd, -velocity_drift(model.structure, qd), at)
+    return Problem(tree._replace(rigid=rigid_rows(laid, model.loops, rows)), groups, found, active, rows)
 
 
 def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any) -> Tree:

@@ -143,6 +143,7 @@ class Answer(NamedTuple):
     dx: Scalar
     change_squared: Scalar  # the shares of Δxᵀ A Δx
     squared: Scalar  # and of xᵀ A x
+    held: Scalar | None = None  # of the whole: the forces λ of rigid loops, (m, batch)
 
 
 def answer(row: tuple[Link, Joint, Scalar], parent: Answer) -> Answer:

@@ -43,7 +43,7 @@ def _touching_bodies(model: Model) -> np.ndarray:
 
 
 def _compute(model: Model) -> InverseWeights:
-    free = model.without_passive.replace(gravity=(0.0, 0.0, 0.0))
+    free = model.weightless
     q, nv, n = neutral(model), model.nv, model.n_bodies
     traced = any(isinstance(x, jax.Array) for x in jax.tree.leaves((model.rows, model.inertia)))
     xp = jnp if traced else np

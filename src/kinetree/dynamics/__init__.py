@@ -12,6 +12,7 @@ from .impulse import impulse_response, inverse_inertia_at
 from .inverse_dynamics import bias_force, gravity_force, inverse_dynamics
 from .jacobians import jacobian
 from .kinematics import Pose, forward_kinematics
+from .loops.close import close_loops
 from .mass_matrix import mass_matrix
 from .matrices.ltdl import LTDL, factorize
 from .matrices.packed import PackedMatrix
@@ -30,6 +31,7 @@ __all__ = [
     "Spread",
     "bias_force",
     "center_of_mass",
+    "close_loops",
     "centroidal_momentum",
     "centroidal_momentum_matrix",
     "com_jacobian",

@@ -115,7 +115,7 @@ def forward_dynamics_derivatives(model: Model, q: Any, qd: Any, tau: Any, f_ext:
 
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any) -> Matrices:
         require_matrices("derivatives of forward dynamics", q, model.nv, model.nv, copies=10, instead=INSTEAD)
-        if _has_closed_form(model):
+        if _has_closed_form(model) and model.loops is None:
             return of_forward(model, q, qd, forward_dynamics(model, q, qd, tau, f_ext), f_ext)
         return _by_directions(forward_dynamics, model, q, qd, tau, f_ext)
 

@@ -1,6 +1,7 @@
 """Forward dynamics: the accelerations that forces cause, by any of the published methods."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from .algorithms.aba import aba_of
 from .coupled import coupled_forward_dynamics
 from .directly import directly
 from .firmness import is_firm
+from .loops.forward import closed_forward_dynamics
 from .matrices.ltdl import forward_dynamics_crba
 from .matrices.reduced import reduced_lanes
 from .passive import passive_by_row
@@ -23,6 +25,7 @@ from .published.cfa import forward_dynamics_cfa
 from .published.conjugate_gradient import forward_dynamics_cg
 from .published.dca import forward_dynamics_dca
 from .published.dcae import forward_dynamics_dcae
+from .published.independent_joints import projected_forward_dynamics
 from .published.jsiia import forward_dynamics_jsiia
 from .published.vneb import forward_dynamics_vneb
 from .schedules import tuning
@@ -52,6 +55,8 @@ def method_function(method: str) -> Callable[..., Any]:
 
 def at_once(model: Model) -> LaneAlgorithm | None:
     """The program of "auto"."""
+    if model.loops is not None:
+        return None
     if model.coupling is None:
         return lane_program_of(aba_of(is_firm(model)), model)
     return reduced_lanes(model) if model.tree.n <= tuning.REDUCED_MAX_ROWS else None
@@ -70,6 +75,8 @@ def forward_dynamics(
     **options: Any,
 ) -> Any:
     """Accelerations that the generalised forces `tau` cause in the state `q`, `qd`.
+
+    Rigid loops of the model are held; soft constraints of its world are left to `constrained_dynamics`.
 
     Arguments:
         model: the mechanism, or a tree over several devices (`kinetree.shard_tree`), without `f_ext` and methods.
@@ -92,6 +99,11 @@ def forward_dynamics(
     if isinstance(model, ShardedTree):
         require_plain_call(f_ext, schedule, method, *options)
         return model.forward_dynamics(q, qd, tau)
+    if model.loops is not None:
+        if method == "jsiia":
+            return projected_forward_dynamics(model, q, qd, tau, f_ext)
+        tree = partial(forward_dynamics, method=method, schedule=schedule, **options)
+        return closed_forward_dynamics(model, tree, q, qd, tau, f_ext)
     if model.coupling is not None:
         return coupled_forward_dynamics(model, q, qd, tau, f_ext, method)
     solve = method_function("aba" if method == "auto" else method)

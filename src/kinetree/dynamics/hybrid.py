@@ -62,8 +62,8 @@ def hybrid_dynamics(
 
     Reference: Featherstone 2008 section 9.2.
     """
-    if model.coupling is not None or model.passive is not None:
-        raise ValueError("hybrid_dynamics serves models without mimic joints, springs and dampers")
+    if model.coupling is not None or model.passive is not None or model.loops is not None:
+        raise ValueError("hybrid_dynamics serves models without mimic joints, springs, dampers and rigid loops")
 
     def compute(q: Any, qd: Any, qdd: Any, tau: Any, given: Any, f_ext: Any) -> Any:
         if model.nv == 0:

@@ -2,13 +2,15 @@
 
 import os
 import warnings
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from kinetree._unknown import nearest
-from kinetree.model import Model, ModelError, with_ground
+from kinetree.model import Loop, Model, ModelError, with_ground
+from kinetree.model.loops import rigid_equalities as rigid_equalities_of
 
 from .document import BLANK, Element, parse
 from .mjcf import read_mjcf
@@ -26,7 +28,14 @@ FOREIGN = {
 Source = str | bytes | os.PathLike[str]
 
 
-def load(source: Source, *, floating_base: bool = False, ground: bool = False) -> Model:
+def load(
+    source: Source,
+    *,
+    floating_base: bool = False,
+    ground: bool = False,
+    loops: Sequence[Loop] = (),
+    rigid_equalities: bool = False,
+) -> Model:
     """A model from a robot file: URDF, SDF, or MJCF (which needs the package `mujoco`); told apart by content.
 
     Xacro files are expanded by the package `xacro` where it is installed.
@@ -36,6 +45,8 @@ def load(source: Source, *, floating_base: bool = False, ground: bool = False) -
         floating_base: put a free joint under the root of a URDF or SDF, rather than fixing it to the world. MJCF says
             for itself which bodies are free.
         ground: put a floor at z = 0, which all collision shapes may touch.
+        loops: `kinetree.Loop`s, rigid joints that close the tree.
+        rigid_equalities: make rigid loops of the file's equalities (connect, weld, joint), which MuJoCo has soft.
 
     Returns:
         The model. Bodies have the names of links (URDF, SDF) or of bodies and sites (MJCF).
@@ -49,7 +60,8 @@ def load(source: Source, *, floating_base: bool = False, ground: bool = False) -
         warnings.warn(warning, stacklevel=2)
     if report.not_modelled:
         warnings.warn(report.not_modelled, NotModelled, stacklevel=2)
-    return model
+    model = model.replace(loops=loops) if loops else model
+    return rigid_equalities_of(model) if rigid_equalities else model
 
 
 def load_with_report(source: Source, *, floating_base: bool = False, ground: bool = False) -> tuple[Model, Report]:

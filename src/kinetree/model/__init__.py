@@ -7,6 +7,7 @@ from .coupling import Coupling, coupled
 from .errors import ModelError
 from .generate import auto_tree, chain_pieces
 from .joints import Fixed, Free, Helical, Joint, Planar, Prismatic, Revolute, Spherical, Translation
+from .loops import Loop, Loops
 from .model import Model, Structure
 from .physics import Limits, Passive
 from .pieces import Pieces
@@ -32,6 +33,8 @@ __all__ = [
     "Joint",
     "Keyframes",
     "Limits",
+    "Loop",
+    "Loops",
     "Model",
     "Mount",
     "ModelError",

@@ -1,6 +1,6 @@
 """Frames on bodies as frames on the rows that carry them."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +8,13 @@ import numpy as np
 
 from kinetree.spatial import Quaternion, Vec3
 
-from .model import Model
 from .orientation import quaternion_from_rotation
 
+if TYPE_CHECKING:
+    from .model import Model
 
-def in_rows(model: Model, bodies: Any, places: Any, turns: Any) -> tuple[Any, Any]:
+
+def in_rows(model: "Model", bodies: Any, places: Any, turns: Any) -> tuple[Any, Any]:
     """Frames on bodies, positions (n, 3) and orientations (n, 4), as ones on the rows that carry them, or on the base.
 
     Body −1 is the base. Arrays are NumPy's where the model's are.

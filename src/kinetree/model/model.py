@@ -20,6 +20,7 @@ from .coupling import Coupling, Follow, make_coupling
 from .describe import tree_html
 from .errors import ModelError, UnknownName
 from .joints import resolve
+from .loops import Loop, Loops, make_loops
 from .physics import Limits, Passive, check_rotors, vector
 from .rows import Rows
 from .sensor import Sensor
@@ -44,6 +45,7 @@ class Model:
     actuators: Actuators | None = None
     stepping: Stepping | None = None  # the file's time step, integrator and keyframes
     sensors: tuple[Sensor, ...] = field(default=(), metadata={"static": True})
+    loops: Loops | None = None  # rigid joints that close the tree
     world: World | None = None  # what it touches, and how soft constraints are; None: nothing, and MuJoCo's defaults
 
     def __post_init__(self) -> None:
@@ -63,6 +65,7 @@ class Model:
         gravity: Any = (0, 0, -9.81),
         names: Sequence[str] | None = None,
         joint_names: Sequence[str] | None = None,
+        loops: Sequence[Loop] = (),
         allow_massless_leaves: bool = False,
         allow_unphysical: bool = False,
     ) -> "Model":
@@ -77,6 +80,7 @@ class Model:
                 xx yy zz xy xz yz about the body's origin.
             gravity: acceleration of free fall, in base coordinates.
             names, joint_names: of the bodies and their joints.
+            loops: `kinetree.Loop`s, rigid joints that close the tree.
             allow_massless_leaves: accept leaves without inertia; inverse dynamics is right for them, but the mass
                 matrix is singular and forward dynamics has no answer.
             allow_unphysical: accept inertias that no distribution of mass has.
@@ -102,7 +106,8 @@ class Model:
             check_leaves(compiled.parent, compiled.rows, first, lambda row: label(int(body_of_row[row])))
         structure = Structure(p, distinct, code, compiled, names, joint_names)
         rows, frames, I = settle((compiled.rows, compiled.frames, I))
-        return Model(rows, frames, I, check_gravity(gravity), structure)
+        model = Model(rows, frames, I, check_gravity(gravity), structure)
+        return model.replace(loops=loops) if loops else model
 
     def replace(
         self,
@@ -118,6 +123,7 @@ class Model:
         actuators: Actuators | Iterable[Actuator] | None = None,
         timestep: Any = None,
         integrator: str | None = None,
+        loops: Loops | Iterable[Loop] | None = None,
         world: World | None = None,
         allow_unphysical: bool = False,
     ) -> "Model":
@@ -136,6 +142,7 @@ class Model:
             actuators: a list of `kinetree.Actuator`, or another model's; the effort limits bound what they do to a
                 joint.
             timestep, integrator: of `kinetree.advance`.
+            loops: a list of `kinetree.Loop`, or another model's; an empty list takes them off.
             world: shapes, surfaces and how soft constraints are; `model.world.replace(...)` makes one.
             allow_unphysical: accept inertias that no distribution of mass has, and negative numbers below.
 
@@ -171,6 +178,8 @@ class Model:
             sizes = Limits(nq, nq, nv, nv)
             checked = (vector(k, getattr(limits, k), getattr(sizes, k), finite=False) for k in Limits._fields)
             new = dataclasses.replace(new, limits=Limits(*checked))
+        if loops is not None:
+            new = dataclasses.replace(new, loops=loops if isinstance(loops, Loops) else make_loops(self, loops))
         if actuators is not None:
             if not isinstance(actuators, Actuators):
                 tendons = () if new.world is None or new.world.tendons is None else new.world.tendons.names
@@ -201,6 +210,16 @@ class Model:
     def without_actuators(self) -> "Model":
         """The same mechanism with its actuators taken off."""
         return self if self.actuators is None else self._with_same_rows(actuators=None)
+
+    @cached_property
+    def without_loops(self) -> "Model":
+        """The tree alone, its loops open."""
+        return self if self.loops is None else self._with_same_rows(loops=None)
+
+    @cached_property
+    def weightless(self) -> "Model":
+        """The tree alone, without gravity, springs and dampers: its answers to forces at rest are H⁻¹ tau."""
+        return self._with_same_rows(loops=None, passive=None, gravity=np.zeros(3))
 
     @cached_property
     def without_constraints(self) -> "Model":

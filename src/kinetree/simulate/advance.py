@@ -16,6 +16,7 @@ from kinetree.model.arguments import evaluate
 from kinetree.model.fork import require_xla
 
 from .bounded_scan import bounded_scan
+from .closing import closing
 from .constrained import constraints_of, prepared
 from .drive import Drive, Shaped
 from .forces import Controller
@@ -27,11 +28,11 @@ from .worlds import advance_worlds
 Step = Callable[[Model, State, Drive], State]
 
 STEPS: dict[str, Step] = {
-    "Euler": euler_step,
-    "implicitfast": implicitfast_step,
-    "RK4": runge_kutta_step,
-    "semi_implicit": semi_implicit_step,
-    "rk4": rk4_step,
+    "Euler": closing(euler_step),
+    "implicitfast": closing(implicitfast_step),
+    "RK4": closing(runge_kutta_step),
+    "semi_implicit": closing(semi_implicit_step),
+    "rk4": closing(rk4_step),
     "variational": discrete_step,
 }
 
@@ -42,6 +43,8 @@ def step_of(model: Model, integrator: str | None) -> str:
     name = "Euler" if name == "euler" else name
     if name not in STEPS:
         raise ValueError(unknown("integrator", name, STEPS))
+    if name == "variational" and model.loops is not None:
+        raise ValueError("the integrator 'variational' can not serve a model with rigid loops: choose another")
     return name
 
 

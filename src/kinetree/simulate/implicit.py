@@ -20,7 +20,8 @@ from kinetree.actuate import Actuation
 from kinetree.actuate.transmission import columns_of, gathered
 from kinetree.constrain.joint_groups import Present
 from kinetree.dynamics import factorize, forward_dynamics, mass_matrix, tendon_jacobian
-from kinetree.dynamics.loaded import loaded_forward_dynamics
+from kinetree.dynamics.loaded import loaded_forward_dynamics, with_load
+from kinetree.dynamics.loops.forward import closed_answer
 from kinetree.dynamics.matrices.dense import solve_general, solve_spd
 from kinetree.dynamics.tendons.lengths import tendons_of
 from kinetree.model import DEFAULT_STEPPING, Model
@@ -131,14 +132,17 @@ def _damping(model: Model, q: Any, h: Any) -> Any:
 def _loaded(model: Model, q: Any, qd: Any, forces: Forces, load: Any) -> Any:
     """qdd of (H + load) (qdd + drift) = f."""
     if forces.total is not None:
-        return _answers(model, q, forces.total, load) - drift(model, q, qd)
+        ahead = drift(model, q, qd)
+        alpha = _answers(model, q, forces.total, load)
+        if model.loops is not None:
+            alpha = closed_answer(model, with_load(load), q, qd, alpha, -ahead).qdd
+        return alpha - ahead
     return loaded_forward_dynamics(model, q, qd, forces.tau, forces.f_ext, load)
 
 
 def _answers(model: Model, q: Any, f: Any, load: Any) -> Any:
     """(H + load)⁻¹ f."""
-    light = model.without_passive.replace(gravity=np.zeros(3))
-    return loaded_forward_dynamics(light, q, jnp.zeros_like(f), f, None, load)
+    return loaded_forward_dynamics(model.weightless, q, jnp.zeros_like(f), f, None, load)
 
 
 def _wiring(model: Model) -> Any:
@@ -154,7 +158,9 @@ def _may_brake(model: Model, i: int) -> bool:
 
 
 def lone_bodies(model: Model) -> list[int]:
-    """Bodies on free joints that carry nothing else."""
+    """Bodies on free joints that carry nothing else; none where loops may hold them."""
+    if model.loops is not None:
+        return []
     given = (model.stepping or DEFAULT_STEPPING).lone
     if given is not None:
         return list(given)

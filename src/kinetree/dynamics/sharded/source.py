@@ -37,6 +37,8 @@ class Source(NamedTuple):
 def _require_plain(model: Model) -> None:
     if model.coupling is not None:
         raise ModelError("a tree over devices has no mimic joints: they would join parts that are far from each other")
+    if model.loops is not None:
+        raise ModelError("a tree over devices has no rigid loops: cut them with model.replace(loops=[])")
     if not all(isinstance(x, np.ndarray) for x in jax.tree.leaves((model.rows, model.passive, model.gravity))):
         raise ModelError("a tree over devices needs a model whose numbers are known: NumPy arrays, outside of jit")
 

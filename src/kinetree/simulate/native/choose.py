@@ -38,6 +38,8 @@ def way_of_step(model: Model, integrator: str) -> StepWay:
     def find() -> StepWay:
         if model.coupling is not None:
             return StepWay(None, "mimic joints couple joints, which the native body does not know")
+        if model.loops is not None:
+            return StepWay(None, "rigid loops, which the native body does not know")
         if model.nv > MAX_ROWS:
             return StepWay(None, f"more than {MAX_ROWS} degrees of freedom: levels of the tree side by side")
         plan = StepPlan(model, stages=integrator == "RK4")

@@ -1,0 +1,106 @@
+"""The tree with rigid loops: A x = f + Gᵀλ with G x = g, by the factors of A and a small matrix G A⁻¹ Gᵀ.
+
+Newton's method and conjugate gradients ask for A⁻¹ of forces. This is A⁻¹ within what the loops leave free, an affine
+map: x = A⁻¹ f + A⁻¹ Gᵀ (G A⁻¹ Gᵀ)⁺ (g − G A⁻¹ f).
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import register_dataclass
+
+from kinetree.dynamics.loops.rows import LoopRows, layed, wanted
+from kinetree.dynamics.matrices.semidefinite import Factors, factor, scale_of, solve_factored
+from kinetree.model import Loops
+from kinetree.spatial import Force, Scalar
+from kinetree.tree import Layout
+
+from .sweeps import Answer, Link, Reply, motion
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Rigid:
+    """Rows of loops, by position."""
+
+    G: Scalar  # (positions, m, batch)
+    ref: Scalar  # (m, batch): what G x must be
+    classes: tuple[int, ...] = field(metadata={"static": True})
+
+    def of(self, x: Scalar) -> Scalar:
+        """G x, (m, batch)."""
+        return jnp.einsum("pmb,pb->mb", self.G, x)
+
+    def put(self, force: Scalar) -> Scalar:
+        """Gᵀ force, by position."""
+        return jnp.einsum("pmb,mb->pb", self.G, force)
+
+    def asking(self, ref: Scalar) -> "Rigid":
+        """The same rows, to be moved otherwise."""
+        return replace(self, ref=ref)
+
+
+class RigidInverse(NamedTuple):
+    """A⁻¹ with loops, with the methods of `sweeps.TreeInverse`."""
+
+    laid: Layout
+    link: Link
+    inner: Any
+    rows: Rigid
+    answers: Scalar  # A⁻¹ Gᵀ, (positions, m, batch)
+    K: Any  # G A⁻¹ Gᵀ, (batch, m, m)
+    factors: Factors
+    joint: None = None  # the forces that the factors were made with are within `inner`
+
+    def force(self, x: Scalar, ref: Scalar) -> Scalar:
+        """λ that makes G x equal to `ref`, (m, batch)."""
+        first = self._solved(ref - self.rows.of(x))
+        return first + self._solved(ref - self.rows.of(x + self.moved(first)))
+
+    def moved(self, force: Scalar) -> Scalar:
+        """A⁻¹ Gᵀ force, by position."""
+        return jnp.einsum("pmb,mb->pb", self.answers, force)
+
+    def _solved(self, right: Scalar) -> Scalar:
+        return solve_factored(self.K, self.factors, right.T).T
+
+    def answer(self, joint: None, old: Scalar) -> Answer:
+        """x of every position under the forces that the factors were made with; Δx is counted from `old`."""
+        zero = jnp.zeros_like(old)
+        return self.first(old, zero, Force.zero_like(zero))
+
+    def first(self, old: Scalar, force: Scalar, bias: Force) -> Answer:
+        """The answer to those forces and these."""
+        held = self.force(self.inner.reply(force, bias, 1.0).x, self.rows.ref)
+        return self.inner.first(old, force + self.rows.put(held), bias)._replace(held=held)
+
+    def bordered(self, force: Scalar, gap: Scalar) -> tuple[Scalar, Scalar]:
+        """x and λ of A x − Gᵀ λ = force, G x = gap."""
+        x = self.inner.reply(force, Force.zero_like(force)).x
+        held = self.force(x, gap)
+        return x + self.moved(held), held
+
+    def reply(self, force: Scalar, bias: Force, share: Scalar | float = 0.0) -> Reply:
+        """To these forces and a share of the others; of that share is what is asked of the loops, too."""
+        found = self.inner.reply(force, bias, share)
+        x = found.x + self.moved(self.force(found.x, share * self.rows.ref))
+        return Reply(motion(self.laid, self.link, x), x, found.squared)
+
+
+def rigid_inverse(laid: Layout, link: Link, inner: Any, rows: Rigid) -> RigidInverse:
+    """All answers side by side, and the factors of the small matrix."""
+    bias = Force.zero_like(jnp.zeros(rows.G.shape[::2], rows.G.dtype))
+    answers = jax.vmap(lambda force: inner.reply(force, bias).x, 1, 1)(rows.G)
+    K = jnp.einsum("pmb,pkb->bmk", rows.G, answers)
+    K = 0.5 * (K + jnp.swapaxes(K, 1, 2))
+    return RigidInverse(laid, link, inner, rows, answers, K, factor(K, scale_of(K, np.array(rows.classes))))
+
+
+def rigid_rows(laid: Layout, loops: Loops, rows: LoopRows) -> Rigid:
+    """Rows of a state, by position."""
+    by_row = jnp.transpose(rows.G, (2, 1, 0))
+    G = jnp.zeros((laid.positions, *by_row.shape[1:]), by_row.dtype).at[laid.position_of].set(by_row)  # zero elsewhere
+    return Rigid(G, wanted(loops, rows).T, tuple(layed(loops).classes.tolist()))

@@ -1,0 +1,1 @@
+"""Rigid loops: the rows that they hold, and dynamics and configurations that obey them."""

@@ -1,0 +1,171 @@
+"""Configurations and velocities in which loops are closed.
+
+`close_loops` finds one near a guess by Levenberg and Marquardt's method on the manifold of configurations; the damping
+fades as the square of the error, so convergence is quadratic, redundant rows or not (Fan and Yuan 2005). Where it
+stalls, as in a stretched mechanism that must bend, it starts again a little aside. `kept_closed` takes off the drift of
+a step in time: two Newton steps with the metric of the mass matrix, and the velocity's part along the loops.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from kinetree.model import Model, integrate
+from kinetree.model.arguments import evaluate
+
+from ..forward_dynamics import forward_dynamics
+from ..matrices.dense import solve_spd
+from .forward import answers_of, holder, rows_of_state
+from .rows import LoopRows, layed
+
+MOST_STEPS = 300  # of all attempts together; a good guess takes 4 to 8
+MOST_TRIES = 12
+ASIDE = 0.1  # radians and metres: how far aside the second attempt starts; each one starts further
+GROWTH, FADING = 4.0, 0.25  # of the damping after a step that did not help, and after one that did
+STALLED = 1e6  # a damping that nothing helps against
+CLOSED_POWER = 0.6  # of the machine epsilon: the largest error, in metres or radians, of a closed loop; 4e-10, 7e-5
+DONE_EPS = 4.0  # machine epsilons per metre of the mechanism's places: there is nothing to gain any more
+
+
+@jax.jit
+def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
+    """Of one state, (nq,): the best configuration, and its errors (m,); `aside`, (tries, nv), says where to start."""
+
+    def rows(q: Any) -> tuple[Any, Any]:
+        found = rows_of_state(model, q[None], jnp.zeros((1, model.nv), q.dtype))
+        return found.G[0], found.error[0]
+
+    eps = jnp.finfo(q.dtype).eps
+    least = DONE_EPS * eps
+
+    def unfinished(s: Any) -> Any:
+        _, _, error, _, count, tries, _ = s
+        return (jnp.abs(error).max() > least) & (count < MOST_STEPS) & (tries < MOST_TRIES)
+
+    def improve(s: Any) -> Any:
+        q, G, error, damping, count, tries, best = s
+        m = len(error)
+        K = G @ G.T
+        size = (error * error).sum()
+        small = 8 * m * eps * jnp.trace(K) / m + jnp.finfo(q.dtype).tiny
+        A = K + (damping * size + small) * jnp.eye(m, dtype=q.dtype)
+        step = -(G.T @ solve_spd(A, error[:, None])[:, 0])
+        there = integrate(model, q, step, 1.0)
+        G_there, error_there = rows(there)
+        better = (error_there * error_there).sum() < size
+        q, G, error = (
+            jnp.where(better, a, b) for a, b in zip((there, G_there, error_there), (q, G, error), strict=True)
+        )
+        damping = damping * jnp.where(better, FADING, GROWTH)
+        closer = jnp.abs(error).max() < jnp.abs(best[1]).max()
+        best = jnp.where(closer, q, best[0]), jnp.where(closer, error, best[1])
+        near = jnp.abs(best[1]).max() <= eps**CLOSED_POWER
+        stalled = damping > STALLED
+        ended = stalled & near  # closed to rounding, and nothing helps any more
+        start = integrate(model, first, aside[jnp.minimum(tries, MOST_TRIES - 1)], 1.0)
+        again = stalled & ~near
+
+        def restart(_: None) -> Any:
+            return (start, *rows(start))
+
+        q, G, error = lax.cond(again, restart, lambda _: (q, G, error), None)
+        tries = jnp.where(ended, MOST_TRIES, tries + again.astype(tries.dtype))
+        return q, G, error, jnp.where(again, 1.0, damping).astype(q.dtype), count + 1, tries, best
+
+    first = q
+    G, error = rows(q)
+    zero = jnp.zeros((), jnp.int32)
+    state = q, G, error, jnp.ones((), q.dtype), zero, zero, (q, error)
+    return lax.while_loop(unfinished, improve, state)[-1]
+
+
+def _closed(model: Model, q: Any) -> Any:
+    """q with the loops closed, NaN where they are not."""
+    rng = np.random.default_rng(0)
+    aside = ASIDE * np.linspace(1, MOST_TRIES, MOST_TRIES)[:, None] * rng.standard_normal((MOST_TRIES, model.nv))
+
+    def compute(q: Any) -> Any:
+        found, error = jax.vmap(_search, (None, 0, None))(model, q, jnp.asarray(aside, q.dtype))
+        limit = jnp.finfo(q.dtype).eps ** CLOSED_POWER
+        return jnp.where(jnp.abs(error).max(-1, keepdims=True) <= limit, found, jnp.nan)
+
+    return evaluate(compute, q=(q, (model.nq,)))
+
+
+def close_loops(model: Model, q: Any, qd: Any = None) -> Any:
+    """The configuration near q in which the rigid loops of a model are closed, and a velocity that keeps them so.
+
+        model = kt.load("robot.xml", rigid_equalities=True)
+        q = kt.close_loops(model, kt.neutral(model))
+
+    Arguments:
+        model: the mechanism; without loops nothing changes.
+        q: (..., nq), a guess.
+        qd: (..., nv), if velocities are wanted too.
+
+    Returns:
+        q, (..., nq); with qd the pair q, qd, the velocity nearest to it in the metric of the mass matrix. Where no such
+        configuration was found: NaN in that state, for JAX arrays.
+
+    Raises:
+        ValueError: the same for NumPy arrays; says in which state, and which loop stays open.
+    """
+    if model.loops is None:
+        return q if qd is None else (q, qd)
+    closed = _closed(model, q)
+    _require_closed(model, q, closed)
+    if qd is None:
+        return closed
+    nv = (model.nv,)
+    return closed, evaluate(lambda q, qd: along_loops(model, q, qd), q=(closed, (model.nq,)), qd=(qd, nv))
+
+
+def _require_closed(model: Model, q: Any, closed: Any) -> None:
+    if not isinstance(closed, np.ndarray) or not np.isnan(closed).any():
+        return
+    loops = model.loops
+    assert loops is not None
+    state = tuple(map(int, np.argwhere(np.isnan(closed).any(-1))[0]))
+    own = np.broadcast_to(np.asarray(q, float), closed.shape)[state][None]
+    still = np.zeros((1, model.nv))
+    rows = evaluate(partial(rows_of_state, model), q=(own, (model.nq,)), qd=(still, (model.nv,)))
+    error = np.abs(rows.error[0])
+    row = int(np.argmax(error))
+    where = f", state {', '.join(map(str, state))}" if state else ""
+    if row < loops.starts[-1]:
+        i = int(np.searchsorted(loops.starts, row, side="right")) - 1
+        names = [repr(model.names[b]) if b >= 0 else "the base" for b in (loops.bodies1[i], loops.bodies2[i])]
+        which = f"loop {i} ({loops.kinds[i]} of {names[0]} and {names[1]})"
+    else:
+        which = "a joint that follows another"
+    raise ValueError(
+        f"close_loops{where}: no configuration near q closes all loops. At q {which} is the furthest open, by "
+        f"{error[row]:.3g}: the bodies may be too short to meet, or q too far from where they do"
+    )
+
+
+def along_loops(model: Model, q: Any, qd: Any) -> Any:
+    """The velocity nearest to qd, in the metric of the mass matrix, that keeps loops closed; (batch, nv)."""
+    rows, back = _way_back(model, q, qd)
+    return qd + back(-rows.velocity)
+
+
+def kept_closed(model: Model, q: Any, qd: Any) -> tuple[Any, Any]:
+    """A state, (batch, ...), without the drift that a step in time leaves: two steps of Newton's method, and qd."""
+    rows, back = _way_back(model, q, qd)
+    q = integrate(model, q, back(-rows.error), 1.0)
+    rows, back = _way_back(model, q, qd)
+    return integrate(model, q, back(-rows.error), 1.0), qd + back(-rows.velocity)
+
+
+def _way_back(model: Model, q: Any, qd: Any) -> tuple[LoopRows, Callable[[Any], Any]]:
+    """The rows, and the least motion, (batch, nv), that moves them by what is wanted."""
+    assert model.loops is not None
+    rows = rows_of_state(model, q, qd)
+    hold = holder(rows.G, answers_of(model, forward_dynamics, q, rows.G), layed(model.loops).classes)
+    return rows, lambda right: hold(right)[1]

@@ -1,0 +1,103 @@
+"""Forward dynamics with rigid loops: cut joints are represented by their forces λ, found from what those do.
+
+    H qdd + C = tau + Gᵀ λ,  G qdd = γ,    so    (G H⁻¹ Gᵀ) λ = γ − G qdd₀
+with qdd₀ the acceleration of the open tree. Both qdd₀ and the answers H⁻¹ Gᵀ come from a method for trees, as a batch
+of states: all rows at once. So every method serves loops: the articulated-body algorithm, and divide and conquer,
+whose authors close loops this way (Featherstone 1999, part 2; Critchley, Anderson and Binani 2007). The matrix of the
+rows may be singular: loops may hold what others hold already (matrices/semidefinite.py).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.model import Loops, Model
+from kinetree.model.arguments import evaluate
+from kinetree.model.memory import require_matrices
+from kinetree.tree import Layout, layout
+
+from ..matrices.dense import times, transpose
+from ..matrices.semidefinite import scale_of, solver_of
+from .rows import LoopRows, layed, loop_rows, wanted
+
+SCHEDULE = "levels"
+Solve = Callable[..., Any]  # (model, q, qd, tau, f_ext) -> qdd
+
+
+class Closed(NamedTuple):
+    """Accelerations, (batch, nv), and the forces of the rows, (batch, m)."""
+
+    qdd: Any
+    force: Any
+
+
+@jax.jit
+def _rows(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any) -> LoopRows:
+    return loop_rows(laid, model, q, qd, qdd)
+
+
+def rows_of_state(model: Model, q: Any, qd: Any, qdd: Any = None) -> LoopRows:
+    """The rows in the coordinates that a model has: joints that mimic others move with them."""
+    coupling, laid = model.coupling, layout(model.tree, SCHEDULE)
+    if coupling is None:
+        return _rows(laid, model, q, qd, qdd)
+    wide = coupling.widen_q(q), coupling.widen_v(qd), None if qdd is None else coupling.widen_v(qdd)
+    rows = _rows(laid, model.uncoupled, *wide)
+    return rows._replace(G=coupling.narrow(rows.G))
+
+
+def holder(G: Any, answers: Any, classes: np.ndarray) -> Callable[[Any], tuple[Any, Any]]:
+    """From how the rows shall move, (batch, m), to their forces λ and what those do, H⁻¹ Gᵀ λ, with G times it so.
+
+    `answers` are H⁻¹ Gᵀ, (batch, m, nv).
+    """
+    K = jnp.einsum("bmv,bkv->bmk", G, answers)
+    K = 0.5 * (K + transpose(K))
+    solve = solver_of(K, scale_of(K, classes))
+
+    def hold(right: Any) -> tuple[Any, Any]:
+        force = solve(right)
+        added = times(transpose(answers), force)
+        again = solve(right - times(G, added))  # K has rounding errors of its own
+        return force + again, added + times(transpose(answers), again)
+
+    return hold
+
+
+@jax.jit
+def _closed(loops: Loops, rows: LoopRows, free: Any, answers: Any) -> Closed:
+    force, added = holder(rows.G, answers, layed(loops).classes)(wanted(loops, rows) - times(rows.G, free))
+    return Closed(free + added, force)
+
+
+def closed_answer(model: Model, solve: Solve, q: Any, qd: Any, free: Any, start: Any = None) -> Closed:
+    """Accelerations x = qdd − start of the closed mechanism, from those of the open one; (batch, ...) arrays.
+
+    `solve` serves trees; `start` is zero if not given.
+    """
+    loops = model.loops
+    assert loops is not None
+    require_matrices("the rows of rigid loops", q, loops.n_rows, model.nv, copies=6, instead="fewer loops")
+    rows = rows_of_state(model, q, qd, start)
+    return _closed(loops, rows, free, answers_of(model, solve, q, rows.G))
+
+
+def answers_of(model: Model, solve: Solve, q: Any, G: Any) -> Any:
+    """H⁻¹ Gᵀ, (batch, m, nv)."""
+    library = np if isinstance(q, np.ndarray) else jnp
+    m, nv = G.shape[1:]
+    force = library.asarray(G).reshape(-1, nv)
+    return solve(model.weightless, library.repeat(q, m, 0), library.zeros_like(force), force, None).reshape(-1, m, nv)
+
+
+def closed_forward_dynamics(model: Model, solve: Solve, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
+    """Accelerations, (..., nv), of a model with loops."""
+
+    def compute(q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
+        return closed_answer(model, solve, q, qd, solve(model.without_loops, q, qd, tau, f_ext)).qdd
+
+    nv = (model.nv,)
+    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), tau=(tau, nv), f_ext=(f_ext, (model.n_bodies, 6)))

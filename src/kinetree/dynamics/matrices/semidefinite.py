@@ -1,0 +1,91 @@
+"""K⁺ r of symmetric positive semidefinite K: rows that depend on others are found and share the load.
+
+The sweep operator with diagonal pivots, elementwise over the batch: it eliminates the row whose pivot is the largest,
+until what is left is rounding error. Rows in S are then kept, rows in D depend on them, G_D = T G_S, and the matrix
+holds −K_SS⁻¹, Tᵀ, T and nothing. With B = K_SS⁻¹ (zero elsewhere) and Π the projector onto the range of K,
+K⁺ = Π B Π; the null space is spanned by (−Tᵀ; 1), so Π needs one more solve, with 1 + T Tᵀ.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .dense import solve_spd, times, transpose
+
+RANK_EPS = 64.0  # machine epsilons, times the size of K: a pivot below this part of the largest entry is rounding error
+
+
+class Factors(NamedTuple):
+    """What the sweeps leave, (batch, m, m), and which rows are kept, (batch, m)."""
+
+    inverse: Any  # K_SS⁻¹
+    depend: Any  # T: how rows in D depend on those in S
+    share: Any  # (1 + T Tᵀ)⁻¹
+    kept: Any
+
+
+def factor(K: Any, scale: Any) -> Factors:
+    """Of K, (batch, m, m); `scale`, (batch, m): how large the diagonal is of a row that moves freely."""
+    m = K.shape[-1]
+    place = jnp.arange(m)
+    tiny = RANK_EPS * m * jnp.finfo(K.dtype).eps
+    safe = jnp.where(scale > 0, scale, jnp.ones_like(scale))
+
+    def sweep(_: Any, state: Any) -> Any:
+        A, kept = state
+        size = jnp.where(kept, -jnp.inf, jnp.diagonal(A, axis1=-2, axis2=-1) / safe)
+        k = jnp.argmax(size, -1, keepdims=True)
+        good = jnp.take_along_axis(size, k, -1) > tiny
+        own = place == k
+        row = jnp.take_along_axis(A, k[..., None], -2)[..., 0, :]
+        pivot = jnp.take_along_axis(row, k, -1)
+        scaled = row / jnp.where(good, pivot, jnp.ones_like(pivot))
+        swept = A - row[..., :, None] * scaled[..., None, :]
+        swept = jnp.where(own[..., :, None], scaled[..., None, :], swept)
+        swept = jnp.where(own[..., None, :], scaled[..., :, None], swept)
+        corner = own[..., :, None] & own[..., None, :]
+        swept = jnp.where(corner, -1 / jnp.where(good, pivot, jnp.ones_like(pivot))[..., None], swept)
+        return jnp.where(good[..., None], swept, A), kept | (own & good)
+
+    A, kept = lax.fori_loop(0, m, sweep, (K, jnp.zeros(K.shape[:-1], bool)))
+    both = kept[..., :, None] & kept[..., None, :]
+    zero = jnp.zeros((), K.dtype)
+    T = jnp.where(~kept[..., :, None] & kept[..., None, :], A, zero)
+    one = jnp.broadcast_to(jnp.eye(m, dtype=K.dtype), K.shape)
+    return Factors(jnp.where(both, -A, zero), T, solve_spd(one + T @ transpose(T), one), kept)
+
+
+def projected(f: Factors, v: Any) -> Any:
+    """Π v, the part of v in the range of K."""
+    zero = jnp.zeros((), v.dtype)
+    along = times(f.share, jnp.where(f.kept, zero, v) - times(f.depend, v))
+    return v + times(transpose(f.depend), along) - jnp.where(f.kept, zero, along)
+
+
+def solve_factored(K: Any, f: Factors, r: Any) -> Any:
+    """K⁺ r, with one step of refinement."""
+    r = projected(f, r)
+    x = times(f.inverse, r)
+    x = x + times(f.inverse, r - times(K, x))
+    return projected(f, x)
+
+
+def solver_of(K: Any, scale: Any) -> Callable[[Any], Any]:
+    """r to K⁺ r, (batch, m), factored once; derivatives are solves with the same K."""
+    known = lax.stop_gradient(K)
+    f = factor(known, lax.stop_gradient(scale))
+
+    def solve(_: Any, r: Any) -> Any:
+        return solve_factored(known, f, r)
+
+    return lambda r: lax.custom_linear_solve(lambda x: times(K, x), r, solve, symmetric=True)
+
+
+def scale_of(K: Any, classes: np.ndarray) -> Any:
+    """(batch, m): for each row the largest diagonal entry of its class, such as all rows that hold a rotation."""
+    diagonal = jnp.diagonal(K, axis1=-2, axis2=-1)
+    same = classes[:, None] == classes[None, :]
+    return jnp.where(same, diagonal[..., None, :], jnp.zeros((), K.dtype)).max(-1)

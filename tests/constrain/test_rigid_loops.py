@@ -1,0 +1,102 @@
+"""Rigid loops among soft constraints: equations of motion with both, derivatives, steps in time."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kinetree as kt
+
+from ..dynamics.closed import FOUR_BAR_GUESS, four_bar
+
+
+def soft_and_rigid() -> kt.Model:
+    """A four-bar whose rocker lies on a floor, and whose crank has reached its limit."""
+    model = kt.with_shapes(four_bar().closed, [kt.Shape("sphere", 0.1, 2, position=(0.3, 0, 0)), kt.Shape("plane")])
+    lower, upper = np.full(3, -np.inf), np.full(3, np.inf)
+    lower[0] = -0.6
+    limits = kt.Limits(lower, upper, np.full(3, np.inf), np.full(3, np.inf))
+    return model.replace(limits=limits, damping=0.1)
+
+
+def test_forces_of_loops_and_of_contact_balance():
+    """Inverse dynamics under the forces that are told needs no others than tau; loops stay closed."""
+    model = soft_and_rigid()
+    q, qd = kt.close_loops(model, FOUR_BAR_GUESS, np.array([-1.0, 0, 0]))
+    tau = np.array([0.5, 0.2, -0.3])
+    found = kt.constrained_dynamics(model, q, qd, tau)
+    assert found.converged
+    assert found.loop_forces.shape == (1, 6)
+    free = model.without_loops
+    np.testing.assert_allclose(kt.inverse_dynamics(free, q, qd, found.qdd), tau + found.tau_constraint, atol=1e-11)
+    wrench = np.zeros((3, 6))
+    wrench[2], wrench[1] = found.loop_forces[0], -found.loop_forces[0]
+    left = kt.inverse_dynamics(free, q, qd, found.qdd, wrench) - tau
+    rest = kt.constrained_dynamics(free, q, qd, tau, wrench)
+    np.testing.assert_allclose(rest.qdd, found.qdd, atol=1e-8)  # the loop's force given, the loop itself is not missed
+    np.testing.assert_allclose(rest.tau_constraint, left, atol=1e-8)
+    assert np.abs(left).max() > 0.1  # contact and limit do act
+
+
+def derivatives(model: kt.Model, q: np.ndarray, qd: np.ndarray, tau: np.ndarray) -> None:
+    """Against central differences, along motions that keep the loop closed, forward and in reverse."""
+    with jax.enable_x64(True):
+        along = jnp.asarray(kt.close_loops(model, q, np.array([0.4, -0.3, 0.2]))[1])
+
+        def by_force(tau):
+            found = kt.constrained_dynamics(model, jnp.asarray(q), jnp.asarray(qd), tau)
+            return jnp.concatenate([found.qdd, found.tau_constraint, found.loop_forces.ravel()])
+
+        forward, reverse = jax.jacfwd(by_force)(jnp.asarray(tau)), jax.jacrev(by_force)(jnp.asarray(tau))
+        np.testing.assert_allclose(forward, reverse, atol=1e-9)
+        h = 1e-5
+        differences = np.stack([(by_force(tau + e) - by_force(tau - e)) / (2 * h) for e in h * np.eye(3)], 1)
+        np.testing.assert_allclose(forward, differences, atol=1e-6)
+
+        def by_state(q, qd):
+            return kt.constrained_dynamics(model, q, qd, jnp.asarray(tau)).qdd
+
+        _, slope = jax.jvp(by_state, (jnp.asarray(q), jnp.asarray(qd)), (along, jnp.zeros(3)))
+        there = [kt.close_loops(model, q + s * h * np.asarray(along)) for s in (1, -1)]
+        ahead = [by_state(jnp.asarray(x), jnp.asarray(qd)) for x in there]
+        np.testing.assert_allclose(slope, (ahead[0] - ahead[1]) / (2 * h), atol=1e-5 * np.abs(slope).max())
+
+
+@pytest.mark.thorough
+def test_derivatives_with_contact():
+    model = soft_and_rigid()
+    q, qd = kt.close_loops(model, FOUR_BAR_GUESS, np.array([-1.0, 0, 0]))
+    derivatives(model, q, qd, np.array([0.5, 0.2, -0.3]))
+
+
+@pytest.mark.thorough
+def test_derivatives_with_rows_that_couple_bodies():
+    """A soft connect beside the rigid one: conjugate gradients within what the loop leaves free."""
+    rigid = kt.load(TWO_CONNECTS, loops=[kt.Loop("coupler", "rocker", [0.8, 0, 0], [0.6, 0, 0], "connect")])
+    q, qd = kt.close_loops(rigid, FOUR_BAR_GUESS, np.array([1.0, 0, 0]))
+    derivatives(rigid, q, qd, np.array([0.5, 0.2, -0.3]))
+
+
+TWO_CONNECTS = """<mujoco><compiler angle="radian"/><worldbody>
+  <body name="crank"><joint name="a" axis="0 1 0"/><geom type="capsule" size=".02" fromto="0 0 0 .3 0 0" mass="1"/>
+    <body name="coupler" pos=".3 0 0"><joint name="b" axis="0 1 0"/>
+      <geom type="capsule" size=".02" fromto="0 0 0 .8 0 0" mass="2" contype="0" conaffinity="0"/></body></body>
+  <body name="rocker" pos=".7 0 0"><joint name="c" axis="0 1 0"/>
+    <geom type="capsule" size=".02" fromto="0 0 0 .6 0 0" mass="1.5" contype="0" conaffinity="0"/></body>
+</worldbody><equality><connect body1="coupler" body2="rocker" anchor=".4 0 .1"/></equality></mujoco>"""
+
+
+def test_equalities_of_a_file_made_rigid():
+    """A joint that follows another, as a row of a loop; nothing soft is left."""
+    file = TWO_CONNECTS.replace(
+        '<connect body1="coupler" body2="rocker" anchor=".4 0 .1"/>',
+        '<joint joint1="c" joint2="a" polycoef="0.1 0.5 0.2 0 0"/>',
+    )
+    model = kt.load(file, rigid_equalities=True)
+    assert model.world.equalities is None
+    q, qd = kt.close_loops(model, np.array([0.3, 0.2, 0.0]), np.array([1.0, 0.5, 0.0]))
+    np.testing.assert_allclose(q[2], 0.1 + 0.5 * q[0] + 0.2 * q[0] ** 2, atol=1e-12)
+    slope = 0.5 + 0.4 * q[0]
+    np.testing.assert_allclose(qd[2], slope * qd[0], atol=1e-12)
+    qdd = kt.forward_dynamics(model, q, qd, np.zeros(3))
+    np.testing.assert_allclose(qdd[2], slope * qdd[0] + 0.4 * qd[0] ** 2, atol=1e-10)
