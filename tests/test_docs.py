@@ -32,7 +32,13 @@ def test_tutorials_run(pages, tmp_path):
     run_code("\n".join(f"exec({text!r}, {{'__name__': 'page'}})" for text in chosen), tmp_path)
 
 
-FEWER = {"batch=(1000,)": "batch=(4,)", "(64, ": "(4, "}  # states; many take half a minute to simulate
+FEWER = {  # states and steps; many take half a minute to simulate. Nobody looks at the page.
+    "batch=(1000,)": "batch=(4,)",
+    "batch=(4096,)": "batch=(4,)",
+    "(64, ": "(4, ",
+    "steps=10_000": "steps=20",
+    ".wait()": ".stop()",
+}
 
 
 def whole(page: Path) -> str:
@@ -51,11 +57,34 @@ def run_code(code: str, folder: Path) -> None:
 
 
 PAGES = ("README.md", *(f"docs/{name}.md" for name in ("start", "numbers", "rollouts", "environments")))
+SHORT = ("index", "simulation", "constraints", "conventions")  # in one process
+HAND = """
+import kinetree as kt
+model = kt.load('<mujoco><worldbody><site name="cup" pos="0 0 1"/><body name="palm"><joint name="index" axis="0 1 0"/>'
+    '<geom size="0.1"/><site name="wrist" pos="0 0 0.4"/><body><joint name="thumb" axis="1 0 0"/>'
+    '<geom size="0.1" pos="0 0 0.2"/><site name="hand" pos="0.2 0 0.1"/></body></body></worldbody></mujoco>')
+q = [0.1, 0.2]
+"""  # what the page about constraints has a tendon on
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_code_on_the_page_runs(page, tmp_path):
     run_code(whole(ROOT / page), tmp_path)
+
+
+def test_code_on_short_pages_runs(tmp_path):
+    texts = [whole(ROOT / "docs" / f"{name}.md") for name in SHORT]
+    texts[SHORT.index("constraints")] = texts[SHORT.index("constraints")].replace(
+        "model = kt.with_tendons", f"{HAND}model = kt.with_tendons"
+    )
+    run_code("\n".join(f"exec({text!r}, {{'__name__': 'page'}})" for text in texts), tmp_path)
+
+
+def test_every_page_with_code_is_run():
+    """But the design, whose block is a list of signatures."""
+    with_code = {p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md") if blocks(p)}
+    tutorials = {p for p in with_code if p.startswith("docs/tutorials/")}
+    assert with_code - tutorials == {*PAGES[1:], *(f"docs/{name}.md" for name in SHORT), "docs/design.md"}
 
 
 def test_readme_has_ten_lines_and_a_small_picture():
