@@ -52,7 +52,10 @@ class Hull(NamedTuple):
         ends = np.flatnonzero(edges < 0)  # a negative number ends the list of each corner
         lists = [edges[s:e].tolist() for s, e in zip(edge_start, ends[np.searchsorted(ends, edge_start)], strict=True)]
         local = {int(old): new for new, old in enumerate(number)}
-        starts = np.asarray(model.mesh_extrema[mesh], np.int32).ravel()
+        if hasattr(model, "mesh_extrema"):
+            starts = np.asarray(model.mesh_extrema[mesh], np.int32).ravel()
+        else:  # MuJoCo before 3.12 or so begins elsewhere
+            starts = _farthest(vertices[number])
         return _hull(vertices[number], lists, [[local[v] for v in face] for face in faces], normals, starts, radius)
 
     @staticmethod
@@ -77,14 +80,19 @@ class Hull(NamedTuple):
         radius = np.linalg.norm(np.maximum(-points.min(0), points.max(0)))
         if len(vertices) < MIN_CLIMB_VERTICES:
             lists = _everybody(len(vertices))
-        grid = np.array([[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)])
-        starts = np.argmax(grid @ vertices.T, 1).astype(np.int32)
+        starts = _farthest(vertices)
         return _hull(vertices, lists, faces, normals, starts, np.asarray(radius))
 
 
 def _everybody(n: int) -> list[list[int]]:
     """All corners as neighbours of each: the first of the farthest is found in one step."""
     return [[j for j in range(n) if j != i] for i in range(n)]
+
+
+def _farthest(vertices: np.ndarray) -> np.ndarray:
+    """(27,): the corner that is farthest along each direction of a 3×3×3 grid."""
+    grid = np.array([[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)])
+    return np.argmax(grid @ vertices.T, 1).astype(np.int32)
 
 
 def _hull(

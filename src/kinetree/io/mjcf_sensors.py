@@ -10,40 +10,44 @@ from kinetree.model.actuators import Wiring
 
 from .report import Report
 
-# MuJoCo's numbers of sensor types, as far as they are modelled.
-KINDS = {
-    0: "touch",
-    1: "accelerometer",
-    2: "velocimeter",
-    3: "gyro",
-    4: "force",
-    5: "torque",
-    6: "magnetometer",
-    9: "jointpos",
-    10: "jointvel",
-    11: "tendonpos",
-    12: "tendonvel",
-    13: "actuatorpos",
-    14: "actuatorvel",
-    15: "actuatorfrc",
-    16: "jointactuatorfrc",
-    17: "tendonactuatorfrc",
-    18: "ballquat",
-    19: "ballangvel",
-    26: "framepos",
-    27: "framequat",
-    28: "framexaxis",
-    29: "frameyaxis",
-    30: "framezaxis",
-    31: "framelinvel",
-    32: "frameangvel",
-    33: "framelinacc",
-    34: "frameangacc",
-    35: "subtreecom",
-    36: "subtreelinvel",
-    37: "subtreeangmom",
-    45: "clock",
-}
+# Sensors that are modelled, by their names: MuJoCo's numbers of them are not the same in all versions.
+KINDS = frozenset(
+    [
+        "touch",
+        "accelerometer",
+        "velocimeter",
+        "gyro",
+        "force",
+        "torque",
+        "magnetometer",
+        "jointpos",
+        "jointvel",
+        "tendonpos",
+        "tendonvel",
+        "actuatorpos",
+        "actuatorvel",
+        "actuatorfrc",
+        "jointactuatorfrc",
+        "tendonactuatorfrc",
+        "ballquat",
+        "ballangvel",
+        "framepos",
+        "framequat",
+        "framexaxis",
+        "frameyaxis",
+        "framezaxis",
+        "framelinvel",
+        "frameangvel",
+        "framelinacc",
+        "frameangacc",
+        "subtreecom",
+        "subtreelinvel",
+        "subtreeangmom",
+        "clock",
+    ]
+)
+# What MuJoCo's enumeration says, and its files.
+RENAMED = {"jointactfrc": "jointactuatorfrc", "tendonactfrc": "tendonactuatorfrc"}
 BODY, XBODY, JOINT, GEOM, SITE, CAMERA, TENDON, ACTUATOR = 1, 2, 3, 5, 6, 7, 18, 19  # MuJoCo's numbers of objects
 ZONES = {2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box"}
 
@@ -62,8 +66,10 @@ def read_sensors(
     """
     found = []
     taken: set[str] = set()
+    kinds = import_module("mujoco").mjtSensor
     for i in range(m.nsensor):
-        kind = KINDS.get(int(m.sensor_type[i]))
+        kind = kinds(int(m.sensor_type[i])).name.removeprefix("mjSENS_").lower()
+        kind = RENAMED.get(kind, kind)
         of, number = int(m.sensor_objtype[i]), int(m.sensor_objid[i])
         mount = _mount(m, of, number, ours) if of in (BODY, XBODY, GEOM, SITE, CAMERA) else Mount()
         reference = None
@@ -71,9 +77,8 @@ def read_sensors(
             reference = _mount(m, int(m.sensor_reftype[i]), int(m.sensor_refid[i]), ours)
         several = of == ACTUATOR and m.sensor_dim[i] != 1
         late = bool(getattr(m, "sensor_delay", np.zeros(m.nsensor))[i])
-        if kind is None or mount is None or several or late:
-            kinds = import_module("mujoco").mjtSensor
-            report.ignored[f"sensors ({kinds(int(m.sensor_type[i])).name.removeprefix('mjSENS_').lower()})"] += 1
+        if kind not in KINDS or mount is None or several or late:
+            report.ignored[f"sensors ({kind})"] += 1
             continue
         name = m.sensor(i).name or f"sensor_{i}"
         while name in taken:
