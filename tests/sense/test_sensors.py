@@ -99,7 +99,7 @@ def test_sensors_in_code():
     np.testing.assert_allclose(found["g"], kt.frame_velocity(model, state.q, state.qd, 2, "local")[:3])
     np.testing.assert_array_equal(found["j"], [0.2])
     assert kt.sensors(kt.auto_tree(2), kt.initial_state(kt.auto_tree(2))) == {}
-    with pytest.raises(kt.ModelError, match="one of"):
+    with pytest.raises(kt.ModelError, match="choose from"):
         kt.with_sensors(model, [kt.Sensor("nose", "n")])
     with pytest.raises(kt.ModelError, match="two sensors"):
         kt.with_sensors(model, [kt.Sensor("clock", "n"), kt.Sensor("clock", "n")])
