@@ -152,9 +152,13 @@ class App {
   worlds() { return this.world < 0 ? [...Array(this.scene.worlds).keys()] : [this.world]; }
   // The middle of what is shown: of its centres of mass.
   centre() {
-    let sum = [0, 0, 0], count = 0;
-    for (const w of this.worlds()) { const c = this.mass(w); if (c.every(Number.isFinite)) { sum = M.add(sum, c); count++; } }
-    return count ? M.scale(sum, 1 / count) : this.scene.camera.centre;
+    const { scene, current: { a, b, blend } } = this, start = 4 * scene.texels * scene.worlds * scene.bodies, [first, last] = this.world < 0 ? [0, scene.worlds] : [this.world, this.world + 1];
+    let x = 0, y = 0, z = 0, count = 0;
+    for (let k = start + 3 * first; k < start + 3 * last; k += 3) { // no arrays: this is done for every frame
+      const px = M.mix(a[k], b[k], blend), py = M.mix(a[k + 1], b[k + 1], blend), pz = M.mix(a[k + 2], b[k + 2], blend);
+      if (Number.isFinite(px + py + pz)) { x += px; y += py; z += pz; count++; }
+    }
+    return count ? [x / count, y / count, z / count] : scene.camera.centre;
   }
   reframe() {
     const whole = this.scene.camera, one = this.scene.single;
@@ -284,7 +288,7 @@ class App {
     const { framing, distance } = this.camera, reach = 12 * Math.max(framing.radius, distance / 4);
     this.look = {
       ...this.camera.view(), world: this.world, light: LIGHT, shadows: $("shadows").checked, segments: this.segments, cell, reach,
-      shadowed: Math.min(reach, 1.25 * Math.hypot(framing.half[0], framing.half[1]) + 2 * framing.half[2]), pixel: 2 * distance * Math.tan(FIELD_OF_VIEW / 2) / innerHeight, focal: innerHeight / (2 * Math.tan(FIELD_OF_VIEW / 2)),
+      shadowed: Math.min(reach, 1.15 * Math.max(framing.half[0], framing.half[1]) + 2 * framing.half[2]), pixel: 2 * distance * Math.tan(FIELD_OF_VIEW / 2) / innerHeight, focal: innerHeight / (2 * Math.tan(FIELD_OF_VIEW / 2)),
       back: night ? [.09, .11, .14] : [.93, .95, .97], tone: night ? [.17, .2, .24] : [.84, .87, .9], tone2: night ? [.21, .245, .29] : [.78, .82, .86], dark: night ? .5 : .28,
       line: night ? [.98, .55, .25, 1] : [.76, .25, .05, 1], line2: night ? [.35, .65, .95, 1] : [.1, .35, .65, 1], thick: 2.2,
     };
