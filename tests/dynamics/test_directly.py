@@ -128,6 +128,8 @@ MORE = {  # Calls, and other ways to compute the same.
     "potential_energy": (kt.potential_energy, "q", kt.potential_energy.__wrapped__),
     "kinetic_energy": (kt.kinetic_energy, "qv", kt.kinetic_energy.__wrapped__),
     "momentum": (kt.momentum, "qv", kt.momentum.__wrapped__),
+    "integrate": (partial(kt.integrate, dt=0.3), "qv", partial(kt.integrate.__wrapped__, dt=0.3)),
+    "difference": (kt.difference, "qp", kt.difference.__wrapped__),
     "matrix": (kt.centroidal_momentum_matrix, "q", by_matrix(lambda m, A: A)),
     "com_jacobian": (kt.com_jacobian, "q", by_matrix(lambda m, A: A[:, 3:] / m.total_mass)),
     "centroidal": (kt.centroidal_momentum, "qv", by_matrix(lambda m, A, v: np.einsum("bij,bj->bi", A, v))),
@@ -143,6 +145,7 @@ def test_more_calls_compute_what_other_passes_do_and_need_no_xla(monkeypatch):
     """Springs, quaternion joints and followers; a model that XLA has never seen serves the calls."""
     other, model = coupled_tree(), coupled_tree()
     given = dict(zip("qvx", states(model), strict=True)) | {"b": model.n_bodies - 1}
+    given["p"] = kt.random_state(model, 8, (9,))[0]
     wanted = {name: oracle(other, *(given[k] for k in names)) for name, (_, names, oracle) in MORE.items()}
     monkeypatch.setattr(_Process, "lost_xla", True)
     for name, (call, names, _) in MORE.items():
@@ -165,6 +168,28 @@ def test_derivatives_of_one_state_need_no_xla(monkeypatch):
             assert function.__name__ in "".join(vars(model))
             for a, b in zip(found, wanted, strict=True):
                 np.testing.assert_allclose(a, b[1], rtol=1e-12, atol=1e-12 * np.abs(b).max())
+
+
+@pytest.mark.parametrize("make", [lambda: free_base(), MODELS["coupled hinges"]])
+def test_the_coriolis_matrix_of_one_state_needs_no_xla(make, monkeypatch):
+    model = make()
+    q, v, _ = states(model)
+    wanted = kt.coriolis_matrix.__wrapped__(model, q, v)
+    monkeypatch.setattr(_Process, "lost_xla", True)
+    batch, one = kt.coriolis_matrix(model, q, v), kt.coriolis_matrix(model, q[2], v[2])
+    np.testing.assert_allclose(batch, wanted, rtol=1e-12, atol=1e-12 * np.abs(wanted).max())
+    np.testing.assert_array_equal(batch[2], one)
+    np.testing.assert_allclose(one @ v[2], kt.bias_force(model, q[2], v[2]) - kt.gravity_force(model, q[2]), atol=1e-11)
+
+
+def test_a_time_for_each_state_goes_the_ordinary_way():
+    model = free_base()
+    q, v, _ = states(model, (3,))
+    times = np.array([0.1, 0.2, 0.3])
+    for k, dt in enumerate(times):
+        np.testing.assert_allclose(kt.integrate(model, q, v, times)[k], kt.integrate(model, q[k], v[k], float(dt)))
+    with pytest.raises(ValueError, match="qd must have shape"):
+        kt.integrate(model, q, v[:, :3], 0.1)
 
 
 def free_base():

@@ -1,6 +1,7 @@
 """Dynamics: one algorithm to a file."""
 
 from .centroidal import centroidal_momentum, centroidal_momentum_matrix, com_jacobian
+from .configuration import difference, integrate
 from .coriolis import coriolis_matrix
 from .derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from .energy import center_of_mass, kinetic_energy, momentum, potential_energy
@@ -36,6 +37,7 @@ __all__ = [
     "centroidal_momentum_matrix",
     "com_jacobian",
     "coriolis_matrix",
+    "difference",
     "explain",
     "factorize",
     "forward_dynamics",
@@ -46,6 +48,7 @@ __all__ = [
     "gravity_force",
     "hybrid_dynamics",
     "impulse_response",
+    "integrate",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",
     "inverse_dynamics_regressor",

@@ -21,6 +21,8 @@ from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia, Motion
 from kinetree.tree import Layout, layout, restore
 
+from .coriolis_lanes import coriolis_program
+from .directly import directly
 from .matrices.crba import ancestor_mask, poses_in_tree
 from .schedules.arranged import arranged, by_position, row_velocities
 
@@ -84,6 +86,7 @@ def _of_rotors(model: Model, qd: Any) -> Any:
     return C
 
 
+@directly(coriolis_program)
 @coupled("matrix")
 def coriolis_matrix(model: Model, q: Any, qd: Any) -> Any:
     """A matrix C with C qd the Coriolis and centrifugal forces, and Ḣ − 2 C skew-symmetric.

@@ -2,8 +2,6 @@
 each. The other rows' are zero.
 """
 
-from collections.abc import Callable
-
 import jax
 import numpy as np
 
@@ -15,22 +13,19 @@ from kinetree.spatial import Motion, Rotation, Transform, Vec3
 from .algorithms.frames import axes_and_point
 from .algorithms.poses import carried
 from .schedules.lane_algorithm import LaneAlgorithm
-from .schedules.lane_parts import frame_constants, pose_parts
+from .schedules.lane_parts import frame_constants, pose_parts, zero_parts
 from .schedules.lane_places import carrying, on_the_way
 from .schedules.lane_rows import (
-    NOTHING,
     PLACEMENT,
     SCREW,
     ZERO3,
     Part,
     Screw,
     Turns,
-    no_constants,
     placing_parts,
     screw_constants,
 )
 
-RUN = 8  # zeros that a turn writes; a frame of a humanoid has 190, which one by one take as long as the rest
 TARGET, ROW, ENTRIES = 0, 1, 2  # columns of the table: first slots of the base and of the row, then six entries of J
 
 
@@ -39,27 +34,6 @@ def jacobian_column(pose: Placement, axis: Axis, E: Rotation, point: Vec3) -> Mo
     z = pose.orientation.rotation().rows[2]
     angular = z * axis.turn
     return Motion(E @ angular, E @ (z * axis.slide + angular.cross(point - pose.position)))
-
-
-def zero_runs(zero: np.ndarray) -> dict[int, np.ndarray]:
-    """Where runs of RUN entries, and single ones, start that together cover all that are zero.
-
-    The last run of a longer stretch overlaps the one before.
-    """
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], zero, [False]])))
-    runs, singles = [np.zeros(0, int)], [np.zeros(0, int)]
-    for first, end in edges.reshape(-1, 2):
-        if end - first >= RUN:
-            runs.append(np.minimum(np.arange(first, end, RUN), end - RUN))
-        else:
-            singles.append(np.arange(first, end))
-    return {RUN: np.concatenate(runs), 1: np.concatenate(singles)}
-
-
-def zeros(run: int) -> Loop:
-    """A loop that writes so many zeros in a row."""
-    outputs = tuple(Lane(0, 0, k) for k in range(run))
-    return Loop(lambda _, __, ___: ((), (), run * (0.0,)), 1, NOTHING, outputs=outputs)
 
 
 @once
@@ -90,12 +64,8 @@ def jacobian_lanes(quaternions: bool, way: int) -> LaneAlgorithm:
     def with_column(structure: Structure, body: int) -> Turns:
         return entries(structure, np.flatnonzero(carrying(structure, body)))
 
-    def without(run: int) -> Callable[..., Turns]:
-        def turns(structure: Structure, body: int) -> Turns:
-            starts = zero_runs(np.tile(~carrying(structure, body), 6))[run]
-            return starts[:, None].astype(np.int32), starts
-
-        return turns
+    def without(structure: Structure, body: int) -> np.ndarray:
+        return np.tile(~carrying(structure, body), 6)
 
     target = jax.tree.structure(fields["target"])
     aimed_at, stands = memory.at(TARGET, "target"), memory.at(ROW, "pose")
@@ -107,7 +77,7 @@ def jacobian_lanes(quaternions: bool, way: int) -> LaneAlgorithm:
         on_the_way(poses),
         Part(Loop(aim, 2, target, reads=(stands,), writes=(aimed_at,)), one_turn, frame_constants),
         Part(Loop(column, 8, SCREW, reads=(aimed_at, stands), outputs=outputs), with_column, screw_constants),
-        *(Part(zeros(run), without(run), no_constants) for run in (RUN, 1)),
+        *zero_parts(0, without),
     ]
     name = "jacobian" + "_quaternions" * quaternions
     forms = {"forms": lambda s: ((6, s.tree.n),), "ranks": (2,), "gives": ("force",)}

@@ -63,7 +63,7 @@ class LaneAlgorithm:
     def turns(self, shape: Any, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops for one tree, and for one body where the algorithm is about one."""
         turns = (part.turns(shape, *about) for part in self.parts)
-        return tuple((table, rows.astype(np.int32)) for table, rows in turns)
+        return tuple((np.ascontiguousarray(table), rows.astype(np.int32)) for table, rows in turns)
 
     def values(self, model: Model, *about: int) -> tuple[Any, ...]:
         """The constants of all loops, a pytree of (turns,) arrays each."""

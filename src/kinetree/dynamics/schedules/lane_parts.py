@@ -15,6 +15,7 @@ from kinetree.tree import Tree
 
 from .lane_rows import (
     GRAVITY,
+    NOTHING,
     OWN,
     PARENT,
     Links,
@@ -24,6 +25,7 @@ from .lane_rows import (
     base_gravity,
     base_turn,
     joints_with,
+    no_constants,
     row_turns,
     stroke,
 )
@@ -113,6 +115,27 @@ def run_starts(length: int, width: int) -> np.ndarray:
     return np.arange(done, length - width + 1, width)
 
 
+def zero_runs(zero: np.ndarray) -> dict[int, np.ndarray]:
+    """Where runs of each width start that together cover all entries that are zero, once."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], zero, [False]]))).reshape(-1, 2)
+    found = {width: [first + run_starts(end - first, width) for first, end in edges] for width in RUNS}
+    return {width: np.concatenate([np.zeros(0, np.int64), *starts]) for width, starts in found.items()}
+
+
+def zero_parts(array: int, zeros: Callable[..., np.ndarray]) -> list[Part]:
+    """Loops that write zeros to an output, where `zeros` of a structure, and of what is asked about, is true."""
+
+    def part(width: int) -> Part:
+        def turns(structure: Structure, *about: int) -> Turns:
+            starts = zero_runs(zeros(structure, *about))[width]
+            return starts[:, None].astype(np.int32), np.zeros(0, np.int64)
+
+        outputs = tuple(Lane(array, 0, k) for k in range(width))
+        return Part(Loop(lambda _, __, ___: ((), (), width * (0.0,)), 1, NOTHING, outputs=outputs), turns, no_constants)
+
+    return [part(width) for width in RUNS]
+
+
 def frame_constants(model: Model, bodies: np.ndarray) -> Transform:
     """Frames of these bodies in those of their rows."""
     return jax.tree.map(lambda x: x[bodies], model.frames)
@@ -130,12 +153,17 @@ def matrix_places(tree: Tree, packed: bool) -> tuple[np.ndarray, np.ndarray]:
     return i * tree.n + j, j * tree.n + i
 
 
+def unrelated(structure: Structure) -> np.ndarray:
+    """Which places of a dense matrix belong to no pair."""
+    tree = structure.tree
+    free = np.ones(tree.n**2, bool)
+    free[np.concatenate(matrix_places(tree, False))] = False
+    return free
+
+
 def unrelated_turns(structure: Structure) -> Turns:
     """Places of a dense matrix that belong to no pair."""
-    tree = structure.tree
-    related = np.zeros(tree.n**2, bool)
-    related[np.concatenate(matrix_places(tree, False))] = True
-    return np.flatnonzero(~related)[:, None].astype(np.int32), np.zeros(0, np.int64)
+    return np.flatnonzero(unrelated(structure))[:, None].astype(np.int32), np.zeros(0, np.int64)
 
 
 def zeros_of_unrelated(model: Model, rows: np.ndarray) -> np.ndarray:

@@ -52,14 +52,13 @@ from .lane_algorithm import LaneAlgorithm
 from .lane_coupling import serving
 from .lane_fields import Fields, output_axes
 from .lane_parts import (
-    NUMBER,
     PLACED,
     STRETCH,
     matrix_places,
     pose_parts,
     stretch_parts,
-    unrelated_turns,
-    zeros_of_unrelated,
+    unrelated,
+    zero_parts,
 )
 from .lane_places import base_parts, body_parts, column_count, on_the_way, row_outputs, total_parts, with_columns
 from .lane_rows import (
@@ -286,8 +285,7 @@ class Writer:
         )
         parts = [Part(loop, turns, self.links.parts_constants(p.link))]
         if not packed:
-            zero = Loop(lambda zero, _, __: ((), (), (zero,)), 1, NUMBER, outputs=(Lane(array, 0),))
-            parts.append(Part(zero, unrelated_turns, zeros_of_unrelated))
+            parts += zero_parts(array, unrelated)
         return parts
 
     def with_diagonal(self, turns: Callable[[Structure], Turns]) -> Callable[[Structure], Turns]:
