@@ -42,7 +42,9 @@ MIXED = """
     import json, random, sys
     import jax, jax.numpy as jnp, numpy as np
     import kinetree as kt
+    from tests import quick_code
     from tests.public_calls import CALLS
+    quick_code.install()
     jax.config.update("jax_enable_x64", sys.argv[1] == "64")
     jax.config.update("jax_disable_most_optimizations", True)
     state = np.random.default_rng(0).uniform(-1, 1, (2, 2, 3))

@@ -76,8 +76,14 @@ def test_each_tree_of_spatial_v2(method, name):
     """
     case = spatial_v2.load(name)
     model = build_model(case)
-    check_case(case, kt.forward_dynamics(model, case.q, case.qd, case.tau, method=method), "")
-    check_case(case, kt.forward_dynamics(model, case.q, case.qd, case.ID_fext, case.f_ext, method=method), "_fext")
+    if method == "aba":
+        check_case(case, kt.forward_dynamics(model, case.q, case.qd, case.tau), "")
+        check_case(case, kt.forward_dynamics(model, case.q, case.qd, case.ID_fext, case.f_ext), "_fext")
+        return
+    both = [np.stack(x) for x in ((case.tau, case.ID_fext), (0 * case.f_ext, case.f_ext))]  # one program to compile
+    free, pushed = kt.forward_dynamics(model, case.q, case.qd, *both, method=method)
+    check_case(case, free, "")
+    check_case(case, pushed, "_fext")
 
 
 @over(ON_TREES | MORE_SCHEDULES | {"cg": {"method": "cg"}})
