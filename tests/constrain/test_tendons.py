@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
@@ -44,37 +46,44 @@ def test_all_that_acts_along_tendons():
     assert np.abs(alone.qdd - reached.qdd).max() > 1  # or nothing pulled
 
 
-@pytest.mark.parametrize("integrator", [pytest.param("Euler", marks=pytest.mark.thorough), "implicitfast"])
-def test_a_step_with_actuators_on_tendons_and_sites(integrator):
+def driven(integrator):
+    """The scene with actuators; states and controls every ten steps of a run, and MuJoCo's data there and a step on."""
     m = compiled(scene(actuators=True, integrator=integrator))
     model, data = ours(m), mujoco.MjData(m)
     rng, convention = np.random.default_rng(0), Mujoco(model)
-    before, after, forces, sensed = [], [], [], []
+    found = []
     for step in range(60):
         if step % 10 == 0:
             data.ctrl[:] = rng.uniform(-1, 1, m.nu)
-        now = tuple(x.copy() for x in (data.qpos, data.qvel, data.act, data.ctrl))
+        now = mujoco.MjData(m)
+        now.qpos[:], now.qvel[:], now.act[:], now.ctrl[:] = data.qpos, data.qvel, data.act, data.ctrl
         mujoco.mj_step(m, data)
         if step % 10 == 9:
-            before.append(now)
-            after.append(tuple(x.copy() for x in (data.qpos, data.qvel, data.act)))
-            d = mujoco.MjData(m)
-            d.qpos[:], d.qvel[:], d.act[:], d.ctrl[:] = now
-            mujoco.mj_forward(m, d)
-            forces.append(d.qfrc_actuator.copy())
-            sensed.append(d.sensordata.copy())
-    qpos, qvel, act, ctrl = map(np.stack, zip(*before, strict=True))
+            mujoco.mj_forward(m, now)
+            there = np.concatenate([data.qpos, data.qvel, data.act])
+            before = now.qpos, now.qvel, now.act, now.ctrl, now.qfrc_actuator, now.sensordata
+            found.append(tuple(x.copy() for x in (*before, there)))
+    qpos, qvel, act, ctrl, force, sensed, after = map(np.stack, zip(*found, strict=True))
     q = convention.q_here(qpos)
     state = dataclasses.replace(kt.initial_state(model, q, convention.v_here(q, qvel)), act=act)
-    tau = kt.actuator_force(model, q, state.qd, ctrl, act)
-    assert relative(tau, convention.force_here(q, np.stack(forces))) < 1e-11
-    moved = kt.advance(model, state, ctrl)
-    qpos, qvel, act = map(np.stack, zip(*after, strict=True))
-    np.testing.assert_allclose(moved.q, convention.q_here(qpos), atol=1e-10)
-    np.testing.assert_allclose(moved.qd, convention.v_here(qpos, qvel), atol=1e-9)
-    np.testing.assert_allclose(moved.act, act, atol=1e-12)
+    return model, state, ctrl, convention.force_here(q, force), sensed, np.split(after, [m.nq, m.nq + m.nv], 1)
+
+
+def test_actuators_on_tendons_and_sites():
+    model, state, ctrl, force, sensed, _ = driven("Euler")
+    assert relative(kt.actuator_force(model, state.q, state.qd, ctrl, state.act), force) < 1e-11
     seen = np.concatenate(list(kt.sensors(model, state, ctrl).values()), -1)
-    np.testing.assert_allclose(seen, np.stack(sensed), atol=1e-11)
+    np.testing.assert_allclose(seen, sensed, atol=1e-11)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+def test_a_step_with_actuators_on_tendons_and_sites(integrator):
+    model, state, ctrl, _, _, (qpos, qvel, act) = driven(integrator)
+    moved = kt.advance(model, state, ctrl)
+    np.testing.assert_allclose(moved.q, qpos, atol=1e-10)
+    np.testing.assert_allclose(moved.qd, Mujoco(model).v_here(moved.q, qvel), atol=1e-9)
+    np.testing.assert_allclose(moved.act, act, atol=1e-12)
 
 
 IN_CODE = """<mujoco><compiler angle="radian"/><worldbody>
@@ -116,9 +125,9 @@ def test_tendons_in_code_are_those_of_a_file():
         ],
     ).replace(actuators=[kt.Actuator.motor(tendon="way", gear=3.0, name="pull")])
     rng = np.random.default_rng(0)
-    q, qd, ctrl = rng.standard_normal((4, 2)), rng.standard_normal((4, 2)), rng.standard_normal((4, 1))
+    q = rng.standard_normal((4, 2))
     np.testing.assert_allclose(kt.tendon_length(code, q), kt.tendon_length(file, q), atol=1e-14)
-    np.testing.assert_allclose(kt.actuator_force(code, q, qd, ctrl), kt.actuator_force(file, q, qd, ctrl), atol=1e-14)
+    assert code.actuators.wiring.targets == file.actuators.wiring.targets
     for a, b in zip(code.world.tendons.pull, file.world.tendons.pull, strict=True):
         np.testing.assert_allclose(a[np.isfinite(b)], b[np.isfinite(b)])
     np.testing.assert_allclose(inverse_weights(code).tendon, m.tendon_invweight0, rtol=1e-12)
@@ -142,6 +151,63 @@ def test_what_is_no_tendon(tendon, says):
         kt.with_tendons(model, [tendon])
     with pytest.raises(kt.ModelError, match="no tendon"):
         model.replace(actuators=[kt.Actuator.motor(tendon="z")])
+
+
+def test_an_actuator_whose_tendon_is_gone():
+    model = ours(compiled(IN_CODE))
+    bare = model.replace(world=model.world.replace(tendons=None))
+    with pytest.raises(kt.ModelError, match="does not have any more"):
+        kt.actuator_force(bare, np.zeros(2), np.zeros(2), np.zeros(1))
+
+
+@pytest.mark.thorough
+def test_gradients_by_states_and_parameters():
+    """By q, qd, and the stiffness and coefficients of tendons, against differences."""
+    model = ours(compiled(IN_CODE))
+    tendons = model.world.tendons
+    rng = np.random.default_rng(1)
+    weigh = rng.standard_normal(2)
+
+    def value(q, qd, stiffness, coefficients, points):
+        pull = tendons.pull._replace(stiffness=stiffness)
+        own = dataclasses.replace(tendons, pull=pull, coefficients=coefficients, points=points)
+        changed = model.replace(world=model.world.replace(tendons=own))
+        return kt.constrained_dynamics(changed, q, qd, ctrl=np.ones(1)).qdd @ weigh
+
+    given = (
+        np.array([0.9, 0.4]),  # beyond the limit of the fixed tendon
+        np.array([0.3, -0.2]),
+        tendons.pull.stiffness + 1.0,
+        tendons.coefficients.copy(),
+        np.array(tendons.points),
+    )
+    with jax.enable_x64(True):
+        given = tuple(jnp.asarray(x) for x in given)
+        slopes = jax.grad(value, argnums=range(5))(*given)
+        step = 1e-6
+        for k, slope in enumerate(slopes):
+            way = jnp.asarray(rng.standard_normal(given[k].shape))
+            ahead, back = (value(*given[:k], given[k] + s * step * way, *given[k + 1 :]) for s in (1.0, -1.0))
+            wanted = float(ahead - back) / (2 * step)
+            assert abs(float((slope * way).sum()) - wanted) < 1e-6 * max(1.0, abs(wanted))
+
+
+@pytest.mark.thorough
+def test_single_precision_and_rollouts():
+    """Steps in 32 bits follow those in 64; a rollout has the bits of steps one by one."""
+    m = compiled(scene(actuators=True))
+    model = ours(m)
+    ctrl = np.random.default_rng(0).uniform(-1, 1, (5, m.nu))
+    state = kt.initial_state(model)
+    moved, _ = kt.rollout(model, state, ctrl, steps=5)
+    for row in ctrl:
+        state = kt.advance(model, state, row)
+    np.testing.assert_array_equal(moved.q, state.q)
+    small = kt.initial_state(model, np.asarray(kt.initial_state(model).q, np.float32))
+    for row in ctrl.astype(np.float32):
+        small = kt.advance(model, small, row)
+    assert small.q.dtype == np.float32
+    np.testing.assert_allclose(small.q, state.q, atol=1e-4)
 
 
 def test_tendons_that_do_nothing_cost_nothing():

@@ -73,7 +73,8 @@ def _within_tendons(model: Model, at: Columns, force: Any) -> Any:
     total = (force[:, which][:, None] * same).sum(-1)  # of the tendon of each actuator
     least, most = jnp.asarray(tendons.pull.force_range, force.dtype)[own].T
     share = jnp.clip(total, least, most) / jnp.where(total == 0, jnp.ones_like(total), total)
-    return force.at[:, which].multiply(jnp.where(total == 0, jnp.ones_like(total), share))
+    share = jnp.where(total == 0, jnp.ones_like(total), share)
+    return force.at[:, which].set(force[:, which] * share)
 
 
 def nearest_setpoint(model: Model, at: Columns, u: Any, length: Any) -> Any:

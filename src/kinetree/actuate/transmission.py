@@ -15,7 +15,7 @@ import numpy as np
 
 from kinetree.dynamics.tendons.lengths import stretched
 from kinetree.dynamics.tendons.paths import paths
-from kinetree.model import Actuators, Model, Structure
+from kinetree.model import Actuators, Model, ModelError, Structure
 from kinetree.model.actuators import Wiring
 from kinetree.model.tendons import Routes
 from kinetree.spatial import Quaternion, Vec3
@@ -96,7 +96,8 @@ def _rows(structure: Structure, wiring: Wiring, routes: Routes | None) -> list[A
         if target.kind == "joint":
             rows.append(range(*structure.v_start[target.first : target.first + 2].tolist()))
         elif target.kind == "tendon":
-            assert strung is not None
+            if strung is None or target.first >= len(strung.dof):
+                raise ModelError("an actuator pulls on a tendon that the model does not have any more")
             rows.append(strung.dof[target.first][strung.used[target.first]].tolist())
         else:
             rows.append(next(on_frames))
