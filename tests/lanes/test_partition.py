@@ -1,10 +1,6 @@
 """Batches over several devices keep their sharding: no number travels between devices."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+from tests.devices import on_devices
 
 CODE = """
 import json, re
@@ -35,13 +31,7 @@ for label, model in (("arm", arm), ("mixed", mixed)):
     f = np.random.default_rng(1).uniform(-1, 1, (64, model.n_bodies, 6))
     look(f"{label} inverse", model, kt.inverse_dynamics, q, qd, qd)
     look(f"{label} forward", model, kt.forward_dynamics, q, qd, qd, f)
-    if label == "arm":
-        look("mass matrix", model, kt.mass_matrix, q)
-        look("kinematics", model, kt.forward_kinematics, q)
-        look("jacobian", model, lambda m, q: kt.jacobian(m, q, 2), q)
-        look("momentum", model, kt.momentum, q, qd)
-        look("step", model, lambda m, q, qd: kt.step(m, q, qd, 1e-3), q, qd)
-        look("derivatives", model, kt.forward_dynamics_derivatives, q, qd, qd)
+    if label == "arm":  # every public function: tests/test_devices.py
         look("gradient", model, lambda m, q, qd: jax.grad(lambda q: (kt.momentum(m, q, qd) ** 2).sum())(q), q, qd)
 explicit = jax.make_mesh((8,), ("worlds",), axis_types=(AxisType.Explicit,))
 with jax.set_mesh(explicit):
@@ -53,11 +43,6 @@ print(json.dumps(found))
 
 
 def test_no_number_travels_between_devices():
-    root = Path(__file__).parents[2]
-    given = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}", "JAX_PLATFORMS": "cpu"}
-    given["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, timeout=300, env=given, check=False)
-    assert done.returncode == 0, done.stderr.decode()[-3000:]
-    found = json.loads(done.stdout.decode().splitlines()[-1])
+    found = on_devices(CODE)
     assert "worlds" in found.pop("explicit")
     assert not {name: f for name, f in found.items() if f["moved"] or f["error"] > 1e-10 or f["parts"] != 8}

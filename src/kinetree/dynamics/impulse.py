@@ -4,6 +4,7 @@ J is the body's Jacobian in world coordinates about the world origin: its column
 carry the body. One factorization of H serves all right-hand sides.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,10 +21,11 @@ from .positive import require_solution, without_singular
 
 
 def _response(model: Model, q: Any, forces: Any) -> Any:
-    """H⁻¹ times generalised forces, (k, batch, nv)."""
+    """H⁻¹ times generalised forces, (batch, k, nv). States come first, so that a batch over devices stays divided."""
     if model.coupling is not None:  # mimic joints leave no sparsity to keep
-        return jax.vmap(solve_positive, (None, 0))(jnp.asarray(mass_matrix(model, q)), forces)
-    return without_singular(model, q, factorize(model, mass_matrix(model, q, packed=True)).solve(forces))
+        return jax.vmap(solve_positive, (None, 1), 1)(jnp.asarray(mass_matrix(model, q)), forces)
+    found = factorize(model, mass_matrix(model, q[:, None], packed=True)).solve(forces)
+    return jax.vmap(partial(without_singular, model, q), 1, 1)(found)
 
 
 def impulse_response(model: Model, q: Any, body: int | str, force: Any) -> Any:
@@ -42,7 +44,7 @@ def impulse_response(model: Model, q: Any, body: int | str, force: Any) -> Any:
     """
 
     def compute(q: Any, force: Any) -> Any:
-        return _response(model, q, jnp.einsum("bkv,bk->bv", jacobian(model, q, body), force)[None])[0]
+        return _response(model, q, jnp.einsum("bkv,bk->bv", jacobian(model, q, body), force)[:, None])[:, 0]
 
     change = evaluate(compute, q=(q, (model.nq,)), force=(force, (6,)))
     return require_solution(model, "impulse_response", change, q=q, force=force)
@@ -65,7 +67,7 @@ def inverse_inertia_at(model: Model, q: Any, body: int | str) -> Any:
 
     def compute(q: Any) -> Any:
         J = jnp.asarray(jacobian(model, q, body))
-        return jnp.einsum("bkv,lbv->bkl", J, _response(model, q, jnp.moveaxis(J, 1, 0)))
+        return jnp.einsum("bkv,blv->bkl", J, _response(model, q, J))
 
     inertia = evaluate(compute, q=(q, (model.nq,)))
     require_solution(model, "inverse_inertia_at", inertia[..., 0], q=q)

@@ -1,0 +1,88 @@
+"""Batches over several devices, through every public function: no number travels, and results stay divided.
+
+The text that XLA compiles is read. A function that is new in `kinetree` must be called here, or be named as one that
+has no batch.
+"""
+
+import pytest
+
+import kinetree as kt
+from tests.devices import on_devices
+from tests.public_calls import CALLS
+
+# These make or show things, or run on the host.
+WITHOUT_BATCH = {
+    *("auto_tree", "chain_pieces", "controllers", "explain", "load", "neutral", "random_state", "scaled"),
+    *("set_threads", "shard_tree", "simulate", "specialize", "view", "with_ground", "with_sensors", "with_shapes"),
+}
+OF_ROBOTS = (
+    *("activation_rate", "actuator_force", "advance", "constrained_dynamics", "constrained_inverse_dynamics"),
+    *("contact_forces", "contacts", "initial_state", "rollout", "sensors"),
+)
+
+CODE = """
+import json, re, sys, warnings
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import kinetree as kt
+from tests.public_calls import CALLS
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_disable_most_optimizations", True)
+warnings.simplefilter("ignore")
+WORLDS = 64
+WORDS = "all-gather|all-reduce|all-to-all|collective-permute|collective-broadcast|reduce-scatter"
+divided = NamedSharding(Mesh(np.array(jax.devices()), ("worlds",)), P("worlds"))
+found = {}
+
+def look(name, function, *given):
+    arrays = jax.tree.map(lambda x: jax.device_put(np.asarray(x), divided), given)
+    compiled = jax.jit(function).lower(*arrays).compile()
+    moved = sorted(set(re.findall(WORDS, compiled.as_text())))
+    made = [x for x in jax.tree.leaves(compiled(*arrays)) if x.size and x.shape[:1] == (WORLDS,)]
+    found[name] = moved, min(len({str(s.index) for s in x.addressable_shards}) for x in made)
+
+def finish():
+    print(json.dumps(found))
+    sys.exit()
+
+if sys.argv[1] == "mechanisms":
+    arm = kt.auto_tree(4, 1, 0.3).replace(damping=0.1, stiffness=0.2)
+    q, qd = kt.random_state(arm, 0, batch=(WORLDS,))
+    for name, call in CALLS.items():
+        look(name, lambda q, v, call=call: call(arm, q, v), q, qd)
+    finish()
+
+robot = kt.load('''<mujoco><option timestep="0.005"/><worldbody><geom type="plane" size="0 0 1"/>
+  <body pos="0 0 0.3"><joint type="slide" axis="0 0 1"/><joint name="h" range="-1 1" limited="true" frictionloss="0.1"/>
+  <geom type="sphere" size="0.1" pos="0.1 0 0"/><site name="s"/></body></worldbody>
+  <actuator><position joint="h" kp="3"/><general joint="h" dyntype="filter" dynprm="0.1"/>
+  </actuator><sensor><jointpos joint="h"/><gyro site="s"/></sensor></mujoco>''')
+q, qd = kt.random_state(robot, 0, batch=(WORLDS,))
+state, ctrl = kt.initial_state(robot, q, qd, batch=(WORLDS,)), np.full((WORLDS, robot.nu), 0.1)
+look("activation_rate", lambda c, a: kt.activation_rate(robot, c, a), ctrl, state.act)
+look("actuator_force", lambda q, v, c, a: kt.actuator_force(robot, q, v, c, a), q, qd, ctrl, state.act)
+look("advance", lambda s, c: kt.advance(robot, s, c, substeps=2), state, ctrl)
+look("constrained_dynamics", lambda q, v: kt.constrained_dynamics(robot, q, v), q, qd)
+look("constrained_inverse_dynamics", lambda q, v: kt.constrained_inverse_dynamics(robot, q, v, v), q, qd)
+look("contact_forces", lambda s: kt.contact_forces(robot, s), state)
+look("contacts", lambda q: kt.contacts(robot, q), q)
+look("initial_state", lambda q, v: (lambda s: (s.q, s.qd))(kt.initial_state(robot, q, v, batch=(WORLDS,))), q, qd)
+look("rollout", lambda s, c: kt.rollout(robot, s, lambda carry, s, k: (carry, c), steps=3)[0], state, ctrl)
+look("sensors", lambda s, c: kt.sensors(robot, s, c), state, ctrl)
+finish()
+"""
+
+
+def test_every_public_function_is_called_here():
+    functions = {name for name in kt.__all__ if name[0].islower()}
+    assert functions - WITHOUT_BATCH == set(CALLS) | set(OF_ROBOTS)
+
+
+@pytest.mark.parametrize(
+    ("what", "names"), [("mechanisms", CALLS), pytest.param("robots", OF_ROBOTS, marks=pytest.mark.thorough)]
+)
+def test_batches_stay_divided(what, names):
+    found = on_devices(CODE, what, seconds=900)
+    assert set(found) == set(names)
+    assert not {name: result for name, result in found.items() if result != [[], 8]}
