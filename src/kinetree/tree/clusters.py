@@ -95,12 +95,14 @@ def divide(tree: Tree, weight: np.ndarray, parts: int) -> Clusters:
 def spines(parent: np.ndarray, tails: np.ndarray, of_row: np.ndarray) -> np.ndarray:
     """Whether each row is on the way from the base of its cluster to one of the tails."""
     row = np.arange(len(parent), dtype=parent.dtype)
-    straight = np.maximum.accumulate(np.where(parent != row - 1, row, 0))  # where a stretch of consecutive rows begins
+    begins = parent != row - 1
+    begins[1:] |= np.diff(of_row) != 0
+    straight = np.maximum.accumulate(np.where(begins, row, 0))  # where a stretch of consecutive rows begins
     found = np.zeros(len(parent), bool)
     for tail in tails.tolist():
         at = tail
         while at >= 0 and of_row[at] == of_row[tail]:
             begin = int(straight[at])
-            found[begin : at + 1] = of_row[begin : at + 1] == of_row[tail]
+            found[begin : at + 1] = True
             at = int(parent[begin])
     return found
