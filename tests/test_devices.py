@@ -14,10 +14,11 @@ from tests.public_calls import CALLS
 WITHOUT_BATCH = {
     *("auto_tree", "chain_pieces", "controllers", "explain", "load", "neutral", "random_state", "scaled"),
     *("set_threads", "shard_tree", "simulate", "specialize", "view", "with_ground", "with_sensors", "with_shapes"),
+    *("close_loops", "with_tendons"),
 }
 OF_ROBOTS = (
     *("activation_rate", "actuator_force", "advance", "constrained_dynamics", "constrained_inverse_dynamics"),
-    *("contact_forces", "contacts", "initial_state", "rollout", "sensors"),
+    *("contact_forces", "contacts", "initial_state", "rollout", "sensors", "tendon_jacobian", "tendon_length"),
 )
 
 CODE = """
@@ -56,7 +57,7 @@ if sys.argv[1] == "mechanisms":
 robot = kt.load('''<mujoco><option timestep="0.005"/><worldbody><geom type="plane" size="0 0 1"/>
   <body pos="0 0 0.3"><joint type="slide" axis="0 0 1"/><joint name="h" range="-1 1" limited="true" frictionloss="0.1"/>
   <geom type="sphere" size="0.1" pos="0.1 0 0"/><site name="s"/></body></worldbody>
-  <actuator><position joint="h" kp="3"/><general joint="h" dyntype="filter" dynprm="0.1"/>
+  <tendon><fixed><joint joint="h" coef="2"/></fixed></tendon><actuator><position joint="h" kp="3"/><general joint="h" dyntype="filter" dynprm="0.1"/>
   </actuator><sensor><jointpos joint="h"/><gyro site="s"/></sensor></mujoco>''')
 q, qd = kt.random_state(robot, 0, batch=(WORLDS,))
 state, ctrl = kt.initial_state(robot, q, qd, batch=(WORLDS,)), np.full((WORLDS, robot.nu), 0.1)
@@ -70,6 +71,8 @@ look("contacts", lambda q: kt.contacts(robot, q), q)
 look("initial_state", lambda q, v: (lambda s: (s.q, s.qd))(kt.initial_state(robot, q, v, batch=(WORLDS,))), q, qd)
 look("rollout", lambda s, c: kt.rollout(robot, s, lambda carry, s, k: (carry, c), steps=3)[0], state, ctrl)
 look("sensors", lambda s, c: kt.sensors(robot, s, c), state, ctrl)
+look("tendon_jacobian", lambda q: kt.tendon_jacobian(robot, q), q)
+look("tendon_length", lambda q: kt.tendon_length(robot, q), q)
 finish()
 """
 
