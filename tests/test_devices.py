@@ -57,7 +57,8 @@ if sys.argv[1] == "mechanisms":
 robot = kt.load('''<mujoco><option timestep="0.005"/><worldbody><geom type="plane" size="0 0 1"/>
   <body pos="0 0 0.3"><joint type="slide" axis="0 0 1"/><joint name="h" range="-1 1" limited="true" frictionloss="0.1"/>
   <geom type="sphere" size="0.1" pos="0.1 0 0"/><site name="s"/></body></worldbody>
-  <tendon><fixed><joint joint="h" coef="2"/></fixed></tendon><actuator><position joint="h" kp="3"/><general joint="h" dyntype="filter" dynprm="0.1"/>
+  <tendon><fixed><joint joint="h" coef="2"/></fixed></tendon>
+  <actuator><position joint="h" kp="3"/><general joint="h" dyntype="filter" dynprm="0.1"/>
   </actuator><sensor><jointpos joint="h"/><gyro site="s"/></sensor></mujoco>''')
 q, qd = kt.random_state(robot, 0, batch=(WORLDS,))
 state, ctrl = kt.initial_state(robot, q, qd, batch=(WORLDS,)), np.full((WORLDS, robot.nu), 0.1)
@@ -71,7 +72,7 @@ look("contacts", lambda q: kt.contacts(robot, q), q)
 look("initial_state", lambda q, v: (lambda s: (s.q, s.qd))(kt.initial_state(robot, q, v, batch=(WORLDS,))), q, qd)
 look("rollout", lambda s, c: kt.rollout(robot, s, lambda carry, s, k: (carry, c), steps=3)[0], state, ctrl)
 look("sensors", lambda s, c: kt.sensors(robot, s, c), state, ctrl)
-look("tendon_jacobian", lambda q: kt.tendon_jacobian(robot, q), q)
+look("tendon_jacobian", lambda q, v: (kt.tendon_jacobian(robot, q) * v[:, None]).sum(-1), q, qd)
 look("tendon_length", lambda q: kt.tendon_length(robot, q), q)
 finish()
 """

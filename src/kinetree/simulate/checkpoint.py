@@ -42,12 +42,13 @@ def fingerprint(*what: Any) -> str | NoIdentity:
 class Checkpoint:
     """A file, written now and then: often enough to lose little, seldom enough to cost little."""
 
-    def __init__(self, path: str | os.PathLike[str], identity: str | NoIdentity, every: float):
+    def __init__(self, path: str | os.PathLike[str], identity: str | NoIdentity, every: float, owner: bool = True):
         check_target(path)
         self.path, self.identity, self.every = Path(path), identity, every
         self.last, self.cost = time.monotonic(), 0.0
-        for left in self.path.parent.glob(f".{self.path.name}.*.partial"):  # of a process that was killed while writing
-            left.unlink(missing_ok=True)
+        if owner:
+            for left in self.path.parent.glob(f".{self.path.name}.*.partial"):  # of a process killed while writing
+                left.unlink(missing_ok=True)
 
     def read(self) -> Progress | None:
         """Where the run stands, or None if it has not begun."""

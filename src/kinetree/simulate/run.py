@@ -9,6 +9,7 @@ import dataclasses
 import math
 import os
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ from .errors import Failure, explain_failure
 from .forces import HAS_STATE, Controller, control_force
 from .native import step_solver
 from .progress import ProgressBar
+from .shares import Share, file_of, standing, tidy, worlds_of
 from .trajectory import Trajectory
 
 STRETCH = 0.5  # seconds of wall time between looks at the host
@@ -103,6 +105,8 @@ def simulate(
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_seconds: float = 30.0,
+    share: Share | None = None,
+    devices: Sequence[Any] | None = None,
 ) -> Trajectory:
     """Let a mechanism move.
 
@@ -124,6 +128,10 @@ def simulate(
         checkpoint: a file to write the state of the run to now and then. If it exists, the run continues from it, and
             ends with the same bits as one that was never cut.
         checkpoint_seconds: how long to wait between checkpoints.
+        share: for runs by several processes, each of which is given the start of all worlds: (number, processes), or
+            "process" for this one among those of `jax.distributed`. It computes, and returns, its part of the first
+            batch axis. Its checkpoints have the worlds in their names; any number of processes may continue them.
+        devices: JAX devices of this process to divide the batch over; their number must divide it.
 
     Returns:
         Times, states and controller forces, as NumPy arrays in the dtype of the start.
@@ -152,22 +160,45 @@ def simulate(
     wide = q.dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
     with jax.enable_x64(True) if wide else nullcontext():
         q = np.asarray(integrate(model, q, np.zeros_like(qd), 1.0))  # quaternions of unit length
-        batch = q.shape[:-1]
         found = constraints_of(model)
         original, model = model, prepared(model, found)
-        flat = [x.reshape(math.prod(batch), x.shape[-1]) for x in (q, qd, *controls)]
-        many = len(flat[0])
-        u = flat[2] if controls else np.zeros((many, model.nu), q.dtype)
-        state = State(
-            flat[0], flat[1], np.zeros((many, model.na), q.dtype), np.zeros(many, q.dtype), np.zeros_like(flat[1])
-        )
+        u = controls[0] if controls else np.zeros((*q.shape[:-1], model.nu), q.dtype)
         # the compiled loop is kept for a controller, so it has to be hashable: a dataclass often is not
         held = controller if controller is None or controller.__hash__ else partial(controller)
-        shaped = None if held is None else Shaped(held, batch)
         solver = None if found is None or name == "variational" else step_solver(original, q.dtype, float(dt), False)
-        drive = Drive(u, None, np.asarray(dt, q.dtype), np.zeros((), q.dtype), solver, found, shaped)
-        run = _Run(model, state, drive, name, float(dt), int(record), batch)
-        return _finish(run, int(steps), progress, checkpoint, checkpoint_seconds)
+
+        def run(q: Any, qd: Any, u: Any) -> _Run:
+            batch = q.shape[:-1]
+            many = math.prod(batch)
+            flat = [x.reshape(many, x.shape[-1]) for x in (q, qd, u)]
+            state = State(
+                flat[0], flat[1], np.zeros((many, model.na), q.dtype), np.zeros(many, q.dtype), np.zeros_like(flat[1])
+            )
+            shaped = None if held is None else Shaped(held, batch)
+            drive = Drive(flat[2], None, np.asarray(dt, q.dtype), np.zeros((), q.dtype), solver, found, shaped)
+            return _Run(model, state, drive, name, float(dt), int(record), batch, devices)
+
+        known = None
+        if checkpoint is not None:
+            start = q, qd, u.reshape(math.prod(u.shape[:-1]), u.shape[-1])
+            known = fingerprint(model, *start, float(dt), int(record), name, controller)
+        if share is None:
+            file = None if checkpoint is None else Checkpoint(checkpoint, known, checkpoint_seconds)  # type: ignore[arg-type]
+            return _finish(run(q, qd, u), int(steps), progress, file)
+        if q.ndim < 2:
+            raise ValueError("share divides the first batch axis, and this is a single state")
+        mine = worlds_of(share, len(q))
+        pieces = [mine] if checkpoint is None else standing(checkpoint, known, mine)
+        runs = []
+        for piece in pieces:
+            file = None
+            if checkpoint is not None:
+                file = Checkpoint(file_of(checkpoint, piece), known, checkpoint_seconds)  # type: ignore[arg-type]
+            part = run(*(x[piece.first : piece.last] for x in (q, qd, u)))
+            runs.append(_finish(part, int(steps), progress, file, piece.progress))
+            if checkpoint is not None:
+                tidy(checkpoint, piece)
+        return Trajectory.join(runs)
 
 
 class _Run(NamedTuple):
@@ -180,6 +211,7 @@ class _Run(NamedTuple):
     dt: float
     every: int
     batch: tuple[int, ...]
+    devices: Sequence[Any] | None = None
 
     @property
     def controller(self) -> Controller | None:
@@ -191,7 +223,10 @@ class _Run(NamedTuple):
         return np.asarray(x).reshape(*self.batch, x.shape[-1])
 
 
-def _finish(begun: _Run, steps: int, wanted: bool | None, checkpoint: Any, seconds: float) -> Trajectory:
+def _finish(
+    begun: _Run, steps: int, wanted: bool | None, file: Checkpoint | None, so_far: Progress | None = None
+) -> Trajectory:
+    """The whole run; `so_far` is where it stands, else the file says so."""
     model, state, dt, every = begun.model, begun.state, begun.dt, begun.every
     q, qd = state.q, state.qd
     size = int(max(1, min(steps // every, BUFFER // max(1, q.size + 2 * qd.size)))) + 1
@@ -202,14 +237,10 @@ def _finish(begun: _Run, steps: int, wanted: bool | None, checkpoint: Any, secon
         raise TypeError(TRACED)
     tau = np.asarray(tau)
     run = Progress(0, state, {"q": [q[None]], "qd": [qd[None]], "tau": [tau[None]]})
-    file = None
-    if checkpoint is not None:
-        start = *(begun.shaped(x) for x in (q, qd)), np.asarray(begun.drive.ctrl)
-        known = fingerprint(model, *start, dt, every, begun.integrator, begun.controller)
-        file = Checkpoint(checkpoint, known, seconds)
-        run = file.read() or run
+    if so_far is not None or file is not None:
+        run = so_far or (file.read() if file else None) or run
     records = run.records
-    state, made, length = jax.tree.map(jnp.asarray, run.state), run.steps, 1
+    state, made, length = _placed(begun, run.state), run.steps, 1
     with ProgressBar(steps, wanted) as bar:
         while made < steps:
             count = min(length, steps - made, (size - 1) * every)
@@ -235,6 +266,18 @@ def _finish(begun: _Run, steps: int, wanted: bool | None, checkpoint: Any, secon
             if file is not None and (file.due() or made == steps):
                 file.write(Progress(made, jax.tree.map(np.asarray, state), records))
     return _trajectory(begun, records)[: steps // every + 1]
+
+
+def _placed(begun: _Run, state: State) -> State:
+    """A state where it is computed: divided over the devices that were asked for."""
+    if begun.devices is None:
+        return jax.tree.map(jnp.asarray, state)
+    count, many = len(begun.devices), len(state.q)
+    if not count or many % count:
+        raise ValueError(f"{many} worlds can not be divided over {count} devices: take a multiple")
+    mesh = jax.sharding.Mesh(np.array(begun.devices), ("worlds",))
+    divided = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("worlds"))
+    return jax.device_put(state, divided)
 
 
 def _next_length(length: int, took: float) -> int:

@@ -2,7 +2,7 @@
 
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -69,6 +69,17 @@ class Trajectory:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one .npz; the file is either whole or as it was before."""
         write_arrays(path, {"format": np.array(FORMAT), **vars(self)})
+
+    @staticmethod
+    def join(parts: "Sequence[Trajectory]") -> "Trajectory":
+        """Runs of several shares (`kinetree.simulate(share=...)`), side by side along the first batch axis."""
+        if not parts or any(not np.array_equal(p.time, parts[0].time) for p in parts):
+            raise ValueError("runs that are joined must be recorded at the same times")
+        if len(parts) == 1:
+            return parts[0]
+        return Trajectory(
+            parts[0].time, *(np.concatenate(x, 1) for x in zip(*(p._arrays()[1:] for p in parts), strict=True))
+        )
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Trajectory":
