@@ -20,18 +20,20 @@ import numpy as np
 import kinetree as kt
 from kinetree import envs, learn
 
-SMALL = learn.Settings(worlds=64, unroll=64, learning_rate=3e-4)
+FREE = {"learning_rate": 1e-3, "divergence": 0.02, "entropy": 0.0}  # for legs: nothing keeps the actions noisy
 ON_CPU = {
     "cart_pole": (learn.Settings(), 600_000),
     "reacher": (learn.Settings(discount=0.95), 400_000),
-    "half_cheetah": (SMALL, 1_500_000),
+    "half_cheetah": (learn.Settings(worlds=64, unroll=64, learning_rate=3e-4), 1_500_000),
+    "quadruped": (
+        learn.Settings(512, 24, epochs=5, minibatches=4, hidden=(128, 64), first_spread=0.5, **FREE),
+        6_000_000,
+    ),
 }
-LARGE = learn.Settings(
-    worlds=4096, unroll=16, epochs=4, minibatches=8, learning_rate=3e-4, hidden=(256, 128), first_spread=0.4
-)
+LARGE = learn.Settings(4096, 16, epochs=4, minibatches=8, hidden=(256, 128), first_spread=0.4, **FREE)
 ON_GPU = {
-    "ant": (LARGE._replace(worlds=8192), 120_000_000),
-    "quadruped": (LARGE._replace(worlds=8192, first_spread=0.6, entropy=3e-3), 150_000_000),
+    "ant": (LARGE, 80_000_000),
+    "quadruped": (LARGE._replace(unroll=24, epochs=5, minibatches=4, first_spread=0.5), 60_000_000),
     "humanoid": (LARGE, 100_000_000),
 }
 # What a robot that has learnt can do: the least return of its episodes, or the largest error.
