@@ -143,3 +143,16 @@ def test_the_page_asks_nobody():
     assert "KINETREE_SCENE" in text
     with Viewer(model, port=0) as viewer:
         assert viewer._repr_html_().startswith("<iframe srcdoc=")
+
+
+def test_a_robot_that_nobody_placed_stands_on_the_floor():
+    model = kt.load(ROBOTS / "quadruped.urdf", floating_base=True, ground=True)
+    scene = Scene(model)
+    lowest = scene._corners(scene.q)[..., 2].min()
+    assert lowest == pytest.approx(0.0, abs=1e-6)
+    assert scene.q[0, 0, 2] > 0.1
+    placed = np.array(kt.neutral(model))
+    placed[2] = -0.2  # as somebody wants it
+    run = kt.Trajectory(np.zeros(1), placed[None], np.zeros((1, model.nv)), np.zeros((1, model.nv)))
+    assert Scene(model, run).q[0, 0, 2] == -0.2
+    assert not Scene(kt.load(ROBOTS / "quadruped.urdf", floating_base=True)).q[0, 0, :3].any()

@@ -17,9 +17,10 @@ MAX_LAG = 0.25  # seconds; what is farther behind the clock is not caught up
 class Live:
     """Steps a model in real time, or as fast as it can."""
 
-    def __init__(self, model: kt.Model, controller: Any = None):
+    def __init__(self, model: kt.Model, controller: Any = None, q: Any = None):
         self.model, self.controller = model, controller
-        self.state = kt.initial_state(model)
+        self.start = kt.initial_state(model) if q is None else kt.initial_state(model, np.asarray(q, float))
+        self.state = self.start
         self.paused, self.pushes = False, 0
         self.stopped = threading.Event()
         self._grip: tuple[int, np.ndarray, np.ndarray] | None = None
@@ -80,7 +81,7 @@ class Live:
                 continue
             self._step()
             if not np.isfinite(np.asarray(self.state.q)).all():
-                self.state = kt.initial_state(self.model)  # it flew apart: begin again
+                self.state = self.start  # it flew apart: begin again
             done += self.frame
             now = time.monotonic()
             rate += 0.05 * (self.frame / max(now - last, 1e-6) - rate)

@@ -89,6 +89,8 @@ class Scene:
         self.time = self.time[self.records]
         self.parts = self._parts(source) if self.solid else []
         self.planes = planes(model)
+        if run is None:
+            self.q = self._lifted(self.q)
         self.offsets = np.zeros((self.worlds, 3))
         self.single = self._size()
         self.offsets = _grid(self.worlds, GAP * 2 * float(max(self.single.half[:2].max(), 0.2 * self.single.radius)))
@@ -120,6 +122,18 @@ class Scene:
             return found
         share = allowed / total
         return [p._replace(solid=solids.simplified(p.solid, max(FEW, int(share * len(p.solid.points))))) for p in found]
+
+    def _lifted(self, q: np.ndarray) -> np.ndarray:
+        """A robot that nobody has placed (its free root lies at the origin) stands on the floor, not in it."""
+        structure = self.model.structure
+        free = self.model.nq >= 7 and structure.joints[structure.joint_code[0]].kind in ("free", "floating")
+        level = [p for p in self.planes if p.normal[2] > 0.999]
+        if not (self.solid and free and level) or q[0, 0, :3].any():
+            return q
+        depth = float(level[0].position[2] - self._corners(q)[..., 2].min())
+        q = q.copy()
+        q[..., 2] += max(0.0, depth)
+        return q
 
     # -- Frames -----------------------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ class Viewer:
         self._sent = 0  # how many states were published
         self._latest = b""
         self._solving = threading.Lock()
-        self.live = Live(model, controller) if live else None
+        self.live = Live(model, controller, self.q) if live else None
         self.server = PageServer(host, port, self._get, self._post, self._stream)
         if self.live is not None:
             self._publish(self.q, working=True)
