@@ -14,6 +14,7 @@ import kinetree as kt
 from kinetree.tree import Tree
 from kinetree.view.plots import ACCENT, INK, PALE, tree_layout
 
+ROOT = Path(__file__).resolve().parents[1]
 TREE = Tree(np.array([-1, 0, 1, 2, 3, 1, 5, 6, 0, 8, 9, 8, 11, 2, 13, 9, 5]))
 
 
@@ -182,6 +183,22 @@ def energy() -> Figure:
     return figure
 
 
+def learning() -> Figure:
+    """Returns of ant and quadruped while they learn on one GPU, three seeds, over the seconds since the start."""
+    figure = Figure(figsize=(8, 2.8), layout="constrained")
+    for k, (name, goal) in enumerate((("ant", 4000.0), ("quadruped", None)), 1):
+        axes = figure.add_subplot(1, 2, k)
+        for path in sorted((ROOT / "benchmarks" / "results" / "learning").glob(f"{name}.*.csv")):
+            _, seconds, returns, _ = np.genfromtxt(path, delimiter=",", skip_header=1).T
+            axes.plot(seconds, returns, linewidth=1.2, label=f"seed {path.stem.split('.')[1]}")
+        if goal is not None:
+            axes.axhline(goal, color=INK, linewidth=0.8, linestyle=":")
+        axes.set(title=name, xlabel="s, with loading and compiling", ylabel="return of an episode", xlim=(0, None))
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
 def crowd(path: Path) -> None:
     """The README's moving picture: what its ten lines simulate."""
     from kinetree.view.film import save_film
@@ -195,7 +212,7 @@ def crowd(path: Path) -> None:
     save_film(path, scene, speed=0.5, rate=15, size=(640, 330), zoom=1.04, pitch=0.5)
 
 
-FIGURES: tuple[Callable[[], Figure], ...] = (hero, elements, rows, components, schedules, lanes, energy)
+FIGURES: tuple[Callable[[], Figure], ...] = (hero, elements, rows, components, schedules, lanes, energy, learning)
 
 
 def main(folder: Path) -> None:
