@@ -100,11 +100,15 @@ Trajectory.plotter = _plot
 
 
 def __getattr__(name: str) -> Any:
-    """`kinetree.view` is imported when it is first asked for: most programs never draw."""
-    if name == "view":
-        import kinetree.view  # noqa: F401 - sets the attribute of this package
-
-        return sys.modules["kinetree.view"]
+    """`kinetree.view` and others are imported when they are first asked for: most programs never draw or learn."""
+    if name in ("view", "envs", "learn"):
+        if name == "view":
+            import kinetree.view
+        elif name == "envs":
+            import kinetree.envs
+        else:
+            import kinetree.learn  # noqa: F401
+        return sys.modules[f"kinetree.{name}"]
     meant = "" if name.startswith("_") else did_you_mean(name, __all__)
     raise AttributeError(f"module 'kinetree' has no attribute {name!r}{meant}")
 

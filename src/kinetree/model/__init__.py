@@ -16,7 +16,7 @@ from .scaled import scaled
 from .sensor import Mount, Sensor
 from .shapes import with_ground, with_shapes
 from .specialize import specialize
-from .state import DEFAULT_STEPPING, Keyframes, State, Stepping
+from .state import DEFAULT_STEPPING, Keyframes, State, Stepping, require_state
 from .tendons import Pulley, Tendon, Via, Wrap
 from .world import Shape, World
 
@@ -65,6 +65,7 @@ __all__ = [
     "neutral",
     "place",
     "random_state",
+    "require_state",
     "relative_motion",
     "scaled",
     "specialize",

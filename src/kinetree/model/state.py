@@ -36,6 +36,13 @@ class State:
         return tuple(self.q.shape[:-1])
 
 
+def require_state(state: Any) -> None:
+    """Refuse what is no state, such as the positions alone."""
+    if not isinstance(state, State):
+        kind = type(state).__name__
+        raise TypeError(f"state must be a kinetree.State, such as kinetree.initial_state makes, not a {kind}")
+
+
 class Keyframes:
     """Named states of a file, number by number, and the configuration it starts from. Compared by value."""
 

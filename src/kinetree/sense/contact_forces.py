@@ -16,7 +16,7 @@ from kinetree.constrain.native.contacts import POINT_REPORT
 from kinetree.constrain.native.kinds import FORCE_REPORT
 from kinetree.constrain.problem import equalities_of, has_contacts
 from kinetree.constrain.weights import inverse_weights
-from kinetree.model import Model, State
+from kinetree.model import Model, State, require_state
 from kinetree.model.arguments import evaluate
 from kinetree.tree import layout
 
@@ -36,6 +36,7 @@ def contact_forces(model: Model, state: State, ctrl: Any = None) -> Any:
         (..., n_bodies, 6) in world coordinates: moment about the world origin, then force, as in `f_ext`. For a robot
         at rest `kt.contact_forces(model, state)[..., 5].sum(-1)` is its weight.
     """
+    require_state(state)
     if ctrl is None:
         ctrl = np.zeros(model.nu, np.result_type(state.q) if isinstance(state.q, np.ndarray) else state.q.dtype)
     has, h = present(model.uncoupled), model.timestep

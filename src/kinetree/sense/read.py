@@ -13,7 +13,7 @@ from kinetree.constrain import constrained_dynamics
 from kinetree.constrain.constrained import timestep_of
 from kinetree.constrain.joint_groups import present
 from kinetree.constrain.weights import inverse_weights
-from kinetree.model import Model, ModelError, Mount, Sensor, State
+from kinetree.model import Model, ModelError, Mount, Sensor, State, require_state
 from kinetree.model.arguments import evaluate
 
 from .measure import ACCELERATED, KINDS, Driven, measured
@@ -31,6 +31,7 @@ def sensors(model: Model, state: State, ctrl: Any = None) -> dict[str, Any]:
         For each sensor's name an array (..., k), in MuJoCo's units and axes, without noise. Quaternions may have the
         opposite sign.
     """
+    require_state(state)
     if not model.sensors:
         return {}
     if ctrl is None:

@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree._unknown import unknown
-from kinetree.model import DEFAULT_STEPPING, Model, State, neutral
+from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
 from kinetree.model.arguments import evaluate
 from kinetree.model.fork import require_xla
 
@@ -116,6 +116,7 @@ def advance(
     Returns:
         The state after the steps.
     """
+    require_state(state)
     plain = directly(model, state, ctrl, f_ext, dt, substeps, integrator)
     if plain is not None:
         return plain
@@ -164,8 +165,15 @@ def advance(
 def _step_length(model: Model, dt: Any) -> Any:
     if dt is None:
         return model.timestep
-    if not isinstance(dt, jax.Array) and not (np.ndim(dt) == 0 and dt > 0 and math.isfinite(dt)):
-        raise ValueError(f"dt must be a positive number of seconds, not {dt}")
+    if isinstance(dt, jax.Array):
+        return dt
+    if not (
+        isinstance(dt, int | float | np.floating | np.integer | np.ndarray)
+        and np.ndim(dt) == 0
+        and dt > 0
+        and math.isfinite(dt)
+    ):
+        raise ValueError(f"dt must be a positive number of seconds, not {dt!r}")
     return dt
 
 
@@ -214,7 +222,7 @@ def step(
 
 
 def initial_state(
-    model: Model, q: Any = None, qd: Any = None, *, batch: tuple[int, ...] = (), keyframe: str | int | None = None
+    model: Model, q: Any = None, qd: Any = None, *, batch: int | tuple[int, ...] = (), keyframe: str | int | None = None
 ) -> State:
     """A state to start from.
 
@@ -229,7 +237,9 @@ def initial_state(
     Returns:
         A state of NumPy arrays, or of JAX arrays where q or qd is one.
     """
-    batch = (batch,) if isinstance(batch, int) else tuple(batch)
+    axes = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+    if not all(isinstance(size, int | np.integer) and size >= 0 for size in axes):
+        raise ValueError(f"batch must be sizes of leading axes, such as (64,), not {batch!r}")
     if keyframe is not None:
         base = model.keyframe(keyframe)
     else:
@@ -252,5 +262,5 @@ def initial_state(
         act=(filled(base.act), (model.na,)),
         time=(filled(base.time), ()),
         warm_start=(filled(base.warm_start), (model.nv,)),
-        batch=(np.zeros(batch, dtype), ()),
+        batch=(np.zeros(axes, dtype), ()),
     )

@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree._unknown import unknown
-from kinetree.model import Model, State
+from kinetree.model import Model, State, require_state
 from kinetree.model.arguments import result_dtype
 from kinetree.model.fork import require_xla
 
@@ -119,6 +119,7 @@ def rollout(
         None where nothing was asked for; and the policy's memory, if asked for. NumPy arrays if the state is of NumPy
         arrays.
     """
+    require_state(state)
     name = step_of(model, integrator)
     for what, count in (("steps", steps), ("substeps", substeps)):
         if not (isinstance(count, int | np.integer) and count >= 0):
@@ -165,7 +166,7 @@ def _run(fixed: _Fixed, given: _Given) -> tuple[State, Any, Any]:
     begin = getattr(policy, "init", None)
 
     def act(carry: Any, state: State, key: Any, given: Any) -> tuple[Any, Any]:
-        return (carry, given) if given_controls else policy(carry, state, key)
+        return (carry, given) if given_controls else _pair(policy, carry, state, key)
 
     def push(state: State) -> Any:
         return f_ext(state) if callable(f_ext) else f_ext
@@ -190,7 +191,8 @@ def _run(fixed: _Fixed, given: _Given) -> tuple[State, Any, Any]:
         return (after, carry), seen
 
     first = None if controls is None else jax.ShapeDtypeStruct(controls.shape[1:], controls.dtype)
-    chosen = jax.eval_shape(act, carry, start, None if key is None else keys(0)[0], first)[1]
+    kept, chosen = jax.eval_shape(act, carry, start, None if key is None else keys(0)[0], first)
+    _require_same_carry(carry, kept)
     start = _broadcast(model.batch, start, chosen, jax.eval_shape(push, start))
     turn = jax.checkpoint(one, prevent_cse=False) if fixed.substeps == 1 else one  # advance sees to several substeps
     (end, carry), records = bounded_scan(turn, (start, carry), (jnp.arange(fixed.steps), controls), fixed.steps)
@@ -216,6 +218,27 @@ def _controls(model: Model, policy: Any, steps: int) -> Any:
     if array.ndim < 2 or array.shape[0] != steps or array.shape[-1] != model.nu:
         raise ValueError(f"controls must have shape ({steps}, ..., {model.nu}), not {array.shape}")
     return array
+
+
+def _pair(policy: Any, carry: Any, state: State, key: Any) -> tuple[Any, Any]:
+    """What a policy returns, if it is what it should be."""
+    try:
+        found = policy(carry, state, key)
+    except TypeError as error:
+        if key is None:
+            error.add_note("The policy was given no key: kinetree.rollout(..., key=jax.random.key(0)) gives it one.")
+        raise
+    if not (isinstance(found, tuple | list) and len(found) == 2):
+        raise TypeError(f"a policy must return a pair (carry, ctrl), not a {type(found).__name__}")
+    return found[0], found[1]
+
+
+def _require_same_carry(given: Any, returned: Any) -> None:
+    """Refuse a policy whose memory changes its form from step to step."""
+    before, after = ([jax.tree.structure(x), *map(np.shape, jax.tree.leaves(x))] for x in (given, returned))
+    if before != after:
+        forms = " instead of ".join(str(jax.tree.map(np.shape, x)) for x in (returned, given))
+        raise TypeError(f"a policy must return a carry of the form that it was given; it returned shapes {forms}")
 
 
 def _no_controls(carry: Any, state: State, key: Any) -> tuple[Any, Any]:

@@ -1,0 +1,57 @@
+"""Wrong arguments of steps, rollouts and sensors are refused in words of our own."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kinetree as kt
+
+ARM = kt.auto_tree(2)
+START = kt.initial_state(ARM)
+
+
+@pytest.mark.parametrize("state", [START.q, (START.q, START.qd), None], ids=["positions", "a pair", "nothing"])
+@pytest.mark.parametrize("call", [kt.advance, kt.sensors, kt.contact_forces, lambda m, s: kt.rollout(m, s, steps=1)])
+def test_what_is_no_state(call, state):
+    with pytest.raises(TypeError, match=r"state must be a kinetree\.State, such as kinetree\.initial_state makes"):
+        call(ARM, state)
+
+
+@pytest.mark.parametrize("dt", ["1", 0, -1e-3, np.nan, np.inf, np.ones(2), 1j])
+def test_steps_of_no_length(dt):
+    with pytest.raises(ValueError, match="dt must be a positive number of seconds"):
+        kt.advance(ARM, START, dt=dt)
+
+
+@pytest.mark.parametrize("batch", [-1, (2, -1), (2.5,), ("2",)])
+def test_batches_of_no_size(batch):
+    with pytest.raises(ValueError, match="batch must be sizes of leading axes"):
+        kt.initial_state(ARM, batch=batch)
+
+
+def test_sizes_of_a_batch_may_be_numpy_integers():
+    assert kt.initial_state(ARM, batch=np.int64(3)).q.shape == (3, 2)
+
+
+@pytest.mark.parametrize("found", [3.0, (1, 2, 3), None])
+def test_a_policy_that_returns_no_pair(found):
+    with pytest.raises(TypeError, match=r"a policy must return a pair \(carry, ctrl\)"):
+        kt.rollout(ARM, START, lambda carry, state, key: found, steps=2)
+
+
+@pytest.mark.parametrize("other", [lambda c: (c, c), lambda c: jnp.zeros(3)], ids=["structure", "shape"])
+def test_a_policy_whose_memory_changes_its_form(other):
+    with pytest.raises(TypeError, match=r"returned shapes .*\(2,\)"):
+        kt.rollout(ARM, START, lambda carry, state, key: (other(carry), None), steps=2, carry=jnp.zeros(2))
+
+
+def test_a_policy_of_chance_without_a_key():
+    with pytest.raises(TypeError) as caught:
+        kt.rollout(ARM, START, lambda carry, state, key: (carry, jax.random.normal(key, (0,))), steps=2)
+    assert any("key=jax.random.key(0)" in note for note in caught.value.__notes__)
+
+
+def test_rooms_that_are_imported_when_they_are_asked_for():
+    assert kt.envs.make
+    assert kt.learn.__name__ == "kinetree.learn"
