@@ -57,7 +57,7 @@ def batch_calls(model: kt.Model, theirs: Any, batch: int, threads: int, speciali
     out = np.zeros((theirs.nv, batch), order="F")
     each = list(zip(*(list(x) for x in their_given), strict=True))
     bodies = sorted({0, model.n_bodies // 2, model.n_bodies - 1})
-    frames = [theirs.nframes // 2, theirs.nframes - 1, 1][: len(bodies)]
+    frames = [theirs.getFrameId(model.names[body], pin.BODY) for body in bodies]
 
     def loop(function: Callable[..., Any], count: int) -> Callable[[], None]:
         def call() -> None:
@@ -97,7 +97,8 @@ def single_calls(model: kt.Model, theirs: Any) -> Calls:
     """What is compared in one call."""
     q, v, x = (a[0] for a in _ours(model, 1))
     p, w, y = (a[0] for a in states_of(theirs, 1))
-    data, body, frame = theirs.createData(), model.n_bodies - 1, theirs.nframes - 1
+    data, body = theirs.createData(), model.n_bodies - 1
+    frame = theirs.getFrameId(model.names[body], pin.BODY)
     return {
         "ID": (lambda: kt.inverse_dynamics(model, q, v, x), lambda: pin.rnea(theirs, data, p, w, y)),
         "FD": (lambda: kt.forward_dynamics(model, q, v, x), lambda: pin.aba(theirs, data, p, w, y)),

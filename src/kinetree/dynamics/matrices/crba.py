@@ -25,6 +25,7 @@ from ..schedules import tuning
 from ..schedules.arranged import Arranged
 from ..schedules.choose import IN_ORDER, check_schedule
 from ..schedules.lane_algorithm import LaneAlgorithm
+from ..schedules.lane_parts import RUNS
 from ..schedules.lane_rows import kind_of
 from ..schedules.lanes import lane_program_of
 from ..schedules.layouts import over_layout
@@ -126,9 +127,8 @@ def choose_schedule(tree: Tree, q: Any, packed: bool) -> str:
 def crba_at_once(model: Model) -> LaneAlgorithm | None:
     """The program of the dense matrix where one state of it is best computed by walking all entries."""
     tree = model.tree
-    few = (
-        tree.n_ancestor_pairs <= tuning.PAIRS_MAX_COUNT and tree.n**2 <= tuning.ZERO_FILL_RATIO * tree.n_ancestor_pairs
-    )
+    entries = tree.n**2 // RUNS[0]  # Zeros are written in runs.
+    few = tree.n_ancestor_pairs <= tuning.PAIRS_MAX_COUNT and entries <= tuning.ZERO_FILL_RATIO * tree.n_ancestor_pairs
     return lane_program_of(CRBA, model) if few or tree.n <= tuning.PAIRS_MAX_ROWS else None
 
 

@@ -20,6 +20,7 @@ from kinetree.model.coupling import Coupling
 
 from ..closed_form.shape import Shape
 from .lane_algorithm import LaneAlgorithm, Shapes
+from .lane_parts import RUNS, run_starts
 from .lane_rows import NOTHING, Turns
 
 NUMBER = jax.tree.structure(0.0)
@@ -119,11 +120,19 @@ GATHER = Loop(
 )
 
 
-def emit(array: int) -> Loop:
-    """A loop that writes slots to an output."""
-    return Loop(
-        lambda _, __, reads: ((), (), reads), 2, NOTHING, reads=(Slots(0, 0, NUMBER),), outputs=(Lane(array, 1),)
-    )
+def emit(array: int, width: int = 1) -> Loop:
+    """A loop that writes slots to an output, so many in a row at a time."""
+    reads = (Slots(0, 0, jax.tree.structure((0.0,) * width)),)
+    outputs = tuple(Lane(array, 1, k) for k in range(width))
+    return Loop(lambda _, __, reads: ((), (), tuple(reads[0])), 2, NOTHING, reads=reads, outputs=outputs)
+
+
+def emitted(slots: np.ndarray, width: int) -> np.ndarray:
+    """Turns of such a loop that, with those of the other widths, write all these slots to the columns of an output."""
+    cuts = np.flatnonzero(np.diff(slots) != 1) + 1
+    stretches = zip([0, *cuts], [*cuts, len(slots)], strict=True)
+    columns = np.concatenate([first + run_starts(int(end - first), width) for first, end in stretches])
+    return np.stack([slots[columns], columns], -1)
 
 
 class CoupledLanes(LaneAlgorithm):
@@ -147,7 +156,7 @@ class CoupledLanes(LaneAlgorithm):
             takes=free.takes,
             gives=free.gives,
         )
-        last = (GATHER, *map(emit, self.moved)) if self.moved else ()
+        last = (GATHER, *(emit(k, width) for k in self.moved for width in RUNS)) if self.moved else ()
         loops = (*(w.loop for w in self.loops), *last)
         self.program = replace(program, name=f"{program.name}_coupled", body=loops)
 
@@ -173,7 +182,7 @@ class CoupledLanes(LaneAlgorithm):
         forms = self.free.forms(structure)
         ends = [(k, narrowing(coupling_of(shape), self.gives[k], forms[k])) for k in self.moved]
         gather = np.concatenate([regions[k] + np.stack([n.source, n.target], -1) for k, n in ends])
-        left = [np.stack([regions[k] + n.left.ravel(), np.arange(n.left.size)], -1) for k, n in ends]
+        left = [emitted(regions[k] + n.left.ravel(), width) for k, n in ends for width in RUNS]
         none = np.zeros(0, np.int32)
         return (*turns, *((table.astype(np.int32), none) for table in (gather, *left)))
 
@@ -195,7 +204,7 @@ class CoupledLanes(LaneAlgorithm):
             return values
         forms, coupling = self.free.forms(model.structure), coupling_of(model)
         ratios = [narrowing(coupling, self.gives[k], forms[k]).ratio for k in self.moved]
-        return (*values, np.concatenate(ratios), *[()] * len(self.moved))
+        return (*values, np.concatenate(ratios), *[()] * (len(self.moved) * len(RUNS)))
 
     def widened_values(self, model: Model, *about: int) -> tuple[Any, ...]:
         """Constants of the free program, with the ratios and offsets of its coordinates."""
