@@ -69,30 +69,27 @@ def test_derivatives_with_contact():
     derivatives(model, q, qd, np.array([0.5, 0.2, -0.3]))
 
 
-@pytest.mark.thorough
-def test_derivatives_with_rows_that_couple_bodies():
-    """A soft connect beside the rigid one: conjugate gradients within what the loop leaves free."""
-    rigid = kt.load(TWO_CONNECTS, loops=[kt.Loop("coupler", "rocker", [0.8, 0, 0], [0.6, 0, 0], "connect")])
-    q, qd = kt.close_loops(rigid, FOUR_BAR_GUESS, np.array([1.0, 0, 0]))
-    derivatives(rigid, q, qd, np.array([0.5, 0.2, -0.3]))
-
-
-TWO_CONNECTS = """<mujoco><compiler angle="radian"/><worldbody>
+FOLLOWING = """<mujoco><compiler angle="radian"/><worldbody>
   <body name="crank"><joint name="a" axis="0 1 0"/><geom type="capsule" size=".02" fromto="0 0 0 .3 0 0" mass="1"/>
     <body name="coupler" pos=".3 0 0"><joint name="b" axis="0 1 0"/>
       <geom type="capsule" size=".02" fromto="0 0 0 .8 0 0" mass="2" contype="0" conaffinity="0"/></body></body>
   <body name="rocker" pos=".7 0 0"><joint name="c" axis="0 1 0"/>
     <geom type="capsule" size=".02" fromto="0 0 0 .6 0 0" mass="1.5" contype="0" conaffinity="0"/></body>
-</worldbody><equality><connect body1="coupler" body2="rocker" anchor=".4 0 .1"/></equality></mujoco>"""
+</worldbody><equality><joint joint1="c" joint2="a" polycoef="{}"/></equality></mujoco>"""
+
+
+@pytest.mark.thorough
+def test_derivatives_with_rows_that_couple_joints():
+    """A soft equality of joints beside the rigid pin: conjugate gradients within what the loop leaves free."""
+    pin = kt.Loop("coupler", "rocker", [0.8, 0, 0], [0.6, 0, 0], "connect")
+    model = kt.load(FOLLOWING.format("-0.8 0.5 0 0 0"), loops=[pin])
+    q, qd = kt.close_loops(model, FOUR_BAR_GUESS, np.array([1.0, 0, 0]))
+    derivatives(model, q, qd, np.array([0.5, 0.2, -0.3]))
 
 
 def test_equalities_of_a_file_made_rigid():
     """A joint that follows another, as a row of a loop; nothing soft is left."""
-    file = TWO_CONNECTS.replace(
-        '<connect body1="coupler" body2="rocker" anchor=".4 0 .1"/>',
-        '<joint joint1="c" joint2="a" polycoef="0.1 0.5 0.2 0 0"/>',
-    )
-    model = kt.load(file, rigid_equalities=True)
+    model = kt.load(FOLLOWING.format("0.1 0.5 0.2 0 0"), rigid_equalities=True)
     assert model.world.equalities is None
     q, qd = kt.close_loops(model, np.array([0.3, 0.2, 0.0]), np.array([1.0, 0.5, 0.0]))
     np.testing.assert_allclose(q[2], 0.1 + 0.5 * q[0] + 0.2 * q[0] ** 2, atol=1e-12)

@@ -263,25 +263,28 @@ def _curvature_inverse(walk: Walk, tree: Tree, groups: list[Group], found: Solut
     def bend(x: Scalar) -> Scalar:
         return jax.jvp(slope, (found.x,), (x,))[1]
 
-    def solve(_: Any, right: Any) -> Any:
-        """x and −λ of (bend, Gᵀ; G, 0), which is symmetric."""
-        force, gap = right
+    def solve(_: Any, right: Scalar) -> Scalar:
+        """x and −λ of (bend, Gᵀ; G, 0), which is symmetric; one above the other in one array."""
+        force, gap = right[:n], None if tree.rigid is None else right[n:]
         loaded = inverse(force, gap)
         x = solve_coupled(loaded, still, own, jnp.zeros_like(force), jnp.zeros(force.shape[1], bool)).answer.x
         if gap is None:
-            return x, None
-        return x, loaded.force(loaded.inner.reply(bend(x) - force, bias).x, jnp.zeros_like(gap))
+            return x
+        less = loaded.force(loaded.inner.reply(bend(x) - force, bias).x, jnp.zeros_like(gap))
+        return jnp.concatenate([x, less])
 
-    def bordered(unknown: Any) -> Any:
-        x, held = unknown
+    def bordered(unknown: Scalar) -> Scalar:
+        x = unknown[:n]
         if tree.rigid is None:
-            return bend(x), None
-        return bend(x) + tree.rigid.put(held), tree.rigid.of(x)
+            return bend(x)
+        return jnp.concatenate([bend(x) + tree.rigid.put(unknown[n:]), tree.rigid.of(x)])
 
-    def solved(*right: Any) -> Any:
-        x, less = lax.custom_linear_solve(bordered, right, solve, symmetric=True)
-        return x, jax.tree.map(jnp.negative, less)
+    def solved(force: Scalar, gap: Scalar | None) -> tuple[Scalar, Scalar | None]:
+        right = force if gap is None else jnp.concatenate([force, gap])
+        both = lax.custom_linear_solve(bordered, right, solve, symmetric=True)
+        return both[:n], None if gap is None else -both[n:]
 
+    n = len(tree.b)
     return solved
 
 
