@@ -103,3 +103,22 @@ def test_sensors_in_code():
         kt.with_sensors(model, [kt.Sensor("nose", "n")])
     with pytest.raises(kt.ModelError, match="two sensors"):
         kt.with_sensors(model, [kt.Sensor("clock", "n"), kt.Sensor("clock", "n")])
+
+
+@pytest.mark.parametrize(
+    ("sensor", "message"),
+    [
+        (kt.Sensor("jointpos", "s"), "no body has number -1, whose joint is meant"),
+        (kt.Sensor("jointvel", "s", joint=99), "no body has number 99, whose joint is meant"),
+        (kt.Sensor("jointpos", "s", joint="nobody"), "no joint is called 'nobody'"),
+        (kt.Sensor("gyro", "s", kt.Mount(99)), "no body has number 99"),
+        (kt.Sensor("framepos", "s", kt.Mount(0), kt.Mount(-2)), "no body has number -2"),
+        (kt.Sensor("actuatorfrc", "s"), "there is no actuator -1: there are 0"),
+    ],
+)
+def test_sensors_of_what_is_not_there(sensor, message):
+    """They measured something else without a word."""
+    with pytest.raises(kt.ModelError, match=message):
+        kt.with_sensors(kt.auto_tree(3), [sensor])
+    with pytest.raises(TypeError, match=r"takes kinetree\.Sensor, not a str"):
+        kt.with_sensors(kt.auto_tree(3), ["gyro"])

@@ -55,3 +55,32 @@ def test_a_policy_of_chance_without_a_key():
 def test_rooms_that_are_imported_when_they_are_asked_for():
     assert kt.envs.make
     assert kt.learn.__name__ == "kinetree.learn"
+
+
+BALL = """<mujoco><worldbody><geom type="plane" size="5 5 1"/>
+  <body name="b" pos="0 0 0.1"><freejoint/><geom size="0.1"/>
+  <site name="s"/></body></worldbody><sensor><accelerometer name="a" site="s"/></sensor></mujoco>"""
+
+
+def test_no_states_at_all():
+    """A batch of none is a batch."""
+    model = kt.load(BALL)
+    none = kt.initial_state(model, batch=(0,))
+    assert kt.advance(model, none).q.shape == (0, 7)
+    assert kt.constrained_dynamics(model, none.q, none.qd, none.qd).qdd.shape == (0, 6)
+    assert kt.sensors(model, none)["a"].shape == (0, 3)
+    assert kt.contact_forces(model, none).shape == (0, model.n_bodies, 6)
+
+
+def test_numpy_states_where_something_else_is_traced():
+    """A tracer is no NumPy array, and nobody asks for one."""
+    after = jax.jit(lambda dt: kt.advance(ARM, START, dt=dt).q)(1e-3)
+    np.testing.assert_allclose(after, kt.advance(ARM, START, dt=1e-3).q, rtol=0, atol=1e-12)
+    moving = np.ones((3, 2))
+
+    def pull(gravity):
+        return kt.inverse_dynamics(ARM.replace(gravity=gravity), *moving).sum()
+
+    g = jnp.asarray([0.0, 0.0, -9.81])
+    slope = jax.grad(pull)(g)
+    np.testing.assert_allclose(slope @ g, pull(np.asarray(g)) - pull(np.zeros(3)), rtol=1e-10)

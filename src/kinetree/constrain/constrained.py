@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial, wraps
+from math import prod
 from typing import Any, NamedTuple
 
 import jax
@@ -130,7 +131,7 @@ def _reported(found: Solved, q: Any) -> Any:
     if found.points is None:
         touch = _arrays(None, None, q)
     else:
-        seen = found.points.reshape(len(q), -1, POINT_REPORT)
+        seen = found.points.reshape(len(q), prod(found.points.shape[1:]) // POINT_REPORT, POINT_REPORT)
         touch = seen[..., :3], seen[..., 3:12].reshape(*seen.shape[:2], 3, 3), seen[..., 12], seen[..., 13] != 0
     held = touch[0][:, :0, :1].repeat(6, -1)  # the native body knows no loops
     return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held

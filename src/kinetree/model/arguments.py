@@ -96,7 +96,7 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
         flattened = [flat(name) for name in given]
         result = without_xla(function, *flattened) if from_numpy and xla_is_lost() else function(*flattened)
         if from_numpy:
-            result = jax.tree.map(np.asarray, result)
+            result = jax.tree.map(lambda x: x if isinstance(x, Tracer) else np.asarray(x), result)  # of a traced model
         if len(batch) != 1:  # free for NumPy arrays, a copy for JAX arrays outside of jit
             result = jax.tree.map(lambda x: x.reshape((*batch, *x.shape[1:])), result)
         return result

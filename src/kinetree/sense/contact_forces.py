@@ -1,6 +1,7 @@
 """`kinetree.contact_forces`: what contacts do to each body."""
 
 from functools import partial
+from math import prod
 from typing import Any
 
 import jax
@@ -65,8 +66,9 @@ def _natively(
 ) -> Any:
     """By lanes; derivatives are those of XLA's."""
     solved = solver(q, qd, actuator_force(model, q, qd, ctrl, act), None, warm_start)
-    seen = solved.points.reshape(len(q), -1, POINT_REPORT)
-    pushed = solved.pushes.reshape(len(q), -1, 2, FORCE_REPORT // 2)
+    count = prod(solved.points.shape[1:]) // POINT_REPORT  # said in numbers, since there may be no states
+    seen = solved.points.reshape(len(q), count, POINT_REPORT)
+    pushed = solved.pushes.reshape(len(q), count, 2, FORCE_REPORT // 2)
     force, moment = jnp.moveaxis((seen[..., 3:12].reshape(*seen.shape[:2], 1, 3, 3) * pushed[..., None]).sum(-2), 2, 0)
     moment = moment + jnp.cross(seen[..., :3], force)
     assert model.world is not None

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._unknown import unknown
+from kinetree._unknown import did_you_mean, unknown
 from kinetree.actuate import actuation
 from kinetree.constrain import constrained_dynamics
 from kinetree.constrain.constrained import timestep_of
@@ -15,6 +15,7 @@ from kinetree.constrain.joint_groups import present
 from kinetree.constrain.weights import inverse_weights
 from kinetree.model import Model, ModelError, Mount, Sensor, State, require_state
 from kinetree.model.arguments import evaluate
+from kinetree.model.sensor import WORLD
 
 from .measure import ACCELERATED, KINDS, Driven, measured
 
@@ -80,17 +81,31 @@ def with_sensors(model: Model, given: Iterable[Sensor]) -> Model:
     """
     found: list[Sensor] = []
     for sensor in given:
+        if not isinstance(sensor, Sensor):
+            raise TypeError(f"with_sensors takes kinetree.Sensor, not a {type(sensor).__name__}")
         if sensor.kind not in KINDS:
             raise ModelError(f"sensor {sensor.name!r}: {unknown('kind of sensor', sensor.kind, sorted(KINDS))}")
         if any(sensor.name == other.name for other in found):
             raise ModelError(f"two sensors are called {sensor.name!r}")
         mount, reference = _mounted(model, sensor.mount), sensor.reference and _mounted(model, sensor.reference)
-        joint: Any = sensor.joint
-        if isinstance(joint, str):
-            joint = model.joint_names.index(joint)
-        tendon = _tendon(model, sensor)
-        found.append(dataclasses.replace(sensor, mount=mount, reference=reference, joint=int(joint), tendon=tendon))
+        joint, tendon = _joint(model, sensor), _tendon(model, sensor)
+        if sensor.kind.startswith("actuator") and not 0 <= sensor.actuator < model.nu:
+            raise ModelError(f"sensor {sensor.name!r}: there is no actuator {sensor.actuator}: there are {model.nu}")
+        found.append(dataclasses.replace(sensor, mount=mount, reference=reference, joint=joint, tendon=tendon))
     return dataclasses.replace(model, sensors=tuple(found))
+
+
+def _joint(model: Model, sensor: Sensor) -> int:
+    """The body of a sensor's joint, which may be the joint's name."""
+    given: Any = sensor.joint
+    if isinstance(given, str):
+        if given not in model.joint_names:
+            near = did_you_mean(given, model.joint_names)
+            raise ModelError(f"sensor {sensor.name!r}: no joint is called {given!r}{near}")
+        return model.joint_names.index(given)
+    if sensor.kind.startswith(("joint", "ball")) and not 0 <= given < model.n_bodies:
+        raise ModelError(f"sensor {sensor.name!r}: no body has number {given}, whose joint is meant")
+    return int(given)
 
 
 def _tendon(model: Model, sensor: Sensor) -> int:
@@ -107,4 +122,6 @@ def _mounted(model: Model, mount: Any) -> Mount:
     """From a mount, or the name of a body."""
     mount = mount if isinstance(mount, Mount) else Mount(mount)
     number = model.body_index(mount.body) if isinstance(mount.body, str) else int(mount.body)
+    if not WORLD.body <= number < model.n_bodies:
+        raise ModelError(f"no body has number {number}: there are {model.n_bodies}")
     return Mount(number, tuple(map(float, mount.position)), tuple(map(float, mount.orientation)))
