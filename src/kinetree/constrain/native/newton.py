@@ -259,9 +259,10 @@ def newton(
         always: `a` is asked for at the end, too.
     """
     every = [*kinds, *(k for k, _ in between)]
+    free = finishes and not every  # the last round is the only one
 
     def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (1.0, 0.0, 0.0, 0.0), (), ()
+        return (1.0, float(free), 0.0, float(free)), (), ()
 
     def still(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (Motion(ZERO3, ZERO3),), (), ()
@@ -280,7 +281,7 @@ def newton(
         *map(comparing, every),
         judged(finishes, bool(between)),
         *([searching(every)] if every else []),
-        moved(finishes),
+        moved(finishes and not free),
         counted(finishes),
         accelerated(always),
     ]
