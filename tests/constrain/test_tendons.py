@@ -210,6 +210,17 @@ def test_single_precision_and_rollouts():
     np.testing.assert_allclose(small.q, state.q, atol=1e-4)
 
 
+@pytest.mark.parametrize("tendon", ["", '<spatial range="0 0.5"><site site="a"/><site site="b"/></spatial>'])
+def test_a_world_where_nothing_moves(tendon):
+    model = kt.load(
+        f"""<mujoco><worldbody><site name="a"/><site name="b" pos="1 0 0"/><geom size="0.1"/></worldbody>
+        <tendon>{tendon}</tendon></mujoco>"""
+    )
+    assert kt.constrained_dynamics(model, np.zeros(0), np.zeros(0)).qdd.shape == (0,)
+    assert kt.advance(model, kt.initial_state(model)).time == model.timestep
+    np.testing.assert_array_equal(kt.tendon_length(model, np.zeros(0)), [1.0] if tendon else [])
+
+
 def test_tendons_that_do_nothing_cost_nothing():
     m = compiled(IN_CODE.replace('stiffness="3"', "").replace('range="-1 1"', "").replace('damping="1"', ""))
     m.tendon_frictionloss[:] = 0

@@ -84,7 +84,7 @@ def present(model: Model) -> Present:
         some(every, loss, every),
         some(balls, turn, balls),
         _with_bodies(model),
-        *_tendons(world),
+        *(_tendons(world) if len(every) else ()),  # where nothing moves, nothing pulls
     )
 
 
@@ -92,6 +92,8 @@ def _with_bodies(model: Model) -> tuple[int, ...]:
     """Rows that carry mass or shapes. A body with several joints in MJCF hangs from bodies that have neither."""
     row_of_body = np.asarray(model.structure.row_of_body)
     rows = np.unique(row_of_body[row_of_body >= 0])
+    if not len(rows):
+        return ()
     leaves = jax.tree.leaves(model.rows.inertia)
     numbers = [x for x in leaves if isinstance(x, np.ndarray)]
     if len(numbers) < len(leaves):
