@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.collide import Hull
 from kinetree.io import Mujoco, NotModelled, load_with_report
 
 mujoco = pytest.importorskip("mujoco")
@@ -323,3 +324,23 @@ def test_free_joints_have_one_armature_for_all_ways(tmp_path):
     armature[4] = 2.0
     with pytest.raises(kt.ModelError, match=r"free joint.*must be the same"):
         model.replace(armature=armature)
+
+
+def test_the_hull_of_a_mesh_is_made_once_and_excluded_bodies_do_not_touch(monkeypatch):
+    made = []
+    real = Hull.from_mujoco
+    monkeypatch.setattr(Hull, "from_mujoco", lambda m, geom: made.append(geom) or real(m, geom))
+    corners = "0 0 0  1 0 0  0 1 0  0 0 1"
+    bodies = "".join(
+        f'<body name="{n}"><freejoint/><geom type="mesh" mesh="m"/><geom type="mesh" mesh="m" pos="0 0 1"/></body>'
+        for n in "abc"
+    )
+    model = kt.load(
+        f'<mujoco><asset><mesh name="m" vertex="{corners}"/></asset><worldbody>{bodies}</worldbody>'
+        '<contact><exclude body1="c" body2="a"/></contact></mujoco>'
+    )
+    scene = model.world.scene
+    assert made == [0]
+    assert all(hull.vertices.shape == (4, 3) for hull in scene.shapes.hulls)
+    owners = [frozenset(scene.layout.bodies[k] for k in (p.first, p.second)) for p in scene.layout.pairs]
+    assert sorted(map(sorted, owners)) == 4 * [[0, 1]] + 4 * [[1, 2]]

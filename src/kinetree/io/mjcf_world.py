@@ -123,11 +123,15 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
     on = _carriers(m, geoms)
     condim, priority = (tuple(int(x) for x in a[geoms]) for a in (m.geom_condim, m.geom_priority))
     own = {tuple(sorted((number[a], number[b]))) for a, b in explicit if a in number and b in number}
+    shapes_of: dict[int, list[int]] = {}
+    for i, b in enumerate(theirs.tolist()):
+        shapes_of.setdefault(b, []).append(i)
     out = {
-        (i, j)
-        for j in range(len(geoms))
-        for i in range(j)
-        if tuple(sorted((int(theirs[i]), int(theirs[j])))) in excluded
+        (min(i, j), max(i, j))
+        for a, b in excluded
+        for i in shapes_of.get(a, ())
+        for j in shapes_of.get(b, ())
+        if i != j
     }
     pairs, lost = candidate_pairs(
         kinds, bodies, on, m.geom_contype[geoms], m.geom_conaffinity[geoms], condim, priority, own | out

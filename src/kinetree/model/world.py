@@ -207,17 +207,26 @@ def candidate_pairs(
     meets = ((contype[i] & conaffinity[j]) | (contype[j] & conaffinity[i])) != 0
     meets &= (own[i] != own[j]) & ~(still[i] & still[j])
     meets &= (own[i] == BASE) | (own[j] == BASE) | ((own[i] != above[j]) & (own[j] != above[i]))
+    first, second = i[meets], j[meets]
     skipped = set(skip)
-    found, unknown = [], 0
-    for a, b in zip(i[meets].tolist(), j[meets].tolist(), strict=True):
-        if (a, b) in skipped:
-            continue
-        if not collides(kinds[a], kinds[b]):
-            unknown += 1
-            continue
-        dim = condim[a] if priority[a] > priority[b] else condim[b] if priority[b] > priority[a] else None
-        found.append(ordered(a, b, kinds, bodies, still, max(condim[a], condim[b]) if dim is None else dim))
-    return found, unknown
+    if skipped:
+        kept = [pair not in skipped for pair in zip(first.tolist(), second.tolist(), strict=True)]
+        first, second = first[kept], second[kept]
+    known = np.array([[collides(a, b) for b in KINDS] for a in KINDS])
+    kind, bodies = np.array([KINDS.index(k) for k in kinds], np.int64), np.asarray(bodies, np.int64)
+    collide = known[kind[first], kind[second]] if len(first) else np.zeros(0, bool)
+    unknown = int((~collide).sum())
+    first, second = first[collide], second[collide]
+    for by in (bodies, kind):  # the order of a pair: of kind, then of body
+        swap = by[first] > by[second]
+        first, second = np.where(swap, second, first), np.where(swap, first, second)
+    condim, priority = np.asarray(condim, np.int64), np.asarray(priority, np.int64)
+    ahead = np.sign(priority[first] - priority[second])
+    mixed = np.where(ahead > 0, condim[first], np.maximum(condim[first], condim[second]))
+    dims = np.where(ahead < 0, condim[second], mixed)
+    moving = np.where(still[first] | still[second], ~still[second], BOTH)
+    columns = (x.tolist() for x in (first, second, moving, dims))
+    return [Pair(*row) for row in zip(*columns, strict=True)], unknown
 
 
 def collides(a: str, b: str) -> bool:
