@@ -20,7 +20,7 @@ def blocks(path: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.S)
 
 
-LONG = {"contact", "identification", "loops"}  # they compile for 15 s each
+LONG = {"contact", "gait", "identification", "loops"}  # they compile for 15 s each
 
 
 @pytest.mark.parametrize("pages", ["quick", pytest.param("long", marks=pytest.mark.thorough)])
@@ -38,6 +38,7 @@ FEWER = {  # states and steps; many take half a minute to simulate. Nobody looks
     "(64, ": "(4, ",
     "steps=10_000": "steps=20",
     ".wait()": ".stop()",
+    "steps=1_024_000": "steps=2048",
 }
 
 
