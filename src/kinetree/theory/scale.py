@@ -1,0 +1,101 @@
+"""How long several devices take: a model of bytes, operations, messages and latencies.
+
+    time = max(bytes / bandwidth, operations / rate) of a device's share + launches + messages
+
+Batches have no messages: worlds do not know of each other. One tree over P devices (`kinetree.shard_tree`) sends, for
+each pass, one element of each device's chunk to all, and every device then walks the tree of chunks by itself:
+
+    messages = passes · (latency · ⌈log2 P⌉ + element bytes · (P − 1) / link + chunks in a row · time of a level)
+
+The figures of a machine are measured ones; benchmarks/NOTES.md has them.
+"""
+
+import math
+from typing import NamedTuple
+
+
+class Machine(NamedTuple):
+    """A kind of device, and what joins several of them. Seconds, bytes and operations."""
+
+    stream: float  # bytes a second that lanes of a batch read and write
+    walk: float  # bytes a second that walks along one huge tree read and write
+    rate: float  # float32 operations a second
+    launch: float  # seconds to start a call
+    prefix: float  # seconds that the prefixes of one pass over a huge tree take
+    latency: float  # seconds that a message takes to a neighbour, however short
+    link: float  # bytes a second between devices
+    level: float  # seconds to walk one level of the tree of chunks
+    memory: float  # bytes of a device
+
+
+# One H200: stream from inverse dynamics of 8 and 32 degrees of freedom, walk from a chain of 4 000 000 bodies. Latency
+# and link are those of NVLink as its maker states them: several GPUs have not been measured.
+H200 = Machine(2.4e12, 1.05e12, 6e13, 6e-6, 5e-5, 1e-5, 4.5e11, 4e-5, 1.39e11)
+
+
+class Work(NamedTuple):
+    """What an algorithm does for a world, or for a body of one huge tree, in float32."""
+
+    bytes: float
+    operations: float
+    passes: int = 1
+    element: int = 0  # bytes of what a chunk sends in a pass
+    kept: float = 0.0  # bytes that stay in memory
+
+
+# A body of a chain of hinges: placement 7, inertia 10, inputs 3; 13 numbers are kept between the passes. Reduce reads
+# 10, the walk out reads 20 and writes 13, the walk in reads 13 and writes 1; each has an index of 4 bytes.
+INVERSE_DYNAMICS_OF_TREE = Work(57 * 4 + 12, 700, passes=2, element=100 * 4, kept=(20 + 13 + 4) * 4 + 4)
+
+
+def inverse_dynamics_of_worlds(dof: int) -> Work:
+    """Inverse dynamics of a robot: q, qd, qdd in, tau out; about 130 operations a joint."""
+    return Work(4 * dof * 4, 130.0 * dof, kept=4 * dof * 4)
+
+
+class Prediction(NamedTuple):
+    """Seconds of a call, and what they are made of."""
+
+    compute: float
+    launches: float
+    messages: float
+    fits: bool  # whether a device's memory holds its share
+
+    @property
+    def total(self) -> float:
+        """All of them, one after the other."""
+        return self.compute + self.launches + self.messages
+
+
+def _check(count: float, devices: int) -> None:
+    if count < 1 or devices < 1:
+        raise ValueError(f"at least one world or body, and one device, not {count} and {devices}")
+
+
+def batch(work: Work, worlds: float, devices: int = 1, machine: Machine = H200) -> Prediction:
+    """A batch of worlds, divided evenly."""
+    _check(worlds, devices)
+    share = math.ceil(worlds / devices)
+    compute = share * max(work.bytes / machine.stream, work.operations / machine.rate)
+    return Prediction(compute, machine.launch, 0.0, share * work.kept <= machine.memory)
+
+
+def tree(
+    work: Work, bodies: float, devices: int = 1, machine: Machine = H200, chunks_in_a_row: int | None = None
+) -> Prediction:
+    """One tree over devices; of a chain, all chunks are in a row."""
+    _check(bodies, devices)
+    share = math.ceil(bodies / devices)
+    compute = share * max(work.bytes / machine.walk, work.operations / machine.rate)
+    launches = machine.launch + work.passes * machine.prefix
+    messages = 0.0
+    if devices > 1:
+        row = devices if chunks_in_a_row is None else chunks_in_a_row
+        sent = work.element * (devices - 1) / machine.link
+        messages = work.passes * (machine.latency * math.ceil(math.log2(devices)) + sent + row * machine.level)
+    return Prediction(compute, launches, messages, share * work.kept <= machine.memory)
+
+
+def weak_scaling(one: Prediction, many: Prediction) -> float:
+    """The part of the devices' time that is not overhead, where each of many has as much to do as the one."""
+    return one.total / many.total
