@@ -27,17 +27,22 @@ def simulate(
     floating_base: bool = FLOATING,
     ground: bool = GROUND,
     free: bool = typer.Option(False, "--free", help="Switch contact, joint limits and dry friction off."),
+    devices: str = typer.Option(None, help="Divide the batch over so many devices of this process, or all of them."),
+    processes: int = typer.Option(1, help="Divide the batch over so many processes on this machine."),
+    share: str = typer.Option(None, help="The part of the batch of this process, as 0/8; it is saved as out.0of8.npz."),
     view: bool = typer.Option(False, "--view", help="Show the result in a browser."),
     json: bool = JSON,
 ) -> None:
     """Let a mechanism move, and save its trajectory.
 
-    Example: kinetree simulate arm.urdf --time 5 --batch 16 --out run.npz
+    Examples: kinetree simulate arm.urdf --time 5 --batch 16 --out run.npz; kinetree simulate arm.urdf --batch 10000
+    --processes 4; on a cluster, srun kinetree simulate arm.urdf --batch 10000 --share $SLURM_PROCID/$SLURM_NTASKS
     """
-    from kinetree.cli import looks, motion
+    from kinetree.cli import looks, many, motion
 
     choice = motion.Choice(time, dt, integrator, batch, start, seed, controller, rate, free, ground)
-    motion.simulate(model, floating_base, choice, out, checkpoint, json)
+    place = many.Place(devices, processes, share)
+    motion.simulate(model, floating_base, choice, out, checkpoint, json, place)
     if view:
         looks.view(model, floating_base, out, ground=ground)
 

@@ -12,8 +12,10 @@ from rich.table import Table
 
 import kinetree as kt
 from kinetree._unknown import unknown
+from kinetree.cli import many
 from kinetree.cli.source import load
 from kinetree.simulate.constrained import acting
+from kinetree.simulate.shares import worlds_of
 from kinetree.simulate.trajectory import check_target, read_arrays, write_arrays
 
 HOLD = 10.0  # natural frequency of the controller `hold`, rad/s
@@ -88,8 +90,26 @@ def _steps(choice: Choice) -> tuple[int, int]:
     return round(steps / record) * record, record
 
 
-def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoint: Path | None, as_json: bool) -> None:
+def _words(name: str, floating_base: bool, choice: Choice, out: Path, checkpoint: Path | None) -> list[str]:
+    """The command line of a run."""
+    options = {k: v for k, v in choice._asdict().items() if not isinstance(v, bool)} | {"out": out}
+    options |= {} if checkpoint is None else {"checkpoint": checkpoint}
+    flags = {"--free": choice.free, "--ground": choice.ground, "--floating-base": floating_base}
+    given = [word for k, v in options.items() for word in (f"--{k}", str(v))]
+    return ["simulate", name, *given, "--json", *(flag for flag, wanted in flags.items() if wanted)]
+
+
+def simulate(
+    name: str,
+    floating_base: bool,
+    choice: Choice,
+    out: Path,
+    checkpoint: Path | None,
+    as_json: bool,
+    place: many.Place = many.HERE,
+) -> None:
     """Run, save, and say how it went."""
+    devices, share = many.devices_of(place.devices), many.share_of(place.share)
     model = load(name, floating_base, simulated=True, ground=choice.ground)
     model = model.without_constraints if choice.free else model
     _check(choice)
@@ -108,10 +128,21 @@ def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoi
         raise ValueError(unknown("start", choice.start, ("random", "neutral", "file")))
     q = _onto_floor(model, q) if choice.ground and floating_base else q
     steps, record = _steps(choice)
-    control = _controller(model, choice.controller, q)
-    settings = {"integrator": choice.integrator, "record": record, "checkpoint": checkpoint}
-    run = kt.simulate(model, q, qd, control, dt=choice.dt, steps=steps, **settings)
-    run.save(out)
+    if place.processes > 1:
+        if share is not None:
+            raise ValueError("--processes starts the processes itself: leave --share out")
+        words = _words(name, floating_base, choice, out, checkpoint)
+        words += [] if place.devices is None else ["--devices", place.devices]
+        many.by_processes(place.processes, words, out)
+        run = kt.Trajectory.load(out)
+    else:
+        mine = slice(None) if share is None else slice(*worlds_of(share, choice.batch)[:2])
+        control = _controller(model, choice.controller, q[mine] if batch else q)
+        settings = {"integrator": choice.integrator, "record": record, "checkpoint": checkpoint}
+        settings |= {"share": share, "devices": devices}
+        run = kt.simulate(model, q, qd, control, dt=choice.dt, steps=steps, **settings)
+        out = out if share is None else many.part_of(out, share)
+        run.save(out)
     energy = kt.kinetic_energy(model, run.q, run.qd) + kt.potential_energy(model, run.q)
     scale = np.maximum(np.abs(energy[0]), kt.kinetic_energy(model, run.q, run.qd).max(0))
     facts = {
@@ -120,7 +151,7 @@ def simulate(name: str, floating_base: bool, choice: Choice, out: Path, checkpoi
         "degrees_of_freedom": model.nv,
         "seconds": float(run.time[-1]),
         "steps": steps,
-        "states": choice.batch,
+        "states": math.prod(run.batch),
         "records": len(run),
         "acting": acting(model, choice.integrator),
         "largest_speed": float(np.abs(run.qd).max(initial=0)),
