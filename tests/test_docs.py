@@ -20,7 +20,7 @@ def blocks(path: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.S)
 
 
-LONG = {"contact", "gait", "identification", "loops"}  # they compile for 15 s each
+LONG = {"contact", "gait", "identification", "loops", "many_devices"}  # they compile for 10 s and more each
 
 
 @pytest.mark.parametrize("pages", ["quick", pytest.param("long", marks=pytest.mark.thorough)])
@@ -58,7 +58,7 @@ def run_code(code: str, folder: Path) -> None:
 
 
 PAGES = ("README.md", *(f"docs/{name}.md" for name in ("start", "numbers", "rollouts", "environments")))
-SHORT = ("index", "simulation", "constraints", "conventions")  # in one process
+SHORT = ("index", "simulation", "constraints", "conventions", "scaling")  # in one process
 HAND = """
 import kinetree as kt
 model = kt.load('<mujoco><worldbody><site name="cup" pos="0 0 1"/><body name="palm"><joint name="index" axis="0 1 0"/>'
