@@ -62,7 +62,6 @@ def test_every_row_is_dealt_once(shape):
 DYNAMICS = """
 import json, sys
 import jax, numpy as np
-from jax.sharding import Mesh
 import kinetree as kt
 from tests.build import build_model
 from tests.dynamics.mixed import mixed_model
@@ -92,7 +91,7 @@ found = {}
 for case in sys.argv[2:]:
     name, devices = case.split(":")
     model = MODELS[name]()
-    mesh = Mesh(np.array(jax.devices()[:int(devices)]), ("tree",))
+    mesh = jax.make_mesh((int(devices),), ("tree",), devices=jax.devices()[:int(devices)])
     tree = kt.shard_tree(kt.chain_pieces(301, 7, 0.3) if name == "pieces" else model, mesh)
     q, qd = kt.random_state(model, 0)
     u = np.random.default_rng(1).uniform(-1, 1, model.nv)

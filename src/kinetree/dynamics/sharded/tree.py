@@ -58,7 +58,8 @@ class ShardedTree:
     """
 
     def __init__(self, source: Source, mesh: Mesh, axis: str, dtype: np.dtype):
-        self.mesh, self.axis, self.dtype = mesh, axis, dtype
+        # Its axes are automatic, whatever the user's are: results can then be put in order by plain indexing.
+        self.mesh, self.axis, self.dtype = Mesh(mesh.devices, mesh.axis_names), axis, dtype
         self.nq, self.nv, self.devices = source.nq, source.nv, mesh.shape[axis]
         self.firm, self.hinges = source.firm, source.hinges
         self.gravity = np.asarray(source.gravity, dtype)
