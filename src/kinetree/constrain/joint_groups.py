@@ -100,7 +100,7 @@ def _with_bodies(model: Model) -> tuple[int, ...]:
         return tuple(rows.tolist())
     scene = None if model.world is None else model.world.scene
     shaped = [] if scene is None else [row_of_body[b] for b in scene.layout.bodies if b >= 0]
-    heavy = np.any([np.reshape(x, (-1, np.shape(x)[-1])).any(0)[rows] for x in numbers], 0)
+    heavy = np.any([np.reshape(x, (-1, x.shape[-1]))[:, rows].any(0) for x in numbers], 0)
     return tuple(rows[heavy | np.isin(rows, shaped)].tolist())
 
 
