@@ -87,6 +87,19 @@ def test_derivatives_with_rows_that_couple_joints():
     derivatives(model, q, qd, np.array([0.5, 0.2, -0.3]))
 
 
+@pytest.mark.thorough
+def test_forces_balance_where_soft_rows_push_against_a_loop():
+    """A soft connect of the two bodies that the pin joins: most of its force goes into the pin and moves nothing."""
+    soft = '<connect body1="coupler" body2="rocker" anchor=".4 0 .1"/>'
+    file = FOLLOWING.replace('<joint joint1="c" joint2="a" polycoef="{}"/>', soft)
+    model = kt.load(file, loops=[kt.Loop("coupler", "rocker", [0.8, 0, 0], [0.6, 0, 0], "connect")])
+    q, qd = kt.close_loops(model, FOUR_BAR_GUESS, np.array([1.0, 0, 0]))
+    tau = np.array([[0.5, 0.2, -0.3], [0.5 - 1e-5, 0.2, -0.3], [0.5, 0.2, -0.3 - 1e-5]])
+    found = kt.constrained_dynamics(model, q, qd, tau)
+    needed = kt.inverse_dynamics(model, q, qd, found.qdd)
+    np.testing.assert_allclose(needed, tau + found.tau_constraint, atol=1e-8 * np.abs(needed).max())
+
+
 def test_equalities_of_a_file_made_rigid():
     """A joint that follows another, as a row of a loop; nothing soft is left."""
     model = kt.load(FOLLOWING.format("0.1 0.5 0.2 0 0"), rigid_equalities=True)

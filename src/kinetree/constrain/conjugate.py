@@ -17,6 +17,7 @@ from kinetree.spatial import Scalar
 from .between import Coupled
 from .cones import Response, Vector, dot, times, total
 from .groups import Load
+from .rigid import RigidInverse
 from .sweeps import Answer
 
 RESIDUAL_EPS = 4.0  # machine epsilons: the least residual over the right side, both in the norm of A, to go on
@@ -109,7 +110,10 @@ def solve_coupled(inverse: Any, groups: list[Coupled], responses: list[Response]
     zero = jnp.zeros_like(old[0])
     begin = _State(start, nothing, nothing, nothing, zero, zero, skip, jnp.zeros((), jnp.int32))
     end = lax.while_loop(lambda s: ~s.done.all() & (s.count < most), improve, begin)
-    load = _pull(groups, old, end.force)
+    force = end.force
+    if isinstance(inverse, RigidInverse):  # what pushes against loops alone moves nothing, and no iteration sees it
+        force = _plus(force, jnp.ones_like(zero), end.rest)
+    load = _pull(groups, old, force)
     return Found(inverse.first(old, load.force, load.body.bias), end.done)
 
 
