@@ -86,7 +86,7 @@ def _search(
     def flat(a: Geom, b: Geom, n: Any, corners: Any, overlap: Any, core: Any, reach: Any) -> Points:
         a, b = a._replace(hull=hulls[0]), b._replace(hull=hulls[1])
         there = jnp.where(overlap, corners, _ends(*kinds, a, b)(n)[2])
-        f1, f2 = feature(kinds[0], a, there[:, 0], n), feature(kinds[1], b, there[:, 1], -n)
+        f1, f2 = feature(kinds[0], a, there[:, 0], n, overlap), feature(kinds[1], b, there[:, 1], -n, overlap)
         return several_points(f1, f2, core, jnp.maximum(reach, 0), jnp.array(True))
 
     some = compacted(flat, touches, *lanes, normal, corners, overlap, cores[0], reach)

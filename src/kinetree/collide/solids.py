@@ -89,20 +89,21 @@ class Feature(NamedTuple):
         return way / jnp.where(length > 0, length, 1.0)
 
 
-def feature(kind: str, geom: Geom, corners: Any, outward: Any) -> Feature:
+def feature(kind: str, geom: Geom, corners: Any, outward: Any, known: Any) -> Feature:
     """Of one lane's shape, where its outward normal is `outward` (3,).
 
     Arguments:
         kind, geom: the shape.
-        corners: (3,), of a box or mesh: of a face of the difference of both shapes; one corner three times will do.
+        corners: (3,), of a box or mesh: of a face of the difference of both shapes, or the farthest corner three times.
         outward: a unit vector.
+        known: whether the corners are those of a face; if not, the face that looks outward most is taken.
     """
     if kind == "capsule":
         return _of_capsule(geom)
-    return _of_cylinder(geom, outward) if kind == "cylinder" else _of_solid(solid(kind, geom), corners, outward)
+    return _of_cylinder(geom, outward) if kind == "cylinder" else _of_solid(solid(kind, geom), corners, outward, known)
 
 
-def _of_solid(shape: Solid, corners: Any, outward: Any) -> Feature:
+def _of_solid(shape: Solid, corners: Any, outward: Any, known: Any) -> Feature:
     """Rule of MuJoCo's meshNormals and boxNormals: faces that all corners share.
 
     Where these are no face or edge of a box (they may be a diagonal), the face along the normal stands for them. The
@@ -133,6 +134,8 @@ def _of_solid(shape: Solid, corners: Any, outward: Any) -> Feature:
     backwards = jnp.maximum(counts[:, None] - 1 - jnp.arange(around.shape[1]), 0)
     around = shape.corner(jnp.take_along_axis(around, backwards, -1))
     normals = shape.normal(jnp.maximum(faces, 0))
+    looks = jnp.where(there, jnp.sum(normals * outward, -1), -jnp.inf)
+    there = there & (known | (jnp.arange(len(faces)) == jnp.argmax(looks)))
     return Feature(dimension, normals, there, around, counts, shape.corner(a), shape.corner(ends), straight)
 
 
@@ -156,7 +159,7 @@ def _of_cylinder(geom: Geom, outward: Any) -> Feature:
     local = geom.rotation.t_mul(Vec3.from_array(outward))
     radius, half = geom.size.x, geom.size.y
     up = jnp.where(local.z >= 0, 1.0, -1.0).astype(outward.dtype)
-    angle = -up * jnp.arange(CAP_CORNERS) * (2 * np.pi / CAP_CORNERS)
+    angle = -up * jnp.arange(CAP_CORNERS, dtype=outward.dtype) * (2 * np.pi / CAP_CORNERS)
     cap = jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle), jnp.full_like(angle, 1.0) * up * half], -1)
     side = Vec3(local.x, local.y, jnp.zeros_like(local.z))
     length = jnp.sqrt(side.dot(side))
