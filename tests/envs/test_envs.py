@@ -160,3 +160,9 @@ def test_robots_move_and_stay_finite(name):
         state = step(state, rng.uniform(low, high, (4, env.action_size)))
         assert np.isfinite(state.obs).all()
         assert np.isfinite(state.reward).all()
+
+
+@pytest.mark.parametrize("key", [0, None, np.int64(3), np.zeros(2), "seed"])
+def test_a_seed_is_no_key(key):
+    with pytest.raises(TypeError, match=r"key must be of jax\.random, such as jax\.random\.key\(0\)"):
+        envs.make("cart_pole").reset(key)

@@ -208,8 +208,12 @@ def jittered(env: Env, key: Any, scale: float, normal_speed: bool = True) -> tup
 
 def _typed(key: Any) -> Any:
     """Keys with a type of their own, whose shape is that of the worlds."""
-    key = jnp.asarray(key)
-    return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
+    kind = getattr(key, "dtype", None)
+    if kind is not None and jnp.issubdtype(kind, jax.dtypes.prng_key):
+        return key
+    if kind != np.uint32 or not np.ndim(key):  # uint32: keys of jax.random.PRNGKey
+        raise TypeError(f"key must be of jax.random, such as jax.random.key(0), not {key!r}")
+    return jax.random.wrap_key_data(jnp.asarray(key))
 
 
 def each_world(function: Any, keys: Any) -> Any:
