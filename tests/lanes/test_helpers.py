@@ -49,7 +49,7 @@ def alone(function, model, *given):
 def builtin(model, function=kt.inverse_dynamics, dtype=np.float64):
     """What answers plain calls; None from it sends them the ordinary way."""
     function(model, *states(model, 1, dtype))
-    return vars(model)[f"_{function.__name__}_{np.dtype(dtype).name}"]
+    return vars(model)[f"_{function.__name__}_{np.dtype(dtype).name}"][()]
 
 
 def least_lanes(model):
