@@ -69,7 +69,7 @@ def test_mimic_joints_and_constraints_go_together():
 def test_what_is_no_shape_is_refused():
     model = kt.auto_tree(2)
     for shape, message in (
-        (kt.Shape("cone"), "one of plane"),
+        (kt.Shape("cone"), "choose from plane"),
         (kt.Shape("sphere"), "1 positive sizes"),
         (kt.Shape("box", (1, 0, 1)), "3 positive sizes"),
         (kt.Shape("sphere", 1, 7), "no body 7"),

@@ -13,7 +13,7 @@ from kinetree.lanes import Memory, Program, Woven, run, weave, written_out
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.program import xla
 from kinetree.lanes.target import compiled
-from kinetree.model import Model
+from kinetree.model import Model, memory
 from kinetree.model.piecewise import PIECE
 
 from . import tuning
@@ -142,7 +142,7 @@ class LaneAlgorithm:
         if code is None:
             return None
         slots, widths, tables = self._sizes(model, *about)
-        made = (self.output_shapes(model), result)
+        made = (self.output_shapes(model), result, memory.SMALL)
         return code.bound(slots, inputs + widths, tables, self.constants(model, dtype, *about), *made)
 
     def _sizes(self, model: Model, *about: int) -> tuple[int, tuple, tuple]:

@@ -3,10 +3,10 @@
 For a single state everything around the program costs more than the program. So each module also holds `direct`, a
 function that the interpreter calls as it calls `len`: it looks at the arrays, makes the result, runs the lanes. It
 serves the plain case only: exact `numpy.ndarray`s of the program's dtype, C-contiguous, all (width,) or all
-(lanes, width), and finite results. Each output has the shape that the model gives it; several come as a tuple, or as
-a named one. Large batches it shares with helpers (helpers.py). For anything else, and while
-nobody has counted the helpers, it returns None, and the ordinary path, which knows how to convert, broadcast and
-complain, does it all.
+(lanes, width), with results that are finite, and not so large that memory must be asked for first. Each output has the
+shape that the model gives it; several come as a tuple, or as a named one. Large batches it shares with helpers
+(helpers.py). For anything else, and while nobody has counted the helpers, it returns None, and the ordinary path, which
+knows how to convert, broadcast and complain, does it all.
 
 Only CPython's stable ABI is used, by address, and NumPy's (arrays.py): where something is missing there is no `direct`,
 and nothing else changes. Nothing is shared between calls: scratch is on the stack, or allocated.
@@ -49,7 +49,7 @@ METH_FASTCALL = 0x80
 
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
 # widths follow, as the lane functions take them; then what makes large outputs, and their shapes for one state.
-ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, TURNS, GRAIN, SLOTS, HELPERS, TEAM, LISTS = range(0, 88, 8)
+ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, TURNS, GRAIN, SLOTS, HELPERS, TEAM, MOST, LISTS = range(0, 96, 8)
 
 
 @once
@@ -173,6 +173,8 @@ def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, sha
     makers = first_width + 8 * program.n_outputs
     sizes_at = makers + 8 * (program.n_outputs + sum(ranks[:k]))
     numbers = to.op(f"mul i64 {to.load('i64', record, first_width + 8 * k)}, {lanes}")
+    taken = to.op(f"mul i64 {numbers}, {dtype.itemsize}")
+    to.require(to.op(f"icmp sle i64 {taken}, {to.load('i64', record, MOST)}"), f"fits{k}")
     single = to.op(f"icmp eq i32 {ndim}, 1")
     few = to.op(f"icmp slt i64 {numbers}, {tuning.RECYCLED_MIN_BYTES // dtype.itemsize}")
     to.branch(to.op(f"or i1 {single}, {few}"), f"new{k}", f"used{k}")
@@ -312,16 +314,17 @@ def bind(
     constants: tuple,
     shapes: tuple[tuple[int, ...], ...],
     result: type[tuple] | None = None,
+    most: int = 1 << 62,
 ) -> Callable[..., Any]:
     """The builtin of a compiled program for one model.
 
     `widths` are those of the inputs, then of the outputs; `shapes` are the outputs' for one state; `result` is the
-    named tuple that several outputs make, if not a plain one.
+    named tuple that several outputs make, if not a plain one; `most` is how many bytes an output may take.
     """
     objects = (np.ndarray, result, code.dtype, None)
     turns = [len(t) for t in tables]
     addresses = [x.ctypes.data for x in (*constants, *tables)]
-    numbers = (sum(turns), part_lanes(sum(turns), code.width), slots, ctypes.addressof(helper_count), team())
+    numbers = (sum(turns), part_lanes(sum(turns), code.width), slots, ctypes.addressof(helper_count), team(), most)
     head = (id(np.ndarray), new_array(), *map(id, objects[1:]))
     makers = tuple(partial(_used, shape, code.dtype) for shape in shapes)
     sizes = [n for shape in shapes for n in shape]
