@@ -9,6 +9,7 @@ SHARED_MIN_TURNS = 50_000  # turns over all lanes; a call of fewer is not worth 
 PART_MIN_TURNS = 4000  # turns that a thread takes at a time, at the least: some 15 µs [cpu/]
 PARTS_OF_THREAD = 32  # parts for each thread of a very large batch, where longer ones suit the memory better [cpu/]
 TASK_MIN_LANES = 256  # lanes that a task of XLA's thread pool takes at the least [cpu/]
+REPEAT_TASK_MIN_LANES = 32  # the same of programs with repeats, whose lanes take microseconds [rollouts]
 UNLOCKED_MIN_TURNS = 5000  # turns; a direct call of more lets go of Python's lock: about 50 µs [cpu/]
 HELPER_AWAKE_NS = 500_000  # nanoseconds that a helper stays awake; waking one takes as long as a small batch [cpu/]
 HELPER_LOOKS = 64  # looks that a waiting thread takes before it lets others have its core [cpu/]

@@ -27,12 +27,17 @@ def has_direct(program: Program) -> bool:
     return available() and 0 < program.n_outputs <= MAX_DIRECT_OUTPUTS
 
 
+def task_lanes(program: Program) -> int:
+    """Lanes that a task of several takes at the least."""
+    return tuning.TASK_MIN_LANES if program.simple else tuning.REPEAT_TASK_MIN_LANES
+
+
 def module_text(program: Program, dtype: np.dtype, width: int) -> str:
     """The whole LLVM module of a program: the vector function, the scalar one, and what XLA and Python call."""
     jaxprs = [trace(loop, dtype) for loop in program.loops]
     lines = [far_reduction()]
     lines += [LaneFunction(program, jaxprs, w, dtype, name).text() for w, name in ((width, "lanes"), (1, "lane"))]
-    lines += [handler_text(program, dtype, width, tuning.TASK_MIN_LANES), shared_text(program, dtype, width)]
+    lines += [handler_text(program, dtype, width, task_lanes(program)), shared_text(program, dtype, width)]
     if has_direct(program):
         lines.append(direct_text(program, dtype, width))
     return module_of(*lines)
@@ -44,6 +49,7 @@ class CompiledProgram:
     def __init__(self, program: Program, dtype: Any):
         # it keeps nothing of the program, whose life is its own
         self.dtype = kind = np.dtype(dtype)
+        self._task_lanes = task_lanes(program)
         self.width = width = vector_width(kind)
         made_from = (program, has_direct(program))
         code = loaded(program.name, made_from, kind, lambda: module_text(program, kind, width))
@@ -82,7 +88,7 @@ class CompiledProgram:
             arguments = (lanes, part_lanes(total, self.width), slots, helpers, team())
             if self._shared(*pointers, *numbers, *arguments) & NO_MEMORY:
                 raise MemoryError
-        elif helpers is None and (parts := min(threads(), lanes // tuning.TASK_MIN_LANES)) > 1:
+        elif helpers is None and (parts := min(threads(), lanes // self._task_lanes)) > 1:
             cuts = [lanes * k // parts // self.width * self.width for k in range(parts)] + [lanes]
             waiting = [pool().submit(task, cuts[k], cuts[k + 1]) for k in range(1, parts)]
             task(cuts[0], cuts[1])
