@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 TEX = re.compile(r'<(span|div) class="arithmatex">\\([\[(])(.*?)\\[\])]</\1>', re.S)
+WORD = re.compile(r"<mi>(\w{2,})</mi>")  # log, sin, ...: upright, where style.css makes letters italic
 told: set[str] = set()
 
 
@@ -18,7 +19,7 @@ def _formula(found: re.Match[str]) -> str:
             logging.getLogger("mkdocs.hooks.mathml").info("formulas stay TeX: pip install 'kinetree[docs]' sets them")
             told.add("missing")
         return f"<pre><code>{html.escape(tex)}</code></pre>" if block else f"<code>{html.escape(tex)}</code>"
-    found_text = convert(tex, display="block" if block else "inline")
+    found_text = WORD.sub(r'<mi mathvariant="normal">\1</mi>', convert(tex, display="block" if block else "inline"))
     return f'<div class="formula">{found_text}</div>' if block else found_text
 
 
