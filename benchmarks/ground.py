@@ -20,6 +20,8 @@ import numpy as np
 import kinetree as kt
 from kinetree.simulate.native import way_of_step
 
+from .real import Writer
+
 NOISE, RATE = 0.01, 0.1  # of the range; seconds
 CHECKED = 8  # states that are compared
 
@@ -110,14 +112,15 @@ def check(model: kt.Model, state: kt.State, ctrl: Any) -> None:
     print(f"  {CHECKED} states: {counts}, a step is {error:.1e} from XLA's reference", flush=True)
 
 
-def mujoco_speed(path: Path, steps: int) -> float:
-    """Steps a second of MuJoCo on one core, without contact between moving bodies."""
+def mujoco_speed(path: Path, steps: int, all_pairs: bool) -> float:
+    """Steps a second of MuJoCo on one core."""
     import mujoco
 
     m = mujoco.MjModel.from_xml_path(str(path))
-    moving = m.body_weldid[m.geom_bodyid] != 0
-    touches = (m.geom_contype | m.geom_conaffinity) != 0
-    m.geom_contype[:], m.geom_conaffinity[:] = moving & touches, ~moving & touches
+    if not all_pairs:  # no contact between moving bodies
+        moving = m.body_weldid[m.geom_bodyid] != 0
+        touches = (m.geom_contype | m.geom_conaffinity) != 0
+        m.geom_contype[:], m.geom_conaffinity[:] = moving & touches, ~moving & touches
     d = mujoco.MjData(m)
     if m.nkey:
         mujoco.mj_resetDataKeyframe(m, d, 0)
@@ -136,6 +139,7 @@ def main() -> None:
     parser.add_argument("--harsh", action="store_true", help="controls uniform in their ranges, new in every step")
     parser.add_argument("--all-pairs", action="store_true", help="with contact between moving bodies")
     parser.add_argument("--no-check", action="store_true")
+    parser.add_argument("--out", type=Path, help="file of JSON lines to add to")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", options.dtype == "float64")
     path = robot_file(options.robot)
@@ -143,6 +147,11 @@ def main() -> None:
     model = model if options.all_pairs else without_pairs_of_moving_bodies(model)
     integrator = model.stepping.integrator if model.stepping is not None else "Euler"
     print(f"{path.name}: {integrator}, {way_of_step(model, integrator)}, on {jax.devices()[0].device_kind}", flush=True)
+    theirs = None
+    if jax.default_backend() == "cpu":
+        theirs = mujoco_speed(path, 1000, options.all_pairs)
+        print(f"  MuJoCo, one core: {theirs / 1e6:.4f} M steps/s", flush=True)
+    write = Writer(options.out, "ground")
     for worlds in options.worlds:
         state, ctrl = start(model, worlds, np.dtype(options.dtype))
         run, key = run_of(model, options.steps, options.harsh), jax.random.key(0)
@@ -153,12 +162,20 @@ def main() -> None:
         after, last = jax.block_until_ready(run(state, ctrl, key))
         seconds = time.perf_counter() - begin
         finite = bool(np.isfinite(np.asarray(after.q)).all())
-        speed = worlds * options.steps / seconds / 1e6
-        print(f"  {worlds} worlds: {speed:.2f} M steps/s, first run {first:.1f} s, finite: {finite}", flush=True)
+        speed = worlds * options.steps / seconds
+        write(
+            robot=path.stem,
+            worlds=worlds,
+            dtype=options.dtype,
+            pairs="all pairs" if options.all_pairs else "floor only",
+            controls="harsh" if options.harsh else "noisy",
+            steps_per_second=speed,
+            first_run_s=first,
+            mujoco=theirs,
+        )
+        print(f"  {worlds} worlds: {speed / 1e6:.2f} M steps/s, first run {first:.1f} s, finite: {finite}", flush=True)
         if not options.no_check:
             check(model, after, last)
-    if jax.default_backend() == "cpu":
-        print(f"  MuJoCo, one core: {mujoco_speed(path, 1000) / 1e6:.4f} M steps/s")
 
 
 if __name__ == "__main__":

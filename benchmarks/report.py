@@ -11,7 +11,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from . import experiments, figures, peer_tables, summary
+from . import experiments, figures, peer_tables, real, summary
 from .cases import METHODS
 from .published import (
     GOAL_FIRST_RESULT,
@@ -279,10 +279,12 @@ def page(records: Sequence[Record], folder: Path) -> str:
 
 def pages(records: Sequence[Record], folder: Path) -> dict[str, str]:
     """The texts of all pages by their files; figures go to the folder, and to folders beside it."""
+    robots = [r for r in records if real.is_real(r)]
+    records = [r for r in records if not real.is_real(r)]
     every = machines(records, folder)
     return {
         "performance_details.md": details(every),
-        "performance.md": summary.page(every),  # after the details, which find what is slower
+        "performance.md": summary.page(every, robots),  # after the details, which find what is slower
         "experiments.md": experiments.Page(records, folder.parent / experiments.FOLDER).text(),
     }
 

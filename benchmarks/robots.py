@@ -20,6 +20,8 @@ import pinocchio as pin
 
 import kinetree as kt
 
+from .real import Writer
+
 Clock = Callable[[], float]
 Calls = dict[str, tuple[Callable[[], Any], Callable[[], Any]]]  # Ours and theirs, by what they compute.
 
@@ -163,9 +165,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cpu", action="store_true", help="processor time, not time on the wall")
     parser.add_argument("--one", action="store_true", help="one call instead of a batch")
     parser.add_argument("--specialise", action="store_true", help="programs of each robot, too")
+    parser.add_argument("--out", type=Path, help="file of JSON lines to add to")
     options = parser.parse_args(arguments)
     kt.set_threads(options.threads)
     clock = time.process_time if options.cpu else time.perf_counter
+    write = Writer(options.out, "robots")
     worst: dict[str, tuple[float, str]] = {}
     for name, path in robot_files().items():
         if not any(word in name for word in options.names):
@@ -187,6 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 found = compare(calls, options.rounds, 0.0, clock)
             label = f"{name}{' floating' if floating else ''}"
             print(f"{label}: " + "  ".join(f"{k} {v:.2f}" for k, v in found.items()), flush=True)
+            write(robot=label, call="one" if options.one else "batch", ratios=found, clock=clock.__name__)
             for what, times in found.items():
                 worst[what] = min(worst.get(what, (np.inf, "")), (times, label))
     print("\nworst:")

@@ -18,6 +18,8 @@ import numpy as np
 import kinetree as kt
 from kinetree.io.converters import Mujoco
 
+from .real import Writer
+
 GOALS = {"arm": 18.0, "contact": 10.0}  # times as fast
 ON_THE_FLOOR = ("half_cheetah", "hopper", "walker2d", "ant", "humanoid")
 COMPARED = 5  # steps after which positions are compared
@@ -137,10 +139,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--dtype", default="float64")
+    parser.add_argument("--out", type=Path, help="file of JSON lines to add to")
     options = parser.parse_args()
     print("| robot | worlds | kinetree, µs a step | mujoco.rollout | times | times by CPU time | difference |")
     print("|---|---|---|---|---|---|---|")
     rows = []
+    write = Writer(options.out, "rollouts")
     with tempfile.TemporaryDirectory() as folder:
         chosen = [Case("contact", p.stem, p) for p in options.files] or cases(Path(folder))
         for case in chosen:
@@ -148,6 +152,14 @@ def main() -> None:
                 shape = worlds, options.steps, options.threads, options.rounds
                 row = measure(case, *shape, np.dtype(options.dtype))
                 rows.append(row)
+                write(
+                    robot=case.name,
+                    group=case.group,
+                    worlds=worlds,
+                    microseconds=row.ours,
+                    mujoco_microseconds=row.theirs,
+                    processor_ratio=row.their_cpu / row.our_cpu,
+                )
                 times = f"{row.ratio:.1f} | {row.their_cpu / row.our_cpu:.1f}"
                 numbers = f"{row.ours:.3f} | {row.theirs:.2f} | {times} | {row.error:.0e}"
                 print(f"| {case.name} | {worlds} | {numbers} |", flush=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from . import peer_tables
+from . import peer_tables, real
 from .published import LYNGHUS, LYNGHUS_MACHINE
 from .records import Record
 from .text import count, mechanism, rate, ratio, seconds, table
@@ -24,9 +24,9 @@ versions and what is slower: [Performance, in detail](performance_details.md). P
 """
 
 
-def page(machines: Sequence[Any]) -> str:
-    """The text of the page."""
-    parts = [HEAD, *many_states(machines), *large_trees(machines), *ledger(machines)]
+def page(machines: Sequence[Any], robots: Sequence[Record] = ()) -> str:
+    """The text of the page; `robots` are the records of real robots."""
+    parts = [HEAD, *many_states(machines), *real.sections(robots), *large_trees(machines), *ledger(machines)]
     return "\n".join(parts).rstrip() + "\n"
 
 

@@ -194,3 +194,19 @@ def test_lines_are_kept_as_they_come(tmp_path):
     append(path, {"a": 1})
     append(path, {"b": 2})
     assert read([path]) == [{"a": 1}, {"b": 2}] == [json.loads(x) for x in path.read_text().splitlines()]
+
+
+def test_real_robots_are_shown_with_the_worst_of_them(tmp_path):
+    shared = MACHINE | {"platform": "cpu"}
+    arm, dog = ({"table": "robots", "robot": name, "call": "batch"} | shared for name in ("arm", "dog"))
+    floor = {"table": "ground", "robot": "ant", "worlds": 64, "dtype": "float64", "pairs": "floor only"} | shared
+    lines = [
+        *every_group("cpu", 1e-3),
+        arm | {"ratios": {"ID": 12.0}},
+        dog | {"ratios": {"ID": 0.5}},
+        dog | {"ratios": {"ID": 0.75}, "run": "2027-01-01T00:00:00Z"},  # measured again: the earlier one is gone
+        floor | {"controls": "noisy", "steps_per_second": 2e6, "mujoco": 1e5},
+    ]
+    text = pages(lines, tmp_path / "performance")["performance.md"]
+    assert "| inverse dynamics, 4 096 states | 12 | 0.75 (dog) | 1 |" in text
+    assert "| ant, floor only, noisy controls | a processor | 64, float64 | 2 M/s | MuJoCo, one core: 100 k/s |" in text

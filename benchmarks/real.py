@@ -1,0 +1,105 @@
+"""Tables of real robots for docs/performance.md: beside Pinocchio, on the ground beside MuJoCo, and in rollouts.
+
+`benchmarks.robots`, `benchmarks.ground` and `benchmarks.rollouts` write the records with `--out`. Each of them has a
+field `table`, which tells them from the records of `python -m benchmarks`. The worst robot of a table is what counts.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from .environment import environment
+from .records import Record, append
+from .text import count, rate, ratio, table
+
+WORDS = {"ID": "inverse dynamics", "FD": "forward dynamics", "H": "mass matrix", "FK": "poses of all bodies"}
+WORDS |= {"J": "Jacobians", "CoM": "centre of mass", "∂ID": "derivatives of ID", "∂FD": "derivatives of FD"}
+
+
+class Writer:
+    """Writes the records of one run; without a file it writes nothing."""
+
+    def __init__(self, path: Path | None, name: str):
+        self.path, self.name = path, name
+        self.shared: Record = (
+            {} if path is None else {**environment(), "run": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        )
+
+    def __call__(self, **measured: Any) -> None:
+        """Add a record."""
+        if self.path is not None:
+            append(self.path, {"table": self.name, **measured, **self.shared})
+
+
+def is_real(record: Record) -> bool:
+    """Whether a record belongs to the tables of this file."""
+    return "table" in record
+
+
+def latest(records: Sequence[Record], name: str, keys: Sequence[str]) -> list[Record]:
+    """The last record of each case of a table, by machine, in the order of the first ones."""
+    own = sorted((r for r in records if r.get("table") == name), key=lambda r: r["run"])
+    return list({(machine(r), *(r[k] for k in keys)): r for r in own}.values())
+
+
+def machine(record: Record) -> str:
+    """What a record was measured on, in a few words."""
+    name = record["processor" if record["platform"] == "cpu" else "device"]
+    return " ".join(name.split()[:2])
+
+
+def robots(records: Sequence[Record]) -> Iterator[str]:
+    """The worst and the median robot beside Pinocchio."""
+    rows = []
+    for call, title in (("one", "one call from Python"), ("batch", "4 096 states")):
+        own = [r for r in latest(records, "robots", ("robot", "call")) if r["call"] == call]
+        names = list(dict.fromkeys(name for r in own for name in r["ratios"]))
+        for name in names:
+            found = sorted((r["ratios"][name], r["robot"]) for r in own if name in r["ratios"])
+            below = sum(times < 1 for times, _ in found)
+            middle = found[len(found) // 2][0]
+            words = WORDS.get(name, name)
+            rows.append([f"{words}, {title}", ratio(middle), f"{ratio(found[0][0])} ({found[0][1]})", count(below)])
+    if rows:
+        yield "## Every robot of example-robot-data, beside Pinocchio\n"
+        yield "How many times as fast, both in one process and on as many threads; fixed and floating, as loaded.\n"
+        yield from table(["quantity", "median", "worst robot", "slower than Pinocchio"], rows)
+
+
+def ground(records: Sequence[Record]) -> Iterator[str]:
+    """Steps with contact, limits and actuators."""
+    rows = []
+    for r in latest(records, "ground", ("robot", "worlds", "pairs", "controls", "dtype")):
+        what = f"{r['robot']}, {r['pairs']}, {r['controls']} controls"
+        theirs = r.get("mujoco")
+        rows.append(
+            [
+                what,
+                machine(r),
+                f"{count(r['worlds'])}, {r['dtype']}",
+                rate(r["steps_per_second"]),
+                f"MuJoCo, one core: {rate(theirs)}" if theirs else "",
+            ]
+        )
+    if rows:
+        yield "## On the ground\n"
+        yield from table(["robot", "machine", "worlds", "steps", "beside"], rows)
+
+
+def rollouts(records: Sequence[Record]) -> Iterator[str]:
+    """Rollouts beside `mujoco.rollout`."""
+    rows = []
+    for r in latest(records, "rollouts", ("robot", "worlds")):
+        ours, theirs = r["microseconds"], r["mujoco_microseconds"]
+        rows.append([r["robot"], count(r["worlds"]), f"{ours:.3g} µs", f"{theirs:.3g} µs", ratio(theirs / ours)])
+    if rows:
+        yield "## Rollouts beside `mujoco.rollout`, two threads each\n"
+        yield from table(["robot", "worlds", "a step", "MuJoCo", "times as fast"], rows)
+
+
+def sections(records: Sequence[Record]) -> Iterator[str]:
+    """All tables of real robots."""
+    yield from robots(records)
+    yield from ground(records)
+    yield from rollouts(records)
