@@ -77,10 +77,6 @@ def test_our_integrator_is_that_of_xla(monkeypatch):
 
 
 def test_what_it_does_not_know_is_told():
-    tied = WORLD.format(integrator="Euler").replace(
-        "<actuator>", '<equality><joint joint1="tip" joint2="slide"/></equality><actuator>'
-    )
-    assert "an equality holds" in way_of_step(ours(compiled(tied)), "Euler").reason
     ball = WORLD.format(integrator="Euler").replace('joint="tip" gear="2"', 'joint="ball" gear="1 0 0"')
     way = way_of_step(ours(compiled(ball)), "Euler")
     assert way.plan is None

@@ -4,7 +4,7 @@ The residual of a weld's axes is the vector part of conj(Q₂) Q₁, times the t
 ½ conj(Q₂) (ω₁ − ω₂) Q₁. Reference accelerations of frames leave out what velocities do to them: −b v − k d r − J̇ v.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +12,11 @@ import numpy as np
 
 from kinetree.model import Model
 from kinetree.model.equalities import CONNECT, WELD, FrameEqualities, JointEqualities
-from kinetree.spatial import Mat3, Quaternion, Vec3
+from kinetree.spatial import Mat3, Quaternion, Scalar, Vec3
 
 from .between import Along, Coupled, Hold, Relative
 from .carried import Carried, ends
+from .cones import Vector
 from .groups import Group, Known
 from .held import HeldBodies, HeldJoints
 from .softness import impedance, parts, reference, regularisation
@@ -57,47 +58,65 @@ def frame_groups(model: Model, known: Known, equal: FrameEqualities, rows: Carri
     return groups
 
 
+class FrameRows(NamedTuple):
+    """Rows of a connect or a weld: what is wrong, its rate, and what velocities add to its second derivative."""
+
+    r: Vector
+    v: Vector
+    product: Vector
+    turn: Mat3 | None  # from the rotation of the second frame against the first to the last three rows
+
+
+def frame_rows(first: Any, second: Any, size: int, scale: Scalar) -> FrameRows:
+    """From two ends (carried.py), elementwise."""
+    r, v = [*(second.position - first.position)], [*(second.linear - first.linear)]
+    product = [*(second.acceleration - first.acceleration)]
+    if size == CONNECT:
+        return FrameRows(tuple(r), tuple(v), tuple(product), None)
+    back, ahead = second.orientation.conjugate(), first.orientation
+    spin, alpha = second.omega - first.omega, second.alpha - first.alpha
+
+    def seen(left: Quaternion, v: Vec3, right: Quaternion) -> Vec3:
+        return _vector(left * _pure(v) * right) * (0.5 * scale)
+
+    one, zero = jnp.ones_like(r[0]), jnp.zeros_like(r[0])
+    unit = (Vec3(one, zero, zero), Vec3(zero, one, zero), Vec3(zero, zero, one))
+    turn = Mat3(*Mat3(*(c for e in unit for c in seen(back, e, ahead))).T)
+    back_rate = _half(_pure(second.omega) * second.orientation).conjugate()
+    ahead_rate = _half(_pure(first.omega) * ahead)
+    r += [*(_vector(back * ahead) * -scale)]
+    v += [*seen(back, spin, ahead)]
+    product += [*(seen(back_rate, spin, ahead) + seen(back, alpha, ahead) + seen(back, spin, ahead_rate))]
+    return FrameRows(tuple(r), tuple(v), tuple(product), turn)
+
+
+def soft_frame(rows: FrameRows, solref: Vector, solimp: Vector, weight: tuple, least_time: Scalar) -> tuple:
+    """Reference accelerations and stiffness D; the weights are those of translation and rotation."""
+    distance = sum((x * x for x in rows.r[1:]), start=rows.r[0] * rows.r[0])
+    some = distance > 0
+    distance = jnp.where(some, jnp.sqrt(jnp.where(some, distance, 1.0)), 0.0)
+    d = impedance(solimp, distance)
+    k, b = reference(solref, solimp, least_time)
+    D = tuple(1 / regularisation(d, weight[int(i > 2)]) for i in range(len(rows.r)))
+    return tuple(-b * y - k * d * x - z for x, y, z in zip(rows.r, rows.v, rows.product, strict=True)), D
+
+
 def _frames(
     model: Model, known: Known, equal: Any, rows: Carried, size: int, bodies: Any, moves: Any, position_of: Any
 ) -> Group:
     first = ends(model, rows, bodies[0], equal.position1, equal.orientation1, position_of)
     second = ends(model, rows, bodies[1], equal.position2, equal.orientation2, position_of)
     dtype = first.position.x.dtype
-    r, v = [*(second.position - first.position)], [*(second.linear - first.linear)]
-    product = [*(second.acceleration - first.acceleration)]
-    turn = None
-    if size == WELD:
-        scale = jnp.asarray(equal.torque_scale, dtype)[:, None]
-        back, ahead = second.orientation.conjugate(), first.orientation
-        spin, alpha = second.omega - first.omega, second.alpha - first.alpha
-
-        def seen(left: Quaternion, v: Vec3, right: Quaternion) -> Vec3:
-            return _vector(left * _pure(v) * right) * (0.5 * scale)
-
-        one, zero = jnp.ones_like(r[0]), jnp.zeros_like(r[0])
-        unit = (Vec3(one, zero, zero), Vec3(zero, one, zero), Vec3(zero, zero, one))
-        turn = Mat3(*Mat3(*(c for e in unit for c in seen(back, e, ahead))).T)
-        back_rate = _half(_pure(second.omega) * second.orientation).conjugate()
-        ahead_rate = _half(_pure(first.omega) * ahead)
-        r += [*(_vector(back * ahead) * -scale)]
-        v += [*seen(back, spin, ahead)]
-        product += [*(seen(back_rate, spin, ahead) + seen(back, alpha, ahead) + seen(back, spin, ahead_rate))]
-    distance = sum((x * x for x in r[1:]), start=r[0] * r[0])
-    some = distance > 0
-    distance = jnp.where(some, jnp.sqrt(jnp.where(some, distance, 1.0)), 0.0)
+    found = frame_rows(first, second, size, jnp.asarray(equal.torque_scale, dtype)[:, None])
     solimp, solref = parts(jnp.asarray(equal.solimp, dtype)), parts(jnp.asarray(equal.solref, dtype))
-    d = impedance(solimp, distance)
-    k, b = reference(solref, solimp, known.least_time)
     weight = jnp.asarray(known.weights.body, dtype)
     one, two = (jnp.where((own >= 0)[:, None], weight[np.maximum(own, 0)], 0.0) for own in bodies)
-    total = one + two
-    D = tuple(1 / regularisation(d, total[:, int(i > 2), None]) for i in range(size))
-    ref = tuple(-b * y - k * d * x - z for x, y, z in zip(r, v, product, strict=True))
+    ref, D = soft_frame(found, solref, solimp, parts(one + two), known.least_time)
     if all(moves):
-        return Coupled(Relative(first.X, second.X, turn, size, first.at, second.at), ref, Hold(D))
+        return Coupled(Relative(first.X, second.X, found.turn, size, first.at, second.at), ref, Hold(D))
     end = second if moves[1] else first
     sign = 1.0 if moves[1] else -1.0
-    return HeldBodies(end.X, turn, tuple(sign * y for y in ref), D, end.at)
+    return HeldBodies(end.X, found.turn, tuple(sign * y for y in ref), D, end.at)
 
 
 def joint_equality_groups(

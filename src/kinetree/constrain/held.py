@@ -14,6 +14,18 @@ from .groups import Load, Positions, constant, spread
 from .sweeps import Body, Moved
 
 
+def held_inertia(D: Vector, turn: Mat3 | None) -> ArticulatedInertia:
+    """What stiffness along three directions of a frame adds to a body's inertia; and about its axes, if `turn`."""
+    zero = jnp.zeros_like(D[0])
+    angular = Sym3(*(zero,) * 6)
+    if turn is not None:
+        x, y, z = turn.rows
+        scaled = (x * D[3], y * D[4], z * D[5])
+        pairs = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+        angular = Sym3(*(sum(s[i] * t[j] for s, t in zip(scaled, (x, y, z), strict=True)) for i, j in pairs))
+    return ArticulatedInertia(angular, Mat3(*(zero,) * 9), Sym3(D[0], D[1], D[2], zero, zero, zero))
+
+
 @register_dataclass
 @dataclass(frozen=True)
 class HeldBodies:
@@ -35,14 +47,7 @@ class HeldBodies:
 
     def load(self, load: Load, r: Response) -> Load:
         zero = jnp.zeros_like(r.force[0])
-        linear = Sym3(self.D[0] + zero, self.D[1] + zero, self.D[2] + zero, zero, zero, zero)
-        angular = Sym3(*(zero,) * 6)
-        if self.turn is not None:
-            x, y, z = self.turn.rows
-            scaled = (x * self.D[3], y * self.D[4], z * self.D[5])
-            pairs = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
-            angular = Sym3(*(sum(s[i] * t[j] for s, t in zip(scaled, (x, y, z), strict=True)) for i, j in pairs))
-        own = self.X.articulated_to_parent(ArticulatedInertia(angular, Mat3(*(zero,) * 9), linear))
+        own = self.X.articulated_to_parent(held_inertia(tuple(d + zero for d in self.D), self.turn))
         return load._replace(body=spread(self.at, load.body, Body(own, -self._force(constant(r, self.ref)))))
 
     def pull(self, load: Load, force: Vector) -> Load:

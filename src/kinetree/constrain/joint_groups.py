@@ -89,7 +89,7 @@ def present(model: Model) -> Present:
 
 
 def _with_bodies(model: Model) -> tuple[int, ...]:
-    """Rows that carry mass or shapes. A body with several joints in MJCF hangs from bodies that have neither."""
+    """Rows that carry mass or shapes, or are held. A body with several joints in MJCF hangs from bodies without."""
     row_of_body = np.asarray(model.structure.row_of_body)
     rows = np.unique(row_of_body[row_of_body >= 0])
     if not len(rows):
@@ -98,8 +98,9 @@ def _with_bodies(model: Model) -> tuple[int, ...]:
     numbers = [x for x in leaves if isinstance(x, np.ndarray)]
     if len(numbers) < len(leaves):
         return tuple(rows.tolist())
-    scene = None if model.world is None else model.world.scene
+    scene, equal = (None, None) if model.world is None else (model.world.scene, model.world.equalities)
     shaped = [] if scene is None else [row_of_body[b] for b in scene.layout.bodies if b >= 0]
+    shaped += [] if equal is None else row_of_body[equal.bodies].tolist()
     heavy = np.any([np.reshape(x, (-1, x.shape[-1]))[:, rows].any(0) for x in numbers], 0)
     return tuple(rows[heavy | np.isin(rows, shaped)].tolist())
 
@@ -150,7 +151,7 @@ def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, posi
         own = np.array(has.balls)
         joined = model.structure.quaternion_joints
         start = joined[np.searchsorted(joined[:, 0], own), 1].astype(np.int64)
-        axis, angle = _turn(Quaternion(*(q[start + k] for k in range(4))))
+        axis, angle = turn_from_rest(Quaternion(*(q[start + k] for k in range(4))))
         velocity = axis[0] * qd[own] + axis[1] * qd[own + 1] + axis[2] * qd[own + 2]
         ref, D = _limit(soft, own, soft.ball_limit[own, None] - angle, velocity, weight, known.least_time)
         groups.append(OnBalls(axis, ref, D, (positions(own), positions(own + 1), positions(own + 2))))
@@ -186,7 +187,7 @@ def _limit(soft: JointSoftness, own: np.ndarray, distance: Scalar, velocity: Sca
     return row(soft.limit_solref[own], soft.limit_solimp[own], r, velocity, weight[own], active, least)
 
 
-def _turn(orientation: Quaternion) -> tuple[tuple[Scalar, Scalar, Scalar], Scalar]:
+def turn_from_rest(orientation: Quaternion) -> tuple[tuple[Scalar, Scalar, Scalar], Scalar]:
     """Minus the axis, and the angle, of the shortest turn from the reference orientation."""
     turn = orientation.normalized().log()
     squared = turn.dot(turn)

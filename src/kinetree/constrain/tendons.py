@@ -20,7 +20,7 @@ from kinetree.model import Model
 from kinetree.model.equalities import TendonEqualities
 from kinetree.model.tendons import NO_WRAP, Tendons
 from kinetree.spatial import Rates, Scalar, Vec3
-from kinetree.tree import layout, restore
+from kinetree.tree import Tree, layout, restore
 
 from .between import Along, Coupled, Dry, Hold, OneSided
 from .carried import Carried, row_ends
@@ -90,7 +90,7 @@ def tendon_groups(
     if equal is not None:
         groups += _equalities(strings, known, equal, weight)
     if has.tendon_armature:
-        own, mask = _branches(model, strings.at, np.array(has.tendon_armature))
+        own, mask = branches(model.tree, strings.at, np.array(has.tendon_armature))
         J = Along(strings.moment[own] * jnp.asarray(mask, q.dtype)[:, :, None], _static(strings.positions[own]))
         inertia = strings.number("armature", own) + jnp.zeros_like(strings.length[own])
         groups.append(Coupled(J, (jnp.zeros_like(inertia),), Hold((inertia,)), inertial=True))
@@ -114,12 +114,12 @@ def _equalities(strings: Strings, known: Known, equal: TendonEqualities, weight:
     return [Coupled(Along(moment, _static(at)), (ref,), Hold((D,)))]
 
 
-def _branches(model: Model, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def branches(tree: Tree, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of armature, (k,) numbers of tendons and (k, width) the part of each: rows that do not carry one another.
 
     A tendon whose branches meet in a row that it moves too stays whole.
     """
-    lp, rp = np.asarray(model.tree.lp), np.asarray(model.tree.rp)
+    lp, rp = np.asarray(tree.lp), np.asarray(tree.rp)
     numbers, masks = [], []
     for t in which:
         open_, dof = list(np.flatnonzero(at.used[t])), at.dof[t]

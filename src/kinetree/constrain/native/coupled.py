@@ -18,6 +18,7 @@ from ..cones import Response, dot, times
 from ..conjugate import RESIDUAL_EPS
 from ..contact_softness import soft_contact
 from .contacts import SURFACE, Surface, along, surface_constants
+from .delassus import corrected
 from .features import with_power
 from .kinds import Friction, Kind, cone_response, force_on_body, friction_constants
 from .memory import (
@@ -238,7 +239,7 @@ def _every(plan: Plan) -> np.ndarray:
     return np.arange(plan.n)
 
 
-def answering() -> list[Part]:
+def answering(links: bool) -> list[Part]:
     """How the tree answers the forces in `sag`: z = A⁻¹ of them, and the accelerations of its rows."""
 
     def inward(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -267,7 +268,8 @@ def answering() -> list[Part]:
         rows = _every(plan)
         return table(plan.row(rows), plan.reply(rows), plan.reply_up(rows))
 
-    return [Part(back, lambda plan: turns(plan)[::-1].copy()), Part(out, turns)]
+    between = corrected(True) if links else []
+    return [Part(back, lambda plan: turns(plan)[::-1].copy()), *between, Part(out, turns)]
 
 
 def cleared() -> list[Part]:
@@ -372,12 +374,12 @@ def sum_of_rest() -> Part:
     return Part(Loop(lambda *_: ((0.0,), (), ()), 0, NOTHING, writes=(fixed("rest"),)), once)
 
 
-def conjugate_gradients(kinds: list[tuple[Kind, int]], finishes: bool) -> list[Part | Again]:
-    """All turns, after the tree was swept."""
+def conjugate_gradients(kinds: list[tuple[Kind, int]], finishes: bool, links: bool) -> list[Part | Again]:
+    """All turns, after the tree was swept; `links`: some are of its matrix, too."""
     turn: list[Part | Again] = [
         *cleared(),
         *(asking(k, d) for k, d in kinds),
-        *answering(),
+        *answering(links),
         closing(),
         *(measuring(k, d) for k, d in kinds),
         judged(),

@@ -4,11 +4,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinetree.model import Model
+from kinetree.model import Model, World
 from kinetree.model.world import SOLIMP
 
-from ..problem import equalities_of
 from .plan import Plan
+
+
+class Linking(NamedTuple):
+    """What programs depend on of strings and of frames that are held together."""
+
+    lengths: tuple[str, ...]  # kinds of strings
+    strung: tuple[str, ...]  # kinds of constraints on strings
+    pulled: bool  # tendons have springs or dampers
+    resists: bool  # or armature, or dampers that are taken at the end of a step
+    frames: tuple[tuple[int, tuple[bool, bool]], ...]  # sizes of equalities, and which bodies move
 
 
 class Features(NamedTuple):
@@ -23,6 +32,7 @@ class Features(NamedTuple):
     losses: bool
     damped: bool
     springs: bool
+    linking: Linking
     power: int | None  # of all constraints' impedances, where they share an integer
 
 
@@ -45,8 +55,17 @@ def features_of(model: Model, plan: Plan) -> Features:
         bool(plan.has.loss),
         passive is not None and any_number(passive.damping),
         passive is not None and any_number(passive.stiffness[scalar]),
+        Linking(*_of_strings(plan), plan.frames.kinds),
         _shared_power(plan),
     )
+
+
+def _of_strings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...], bool, bool]:
+    s = plan.strings
+    kinds = {"fixed": s.fixed, "follows": s.follows[0], "balls": s.balls[0], "pairs": s.pairs[0], "parts": s.parts[0]}
+    acting = {k: plan.strings.constrained(k) for k in ("limits", "losses", "holds")}
+    lengths, strung = (tuple(k for k, x in found.items() if len(x)) for found in (kinds, acting))
+    return lengths, strung, bool(plan.has.tendon_stiffness or plan.has.tendon_damping), bool(len(s.resists[0]))
 
 
 MAX_SHARED_POWER = 8  # Larger ones are computed by logarithms.
@@ -57,6 +76,7 @@ def _shared_power(plan: Plan) -> int | None:
     scene, joints = plan.world.scene, plan.world.joints
     solimp = [] if scene is None else [scene.surfaces.solimp, scene.pairs.solimp]
     solimp += [] if joints is None else [joints.limit_solimp, joints.friction_solimp]
+    solimp += other_solimp(plan.world)
     if not all(isinstance(x, np.ndarray) for x in solimp):
         return None
     powers = {float(p) for x in solimp for p in np.maximum(x[:, 4], 1)} | ({SOLIMP[4]} if joints is None else set())
@@ -64,9 +84,20 @@ def _shared_power(plan: Plan) -> int | None:
     return int(shared) if shared in range(1, MAX_SHARED_POWER + 1) else None
 
 
+def other_solimp(world: World) -> list[Any]:
+    """Of tendons and equalities."""
+    equal, tendons = world.equalities, world.tendons
+    every = () if equal is None else (equal.frames, equal.joints, equal.tendons)
+    found = [e.solimp for e in every if e is not None]
+    return found + ([] if tendons is None else [tendons.pull.limit_solimp, tendons.pull.friction_solimp])
+
+
 def with_power(solimp: tuple, power: int | None) -> tuple:
     """Parameters of an impedance, with the power that all share, if any."""
     return solimp if power is None else (*solimp[:4], power)
+
+
+MAX_LINKS = 48  # of a model; their matrix is dense where they hang from one body
 
 
 SERVED_PAIRS = {
@@ -90,12 +121,14 @@ def not_served(model: Model, plan: Plan) -> str:
         return "nothing moves"
     if plan.world.fluid is not None:
         return "a fluid acts on bodies"
-    if plan.has.balls:
-        return "a ball joint has a limit"
-    if equalities_of(model) is not None:
-        return "an equality holds"
-    if plan.has.tendon_rows or plan.has.tendon_forces:
-        return "a tendon acts"
+    if plan.strings.spatial:
+        return "a tendon runs through points"
+    if plan.frames.equal is not None and (plan.frames.rows[0] == plan.frames.rows[1]).any():
+        return "an equality holds a body to itself"
+    if plan.strings.forked and plan.implicit:
+        return "branches of a tendon with a damper meet in a joint that it moves"
+    if len(plan.links) > MAX_LINKS:
+        return f"more than {MAX_LINKS} rows couple bodies"
     for touch in plan.touches:
         if touch.kinds not in SERVED_PAIRS:
             return f"a {touch.kinds[0]} touches a {touch.kinds[1]}"

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Slots
+from kinetree.lanes import Lane, Loop, Memory, Slots
 from kinetree.model import Model
 from kinetree.spatial import Force, Motion, Vec3
 
@@ -42,10 +42,12 @@ class Kind(NamedTuple):
     pull: Callable[[Any, tuple, tuple], tuple]  # (known, kept, force) -> what is added
     rows: tuple[int, ...] = (0,)  # columns of the rows whose motion counts
     couples: bool = False  # whether it touches two rows: then the tree does not carry it
+    links: bool = False  # whether links carry it (links.py)
+    moves: Memory = ROW  # the blocks of what it moves
 
     def at(self, when: int) -> tuple[Slots, ...]:
         """The motion of the rows before the step (0), or after it (1)."""
-        return tuple(ROW.at(column, self.motion[when]) for column in self.rows)
+        return tuple(self.moves.at(column, self.motion[when]) for column in self.rows)
 
     def motions(self, reads: tuple) -> list[Any]:
         """Motions from the values of their slots: of a row, or a tuple of those of several."""
@@ -165,16 +167,16 @@ def loading(kind: Kind, finishes: bool) -> Part:
     n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, m = reads[:n], reads[n]
+        kept, (m,) = reads[:n], kind.motions(reads[n : n + len(kind.rows)])
         r = kind.response(known, kept, kind.residual(known, kept, m))
         g, H = constant(r, _ref(kind, kept)), r.curvature
         if finishes:
-            last = reads[n + 1] != 0
+            last = reads[-1] != 0
             g = tuple(jnp.where(last, f, x) for f, x in zip(r.force, g, strict=True))
             H = jax.tree.map(lambda x: jnp.where(last, jnp.zeros_like(x), x), H)
         return (), kind.load(known, kept, H, g), ()
 
-    reads = (*kind.own, ROW.at(0, kind.motion[0]), *((fixed("finishing"),) if finishes else ()))
+    reads = (*kind.own, *kind.at(0), *((fixed("finishing"),) if finishes else ()))
     loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.adds, when=kind.when)
     return Part(loop, kind.table, kind.numbers)
 
@@ -182,6 +184,7 @@ def loading(kind: Kind, finishes: bool) -> Part:
 def comparing(kind: Kind) -> Part:
     """What the full step does to the constraints."""
     n = len(kind.own)
+    beside = kind.couples or kind.links  # not in the matrix of the tree
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         kept = reads[:n]
@@ -192,10 +195,10 @@ def comparing(kind: Kind) -> Part:
         bent = dot(times(r.curvature, dw), dw)
         changed, curved = jnp.where(r.state != end.state, one, zero), jnp.where(end.curved, one, zero)
         sums = Sums(changed, curved, dot(r.force, dw), dot(end.force, dw), bent)
-        return (), (sums, Norms(bent, zero)) if kind.couples else (sums,), ()
+        return (), (sums, Norms(bent, zero)) if beside else (sums,), ()
 
     reads = (*kind.own, *kind.at(0), *kind.at(1))
-    adds = (fixed("sums"), fixed("norms")) if kind.couples else (fixed("sums"),)
+    adds = (fixed("sums"), fixed("norms")) if beside else (fixed("sums"),)
     loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=adds, when=kind.when)
     return Part(loop, kind.table, kind.numbers)
 

@@ -5,7 +5,7 @@ for the new x, not for its change; when no constraint changes its state, x is ex
 solves for the acceleration of the integrator: the forces of the constraints stay, and the load is added to the joints.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -187,7 +187,7 @@ def searching(kinds: list[Kind]) -> Again:
     return Again(parts, fixed("searching").offset, SEARCH_STEPS)
 
 
-def _along_step(search: Search, old: Any, new: Any) -> Any:
+def along_step(search: Search, old: Any, new: Any) -> Any:
     """As far along the step as was found."""
     return jnp.where(search.alpha == 1, new, old + search.alpha * (new - old))
 
@@ -197,7 +197,7 @@ def moved(finishes: bool) -> Part:
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         x, x_new, search, *last = reads
-        reached = _along_step(search, x, x_new)
+        reached = along_step(search, x, x_new)
         return (jnp.where(last[0] != 0, x, reached) if finishes else reached, reached), (), ()
 
     reads = (ROW.at(0, "x"), ROW.at(0, "x_new"), fixed("search"), *((fixed("finishing"),) if finishes else ()))
@@ -210,7 +210,7 @@ def accelerated(always: bool) -> Part:
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         a, a_new, search = reads
-        return (jax.tree.map(lambda old, new: _along_step(search, old, new), a, a_new),), (), ()
+        return (jax.tree.map(lambda old, new: along_step(search, old, new), a, a_new),), (), ()
 
     own, new = ROW.at(0, "a"), ROW.at(0, "a_new")
     when = None if always else fixed("going")
@@ -247,8 +247,25 @@ def counted(finishes: bool) -> Part:
     return Part(loop, once, lambda model, plan, known: np.array([float(plan.world.iterations)]))
 
 
+class Linked(NamedTuple):
+    """Parts of a round that links add (linked.py)."""
+
+    before: list[Part]  # constraints are loaded
+    after: list[Part]
+    swept: list[Part]  # the tree was swept inward
+    moved: list[Part]  # x_new is known
+    ended: list[Part]  # the step was taken
+
+
+NO_LINKS = Linked([], [], [], [], [])
+
+
 def newton(
-    kinds: list[Kind], between: list[tuple[Kind, int]], finishes: bool, always: bool = False
+    kinds: list[Kind],
+    between: list[tuple[Kind, int]],
+    finishes: bool,
+    always: bool = False,
+    linked: Linked = NO_LINKS,
 ) -> list[Part | Again]:
     """All rounds, from the first guess in `x` and `a`.
 
@@ -257,6 +274,7 @@ def newton(
         between: kinds that couple two bodies, with their dimensions.
         finishes: a last round solves for the acceleration of the integrator.
         always: `a` is asked for at the end, too.
+        linked: what links add.
     """
     every = [*kinds, *(k for k, _ in between)]
     free = finishes and not every  # the last round is the only one
@@ -272,18 +290,23 @@ def newton(
     base = Loop(still, 1, NOTHING, writes=(ROW.at(0, "a_new"),))
     parts: list[Part | Again] = [
         *unloaded(finishes),
+        *linked.before,
         *(loading(kind, finishes) for kind in kinds),
+        *linked.after,
         *(beginning(kind, dim) for kind, dim in between),
         cleared(),
         inward(),
+        *linked.swept,
         outward(),
-        *(conjugate_gradients(between, finishes) if between else []),
+        *(conjugate_gradients(between, finishes, bool(linked.swept)) if between else []),
+        *linked.moved,
         *map(comparing, every),
         judged(finishes, bool(between)),
         *([searching(every)] if every else []),
         moved(finishes and not free),
         counted(finishes),
         accelerated(always),
+        *linked.ended,
     ]
     rest = Part(base, lambda plan: table(plan.base(np.arange(plan.n_trees))))
     return [Part(start, once), rest, Again(parts, fixed("going").offset, MOST)]

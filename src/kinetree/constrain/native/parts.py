@@ -11,6 +11,9 @@ from kinetree.lanes import Body, Loop, Repeat
 from kinetree.model import Model
 
 from .plan import Plan
+from .tables import table
+
+__all__ = ["Again", "Known", "Part", "Parts", "body_of", "flat", "no_constants", "once", "stacked", "table"]
 
 
 class Known(NamedTuple):
@@ -65,12 +68,6 @@ def flat(parts: Parts) -> list[Part]:
         else:
             found.append(part)
     return found
-
-
-def table(*columns: Any) -> np.ndarray:
-    """Columns side by side."""
-    wide = np.broadcast_arrays(*(np.atleast_1d(np.asarray(c, np.int64)) for c in columns))
-    return np.ascontiguousarray(np.stack(wide, -1).astype(np.int32))
 
 
 def once(plan: Plan) -> np.ndarray:

@@ -10,8 +10,11 @@ from kinetree.model import Model, Structure, World
 from kinetree.model.world import BOTH, Pair
 
 from ..joint_groups import Present, present
-from ..problem import has_contacts
+from ..problem import equalities_of, has_contacts
+from .frame_plan import Frames
+from .links import Links
 from .memory import ACTS, BODY, GLOBAL, HELD_BLOCK, LIMIT, REPLY, ROW, coupled_memory, point_memory
+from .string_plan import Strings
 
 
 class Touch(NamedTuple):
@@ -25,7 +28,9 @@ class Touch(NamedTuple):
 class Plan:
     """The tables of a model know their slots from here. Nothing in it depends on numbers that may be traced."""
 
-    def __init__(self, model: Model, has: Present | None = None):
+    def __init__(self, model: Model, has: Present | None = None, implicit: bool = False):
+        """`implicit`: for steps that take all dampers at their end."""
+        self.implicit = implicit
         self.structure: Structure = model.structure
         self.world: World = model.world or World()
         self.has = present(model) if has is None else has
@@ -36,6 +41,9 @@ class Plan:
         self.nq = int(self.structure.q_start[-1])
         self.n = self.structure.tree.n
         self.parent = np.asarray(self.structure.tree.parent, np.int64)
+        equal = equalities_of(model)
+        self.strings = Strings(self.structure, self.has, self.world, equal, implicit)
+        self.frames = Frames(model, equal)
         self._trees()
         self._blocks()
 
@@ -45,7 +53,7 @@ class Plan:
         world = self.world
         layout = None if world.scene is None else world.scene.layout
         facts = world.cone, world.disabled, world.iterations, world.safe_reference
-        return self.structure, self.has, layout, facts
+        return self.structure, self.has, layout, facts, self.implicit, self.strings.key, self.frames.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -95,6 +103,8 @@ class Plan:
         at += LIMIT.size * (len(self.limits) + len(self.has.loss))
         self._replies = at
         at += REPLY.size * (self.n_trees + self.n) if self.coupled_dims else 0
+        self.links = Links(self.parent, [*self.strings.touches(), *self.frames.touches()], self.strings.place(at))
+        at = self.frames.place(self.links.end, len(self.strings.linked))
         at = self.more_blocks(at)
         self.points_of_pair, self._points, self.hot, self.slots = self._place_points(at)
 

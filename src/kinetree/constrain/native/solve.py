@@ -10,10 +10,11 @@ from kinetree.lanes import Lane, Loop, Slots, run, xla
 from kinetree.lanes.kept.once import Once, OncePerOwner
 from kinetree.model import Model
 
-from . import contacts, coupled, joints, kinematics
+from . import contacts, coupled, joints, kinematics, strings
 from .binding import Native, constants_of, starting, tables_of, teams_of
 from .features import Features, features_of
 from .kinds import FORCE_REPORT, Kind, contact, on_joint, pulling, telling
+from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts
 from .memory import NOTHING, NUMBER, ROW, fixed
 from .newton import newton
 from .parts import Again, Part, once, table
@@ -71,7 +72,8 @@ def kinds_of(features: Features) -> list[Kind]:
     """All kinds of constraints."""
     found = [contact(dim, features.elliptic) for dim in features.dims]
     found += [on_joint(False)] if features.limits else []
-    return found + ([on_joint(True)] if features.losses else [])
+    found += [on_joint(True)] if features.losses else []
+    return found + link_kinds(features.linking)
 
 
 def between_of(features: Features) -> list[tuple[Kind, int]]:
@@ -85,6 +87,8 @@ def motion_parts(features: Features) -> list[Part]:
         *kinematics.placing(features.quaternions),
         *kinematics.bases(),
         kinematics.outward(features.quaternions),
+        *frame_parts(features.linking, features.power),
+        *length_parts(features.linking),
         *kinematics.bodies(),
     ]
 
@@ -92,6 +96,7 @@ def motion_parts(features: Features) -> list[Part]:
 def force_parts(features: Features) -> list[Part]:
     """All forces but those of constraints, on top of those on the joints in `b`."""
     springs = [kinematics.springs()] if features.springs else []
+    springs += strings.springs_and_dampers() if features.linking.pulled else []
     return [*springs, kinematics.bias(features.damped)]
 
 
@@ -103,11 +108,12 @@ def constraint_parts(features: Features, report: int | None = None) -> list[Part
         parts += [contacts.reporting(report, True)] if features.coupled else []
     parts += [contacts.softening(dim, features.elliptic, features.power) for dim in features.dims]
     parts += [coupled.softening(dim, features.elliptic, features.power) for dim in features.coupled]
+    parts += [strings.softening(kind, features.power) for kind in features.linking.strung]
     parts += [joints.limits(features.power)] if features.limits else []
     return parts + ([joints.losses(features.power)] if features.losses else [])
 
 
-def answered(kinds: list[Kind], quaternions: bool) -> list[Part]:
+def answered(kinds: list[Kind], features: Features) -> list[Part]:
     """Accelerations, forces of constraints on the joints, iterations and convergence."""
 
     def clear(_: tuple, __: tuple, ___: tuple) -> tuple:
@@ -121,7 +127,9 @@ def answered(kinds: list[Kind], quaternions: bool) -> list[Part]:
             bare, lambda plan: table(np.concatenate([plan.base(np.arange(plan.n_trees)), plan.row(np.arange(plan.n))]))
         )
     ]
-    parts += map(pulling, kinds)
+    before, after = pulling_parts(features.linking)
+    parts += [*before, *map(pulling, kinds), *after]
+    quaternions = features.quaternions
 
     def total(slide: Any, _: tuple, reads: tuple) -> tuple:
         S, whole, push, x, b, *shift = reads
@@ -166,8 +174,8 @@ def program_of(variant: Variant) -> Native:
             *([kinematics.applied(3 + variant.warm)] if variant.external else []),
             *force_parts(f),
             *constraint_parts(f, 4),
-            *newton(kinds, between, False, True),
-            *answered([*kinds, *(k for k, _ in between)], f.quaternions),
+            *newton(kinds, between, False, True, linked_parts(f.linking, False, True)),
+            *answered([*kinds, *(k for k, _ in between)], f),
         ]
         if variant.forces:
             parts += [telling(contact(dim, f.elliptic), dim, 5) for dim in f.dims]

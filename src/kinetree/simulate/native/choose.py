@@ -42,7 +42,7 @@ def way_of_step(model: Model, integrator: str) -> StepWay:
             return StepWay(None, "rigid loops, which the native body does not know")
         if model.nv > MAX_ROWS:
             return StepWay(None, f"more than {MAX_ROWS} degrees of freedom: levels of the tree side by side")
-        plan = StepPlan(model, stages=integrator == "RK4")
+        plan = StepPlan(model, integrator)
         reason = not_served(model, plan, integrator)
         if reason:
             return StepWay(None, f"{reason}, which the native body does not know")

@@ -16,10 +16,10 @@ from .integrate import STAGE
 class StepPlan(Plan):
     """A plan with blocks for actuators and for the stages of a step."""
 
-    def __init__(self, model: Model, stages: bool, has: Present | None = None):
-        self.actuators, self.stages = model.actuators, stages
+    def __init__(self, model: Model, integrator: str, has: Present | None = None):
+        self.actuators, self.stages = model.actuators, integrator == "RK4"
         self.nu, self.na = model.nu, model.na
-        super().__init__(model, has)
+        super().__init__(model, has, integrator == "implicitfast")
 
     def more_blocks(self, at: int) -> int:
         """Controls, activations, actuators; and stages, which only some steps have."""

@@ -14,6 +14,7 @@ from kinetree.constrain.native.actuators import ACTIVATION, activated, bounded, 
 from kinetree.constrain.native.actuators import not_served as not_driven
 from kinetree.constrain.native.binding import Native, constants_of, starting, tables_of, teams_of
 from kinetree.constrain.native.features import Features, any_number, features_of
+from kinetree.constrain.native.linked import linked_parts
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
 from kinetree.constrain.native.newton import newton
 from kinetree.constrain.native.parts import Again, Part, once, table
@@ -78,6 +79,7 @@ def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, fo
     finishes = features.damped and (
         integrator in ("implicitfast", "semi_implicit") or (integrator == "Euler" and implicit)
     )
+    finishes |= integrator == "implicitfast" and bool(plan.has.tendon_damping)
     stateless = stateful = ranged = False
     if model.actuators is not None:
         has = [a >= 0 for a in model.actuators.wiring.activations]
@@ -185,7 +187,7 @@ def dynamics(v: StepVariant) -> list[Part | Again]:
         *([kinematics.applied(v.inputs.index("f_ext"))] if v.external else []),
         *force_parts(f),
         *constraint_parts(f),
-        *newton(kinds_of(f), between_of(f), v.finishes),
+        *newton(kinds_of(f), between_of(f), v.finishes, False, linked_parts(f.linking, v.finishes, False)),
         *([shifted(-1.0)] if turned else []),
     ]
 

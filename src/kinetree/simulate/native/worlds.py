@@ -12,6 +12,7 @@ from jax.core import Tracer
 from kinetree.constrain.choose import DTYPES, way_of
 from kinetree.constrain.native import Plan, solver_of
 from kinetree.constrain.native.binding import constants_of
+from kinetree.constrain.native.features import other_solimp
 from kinetree.constrain.native.solve import Solver
 from kinetree.constrain.native.solve import program_of as program_of_solver
 from kinetree.lanes.kept.once import OncePerOwner
@@ -45,10 +46,10 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
         plan = way_of_step(typical, integrator).plan
         if plan is not None:
             variant = variant_of(typical, plan, integrator, external, False)
-            native, stages, has = program_of(variant), integrator == "RK4", plan.has
+            native, has = program_of(variant), plan.has
 
             def whole(own: Model) -> tuple:
-                return constants_of(native, own, StepPlan(own, stages, has), dtype, step)
+                return constants_of(native, own, StepPlan(own, integrator, has), dtype, step)
 
             return Bound(Stepper(_stacked(model, whole), variant, plan), None)
         solves = way_of(typical).plan
@@ -97,5 +98,6 @@ def _same(model: Model, h: Any) -> bool:
     scene, joints = (None, None) if world is None else (world.scene, world.joints)
     soft = [] if scene is None else [scene.surfaces.solimp, scene.pairs.solimp]
     soft += [] if joints is None else [joints.limit_solimp, joints.friction_solimp]
+    soft += [] if world is None else other_solimp(world)
     powers = [_flat(model, x)[..., 4] for x in soft]
     return all((x == x[:1]).all() for x in (np.ravel(h), *powers))

@@ -1,0 +1,80 @@
+"""Where connects and welds stand in the memory of a world."""
+
+from typing import Any
+
+import numpy as np
+
+from kinetree.lanes import Memory
+from kinetree.model import Model
+from kinetree.model.equalities import WELD
+from kinetree.spatial import Mat3
+
+from ..equality_groups import frame_members
+from .links import Touch
+from .memory import ZERO3
+
+Moves = tuple[bool, bool]  # which of the two bodies move
+MAT3 = Mat3(*9 * (0.0,))
+
+
+def frame_memory(size: int) -> Memory:
+    """Where the two frames are, about the points of their trees; how rotations count; stiffness and references."""
+    own = (0.0,) * size
+    return Memory(D=own, ref=own, arms=(ZERO3, ZERO3), **({"turn": MAT3} if size == WELD else {}))
+
+
+def links_of(size: int, moves: Moves) -> int:
+    """How many links an equality has; one with the static world has none, as the tree carries it."""
+    return size if all(moves) else 0
+
+
+class Frames:
+    """The equalities of frames of a model, by their size and by which bodies move."""
+
+    def __init__(self, model: Model, equal: Any):
+        self.equal = None if equal is None else equal.frames
+        self.groups: list[tuple[int, Moves, np.ndarray]] = []
+        if self.equal is None:
+            return
+        both = np.array([self.equal.bodies1, self.equal.bodies2], np.int64)
+        self.rows = np.where(both >= 0, model.structure.row_of_body[np.maximum(both, 0)], -1).astype(np.int64)
+        for members, moves in frame_members(model, self.equal):
+            self.groups.append((self.equal.held[members[0]], moves, members))
+
+    @property
+    def kinds(self) -> tuple[tuple[int, Moves], ...]:
+        """Sizes, and which bodies move."""
+        return tuple((size, moves) for size, moves, _ in self.groups)
+
+    @property
+    def key(self) -> tuple:
+        """All that tables depend on."""
+        return () if self.equal is None else (self.equal.held, self.equal.bodies1, self.equal.bodies2)
+
+    def touches(self) -> list[Touch]:
+        """What each link touches, in the order of the groups."""
+        return [
+            Touch(tuple(int(self.rows[k, e]) for k in (0, 1) if moves[k]))
+            for size, moves, members in self.groups
+            for e in members
+            for _ in range(links_of(size, moves))
+        ]
+
+    def place(self, at: int, first_link: int) -> int:
+        """Where the blocks end that begin here."""
+        self._first: dict[tuple[int, Moves], tuple[int, int]] = {}
+        for size, moves, members in self.groups:
+            self._first[size, moves] = at, first_link
+            at += frame_memory(size).size * len(members)
+            first_link += links_of(size, moves) * len(members)
+        return at
+
+    def members(self, size: int, moves: Moves) -> np.ndarray:
+        """Numbers of the equalities of a group."""
+        return next(m for s, w, m in self.groups if (s, w) == (size, moves))
+
+    def first(self, size: int, moves: Moves) -> tuple[np.ndarray, np.ndarray]:
+        """First slots of the frames of a group, and numbers of their first links."""
+        at, link = self._first[size, moves]
+        count = np.arange(len(self.members(size, moves)))
+        return at + count * frame_memory(size).size, link + count * size

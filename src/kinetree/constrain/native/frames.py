@@ -1,0 +1,240 @@
+"""Connects and welds in lanes: frames of two bodies, or of one and the static world, held together.
+
+Between two moving bodies each of the three or six directions is a link (links.py). With the static world the tree
+carries them, as it does contacts. Formulas are those of equality_groups.py.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.lanes import Loop
+from kinetree.model import Model, Placement
+from kinetree.model.equalities import WELD
+from kinetree.spatial import Force, Motion, Quaternion, Rotation, Transform, Vec3
+
+from ..cones import Response, hold
+from ..equality_groups import frame_rows, soft_frame
+from ..held import held_inertia
+from ..weights import inverse_weights
+from .features import with_power
+from .frame_plan import Moves, frame_memory
+from .kinds import Kind
+from .links import CARRIER, LINK
+from .memory import HELD_BLOCK, NOTHING, NUMBER, PLACEMENT, ROW, Held, fixed, held_bias
+from .parts import Known, Part, table
+from .plan import Plan
+from .string_lengths import split
+
+ROW1, ROW2, HELD1, HELD2, FRAME, FIRST_LINK, COLUMNS = range(7)
+
+
+def _turns(size: int, moves: Moves) -> Any:
+    """Rows and what they hold, frames, first links; the base stands for a body that does not move."""
+
+    def turns(plan: Plan) -> np.ndarray:
+        frames, members = plan.frames, plan.frames.members(size, moves)
+        own = frames.rows[:, members]
+        rows = [np.where(r >= 0, plan.row(r), plan.base(0)) for r in own]
+        first, link = frames.first(size, moves)
+        return table(*rows, *(plan.held[np.maximum(r, 0)] for r in own), first, plan.links.link(link))
+
+    return turns
+
+
+# -- softness ---------------------------------------------------------------------------------------------------------
+
+
+class Ends(NamedTuple):
+    """Constants of an equality."""
+
+    first: Placement
+    second: Placement
+    scale: Any
+    solref: tuple
+    solimp: tuple
+    weight: tuple
+
+
+ENDS = Ends(PLACEMENT, PLACEMENT, 0.0, (0.0,) * 2, (0.0,) * 5, (0.0,) * 2)
+
+
+class End(NamedTuple):
+    """A frame in the world, as carried.py has it."""
+
+    orientation: Quaternion
+    position: Vec3
+    omega: Vec3
+    linear: Vec3
+    alpha: Vec3
+    acceleration: Vec3
+
+
+def _end(own: Placement, row: Placement, base: Placement, v: Motion, drift: Motion, gravity: Vec3) -> tuple[End, Vec3]:
+    """A frame on a row; and where it is, about the point of the row's tree."""
+    arm = row.position + row.orientation.turn(own.position)
+    linear = v.linear + v.angular.cross(arm)
+    acceleration = drift.linear + gravity + drift.angular.cross(arm) + v.angular.cross(linear)
+    place = row.orientation * own.orientation
+    return End(place, arm - base.position, v.angular, linear, drift.angular, acceleration), arm
+
+
+def _still(own: Placement) -> tuple[End, Vec3]:
+    zero = Vec3.zero_like(own.position.x)
+    return End(own.orientation, own.position, zero, zero, zero, zero), zero
+
+
+def softening(size: int, moves: Moves, power: int | None) -> Part:
+    """Stiffness, references and arms; while accelerations without x are known."""
+    memory = frame_memory(size)
+
+    def step(known: Ends, _: tuple, reads: tuple) -> tuple:
+        *rest, gravity, least_time = reads
+        found = []
+        for own, moving in zip((known.first, known.second), moves, strict=True):
+            if not moving:
+                found.append(_still(own))
+                continue
+            row, base, v, drift, *rest = rest
+            found.append(_end(own, row, base, v, drift, gravity))
+        (first, arm1), (second, arm2) = found
+        rows = frame_rows(first, second, size, known.scale)
+        ref, D = soft_frame(rows, known.solref, with_power(known.solimp, power), known.weight, least_time)
+        return (D, ref, (arm1, arm2), *(() if rows.turn is None else (rows.turn,))), (), ()
+
+    reads = tuple(
+        x
+        for k, column in enumerate((ROW1, ROW2))
+        if moves[k]
+        for x in (ROW.at(column, "pose"), ROW.at(COLUMNS + k, "pose"), ROW.at(column, "v"), ROW.at(column, "drift"))
+    )
+    writes = tuple(memory.at(FRAME, f) for f in memory.fields)
+    loop = Loop(
+        step,
+        COLUMNS + 2,
+        jax.tree.structure(ENDS),
+        reads=(*reads, fixed("gravity"), fixed("least_time")),
+        writes=writes,
+    )
+
+    def turns(plan: Plan) -> np.ndarray:
+        own = plan.frames.rows[:, plan.frames.members(size, moves)]
+        bases = [plan.base(plan.tree_of_row[np.maximum(r, 0)]) for r in own]
+        return np.concatenate([_turns(size, moves)(plan), table(*bases)], 1)
+
+    def constants(model: Model, plan: Plan, known: Known) -> Ends:
+        equal, own = plan.frames.equal, plan.frames.members(size, moves)
+        part: Any = jax.tree.map(lambda x: x[own], equal)
+        assert equal is not None
+        places = [
+            Placement(Quaternion(*split(turn)), Vec3(*split(at)))
+            for turn, at in ((part.orientation1, part.position1), (part.orientation2, part.position2))
+        ]
+        weights = inverse_weights(model).body
+        bodies = np.array([equal.bodies1, equal.bodies2], np.int64)[:, own]
+        total = sum((b >= 0)[:, None] * weights[np.maximum(b, 0)] for b in bodies)
+        return Ends(places[0], places[1], part.torque_scale, split(part.solref), split(part.solimp), split(total))
+
+    return Part(loop, turns, constants)
+
+
+# -- as constraints ---------------------------------------------------------------------------------------------------
+
+
+def _motion(size: int, kept: tuple, first: Motion | None, second: Motion | None) -> tuple:
+    """How the second frame moves away from the first."""
+    arms = kept[2]
+    linear = angular = Vec3.zero_like(arms[0].x)
+    for sign, arm, a in ((-1.0, arms[0], first), (1.0, arms[1], second)):
+        if a is not None:
+            linear = linear + (a.linear + a.angular.cross(arm)) * sign
+            angular = angular + a.angular * sign
+    return (*linear, *(() if size < WELD else kept[3] @ angular))
+
+
+def _wrenches(size: int, moves: Moves, kept: tuple, f: tuple) -> tuple[Force, ...]:
+    """Of forces along the directions, on the bodies that move."""
+    push = Vec3(*f[:3])
+    moment = Vec3.zero_like(push.x) if size < WELD else kept[3].t_mul(Vec3(*f[3:]))
+    both = (-Force(kept[2][0].cross(push) + moment, push), Force(kept[2][1].cross(push) + moment, push))
+    return tuple(w for w, moving in zip(both, moves, strict=True) if moving)
+
+
+def held_frames(size: int, moves: Moves) -> Kind:
+    """Connects or welds of two moving bodies, which links carry, or of one, which the tree carries."""
+    memory = frame_memory(size)
+    linked = all(moves)
+
+    def residual(known: Any, kept: tuple, m: Any) -> tuple:
+        both = list(m) if linked else [m if moving else None for moving in moves]
+        return tuple(y - r for y, r in zip(_motion(size, kept, *both), kept[1], strict=True))
+
+    def response(known: Any, kept: tuple, w: tuple) -> Response:
+        return hold(w, kept[0])
+
+    def load(known: Any, kept: tuple, curvature: Any, g: tuple) -> tuple:
+        biases = tuple(-w for w in _wrenches(size, moves, kept, g))
+        stiff = tuple(row[0] for row in curvature)
+        if linked:
+            return *biases, *stiff
+        turn = None if size < WELD else kept[3]
+        own = Transform(Rotation.identity_like(stiff[0]), kept[2][int(moves[1])])
+        return (Held(own.articulated_to_parent(held_inertia(stiff, turn)), biases[0]),)
+
+    links = tuple(LINK.at(FIRST_LINK, "stiff")._replace(offset=k * LINK.size) for k in range(size))
+    own, rows = HELD2 if moves[1] else HELD1, tuple(c for c, x in zip((ROW1, ROW2), moves, strict=True) if x)
+    return Kind(
+        constants=NOTHING,
+        numbers=lambda model, plan, known: (),
+        table=_turns(size, moves),
+        columns=COLUMNS,
+        own=tuple(memory.at(FRAME, f) for f in memory.fields),
+        motion=("a", "a_new"),
+        when=memory.at(FRAME, "D")._replace(tree=NUMBER),
+        residual=residual,
+        response=response,
+        adds=(held_bias(HELD1), held_bias(HELD2), *links) if linked else (HELD_BLOCK.at(own, "held"),),
+        load=load,
+        pulls=tuple(ROW.at(c, "force") for c in rows),
+        pull=lambda known, kept, f: _wrenches(size, moves, kept, f),
+        rows=rows,
+        links=linked,
+    )
+
+
+def unloaded() -> Part:
+    """Links of frames without stiffness."""
+    loop = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(LINK.at(0, "stiff"),))
+    return Part(loop, lambda plan: table(plan.links.link(np.arange(len(plan.strings.linked), len(plan.links)))))
+
+
+def pushed_links(size: int) -> Part:
+    """Unit forces along the directions, times the root of their stiffness, on the carriers of the links."""
+    memory, moves = frame_memory(size), (True, True)
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        kept, stiff = reads[: len(memory.fields)], reads[len(memory.fields) :]
+        made: list[Any] = []
+        for k in range(size):
+            zero = jnp.zeros_like(stiff[k])
+            f = tuple(jnp.sqrt(stiff[k]) if j == k else zero for j in range(size))
+            made += [-w for w in _wrenches(size, moves, kept, f)]
+        return tuple(made), (), ()
+
+    links = tuple(LINK.at(FIRST_LINK, "stiff")._replace(offset=k * LINK.size) for k in range(size))
+    reads = (*(memory.at(FRAME, f) for f in memory.fields), *links)
+    writes = tuple(CARRIER.at(COLUMNS + k, "sag") for k in range(2 * size))
+    loop = Loop(step, COLUMNS + 2 * size, NOTHING, reads=reads, writes=writes, when=links[0])
+
+    def turns(plan: Plan) -> np.ndarray:
+        frames, members = plan.frames, plan.frames.members(size, moves)
+        _, link = frames.first(size, moves)
+        carriers = [
+            [plan.links.carrier(int(l) + k, int(frames.rows[e, m])) for k in range(size) for e in (0, 1)]
+            for l, m in zip(link, members, strict=True)
+        ]
+        return np.concatenate([_turns(size, moves)(plan), table(*np.array(carriers, np.int64).T)], 1)
+
+    return Part(loop, turns)

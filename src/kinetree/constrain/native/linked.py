@@ -1,0 +1,60 @@
+"""Links in the program: strings and frames from a state to constraints, and what they add to a round of Newton."""
+
+from . import delassus, frames, string_lengths, strings
+from .features import Linking
+from .kinds import Kind
+from .newton import NO_LINKS, Linked, along_step
+from .parts import Part
+
+LENGTHS = {
+    "fixed": lambda: [string_lengths.fixed_tendons()],
+    "follows": lambda: [string_lengths.following()],
+    "balls": lambda: [string_lengths.ball_angles()],
+    "pairs": string_lengths.tied_tendons,
+    "parts": lambda: [string_lengths.branch_entries()],
+}
+
+
+def length_parts(f: Linking) -> list[Part]:
+    """Lengths, entries and rates of strings, after poses and the first guess are known."""
+    if not f.lengths:
+        return []
+    return [string_lengths.cleared(), *(p for kind in f.lengths for p in LENGTHS[kind]()), string_lengths.rates()]
+
+
+def frame_parts(f: Linking, power: int | None) -> list[Part]:
+    """Frames and how soft they are held, before the forces of motion are known."""
+    return [frames.softening(size, moves, power) for size, moves in f.frames]
+
+
+def link_kinds(f: Linking) -> list[Kind]:
+    """All kinds of constraints that links carry."""
+    return [strings.on_string(k) for k in f.strung] + [frames.held_frames(*kind) for kind in f.frames]
+
+
+def linked_parts(f: Linking, finishes: bool, always: bool) -> Linked:
+    """What links add to a round."""
+    strung = bool(f.strung or f.resists)
+    tied = [size for size, moves in f.frames if all(moves)]
+    if not (strung or tied):
+        return NO_LINKS
+    of_strings = [strings.pushed_links()] if strung else []
+    return Linked(
+        ([strings.unloaded(finishes)] if strung else []) + ([frames.unloaded()] if tied else []),
+        [strings.spread("push", True), strings.stiffened()] if strung else [],
+        [
+            *delassus.emptied(),
+            *of_strings,
+            *map(frames.pushed_links, tied),
+            delassus.swept(),
+            *delassus.factored(),
+            *delassus.corrected(False),
+        ],
+        strings.moved(f.resists) if strung else [],
+        [strings.accelerated(along_step, always)] if strung else [],
+    )
+
+
+def pulling_parts(f: Linking) -> tuple[list[Part], list[Part]]:
+    """Before and after constraints pull on strings: their forces go to the joints."""
+    return ([strings.unloaded(False)], [strings.spread("push", True)]) if f.strung else ([], [])

@@ -1,0 +1,158 @@
+"""Strings: lengths that depend on several joints, and where they stand in the memory of a world.
+
+Strings are tendons, joints and tendons that follow others, angles of balls, and the branches of a tendon that resist
+each on its own (tendons.py says why). Each has a length, and an entry, ∂length, for every row that it moves. Strings
+that constraints or inertia act on are links.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kinetree.dynamics.tendons.paths import paths
+from kinetree.lanes import Memory
+from kinetree.model import Structure, World
+from kinetree.model.equalities import Equalities
+
+from ..joint_groups import Present
+from ..tendons import branches
+from .links import Touch, carrying
+from .memory import LIMIT
+from .tables import table
+
+STRING = Memory(length=0.0, velocity=0.0, a=0.0, a_new=0.0, push=0.0, stiff=0.0, slope=0.0)
+
+
+class Acting(NamedTuple):
+    """A kind of constraints on strings: their strings, and the numbers of what they belong to."""
+
+    strings: np.ndarray
+    members: np.ndarray
+
+
+def _acting(found: list[tuple[int, int]]) -> Acting:
+    return Acting(*np.array(found, np.int64).reshape(-1, 2).T)
+
+
+class Strings:
+    """The strings of a model; nothing here depends on numbers that may be traced."""
+
+    def __init__(self, structure: Structure, has: Present, world: World, equal: Equalities | None, implicit: bool):
+        """`implicit`: dampers of tendons are taken at the end of a step, where they are inertia."""
+        routes = None if world.tendons is None or not structure.tree.n else world.tendons.routes
+        self.joints = None if equal is None else equal.joints
+        self.tied = None if equal is None else equal.tendons
+        acts = has.tendon_rows or has.tendon_forces or self.tied is not None
+        self.paths = None if routes is None or not acts else paths(structure, routes)
+        self.fixed = () if self.paths is None or routes is None else routes.fixed
+        self.rows: list[list[int]] = []
+        if self.paths is not None:
+            self.rows += [d[u].tolist() for d, u in zip(self.paths.dof, self.paths.used, strict=True)]
+        self.n_tendons = len(self.rows)
+        self._find_equalities()
+        self.balls = _acting([(self._new([b, b + 1, b + 2]), b) for b in has.balls])
+        self.lower = _acting([(t, t) for t in has.tendon_lower])
+        self.upper = _acting([(t, t) for t in has.tendon_upper])
+        self.losses = _acting([(t, t) for t in has.tendon_loss])
+        self._find_branches(structure, {*has.tendon_armature, *(has.tendon_damping if implicit else ())})
+        kinds = (self.follows, self.ties, self.balls, self.lower, self.upper, self.losses, self.resists)
+        self.linked = np.unique(np.concatenate([k.strings for k in kinds]))
+
+    @property
+    def spatial(self) -> bool:
+        """Whether some tendon goes through points."""
+        return self.paths is not None and self.paths.spatial
+
+    def _new(self, rows: list[int]) -> int:
+        self.rows.append(rows)
+        return len(self.rows) - 1
+
+    def _find_equalities(self) -> None:
+        """Joints and tendons that follow others, or are held at a number; some of these are strings of their own."""
+        follows = [] if self.joints is None else list(zip(self.joints.rows1, self.joints.rows2, strict=True))
+        self.follows = _acting([(self._new([a, a if b < 0 else b]), e) for e, (a, b) in enumerate(follows)])
+        ties = [] if self.tied is None else list(zip(self.tied.tendons1, self.tied.tendons2, strict=True))
+        own = [a if b < 0 else self._new([*self.rows[a], *self.rows[b]]) for a, b in ties]
+        self.ties = _acting([(s, e) for e, s in enumerate(own)])
+        self.pairs = _acting([(s, e) for e, s in enumerate(own) if ties[e][1] >= 0])
+
+    def _find_branches(self, structure: Structure, resisting: set[int]) -> None:
+        """Branches of tendons that resist acceleration, with their tendons; a tendon without branches is its own."""
+        found: list[tuple[int, int]] = []
+        self.forked = False  # whether branches of one tendon meet in a row that it moves, too
+        if resisting and self.paths is not None:
+            numbers, masks = branches(structure.tree, self.paths, np.array(sorted(resisting)))
+            for t, mask in zip(numbers.tolist(), masks, strict=True):
+                own = self.paths.dof[t][(mask > 0) & self.paths.used[t]].tolist()
+                found.append((t if own == self.rows[t] else self._new(own), t))
+                carried = carrying(np.asarray(structure.tree.parent), {max(own, default=-1)})
+                self.forked |= not set(own) <= set(carried)
+        self.resists = _acting(found)
+        self.parts = _acting([(s, t) for s, t in found if s != t])
+
+    @property
+    def key(self) -> tuple:
+        """All that tables depend on, beside the structure and what is present."""
+        joints = () if self.joints is None else (self.joints.rows1, self.joints.rows2)
+        tied = () if self.tied is None else (self.tied.tendons1, self.tied.tendons2)
+        return joints, tied, self.fixed, tuple(map(tuple, self.rows)), tuple(self.linked.tolist())
+
+    def touches(self) -> list[Touch]:
+        """What the links of strings touch."""
+        return [Touch((), tuple(self.rows[s])) for s in self.linked]
+
+    # -- slots --------------------------------------------------------------------------------------------------------
+
+    def place(self, at: int) -> int:
+        """Where the blocks end that begin here."""
+        self._first, at = at, at + STRING.size * len(self.rows)
+        sizes = [len(r) for r in self.rows]
+        self._entries = at + np.cumsum([0, *sizes])
+        at = int(self._entries[-1])
+        counts = [len(k.strings) for k in (self.lower, self.upper, self.balls, self.losses, self.follows, self.ties)]
+        self._rows, at = at, at + LIMIT.size * sum(counts)
+        return at
+
+    def string(self, number: Any) -> Any:
+        """First slots of strings."""
+        return self._first + np.asarray(number, np.int64) * STRING.size
+
+    def entry(self, string: Any, number: Any = 0) -> Any:
+        """Slots of entries, by their order among the rows of a string."""
+        return self._entries[np.asarray(string, np.int64)] + np.asarray(number, np.int64)
+
+    def constraint(self, number: Any) -> Any:
+        """First slots of constraints: limits, friction losses, then equalities."""
+        return self._rows + np.asarray(number, np.int64) * LIMIT.size
+
+    # -- tables -------------------------------------------------------------------------------------------------------
+
+    def every(self, which: np.ndarray | None = None) -> np.ndarray:
+        """Strings, all or some."""
+        return table(self.string(np.arange(len(self.rows)) if which is None else which))
+
+    def entries(self, row: Any, which: np.ndarray | None = None) -> np.ndarray:
+        """Strings, entries, rows; of all strings, or some."""
+        own = range(len(self.rows)) if which is None else which.tolist()
+        found = [(s, self.entry(s, j), r) for s in own for j, r in enumerate(self.rows[s])]
+        strings, entries, rows = np.array(found, np.int64).reshape(-1, 3).T
+        return table(self.string(strings), entries, row(rows))
+
+    @property
+    def limits(self) -> tuple[Acting, np.ndarray]:
+        """All limits, and their signs: of tendons, then of balls, which are lower ones."""
+        kinds = (self.lower, self.upper, self.balls)
+        signs = [np.full(len(k.strings), s) for k, s in zip(kinds, (1.0, -1.0, 1.0), strict=True)]
+        return Acting(*(np.concatenate(x) for x in zip(*kinds, strict=True))), np.concatenate(signs)
+
+    def constrained(self, kind: str) -> np.ndarray:
+        """Strings and constraints of one kind: "limits", "losses" or "holds"."""
+        strings = {
+            "limits": self.limits[0].strings,
+            "losses": self.losses.strings,
+            "holds": np.concatenate([self.follows.strings, self.ties.strings]),
+        }
+        first = {"limits": 0, "losses": len(strings["limits"])}
+        first["holds"] = first["losses"] + len(strings["losses"])
+        own = strings[kind]
+        return table(self.string(own), self.constraint(first[kind] + np.arange(len(own))))

@@ -1,0 +1,292 @@
+"""Strings in lanes: how joints and strings move each other, and the constraints on strings.
+
+A string is a row over a few joints (string_plan.py, string_lengths.py). All kinds of constraints on strings read the
+string's acceleration and add to its stiffness and push; the entries carry pushes to the joints. Stiffness makes the
+string a link (links.py).
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.lanes import Loop
+from kinetree.model import Model
+from kinetree.model.world import JointSoftness
+
+from ..cones import Response, dry, hold, one_sided
+from ..weights import inverse_weights
+from .joints import BOUND, LOSS, Bound, Loss, Softness, soft_row
+from .kinds import Kind
+from .links import LINK
+from .memory import LIMIT, NOTHING, NUMBER, ROW, Norms, fixed
+from .parts import Known, Part, table
+from .plan import Plan
+from .string_lengths import number, split
+from .string_plan import STRING
+
+# -- pushes -----------------------------------------------------------------------------------------------------------
+
+
+def spread(to: str, linked: bool) -> Part:
+    """Pushes of strings, on their joints."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (), (reads[0] * reads[1],), ()
+
+    push = STRING.at(0, "push")
+    loop = Loop(step, 3, NOTHING, reads=(number(1), push), adds=(ROW.at(2, to),), when=push)
+    return Part(loop, lambda plan: plan.strings.entries(plan.row, _which(plan, linked)))
+
+
+def _which(plan: Plan, linked: bool) -> np.ndarray:
+    return plan.strings.linked if linked else np.arange(plan.strings.n_tendons)
+
+
+def springs_and_dampers() -> list[Part]:
+    """Forces of tendons, on the joints."""
+
+    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+        stiffness, damping, low, high = known
+        length, velocity = reads
+        stretch = length - jnp.minimum(jnp.maximum(length, low), high)
+        return (-stiffness * stretch - damping * velocity,), (), ()
+
+    reads = (STRING.at(0, "length"), STRING.at(0, "velocity"))
+    loop = Loop(step, 1, jax.tree.structure((0.0,) * 4), reads=reads, writes=(STRING.at(0, "push"),))
+
+    def constants(model: Model, plan: Plan, known: Known) -> tuple:
+        assert plan.world.tendons is not None
+        pull = plan.world.tendons.pull
+        return pull.stiffness, pull.damping, pull.slack[:, 0], pull.slack[:, 1]
+
+    return [
+        Part(loop, lambda plan: plan.strings.every(np.arange(plan.strings.n_tendons)), constants),
+        spread("b", False),
+    ]
+
+
+# -- constraints ------------------------------------------------------------------------------------------------------
+
+
+def _softness(solref: Any, solimp: Any, weight: Any) -> Softness:
+    return Softness(split(solref), split(solimp), weight)
+
+
+def _joined(*parts: Any) -> Any:
+    """One after the other."""
+
+    def joined(*x: Any) -> Any:
+        return (jnp if any(isinstance(y, jax.Array) for y in x) else np).concatenate(x)
+
+    return jax.tree.map(joined, *parts)
+
+
+def _limit_constants(model: Model, plan: Plan, known: Known) -> Bound:
+    s, weights = plan.strings, inverse_weights(model)
+    (_, members), sign = s.limits
+    count = len(s.lower.members) + len(s.upper.members)
+    tendons, balls = members[:count], members[count:]
+    parts, bounds, margins = [], [], []
+    if count:
+        assert plan.world.tendons is not None
+        pull = plan.world.tendons.pull
+        parts.append(_softness(pull.limit_solref[tendons], pull.limit_solimp[tendons], weights.tendon[tendons]))
+        bounds.append(pull.range[tendons, (sign[:count] < 0).astype(int)])
+        margins.append(pull.margin[tendons])
+    if len(balls):
+        soft = plan.world.joints or JointSoftness.default(plan.n)
+        parts.append(_softness(soft.limit_solref[balls], soft.limit_solimp[balls], weights.dof[balls]))
+        bounds.append(-soft.ball_limit[balls])
+        margins.append(soft.limit_margin[balls])
+    whole = _joined(*zip(bounds, margins, parts, strict=True))
+    return Bound(sign, *whole)
+
+
+def _loss_constants(model: Model, plan: Plan, known: Known) -> Loss:
+    assert plan.world.tendons is not None
+    pull, own = plan.world.tendons.pull, plan.strings.losses.members
+    weight = inverse_weights(model).tendon[own]
+    return Loss(pull.friction[own], _softness(pull.friction_solref[own], pull.friction_solimp[own], weight))
+
+
+def _hold_constants(model: Model, plan: Plan, known: Known) -> Bound:
+    s, weights = plan.strings, inverse_weights(model)
+    parts, bounds = [], []
+    if s.joints is not None:
+        one, two = np.array(s.joints.rows1, np.int64), np.array(s.joints.rows2, np.int64)
+        weight = weights.dof[one] + (two >= 0) * weights.dof[np.maximum(two, 0)]
+        parts.append(_softness(s.joints.solref, s.joints.solimp, weight))
+        bounds.append(np.zeros(len(one)))
+    if s.tied is not None:
+        assert plan.world.tendons is not None
+        one, two = np.array(s.tied.tendons1, np.int64), np.array(s.tied.tendons2, np.int64)
+        weight = weights.tendon[one] + (two >= 0) * weights.tendon[np.maximum(two, 0)]
+        parts.append(_softness(s.tied.solref, s.tied.solimp, weight))
+        bounds.append((two < 0) * (plan.world.tendons.start[one] + s.tied.coefficients[:, 0]))
+    bound, soft = _joined(*zip(bounds, parts, strict=True))
+    return Bound(np.ones(len(bound)), bound, np.zeros(len(bound)), soft)
+
+
+CONSTANTS = {"limits": _limit_constants, "losses": _loss_constants, "holds": _hold_constants}
+
+
+def softening(kind: str, power: int | None) -> Part:
+    """How soft constraints of a kind are, and which of them act."""
+
+    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        length, velocity, least_time = reads
+        if kind == "losses":
+            return soft_row(known.soft, power, jnp.zeros_like(length), velocity, known.most > 0, least_time), (), ()
+        distance = known.sign * (length - known.bound)
+        active = distance < known.margin if kind == "limits" else jnp.ones_like(distance, bool)
+        r = jnp.where(active, distance - known.margin, 0.0)
+        return soft_row(known.soft, power, r, known.sign * velocity, active, least_time), (), ()
+
+    reads = (STRING.at(0, "length"), STRING.at(0, "velocity"), fixed("least_time"))
+    example = LOSS if kind == "losses" else BOUND
+    loop = Loop(step, 2, jax.tree.structure(example), reads=reads, writes=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")))
+    return Part(loop, lambda plan: plan.strings.constrained(kind), CONSTANTS[kind])
+
+
+def on_string(kind: str) -> Kind:
+    """Constraints on strings: their constant is the sign of a limit, or the most that a friction loss holds."""
+
+    def numbers(model: Model, plan: Plan, known: Known) -> Any:
+        made = CONSTANTS[kind](model, plan, known)
+        return made.most if isinstance(made, Loss) else made.sign
+
+    def residual(known: Any, kept: tuple, a: Any) -> tuple:
+        return ((known * a if kind == "limits" else a) - kept[1],)
+
+    def response(known: Any, kept: tuple, w: tuple) -> Response:
+        if kind == "losses":
+            return dry(w[0], kept[0], known)
+        return hold(w, (kept[0],)) if kind == "holds" else one_sided(w[0], kept[0])
+
+    def pull(known: Any, kept: tuple, f: tuple) -> tuple:
+        return (known * f[0] if kind == "limits" else f[0],)
+
+    return Kind(
+        constants=NUMBER,
+        numbers=numbers,
+        table=lambda plan: plan.strings.constrained(kind),
+        columns=2,
+        own=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")),
+        motion=("a", "a_new"),
+        when=LIMIT.at(1, "D"),
+        residual=residual,
+        response=response,
+        adds=(STRING.at(0, "stiff"), STRING.at(0, "push")),
+        load=lambda known, kept, curvature, g: (curvature[0][0], *pull(known, kept, g)),
+        pulls=(STRING.at(0, "push"),),
+        pull=pull,
+        moves=STRING,
+        links=True,
+    )
+
+
+# -- in a round of Newton's method ------------------------------------------------------------------------------------
+
+
+def _linked(plan: Plan) -> np.ndarray:
+    return plan.strings.every(plan.strings.linked)
+
+
+def unloaded(finishes: bool) -> Part:
+    """Strings without constraints: only their inertia resists; in the last round their dampers, too."""
+
+    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+        armature, damping = known
+        return (0.0, armature + damping * reads[0] * reads[1] if finishes else armature), (), ()
+
+    reads = (fixed("finishing"), fixed("h")) if finishes else ()
+    writes = (STRING.at(0, "push"), STRING.at(0, "stiff"))
+    return Part(Loop(step, 1, jax.tree.structure((0.0, 0.0)), reads=reads, writes=writes), _linked, _resistance)
+
+
+def _resistance(model: Model, plan: Plan, known: Known) -> tuple:
+    """Armature and damping of linked strings: those of their tendons, where these resist."""
+    s = plan.strings
+    if not len(s.resists.strings):
+        return 0.0, 0.0
+    assert plan.world.tendons is not None
+    pull, at = plan.world.tendons.pull, np.searchsorted(s.linked, s.resists.strings)
+
+    def spread_out(values: Any) -> Any:
+        if isinstance(values, jax.Array):
+            return jnp.zeros(len(s.linked), values.dtype).at[at].set(values[s.resists.members])
+        whole = np.zeros(len(s.linked))
+        whole[at] = values[s.resists.members]
+        return whole
+
+    return spread_out(pull.armature), spread_out(pull.damping) if plan.implicit else 0.0
+
+
+def stiffened() -> Part:
+    """Links get the stiffness of their strings."""
+    reads, writes = (STRING.at(0, "stiff"),), (LINK.at(1, "stiff"),)
+    copied = Loop(lambda _, __, x: (x, (), ()), 2, NOTHING, reads=reads, writes=writes)
+
+    def turns(plan: Plan) -> np.ndarray:
+        return table(plan.strings.string(plan.strings.linked), plan.links.link(np.arange(len(plan.strings.linked))))
+
+    return Part(copied, turns)
+
+
+def pushed_links() -> Part:
+    """The entries of strings, times the root of their stiffness, in V."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (), (reads[0] * jnp.sqrt(reads[1]),), ()
+
+    stiff = LINK.at(2, "stiff")
+    loop = Loop(step, 3, NOTHING, reads=(number(0), stiff), adds=(number(1),), when=stiff)
+
+    def turns(plan: Plan) -> np.ndarray:
+        s = plan.strings
+        found = [
+            (s.entry(string, j), plan.links.v(k, r), k)
+            for k, string in enumerate(s.linked)
+            for j, r in enumerate(s.rows[string])
+        ]
+        entry, v, link = np.array(found, np.int64).reshape(-1, 3).T
+        return table(entry, v, plan.links.link(link))
+
+    return Part(loop, turns)
+
+
+def moved(inertial: bool) -> list[Part]:
+    """How strings move with the new x; inertia counts in the norm of the step."""
+    still = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(STRING.at(0, "a_new"),), scratch=True)
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (), (reads[0] * reads[1],), ()
+
+    reads = (number(1), ROW.at(2, "x_new"))
+    summed = Loop(step, 3, NOTHING, reads=reads, adds=(STRING.at(0, "a_new"),), scratch=True)
+    parts = [Part(still, _linked), Part(summed, lambda plan: plan.strings.entries(plan.row, plan.strings.linked))]
+    if not inertial:
+        return parts
+
+    def norm(known: tuple, _: tuple, reads: tuple) -> tuple:
+        step = reads[1] - reads[0]
+        return (), (Norms(known[0] * step * step, jnp.zeros_like(step)),), ()
+
+    own, two = (STRING.at(0, "a"), STRING.at(0, "a_new")), jax.tree.structure((0.0, 0.0))
+    weighed = Loop(norm, 1, two, reads=own, adds=(fixed("norms"),), scratch=True)
+    return [*parts, Part(weighed, _linked, _resistance)]
+
+
+def accelerated(along: Any, always: bool) -> Part:
+    """Accelerations of strings at the end of the step, as those of rows."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        a, a_new, search = reads
+        return (along(search, a, a_new),), (), ()
+
+    own, new = STRING.at(0, "a"), STRING.at(0, "a_new")
+    when = None if always else fixed("going")
+    loop = Loop(step, 1, NOTHING, reads=(own, new, fixed("search")), writes=(own,), when=when)
+    return Part(loop, _linked)
