@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from kinetree.lanes.blocks.moves import MOVES, moves
+from kinetree.lanes.blocks.moves import moves
 from kinetree.lanes.cpu.host import loaded
 from kinetree.lanes.llvm.emit import Emitter
 from kinetree.lanes.llvm.text import module_of
@@ -19,11 +19,11 @@ ARRAYS, NUMBERS = 2, 3
 def machine(request):
     """The number of lanes, the dtype, and a way to call a move."""
     width, dtype = request.param[0], np.dtype(request.param[1])
-    text = module_of(moves(Emitter(width, dtype), ARRAYS, NUMBERS))
-    engine = loaded("test_moves", f"{width}", dtype, lambda: text).engine
+    texts = moves(Emitter(width, dtype), ARRAYS, ARRAYS, (NUMBERS,))
+    engine = loaded("test_moves", f"{width}", dtype, lambda: module_of(*texts.values())).engine
     functions = {
         name: ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(engine.get_function_address(name))
-        for name in MOVES
+        for name in texts
     }
 
     def call(name, count, *operands):
@@ -45,9 +45,9 @@ def test_rows_in_any_order(machine):
     rows[3, 1] = rows[6, 0] = -1
     call("take", 7, rows, taken, *given)
     np.testing.assert_array_equal(taken, np.moveaxis(np.where(rows < 0, 0, given[:, rows]), 0, 1))
-    back = np.full(rows.size, 7.0, dtype)
-    call("put", 7, rows, np.ascontiguousarray(taken[:, 0]), back)
-    wanted = np.where(np.isin(np.arange(rows.size), rows), given[0], 7.0)
+    back = np.full_like(given, 7.0)
+    call("put", 7, rows, taken, *back)
+    wanted = np.where(np.isin(np.arange(rows.size), rows), given, 7.0)
     np.testing.assert_array_equal(back, wanted)
 
 
@@ -61,9 +61,9 @@ def test_consecutive_rows(machine, times):
     call("take_along", times, heads, taken, *given)
     rows = heads + np.arange(lines)[:, None]
     np.testing.assert_array_equal(taken, np.moveaxis(given[:, rows], 0, 1))
-    back = np.zeros_like(given[1])
-    call("put_along", times, heads, np.ascontiguousarray(taken[:, 1]), back)
-    np.testing.assert_array_equal(back[: lines * width], given[1][: lines * width])
+    back = np.zeros_like(given)
+    call("put_along", times, heads, taken, *back)
+    np.testing.assert_array_equal(back[:, : lines * width], given[:, : lines * width])
 
 
 def test_sums(machine):
@@ -76,8 +76,27 @@ def test_sums(machine):
     wanted = target.copy()
     for a, b in cells.T:
         wanted[b // width, :, b % width] += source[a // width, :, a % width]
-    call("add", 20, source, offsets[0], target, offsets[1])
+    call(f"add{NUMBERS}", 20, source, offsets[0], target, offsets[1])
     np.testing.assert_array_equal(target, wanted)
+
+
+def test_cells_and_vectors(machine):
+    width, dtype, call = machine
+    rng = np.random.default_rng(4)
+    table = rng.normal(size=(4, NUMBERS, width)).astype(dtype)
+    cells = rng.permutation(4 * width)[:width]
+    offsets = (cells // width * NUMBERS * width + cells % width) * dtype.itemsize
+    side_by_side = np.zeros((NUMBERS, width), dtype)
+    call(f"fetch{NUMBERS}", width, table, offsets, side_by_side)
+    np.testing.assert_array_equal(side_by_side, table[cells // width, :, cells % width].T)
+    back = np.zeros_like(table)
+    call(f"spread{NUMBERS}", width, np.ascontiguousarray(side_by_side.T), back, offsets)
+    np.testing.assert_array_equal(back[cells // width, :, cells % width], side_by_side.T)
+    copied, total = np.zeros_like(table), np.zeros_like(table)
+    call("copy", 4 * NUMBERS, table, copied)
+    call("sum", 4 * NUMBERS, table, copied, total)
+    np.testing.assert_array_equal(copied, table)
+    np.testing.assert_array_equal(total, 2 * table)
 
 
 def test_flags(machine):

@@ -73,8 +73,8 @@ class Stretch:
     The rest is for inward stretches. `passed(e)` is what one passes by itself: act(e, 0). `gathers` says that it is
     cheap enough to be put together on the way out. `carry(X, state)` and `carry_back` are for states that are moved to
     the parent's coordinates and nothing else. A recursion may need something to stand on at the outer end of a cut:
-    `ballast(rows)`, from the links of a chunk's rows, is lent to the chunk inside the cut and taken back from the chunk
-    outside it by `lend`, with act(lend(e, s), t) == s + act(e, t).
+    `ballast(last, mean)`, from the outermost link of a chunk and the mean of all, is lent to the chunk inside the cut
+    and taken back from the chunk outside it by `lend`, with act(lend(e, s), t) == s + act(e, t).
     """
 
     element: Callable[..., Element]
@@ -83,7 +83,7 @@ class Stretch:
     identity: Callable[[Any], Element]
     extend: Callable[..., Element] | None = None
     inverse: Callable[[Element], Element] | None = None
-    ballast: Callable[[Row], State] | None = None
+    ballast: Callable[[Row, Row], State] | None = None
     lend: Callable[[Element, State], Element] | None = None
     passed: Callable[[Element], State] | None = None
     combine_components: Callable[[Element, Element], Element] | None = None

@@ -87,7 +87,7 @@ def articulated_stretch(kept: Callable[[Articulated], Articulated]) -> Stretch:
         act=act_on,
         identity=identity,
         extend=lambda row, own, e: prepend_row(row, product(row), own, e),
-        ballast=lambda rows: kept(ballast_of(rows.inertia.articulated())),
+        ballast=lambda last, mean: kept(ballast_of(last.inertia.articulated(), mean.inertia.articulated())),
         lend=lambda e, state: e._replace(passed=e.passed + state),
         passed=lambda e: e.passed,
         combine_components=combine_scalars,

@@ -17,35 +17,33 @@ from .stages import CONSTANT, COUNT
 
 GHOST = [1.0] + [0.0] * (COUNT - 1)  # the identity, no axis, no mass
 
-STATE = (0, 1, 2)  # q, qd and qdd among what is taken from the given arrays; the fourth is the result
 
-
-class Fields(NamedTuple):
+class Held(NamedTuple):
     """Fields that place a row, and those that load it: each lie together, or a core would read past the others."""
 
     frame: tuple[int, ...]
     load: tuple[int, ...]
 
 
-def fields_held(hinges: bool) -> Fields:
+def fields_held(hinges: bool) -> Held:
     """Of trees of hinges without rotors, or of any trees."""
     leaves = jax.tree.leaves
     frame, load = leaves((CONSTANT.orientation, CONSTANT.position)), leaves(CONSTANT.inertia)
     if not hinges:
         frame, load = frame + leaves(CONSTANT.axis), load + leaves(CONSTANT.armature)
-    return Fields(tuple(frame), tuple(load))
+    return Held(tuple(frame), tuple(load))
 
 
 class Cells:
     """Of some blocks of a model."""
 
-    def __init__(self, blocks: Blocks, model: Model, dtype: np.dtype, held: Fields):
+    def __init__(self, blocks: Blocks, model: Model, dtype: np.dtype, held: Held):
         self.blocks = blocks
         self.lanes = blocks.rows.shape[1]
         self.line = dtype.itemsize * self.lanes  # bytes of one field of a line
         ghost, rows = blocks.rows < 0, np.maximum(blocks.rows, 0)
         known = jax.tree.leaves(model.rows)
-        self._frame, self._load = (
+        self.frame, self.load = (
             np.stack([np.where(ghost, GHOST[k], np.asarray(known[k], dtype)[rows]).astype(dtype) for k in fields], 1)
             for fields in held
         )
@@ -60,30 +58,24 @@ class Cells:
         number = self.line // self.lanes
         return (cell // self.lanes * fields + field) * self.line + cell % self.lanes * number
 
-    @property
-    def constants(self) -> tuple[Any, Any]:
-        """Addresses of frames and loads of each block."""
-        frame, load = (x.ctypes.data + self.within(x.shape[1]) for x in (self._frame, self._load))
-        return frame, load
+    def taking(self, code: BlockCode, state: Any, arrays: int, first: Any = None, count: Any = None) -> np.ndarray:
+        """Calls that take the states of blocks, or of so many lines from first ones on, from as many given arrays."""
+        take, rows, count = self._lines(code, "take", first, count)
+        return call(take, count, rows, state, *(place(GIVEN + k, 0) for k in range(arrays)))
 
-    def transfers(self, code: BlockCode, state: Any, result: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Calls that take each block's state from the given arrays, and put its results where they belong."""
-        turns, rows = self.blocks.turns, self.blocks.rows
-        # lanes that go along consecutive rows, and all to their ends, are read and written a vector at a time
-        last = rows[self.blocks.first[1:] - 1]
-        along = (last == rows[self.first] + turns[:, None] - 1).all(1) & (turns % self.lanes == 0)
-        return self._moved(code, state, result, self.first, np.where(along, turns // self.lanes, turns), along)
+    def putting(self, code: BlockCode, results: Any, arrays: range, first: Any = None, count: Any = None) -> np.ndarray:
+        """Calls that put their results where they belong, in given arrays."""
+        put, rows, count = self._lines(code, "put", first, count)
+        return call(put, count, rows, results, *(place(GIVEN + k, 0) for k in arrays))
 
-    def transfers_of_lines(
-        self, code: BlockCode, state: Any, result: Any, first: np.ndarray, count: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The same for so many lines from a first one on, whatever blocks they belong to."""
-        return self._moved(code, state, result, first, count, np.zeros(len(first), bool))
-
-    def _moved(
-        self, code: BlockCode, state: Any, result: Any, first: np.ndarray, count: np.ndarray, along: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        take, put = (np.where(along, code.address[f"{name}_along"], code.address[name]) for name in ("take", "put"))
-        arrays = [place(GIVEN + k, 0) for k in (*STATE, len(STATE))]
-        rows = self.blocks.rows.ctypes.data + first * (4 * self.lanes)
-        return call(take, count, rows, state, *arrays[:-1]), call(put, count, rows, result, arrays[-1])
+    def _lines(self, code: BlockCode, name: str, first: Any, count: Any) -> tuple[Any, Any, Any]:
+        """A function for each block or run of lines, their rows, and how often it turns."""
+        ways: Any = code.address[name]
+        if first is None:
+            first, count, rows = self.first, self.blocks.turns, self.blocks.rows
+            # lanes that go along consecutive rows, and all to their ends, are read and written a vector at a time
+            last = rows[self.blocks.first[1:] - 1]
+            along = (last == rows[first] + count[:, None] - 1).all(1) & (count % self.lanes == 0)
+            ways = np.where(along, code.address[f"{name}_along"], ways)
+            count = np.where(along, count // self.lanes, count)
+        return ways, self.blocks.rows.ctypes.data + first * (4 * self.lanes), count

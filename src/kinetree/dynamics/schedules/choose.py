@@ -133,13 +133,7 @@ def _auto(call: Call) -> tuple[str, str]:
 
 def _fills_blocks(call: Call) -> bool:
     plain = call.known and not call.kind.quaternions and not call.external
-    return (
-        plain
-        and call.batch == 1
-        and call.native_cpu
-        and call.arrays != "traced"
-        and call.rows >= tuning.BLOCKS_MIN_ROWS
-    )
+    return plain and call.batch > 0 and call.native_cpu and call.rows >= tuning.BLOCKS_MIN_ROWS
 
 
 _unasked: OncePerOwner[bool] = OncePerOwner()

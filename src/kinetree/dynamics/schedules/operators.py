@@ -46,7 +46,8 @@ def inward_operator(p: Pass) -> trees.Inward:
         return tree_map(jnp.add, row.own, received)
 
     def ballast(rows: Row, branches: Any) -> Any:
-        return s.ballast(rows)  # type: ignore[misc,union-attr]
+        last, mean = (Row(inertia=tree_map(f, rows.inertia)) for f in (lambda x: x[-1], lambda x: x.mean(0)))
+        return s.ballast(last, mean)  # type: ignore[misc,union-attr]
 
     return trees.Inward(
         step=lambda row, received: p.visit(row, whole(row, received))[0],

@@ -11,9 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from kinetree.dynamics.algorithms.poses import ROW_POSES, to_row
-from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.joint_terms import LOAD, felt_acceleration, joint_acceleration, row_acceleration, row_force
 from kinetree.dynamics.recursion import APPLIED, Algorithm, Bodies, with_row_forces
 from kinetree.lanes.kept.once import once
@@ -56,7 +56,7 @@ def run(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any = None, s
 def way_of(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any = None, schedule: str = "auto") -> Choice:
     """The way that `run` takes."""
     call = call_of(model, tuple(inputs.values()), f_ext)
-    return choose(call, schedule, can_block if algorithm is RNEA else None, can_walk(algorithm))
+    return choose(call, schedule, partial(can_block, algorithm), can_walk(algorithm))
 
 
 def take(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any = None) -> Inputs:
@@ -87,7 +87,7 @@ def _around(algorithm: Algorithm, model: Model, inputs: Inputs, run: Callable[[M
 
 def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
     if choice.way == "blocks":
-        return by_blocks(model, inputs)
+        return _in_blocks(algorithm, model, inputs)
     if choice.way == "stages":
         laid = staged(model.tree)
         assert laid is not None
@@ -96,6 +96,26 @@ def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Input
     if choice.way == "euler tour":
         return _over_euler_tour(algorithm, model, inputs, f_ext)
     return _over_layout(algorithm, layout(model.tree, choice.schedule), model, inputs, f_ext)
+
+
+def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs) -> Inputs:
+    """Blocks; their derivatives are those of the lanes."""
+    if not any(isinstance(x, Tracer) for x in inputs.values()):
+        return by_blocks(algorithm, model, inputs)
+    lanes = Choice("lanes", "lanes", "native", "shared", "derivatives of blocks")
+
+    @jax.custom_jvp
+    def function(*arrays: Any) -> Inputs:
+        return by_blocks(algorithm, model, dict(zip(inputs, arrays, strict=True)))
+
+    @function.defjvp
+    def derivative(primals: tuple, tangents: tuple) -> tuple:
+        def by_lanes(*arrays: Any) -> Inputs:
+            return _in_lanes(algorithm, lanes, model, dict(zip(inputs, arrays, strict=True)), None)
+
+        return jax.jvp(by_lanes, primals, tangents)
+
+    return function(*inputs.values())
 
 
 # -- lanes ------------------------------------------------------------------------------------------------------------

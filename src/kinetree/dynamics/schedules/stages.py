@@ -47,6 +47,7 @@ class Plan(NamedTuple):
 
     algorithm: Algorithm
     hinges: bool  # True if all joints are hinges without rotors.
+    shares: bool = False  # True if own shares are kept in any case: branches are added to them.
 
     def kept_names(self) -> set[str]:
         """Fields that later passes read."""
@@ -54,7 +55,7 @@ class Plan(NamedTuple):
 
     def is_lazy(self, p: Pass) -> bool:
         """True if a pass computes the rows' own shares itself: all that they are made of is kept anyway."""
-        return p.own is not None and set(p.own.needs) <= self.kept_names()
+        return p.own is not None and not self.shares and set(p.own.needs) <= self.kept_names()
 
     def left(self, i: int) -> dict[str, Any]:
         """What pass i leaves in the cells, by example."""
@@ -244,7 +245,8 @@ def inward_walks(plan: Plan, i: int) -> InwardWalks:
 
     def ballast(arrays: tuple) -> Any:
         inertia = tree_map(lambda k: arrays[0][:, k], CONSTANT.inertia)
-        return stretch.ballast(Row(inertia=inertia))  # type: ignore[misc]
+        last, mean = (tree_map(f, inertia) for f in (lambda x: x[-1], lambda x: x.mean(0)))
+        return stretch.ballast(Row(inertia=last), Row(inertia=mean))  # type: ignore[misc]
 
     def received(e: Any) -> Any:
         return stretch.act(e, tree_map(jnp.zeros_like, zero(jax.tree.leaves(e)[0])))

@@ -5,7 +5,7 @@ The figures are in benchmarks/NOTES.md under the heading named; `python -m bench
 
 GPU_IN_ORDER_MAX_ROWS = 1000  # rows; a GPU walks a few states of fewer as fast in order as by paths (h200/)
 GPU_IN_ORDER_MAX_ROWS_SINGLE = 200  # rows; the same for a single state, where native walks are the other way (h200/)
-BLOCKS_MIN_ROWS = 20_000  # rows; from here on blocks on all cores beat lanes for one state on a CPU (million)
+BLOCKS_MIN_ROWS = 20_000  # rows; from here on blocks on all cores beat lanes on a CPU, state by state (million)
 STAGES_MIN_ROWS_OF_BATCH = 8000  # rows; native walks of smaller trees do not fill a GPU state by state (million)
 WRITTEN_OUT_MAX_ROWS = 10  # rows; programs for one robot are 1.5 to 6 times as fast (cpu/, h200/)
 WRITTEN_OUT_MAX_ROBOTS = 64  # robots a process; code of one takes 20 to 70 kB, LLVM keeps 1 to 1.5 MB of compiling it

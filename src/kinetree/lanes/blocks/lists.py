@@ -16,11 +16,11 @@ from ..llvm.emit import Emitter
 from ..llvm.kernel import with_helpers
 from ..llvm.text import Text, module_of
 from ..llvm.trigonometry import far_reduction
-from .moves import MOVES, moves
+from .moves import moves
 from .scan import TreeScan, TreeScanText
 from .text import BlockText, BlockWalk
 
-MOST_OPERANDS = 10
+MOST_OPERANDS = 20
 WORDS = 2 + MOST_OPERANDS
 KIND = 56  # bits of a place; what it is a place in stands above them
 OWN, GIVEN = 1, 2  # kinds: the thread's own memory, the first array that is given; 0 is an address
@@ -113,33 +113,41 @@ def _work() -> str:
 class BlockCode:
     """Machine code of some walks and scans, and of what lists of calls take besides.
 
-    Walks take their state from so many arrays; `numbers` is what a cell has of what lanes add to each other's.
+    `taken` and `put` are how many arrays states come from and results go to, `cells` are the numbers that a cell may
+    have of what lanes bring to each other.
     """
 
     def __init__(
-        self, name: str, walks: Sequence[BlockWalk], scans: Sequence[TreeScan], arrays: int, numbers: int, dtype: Any
+        self,
+        name: str,
+        walks: Sequence[BlockWalk],
+        scans: Sequence[TreeScan],
+        taken: int,
+        put: int,
+        cells: Sequence[int],
+        dtype: Any,
     ):
         self.dtype = np.dtype(dtype)
         self.width = vector_width(self.dtype)
+        emitter = Emitter(self.width, self.dtype)
+        others = moves(emitter, taken, put, cells)
 
         def text() -> str:
-            emitter = Emitter(self.width, self.dtype)
-            written = [BlockText(w, self.width, self.dtype, arrays).to for w in walks]
+            written = [BlockText(w, self.width, self.dtype).to for w in walks]
             written += [TreeScanText(s, self.width, self.dtype).to for s in scans]
-            return module_of(far_reduction(), with_helpers(*written), moves(emitter, arrays, numbers), _work())
+            return module_of(far_reduction(), with_helpers(*written), *others.values(), _work())
 
-        code = loaded(name, (walks, scans, arrays, numbers), self.dtype, text)
+        code = loaded(name, (walks, scans, taken, put, cells), self.dtype, text)
         self._engine = code.engine
-        names = [*(w.name for w in (*walks, *scans)), *MOVES]
-        self.address = {n: code.address(n) for n in names}
-        self._work = code.address("work")
+        self.address = {n: code.address(n) for n in (*(w.name for w in (*walks, *scans)), *others)}
+        self.work = code.address("work")
 
     def run(self, tasks: Tasks, own: Sequence[np.ndarray], given: Sequence[np.ndarray]) -> None:
         """Carry out all tasks, with no more threads than there are memories `own`."""
         bases = [np.array([0, memory.ctypes.data, *(x.ctypes.data for x in given)], np.int64) for memory in own]
         each = np.array([b.ctypes.data for b in bases], np.int64)
         job = np.zeros(JOB // 8, np.int64)
-        job[TAKE // 8], job[BASES // 8] = self._work, each.ctypes.data
+        job[TAKE // 8], job[BASES // 8] = self.work, each.ctypes.data
         job[TASKS // 8], job[STARTS // 8] = len(tasks.starts) - 1, tasks.starts.ctypes.data
         job[CALLS // 8] = tasks.calls.ctypes.data
         share_job(job, min(len(own), len(tasks.starts) - 1) - 1)

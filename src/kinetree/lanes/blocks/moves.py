@@ -1,20 +1,21 @@
 """What is done with blocks besides walking them, as LLVM text: fetching and returning numbers, adding, waiting."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
 from .. import tuning
 from ..llvm.emit import Emitter
 from ..llvm.text import Text, transposed
 
-MOVES = ("take", "take_along", "put", "put_along", "add", "wait", "signal")
 
-
-def moves(emitter: Emitter, arrays: int, numbers: int) -> str:
-    """All of them, for walks that take so many arrays, and for cells of so many numbers to add."""
-    lists = _take(emitter, arrays), _put(emitter), _add(emitter, numbers)
-    vectors = _take_along(emitter, arrays), _put_along(emitter)
-    return "\n".join([*lists, *vectors, _wait(), _signal()])
+def moves(emitter: Emitter, taken: int, put: int, cells: Sequence[int]) -> dict[str, str]:
+    """Texts by name: for so many arrays that are taken from and put to, and for cells of so many numbers."""
+    lists = {"take": _take(emitter, taken), "take_along": _take_along(emitter, taken)}
+    if put:
+        lists |= {"put": _put(emitter, put), "put_along": _put_along(emitter, put)}
+    for n in cells:
+        lists |= {f"add{n}": _add(emitter, n), f"fetch{n}": _fetch(emitter, n), f"spread{n}": _spread(emitter, n)}
+    return lists | {"copy": _vectors(emitter, 1), "sum": _vectors(emitter, 2), "wait": _wait(), "signal": _signal()}
 
 
 def _open(name: str, operands: int) -> tuple[Text, list[str]]:
@@ -94,25 +95,27 @@ def _take_along(emitter: Emitter, arrays: int) -> str:
     return _each(to, turn)
 
 
-def _put_along(emitter: Emitter) -> str:
+def _put_along(emitter: Emitter, arrays: int) -> str:
     """As `put`, for lines as those of `take_along`."""
-    to, (rows, source, target) = _open("put_along", 3)
+    to, (rows, source, *targets) = _open("put_along", 2 + arrays)
     width, real, scalar, align = emitter.width, emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
     first = [to.op(f"sext i32 {to.load('i32', rows, k, 'i32')} to i64") for k in range(width)]
 
     def turn(i: str) -> None:
         line = to.op(f"mul i64 {i}, {width}")
-        cells = [to.op(f"mul i64 {to.op(f'add i64 {line}, {k}')}, {width}") for k in range(width)]
-        lanes = transposed(to, real, [to.load(real, source, c, scalar, align) for c in cells])
-        for f, value in zip(first, lanes, strict=True):
-            to.store(real, value, target, to.op(f"add i64 {f}, {line}"), scalar, align)
+        lines = [to.op(f"mul i64 {to.op(f'add i64 {line}, {k}')}, {arrays * width}") for k in range(width)]
+        for a, target in enumerate(targets):
+            cells = [to.op(f"add i64 {at}, {a * width}") for at in lines]
+            lanes = transposed(to, real, [to.load(real, source, c, scalar, align) for c in cells])
+            for f, value in zip(first, lanes, strict=True):
+                to.store(real, value, target, to.op(f"add i64 {f}, {line}"), scalar, align)
 
     return _each(to, turn)
 
 
-def _put(emitter: Emitter) -> str:
-    """Operands: rows, (count, lanes), −1 for none; values, (count, lanes); the array that they go to."""
-    to, (rows, source, target) = _open("put", 3)
+def _put(emitter: Emitter, arrays: int) -> str:
+    """Operands: rows, (count, lanes), −1 for none; values, (count, arrays, lanes); the arrays that they go to."""
+    to, (rows, source, *targets) = _open("put", 2 + arrays)
     width, real, scalar, size = emitter.width, emitter.real, emitter.scalar, emitter.dtype.itemsize
     indices, truth, pointers = (emitter.vector(kind) for kind in ("i32", "i1", "ptr"))
     scatter = f"void @llvm.masked.scatter.v{width}f{emitter.bits}.v{width}p0"
@@ -121,18 +124,20 @@ def _put(emitter: Emitter) -> str:
     def turn(i: str) -> None:
         first = to.op(f"mul i64 {i}, {width}")
         where = to.load(indices, rows, first, "i32", ", align 4")
-        value = to.load(real, source, first, scalar, f", align {size}")
         wide = to.op(f"sext {indices} {where} to {emitter.vector('i64')}")
-        cells = to.op(f"getelementptr {scalar}, ptr {target}, {emitter.vector('i64')} {wide}")
         present = to.op(f"icmp sge {indices} {where}, zeroinitializer")
-        to.do(f"call {scatter}({real} {value}, {pointers} {cells}, i32 {size}, {truth} {present})")
+        for a, target in enumerate(targets):
+            cell = to.op(f"add i64 {to.op(f'mul i64 {first}, {arrays}')}, {a * width}")
+            value = to.load(real, source, cell, scalar, f", align {size}")
+            cells = to.op(f"getelementptr {scalar}, ptr {target}, {emitter.vector('i64')} {wide}")
+            to.do(f"call {scatter}({real} {value}, {pointers} {cells}, i32 {size}, {truth} {present})")
 
     return _each(to, turn)
 
 
 def _add(emitter: Emitter, numbers: int) -> str:
     """Operands: a base and (count,) byte offsets of cells; another base and offsets of cells that they are added to."""
-    to, (base, offsets, target, target_offsets) = _open("add", 4)
+    to, (base, offsets, target, target_offsets) = _open(f"add{numbers}", 4)
     scalar = emitter.scalar
 
     def turn(i: str) -> None:
@@ -144,6 +149,48 @@ def _add(emitter: Emitter, numbers: int) -> str:
                 f"fadd {scalar} {to.load(scalar, place)}, {to.load(scalar, source, k * emitter.width, scalar)}"
             )
             to.store(scalar, sum_, place)
+
+    return _each(to, turn)
+
+
+def _fetch(emitter: Emitter, numbers: int) -> str:
+    """Operands: a base and (count,) byte offsets of cells; where these go side by side, as many as there are lanes."""
+    to, (base, offsets, target) = _open(f"fetch{numbers}", 3)
+    scalar = emitter.scalar
+
+    def turn(i: str) -> None:
+        source = to.at(base, to.load("i64", offsets, i, "i64"))
+        for k in range(numbers):
+            value = to.load(scalar, source, k * emitter.width, scalar)
+            to.store(scalar, value, target, to.op(f"add i64 {i}, {k * emitter.width}"), scalar)
+
+    return _each(to, turn)
+
+
+def _spread(emitter: Emitter, numbers: int) -> str:
+    """Operands: groups of so many numbers, (count, numbers); a base and (count,) byte offsets of their cells."""
+    to, (source, base, offsets) = _open(f"spread{numbers}", 3)
+    scalar = emitter.scalar
+
+    def turn(i: str) -> None:
+        cell = to.at(base, to.load("i64", offsets, i, "i64"))
+        group = to.at(source, to.op(f"mul i64 {i}, {numbers}"), scalar)
+        for k in range(numbers):
+            to.store(scalar, to.load(scalar, group, k, scalar), cell, k * emitter.width, scalar)
+
+    return _each(to, turn)
+
+
+def _vectors(emitter: Emitter, sources: int) -> str:
+    """Operands: arrays of so many vectors; where they, or the sums of two of them, go."""
+    to, (*given, target) = _open(("copy", "sum")[sources - 1], sources + 1)
+    real, scalar, align = emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
+
+    def turn(i: str) -> None:
+        at = to.op(f"mul i64 {i}, {emitter.width}")
+        values = [to.load(real, x, at, scalar, align) for x in given]
+        total = values[0] if sources == 1 else to.op(f"fadd {real} {values[0]}, {values[1]}")
+        to.store(real, total, target, at, scalar, align)
 
     return _each(to, turn)
 

@@ -18,48 +18,41 @@ NOWHERE = (-1, 0)  # where a field is that blocks do not hold, as the walk makes
 
 @dataclass(frozen=True)
 class BlockWalk:
-    """A walk over one block, and where its lanes begin and end.
+    """A walk over one block, and where its numbers are.
 
-    Operands: where lanes start; the arrays of the streams, and one array more, `taken`, whose fields are what the walk
-    calls gathered; the array of results; where lanes end. A lane starts from numbers side by side, (fields, lanes), or,
-    if `hanging`, from cells at byte offsets, a second operand. Its final state is stored side by side ("store"), added
-    to cells at byte offsets ("add", two operands), or dropped.
+    Operands: the states that lanes start with, side by side, (fields, lanes); the arrays of the streams; where there
+    are given inputs, the array of what was taken, whose fields `taken` are what the walk calls gathered; the rows, −1
+    where there is none; the arrays of results; and, if it `ends`, where final states go, side by side. Result k goes to
+    field `results[k]`: the number of an array, and a place in it.
     """
 
     walk: Walk
     name: str
-    taken: tuple[int, ...] = ()  # fields
-    hanging: bool = False
-    ends: str = ""
+    taken: tuple[int, ...] = ()
+    arrays: int = 0  # fields of what was taken
+    results: tuple[tuple[int, int], ...] = ()
+    widths: tuple[int, ...] = ()  # fields of each array of results
+    ends: bool = False
 
 
 class BlockText:
-    """Writes the function of a block walk for vectors of a number of lanes; so many arrays are taken from."""
+    """Writes the function of a block walk for vectors of a number of lanes."""
 
-    def __init__(self, block: BlockWalk, width: int, dtype: Any, arrays: int):
-        self.block, self.walk, self.arrays = block, block.walk, arrays
+    def __init__(self, block: BlockWalk, width: int, dtype: Any):
+        self.block, self.walk = block, block.walk
         to = self.to = Emitter(width, dtype)
         self.size = to.dtype.itemsize
         to.lines.append(f"define void @{block.name}(ptr %operands, i64 %turns) {{")
         to.label("entry")
-        self._next = 0
-        start = self._start()
-        streams = [self._operand() for _ in self.walk.widths]
-        taken = self._operand() if block.taken else ""
-        results = self._operand() if self.walk.outputs else ""
-        final = [self._operand() for _ in range({"": 0, "store": 1, "add": 2}[block.ends])]
-        new = self._turns(start, streams, taken, results)
-        if block.ends == "store":
-            for k, value in enumerate(new):
-                self._write(final[0], str(k * width), value)
-        elif block.ends == "add":
-            self._add(final[0], final[1], new)
+        counts = (1, len(self.walk.widths), bool(block.taken), 1, len(block.widths), block.ends)
+        operands = iter([to.load("ptr", "%operands", 8 * k) for k in range(sum(counts))])
+        (start,), streams, taken, (rows,), results, final = ([next(operands) for _ in range(n)] for n in counts)
+        begin = [self._read(start, str(k * width)) for k in range(self.walk.state.num_leaves)]
+        new = self._turns(begin, streams, taken, rows, results)
+        for k, value in enumerate(new if block.ends else ()):
+            self._write(final[0], str(k * width), value)
         to.do("ret void")
         to.lines.append("}")
-
-    def _operand(self) -> str:
-        self._next += 1
-        return self.to.load("ptr", "%operands", 8 * (self._next - 1))
 
     def _read(self, base: str, index: str) -> str:
         to = self.to
@@ -71,36 +64,15 @@ class BlockText:
         place = to.op(f"getelementptr {to.scalar}, ptr {base}, i64 {index}")
         to.do(f"store {to.real} {value}, ptr {place}, align {self.size}")
 
-    def _lanes(self, base: str, offsets: str) -> list[str]:
-        """Addresses at byte offsets from a base, one for each lane."""
-        return [self.to.at(base, self.to.load("i64", offsets, 8 * lane)) for lane in range(self.to.width)]
+    def _exist(self, rows: str, turn: str) -> str:
+        """Which lanes have a row."""
+        to, kind = self.to, self.to.vector("i32")
+        index = to.load(kind, rows, to.op(f"mul i64 {turn}, {to.width}"), "i32", ", align 4")
+        return to.op(f"icmp sge {kind} {index}, zeroinitializer")
 
-    def _start(self) -> list[str]:
-        to, count = self.to, self.walk.state.num_leaves
-        base = self._operand()
-        if not self.block.hanging:
-            return [self._read(base, str(k * to.width)) for k in range(count)]
-        cells = self._lanes(base, self._operand())
-        values = []
-        for k in range(count):
-            value = "poison"
-            for lane, cell in enumerate(cells):
-                number = to.load(to.scalar, cell, k * to.width, to.scalar)
-                value = to.op(f"insertelement {to.real} {value}, {to.scalar} {number}, i32 {lane}")
-            values.append(value)
-        return values
-
-    def _add(self, base: str, offsets: str, values: list[str]) -> None:
-        """Lane by lane: several may hang from one cell."""
-        to = self.to
-        for lane, cell in enumerate(self._lanes(base, offsets)):
-            for k, value in enumerate(values):
-                number = to.op(f"extractelement {to.real} {value}, i32 {lane}")
-                place = to.at(cell, k * to.width, to.scalar)
-                total = to.op(f"fadd {to.scalar} {to.op(f'load {to.scalar}, ptr {place}')}, {number}")
-                to.do(f"store {to.scalar} {total}, ptr {place}")
-
-    def _turns(self, start: list[str], streams: list[str], taken: str, results: str) -> list[str]:
+    def _turns(
+        self, start: list[str], streams: list[str], taken: list[str], rows: str, results: list[str]
+    ) -> list[str]:
         to, walk, width = self.to, self.walk, self.to.width
         carried, place = begin_turns(to, len(start))
         turn = to.op(f"sub i64 {to.op('sub i64 %turns, 1')}, %t") if walk.reverse else "%t"
@@ -116,12 +88,12 @@ class BlockText:
                 continue
             to.prefetch(to.at(streams[array], cell(walk.widths[array], field, later), to.scalar))
             values.append(self._read(streams[array], cell(walk.widths[array], field)))
-        values += [self._read(taken, cell(self.arrays, field)) for field in self.block.taken]
-        found = to.jaxpr(traced(walk, to.dtype), [*values, to.splat("i1", "1")])
+        values += [self._read(taken[0], cell(self.block.arrays, field)) for field in self.block.taken]
+        found = to.jaxpr(traced(walk, to.dtype), [*values, self._exist(rows, turn)])
         new, found = found[: len(start)], found[len(start) :]
         carry(to, carried, place, start, new)
-        for field, value in enumerate(found):
-            self._write(results, cell(len(found), field), value)
+        for (array, field), value in zip(self.block.results, found, strict=True):
+            self._write(results[array], cell(self.block.widths[array], field), value)
         to.go("next")
         end_turns(to)
         return new

@@ -1,0 +1,276 @@
+"""Lists of calls carried out natively, by a direct call or inside `jit`.
+
+All lists stand in a table of this process. A compiled program knows its lists by a token: it may outlive them, or come
+to another process. Tokens are never used twice, so the handler then finds nothing, and says so. Lists have memory of
+their own, so whoever runs them, changes them or takes them away holds their lock.
+
+The arrays that XLA gives are (..., rows), any number of states, one after the other.
+"""
+
+import ctypes
+import itertools
+import os
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..cpu import threads
+from ..cpu.helpers import TAKE, call_helpers, team
+from ..cpu.host import MachineCode, loaded
+from ..ffi import register, supported
+from ..kept.once import immortal, once
+from ..llvm.handler import answer_metadata, attribute, operands, refuse, results, text_constant
+from ..llvm.text import Text, module_of
+from .lists import BASES, CALLS, JOB, STARTS, TASKS, Tasks
+
+ENTRIES = 4096  # lists that a process may have at a time
+MOST_ARRAYS = 64
+# Offsets in an entry: its token; the lock; the lists, and how many; the function that takes their tasks; for each
+# thread the bases of its operands, and how many threads; where the number of helpers is, and their team.
+TOKEN, LOCK, LISTS, PHASES, WORK, THREADS, MEMBERS, HELPERS, TEAM, ENTRY = range(0, 80, 8)
+NOT_FOUND = 5  # of XLA's error codes
+GONE = "kinetree: this program was compiled for a tree that is not in this process, or not any more"
+
+
+def _text() -> str:
+    table = f"@entries = internal global [{ENTRIES * ENTRY} x i8] zeroinitializer, align 64"
+    address = "define ptr @table() {\n  ret ptr @entries\n}"
+    parts = (_lock(), _unlock(), _perform(), _handler())
+    return module_of(text_constant("gone", GONE), table, address, "declare i32 @sched_yield()", *map(str, parts))
+
+
+def _open(name: str, arguments: str) -> Text:
+    to = Text(name[0])
+    to.lines.append(f"define {arguments} {{".replace("NAME", f"@{name}"))
+    to.label("entry")
+    return to
+
+
+def _closed(to: Text, value: str = "void") -> Text:
+    to.do(f"ret {value}")
+    to.lines.append("}")
+    return to
+
+
+def _lock() -> Text:
+    to = _open("lock", "void NAME(ptr %lists)")
+    to.go("look")
+    to.label("look")
+    pair = to.op(f"cmpxchg ptr {to.at('%lists', LOCK)}, i64 0, i64 1 acq_rel monotonic, align 8")
+    to.branch(to.op(f"extractvalue {{ i64, i1 }} {pair}, 1"), "mine", "rest")
+    to.label("rest")
+    to.op("call i32 @sched_yield()")
+    to.go("look")
+    to.label("mine")
+    return _closed(to)
+
+
+def _unlock() -> Text:
+    to = _open("unlock", "void NAME(ptr %lists)")
+    to.do(f"store atomic i64 0, ptr {to.at('%lists', LOCK)} release, align 8")
+    return _closed(to)
+
+
+def _each(to: Text, name: str, count: str, before: str, after: str) -> str:
+    """Open a loop over a count; who closes it goes to label `name_next`, and the text goes on at `after`."""
+    to.go(name)
+    to.label(name)
+    to.lines.append(f"  %{name}_i = phi i64 [ 0, %{before} ], [ %{name}_j, %{name}_next ]")
+    to.branch(to.op(f"icmp slt i64 %{name}_i, {count}"), f"{name}_turn", after)
+    to.label(f"{name}_next")
+    to.lines.append(f"  %{name}_j = add i64 %{name}_i, 1")
+    to.go(name)
+    to.label(f"{name}_turn")
+    return f"%{name}_i"
+
+
+def _perform() -> Text:
+    """`perform(lists, addresses, count)`: all lists, for arrays at these addresses; its caller holds the lock."""
+    to = _open("perform", "void NAME(ptr %lists, ptr %addresses, i64 %count)")
+    to.do(f"%job = alloca [{JOB // 8} x i64], align 64")
+    each, members = to.load("ptr", "%lists", THREADS), to.load("i64", "%lists", MEMBERS)
+    helpers = to.load("i64", to.load("ptr", "%lists", HELPERS))
+    first, phases = to.load("ptr", "%lists", LISTS), to.load("i64", "%lists", PHASES)
+    member = _each(to, "member", members, "entry", "told")
+    bases = to.load("ptr", each, member, "ptr")
+    array = _each(to, "array", "%count", "member_turn", "member_next")
+    address = to.load("i64", "%addresses", array, "i64")
+    to.store("i64", address, bases, to.op(f"add i64 {array}, 2"), "i64")
+    to.go("array_next")
+    to.label("told")
+    phase = _each(to, "phase", phases, "told", "over")
+    here = to.at(first, to.op(f"mul i64 {phase}, 24"))
+    tasks, starts, calls = (to.load("i64", here, 8 * k) for k in range(3))
+    work = to.load("ptr", "%lists", WORK)
+    for word in range(JOB // 8):
+        to.store("i64", 0, "%job", 8 * word)
+    for value, offset in ((tasks, TASKS), (starts, STARTS), (calls, CALLS)):
+        to.store("i64", value, "%job", offset)
+    to.store("ptr", work, "%job", TAKE)
+    to.store("ptr", each, "%job", BASES)
+    wanted = to.op(f"sub i64 {_least(to, tasks, members)}, 1")
+    wanted = _least(to, wanted, helpers)
+    to.branch(to.op(f"icmp sgt i64 {wanted}, 0"), "shared", "alone")
+    to.label("shared")
+    group = to.load("ptr", "%lists", TEAM)
+    share = to.load("ptr", group)
+    to.do(f"call void {share}(ptr {group}, ptr %job, i64 {helpers}, i64 {wanted})")
+    to.go("phase_next")
+    to.label("alone")
+    to.do(f"call void {work}(ptr %job)")
+    to.go("phase_next")
+    to.label("over")
+    return _closed(to)
+
+
+def _least(to: Text, a: str, b: str) -> str:
+    return to.op(f"select i1 {to.op(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
+
+
+def _handler() -> Text:
+    """Attributes: the token, the bytes of a number, and how many operands and results there are."""
+    to = _open("handler", "ptr NAME(ptr %frame)")
+    to.do("%failure = alloca [4 x i64]")
+    to.do(f"%addresses = alloca [{MOST_ARRAYS} x i64]")
+    answer_metadata(to, traits=0)
+    token, size, inputs, outputs = (attribute(to, k) for k in range(4))
+    entry = _each(to, "entry_of", str(ENTRIES), "execute", "gone")
+    lists = to.at("@entries", to.op(f"mul i64 {entry}, {ENTRY}"))
+    to.branch(to.op(f"icmp eq i64 {to.load('i64', lists, TOKEN)}, {token}"), "found", "entry_of_next")
+    to.label("gone")
+    refuse(to, NOT_FOUND, "@gone")
+    to.label("found")
+    to.do(f"call void @lock(ptr {lists})")
+    to.branch(to.op(f"icmp eq i64 {to.load('i64', lists, TOKEN)}, {token}"), "held", "lost")
+    to.label("lost")
+    to.do(f"call void @unlock(ptr {lists})")
+    to.go("gone")
+    to.label("held")
+    given, made = operands(to), results(to)
+    first = to.load("ptr", given)
+    dims, axes = to.load("ptr", first, 40), to.op(f"sub i64 {to.load('i64', first, 32)}, 1")
+    row = to.op(f"mul i64 {to.load('i64', dims, axes, 'i64')}, {size}")
+    to.do("%states = alloca i64")
+    to.store("i64", 1, "%states")
+    axis = _each(to, "axis", axes, "held", "counted")
+    to.store("i64", to.op(f"mul i64 {to.load('i64', '%states')}, {to.load('i64', dims, axis, 'i64')}"), "%states")
+    to.go("axis_next")
+    to.label("counted")
+    states, total = to.load("i64", "%states"), to.op(f"add i64 {inputs}, {outputs}")
+    state = _each(to, "state", states, "counted", "over")
+    before = to.op(f"mul i64 {state}, {row}")
+    array = _each(to, "array", total, "state_turn", "ready")
+    is_given = to.op(f"icmp slt i64 {array}, {inputs}")
+    of = to.op(f"select i1 {is_given}, ptr {given}, ptr {made}")
+    number = to.op(f"select i1 {is_given}, i64 {array}, i64 {to.op(f'sub i64 {array}, {inputs}')}")
+    place = to.at(to.load("ptr", to.load("ptr", of, number, "ptr"), 24), before)
+    to.store("ptr", place, "%addresses", array, "i64")
+    to.go("array_next")
+    to.label("ready")
+    to.do(f"call void @perform(ptr {lists}, ptr %addresses, i64 {total})")
+    to.go("state_next")
+    to.label("over")
+    to.do(f"call void @unlock(ptr {lists})")
+    return _closed(to, "ptr null")
+
+
+@once
+def _code() -> MachineCode:
+    return immortal(loaded("blocks_handler", None, np.dtype(np.int64), _text))
+
+
+@once
+def _function(name: str, arguments: int) -> Any:
+    kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)[:arguments]
+    return ctypes.CFUNCTYPE(ctypes.c_void_p if name == "table" else None, *kinds)(_code().address(name))
+
+
+@once
+def _entries() -> np.ndarray:
+    memory = (ctypes.c_int64 * (ENTRIES * ENTRY // 8)).from_address(_function("table", 0)())
+    return np.ctypeslib.as_array(memory).reshape(ENTRIES, ENTRY // 8)
+
+
+_tokens = itertools.count(1)
+
+
+@once
+def _first_token(process: int) -> int:
+    return (process << 40) ^ (time.time_ns() << 8)
+
+
+class Lists:
+    """Lists of calls, ready to be carried out; `arrays` are given and found, first the given ones."""
+
+    def __init__(self, tasks: Sequence[Tasks], work: int, own_bytes: int, arrays: int):
+        self._own_bytes, self._arrays, self._tasks = own_bytes, arrays, tasks
+        with threads.changing:
+            free = np.flatnonzero(_entries()[:, TOKEN // 8] == 0)
+            if not free.size:
+                raise RuntimeError(f"there are {ENTRIES} plans for huge trees already")
+            self._entry = _entries()[free[0]]
+            self.token = (_first_token(os.getpid()) + next(_tokens)) & ((1 << 62) - 1)
+            self._entry[TOKEN // 8] = self.token
+        self._lists = np.array(
+            [(len(t.starts) - 1, t.starts.ctypes.data, t.calls.ctypes.data) for t in tasks], np.int64
+        ).reshape(-1, 3)
+        self._members: list[np.ndarray] = []
+        values = {LISTS: self._lists.ctypes.data, PHASES: len(tasks), WORK: work, LOCK: 0, MEMBERS: 0}
+        values |= {HELPERS: ctypes.addressof(threads.helper_count), TEAM: team()}
+        for offset, value in values.items():
+            self._entry[offset // 8] = value
+        self._threads = np.zeros(0, np.int64)
+        weakref.finalize(self, _forget, self._entry, self.token, os.getpid())
+
+    def _make_room(self) -> None:
+        """Memory for all threads; called with the lock held."""
+        call_helpers()
+        while len(self._members) < 2 * threads.threads():
+            memory = np.zeros(self._own_bytes + 64, np.uint8)
+            base = np.zeros(2 + self._arrays, np.int64)
+            base[1] = memory.ctypes.data + -memory.ctypes.data % 64
+            self._members += [memory, base]
+        self._threads = np.array([b.ctypes.data for b in self._members[1::2]], np.int64)
+        self._entry[THREADS // 8], self._entry[MEMBERS // 8] = self._threads.ctypes.data, len(self._threads)
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> None:
+        """Carry them out on contiguous arrays."""
+        addresses = np.array([x.ctypes.data for x in arrays], np.int64)
+        entry = self._entry.ctypes.data
+        _function("lock", 1)(entry)
+        try:
+            if len(self._members) < 2 * threads.threads() or threads.helper_count.value == threads.UNKNOWN:
+                self._make_room()
+            _function("perform", 3)(entry, addresses.ctypes.data, len(arrays))
+        finally:
+            _function("unlock", 1)(entry)
+
+    def traced(self, arrays: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
+        """Results on traced arrays, (..., rows)."""
+        _function("lock", 1)(self._entry.ctypes.data)
+        try:
+            self._make_room()
+        finally:
+            _function("unlock", 1)(self._entry.ctypes.data)
+        name = register(_code().name, _code().address("handler"), "cpu", _code().engine)
+        numbers = (self.token, np.dtype(arrays[0].dtype).itemsize, len(arrays), len(wanted))
+        names = ("a_token", "b_size", "c_inputs", "d_outputs")
+        call = jax.ffi.ffi_call(name, tuple(wanted), vmap_method="broadcast_all")
+        return list(call(*arrays, **{k: np.int64(v) for k, v in zip(names, numbers, strict=True)}))
+
+
+def _forget(entry: np.ndarray, token: int, process: int) -> None:
+    """Take lists away when nobody runs them; a fork's child leaves those of its parent, whose locks may be held."""
+    if process == os.getpid() and entry[TOKEN // 8] == token:
+        _function("lock", 1)(entry.ctypes.data)
+        entry[TOKEN // 8] = 0
+        _function("unlock", 1)(entry.ctypes.data)
+
+
+def serve_jit() -> bool:
+    """True if programs of XLA's can carry out lists."""
+    return supported()
