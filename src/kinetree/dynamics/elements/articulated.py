@@ -11,7 +11,7 @@ it: those of the children before their joints were released. `Scale` says how la
 than their rounding error becomes NaN, and so does every acceleration of that tree.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -158,17 +158,25 @@ def scale_passed(axis: Axis, mass: Scalar | None, whole: Articulated, p: Pivot) 
 def without_joint(I: ArticulatedInertia, axis: Axis, armature: Scalar, p: Pivot) -> ArticulatedInertia:
     """I − U Uᵀ/d, what is left of I where the joint moves freely. 27m 21a.
 
-    Along its own axis a joint feels only its rotor inertia: (I − U Uᵀ/d) S = U armature/d. For a hinge without a rotor
-    that is six zeros. They are put in as such, so that programs that know of them skip the products with them.
+    Along its own axis a joint feels only its rotor inertia: (I − U Uᵀ/d) S = U armature/d. For a hinge or a slider
+    without a rotor that is six zeros. They are put in as such, so that programs that know of them skip the products
+    with them.
     """
     A, B, C = I.without(p.U, p.d_inverse)
-    free_hinge = (axis.turn == 1) & (axis.slide == 0) & (armature == 0)
+    hinge = (axis.turn == 1) & (axis.slide == 0) & (armature == 0)
+    slider = (axis.turn == 0) & (axis.slide == 1) & (armature == 0)
 
-    def felt(x: Scalar) -> Scalar:
-        return jnp.where(free_hinge, jnp.zeros_like(x), x)
+    def felt(x: Scalar, free: Any) -> Scalar:
+        return jnp.where(free, jnp.zeros_like(x), x)
 
-    A = Sym3(A.xx, A.yy, felt(A.zz), A.xy, felt(A.xz), felt(A.yz))
-    return ArticulatedInertia(A, Mat3(*B[:6], *map(felt, B[6:])), C)
+    A = Sym3(A.xx, A.yy, felt(A.zz, hinge), A.xy, felt(A.xz, hinge), felt(A.yz, hinge))
+    C = Sym3(C.xx, C.yy, felt(C.zz, slider), C.xy, felt(C.xz, slider), felt(C.yz, slider))
+    B = Mat3(
+        *(B.xx, B.xy, felt(B.xz, slider)),
+        *(B.yx, B.yy, felt(B.yz, slider)),
+        *(felt(B.zx, hinge), felt(B.zy, hinge), felt(B.zz, hinge | slider)),
+    )
+    return ArticulatedInertia(A, B, C)
 
 
 def released(axis: Axis, armature: Scalar, mass: Scalar | None, whole: Articulated, p: Pivot, c: Motion) -> Articulated:

@@ -116,4 +116,4 @@ def reduced_program(kind: Kind, external: bool) -> ReducedLanes:
 
 def reduced_lanes(model: Model, external: bool = False) -> ReducedLanes:
     """The program that serves a coupled mechanism."""
-    return reduced_program(kind_of(model), external)
+    return reduced_program(kind_of(model).rows, external)

@@ -8,7 +8,8 @@ import numpy as np
 from kinetree.dynamics.algorithms.poses import pose
 from kinetree.dynamics.recursion import Row
 from kinetree.lanes import Lane, Loop, Memory
-from kinetree.model import Model, Placement, Structure
+from kinetree.lanes.program.program import Slots
+from kinetree.model import Model, Placement, Rows, Structure
 from kinetree.model.physics import quaternion_stretch, way_from_rest
 from kinetree.spatial import Quaternion, Transform, Vec3
 from kinetree.tree import Tree
@@ -18,25 +19,31 @@ from .lane_rows import (
     NOTHING,
     OWN,
     PARENT,
+    ROWS,
+    STRETCH,
     Links,
     Part,
     Q,
     Turns,
     base_gravity,
     base_turn,
+    joint_turns,
     joints_with,
     no_constants,
     row_turns,
     stroke,
+    with_coordinates,
 )
 
 NUMBER = jax.tree.structure(0.0)
-STRETCH = "stretch"  # The field that holds how far a joint is from the rest of its spring.
 PLACED = "placed"  # The field that holds the placements of quaternion joints.
 
 
-def pose_parts(memory: Memory, field: str, quaternions: bool) -> list[Part]:
-    """Loops that write each row's pose in the world into a field; `placed` is the placement of quaternion joints."""
+def pose_parts(memory: Memory, field: str, quaternions: bool, roots: bool = False) -> list[Part]:
+    """Loops that write each row's pose in the world into a field; `placed` is the placement of quaternion joints.
+
+    With `roots`, the only quaternion joints are free ones that hang from the base: of those, the last row's.
+    """
     links = Links(False, False, accurate=True)
     link = ("axis",) if quaternions else ("frame", "axis")
 
@@ -51,10 +58,23 @@ def pose_parts(memory: Memory, field: str, quaternions: bool) -> list[Part]:
     reads = (memory.at(PARENT, field), *((memory.at(OWN, PLACED),) if quaternions else ()))
     inputs = () if quaternions else (Lane(0, Q),)
     loop = Loop(step, 4, links.parts_structure(link), reads=reads, writes=(own,), inputs=inputs)
-    return [
-        Part(Loop(base, 4, GRAVITY, writes=(own,)), base_turn(memory), base_gravity),
-        Part(loop, row_turns(memory), links.parts_constants(link)),
-    ]
+    parts = [Part(Loop(base, 4, GRAVITY, writes=(own,)), base_turn(memory), base_gravity)]
+    if roots:
+        parts.append(root_poses(memory, own))
+    turns = row_turns(memory, choose=with_coordinates if roots else None)
+    return [*parts, Part(loop, turns, links.parts_constants(link))]
+
+
+def root_poses(memory: Memory, own: Slots) -> Part:
+    """The loop that writes the poses of the bodies of root joints: they stand in the world as their coordinates say."""
+
+    def step(row: Rows, q: tuple, _: tuple) -> tuple:
+        orientation = row.orientation * Quaternion(*q[3:]).normalized()
+        return (Placement(orientation, row.position + row.orientation.turn(Vec3(*q[:3]))),), (), ()
+
+    last = own._replace(offset=own.offset + 5 * memory.size)
+    loop = Loop(step, 4, ROWS, writes=(last,), inputs=tuple(Lane(0, Q, k) for k in range(7)))
+    return Part(loop, joint_turns(memory, with_position=1))
 
 
 def stretch_parts(memory: Memory, quaternions: bool) -> list[Part]:
@@ -87,7 +107,7 @@ def stretch_parts(memory: Memory, quaternions: bool) -> list[Part]:
         turned = quaternion_stretch(Quaternion(*rest[3:]), Quaternion(*q[3:]))
         return (*turned, *way_from_rest(Vec3(*rest[:3]), Vec3(*q[:3]), Quaternion(*q[3:]))), (), ()
 
-    scalars = part(1, 1, scalar, lambda s: np.flatnonzero(s.q_of_row >= 0))
+    scalars = part(1, 1, scalar, with_coordinates)
     if not quaternions:
         return [scalars]
     return [

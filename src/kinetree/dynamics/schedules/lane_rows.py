@@ -34,6 +34,8 @@ GRAVITY = jax.tree.structure(ZERO3)
 HINGE = Axis(1.0, 0.0)
 
 
+STRETCH = "stretch"  # The field that holds how far a joint is from the rest of its spring.
+
 PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent and row, columns of qd and of q
 
 DEEP = 100  # levels, where matrices leave an error of 3e-15, and quaternions half of that
@@ -157,6 +159,13 @@ class Kind(NamedTuple):
     hinges: bool  # nothing but hinges without rotors, as far as numbers are known
     dampers: bool = False  # some joints have them, as far as numbers are known
     springs: bool = False
+    roots: bool = False  # the quaternion joints are free ones that hang from the base, taken in one turn each
+    limbs: bool = False  # all rows but those of roots are hinges, and there is no rotor
+
+    @property
+    def rows(self) -> "Kind":
+        """The kind whose programs take the rows of roots one by one."""
+        return self._replace(quaternions=self.quaternions or self.roots, roots=False, limbs=False)
 
 
 _kinds: OncePerOwner[Kind] = OncePerOwner()
@@ -168,11 +177,26 @@ def kind_of(model: Model) -> Kind:
     def find() -> Kind:
         structure, (turn, slide, armature) = model.structure, (model.rows.turn, model.rows.slide, model.rows.armature)
         plain = all(isinstance(x, np.ndarray) for x in (turn, slide, armature))
-        hinges = plain and bool(np.all((turn == 1) & (slide == 0) & (armature == 0)))
+        hinge = (turn == 1) & (slide == 0) & (armature == 0) if plain else np.zeros(1, bool)
+        roots = has_roots(structure)
+        limbs = roots and plain and bool(np.all(hinge | ((structure.q_of_row < 0) & (armature == 0))))
         passive = ((), ()) if model.passive is None else model.passive[:2]
-        return Kind(structure.has_quaternions, structure.tree.height >= DEEP, hinges, *map(_some, passive))
+        return Kind(
+            structure.has_quaternions and not roots,
+            structure.tree.height >= DEEP,
+            bool(np.all(hinge)),
+            *map(_some, passive),
+            roots=roots,
+            limbs=limbs,
+        )
 
     return _kinds.get(model, None, find)
+
+
+def has_roots(structure: Structure) -> bool:
+    """Whether all quaternion joints are free ones that hang from the base."""
+    free = joints_with(structure, 1)
+    return 0 < len(free) == len(structure.quaternion_joints) and bool(np.all(structure.tree.parent[free[:, 0]] < 0))
 
 
 def _some(x: Any) -> bool:
@@ -227,6 +251,23 @@ def joints_with(structure: Structure, with_position: int) -> np.ndarray:
     return joints[joints[:, 2] == with_position]
 
 
+def with_coordinates(structure: Structure) -> np.ndarray:
+    """The rows that have a coordinate: those of all joints but quaternion joints."""
+    return np.flatnonzero(structure.q_of_row >= 0)
+
+
+def joint_turns(memory: Memory, with_position: int) -> Any:
+    """Turns over the first rows of free joints, or of spherical ones."""
+
+    def turns(structure: Structure) -> Turns:
+        joints = joints_with(structure, with_position)
+        table, rows = row_turns(memory, choose=lambda s: joints[:, 0])(structure)
+        table[:, Q] = joints[:, 1]
+        return table, rows
+
+    return turns
+
+
 def _resting(structure: Structure) -> np.ndarray:
     resting = structure.q_of_row < 0
     resting[structure.quaternion_joints[:, 0]] = False
@@ -252,23 +293,14 @@ def placing_parts(memory: Memory, q_array: int = 0) -> list[Part]:
     def ball(row: Rows, q: tuple, _: tuple) -> tuple:
         return (joint_pose(row.orientation, row.position, Quaternion(*q), Vec3.zero_like(q[0])),), (), ()
 
-    def first_rows(with_position: int) -> Any:
-        def turns(structure: Structure) -> Turns:
-            joints = joints_with(structure, with_position)
-            table, rows = row_turns(memory, choose=lambda s: joints[:, 0])(structure)
-            table[:, Q] = joints[:, 1]
-            return table, rows
-
-        return turns
-
     return [
         Part(
             Loop(moving, 4, ROWS, writes=placed, inputs=inputs(1)),
-            row_turns(memory, choose=lambda s: np.flatnonzero(s.q_of_row >= 0)),
+            row_turns(memory, choose=with_coordinates),
         ),
         Part(Loop(resting, 4, ROWS, writes=placed), row_turns(memory, choose=_resting)),
-        Part(Loop(free, 4, ROWS, writes=placed, inputs=inputs(7)), first_rows(1)),
-        Part(Loop(ball, 4, ROWS, writes=placed, inputs=inputs(4)), first_rows(0)),
+        Part(Loop(free, 4, ROWS, writes=placed, inputs=inputs(7)), joint_turns(memory, 1)),
+        Part(Loop(ball, 4, ROWS, writes=placed, inputs=inputs(4)), joint_turns(memory, 0)),
     ]
 
 
@@ -289,5 +321,5 @@ def shift_parts(memory: Memory, qd_array: int) -> list[Part]:
         loop = Loop(step, 4, NOTHING, writes=writes, inputs=tuple(Lane(qd_array, V, k) for k in range(width)))
         return Part(loop, row_turns(memory, choose=lambda s: joints_with(s, width // 6)[:, 0]), no_constants)
 
-    others = row_turns(memory, choose=lambda s: np.flatnonzero(s.q_of_row >= 0))
+    others = row_turns(memory, choose=with_coordinates)
     return [Part(Loop(none, 4, NOTHING, writes=(own,)), others, no_constants), of_joints(6), of_joints(3)]

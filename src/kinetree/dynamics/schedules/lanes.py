@@ -5,7 +5,8 @@ machine adds what the passes do not speak of:
 
 - placements: a row's placement is computed in the pass that places it, and kept as the algorithm says. Quaternion
   joints are placed by loops of their own before the first pass;
-- rotors, dampers, springs and the shift of quaternion joints (joint_terms.py);
+- rotors, dampers, springs and the shift of quaternion joints (lane_visits.py, joint_terms.py);
+- free joints that hang from the base: six rows in one turn (lane_roots.py);
 - forces on bodies: poses of the rows, then a loop over the bodies;
 - what is known of all rows: a mechanism of hinges without rotors needs neither axes nor armatures.
 """
@@ -16,20 +17,10 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from kinetree.dynamics.algorithms.poses import to_row
-from kinetree.dynamics.joint_terms import (
-    JOINT_QUANTITIES,
-    LOAD,
-    felt_acceleration,
-    joint_acceleration,
-    joint_force,
-    passive_force,
-    row_acceleration,
-    row_force,
-)
+from kinetree.dynamics.joint_terms import JOINT_QUANTITIES
 from kinetree.dynamics.recursion import (
     AT,
     Algorithm,
@@ -53,7 +44,6 @@ from .lane_coupling import serving
 from .lane_fields import Fields, output_axes
 from .lane_parts import (
     PLACED,
-    STRETCH,
     matrix_places,
     pose_parts,
     stretch_parts,
@@ -61,12 +51,14 @@ from .lane_parts import (
     zero_parts,
 )
 from .lane_places import base_parts, body_parts, column_count, on_the_way, row_outputs, total_parts, with_columns
+from .lane_roots import Roots, joins
 from .lane_rows import (
     GRAVITY,
     NOTHING,
     OWN,
     PARENT,
     PLACEMENT,
+    STRETCH,
     ZERO3,
     Kind,
     Links,
@@ -83,7 +75,9 @@ from .lane_rows import (
     row_turns,
     shift_parts,
     stroke,
+    with_coordinates,
 )
+from .lane_visits import Visits
 
 KEPT = {"screw": Stroke(0.0, 0.0, 0.0), "transform": Transform(Rotation(*9 * (0.0,)), ZERO3)}
 SHIFT, WORLD_POSE = "shift", "world_pose"  # Fields of the machine itself.
@@ -106,10 +100,10 @@ class Writer:
         kind = variant.kind
         self.quaternions = kind.quaternions
         self.springs = kind.springs
-        self.links = Links(kind.deep, kind.hinges, algorithm.moments, algorithm.accurate)
+        self.links = Links(kind.deep, kind.hinges or kind.limbs, algorithm.moments, algorithm.accurate)
         named = set(algorithm.inputs) | set(algorithm.outputs)
-        moves = "qd" not in algorithm.resting
-        self.shifts = self.quaternions and moves and not named.isdisjoint(JOINT_QUANTITIES)
+        shifts = "qd" not in algorithm.resting and not named.isdisjoint(JOINT_QUANTITIES)
+        self.shifts = self.quaternions and shifts
         # What quaternion joints are placed with serves every pass, where screws are all that would be kept.
         as_placed = self.quaternions and algorithm.keeps == "screw"
         self.keeps = algorithm.keeps_placements and not as_placed
@@ -121,6 +115,7 @@ class Writer:
         examples |= {WORLD_POSE: PLACEMENT} if variant.external else {}
         split = algorithm.applied[0] if variant.external and len(algorithm.applied) > 1 else ""
         self.fields = Fields(examples, split)
+        self.roots = Roots(algorithm, kind, self.links, self.fields, shifts) if kind.roots else None
 
     @property
     def memory(self) -> Memory:
@@ -132,7 +127,7 @@ class Writer:
         alg, at = self.algorithm, self.fields.at
         parts = placing_parts(self.memory) if self.quaternions else []
         parts += shift_parts(self.memory, alg.inputs.index("qd")) if self.shifts else []
-        parts += stretch_parts(self.memory, self.quaternions) if self.springs else []
+        parts += stretch_parts(self.memory, self.quaternions or self.roots is not None) if self.springs else []
         flowing = tuple(alg.base(Vec3(*3 * (np.zeros(()),))))
 
         def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
@@ -157,59 +152,30 @@ class Writer:
     # -- passes over the rows -----------------------------------------------------------------------------------------
 
     def over_rows(self, p: Pass) -> list[Part]:
-        """The loop of an outward or inward pass."""
+        """The loops of an outward or inward pass: over root joints, and over all other rows."""
         alg, fields, inward = self.algorithm, self.fields, isinstance(p, Inward)
         screws = not self.quaternions
         again = AT in p.needs and screws and alg.keeps == "screw"  # The transform is made again.
         keeps = p.places and self.keeps and p is alg.all_passes[0]
-        shares = alg.shares_after(p)
-        shifted = self.shifts and not {*p.given, *p.outputs}.isdisjoint(JOINT_QUANTITIES)
-        rotor = "tau" in p.outputs
-        forced = rotor or "tau" in p.given
-        damped = forced and self.variant.kind.dampers
-        sprung = self.springs and (forced or STRETCH in p.needs)
-        given = (*(("q",) if p.places and screws else ()), *p.given, *(("qdd",) if rotor else ()))
-        given += ("qd",) if damped else ()
-        resting = tuple(n for n in alg.resting if n in given)
-        given = tuple(n for n in dict.fromkeys(given) if n not in resting)
+        visits = Visits(alg, self.variant.kind, p, self.shifts)
+        given = tuple(dict.fromkeys((*(("q",) if p.places and screws else ()), *visits.given)))
         frame = ("frame", "axis") if p.places and screws else ("frame",) if again else ()
-        joint = ("axis", "armature") if forced else ()
-        joint += (("damping",) if damped else ()) + (("stiffness",) if sprung else ())
-        link = tuple(dict.fromkeys((*frame, *p.link, *joint, *(n for x in shares for n in x.own.link))))  # type: ignore[union-attr]
+        link = tuple(dict.fromkeys((*frame, *visits.link)))
         state = (p.state,) if p.state else ()
         own = tuple(n for n in p.needs if n not in (AT, STRETCH))
         own += (AT,) if AT in p.needs and self.keeps else ()
         own += (PLACED,) if self.quaternions and (p.places or (AT in p.needs and not self.keeps)) else ()
-        own += ((SHIFT,) if shifted else ()) + ((STRETCH,) if sprung else ())
-        left = p.leaves + tuple(x.state for x in shares) + ((AT,) if keeps else ())
+        own += ((SHIFT,) if visits.shifted else ()) + ((STRETCH,) if visits.sprung else ())
+        left = p.leaves + tuple(x.state for x in visits.shares) + ((AT,) if keeps else ())
 
         def step(known: Row, inputs: tuple, reads: tuple) -> tuple:
             slots = list(reads)
             whole = fields.taken(state, slots).get(p.state)
             row = Row({**self.links.known(known), **dict(zip(given, inputs, strict=True)), **fields.taken(own, slots)})
-            if resting:
-                row |= dict.fromkeys(resting, jnp.zeros_like(jax.tree.leaves((known, reads))[0]))
-            if LOAD in row:
-                row["armature"] = row.armature + row.load
-            felt = row.get("qdd")
-            if shifted and rotor:
-                felt = felt_acceleration(felt, row.axis.slide, row.shift)
-            if shifted and "qdd" in p.given:
-                row["qdd"] = row_acceleration(row.qdd, row.shift)
-            if (damped or sprung) and "tau" in p.given:
-                row["tau"] = row.tau + passive_force(row)
-            if shifted and "tau" in p.given:
-                row["tau"] = row_force(row.tau, row.armature, row.axis.slide, row.shift)
+            row |= visits.at_rest((known, reads))
             screw = self.place(row, p)
-            new, found = p.visit(row, whole)
-            if rotor:
-                found["tau"] = joint_force(found["tau"], row.armature, felt)
-            if rotor and (damped or sprung):
-                found["tau"] = found["tau"] - passive_force(row)
-            if shifted and "qdd" in p.outputs:
-                found["qdd"] = joint_acceleration(found["qdd"], row.shift)
-            after = Row({**row, **found, p.state: new})
-            found |= {x.state: x.own.of(after) for x in shares}  # type: ignore[union-attr]
+            new, found = visits(row, whole)
+            found |= visits.own_shares(row, new, found)
             found[AT] = screw if alg.keeps == "screw" else row.get(AT)
             passed = fields.spread(state, {p.state: new})
             kept = fields.spread(left, found)
@@ -227,11 +193,14 @@ class Writer:
             inputs=tuple(Lane(alg.inputs.index(n), Q if n == "q" else V) for n in given),
             outputs=row_outputs(alg, p),
         )
-        turns = row_turns(self.memory, inward=inward)
+        turns = row_turns(self.memory, inward, with_coordinates if self.roots else None)
         if alg.matrix in p.outputs:
             turns = self.with_diagonal(turns)
         turns = with_columns(turns, columns) if columns else turns
-        return [Part(loop, turns, self.links.parts_constants(link))]
+        parts = [Part(loop, turns, self.links.parts_constants(link))]
+        if self.roots:
+            parts.insert(len(parts) if inward else 0, self.roots.part(p))
+        return parts
 
     def place(self, row: Row, p: Pass) -> Stroke | None:
         """Find `row.at`; returns how far the screw has gone where that is all that is kept."""
@@ -321,7 +290,8 @@ class Writer:
             adds=(self.memory.at(OWN, name),),
             inputs=tuple(Lane(f_array, V, k) for k in range(6)),
         )
-        return [*pose_parts(self.memory, WORLD_POSE, self.quaternions), Part(loop, turns, no_constants)]
+        poses = pose_parts(self.memory, WORLD_POSE, self.quaternions, self.roots is not None)
+        return [*poses, Part(loop, turns, no_constants)]
 
 
 # -- programs ---------------------------------------------------------------------------------------------------------
@@ -332,6 +302,7 @@ def lane_program_of(algorithm: Algorithm, model: Model, external: bool = False, 
     kind = kind_of(model)
     if algorithm.shallow is not None and not kind.deep:
         algorithm = algorithm.shallow
+    kind = kind if joins(algorithm) else kind.rows
     if "tau" not in (*algorithm.inputs, *algorithm.outputs):
         stretched = any(STRETCH in p.needs for p in algorithm.passes)
         kind = kind._replace(dampers=False, springs=kind.springs and stretched)

@@ -249,8 +249,10 @@ class Emitter(Text):
             )
         if name in COMPARISONS:
             return self._compare(name, kind, *a)
-        if name == "and" and kind == self.truth and self._known(a[0]) is not None:
-            return a[1] if self._known(a[0]) else a[0]
+        if name in ("and", "or") and kind == self.truth:
+            for one, other in (a, a[::-1]):
+                if self._known(one) is not None:
+                    return other if self._known(one) == (name == "and") else one
         if name in ("and", "or", "xor") and not floating:
             return self.op(f"{name} {kind} {a[0]}, {a[1]}")
         if name == "not":
