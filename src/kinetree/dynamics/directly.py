@@ -4,8 +4,9 @@ A control loop calls for one state at a time, where the checks, broadcasts and c
 hundred times what the recursion does. So each model keeps, beside its arrays, builtins bound to it. They refuse what
 is not plain by returning None: wrong arguments meet the ordinary path's errors, JAX arrays and tracers its JAX.
 
-What Python itself does of such a call is written out for each function, with its own parameters: packing arguments into
-a tuple and a dictionary would take as long as the recursion of a small robot.
+The plainest calls never enter a Python function (lanes/cpu/front.py). What Python itself does of the others is written
+out for each function, with its own parameters: packing arguments into a tuple and a dictionary would take as long as
+the recursion of a small robot.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from kinetree.lanes.cpu.front import before
 from kinetree.lanes.target import facts
 from kinetree.model import Model
 
@@ -54,8 +56,8 @@ def directly(
                     calls[about] = (_bound(model, dtype, chosen, result, builtin) or _refuse) if chosen else _refuse
             except (ValueError, KeyError, TypeError):  # The ordinary path says what is wrong.
                 return _refuse
-            if dtype is DOUBLE and not about:
-                model.__dict__[f"_{function.__name__}"] = calls[about]  # found by one lookup
+            if dtype is DOUBLE:
+                _keep(model, function, about, calls[about])
             return calls[about]
 
         def other(model: Any, given: tuple, about: tuple) -> Any:
@@ -65,9 +67,27 @@ def directly(
             kept = getattr(model, f"_{function.__name__}_{SINGLE.name}", _NONE).get(about)
             return (kept or bind(model, SINGLE, given, about))(*given)
 
-        return wraps(function)(_front(function, partial(_with_dtype, bind), other))  # type: ignore[return-value]
+        return _front(function, partial(_with_dtype, bind), other)  # type: ignore[return-value]
 
     return decorate
+
+
+def _keep(model: Model, function: Callable[..., Any], about: tuple, call: Builtin) -> None:
+    """Where the quickest way finds it: by the function's name, or by the first fact where the others are usual."""
+    place, facts = f"_{function.__name__}", _facts(function)
+    if not about:
+        model.__dict__[place] = call
+    elif about[1:] == tuple(p.default for p in facts[1:]):
+        kept = model.__dict__.setdefault(place, {})
+        if len(kept) >= MAX_KEPT_CALLS:
+            kept.clear()
+        kept[about[0]] = call
+
+
+def _facts(function: Callable[..., Any]) -> list[Parameter]:
+    """Parameters, after the model, that are no arrays but facts such as a body's name."""
+    parameters = list(signature(function).parameters.values())[1:]
+    return [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in (*ARRAYS, "f_ext")]
 
 
 _NONE: dict[Any, Any] = {}
@@ -82,7 +102,7 @@ def _front(function: Callable[..., Any], bind: Callable[..., Any], other: Callab
     """The function that users call: `function`, with its own parameters, behind its builtins."""
     parameters = list(signature(function).parameters.values())[1:]  # after the model
     arrays = [p.name for p in parameters if p.name in ARRAYS]
-    facts = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in (*ARRAYS, "f_ext")]
+    facts = [p.name for p in _facts(function)]
     taken = ["model"]
     passed = ["model"]
     plain = []  # Conditions of a plain call: nothing else is given.
@@ -115,7 +135,9 @@ def {function.__name__}({", ".join(taken)}):
     return function({", ".join(passed)})
 """
     exec(compile(text, f"<front of {function.__name__}>", "exec"), names)
-    return names[function.__name__]
+    python = wraps(function)(names[function.__name__])
+    first = [p.name for p in parameters[: len(arrays) + bool(facts)]]
+    return before(python, f"_{function.__name__}", len(arrays), bool(facts)) if first == arrays + facts[:1] else python
 
 
 def _refuse(*given: Any) -> None:

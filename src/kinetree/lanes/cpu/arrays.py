@@ -8,6 +8,7 @@ back. Everything is tried once on real arrays; where something is not where it s
 import ctypes
 import sys
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from ..kept.once import once
 
 HEADER = object.__basicsize__  # bytes of an object's reference count and type
 TYPE = HEADER - 8  # Offsets in an array, and in its dtype.
-DATA, NDIM, SHAPE, DESCRIPTION, FLAGS = (HEADER + k for k in (0, 8, 16, 40, 48))
+DATA, NDIM, SHAPE, DESCRIPTION, FLAGS, WEAK = (HEADER + k for k in (0, 8, 16, 40, 48, 56))
 KIND = HEADER + 9  # Two letters of a dtype: its type and its byte order.
 PLAIN = 0x1 | 0x100  # C-contiguous and aligned
+OWN = PLAIN | 0x4 | 0x400  # with memory of its own, that can be written to
 NEW_ARRAY, ARRAY_TYPE = 94, 2  # Places in NumPy's table.
 NEW_KIND = "ptr (ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)"  # subtype, dtype (taken over), ndim, shape, four options
 
@@ -58,6 +60,7 @@ def _as_described(array: np.ndarray) -> bool:
     here, described = id(array), id(array.dtype)
     shape = (ctypes.c_int64 * array.ndim).from_address(word(here + SHAPE)) if array.ndim else ()
     plain = array.flags.c_contiguous and array.flags.aligned
+    owns = array.flags.owndata and array.flags.writeable
     letters = f"{array.dtype.char}{array.dtype.byteorder}".encode()
     return (
         word(here + TYPE) == id(np.ndarray)
@@ -66,5 +69,14 @@ def _as_described(array: np.ndarray) -> bool:
         and tuple(shape) == array.shape
         and word(here + DESCRIPTION) == described
         and (word(here + FLAGS, ctypes.c_int) & PLAIN == PLAIN) == plain
+        and (word(here + FLAGS, ctypes.c_int) & OWN == OWN) == (plain and owns)
+        and _finds_weak_references(array)
         and ctypes.string_at(described + KIND, 2) == letters
     )
+
+
+def _finds_weak_references(array: np.ndarray) -> bool:
+    """Whether the first weak reference to an array is where it should be."""
+    before = ctypes.c_void_p.from_address(id(array) + WEAK).value
+    weak = ref(array)
+    return before is None and ctypes.c_void_p.from_address(id(array) + WEAK).value == id(weak)

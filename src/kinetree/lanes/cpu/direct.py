@@ -23,7 +23,7 @@ from .. import tuning
 from ..kept.once import once
 from ..llvm.text import Text
 from ..program.program import Program
-from . import arrays
+from . import arrays, kept_results
 from .arrays import new_array
 from .helpers import team
 from .interpreter import has_functions
@@ -44,12 +44,13 @@ API = {
     "PyObject_CallFunctionObjArgs": "ptr (ptr, ...)",
     "PyEval_SaveThread": "ptr ()",
     "PyEval_RestoreThread": "void (ptr)",
+    **kept_results.API,
 }
 METH_FASTCALL = 0x80
 
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
 # widths follow, as the lane functions take them; then what makes large outputs, and their shapes for one state.
-ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, TURNS, GRAIN, SLOTS, HELPERS, TEAM, MOST, LISTS = range(0, 96, 8)
+ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, KEPT, TURNS, GRAIN, SLOTS, HELPERS, TEAM, MOST, LISTS = range(0, 104, 8)
 
 
 @once
@@ -91,6 +92,8 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
     to.do(f"%made = alloca [{outputs} x ptr]")  # arrays of results that are ours
     to.do(f"%sizes = alloca [{1 + max(program.output_ranks)} x i64]")
     to.do("%result = alloca ptr")
+    to.do("%again = alloca ptr")  # an earlier result that serves again, and is ours until it is given away
+    to.store("ptr", "null", "%again")
     record = to.python("PyLong_AsVoidPtr", f"ptr {to.python('PyTuple_GetItem', 'ptr %self', 'i64 0')}")
     nothing = to.load("ptr", record, NOTHING)
     to.store("ptr", nothing, "%result")
@@ -99,15 +102,29 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
     to.require(to.op(f"icmp eq i64 %count, {inputs}"), "inputs")
     shape = _take_inputs(to, record, program, dtype)
     work, helpers = _count_work(to, record, shape[1])
+    _take_kept(to, record, program, shape[0])
     for k in range(outputs):
         _make_output(to, record, program, dtype, shape, k)
+    to.go("run")
+    to.label("run")
     _compute(to, record, program, (shape[1], helpers), work)
+    to.label("keep")  # The list has one reference, the caller the other.
+    kept = to.load("ptr", record, KEPT)
+    one = to.op(f"icmp eq i32 {shape[0]}, 1")
+    to.require(to.op(f"and i1 {one}, {to.op(f'icmp ne ptr {kept}, null')}"), "shift")
+    last = to.python("PyList_GetItem", f"ptr {kept}", "i64 0")
+    made = to.load("ptr", "%result")
+    for number, thing in ((1, last), (0, made)):
+        to.python("Py_IncRef", f"ptr {thing}")
+        to.python("PyList_SetItem", f"ptr {kept}", f"i64 {number}", f"ptr {thing}")
+    to.go("leave")
     to.label("failed")  # an exception is the ordinary path's to raise
     to.python("PyErr_Clear")
     to.go("leave")
     to.label("leave")
-    for k in range(outputs):
-        array = to.load("ptr", "%made", 8 * k)
+    places = [("%again", 0), *(("%made", 8 * k) for k in range(outputs))]
+    for k, place in enumerate(places):
+        array = to.load("ptr", *place)
         to.branch(to.op(f"icmp eq ptr {array}, null"), f"left{k}", f"drop{k}")
         to.label(f"drop{k}")
         to.python("Py_DecRef", f"ptr {array}")
@@ -165,6 +182,32 @@ def _count_work(to: Caller, record: str, lanes: str) -> tuple[str, str]:
     return work, helpers
 
 
+def _take_kept(to: Caller, record: str, program: Program, ndim: str) -> None:
+    """Go to `run` with an earlier result of one state that nobody holds (kept_results.py), else on."""
+    count, ranks = program.n_outputs, program.output_ranks
+    kept, dtype = to.load("ptr", record, KEPT), to.load("ptr", record, DTYPE)
+    sizes_at = LISTS + 8 * (3 * len(program.loops) + program.n_inputs + 2 * count)
+    one = to.op(f"icmp eq i32 {ndim}, 1")
+    to.require(to.op(f"and i1 {one}, {to.op(f'icmp ne ptr {kept}, null')}"), "look0", "fresh")
+    for number in range(kept_results.KEPT):
+        following = f"look{number + 1}" if number + 1 < kept_results.KEPT else "fresh"
+        thing = to.python("PyList_GetItem", f"ptr {kept}", f"i64 {number}")
+        to.require(to.op(f"icmp ne ptr {thing}, {to.load('ptr', record, NOTHING)}"), f"there{number}", following)
+        to.require(kept_results.is_free(to, thing), f"free{number}", following)
+        for k in range(count):
+            array = to.python("PyTuple_GetItem", f"ptr {thing}", f"i64 {k}") if count > 1 else thing
+            first = sizes_at + 8 * sum(ranks[:k])
+            sizes = [to.load("i64", record, first + 8 * i) for i in range(ranks[k])]
+            good = kept_results.is_as_made(to, array, dtype, sizes)
+            to.require(good, f"made{number}_{k}", following)
+            to.require(kept_results.has_shape(to, array, sizes), f"shaped{number}_{k}", following)
+            to.store("ptr", to.load("ptr", array, arrays.DATA), "%arrays", 8 * (program.n_inputs + k))
+        to.python("Py_IncRef", f"ptr {thing}")
+        to.store("ptr", thing, "%again")
+        to.go("run")
+        to.label(following)
+
+
 def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, shape: tuple[str, str], k: int) -> None:
     """A new array for output k; a large one on memory that an earlier result no longer needs (recycled.py)."""
     ndim, lanes = shape
@@ -219,11 +262,18 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
     good = to.op(f"phi i1 [ {quick}, %short ], [ {slow}, %long ]")
     to.branch(good, "answer", "leave")
     to.label("answer")
+    again = to.load("ptr", "%again")
+    to.branch(to.op(f"icmp eq ptr {again}, null"), "new", "old")
+    to.label("old")
+    to.store("ptr", again, "%result")
+    to.store("ptr", "null", "%again")
+    to.go("leave")
+    to.label("new")
     found = [to.load("ptr", "%made", 8 * k) for k in range(program.n_outputs)]
     if program.n_outputs == 1:
         to.store("ptr", found[0], "%result")
         to.store("ptr", "null", "%made")
-        to.go("leave")
+        to.go("keep")
         return
     kind = to.load("ptr", record, RESULT)
     plain = to.op(f"icmp eq ptr {kind}, {to.load('ptr', record, NOTHING)}")
@@ -242,7 +292,7 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
         to.python("PyTuple_SetItem", f"ptr {together}", f"i64 {k}", f"ptr {array}")  # takes the array over
         to.store("ptr", "null", "%made", 8 * k)
     to.store("ptr", together, "%result")
-    to.go("leave")
+    to.go("keep")
 
 
 def _run(program: Program, dtype: np.dtype, width: int) -> Text:
@@ -325,7 +375,8 @@ def bind(
     turns = [len(t) for t in tables]
     addresses = [x.ctypes.data for x in (*constants, *tables)]
     numbers = (sum(turns), part_lanes(sum(turns), code.width), slots, ctypes.addressof(helper_count), team(), most)
-    head = (id(np.ndarray), new_array(), *map(id, objects[1:]))
+    last_results = kept_results.new_list(code.dtype.itemsize * sum(widths[-len(shapes) :]))
+    head = (id(np.ndarray), new_array(), *map(id, objects[1:]), id(last_results) if last_results else 0)
     makers = tuple(partial(_used, shape, code.dtype) for shape in shapes)
     sizes = [n for shape in shapes for n in shape]
     record = np.array([*head, *numbers, *addresses, *turns, *widths, *map(id, makers), *sizes], np.int64)
@@ -333,5 +384,16 @@ def bind(
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     # the builtin owns its `self`: everything it needs, and first of all the address of the record
-    kept = (record.ctypes.data, record, definition, objects, makers, tables, constants, code, helper_count)
+    kept = (
+        record.ctypes.data,
+        record,
+        definition,
+        objects,
+        makers,
+        tables,
+        constants,
+        code,
+        helper_count,
+        last_results,
+    )
     return make(ctypes.addressof(definition), kept, None)

@@ -1,0 +1,165 @@
+"""A public function before which a builtin of its model is tried, with no Python frame between the caller and it.
+
+To enter a Python function with keyword-only parameters takes 100 ns or more, as long as the inverse dynamics of a small
+robot. So what users call is an object of a type of our own, which the interpreter calls as it calls a builtin
+(vectorcall). It looks up the builtin that the model keeps, calls it with the other arguments, and gives its result
+back. Where the call is not plain, the model has no builtin, or the builtin refuses (returns None), it calls the Python
+function with all arguments as they came. In all else it stands for that function: it has its name, text and signature,
+is pickled by name, and is documented as a function.
+
+Only functions that CPython exports are used; where one is missing, the Python function itself is what users call.
+"""
+
+import ctypes
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+
+import numpy as np
+
+from ..ffi import native_enabled
+from ..kept.once import immortal, once
+from ..llvm.text import Text, module_of
+from .host import loaded
+from .interpreter import has_functions
+
+HEADER = object.__basicsize__
+DICT, WEAK, CALL, FUNCTION, NAME, COUNT, FACTS, NOTHING, END = (HEADER + 8 * k for k in range(9))
+API = {
+    "PyObject_GetAttr": "ptr (ptr, ptr)",
+    "PyDict_GetItemWithError": "ptr (ptr, ptr)",
+    "PyObject_Vectorcall": "ptr (ptr, ptr, i64, ptr)",
+    "PyErr_Clear": "void ()",
+    "Py_IncRef": "void (ptr)",
+    "Py_DecRef": "void (ptr)",
+}
+TP_CALL, TP_MEMBERS, TP_GETSET = 50, 72, 73  # slots of a type
+HAVE_VECTORCALL, DEFAULT_FLAGS = 1 << 11, 1 << 18
+SIZE, READ_ONLY = 19, 1  # of a member: its kind and flag
+
+
+def front_text() -> str:
+    """Definition of `front(self, arguments, count, names)`, a vectorcall function."""
+    to = Text("f")
+    to.lines += [f"declare {kind.replace(' (', f' @{name}(')}" for name, kind in API.items()]
+    to.lines.append("define ptr @front(ptr %self, ptr %given, i64 %flagged, ptr %names) {")
+    to.label("entry")
+    count = to.op("and i64 %flagged, 9223372036854775807")
+    plain = to.op(f"icmp eq i64 {count}, {to.load('i64', '%self', COUNT)}")
+    to.branch(to.op(f"and i1 {plain}, {to.op('icmp eq ptr %names, null')}"), "look", "other")
+    to.label("look")
+    model, facts = to.load("ptr", "%given"), to.load("i64", "%self", FACTS)
+    found = to.op(f"call ptr @PyObject_GetAttr(ptr {model}, ptr {to.load('ptr', '%self', NAME)})")
+    to.branch(to.op(f"icmp eq ptr {found}, null"), "missing", "found")
+    to.label("missing")
+    to.do("call void @PyErr_Clear()")
+    to.go("other")
+    to.label("found")
+    to.branch(to.op(f"icmp eq i64 {facts}, 0"), "run", "about")
+    to.label("about")  # The builtin for what the last argument names.
+    last = to.load("ptr", "%given", to.op(f"sub i64 {count}, 1"), "ptr")
+    one = to.op(f"call ptr @PyDict_GetItemWithError(ptr {found}, ptr {last})")
+    to.branch(to.op(f"icmp eq ptr {one}, null"), "unknown", "known")
+    to.label("unknown")
+    to.do(f"call void @Py_DecRef(ptr {found})")
+    to.go("missing")
+    to.label("known")
+    to.do(f"call void @Py_IncRef(ptr {one})")
+    to.do(f"call void @Py_DecRef(ptr {found})")
+    to.go("run")
+    to.label("run")
+    call = to.op(f"phi ptr [ {found}, %found ], [ {one}, %known ]")
+    arrays = to.op(f"sub i64 {to.op(f'sub i64 {count}, 1')}, {facts}")
+    result = to.op(f"call ptr @PyObject_Vectorcall(ptr {call}, ptr {to.at('%given', 8)}, i64 {arrays}, ptr null)")
+    to.do(f"call void @Py_DecRef(ptr {call})")
+    nothing = to.load("ptr", "%self", NOTHING)
+    to.branch(to.op(f"icmp eq ptr {result}, {nothing}"), "refused", "answer")
+    to.label("answer")  # or an exception
+    to.do(f"ret ptr {result}")
+    to.label("refused")
+    to.do(f"call void @Py_DecRef(ptr {nothing})")
+    to.go("other")
+    to.label("other")
+    function = to.load("ptr", "%self", FUNCTION)
+    to.do(f"ret ptr {to.op(f'call ptr @PyObject_Vectorcall(ptr {function}, ptr %given, i64 %flagged, ptr %names)')}")
+    to.lines.append("}")
+    return module_of(str(to))
+
+
+class _Member(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("kind", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("text", ctypes.c_char_p),
+    )
+
+
+class _Property(ctypes.Structure):
+    _fields_ = tuple((n, ctypes.c_char_p if n == "name" else ctypes.c_void_p) for n in ("name", *"abcd"))
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (("number", ctypes.c_int), ("value", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("size", ctypes.c_int),
+        ("item", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_Slot)),
+    )
+
+
+def _address(name: str) -> int:
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+@once
+def _kind() -> tuple[type, int] | None:
+    """The type of such objects, and the address of what they do when called; None where there can be none."""
+    needed = ("PyVectorcall_Call", "PyObject_GenericGetDict", "PyObject_GenericSetDict", "PyType_FromSpec")
+    if not native_enabled() or not has_functions((*API, *needed)):
+        return None
+    try:
+        code = loaded("front", front_text(), np.dtype(np.float64), front_text)
+    except RuntimeError:
+        return None
+    offsets = {b"__vectorcalloffset__": CALL, b"__dictoffset__": DICT, b"__weaklistoffset__": WEAK}
+    members = (_Member * 4)(*(_Member(n, SIZE, offset, READ_ONLY, None) for n, offset in offsets.items()))
+    getters = [_address(f"PyObject_Generic{x}Dict") for x in ("Get", "Set")]
+    properties = (_Property * 2)(_Property(b"__dict__", *getters, None, None))
+    values = ((TP_CALL, _address("PyVectorcall_Call")), (TP_MEMBERS, members), (TP_GETSET, properties), (0, None))
+    slots = (_Slot * 4)(*(_Slot(n, x if x is None or isinstance(x, int) else ctypes.addressof(x)) for n, x in values))
+    spec = _Spec(b"kinetree.function", END, 0, DEFAULT_FLAGS | HAVE_VECTORCALL, slots)
+    make = ctypes.pythonapi.PyType_FromSpec
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(_Spec)]
+    kind: Any = make(ctypes.byref(spec))
+    kind.__repr__ = lambda self: f"<function {self.__qualname__} of {self.__module__}>"
+    kind.__reduce__ = lambda self: self.__qualname__
+    kind.__get__ = lambda self, _, __=None: self  # As static methods; so it is documented as functions are.
+    for owner in (code.engine, members, properties, spec, slots):
+        immortal(owner)
+    return kind, code.address("front")
+
+
+def before(function: Callable[..., Any], name: str, arrays: int, about: bool) -> Callable[..., Any]:
+    """The function behind a call of what a model keeps under a name.
+
+    That is a callable on so many arrays, which come right after the model; or, with `about`, a dictionary of callables,
+    whose key comes right after the arrays.
+    """
+    found = _kind()
+    if found is None:
+        return function
+    kind, address = found
+    front: Any = update_wrapper(kind(), function)
+    front.__wrapped__ = getattr(function, "__wrapped__", function)
+    held = front.__dict__.setdefault("_held", (function, name))
+    numbers = (address, *map(id, held), 1 + arrays + about, int(about), id(None))
+    for offset, number in zip((CALL, FUNCTION, NAME, COUNT, FACTS, NOTHING), numbers, strict=True):
+        ctypes.c_int64.from_address(id(front) + offset).value = number
+    return front

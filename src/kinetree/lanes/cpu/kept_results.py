@@ -1,0 +1,52 @@
+"""Results of one state that nobody holds any more, used again by the next direct call.
+
+To make an array takes NumPy 50 ns, and a pose is two of them in a named tuple: more than the kinematics of a small
+robot. So each builtin keeps its last two results in a list. A control loop holds one of them while it asks for the
+next; the other is its own again as soon as the loop lets go of it. What nobody else can reach has one reference, the
+list's, and no weak ones; its arrays must still be as they were made, since in Python an array can be reshaped in place.
+
+The first word of an object is its reference count. Interpreters that count in another way have another number there,
+and never find a result that is free.
+"""
+
+from typing import Any
+
+from ..llvm.text import Text
+from . import arrays
+
+KEPT = 2  # results
+MAX_BYTES = 1 << 16  # of one result: larger ones are made anew
+
+API = {"PyList_GetItem": "ptr (ptr, i64)", "PyList_SetItem": "i32 (ptr, i64, ptr)"}
+
+
+def new_list(n_bytes: int) -> list[Any]:
+    """The list of a builtin whose results have so many bytes; an empty one where they are too large."""
+    return [None] * KEPT if n_bytes <= MAX_BYTES else []
+
+
+def is_free(to: Text, thing: str) -> str:
+    """Whether only one place refers to an object."""
+    return to.op(f"icmp eq i64 {to.load('i64', thing)}, 1")
+
+
+def is_as_made(to: Text, array: str, dtype: str, sizes: list[str]) -> str:
+    """Whether an array has one reference, this dtype and shape, its own memory, and no weak references."""
+    facts = [is_free(to, array), to.op(f"icmp eq ptr {to.load('ptr', array, arrays.DESCRIPTION)}, {dtype}")]
+    facts.append(to.op(f"icmp eq ptr {to.load('ptr', array, arrays.WEAK)}, null"))
+    facts.append(to.op(f"icmp eq i32 {to.load('i32', array, arrays.NDIM)}, {len(sizes)}"))
+    flags = to.op(f"and i32 {to.load('i32', array, arrays.FLAGS)}, {arrays.OWN}")
+    facts.append(to.op(f"icmp eq i32 {flags}, {arrays.OWN}"))
+    found = facts[0]
+    for fact in facts[1:]:
+        found = to.op(f"and i1 {found}, {fact}")
+    return found
+
+
+def has_shape(to: Text, array: str, sizes: list[str]) -> str:
+    """Whether an array with as many axes has these sizes."""
+    shape, found = to.load("ptr", array, arrays.SHAPE), "true"
+    for k, size in enumerate(sizes):
+        same = to.op(f"icmp eq i64 {to.load('i64', shape, 8 * k)}, {size}")
+        found = to.op(f"and i1 {found}, {same}")
+    return found
