@@ -13,6 +13,7 @@ import numpy as np
 from jax.tree_util import register_dataclass
 
 from kinetree.spatial import Force, Mat3, Scalar, Transform, Vec3
+from kinetree.tree import take
 
 from .cones import Response, Vector, dry, hold, one_sided, total
 from .groups import Load, Positions, spread
@@ -55,7 +56,7 @@ class Relative:
     at2: Positions = field(metadata={"static": True})
 
     def of(self, x: Scalar, at: Moved) -> Vector:
-        first, second = (jax.tree.map(lambda c, at=k: c[np.array(at)], at.a) for k in (self.at1, self.at2))
+        first, second = (take(at.a, np.array(k)) for k in (self.at1, self.at2))
         motion = (self.X2 @ second) - (self.X1 @ first)
         angular = motion.angular if self.turn is None else self.turn @ motion.angular
         return (*motion.linear, *angular)[: self.rows]

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Model, Placement
 from kinetree.model.world import BOTH, PairSurfaces
 from kinetree.spatial import Motion, Quaternion, Rotation, Scalar, Transform, Vec3
+from kinetree.tree import take
 
 from .between import Coupled, Relative
 from .cones import Cone
@@ -46,8 +46,7 @@ def contact_groups(
     for points in members_of(model, found):
         members = found.pair[points]
         couples, dim = layout.pairs[members[0]].moving == BOTH, layout.pairs[members[0]].condim
-        contact = jax.tree.map(lambda x, at=points: x[at], found.point)
-        surface = jax.tree.map(lambda x, at=members: x[at], surfaces)
+        contact, surface = take(found.point, points), take(surfaces, members)
         pairs = [layout.pairs[k] for k in members]
         both = np.array([(layout.bodies[p.first], layout.bodies[p.second]) for p in pairs], np.int64)
         dtype = contact.distance.dtype
@@ -57,8 +56,9 @@ def contact_groups(
         def on(bodies: np.ndarray, contact: Any = contact) -> tuple[np.ndarray, Transform, Motion]:
             """Position of the bodies' rows, the contact's frame in theirs, and their motion in it."""
             at = position_of[model.structure.row_of_body[bodies]]
-            X = _contact_frame(jax.tree.map(lambda x: x[at], poses), contact)
-            return at, X, X @ jax.tree.map(lambda x: x[at], velocities)
+            pose, velocity = take((poses, velocities), at)
+            X = _contact_frame(pose, contact)
+            return at, X, X @ velocity
 
         if couples:
             (at1, X1, v1), (at2, X2, v2) = on(both[:, 0]), on(both[:, 1])

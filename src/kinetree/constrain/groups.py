@@ -14,6 +14,7 @@ from jax.tree_util import register_dataclass
 
 from kinetree.model.world import InverseWeights, World
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Scalar, Sym3, Transform, Vec3
+from kinetree.tree import take
 
 from .cones import Cone, Response, Vector, dry, one_sided, times
 from .sweeps import Body, Held, Moved, Turning
@@ -156,7 +157,7 @@ class OnBodies:
     at: Positions = field(metadata={"static": True})  # of the rows that carry the bodies
 
     def residual(self, x: Scalar, at: Moved) -> Vector:
-        a = self.X @ jax.tree.map(lambda c: c[np.array(self.at)], at.a)
+        a = self.X @ take(at.a, np.array(self.at))
         return tuple(self.sign * y - r for y, r in zip((*a.linear, *a.angular), self.ref, strict=False))
 
     def response(self, w: Vector) -> Response:

@@ -12,6 +12,7 @@ from kinetree.collide.hull import alike
 from kinetree.model import Model
 from kinetree.model.world import Pair, PairSurfaces, Scene
 from kinetree.spatial import Mat3, Quaternion, Scalar, Vec3
+from kinetree.tree import take
 
 MIN_FRICTION = 1e-5  # MuJoCo's mjMINMU
 MIN_WEIGHT = 1e-15
@@ -74,7 +75,7 @@ def _placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3) -> Geom:
     dtype = p.x.dtype
     shapes = scene.shapes
     body = np.array(scene.layout.bodies, np.int64)[numbers]
-    carrier, origin = Mat3(*(c[body] for c in R)), Vec3(*(c[body] for c in p))
+    carrier, origin = take((R, p), body)
 
     def columns(array: Any) -> tuple[Scalar, ...]:
         whole = jnp.asarray(array, dtype)[numbers]
@@ -111,7 +112,7 @@ def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching
             numbers.append(np.array(members))
             points.append(jax.tree.map(wide, contact))
     order = np.argsort(np.concatenate(numbers), kind="stable")
-    whole = jax.tree.map(lambda *x: jnp.concatenate(x)[order], *points)
+    whole = take(jax.tree.map(lambda *x: jnp.concatenate(x), *points), order)
     return Touching(np.concatenate(numbers)[order], whole)
 
 

@@ -3,6 +3,7 @@
 from .fix import arrange, inward, leaffix, outward, restore, rootfix
 from .layout import Layout, layout
 from .operator import Inward, MissingProperty, Outward
+from .stacked import take
 from .topology import Tree
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "outward",
     "restore",
     "rootfix",
+    "take",
 ]

@@ -13,6 +13,7 @@ from jax import lax
 
 from .layout import Grid, Layout, layout
 from .operator import Element, Inward, Outward, Row, State, require
+from .stacked import Stacked, stack, unstack
 from .topology import Tree
 
 tree_map = jax.tree.map
@@ -44,6 +45,15 @@ def _where(mask: Any, a: Any, b: Any) -> Any:
     return tree_map(choose, a, b)
 
 
+def _empty(positions: int, like: State) -> Stacked:
+    """Zeros for the states of all positions, (leaves, positions, ...); `like` is one state."""
+    return [jnp.zeros((m.shape[0], positions, *m.shape[1:]), m.dtype) for m in jax.eval_shape(stack, like)]
+
+
+def _recall(memory: Stacked, positions: Any, like: State) -> State:
+    return unstack([m.at[:, positions].get(mode="promise_in_bounds") for m in memory], like)
+
+
 def _cells(grid: Grid, data: Any) -> Any:
     """The part of position-ordered data that a grid covers, as (count, steps, width, ...)."""
     size = grid.valid.size
@@ -56,7 +66,8 @@ def _scan_lanes(combine: Any, e: Element, place: Any, longest: int, towards: int
 
     def double(k: Any, e: Element) -> Element:
         reach = jnp.left_shift(1, k)
-        other = tree_map(lambda x: _take(x, (lanes - towards * reach) % place.shape[0]), e)
+        source = (lanes - towards * reach) % place.shape[0]
+        other = tree_map(lambda x: _take(x, source), e)
         return _where(place >= reach, combine(other, e), e)
 
     return lax.fori_loop(0, (longest - 1).bit_length(), double, e)
@@ -75,7 +86,8 @@ def outward_visits(op: Outward, laid: Layout, rows: Row, base: State) -> tuple[S
     """States of all positions, and what their rows find; `base` is the state at the base, with batch axes only."""
     if any(g.longest_run > 1 for g in laid.grids):
         require(op.composes, op, laid.schedule, "element, combine, act and identity")
-    states = tree_map(lambda b: jnp.zeros((laid.positions, *jnp.shape(b)), jnp.result_type(b)).at[0].set(b), base)
+    memory = tree_map(lambda b: jnp.zeros((laid.positions - 1, *jnp.shape(b)), jnp.result_type(b)), base)
+    states = tree_map(lambda b, m: jnp.concatenate([jnp.asarray(b)[None], m]), base, memory)
     first = tree_map(lambda x: x[:1], (rows, states))
     shapes = jax.eval_shape(op.visit, *first)[1]
     found = tree_map(lambda x: jnp.zeros((laid.positions, *x.shape[1:]), x.dtype), shapes)
@@ -124,18 +136,20 @@ def inward_visits(op: Inward, laid: Layout, rows: Row, like: State) -> tuple[Sta
     if any(g.longest_run > 1 for g in laid.grids):
         require(op.composes, op, laid.schedule, "element, combine, act and identity")
     # What light branches bring collects here; kept apart from the totals, so that XLA updates it in place.
-    branches = tree_map(lambda b: jnp.zeros((laid.positions, *jnp.shape(b)), jnp.result_type(b)), like)
+    branches = _empty(laid.positions, like)
     totals = []
     for grid in reversed(laid.grids):
-        branches, total = _inward_grid(op, grid, _cells(grid, rows), branches)
+        branches, total = _inward_grid(op, grid, _cells(grid, rows), branches, like)
         totals.append(total)
-    into_base = tree_map(lambda x: x[:1], branches)
+    into_base = unstack([m[:, :1] for m in branches], like)
     shapes = jax.eval_shape(op.visit, tree_map(lambda x: x[:1], rows), into_base)[1]
     totals.append((into_base, tree_map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)))
     return tree_map(lambda *parts: jnp.concatenate(parts), *reversed(totals))
 
 
-def _inward_grid(op: Inward, grid: Grid, rows: Row, branches: State) -> tuple[State, tuple[State, Any]]:
+def _inward_grid(
+    op: Inward, grid: Grid, rows: Row, branches: Stacked, like: State
+) -> tuple[Stacked, tuple[State, Any]]:
     count, steps, width = grid.shape
 
     def flow(state: State, turn: Any) -> tuple[State, tuple[State, Any]]:
@@ -148,11 +162,11 @@ def _inward_grid(op: Inward, grid: Grid, rows: Row, branches: State) -> tuple[St
         row, joining, valid = turn
         return _where(valid, op.prepend(row, joining, e), e), None
 
-    def visit(branches: State, turn: Any) -> tuple[State, tuple[State, Any]]:
+    def visit(branches: Stacked, turn: Any) -> tuple[Stacked, tuple[State, Any]]:
         number, row, source, rank, run, valid = turn
         # a gather, though the cells are consecutive: with a slice XLA would copy the whole memory at every visit
         cells = grid.offset + number * (steps * width) + jnp.arange(steps * width)
-        joining = tree_map(lambda m: _take(m, cells).reshape(steps, width, *m.shape[1:]), branches)
+        joining = tree_map(lambda x: x.reshape(steps, width, *x.shape[1:]), _recall(branches, cells, like))
         start = tree_map(lambda b: jnp.zeros_like(b[0]), joining)
         if grid.longest_run > 1:
             neutral = op.identity(op.element(*tree_map(lambda x: x[-1], (row, joining))))  # type: ignore[misc]
@@ -175,7 +189,8 @@ def _inward_grid(op: Inward, grid: Grid, rows: Row, branches: State) -> tuple[St
             out, total = lax.scan(flow, start, (row, joining, valid), reverse=True)
             total = tree_map(lambda x: x.reshape(steps * width, *x.shape[2:]), total)
         out = _where(rank == 0, out, tree_map(jnp.zeros_like, out))  # the others flow into a lane that has counted them
-        return tree_map(lambda m, o: m.at[source].add(o, mode="promise_in_bounds"), branches, out), total
+        passed = zip(branches, stack(out), strict=True)
+        return [m.at[:, source].add(x, mode="promise_in_bounds") for m, x in passed], total
 
     turns = (jnp.arange(count), rows, grid.source, grid.rank, grid.run, grid.valid)
     if count == 1:
