@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -9,15 +10,16 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.lanes import written_out
+from kinetree.lanes import Loop, Program, Repeat, Slots, written_out
 from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.ptx import Reach, ptx
 from kinetree.lanes.llvm.emit import Emitter, trace
-from kinetree.lanes.program.straight import slot_numbers, turn_order
+from kinetree.lanes.program.straight import changed, expected, slot_numbers, turn_order
 from tests.dynamics.mixed import mixed_model, state
 from tests.dynamics.programs import aba_lanes, rnea_lanes
 from tests.lanes.assembler import assemble
 
+NUMBER, NOTHING = jax.tree.structure(0.0), jax.tree.structure(())
 MODELS = [
     kt.auto_tree(1, 1, 0.3),
     kt.auto_tree(9, 2, 0.3),
@@ -96,12 +98,36 @@ def test_refusals():
         jax.jit(lambda m: kt.inverse_dynamics(kt.specialize(m), *jnp.ones((3, 4))))(kt.auto_tree(4, 1, 0.3))
 
 
+def test_lanes_that_go_different_ways_are_refused():
+    loop = Loop(lambda *_: ((), (-1.0,), ()), 0, NOTHING, adds=(Slots(None, 0, NUMBER),))
+    tables = (np.zeros((1, 0), np.int32),)
+    for body in ((Repeat((loop,), 0, 3),), (replace(loop, when=Slots(None, 0, NUMBER)),)):
+        with pytest.raises(ValueError, match="go different ways"):
+            written_out(Program("uneven", body, 0, 0), tables, (), None)
+    assert written_out(Program("even", (Repeat((loop,), 0, 3, uniform=True),), 0, 0), tables, (), None).straight
+
+
+def test_what_a_repeat_carries():
+    """What is read before it is written, and nothing that each time makes anew."""
+    slot = [Slots(None, k, NUMBER) for k in range(4)]
+    first = Loop(
+        lambda _, __, x: ((x[0],), (-1.0,), ()), 0, NOTHING, reads=(slot[1],), writes=(slot[2],), adds=(slot[0],)
+    )
+    second = Loop(lambda _, __, x: (x, (), ()), 0, NOTHING, reads=(slot[2],), writes=(slot[1],))
+    again = Repeat((first, second), 0, 5, uniform=True)
+    tables = (np.zeros((1, 0), np.int32),) * 2
+    assert expected(again.body, tables) == {0, 1}
+    assert changed(again.body, tables) == {0, 1, 2}
+    end = Loop(lambda _, __, x: (x, (), ()), 0, NOTHING, reads=(slot[3],), writes=(slot[3],))
+    assert expected((again, end), (*tables, tables[0])) == {0, 1, 3}
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_turns_come_after_what_they_need_and_branches_die_early(algorithm):
     bound = algorithm(False, False)
     model = kt.auto_tree(31, 2, 0.3)
     tables = tuple(table for table, _ in bound.turns(model.structure))
-    order = turn_order(bound.program, tables)
+    order = turn_order(bound.program.loops, tables)
     assert sorted(order) == [(k, t) for k, table in enumerate(tables) for t in range(len(table))]
     history: dict = {}
     for place, (k, t) in enumerate(order):  # what touches a slot keeps its order, unless both only read

@@ -6,9 +6,11 @@ import pytest
 
 import kinetree as kt
 from kinetree.io import Mujoco
-from kinetree.simulate.native import way_of_step
+from kinetree.lanes.target import facts
+from kinetree.simulate.native import stepper_for, way_of_step
 from tests.constrain.agreement import compiled, ours
 
+MIN_STATES = facts("cpu").written_out_min_states
 WORLD = """<mujoco><option timestep="0.004" integrator="{integrator}"/>
 <default><geom conaffinity="0"/></default><worldbody><geom type="plane" size="0 0 1" contype="0" conaffinity="1"/>
 <body pos="0 0 0.15"><freejoint/><geom type="box" size="0.1 0.06 0.05"/>
@@ -81,3 +83,52 @@ def test_what_it_does_not_know_is_told():
     way = way_of_step(ours(compiled(ball)), "Euler")
     assert way.plan is None
     assert "several degrees of freedom" in way.reason
+
+
+def unconstrained(text: str) -> str:
+    """The same robot, which nothing touches, limits or rubs."""
+    for what in (
+        '<geom type="plane" size="0 0 1" contype="0" conaffinity="1"/>',
+        'range="-60 30"',
+        'range="-0.1 0.1" ',
+    ):
+        assert what in text
+        text = text.replace(what, "")
+    return text.replace('frictionloss="0.5"', "")
+
+
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+def test_steps_of_what_nothing_constrains_are_those_of_mujoco(integrator):
+    m = compiled(unconstrained(WORLD.format(integrator=integrator)))
+    model = ours(m)
+    stepper = stepper_for(model, integrator, np.float64, model.timestep, False)
+    assert stepper is not None
+    assert stepper.variant.free is not None
+    q, qd, act, ctrl, next_q, next_qd, next_act = reached(m, model)
+    state = kt.initial_state(model, q, qd).replace(act=act)
+    after = kt.advance(model, state, ctrl)
+    assert np.abs(after.q - next_q).max() < 1e-11
+    assert np.abs(after.qd - next_qd).max() < 1e-9
+    assert np.abs(after.act - next_act).max() < 1e-12
+    # many steps are made by a program written out for this robot, few by one that robots share
+    many, few = 2 + MIN_STATES // len(q), kt.advance(model, state, ctrl, substeps=2)
+    assert stepper.program(many * len(q)) is stepper.own is not stepper.program(len(q))
+    whole = kt.advance(model, state, ctrl, substeps=many)
+    for _ in range(many - 2):
+        few = kt.advance(model, few, ctrl)
+    for name in ("q", "qd", "act", "time", "warm_start"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(few, name))
+
+
+def test_springs_of_quaternion_joints_and_forces_on_bodies_are_those_of_xla(monkeypatch):
+    spring = 'type="ball" damping="0.1"', 'type="ball" damping="0.1" stiffness="2"'
+    model = ours(compiled(unconstrained(WORLD.format(integrator="Euler")).replace(*spring)))
+    assert way_of_step(model, "semi_implicit").plan is not None
+    state = kt.initial_state(model, *kt.random_state(model, 1, (6,)))
+    f_ext = np.random.default_rng(0).standard_normal((6, model.n_bodies, 6))
+    ctrl, options = np.full(model.nu, 0.2), {"integrator": "semi_implicit", "dt": 0.003}
+    native = kt.advance(model, state, ctrl, f_ext, **options)
+    monkeypatch.setenv("KINETREE_NATIVE", "0")
+    by_xla = kt.advance(model, state, ctrl, f_ext, **options)
+    for name in ("q", "qd", "act", "time", "warm_start"):
+        np.testing.assert_allclose(getattr(native, name), getattr(by_xla, name), rtol=1e-9, atol=1e-11)

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.simulate import at_once as native_run
 from kinetree.simulate.bounded_scan import bounded_scan, chunk_length
+from kinetree.simulate.native import frames, rolled
 from tests.simulate.robots import ROBOTS, double_pendulum
 
 STEPS = 17  # a prime, so that chunks do not fit
@@ -98,6 +100,33 @@ class Counting:
     def __call__(self, carry, state, key):
         ctrl = jnp.broadcast_to(carry["steps"][..., None], (*state.batch, 2))
         return {"steps": carry["steps"] + 1, "shared": carry["shared"] + 1}, ctrl
+
+
+@pytest.mark.parametrize("of_jax", [False, True])
+def test_known_controls_take_one_native_call(model, start, of_jax, monkeypatch):
+    """With the bits of a loop; piece by piece where the states are many."""
+    controls = np.random.default_rng(0).standard_normal((STEPS, 3, 2))
+    pushes = 0.1 * np.random.default_rng(1).standard_normal((model.n_bodies, 6))
+    names = ("q", "qd", "act", "time", "warm_start", "ctrl", "done")
+    given = jax.tree.map(jnp.asarray, (start, controls)) if of_jax else (start, controls)
+    options = {"steps": STEPS, "substeps": 2, "record": names, "f_ext": pushes}
+    seen, state = {name: [] for name in names[:5]}, start
+    for ctrl in controls:
+        for name, x in seen.items():
+            x.append(getattr(state, name))
+        state = kt.advance(model, state, ctrl, pushes, substeps=2)
+    wanted = {name: np.array(x) for name, x in seen.items()}
+    wanted |= {"ctrl": controls, "done": np.zeros((STEPS, 3), bool)}
+    calls = []
+    monkeypatch.setattr(native_run, "rolled", lambda *a: calls.append(a) or rolled(*a))
+    for most in (frames.MOST_BYTES, 1000):
+        monkeypatch.setattr(frames, "MOST_BYTES", most)
+        end, found = kt.rollout(model, *given, **options)
+        same((end, found), (state, wanted))
+        assert all(isinstance(x, jax.Array if of_jax else np.ndarray) for x in jax.tree.leaves((end, found)))
+    assert len(calls) == 2
+    alone = kt.rollout(model, start, controls[:, 0], **options)  # controls that all worlds share
+    same(alone[0].q[0], kt.rollout(model, jax.tree.map(lambda x: x[0], start), controls[:, 0], **options)[0].q)
 
 
 def test_finished_worlds_start_again(model, start):

@@ -109,7 +109,7 @@ def advance(
         ctrl: controls (..., nu) of the actuators; zero if not given.
         f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
         dt: the length of a step in seconds; the model's `timestep` if not given.
-        substeps: how many steps. The result has the bits of as many calls.
+        substeps: how many steps. The result has the bits of as many calls; after none the state is what it was.
         integrator: "Euler", "implicitfast" or "RK4", which are MuJoCo's, step by step; or "semi_implicit", "rk4" or
             "variational", which are those of `kinetree.step`. None is the one of the model's file.
 

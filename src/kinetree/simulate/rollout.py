@@ -20,6 +20,7 @@ from kinetree.model.arguments import result_dtype
 from kinetree.model.fork import require_xla
 
 from .advance import advance, step_of
+from .at_once import at_once
 from .bounded_scan import bounded_scan
 from .constrained import constraints_of, prepared, with_constraints
 from .native import Bound, bound_to, bound_to_worlds, with_bound
@@ -138,12 +139,20 @@ def rollout(
     fixed = _Fixed(name, int(steps), int(substeps), found, _recorded(record), form, functions)
     wide = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
     with jax.enable_x64(True) if wide else nullcontext():
-        if carry is None and hasattr(policy, "init"):
-            carry = policy.init(state)
-        state = jax.tree.map(lambda x: jnp.asarray(x, dtype), state)
         h = model.timestep if dt is None else dt
         bind = bound_to_worlds if original.batch else bound_to
-        given = _Given(model, state, carry, key, dt, arrays, bind(original, name, dtype, h, f_ext is not None))
+        bound = bind(original, name, dtype, h, f_ext is not None)
+        if carry is None and hasattr(policy, "init"):
+            carry = policy.init(state)
+        plainly = done is None and reset is None and not callable(fixed.record) and not callable(pushed)
+        if plainly and bound.stepper is not None and not model.batch and not callable(policy):
+            known = at_once(
+                bound.stepper, state, parts.policy, pushed, fixed.steps, fixed.substeps, fixed.record, dtype
+            )
+            if known is not None:
+                return (*known, carry) if return_carry else known
+        state = jax.tree.map(lambda x: jnp.asarray(x, dtype), state)
+        given = _Given(model, state, carry, key, dt, arrays, bound)
         traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(given))
         try:
             result = (_run if traced else _compiled)(fixed, given)

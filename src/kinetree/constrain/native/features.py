@@ -13,27 +13,27 @@ from .plan import Plan
 class Linking(NamedTuple):
     """What programs depend on of strings and of frames that are held together."""
 
-    lengths: tuple[str, ...]  # kinds of strings
-    strung: tuple[str, ...]  # kinds of constraints on strings
-    pulled: bool  # tendons have springs or dampers
-    resists: bool  # or armature, or dampers that are taken at the end of a step
-    frames: tuple[tuple[int, tuple[bool, bool]], ...]  # sizes of equalities, and which bodies move
+    lengths: tuple[str, ...] = ()  # kinds of strings
+    strung: tuple[str, ...] = ()  # kinds of constraints on strings
+    pulled: bool = False  # tendons have springs or dampers
+    resists: bool = False  # or armature, or dampers that are taken at the end of a step
+    frames: tuple[tuple[int, tuple[bool, bool]], ...] = ()  # sizes of equalities, and which bodies move
 
 
 class Features(NamedTuple):
     """All that a program's loops depend on."""
 
     quaternions: bool  # some joints have them
-    touches: tuple[tuple[tuple[str, str], int], ...]  # kinds of pairs, and which shape of them moves
-    dims: tuple[int, ...]  # of contacts with the static world
-    coupled: tuple[int, ...]  # and of those between two moving bodies
-    elliptic: bool
-    limits: bool
-    losses: bool
-    damped: bool
-    springs: bool
-    linking: Linking
-    power: int | None  # of all constraints' impedances, where they share an integer
+    touches: tuple[tuple[tuple[str, str], int], ...] = ()  # kinds of pairs, and which shape of them moves
+    dims: tuple[int, ...] = ()  # of contacts with the static world
+    coupled: tuple[int, ...] = ()  # and of those between two moving bodies
+    elliptic: bool = False
+    limits: bool = False
+    losses: bool = False
+    damped: bool = False
+    springs: bool = False
+    linking: Linking = Linking()
+    power: int | None = None  # of all constraints' impedances, where they share an integer
 
 
 def any_number(values: Any) -> bool:

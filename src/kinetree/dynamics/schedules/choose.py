@@ -140,9 +140,16 @@ _unasked: OncePerOwner[bool] = OncePerOwner()
 _robots = count()
 
 
-def _among_first(model: Model) -> bool:
+def _among_first(owner: Any) -> bool:
     """True for the first small robots of a process: XLA never lets go of a program written out for one."""
-    return _unasked.get(model, None, lambda: next(_robots) < tuning.WRITTEN_OUT_MAX_ROBOTS)
+    return _unasked.get(owner, None, lambda: next(_robots) < tuning.WRITTEN_OUT_MAX_ROBOTS)
+
+
+def may_write_out(program: Any, rows: int, steps: int) -> bool:
+    """True if a program of steps written out for one robot is taken unasked, for so many steps in all lanes."""
+    device = facts()
+    small = rows <= device.written_out_step_rows
+    return small and steps >= device.written_out_min_states and _among_first(program)
 
 
 def lane_program_kind(call: Call, about: bool = False) -> str:

@@ -58,8 +58,10 @@ class CompiledProgram:
         prototype = ctypes.CFUNCTYPE(None, *[pointer] * 6, integer, integer, pointer)
         self._lanes = prototype(code.address("lanes"))
         self._lane = prototype(code.address("lane"))
-        shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 4, pointer)
+        shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 4, pointer, integer, pointer)
         self._shared = shared(code.address("shared"))
+        framed = ctypes.CFUNCTYPE(None, *[pointer] * 6, integer, integer, pointer, integer, pointer)
+        self._framed = framed(code.address("framed"))
         self.handler = code.address("handler")
         self.direct = code.address("direct") if has_direct(program) else None
 
@@ -68,25 +70,38 @@ class CompiledProgram:
         lanes = inputs[0].shape[0]
         inputs = tuple(np.ascontiguousarray(x, self.dtype) for x in inputs)
         outputs = tuple(empty((lanes, w), self.dtype) for w in output_widths)
-        if lanes == 0:
-            return outputs
+        if lanes:
+            self.frames(slots, tables, constants, *(tuple(x[None] for x in group) for group in (inputs, outputs)))
+        return outputs
+
+    def room(self, shape: tuple[int, ...]) -> np.ndarray:
+        """An array for results, on memory that an earlier one no longer needs."""
+        return empty(shape, self.dtype)
+
+    def frames(self, slots: int, tables: tuple, constants: tuple, inputs: tuple, outputs: tuple) -> None:
+        """Run it in all frames, one after the other: arrays are (frames, lanes, width), with any distance between lanes
+        and between frames. So inputs may be what an earlier frame writes.
+        """
+        frames, lanes = outputs[0].shape[:2]
+        arrays = inputs + outputs
         groups = [inputs, outputs, constants, tables]
         pointers = [(ctypes.c_void_p * max(1, len(g)))(*(x.ctypes.data for x in g)) for g in groups]
         turns = np.array([len(t) for t in tables], np.int64)
-        widths = np.array([x.shape[1] for x in inputs + outputs], np.int64)
-        numbers = (turns.ctypes.data, widths.ctypes.data)
+        apart = np.array([(x.strides[1] // self.dtype.itemsize, x.strides[0]) for x in arrays], np.int64).T.copy()
+        numbers = (turns.ctypes.data, apart[0].ctypes.data)
+        ends = (frames, apart[1].ctypes.data)
 
         def task(lo: int, hi: int) -> None:
             whole = hi - lo >= self.width
             scratch = np.empty(slots * (self.width if whole else 1) + 64 // self.dtype.itemsize, self.dtype)
             start = scratch.ctypes.data + (-scratch.ctypes.data) % 64
-            (self._lanes if whole else self._lane)(*pointers, *numbers, lo, hi, start)
+            self._framed(*pointers, *numbers, lo, hi, start, *ends)
 
         total = int(turns.sum())
-        helpers = call_helpers() if lanes * total >= tuning.SHARED_MIN_TURNS else 0
+        helpers = call_helpers() if frames * lanes * total >= tuning.SHARED_MIN_TURNS else 0
         if helpers:
-            arguments = (lanes, part_lanes(total, self.width), slots, helpers, team())
-            if self._shared(*pointers, *numbers, *arguments) & NO_MEMORY:
+            least = part_lanes(total * frames, self.width)
+            if self._shared(*pointers, *numbers, lanes, least, slots, helpers, team(), *ends) & NO_MEMORY:
                 raise MemoryError
         elif helpers is None and (parts := min(threads(), lanes // self._task_lanes)) > 1:
             cuts = [lanes * k // parts // self.width * self.width for k in range(parts)] + [lanes]
@@ -96,7 +111,6 @@ class CompiledProgram:
                 one.result()
         else:
             task(0, lanes)
-        return outputs
 
     def bound(self, slots: int, widths: tuple[int, ...], tables: tuple, constants: tuple, *made: Any) -> Any:
         """The program as a builtin for one model, or None where there can be none; see `bind` in direct.py."""

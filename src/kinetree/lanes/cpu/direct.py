@@ -28,7 +28,7 @@ from .arrays import new_array
 from .helpers import team
 from .interpreter import has_functions
 from .recycled import empty
-from .shared import part_lanes
+from .shared import ONE_FRAME, part_lanes
 from .threads import helper_count
 
 API = {
@@ -308,7 +308,8 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     to.label("together")
     grain, slots = (to.load("i64", "%record", offset) for offset in (GRAIN, SLOTS))
     numbers = ", ".join(f"i64 {n}" for n in ("%lanes", grain, slots, "%helpers"))
-    verdict = to.op(f"call i64 @shared({lists}, {numbers}, ptr {to.load('ptr', '%record', TEAM)})")
+    team = to.load("ptr", "%record", TEAM)
+    verdict = to.op(f"call i64 @shared({lists}, {numbers}, ptr {team}, i64 1, ptr {ONE_FRAME})")
     to.do(f"ret i1 {to.op(f'icmp eq i64 {verdict}, 0')}")
     to.label("alone")
     few = to.op(f"icmp slt i64 %lanes, {width}")

@@ -4,8 +4,9 @@
     ptr scratch)
 
 and runs lanes lo to hi (hi − lo at least one block), a block of W lanes in vector registers at a time. Lane arrays are
-(lanes, width), read and written in place: a block is transposed in registers. The last block may overlap the one
-before, so outputs must not alias inputs. Scratch holds W values for each slot, aligned to 64 bytes.
+(lanes, width), read and written in place: a block is transposed in registers. What is called their width is how far
+lanes are apart, which may be more. The last block may overlap the one before, so outputs must not alias inputs. Scratch
+holds W values for each slot, aligned to 64 bytes.
 """
 
 from collections.abc import Iterator
@@ -71,11 +72,11 @@ class LaneFunction(LoopWriter):
             for array in range(self.program.n_outputs):
                 self._return(array, known.widths[self.program.n_inputs + array])
 
-    def _tiles(self, base: str, columns: int, write: int) -> Iterator[tuple[int, int, list[str]]]:
+    def _tiles(self, base: str, columns: int, apart: str, write: int) -> Iterator[tuple[int, int, list[str]]]:
         """First column and columns of each tile of a block, and where its lanes begin; asks for a later block, too."""
         to = self.to
-        later = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {tuning.PREFETCH_BLOCKS * to.width}')}, {columns}")
-        rows = [to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {k}')}, {columns}") for k in range(to.width)]
+        later = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {tuning.PREFETCH_BLOCKS * to.width}')}, {apart}")
+        rows = [to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {k}')}, {apart}") for k in range(to.width)]
         for column in range(columns):
             to.prefetch(to.at(base, to.op(f"add i64 {later}, {column * to.width}"), to.scalar), write)
         for first in range(0, columns, to.width):
@@ -90,7 +91,7 @@ class LaneFunction(LoopWriter):
         to = self.to
         name = f"@llvm.masked.load.v{to.width}f{to.bits}.p0"
         to.declare(f"{to.real} {name}(ptr, i32, {to.truth}, {to.real})")
-        for first, count, places in self._tiles(self.inputs[array], columns, 0):
+        for first, count, places in self._tiles(self.inputs[array], columns, self.widths[array], 0):
             mask = f"i32 {self.size}, {to.truth} {self._masked(count)}, {to.real} zeroinitializer"
             rows = [to.op(f"call {to.real} {name}(ptr {place}, {mask})") for place in places]
             for k, value in enumerate(transposed(to, to.real, rows)[:count]):
@@ -100,8 +101,9 @@ class LaneFunction(LoopWriter):
         to = self.to
         name = f"@llvm.masked.store.v{to.width}f{to.bits}.p0"
         to.declare(f"void {name}({to.real}, ptr, i32, {to.truth})")
-        near = self.near[self.program.n_inputs + array]
-        for first, count, places in self._tiles(self.outputs[array], columns, 1):
+        number = self.program.n_inputs + array
+        near = self.near[number]
+        for first, count, places in self._tiles(self.outputs[array], columns, self.widths[number], 1):
             there = [to.op(f"load {to.real}, ptr {to.at(near, first + k, to.real)}") for k in range(count)]
             rows = transposed(to, to.real, there + [self.to.number(0.0)] * (to.width - count))
             mask = f"i32 {self.size}, {to.truth} {self._masked(count)}"

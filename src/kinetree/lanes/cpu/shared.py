@@ -1,4 +1,8 @@
-"""A lane program shared with helpers (helpers.py), as LLVM text: what NumPy calls on large batches do."""
+"""A lane program shared with helpers (helpers.py), as LLVM text: what NumPy calls on large batches do.
+
+It may be run in many frames, one after the other: each array has a number of bytes by which its next frame follows. So
+what one frame writes, the next may read, and a thread takes its lanes through all of them.
+"""
 
 import numpy as np
 
@@ -8,8 +12,10 @@ from ..llvm.text import Text
 from ..program.program import Program
 from .helpers import BACK, SHARE, TAKE
 
-VERDICT, RECORD = 16, 64  # offsets in a job: what follows, and where its record begins, as handler.py has them
+# Offsets in a job: what follows, frames and the bytes between them, and where its record begins, as handler.py has it.
+VERDICT, FRAMES, BYTES, RECORD = 16, 24, 32, 64
 NOT_FINITE, NO_MEMORY = 1, 2
+ONE_FRAME = "@one_frame"  # bytes between frames where there is one
 
 
 def part_lanes(turns: int, width: int) -> int:
@@ -18,8 +24,52 @@ def part_lanes(turns: int, width: int) -> int:
 
 
 def shared_text(program: Program, dtype: np.dtype, width: int) -> str:
-    """Definitions of `all_finite`, `take_parts` and `shared`; the module has `lanes` and `lane`."""
-    return "\n".join(map(str, (_all_finite(dtype, width), _take_parts(program, dtype, width), _shared(dtype, width))))
+    """Definitions of `all_finite`, `framed`, `take_parts` and `shared`; the module has `lanes` and `lane`."""
+    texts = (
+        _all_finite(dtype, width),
+        _framed(program, width),
+        _take_parts(program, dtype, width),
+        _shared(dtype, width),
+    )
+    return "\n".join(map(str, texts))
+
+
+def _framed(program: Program, width: int) -> Text:
+    """`framed(as lanes takes them, frames, bytes)`: lanes lo to hi, however few, in all frames."""
+    to, count = Text("m"), program.n_inputs + program.n_outputs
+    to.lines.append(f"{ONE_FRAME} = internal constant [{count} x i64] zeroinitializer")
+    lists = ("inputs", "outputs", "constants", "tables", "turns", "widths")
+    given = [*(f"ptr %{x}" for x in lists), "i64 %lo", "i64 %hi", "ptr %scratch", "i64 %frames", "ptr %bytes"]
+    to.lines.append(f"define void @framed({', '.join(given)}) {{")
+    to.label("entry")
+    to.do(f"%arrays = alloca [{count} x ptr]")
+    for k in range(count):
+        inside = k < program.n_inputs
+        first = to.load("ptr", "%inputs" if inside else "%outputs", 8 * (k if inside else k - program.n_inputs))
+        to.store("ptr", first, "%arrays", 8 * k)
+    few = to.op(f"icmp slt i64 {to.op('sub i64 %hi, %lo')}, {width}")
+    written = to.at("%arrays", 8 * program.n_inputs)
+    to.go("frame")
+    to.label("frame")
+    to.lines.append("  %number = phi i64 [ 0, %entry ], [ %next, %moved ]")
+    to.branch(to.op("icmp slt i64 %number, %frames"), "one", "done")
+    to.label("one")
+    to.branch(few, "single", "block")
+    rest = ", ".join(f"ptr %{x}" for x in lists[2:])
+    for label, name in (("single", "lane"), ("block", "lanes")):
+        to.label(label)
+        to.do(f"call void @{name}(ptr %arrays, ptr {written}, {rest}, i64 %lo, i64 %hi, ptr %scratch)")
+        to.go("moved")
+    to.label("moved")
+    for k in range(count):
+        place = to.at(to.load("ptr", "%arrays", 8 * k), to.load("i64", "%bytes", 8 * k))
+        to.store("ptr", place, "%arrays", 8 * k)
+    to.lines.append("  %next = add i64 %number, 1")
+    to.go("frame")
+    to.label("done")
+    to.do("ret void")
+    to.lines.append("}")
+    return to
 
 
 def _all_finite(dtype: np.dtype, width: int) -> Text:
@@ -62,11 +112,12 @@ def _take_parts(program: Program, dtype: np.dtype, width: int) -> Text:
     record = to.at("%job", RECORD)
     memory = scratch_memory(to, to.load("i64", record, SCRATCH))
     lists = [to.load("ptr", record, POINTERS + 8 * k) for k in range(6)]
+    more = f"i64 {to.load('i64', '%job', FRAMES)}, ptr {to.load('ptr', '%job', BYTES)}"
     to.branch(to.op(f"icmp eq ptr {memory}, null"), "without", "take")
     to.label("without")
     to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NO_MEMORY} monotonic")
     to.do("ret void")
-    lo, hi = take_part(to, record, width, ", ".join(f"ptr {x}" for x in lists), memory)
+    lo, hi = take_part(to, record, width, ", ".join(f"ptr {x}" for x in lists), memory, more)
     count, good = to.op(f"sub i64 {hi}, {lo}"), "true"
     for k in range(program.n_outputs):
         columns = to.load("i64", lists[5], 8 * (program.n_inputs + k))
@@ -85,16 +136,21 @@ def _take_parts(program: Program, dtype: np.dtype, width: int) -> Text:
 
 
 def _shared(dtype: np.dtype, width: int) -> Text:
-    """`shared(six lists as lanes takes them, lanes, least of a part, slots, helpers, team)`: the verdict, 0 if good."""
+    """`shared(six lists as lanes takes them, lanes, least of a part, slots, helpers, team, frames, bytes)`.
+
+    It returns the verdict, 0 if all is good.
+    """
     to, lists = Text("j"), [f"%list{k}" for k in range(6)]
     numbers = ("lanes", "least", "slots", "helpers")
-    given = [*(f"ptr {x}" for x in lists), *(f"i64 %{x}" for x in numbers), "ptr %team"]
+    given = [*(f"ptr {x}" for x in lists), *(f"i64 %{x}" for x in numbers), "ptr %team", "i64 %frames", "ptr %bytes"]
     to.lines.append(f"define i64 @shared({', '.join(given)}) {{")
     to.label("entry")
     to.do(f"%job = alloca [{RECORD + POINTERS + 64} x i8], align 64")
     to.store("ptr", "@take_parts", "%job", TAKE)
     to.store("i64", 0, "%job", BACK)
     to.store("i64", 0, "%job", VERDICT)
+    to.store("i64", "%frames", "%job", FRAMES)
+    to.store("ptr", "%bytes", "%job", BYTES)
     record = to.at("%job", RECORD)
     threads = to.op("add i64 %helpers, 1")
     fair = to.op(f"sdiv i64 %lanes, {to.op(f'mul i64 {threads}, {tuning.PARTS_OF_THREAD}')}")

@@ -14,7 +14,14 @@ def chunks(rows: int) -> int:
 
 
 CPU = Target(
-    Facts("cpu", native=True, serves_numpy=True, written_out_min_states=1 << 12, level_cost=4),
+    Facts(
+        "cpu",
+        native=True,
+        serves_numpy=True,
+        written_out_min_states=1 << 12,
+        written_out_step_rows=tuning.CPU_WRITTEN_OUT_STEP_ROWS,
+        level_cost=4,
+    ),
     run_program,
     take_native_walk,
     pairs_matrix,

@@ -13,7 +13,14 @@ def chunks(rows: int) -> int:
 
 
 CUDA = Target(
-    Facts("gpu", native=True, weaves=True, written_out_min_states=1 << 14, level_cost=16),
+    Facts(
+        "gpu",
+        native=True,
+        weaves=True,
+        written_out_min_states=1 << 14,
+        written_out_step_rows=tuning.GPU_WRITTEN_OUT_STEP_ROWS,
+        level_cost=16,
+    ),
     run_program,
     take_native_walk,
     pairs_matrix,

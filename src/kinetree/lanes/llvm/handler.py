@@ -120,8 +120,11 @@ def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = Fals
     return to
 
 
-def take_part(to: Text, job: str, width: int, given: str, memory: str) -> tuple[str, str]:
-    """At label `take`: run the next part, or go to `leave`; returns its first lane, and the one after its last."""
+def take_part(to: Text, job: str, width: int, given: str, memory: str, more: str = "") -> tuple[str, str]:
+    """At label `take`: run the next part, or go to `leave`; returns its first lane, and the one after its last.
+
+    With `more` arguments, those of frames, it is run in all its frames.
+    """
     to.label("take")
     tasks, lanes, grain = (to.load("i64", job, o) for o in (TASKS, LANES, GRAIN))
     part = to.op(f"atomicrmw add ptr {to.at(job, COUNTER)}, i64 1 monotonic")
@@ -132,6 +135,9 @@ def take_part(to: Text, job: str, width: int, given: str, memory: str) -> tuple[
     # the last part also takes what is left over, so that every part is at least a block
     final = to.op(f"icmp eq i64 {to.op(f'add i64 {part}, 1')}, {tasks}")
     hi = to.op(f"select i1 {final}, i64 {lanes}, i64 {end}")
+    if more:
+        to.do(f"call void @framed({given}, i64 {lo}, i64 {hi}, ptr {memory}, {more})")
+        return lo, hi
     few = to.op(f"icmp slt i64 {to.op(f'sub i64 {hi}, {lo}')}, {width}")
     to.branch(few, "single", "block")
     for label, name in (("single", "lane"), ("block", "lanes")):

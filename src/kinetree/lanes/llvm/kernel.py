@@ -4,11 +4,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from .. import tuning
-from ..program.program import Body, Lane, Program, Repeat, Slots, Straight, number_in
-from ..program.straight import slot_numbers, turn_order
+from ..program.program import Body, Lane, Program, Repeat, Slots, Straight, flattened, number_in
+from ..program.straight import changed, expected, slot_numbers, turn_order
 from .elementary import define
 from .emit import Emitter
 
@@ -25,6 +26,14 @@ def with_helpers(*texts: Emitter) -> str:
     return "\n".join([*sorted(declarations), *map(str, (*helpers, *texts))])
 
 
+class WrittenOut(NamedTuple):
+    """What the text of a straight program knows."""
+
+    slots: dict[int, str]  # values
+    read: Callable[[Lane, Any], str]  # an input that a row of a table names
+    constant: Callable[[int, int], list[str]]  # the constants of a turn of a loop
+
+
 class LoopWriter(ABC):
     """Writes the loops of a program; a target says how tables, slots and lane arrays are reached."""
 
@@ -35,7 +44,7 @@ class LoopWriter(ABC):
         self.columns: list[str] = []
         self.side_by_side = width > 1  # whether several lanes go one way
         self.mask = ""  # those of them that take part, where not all may
-        self._repeats = 0
+        self._repeats = self._variables = 0
 
     def text(self) -> str:
         """Declarations and definitions."""
@@ -77,12 +86,12 @@ class LoopWriter(ABC):
         """Loops and repeats one after the other; `given` has a number and the arrays of each loop."""
         for part in body:
             if isinstance(part, Repeat):
-                self._repeat(part, given)
+                self._repeat(part, partial(self.going, part), partial(self._parts, part.body, given))
             else:
                 self._loop(*next(given))
 
-    def _repeat(self, part: Repeat, given: Iterator[Given]) -> None:
-        """While some lane of the vector is going; the others keep what they have."""
+    def _repeat(self, part: Repeat, going: Callable[[], str], body: Callable[[], None]) -> None:
+        """The body, while some lane of the vector is going; the others keep what they have."""
         to, before = self.to, self.mask
         self._repeats += 1
         label = f"repeat{self._repeats}"
@@ -93,10 +102,10 @@ class LoopWriter(ABC):
         to.lines.append(f"  %{label}_times = phi i64 [ 0, %{label} ], [ %{label}_more, %{label}_end ]")
         to.branch(to.op(f"icmp slt i64 %{label}_times, {part.most}"), f"{label}_look", f"{label}_after")
         to.label(f"{label}_look")
-        self._choose(self.going(part), f"{label}_once", f"{label}_after")
+        self._choose(going(), f"{label}_once", f"{label}_after")
         if part.uniform:
             self.mask = before
-        self._parts(part.body, given)
+        body()
         to.go(f"{label}_end")
         to.label(f"{label}_end")
         to.lines.append(f"  %{label}_more = add i64 %{label}_times, 1")
@@ -150,7 +159,7 @@ class LoopWriter(ABC):
 
     def straight(self, known: Straight, constants: list[str]) -> None:
         """All turns one after the other, with slots as values: nothing is looked up, nothing goes through memory."""
-        to, slots, given = self.to, {}, {}
+        given: dict[tuple[int, int], str] = {}
         if self._short(known):
             # all in one go, so that neighbours can be loaded together
             for array in range(self.program.n_inputs):
@@ -161,17 +170,72 @@ class LoopWriter(ABC):
             place = x.array, number_in(x, row)
             return given[place] if place in given else self.read_lane(x.array, str(place[1]))
 
-        for k, turn in turn_order(self.program, known.tables):
-            loop, row = self.program.loops[k], known.tables[k][turn]
-            count = loop.constants.num_leaves
-            if known.constants is not None:
-                values = [to.number(x) for x in known.constants[k][turn]]
-            else:
-                places = range(turn * count, (turn + 1) * count)
-                values = [to.broadcast(self.constant(to.scalar, constants[k], i)) for i in places]
-            values += [read(x, row) for x in loop.inputs]
+        def constant(k: int, turn: int) -> list[str]:
+            to, count = self.to, self.program.loops[k].constants.num_leaves
+            values = None if known.constants is None else known.constants[k]
+            if values is not None:
+                return [to.number(x) for x in values[turn]]
+            places = range(turn * count, (turn + 1) * count)
+            return [to.broadcast(self.constant(to.scalar, constants[k], i)) for i in places]
+
+        self._in_a_row(self.program.body, 0, known.tables, WrittenOut({}, read, constant), set())
+
+    def _in_a_row(self, body: Body, number: int, tables: Any, known: "WrittenOut", after: set[int]) -> None:
+        """Parts of a straight program, the first of whose loops has a number; `after` are slots needed after them."""
+        rest = list(body)
+        while rest:
+            count = next((n for n, part in enumerate(rest) if isinstance(part, Repeat)), len(rest))
+            self._turns(rest[:count], number, tables[:count], known)
+            rest, tables, number = rest[count:], tables[count:], number + count
+            if rest:
+                part, rest = rest[0], rest[1:]
+                own = len(list(flattened((part,))))
+                needed = expected(tuple(rest), tables[own:]) | after
+                self._carried(part, number, tables[:own], known, needed)
+                tables, number = tables[own:], number + own
+
+    def _carried(self, part: Any, number: int, tables: Any, known: "WrittenOut", after: set[int]) -> None:
+        """A repeat: what one time leaves to the next, or to what comes after, is kept in variables of the function."""
+        to, slots = self.to, known.slots
+        after = after | expected(part.body, tables) | {part.going}
+        new = changed(part.body, tables)
+        places = {i: self.variable() for i in sorted(new & after)}
+
+        def keep() -> None:
+            for i, place in places.items():
+                if i in slots:
+                    to.do(f"store {to.real} {slots[i]}, ptr {place}")
+
+        def fetch() -> None:
+            to.begin_block()
+            for i in new:
+                slots.pop(i, None)
+            slots.update((i, to.op(f"load {to.real}, ptr {place}")) for i, place in places.items())
+
+        def body() -> None:
+            fetch()
+            self._in_a_row(part.body, number, tables, known, after)
+            keep()
+
+        keep()
+        self._repeat(part, lambda: to.op(f"load {to.real}, ptr {places[part.going]}"), body)
+        fetch()
+
+    def variable(self) -> str:
+        """A place for a value of each lane, of the whole function: LLVM makes a register of it."""
+        self._variables += 1
+        name = f"%variable{self._variables}"
+        self.to.lines.insert(self.to.lines.index("entry:") + 1, f"  {name} = alloca {self.to.real}")
+        return name
+
+    def _turns(self, loops: list[Any], number: int, tables: Any, known: "WrittenOut") -> None:
+        """All turns of loops, the first of which has this number."""
+        to, slots = self.to, known.slots
+        for k, turn in turn_order(loops, tables):
+            loop, row = loops[k], tables[k][turn]
+            values = known.constant(number + k, turn) + [known.read(x, row) for x in loop.inputs]
             values += [slots[i] for place in loop.reads for i in slot_numbers(place, row)]
-            results = iter(to.jaxpr(self.jaxprs[k], values))
+            results = iter(to.jaxpr(self.jaxprs[number + k], values))
             for place in loop.writes:
                 slots.update((i, next(results)) for i in slot_numbers(place, row))
             for place in loop.adds:

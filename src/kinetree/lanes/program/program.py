@@ -122,14 +122,15 @@ class Straight:
 
     tables: tuple[np.ndarray, ...]
     widths: tuple[int, ...]
-    constants: tuple[np.ndarray, ...] | None
+    constants: tuple[np.ndarray | None, ...] | None  # None for loops whose constants are not known
 
     @property
     def digest(self) -> str:
         """Of all numbers."""
         digest = hashlib.sha256(repr(self.widths).encode())
         for x in (*self.tables, *(self.constants or ())):
-            digest.update(f"{x.shape} {x.dtype}".encode() + np.ascontiguousarray(x).tobytes())
+            known = b"" if x is None else f"{x.shape} {x.dtype}".encode() + np.ascontiguousarray(x).tobytes()
+            digest.update(known + b";")
         return digest.hexdigest()[:16]
 
 
@@ -140,9 +141,9 @@ class Program:
     `reversible` promises that a slot, once read, is never changed again. Then values that the steps saw are still there
     when the program is run backwards, and its derivatives are lane programs too (derivative.py). `straight` is for one
     mechanism alone: the native bodies then take nothing from the tables that they are given (straight.py). The turns
-    of a `woven` program follow each other as its tables say (woven.py), and only native bodies can run it. All these
-    are for `simple` programs, of loops without conditions; and reversible ones name no slots or data without a column
-    of a table.
+    of a `woven` program follow each other as its tables say (woven.py), and only native bodies can run it. Both are for
+    `simple` programs, of loops without conditions, but `even` ones may be straight, too; and reversible ones name no
+    slots or data without a column of a table.
     """
 
     name: str
@@ -160,8 +161,10 @@ class Program:
         return self.ranks or (1,) * self.n_outputs
 
     def __post_init__(self) -> None:
-        if not self.simple and (self.reversible or self.straight or self.woven):
-            raise ValueError(f"{self.name} has more than plain loops, so it is neither reversible, straight nor woven")
+        if not self.simple and (self.reversible or self.woven):
+            raise ValueError(f"{self.name} has more than plain loops, so it is neither reversible nor woven")
+        if self.straight and not self.even:
+            raise ValueError(f"{self.name} has lanes that go different ways, so it is not straight")
         if self.reversible and any(place.column is None for loop in self.loops for place in loop.places):
             raise ValueError(f"{self.name} is reversible, so its tables must name all its slots and data")
 
@@ -174,6 +177,15 @@ class Program:
     def simple(self) -> bool:
         """Whether it is a list of loops, of which all lanes do all turns."""
         return all(isinstance(part, Loop) and part.when is None for part in self.body)
+
+    @property
+    def even(self) -> bool:
+        """Whether all lanes do the same turns, equally often."""
+
+        def of(body: Body) -> bool:
+            return all(part.when is None if isinstance(part, Loop) else part.uniform and of(part.body) for part in body)
+
+        return of(self.body)
 
 
 class Memory:

@@ -2,24 +2,31 @@
 
 Rows, tables and perhaps constants are known, so slots become values in registers. Walking inward as soon as a branch
 is complete, instead of after all of the tree, lets a branch's values die before the next one begins. What is added to
-a slot is added in the same order as ever, so the results have the same bits.
+a slot is added in the same order as ever, so the results have the same bits. Loops that all lanes repeat equally often
+stay loops, which carry the values of few slots from one time to the next.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from .program import Loop, Program, Slots, Straight, number_in
+from .program import Body, Loop, Program, Repeat, Slots, Straight, flattened, number_in
 
 Turn = tuple[int, int]  # the loop's number, and the turn's
 
 
+Tables = Sequence[np.ndarray]
+
+
 def written_out(program: Program, tables: tuple[np.ndarray, ...], widths: tuple, constants: tuple | None) -> Program:
-    """The program for these tables, and inputs and outputs of these widths; with constants, for one model alone."""
+    """The program for these tables, and inputs and outputs of these widths; with constants, for one model alone.
+
+    Constants of a loop that are None are run-time inputs all the same.
+    """
     straight = Straight(tables, widths, constants)
     return replace(program, name=f"{program.name}_{straight.digest}", straight=straight)
 
@@ -30,13 +37,13 @@ def slot_numbers(place: Slots, row: np.ndarray) -> range:
     return range(first, first + place.count)
 
 
-def _needs(program: Program, tables: tuple[np.ndarray, ...]) -> dict[Turn, set[Turn]]:
+def _needs(loops: Sequence[Loop], tables: Tables) -> dict[Turn, set[Turn]]:
     """The turns that must come before each turn: those that touched its slots before, unless both only read."""
     changed: dict[Any, Turn] = {}
     readers: dict[Any, list[Turn]] = defaultdict(list)
     needs: dict[Turn, set[Turn]] = {}
-    split = _single_slots if overlapping(all_places(program, tables)) else _whole_places
-    for k, (loop, table) in enumerate(zip(program.loops, tables, strict=True)):
+    split = _single_slots if overlapping(all_places(loops, tables)) else _whole_places
+    for k, (loop, table) in enumerate(zip(loops, tables, strict=True)):
         for t, row in enumerate(table):
             before: set[Turn] = set()
             touched = {i for place in loop.writes + loop.adds for i in split(slot_numbers(place, row))}
@@ -51,11 +58,11 @@ def _needs(program: Program, tables: tuple[np.ndarray, ...]) -> dict[Turn, set[T
     return needs
 
 
-def all_places(program: Program, tables: tuple[np.ndarray, ...]) -> set[range]:
+def all_places(loops: Sequence[Loop], tables: Tables) -> set[range]:
     """All ranges of slots that turns name."""
     return {
         slot_numbers(place, row)
-        for loop, table in zip(program.loops, tables, strict=True)
+        for loop, table in zip(loops, tables, strict=True)
         for row in table
         for place in places(loop)
     }
@@ -80,9 +87,9 @@ def places(loop: Loop) -> tuple[Slots, ...]:
     return loop.reads + loop.writes + loop.adds
 
 
-def turn_order(program: Program, tables: tuple[np.ndarray, ...]) -> list[Turn]:
+def turn_order(loops: Sequence[Loop], tables: Tables) -> list[Turn]:
     """All turns, each right before it is needed: from the ends of the program, depth first, later loops first."""
-    needs = _needs(program, tables)
+    needs = _needs(loops, tables)
     needed = set().union(*needs.values())
     stack = [turn for turn in reversed(needs) if turn not in needed]
     order: dict[Turn, None] = {}
@@ -94,3 +101,29 @@ def turn_order(program: Program, tables: tuple[np.ndarray, ...]) -> list[Turn]:
         else:
             order[stack.pop()] = None
     return list(order)
+
+
+def _slots(places: Iterable[Slots], table: np.ndarray) -> set[int]:
+    return {i for row in table for place in places for i in slot_numbers(place, row)}
+
+
+def changed(body: Body, tables: Tables) -> set[int]:
+    """Slots that are written or added to."""
+    every = zip(flattened(body), tables, strict=True)
+    return set().union(*(_slots(loop.writes + loop.adds, table) for loop, table in every))
+
+
+def expected(body: Body, tables: Tables) -> set[int]:
+    """Slots whose values from before matter: those that may be read before they are written."""
+    found: set[int] = set()
+    written: set[int] = set()
+    rest = iter(tables)
+    for part in body:
+        if isinstance(part, Repeat):
+            own = [next(rest) for _ in flattened(part.body)]
+            found |= ({part.going} | expected(part.body, own)) - written  # it may be done no time at all
+            continue
+        for row in next(rest):
+            found |= _slots(part.reads + part.adds, row[None]) - written
+            written |= _slots(part.writes, row[None])
+    return found

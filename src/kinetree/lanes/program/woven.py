@@ -61,9 +61,9 @@ class Rooms:
 
 def weave(program: Program, tables: tuple[np.ndarray, ...]) -> Woven | None:
     """The program for these tables; None where its places overlap each other in part."""
-    if overlapping(all_places(program, tables)):
+    if overlapping(all_places(program.loops, tables)):
         return None
-    order = turn_order(program, tables)
+    order = turn_order(program.loops, tables)
     touched = {(k, t): [slot_numbers(p, tables[k][t]) for p in places(program.loops[k])] for k, t in order}
     last_use = {r: turn for turn in order for r in touched[turn]}
     rooms, at = Rooms(), {}

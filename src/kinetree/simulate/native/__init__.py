@@ -2,7 +2,8 @@
 
 from .choose import Bound, StepWay, bound_to, step_solver, stepper_for, way_of_step, with_bound
 from .directly import directly, keep_direct
-from .step import Stepper
+from .frames import can_roll, rolled
+from .stepper import Stepper
 from .worlds import bound_to_worlds, typical_of
 
 __all__ = [
@@ -11,8 +12,10 @@ __all__ = [
     "Stepper",
     "bound_to",
     "bound_to_worlds",
+    "can_roll",
     "directly",
     "keep_direct",
+    "rolled",
     "step_solver",
     "stepper_for",
     "typical_of",

@@ -12,7 +12,8 @@ from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
 
 from .plan import StepPlan
-from .step import Stepper, not_served, stepper_of
+from .step import not_served
+from .stepper import Stepper, stepper_of
 
 
 class StepWay(NamedTuple):

@@ -11,10 +11,11 @@ import numpy as np
 
 from kinetree.model import Model, State
 
-from .step import Stepper
+from .stepper import Stepper
 
 KEPT = "_direct_steps"  # beside the fields of a model, so that no copy with other numbers has it
 MAX_KEPT = 64  # builtins of a model
+LARGE = 4096  # steps in all lanes, from which a call has a builtin of its own: it may be of a program written out
 
 
 class Direct(NamedTuple):
@@ -24,20 +25,22 @@ class Direct(NamedTuple):
     stepper: Stepper
     stateful: bool
     driven: bool
+    guessing: bool
 
 
 def keep_direct(model: Model, stepper: Stepper, key: tuple, like: Any) -> None:
     """Leave the builtin of a kind of calls with the model."""
     dt, count, _ = key
+    large = len(like) * count >= LARGE
     if not isinstance(like, np.ndarray) or stepper.variant.external or not (dt is None or type(dt) is float):
         return
     kept = model.__dict__.setdefault(KEPT, {})
-    if (*key, like.dtype) in kept or len(kept) >= MAX_KEPT:
+    if (*key, like.dtype, large) in kept or len(kept) >= MAX_KEPT:
         return
-    call = stepper.direct(like.dtype, count)
+    call = stepper.direct(like.dtype, count, len(like))
     if call is not None:
         v = stepper.variant
-        kept[*key, like.dtype] = Direct(call, stepper, v.stateful, "ctrl" in v.inputs)
+        kept[*key, like.dtype, large] = Direct(call, stepper, v.stateful, "ctrl" in v.inputs, "warm_start" in v.inputs)
 
 
 def directly(
@@ -48,11 +51,14 @@ def directly(
     if kept is None or f_ext is not None or type(q) is not np.ndarray or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         return None
     try:
-        found = kept.get((dt, substeps, integrator, q.dtype))
+        found = kept.get((dt, substeps, integrator, q.dtype, q.ndim > 1 and len(q) * substeps >= LARGE))
     except TypeError:  # an argument that can not be hashed
         return None
     if found is None or type(state.time) is not np.ndarray or (ctrl is None and found.driven):
         return None
-    given = (q, state.qd, state.warm_start, state.time.reshape(*state.time.shape, 1))
+    if not found.guessing and np.shape(state.warm_start) != np.shape(state.qd):  # it is passed on as it is
+        return None
+    guess = (state.warm_start,) if found.guessing else ()
+    given = (q, state.qd, *guess, state.time.reshape(*state.time.shape, 1))
     whole = found.call(*given, *((ctrl,) if found.driven else ()), *((state.act,) if found.stateful else ()))
-    return None if whole is None else found.stepper.split(whole, state.act)
+    return None if whole is None else found.stepper.split(whole, state)

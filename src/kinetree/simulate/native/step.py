@@ -1,18 +1,14 @@
 """Whole steps as one lane program: actuators, dynamics with constraints, and integration, as often as asked for."""
 
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from kinetree.constrain.native import kinematics
 from kinetree.constrain.native import not_served as not_solved
 from kinetree.constrain.native.actuators import ACTIVATION, activated, bounded, driving
 from kinetree.constrain.native.actuators import not_served as not_driven
-from kinetree.constrain.native.binding import Native, constants_of, starting, tables_of, teams_of
+from kinetree.constrain.native.binding import Native, starting
 from kinetree.constrain.native.features import Features, any_number, features_of
 from kinetree.constrain.native.linked import linked_parts
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
@@ -27,13 +23,16 @@ from kinetree.constrain.native.solve import (
     kinds_of,
     motion_parts,
 )
-from kinetree.lanes import Lane, Loop, Slots, run, xla
+from kinetree.dynamics.firmness import is_firm
+from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm
+from kinetree.lanes import Lane, Loop, Slots
 from kinetree.lanes.kept.once import Once
-from kinetree.lanes.target import compiled
-from kinetree.model import DEFAULT_STEPPING, Model, State
+from kinetree.model import DEFAULT_STEPPING, Model
 
+from ..constrained import constraints_of
 from ..implicit import lone_bodies
 from . import integrate
+from .free import free_algorithm, free_parts
 from .moves import BALL, FREE, SCALAR, Moves, kinds_of_joints
 from .plan import StepPlan
 
@@ -53,6 +52,7 @@ class StepVariant(NamedTuple):
     ranged: bool  # the sum of the actuators of a joint is bounded, or slopes are asked for
     external: bool
     forced: bool  # forces on the joints are an input
+    free: LaneAlgorithm | None  # finds the accelerations where nothing constrains the mechanism
 
     @property
     def moves(self) -> list[Moves]:
@@ -64,16 +64,23 @@ class StepVariant(NamedTuple):
         """Names of the inputs, in order."""
         driven = self.stateless or self.stateful
         optional = {"ctrl": driven, "act": self.stateful, "f_ext": self.external, "tau": self.forced}
-        return ("q", "qd", "warm_start", "time", *(name for name, there in optional.items() if there))
+        return (*self.carried, *(name for name, there in optional.items() if there))
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """What the output holds, in order: one array, so that Python can call the program directly."""
-        return ("q", "qd", "warm_start", "time", *(("act",) if self.stateful else ()))
+        return (*self.carried, *(("act",) if self.stateful else ()))
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """What of a state every step changes. Where nothing constrains a mechanism there is nothing to guess."""
+        return ("q", "qd", "time") if self.free is not None else ("q", "qd", "warm_start", "time")
 
 
-def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, forced: bool) -> StepVariant:
-    """Of a model and a call."""
+def variant_of(
+    model: Model, plan: StepPlan, integrator: str, external: bool, forced: bool, firm: bool | None = None
+) -> StepVariant:
+    """Of a model and a call. `firm` is for models that stand for others, too (dynamics/firmness.py)."""
     features = features_of(model, plan)
     implicit = (model.stepping or DEFAULT_STEPPING).implicit_damping
     finishes = features.damped and (
@@ -89,8 +96,11 @@ def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, fo
         brakes = any(any_number(x[:, 2]) for x in (model.actuators.gain, model.actuators.bias))
         if integrator == "implicitfast" and brakes:
             finishes = ranged = True
-    joints = kinds_of_joints(plan)
-    return StepVariant(features, integrator, joints, finishes, stateless, stateful, ranged, external, forced)
+    joints, free = kinds_of_joints(plan), None
+    if constraints_of(model) is None:
+        free = free_algorithm(model, is_firm(model) if firm is None else firm, finishes, external)
+        features = Features(features.quaternions)
+    return StepVariant(features, integrator, joints, finishes, stateless, stateful, ranged, external, forced, free)
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
@@ -149,13 +159,13 @@ def unforced(v: StepVariant) -> Part:
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)), damping)
 
 
-def shifted(sign: float) -> Part:
+def shifted(sign: float, field: str = "x") -> Part:
     """From accelerations to x, or back."""
 
     def step(slide: Any, _: tuple, reads: tuple) -> tuple:
         return (), (sign * slide * reads[0],), ()
 
-    loop = Loop(step, 1, NUMBER, reads=(ROW.at(0, "shift"),), adds=(ROW.at(0, "x"),))
+    loop = Loop(step, 1, NUMBER, reads=(ROW.at(0, "shift"),), adds=(ROW.at(0, field),))
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))), lambda model, *_: model.rows.slide)
 
 
@@ -178,10 +188,12 @@ def dynamics(v: StepVariant) -> list[Part | Again]:
     if v.ranged:
         motors += bounded(implicit)
     turned = f.quaternions
+    forces = [unforced(v), *motors, *(kinematics.shifts() if turned else [])]
+    if v.free is not None:
+        pushes = v.inputs.index("f_ext") if v.external else None
+        return [*forces, *free_parts(v.free, pushes), *([shifted(1.0, "alpha")] if turned else [])]
     return [
-        unforced(v),
-        *motors,
-        *(kinematics.shifts() if turned else []),
+        *forces,
         *([shifted(1.0)] if turned else []),
         *motion_parts(f),
         *([kinematics.applied(v.inputs.index("f_ext"))] if v.external else []),
@@ -231,9 +243,10 @@ def program_of(v: StepVariant) -> Native:
             starting(),
             coordinates(at("q")),
             copied(at("qd"), "qd"),
-            copied(at("warm_start"), "x"),
             one_number(at("time"), "time"),
         ]
+        if v.free is None:
+            begin.append(copied(at("warm_start"), "x"))
         if "ctrl" in v.inputs:
             begin.append(fetched(at("ctrl"), lambda plan: plan.control(np.arange(plan.nu))))
         if v.stateful:
@@ -247,81 +260,11 @@ def program_of(v: StepVariant) -> Native:
 assert ACTIVATION.at(0, "now").offset == 0  # an activation's first slot is the activation
 
 
-# -- bound to a model -------------------------------------------------------------------------------------------------
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Stepper:
-    """A program with its tables and constants: what `advance` calls. A pytree, so that constants go through `jit`."""
-
-    constants: tuple[Any, ...]
-    variant: StepVariant = field(metadata={"static": True})
-    plan: StepPlan = field(metadata={"static": True})
-
-    @cached_property
-    def widths(self) -> dict[str, int]:
-        """Of inputs, and of the parts of the output."""
-        plan = self.plan
-        bodies = 6 * plan.structure.n_bodies
-        own = {"q": plan.nq, "qd": plan.n, "warm_start": plan.n, "time": 1, "act": plan.na}
-        return own | {"ctrl": plan.nu, "f_ext": bodies, "tau": plan.n}
-
-    @cached_property
-    def width(self) -> int:
-        """Of the output."""
-        return sum(self.widths[name] for name in self.variant.outputs)
-
-    def split(self, whole: Any, act: Any) -> State:
-        """The parts of the output, (..., width); `act` is that of the state before."""
-        nq, n = self.plan.nq, self.plan.n
-        end = nq + 2 * n
-        act = whole[..., end + 1 :] if self.variant.stateful else act
-        return State(whole[..., :nq], whole[..., nq : nq + n], act, whole[..., end], whole[..., nq + n : end])
-
-    def _constants(self, count: Any, dtype: Any) -> tuple:
-        library = np if isinstance(count, int | np.integer) else jnp
-        return library.full((1, 1), count, dtype), *self.constants[1:]
-
-    def __call__(self, state: State, ctrl: Any, f_ext: Any, tau: Any, count: Any, by_xla: bool = False) -> State:
-        """The state after some steps; arrays are (batch, ...)."""
-        plan, native = self.plan, program_of(self.variant)
-        given = {"f_ext": None if f_ext is None else f_ext.reshape(len(f_ext), -1), "tau": tau, "ctrl": ctrl}
-        given |= {"time": state.time.reshape(-1, 1), "act": state.act}
-        given |= {"q": state.q, "qd": state.qd, "warm_start": state.warm_start}
-        inputs = tuple(given[name] for name in self.variant.inputs)
-        constants = self._constants(count, state.q.dtype)
-        bound = native.program, plan.slots, (self.width,), tables_of(native, plan), constants
-        teams = teams_of(native, plan)
-        (whole,) = xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams)
-        return self.split(whole, state.act)
-
-    def direct(self, dtype: np.dtype, count: int) -> Any:
-        """A builtin on NumPy arrays in the order of the inputs, for so many steps; None where there is none.
-
-        It returns the output, or None for arrays that are not plain, or where a number is not finite.
-        """
-        native = program_of(self.variant)
-        code = compiled(native.program, dtype.name)
-        if code is None:
-            return None
-        widths = *(self.widths[name] for name in self.variant.inputs), self.width
-        tables, constants = tables_of(native, self.plan), self._constants(count, dtype)
-        return code.bound(self.plan.slots, widths, tables, constants, ((self.width,),))
-
-
 def not_served(model: Model, plan: StepPlan, integrator: str) -> str:
     """Why lanes can not make these steps; nothing where they can."""
     if integrator not in INTEGRATORS:
         return f"integrator {integrator}"
     if integrator == "implicitfast" and lone_bodies(model):
         return "implicitfast takes the gyroscopic forces of a lone body at the end of the step"
-    return not_solved(model, plan) or not_driven(plan, model.actuators)
-
-
-def stepper_of(
-    model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any, external: bool, forced: bool
-) -> Stepper:
-    """The program of a model, with its constants for a type and a time step."""
-    variant = variant_of(model, plan, integrator, external, forced)
-    return Stepper(constants_of(program_of(variant), model, plan, dtype, h), variant, plan)
+    unsolved = not_solved(model, plan) if model.nv == 0 or constraints_of(model) is not None else ""
+    return unsolved or not_driven(plan, model.actuators)

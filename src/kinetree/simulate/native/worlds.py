@@ -20,7 +20,8 @@ from kinetree.model import Model
 
 from .choose import BOUND, Bound, way_of_step
 from .plan import StepPlan
-from .step import Stepper, program_of, variant_of
+from .step import program_of, variant_of
+from .stepper import Stepper
 
 NOTHING_BOUND = Bound(None, None)
 _bound: OncePerOwner[Bound] = OncePerOwner()
@@ -45,7 +46,7 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
     def make() -> Bound:
         plan = way_of_step(typical, integrator).plan
         if plan is not None:
-            variant = variant_of(typical, plan, integrator, external, False)
+            variant = variant_of(typical, plan, integrator, external, False, firm=False)
             native, has = program_of(variant), plan.has
 
             def whole(own: Model) -> tuple:

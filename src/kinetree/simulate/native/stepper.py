@@ -1,0 +1,125 @@
+"""The program of a step bound to a model: its tables and constants, and which form of it runs."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.constrain.native.binding import constants_of, tables_of, teams_of
+from kinetree.dynamics.schedules.choose import may_write_out
+from kinetree.lanes import Program, run, written_out, xla
+from kinetree.lanes.target import compiled
+from kinetree.model import Model, State
+
+from .free import free_slots
+from .plan import StepPlan
+from .step import StepVariant, program_of, variant_of
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Stepper:
+    """A program with its tables and constants: what `advance` calls. A pytree, so that constants go through `jit`."""
+
+    constants: tuple[Any, ...]
+    variant: StepVariant = field(metadata={"static": True})
+    plan: StepPlan = field(metadata={"static": True})
+    own: Program | None = field(default=None, metadata={"static": True})  # written out for one model
+    asked: bool = field(default=False, metadata={"static": True})  # for such a program, whatever it costs
+
+    @cached_property
+    def widths(self) -> dict[str, int]:
+        """Of inputs, and of the parts of the output."""
+        return widths_of(self.plan)
+
+    @cached_property
+    def width(self) -> int:
+        """Of the output."""
+        return sum(self.widths[name] for name in self.variant.outputs)
+
+    @cached_property
+    def columns(self) -> dict[str, slice | int]:
+        """Where the output has the parts of a state."""
+        names = self.variant.outputs
+        ends = np.cumsum([self.widths[name] for name in names]).tolist()
+        found: dict[str, Any] = {name: slice(e - self.widths[name], e) for name, e in zip(names, ends, strict=True)}
+        return found | {"time": found["time"].start}
+
+    def split(self, whole: Any, before: State) -> State:
+        """The state after the steps, from the output (..., width); what it has not is that of the state before."""
+        return replace(before, **{name: whole[..., at] for name, at in self.columns.items()})
+
+    @cached_property
+    def slots(self) -> int:
+        """Of a lane."""
+        free = self.variant.free
+        return self.plan.slots + (0 if free is None else free_slots(free, self.plan))
+
+    def program(self, work: int) -> Program:
+        """What runs, where so many steps are to be made in all lanes together."""
+        own = self.own
+        chosen = own is not None and (self.asked or may_write_out(own, self.plan.n, work))
+        return own if own is not None and chosen else program_of(self.variant).program
+
+    def constants_for(self, count: Any, dtype: Any) -> tuple:
+        """With the number of steps of a call."""
+        library = np if isinstance(count, int | np.integer) else jnp
+        return library.full((1, 1), count, dtype), *self.constants[1:]
+
+    @property
+    def tables(self) -> tuple[np.ndarray, ...]:
+        """Of all loops."""
+        return tables_of(program_of(self.variant), self.plan)
+
+    def inputs(self, state: State, ctrl: Any, f_ext: Any, tau: Any = None) -> tuple:
+        """What the program reads, (batch, ...)."""
+        given = {"f_ext": None if f_ext is None else f_ext.reshape(len(f_ext), -1), "tau": tau, "ctrl": ctrl}
+        given |= {"time": state.time.reshape(-1, 1), "act": state.act}
+        given |= {"q": state.q, "qd": state.qd, "warm_start": state.warm_start}
+        return tuple(given[name] for name in self.variant.inputs)
+
+    def __call__(self, state: State, ctrl: Any, f_ext: Any, tau: Any, count: Any, by_xla: bool = False) -> State:
+        """The state after some steps; arrays are (batch, ...)."""
+        plan, native = self.plan, program_of(self.variant)
+        inputs, constants = self.inputs(state, ctrl, f_ext, tau), self.constants_for(count, state.q.dtype)
+        program = self.program(len(state.q) * count) if isinstance(count, int) else native.program
+        bound = program, self.slots, (self.width,), self.tables, constants
+        teams = teams_of(native, plan) if self.variant.free is None else None
+        (whole,) = xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams)
+        return self.split(whole, state)
+
+    def direct(self, dtype: np.dtype, count: int, lanes: int) -> Any:
+        """A builtin on NumPy arrays in the order of the inputs, for so many steps; None where there is none.
+
+        It returns the output, or None for arrays that are not plain, or where a number is not finite. `lanes` is about
+        how many there will be.
+        """
+        code = compiled(self.program(lanes * count), dtype.name)
+        if code is None:
+            return None
+        widths = *(self.widths[name] for name in self.variant.inputs), self.width
+        return code.bound(self.slots, widths, self.tables, self.constants_for(count, dtype), ((self.width,),))
+
+
+def widths_of(plan: StepPlan) -> dict[str, int]:
+    """Of all that programs of steps read or write."""
+    own = {"q": plan.nq, "qd": plan.n, "warm_start": plan.n, "time": 1, "act": plan.na}
+    return own | {"ctrl": plan.nu, "f_ext": 6 * plan.structure.n_bodies, "tau": plan.n}
+
+
+def stepper_of(
+    model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any, external: bool, forced: bool
+) -> Stepper:
+    """The program of a model, with its constants for a type and a time step."""
+    variant = variant_of(model, plan, integrator, external, forced)
+    native = program_of(variant)
+    constants = constants_of(native, model, plan, dtype, h)
+    own = None
+    if native.program.even:
+        widths = widths_of(plan)
+        sizes = *(widths[name] for name in variant.inputs), sum(widths[name] for name in variant.outputs)
+        own = written_out(native.program, tables_of(native, plan), sizes, (None, *constants[1:]))
+    return Stepper(constants, variant, plan, own, model.specialized)
