@@ -1,8 +1,9 @@
 """How kinetree and MuJoCo agree on the MJCF files of folders: `python -m benchmarks.conformance FOLDER --out FILE`.
 
 Every file is loaded by both. MuJoCo goes through states under random controls, with a solver that goes on until
-nothing improves, and at each of them accelerations, constraint forces, actuator forces, contacts and one step are
-compared. A line of JSON a file: what kinetree refused, what it says it does not model, and the largest errors. With
+nothing improves, and at each of them accelerations, constraint forces, actuator forces, contacts, sensors, one step and
+100 steps are compared; the last only from states where MuJoCo's own motion forgets a change of 1e-12. A line of JSON a
+file: what kinetree refused, what it says it does not model, and the largest errors. With
 `--load` files are only loaded. Every file has a process of its own and a limit of time. `--summary FILE` counts.
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import mujoco
 import numpy as np
 
@@ -26,6 +28,8 @@ from kinetree.io.report import Report
 
 CLOSE = 1e-9  # relative, of accelerations and forces
 STEP_CLOSE = 1e-10  # of one step
+MANY, MANY_CLOSE = 100, 1e-7  # steps, and how close they stay
+NUDGE, CHAOTIC = 1e-12, 1e-9  # motions that make more than this of such a change are not compared
 GRAZING = 1e-13  # m: whether such a contact pushes is a matter of rounding, and its state is left out
 
 
@@ -43,6 +47,8 @@ def exact(m: Any) -> Any:
     m.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
     m.opt.tolerance, m.opt.iterations = 1e-14, max(int(m.opt.iterations), 200)
     m.opt.ls_iterations, m.opt.ls_tolerance = 200, 1e-12
+    if m.opt.noslip_iterations:
+        m.opt.noslip_iterations, m.opt.noslip_tolerance = 1000, -1.0
     return m
 
 
@@ -97,6 +103,7 @@ def reached(m: Any, states: int, every: int, seed: int = 1) -> list[dict[str, np
             mujoco.mj_forward(m, d)
             names = ("qpos", "qvel", "act", "ctrl", "qacc", "qfrc_constraint", "qfrc_actuator")
             kept = {name: np.array(getattr(d, name)) for name in names}
+            kept |= {"sensors": np.array(d.sensordata), "time": np.array(d.time), "far": far_ahead(m, d)}
             c = d.contact
             kept |= {"pos": np.array(c.pos), "normal": np.array(c.frame)[:, :3], "dist": np.array(c.dist)}
             grazing = bool((np.abs(c.dist - c.includemargin) < GRAZING).any()) if d.ncon else False
@@ -107,6 +114,20 @@ def reached(m: Any, states: int, every: int, seed: int = 1) -> list[dict[str, np
             kept |= {"next_qpos": np.array(d.qpos), "next_qvel": np.array(d.qvel), "next_act": np.array(d.act)}
             found.append(kept)
     return found
+
+
+def far_ahead(m: Any, d: Any) -> np.ndarray:
+    """qpos and qvel after many steps with the same controls; NaN where a small change grows."""
+    ends = []
+    for nudge in (0.0, NUDGE):
+        e = mujoco.MjData(m)
+        for name in ("qpos", "qvel", "act", "ctrl", "qacc_warmstart", "mocap_pos", "mocap_quat"):
+            getattr(e, name)[:] = getattr(d, name)
+        e.time = d.time
+        e.qvel += nudge
+        mujoco.mj_step(m, e, MANY)
+        ends.append(np.concatenate([e.qpos, e.qvel]))
+    return ends[0] if np.abs(ends[1] - ends[0]).max(initial=0.0) < CHAOTIC else np.full(m.nq + m.nv, np.nan)
 
 
 def relative(found: Any, wanted: np.ndarray) -> float:
@@ -162,7 +183,35 @@ def compare(m: Any, model: kt.Model, states: int, every: int) -> dict[str, Any]:
         relative(np.asarray(after.qd), qd_after),
         relative(np.asarray(after.act), at["next_act"]) if m.na else 0.0,
     )
+    if model.sensors:
+        said["sensors"] = _sensors(m, kt.sensors(model, state.replace(time=at["time"]), at["ctrl"]), at["sensors"])
+    calm = np.isfinite(at["far"]).all(-1)
+    said["calm"] = int(calm.sum())
+    if calm.any():
+        some = np.flatnonzero(calm)[:5]
+        start = jax.tree.map(lambda x: x[some], state)
+        end = kt.advance(model, start, at["ctrl"][some] if model.nu else None, substeps=MANY)
+        q, qd = np.split(at["far"][some], [m.nq], axis=-1)
+        q = there.q_here(q)
+        said["many"] = max(relative(np.asarray(end.q), q), relative(np.asarray(end.qd), there.v_here(q, qd)))
     return said
+
+
+def _sensors(m: Any, found: dict[str, Any], wanted: np.ndarray) -> dict[str, float]:
+    """The largest error of each kind."""
+    worst: dict[str, float] = {}
+    for i in range(m.nsensor):
+        name = m.sensor(i).name or f"sensor_{i}"
+        if name not in found:
+            continue
+        first, count = m.sensor_adr[i], m.sensor_dim[i]
+        kind = mujoco.mjtSensor(int(m.sensor_type[i])).name.removeprefix("mjSENS_").lower()
+        theirs, ours = wanted[:, first : first + count], np.asarray(found[name])
+        wrong = relative(ours, theirs)
+        if kind in ("framequat", "ballquat"):
+            wrong = max(min(relative(a, b), relative(-a, b)) for a, b in zip(ours, theirs, strict=True))
+        worst[kind] = max(worst.get(kind, 0.0), wrong)
+    return worst
 
 
 def _child(path: Path, states: int, every: int, pipe: Any) -> None:
@@ -220,6 +269,8 @@ def verdict(x: dict[str, Any]) -> str:
         return "loads"
     bad = {k: x[k] for k in ("actuator", "qacc", "force", "points") if not x[k] <= CLOSE}
     bad |= {"step": x["step"]} if not x["step"] <= STEP_CLOSE else {}
+    bad |= {"many": x["many"]} if not x.get("many", 0.0) <= MANY_CLOSE else {}
+    bad |= {f"sensor {k}": v for k, v in x.get("sensors", {}).items() if not v <= CLOSE}
     bad |= {k: x[k] for k in ("unconverged", "count_differs") if x[k]}
     return f"differs: { ({k: float(f'{v:.1e}') for k, v in bad.items()}) }" if bad else "agrees"
 

@@ -5,8 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from ._unknown import did_you_mean
 from ._version import __version__
-from .actuate import activation_rate, actuator_force
-from .constrain import Constrained, Contacts, constrained_dynamics, constrained_inverse_dynamics, contacts
+from .actuate import activation_rate
+from .constrain import (
+    Constrained,
+    Contacts,
+    actuator_force,
+    constrained_dynamics,
+    constrained_inverse_dynamics,
+    contacts,
+)
 from .dynamics import (
     LTDL,
     PackedMatrix,
@@ -60,6 +67,7 @@ from .model import (
     Model,
     ModelError,
     Mount,
+    Muscle,
     Pieces,
     Planar,
     Prismatic,
@@ -129,6 +137,7 @@ __all__ = [
     "Loop",
     "Model",
     "Mount",
+    "Muscle",
     "ModelError",
     "PackedMatrix",
     "Pieces",

@@ -38,20 +38,81 @@ MIXED = """
   <body name="arm"><joint name="a" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 -0.4" size="0.05" contype="0"/>
     <site name="tip" pos="0 0 -0.4"/></body></worldbody>
   <actuator>
-    <adhesion name="glue" body="arm" gain="2" ctrlrange="0 9"/>
-    <muscle name="muscle" joint="a" lengthrange="-1 1"/>
+    <dcmotor name="motor" joint="a" motorconst="0.05" resistance="2"/>
+    <general name="callback" joint="a" dyntype="user"/>
     <intvelocity name="servo" joint="a" kp="3"/>
   </actuator></mujoco>"""
 
 
 def test_actuators_that_are_not_modelled_are_told_and_keep_their_places():
-    with pytest.warns(UserWarning, match=r"actuators \(on a body\): 1, actuators \(muscle\): 1"):
+    with pytest.warns(UserWarning, match=r"actuators \(gain or bias\): 1, actuators \(activation dynamics\): 1"):
         model = kt.load(MIXED)
-    assert model.actuator_names == ("glue", "muscle", "servo")
+    assert model.actuator_names == ("motor", "callback", "servo")
     assert (model.nu, model.na) == (3, 2)
     act = np.array([9.0, 0.5])
     np.testing.assert_allclose(kt.actuator_force(model, [0.2], [1.0], [9.0, 9.0, 0.0], act), [3 * (0.5 - 0.2)])
     np.testing.assert_allclose(kt.activation_rate(model, [9.0, 9.0, 0.7], act), [0, 0.7])
+
+
+MUSCLES = """
+<mujoco><option timestep="0.002" integrator="{integrator}"><flag contact="disable"/></option>
+  <worldbody>
+    <site name="roof" pos="0.1 0 1.6"/>
+    <body pos="0 0 1"><joint name="a" axis="0 1 0" range="-90 90"/>
+      <geom type="capsule" fromto="0 0 0 0 0 -0.4" size="0.05"/><site name="arm" pos="0.05 0 -0.3"/>
+      <body pos="0 0 -0.4"><joint name="b" axis="0 1 0.1" range="-100 100"/>
+        <geom type="capsule" fromto="0 0 0 0 0 -0.3" size="0.04"/><site name="tip" pos="-0.04 0 -0.2"/></body></body>
+  </worldbody>
+  <tendon><spatial name="strand"><site site="roof"/><site site="arm"/><site site="tip"/></spatial></tendon>
+  <actuator>
+    <muscle name="plain" tendon="strand" lengthrange="0.6 1.4"/>
+    <muscle name="smooth" joint="b" lengthrange="-1.5 1.7" tausmooth="0.3" force="30" range="0.7 1.1" lmin="0.4"
+      lmax="1.5" vmax="2" fpmax="1.1" fvmax="1.4"/>
+    <general name="half" joint="a" gaintype="muscle" gainprm="0.75 1.05 20 1 0.5 1.6 1.5 1.3 1.2" biastype="affine"
+      biasprm="0 -2 -0.1" lengthrange="-1.5 1.5" ctrllimited="true" ctrlrange="0 1" dyntype="none"/>
+    <general name="slow" joint="a" dyntype="muscle" dynprm="0.02 0.05 0" gainprm="2" actlimited="true" actrange="0 1"/>
+  </actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast"])
+def test_muscles(integrator):
+    """Curves, activations and steps: MuJoCo's, in every piece of the curves that random states reach."""
+    m = compiled(MUSCLES.format(integrator=integrator))
+    compare(m, range(24))
+    model, _ = ours(m)
+    rng = np.random.default_rng(1)
+    d = mujoco.MjData(m)
+    states = kt.initial_state(model, batch=(12,))
+    states = states.replace(
+        q=rng.uniform(-2, 2, (12, 2)), qd=rng.uniform(-6, 6, (12, 2)), act=rng.uniform(-0.1, 1.1, (12, model.na))
+    )
+    ctrl = rng.uniform(-0.5, 1.5, (12, model.nu))
+    after = kt.advance(model, states, ctrl)
+    for k in range(12):
+        mujoco.mj_resetData(m, d)
+        d.qpos, d.qvel, d.act, d.ctrl = states.q[k], states.qd[k], states.act[k], ctrl[k]
+        mujoco.mj_step(m, d)
+        for ours_, theirs in ((after.q, d.qpos), (after.qd, d.qvel), (after.act, d.act)):
+            np.testing.assert_allclose(np.asarray(ours_)[k], theirs, rtol=1e-11, atol=1e-11)
+
+
+def test_muscles_from_code():
+    """A muscle given in code is the one of a file."""
+    m = compiled(MUSCLES.format(integrator="Euler"))
+    file, _ = ours(m)
+    muscle = kt.Muscle((-1.5, 1.7), 30.0, (0.7, 1.1), 0.4, 1.5, 2.0, 1.1, 1.4, (0.01, 0.04, 0.3))
+    bounds = {"ctrl_range": (0.0, 1.0), "act_range": (0.0, 1.0)}
+    made = file.replace(actuators=[kt.Actuator.of_muscle(muscle, joint="b", **bounds)])
+    q, qd, act = np.array([0.3, -0.4]), np.array([1.0, -2.0]), np.array([0.6])
+    wanted = kt.actuator_force(file, q, qd, np.zeros(4), np.array([0.0, 0.6, 0.0]))
+    with_none = kt.actuator_force(file, q, qd, np.zeros(4), np.zeros(3))
+    found = kt.actuator_force(made, q, qd, np.zeros(1), act) - kt.actuator_force(made, q, qd, np.zeros(1), 0 * act)
+    np.testing.assert_allclose(found[1], (wanted - with_none)[1], rtol=1e-12)
+    np.testing.assert_allclose(
+        kt.activation_rate(made, [0.9], act), kt.activation_rate(file, [0, 0.9, 0, 0], [0, 0.6, 0])[1]
+    )
+    with pytest.raises(kt.ModelError, match="dynamics of a muscle"):
+        file.replace(actuators=[kt.Actuator("b", dynamics="muscle")])
 
 
 def test_actuators_from_code_are_those_of_a_file():

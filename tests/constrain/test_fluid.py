@@ -16,7 +16,7 @@ SWIMMER = """<mujoco><option density="1000" viscosity="0.7" wind="0.3 -0.2 0.5" 
   </body></body></worldbody></mujoco>"""
 
 
-@pytest.mark.parametrize("integrator", ["Euler", "RK4"])
+@pytest.mark.parametrize("integrator", ["Euler", "RK4", "implicitfast", "implicit"])
 def test_steps_in_a_fluid_are_mujocos(integrator):
     text = SWIMMER.format(integrator=integrator)
     m, model = mujoco.MjModel.from_xml_string(text), kt.load(text)

@@ -137,18 +137,18 @@ def test_joint_physics_are_kept(zoo):
 
 
 def test_what_is_not_modelled_is_listed_once():
-    text = """<mujoco><option noslip_iterations="2"/><worldbody><geom name="floor" type="plane" size="1 1 1"/>
+    text = """<mujoco><option><flag diagexact="enable"/></option><worldbody><geom name="floor" type="plane" size="1 1 1"/>
       <body><joint name="a"/><geom size="0.1"/></body><body><joint/><geom size="0.1"/></body></worldbody>
       <tendon><fixed name="t"><joint joint="a" coef="1"/></fixed></tendon>
-      <equality><joint joint1="a"/></equality><actuator><muscle tendon="t" lengthrange="0 1"/></actuator></mujoco>"""
-    listed = r"actuators \(muscle\): 1, iterations without slip: 2"
+      <equality><joint joint1="a"/></equality><actuator><general tendon="t" dyntype="user"/></actuator></mujoco>"""
+    listed = r"actuators \(activation dynamics\): 1, exact regularisation \(diagexact\): 1"
     with pytest.warns(UserWarning, match=listed) as told:
         kt.load(text)
     assert len(told) == 1
     assert told[0].category is NotModelled
     _, report = load_with_report(text)
     assert "tendons" not in report.ignored
-    assert report.ignored["actuators (muscle)"] == 1
+    assert report.ignored["actuators (activation dynamics)"] == 1
     assert report.format == "MJCF"
 
 

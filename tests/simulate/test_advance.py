@@ -38,7 +38,8 @@ def compare(m, seeds=(0,), steps=100):
 
 
 @pytest.mark.parametrize(
-    ("integrator", "flags"), [("Euler", ""), ("Euler", 'eulerdamp="disable"'), ("implicitfast", ""), ("RK4", "")]
+    ("integrator", "flags"),
+    [("Euler", ""), ("Euler", 'eulerdamp="disable"'), ("implicitfast", ""), ("implicit", ""), ("RK4", "")],
 )
 def test_every_joint_and_actuator(integrator, flags):
     compare(compiled(arm_text(f'integrator="{integrator}"', flags)), seeds=(0, 1))

@@ -6,7 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Actuators
-from kinetree.model.actuators import FILTEREXACT, INTEGRATOR, Wiring
+from kinetree.model.actuators import FILTEREXACT, INTEGRATOR, MUSCLE, Wiring
+
+from . import muscle
 
 SHORTEST = 1e-15  # s, the least time constant of a filter; MuJoCo's mjMINVAL
 
@@ -27,8 +29,11 @@ def rates(actuators: Actuators, ctrl: Any, act: Any) -> Any:
     u = ctrl[:, np.array(wiring.controls, np.int64)[which]]
     kind = np.array(wiring.dynamics)[which]
     constant = jnp.maximum(jnp.asarray(actuators.time_constant, act.dtype)[which], SHORTEST)
-    filtered = (u - act[:, column]) / constant
-    return jnp.zeros_like(act).at[:, column].set(jnp.where(kind == INTEGRATOR, u, filtered))
+    found = jnp.where(kind == INTEGRATOR, u, (u - act[:, column]) / constant)
+    if actuators.muscles is not None and MUSCLE in wiring.dynamics:
+        times = jnp.asarray(actuators.muscles.times, act.dtype)[which]
+        found = jnp.where(kind == MUSCLE, muscle.rate(times, u, act[:, column]), found)
+    return jnp.zeros_like(act).at[:, column].set(found)
 
 
 def next_activation(actuators: Actuators, act: Any, rate: Any, h: Any) -> Any:

@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.model import Model, coupled
+from kinetree.model import Actuators, Model
 from kinetree.model.arguments import evaluate
 
+from . import muscle
 from .activation import next_activation, rates
-from .transmission import Columns, columns_of, gathered, transmission
+from .transmission import Columns, Transmission, columns_of, gathered, transmission
 
 
 class Actuation(NamedTuple):
@@ -30,8 +31,11 @@ class Actuation(NamedTuple):
 
 
 @jax.jit
-def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Actuation:
-    """Forces and rates of a model with actuators and without coupling; `h` is for forces that look a step ahead."""
+def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any, pressed: Any = None) -> Actuation:
+    """Forces and rates of a model with actuators and without coupling.
+
+    `h` is for forces that look a step ahead; `pressed` are the moments (batch, k, nv) of actuators on bodies.
+    """
     actuators = model.actuators
     assert actuators is not None
     wiring, dtype = actuators.wiring, q.dtype
@@ -39,7 +43,7 @@ def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Act
     lower, upper = jnp.asarray(actuators.ctrl_range, dtype).T
     clamped = jnp.clip(ctrl, lower, upper)
     rate = rates(actuators, clamped, act)
-    seen = transmission(model, q, qd)
+    seen = transmission(model, q, qd, pressed)
     early = np.zeros(wiring.na, bool)
     early[[c for c, e in zip(wiring.activations, wiring.early, strict=True) if e and c >= 0]] = True
     ahead = jnp.where(early, next_activation(actuators, act, rate, h), act) if early.any() else act
@@ -48,9 +52,8 @@ def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Act
     )
     u = jnp.concatenate([clamped, ahead], -1)[:, source]
     u = nearest_setpoint(model, at, u, seen.length)
-    gain, bias = jnp.asarray(actuators.gain, dtype), jnp.asarray(actuators.bias, dtype)
-    strength = gain[:, 0] + gain[:, 1] * seen.length + gain[:, 2] * seen.velocity
-    force = strength * u + bias[:, 0] + bias[:, 1] * seen.length + bias[:, 2] * seen.velocity
+    gain, bias = _laws(actuators, seen)
+    force = gain.value * u + bias.value
     force = _within_tendons(model, at, force)
     least, most = jnp.asarray(actuators.force_range, dtype).T
     force = jnp.clip(force, least, most)
@@ -58,8 +61,31 @@ def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Act
     weakest, strongest = jnp.asarray(actuators.joint_range, dtype).T
     full = (total <= weakest) | (total >= strongest)
     held = (force <= least) | (force >= most) | (full[:, at.dof] & at.used).any(-1)
-    slope = jnp.where(held, jnp.zeros_like(force), bias[:, 2] + gain[:, 2] * u)
+    slope = jnp.where(held, jnp.zeros_like(force), bias.slope + gain.slope * u)
     return Actuation(jnp.clip(total, weakest, strongest), rate, seen.moment, slope, seen.length, seen.velocity, force)
+
+
+class _Law(NamedTuple):
+    """A gain or a bias, (batch, n), and how it grows with velocity."""
+
+    value: Any
+    slope: Any
+
+
+def _laws(actuators: Actuators, seen: Transmission) -> tuple[_Law, _Law]:
+    """Gains and biases: affine, or a muscle's."""
+    dtype, muscles = seen.length.dtype, actuators.muscles
+    found = []
+    for c in (jnp.asarray(actuators.gain, dtype), jnp.asarray(actuators.bias, dtype)):
+        found.append(_Law(c[:, 0] + c[:, 1] * seen.length + c[:, 2] * seen.velocity, c[:, 2]))
+    if muscles is None or not actuators.wiring.muscles:
+        return found[0], found[1]
+    pulls, resists = np.array(actuators.wiring.muscles, bool).T
+    curve, passive, lengths, acc0, _ = (jnp.asarray(x, dtype) for x in muscles)
+    both = muscle.gain(curve, muscle.scaled(curve, lengths, acc0, seen.length, seen.velocity))
+    rest = muscle.bias(passive, muscle.scaled(passive, lengths, acc0, seen.length, seen.velocity))
+    gain = _Law(*(jnp.where(pulls, a, b) for a, b in zip(both, found[0], strict=True)))
+    return gain, _Law(jnp.where(resists, rest, found[1].value), jnp.where(resists, 0.0, found[1].slope))
 
 
 def _within_tendons(model: Model, at: Columns, force: Any) -> Any:
@@ -94,38 +120,6 @@ def nearest_setpoint(model: Model, at: Columns, u: Any, length: Any) -> Any:
     applies = wrapped & turns & (gain[:, 0] == -bias[:, 1]) & (squared > 0)
     period = 2 * np.pi * jnp.sqrt(jnp.where(applies, squared, jnp.ones_like(squared)))
     return jnp.where(applies, u - period * jnp.round((u - length) / period), u)
-
-
-def _given(model: Model, q: Any, qd: Any, ctrl: Any, act: Any) -> dict[str, Any]:
-    """Arguments for `evaluate`, of the free model; activations are zero if not given."""
-    nu, na = model.nu, model.na
-    free = model.uncoupled
-    if act is None:
-        dtype = getattr(q, "dtype", np.dtype(float))
-        act = np.zeros(na, dtype if jnp.issubdtype(dtype, jnp.floating) else float)
-    return {"q": (q, (free.nq,)), "qd": (qd, (free.nv,)), "ctrl": (ctrl, (nu,)), "act": (act, (na,))}
-
-
-@coupled("force")
-def actuator_force(model: Model, q: Any, qd: Any, ctrl: Any, act: Any = None) -> Any:
-    """Generalised forces of the actuators.
-
-    Arguments:
-        model: the mechanism, with actuators.
-        q, qd: (..., nq), (..., nv); leading axes are batches and broadcast.
-        ctrl: controls (..., nu); they are kept within their ranges.
-        act: activations (..., na); zero if not given.
-
-    Returns:
-        tau, (..., nv), as `forward_dynamics` takes it; zero for a model without actuators.
-    """
-
-    def compute(q: Any, qd: Any, ctrl: Any, act: Any) -> Any:
-        if model.actuators is None:
-            return jnp.zeros_like(jnp.asarray(qd))
-        return actuation(model, q, qd, ctrl, act, jnp.asarray(model.timestep, q.dtype)).force
-
-    return evaluate(compute, **_given(model, q, qd, ctrl, act))
 
 
 def activation_rate(model: Model, ctrl: Any, act: Any) -> Any:

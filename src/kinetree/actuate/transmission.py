@@ -4,7 +4,8 @@ A moment is a row over the degrees of freedom that an actuator moves, padded to 
 joints made of them it is the gear itself. On a ball the gear is an axis in the body, or in the parent, and the length
 the turn from rest along it. On a free joint the gear is a force along the world's axes and a moment about the body's
 (or, in the parent, the world's) axes, and there is no length: it counts as zero. A tendon's length and moment are its
-own, times the gear (dynamics/tendons); for sites and cranks see sites.py. The facts are MuJoCo's.
+own, times the gear (dynamics/tendons); for sites and cranks see sites.py, for bodies constrain/actuated.py. The facts
+are MuJoCo's.
 """
 
 from functools import lru_cache
@@ -99,6 +100,8 @@ def _rows(structure: Structure, wiring: Wiring, routes: Routes | None) -> list[A
             if strung is None or target.first >= len(strung.dof):
                 raise ModelError("an actuator pulls on a tendon that the model does not have any more")
             rows.append(strung.dof[target.first][strung.used[target.first]].tolist())
+        elif target.kind == "body":
+            rows.append(range(structure.tree.n))
         else:
             rows.append(next(on_frames))
     return rows
@@ -125,8 +128,11 @@ class Transmission(NamedTuple):
     moment: Any
 
 
-def transmission(model: Model, q: Any, qd: Any) -> Transmission:
-    """From q (batch, nq) and qd (batch, nv), of a model with actuators."""
+def transmission(model: Model, q: Any, qd: Any, pressed: Any = None) -> Transmission:
+    """From q (batch, nq) and qd (batch, nv), of a model with actuators.
+
+    `pressed` are the moments (batch, k, nv) of actuators on bodies, which contacts decide (constrain/actuated.py).
+    """
     actuators = model.actuators
     assert actuators is not None
     at = columns_of(model)
@@ -144,6 +150,9 @@ def transmission(model: Model, q: Any, qd: Any) -> Transmission:
         moment, length = _on_tendons(model, at, gear, q, moment, length)
     if not at.on_joint.all() and len(reach(model.structure, actuators.wiring).which):
         moment, length = _on_frames(model, actuators, at, q, moment, length)
+    on_bodies = np.flatnonzero([t.kind == "body" for t in actuators.wiring.targets])
+    if pressed is not None and len(on_bodies):
+        moment = jnp.broadcast_to(moment, (q.shape[0], *plain.shape)).at[:, on_bodies, : pressed.shape[2]].set(pressed)
     return Transmission(length, (moment * qd[:, at.dof]).sum(-1), moment)
 
 

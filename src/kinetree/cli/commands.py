@@ -15,7 +15,7 @@ def simulate(
     time: float = typer.Option(5.0, help="Seconds to simulate, to the nearest record."),
     dt: float = typer.Option(1e-3, help="Seconds in a step."),
     integrator: str = typer.Option(
-        "semi_implicit", help="semi_implicit, rk4, variational, Euler, implicitfast or RK4."
+        "semi_implicit", help="semi_implicit, rk4, variational, Euler, implicitfast, implicit or RK4."
     ),
     batch: int = typer.Option(1, help="States side by side."),
     start: str = typer.Option("random", help="random, neutral, or file: where the file puts its bodies."),

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.actuate import actuator_force
 from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.dynamics.inverse_dynamics import zero_rates
 from kinetree.dynamics.loops.rows import wrenches
@@ -19,6 +18,7 @@ from kinetree.model.arguments import evaluate
 from kinetree.model.world import InverseWeights, World
 from kinetree.tree import layout, restore
 
+from .actuated import actuator_force
 from .choose import solver_for
 from .drift import velocity_drift
 from .fluid import fluid_wrenches
@@ -26,6 +26,7 @@ from .joint_groups import Present, present
 from .native import Solved, Solver
 from .native.contacts import POINT_REPORT
 from .newton import Walk, at_motion, at_rest, constraint_force, minimise
+from .noslip import all_forces, without_slip
 from .problem import find_contacts, has_contacts, make_problem
 from .tendons import tendon_force
 from .weights import inverse_weights
@@ -284,8 +285,13 @@ def solve_constraints(
     else:
         x = by_position(laid, warm + drift)
         w = at_motion(laid, tree, groups, x)
-    found = minimise(Walk(laid, coupling), (model.world or World()).iterations, tree, groups, x, w)
-    force = constraint_force(laid, tree, groups, found.w, found.held, inertial=False)
+    world, walk = model.world or World(), Walk(laid, coupling)
+    found = minimise(walk, world.iterations, tree, groups, x, w)
+    if world.noslip:
+        held, kept, found = without_slip(walk, world.iterations, tree, groups, found)
+        force = all_forces(walk, (tree, held), kept, found)
+    else:
+        force = constraint_force(laid, tree, groups, found.w, found.held, inertial=False)
     qdd = restore(laid, found.x).T - drift
     touch = _arrays(problem.found, problem.active, q)
     loops = jnp.zeros((len(q), 0, 6), q.dtype)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.actuate import actuator_force
+from kinetree.constrain import actuator_force
 from kinetree.dynamics import center_of_mass, forward_kinematics
 from kinetree.model import Model, State, integrate
 

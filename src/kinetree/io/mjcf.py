@@ -76,7 +76,7 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
         )
         model = _with_physics(model, compiled, report)
         model = model.replace(world=read_world(model, compiled, bodies.ours, report))
-        model = with_motion(model, compiled, report)
+        model = with_motion(model, compiled, bodies.ours, report)
         wiring = None if model.actuators is None else model.actuators.wiring
         found = read_sensors(compiled, bodies.ours, joint_bodies(model), wiring, report)
         model = model._with_same_rows(sensors=found)
@@ -247,7 +247,6 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "adhesion": count("geom_adhesion") + count("pair_adhesion"),
         "moving surfaces": count("geom_surfacevel"),
         "exact regularisation (diagexact)": int(_enabled(m, "mjENBL_DIAGEXACT")),
-        "iterations without slip": int(m.opt.noslip_iterations),
         "nonlinear springs": count("jnt_stiffnesspoly") + count("tendon_stiffnesspoly"),
         "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly") + count("tendon_dampingpoly"),
         "plastic springs": int(getattr(m, "nplastic", 0)),

@@ -12,7 +12,6 @@ from .mujoco_model import disabled
 from .report import Report
 
 LEAST = 1e-15  # MuJoCo's mjMINVAL: kilograms, and kg m² of an inertia
-IMPLICIT = (2, 3)  # MuJoCo's numbers of the integrators implicit and implicitfast
 
 
 def read_fluid(model: Model, m: Any, ours: dict[int, int], report: Report) -> Fluid | None:
@@ -27,8 +26,6 @@ def read_fluid(model: Model, m: Any, ours: dict[int, int], report: Report) -> Fl
     theirs = np.array([b for b in with_mass if b not in asks], np.int64)
     if not len(theirs):
         return None
-    if m.opt.integrator in IMPLICIT:
-        report.warn("fluid forces are taken at the start of each step, not at its end as this integrator does")
     bodies = tuple(ours[int(b)] for b in theirs)
     position, orientation = in_rows(model, bodies, m.body_ipos[theirs], m.body_iquat[theirs])
     inertia = np.array(m.body_inertia[theirs])

@@ -1,6 +1,6 @@
 """What makes an MJCF model move: its actuators, time step, integrator and keyframes.
 
-Actuators that are not modelled (on bodies, muscles, DC motors, PID controllers, plugins, delays) do nothing,
+Actuators that are not modelled (DC motors, PID controllers, plugins, delays) do nothing,
 but keep their places in controls and activations: a policy's controls fit, number by number.
 """
 
@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from kinetree.model import Actuators, Keyframes, Model, Stepping
-from kinetree.model.actuators import NONE, Target, Wiring
+from kinetree.model.actuators import MUSCLE as MUSCLE_DYNAMICS
+from kinetree.model.actuators import NONE, Muscles, Target, Wiring
 
 from .converters import Mujoco
 from .mujoco_model import disabled
 from .report import Report
 
-JOINT, JOINT_IN_PARENT, CRANK, TENDON, SITE = range(5)  # MuJoCo's numbers of transmissions; likewise below
-FIXED, AFFINE = 0, 1  # gains; biases are none, affine
-GAINS, BIASES, DYNAMICS = (FIXED, AFFINE), (0, AFFINE), (0, 1, 2, 3)
+JOINT, JOINT_IN_PARENT, CRANK, TENDON, SITE, BODY = range(6)  # MuJoCo's numbers of transmissions; likewise below
+FIXED, AFFINE, MUSCLE = range(3)  # gains; biases are none, affine, muscle
+GAINS, BIASES, DYNAMICS = (FIXED, AFFINE, MUSCLE), (0, AFFINE, MUSCLE), (0, 1, 2, 3, MUSCLE_DYNAMICS)
 INTEGRATORS = ("Euler", "RK4", "implicit", "implicitfast", "discrete")
 FREE = 0
 TRANSMISSIONS = ("joint", "joint", "slider-crank", "tendon", "site", "body", "SO3")
-MUSCLE = 2
 
 
 class _Table:
@@ -34,14 +34,14 @@ class _Table:
         self.controls = np.array(getattr(m, "actuator_ctrlnum", np.ones_like(each)))
         self.out = np.array(getattr(m, "actuator_outadr", each))
         self.delay = np.array(getattr(m, "actuator_delay", np.zeros(self.count)))
-        self.known = np.isin(m.actuator_trntype, (JOINT, JOINT_IN_PARENT, CRANK, TENDON, SITE))
+        self.known = np.isin(m.actuator_trntype, (JOINT, JOINT_IN_PARENT, CRANK, TENDON, SITE, BODY))
 
 
-def with_motion(model: Model, m: Any, report: Report) -> Model:
-    """The model with what the compiled MuJoCo model `m` says about its motion."""
+def with_motion(model: Model, m: Any, ours: dict[int, int], report: Report) -> Model:
+    """The model with what the compiled MuJoCo model `m` says about its motion; `ours` are our numbers of its bodies."""
     parts: dict[str, Any] = {"stepping": _stepping(model, m, report)}
     if m.nu:
-        parts["actuators"] = _actuators(model, m, _Table(m), report)
+        parts["actuators"] = _actuators(model, m, _Table(m), ours, report)
     if np.any(m.jnt_actgravcomp & m.jnt_actfrclimited):
         report.warn("gravity compensation by actuators is not kept within the force ranges of their joints")
     return model._with_same_rows(**parts)
@@ -54,13 +54,13 @@ def _why_not(m: Any, table: _Table, i: int) -> str | None:
     if not table.known[i]:
         return f"on a {TRANSMISSIONS[min(int(m.actuator_trntype[i]), 6)]}"
     if m.actuator_gaintype[i] not in GAINS or m.actuator_biastype[i] not in BIASES:
-        return "muscle" if m.actuator_gaintype[i] == MUSCLE else "gain or bias"
+        return "gain or bias"
     if m.actuator_dyntype[i] not in DYNAMICS or table.controls[i] != 1 or m.actuator_actnum[i] > 1:
         return "activation dynamics"
     return "delay" if table.delay[i] else None
 
 
-def _actuators(model: Model, m: Any, table: _Table, report: Report) -> Actuators:
+def _actuators(model: Model, m: Any, table: _Table, ours: dict[int, int], report: Report) -> Actuators:
     why = [_why_not(m, table, i) for i in range(table.count)]
     for reason in filter(None, why):
         report.ignored[f"actuators ({reason})"] += 1
@@ -75,16 +75,22 @@ def _actuators(model: Model, m: Any, table: _Table, report: Report) -> Actuators
     affine_gain = np.array([m.actuator_gaintype[i] == AFFINE for i in kept], bool)
     affine_bias = np.array([m.actuator_biastype[i] == AFFINE for i in kept], bool)
     joints, sites = joint_bodies(model), site_bodies(model, m)
+    muscles = tuple((m.actuator_gaintype[i] == MUSCLE, m.actuator_biastype[i] == MUSCLE) for i in kept)
+    muscles = tuple((bool(a), bool(b)) for a, b in muscles) if np.any(muscles) else ()
     wiring = Wiring(
         names=tuple(names),
         na=int(m.na),
-        targets=tuple(_target(m, i, joints, sites) for i in kept),
+        targets=tuple(_target(m, i, joints, sites, ours) for i in kept),
         controls=tuple(int(table.control[i]) for i in kept),
         activations=tuple(int(m.actuator_actadr[i]) if d != NONE else -1 for i, d in zip(kept, dynamics, strict=True)),
         dynamics=dynamics,
         early=tuple(bool(m.actuator_actearly[i]) for i in kept),
         in_parent=tuple(bool(m.actuator_trntype[i] == JOINT_IN_PARENT) for i in kept),
-        servos=tuple(bool(b and not g and d < 2) for b, g, d in zip(affine_bias, affine_gain, dynamics, strict=True)),
+        servos=tuple(
+            m.actuator_gaintype[i] == FIXED and m.actuator_biastype[i] == AFFINE and m.actuator_dyntype[i] < 2
+            for i in kept
+        ),
+        muscles=muscles,
     )
     gain = np.array(m.actuator_gainprm[kept, :3])
     gain[:, 1:] *= affine_gain[:, None]
@@ -104,16 +110,29 @@ def _actuators(model: Model, m: Any, table: _Table, report: Report) -> Actuators
         joint_range=joint_range,
         wiring=wiring,
         rod=np.array(m.actuator_cranklength[table.out[kept]]) if np.any(m.actuator_trntype[kept] == CRANK) else None,
+        muscles=_muscles(m, kept, table.out[kept]) if muscles or MUSCLE_DYNAMICS in dynamics else None,
     )
 
 
-def _target(m: Any, i: int, joints: dict[int, int], sites: np.ndarray) -> Target:
+def _muscles(m: Any, kept: list[int], out: np.ndarray) -> Muscles:
+    return Muscles(
+        np.array(m.actuator_gainprm[kept, :9]),
+        np.array(m.actuator_biasprm[kept, :9]),
+        np.array(m.actuator_lengthrange[out]),
+        np.array(m.actuator_acc0[out]),
+        np.array(m.actuator_dynprm[kept, :3]),
+    )
+
+
+def _target(m: Any, i: int, joints: dict[int, int], sites: np.ndarray, ours: dict[int, int]) -> Target:
     """What an actuator drives."""
     kind, (first, second) = m.actuator_trntype[i], m.actuator_trnid[i].tolist()
     if kind == TENDON:
         return Target("tendon", first)
     if kind in (JOINT, JOINT_IN_PARENT):
         return Target("joint", joints[first])
+    if kind == BODY:
+        return Target("body", ours[first])
     return Target("crank" if kind == CRANK else "site", int(sites[first]), int(sites[second]) if second >= 0 else -1)
 
 
@@ -134,7 +153,7 @@ def joint_bodies(model: Model) -> dict[int, int]:
 
 def _stepping(model: Model, m: Any, report: Report) -> Stepping:
     integrator = INTEGRATORS[int(m.opt.integrator)]
-    if integrator in ("implicit", "discrete"):
+    if integrator == "discrete":
         report.warn(f"integrator {integrator!r} is not modelled: advance takes 'implicitfast'")
         integrator = "implicitfast"
     lone = tuple(body for j, body in joint_bodies(model).items() if m.jnt_type[j] == FREE and _is_lone(m, j))

@@ -71,6 +71,7 @@ def read_world(model: Model, m: Any, ours: dict[int, int], report: Report) -> Wo
         cone="elliptic" if m.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC else "pyramidal",
         disabled=frozenset(off),
         safe_reference=not disabled & bits.mjDSBL_REFSAFE,
+        noslip=bool(m.opt.noslip_iterations > 0),
     )
 
 

@@ -1,7 +1,7 @@
 """Models: bodies, joints and their rows."""
 
 from . import pytree  # noqa: F401 - makes models known to JAX
-from .actuators import Actuator, Actuators, Crank
+from .actuators import Actuator, Actuators, Crank, Muscle
 from .configuration import difference, integrate, neutral, random_state
 from .coupling import Coupling, coupled
 from .errors import ModelError
@@ -37,6 +37,7 @@ __all__ = [
     "Loops",
     "Model",
     "Mount",
+    "Muscle",
     "ModelError",
     "Passive",
     "Pieces",

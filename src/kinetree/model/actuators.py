@@ -6,8 +6,8 @@ then the length is theirs, times the gear, and ∂length/∂q carries forces to 
 activation where it has one,
     f = (gain₀ + gain₁ length + gain₂ velocity) u + bias₀ + bias₁ length + bias₂ velocity
 kept within its force range. Activations follow the control: ȧ = u ("integrator"), or ȧ = (u − a)/time_constant
-("filter"; "filterexact" makes the step of that equation without error). The facts are those of MuJoCo's manual,
-chapter Computation, section Actuation model.
+("filter"; "filterexact" makes the step of that equation without error). Muscles have curves in place of gain and bias
+(actuate/muscle.py). The facts are those of MuJoCo's manual, chapter Computation, section Actuation model.
 
 `Actuator` describes one, in words; `Actuators` holds them all, and belongs to a model.
 """
@@ -25,8 +25,8 @@ from kinetree._unknown import did_you_mean
 from .errors import ModelError
 
 Range = tuple[Any, Any]
-DYNAMICS = ("none", "integrator", "filter", "filterexact")
-NONE, INTEGRATOR, FILTER, FILTEREXACT = range(4)
+DYNAMICS = ("none", "integrator", "filter", "filterexact", "muscle")
+NONE, INTEGRATOR, FILTER, FILTEREXACT, MUSCLE = range(5)
 
 
 class Crank(NamedTuple):
@@ -35,6 +35,20 @@ class Crank(NamedTuple):
     crank: str  # the site, or body, at whose origin the rod is held
     slider: str
     rod: Any  # its length
+
+
+class Muscle(NamedTuple):
+    """How strong a muscle is; defaults are MuJoCo's."""
+
+    length_range: Range  # the shortest and the longest length of what it pulls on
+    force: Any  # the largest, at rest
+    range: Range = (0.75, 1.05)  # the lengths above, in units of that at which it is strongest
+    shortest: Any = 0.5  # from which length on it can pull, in these units
+    longest: Any = 1.6  # and up to which
+    fastest: Any = 1.5  # units a second
+    passive: Any = 1.3  # the force at the longest length without activation, as a part of the largest
+    fv_most: Any = 1.2  # and at fast lengthening
+    times: Sequence[Any] = (0.01, 0.04, 0.0)  # s, to become active, to rest; and a width to blend them
 
 
 @dataclass(frozen=True)
@@ -47,10 +61,12 @@ class Actuator:
         site: the name of a site or body: gear is a force along its axes, then a moment about them.
         refsite: of an actuator on a site: the site or body whose axes count, and relative to which lengths are.
         crank: a `Crank`.
+        body: the name of a body, which is pressed onto whatever it touches: adhesion.
+        muscle: a `Muscle`, in place of gain and bias; with dynamics "muscle" its times are those of the activation.
         gear: ratio of actuator to joint. A joint with several degrees of freedom takes one number for each; a free
             joint takes a force along the world's axes, then a moment about the body's axes.
         gain, bias: the constant, and the factors of length and velocity.
-        dynamics: "none", "integrator", "filter" or "filterexact".
+        dynamics: "none", "integrator", "filter", "filterexact" or "muscle".
         time_constant: of the filters, in seconds.
         ctrl_range, force_range, act_range: (lower, upper), or None.
         act_early: the force takes the activation of the end of the step.
@@ -74,11 +90,13 @@ class Actuator:
     site: str | None = None
     refsite: str | None = None
     crank: Crank | None = None
+    muscle: Muscle | None = None
+    body: str | None = None
 
     @property
     def drives(self) -> str:
         """The name of what it drives."""
-        return self.joint or self.tendon or self.site or (self.crank.slider if self.crank else "")
+        return self.joint or self.tendon or self.site or self.body or (self.crank.slider if self.crank else "")
 
     @staticmethod
     def motor(joint: str | None = None, **options: Any) -> "Actuator":
@@ -105,12 +123,22 @@ class Actuator:
         """A damper as strong as the control: −kv velocity · u."""
         return Actuator(joint, gain=(0.0, 0.0, -kv), **options)
 
+    @staticmethod
+    def adhesion(body: str, gain: Any = 1.0, **options: Any) -> "Actuator":
+        """A body that sticks to what it touches, as firmly as the control says."""
+        return Actuator(body=body, gain=(gain, 0.0, 0.0), **options)
+
+    @staticmethod
+    def of_muscle(muscle: Muscle, **options: Any) -> "Actuator":
+        """A muscle, on a tendon as a rule, whose activation follows its control."""
+        return Actuator(muscle=muscle, dynamics="muscle", **options)
+
 
 class Target(NamedTuple):
     """What an actuator drives."""
 
-    kind: str  # "joint", "tendon", "site" or "crank"
-    first: int  # the body that the joint moves, the tendon, the site's frame (a body), the crank's
+    kind: str  # "joint", "tendon", "site", "crank" or "body"
+    first: int  # the body that the joint moves, the tendon, the site's frame (a body), the crank's, the body
     second: int = -1  # the reference site's frame, −1 without one; the slider's
 
 
@@ -129,6 +157,7 @@ class Wiring(NamedTuple):
     early: tuple[bool, ...]
     in_parent: tuple[bool, ...]
     servos: tuple[bool, ...]  # fixed gain, affine bias, and no filter: on a ball their setpoints are turns
+    muscles: tuple[tuple[bool, bool], ...] = ()  # whose gain and bias are a muscle's; empty if there are none
 
     @property
     def joints(self) -> tuple[int, ...]:
@@ -139,6 +168,16 @@ class Wiring(NamedTuple):
     def nu(self) -> int:
         """Controls."""
         return len(self.names)
+
+
+class Muscles(NamedTuple):
+    """What is known of muscles, over all actuators; curves are in MuJoCo's order of parameters."""
+
+    gain: Any  # (n, 9): range (2), force, scale, shortest, longest, fastest, passive, fv_most
+    bias: Any  # (n, 9)
+    length_range: Any  # (n, 2)
+    acc0: Any  # (n,): what a unit force accelerates; scales forces that are not given
+    times: Any  # (n, 3)
 
 
 @jax.tree_util.register_dataclass
@@ -156,6 +195,7 @@ class Actuators:
     joint_range: Any  # (nv, 2), of the sum of all actuators of a joint
     wiring: Wiring = field(metadata={"static": True})
     rod: Any = None  # (n,), of slider-cranks; None if there are none
+    muscles: Muscles | None = None  # None if there are none
 
     @property
     def nu(self) -> int:
@@ -193,6 +233,7 @@ def make_actuators(
         early=tuple(a.act_early for a in given),
         in_parent=tuple(a.in_parent for a in given),
         servos=tuple(_is_servo(a) for a in given),
+        muscles=tuple((a.muscle is not None,) * 2 for a in given) if any(a.muscle for a in given) else (),
     )
     unbounded = (-np.inf, np.inf)
     return Actuators(
@@ -208,12 +249,22 @@ def make_actuators(
         rod=_array([[a.crank.rod if a.crank else 0.0] for a in given], 1)[:, 0]
         if any(a.crank for a in given)
         else None,
+        muscles=_muscles(given) if wiring.muscles or MUSCLE in wiring.dynamics else None,
     )
 
 
+def _muscles(given: Sequence[Actuator]) -> Muscles:
+    all_of = [a.muscle or Muscle((0.0, 1.0), 0.0) for a in given]
+    curve = _array([[*m.range, m.force, 0.0, *m[3:8]] for m in all_of], 9)
+    ranges, times = _array([m.length_range for m in all_of], 2), _array([m.times for m in all_of], 3)
+    return Muscles(curve, curve, ranges, np.ones(len(given)), times)
+
+
 def _target(structure: Any, tendons: tuple[str, ...], a: Actuator) -> Target:
-    if sum(x is not None for x in (a.joint, a.tendon, a.site, a.crank)) != 1:
-        raise ModelError(f"actuator {a.name or a.drives!r} must drive one thing: a joint, a tendon, a site or a crank")
+    if sum(x is not None for x in (a.joint, a.tendon, a.site, a.crank, a.body)) != 1:
+        raise ModelError(
+            f"actuator {a.name or a.drives!r} must drive one thing: a joint, a tendon, a site, a crank or a body"
+        )
 
     def frame(name: str | None) -> int:
         if name is None:
@@ -226,6 +277,8 @@ def _target(structure: Any, tendons: tuple[str, ...], a: Actuator) -> Target:
         if a.tendon not in tendons:
             raise ModelError(f"an actuator acts on {a.tendon!r}, but no tendon is called so")
         return Target("tendon", tendons.index(a.tendon))
+    if a.body is not None:
+        return Target("body", frame(a.body))
     if a.joint is None:
         kind, names = ("site", (a.site, a.refsite)) if a.crank is None else ("crank", a.crank[:2])
         return Target(kind, frame(names[0]), frame(names[1]))
@@ -246,6 +299,10 @@ def _check(a: Actuator) -> None:
             raise ModelError(f"{what} of the actuator on {a.drives!r} must be three numbers")
     if np.ndim(a.gear) > 1 or (np.ndim(a.gear) == 1 and len(a.gear) > 6):
         raise ModelError(f"gear of the actuator on {a.drives!r} must be one number, or at most six")
+    if a.dynamics == "muscle" and a.muscle is None:
+        raise ModelError(f"the actuator on {a.drives!r} has the dynamics of a muscle, but is none: give `muscle`")
+    if a.muscle is not None and not (len(a.muscle.length_range) == 2 and len(a.muscle.times) == 3):
+        raise ModelError(f"the muscle on {a.drives!r} must have two numbers in length_range, and three in times")
     for what in ("ctrl_range", "force_range", "act_range"):
         bounds = getattr(a, what)
         if bounds is not None and len(bounds) != 2:
@@ -253,7 +310,7 @@ def _check(a: Actuator) -> None:
 
 
 def _is_servo(a: Actuator) -> bool:
-    fixed = all(isinstance(x, int | float) and x == 0 for x in a.gain[1:])
+    fixed = a.muscle is None and all(isinstance(x, int | float) and x == 0 for x in a.gain[1:])
     return fixed and a.dynamics in ("none", "integrator")
 
 

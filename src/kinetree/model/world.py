@@ -133,6 +133,7 @@ class World:
     cone: str = field(default="pyramidal", metadata={"static": True})  # or "elliptic"
     disabled: frozenset[str] = field(default=frozenset(), metadata={"static": True})  # some of CONSTRAINTS
     safe_reference: bool = field(default=True, metadata={"static": True})  # no time constant is below two time steps
+    noslip: bool = field(default=False, metadata={"static": True})  # friction is found again without softness
     iterations: int = field(default=100, metadata={"static": True})  # of Newton's method, at the most
 
     def replace(self, **changes: Any) -> "World":

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.actuate import actuator_force
+from kinetree.constrain import actuator_force
 from kinetree.constrain.choose import solver_for
 from kinetree.constrain.constrained import SCHEDULE, timestep_of
 from kinetree.constrain.joint_groups import Present, present

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree._unknown import did_you_mean, unknown
-from kinetree.actuate import actuation
 from kinetree.constrain import constrained_dynamics
+from kinetree.constrain.actuated import actuated
 from kinetree.constrain.constrained import timestep_of
 from kinetree.constrain.joint_groups import present
 from kinetree.constrain.weights import inverse_weights
@@ -50,7 +50,7 @@ def sensors(model: Model, state: State, ctrl: Any = None) -> dict[str, Any]:
             q, qd, qdd = coupling.widen_q(q), coupling.widen_v(qd), coupling.widen_v(qdd)
         driven = None
         if model.actuators is not None:
-            found = actuation(free, q, qd, ctrl, act, jnp.asarray(model.timestep, q.dtype))
+            found = actuated(free, q, qd, ctrl, act, jnp.asarray(model.timestep, q.dtype))
             driven = Driven(found.force, found.length, found.velocity, found.own)
         return measured(has, free, inverse_weights(free), q, qd, qdd, driven, time, step(q.dtype))
 

@@ -21,7 +21,7 @@ from .constrained import constraints_of, prepared
 from .drive import Drive, Shaped
 from .forces import Controller
 from .integrators import discrete_step, rk4_step, semi_implicit_step
-from .mujoco_steps import euler_step, implicitfast_step, runge_kutta_step
+from .mujoco_steps import euler_step, implicit_step, implicitfast_step, runge_kutta_step
 from .native import Stepper, directly, keep_direct, step_solver, stepper_for
 from .worlds import advance_worlds
 
@@ -30,6 +30,7 @@ Step = Callable[[Model, State, Drive], State]
 STEPS: dict[str, Step] = {
     "Euler": closing(euler_step),
     "implicitfast": closing(implicitfast_step),
+    "implicit": implicit_step,
     "RK4": closing(runge_kutta_step),
     "semi_implicit": closing(semi_implicit_step),
     "rk4": closing(rk4_step),
@@ -43,8 +44,10 @@ def step_of(model: Model, integrator: str | None) -> str:
     name = "Euler" if name == "euler" else name
     if name not in STEPS:
         raise ValueError(unknown("integrator", name, STEPS))
-    if name == "variational" and model.loops is not None:
-        raise ValueError("the integrator 'variational' can not serve a model with rigid loops: choose another")
+    if name in ("variational", "implicit") and model.loops is not None:
+        raise ValueError(f"the integrator {name!r} can not serve a model with rigid loops: choose another")
+    if name == "implicit" and model.coupling is not None:
+        raise ValueError("the integrator 'implicit' can not serve a model with mimic joints: choose another")
     return name
 
 
@@ -110,8 +113,8 @@ def advance(
         f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
         dt: the length of a step in seconds; the model's `timestep` if not given.
         substeps: how many steps. The result has the bits of as many calls; after none the state is what it was.
-        integrator: "Euler", "implicitfast" or "RK4", which are MuJoCo's, step by step; or "semi_implicit", "rk4" or
-            "variational", which are those of `kinetree.step`. None is the one of the model's file.
+        integrator: "Euler", "implicitfast", "implicit" or "RK4", which are MuJoCo's, step by step; or "semi_implicit",
+            "rk4" or "variational", which are those of `kinetree.step`. None is the one of the model's file.
 
     Returns:
         The state after the steps.

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kinetree.actuate import Actuation, actuation
+from kinetree.actuate import Actuation
+from kinetree.constrain.actuated import actuated
 from kinetree.constrain.native import Solver
 from kinetree.model import Model
 
@@ -56,10 +57,10 @@ def _by_actuators(model: Model, q: Any, qd: Any, act: Any, drive: Drive) -> tupl
     if model.actuators is None:
         return jnp.zeros_like(qd), jnp.zeros_like(act), None
     if model.coupling is None:
-        found = actuation(model, q, qd, drive.ctrl, act, drive.h)
+        found = actuated(model, q, qd, drive.ctrl, act, drive.h)
         return found.force, found.rate, found
     wide = model.coupling.widen_q(q), model.coupling.widen_v(qd)
-    found = actuation(model.uncoupled, *wide, drive.ctrl, act, drive.h)
+    found = actuated(model.uncoupled, *wide, drive.ctrl, act, drive.h)
     return model.coupling.narrow(found.force), found.rate, found
 
 

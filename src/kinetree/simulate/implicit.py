@@ -7,7 +7,7 @@ Joint damping, and servos on hinges and sliders, are diagonal: loads on the join
 Morrison. Tendons, and actuators on them and on sites, couple joints: then the matrix itself is factorized. MuJoCo keeps
 its entries between a row and one that carries it, and drops those between branches; so does our factorization.
 A free body that carries nothing else also takes the slope of its gyroscopic force, which is not symmetric: six
-equations, solved on their own.
+equations, solved on their own. MuJoCo's `implicit` takes the slopes of all velocity products (slopes.py).
 """
 
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import numpy as np
 
 from kinetree.actuate import Actuation
 from kinetree.actuate.transmission import columns_of, gathered
-from kinetree.constrain.joint_groups import Present
+from kinetree.constrain.joint_groups import Present, present
 from kinetree.dynamics import factorize, forward_dynamics, mass_matrix, tendon_jacobian
 from kinetree.dynamics.loaded import loaded_forward_dynamics, with_load
 from kinetree.dynamics.loops.forward import closed_answer
@@ -26,6 +26,7 @@ from kinetree.dynamics.matrices.dense import solve_general, solve_spd
 from kinetree.dynamics.tendons.lengths import tendons_of
 from kinetree.model import DEFAULT_STEPPING, Model
 
+from .slopes import fluid_slope, related, smooth_slope
 from .world_axes import drift
 
 
@@ -62,7 +63,8 @@ def implicit_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any,
         many = [int(i) for i in np.flatnonzero(~single) if _may_brake(model, int(i))]
         braking = [i for i in many if _wiring(model).joints[i] not in lone]
         couples = any(_wiring(model).joints[i] < 0 for i in many)
-    if couples or (forces.has is not None and (forces.has.tendon_armature or forces.has.tendon_damping)):
+    strung = forces.has is not None and (forces.has.tendon_armature or forces.has.tendon_damping)
+    if couples or strung or _flows(model):
         return _by_matrix(model, q, qd, forces, load, h, acted, many)
     qdd = _loaded(model, q, qd, forces, load)
     if not (braking or lone):
@@ -87,21 +89,49 @@ def _by_matrix(
     model: Model, q: Any, qd: Any, forces: Forces, load: Any, h: Any, acted: Actuation | None, many: list[int]
 ) -> Any:
     """The same where tendons or actuators couple joints; `many` are actuators with several degrees of freedom."""
-    matrix = _with_tendons(model, q, load, h)
-    for i in many:
-        assert acted is not None
-        row = _moment(model, acted, i, len(q))
-        matrix = matrix - (h * acted.slope[:, i])[:, None, None] * row[:, :, None] * row[:, None, :]
+    matrix = _with_actuators(model, _with_tendons(model, q, load, h), h, acted, many)
+    if _flows(model):
+        matrix = matrix + h * fluid_slope(model, q, qd)
     ahead = drift(model, q, qd)
-    total = forces.total
-    if total is None:
-        free = forward_dynamics(model, q, qd, forces.tau, forces.f_ext) + ahead
-        total = (mass_matrix(model, q) * free[:, None]).sum(-1)
+    total = _total(model, q, qd, forces)
     alpha = _factored(model, matrix, total)
     for body in lone_bodies(model):
         own = model.v_index(model.joint_names[body])
         alpha = alpha.at[:, own].set(_tumbling(model, qd, matrix[:, own, own], total[:, own], h, body))
     return alpha - ahead
+
+
+def fully_implicit_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any, acted: Actuation | None) -> Any:
+    """The same with the slopes of all smooth forces, velocity products too: MuJoCo's implicit."""
+    zero = jnp.zeros((1, model.nv), q.dtype)
+    matrix = _with_tendons(model, q, zero, 0.0)
+    many = [] if acted is None else [i for i in range(acted.slope.shape[1]) if _may_brake(model, i)]
+    own = _with_actuators(model, jnp.zeros_like(matrix), h, acted, many)
+    matrix = matrix + jnp.where(related(model.structure), own, 0.0)
+    matrix = matrix + h * smooth_slope(model, forces.has or present(model), q, qd)
+    alpha = solve_general(matrix, _total(model, q, qd, forces)[..., None])[..., 0]
+    return alpha - drift(model, q, qd)
+
+
+def _total(model: Model, q: Any, qd: Any, forces: Forces) -> Any:
+    """All forces, H times the acceleration in world axes, (batch, nv)."""
+    if forces.total is not None:
+        return forces.total
+    free = forward_dynamics(model, q, qd, forces.tau, forces.f_ext) + drift(model, q, qd)
+    return (mass_matrix(model, q) * free[:, None]).sum(-1)
+
+
+def _flows(model: Model) -> bool:
+    return model.world is not None and model.world.fluid is not None
+
+
+def _with_actuators(model: Model, matrix: Any, h: Any, acted: Actuation | None, which: list[int]) -> Any:
+    """A matrix with the slopes of some actuators."""
+    for i in which:
+        assert acted is not None
+        row = _moment(model, acted, i, len(matrix))
+        matrix = matrix - (h * acted.slope[:, i])[:, None, None] * row[:, :, None] * row[:, None, :]
+    return matrix
 
 
 def _with_tendons(model: Model, q: Any, load: Any, h: Any) -> Any:
@@ -153,6 +183,8 @@ def _wiring(model: Model) -> Any:
 def _may_brake(model: Model, i: int) -> bool:
     """Whether an actuator's force can depend on velocity, as far as numbers are known."""
     gain, bias = model.actuators.gain, model.actuators.bias  # type: ignore[union-attr]
+    if _wiring(model).muscles and _wiring(model).muscles[i][0]:
+        return True
     known = isinstance(gain, np.ndarray) and isinstance(bias, np.ndarray)
     return not known or bool(gain[i, 2] or bias[i, 2])
 

@@ -3,6 +3,7 @@
 Euler           u′ = u + h α, q′ = q ⊕ h u′, with joint damping taken at the end of the step (unless the file disables
                 eulerdamp).
 implicitfast    the same with the velocity terms of actuators taken at the end too (implicit.py).
+implicit        the same with those of all smooth forces.
 RK4             the classical method for the move from the start of the step, whose rotation vectors make it of fourth
                 order for ball and free joints too (MuJoCo 4.0; before, it was of second order there).
 
@@ -24,7 +25,7 @@ from kinetree.model.configuration import integrate_straight, move_rate
 
 from .constrained import constrained
 from .drive import Drive, acted, four_stages
-from .implicit import Forces, damped_acceleration, implicit_acceleration
+from .implicit import Forces, damped_acceleration, fully_implicit_acceleration, implicit_acceleration
 from .world_axes import drift, to_body, to_world
 
 
@@ -59,7 +60,12 @@ def implicitfast_step(model: Model, state: State, drive: Drive) -> State:
     return _first_order(model, state, drive, fast=True)
 
 
-def _first_order(model: Model, state: State, drive: Drive, fast: bool) -> State:
+def implicit_step(model: Model, state: State, drive: Drive) -> State:
+    """The same, with the velocity terms of all smooth forces taken at the end."""
+    return _first_order(model, state, drive, fast=True, ends=fully_implicit_acceleration)
+
+
+def _first_order(model: Model, state: State, drive: Drive, fast: bool, ends: Any = implicit_acceleration) -> State:
     q, qd, h = state.q, state.qd, drive.h
     tau, rate, found = acted(model, q, qd, state.act, drive)
     damped = model.passive is not None and (model.stepping or DEFAULT_STEPPING).implicit_damping
@@ -70,7 +76,7 @@ def _first_order(model: Model, state: State, drive: Drive, fast: bool) -> State:
         warm_start = qdd
     forces = Forces(tau, drive.f_ext, total, drive.constraints)
     if fast:
-        qdd = implicit_acceleration(model, q, qd, forces, h, found)
+        qdd = ends(model, q, qd, forces, h, found)
     elif damped:
         qdd = damped_acceleration(model, q, qd, forces, h)
     alpha = to_world(model, q, qdd + drift(model, q, qd))

@@ -49,7 +49,9 @@ def not_served(plan: Plan, actuators: Actuators | None) -> str:
     if actuators is None:
         return ""
     if -1 in actuators.wiring.joints:
-        return "an actuator acts on a tendon or a site"
+        return "an actuator acts on a tendon, a site or a body"
+    if actuators.muscles is not None:
+        return "an actuator is a muscle"
     at = columns(plan.structure, actuators.wiring)
     return "" if at.diagonal and not at.turned else "an actuator moves a joint with several degrees of freedom"
 

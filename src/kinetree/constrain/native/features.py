@@ -119,6 +119,8 @@ def not_served(model: Model, plan: Plan) -> str:
     """Why the native body can not serve a model; nothing where it can."""
     if model.nv == 0:
         return "nothing moves"
+    if plan.world.noslip:
+        return "friction is found without slip"
     if plan.world.fluid is not None:
         return "a fluid acts on bodies"
     if plan.strings.spatial:

@@ -1,0 +1,96 @@
+"""Actuators with all that they need to know: those on bodies pull where their bodies touch something.
+
+An actuator on a body (MuJoCo's adhesion) presses it onto whatever it touches: its moment is the mean, over all points
+of contact of the body, of what a force along the normal does to the joints. Points that are near and do not push yet
+count. It has no length.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.actuate import Actuation, actuation
+from kinetree.dynamics import inverse_dynamics
+from kinetree.dynamics.schedules.arranged import arranged
+from kinetree.model import Model, coupled
+from kinetree.model.arguments import evaluate
+from kinetree.tree import layout
+
+from .problem import find_contacts, has_contacts
+
+SCHEDULE = "levels"
+
+
+def sticking(model: Model) -> list[int]:
+    """The bodies that actuators press onto others."""
+    if model.actuators is None:
+        return []
+    return [t.first for t in model.actuators.wiring.targets if t.kind == "body"]
+
+
+def _moments(model: Model, q: Any, bodies: list[int]) -> Any:
+    """(batch, actuators, nv), of the actuators on bodies."""
+    if not has_contacts(model):
+        return jnp.zeros((len(q), len(bodies), model.nv), q.dtype)
+    assert model.world is not None
+    assert model.world.scene is not None
+    laid = layout(model.tree, SCHEDULE)
+    found, _, _ = find_contacts(laid, model, arranged(laid, model, q))
+    scene = model.world.scene.layout
+    both = np.array([(scene.bodies[p.first], scene.bodies[p.second]) for p in scene.pairs], np.int64)[found.pair]
+    near = jnp.isfinite(found.point.distance)  # (points, batch)
+    place, normal = found.point.position, found.point.frame.rows[0]
+    moment = place.cross(normal)
+    six = jnp.stack(
+        [jnp.where(near, c, 0.0) for c in (*moment, *normal)], -1
+    )  # on the second body, away from the first
+    still = jnp.zeros((len(q), model.nv), q.dtype)
+    rest = inverse_dynamics(model, q, still, still)
+
+    def pressed(own: np.ndarray) -> Any:
+        """Generalised forces of pulls on the points of one body, (batch, nv)."""
+        points = np.flatnonzero(own)
+        if not len(points):
+            return still
+        count = jnp.maximum(near[points].sum(0), 1)[:, None].astype(q.dtype)
+        wrench = jnp.zeros((model.n_bodies + 1, len(q), 6), q.dtype)  # the last one is the base
+        wrench = wrench.at[both[points, 1]].add(-six[points] / count).at[both[points, 0]].add(six[points] / count)
+        return rest - inverse_dynamics(model, q, still, still, jnp.swapaxes(wrench[:-1], 0, 1))
+
+    return jnp.stack([pressed((both == body).any(1)) for body in bodies], 1)
+
+
+@jax.jit
+def actuated(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Actuation:
+    """Forces and rates of a model with actuators and without coupling; `h` is for forces that look a step ahead."""
+    bodies = sticking(model)
+    return actuation(model, q, qd, ctrl, act, h, _moments(model, q, bodies) if bodies else None)
+
+
+@coupled("force")
+def actuator_force(model: Model, q: Any, qd: Any, ctrl: Any, act: Any = None) -> Any:
+    """Generalised forces of the actuators.
+
+    Arguments:
+        model: the mechanism, with actuators.
+        q, qd: (..., nq), (..., nv); leading axes are batches and broadcast.
+        ctrl: controls (..., nu); they are kept within their ranges.
+        act: activations (..., na); zero if not given.
+
+    Returns:
+        tau, (..., nv), as `forward_dynamics` takes it; zero for a model without actuators.
+    """
+
+    def compute(q: Any, qd: Any, ctrl: Any, act: Any) -> Any:
+        if model.actuators is None:
+            return jnp.zeros_like(jnp.asarray(qd))
+        return actuated(model, q, qd, ctrl, act, jnp.asarray(model.timestep, q.dtype)).force
+
+    free = model.uncoupled
+    if act is None:
+        dtype = getattr(q, "dtype", np.dtype(float))
+        act = np.zeros(model.na, dtype if jnp.issubdtype(dtype, jnp.floating) else float)
+    given = {"q": (q, (free.nq,)), "qd": (qd, (free.nv,)), "ctrl": (ctrl, (model.nu,)), "act": (act, (model.na,))}
+    return evaluate(compute, **given)
