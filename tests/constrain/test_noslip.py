@@ -1,4 +1,8 @@
-"""Friction without slip against MuJoCo's noslip, which is given sweeps enough to converge."""
+"""Friction without slip against MuJoCo's noslip, which is given sweeps enough to converge.
+
+Of elliptic cones only those of three dimensions: with more, what MuJoCo finds in a sweep is not the minimum (its force
+and its slip do not point against each other).
+"""
 
 import mujoco
 import numpy as np
@@ -20,7 +24,7 @@ BALLS = """<mujoco><option noslip_iterations="5" cone="{cone}" impratio="2" iter
   </worldbody></mujoco>"""
 
 
-@pytest.mark.parametrize(("cone", "dim"), [("pyramidal", 3), ("elliptic", 4)])
+@pytest.mark.parametrize(("cone", "dim"), [("pyramidal", 3), ("elliptic", 3)])
 def test_friction_does_not_slip(cone, dim):
     m = mujoco.MjModel.from_xml_string(BALLS.format(cone=cone, dim=dim))
     m.opt.noslip_iterations, m.opt.noslip_tolerance = 500, -1.0

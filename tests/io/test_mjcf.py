@@ -137,7 +137,8 @@ def test_joint_physics_are_kept(zoo):
 
 
 def test_what_is_not_modelled_is_listed_once():
-    text = """<mujoco><option><flag diagexact="enable"/></option><worldbody><geom name="floor" type="plane" size="1 1 1"/>
+    text = """<mujoco><option><flag diagexact="enable"/></option>
+      <worldbody><geom name="floor" type="plane" size="1 1 1"/>
       <body><joint name="a"/><geom size="0.1"/></body><body><joint/><geom size="0.1"/></body></worldbody>
       <tendon><fixed name="t"><joint joint="a" coef="1"/></fixed></tendon>
       <equality><joint joint1="a"/></equality><actuator><general tendon="t" dyntype="user"/></actuator></mujoco>"""
