@@ -233,7 +233,9 @@ def make_actuators(
         early=tuple(a.act_early for a in given),
         in_parent=tuple(a.in_parent for a in given),
         servos=tuple(_is_servo(a) for a in given),
-        muscles=tuple((a.muscle is not None,) * 2 for a in given) if any(a.muscle for a in given) else (),
+        muscles=tuple((a.muscle is not None, a.muscle is not None) for a in given)
+        if any(a.muscle for a in given)
+        else (),
     )
     unbounded = (-np.inf, np.inf)
     return Actuators(
