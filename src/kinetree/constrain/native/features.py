@@ -112,6 +112,7 @@ SERVED_PAIRS = {
     ("sphere", "box"),
     ("capsule", "capsule"),
     ("capsule", "box"),
+    ("box", "box"),
 }
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import tuning
+from ..llvm.alone import Room
 from ..llvm.kernel import LoopWriter
 from ..llvm.text import over_blocks, transposed
 from ..program.program import Lane, Program, Straight
@@ -113,6 +114,10 @@ class LaneFunction(LoopWriter):
     def constant(self, kind: str, base: str, index: str | int) -> str:
         """From an array in memory."""
         return self.to.load(kind, base, index, kind, f", align {4 if kind == 'i32' else self.size}")
+
+    def pool(self, constants: str) -> Room:
+        """In memory, as it is."""
+        return Room(self.to.scalar, constants, shared=True, fixed=True)
 
     def _slot(self, number: str) -> str:
         return self.to.at("%scratch", self.to.op(f"mul i64 {number}, {self.to.width}"), self.to.scalar)

@@ -16,6 +16,7 @@ import numpy as np
 from .. import tuning
 from ..kept.cache import entry_name, keep_cached, read_cached
 from ..kept.once import once
+from ..llvm.alone import Room
 from ..llvm.emit import trace
 from ..llvm.kernel import LoopWriter
 from ..llvm.text import Text, module_of
@@ -105,6 +106,10 @@ class CudaWriter(LoopWriter):
     def constant(self, kind: str, base: str, index: str | int) -> str:
         """Through the read-only cache: the same for all threads."""
         return self._load(kind, base, index, ", !invariant.load !8")
+
+    def pool(self, constants: str) -> Room:
+        """Through the read-only cache."""
+        return Room(self.to.scalar, constants, GLOBAL, ", !invariant.load !8", shared=True, fixed=True)
 
     def number_at(self, array: int, column: str) -> str:
         """Where this lane's number in a column of an array is."""

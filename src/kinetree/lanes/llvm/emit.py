@@ -4,6 +4,7 @@ One emitter serves all targets. A product that is used once, in a sum, becomes o
 else may be contracted or reordered, so a CPU vector, a CPU scalar and a GPU thread compute the same bits. Arithmetic
 with known zeros and ones, which LLVM must keep for the sake of signed zeros and infinities, is left out, and so is what
 a known choice does not choose: a screw's axis has four zeros, and a program for one robot knows which row is a hinge.
+Loops and arrays within a step are in alone.py.
 """
 
 from collections import Counter
@@ -13,7 +14,8 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from ..program.program import Loop
+from ..program.program import POOL, Loop
+from .alone import ARRAYS, is_room, last_uses, new_room, on_arrays
 from .elementary import call
 from .text import Text
 
@@ -28,15 +30,21 @@ class UnknownPrimitive(Exception):
 
 
 def trace(loop: Loop, dtype: Any) -> Any:
-    """The step as a closed jaxpr on scalars: constants, inputs and read slots in; writes, adds and outputs out."""
+    """The step as a closed jaxpr on scalars: constants, inputs and read slots in; writes, adds and outputs out.
+
+    A pool comes after the constants.
+    """
     scalar = jax.ShapeDtypeStruct((), dtype)
+    pool = jax.ShapeDtypeStruct((POOL,), dtype)
 
     def like(tree: Any) -> Any:
         return jax.tree.unflatten(tree, [scalar] * tree.num_leaves)
 
     with jax.enable_x64(True):  # or literals would be rounded to float32
         return jax.make_jaxpr(lambda *a: tuple(jax.tree.leaves(loop.step(*a))))(
-            like(loop.constants), (scalar,) * len(loop.inputs), tuple(like(s.tree) for s in loop.reads)
+            (like(loop.constants), pool) if loop.pool else like(loop.constants),
+            (scalar,) * len(loop.inputs),
+            tuple(like(s.tree) for s in loop.reads),
         )
 
 
@@ -57,6 +65,8 @@ class Emitter(Text):
         self.scalar = "double" if self.bits == 64 else "float"
         self.real, self.integer, self.truth = (self.vector(t) for t in (self.scalar, f"i{self.bits}", "i1"))
         self.called: set[str] = set()  # functions that the module must define
+        self.mask = ""  # the lanes that take part, where not all may
+        self._labels = 0
         self._sincos: dict[str, tuple[str, ...]] = {}
         self._literals: dict[str, float] = {}
         self._wholes: dict[str, int] = {}
@@ -138,14 +148,24 @@ class Emitter(Text):
             self._sincos[x] = call(self, "sincos", 2, x)
         return self._sincos[x]
 
-    def begin_block(self) -> None:
-        """Forget what was computed in another block."""
-        self._sincos = {}
+    def begin_block(self) -> Any:
+        """Forget what was computed in another block; returns what was known."""
+        known, self._sincos = self._sincos, {}
+        return known
+
+    def restore(self, known: Any) -> None:
+        """After a block within another: know again what was known before."""
+        self._sincos = known
+
+    def number_of_labels(self) -> int:
+        """A new number, for names of blocks."""
+        self._labels += 1
+        return self._labels
 
     # -- jaxprs --------------------------------------------------------------------------------------------------------
 
-    def jaxpr(self, closed: Any, args: list[str]) -> list[str]:
-        """Emit a closed jaxpr on these values; return its results."""
+    def jaxpr(self, closed: Any, args: list[Any]) -> list[Any]:
+        """Emit a closed jaxpr on these values, reals or arrays (`Room`); return its results."""
         jaxpr = closed.jaxpr
         uses = Counter(v for e in jaxpr.eqns for v in e.invars if not isinstance(v, Literal))
         uses.update(v for v in jaxpr.outvars if not isinstance(v, Literal))
@@ -156,6 +176,7 @@ class Emitter(Text):
             for v in e.invars
             if not isinstance(v, Literal)
         }
+        last = last_uses(jaxpr)
         known: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
         for v, c in zip(jaxpr.constvars, closed.consts, strict=True):
             known[v] = self._literal(np.asarray(c).item(), v.aval)
@@ -167,10 +188,19 @@ class Emitter(Text):
             found = value(v)
             return self.arithmetic("fmul", found.a, found.b) if isinstance(found, Product) else found
 
-        for e in jaxpr.eqns:
-            name, out = e.primitive.name, e.outvars[0]
-            if any(v.aval.shape != () for v in e.outvars):
-                raise UnknownPrimitive(f"{name} makes an array; steps work on scalars")
+        for number, e in enumerate(jaxpr.eqns):
+            name = e.primitive.name
+            if not e.outvars:
+                continue
+            out = e.outvars[0]
+            if name == "broadcast_in_dim" and is_room(out.aval) and e.invars[0].aval.shape == ():
+                known[out] = new_room(self, out.aval, computed(e.invars[0]))
+                continue
+            if name in ARRAYS or (name not in INLINED and any(is_room(v.aval) for v in e.outvars)):
+                found = [computed(v) for v in e.invars]
+                made = on_arrays(self, e, found, lambda v, k=number: last.get(v, k) <= k, UnknownPrimitive)
+                known.update(zip(e.outvars, made, strict=True))
+                continue
             floating = np.issubdtype(out.aval.dtype, np.floating)
             if name == "mul" and floating and uses[out] == 1 and out in sums:
                 known[out] = Product(computed(e.invars[0]), computed(e.invars[1]))
@@ -200,14 +230,15 @@ class Emitter(Text):
             return self.whole(int(value))
         return self.number(float(value))
 
-    def _kind(self, aval: Any) -> str:
+    def kind_of(self, aval: Any) -> str:
+        """The type of a value in all lanes."""
         if np.issubdtype(aval.dtype, np.floating):
             return self.real
         return self.truth if aval.dtype == np.bool_ else self.integer
 
     def _primitive(self, e: Any, a: list[str]) -> str:
         name = e.primitive.name
-        kind = self._kind(e.invars[0].aval)
+        kind = self.kind_of(e.invars[0].aval)
         floating = kind == self.real
         if name in AS_IT_IS:
             return a[0]
@@ -258,7 +289,7 @@ class Emitter(Text):
         if name == "not":
             return self.op(f"xor {kind} {a[0]}, {self.splat('i1', '1') if kind == self.truth else self.whole(-1)}")
         if name == "select_n" and kind == self.truth and len(a) == 3:
-            chosen, known = self._kind(e.invars[1].aval), self._known(a[0])
+            chosen, known = self.kind_of(e.invars[1].aval), self._known(a[0])
             if known is not None:
                 return a[1 + known]
             return self.op(f"select {self.truth} {a[0]}, {chosen} {a[2]}, {chosen} {a[1]}")
@@ -301,7 +332,7 @@ class Emitter(Text):
         return self.arithmetic("fdiv", self.number(1.0), result) if exponent < 0 else result
 
     def _convert(self, a: str, source: Any, target: Any) -> str:
-        have, want = self._kind(source), self._kind(target)
+        have, want = self.kind_of(source), self.kind_of(target)
         if have == want:
             return a
         if want == self.real and a in self._wholes:

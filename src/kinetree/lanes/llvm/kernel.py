@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from .. import tuning
 from ..program.program import Body, Lane, Program, Repeat, Slots, Straight, flattened, number_in
 from ..program.straight import changed, expected, slot_numbers, turn_order
+from .alone import Room
 from .elementary import define
 from .emit import Emitter
 
@@ -53,6 +54,10 @@ class LoopWriter(ABC):
     @abstractmethod
     def constant(self, kind: str, base: str, index: str | int) -> str:
         """A value that never changes: a table's or a row's."""
+
+    @abstractmethod
+    def pool(self, constants: str) -> Room:
+        """The constants of a loop as one array."""
 
     @abstractmethod
     def read_slot(self, number: str, cold: bool = False) -> str:
@@ -297,11 +302,13 @@ class LoopWriter(ABC):
         to.begin_block()
         count = loop.constants.num_leaves
         first = to.op(f"mul i64 {number}, {count}")
-        values = [
+        values: list[Any] = [
             to.broadcast(self.constant(to.scalar, constants, to.op(f"add i64 {first}, {j}"))) for j in range(count)
         ]
+        values += [self.pool(constants)] if loop.pool else []
         values += [self.read_lane(x.array, self._column(x)) for x in loop.inputs]
         values += [self.read_slot(number, slots.cold) for slots in loop.reads for number in self._slots(slots)]
+        to.mask = self.mask if to.width > 1 else ""
         results = iter(to.jaxpr(self.jaxprs[k], values))
         for slots in loop.writes:
             for number in self._slots(slots):

@@ -54,6 +54,8 @@ def number_in(place: Slots | Lane, row: Any) -> int:
     return place.offset + (0 if place.column is None else int(row[place.column]))
 
 
+POOL = 1 << 30  # numbers: as long as pools are taken to be where steps are written for any of them
+
 Step = Callable[[Any, tuple, tuple], tuple[tuple, tuple, tuple]]
 
 
@@ -70,6 +72,10 @@ class Loop:
     longer take part may find anything there. That spares a CPU to read what it keeps for them.
 
     Of the turns of a `rare` loop few are done in a lane, and none of them changes whether another is done.
+
+    A loop with a `pool` has more constants than its turns name: further rows after those of the turns. Its step is
+    given (constants, pool), where the pool is one long array of all constants, and finds what it needs there at run
+    time. Each lane does it by itself: it may have loops and arrays of its own (alone.py).
     """
 
     step: Step
@@ -83,6 +89,7 @@ class Loop:
     when: Slots | None = None
     scratch: bool = False
     rare: bool = False
+    pool: bool = False
 
     @property
     def places(self) -> tuple[Slots | Lane, ...]:

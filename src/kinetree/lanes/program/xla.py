@@ -20,7 +20,7 @@ def _both(mask: Any, other: Any) -> Any:
     return other if mask is None else mask & other
 
 
-def _turn(loop: Loop, inputs: tuple, mask: Any, carry: tuple, turn: tuple) -> tuple[tuple, None]:
+def _turn(loop: Loop, pool: Any, inputs: tuple, mask: Any, carry: tuple, turn: tuple) -> tuple[tuple, None]:
     """One turn, of the lanes in `mask`; None stands for all."""
     memory, outputs = carry
     row, constants = turn
@@ -41,7 +41,11 @@ def _turn(loop: Loop, inputs: tuple, mask: Any, carry: tuple, turn: tuple) -> tu
     given = tuple(lax.dynamic_index_in_dim(inputs[x.array], first(x), 0, keepdims=False) for x in loop.inputs)
     # every scalar a step sees has the shape of the lanes, whether it is lane data or a constant
     known = jax.tree.unflatten(loop.constants, [jnp.broadcast_to(c, (lanes,)) for c in constants])
-    writes, adds, results = loop.step(known, given, tuple(_unflatten(s, read(s)) for s in loop.reads))
+    seen = tuple(_unflatten(s, read(s)) for s in loop.reads)
+    if loop.pool:  # a step that each lane does by itself
+        writes, adds, results = jax.vmap(lambda c, *x: loop.step((c, pool), *x))(known, given, seen)
+    else:
+        writes, adds, results = loop.step(known, given, seen)
 
     def block(values: Any) -> Any:
         return jnp.stack([jnp.broadcast_to(v, (lanes,)).astype(memory.dtype) for v in jax.tree.leaves(values)])
@@ -73,7 +77,8 @@ def _all_turns(body: Body, tables: list, constants: list, inputs: tuple, mask: A
             continue
         table, values = tables.pop(0), constants.pop(0)
         if table.shape[0]:
-            carry, _ = lax.scan(partial(_turn, part, inputs, mask), carry, (table, values))
+            turn = partial(_turn, part, values.reshape(-1), inputs, mask)
+            carry, _ = lax.scan(turn, carry, (table, values[: table.shape[0]]))
     return carry
 
 

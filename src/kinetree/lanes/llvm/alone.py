@@ -1,0 +1,163 @@
+"""What a lane does by itself within a step: loops of its own, and memory with places that it finds at run time.
+
+`lax.while_loop` becomes a loop that goes on while one lane of the vector does; the others keep what they have. A
+one-dimensional array made of one number becomes room on the stack, a column for each lane; it is changed in place, so a
+step may not look at an array again after it was changed. Arrays that are given (a loop's pool) are the same for all
+lanes, and are only read.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax.extend.core import Literal
+
+ARRAYS = {"dynamic_slice", "dynamic_update_slice", "while"}
+
+
+class Room(NamedTuple):
+    """An array in memory."""
+
+    kind: str  # of a number
+    base: str
+    space: str = "ptr"  # type of the address
+    extra: str = ""  # what every load says
+    shared: bool = False  # by all lanes
+    fixed: bool = False  # may not be changed here
+
+
+def is_room(aval: Any) -> bool:
+    """Whether an array is more than one number."""
+    return aval.shape not in ((), (1,))
+
+
+def last_uses(jaxpr: Any) -> dict[Any, int]:
+    """Of each variable: the number of the last equation that takes it; results count as one more."""
+    found = {v: k for k, e in enumerate(jaxpr.eqns) for v in e.invars if not isinstance(v, Literal)}
+    found.update({v: len(jaxpr.eqns) for v in jaxpr.outvars if not isinstance(v, Literal)})
+    return found
+
+
+def new_room(to: Any, aval: Any, value: str) -> Room:
+    """An array of one number."""
+    (count,) = aval.shape
+    kind = to.scalar if np.issubdtype(aval.dtype, np.floating) else f"i{to.bits}"
+    wide = to.vector(kind)
+    align = f"align {to.width * to.bits // 8}"
+    base = f"%room{to.number_of_labels()}"
+    to.lines.insert(to.lines.index("entry:") + 1, f"  {base} = alloca [{count} x {wide}], {align}")
+    label = f"fill{to.number_of_labels()}"
+    to.go(label)
+    to.label(label)
+    to.go(f"{label}_next")
+    to.label(f"{label}_next")
+    to.lines.append(f"  %{label}_k = phi i64 [ 0, %{label} ], [ %{label}_more, %{label}_next ]")
+    to.do(f"store {wide} {value}, ptr {to.at(base, f'%{label}_k', wide)}, {align}")
+    to.lines.append(f"  %{label}_more = add i64 %{label}_k, 1")
+    to.branch(to.op(f"icmp slt i64 %{label}_more, {count}"), f"{label}_next", f"{label}_after")
+    to.label(f"{label}_after")
+    return Room(kind, base)
+
+
+def _place(to: Any, room: Room, index: str) -> str:
+    """Address of a number, or a vector of them."""
+    if to.width > 1 and not room.shared:
+        index = to.op(f"mul {to.integer} {index}, {to.whole(to.width)}")
+        lanes = "<" + ", ".join(f"i{to.bits} {k}" for k in range(to.width)) + ">"
+        index = to.op(f"add {to.integer} {index}, {lanes}")
+    return to.op(f"getelementptr {room.kind}, {room.space} {room.base}, {to.integer} {index}")
+
+
+def _mask(to: Any) -> str:
+    return f"{to.truth} {to.mask or to.splat('i1', '1')}"
+
+
+def _suffix(to: Any, room: Room) -> str:
+    return f"v{to.width}{'f' if room.kind == to.scalar else 'i'}{to.bits}.v{to.width}p0"
+
+
+def read(to: Any, room: Room, index: str) -> str:
+    """The number at each lane's own place."""
+    place, wide = _place(to, room, index), to.vector(room.kind)
+    if to.width == 1:
+        return to.op(f"load {wide}, {room.space} {place}{room.extra}")
+    name, pointers = f"@llvm.masked.gather.{_suffix(to, room)}", f"<{to.width} x ptr>"
+    to.declare(f"{wide} {name}({pointers}, i32, {to.truth}, {wide})")
+    given = f"{pointers} {place}, i32 {to.bits // 8}, {_mask(to)}, {wide} zeroinitializer"
+    return to.op(f"call {wide} {name}({given})")
+
+
+def write(to: Any, room: Room, index: str, value: str) -> None:
+    """Put a number at each lane's own place."""
+    place, wide = _place(to, room, index), to.vector(room.kind)
+    if to.width == 1:
+        to.do(f"store {wide} {value}, {room.space} {place}")
+        return
+    name, pointers = f"@llvm.masked.scatter.{_suffix(to, room)}", f"<{to.width} x ptr>"
+    to.declare(f"void {name}({wide}, {pointers}, i32, {to.truth})")
+    to.do(f"call void {name}({wide} {value}, {pointers} {place}, i32 {to.bits // 8}, {_mask(to)})")
+
+
+def on_arrays(to: Any, e: Any, args: list[Any], is_last: Callable[[Any], bool], unknown: type[Exception]) -> list[Any]:
+    """The results of an equation that has arrays, or is a loop. `is_last(variable)`: it is not looked at again."""
+    name = e.primitive.name
+    if name == "dynamic_slice" and e.params["slice_sizes"] == (1,):
+        return [read(to, *args)]
+    if name == "dynamic_update_slice" and not is_room(e.invars[1].aval):
+        if args[0].fixed or not is_last(e.invars[0]):
+            raise unknown("an array is looked at after it was changed")
+        write(to, args[0], args[2], args[1])
+        return [args[0]]
+    if name == "while":
+        consts = e.params["cond_nconsts"] + e.params["body_nconsts"]
+        changed = [v for v, a in zip(e.invars[consts:], args[consts:], strict=True) if isinstance(a, Room)]
+        if not all(map(is_last, changed)):
+            raise unknown("an array is looked at after a loop that changed it")
+        return _while(to, e, args, unknown)
+    raise unknown(f"{name} makes an array; steps work on scalars")
+
+
+def _while(to: Any, e: Any, args: list[Any], unknown: type[Exception]) -> list[Any]:
+    """A loop, of the lanes in `mask`."""
+    tests, bodies = e.params["cond_nconsts"], e.params["body_nconsts"]
+    known = [a._replace(fixed=True) if isinstance(a, Room) else a for a in args[: tests + bodies]]
+    start = args[tests + bodies :]
+    kinds = [to.kind_of(v.aval) for v in e.invars[tests + bodies :]]
+    label, before, wide = f"while{to.number_of_labels()}", to.mask, to.width > 1
+    to.go(label)
+    to.label(label)
+    to.go(f"{label}_look")
+    to.label(f"{label}_look")
+    mark = f"  ; {label}"  # where the values that are carried come in, once it is known what the body makes of them
+    to.lines.append(mark)
+    carried = [a if isinstance(a, Room) else f"%{label}_{k}" for k, a in enumerate(start)]
+    memory = to.begin_block()
+    (goes,) = to.jaxpr(e.params["cond_jaxpr"], known[:tests] + carried)
+    if wide:
+        goes = to.op(f"and {to.truth} %{label}_mask, {goes}")
+    to.branch(to.any(goes), f"{label}_do", f"{label}_after")
+    to.label(f"{label}_do")
+    to.mask = goes if wide else ""
+    made = to.jaxpr(e.params["body_jaxpr"], known[tests:] + carried)
+    phis = []
+    for k, (a, new, old, kind) in enumerate(zip(start, made, carried, kinds, strict=True)):
+        if isinstance(a, Room):
+            if new != a:
+                raise unknown("an array changes places with another in a loop")
+            continue
+        if wide and new != old:
+            new = to.op(f"select {to.truth} {goes}, {kind} {new}, {kind} {old}")
+        phis.append(f"  %{label}_{k} = phi {kind} [ {a}, %{label} ], [ {new}, %{label}_end ]")
+    if wide:
+        phis.append(
+            f"  %{label}_mask = phi {to.truth} [ {before or to.splat('i1', '1')}, %{label} ], [ {goes}, %{label}_end ]"
+        )
+    at = to.lines.index(mark)
+    to.lines[at : at + 1] = phis
+    to.go(f"{label}_end")
+    to.label(f"{label}_end")
+    to.go(f"{label}_look")
+    to.label(f"{label}_after")
+    to.mask = before
+    to.restore(memory)
+    return carried

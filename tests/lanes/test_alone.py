@@ -1,0 +1,106 @@
+"""Steps that a lane does by itself: loops of its own, memory with places found at run time, and pools of constants."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from kinetree.lanes import Lane, Loop, Program, run, xla
+from kinetree.lanes.cpu.compiled import CompiledProgram
+from kinetree.lanes.cuda.ptx import ptx, reach_of
+from kinetree.lanes.llvm.emit import Emitter, UnknownPrimitive, trace
+from kinetree.lanes.program.alone import counted, get, only_where, put, room, whole
+from tests.lanes.assembler import assemble
+
+N = 5
+
+
+def sorting() -> Program:
+    """Numbers of a pool, from a place of the lane's own on, scaled, sorted by insertion; small scales are left out.
+
+    Outputs: how many places numbers moved, and the numbers.
+    """
+
+    def step(known, inputs, _):
+        ((start, scale), pool), (first, own) = known, inputs
+        at = whole(start + first)
+
+        def insert(k, state):
+            numbers, moves = state
+            value = get(pool, at + k) * own * scale
+
+            def move(s):
+                j, numbers, moves = s
+                return j - 1, put(numbers, j, get(numbers, j - 1)), moves + 1
+
+            def lower(s):
+                return (s[0] > 0) & (get(s[1], jnp.maximum(s[0] - 1, 0)) > value)
+
+            j, numbers, moves = jax.lax.while_loop(lower, move, (k, numbers, moves))
+            return put(numbers, j, value), moves
+
+        def all_sorted():
+            numbers, moves = counted(jnp.int32(N), insert, (room(N, own), jnp.zeros_like(own)))
+            return (moves, *(get(numbers, k) for k in range(N)))
+
+        return (), (), only_where(own > 0.1, all_sorted, (jnp.zeros_like(own),) * (N + 1))
+
+    outputs = tuple(Lane(0, 0, k) for k in range(N + 1))
+    inputs = Lane(0, None, 0), Lane(0, None, 1)
+    return Program(
+        "test_sorting", (Loop(step, 1, jax.tree.structure((0, 0)), (), (), (), inputs, outputs, pool=True),), 1, 1
+    )
+
+
+def bound(dtype, lanes, seed=0):
+    rng = np.random.default_rng(seed)
+    pool = rng.permutation(40).astype(dtype)
+    turns = np.array([[4, 1.0], [5, -2.0]], dtype)  # the pool begins after the rows of both turns
+    constants = np.concatenate([turns, pool.reshape(-1, 2)])
+    x = np.stack([rng.integers(0, 34, lanes), rng.choice([0.0, 0.5, 1.0, 2.0], lanes)], -1).astype(dtype)
+    table = np.array([[0], [N + 1]], np.int32)
+    return (0, (2 * (N + 1),), (table,), (constants,), (x,)), pool
+
+
+def expected(pool, x):
+    made = np.zeros((len(x), 2, N + 1))
+    for lane, (first, own) in enumerate(x):
+        for turn, (start, scale) in enumerate([(0, 1.0), (1, -2.0)]):
+            if own > 0.1:
+                numbers = pool[int(first) + start :][:N] * own * scale
+                made[lane, turn, 0] = sum(a > b for k, b in enumerate(numbers) for a in numbers[:k])
+                made[lane, turn, 1:] = np.sort(numbers)
+    return made.reshape(len(x), -1)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_lanes_sort_by_themselves(dtype):
+    given, pool = bound(dtype, 37)
+    right = expected(pool, given[-1][0])
+    assert right[:, 0].max() > 3
+    assert (right == 0).all(1).any()
+    np.testing.assert_array_equal(run(sorting(), *given)[0], right)
+    np.testing.assert_array_equal(xla.run(sorting(), *given)[0], right)
+    native = CompiledProgram(sorting(), dtype)
+    for lanes in (1, 3, 8, 19):
+        few = (*given[:-1], (given[-1][0][:lanes],))
+        np.testing.assert_array_equal(native(*few)[0], right[:lanes])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_kernels_are_accepted(dtype, tmp_path):
+    program = sorting()
+    assemble(ptx(program, np.dtype(dtype), 8, reach=reach_of(program, (2, 12), 8)).text, tmp_path)
+
+
+def test_what_can_not_be_done_in_place_is_refused():
+    def step(_, inputs, __):
+        before = room(N, inputs[0])
+        after = put(before, 1, inputs[0])
+        return (), (), (get(before, 1) + get(after, 1),)
+
+    loop = Loop(step, 0, jax.tree.structure(()), inputs=(Lane(0, None, 0),), outputs=(Lane(0, None, 0),))
+    to = Emitter(1, np.float64)
+    to.label("entry")
+    with pytest.raises(UnknownPrimitive, match="after it was changed"):
+        to.jaxpr(trace(loop, np.float64), ["%x"])
