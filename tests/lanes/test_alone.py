@@ -9,7 +9,7 @@ from kinetree.lanes import Lane, Loop, Program, run, xla
 from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.ptx import ptx, reach_of
 from kinetree.lanes.llvm.emit import Emitter, UnknownPrimitive, trace
-from kinetree.lanes.program.alone import counted, get, only_where, put, room, whole
+from kinetree.lanes.program.alone import counted, get, once, put, room, whole
 from tests.lanes.assembler import assemble
 
 N = 5
@@ -39,11 +39,11 @@ def sorting() -> Program:
             j, numbers, moves = jax.lax.while_loop(lower, move, (k, numbers, moves))
             return put(numbers, j, value), moves
 
-        def all_sorted():
+        def all_sorted(_):
             numbers, moves = counted(jnp.int32(N), insert, (room(N, own), jnp.zeros_like(own)))
             return (moves, *(get(numbers, k) for k in range(N)))
 
-        return (), (), only_where(own > 0.1, all_sorted, (jnp.zeros_like(own),) * (N + 1))
+        return (), (), once(own > 0.1, all_sorted, (jnp.zeros_like(own),) * (N + 1))
 
     outputs = tuple(Lane(0, 0, k) for k in range(N + 1))
     inputs = Lane(0, None, 0), Lane(0, None, 1)

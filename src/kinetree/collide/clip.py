@@ -4,11 +4,16 @@ A face of one is clipped by the sides of a face of the other (Sutherland and Hod
 left up to four count. Which faces, and which corners, is MuJoCo's choice (its multicontact, polygonClip, polygonQuad).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from kinetree.lanes.program.alone import counted, get, once, put, room
+from kinetree.spatial import Scalar, Vec3
+
+from .shapes import where
 from .solids import FACE_ALIGNED, Feature
 
 POINTS = 4
@@ -20,175 +25,228 @@ MAX_TURNS = 400  # of the search for a large quadrilateral; it needs a few for e
 class Points(NamedTuple):
     """Points of contact that share a normal, from the first shape to the second; `count` is 0 where there is one."""
 
-    normal: Any  # (3,)
-    first: Any  # (POINTS, 3): on the first shape
-    second: Any
+    normal: Vec3
+    first: tuple[Vec3, ...]  # POINTS: on the first shape
+    second: tuple[Vec3, ...]
     count: Any
 
 
 class _Polygon(NamedTuple):
-    points: Any  # (n, 3)
+    points: Vec3  # of arrays
+    start: Any  # where its corners begin in them
     count: Any
 
-
-def _unit(v: Any) -> Any:
-    length = jnp.sqrt(jnp.sum(v * v, -1, keepdims=True))
-    return v / jnp.where(length > 0, length, 1.0)
-
-
-def _kept(points: Any, flags: Any, width: int) -> _Polygon:
-    """The points that are flagged, in order."""
-    place = jnp.where(flags, jnp.cumsum(flags) - 1, width)
-    return _Polygon(jnp.zeros((width, 3), points.dtype).at[place].set(points, mode="drop"), jnp.sum(flags))
+    def at(self, k: Any) -> Vec3:
+        """Corner k."""
+        return Vec3(*(get(x, self.start + k) for x in self.points))
 
 
-def clipped(sides: _Polygon, normal: Any, polygon: _Polygon, margin: Any) -> _Polygon:
-    """What of a polygon is within the sides of another, which goes around against its normal, and not high above it."""
-    width = polygon.points.shape[0]
-    here = jnp.arange(width)
-
-    def turn(state: tuple[Any, _Polygon]) -> tuple[Any, _Polygon]:
-        e, (points, count) = state
-        corner = sides.points[e]
-        inward = _unit(jnp.cross(sides.points[jnp.where(e + 1 < sides.count, e + 1, 0)] - corner, normal))
-        heights = jnp.sum((points - corner) * inward, -1)
-        after = jnp.where(here + 1 < count, here + 1, 0)
-        inside = heights > -SLACK
-        crosses = (here < count) & (inside != inside[after])
-        fall = heights - heights[after]
-        share = heights / jnp.where(fall != 0, fall, 1.0)
-        crosses = crosses & (fall != 0) & (share >= 0) & (share <= 1)
-        between = points + (points[after] - points) * share[:, None]
-        both = jnp.stack([between, points[after]], 1).reshape(-1, 3)
-        flags = jnp.stack([crosses, (here < count) & inside[after]], 1).reshape(-1)
-        made = _kept(both, flags, width)
-        return e + 1, made._replace(count=jnp.minimum(made.count, width))
-
-    _, left = jax.lax.while_loop(lambda s: s[0] < sides.count, turn, (jnp.zeros_like(sides.count), polygon))
-    below = jnp.sum((left.points - sides.points[0]) * normal, -1) <= margin
-    return _kept(left.points, (here < left.count) & below, width)
+def _put(points: Vec3, k: Any, p: Vec3) -> Vec3:
+    return Vec3(*(put(x, k, c) for x, c in zip(points, p, strict=True)))
 
 
-def _area(p: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    return jnp.sqrt(jnp.sum(jnp.cross(p[c] - p[a], p[d] - p[b]) ** 2)) / 2
+def _unit(v: Vec3) -> Vec3:
+    length = jnp.sqrt(v.dot(v))
+    return v * (1 / jnp.where(length > 0, length, 1.0))
+
+
+def _after(k: Any, count: Any) -> Any:
+    return jnp.where(k + 1 < count, k + 1, 0)
+
+
+def clipped(sides: _Polygon, normal: Vec3, polygon: _Polygon, width: int, margin: Scalar) -> _Polygon:
+    """What of a polygon is within the sides of another, which goes around against its normal, and not high above it.
+
+    The arrays of the polygon have room for twice `width` corners: it moves from one half to the other and back.
+    """
+
+    def by_side(e: Any, state: tuple[Vec3, Any, Any]) -> tuple[Vec3, Any, Any]:
+        points, start, count = state
+        corner = sides.at(e)
+        inward = _unit((sides.at(_after(e, sides.count)) - corner).cross(normal))
+        other = width - start
+
+        def look(k: Any, state: tuple) -> tuple:
+            points, made, here, height = state
+            there = Vec3(*(get(x, start + _after(k, count)) for x in points))
+            next_height = (there - corner).dot(inward)
+            stays = next_height > -SLACK
+            fall = height - next_height
+            share = height / jnp.where(fall != 0, fall, 1.0)
+            crosses = ((height > -SLACK) != stays) & (fall != 0) & (share >= 0) & (share <= 1)
+            crossing = here + (there - here) * share
+            for p, flag in ((crossing, crosses), (there, stays)):
+                place = other + jnp.minimum(made, width - 1)
+                points = _put(points, place, where(flag, p, Vec3(*(get(x, place) for x in points))))
+                made = made + jnp.where(flag, 1, 0)
+            return points, made, there, next_height
+
+        first = Vec3(*(get(x, start) for x in points))
+        begin = (points, jnp.zeros_like(count), first, (first - corner).dot(inward))
+        points, made, _, _ = counted(count, look, begin)
+        return points, other, jnp.minimum(made, width)
+
+    points, start, count = counted(sides.count, by_side, (polygon.points, polygon.start, polygon.count))
+    origin = sides.at(jnp.zeros_like(count))
+
+    def keep(k: Any, state: tuple[Vec3, Any]) -> tuple[Vec3, Any]:
+        points, made = state
+        p = Vec3(*(get(x, start + k) for x in points))
+        below = (p - origin).dot(normal) <= margin
+        return _put(points, start + made, p), made + jnp.where(below, 1, 0)
+
+    points, made = counted(count, keep, (points, jnp.zeros_like(count)))
+    return _Polygon(points, start, made)
 
 
 class _Quad(NamedTuple):
-    corners: Any  # (4,): numbers
-    best: Any  # (4,)
-    area: Any
+    corners: tuple[Any, ...]  # 4 numbers
+    best: tuple[Any, ...]
+    area: Scalar
     trying: Any  # which of d, c, b may move on: 0, 1, 2
     turns: Any
 
 
-def large_quadrilateral(polygon: _Polygon) -> Any:
-    """(4,): numbers of corners that span a large part of a polygon of more than four.
+def large_quadrilateral(p: _Polygon) -> tuple[Any, ...]:
+    """Numbers of four corners that span a large part of a polygon of more than four.
 
     One corner after the other is the first; the last moves on while the area grows, and after each of its moves the
     third and the second follow.
     """
-    p, n = polygon
+    n = p.count
 
-    def after(i: Any) -> Any:
-        return jnp.where(i + 1 < n, i + 1, 0)
+    def area(corners: tuple[Any, ...]) -> Scalar:
+        a, b, c, d = (p.at(k) for k in corners)
+        across = (c - a).cross(d - b)
+        return jnp.sqrt(across.dot(across)) / 2
 
     def turn(s: _Quad) -> _Quad:
         a, b, c, d = s.corners
-        moved = jnp.stack(
-            [
-                a,
-                jnp.where(s.trying == 2, after(b), b),
-                jnp.where(s.trying == 1, after(c), c),
-                jnp.where(s.trying == 0, after(d), d),
-            ]
+        moved = (
+            a,
+            jnp.where(s.trying == 2, _after(b, n), b),
+            jnp.where(s.trying == 1, _after(c, n), c),
+            jnp.where(s.trying == 0, _after(d, n), d),
         )
-        area = _area(p, *moved)
-        grows = area > s.area
+        found = area(moved)
+        grows = found > s.area
         ends = ~grows & (s.trying == 0)  # nothing more with this first corner
-        b1 = jnp.where(b == a, after(b), b)
-        c1 = jnp.where((b == a) & (c == b1), after(c), c)
-        d1 = jnp.where((b == a) & (c == b1) & (d == c1), after(d), d)
-        corners = jnp.where(grows, moved, jnp.where(ends, jnp.stack([a + 1, b1, c1, d1]), s.corners))
+        b1 = jnp.where(b == a, _after(b, n), b)
+        c1 = jnp.where((b == a) & (c == b1), _after(c, n), c)
+        d1 = jnp.where((b == a) & (c == b1) & (d == c1), _after(d, n), d)
+        corners = where(grows, moved, where(ends, (a + 1, b1, c1, d1), s.corners))
         trying = jnp.where(grows, jnp.where(s.trying == 0, 1, s.trying), jnp.where(s.trying == 1, 2, 0))
-        return _Quad(corners, jnp.where(grows, moved, s.best), jnp.where(grows, area, s.area), trying, s.turns + 1)
+        best = where(grows, moved, s.best)
+        return _Quad(corners, best, jnp.where(grows, found, s.area), trying, s.turns + 1)
 
-    start = jnp.arange(4)
-    first = _Quad(start, start, _area(p, 0, 1, 2, 3), jnp.zeros_like(start[0]), jnp.zeros_like(start[0]))
-    wanted = n > POINTS
-
-    def goes_on(s: _Quad) -> Any:
-        return wanted & (s.corners[0] < n) & (s.turns < MAX_TURNS)
-
-    return jax.lax.while_loop(goes_on, turn, first).best
+    start = tuple(jnp.full_like(n, k) for k in range(4))
+    first = _Quad(start, start, area(start), jnp.zeros_like(n), jnp.zeros_like(n))
+    return jax.lax.while_loop(lambda s: (s.corners[0] < n) & (s.turns < MAX_TURNS), turn, first).best
 
 
-def _farthest_two(polygon: _Polygon) -> Any:
-    """(4,): the numbers of the two corners that are farthest apart, twice."""
-    p, n = polygon
-    here = jnp.arange(p.shape[0])
-    apart = jnp.sum((p[:, None] - p[None]) ** 2, -1)
-    apart = jnp.where((here[:, None] < here[None]) & (here[None] < n), apart, -1.0)
-    k = jnp.argmax(apart)
-    return jnp.stack([k // p.shape[0], k % p.shape[0]] * 2)
+def _farthest_two(p: _Polygon) -> tuple[Any, Any]:
+    """The numbers of the two of up to four corners that are farthest apart."""
+    zero = jnp.zeros_like(p.count)
+    found = (zero, zero)
+    corners = [p.at(jnp.minimum(jnp.full_like(zero, k), jnp.maximum(p.count - 1, 0))) for k in range(POINTS)]
+    best = jnp.full_like(corners[0].x, -1.0)
+    for i in range(POINTS):
+        for j in range(i + 1, POINTS):
+            between = corners[j] - corners[i]
+            squared = between.dot(between)
+            better = (p.count > j) & (squared > best)
+            found = where(better, (jnp.full_like(zero, i), jnp.full_like(zero, j)), found)
+            best = jnp.where(better, squared, best)
+    return found
 
 
-def several_points(f1: Feature, f2: Feature, radius: Any, margin: Any, wanted: Any) -> Points:
+def _first_pair(wanted: Any, n1: Any, n2: Any, test: Callable[[Any, Any], Any]) -> tuple[Any, Any, Any]:
+    """The first pair of numbers below n1 and n2 that passes a test, the second changing fastest; if there is one."""
+
+    def turn(s: tuple) -> tuple:
+        i, j, _ = s
+        ok = test(i, j)
+        last = j + 1 >= n2
+        return jnp.where(ok | ~last, i, i + 1), jnp.where(ok, j, jnp.where(last, 0, j + 1)), ok
+
+    zero = jnp.zeros_like(n1)
+    i, j, found = jax.lax.while_loop(
+        lambda s: wanted & ~s[2] & (s[0] < n1) & (n2 > 0), turn, (zero, zero, jnp.zeros_like(wanted))
+    )
+    return jnp.where(found, i, 0), jnp.where(found, j, 0), found
+
+
+def _copied(to: _Polygon, f: Feature, face: Any, wanted: Any) -> _Polygon:
+    """The corners of a face of a shape, put into a polygon where wanted."""
+    ring, count = f.ring(face)
+    count = jnp.where(wanted, jnp.minimum(count, f.width), 0)
+    points = counted(count, lambda k, points: _put(points, to.start + k, f.corner(ring, k)), to.points)
+    return to._replace(points=points, count=jnp.where(wanted, count, to.count))
+
+
+def _line(to: _Polygon, f: Feature, edge: Any, wanted: Any) -> _Polygon:
+    def both(points: Vec3) -> Vec3:
+        for k, p in enumerate(f.edge(edge)):
+            points = _put(points, to.start + k, p)
+        return points
+
+    return to._replace(points=once(wanted, both, to.points), count=jnp.where(wanted, 2, to.count))
+
+
+def several_points(f1: Feature, f2: Feature, radius: Scalar, margin: Scalar) -> Points:
     """Points where a face of one shape lies against a face or an edge of the other.
 
     Arguments:
         f1, f2: what may touch.
         radius: around the first shape's edge, of a capsule.
         margin: Points count up to this distance.
-        wanted: False leaves all out.
     """
-    n1, n2 = f1.normals, f2.normals
-    facing = jnp.sum(n1[:, None] * n2[None], -1) < -FACE_ALIGNED
-    facing = facing & f1.flat[:, None] & f2.flat[None]
-    face_face = jnp.any(facing)
-    lies1 = _first(jnp.abs(jnp.sum(f1.directions[None] * n2[:, None], -1)) < EDGE_FLAT, f2.flat, f1.straight)
-    lies2 = _first(jnp.abs(jnp.sum(f2.directions[None] * n1[:, None], -1)) < EDGE_FLAT, f1.flat, f2.straight)
-    edge1 = ~face_face & (f1.dimension < 3) & (f1.dimension <= f2.dimension) & lies1[2]
-    edge2 = ~face_face & (f2.dimension < 3) & (f2.dimension <= f1.dimension) & lies2[2] & ~edge1
-    pair = jnp.argmax(facing)
-    i1 = jnp.where(face_face, pair // facing.shape[1], lies2[0])
-    i2 = jnp.where(face_face, pair % facing.shape[1], lies1[0])
-    n1, n2 = n1[i1], n2[i2]
-    width = f1.rings.shape[1] + f2.rings.shape[1]
+    always = f1.dimension == f1.dimension
 
-    def wide(ring: Any) -> Any:
-        return jnp.pad(ring, ((0, width - ring.shape[0]), (0, 0)))
+    def lies(f: Feature, other: Feature) -> Callable[[Any, Any], Any]:
+        def test(face: Any, edge: Any) -> Any:
+            start, end = f.edge(edge)
+            return jnp.abs(_unit(end - start).dot(other.normal(face))) < EDGE_FLAT
 
-    ring1, ring2 = ((wide(f.rings[i]), f.counts[i]) for f, i in ((f1, i1), (f2, i2)))
-    line1, line2 = (
-        (wide(jnp.stack([f.start, f.ends[k]])), jnp.full_like(ring1[1], 2)) for f, k in ((f1, lies1[1]), (f2, lies2[1]))
+        return test
+
+    i1, i2, face_face = _first_pair(
+        always, f1.n_faces, f2.n_faces, lambda i, j: f1.normal(i).dot(f2.normal(j)) < -FACE_ALIGNED
     )
+    may1 = ~face_face & (f1.dimension < 3) & (f1.dimension <= f2.dimension)
+    over2, line1, edge1 = _first_pair(may1, f2.n_faces, f1.n_edges, lies(f1, f2))
+    may2 = ~face_face & ~edge1 & (f2.dimension < 3) & (f2.dimension <= f1.dimension)
+    over1, line2, edge2 = _first_pair(may2, f1.n_faces, f2.n_edges, lies(f2, f1))
+    i1, i2 = jnp.where(face_face, i1, over1), jnp.where(face_face, i2, over2)
+    meets = face_face | edge1 | edge2
+    n1, n2 = f1.normal(i1), f2.normal(i2)
+    width = f1.width + f2.width
+    zero = jnp.zeros_like(f1.dimension)
+
+    def corners(count: int) -> Vec3:
+        return Vec3(*(room(count, radius) for _ in range(3)))
+
     # The second face, or an edge of it, is clipped by the first face; an edge of the first by the second face.
-    sides = _Polygon(*_choose(edge1, ring2, ring1))
-    given = _Polygon(*_choose(edge1, line1, _choose(edge2, line2, ring2)))
-    up = jnp.where(edge1, n2, n1)
-    meets = wanted & (face_face | edge1 | edge2)
-    sides, given = (x._replace(count=jnp.where(meets, x.count, 0)) for x in (sides, given))
-    found = clipped(sides, up, given, margin + radius)
-    found = found._replace(count=jnp.where(meets, found.count, 0))
+    sides = _Polygon(corners(max(f1.width, f2.width)), zero, zero)
+    sides = _copied(_copied(sides, f1, i1, meets & ~edge1), f2, i2, edge1)
+    given = _Polygon(corners(2 * width), zero, zero)
+    given = _line(_line(_copied(given, f2, i2, face_face), f1, line1, edge1), f2, line2, edge2)
+    origin2 = given.at(zero)  # where two faces meet, a corner of the second
+    up = where(edge1, n2, n1)
+    found = clipped(sides, up, given, width, margin + radius)
 
     two_ends = (edge1 | edge2) & (found.count > 2) & (found.count <= POINTS)
-    chosen = jnp.where(found.count > POINTS, large_quadrilateral(found), jnp.arange(POINTS))
-    chosen = jnp.where(two_ends, _farthest_two(found), chosen)
+    plain = tuple(jnp.full_like(zero, k) for k in range(POINTS))
+    chosen = once(found.count > POINTS, lambda _: large_quadrilateral(found), plain)
+    chosen = where(two_ends, _farthest_two(found) * 2, chosen)
     count = jnp.where(two_ends, 2, jnp.minimum(found.count, POINTS))
-    p = found.points[chosen]
-    other = p - up * jnp.sum((p - sides.points[0]) * up, -1, keepdims=True)  # on the face that clips
-    first, second = _choose(edge1, (p - n2 * radius, other), (other, p))
-    down = jnp.sum((other - ring2[0][0]) * n2, -1, keepdims=True)  # Two faces: the normal is that of the second.
-    second = jnp.where(face_face, other - n2 * down, second)
-    return Points(jnp.where(edge2, n1, -n2), first, second, count)
-
-
-def _choose(flag: Any, a: Any, b: Any) -> Any:
-    return jax.tree.map(lambda x, y: jnp.where(flag, x, y), a, b)
-
-
-def _first(flat: Any, faces: Any, lines: Any) -> tuple[Any, Any, Any]:
-    """The first face and edge, in order, that are parallel: their numbers, and whether there are such."""
-    flat = flat & faces[:, None] & lines[None]
-    k = jnp.argmax(flat)
-    return k // flat.shape[1], k % flat.shape[1], jnp.any(flat)
+    origin = sides.at(zero)
+    firsts, seconds = [], []
+    for k in chosen:
+        p = found.at(k)
+        other = p - up * (p - origin).dot(up)  # on the face that clips
+        first, second = where(edge1, (p - n2 * radius, other), (other, p))
+        lower = other - n2 * (other - origin2).dot(n2)  # Two faces: the normal is that of the second.
+        firsts.append(first)
+        seconds.append(where(face_face, lower, second))
+    return Points(where(edge2, n1, -n2), tuple(firsts), tuple(seconds), jnp.where(meets, count, 0))

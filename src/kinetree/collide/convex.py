@@ -4,97 +4,144 @@ MuJoCo does the same and stops within 1e-6 (ccd_tolerance); we go on to about 1e
 spheres both are exact. Where a face of one lies against the other there are several points (clip.py). Gradients see
 the points as fixed to their shapes and the normal as constant: the gradient of the distance is exact, that of the
 position leaves out how the points slide. Most pairs are far apart: only those whose bounding spheres meet are searched,
-and only those that overlap, or touch, go on (compact.py).
+and only those that overlap, or touch, go on. A lane by itself skips what it does not need; in XLA the lanes that need
+something are put side by side (compact.py).
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from kinetree.lanes.program.alone import once
 from kinetree.spatial import Scalar, Vec3
 
 from .clip import POINTS, Points, several_points
 from .compact import compacted
-from .epa import penetration, polished
-from .gjk import nearest_points
-from .shapes import Contact, Geom, contact, frame_of
-from .solids import feature, support_corner
+from .epa import Penetration, penetration, polished
+from .gjk import Nearest, nearest_points
+from .shapes import Contact, Geom, contact, frame_of, unit, where
+from .solids import UNIT_BOX, feature, support_corner
 from .support import bounding_radius, core_radius, support
 
 FACES = ("cylinder", "box", "mesh")  # These have flat faces, or lines, and may touch in several points.
+Kinds = tuple[str, str]
 
 
-def _start(a: Geom, b: Geom) -> Any:
-    """A unit vector (3,) from one centre to the other."""
-    centres = b.position - a.position
-    apart = centres.dot(centres) > 0
-    start = Vec3(*(jnp.where(apart, c, o) for c, o in zip(centres, (1.0, 0.0, 0.0), strict=True)))
-    return (start * (1 / jnp.sqrt(start.dot(start)))).array()
+def _start(a: Geom, b: Geom) -> Vec3:
+    """A unit vector from one centre to the other."""
+    return unit(b.position - a.position)[0]
 
 
-def _ends(kind1: str, kind2: str, a: Geom, b: Geom) -> Callable[[Any], tuple[Any, Any, Any]]:
+def _ends(kinds: Kinds, a: Geom, b: Geom) -> Callable[[Vec3], tuple[Vec3, Vec3, tuple[Any, Any]]]:
     """The farthest points of two cores along a direction and against it, and the numbers of their corners."""
 
-    def ends(direction: Any) -> tuple[Any, Any, Any]:
-        d = Vec3.from_array(direction)
-        corners = [support_corner(k, g, g.rotation.t_mul(e)) for k, g, e in ((kind1, a, d), (kind2, b, -d))]
-        return support(kind1, a, d).array(), support(kind2, b, -d).array(), jnp.stack(corners)
+    def ends(d: Vec3) -> tuple[Vec3, Vec3, tuple[Any, Any]]:
+        both = [
+            (k, g, e, support_corner(k, g, g.rotation.t_mul(e))) for k, g, e in ((kinds[0], a, d), (kinds[1], b, -d))
+        ]
+        first, second = (support(*x) for x in both)
+        return first, second, (both[0][3], both[1][3])
 
     return ends
 
 
-def _with_hull(geom: Geom, hull: Any) -> Geom:
-    return geom._replace(hull=hull)
+def _near(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Any:
+    """Whether balls around two shapes meet."""
+    away = b.position - a.position
+    radius = bounding_radius(kinds[0], a) + bounding_radius(kinds[1], b) + reach
+    return away.dot(away) <= radius * radius
 
 
-def _search(
-    kinds: tuple[str, str], hulls: Any, lanes: tuple[Geom, Geom], reach: Any, points: int
-) -> tuple[Any, Points]:
-    """Whether shapes touch, (n,), and where: up to `points` points in every lane; at least one where they do."""
-    whole = [g._replace(hull=h) for g, h in zip(lanes, hulls, strict=True)]
-    radii = [bounding_radius(k, g) for k, g in zip(kinds, whole, strict=True)]
-    cores = [core_radius(k, g) for k, g in zip(kinds, lanes, strict=True)]
-    away = lanes[1].position - lanes[0].position
-    near = away.dot(away) <= (radii[0] + radii[1] + reach) ** 2
+def _apart(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Nearest:
+    """The nearest points of two cores."""
+    ends = _ends(kinds, a, b)
+    far = reach + core_radius(kinds[0], a) + core_radius(kinds[1], b)
+    return nearest_points(lambda d: ends(d)[:2], ends(_start(a, b))[:2], far)
 
-    def apart(a: Geom, b: Geom, far: Any) -> tuple[Any, ...]:
-        ends = _ends(*kinds, a._replace(hull=hulls[0]), b._replace(hull=hulls[1]))
-        return tuple(nearest_points(lambda d: ends(d)[:2], ends(_start(a, b))[:2], far))
 
-    x1, x2, overlap = compacted(apart, near, *lanes, reach + cores[0] + cores[1])
+def _deep(kinds: Kinds, a: Geom, b: Geom) -> Penetration:
+    """The shortest way out of two cores that overlap."""
+    ends = _ends(kinds, a, b)
+    found = penetration(ends, _start(a, b))
+    return polished(ends, found) if "ellipsoid" in kinds else found
 
-    def deep(a: Geom, b: Geom) -> tuple[Any, ...]:
-        a, b = a._replace(hull=hulls[0]), b._replace(hull=hulls[1])
-        ends = _ends(*kinds, a, b)
-        found = penetration(ends, _start(a, b), jnp.array(True))
-        found = polished(ends, found) if "ellipsoid" in kinds else found
-        return found.normal, found.first, found.second, found.corners
 
-    inside, y1, y2, corners = compacted(deep, near & overlap, *lanes)
-    gap = x2 - x1
-    length = jnp.sqrt(jnp.sum(gap * gap, -1, keepdims=True))
-    normal = jnp.where(overlap[:, None], inside, gap / jnp.where(length > 0, length, 1.0))
-    first = jnp.where(overlap[:, None], y1, x1) + cores[0][:, None] * normal
-    second = jnp.where(overlap[:, None], y2, x2) - cores[1][:, None] * normal
-    touches = near & (jnp.sum((second - first) * normal, -1) <= reach)
-    one = Points(normal, first[:, None], second[:, None], touches.astype(jnp.int32))
-    if points == 1:
-        return touches, one
+class _Touch(NamedTuple):
+    """Where two shapes are nearest, or deepest."""
 
-    def flat(a: Geom, b: Geom, n: Any, corners: Any, overlap: Any, core: Any, reach: Any) -> Points:
-        a, b = a._replace(hull=hulls[0]), b._replace(hull=hulls[1])
-        there = jnp.where(overlap, corners, _ends(*kinds, a, b)(n)[2])
-        f1, f2 = feature(kinds[0], a, there[:, 0], n, overlap), feature(kinds[1], b, there[:, 1], -n, overlap)
-        return several_points(f1, f2, core, jnp.maximum(reach, 0), jnp.array(True))
+    touches: Any
+    normal: Vec3
+    first: Vec3
+    second: Vec3
 
-    some = compacted(flat, touches, *lanes, normal, corners, overlap, cores[0], reach)
 
-    def choose(a: Any, b: Any) -> Any:
-        return jnp.where((some.count > 0).reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+def _touch(kinds: Kinds, a: Geom, b: Geom, reach: Scalar, near: Any, apart: Nearest, deep: Penetration) -> _Touch:
+    gap = apart.second - apart.first
+    length = jnp.sqrt(gap.dot(gap))
+    between = gap * (1 / jnp.where(length > 0, length, 1.0))
+    normal, first, second = where(
+        apart.overlap, (deep.normal, deep.first, deep.second), (between, apart.first, apart.second)
+    )
+    first = first + normal * core_radius(kinds[0], a)
+    second = second - normal * core_radius(kinds[1], b)
+    return _Touch(near & ((second - first).dot(normal) <= reach), normal, first, second)
 
-    return touches, Points(*map(choose, some, one._replace(count=jnp.ones_like(some.count))))
+
+def _flat(kinds: Kinds, a: Geom, b: Geom, normal: Vec3, corners: Any, overlap: Any, reach: Scalar) -> Points:
+    """Points of faces that lie against each other."""
+    there = _ends(kinds, a, b)(normal)[2]
+    three = tuple(where(overlap, c, there) for c in corners)
+    f1 = feature(kinds[0], a, tuple(c[0] for c in three), normal, overlap)
+    f2 = feature(kinds[1], b, tuple(c[1] for c in three), -normal, overlap)
+    return several_points(f1, f2, core_radius(kinds[0], a), jnp.maximum(reach, 0.0))
+
+
+def _single(found: _Touch, count: int) -> Points:
+    return Points(found.normal, (found.first,) * count, (found.second,) * count, found.touches.astype(jnp.int32))
+
+
+def _alone(kinds: Kinds, a: Geom, b: Geom, reach: Scalar, count: int) -> tuple[Any, Points]:
+    """One lane: whether two shapes touch, and where."""
+    zero = jnp.zeros_like(reach)
+    nowhere, number = Vec3(zero, zero, zero), zero.astype(jnp.int32)
+    near = _near(kinds, a, b, reach)
+    apart = once(near, lambda _: _apart(kinds, a, b, reach), Nearest(nowhere, nowhere, zero > 0))
+    nothing = Penetration(nowhere, zero, nowhere, nowhere, ((number, number),) * 3)
+    deep = once(near & apart.overlap, lambda _: _deep(kinds, a, b), nothing)
+    found = _touch(kinds, a, b, reach, near, apart, deep)
+    one = _single(found, count)
+    if count == 1:
+        return found.touches, one
+
+    def flat(_: Points) -> Points:
+        some = _flat(kinds, a, b, found.normal, deep.corners, apart.overlap, reach)
+        cut = some._replace(first=some.first[:count], second=some.second[:count])
+        return where(some.count > 0, cut, one)
+
+    return found.touches, once(found.touches, flat, one)
+
+
+def _side_by_side(kinds: Kinds, hulls: Any, lanes: tuple[Geom, Geom], reach: Any, count: int) -> tuple[Any, Points]:
+    """The same of all lanes, in XLA."""
+
+    def whole(a: Geom, b: Geom) -> tuple[Geom, Geom]:
+        return a._replace(hull=hulls[0]), b._replace(hull=hulls[1])
+
+    def of(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda a, b, *rest: function(kinds, *whole(a, b), *rest)
+
+    near = jax.vmap(of(_near))(*lanes, reach)
+    apart = compacted(of(_apart), near, *lanes, reach)
+    deep = compacted(of(_deep), near & apart.overlap, *lanes)
+    found = jax.vmap(of(_touch))(*lanes, reach, near, apart, deep)
+    one = _single(found, count)
+    if count == 1:
+        return found.touches, one
+    some = compacted(of(_flat), found.touches, *lanes, found.normal, deep.corners, apart.overlap, reach)
+    cut = some._replace(first=some.first[:count], second=some.second[:count])
+    return found.touches, where(some.count > 0, cut, one)
 
 
 def points_of(kind1: str, kind2: str, single: bool = False) -> int:
@@ -105,33 +152,38 @@ def points_of(kind1: str, kind2: str, single: bool = False) -> int:
 
 def convex(kind1: str, kind2: str, single: bool = False) -> Callable[[Geom, Geom, Scalar], tuple[Contact, ...]]:
     """The collider of two kinds; `single` leaves one point, as MuJoCo's flag multiccd does where it is off."""
+    kinds, count = (kind1, kind2), points_of(kind1, kind2, single)
 
     def collide(first: Geom, second: Geom, margin: Scalar) -> tuple[Contact, ...]:
-        first, second = first.with_hulls(), second.with_hulls()
+        first, second = (
+            (g._replace(hull=UNIT_BOX) if k == "box" and g.hull is None else g).with_hulls()
+            for k, g in zip(kinds, (first, second), strict=True)
+        )
         hulls = first.hull, second.hull
         loose = first._replace(hull=None), second._replace(hull=None)
         shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in jax.tree.leaves((loose, margin))))
-        dtype = jnp.result_type(first.position.x)
-        flat = jax.tree.map(lambda x: jnp.broadcast_to(x, shape).reshape(-1), (loose, jnp.asarray(margin, dtype)))
-        lanes, reach = jax.lax.stop_gradient(flat)
-        count = points_of(kind1, kind2, single)
-        touches, found = jax.lax.stop_gradient(_search((kind1, kind2), hulls, lanes, reach, count))
+        margin = jnp.asarray(margin, jnp.result_type(first.position.x))
+        if shape == ():
+            fixed = jax.lax.stop_gradient((first, second, margin))
+            touches, found = jax.lax.stop_gradient(_alone(kinds, *fixed, count))
+        else:
+            lanes, reach = jax.lax.stop_gradient(
+                jax.tree.map(lambda x: jnp.broadcast_to(x, shape).reshape(-1), (loose, margin))
+            )
+            made = _side_by_side(kinds, jax.lax.stop_gradient(hulls), lanes, reach, count)
+            touches, found = jax.tree.map(lambda x: jax.lax.stop_gradient(x).reshape(shape), made)
 
         def carried(geom: Geom, point: Vec3) -> Vec3:
             """A point that moves with its shape."""
             fixed = jax.lax.stop_gradient(geom.rotation).t_mul(point - jax.lax.stop_gradient(geom.position))
             return geom.rotation @ fixed + geom.position
 
-        made = []
-        normal = _components(found.normal, shape)
+        contacts = []
+        frame = frame_of(found.normal)
         for k in range(count):
-            x1, x2 = (carried(g, _components(x[:, k], shape)) for g, x in zip(loose, found[1:3], strict=True))
-            active = (touches & (k < found.count)).reshape(shape)
-            made.append(contact(active, (x1 + x2) * 0.5, frame_of(normal), (x2 - x1).dot(normal)))
-        return tuple(made)
+            x1, x2 = carried(loose[0], found.first[k]), carried(loose[1], found.second[k])
+            active = touches & (k < found.count)
+            contacts.append(contact(active, (x1 + x2) * 0.5, frame, (x2 - x1).dot(found.normal)))
+        return tuple(contacts)
 
     return collide
-
-
-def _components(v: Any, shape: tuple[int, ...]) -> Vec3:
-    return Vec3(*(c.reshape(shape) for c in v.T))

@@ -10,157 +10,225 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-# Of a direction: the farthest point of the first shape along it, of the second against it, and their corners (2,).
-Support = Callable[[Any], tuple[Any, Any, Any]]
+from kinetree.lanes.program.alone import counted, get, once, put, room
+from kinetree.spatial import Scalar, Vec3
+
+from .shapes import unit, where
+
+# Of a direction: the farthest point of the first shape along it, of the second against it, and their corners.
+Support = Callable[[Vec3], tuple[Vec3, Vec3, tuple[Any, Any]]]
 MAX_GROWTH = 60  # corners added; MuJoCo's default is 35 iterations
 VERTICES = 4 + MAX_GROWTH
 FACES = 2 * VERTICES - 4  # of a polytope of triangles with so many corners
+RIM = 2 * VERTICES  # edges between faces that a new corner sees and those that it does not, while they are found
 TOLERANCE = 1e-10  # metres; the depth is certain to be within this where growth ends by itself
 POLISH_STEPS = 30  # of descent; two ellipsoids, deep in each other, are then within 1e-9
 BULGE = 1e-7  # metres between a face and the body beyond it, from which on the body is taken to be round
-
-
-def norm(x: Any) -> Any:
-    """Length of a vector; no linear algebra of JAX may run on a CPU."""
-    return jnp.sqrt(jnp.sum(x * x))
+SEEN = 1e-14  # metres that a corner must be over a face to see it
+FLAT = 1e-36  # squared area of a face that has none
 
 
 class Penetration(NamedTuple):
     """The shortest way out: its direction (from the first shape to the second), and the deepest points."""
 
-    normal: Any  # (3,)
-    depth: Any
-    first: Any
-    second: Any
-    corners: Any  # (3, 2): of the face of the difference there, numbers of corners of both shapes
+    normal: Vec3
+    depth: Scalar
+    first: Vec3
+    second: Vec3
+    corners: tuple[tuple[Any, Any], ...]  # 3: of the face of the difference there, numbers of corners of both shapes
+
+
+class _Corner(NamedTuple):
+    point: Vec3  # a difference
+    first: Vec3  # the point of the first shape
+    numbers: tuple[Any, Any]  # of the corners of both shapes
+
+
+class _Face(NamedTuple):
+    corners: tuple[Any, Any, Any]  # in order around the outward normal
+    normal: Vec3
+    offset: Scalar  # of its plane from the origin; infinite for faces without area
+
+
+def _at(rows: Any, k: Any) -> Any:
+    """Row k of a tree of arrays."""
+    return jax.tree.map(lambda x: get(x, k), rows)
+
+
+def _put(rows: Any, k: Any, row: Any) -> Any:
+    return jax.tree.map(lambda x, y: put(x, k, y), rows, row)
 
 
 class _Polytope(NamedTuple):
-    points: Any  # (VERTICES, 3) differences
-    first: Any  # (VERTICES, 3) points of the first shape
-    corners: Any  # (VERTICES, 2) their numbers of corners of both shapes
-    faces: Any  # (FACES, 3) corners, in order around the outward normal
-    alive: Any  # (FACES,)
-    normals: Any  # (FACES, 3)
-    offsets: Any  # (FACES,) of the faces' planes from the origin; infinite for faces without area
-    count: Any  # corners
-    sound: Any  # whether the last growth left a closed surface
+    corners: _Corner  # of arrays
+    faces: _Face  # of arrays
+    n_corners: Any
+    n_faces: Any
 
 
-def _planes(points: Any, faces: Any) -> tuple[Any, Any]:
-    a, b, c = (points[faces[:, k]] for k in range(3))
-    n = jnp.cross(b - a, c - a)
-    nn = jnp.sum(n * n, -1)
-    flat = nn <= 1e-36
-    normal = n / jnp.sqrt(jnp.where(flat, 1.0, nn))[:, None]
-    return normal, jnp.where(flat, jnp.inf, jnp.sum(normal * a, -1))
+def _face(corners: tuple[Any, Any, Any], a: Vec3, b: Vec3, c: Vec3) -> _Face:
+    n = (b - a).cross(c - a)
+    nn = n.dot(n)
+    flat = nn <= FLAT
+    normal = n * (1 / jnp.sqrt(jnp.where(flat, 1.0, nn)))
+    return _Face(corners, normal, jnp.where(flat, jnp.inf, normal.dot(a)))
 
 
-def _first_polytope(support: Support, along: Any) -> _Polytope:
+def _first_polytope(support: Support, along: Vec3) -> _Polytope:
     """A tetrahedron of points that are far apart."""
-    dtype = along.dtype
-    a0, b0, c0 = support(along)
-    a1, b1, c1 = support(-along)
-    line = (a0 - b0) - (a1 - b1)
-    least = jnp.argmin(jnp.abs(line))
-    side = jnp.cross(line, jnp.eye(3, dtype=dtype)[least])
-    side = side / norm(side)
-    one, other = support(side), support(-side)
-    distance = jnp.abs((one[0] - one[1] - a1 + b1) @ side), jnp.abs((other[0] - other[1] - a1 + b1) @ side)
-    a2, b2, c2 = jax.tree.map(lambda x, y: jnp.where(distance[0] >= distance[1], x, y), one, other)
-    n = jnp.cross((a0 - b0) - (a1 - b1), (a2 - b2) - (a1 - b1))
-    n = n / norm(n)
-    one, other = support(n), support(-n)
-    heights = (one[0] - one[1] - a1 + b1) @ n, (other[0] - other[1] - a1 + b1) @ n
-    above = heights[0] >= -heights[1]
-    a3, b3, c3 = jax.tree.map(lambda x, y: jnp.where(above, x, y), one, other)
-    first = jnp.zeros((VERTICES, 3), dtype).at[:4].set(jnp.stack([a0, a1, a2, a3]))
-    second = jnp.stack([b0, b1, b2, b3])
-    points = jnp.zeros((VERTICES, 3), dtype).at[:4].set(first[:4] - second)
-    corners = jnp.zeros((VERTICES, 2), jnp.int32).at[:4].set(jnp.stack([c0, c1, c2, c3]))
-    # Corner 3 is on the side of n = (0 - 1) x (2 - 1) or on the other: the order around the faces follows.
-    outward = np.array([[0, 1, 2], [0, 3, 1], [1, 3, 2], [2, 3, 0]])
-    start = jnp.where(above, outward, outward[:, ::-1])
-    faces = jnp.zeros((FACES, 3), jnp.int32).at[:4].set(start.astype(jnp.int32))
-    alive = jnp.arange(FACES) < 4
-    normals, offsets = _planes(points, faces)
-    return _Polytope(points, first, corners, faces, alive, normals, offsets, jnp.array(4), jnp.array(True))
 
+    def corner(direction: Vec3) -> _Corner:
+        a, b, numbers = support(direction)
+        return _Corner(a - b, a, numbers)
 
-def _grown(p: _Polytope, point: Any, first: Any, corners: Any) -> _Polytope:
-    """The hull of a polytope and one more point."""
-    points, firsts = p.points.at[p.count].set(point), p.first.at[p.count].set(first)
-    visible = p.alive & (p.normals @ point - p.offsets > 1e-14)
-    starts, ends = p.faces.reshape(-1), p.faces[:, np.array([1, 2, 0])].reshape(-1)
-    seen = jnp.repeat(visible, 3)
-    edges = jnp.zeros((VERTICES, VERTICES), bool).at[jnp.where(seen, starts, VERTICES), ends].set(True, mode="drop")
-    rim = edges & ~edges.T  # edges between a face that is seen and one that is not
-    on_rim, after = jnp.any(rim, -1), jnp.argmax(rim, -1).astype(jnp.int32)
-    new = jnp.stack([jnp.arange(VERTICES, dtype=jnp.int32), after, jnp.full(VERTICES, p.count, jnp.int32)], -1)
-    alive = p.alive & ~visible
-    free = jnp.argsort(alive)  # places of faces that are gone or not yet used come first
-    place = jnp.where(on_rim, free[jnp.maximum(jnp.cumsum(on_rim) - 1, 0)], FACES)
-    normals, offsets = _planes(points, new)
-    return _Polytope(
-        points,
-        firsts,
-        p.corners.at[p.count].set(corners),
-        p.faces.at[place].set(new, mode="drop"),
-        alive.at[place].set(True, mode="drop"),
-        p.normals.at[place].set(normals, mode="drop"),
-        p.offsets.at[place].set(offsets, mode="drop"),
-        p.count + 1,
-        (jnp.sum(on_rim) == jnp.sum(visible) + 2) & (jnp.max(jnp.sum(rim, -1)) == 1),
+    def farther(direction: Vec3, origin: Vec3) -> tuple[_Corner, Any]:
+        """Along a direction or against it, and whether along it."""
+        one, other = corner(direction), corner(-direction)
+        forward = (one.point - origin).dot(direction) >= -(other.point - origin).dot(direction)
+        return where(forward, one, other), forward
+
+    p0, p1 = corner(along), corner(-along)
+    line = p0.point - p1.point
+    x, y, z = (jnp.abs(c) for c in line)
+    zero, one = jnp.zeros_like(x), jnp.ones_like(x)
+    least_x, least_y = (x <= y) & (x <= z), y <= z
+    axis = Vec3(
+        jnp.where(least_x, one, zero),
+        jnp.where(~least_x & least_y, one, zero),
+        jnp.where(least_x | least_y, zero, one),
     )
+    p2, _ = farther(unit(line.cross(axis))[0], p1.point)
+    p3, above = farther(unit(line.cross(p2.point - p1.point))[0], p1.point)
+    like = p0.numbers[0]
+    corners = jax.tree.map(lambda x: room(VERTICES, x), p0)
+    for k, p in enumerate((p0, p1, p2, p3)):
+        corners = _put(corners, jnp.int32(k), p)
+    # Corner 3 is on the side of n = (0 - 1) x (2 - 1) or on the other: the order around the faces follows.
+    points = [p.point for p in (p0, p1, p2, p3)]
+    faces = None
+    for k, (i, j, m) in enumerate(((0, 1, 2), (0, 3, 1), (1, 3, 2), (2, 3, 0))):
+        one_way = _face(tuple(jnp.full_like(like, v) for v in (i, j, m)), points[i], points[j], points[m])
+        other_way = _face(tuple(jnp.full_like(like, v) for v in (m, j, i)), points[m], points[j], points[i])
+        face = where(above, one_way, other_way)
+        faces = jax.tree.map(lambda x: room(FACES, x), face) if faces is None else faces
+        faces = _put(faces, jnp.int32(k), face)
+    assert faces is not None
+    return _Polytope(corners, faces, jnp.full_like(like, 4), jnp.full_like(like, 4))
 
 
-def _deepest(p: _Polytope, face: Any, a: Any, b: Any) -> Penetration:
+class _Rim(NamedTuple):
+    starts: Any  # arrays of numbers of corners
+    ends: Any
+    count: Any
+
+
+def _toggled(rim: _Rim, start: Any, end: Any) -> _Rim:
+    """The rim with an edge more; or with one less, if it goes there in the other direction."""
+    place = jax.lax.while_loop(
+        lambda k: (k < rim.count) & ((get(rim.starts, k) != end) | (get(rim.ends, k) != start)),
+        lambda k: k + 1,
+        jnp.zeros_like(rim.count),
+    )
+    found = place < rim.count
+    last = jnp.maximum(rim.count - 1, 0)
+    place = jnp.minimum(place, RIM - 1)
+    a, b = (jnp.where(found, get(x, last), own) for x, own in ((rim.starts, start), (rim.ends, end)))
+    return _Rim(put(rim.starts, place, a), put(rim.ends, place, b), rim.count + jnp.where(found, -1, 1))
+
+
+def _grown(p: _Polytope, rim: _Rim, corner: _Corner) -> tuple[_Polytope, _Rim, Any]:
+    """The hull of a polytope and one more point; whether its surface is closed."""
+
+    def look(state: tuple[Any, Any, _Face, _Rim]) -> tuple:
+        k, count, faces, rim = state
+        sees = get_normal(faces, k).dot(corner.point) - get(faces.offset, k) > SEEN
+
+        def remove(s: tuple[Any, _Face, _Rim]) -> tuple:
+            count, faces, rim = s
+            own, last = _at(faces, k), _at(faces, count - 1)
+            a, b, c = own.corners
+            for start, end in ((a, b), (b, c), (c, a)):
+                rim = _toggled(rim, start, end)
+            return count - 1, _put(faces, k, last), rim
+
+        count, faces, rim = once(sees, remove, (count, faces, rim))
+        return k - 1, count, faces, rim
+
+    def get_normal(faces: _Face, k: Any) -> Vec3:
+        return _at(faces.normal, k)
+
+    begin = (p.n_faces - 1, p.n_faces, p.faces, rim._replace(count=jnp.zeros_like(p.n_faces)))
+    _, count, faces, rim = jax.lax.while_loop(lambda s: s[0] >= 0, look, begin)
+    seen = p.n_faces - count
+    sound = (rim.count == seen + 2) & (count + rim.count <= FACES)
+    starts, ends, points = rim.starts, rim.ends, p.corners.point
+
+    def add(k: Any, faces: _Face) -> _Face:
+        a, b = get(starts, k), get(ends, k)
+        return _put(faces, count + k, _face((a, b, p.n_corners), _at(points, a), _at(points, b), corner.point))
+
+    added = jnp.where(sound, rim.count, 0)
+    faces = counted(added, add, faces)
+    corners = _put(p.corners, p.n_corners, corner)
+    return _Polytope(corners, faces, p.n_corners + 1, count + added), rim, sound
+
+
+def _deepest(p: _Polytope, face: _Face, a: Vec3, b: Vec3) -> Penetration:
     """The depth along the normal of a face; a and b are the points of the shapes farthest along it.
 
     A flat face is touched at the foot of the origin. Where the body bulges out over the face, a and b touch.
     """
-    normal, offset = p.normals[face], p.offsets[face]
-    depth = normal @ (a - b)
-    corners = p.points[p.faces[face]] - normal * offset
-    n = jnp.cross(corners[1] - corners[0], corners[2] - corners[0])
-    nn = n @ n
-    areas = jnp.stack([jnp.cross(corners[i], corners[j]) @ n for i, j in ((1, 2), (2, 0), (0, 1))])
-    on_face = (areas / jnp.where(nn > 0, nn, 1.0)) @ p.first[p.faces[face]] - normal * (offset / 2)
-    middle = jnp.where(depth - offset <= BULGE, on_face, (a + b) / 2)
-    here = p.corners[p.faces[face]]
-    return Penetration(normal, depth, middle + normal * (depth / 2), middle - normal * (depth / 2), here)
+    normal, offset = face.normal, face.offset
+    depth = normal.dot(a - b)
+    three = [_at(p.corners, k) for k in face.corners]
+    x, y, z = (c.point - normal * offset for c in three)
+    n = (y - x).cross(z - x)
+    nn = n.dot(n)
+    share = 1 / jnp.where(nn > 0, nn, 1.0)
+    on_face = -normal * (offset / 2)
+    for (one, two), c in zip(((y, z), (z, x), (x, y)), three, strict=True):
+        on_face = on_face + c.first * (one.cross(two).dot(n) * share)
+    middle = where(depth - offset <= BULGE, on_face, (a + b) * 0.5)
+    ends = middle + normal * (depth / 2), middle - normal * (depth / 2)
+    return Penetration(normal, depth, *ends, tuple(c.numbers for c in three))
 
 
-class _Search(NamedTuple):
-    polytope: _Polytope
-    best: Penetration
-    done: Any
-
-
-def penetration(support: Support, along: Any, needed: Any) -> Penetration:
-    """`support` as in gjk.py, `along` any direction. Where not `needed`, little is done.
+def penetration(support: Support, along: Vec3) -> Penetration:
+    """`support` as in gjk.py, `along` any direction.
 
     Of all normals tried, the one of least depth is the answer. Growth also ends where rounding would tear the
     surface.
     """
 
-    def grow(s: _Search) -> _Search:
-        p = s.polytope
-        face = jnp.argmin(jnp.where(p.alive, p.offsets, jnp.inf))
-        a, b, c = support(p.normals[face])
+    def grow(s: tuple[_Polytope, _Rim, Penetration, Any]) -> tuple:
+        p, rim, best, _ = s
+        offsets = p.faces.offset
+
+        def least(k: Any, found: tuple[Any, Scalar]) -> tuple[Any, Scalar]:
+            offset = get(offsets, k)
+            return where(offset < found[1], (k, offset), found)
+
+        none = jnp.zeros_like(p.n_faces), jnp.full_like(along.x, jnp.inf)
+        number, offset = counted(p.n_faces, least, none)
+        face = _at(p.faces, number)
+        a, b, numbers = support(face.normal)
         found = _deepest(p, face, a, b)
-        better = (found.depth < s.best.depth) & jnp.isfinite(p.offsets[face])
-        best = jax.tree.map(lambda x, y: jnp.where(better, x, y), found, s.best)
-        grown = _grown(p, a - b, a, c)
-        done = (found.depth - p.offsets[face] <= TOLERANCE) | (p.count >= VERTICES - 1) | ~grown.sound
-        return _Search(jax.tree.map(lambda x, y: jnp.where(done, x, y), p, grown), best, done)
+        best = where((found.depth < best.depth) & (offset < jnp.inf), found, best)
+        goes_on = (found.depth - offset > TOLERANCE) & (offset < jnp.inf) & (p.n_corners < VERTICES - 1)
+
+        def more(s: tuple[_Polytope, _Rim, Any]) -> tuple:
+            return _grown(s[0], s[1], _Corner(a - b, a, numbers))
+
+        p, rim, sound = once(goes_on, more, (p, rim, goes_on))
+        return p, rim, best, goes_on & sound
 
     p = _first_polytope(support, along)
-    nothing = Penetration(along, jnp.full_like(along[0], jnp.inf), along, along, jnp.zeros((3, 2), jnp.int32))
-    start = _Search(p, nothing, ~needed)
-    return jax.lax.while_loop(lambda s: ~s.done, grow, start).best
+    zero = jnp.zeros_like(p.n_faces)
+    nothing = Penetration(along, jnp.full_like(along.x, jnp.inf), along, along, ((zero, zero),) * 3)
+    rim = _Rim(room(RIM, zero), room(RIM, zero), zero)
+    start = (p, rim, nothing, zero == zero)
+    return jax.lax.while_loop(lambda s: s[3], grow, start)[2]
 
 
 def polished(support: Support, found: Penetration) -> Penetration:
@@ -170,25 +238,25 @@ def polished(support: Support, found: Penetration) -> Penetration:
     orthogonal to n. Steps are those of Barzilai and Borwein (1988); the best normal seen is kept.
     """
 
-    def slope(n: Any) -> tuple[Any, Any, Any]:
+    def slope(n: Vec3) -> tuple[Vec3, Vec3, Vec3]:
         a, b, _ = support(n)
-        return a, b, (a - b) - n * (n @ (a - b))
+        return a, b, (a - b) - n * n.dot(a - b)
 
     def step(_: Any, state: tuple) -> tuple:
         n, gradient, rate, best = state
-        moved = n - gradient * rate
-        moved = moved / norm(moved)
+        moved, _ = unit(n - gradient * rate)
         a, b, after = slope(moved)
-        depth = moved @ (a - b)
-        middle = (a + b) / 2
+        depth = moved.dot(a - b)
+        middle = (a + b) * 0.5
         ends = middle + moved * (depth / 2), middle - moved * (depth / 2)
         here = Penetration(moved, depth, *ends, found.corners)
-        best = jax.tree.map(lambda x, y: jnp.where(depth < best.depth, x, y), here, best)
+        best = where(depth < best.depth, here, best)
         change, turned = moved - n, after - gradient
-        along, size = change @ turned, change @ change
+        along, size = change.dot(turned), change.dot(change)
         rate = jnp.where(along > 0, size / jnp.where(along > 0, along, 1.0), rate)
         return moved, after, rate, best
 
     a, b, gradient = slope(found.normal)
-    rate = 0.1 / jnp.maximum(norm(a - b), 1e-12)
-    return jax.lax.fori_loop(0, POLISH_STEPS, step, (found.normal, gradient, rate, found))[3]
+    rate = 0.1 / jnp.maximum(jnp.sqrt((a - b).dot(a - b)), 1e-12)
+    start = (found.normal, gradient, rate, found)
+    return counted(jnp.full_like(found.corners[0][0], POLISH_STEPS), step, start)[3]

@@ -6,12 +6,16 @@ nearest to the origin has no negative weight, and the nearest of those is the an
 """
 
 from collections.abc import Callable
+from functools import reduce
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+
+from kinetree.spatial import Scalar, Vec3
+
+from .shapes import where
 
 MAX_ITERATIONS = 60  # Corners of hulls need about ten; smooth shapes gain a factor of a few for each.
 FACES = [f for k in (1, 2, 3, 4) for f in combinations(range(4), k)]
@@ -20,94 +24,120 @@ FACES = [f for k in (1, 2, 3, 4) for f in combinations(range(4), k)]
 class Nearest(NamedTuple):
     """The nearest points of two shapes, and whether they overlap: then the points mean nothing."""
 
-    first: Any  # (3,)
-    second: Any
+    first: Vec3
+    second: Vec3
     overlap: Any
 
 
 class _Simplex(NamedTuple):
-    first: Any  # (4, 3) points of the first shape
-    second: Any
-    weights: Any  # (4,) of the point nearest to the origin; unused corners have none
-    distance2: Any  # squared, of that point
+    first: tuple[Vec3, ...]  # 4 points of the first shape
+    second: tuple[Vec3, ...]
+    weights: tuple[Scalar, ...]  # 4, of the point nearest to the origin; unused corners have none
+    distance2: Scalar  # squared, of that point
     overlap: Any
     done: Any
     turns: Any
 
 
-def _weights(w: Any) -> tuple[Any, Any]:
-    """For each face of a tetrahedron: weights (15, 4) of its point nearest to the origin, and whether it is inside."""
-    found, inside = [], []
+class _Best(NamedTuple):
+    """The face whose point is nearest so far."""
+
+    squared: Scalar
+    weights: tuple[Scalar, ...]
+
+
+def _over(a: Scalar, b: Scalar) -> Scalar:
+    return a / jnp.where(b != 0, b, 1.0)
+
+
+def _weights(p: list[Vec3]) -> tuple[list[Scalar], Any]:
+    """Weights of the point nearest to the origin of the plane through some corners; whether there is a plane."""
+    if len(p) == 1:
+        return [jnp.ones_like(p[0].x)], p[0].x == p[0].x
+    if len(p) == 2:
+        d = p[1] - p[0]
+        dd = d.dot(d)
+        t = _over(-p[0].dot(d), dd)
+        return [1 - t, t], dd > 0
+    if len(p) == 3:
+        n = (p[1] - p[0]).cross(p[2] - p[0])
+        nn = n.dot(n)
+        foot = n * _over(p[0].dot(n), nn)
+        a, b, c = (x - foot for x in p)
+        return [_over(x.cross(y).dot(n), nn) for x, y in ((b, c), (c, a), (a, b))], nn > 0
+    a, b, c, d = p
+    ab = a.cross(b)
+    v = [b.cross(c).dot(d), -a.cross(c).dot(d), ab.dot(d), -ab.dot(c)]
+    total = v[0] + v[1] + v[2] + v[3]
+    return [_over(x, total) for x in v], total != 0
+
+
+def _combined(weights: tuple[Scalar, ...], points: tuple[Vec3, ...]) -> Vec3:
+    total = points[0] * weights[0]
+    for w, p in zip(weights[1:], points[1:], strict=True):
+        total = total + p * w
+    return total
+
+
+def _nearest_face(w: list[Vec3], present: list[Any]) -> tuple[_Best, Any]:
+    """The point of a simplex nearest to the origin; whether the origin is inside."""
+    zero = jnp.zeros_like(w[0].x)
+    best, inside = _Best(jnp.full_like(zero, jnp.inf), (zero,) * 4), zero > 0
     for face in FACES:
-        p = [w[i] for i in face]
-        if len(face) == 1:
-            part, ok = jnp.ones(1, w.dtype), jnp.array(True)
-        elif len(face) == 2:
-            d = p[1] - p[0]
-            dd = d @ d
-            t = -(p[0] @ d) / jnp.where(dd > 0, dd, 1.0)
-            part, ok = jnp.stack([1 - t, t]), dd > 0
-        elif len(face) == 3:
-            n = jnp.cross(p[1] - p[0], p[2] - p[0])
-            nn = n @ n
-            foot = n * ((p[0] @ n) / jnp.where(nn > 0, nn, 1.0))
-            a, b, c = (x - foot for x in p)
-            areas = jnp.stack([jnp.cross(b, c) @ n, jnp.cross(c, a) @ n, jnp.cross(a, b) @ n])
-            part, ok = areas / jnp.where(nn > 0, nn, 1.0), nn > 0
+        part, usable = _weights([w[i] for i in face])
+        usable = reduce(lambda x, y: x & y, [usable, *(x >= 0 for x in part), *(present[i] for i in face)])
+        if len(face) == 4:
+            squared, inside = zero, usable
         else:
-            a, b, c, d = p
-            v = [jnp.cross(b, c) @ d, -jnp.cross(a, c) @ d, jnp.cross(a, b) @ d, -jnp.cross(a, b) @ c]
-            total = v[0] + v[1] + v[2] + v[3]
-            part = jnp.stack(v) / jnp.where(total != 0, total, 1.0)
-            part, ok = part, total != 0
-        full = jnp.zeros(4, w.dtype).at[np.array(face)].set(part)
-        found.append(full)
-        inside.append(ok & jnp.all(part >= 0))
-    return jnp.stack(found), jnp.stack(inside)
+            point = _combined(tuple(part), tuple(w[i] for i in face))
+            squared = point.dot(point)
+        full = tuple(part[face.index(i)] if i in face else zero for i in range(4))
+        best = where(usable & (squared < best.squared), _Best(squared, full), best)
+    return best, inside
 
 
-def nearest_points(support: Callable[[Any], tuple[Any, Any]], start: tuple[Any, Any], reach: Any) -> Nearest:
+def nearest_points(support: Callable[[Vec3], tuple[Vec3, Vec3]], start: tuple[Vec3, Vec3], reach: Scalar) -> Nearest:
     """`support(direction)` gives the farthest points of the first shape along a direction and of the second against it.
 
     `start` is any point of each. The search ends where it is certain that the distance is larger than `reach`.
     """
-    corners = (np.array([[i in face for i in range(4)] for face in FACES]), np.array([len(f) for f in FACES]))
-    dtype = start[0].dtype
-    tiny = jnp.finfo(dtype).eps
-    scale = jnp.max(jnp.abs(jnp.stack([*start])) * 0 + 1)
+    tiny = float(jnp.finfo(jnp.result_type(reach)).eps)
 
     def turn(s: _Simplex) -> _Simplex:
-        x1, x2 = s.weights @ s.first, s.weights @ s.second
-        x = x1 - x2
+        x = _combined(s.weights, s.first) - _combined(s.weights, s.second)
         length = jnp.sqrt(jnp.where(s.distance2 > 0, s.distance2, 1.0))
-        a, b = support(-x / length)
-        gap = s.distance2 - x @ (a - b)
-        free = jnp.argmin(s.weights)  # An unused corner: there is one unless the origin is inside.
-        first, second = s.first.at[free].set(a), s.second.at[free].set(b)
-        present = (s.weights > 0).at[free].set(True)
-        found, inside = _weights(first - second)
-        usable = inside & jnp.all(present | ~corners[0], -1)
-        points = found @ (first - second)
-        squared = jnp.where(usable, jnp.sum(points * points, -1), jnp.inf)
-        squared = squared.at[-1].set(jnp.where(usable[-1], 0.0, jnp.inf))
-        best = jnp.argmin(squared)
-        closer = squared[best] < s.distance2
-        overlap = usable[-1] | (squared[best] <= (100 * tiny) ** 2 * scale)
-        beyond = x @ (a - b) > reach * length  # a plane between the shapes keeps them so far apart
-        finished = (gap <= 4 * tiny * s.distance2) | ~closer | beyond
-        moved = _Simplex(
-            first, second, found[best], squared[best], overlap, overlap | (s.turns >= MAX_ITERATIONS), s.turns + 1
-        )
-        kept = s._replace(done=jnp.array(True))
-        return jax.tree.map(lambda m, k: jnp.where(finished, k, m), moved, kept)
+        a, b = support(x * (-1 / length))
+        toward = x.dot(a - b)
+        gap = s.distance2 - toward
+        least = reduce(jnp.minimum, s.weights)
+        free, taken = [], s.done  # An unused corner: there is one unless the origin is inside.
+        for weight in s.weights:
+            free.append((weight == least) & ~taken)
+            taken = taken | free[-1]
+        first = tuple(where(f, a, p) for f, p in zip(free, s.first, strict=True))
+        second = tuple(where(f, b, p) for f, p in zip(free, s.second, strict=True))
+        present = [f | (w > 0) for f, w in zip(free, s.weights, strict=True)]
+        best, inside = _nearest_face([p - q for p, q in zip(first, second, strict=True)], present)
+        overlap = inside | (best.squared <= (100 * tiny) ** 2)
+        beyond = toward > reach * length  # a plane between the shapes keeps them so far apart
+        finished = (gap <= 4 * tiny * s.distance2) | ~(best.squared < s.distance2) | beyond
+        over = overlap | (s.turns >= MAX_ITERATIONS)
+        moved = _Simplex(first, second, best.weights, best.squared, overlap, over, s.turns + 1)
+        return where(finished, s._replace(done=finished), moved)
 
-    first, second = (jnp.broadcast_to(p, (4, 3)) for p in start)
     x = start[0] - start[1]
-    same = x @ x <= tiny * tiny
-    weights = jnp.array([1.0, 0, 0, 0], dtype)
+    squared = x.dot(x)
+    same = squared <= tiny * tiny
+    one, zero = jnp.ones_like(squared), jnp.zeros_like(squared)
+    first = where(same, start[0] + Vec3(one, zero, zero), start[0])
     begin = _Simplex(
-        first, second, weights, jnp.where(same, 1.0, x @ x), jnp.array(False), jnp.array(False), jnp.array(0)
+        (first,) * 4,
+        (start[1],) * 4,
+        (one, zero, zero, zero),
+        jnp.where(same, 1.0, squared),
+        zero > 0,
+        zero > 0,
+        jnp.int32(0) * zero.astype(jnp.int32),
     )
-    begin = begin._replace(first=jnp.where(same, begin.first + jnp.array([1.0, 0, 0], dtype), begin.first))
     s = jax.lax.while_loop(lambda s: ~s.done, turn, begin)
-    return Nearest(s.weights @ s.first, s.weights @ s.second, s.overlap)
+    return Nearest(_combined(s.weights, s.first), _combined(s.weights, s.second), s.overlap)

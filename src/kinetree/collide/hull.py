@@ -1,17 +1,13 @@
 """Convex hulls: corners, who is next to whom, and flat faces. Constants of a shape, in its own frame."""
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-
-from kinetree.spatial import Scalar, Vec3
 
 MIN_CLIMB_VERTICES = 10  # MuJoCo's mjMESH_HILLCLIMB_MIN: in smaller meshes all corners are tried, in order
 NOBODY = -1  # fills up lists of faces and of their corners
+RING = 64  # corners of a face that are kept; of larger ones, as many, evenly spread
 START_COSINE = 0.4  # of a direction's component that counts as one step of the grid of starts
 
 
@@ -119,10 +115,16 @@ def _hull(
             turn = faces[f].index(v)
             others = _wide_corners(points, faces[f][turn:] + faces[f][:turn])
             wide[v, j, : len(others)] = others
+    faces = [_thinned(face) for face in faces]
     rings = np.full((len(faces), max(map(len, faces), default=1)), NOBODY, np.int32)
     for f, face in enumerate(faces):
         rings[f, : len(face)] = face
     return Hull(vertices, _padded(lists), starts, rings, normals.reshape(-1, 3), faces_at, wide, radius)
+
+
+def _thinned(face: list[int]) -> list[int]:
+    """At most so many corners of a face, in order."""
+    return face if len(face) <= RING else [face[i * len(face) // RING] for i in range(RING)]
 
 
 def _wide_corners(vertices: list[list[float]], face: list[int]) -> list[int]:
@@ -174,72 +176,3 @@ def _padded(lists: list[list[int]]) -> np.ndarray:
     """Rows of one length; the row's own number fills up."""
     most = max(map(len, lists), default=0)
     return np.array([[*row, *[i] * (most - len(row))] for i, row in enumerate(lists)], np.int32)
-
-
-def alike(hulls: Sequence[Hull]) -> Hull:
-    """Hulls as one, with a first axis over them; the smaller ones filled up as `Hull` says.
-
-    Corners that are filled up lie on the first corner and are nobody's neighbours.
-    """
-    if len(hulls) == 1:
-        return Hull(*(x[None] for x in hulls[0]))
-    sizes = [max(h[i].shape[k] for h in hulls) for i, k in ((0, 0), (1, 1), (3, 0), (3, 1), (5, 1))]
-    n, k, m, r, f = sizes
-
-    def filled(h: Hull) -> Hull:
-        own, missing = np.arange(n, dtype=np.int32)[:, None], n - len(h.vertices)
-        neighbours = _filled(h.neighbours, (n, k))
-        there = jnp.asarray(h.vertices)
-        return Hull(
-            jnp.concatenate([there, jnp.broadcast_to(there[:1], (missing, 3))]),
-            jnp.where(neighbours == NOBODY, own, neighbours),
-            jnp.asarray(h.starts),
-            _filled(h.faces, (m, r)),
-            _filled(h.normals, (m, 3), 0),
-            _filled(h.faces_at, (n, f)),
-            _filled(h.wide, (n, f, 3), 0),
-            jnp.asarray(h.radius),
-        )
-
-    return jax.tree.map(lambda *x: jnp.stack(x), *map(filled, hulls))
-
-
-def _filled(x: Any, shape: tuple[int, ...], by: float = NOBODY) -> Any:
-    missing = [(0, to - have) for to, have in zip(shape, x.shape, strict=True)]
-    return jnp.pad(jnp.asarray(x), missing, constant_values=by)
-
-
-def corner(hull: Hull, which: Scalar, number: Scalar) -> Vec3:
-    """A corner of each lane's own, of one of several hulls."""
-    return Vec3.from_array(jnp.asarray(hull.vertices)[which, number])
-
-
-def farthest(hull: Hull, which: Scalar, direction: Vec3) -> Scalar:
-    """The number of the corner farthest along a unit vector, in the frame of one of several hulls.
-
-    From a start, go to the neighbour that is farthest until none is farther. The neighbour first in order wins a tie,
-    so ties end where they end in MuJoCo.
-    """
-    vertices, neighbours = jax.lax.stop_gradient(jnp.asarray(hull.vertices)), jnp.asarray(hull.neighbours)
-    along = jax.lax.stop_gradient(direction)
-
-    def height(number: Scalar) -> Scalar:
-        extra = (1,) * (number.ndim - along.x.ndim)
-        v = vertices[which.reshape(which.shape + extra), number]
-        x, y, z = (c.reshape(c.shape + extra) for c in along)
-        return x * v[..., 0] + y * v[..., 1] + z * v[..., 2]
-
-    def improve(state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
-        at, best, _ = state
-        around = neighbours[which, at]
-        heights = height(around)
-        k = jnp.argmax(heights, -1)
-        found = jnp.take_along_axis(heights, k[..., None], -1)[..., 0]
-        higher = found > best
-        to = jnp.take_along_axis(around, k[..., None], -1)[..., 0]
-        return jnp.where(higher, to, at), jnp.where(higher, found, best), jnp.any(higher)
-
-    one = neighbours.dtype.type(1)
-    x, y, z = (one + (c > START_COSINE).astype(one.dtype) - (c < -START_COSINE).astype(one.dtype) for c in along)
-    at = jnp.asarray(hull.starts)[which, 9 * x + 3 * y + z]
-    return jax.lax.while_loop(lambda s: s[2], improve, (at, height(at), jnp.array(True)))[0]

@@ -5,13 +5,15 @@ than the sources we had, and was found by trials with MuJoCo 4.0.
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from kinetree.lanes.program.alone import counted
 from kinetree.spatial import Scalar, Vec3
 
-from .hull import NOBODY, corner, farthest
+from .pool import NOBODY, Corners
 from .shapes import MIN_VALUE, Contact, Geom, contact, frame_of, take_first, unit, where
 
 HULL_POINTS = 4
@@ -102,26 +104,42 @@ def plane_hull(plane: Geom, mesh: Geom, margin: Scalar) -> tuple[Contact, ...]:
     Of these, the ones count that are not above the origin of the mesh.
     """
     mesh = mesh.with_hulls()
-    hull = mesh.hull
-    assert hull is not None
+    pool, loose = mesh.hull, mesh._replace(hull=None)
+
+    def alone(plane: Geom, loose: Geom, margin: Scalar) -> tuple[Contact, ...]:
+        return _one_hull(plane, loose._replace(hull=pool), margin)
+
+    shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in jax.tree.leaves((plane, loose, margin))))
+    if shape == ():
+        return alone(plane, loose, margin)
+    margin = jnp.asarray(margin, jnp.result_type(mesh.position.x))
+    lanes = jax.tree.map(lambda x: jnp.broadcast_to(x, shape).reshape(-1), (plane, loose, margin))
+    return jax.tree.map(lambda x: x.reshape(shape), jax.vmap(alone)(*lanes))
+
+
+def _one_hull(plane: Geom, mesh: Geom, margin: Scalar) -> tuple[Contact, ...]:
+    """The same of one lane."""
+    hull = Corners(mesh.hull, mesh.which)
     normal = plane.axis
     down = mesh.rotation.t_mul(-normal)
     height = (mesh.position - plane.position).dot(normal)
-    which = jnp.broadcast_to(mesh.which, jnp.shape(height))
-    lowest = farthest(hull, which, Vec3(*(c + jnp.zeros_like(height) for c in down)))
-    faces = jnp.asarray(hull.faces_at)[which, lowest]  # of shape (..., f)
-    normals = jnp.asarray(hull.normals)[which[..., None], faces]
-    flatness = sum(c[..., None] * normals[..., i] for i, c in enumerate(jax.lax.stop_gradient(down)))
-    face = jnp.argmax(jnp.where(faces == NOBODY, -jnp.inf, flatness), -1)[..., None, None]
-    others = jnp.take_along_axis(jnp.asarray(hull.wide)[which, lowest], face, -2)[..., 0, :]
+    lowest = hull.farthest(down)
+    place, width = hull.faces_at(lowest)
+    along = jax.lax.stop_gradient(down)
 
-    points = []
-    for k in range(HULL_POINTS):
-        number = lowest if k == 0 else others[..., k - 1]
-        local = mesh.rotation @ corner(hull, which, number)
+    def flatter(k: Any, best: tuple[Scalar, Any]) -> tuple[Scalar, Any]:
+        face = hull.number(place + k)
+        flatness = along.dot(hull.normal(jnp.maximum(face, 0)))
+        return where((face != NOBODY) & (flatness > best[0]), (flatness, k), best)
+
+    nothing = jnp.full_like(height, -jnp.inf), jnp.zeros_like(lowest)
+    _, face = jax.lax.stop_gradient(counted(width, flatter, nothing))
+    points: list[Contact] = []
+    for number in (lowest, *hull.wide(lowest, face)):
+        local = mesh.rotation @ hull.corner(number)
         drop = local.dot(normal)
         active = height + drop <= margin
-        if k > 0:
+        if points:
             active = active & points[0].active & (drop <= 0) & (number != lowest)
         points.append(_point(plane, active, local + mesh.position, height + drop))
     return tuple(points)

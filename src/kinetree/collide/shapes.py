@@ -14,7 +14,7 @@ import numpy as np
 
 from kinetree.spatial import Mat3, Scalar, Vec3
 
-from .hull import Hull
+from .pool import pooled
 
 MIN_VALUE = 1e-15  # MuJoCo's mjMINVAL: what is shorter has no direction
 NEVER = jnp.inf  # the distance of a point that is no contact
@@ -31,8 +31,8 @@ class Geom(NamedTuple):
     position: Vec3
     rotation: Mat3
     size: Vec3
-    hull: Hull | None = None  # of a mesh: one for all lanes, or several with a first axis over them
-    which: Any = None  # of several hulls, each lane's own
+    hull: Any = None  # of a mesh: a `Hull`, or a pool of hulls
+    which: Any = None  # where in the pool each lane's own begins
 
     @property
     def axis(self) -> Vec3:
@@ -40,11 +40,11 @@ class Geom(NamedTuple):
         return self.rotation.T.rows[2]
 
     def with_hulls(self) -> "Geom":
-        """The same with several hulls, of which each lane has its own."""
+        """The same with a pool of hulls, in which each lane has its own."""
         if self.hull is None or self.which is not None:
             return self
-        zero = jnp.zeros(jnp.shape(self.position.x), jnp.int32)
-        return self._replace(hull=jax.tree.map(lambda x: jnp.asarray(x)[None], self.hull), which=zero)
+        pool, _ = pooled([self.hull], self.position.x.dtype)
+        return self._replace(hull=jnp.asarray(pool), which=jnp.zeros(jnp.shape(self.position.x), jnp.int32))
 
 
 class Contact(NamedTuple):

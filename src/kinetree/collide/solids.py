@@ -1,18 +1,23 @@
 """What of a shape may lie flat against another, one lane at a time: faces of boxes, hulls and cylinders, and edges."""
 
-from typing import Any, NamedTuple
+import math
+from abc import ABC, abstractmethod
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree.lanes.program.alone import get, put, room
 from kinetree.spatial import Vec3
 
-from .hull import Hull
+from .hull import NOBODY, RING, Hull
+from .pool import Corners
 from .shapes import Geom
 
-NOBODY = -1  # fills up lists of corners and of faces
 CAP_CORNERS = 16  # of the polygon that stands for the end of a cylinder
 FACE_ALIGNED = 0.996  # MuJoCo's mjFACE_TOL: cosine from which two normals count as one
+FLAT_FACES = 32  # faces at a corner that are looked at
 # Corner k of a box is at the side +x if bit 0 of k is set, +y with bit 1, +z with bit 2. Faces are +x, −x, +y, ...; the
 # corners of each go around its normal. The order of all is MuJoCo's.
 BOX_FACES = ((5, 1, 3, 7), (0, 4, 6, 2), (6, 7, 3, 2), (0, 1, 5, 4), (4, 5, 7, 6), (1, 0, 2, 3))
@@ -30,153 +35,202 @@ def _unit_box() -> Hull:
 UNIT_BOX = _unit_box()
 
 
-class Solid(NamedTuple):
-    """A box or a hull in the world; hulls are stacked, and `which` is this lane's."""
-
-    hull: Hull
-    which: Any
-    scale: Any  # (3,): of the corners, the half sizes of a box
-    rotation: Any  # (3, 3)
-    position: Any  # (3,)
-    is_box: bool
-
-    def corner(self, number: Any) -> Any:
-        """(..., 3), in the world."""
-        local = jnp.asarray(self.hull.vertices, self.position.dtype)[self.which, number] * self.scale
-        return jnp.sum(self.rotation * local[..., None, :], -1) + self.position
-
-    def normal(self, face: Any) -> Any:
-        """(..., 3), outwards, in world axes."""
-        local = jnp.asarray(self.hull.normals, self.position.dtype)[self.which, face]
-        return jnp.sum(self.rotation * local[..., None, :], -1)
-
-    def faces_at(self, corner: Any) -> Any:
-        """(f,): numbers of the faces at a corner, filled up with NOBODY."""
-        return jnp.asarray(self.hull.faces_at)[self.which, corner]
-
-    def face(self, number: Any) -> Any:
-        """(k,): the corners around a face, filled up with NOBODY."""
-        return jnp.asarray(self.hull.faces)[self.which, number]
-
-
-def solid(kind: str, geom: Geom) -> Solid:
-    """One lane's box or mesh; of a mesh, `geom.hull` is stacked and `geom.which` a number."""
-    rotation, position = geom.rotation.array(), geom.position.array()
-    if kind == "box":
-        stacked = Hull(*(np.asarray(x)[None] for x in UNIT_BOX))
-        return Solid(stacked, 0, geom.size.array(), rotation, position, True)
-    assert geom.hull is not None
-    return Solid(geom.hull, geom.which, jnp.ones(3, position.dtype), rotation, position, False)
-
-
-class Feature(NamedTuple):
+class Feature(ABC):
     """What of a shape may lie against another: the faces where it touches, and the edges, in world axes."""
 
     dimension: Any  # 1 a corner, 2 an edge, 3 a face
-    normals: Any  # (f, 3): of the faces, outwards, in order
-    flat: Any  # (f,): which of them are there
-    rings: Any  # (f, width, 3): their corners, in order against the normal
-    counts: Any  # (f,): how many corners
-    start: Any  # (3,): of all edges
-    ends: Any  # (e, 3)
-    straight: Any  # (e,): which of them are there
+    n_faces: Any  # flat ones, in order
+    n_edges: Any
+    width: int  # corners of a face, at most
 
-    @property
-    def directions(self) -> Any:
-        """(e, 3): unit vectors along the edges."""
-        way = self.ends - self.start
-        length = jnp.sqrt(jnp.sum(way * way, -1, keepdims=True))
-        return way / jnp.where(length > 0, length, 1.0)
+    @abstractmethod
+    def normal(self, face: Any) -> Vec3:
+        """Of a flat face, outwards."""
 
+    @abstractmethod
+    def ring(self, face: Any) -> tuple[Any, Any]:
+        """Of a flat face: what `corner` needs, and how many corners there are."""
 
-def feature(kind: str, geom: Geom, corners: Any, outward: Any, known: Any) -> Feature:
-    """Of one lane's shape, where its outward normal is `outward` (3,).
+    @abstractmethod
+    def corner(self, ring: Any, k: Any) -> Vec3:
+        """Corner k of a face, in order against the normal."""
 
-    Arguments:
-        kind, geom: the shape.
-        corners: (3,), of a box or mesh: of a face of the difference of both shapes, or the farthest corner three times.
-        outward: a unit vector.
-        known: whether the corners are those of a face; if not, the face that looks outward most is taken.
-    """
-    if kind == "capsule":
-        return _of_capsule(geom)
-    return _of_cylinder(geom, outward) if kind == "cylinder" else _of_solid(solid(kind, geom), corners, outward, known)
+    @abstractmethod
+    def edge(self, k: Any) -> tuple[Vec3, Vec3]:
+        """Both ends of an edge."""
 
 
-def _of_solid(shape: Solid, corners: Any, outward: Any, known: Any) -> Feature:
-    """Rule of MuJoCo's meshNormals and boxNormals: faces that all corners share.
+def _in_world(geom: Geom, local: Vec3) -> Vec3:
+    return geom.rotation @ local + geom.position
+
+
+class _Capsule(Feature):
+    """Its segment; the radius is added elsewhere."""
+
+    width = 2
+
+    def __init__(self, geom: Geom):
+        self.geom = geom
+        one = jnp.ones_like(geom.size.y).astype(jnp.int32)
+        self.dimension, self.n_faces, self.n_edges = one, 0 * one, one
+
+    def normal(self, face: Any) -> Vec3:
+        return self.geom.axis
+
+    def ring(self, face: Any) -> tuple[Any, Any]:
+        return face, 0 * self.n_edges
+
+    def corner(self, ring: Any, k: Any) -> Vec3:
+        return self.geom.position
+
+    def edge(self, k: Any) -> tuple[Vec3, Vec3]:
+        along = self.geom.axis * self.geom.size.y
+        return self.geom.position - along, self.geom.position + along
+
+
+class _Cylinder(Feature):
+    """The end that looks outward, as a polygon of 16 corners, as MuJoCo has it, and the line of the side."""
+
+    width = CAP_CORNERS
+
+    def __init__(self, geom: Geom, outward: Vec3):
+        self.geom = geom
+        self.local = geom.rotation.t_mul(outward)
+        self.up = jnp.where(self.local.z >= 0, 1.0, -1.0).astype(self.local.z.dtype)
+        flat = jnp.abs(self.local.z) > FACE_ALIGNED
+        one = jnp.ones_like(self.up).astype(jnp.int32)
+        self.dimension = jnp.where(flat, 3, 1).astype(jnp.int32)
+        self.n_faces, self.n_edges = jnp.where(flat, one, 0), one
+
+    def normal(self, face: Any) -> Vec3:
+        return self.geom.axis * self.up
+
+    def ring(self, face: Any) -> tuple[Any, Any]:
+        return face, CAP_CORNERS * self.n_edges
+
+    def corner(self, ring: Any, k: Any) -> Vec3:
+        radius, half = self.geom.size.x, self.geom.size.y
+        angle = k.astype(self.up.dtype) * (2 * math.pi / CAP_CORNERS)
+        side = jnp.sin(angle) * -self.up
+        return _in_world(self.geom, Vec3(radius * jnp.cos(angle), radius * side, self.up * half))
+
+    def edge(self, k: Any) -> tuple[Vec3, Vec3]:
+        radius, half = self.geom.size.x, self.geom.size.y
+        x, y = self.local.x, self.local.y
+        length = jnp.sqrt(x * x + y * y)
+        scale = radius / jnp.where(length > 0, length, 1.0)
+        low, high = (_in_world(self.geom, Vec3(x * scale, y * scale, z)) for z in (-half, half))
+        return low, high
+
+
+class _Solid(Feature):
+    """A box or a hull. Rule of MuJoCo's meshNormals and boxNormals: faces that all corners share.
 
     Where these are no face or edge of a box (they may be a diagonal), the face along the normal stands for them. The
     edges of a corner lead to the corner before it in each of its faces.
     """
-    a, b, c = corners[0], corners[1], corners[2]
-    b = jnp.where(a == b, c, b)
-    dimension = jnp.where(a == b, 1, jnp.where((c == a) | (c == b), 2, 3))
-    own = faces = shape.faces_at(a)
 
-    def has(corner: Any) -> Any:
-        return jnp.any(faces[:, None] == shape.faces_at(corner)[None], -1)
+    width = RING
 
-    there = (faces != NOBODY) & has(b) & has(c)
-    first = jnp.arange(len(faces)) == jnp.argmax(there)
-    there = there & (first | (dimension < 3))
-    if shape.is_box:
-        lost = (dimension > 1) & (jnp.sum(there) != 4 - dimension)
-        along = jnp.sum(shape.normal(jnp.arange(len(BOX_FACES))) * outward, -1) > FACE_ALIGNED
-        faces = jnp.where(lost, jnp.argmax(along).astype(faces.dtype), faces)
-        there = jnp.where(lost, (jnp.arange(len(faces)) == 0) & jnp.any(along), there)
-    rings = shape.face(jnp.maximum(own, 0))  # (f, k)
-    before = (jnp.argmax(rings == a, -1) - 1) % jnp.sum(rings != NOBODY, -1)
-    ends = jnp.where(dimension == 2, b, jnp.take_along_axis(rings, before[:, None], -1)[:, 0])
-    straight = jnp.where(dimension == 2, jnp.arange(len(own)) == 0, own != NOBODY)
-    around = shape.face(jnp.maximum(faces, 0))
-    counts = jnp.sum(around != NOBODY, -1)
-    backwards = jnp.maximum(counts[:, None] - 1 - jnp.arange(around.shape[1]), 0)
-    around = shape.corner(jnp.take_along_axis(around, backwards, -1))
-    normals = shape.normal(jnp.maximum(faces, 0))
-    looks = jnp.where(there, jnp.sum(normals * outward, -1), -jnp.inf)
-    there = there & (known | (jnp.arange(len(faces)) == jnp.argmax(looks)))
-    return Feature(dimension, normals, there, around, counts, shape.corner(a), shape.corner(ends), straight)
+    def __init__(self, geom: Geom, is_box: bool, corners: tuple[Any, Any, Any], outward: Vec3, known: Any):
+        self.geom, self.hull = geom, Corners(geom.hull, geom.which)
+        self.is_box = is_box
+        a, b, c = corners
+        b = jnp.where(a == b, c, b)
+        self.dimension = jnp.where(a == b, 1, jnp.where((c == a) | (c == b), 2, 3)).astype(jnp.int32)
+        self.a, self.b = a, b
+        self.first, width = self.hull.faces_at(a)
+        hull, dimension = self.hull, self.dimension
+
+        def has(face: Any, corner: Any) -> Any:
+            place, length = hull.faces_at(corner)
+            k = jax.lax.while_loop(
+                lambda k: (k < length) & (hull.number(place + k) != face), lambda k: k + 1, jnp.zeros_like(length)
+            )
+            return k < length
+
+        def look(state: tuple) -> tuple:
+            k, count, faces, most, best = state
+            face = hull.number(self.first + k)
+            there = ((b == a) | has(face, b)) & ((c == a) | (c == b) | has(face, c)) & (count < FLAT_FACES)
+            there = there & ((count == 0) | (dimension < 3))
+            looks = self._turned(hull.normal(face)).dot(outward)
+            better = there & (looks > most)
+            most, best = jnp.where(better, looks, most), jnp.where(better, face, best)
+            place = jnp.minimum(count, FLAT_FACES - 1)
+            faces = put(faces, place, jnp.where(there, face, get(faces, place)))
+            return k + 1, count + jnp.where(there, 1, 0), faces, most, best
+
+        zero = jnp.zeros_like(a)
+        lowest = jnp.full_like(outward.x, -jnp.inf)
+        begin = (zero, zero, room(FLAT_FACES, a), lowest, zero)
+        own, count, faces, _, best = jax.lax.while_loop(
+            lambda s: (s[0] < width) & (hull.number(self.first + jnp.minimum(s[0], width - 1)) != NOBODY), look, begin
+        )
+        self.n_edges = jnp.where(dimension == 2, 1, own)  # as many as faces
+        if is_box:
+            lost = (dimension > 1) & (count != 4 - dimension)
+            along, found = zero, zero > 0
+            for face in range(len(BOX_FACES)):
+                axis = self._turned(hull.normal(jnp.full_like(a, face)))
+                here = ~found & (axis.dot(outward) > FACE_ALIGNED)
+                along, found = jnp.where(here, face, along), found | here
+            faces = put(faces, zero, jnp.where(lost, along, get(faces, zero)))
+            count = jnp.where(lost, jnp.where(found, 1, 0), count)
+            best = jnp.where(lost, along, best)
+        single = ~known & (count > 0)
+        faces = put(faces, zero, jnp.where(single, best, get(faces, zero)))
+        self.faces, self.n_faces = faces, jnp.where(single, 1, count)
+
+    def _turned(self, local: Vec3) -> Vec3:
+        return self.geom.rotation @ local
+
+    def _corner(self, number: Any) -> Vec3:
+        local = self.hull.corner(number)
+        if self.is_box:
+            local = Vec3(*(c * s for c, s in zip(local, self.geom.size, strict=True)))
+        return _in_world(self.geom, local)
+
+    def normal(self, face: Any) -> Vec3:
+        return self._turned(self.hull.normal(get(self.faces, face)))
+
+    def _length(self, place: Any, most: Any) -> Any:
+        return jax.lax.while_loop(
+            lambda k: (k < most) & (self.hull.number(place + jnp.minimum(k, most - 1)) != NOBODY),
+            lambda k: k + 1,
+            jnp.zeros_like(most),
+        )
+
+    def ring(self, face: Any) -> tuple[Any, Any]:
+        place, most = self.hull.ring(get(self.faces, face))
+        count = self._length(place, most)
+        return place + count - 1, count
+
+    def corner(self, ring: Any, k: Any) -> Vec3:
+        return self._corner(self.hull.number(ring - k))
+
+    def edge(self, k: Any) -> tuple[Vec3, Vec3]:
+        place, most = self.hull.ring(self.hull.number(self.first + k))
+        count = self._length(place, most)
+        own = jax.lax.while_loop(
+            lambda j: (j < count - 1) & (self.hull.number(place + j) != self.a), lambda j: j + 1, jnp.zeros_like(count)
+        )
+        before = self.hull.number(place + jnp.where(own > 0, own - 1, count - 1))
+        return self._corner(self.a), self._corner(jnp.where(self.dimension == 2, self.b, before))
 
 
-def _in_world(geom: Geom, local: Any) -> Any:
-    """Points (..., 3) of a shape's own frame."""
-    return jnp.sum(geom.rotation.array() * local[..., None, :], -1) + geom.position.array()
+def feature(kind: str, geom: Geom, corners: tuple[Any, Any, Any], outward: Vec3, known: Any) -> Feature:
+    """Of one lane's shape, where its outward normal is `outward`.
 
-
-def _of_capsule(geom: Geom) -> Feature:
-    """Its segment; the radius is added elsewhere."""
-    half = jnp.stack([jnp.zeros_like(geom.size.y), jnp.zeros_like(geom.size.y), geom.size.y])
-    none, nowhere = jnp.zeros((1, 3), half.dtype), jnp.zeros((1, 1, 3), half.dtype)
-    ends = _in_world(geom, jnp.stack([-half, half]))
-    return Feature(
-        jnp.array(1), none, jnp.zeros(1, bool), nowhere, jnp.ones(1, int), ends[0], ends[1:], jnp.ones(1, bool)
-    )
-
-
-def _of_cylinder(geom: Geom, outward: Any) -> Feature:
-    """The end that looks outward, as a polygon of 16 corners, as MuJoCo has it, and the line of the side."""
-    local = geom.rotation.t_mul(Vec3.from_array(outward))
-    radius, half = geom.size.x, geom.size.y
-    up = jnp.where(local.z >= 0, 1.0, -1.0).astype(outward.dtype)
-    angle = -up * jnp.arange(CAP_CORNERS, dtype=outward.dtype) * (2 * np.pi / CAP_CORNERS)
-    cap = jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle), jnp.full_like(angle, 1.0) * up * half], -1)
-    side = Vec3(local.x, local.y, jnp.zeros_like(local.z))
-    length = jnp.sqrt(side.dot(side))
-    side = (side * (radius / jnp.where(length > 0, length, 1.0))).array()
-    along = jnp.zeros(3, outward.dtype).at[2].set(half)
-    ends = _in_world(geom, jnp.stack([side - along, side + along]))
-    flat = jnp.abs(local.z) > FACE_ALIGNED
-    return Feature(
-        jnp.where(flat, 3, 1),
-        (geom.axis * up).array()[None],
-        flat[None],
-        _in_world(geom, cap)[None],
-        jnp.full(1, CAP_CORNERS),
-        ends[0],
-        ends[1:],
-        jnp.ones(1, bool),
-    )
+    Arguments:
+        kind, geom: the shape; that of a mesh or a box knows its hull.
+        corners: of a box or mesh: of a face of the difference of both shapes, or the farthest corner three times.
+        outward: a unit vector.
+        known: whether the corners are those of a face; if not, the face that looks outward most is taken.
+    """
+    if kind == "capsule":
+        return _Capsule(geom)
+    return _Cylinder(geom, outward) if kind == "cylinder" else _Solid(geom, kind == "box", corners, outward, known)
 
 
 def support_corner(kind: str, geom: Geom, direction: Vec3) -> Any:
@@ -184,8 +238,5 @@ def support_corner(kind: str, geom: Geom, direction: Vec3) -> Any:
     if kind == "box":
         return sum(jnp.where(c >= 0, 1 << k, 0).astype(jnp.int32) for k, c in enumerate(direction))
     if kind != "mesh":
-        return jnp.zeros_like(direction.x, jnp.int32)
-    assert geom.hull is not None
-    vertices = jnp.asarray(geom.hull.vertices)[geom.which]
-    heights = vertices[:, 0] * direction.x + vertices[:, 1] * direction.y + vertices[:, 2] * direction.z
-    return jnp.argmax(heights).astype(jnp.int32)
+        return jnp.zeros_like(direction.x).astype(jnp.int32)
+    return Corners(geom.hull, geom.which).farthest(direction)

@@ -5,51 +5,50 @@ cores is exact, and the radius is added afterwards.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 
 from kinetree.spatial import Scalar, Vec3
 
-from .hull import corner
+from .pool import Corners
 from .shapes import MIN_VALUE, Geom, unit
-from .solids import support_corner
 
-Support = Callable[[Geom, Vec3], Vec3]  # of a shape's own direction, in its own frame
+Support = Callable[[Geom, Vec3, Any], Vec3]  # of a direction and the farthest corner, in the shape's own frame
 
 
 def _towards(c: Scalar, size: Scalar) -> Scalar:
     return jnp.where(c >= 0, size, -size)
 
 
-def _sphere(geom: Geom, d: Vec3) -> Vec3:
+def _sphere(geom: Geom, d: Vec3, corner: Any) -> Vec3:
     return Vec3.zero_like(d.x)
 
 
-def _capsule(geom: Geom, d: Vec3) -> Vec3:
+def _capsule(geom: Geom, d: Vec3, corner: Any) -> Vec3:
     zero = jnp.zeros_like(d.x)
     return Vec3(zero, zero, _towards(d.z, geom.size.y))
 
 
-def _ellipsoid(geom: Geom, d: Vec3) -> Vec3:
+def _ellipsoid(geom: Geom, d: Vec3, corner: Any) -> Vec3:
     size = geom.size
     on_sphere, _ = unit(Vec3(d.x * size.x, d.y * size.y, d.z * size.z))
     return Vec3(on_sphere.x * size.x, on_sphere.y * size.y, on_sphere.z * size.z)
 
 
-def _cylinder(geom: Geom, d: Vec3) -> Vec3:
+def _cylinder(geom: Geom, d: Vec3, corner: Any) -> Vec3:
     squared = d.x * d.x + d.y * d.y
     along = squared < MIN_VALUE * MIN_VALUE
     scale = jnp.where(along, 0.0, geom.size.x / jnp.sqrt(jnp.where(along, 1.0, squared)))
     return Vec3(d.x * scale, d.y * scale, _towards(d.z, geom.size.y))
 
 
-def _box(geom: Geom, d: Vec3) -> Vec3:
+def _box(geom: Geom, d: Vec3, corner: Any) -> Vec3:
     return Vec3(*(_towards(c, s) for c, s in zip(d, geom.size, strict=True)))
 
 
-def _mesh(geom: Geom, d: Vec3) -> Vec3:
-    assert geom.hull is not None
-    return corner(geom.hull, geom.which, support_corner("mesh", geom, d))
+def _mesh(geom: Geom, d: Vec3, corner: Any) -> Vec3:
+    return Corners(geom.hull, geom.which).corner(corner)
 
 
 SUPPORTS: dict[str, Support] = {
@@ -71,8 +70,7 @@ def bounding_radius(kind: str, geom: Geom) -> Scalar:
     """Of a ball about a shape's centre that holds it."""
     size = geom.size
     if kind == "mesh":
-        assert geom.hull is not None
-        return jnp.asarray(geom.hull.radius)[geom.which]
+        return Corners(geom.hull, geom.which).radius
     if kind == "sphere":
         return size.x
     if kind == "capsule":
@@ -82,6 +80,9 @@ def bounding_radius(kind: str, geom: Geom) -> Scalar:
     return jnp.maximum(jnp.maximum(size.x, size.y), size.z) if kind == "ellipsoid" else jnp.sqrt(size.dot(size))
 
 
-def support(kind: str, geom: Geom, direction: Vec3) -> Vec3:
-    """The farthest point of a shape's core along a world direction, in the world. One lane at a time."""
-    return geom.rotation @ SUPPORTS[kind](geom, geom.rotation.t_mul(direction)) + geom.position
+def support(kind: str, geom: Geom, direction: Vec3, corner: Any) -> Vec3:
+    """The farthest point of a shape's core along a world direction, in the world. One lane at a time.
+
+    Of a mesh it is a corner whose number is known.
+    """
+    return geom.rotation @ SUPPORTS[kind](geom, geom.rotation.t_mul(direction), corner) + geom.position

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.collide import Contact, Geom, Hull, collider
-from kinetree.collide.hull import alike
+from kinetree.collide import Contact, Geom, collider
+from kinetree.collide.pool import pooled
 from kinetree.model import Model
 from kinetree.model.world import Pair, PairSurfaces, Scene
 from kinetree.spatial import Mat3, Quaternion, Scalar, Vec3
@@ -87,8 +87,8 @@ def _placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3) -> Geom:
     if shapes.hulls[numbers[0]] is None:
         return placed
     meshes, which = np.unique(numbers, return_inverse=True)  # Every mesh is there once, however many pairs it is in.
-    hulls = [Hull(*(_like(x, dtype) for x in shapes.hulls[i])) for i in meshes]
-    return placed._replace(hull=alike(hulls), which=jnp.asarray(which.astype(np.int32))[:, None])
+    pool, starts = pooled([shapes.hulls[i] for i in meshes], dtype)
+    return placed._replace(hull=jnp.asarray(pool), which=jnp.asarray(starts[which].astype(np.int32))[:, None])
 
 
 def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching:
@@ -114,10 +114,6 @@ def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching
     order = np.argsort(np.concatenate(numbers), kind="stable")
     whole = take(jax.tree.map(lambda *x: jnp.concatenate(x), *points), order)
     return Touching(np.concatenate(numbers)[order], whole)
-
-
-def _like(x: Any, dtype: Any) -> Any:
-    return jnp.asarray(x, dtype) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.asarray(x)
 
 
 def with_base(model: Model, R: Mat3, p: Vec3) -> tuple[Mat3, Vec3]:

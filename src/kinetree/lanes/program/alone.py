@@ -41,12 +41,11 @@ def counted(count: Any, body: Callable[[Any, T], T], state: T) -> T:
     return lax.while_loop(lambda s: s[0] < count, lambda s: (s[0] + 1, body(s[0], s[1])), (start, state))[1]
 
 
-def only_where(flag: Any, function: Callable[[], T], otherwise: T) -> T:
-    """What a function makes where a flag is set. It is skipped where no lane needs it."""
-    like = jax.tree.map(lambda x: jnp.asarray(x), otherwise)
+def once(flag: Any, function: Callable[[T], T], state: T) -> T:
+    """`function(state)` where a flag is set, the state as it is elsewhere. It is skipped where no lane needs it."""
 
-    def body(_: Any) -> tuple[Any, T]:
-        made = jax.tree.map(lambda x, y: jnp.asarray(x, y.dtype), function(), like)
+    def body(s: tuple[Any, T]) -> tuple[Any, T]:
+        made = jax.tree.map(lambda x, y: jnp.asarray(x, y.dtype), function(s[1]), s[1])
         return jnp.zeros_like(flag), made
 
-    return lax.while_loop(lambda s: s[0], body, (flag, like))[1]
+    return lax.while_loop(lambda s: s[0], body, (flag, jax.tree.map(jnp.asarray, state)))[1]
