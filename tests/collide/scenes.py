@@ -10,6 +10,10 @@ import mujoco
 import numpy as np
 
 from kinetree.collide import Geom, Hull, collider
+from kinetree.collide.pool import pooled
+from kinetree.collide.solids import UNIT_BOX
+from kinetree.lanes import Lane, Loop, Program
+from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.spatial import Mat3, Vec3
 
 SIZES = {
@@ -144,11 +148,56 @@ def compiled(first: str, second: str, single: bool = False) -> Any:
     return jax.jit(run)
 
 
+EXAMPLE = Geom(Vec3(*3 * (0.0,)), Mat3(*9 * (0.0,)), Vec3(*3 * (0.0,)))
+
+
+@cache
+def native(first: str, second: str, single: bool = False) -> Program:
+    """The collider as a lane program: inputs are both shapes and the margin, a pool has the hulls."""
+    points, function = collider((first, second), single)
+
+    def step(known: Any, inputs: tuple, _: tuple) -> tuple:
+        starts, pool = known
+        *shapes, margin = inputs
+        a, b = jax.tree.unflatten(jax.tree.structure((EXAMPLE, EXAMPLE)), shapes)
+        a, b = (g._replace(hull=pool, which=w.astype(jnp.int32)) for g, w in zip((a, b), starts, strict=True))
+        found = function(a, b, margin)
+        return (), (), tuple(x for c in found for x in (*c.position, *c.frame, c.distance))
+
+    inputs = tuple(Lane(0, None, k) for k in range(31))
+    outputs = tuple(Lane(0, None, k) for k in range(13 * points))
+    loop = Loop(step, 0, jax.tree.structure((0.0, 0.0)), inputs=inputs, outputs=outputs, pool=True)
+    return Program(f"test_{first}_{second}", (loop,), 1, 1)
+
+
+def natively(a: Geom, b: Geom, margin: Any, program: Program) -> tuple[np.ndarray, ...]:
+    """As what `compiled` returns, by native lanes."""
+    dtype = np.dtype(a.position.x.dtype)
+    pool, starts = pooled([g.hull or UNIT_BOX for g in (a, b)], dtype)
+    constants = np.concatenate([2 + starts, pool, np.zeros(len(pool) % 2)]).astype(dtype).reshape(-1, 2)
+    leaves = jax.tree.leaves((a._replace(hull=None), b._replace(hull=None)))
+    x = np.stack([np.asarray(c) for c in leaves] + [np.full(len(leaves[0]), margin)], -1).astype(dtype)
+    points = len(program.loops[0].outputs) // 13
+    (found,) = CompiledProgram(program, dtype)(0, (13 * points,), (np.zeros((1, 0), np.int32),), (constants,), (x,))
+    each = found.reshape(len(x), points, 13).transpose(1, 0, 2)
+    return each[..., :3], each[..., 3:12].reshape(*each.shape[:2], 3, 3), each[..., 12]
+
+
 def ours(
-    first: str, second: str, poses: Poses, margin: float = 0.0, dtype: Any = np.float64, single: bool = False
+    first: str,
+    second: str,
+    poses: Poses,
+    margin: float = 0.0,
+    dtype: Any = np.float64,
+    single: bool = False,
+    by_xla: bool = False,
 ) -> list:
     """Our contacts, in the form of MuJoCo's."""
-    p, f, d = map(np.asarray, compiled(first, second, single)(*geoms(first, second, poses, dtype), dtype(margin)))
+    shapes = geoms(first, second, poses, dtype)
+    if by_xla:
+        p, f, d = map(np.asarray, compiled(first, second, single)(*shapes, dtype(margin)))
+    else:
+        p, f, d = natively(*shapes, margin, native(first, second, single))
     assert np.isfinite(p).all()
     assert np.isfinite(f).all()
     assert not np.isnan(d).any()

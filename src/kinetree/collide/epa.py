@@ -46,7 +46,7 @@ class _Corner(NamedTuple):
 
 
 class _Face(NamedTuple):
-    corners: tuple[Any, Any, Any]  # in order around the outward normal
+    corners: tuple[Any, ...]  # 3, in order around the outward normal
     normal: Vec3
     offset: Scalar  # of its plane from the origin; infinite for faces without area
 
@@ -67,7 +67,7 @@ class _Polytope(NamedTuple):
     n_faces: Any
 
 
-def _face(corners: tuple[Any, Any, Any], a: Vec3, b: Vec3, c: Vec3) -> _Face:
+def _face(corners: tuple[Any, ...], a: Vec3, b: Vec3, c: Vec3) -> _Face:
     n = (b - a).cross(c - a)
     nn = n.dot(n)
     flat = nn <= FLAT

@@ -104,7 +104,7 @@ def plane_hull(plane: Geom, mesh: Geom, margin: Scalar) -> tuple[Contact, ...]:
     Of these, the ones count that are not above the origin of the mesh.
     """
     mesh = mesh.with_hulls()
-    pool, loose = mesh.hull, mesh._replace(hull=None)
+    pool, loose, plane = mesh.hull, mesh._replace(hull=None), plane._replace(hull=None, which=None)
 
     def alone(plane: Geom, loose: Geom, margin: Scalar) -> tuple[Contact, ...]:
         return _one_hull(plane, loose._replace(hull=pool), margin)

@@ -132,7 +132,7 @@ class _Solid(Feature):
 
     width = RING
 
-    def __init__(self, geom: Geom, is_box: bool, corners: tuple[Any, Any, Any], outward: Vec3, known: Any):
+    def __init__(self, geom: Geom, is_box: bool, corners: tuple[Any, ...], outward: Vec3, known: Any):
         self.geom, self.hull = geom, Corners(geom.hull, geom.which)
         self.is_box = is_box
         a, b, c = corners
@@ -219,7 +219,7 @@ class _Solid(Feature):
         return self._corner(self.a), self._corner(jnp.where(self.dimension == 2, self.b, before))
 
 
-def feature(kind: str, geom: Geom, corners: tuple[Any, Any, Any], outward: Vec3, known: Any) -> Feature:
+def feature(kind: str, geom: Geom, corners: tuple[Any, ...], outward: Vec3, known: Any) -> Feature:
     """Of one lane's shape, where its outward normal is `outward`.
 
     Arguments:

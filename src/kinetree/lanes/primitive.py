@@ -146,8 +146,10 @@ def _with_own_constants(bound: Bound, arguments: Any, axes: Any, differ: Any, re
     numbers = [k for k, own in enumerate(which) if own]
     for k in numbers:
         new_tables[k] = own_table(tables[k], shapes[k][1])
-        lanes.append(_as_own(constants[k], const_axes[k], size, repeats))
-        shared[k] = jnp.zeros((shapes[k][0], 0), shared[k].dtype)
+        own = _as_own(constants[k], const_axes[k], size, repeats)
+        pool = bound.program.loops[k].pool  # It stays where it is: the same in all worlds.
+        lanes.append(own[:, : tables[k].shape[0] * shapes[k][1]] if pool else own)
+        shared[k] = shared[k] if pool else jnp.zeros((shapes[k][0], 0), shared[k].dtype)
     if numbers:
         bound = Bound(with_own_constants(bound.program, which), bound.slots, bound.widths)
     return _Own(bound, numbers, [*new_tables, *shared], lanes, shapes)

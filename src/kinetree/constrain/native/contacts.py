@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.collide import COLLIDERS, Geom
+from kinetree.collide import Geom, collider
+from kinetree.collide.pool import pooled
+from kinetree.collide.solids import UNIT_BOX
 from kinetree.lanes import Lane, Loop, Memory, Slots
 from kinetree.model import Model, Placement
 from kinetree.model.orientation import quaternion_from_rotation
@@ -19,7 +21,7 @@ from ..touching import surfaces_of_pairs
 from ..weights import inverse_weights
 from .features import with_power
 from .memory import ACTS, NUMBER, PLACEMENT, ROW, ZERO3, Point, coupled_memory, fixed, point_memory
-from .parts import Known, Part, table
+from .parts import Known, Part, WithPool, table
 from .plan import Plan
 
 FAR = 1e10  # m: stands for the distance of a point that is no contact, so that no infinite number is multiplied
@@ -29,10 +31,11 @@ POINT_REPORT = 14  # numbers that are reported of a point
 
 
 class Placed(NamedTuple):
-    """A shape: where it is in its row's frame, or in the world, and its size."""
+    """A shape: where it is in its row's frame, or in the world, its size, and where its hull begins in a pool."""
 
     at: Placement
     size: Vec3
+    hull: Any = ()
 
 
 class Meeting(NamedTuple):
@@ -45,12 +48,25 @@ class Meeting(NamedTuple):
 
 PLACED = Placed(PLACEMENT, ZERO3)
 MEETING = Meeting(PLACED, PLACED, 0.0)
+HULLED = Placed(PLACEMENT, ZERO3, 0.0)
+WITH_HULLS = Meeting(HULLED, HULLED, 0.0)
+
+# Pairs whose colliders are formulas on numbers. All others look up hulls, or have loops of their own: by a pool.
+BY_FORMULA = {
+    *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
+    *(("sphere", kind) for kind in ("sphere", "capsule", "cylinder", "box")),
+    ("capsule", "capsule"),
+    ("capsule", "box"),
+    ("box", "box"),
+}
+CHEAP = BY_FORMULA - {("capsule", "box"), ("box", "box")}  # No dearer than to ask whether shapes are near.
 
 
-def geom(shape: Placed, row: Placement | None = None) -> Geom:
+def geom(shape: Placed, row: Placement | None = None, pool: Any = None) -> Geom:
     """A shape in the world's axes; without a row, one that does not move."""
     at = shape.at if row is None else shape.at @ row
-    return Geom(at.position, Mat3(*at.orientation.rotation()).T, shape.size)
+    which = None if pool is None else shape.hull.astype(jnp.int32)
+    return Geom(at.position, Mat3(*at.orientation.rotation()).T, shape.size, pool, which)
 
 
 def turned(frame: Any) -> Quaternion:
@@ -97,83 +113,96 @@ def _point_slots(column: int, acts: int, memory: Memory) -> list[Slots]:
     return [ACTS.at(acts, "D"), memory.at(column, "point"), _distance(column, memory)]
 
 
-def colliding(kinds: tuple[str, str], moving: int) -> list[Part]:
-    """The loops over the pairs of some kinds; a second shape that moves, too, is asked only where it is near."""
-    if moving == BOTH:
-        return _colliding_both(kinds)
-    collider = COLLIDERS[kinds]
+def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list[Part]:
+    """The loops over the pairs of some kinds. Where it pays, shapes are asked first whether they are near."""
+    function = collider(kinds, single)
+    count, both, by_pool = function.points, moving == BOTH, kinds not in BY_FORMULA
+    example = WITH_HULLS if by_pool else MEETING
 
-    def step(known: Meeting, _: tuple, reads: tuple) -> tuple:
-        row, base = reads
-        static = geom(known.static)
-        shapes = static._replace(position=static.position + base.position), geom(known.moving, row)
-        first, second = shapes if moving else shapes[::-1]
-        return tuple(_found(collider, first, second, known.reach)), (), ()
-
-    count = collider.points
-    writes = tuple(x for k in range(count) for x in _point_slots(2 + k, 2 + count + k, point_memory(1)))
-    reads = (ROW.at(0, "pose"), ROW.at(1, "pose"))
-    loop = Loop(step, 2 + 2 * count, jax.tree.structure(MEETING), reads=reads, writes=writes)
-    return [Part(loop, _pair_table(kinds, moving), _pair_constants(kinds, moving))]
-
-
-def _colliding_both(kinds: tuple[str, str]) -> list[Part]:
-    """Shapes that both move; all is about the point of the first body's tree."""
-    collider = COLLIDERS[kinds]
-    count = collider.points
-
-    def places(reads: tuple) -> tuple[Placement, Placement, Vec3]:
+    def places(reads: tuple) -> tuple[Placement | None, Placement, Vec3]:
+        """Rows of both shapes about the point of the first one's tree, and where that is from the other's."""
+        if not both:
+            row, base = reads
+            return None, row, base.position
         first, second, base, other = reads
         away = base.position - other.position
         return first, second._replace(position=second.position + away), away
 
+    def shapes(known: Any, reads: tuple, pool: Any = None) -> tuple[Geom, Geom]:
+        """The first and the second one."""
+        one, two, away = places(reads)
+        static, own = geom(known.static, one, pool), geom(known.moving, two, pool)
+        if both:
+            return static, own
+        static = static._replace(position=static.position + away)
+        return (static, own) if moving else (own, static)
+
     def look(known: tuple, _: tuple, reads: tuple) -> tuple:
-        (one, two), radius = known
-        first, second, _ = places(reads)
-        between = (one.at @ first).position - (two.at @ second).position
-        near = between.dot(between) <= radius * radius
+        meeting, radius = known
+        first, second = shapes(meeting, reads)
+        between = second.position - first.position
+        if kinds[0] == "plane":
+            near = between.dot(first.axis) <= radius
+        else:
+            near = between.dot(between) <= radius * radius
         flag = jnp.where(near, jnp.ones_like(radius), jnp.zeros_like(radius))
         return (flag, jnp.full_like(flag, FAR)) * count, (), ()
 
-    def step(known: Meeting, _: tuple, reads: tuple) -> tuple:
-        first, second, away = places(reads)
-        found = _found(collider, geom(known.static, first), geom(known.moving, second), known.reach)
+    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        known, pool = known if by_pool else (known, None)
+        found = _found(function, *shapes(known, reads, pool), known.reach)
+        if not both:
+            return tuple(found), (), ()
+        away = places(reads)[2]
         made: list[Any] = []
         for k in range(count):
             near, point, distance = found[3 * k : 3 * k + 3]
             made += [near, point, distance, point.position - away]
         return tuple(made), (), ()
 
-    slots = (ROW.at(0, "pose"), ROW.at(1, "pose"), ROW.at(2, "pose"), ROW.at(3, "pose"))
-    flags = tuple(ACTS.at(4 + count + k, "D") for k in range(count))
-    columns = 4 + 3 * count  # points, what says that they act, and their position about the other tree's point
-    memory, other = coupled_memory(1), jax.tree.structure(ZERO3)
-    writes = tuple(
-        x
-        for k in range(count)
-        for x in (*_point_slots(4 + k, 4 + count + k, memory), Slots(4 + 2 * count + k, 0, other, cold=True))
-    )
-    first = tuple(x for k in range(count) for x in (flags[k], _distance(4 + k, memory)))
-    cull = Loop(look, columns, jax.tree.structure(((PLACED, PLACED), 0.0)), reads=slots, writes=first)
-    loop = Loop(step, columns, jax.tree.structure(MEETING), reads=slots, writes=writes, when=flags[0])
+    rows = 4 if both else 2
+    slots = tuple(ROW.at(k, "pose") for k in range(rows))
+    memory = (coupled_memory if both else point_memory)(1)
+    flags = tuple(ACTS.at(rows + count + k, "D") for k in range(count))
+    columns = rows + (3 if both else 2) * count  # points, what says that they act, where they are about the other tree
+    writes: list[Slots] = []
+    for k in range(count):
+        writes += _point_slots(rows + k, rows + count + k, memory)
+        if both:
+            writes.append(Slots(rows + 2 * count + k, 0, jax.tree.structure(ZERO3), cold=True))
+    turns = _pair_table(kinds, moving)
+    constants = _pair_constants(kinds, moving, by_pool)
+    culled = both or kinds not in CHEAP
+    structure = jax.tree.structure(example)
+    when = flags[0] if culled else None
+    loop = Loop(step, columns, structure, reads=slots, writes=tuple(writes), when=when, pool=by_pool)
+    parts = [Part(loop, turns, constants)]
+    if culled:
+        first = tuple(x for k in range(count) for x in (flags[k], _distance(rows + k, memory)))
+        cull = Loop(look, columns, jax.tree.structure((MEETING, 0.0)), reads=slots, writes=first)
+        parts.insert(0, Part(cull, turns, _bounds(kinds, moving)))
+    return parts
 
-    def turns(plan: Plan) -> np.ndarray:
-        pairs = _members(plan, kinds, BOTH)
-        rows = [plan.rows_of_pair(pairs, k) for k in (0, 1)]
-        numbers = np.array([plan.points_of_pair[k] for k in pairs], np.int64)
-        offset = np.array([coupled_memory(plan.pairs[k].condim).at(0, "other").offset for k in pairs])[:, None]
-        both = [f(x) for f in (plan.row, lambda r: plan.base(plan.tree_of_row[r])) for x in rows]
-        points = plan.point(numbers)
-        return table(*both, *points.T, *plan.acts(numbers).T, *(points + offset).T)
 
-    constants = _pair_constants(kinds, BOTH)
+def _bounds(kinds: tuple[str, str], moving: int) -> Callable[..., Any]:
+    """Constants that tell whether shapes are near: the pairs, and how far apart their centres may be."""
+    plain = _pair_constants(kinds, moving, False)
 
-    def bounds(model: Model, plan: Plan, known: Known) -> tuple:
-        meeting = constants(model, plan, known)
-        radii = [_bounding_radius(kind, shape.size) for kind, shape in zip(kinds, meeting[:2], strict=True)]
-        return (meeting.static, meeting.moving), radii[0] + radii[1] + meeting.reach
+    def constants(model: Model, plan: Plan, known: Known) -> tuple:
+        meeting = plain(model, plan, known)
+        assert plan.world.scene is not None
+        shapes = plan.world.scene.shapes
+        reach = meeting.reach
+        for which, kind in enumerate(kinds):
+            numbers = [plan.pairs[k][which] for k in _members(plan, kinds, moving)]
+            size = Vec3(*np.asarray(shapes.size)[numbers].T)
+            if kind == "mesh":
+                reach = reach + np.array([float(shapes.hulls[i].radius) for i in numbers])
+            elif kind != "plane":
+                reach = reach + _bounding_radius(kind, size)
+        return meeting, reach
 
-    return [Part(cull, turns, bounds), Part(loop, turns, constants)]
+    return constants
 
 
 def _bounding_radius(kind: str, size: Vec3) -> Any:
@@ -184,9 +213,7 @@ def _bounding_radius(kind: str, size: Vec3) -> Any:
         return size.x + size.y
     if kind == "cylinder":
         return np.sqrt(size.x * size.x + size.y * size.y)
-    if kind == "ellipsoid":
-        return np.maximum(np.maximum(size.x, size.y), size.z)
-    return np.sqrt(size.dot(size)) if kind == "box" else np.full_like(size.x, FAR)
+    return np.maximum(np.maximum(size.x, size.y), size.z) if kind == "ellipsoid" else np.sqrt(size.dot(size))
 
 
 def _distance(column: int, memory: Memory) -> Slots:
@@ -200,16 +227,21 @@ def _members(plan: Plan, kinds: tuple[str, str], moving: int) -> tuple[int, ...]
 def _pair_table(kinds: tuple[str, str], moving: int) -> Callable[[Plan], np.ndarray]:
     def turns(plan: Plan) -> np.ndarray:
         pairs = _members(plan, kinds, moving)
-        rows = plan.row_of_pair(pairs)
         numbers = np.array([plan.points_of_pair[k] for k in pairs], np.int64)
-        base = plan.base(plan.tree_of_row[rows])
-        return table(plan.row(rows), base, *plan.point(numbers).T, *plan.acts(numbers).T)
+        points, acts = plan.point(numbers), plan.acts(numbers)
+        if moving != BOTH:
+            rows = plan.row_of_pair(pairs)
+            return table(plan.row(rows), plan.base(plan.tree_of_row[rows]), *points.T, *acts.T)
+        sides = [plan.rows_of_pair(pairs, k) for k in (0, 1)]
+        offset = np.array([coupled_memory(plan.pairs[k].condim).at(0, "other").offset for k in pairs])[:, None]
+        both = [f(x) for f in (plan.row, lambda r: plan.base(plan.tree_of_row[r])) for x in sides]
+        return table(*both, *points.T, *acts.T, *(points + offset).T)
 
     return turns
 
 
-def _pair_constants(kinds: tuple[str, str], moving: int) -> Callable[..., Meeting]:
-    def constants(model: Model, plan: Plan, known: Known) -> Meeting:
+def _pair_constants(kinds: tuple[str, str], moving: int, by_pool: bool) -> Callable[..., Any]:
+    def constants(model: Model, plan: Plan, known: Known) -> Any:
         pairs = _members(plan, kinds, moving)
         shapes = shape_places(model)
         assert plan.world.scene is not None
@@ -217,9 +249,25 @@ def _pair_constants(kinds: tuple[str, str], moving: int) -> Callable[..., Meetin
         both = np.array([(plan.pairs[k].first, plan.pairs[k].second) for k in pairs], np.int64)
         order = (0, 1) if moving == BOTH else (1 - moving, moving)
         static, own = (jax.tree.map(lambda x, k=k: x[both[:, k]], shapes) for k in order)
-        return Meeting(static, own, (surfaces.margin + surfaces.gap)[np.array(pairs)])
+        meeting = Meeting(static, own, (surfaces.margin + surfaces.gap)[np.array(pairs)])
+        return _with_pool(meeting, plan, both[:, list(order)], known.dtype) if by_pool else meeting
 
     return constants
+
+
+def _with_pool(meeting: Meeting, plan: Plan, numbers: np.ndarray, dtype: Any) -> WithPool:
+    """The same with a pool of the hulls of these shapes; those that are no meshes have the one of a box."""
+    assert plan.world.scene is not None
+    hulls = plan.world.scene.shapes.hulls
+    meshes = sorted({int(i) for i in numbers.ravel() if hulls[i] is not None})
+    pool, starts = pooled([UNIT_BOX, *(hulls[i] for i in meshes)], dtype)
+    first = len(numbers) * jax.tree.structure(WITH_HULLS).num_leaves  # after the constants of all turns
+    begins = dict(zip(meshes, starts[1:], strict=True))
+    static, own = (
+        shape._replace(hull=first + np.array([begins.get(int(i), 0) for i in column], np.int64))
+        for shape, column in zip(meeting[:2], numbers.T, strict=True)
+    )
+    return WithPool(meeting._replace(static=static, moving=own), pool)
 
 
 # -- softness ---------------------------------------------------------------------------------------------------------

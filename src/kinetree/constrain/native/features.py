@@ -27,6 +27,7 @@ class Features(NamedTuple):
     touches: tuple[tuple[tuple[str, str], int], ...] = ()  # kinds of pairs, and which shape of them moves
     dims: tuple[int, ...] = ()  # of contacts with the static world
     coupled: tuple[int, ...] = ()  # and of those between two moving bodies
+    single: bool = False  # convex shapes touch in one point
     elliptic: bool = False
     limits: bool = False
     losses: bool = False
@@ -50,6 +51,7 @@ def features_of(model: Model, plan: Plan) -> Features:
         tuple((t.kinds, t.moving) for t in plan.touches),
         tuple(plan.dims),
         tuple(plan.coupled_dims),
+        plan.single,
         plan.world.cone == "elliptic",
         bool(len(plan.limits)),
         bool(plan.has.loss),
@@ -100,22 +102,6 @@ def with_power(solimp: tuple, power: int | None) -> tuple:
 MAX_LINKS = 48  # of a model; their matrix is dense where they hang from one body
 
 
-SERVED_PAIRS = {
-    ("plane", "sphere"),
-    ("plane", "capsule"),
-    ("plane", "ellipsoid"),
-    ("plane", "cylinder"),
-    ("plane", "box"),
-    ("sphere", "sphere"),
-    ("sphere", "capsule"),
-    ("sphere", "cylinder"),
-    ("sphere", "box"),
-    ("capsule", "capsule"),
-    ("capsule", "box"),
-    ("box", "box"),
-}
-
-
 def not_served(model: Model, plan: Plan) -> str:
     """Why the native body can not serve a model; nothing where it can."""
     if model.nv == 0:
@@ -132,9 +118,6 @@ def not_served(model: Model, plan: Plan) -> str:
         return "branches of a tendon with a damper meet in a joint that it moves"
     if len(plan.links) > MAX_LINKS:
         return f"more than {MAX_LINKS} rows couple bodies"
-    for touch in plan.touches:
-        if touch.kinds not in SERVED_PAIRS:
-            return f"a {touch.kinds[0]} touches a {touch.kinds[1]}"
     joints = plan.structure.quaternion_joints
     if model.passive is not None and len(joints):
         turned = plan.structure.q_of_row < 0

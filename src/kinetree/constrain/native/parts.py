@@ -23,6 +23,13 @@ class Known(NamedTuple):
     h: Any  # the time step
 
 
+class WithPool(NamedTuple):
+    """Constants of a loop that looks up more than its turns name: a tree of arrays (turns,), and all other numbers."""
+
+    values: Any
+    pool: Any
+
+
 def no_constants(model: Model, plan: Plan, known: Known) -> tuple:
     """For steps that need none."""
     return ()
@@ -76,7 +83,13 @@ def once(plan: Plan) -> np.ndarray:
 
 
 def stacked(turns: int, values: Any, dtype: Any) -> Any:
-    """Constants (turns, count) from a tree of arrays (turns,), or of single numbers."""
+    """Constants (turns, count) from a tree of arrays (turns,), or of single numbers; the rows of a pool follow."""
+    if isinstance(values, WithPool):
+        rows = stacked(turns, values.values, dtype)
+        more = np.zeros(-len(values.pool) % rows.shape[1], dtype)
+        library = np if isinstance(values.pool, np.ndarray) and isinstance(rows, np.ndarray) else jnp
+        pool = library.concatenate([library.asarray(values.pool, dtype), more])
+        return library.concatenate([rows, pool.reshape(-1, rows.shape[1])])
     leaves = jax.tree.leaves(values)
     library = jnp if any(isinstance(x, jax.Array) for x in leaves) else np
     if not leaves:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinetree.collide import COLLIDERS
+from kinetree.collide import collider
 from kinetree.model import Model, Structure, World
 from kinetree.model.world import BOTH, Pair
 
@@ -98,7 +98,7 @@ class Plan:
         at += len(self.massive) * BODY.size
         at = self._share_held(at)
         self._acts = at
-        at += ACTS.size * sum(COLLIDERS[self.kinds(pair)].points for pair in self.pairs)
+        at += ACTS.size * sum(map(self.n_points, self.pairs))
         self._limits = at
         at += LIMIT.size * (len(self.limits) + len(self.has.loss))
         self._replies = at
@@ -182,12 +182,21 @@ class Plan:
         kinds = self.world.scene.layout.kinds
         return kinds[pair.first], kinds[pair.second]
 
+    @property
+    def single(self) -> bool:
+        """Whether convex shapes touch in one point where there might be more."""
+        return self.world.scene is not None and self.world.scene.layout.single
+
+    def n_points(self, pair: Pair) -> int:
+        """Points of contact of a pair, at most."""
+        return collider(self.kinds(pair), self.single).points
+
     def _place_points(self, at: int) -> tuple[list[np.ndarray], np.ndarray, int, int]:
         """Numbers of the points of each pair; first slots of all points; where the cold ones begin, and where they end.
 
         Points between two moving bodies are the cold ones.
         """
-        counts = [COLLIDERS[self.kinds(pair)].points for pair in self.pairs]
+        counts = list(map(self.n_points, self.pairs))
         ends = np.cumsum(counts)
         numbers = [np.arange(end - count, end) for count, end in zip(counts, ends, strict=True)]
         first = np.zeros(sum(counts), np.int64)

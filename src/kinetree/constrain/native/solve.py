@@ -102,7 +102,7 @@ def force_parts(features: Features) -> list[Part]:
 
 def constraint_parts(features: Features, report: int | None = None) -> list[Part]:
     """What touches, and how soft all constraints are; points of contact are put out where asked for."""
-    parts = [part for kinds, moving in features.touches for part in contacts.colliding(kinds, moving)]
+    parts = [part for kinds, moving in features.touches for part in contacts.colliding(kinds, moving, features.single)]
     if features.touches and report is not None:
         parts += [contacts.reporting(report, False)] if features.dims else []
         parts += [contacts.reporting(report, True)] if features.coupled else []

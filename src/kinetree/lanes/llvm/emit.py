@@ -196,6 +196,9 @@ class Emitter(Text):
             if name == "broadcast_in_dim" and is_room(out.aval) and e.invars[0].aval.shape == ():
                 known[out] = new_room(self, out.aval, computed(e.invars[0]))
                 continue
+            if name in AS_IT_IS and is_room(e.invars[0].aval):
+                known[out] = value(e.invars[0])._replace(fixed=True)
+                continue
             if name in ARRAYS or (name not in INLINED and any(is_room(v.aval) for v in e.outvars)):
                 found = [computed(v) for v in e.invars]
                 made = on_arrays(self, e, found, lambda v, k=number: last.get(v, k) <= k, UnknownPrimitive)

@@ -19,7 +19,7 @@ NOTHING = jax.tree.structure(())
 def with_own_constants(program: Program, own: tuple[bool, ...]) -> Program:
     """The program whose loops, where `own` says so, find their constants in lane arrays after its inputs.
 
-    There is one such array for each of these loops: turn after turn, (lanes, turns · constants).
+    There is one such array for each of these loops: turn after turn, (lanes, turns · constants). Pools stay shared.
     """
     numbers = iter(range(len(own)))
     arrays = iter(range(program.n_inputs, program.n_inputs + sum(own)))
@@ -43,8 +43,9 @@ def with_own_constants(program: Program, own: tuple[bool, ...]) -> Program:
 def _own(loop: Loop, array: int) -> Loop:
     count, given = loop.constants.num_leaves, len(loop.inputs)
 
-    def step(_: tuple, inputs: tuple, reads: tuple) -> tuple:
-        return loop.step(jax.tree.unflatten(loop.constants, inputs[given:]), inputs[:given], reads)
+    def step(known: Any, inputs: tuple, reads: tuple) -> tuple:
+        own = jax.tree.unflatten(loop.constants, inputs[given:])
+        return loop.step((own, known[1]) if loop.pool else own, inputs[:given], reads)
 
     found = tuple(Lane(array, loop.columns, k) for k in range(count))
     return dataclasses.replace(

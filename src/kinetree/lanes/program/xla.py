@@ -40,7 +40,9 @@ def _turn(loop: Loop, pool: Any, inputs: tuple, mask: Any, carry: tuple, turn: t
         mask = _both(mask, read(loop.when)[0] != 0)
     given = tuple(lax.dynamic_index_in_dim(inputs[x.array], first(x), 0, keepdims=False) for x in loop.inputs)
     # every scalar a step sees has the shape of the lanes, whether it is lane data or a constant
-    known = jax.tree.unflatten(loop.constants, [jnp.broadcast_to(c, (lanes,)) for c in constants])
+    known = jax.tree.unflatten(
+        loop.constants, [jnp.broadcast_to(c, (lanes,)) for c in constants[: loop.constants.num_leaves]]
+    )
     seen = tuple(_unflatten(s, read(s)) for s in loop.reads)
     if loop.pool:  # a step that each lane does by itself
         writes, adds, results = jax.vmap(lambda c, *x: loop.step((c, pool), *x))(known, given, seen)

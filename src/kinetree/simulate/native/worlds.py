@@ -23,6 +23,8 @@ from .plan import StepPlan
 from .step import program_of, variant_of
 from .stepper import Stepper
 
+MAX_HULL_NUMBERS = 10**7  # of the meshes of all worlds, which each have a copy until programs run
+
 NOTHING_BOUND = Bound(None, None)
 _bound: OncePerOwner[Bound] = OncePerOwner()
 _typical: OncePerOwner[Model] = OncePerOwner()
@@ -94,11 +96,14 @@ def _flat(model: Model, x: Any) -> np.ndarray:
 
 
 def _same(model: Model, h: Any) -> bool:
-    """True if worlds share what a program is made for: the time step, and the powers of impedances."""
+    """True if worlds share what a program is made for: the time step, powers of impedances, and meshes."""
     world = model.world
     scene, joints = (None, None) if world is None else (world.scene, world.joints)
     soft = [] if scene is None else [scene.surfaces.solimp, scene.pairs.solimp]
     soft += [] if joints is None else [joints.limit_solimp, joints.friction_solimp]
     soft += [] if world is None else other_solimp(world)
     powers = [_flat(model, x)[..., 4] for x in soft]
-    return all((x == x[:1]).all() for x in (np.ravel(h), *powers))
+    hulls = [] if scene is None else [_flat(model, x) for x in jax.tree.leaves(scene.shapes.hulls)]
+    if sum(x.size for x in hulls) > MAX_HULL_NUMBERS:
+        return False
+    return all((x == x[:1]).all() for x in (np.ravel(h), *powers, *hulls))
