@@ -6,6 +6,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.io import Mujoco
+from tests.constrain import strings
 from tests.constrain.agreement import compiled, ours, relative, states
 
 CLOSE = 1e-9  # relative, of MuJoCo; 1e-12 is what is found
@@ -19,7 +20,7 @@ SCENE = """<mujoco><option timestep="0.002"/><default><geom type="capsule" size=
     <body pos="0.3 0 0"><joint name="h" axis="0 1 0"/><geom fromto="0.05 0 0 0.3 0 0"/></body>
     <body pos="-0.3 0 0"><joint name="i" axis="0 1 0" range="-1 1"/><geom fromto="0.05 0 0 0.3 0 0"/></body></body>
   <body pos="0 0.45 0.12"><freejoint/><geom type="sphere" size="0.1"/></body>
-  <body name="p" pos="0.5 0 0.3" childclass="ghost"><joint type="ball" range="0 20" damping="0.1"/>
+  <body name="p" pos="0.5 0 0.3" childclass="ghost"><joint name="q" type="ball" range="0 20" damping="0.1"/>
     <geom fromto="0 0 0 0.3 0 0"/><body name="r" pos="0.3 0 0"><joint type="ball" range="0 40"/>
     <geom fromto="0.05 0 0 0.3 0 0"/></body></body>
   <body pos="0 2 1" childclass="ghost"><joint name="a" axis="0 1 0" damping="0.1"/><geom fromto="0 0 0 .3 0 0"/>
@@ -34,7 +35,9 @@ SCENE = """<mujoco><option timestep="0.002"/><default><geom type="capsule" size=
       <joint joint="d" coef="0.6"/></fixed></tendon>
   <equality><joint joint1="h" joint2="i" polycoef="0.1 -0.5 0.1 0 0"/><connect body1="r" body2="palm" anchor="0.2 0 0"/>
     <tendon tendon1="heavy" tendon2="dry" polycoef="0 0.4 0 0 0" solref="0.1 1"/>
-    <weld body1="w" anchor="0.3 3 1" solref="0.05 1"/></equality></mujoco>"""
+    <weld body1="w" anchor="0.3 3 1" solref="0.05 1"/></equality>
+  <actuator><position tendon="limited" kp="3" kv="0.5"/><position joint="q" kp="2" kv="0.3" gear="1 2 0"/>
+    <motor joint="h"/><intvelocity tendon="dry" kp="0.2" gear="2"/></actuator></mujoco>"""
 
 
 @pytest.fixture(scope="module")
@@ -56,22 +59,33 @@ def test_accelerations_and_forces_are_mujocos(scene):
     np.testing.assert_array_equal(np.stack(alone), found.qdd)  # bits do not depend on the lanes beside
 
 
+def steps_agree(m, integrator: str) -> None:
+    """Every tenth step of a run under random controls."""
+    m.opt.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator.upper()}")
+    model, d = ours(m), mujoco.MjData(m)
+    assert kt.explain(model).advance.plan is not None
+    convention, rng = Mujoco(model), np.random.default_rng(1)
+    for k in range(120):
+        q = convention.q_here(d.qpos)
+        state = kt.initial_state(model, q, convention.v_here(q, d.qvel)).replace(act=d.act.copy())
+        d.ctrl[:] = rng.uniform(-1, 1, m.nu)
+        mujoco.mj_step(m, d)
+        if k % 10 == 9:
+            ahead = kt.advance(model, state, d.ctrl.copy())
+            q = convention.q_here(d.qpos)
+            np.testing.assert_allclose(ahead.q, q, atol=1e-10)
+            np.testing.assert_allclose(ahead.qd, convention.v_here(q, d.qvel), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(ahead.act, d.act, atol=1e-12)
+
+
 @pytest.mark.parametrize("integrator", ["Euler", "implicitfast"])
 def test_steps_are_mujocos(integrator):
     # implicitfast takes dampers of tendons at the end of the step, and drops what couples branches of the tree; the
     # free sphere, which has nothing on it, would go by XLA there
     source = SCENE if integrator == "Euler" else SCENE.replace("<freejoint/><geom type", "<joint/><geom type")
-    m = compiled(source)
-    m.opt.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator.upper()}")
-    model, d = ours(m), mujoco.MjData(m)
-    assert kt.explain(model).advance.plan is not None
-    convention = Mujoco(model)
-    for k in range(120):
-        q = convention.q_here(d.qpos)
-        state = kt.initial_state(model, q, convention.v_here(q, d.qvel))
-        mujoco.mj_step(m, d)
-        if k % 10 == 9:
-            ahead = kt.advance(model, state)
-            q = convention.q_here(d.qpos)
-            np.testing.assert_allclose(ahead.q, q, atol=1e-10)
-            np.testing.assert_allclose(ahead.qd, convention.v_here(q, d.qvel), rtol=1e-9, atol=1e-9)
+    steps_agree(compiled(source), integrator)
+
+
+def test_spatial_tendons_sites_and_cranks():
+    # tendons around shapes and over pulleys; actuators on tendons, sites, balls and a slider-crank
+    steps_agree(compiled(strings.scene(actuators=True).replace('name="stout" armature="0.3"', 'name="stout"')), "Euler")

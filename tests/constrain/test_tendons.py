@@ -131,7 +131,7 @@ def test_tendons_in_code_are_those_of_a_file():
     for a, b in zip(code.world.tendons.pull, file.world.tendons.pull, strict=True):
         np.testing.assert_allclose(a[np.isfinite(b)], b[np.isfinite(b)])
     np.testing.assert_allclose(inverse_weights(code).tendon, m.tendon_invweight0, rtol=1e-12)
-    assert "a tendon runs through points" in str(kt.explain(code).constrained_dynamics)
+    assert kt.explain(code).constrained_dynamics.plan is not None
 
 
 @pytest.mark.parametrize(

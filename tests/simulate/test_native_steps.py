@@ -79,10 +79,14 @@ def test_our_integrator_is_that_of_xla(monkeypatch):
 
 
 def test_what_it_does_not_know_is_told():
-    ball = WORLD.format(integrator="Euler").replace('joint="tip" gear="2"', 'joint="ball" gear="1 0 0"')
-    way = way_of_step(ours(compiled(ball)), "Euler")
+    tied = WORLD.format(integrator="Euler").replace(
+        "<actuator>",
+        '<tendon><fixed name="t" actuatorfrcrange="-1 1"><joint joint="tip" coef="1"/></fixed></tendon><actuator>'
+        '<motor tendon="t"/>',
+    )
+    way = way_of_step(ours(compiled(tied)), "Euler")
     assert way.plan is None
-    assert "several degrees of freedom" in way.reason
+    assert "a tendon bounds the sum of its actuators" in way.reason
 
 
 def unconstrained(text: str) -> str:

@@ -79,10 +79,10 @@ def pushed(model: Model, q: Any) -> Pushed:
     one, two = (_frames(model, pose, bodies, batch) for bodies in (at.first, at.second))
     gear = jnp.asarray(actuators.gear, q.dtype)[at.which]
     push, turn = (Vec3(*(gear[:, k + j, None] for j in range(3))) for k in (0, 3))
-    wrenches, length = _on_sites(at, one, two, push, turn)
+    wrenches, length = on_sites((at.second != NONE)[:, None], one, two, push, turn)
     if at.crank.any():
         rod = jnp.asarray(actuators.rod, q.dtype)[at.which][:, None]
-        made = _by_crank(one, two, rod, gear[:, :1])
+        made = by_crank(one, two, rod, gear[:, :1])
         crank = jnp.asarray(at.crank)[:, None]
         wrenches, length = jax.tree.map(lambda a, b: jnp.where(crank, a, b), made, (wrenches, length))
     both = jax.tree.map(lambda a, b: jnp.concatenate([a, b])[at.end], *wrenches)
@@ -105,8 +105,8 @@ def _frames(model: Model, pose: Placement, bodies: np.ndarray, batch: int) -> Pl
     return Placement(on.orientation * own.orientation, on.position + on.orientation.turn(own.position))
 
 
-def _on_sites(at: Reach, one: Placement, two: Placement, push: Vec3, turn: Vec3) -> tuple[tuple[Force, Force], Scalar]:
-    refers = (at.second != NONE)[:, None]
+def on_sites(refers: Any, one: Placement, two: Placement, push: Vec3, turn: Vec3) -> tuple[tuple[Force, Force], Scalar]:
+    """Wrenches on two sites, at their points, of a unit force; and the length. `refers`: there is a second one."""
     axes = jax.tree.map(lambda a, b: jnp.where(refers, a, b), two.orientation, one.orientation)
     force, moment = axes.turn(push), axes.turn(turn)
     there = two.orientation.to_child(one.position - two.position)
@@ -116,7 +116,7 @@ def _on_sites(at: Reach, one: Placement, two: Placement, push: Vec3, turn: Vec3)
     return (own, -own), length
 
 
-def _by_crank(one: Placement, two: Placement, rod: Scalar, gear: Scalar) -> tuple[tuple[Force, Force], Scalar]:
+def by_crank(one: Placement, two: Placement, rod: Scalar, gear: Scalar) -> tuple[tuple[Force, Force], Scalar]:
     """length = a·v − √((a·v)² + rod² − v²), with a the slider's axis and v the way to the crank; a·v out of reach."""
     axis, way = two.orientation.rotation().rows[2], one.position - two.position
     along = way.dot(axis)

@@ -1,4 +1,4 @@
-"""Actuators on hinges and sliders in lanes: forces on the joints, rates of activations, and slopes for implicit steps.
+"""Actuators in lanes: forces, rates of activations, slopes for implicit steps; and those on hinges and sliders.
 
 As actuate/force.py has them, one actuator to a turn. An actuator with an activation takes it in place of its control.
 """
@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.actuate.activation import SHORTEST
-from kinetree.actuate.transmission import columns
 from kinetree.lanes import Loop, Memory, Slots
 from kinetree.model import Model
-from kinetree.model.actuators import FILTEREXACT, INTEGRATOR, Actuators
+from kinetree.model.actuators import FILTEREXACT, INTEGRATOR
 
+from .drive_plan import kinds_of
 from .kinematics import at_q
 from .memory import NUMBER, ROW, fixed
 from .parts import Known, Part, table
@@ -25,35 +25,27 @@ MOTOR = Memory(slope=0.0)
 
 
 class Wires(NamedTuple):
-    """Where actuators act, in arrays: their rows, columns of q, controls, activations."""
+    """Where some actuators act, in arrays: their numbers, controls, activations."""
 
     number: np.ndarray
-    row: np.ndarray
-    q: np.ndarray
     control: np.ndarray
     activation: np.ndarray  # −1 without one
 
 
-def wires(plan: Plan, actuators: Actuators, stateful: bool | None = None) -> Wires:
-    """Of all actuators, or of those with or without activations."""
-    wiring = actuators.wiring
-    at = columns(plan.structure, wiring)
+def wires(plan: Any, on: str, stateful: bool | None = None) -> Wires:
+    """Of the actuators on a "row", a "string" or "frames"; of all of them, or of those with or without activations."""
+    wiring = plan.actuators.wiring
     has = np.array(wiring.activations, np.int64) >= 0
-    chosen = np.arange(len(has)) if stateful is None else np.flatnonzero(has == stateful)
+    own = np.array([kind == on for kind in kinds_of(plan.structure, wiring)], bool)
+    chosen = np.flatnonzero(own if stateful is None else own & (has == stateful))
     control, activation = (np.array(x, np.int64)[chosen] for x in (wiring.controls, wiring.activations))
-    return Wires(chosen, at.dof[chosen, 0], at.q[chosen, 0], control, activation)
+    return Wires(chosen, control, activation)
 
 
-def not_served(plan: Plan, actuators: Actuators | None) -> str:
-    """Why lanes can not serve these actuators; nothing where they can."""
-    if actuators is None:
-        return ""
-    if -1 in actuators.wiring.joints:
-        return "an actuator acts on a tendon, a site or a body"
-    if actuators.muscles is not None:
-        return "an actuator is a muscle"
-    at = columns(plan.structure, actuators.wiring)
-    return "" if at.diagonal and not at.turned else "an actuator moves a joint with several degrees of freedom"
+def rows_of(plan: Any, at: Wires) -> np.ndarray:
+    """The rows of actuators that act on one row each."""
+    joints = np.array([plan.actuators.wiring.targets[k].first for k in at.number], np.int64)
+    return np.asarray(plan.structure.v_start)[joints].astype(np.int64)
 
 
 class Motor(NamedTuple):
@@ -74,13 +66,13 @@ class Motor(NamedTuple):
 MOTORS = Motor(0.0, (0.0,) * 3, (0.0,) * 3, (0.0,) * 2, (0.0,) * 2, (0.0,) * 2, 0.0, 0.0, 0.0, 0.0)
 
 
-def motors(stateful: bool) -> Any:
+def motors(on: str, stateful: bool) -> Any:
     """The constants of the actuators with, or without, activations."""
 
     def constants(model: Model, plan: Plan, known: Known) -> Motor:
         a = model.actuators
         assert a is not None
-        at, wiring = wires(plan, a, stateful), a.wiring
+        at, wiring = wires(plan, on, stateful), a.wiring
         n = at.number
         kind, early = np.array(wiring.dynamics)[n], np.array(wiring.early, float)[n]
         traced = any(isinstance(x, jax.Array) for x in (a.time_constant, known.h))
@@ -108,39 +100,76 @@ def next_activation(known: Motor, act: Any, rate: Any) -> Any:
     return clip(act + rate * known.span, known.act_range)
 
 
+def driven(known: Motor, length: Any, velocity: Any, ctrl: Any, act: Any, period: Any = None) -> tuple:
+    """The force of an actuator, its slope by the velocity, and the rate of its activation, if `act` is one.
+
+    Arguments:
+        known: its numbers.
+        length, velocity: of what it moves.
+        ctrl, act: its control and activation; None without one.
+        period: of lengths that are turns: the setpoint is the nearest one. None, or 0, for others.
+    """
+    u = clip(ctrl, known.ctrl_range)
+    rate = None
+    if act is not None:
+        rate = jnp.where(known.integrator != 0, u, (u - act) / known.time_constant)
+        u = jnp.where(known.early != 0, next_activation(known, act, rate), act)
+    if period is not None:
+        winds = period > 0
+        safe = jnp.where(winds, period, jnp.ones_like(period))
+        u = jnp.where(winds, u - safe * jnp.floor((u - length) / safe + 0.5), u)
+    gain, bias = known.gain, known.bias
+    strength = gain[0] + gain[1] * length + gain[2] * velocity
+    wanted = strength * u + bias[0] + bias[1] * length + bias[2] * velocity
+    force = clip(wanted, known.force_range)
+    held = (force <= known.force_range[0]) | (force >= known.force_range[1])
+    return force, jnp.where(held, jnp.zeros_like(force), bias[2] + gain[2] * u), rate
+
+
+class Ports(NamedTuple):
+    """Slots of actuators: columns of control, activation, and motor."""
+
+    reads: tuple[Slots, ...]
+    writes: tuple[Slots, ...]
+
+    @staticmethod
+    def of(first: int, stateful: bool, implicit: bool) -> "Ports":
+        """In three columns from the first on."""
+        activation = (ACTIVATION.at(first + 1, "now"),) if stateful else ()
+        rate = (ACTIVATION.at(first + 1, "rate"),) if stateful else ()
+        return Ports(
+            (Slots(first, 0, NUMBER), *activation), rate + ((MOTOR.at(first + 2, "slope"),) if implicit else ())
+        )
+
+    @staticmethod
+    def table(plan: Any, at: Wires) -> tuple:
+        """The three columns."""
+        return plan.control(at.control), plan.activation(np.maximum(at.activation, 0)), plan.motor(at.number)
+
+
+def written(stateful: bool, implicit: bool, slope: Any, rate: Any) -> tuple:
+    """What an actuator leaves in its slots."""
+    return ((rate,) if stateful else ()) + ((slope,) if implicit else ())
+
+
 def driving(stateful: bool, to: str, implicit: bool) -> Part:
-    """Forces of the actuators, added to a field of their rows; rates of activations, and slopes for implicit steps."""
+    """Forces of the actuators on hinges and sliders, added to a field of their rows."""
 
     def step(known: Motor, _: tuple, reads: tuple) -> tuple:
         (q,), qd, ctrl, *rest = reads
-        u = clip(ctrl, known.ctrl_range)
-        writes: tuple = ()
-        if stateful:
-            act = rest.pop(0)
-            rate = jnp.where(known.integrator != 0, u, (u - act) / known.time_constant)
-            u = jnp.where(known.early != 0, next_activation(known, act, rate), act)
-            writes = (rate,)
-        length, velocity = known.gear * q, known.gear * qd
-        gain, bias = known.gain, known.bias
-        strength = gain[0] + gain[1] * length + gain[2] * velocity
-        wanted = strength * u + bias[0] + bias[1] * length + bias[2] * velocity
-        force = clip(wanted, known.force_range)
-        if implicit:
-            held = (force <= known.force_range[0]) | (force >= known.force_range[1])
-            writes = (*writes, jnp.where(held, jnp.zeros_like(force), bias[2] + gain[2] * u))
-        return writes, (known.gear * force,), ()
+        force, slope, rate = driven(known, known.gear * q, known.gear * qd, ctrl, rest[0] if stateful else None)
+        return written(stateful, implicit, slope, rate), (known.gear * force,), ()
 
-    activation = (ACTIVATION.at(3, "now"),) if stateful else ()
-    reads = (at_q(1, 1), ROW.at(0, "qd"), Slots(2, 0, NUMBER), *activation)
-    writes = ((ACTIVATION.at(3, "rate"),) if stateful else ()) + ((MOTOR.at(4, "slope"),) if implicit else ())
-    loop = Loop(step, 5, jax.tree.structure(MOTORS), reads=reads, writes=writes, adds=(ROW.at(0, to),))
+    ports = Ports.of(2, stateful, implicit)
+    reads = (at_q(1, 1), ROW.at(0, "qd"), *ports.reads)
+    loop = Loop(step, 5, jax.tree.structure(MOTORS), reads=reads, writes=ports.writes, adds=(ROW.at(0, to),))
 
     def turns(plan: Any) -> np.ndarray:
-        at = wires(plan, plan.actuators, stateful)
-        act = plan.activation(np.maximum(at.activation, 0))
-        return table(plan.row(at.row), plan.q + at.q, plan.control(at.control), act, plan.motor(at.number))
+        at = wires(plan, "row", stateful)
+        rows = rows_of(plan, at)
+        return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows], *Ports.table(plan, at))
 
-    return Part(loop, turns, motors(stateful))
+    return Part(loop, turns, motors("row", stateful))
 
 
 def bounded(implicit: bool) -> list[Part]:
@@ -152,7 +181,8 @@ def bounded(implicit: bool) -> list[Part]:
     loop = Loop(step, 1, jax.tree.structure((0.0, 0.0)), reads=(ROW.at(0, "driven"),), adds=(ROW.at(0, "b"),))
 
     def rows(plan: Any) -> np.ndarray:
-        return np.unique(wires(plan, plan.actuators).row)
+        strung = [r for s in plan.strings.motors.strings for r in plan.strings.rows[s]]
+        return np.unique([*rows_of(plan, wires(plan, "row")), *strung]).astype(np.int64)
 
     def ranges(model: Model, plan: Plan, known: Known) -> tuple:
         assert model.actuators is not None
@@ -172,19 +202,20 @@ def bounded(implicit: bool) -> list[Part]:
     brake = Loop(braked, 2, jax.tree.structure((0.0, 0.0, 0.0)), reads=reads, adds=(ROW.at(0, "load"),))
 
     def turns(plan: Any) -> np.ndarray:
-        at = wires(plan, plan.actuators)
-        return table(plan.row(at.row), plan.motor(at.number))
+        at = wires(plan, "row")
+        return table(plan.row(rows_of(plan, at)), plan.motor(at.number))
 
     def gears(model: Model, plan: Plan, known: Known) -> tuple:
         a = model.actuators
         assert a is not None
-        at = wires(plan, a)
-        return a.gear[:, 0], a.joint_range[at.row, 0], a.joint_range[at.row, 1]
+        at = wires(plan, "row")
+        own = rows_of(plan, at)
+        return a.gear[at.number, 0], a.joint_range[own, 0], a.joint_range[own, 1]
 
     return [sums, Part(brake, turns, gears)]
 
 
-def activated(field: str, rate: str) -> Part:
+def activated(on: str, field: str, rate: str) -> Part:
     """Activations at the end of a step, from a field and a rate."""
 
     def step(known: Motor, _: tuple, reads: tuple) -> tuple:
@@ -192,4 +223,4 @@ def activated(field: str, rate: str) -> Part:
 
     reads = (ACTIVATION.at(0, field), ACTIVATION.at(0, rate))
     loop = Loop(step, 1, jax.tree.structure(MOTORS), reads=reads, writes=(ACTIVATION.at(0, "now"),))
-    return Part(loop, lambda plan: table(plan.activation(wires(plan, plan.actuators, True).activation)), motors(True))
+    return Part(loop, lambda plan: table(plan.activation(wires(plan, on, True).activation)), motors(on, True))

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinetree.model import Model, World
+from kinetree.model.tendons import NO_SIDE
 from kinetree.model.world import SOLIMP
 
 from .plan import Plan
@@ -17,6 +18,9 @@ class Linking(NamedTuple):
     strung: tuple[str, ...] = ()  # kinds of constraints on strings
     pulled: bool = False  # tendons have springs or dampers
     resists: bool = False  # or armature, or dampers that are taken at the end of a step
+    brakes: bool = False  # actuators on strings are taken at the end of a step, too
+    wraps: tuple[tuple[bool, bool], ...] = ()  # around cylinders, with a side
+    wrapped: tuple[bool, ...] = ()  # lines of spans without a wrap, and with one
     frames: tuple[tuple[int, tuple[bool, bool]], ...] = ()  # sizes of equalities, and which bodies move
 
 
@@ -57,17 +61,25 @@ def features_of(model: Model, plan: Plan) -> Features:
         bool(plan.has.loss),
         passive is not None and any_number(passive.damping),
         passive is not None and any_number(passive.stiffness[scalar]),
-        Linking(*_of_strings(plan), plan.frames.kinds),
+        Linking(*_of_strings(plan), *_of_spans(plan), plan.frames.kinds),
         _shared_power(plan),
     )
 
 
-def _of_strings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...], bool, bool]:
+def _of_spans(plan: Plan) -> tuple[tuple[tuple[bool, bool], ...], tuple[bool, ...]]:
+    spans = plan.strings.spans
+    return ((), ()) if spans is None else (tuple(sorted(spans.wraps)), tuple(sorted(set(spans.wrapped))))
+
+
+def _of_strings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...], bool, bool, bool]:
     s = plan.strings
     kinds = {"fixed": s.fixed, "follows": s.follows[0], "balls": s.balls[0], "pairs": s.pairs[0], "parts": s.parts[0]}
+    for width, name in ((3, "ball actuators"), (6, "free actuators")):
+        kinds[name] = [k for k in s.turned[0] if len(s.rows[k]) == width]
     acting = {k: plan.strings.constrained(k) for k in ("limits", "losses", "holds")}
     lengths, strung = (tuple(k for k, x in found.items() if len(x)) for found in (kinds, acting))
-    return lengths, strung, bool(plan.has.tendon_stiffness or plan.has.tendon_damping), bool(len(s.resists[0]))
+    pulled = bool(plan.has.tendon_stiffness or plan.has.tendon_damping)
+    return lengths, strung, pulled, bool(len(s.resists[0])), bool(len(s.brakes[0]))
 
 
 MAX_SHARED_POWER = 8  # Larger ones are computed by logarithms.
@@ -102,6 +114,24 @@ def with_power(solimp: tuple, power: int | None) -> tuple:
 MAX_LINKS = 48  # of a model; their matrix is dense where they hang from one body
 
 
+def _spans_not_served(plan: Plan) -> str:
+    """Why the native body can not serve spatial tendons; nothing where it can."""
+    spans, tendons = plan.strings.spans, plan.world.tendons
+    if spans is None or tendons is None:
+        return ""
+    if {s.tendon for s in spans.routes.spans} & set(plan.has.tendon_armature):
+        return "a tendon that runs through points has armature"
+    for k, a in enumerate(spans.routes.arounds):
+        if a.side == NO_SIDE:
+            continue
+        if spans.routes.points[a.side] != a.row or not isinstance(tendons.points, np.ndarray):
+            return "a tendon may run through the inside of a shape"
+        way = np.asarray(tendons.points[a.side] - tendons.shapes.position[k])
+        if np.sqrt(way @ way) < tendons.shapes.radius[k]:
+            return "a tendon runs through the inside of a shape"
+    return ""
+
+
 def not_served(model: Model, plan: Plan) -> str:
     """Why the native body can not serve a model; nothing where it can."""
     if model.nv == 0:
@@ -110,8 +140,9 @@ def not_served(model: Model, plan: Plan) -> str:
         return "friction is found without slip"
     if plan.world.fluid is not None:
         return "a fluid acts on bodies"
-    if plan.strings.spatial:
-        return "a tendon runs through points"
+    reason = _spans_not_served(plan)
+    if reason:
+        return reason
     if plan.frames.equal is not None and (plan.frames.rows[0] == plan.frames.rows[1]).any():
         return "an equality holds a body to itself"
     if plan.strings.forked and plan.implicit:

@@ -1,6 +1,6 @@
 """Links in the program: strings and frames from a state to constraints, and what they add to a round of Newton."""
 
-from . import delassus, frames, string_lengths, strings
+from . import delassus, frames, spans, string_actuators, string_lengths, strings
 from .features import Linking
 from .kinds import Kind
 from .newton import NO_LINKS, Linked, along_step
@@ -11,15 +11,21 @@ LENGTHS = {
     "follows": lambda: [string_lengths.following()],
     "balls": lambda: [string_lengths.ball_angles()],
     "pairs": string_lengths.tied_tendons,
+    "ball actuators": lambda: [string_actuators.turned(False)],
+    "free actuators": lambda: [string_actuators.turned(True)],
     "parts": lambda: [string_lengths.branch_entries()],
 }
 
 
 def length_parts(f: Linking) -> list[Part]:
     """Lengths, entries and rates of strings, after poses and the first guess are known."""
-    if not f.lengths:
+    if not (f.lengths or f.wrapped):
         return []
-    return [string_lengths.cleared(), *(p for kind in f.lengths for p in LENGTHS[kind]()), string_lengths.rates()]
+    found = [string_lengths.cleared()]
+    if f.wrapped:
+        found += [spans.points(), *(spans.wraps(*kind) for kind in f.wraps), *map(spans.lines, f.wrapped)]
+        found += spans.entries()
+    return [*found, *(p for kind in f.lengths for p in LENGTHS[kind]()), string_lengths.rates()]
 
 
 def frame_parts(f: Linking, power: int | None) -> list[Part]:
@@ -34,14 +40,16 @@ def link_kinds(f: Linking) -> list[Kind]:
 
 def linked_parts(f: Linking, finishes: bool, always: bool) -> Linked:
     """What links add to a round."""
-    strung = bool(f.strung or f.resists)
+    strung = bool(f.strung or f.resists or f.brakes)
     tied = [size for size, moves in f.frames if all(moves)]
     if not (strung or tied):
         return NO_LINKS
     of_strings = [strings.pushed_links()] if strung else []
     return Linked(
-        ([strings.unloaded(finishes)] if strung else []) + ([frames.unloaded()] if tied else []),
-        [strings.spread("push", True), strings.stiffened()] if strung else [],
+        ([strings.unloaded(finishes)] if strung else [])
+        + ([string_actuators.braked()] if f.brakes else [])
+        + ([frames.unloaded()] if tied else []),
+        [strings.spread("push", "linked"), strings.stiffened()] if strung else [],
         [
             *delassus.emptied(),
             *of_strings,
@@ -57,4 +65,4 @@ def linked_parts(f: Linking, finishes: bool, always: bool) -> Linked:
 
 def pulling_parts(f: Linking) -> tuple[list[Part], list[Part]]:
     """Before and after constraints pull on strings: their forces go to the joints."""
-    return ([strings.unloaded(False)], [strings.spread("push", True)]) if f.strung else ([], [])
+    return ([strings.unloaded(False)], [strings.spread("push", "linked")]) if f.strung else ([], [])

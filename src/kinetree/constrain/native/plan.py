@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinetree.collide import collider
-from kinetree.model import Model, Structure, World
+from kinetree.model import Actuators, Model, Structure, World
+from kinetree.model.actuators import Wiring
 from kinetree.model.world import BOTH, Pair
 
 from ..joint_groups import Present, present
@@ -28,6 +29,9 @@ class Touch(NamedTuple):
 class Plan:
     """The tables of a model know their slots from here. Nothing in it depends on numbers that may be traced."""
 
+    actuators: Actuators | None = None  # of plans for steps
+    braking: tuple[int, ...] = ()  # actuators whose velocity terms are taken at the end of a step
+
     def __init__(self, model: Model, has: Present | None = None, implicit: bool = False):
         """`implicit`: for steps that take all dampers at their end."""
         self.implicit = implicit
@@ -42,10 +46,14 @@ class Plan:
         self.n = self.structure.tree.n
         self.parent = np.asarray(self.structure.tree.parent, np.int64)
         equal = equalities_of(model)
-        self.strings = Strings(self.structure, self.has, self.world, equal, implicit)
+        self.strings = Strings(self.structure, self.has, self.world, equal, self._wiring, implicit, self.braking)
         self.frames = Frames(model, equal)
         self._trees()
         self._blocks()
+
+    @property
+    def _wiring(self) -> Wiring | None:
+        return None if self.actuators is None else self.actuators.wiring
 
     @cached_property
     def key(self) -> tuple:

@@ -12,12 +12,15 @@ import numpy as np
 from kinetree.dynamics.tendons.paths import paths
 from kinetree.lanes import Memory
 from kinetree.model import Structure, World
+from kinetree.model.actuators import Wiring
 from kinetree.model.equalities import Equalities
 
 from ..joint_groups import Present
 from ..tendons import branches
+from .drive_plan import kinds_of
 from .links import Touch, carrying
 from .memory import LIMIT
+from .span_plan import Spans
 from .tables import table
 
 STRING = Memory(length=0.0, velocity=0.0, a=0.0, a_new=0.0, push=0.0, stiff=0.0, slope=0.0)
@@ -37,14 +40,26 @@ def _acting(found: list[tuple[int, int]]) -> Acting:
 class Strings:
     """The strings of a model; nothing here depends on numbers that may be traced."""
 
-    def __init__(self, structure: Structure, has: Present, world: World, equal: Equalities | None, implicit: bool):
+    def __init__(
+        self,
+        structure: Structure,
+        has: Present,
+        world: World,
+        equal: Equalities | None,
+        wiring: Wiring | None,
+        implicit: bool,
+        braking: tuple[int, ...],
+    ):
         """`implicit`: dampers of tendons are taken at the end of a step, where they are inertia."""
         routes = None if world.tendons is None or not structure.tree.n else world.tendons.routes
         self.joints = None if equal is None else equal.joints
         self.tied = None if equal is None else equal.tendons
-        acts = has.tendon_rows or has.tendon_forces or self.tied is not None
+        targets = () if wiring is None else wiring.targets
+        acts = has.tendon_rows or has.tendon_forces or self.tied is not None or any(t.kind == "tendon" for t in targets)
         self.paths = None if routes is None or not acts else paths(structure, routes)
         self.fixed = () if self.paths is None or routes is None else routes.fixed
+        spatial = routes is not None and self.paths is not None and self.paths.spatial
+        self.spans = Spans(routes, self.paths) if spatial else None  # type: ignore[arg-type]
         self.rows: list[list[int]] = []
         if self.paths is not None:
             self.rows += [d[u].tolist() for d, u in zip(self.paths.dof, self.paths.used, strict=True)]
@@ -54,14 +69,13 @@ class Strings:
         self.lower = _acting([(t, t) for t in has.tendon_lower])
         self.upper = _acting([(t, t) for t in has.tendon_upper])
         self.losses = _acting([(t, t) for t in has.tendon_loss])
-        self._find_branches(structure, {*has.tendon_armature, *(has.tendon_damping if implicit else ())})
-        kinds = (self.follows, self.ties, self.balls, self.lower, self.upper, self.losses, self.resists)
+        self._find_motors(structure, wiring)
+        pulled = {targets[k].first for k in braking if targets[k].kind == "tendon"}
+        dampers = {*has.tendon_damping, *pulled} if implicit else set()
+        self._find_branches(structure, {*has.tendon_armature, *dampers})
+        self._find_brakes(targets, braking)
+        kinds = (self.follows, self.ties, self.balls, self.lower, self.upper, self.losses, self.resists, self.brakes)
         self.linked = np.unique(np.concatenate([k.strings for k in kinds]))
-
-    @property
-    def spatial(self) -> bool:
-        """Whether some tendon goes through points."""
-        return self.paths is not None and self.paths.spatial
 
     def _new(self, rows: list[int]) -> int:
         self.rows.append(rows)
@@ -75,6 +89,31 @@ class Strings:
         own = [a if b < 0 else self._new([*self.rows[a], *self.rows[b]]) for a, b in ties]
         self.ties = _acting([(s, e) for e, s in enumerate(own)])
         self.pairs = _acting([(s, e) for e, s in enumerate(own) if ties[e][1] >= 0])
+
+    def _find_motors(self, structure: Structure, wiring: Wiring | None) -> None:
+        """Strings of actuators: tendons, and balls and free joints as their gears turn and push them."""
+        self.motors = self.turned = _acting([])
+        if wiring is None:
+            return
+        found, turned = [], []
+        for k, (kind, t) in enumerate(zip(kinds_of(structure, wiring), wiring.targets, strict=True)):
+            if kind != "string":
+                continue
+            if t.kind == "joint":
+                found.append((self._new(list(range(*structure.v_start[t.first : t.first + 2].tolist()))), k))
+                turned.append(found[-1])
+            else:
+                found.append((t.first, k))
+        self.motors, self.turned = _acting(found), _acting(turned)
+
+    def _find_brakes(self, targets: Any, braking: tuple[int, ...]) -> None:
+        """Strings that actuators resist on: those of balls, and the branches of tendons."""
+        own = dict(zip(self.turned.members.tolist(), self.turned.strings.tolist(), strict=True))
+        found = [(own[k], k) for k in braking if k in own]
+        for k in braking:
+            if targets[k].kind == "tendon":
+                found += [(int(s), k) for s, t in zip(*self.resists, strict=True) if t == targets[k].first]
+        self.brakes = _acting(found)
 
     def _find_branches(self, structure: Structure, resisting: set[int]) -> None:
         """Branches of tendons that resist acceleration, with their tendons; a tendon without branches is its own."""
@@ -95,7 +134,8 @@ class Strings:
         """All that tables depend on, beside the structure and what is present."""
         joints = () if self.joints is None else (self.joints.rows1, self.joints.rows2)
         tied = () if self.tied is None else (self.tied.tendons1, self.tied.tendons2)
-        return joints, tied, self.fixed, tuple(map(tuple, self.rows)), tuple(self.linked.tolist())
+        routes = None if self.spans is None else self.spans.routes
+        return joints, tied, self.fixed, routes, tuple(map(tuple, self.rows)), tuple(self.linked.tolist())
 
     def touches(self) -> list[Touch]:
         """What the links of strings touch."""
@@ -111,7 +151,7 @@ class Strings:
         at = int(self._entries[-1])
         counts = [len(k.strings) for k in (self.lower, self.upper, self.balls, self.losses, self.follows, self.ties)]
         self._rows, at = at, at + LIMIT.size * sum(counts)
-        return at
+        return at if self.spans is None else self.spans.place(at)
 
     def string(self, number: Any) -> Any:
         """First slots of strings."""

@@ -29,19 +29,21 @@ from .string_plan import STRING
 # -- pushes -----------------------------------------------------------------------------------------------------------
 
 
-def spread(to: str, linked: bool) -> Part:
-    """Pushes of strings, on their joints."""
+def spread(to: str, which: str) -> Part:
+    """Pushes of strings, on their joints: of those that are "linked", of "tendons", or those that "motors" pull."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), (reads[0] * reads[1],), ()
 
     push = STRING.at(0, "push")
     loop = Loop(step, 3, NOTHING, reads=(number(1), push), adds=(ROW.at(2, to),), when=push)
-    return Part(loop, lambda plan: plan.strings.entries(plan.row, _which(plan, linked)))
+    return Part(loop, lambda plan: plan.strings.entries(plan.row, _which(plan, which)))
 
 
-def _which(plan: Plan, linked: bool) -> np.ndarray:
-    return plan.strings.linked if linked else np.arange(plan.strings.n_tendons)
+def _which(plan: Plan, which: str) -> np.ndarray:
+    if which == "linked":
+        return plan.strings.linked
+    return np.arange(plan.strings.n_tendons) if which == "tendons" else np.unique(plan.strings.motors.strings)
 
 
 def springs_and_dampers() -> list[Part]:
@@ -63,7 +65,7 @@ def springs_and_dampers() -> list[Part]:
 
     return [
         Part(loop, lambda plan: plan.strings.every(np.arange(plan.strings.n_tendons)), constants),
-        spread("b", False),
+        spread("b", "tendons"),
     ]
 
 

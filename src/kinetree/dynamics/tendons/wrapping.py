@@ -145,8 +145,20 @@ def _plane_of_sphere(p: Vec3, q: Vec3) -> tuple[Vec3, Vec3]:
     return x, unit(normal.cross(x))[0]
 
 
-def around(cylinder: bool, a: Vec3, b: Vec3, center: Vec3, turn: Quaternion, radius: Scalar, side: Vec3 | None) -> Way:
-    """The way from a to b around a sphere or cylinder; `side` is a point on the side where it passes."""
+def around(
+    cylinder: bool,
+    a: Vec3,
+    b: Vec3,
+    center: Vec3,
+    turn: Quaternion,
+    radius: Scalar,
+    side: Vec3 | None,
+    inside: bool = True,
+) -> Way:
+    """The way from a to b around a sphere or cylinder; `side` is a point on the side where it passes.
+
+    `inside` says that the side may be within the shape: then the string passes through it.
+    """
     p, q = turn.to_child(a - center), turn.to_child(b - center)
     zero, one = jnp.zeros_like(p.x), jnp.ones_like(p.x)
     x, y = (Vec3(one, zero, zero), Vec3(zero, one, zero)) if cylinder else _plane_of_sphere(p, q)
@@ -156,7 +168,7 @@ def around(cylinder: bool, a: Vec3, b: Vec3, center: Vec3, turn: Quaternion, rad
     if s is not None:
         towards = tuple(radius * c for c in _unit((s.dot(x), s.dot(y))))
     on, arc, first, second = _outside(d, e, towards, radius)
-    if s is not None:
+    if s is not None and inside:
         within = root(s.dot(s)) < radius
         through, touch = _inside(d, e, radius)
         on, arc = jnp.where(within, through, on), jnp.where(within, 0.0, arc)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from kinetree.constrain.joint_groups import Present
 from kinetree.constrain.native import Plan
 from kinetree.constrain.native.actuators import ACTIVATION, MOTOR
+from kinetree.constrain.native.drive_plan import may_brake
 from kinetree.model import Model
 
 from .integrate import STAGE
@@ -16,10 +16,13 @@ from .integrate import STAGE
 class StepPlan(Plan):
     """A plan with blocks for actuators and for the stages of a step."""
 
-    def __init__(self, model: Model, integrator: str, has: Present | None = None):
+    def __init__(self, model: Model, integrator: str, like: "StepPlan | None" = None):
+        """`like`: what is present is what that plan has; numbers of the model are its own."""
+        implicit = integrator == "implicitfast"
         self.actuators, self.stages = model.actuators, integrator == "RK4"
         self.nu, self.na = model.nu, model.na
-        super().__init__(model, has, integrator == "implicitfast")
+        self.braking = (may_brake(model.actuators) if implicit else ()) if like is None else like.braking
+        super().__init__(model, None if like is None else like.has, implicit)
 
     def more_blocks(self, at: int) -> int:
         """Controls, activations, actuators; and stages, which only some steps have."""

@@ -4,11 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinetree.constrain.native import kinematics
+from kinetree.constrain.native import kinematics, site_actuators, string_actuators, strings
 from kinetree.constrain.native import not_served as not_solved
 from kinetree.constrain.native.actuators import ACTIVATION, activated, bounded, driving
-from kinetree.constrain.native.actuators import not_served as not_driven
 from kinetree.constrain.native.binding import Native, starting
+from kinetree.constrain.native.drive_plan import kinds_of as kinds_of_actuators
+from kinetree.constrain.native.drive_plan import not_driven
 from kinetree.constrain.native.features import Features, any_number, features_of
 from kinetree.constrain.native.linked import linked_parts
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
@@ -47,12 +48,20 @@ class StepVariant(NamedTuple):
     integrator: str
     joints: tuple[bool, bool, bool]
     finishes: bool  # a last round takes velocity terms at the end of the step
-    stateless: bool  # some actuators have no activation
-    stateful: bool  # some have
+    drives: tuple[tuple[str, bool], ...]  # what actuators act on, and whether they have activations
     ranged: bool  # the sum of the actuators of a joint is bounded, or slopes are asked for
     external: bool
     forced: bool  # forces on the joints are an input
     free: LaneAlgorithm | None  # finds the accelerations where nothing constrains the mechanism
+
+    @property
+    def stateful(self) -> bool:
+        """Whether some actuators have activations."""
+        return any(stateful for _, stateful in self.drives)
+
+    def activated(self, field: str, rate: str) -> list[Part]:
+        """Activations at the end of a step."""
+        return [activated(on, field, rate) for on, stateful in self.drives if stateful]
 
     @property
     def moves(self) -> list[Moves]:
@@ -62,8 +71,7 @@ class StepVariant(NamedTuple):
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the inputs, in order."""
-        driven = self.stateless or self.stateful
-        optional = {"ctrl": driven, "act": self.stateful, "f_ext": self.external, "tau": self.forced}
+        optional = {"ctrl": bool(self.drives), "act": self.stateful, "f_ext": self.external, "tau": self.forced}
         return (*self.carried, *(name for name, there in optional.items() if there))
 
     @property
@@ -87,20 +95,29 @@ def variant_of(
         integrator in ("implicitfast", "semi_implicit") or (integrator == "Euler" and implicit)
     )
     finishes |= integrator == "implicitfast" and bool(plan.has.tendon_damping)
-    stateless = stateful = ranged = False
+    ranged = False
+    drives: tuple[tuple[str, bool], ...] = ()
     if model.actuators is not None:
-        has = [a >= 0 for a in model.actuators.wiring.activations]
-        stateless, stateful = not all(has), any(has)
+        wiring = model.actuators.wiring
+        has = [a >= 0 for a in wiring.activations]
+        drives = tuple(sorted(set(zip(kinds_of_actuators(plan.structure, wiring), has, strict=True))))
         bounds = model.actuators.joint_range
         ranged = not isinstance(bounds, np.ndarray) or bool(np.isfinite(bounds).any())
         brakes = any(any_number(x[:, 2]) for x in (model.actuators.gain, model.actuators.bias))
         if integrator == "implicitfast" and brakes:
             finishes = ranged = True
     joints, free = kinds_of_joints(plan), None
-    if constraints_of(model) is None:
+    if _is_free(model):
         free = free_algorithm(model, is_firm(model) if firm is None else firm, finishes, external)
         features = Features(features.quaternions)
-    return StepVariant(features, integrator, joints, finishes, stateless, stateful, ranged, external, forced, free)
+    return StepVariant(features, integrator, joints, finishes, drives, ranged, external, forced, free)
+
+
+def _is_free(model: Model) -> bool:
+    """Whether nothing constrains a model, and its actuators, if any, need only coordinates."""
+    wiring = None if model.actuators is None else model.actuators.wiring
+    on = () if wiring is None else kinds_of_actuators(model.structure, wiring)
+    return constraints_of(model) is None and all(kind == "row" for kind in on)
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
@@ -182,20 +199,27 @@ def dynamics(v: StepVariant) -> list[Part | Again]:
     f = v.features
     implicit = v.integrator == "implicitfast" and v.finishes
     to = "driven" if v.ranged else "b"
-    motors: list[Part | Again] = [
-        driving(kind, to, implicit) for kind, there in ((False, v.stateless), (True, v.stateful)) if there
-    ]
+    on: dict[str, list[bool]] = {}
+    for kind, stateful in v.drives:
+        on.setdefault(kind, []).append(stateful)
+    motors: list[Part | Again] = [driving(stateful, to, implicit) for stateful in on.get("row", [])]
+    if "string" in on:
+        motors.append(string_actuators.still())
+        motors += [string_actuators.driving(stateful, implicit) for stateful in on["string"]]
+        motors.append(strings.spread(to, "motors"))
     if v.ranged:
         motors += bounded(implicit)
+    motors += [site_actuators.driving(stateful, implicit) for stateful in on.get("frames", [])]
     turned = f.quaternions
-    forces = [unforced(v), *motors, *(kinematics.shifts() if turned else [])]
+    forces = [unforced(v), *(kinematics.shifts() if turned else [])]
     if v.free is not None:
         pushes = v.inputs.index("f_ext") if v.external else None
-        return [*forces, *free_parts(v.free, pushes), *([shifted(1.0, "alpha")] if turned else [])]
+        return [*forces, *motors, *free_parts(v.free, pushes), *([shifted(1.0, "alpha")] if turned else [])]
     return [
         *forces,
         *([shifted(1.0)] if turned else []),
         *motion_parts(f),
+        *motors,
         *([kinematics.applied(v.inputs.index("f_ext"))] if v.external else []),
         *force_parts(f),
         *constraint_parts(f),
@@ -208,7 +232,7 @@ def one_step(v: StepVariant) -> list[Part | Again]:
     """A step of the integrator."""
     if v.integrator != "RK4":
         take = integrate.semi_implicit if v.integrator == "semi_implicit" else integrate.euler
-        ends = [activated("now", "rate")] if v.stateful else []
+        ends = v.activated("now", "rate")
         return [*dynamics(v), *map(take, v.moves), *ends, step_done()]
     stage: list[Part | Again] = [
         integrate.share_and_weight(),
@@ -225,7 +249,7 @@ def one_step(v: StepVariant) -> list[Part | Again]:
         integrate.first_stage(),
         Again(stage, fixed("stages").offset, integrate.STAGES, uniform=True),
         *map(integrate.end_stages, v.moves),
-        *([activated("start", "mean")] if v.stateful else []),
+        *v.activated("start", "mean"),
         step_done(),
     ]
 
@@ -266,5 +290,5 @@ def not_served(model: Model, plan: StepPlan, integrator: str) -> str:
         return f"integrator {integrator}"
     if integrator == "implicitfast" and lone_bodies(model):
         return "implicitfast takes the gyroscopic forces of a lone body at the end of the step"
-    unsolved = not_solved(model, plan) if model.nv == 0 or constraints_of(model) is not None else ""
-    return unsolved or not_driven(plan, model.actuators)
+    unsolved = not_solved(model, plan) if model.nv == 0 or not _is_free(model) else ""
+    return unsolved or not_driven(plan, model.actuators, integrator == "implicitfast")

@@ -49,10 +49,10 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
         plan = way_of_step(typical, integrator).plan
         if plan is not None:
             variant = variant_of(typical, plan, integrator, external, False, firm=False)
-            native, has = program_of(variant), plan.has
+            native = program_of(variant)
 
             def whole(own: Model) -> tuple:
-                return constants_of(native, own, StepPlan(own, integrator, has), dtype, step)
+                return constants_of(native, own, StepPlan(own, integrator, plan), dtype, step)
 
             return Bound(Stepper(_stacked(model, whole), variant, plan), None)
         solves = way_of(typical).plan

@@ -1,0 +1,64 @@
+"""What actuators act on, as lanes know it."""
+
+from typing import Any
+
+import numpy as np
+
+from kinetree.model import Actuators, Structure
+from kinetree.model.actuators import Wiring
+
+
+def kinds_of(structure: Structure, wiring: Wiring) -> list[str]:
+    """What each actuator acts on: a "row", a "string", "frames"; or what lanes do not know: "rows", a "body"."""
+    found = []
+    for t in wiring.targets:
+        if t.kind != "joint":
+            found.append({"tendon": "string", "site": "frames", "crank": "frames"}.get(t.kind, t.kind))
+            continue
+        joint = structure.joints[structure.joint_code[t.first]]
+        one = int(structure.v_start[t.first + 1] - structure.v_start[t.first]) == 1
+        found.append("string" if joint.quaternion else "row" if one else "rows")
+    return found
+
+
+def may_brake(actuators: Actuators | None) -> tuple[int, ...]:
+    """Actuators whose forces may depend on velocity, as far as numbers are known."""
+    if actuators is None:
+        return ()
+    both = (actuators.gain, actuators.bias)
+    if not all(isinstance(x, np.ndarray) for x in both):
+        return tuple(range(len(actuators.wiring.targets)))
+    return tuple(np.flatnonzero(np.any([x[:, 2] != 0 for x in both], 0)).tolist())
+
+
+def not_driven(plan: Any, actuators: Actuators | None, implicit: bool) -> str:
+    """Why lanes can not serve these actuators; nothing where they can."""
+    if actuators is None:
+        return ""
+    kinds, structure = kinds_of(plan.structure, actuators.wiring), plan.structure
+    if "rows" in kinds:
+        return "an actuator moves a joint with several degrees of freedom"
+    if "body" in kinds:
+        return "an actuator makes a body stick"
+    if actuators.muscles is not None:
+        return "an actuator is a muscle"
+    pulled = {t.first for t in actuators.wiring.targets if t.kind == "tendon"}
+    bounds = None if plan.world.tendons is None else plan.world.tendons.pull.force_range
+    if pulled and not (isinstance(bounds, np.ndarray) and np.isinf(bounds[sorted(pulled)]).all()):
+        return "a tendon bounds the sum of its actuators"
+    ranged = not isinstance(actuators.joint_range, np.ndarray) or bool(np.isfinite(actuators.joint_range).any())
+    if ranged and "frames" in kinds:
+        return "a joint bounds the sum of its actuators, and one acts on a site"
+    for t in actuators.wiring.targets:
+        if t.kind in ("site", "crank"):
+            one, two = (structure.row_of_body[b] if b >= 0 else -1 for b in (t.first, t.second))
+            if one == two:
+                return "an actuator acts on a site, with a reference on the same body"
+    braking = [k for k in may_brake(actuators) if kinds[k] != "row"] if implicit else []
+    if any(kinds[k] == "frames" for k in braking):
+        return "implicitfast takes the damping of an actuator on a site at the end of the step"
+    if braking and ranged:
+        return "a joint bounds the sum of actuators whose damping is taken at the end of the step"
+    if any(actuators.gain[k, 2] != 0 or actuators.bias[k, 2] > 0 for k in braking):
+        return "an actuator on a tendon or a ball may drive its velocity"
+    return ""

@@ -1,0 +1,61 @@
+"""Where the points, wraps and straight lines of spatial tendons stand in the memory of a world."""
+
+from typing import Any
+
+import numpy as np
+
+from kinetree.dynamics.tendons.paths import Paths
+from kinetree.lanes import Memory
+from kinetree.model.tendons import NO_SIDE, NO_WRAP, Routes
+
+from .memory import ZERO3
+from .tables import table
+
+SPOT = Memory(position=ZERO3)  # a point, in the world
+WAY = Memory(first=ZERO3, second=ZERO3, on=0.0)  # around a shape: where a string comes to it, and leaves it
+LINE = Memory(end=ZERO3, pull=ZERO3)  # a point of it, and its direction, times how much it counts
+
+
+class Spans:
+    """Tables of spatial tendons: those of dynamics/tendons/paths.py, as slots."""
+
+    def __init__(self, routes: Routes, paths: Paths):
+        self.routes, self.paths = routes, paths
+        self.span_of_wrap = {s.wrap: k for k, s in enumerate(routes.spans) if s.wrap != NO_WRAP}
+        arounds = enumerate(routes.arounds)
+        self.wraps: dict[tuple[bool, bool], list[int]] = {}  # by whether they are cylinders, and have a side
+        for k, a in arounds:
+            self.wraps.setdefault((a.cylinder, a.side != NO_SIDE), []).append(k)
+        self.wrapped = [bool(w != NO_WRAP) for w in paths.lines.wrap]
+
+    def place(self, at: int) -> int:
+        """Where the blocks end that begin here."""
+        self._spots, at = at, at + SPOT.size * len(self.routes.points)
+        self._ways, at = at, at + WAY.size * len(self.routes.arounds)
+        self._lines, at = at, at + LINE.size * len(self.paths.lines.first)
+        return at
+
+    def spot(self, number: Any) -> Any:
+        """First slots of points: those of the routes, then two for each wrap."""
+        number = np.asarray(number, np.int64)
+        beyond = number - len(self.routes.points)
+        way = self._ways + (beyond // 2) * WAY.size + (beyond % 2) * SPOT.size
+        return np.where(beyond < 0, self._spots + number * SPOT.size, way)
+
+    def way(self, number: Any) -> Any:
+        """First slots of wraps."""
+        return self._ways + np.asarray(number, np.int64) * WAY.size
+
+    def line(self, number: Any) -> Any:
+        """First slots of lines."""
+        return self._lines + np.asarray(number, np.int64) * LINE.size
+
+    def lines(self, wrapped: bool, string: Any) -> np.ndarray:
+        """Both ends, the line, its string, and what it may go around; lines of spans with a wrap, or without."""
+        at, own = self.paths.lines, self.members(wrapped)
+        wraps = self.way(np.maximum(at.wrap[own], 0)) if wrapped else 0
+        return table(self.spot(at.first[own]), self.spot(at.second[own]), self.line(own), string(at.tendon[own]), wraps)
+
+    def members(self, wrapped: bool) -> np.ndarray:
+        """Numbers of lines of spans with a wrap, or without."""
+        return np.flatnonzero(np.array(self.wrapped, bool) == wrapped)

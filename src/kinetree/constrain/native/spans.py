@@ -1,0 +1,152 @@
+"""Spatial tendons in lanes: points, ways around spheres and cylinders, lines, and how each row makes them longer.
+
+The formulas are those of dynamics/tendons/: a line with direction u grows with a row by S · (u at a point of the line).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.dynamics.tendons.wrapping import around, unit
+from kinetree.lanes import Loop, Slots
+from kinetree.model import Model, Placement
+from kinetree.model.tendons import Tendons
+from kinetree.spatial import Force, Quaternion, Vec3
+
+from .memory import NOTHING, NUMBER, PLACEMENT, ROW, ZERO3
+from .parts import Known, Part, table
+from .plan import Plan
+from .span_plan import LINE, SPOT, WAY, Spans
+from .string_lengths import number, split
+from .string_plan import STRING
+
+
+def spans_of(plan: Plan) -> Spans:
+    """Of a plan with spatial tendons."""
+    assert plan.strings.spans is not None
+    return plan.strings.spans
+
+
+def _tendons(plan: Plan) -> Tendons:
+    assert plan.world.tendons is not None
+    return plan.world.tendons
+
+
+def _carriers(plan: Plan, rows: Any) -> list[np.ndarray]:
+    """Rows and the bases of their trees; a base stands for both where nothing moves."""
+    rows = np.array(rows, np.int64)
+    base = plan.base(plan.tree_of_row[np.maximum(rows, 0)])
+    return [np.where(rows >= 0, plan.row(rows), base), base]
+
+
+def points() -> Part:
+    """Where the points are."""
+
+    def step(own: Vec3, _: tuple, reads: tuple) -> tuple:
+        row, base = reads
+        return (row.position + row.orientation.turn(own) - base.position,), (), ()
+
+    reads = (ROW.at(0, "pose"), ROW.at(1, "pose"))
+    loop = Loop(step, 3, jax.tree.structure(ZERO3), reads=reads, writes=(SPOT.at(2, "position"),))
+
+    def turns(plan: Plan) -> np.ndarray:
+        routes = spans_of(plan).routes
+        return table(*_carriers(plan, routes.points), spans_of(plan).spot(np.arange(len(routes.points))))
+
+    return Part(loop, turns, lambda model, plan, known: Vec3(*split(_tendons(plan).points)))
+
+
+class Shape(NamedTuple):
+    """What a tendon goes around, on its row; and how much its span counts."""
+
+    at: Placement
+    radius: Any
+    share: Any
+
+
+def wraps(cylinder: bool, sided: bool) -> Part:
+    """Ways around spheres or cylinders, and their arcs."""
+
+    def step(known: Shape, _: tuple, reads: tuple) -> tuple:
+        row, base, a, b, *side = reads
+        center = row.position + row.orientation.turn(known.at.position) - base.position
+        turn = row.orientation * known.at.orientation
+        way = around(cylinder, a, b, center, turn, known.radius, side[0] if sided else None, inside=False)
+        on = jnp.where(way.on, jnp.ones_like(known.radius), jnp.zeros_like(known.radius))
+        return (way.first, way.second, on), (jnp.where(way.on, way.length * known.share, 0.0),), ()
+
+    ends = (SPOT.at(2, "position"), SPOT.at(3, "position"), *((SPOT.at(4, "position"),) if sided else ()))
+    reads = (ROW.at(0, "pose"), ROW.at(1, "pose"), *ends)
+    writes = tuple(WAY.at(5, f) for f in WAY.fields)
+    example = Shape(PLACEMENT, 0.0, 0.0)
+    loop = Loop(step, 7, jax.tree.structure(example), reads=reads, writes=writes, adds=(STRING.at(6, "length"),))
+
+    def turns(plan: Plan) -> np.ndarray:
+        spans, own = spans_of(plan), spans_of(plan).wraps[cylinder, sided]
+        some = [spans.routes.spans[spans.span_of_wrap[k]] for k in own]
+        arounds = [spans.routes.arounds[k] for k in own]
+        ends = (spans.spot([getattr(s, f) for s in some]) for f in ("first", "second"))
+        side = spans.spot([max(a.side, 0) for a in arounds])
+        strings = plan.strings.string([s.tendon for s in some])
+        return table(*_carriers(plan, [a.row for a in arounds]), *ends, side, spans.way(own), strings)
+
+    def constants(model: Model, plan: Plan, known: Known) -> Shape:
+        tendons, own = _tendons(plan), np.array(spans_of(plan).wraps[cylinder, sided])
+        shapes = tendons.shapes
+        at = Placement(Quaternion(*split(shapes.orientation[own])), Vec3(*split(shapes.position[own])))
+        counts = 1 / tendons.divisors[[spans_of(plan).span_of_wrap[k] for k in own]]
+        return Shape(at, shapes.radius[own], counts)
+
+    return Part(loop, turns, constants)
+
+
+def lines(wrapped: bool) -> Part:
+    """Directions and lengths of lines; those of a wrap are there where the tendon touches it, or where it does not."""
+
+    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+        share, touching = known
+        start, end, *on = reads
+        direction, length = unit(end - start)
+        if wrapped:
+            share = jnp.where((on[0] != 0) == (touching != 0), share, jnp.zeros_like(share))
+        return (end, direction * share), (length * share,), ()
+
+    reads = (SPOT.at(0, "position"), SPOT.at(1, "position"), *((WAY.at(4, "on"),) if wrapped else ()))
+    writes = (LINE.at(2, "end"), LINE.at(2, "pull"))
+    loop = Loop(step, 5, jax.tree.structure((0.0, 0.0)), reads=reads, writes=writes, adds=(STRING.at(3, "length"),))
+
+    def constants(model: Model, plan: Plan, known: Known) -> tuple:
+        at, own = spans_of(plan).paths.lines, spans_of(plan).members(wrapped)
+        return 1 / _tendons(plan).divisors[at.span[own]], at.touching[own].astype(float)
+
+    return Part(loop, lambda plan: spans_of(plan).lines(wrapped, plan.strings.string), constants)
+
+
+def entries() -> list[Part]:
+    """How much longer a row makes its tendons."""
+    clear = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(number(0),))
+
+    def step(sign: Any, _: tuple, reads: tuple) -> tuple:
+        end, pull, S, base = reads
+        return (), (sign * S.dot(Force((end + base.position).cross(pull), pull)),), ()
+
+    reads = (LINE.at(1, "end"), LINE.at(1, "pull"), ROW.at(2, "S"), ROW.at(3, "pose"))
+    loop = Loop(step, 4, NUMBER, reads=reads, adds=(Slots(0, 0, NUMBER),))
+
+    def places(plan: Plan) -> np.ndarray:
+        s, at = plan.strings, spans_of(plan).paths
+        tendon = at.lines.tendon[at.line]
+        return np.array(
+            [s.entry(t, s.rows[t].index(r)) for t, r in zip(tendon, at.row.tolist(), strict=True)], np.int64
+        )
+
+    def turns(plan: Plan) -> np.ndarray:
+        at = spans_of(plan).paths
+        return table(places(plan), spans_of(plan).line(at.line), *_carriers(plan, at.row))
+
+    return [
+        Part(clear, lambda plan: table(np.unique(places(plan)))),
+        Part(loop, turns, lambda model, plan, known: spans_of(plan).paths.sign),
+    ]

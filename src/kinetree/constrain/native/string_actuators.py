@@ -1,0 +1,139 @@
+"""Actuators on strings in lanes: on tendons, balls and free joints."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.lanes import Loop, Slots
+from kinetree.model import Model
+from kinetree.spatial import Quaternion, Vec3
+
+from .actuators import MOTOR, MOTORS, Motor, Ports, driven, motors, wires, written
+from .kinematics import at_q
+from .memory import NOTHING, NUMBER, fixed
+from .parts import Known, Part, table
+from .plan import Plan
+from .string_lengths import split
+from .string_plan import STRING
+
+
+def turned(is_free: bool) -> Part:
+    """Lengths and entries of actuators on balls, or on free joints, which have no length (actuate/transmission.py)."""
+
+    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+        push, turn, in_parent = known
+        here = Quaternion(*reads[0]).normalized()
+        own = here.to_child(turn)
+        angular = Vec3(*(jnp.where(in_parent != 0, a, b) for a, b in zip(own, turn, strict=True)))
+        if is_free:
+            return (jnp.zeros_like(here.w), (*angular, *here.to_child(push))), (), ()
+        return (here.log().dot(angular), tuple(angular)), (), ()
+
+    example = (Vec3(0.0, 0.0, 0.0), Vec3(0.0, 0.0, 0.0), 0.0)
+    entries = Slots(1, 0, jax.tree.structure((0.0,) * (6 if is_free else 3)))
+    loop = Loop(step, 3, jax.tree.structure(example), reads=(at_q(2, 4),), writes=(STRING.at(0, "length"), entries))
+
+    def own(plan: Any) -> tuple[np.ndarray, np.ndarray]:
+        s = plan.strings
+        width = np.array([len(s.rows[k]) for k in s.turned.strings], np.int64)
+        chosen = (width == 6) == is_free
+        return s.turned.strings[chosen], s.turned.members[chosen]
+
+    def turns(plan: Any) -> np.ndarray:
+        strings, members = own(plan)
+        joint = np.array([plan.actuators.wiring.targets[k].first for k in members], np.int64)
+        start = np.asarray(plan.structure.q_start)[joint] + 3 * is_free
+        return table(plan.strings.string(strings), plan.strings.entry(strings), plan.q + start)
+
+    def constants(model: Model, plan: Plan, known: Known) -> tuple:
+        assert model.actuators is not None
+        _, members = own(plan)
+        gear = split(model.actuators.gear[members])
+        first, second = Vec3(*gear[:3]), Vec3(*gear[3:])
+        in_parent = np.array(model.actuators.wiring.in_parent, float)[members]
+        return (first, second, in_parent) if is_free else (second, first, in_parent)
+
+    return Part(loop, turns, constants)
+
+
+def still() -> Part:
+    """No force yet."""
+    loop = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(STRING.at(0, "push"),))
+    return Part(loop, lambda plan: plan.strings.every(np.unique(plan.strings.motors.strings)))
+
+
+def _strings(plan: Any, numbers: np.ndarray) -> np.ndarray:
+    motors = plan.strings.motors
+    of = dict(zip(motors.members.tolist(), motors.strings.tolist(), strict=True))
+    return np.array([of[k] for k in numbers.tolist()], np.int64)
+
+
+def _gears(model: Model, plan: Any, numbers: np.ndarray) -> Any:
+    """Of tendons; entries of balls and free joints have their gears in them."""
+    assert model.actuators is not None
+    strung = np.array([plan.actuators.wiring.targets[k].kind == "tendon" for k in numbers], bool)
+    gear = model.actuators.gear[numbers, 0]
+    return (jnp if isinstance(gear, jax.Array) else np).where(strung, gear, 1.0)
+
+
+def periods(model: Model, numbers: np.ndarray, on_ball: np.ndarray, on_site: np.ndarray) -> Any:
+    """Of setpoints that are turns; 0 of others (`nearest_setpoint` in actuate/force.py)."""
+    a = model.actuators
+    assert a is not None
+    xp: Any = jnp if any(isinstance(x, jax.Array) for x in (a.gear, a.gain, a.bias)) else np
+    gear = a.gear[numbers]
+    axis = xp.where(on_site[:, None], gear[:, 3:], gear[:, :3])
+    squared = (axis * axis).sum(-1)
+    servos = np.array(a.wiring.servos, bool)[numbers]
+    turns = on_ball | (on_site & (gear[:, :3] == 0).all(-1))
+    applies = servos & turns & (a.gain[numbers, 0] == -a.bias[numbers, 1])
+    return xp.where(applies, 2 * np.pi * xp.sqrt(squared), 0.0)
+
+
+def driving(stateful: bool, implicit: bool) -> Part:
+    """Forces of the actuators, along their strings."""
+
+    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+        motor, period = known
+        length, velocity, ctrl, *rest = reads
+        act = rest[0] if stateful else None
+        force, slope, rate = driven(motor, motor.gear * length, motor.gear * velocity, ctrl, act, period)
+        return written(stateful, implicit, slope, rate), (motor.gear * force,), ()
+
+    ports = Ports.of(1, stateful, implicit)
+    reads = (STRING.at(0, "length"), STRING.at(0, "velocity"), *ports.reads)
+    example = jax.tree.structure((MOTORS, 0.0))
+    loop = Loop(step, 4, example, reads=reads, writes=ports.writes, adds=(STRING.at(0, "push"),))
+
+    def turns(plan: Any) -> np.ndarray:
+        at = wires(plan, "string", stateful)
+        return table(plan.strings.string(_strings(plan, at.number)), *Ports.table(plan, at))
+
+    def constants(model: Model, plan: Any, known: Known) -> tuple[Motor, Any]:
+        numbers = wires(plan, "string", stateful).number
+        own = motors("string", stateful)(model, plan, known)
+        on_ball = np.array([len(plan.strings.rows[s]) == 3 for s in _strings(plan, numbers)], bool)
+        on_ball &= np.array([plan.actuators.wiring.targets[k].kind == "joint" for k in numbers], bool)
+        period = periods(model, numbers, on_ball, np.zeros(len(numbers), bool))
+        return own._replace(gear=_gears(model, plan, numbers)), period
+
+    return Part(loop, turns, constants)
+
+
+def braked() -> Part:
+    """In the last round, actuators resist by their slopes."""
+
+    def step(gear: Any, _: tuple, reads: tuple) -> tuple:
+        slope, finishing, h = reads
+        return (), (-(slope * gear * gear * finishing * h),), ()
+
+    reads = (MOTOR.at(1, "slope"), fixed("finishing"), fixed("h"))
+    loop = Loop(step, 2, NUMBER, reads=reads, adds=(STRING.at(0, "stiff"),))
+
+    def turns(plan: Any) -> np.ndarray:
+        strings, members = plan.strings.brakes
+        return table(plan.strings.string(strings), plan.motor(members))
+
+    return Part(loop, turns, lambda model, plan, known: _gears(model, plan, plan.strings.brakes.members))
