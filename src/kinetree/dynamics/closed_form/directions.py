@@ -30,11 +30,17 @@ class Function:
     Arguments:
         value: (parameters, *state) -> result.
         linear: (parameters, state, which, result) -> a linear function of the directions of those of the state that
-            `which` lists.
+            `which` lists; None where matrices would be too large.
+        gradient: (parameters, state, owed) -> gradients with respect to the state, where they have a way of their own.
     """
 
-    def __init__(self, value: Callable[..., Any], linear: Callable[..., Linear]):
-        self.value, self.linear = value, linear
+    def __init__(
+        self,
+        value: Callable[..., Any],
+        linear: Callable[..., Linear] | None,
+        gradient: Callable[[list, list, Any], Any] | None = None,
+    ):
+        self.value, self.linear, self.gradient = value, linear, gradient
 
 
 class Call:
@@ -73,6 +79,9 @@ def _forward(*arguments: Any, call: Call) -> list:
 
 def _backward(*arguments: Any, call: Call) -> list:
     parameters, state, (owed,) = call.split(arguments)
+    if call.function.gradient is not None:
+        found = call.function.gradient(parameters, state, owed)
+        return [found[k] for k in call.which]
     function, at = call.of_moving(parameters, state)
     return list(jax.vjp(function, *at)[1](owed))
 
@@ -110,12 +119,13 @@ def direction(function: Function, parameters: list, state: list, moved: dict[int
 def _batched(primitive: Primitive, body: Callable, arguments: Any, axes: Any, *, call: Call) -> tuple:
     linear = list(zip(arguments, axes, strict=True))[call.fixed :]
     many = max((x.shape[d] for x, d in linear if d is not None), default=0)
-    if any(d is not None for d in axes[: call.fixed]) or many < MIN_DIRECTIONS:
+    linear_map = call.function.linear
+    if any(d is not None for d in axes[: call.fixed]) or many < MIN_DIRECTIONS or linear_map is None:
         results = jax.vmap(partial(body, call=call), tuple(axes))(*arguments)
         return results, [0] * len(results)
     parameters, state, _ = call.split(arguments)
     result = call.function.value(parameters, *state)
-    apply = call.function.linear(parameters, state, call.which, result)
+    apply = linear_map(parameters, state, call.which, result)
     along = tuple(d for _, d in linear)
     if primitive is FORWARD:
         return [jax.vmap(apply, along)(*(x for x, _ in linear))], [0]

@@ -33,7 +33,8 @@ from .lane_rows import kind_of
 from .lanes import lane_program_of
 from .layouts import over_layout
 from .record import note
-from .staged import by_stages, one_at_a_time, row_coordinates, staged
+from .reverse import gradient, has_reverse
+from .staged import by_stages, one_at_a_time, row_coordinates, staged, with_gradient
 from .stages import Plan, can_walk, over_stages
 
 tree_map = jax.tree.map
@@ -91,7 +92,8 @@ def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Input
     if choice.way == "stages":
         laid = staged(model.tree)
         assert laid is not None
-        function = _over_stages(algorithm, kind_of(model).hinges, f_ext is not None)
+        reverses = f_ext is None and has_reverse(algorithm, model)
+        function = _over_stages(algorithm, kind_of(model).hinges, f_ext is not None, reverses)
         return by_stages(function, laid, model, *inputs.values(), *(() if f_ext is None else (f_ext,)))
     if choice.way == "euler tour":
         return _over_euler_tour(algorithm, model, inputs, f_ext)
@@ -99,23 +101,21 @@ def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Input
 
 
 def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs) -> Inputs:
-    """Blocks; their derivatives are those of the lanes."""
+    """Blocks; directions of theirs are those of the lanes, and gradients have passes of their own, or are, too."""
     if not any(isinstance(x, Tracer) for x in inputs.values()):
         return by_blocks(algorithm, model, inputs)
     lanes = Choice("lanes", "lanes", "native", "shared", "derivatives of blocks")
 
-    @jax.custom_jvp
-    def function(*arrays: Any) -> Inputs:
+    def function(_: tuple, *arrays: Any) -> Inputs:
         return by_blocks(algorithm, model, dict(zip(inputs, arrays, strict=True)))
 
-    @function.defjvp
-    def derivative(primals: tuple, tangents: tuple) -> tuple:
-        def by_lanes(*arrays: Any) -> Inputs:
-            return _in_lanes(algorithm, lanes, model, dict(zip(inputs, arrays, strict=True)), None)
+    def by_lanes(_: tuple, *arrays: Any) -> Inputs:
+        return _in_lanes(algorithm, lanes, model, dict(zip(inputs, arrays, strict=True)), None)
 
-        return jax.jvp(by_lanes, primals, tangents)
+    def back(_: tuple, state: tuple, owed: Any) -> tuple:
+        return gradient(algorithm, run, model, state, owed)
 
-    return function(*inputs.values())
+    return with_gradient(function, by_lanes, back if has_reverse(algorithm, model) else None)((), *inputs.values())
 
 
 # -- lanes ------------------------------------------------------------------------------------------------------------
@@ -162,11 +162,8 @@ def _over_euler_tour(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: 
 
 
 @once
-def _over_stages(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
-    """One state by native walks; its derivatives are those of XLA's `paths`.
-
-    The last array is `f_ext`, if `external`.
-    """
+def _natively(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
+    """One state by native walks; the last array is `f_ext`, if `external`."""
     plan = Plan(with_row_forces(algorithm) if external else algorithm, hinges)
     by_body = {n for p in algorithm.passes if isinstance(p, Bodies) for n in p.outputs}
 
@@ -193,13 +190,26 @@ def _over_stages(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
         batched = {n: tree_map(lambda x, n=n: x[:, None] if n in by_body else x[None], y) for n, y in found.items()}
         return {n: x[0] for n, x in _stacked(algorithm, batched).items()}
 
+    return native
+
+
+@once
+def _over_stages(algorithm: Algorithm, hinges: bool, external: bool, reverses: bool) -> Any:
+    """The same, with derivatives by XLA's `paths`, and gradients by passes of their own if it `reverses`."""
+
     def by_xla(model: Model, *arrays: Any) -> Inputs:
         inputs = {n: x[None] for n, x in zip(algorithm.inputs, arrays, strict=False)}
         f_ext = arrays[-1][None] if external else None
         laid = layout(model.tree, "paths")
         return {n: x[0] for n, x in _over_layout(algorithm, laid, model, inputs, f_ext).items()}
 
-    return one_at_a_time(native, by_xla)
+    def back(laid: Stages, constants: tuple, model: Model, state: tuple, owed: Any) -> tuple:
+        def one(other: Algorithm, model: Model, inputs: Inputs) -> Inputs:
+            return _natively(other, hinges, False)(laid, constants, model, *inputs.values())
+
+        return gradient(algorithm, one, model, state, owed)
+
+    return one_at_a_time(_natively(algorithm, hinges, external), by_xla, back if reverses else None)
 
 
 def _row_forces(model: Model, poses: Any, f_ext: Any) -> Force:

@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.custom_derivatives import SymbolicZero
 
+from kinetree.dynamics.closed_form.directions import Function, direction
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import current
 from kinetree.model import Model
@@ -92,21 +94,58 @@ def row_coordinates(laid: Stages, constants: tuple, model: Model, q: Any) -> tup
     return tuple(updated), own
 
 
-def one_at_a_time(native: Callable, by_xla: Callable) -> Callable:
+def with_gradient(function: Callable, slow: Callable, gradient: Callable | None = None) -> Callable:
+    """`function(fixed, *arrays)`, of one result by name, with derivatives by `slow(fixed, *arrays)`.
+
+    `gradient(fixed, arrays, owed)`, where given, is how gradients by the arrays are found, if nothing is asked of what
+    is `fixed`.
+    """
+    rule = jax.custom_jvp(function)
+
+    def derivative(primals: tuple, tangents: tuple) -> tuple:
+        fixed, *arrays = primals
+        moved = {k: x for k, x in enumerate(tangents[1:]) if not _is_zero(x)}
+        if gradient is None or not all(map(_is_zero, jax.tree.leaves(tangents[0], is_leaf=_is_zero))):
+            return jax.jvp(slow, primals, jax.tree.map(_instantiated, tangents, is_leaf=_is_zero))
+        found = rule(*primals)
+        ((name, result),) = found.items()
+        if not moved:
+            return found, {name: jnp.zeros_like(result)}
+        parameters, tree = jax.tree.flatten(fixed)
+
+        def value(parameters: list, *arrays: Any) -> Any:
+            return slow(jax.tree.unflatten(tree, parameters), *arrays)[name]
+
+        def back(parameters: list, arrays: list, owed: Any) -> Any:
+            return gradient(jax.tree.unflatten(tree, parameters), tuple(arrays), owed)
+
+        # to JAX a direction is one primitive, whose transpose is the gradient
+        return found, {name: direction(Function(value, None, back), parameters, arrays, moved)}
+
+    rule.defjvp(derivative, symbolic_zeros=True)
+    return rule
+
+
+def one_at_a_time(native: Callable, by_xla: Callable, gradient: Callable | None = None) -> Callable:
     """`native(laid, constants, model, *arrays)` of one state, with derivatives by `by_xla(model, *arrays)`.
 
-    A batch is computed state by state.
+    A batch is computed state by state. `gradient(laid, constants, model, arrays, owed)` is as in `with_gradient`.
     """
 
-    @jax.custom_jvp
-    def function(laid: Stages, constants: tuple, model: Model, *arrays: Any) -> Any:
-        return jax.custom_batching.sequential_vmap(native)(laid, constants, model, *arrays)
+    def in_turn(function: Callable) -> Callable:
+        return lambda fixed, *arrays: jax.custom_batching.sequential_vmap(function)(*fixed, *arrays)
 
-    @function.defjvp
-    def derivative(primals: tuple, tangents: tuple) -> tuple:
-        return jax.jvp(by_xla, primals[2:], tangents[2:])
+    back = None if gradient is None else in_turn(gradient)
+    rule = with_gradient(in_turn(native), lambda fixed, *arrays: by_xla(fixed[2], *arrays), back)
+    return jax.jit(lambda laid, constants, model, *arrays: rule((laid, constants, model), *arrays))
 
-    return jax.jit(function)
+
+def _is_zero(x: Any) -> bool:
+    return isinstance(x, SymbolicZero)
+
+
+def _instantiated(x: Any) -> Any:
+    return jnp.zeros(x.shape, x.dtype) if _is_zero(x) else x
 
 
 @partial(jax.jit, static_argnums=0)

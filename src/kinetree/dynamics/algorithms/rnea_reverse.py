@@ -1,0 +1,162 @@
+"""Inverse dynamics in reverse: what a change of q, qd and qdd does to Σ w τ, for all rows, in two passes.
+
+With u the velocities that w would give the rows (u = X u_parent + S w), power is  L = Σ w τ = Σ u · f,  f = I a +
+v ×* I v.  Its derivatives with respect to what each row hands on to its children, summed over all that it carries, are
+forces F, A, V of three kinds, which go inward as the wrenches of RNEA do:
+
+    F = Σ f      A = Σ I u      V = Σ I (u × v) − u ×* I v,  and S qd ×* A,  as  a = X a_parent + S qdd + v × S qd
+    ∂L/∂qdd = S · A      ∂L/∂qd = S · (V − v ×* A)      ∂L/∂q = −S · (v ×* V + u ×* F + (a − v × S qd) ×* A)
+
+The last is what a turn of the row about its axis does to all that it receives: −S × X m, for m = v, a, u of its parent.
+So a gradient costs about three times inverse dynamics, however many rows there are. That of forward dynamics is the
+same with w = −H⁻¹ g, for the gradient g that its result has (reverse.py).
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, zeros
+from kinetree.model import Placement
+from kinetree.spatial import Force, Motion, Scalar, Transform
+
+from ..elements.articulated import base_acceleration, velocity_product
+
+
+class Moving(NamedTuple):
+    """Velocity, acceleration, and the velocity that w would give."""
+
+    v: Motion
+    a: Motion
+    u: Motion
+
+
+class Pulls(NamedTuple):
+    """Derivatives of L with respect to u, a and v of a row, of all that it carries."""
+
+    F: Force
+    A: Force
+    V: Force
+
+    @staticmethod
+    def zero_like(s: Scalar) -> "Pulls":
+        """Nothing, with components shaped like `s`."""
+        return Pulls(*(Force.zero_like(s) for _ in range(3)))
+
+
+def moves(row: Row, parent: Moving) -> tuple[Moving, dict]:
+    """Outward: RBDA table 5.1, lines 4 to 6, and u."""
+    v = row.at @ parent.v + row.axis.times(row.qd)
+    a = row.at @ parent.a + row.axis.times(row.qdd) + velocity_product(v, row.axis, row.qd)
+    return Moving(v, a, row.at @ parent.u + row.axis.times(row.w)), {}
+
+
+def own_pulls(row: Row) -> Pulls:
+    """Of the row's own body."""
+    v, a, u = row.moving
+    h = row.inertia @ v
+    return Pulls(row.inertia @ a + v.cross_force(h), row.inertia @ u, row.inertia @ u.cross(v) - u.cross_force(h))
+
+
+def pulled(X: Placement | Transform, velocity: Motion, p: Pulls) -> Pulls:
+    """What goes to the parent through a stretch of rows, whose outer end stands and moves so in its inner one."""
+    V = p.V + velocity.cross_force(p.A)
+    return Pulls(*(X.force_to_parent(f) for f in (p.F, p.A, V)))
+
+
+def pulls(row: Row, whole: Pulls) -> tuple[Pulls, dict]:
+    """Inward: derivatives along the row's own joint, and what its parent feels."""
+    v, a, u = row.moving
+    F, A, _ = whole
+    V = whole.V + row.axis.times(row.qd).cross_force(A)
+    rest = a - velocity_product(v, row.axis, row.qd)
+    turned = v.cross_force(V) + u.cross_force(F) + rest.cross_force(A)
+    found = {"q": -row.axis.dot(turned), "qd": row.axis.dot(V - v.cross_force(A)), "qdd": row.axis.dot(A)}
+    passed = Pulls(*(row.at.force_to_parent(f) for f in (F, A, V)))
+    return passed, {f"{n}_slope": x for n, x in found.items()}
+
+
+class Relative(NamedTuple):
+    """A stretch of rows: how its outer end stands and moves in its inner one."""
+
+    X: Placement
+    v: Motion
+    a: Motion
+    u: Motion
+
+
+def relative(row: Row) -> Relative:
+    """Of one row."""
+    return Relative(row.at, *(row.axis.times(x) for x in (row.qd, row.qdd, row.w)))
+
+
+def then(inner: Relative, outer: Relative) -> Relative:
+    """Two in a row."""
+    v = outer.X @ inner.v
+    a = outer.a + outer.X @ inner.a - outer.v.cross(v)
+    return Relative(outer.X @ inner.X, v + outer.v, a, outer.X @ inner.u + outer.u)
+
+
+def moved(e: Relative, s: Moving) -> Moving:
+    """The motion of the outer end, from that of the inner one."""
+    v = e.X @ s.v
+    return Moving(v + e.v, e.X @ s.a + e.a - e.v.cross(v), e.X @ s.u + e.u)
+
+
+class Pulling(NamedTuple):
+    """A stretch of rows on the way in, and what it passes by itself."""
+
+    X: Placement | Transform
+    v: Motion
+    own: Pulls
+
+
+def _plus(a: Pulls, b: Pulls) -> Pulls:
+    return jax.tree.map(jnp.add, a, b)
+
+
+def _joined(inner: Pulling, outer: Pulling) -> Pulling:
+    own = _plus(inner.own, pulled(inner.X, inner.v, outer.own))
+    return Pulling(outer.X @ inner.X, outer.X @ inner.v + outer.v, own)
+
+
+MOVES = Stretch(
+    element=relative,
+    combine=then,
+    act=moved,
+    identity=lambda x: Relative(Placement.identity_like(x), *(Motion.zero_like(x) for _ in range(3))),
+)
+PULLS = Stretch(
+    element=lambda row, own: Pulling(row.at, row.axis.times(row.qd), pulled(row.at, row.axis.times(row.qd), own)),
+    combine=_joined,
+    act=lambda e, s: _plus(e.own, pulled(e.X, e.v, s)),
+    identity=lambda x: Pulling(Transform.identity_like(x), Motion.zero_like(x), Pulls.zero_like(x)),
+    passed=lambda e: e.own,
+)
+
+SLOPES = ("q_slope", "qd_slope", "qdd_slope")
+
+RNEA_REVERSE = Algorithm(
+    name="rnea_reverse",
+    inputs=("q", "qd", "qdd", "w"),
+    passes=(
+        Outward("moving", moves, given=("qd", "qdd", "w"), link=("axis",), stretch=MOVES, places=True),
+        Inward(
+            "pulls",
+            pulls,
+            given=("qd",),
+            link=("axis",),
+            needs=("at", "moving"),
+            outputs=SLOPES,
+            stretch=PULLS,
+            own=Share(own_pulls, link=("inertia",), needs=("moving",)),
+        ),
+    ),
+    fields={"moving": zeros(Moving), "pulls": zeros(Pulls)},
+    base=lambda gravity: {
+        "moving": Moving(Motion.zero_like(gravity.x), base_acceleration(gravity), Motion.zero_like(gravity.x)),
+        "pulls": Pulls.zero_like(gravity.x),
+    },
+    outputs=dict.fromkeys(SLOPES, 0.0),
+)
