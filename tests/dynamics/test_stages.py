@@ -23,11 +23,11 @@ from tests.reference import generate
 
 
 def inverse(*given, hinges=False):
-    return _over_stages(RNEA, hinges, False)(*given)["tau"]
+    return _over_stages(RNEA, hinges, False, True)(*given)["tau"]
 
 
 def forward(*given, hinges=False):
-    return _over_stages(ABA, hinges, False)(*given)["qdd"]
+    return _over_stages(ABA, hinges, False, True)(*given)["qdd"]
 
 
 FIELDS = jax.tree.unflatten(ROWS, range(ROWS.num_leaves))

@@ -145,7 +145,10 @@ def _is_zero(x: Any) -> bool:
 
 
 def _instantiated(x: Any) -> Any:
-    return jnp.zeros(x.shape, x.dtype) if _is_zero(x) else x
+    if not _is_zero(x):
+        return x
+    moves = jnp.issubdtype(x.dtype, jnp.inexact)
+    return jnp.zeros(x.shape, x.dtype) if moves else np.zeros(x.shape, jax.dtypes.float0)
 
 
 @partial(jax.jit, static_argnums=0)
