@@ -117,7 +117,7 @@ def with_gradient(function: Callable, slow: Callable, gradient: Callable | None 
             return slow(jax.tree.unflatten(tree, parameters), *arrays)[name]
 
         def back(parameters: list, arrays: list, owed: Any) -> Any:
-            return gradient(jax.tree.unflatten(tree, parameters), tuple(arrays), owed)
+            return gradient(jax.tree.unflatten(tree, parameters), tuple(arrays), owed)  # type: ignore[misc]
 
         # to JAX a direction is one primitive, whose transpose is the gradient
         return found, {name: direction(Function(value, None, back), parameters, arrays, moved)}
