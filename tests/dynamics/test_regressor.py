@@ -57,3 +57,9 @@ def test_wrong_shapes_are_refused_when_traced():
     model = kt.auto_tree(3, skew=0.3)
     with pytest.raises(kt.ModelError, match=r"inertia must have shape \(3, 6, 6\) or \(3, 10\)"):
         jax.jit(lambda x: model.replace(inertia=x).total_mass)(jnp.zeros((2, 10)))
+
+
+def test_a_batch_of_no_states():
+    model = mixed_model()
+    q, qd = np.zeros((0, model.nq)), np.zeros((0, model.nv))
+    assert kt.inverse_dynamics_regressor(model, q, qd, qd).shape == (0, model.nv, 10 * model.n_bodies)

@@ -18,7 +18,7 @@ def test_what_is_no_state(call, state):
         call(ARM, state)
 
 
-@pytest.mark.parametrize("dt", ["1", 0, -1e-3, np.nan, np.inf, np.ones(2), 1j])
+@pytest.mark.parametrize("dt", ["1", 0, -1e-3, np.nan, np.inf, np.ones(2), 1j, jnp.ones(2)])
 def test_steps_of_no_length(dt):
     with pytest.raises(ValueError, match="dt must be a positive number of seconds"):
         kt.advance(ARM, START, dt=dt)
@@ -84,3 +84,87 @@ def test_numpy_states_where_something_else_is_traced():
     g = jnp.asarray([0.0, 0.0, -9.81])
     slope = jax.grad(pull)(g)
     np.testing.assert_allclose(slope @ g, pull(np.asarray(g)) - pull(np.zeros(3)), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("q", "said"), [([[1, 2], [3]], "q must be an array of shape"), (np.zeros((3, 2)), "batch axes do not broadcast")]
+)
+def test_states_of_a_step_that_do_not_fit(q, said):
+    with pytest.raises(ValueError, match=said):
+        kt.step(ARM, q, np.zeros((2, 2)), 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"mass": np.ones(3)}, r"mass must be a number or of shape \(2,\), not of shape \(3,\)"),
+        ({"mass": jnp.ones((2, 2))}, r"mass must be a number or of shape \(2,\), not of shape \(2, 2\)"),
+        ({"mass": -1.0}, "mass must be finite and not negative"),
+        ({"damping": np.nan}, "damping must be finite"),
+        ({"gravity": np.ones(2)}, "gravity must be a number, not of shape"),
+        ({"friction": "high"}, "friction must be a real number"),
+        ({"gain": [[1, 2], [3]]}, "gain must be a real number"),
+        ({"size": 1 + 1j}, "size must be a real number"),
+    ],
+)
+def test_factors_that_can_not_be_meant(given, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        kt.scaled(ARM, **given)
+
+
+@pytest.mark.parametrize("q", ["closed", np.zeros(3), None, np.zeros(2, complex)])
+def test_a_model_without_loops_takes_no_other_arrays(q):
+    with pytest.raises((ValueError, TypeError), match="q must"):
+        kt.close_loops(ARM, q)
+    np.testing.assert_array_equal(kt.close_loops(ARM, [1, 2]), [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, q: kt.inverse_dynamics(model, q, q, q),
+        lambda model, q: kt.mass_matrix(model, q),
+        lambda model, q: kt.kinetic_energy(model, q, q),
+        lambda model, q: kt.factorize(model, np.eye(2)),
+        lambda model, q: kt.constrained_dynamics(model, q, q),
+        lambda model, q: kt.contacts(model, q),
+        lambda model, q: kt.step(model, q, q, 1e-3),
+        lambda model, q: kt.advance(model, START),
+        lambda model, q: kt.rollout(model, START, steps=1),
+        lambda model, q: kt.simulate(model, q, q, dt=1e-3, steps=1),
+        lambda model, q: kt.sensors(model, START),
+        lambda model, q: kt.initial_state(model),
+        lambda model, q: kt.explain(model),
+    ],
+)
+def test_the_path_of_a_file_is_no_model(call):
+    with pytest.raises(TypeError, match=r"model must be a kinetree\.Model, such as kinetree\.load makes, not a str"):
+        call("robot.urdf", np.zeros(2))
+
+
+@pytest.mark.parametrize("dt", [None, "1", np.nan, np.inf, np.ones(2), 1j])
+def test_single_steps_of_no_length(dt):
+    with pytest.raises(ValueError, match="dt must be a number of seconds"):
+        kt.step(ARM, np.zeros(2), np.zeros(2), dt)
+
+
+@pytest.mark.parametrize("body", [1.5, np.zeros(2), None])
+def test_a_body_is_a_number_or_a_name(body):
+    with pytest.raises(TypeError, match="body must be a number or a name"):
+        kt.jacobian(ARM, np.zeros(2), body)
+
+
+def test_other_arguments_of_the_wrong_kind():
+    with pytest.raises(TypeError, match=r"with_tendons takes kinetree\.Tendon, not a str"):
+        kt.with_tendons(ARM, ["string"])
+    with pytest.raises(TypeError, match=r"with_shapes takes kinetree\.Shape, not a str"):
+        kt.with_shapes(ARM, ["sphere"])
+    with pytest.raises(kt.ModelError, match="gravity must be an array of real numbers: not of type complex128"):
+        ARM.replace(gravity=np.zeros(3, complex))
+    with pytest.raises(ValueError, match="batch must be a number of states"):
+        kt.explain(ARM, -1)
+    with pytest.raises(ValueError, match="batch must be sizes of leading axes"):
+        kt.random_state(ARM, 0, (1.5,))
+    for key in (-1, 1.5, None, "seed"):
+        with pytest.raises(TypeError, match="key must be a JAX random key or a seed"):
+            kt.random_state(ARM, key)

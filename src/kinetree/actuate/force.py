@@ -12,6 +12,7 @@ import numpy as np
 
 from kinetree.model import Actuators, Model
 from kinetree.model.arguments import evaluate
+from kinetree.model.required import require_model
 
 from . import muscle
 from .activation import next_activation, rates
@@ -133,6 +134,7 @@ def activation_rate(model: Model, ctrl: Any, act: Any) -> Any:
     Returns:
         The rates of the activations, (..., na).
     """
+    require_model(model)
 
     def compute(ctrl: Any, act: Any) -> Any:
         act = jnp.asarray(act)

@@ -15,6 +15,7 @@ from kinetree.dynamics.loops.rows import wrenches
 from kinetree.dynamics.schedules.arranged import arranged, by_position
 from kinetree.model import Coupling, Model, coupled
 from kinetree.model.arguments import evaluate
+from kinetree.model.required import require_model
 from kinetree.model.world import InverseWeights, World
 from kinetree.tree import layout, restore
 
@@ -84,6 +85,7 @@ def constrained_dynamics(
     Reference: MuJoCo documentation, "Computation"; Todorov 2014, "Convex and analytically-invertible dynamics with
     contacts and constraints".
     """
+    require_model(model)
     if ctrl is not None or act is not None:
         driven = actuator_force(model, q, qd, ctrl, act)
         tau = driven if tau is None else tau + driven

@@ -20,6 +20,7 @@ import numpy as np
 from kinetree.lanes.cpu.front import before
 from kinetree.lanes.target import facts
 from kinetree.model import Model
+from kinetree.model.required import require_model
 
 from .schedules.choose import Call, choose
 from .schedules.lane_algorithm import LaneAlgorithm
@@ -106,7 +107,7 @@ def _front(function: Callable[..., Any], bind: Callable[..., Any], other: Callab
     taken = ["model"]
     passed = ["model"]
     plain = []  # Conditions of a plain call: nothing else is given.
-    names: dict[str, Any] = {"function": function, "bind": bind, "other": other}
+    names: dict[str, Any] = {"function": function, "bind": bind, "other": other, "require_model": require_model}
     for p in parameters:
         if p.kind is p.KEYWORD_ONLY and "*" not in taken:
             taken.append("*")
@@ -132,6 +133,7 @@ def {function.__name__}({", ".join(taken)}):
         found = other(model, ({given},), ({about}))
         if found is not None:
             return found
+    require_model(model)
     return function({", ".join(passed)})
 """
     exec(compile(text, f"<front of {function.__name__}>", "exec"), names)

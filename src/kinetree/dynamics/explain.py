@@ -50,6 +50,8 @@ def explain(model: Model, batch: int = 1) -> Explanation:
     Returns:
         An `Explanation`; print it, or read `.inverse_dynamics` and `.forward_dynamics`.
     """
+    if not isinstance(batch, int | np.integer) or batch < 0:
+        raise ValueError(f"batch must be a number of states, not {batch!r}")
     tree = model.tree
     subject = (
         f"{model.n_bodies} bodies, {model.nv} degrees of freedom in {tree.height} levels, "

@@ -10,6 +10,7 @@ classical acceleration of the origin.
 """
 
 from collections.abc import Callable
+from operator import index
 from typing import Any, NamedTuple
 
 import jax
@@ -40,9 +41,13 @@ def frame_number(model: Model, body: int | str) -> np.int32:
     """Which body a number or a name means."""
     if isinstance(body, str):
         return np.int32(model.body_index(body))
-    if not 0 <= int(body) < model.n_bodies:
+    try:
+        number = index(body)
+    except TypeError:
+        raise TypeError(f"body must be a number or a name, not {body!r}") from None
+    if not 0 <= number < model.n_bodies:
         raise ValueError(f"body {body} is outside 0 … {model.n_bodies - 1}")
-    return np.int32(body)
+    return np.int32(number)
 
 
 def way_number(frame: str) -> np.int32:

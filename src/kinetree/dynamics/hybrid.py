@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 from kinetree.model.coordinates import velocity_product_shift
+from kinetree.model.required import require_model
 from kinetree.tree import Layout, layout, restore
 from kinetree.tree.fix import inward_visits
 
@@ -62,6 +63,7 @@ def hybrid_dynamics(
 
     Reference: Featherstone 2008 section 9.2.
     """
+    require_model(model)
     if model.coupling is not None or model.passive is not None or model.loops is not None:
         raise ValueError("hybrid_dynamics serves models without mimic joints, springs, dampers and rigid loops")
 

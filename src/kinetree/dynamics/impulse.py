@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
+from kinetree.model.required import require_model
 
 from .jacobians import jacobian
 from .mass_matrix import mass_matrix
@@ -42,6 +43,7 @@ def impulse_response(model: Model, q: Any, body: int | str, force: Any) -> Any:
 
     Reference: Featherstone 2008 §11.7.
     """
+    require_model(model)
 
     def compute(q: Any, force: Any) -> Any:
         return _response(model, q, jnp.einsum("bkv,bk->bv", jacobian(model, q, body), force)[:, None])[:, 0]
@@ -64,6 +66,7 @@ def inverse_inertia_at(model: Model, q: Any, body: int | str) -> Any:
 
     Reference: Featherstone 2008 §11.7; Khatib 1987.
     """
+    require_model(model)
 
     def compute(q: Any) -> Any:
         J = jnp.asarray(jacobian(model, q, body))

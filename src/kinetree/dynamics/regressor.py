@@ -45,7 +45,7 @@ def _regressor(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     Y = jnp.einsum("ibk,pnbk->binp", restore(laid, S).array(), wrench)
     carries = jnp.where(carrier >= 0, ancestor_mask(model.tree)[carrier].T, False)
     Y = jnp.where(carries[None, :, :, None], Y, jnp.zeros((), q.dtype))
-    return Y.reshape(*Y.shape[:2], -1)
+    return Y.reshape(q.shape[0], model.nv, 10 * model.n_bodies)
 
 
 INSTEAD = "jax.jvp of inverse_dynamics by the inertias, for products with it"

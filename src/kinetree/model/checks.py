@@ -26,7 +26,10 @@ def _refuse(bad: np.ndarray, names: Any, what: str) -> None:
 
 def _numbers(value: Any, what: str) -> np.ndarray:
     try:
-        return np.asarray(value, float)
+        given = np.asarray(value)
+        if given.dtype.kind in "cMm":  # which NumPy would turn into floats, with a warning at most
+            raise TypeError(f"not of type {given.dtype}")
+        return np.asarray(given, float)
     except (TypeError, ValueError) as error:
         raise ModelError(f"{what} must be an array of real numbers: {error}") from None
 

@@ -20,6 +20,7 @@ from .arguments import evaluate
 from .coupling import coupled
 from .memory import require_memory
 from .model import Model, Structure
+from .required import require_model
 
 DRAWING = 3  # times the memory of random states that it takes to draw them
 SMALL = 0.25  # θ² below which the series below serve: their last term is then under 1e-17
@@ -79,6 +80,7 @@ def neutral(model: Model) -> np.ndarray:
 
     Returns: q (nq,), a NumPy float64 array.
     """
+    require_model(model)
     whole = model.structure.neutral
     return whole.copy() if model.coupling is None else whole[model.coupling.kept_q]
 
@@ -98,12 +100,17 @@ def random_state(model: Model, key: Any, batch: tuple[int, ...] = ()) -> tuple[A
     Returns: q (*batch, nq) and qd (*batch, nv), NumPy float64 arrays from a seed, JAX arrays of its default type from a
         key.
     """
+    if not isinstance(batch, tuple | list) or not all(isinstance(n, int | np.integer) and n >= 0 for n in batch):
+        raise ValueError(f"batch must be sizes of leading axes, such as (64,), not {batch!r}")
+    seed = isinstance(key, int | np.integer) and key >= 0
+    if not seed and getattr(key, "dtype", None) != np.uint32 and not isinstance(key, jax.Array):
+        raise TypeError(f"key must be a JAX random key or a seed, an integer that is not negative, not {key!r}")
     at, reach = coordinate_columns(model.structure).quaternion, _reach(model.structure)
     sizes = (*batch, model.nq), (*batch, *at.shape), (*batch, model.nv)
     count = math.prod(batch)
     numbers = count * (model.nq + model.nv)
     require_memory(DRAWING * 8 * numbers, f"a batch of {count:,} random states", "use smaller batches")
-    if isinstance(key, int | np.integer):
+    if seed:
         rng = np.random.default_rng(int(key))
         q = rng.uniform(-1, 1, sizes[0]) * reach
         turns = rng.standard_normal(sizes[1])

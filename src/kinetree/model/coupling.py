@@ -18,6 +18,7 @@ from kinetree._unknown import did_you_mean
 
 from .checks import frozen
 from .errors import ModelError
+from .required import require_model
 
 F = TypeVar("F", bound=Callable[..., Any])
 Follow = tuple[str, float, float]  # the joint to follow, and ratio and offset: q = ratio · q_followed + offset
@@ -172,6 +173,7 @@ def coupled(result: str) -> Callable[[F], F]:
 
         @wraps(function)
         def served(model: Any, *args: Any, **kwargs: Any) -> Any:
+            require_model(model)
             coupling = model.coupling
             if coupling is None:
                 return function(model, *args, **kwargs)

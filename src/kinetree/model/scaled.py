@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .model import Model
+from .required import require_model
 
 
 def scaled(
@@ -38,6 +39,13 @@ def scaled(
         friction: of the surfaces, one for all or (shapes,).
         size: of the shapes that touch, one for all or (shapes,); masses stay.
     """
+    require_model(model)
+    shapes = 0 if model.world is None or model.world.scene is None else len(model.world.scene.layout.kinds)
+    mass = _checked("mass", mass, model.n_bodies)
+    joints = {"armature": armature, "damping": damping, "stiffness": stiffness, "joint_friction": joint_friction}
+    armature, damping, stiffness, joint_friction = (_checked(n, x, model.tree.n) for n, x in joints.items())
+    gravity, gain = _checked("gravity", gravity, None, signed=True), _checked("gain", gain, model.nu, signed=True)
+    friction, size = _checked("friction", friction, shapes), _checked("size", size, shapes)
     changes: dict[str, Any] = {}
     if _given(mass):
         changes["inertia"] = jnp.asarray(model.inertia.array()) * _column(mass)
@@ -68,6 +76,25 @@ def scaled(
         weights = None if "inertia" in changes or "armature" in changes else model.world.inverse_weights
         changes["world"] = model.world.replace(scene=scene, inverse_weights=weights)
     return model.replace(**changes)
+
+
+def _checked(name: str, factor: Any, count: int | None, signed: bool = False) -> Any:
+    """A factor that can be meant: a number, or `count` of them; finite, and not negative unless `signed`."""
+    if not isinstance(factor, jax.Array):
+        try:
+            array = np.asarray(factor)
+        except ValueError:
+            array = np.empty(0, object)
+        if array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
+            raise TypeError(f"{name} must be a real number or an array of them, not {factor!r}")
+        if not np.isfinite(array).all() or (not signed and (array < 0).any()):
+            raise ValueError(f"{name} must be finite{'' if signed else ' and not negative'}, not {factor!r}")
+        factor = array if array.ndim else array.item()
+    shape = np.shape(factor)
+    if shape not in ((), (count,)):
+        several = "" if count is None else f" or of shape ({count},)"
+        raise ValueError(f"{name} must be a number{several}, not of shape {shape}")
+    return factor
 
 
 def _given(factor: Any) -> bool:

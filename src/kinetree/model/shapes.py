@@ -11,6 +11,7 @@ from kinetree.collide import KINDS, Hull
 
 from .errors import ModelError
 from .model import Model
+from .required import require_model
 from .world import (
     BASE,
     FRICTION,
@@ -40,6 +41,7 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
         shapes: see `Shape`.
         exclude: pairs of bodies, by name or number (None is the base), whose shapes never touch.
     """
+    require_model(model)
     shapes = [_checked(model, shape, i) for i, shape in enumerate(shapes)]
     numbers = [body_number(model, s.body) for s in shapes]
     out = {frozenset((body_number(model, a), body_number(model, b))) for a, b in exclude}
@@ -77,6 +79,7 @@ def with_ground(model: Model, **surface: Any) -> Model:
         model: the mechanism, with shapes (from its file, or by `with_shapes`).
         surface: of the floor: friction, solref, solimp, ..., as in `Shape`.
     """
+    require_model(model)
     world = model.world or World()
     floor = _checked(model, Shape("plane", **{"name": "ground", **surface}), 0)
     shapes, surfaces = stack_shapes([floor])
@@ -125,6 +128,8 @@ def body_number(model: Model, body: Any) -> int:
 
 def _checked(model: Model, shape: Shape, number: int) -> Shape:
     """A shape with its sizes checked, and its hull."""
+    if not isinstance(shape, Shape):
+        raise TypeError(f"with_shapes takes kinetree.Shape, not a {type(shape).__name__}")
     label = f"shape {shape.name or number}"
     if shape.kind not in SIZES:
         raise ModelError(f"{label}: {unknown('shape', shape.kind, SIZES)}")

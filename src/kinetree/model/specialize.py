@@ -7,6 +7,7 @@ import numpy as np
 from jax.core import Tracer
 
 from .model import Model
+from .required import require_model
 
 MOST_ROWS = 150  # beyond which compiling takes minutes
 
@@ -18,6 +19,7 @@ def specialize(model: Model) -> Model:
     seconds. Use it in Python or closed over in `jit`: a model that is an argument of `jit`, or that `replace` or
     `jax.tree.map` has made, has numbers that were not known to the compiler and is an ordinary one again.
     """
+    require_model(model)
     rows = model.structure.tree.n
     if rows > MOST_ROWS:
         raise ValueError(f"a model of {rows} rows is too large to specialize: at most {MOST_ROWS}")

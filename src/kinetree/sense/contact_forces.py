@@ -19,6 +19,7 @@ from kinetree.constrain.problem import equalities_of, has_contacts
 from kinetree.constrain.weights import inverse_weights
 from kinetree.model import Model, State, require_state
 from kinetree.model.arguments import evaluate
+from kinetree.model.required import require_model
 from kinetree.tree import layout
 
 from .pushes import pushes
@@ -37,6 +38,7 @@ def contact_forces(model: Model, state: State, ctrl: Any = None) -> Any:
         (..., n_bodies, 6) in world coordinates: moment about the world origin, then force, as in `f_ext`. For a robot
         at rest `kt.contact_forces(model, state)[..., 5].sum(-1)` is its weight.
     """
+    require_model(model)
     require_state(state)
     if ctrl is None:
         ctrl = np.zeros(model.nu, np.result_type(state.q) if isinstance(state.q, np.ndarray) else state.q.dtype)

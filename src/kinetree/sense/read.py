@@ -15,6 +15,7 @@ from kinetree.constrain.joint_groups import present
 from kinetree.constrain.weights import inverse_weights
 from kinetree.model import Model, ModelError, Mount, Sensor, State, require_state
 from kinetree.model.arguments import evaluate
+from kinetree.model.required import require_model
 from kinetree.model.sensor import WORLD
 
 from .measure import ACCELERATED, KINDS, Driven, measured
@@ -32,6 +33,7 @@ def sensors(model: Model, state: State, ctrl: Any = None) -> dict[str, Any]:
         For each sensor's name an array (..., k), in MuJoCo's units and axes, without noise. Quaternions may have the
         opposite sign.
     """
+    require_model(model)
     require_state(state)
     if not model.sensors:
         return {}
@@ -79,6 +81,7 @@ def with_sensors(model: Model, given: Iterable[Sensor]) -> Model:
         model: the mechanism.
         given: see `Sensor`; bodies, joints and tendons in them may be names.
     """
+    require_model(model)
     found: list[Sensor] = []
     for sensor in given:
         if not isinstance(sensor, Sensor):

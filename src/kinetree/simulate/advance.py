@@ -14,6 +14,7 @@ from kinetree._unknown import unknown
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
 from kinetree.model.arguments import evaluate
 from kinetree.model.fork import require_xla
+from kinetree.model.required import require_model
 
 from .bounded_scan import bounded_scan
 from .closing import closing
@@ -123,6 +124,7 @@ def advance(
     plain = directly(model, state, ctrl, f_ext, dt, substeps, integrator)
     if plain is not None:
         return plain
+    require_model(model)
     name = step_of(model, integrator)
     if not (isinstance(substeps, int | np.integer) and substeps >= 0):
         raise ValueError(f"substeps must be a number of steps, not {substeps!r}")
@@ -168,16 +170,15 @@ def advance(
 def _step_length(model: Model, dt: Any) -> Any:
     if dt is None:
         return model.timestep
-    if isinstance(dt, jax.Array):
+    if isinstance(dt, jax.Array) and dt.ndim == 0:
         return dt
-    if not (
-        isinstance(dt, int | float | np.floating | np.integer | np.ndarray)
-        and np.ndim(dt) == 0
-        and dt > 0
-        and math.isfinite(dt)
-    ):
+    if not (_is_number(dt) and dt > 0 and math.isfinite(dt)):
         raise ValueError(f"dt must be a positive number of seconds, not {dt!r}")
     return dt
+
+
+def _is_number(value: Any) -> bool:
+    return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "fiu"
 
 
 def step(
@@ -205,7 +206,10 @@ def step(
     Returns:
         q, qd after the step.
     """
+    require_model(model)
     name = step_of(model, integrator)
+    if not isinstance(dt, jax.Array) and not (_is_number(dt) and math.isfinite(dt)):
+        raise ValueError(f"dt must be a number of seconds, not {dt!r}")
     require_xla()
     found = constraints_of(model)
     original, model = model, prepared(model, found)
@@ -215,12 +219,14 @@ def step(
         h, start = jnp.asarray(dt, q.dtype), jnp.asarray(t, q.dtype)
         nothing = jnp.zeros((len(q), model.na), q.dtype), jnp.zeros(len(q), q.dtype), jnp.zeros_like(qd)
         ctrl = jnp.zeros((len(q), model.nu), q.dtype)
-        shaped = None if controller is None else Shaped(controller, batch)
+        shaped = None if controller is None else Shaped(controller, np.broadcast_shapes(*axes()))
         solver = None if found is None else step_solver(original, q.dtype, dt, False)
         after = STEPS[name](model, State(q, qd, *nothing), Drive(ctrl, None, h, start, solver, found, shaped))
         return after.q, after.qd
 
-    batch = np.broadcast_shapes(np.shape(q)[:-1], np.shape(qd)[:-1])
+    def axes() -> tuple[tuple[int, ...], ...]:
+        return np.shape(q)[:-1], np.shape(qd)[:-1]
+
     return evaluate(compute, q=(q, (model.nq,)), qd=(qd, (model.nv,)))
 
 
@@ -240,6 +246,7 @@ def initial_state(
     Returns:
         A state of NumPy arrays, or of JAX arrays where q or qd is one.
     """
+    require_model(model)
     axes = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
     if not all(isinstance(size, int | np.integer) and size >= 0 for size in axes):
         raise ValueError(f"batch must be sizes of leading axes, such as (64,), not {batch!r}")

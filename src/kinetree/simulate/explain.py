@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from kinetree import dynamics
 from kinetree.constrain.choose import Way, way_of
 from kinetree.model import Model
+from kinetree.model.required import require_model
 
 from .advance import step_of
 from .native import StepWay, way_of_step
@@ -37,6 +38,7 @@ def explain(model: Model, batch: int = 1) -> Explanation:
         An `Explanation`; print it, or read `.inverse_dynamics`, `.forward_dynamics`, `.constrained_dynamics` and
         `.advance`.
     """
+    require_model(model)
     found = dynamics.explain(model, batch)
     step = way_of_step(model, step_of(model, None))
     return Explanation(found.subject, found.method, found.inverse_dynamics, found.forward_dynamics, way_of(model), step)

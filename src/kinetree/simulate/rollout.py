@@ -18,6 +18,7 @@ from kinetree._unknown import unknown
 from kinetree.model import Model, State, require_state
 from kinetree.model.arguments import result_dtype
 from kinetree.model.fork import require_xla
+from kinetree.model.required import require_model
 
 from .advance import advance, step_of
 from .at_once import at_once
@@ -120,6 +121,7 @@ def rollout(
         None where nothing was asked for; and the policy's memory, if asked for. NumPy arrays if the state is of NumPy
         arrays.
     """
+    require_model(model)
     require_state(state)
     name = step_of(model, integrator)
     for what, count in (("steps", steps), ("substeps", substeps)):

@@ -23,6 +23,7 @@ from kinetree.model import Model, State, integrate
 from kinetree.model.arguments import evaluate
 from kinetree.model.fork import require_xla
 from kinetree.model.memory import require_memory
+from kinetree.model.required import require_model
 
 from .advance import STEPS, step_of
 from .checkpoint import Checkpoint, Progress, fingerprint
@@ -138,6 +139,7 @@ def simulate(
 
     Raises SimulationError, naming time and joint and what is likely wrong, when a state is not finite.
     """
+    require_model(model)
     if any(isinstance(x, Tracer) for x in (*jax.tree.leaves(model), q, qd, dt)):
         raise TypeError(TRACED)
     if not (dt > 0 and math.isfinite(dt)):

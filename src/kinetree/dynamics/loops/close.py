@@ -17,6 +17,7 @@ from jax import lax
 
 from kinetree.model import Model, integrate
 from kinetree.model.arguments import evaluate
+from kinetree.model.required import require_model
 
 from ..forward_dynamics import forward_dynamics
 from ..matrices.dense import solve_spd
@@ -115,8 +116,10 @@ def close_loops(model: Model, q: Any, qd: Any = None) -> Any:
     Raises:
         ValueError: the same for NumPy arrays; says in which state, and which loop stays open.
     """
+    require_model(model)
     if model.loops is None:
-        return q if qd is None else (q, qd)
+        same = evaluate(lambda q: q, q=(q, (model.nq,)))
+        return same if qd is None else (same, evaluate(lambda qd: qd, qd=(qd, (model.nv,))))
     closed = _closed(model, q)
     _require_closed(model, q, closed)
     if qd is None:

@@ -21,6 +21,7 @@ from kinetree.lanes.target import facts
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 from kinetree.model.memory import require_matrices
+from kinetree.model.required import require_model
 from kinetree.tree import Layout, Tree, layout
 
 from ..inverse_dynamics import bias_force
@@ -183,6 +184,7 @@ def factorize(model: Model, H: Any, *, schedule: str = "auto") -> LTDL:
 
     Reference: Featherstone 2008 §6.5, table 6.3.
     """
+    require_model(model)
     if schedule not in ("auto", *SCHEDULES):
         raise ValueError(unknown("schedule", schedule, ("auto", *SCHEDULES)))
     if model.coupling is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from kinetree.model import Model, ModelError, World
 from kinetree.model.attached import in_rows
+from kinetree.model.required import require_model
 from kinetree.model.shapes import body_number
 from kinetree.model.tendons import (
     BASE,
@@ -43,7 +44,10 @@ def with_tendons(model: Model, tendons: Iterable[Tendon]) -> Model:
 
     Example: `kt.with_tendons(model, [kt.Tendon("string", path=["hand", "cup"], range=(0, 0.3))])`
     """
+    require_model(model)
     given = list(tendons)
+    for other in (t for t in given if not isinstance(t, Tendon)):
+        raise TypeError(f"with_tendons takes kinetree.Tendon, not a {type(other).__name__}")
     names = tuple(t.name for t in given)
     if len(set(names)) != len(names):
         raise ModelError(f"tendons must have different names, not {', '.join(names)}")

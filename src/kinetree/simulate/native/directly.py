@@ -47,7 +47,7 @@ def directly(
     model: Model, state: State, ctrl: Any, f_ext: Any, dt: Any, substeps: Any, integrator: str | None
 ) -> State | None:
     """The state after the steps, or None where the long way has to be taken."""
-    kept, q = model.__dict__.get(KEPT), state.q
+    kept, q = getattr(model, KEPT, None), state.q
     if kept is None or f_ext is not None or type(q) is not np.ndarray or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         return None
     try:
