@@ -17,6 +17,7 @@ from .helpers import call_helpers, team
 from .host import loaded, vector_width
 from .recycled import empty
 from .shared import NO_MEMORY, part_lanes, shared_text
+from .stream import staged, stream_text, streams
 from .threads import pool, threads
 
 MAX_DIRECT_OUTPUTS = 3  # outputs; programs with more are steps of others, which Python never calls
@@ -35,7 +36,7 @@ def task_lanes(program: Program) -> int:
 def module_text(program: Program, dtype: np.dtype, width: int) -> str:
     """The whole LLVM module of a program: the vector function, the scalar one, and what XLA and Python call."""
     jaxprs = [trace(loop, dtype) for loop in program.loops]
-    lines = [far_reduction()]
+    lines = [far_reduction(), stream_text(dtype, width)]
     lines += [LaneFunction(program, jaxprs, w, dtype, name).text() for w, name in ((width, "lanes"), (1, "lane"))]
     lines += [handler_text(program, dtype, width, task_lanes(program)), shared_text(program, dtype, width)]
     if has_direct(program):
@@ -49,18 +50,18 @@ class CompiledProgram:
     def __init__(self, program: Program, dtype: Any):
         # it keeps nothing of the program, whose life is its own
         self.dtype = kind = np.dtype(dtype)
-        self._task_lanes = task_lanes(program)
+        self._task_lanes, self._outputs, self._streams = task_lanes(program), program.n_outputs, streams(program)
         self.width = width = vector_width(kind)
         made_from = (program, has_direct(program))
         code = loaded(program.name, made_from, kind, lambda: module_text(program, kind, width))
         self.name, self._engine, self.from_cache = code
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
-        prototype = ctypes.CFUNCTYPE(None, *[pointer] * 6, integer, integer, pointer)
+        prototype = ctypes.CFUNCTYPE(ctypes.c_bool, *[pointer] * 6, integer, integer, integer, pointer)
         self._lanes = prototype(code.address("lanes"))
         self._lane = prototype(code.address("lane"))
         shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 4, pointer, integer, pointer)
         self._shared = shared(code.address("shared"))
-        framed = ctypes.CFUNCTYPE(None, *[pointer] * 6, integer, integer, pointer, integer, pointer)
+        framed = ctypes.CFUNCTYPE(ctypes.c_bool, *[pointer] * 6, *[integer] * 3, pointer, integer, pointer)
         self._framed = framed(code.address("framed"))
         self.handler = code.address("handler")
         self.direct = code.address("direct") if has_direct(program) else None
@@ -71,16 +72,23 @@ class CompiledProgram:
         inputs = tuple(np.ascontiguousarray(x, self.dtype) for x in inputs)
         outputs = tuple(empty((lanes, w), self.dtype) for w in output_widths)
         if lanes:
-            self.frames(slots, tables, constants, *(tuple(x[None] for x in group) for group in (inputs, outputs)))
+            arrays = (tuple(x[None] for x in group) for group in (inputs, outputs))
+            self.frames(slots + self.staged(output_widths), tables, constants, *arrays, whole=True)
         return outputs
+
+    def staged(self, output_widths: tuple[int, ...]) -> int:
+        """Slots that results of a block take before they go to memory."""
+        return staged(output_widths, self.width, self.dtype.itemsize) if self._streams else 0
 
     def room(self, shape: tuple[int, ...]) -> np.ndarray:
         """An array for results, on memory that an earlier one no longer needs."""
         return empty(shape, self.dtype)
 
-    def frames(self, slots: int, tables: tuple, constants: tuple, inputs: tuple, outputs: tuple) -> None:
+    def frames(
+        self, slots: int, tables: tuple, constants: tuple, inputs: tuple, outputs: tuple, whole: bool = False
+    ) -> None:
         """Run it in all frames, one after the other: arrays are (frames, lanes, width), with any distance between lanes
-        and between frames. So inputs may be what an earlier frame writes.
+        and between frames. So inputs may be what an earlier frame writes. `whole`: one frame, without gaps.
         """
         frames, lanes = outputs[0].shape[:2]
         arrays = inputs + outputs
@@ -89,13 +97,13 @@ class CompiledProgram:
         turns = np.array([len(t) for t in tables], np.int64)
         apart = np.array([(x.strides[1] // self.dtype.itemsize, x.strides[0]) for x in arrays], np.int64).T.copy()
         numbers = (turns.ctypes.data, apart[0].ctypes.data)
-        ends = (frames, apart[1].ctypes.data)
+        ends = (0 if whole else frames, apart[1].ctypes.data)
 
         def task(lo: int, hi: int) -> None:
-            whole = hi - lo >= self.width
-            scratch = np.empty(slots * (self.width if whole else 1) + 64 // self.dtype.itemsize, self.dtype)
+            block = self.width if hi - lo >= self.width else 1
+            scratch = np.empty(slots * block + 64 // self.dtype.itemsize, self.dtype)
             start = scratch.ctypes.data + (-scratch.ctypes.data) % 64
-            self._framed(*pointers, *numbers, lo, hi, start, *ends)
+            self._framed(*pointers, *numbers, lanes, lo, hi, start, *ends)
 
         total = int(turns.sum())
         helpers = call_helpers() if frames * lanes * total >= tuning.SHARED_MIN_TURNS else 0
@@ -116,4 +124,4 @@ class CompiledProgram:
         """The program as a builtin for one model, or None where there can be none; see `bind` in direct.py."""
         if self.direct is None:
             return None
-        return bind(self, slots, widths, tables, constants, *made)
+        return bind(self, slots + self.staged(widths[-self._outputs :]), widths, tables, constants, *made)

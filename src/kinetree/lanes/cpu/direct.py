@@ -309,7 +309,7 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     grain, slots = (to.load("i64", "%record", offset) for offset in (GRAIN, SLOTS))
     numbers = ", ".join(f"i64 {n}" for n in ("%lanes", grain, slots, "%helpers"))
     team = to.load("ptr", "%record", TEAM)
-    verdict = to.op(f"call i64 @shared({lists}, {numbers}, ptr {team}, i64 1, ptr {ONE_FRAME})")
+    verdict = to.op(f"call i64 @shared({lists}, {numbers}, ptr {team}, i64 0, ptr {ONE_FRAME})")
     to.do(f"ret i1 {to.op(f'icmp eq i64 {verdict}, 0')}")
     to.label("alone")
     few = to.op(f"icmp slt i64 %lanes, {width}")
@@ -329,22 +329,19 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     to.label("go")
     scratch = to.op(f"phi ptr [ {near}, %stack ], [ {far}, %heap ]")
     to.branch(few, "scalars", "vectors")
+    returned = {}
     for label, name in (("scalars", "lane"), ("vectors", "lanes")):
         to.label(label)
-        to.do(f"call void @{name}({lists}, i64 0, i64 %lanes, ptr {scratch})")
+        returned[label] = to.op(f"call i1 @{name}({lists}, i64 %lanes, i64 0, i64 %lanes, ptr {scratch})")
         to.go("ran")
     to.label("ran")
-    to.branch(small, "begin", "give_back")
+    good = to.op(f"phi i1 {', '.join(f'[ {x}, %{label} ]' for label, x in returned.items())}")
+    to.branch(small, "end", "give_back")
     to.label("give_back")
     to.do(f"call void @free(ptr {scratch})")
-    to.go("begin")
-    to.label("begin")
-    finite = "true"
-    for k in range(program.n_inputs, program.n_inputs + program.n_outputs):
-        total = to.op(f"mul i64 {to.load('i64', starts[3], 8 * k)}, %lanes")
-        one = to.op(f"call i1 @all_finite(ptr {to.load('ptr', '%arrays', 8 * k)}, i64 {total})")
-        finite = to.op(f"and i1 {finite}, {one}")
-    to.do(f"ret i1 {finite}")
+    to.go("end")
+    to.label("end")
+    to.do(f"ret i1 {good}")
     to.lines.append("}")
     return to
 

@@ -1,12 +1,13 @@
 """A lane program as one function for a CPU, on a vector of lanes at a time. The function is
 
-    void name(ptr inputs[], ptr outputs[], ptr constants[], ptr tables[], i64 turns[], i64 widths[], i64 lo, i64 hi,
-    ptr scratch)
+    i1 name(ptr inputs[], ptr outputs[], ptr constants[], ptr tables[], i64 turns[], i64 widths[], i64 lanes, i64 lo,
+    i64 hi, ptr scratch)
 
-and runs lanes lo to hi (hi − lo at least one block), a block of W lanes in vector registers at a time. Lane arrays are
-(lanes, width), read and written in place: a block is transposed in registers. What is called their width is how far
-lanes are apart, which may be more. The last block may overlap the one before, so outputs must not alias inputs. Scratch
-holds W values for each slot, aligned to 64 bytes.
+and runs lanes lo to hi of so many (hi − lo at least one block), a block of W lanes in vector registers at a time. Lane
+arrays are (lanes, width), read and written in place: a block is transposed in registers. What is called their width is
+how far lanes are apart, which may be more: then `lanes` is 0. The last block may overlap the one before, so outputs
+must not alias inputs. Scratch holds W values for each slot, aligned to 64 bytes; where large results are put together in it
+(stream.py), slots come after them. Returns whether all results are finite, as far as they have no gaps.
 """
 
 from collections.abc import Iterator
@@ -17,10 +18,11 @@ from ..llvm.alone import Room
 from ..llvm.kernel import LoopWriter
 from ..llvm.text import over_blocks, transposed
 from ..program.program import Lane, Program, Straight
+from .stream import streams
 
 SIGNATURE = (
     "ptr noalias readonly %ins, ptr noalias readonly %outs, ptr noalias readonly %consts, ptr noalias readonly %tabs, "
-    "ptr noalias readonly %turns, ptr noalias readonly %widths, i64 %lo, i64 %hi, ptr noalias %scratch"
+    "ptr noalias readonly %turns, ptr noalias readonly %widths, i64 %lanes, i64 %lo, i64 %hi, ptr noalias %scratch"
 )
 
 
@@ -37,7 +39,7 @@ class LaneFunction(LoopWriter):
     def __init__(self, program: Program, jaxprs: list[Any], width: int, dtype: Any, name: str):
         super().__init__(program, jaxprs, width, dtype)
         to = self.to
-        to.lines.append(f"define void @{name}({SIGNATURE}) {{")
+        to.lines.append(f"define i1 @{name}({SIGNATURE}) {{")
         to.label("entry")
         self.inputs = [to.load("ptr", "%ins", k, "ptr") for k in range(program.n_inputs)]
         self.outputs = [to.load("ptr", "%outs", k, "ptr") for k in range(program.n_outputs)]
@@ -48,13 +50,80 @@ class LaneFunction(LoopWriter):
         turns = [to.load("i64", "%turns", k, "i64") for k in count]
         self.near = self._room() if width > 1 else []
         self.lane = ""  # the first of the block
+        self.streams = width > 1 and streams(program)
+        self.slots, self.ahead = "%scratch", f"{tuning.PREFETCH_BLOCKS * width}"
+        to.do("%good = alloca i1")
+        to.store("i1", "true", "%good")
+        if self.streams:
+            self._make_room()
 
         def block(lane: str) -> None:
             self.lane = lane
+            self.places = self._block_places()
             to.go("before0")
-            self.body(constants, tables, turns, "blockend")
+            self.body(constants, tables, turns, "look")
+            self._look()
 
-        over_blocks(to, width, "%lo", "%hi", block)
+        over_blocks(to, width, "%lo", "%hi", block, self._verdict)
+
+    # -- large results ------------------------------------------------------------------------------------------------
+
+    def _make_room(self) -> None:
+        """Find out whether results go past the caches; slots come after the room for them."""
+        to, count = self.to, self.program.n_outputs
+        total = "0"
+        for width in self.widths[-count:]:
+            total = to.op(f"add i64 {total}, {width}")
+        long = to.op(f"icmp sge i64 {total}, {tuning.STREAM_MIN_WIDTH}")
+        fits = to.op(f"icmp sle i64 {total}, {tuning.STREAM_MAX_BLOCK // (to.width * self.size)}")
+        large = to.op(f"icmp sge i64 {to.op(f'mul i64 {total}, %lanes')}, {tuning.STREAM_MIN_BYTES // self.size}")
+        self.staged = to.op(f"and i1 {large}, {to.op(f'and i1 {long}, {fits}')}")
+        room = to.op(f"select i1 {self.staged}, i64 {total}, i64 0")
+        self.slots = to.at("%scratch", to.op(f"mul i64 {room}, {to.width}"), to.scalar)
+        self.ahead = to.op(f"select i1 {self.staged}, i64 0, i64 {self.ahead}")  # Nothing is asked for in advance.
+
+    def _block_places(self) -> list[str]:
+        """Where results of the block go at first."""
+        to, before = self.to, "0"
+        places = []
+        for base, width in zip(self.outputs, self.widths[self.program.n_inputs :], strict=True):
+            final = to.at(base, to.op(f"mul i64 {self.lane}, {width}"), to.scalar)
+            if self.streams:
+                near = to.at("%scratch", to.op(f"mul i64 {before}, {to.width}"), to.scalar)
+                before = to.op(f"add i64 {before}, {width}")
+                places.append(to.op(f"select i1 {self.staged}, ptr {near}, ptr {final}"))
+            else:
+                places.append(final)
+        return places
+
+    def _look(self) -> None:
+        """Look at the results of the block, and copy them to their places if they are not there."""
+        to, widths = self.to, self.widths[self.program.n_inputs :]
+        to.label("look")
+        to.branch(to.op("icmp sgt i64 %lanes, 0"), "whole", "blockend")
+        to.label("whole")
+        good = to.load("i1", "%good")
+        counts = [to.op(f"mul i64 {width}, {to.width}") for width in widths]
+        for place, count in zip(self.places, counts, strict=True):
+            good = to.op(f"and i1 {good}, {to.op(f'call i1 @all_finite(ptr {place}, i64 {count})')}")
+        to.store("i1", good, "%good")
+        if not self.streams:
+            to.go("blockend")
+            return
+        to.branch(self.staged, "copy", "blockend")
+        to.label("copy")
+        for place, base, width, count in zip(self.places, self.outputs, widths, counts, strict=True):
+            final = to.at(base, to.op(f"mul i64 {self.lane}, {width}"), to.scalar)
+            to.do(f"call void @stream(ptr {place}, ptr {final}, i64 {count})")
+        to.go("blockend")
+
+    def _verdict(self) -> str:
+        """The end of the function: whether all results are finite."""
+        if self.streams:
+            self.to.do("fence seq_cst")  # Before others are told that the results are there.
+        return f"i1 {self.to.load('i1', '%good')}"
+
+    # -- whole rows in registers --------------------------------------------------------------------------------------
 
     def _room(self) -> list[str]:
         """Memory for the columns of a block, one for each array, where lanes come as whole rows: known, and short."""
@@ -120,7 +189,7 @@ class LaneFunction(LoopWriter):
         return Room(self.to.scalar, constants, shared=True, fixed=True)
 
     def _slot(self, number: str) -> str:
-        return self.to.at("%scratch", self.to.op(f"mul i64 {number}, {self.to.width}"), self.to.scalar)
+        return self.to.at(self.slots, self.to.op(f"mul i64 {number}, {self.to.width}"), self.to.scalar)
 
     def read_slot(self, number: str, cold: bool = False) -> str:
         """One vector of scratch."""
@@ -130,22 +199,27 @@ class LaneFunction(LoopWriter):
         """One vector of scratch."""
         self.to.do(f"store {self.to.real} {value}, ptr {self._slot(number)}, align {self.size * self.to.width}")
 
-    def _place(self, base: str, width: str, column: str, write: int) -> str:
+    def _place(self, start: str, width: str, column: str, write: int) -> str:
         """Address of this scalar in the first lane of the block; asks for a block further on at the same time."""
         to = self.to
         if to.width > 1:
             # a block of W lanes is `width` vectors in a row: turn by turn, fetch one of those of a later block
-            ahead = to.op(f"mul i64 {to.op(f'add i64 {self.lane}, {tuning.PREFETCH_BLOCKS * to.width}')}, {width}")
+            ahead = to.op(f"mul i64 {self.ahead if write else tuning.PREFETCH_BLOCKS * to.width}, {width}")
             ahead = to.op(f"add i64 {ahead}, {to.op(f'mul i64 {column}, {to.width}')}")
-            to.prefetch(to.at(base, ahead, to.scalar), write)
-        return to.at(base, to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {width}')}, {column}"), to.scalar)
+            to.prefetch(to.at(start, ahead, to.scalar), write)
+        return to.at(start, column, to.scalar)
+
+    def _input(self, array: int) -> str:
+        """Where the block begins in an input."""
+        offset = self.to.op(f"mul i64 {self.lane}, {self.widths[array]}")
+        return self.to.at(self.inputs[array], offset, self.to.scalar)
 
     def read_lane(self, array: int, column: str) -> str:
         """One scalar of each lane of the block."""
         to, width = self.to, self.widths[array]
         if self.near:
             return to.op(f"load {to.real}, ptr {to.at(self.near[array], column, to.real)}")
-        place = self._place(self.inputs[array], width, column, 0)
+        place = self._place(self._input(array), width, column, 0)
         value = "poison"
         for lane in range(to.width):
             one = to.op(f"load {to.scalar}, ptr {place}, align {self.size}")
@@ -172,9 +246,9 @@ class LaneFunction(LoopWriter):
     def _write_row(self, first: Lane, values: list[str]) -> None:
         """Columns in a row, from this one on, of all lanes of the block."""
         to, width = self.to, self.widths[self.program.n_inputs + first.array]
-        count, base = len(values), self.outputs[first.array]
+        count, start = len(values), self.places[first.array]
         columns = [self._column(first._replace(offset=first.offset + k)) for k in range(count)]
-        places = [self._place(base, width, column, 1) for column in columns]  # All of them ask for a later block.
+        places = [self._place(start, width, column, 1) for column in columns]  # All of them ask for a later block.
         place = places[0]
         kind = f"<{count} x {to.scalar}>"
         kept = ", ".join(f"i32 {k}" for k in range(count))
@@ -190,7 +264,7 @@ class LaneFunction(LoopWriter):
         if self.near:
             to.do(f"store {to.real} {value}, ptr {to.at(self.near[self.program.n_inputs + array], column, to.real)}")
             return
-        place = self._place(self.outputs[array], width, column, 1)
+        place = self._place(self.places[array], width, column, 1)
         for lane in range(to.width):
             one = value if to.width == 1 else to.op(f"extractelement {to.real} {value}, i32 {lane}")
             if self.mask:

@@ -51,7 +51,10 @@ def run_program(
     """Outputs of a program on traced arrays; None where there is no native body. Threads take lanes, not turns."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
     name = _target(program, np.dtype(dtype).name)
-    if name is None or lanes == 0:
+    code = compiled_program(program, np.dtype(dtype).name)
+    if name is None or code is None or lanes == 0:
         return None
     results = tuple(jax.ShapeDtypeStruct((lanes, w), dtype) for w in widths)
-    return tuple(jax.ffi.ffi_call(name, results)(*tables, *constants, *inputs, slots=np.int64(slots)))
+    return tuple(
+        jax.ffi.ffi_call(name, results)(*tables, *constants, *inputs, slots=np.int64(slots + code.staged(widths)))
+    )

@@ -7,7 +7,7 @@ what one frame writes, the next may read, and a thread takes its lanes through a
 import numpy as np
 
 from .. import tuning
-from ..llvm.handler import POINTERS, SCRATCH, fill_record, scratch_memory, take_part
+from ..llvm.handler import LANES, POINTERS, SCRATCH, fill_record, scratch_memory, take_part
 from ..llvm.text import Text
 from ..program.program import Program
 from .helpers import BACK, SHARE, TAKE
@@ -28,19 +28,30 @@ def shared_text(program: Program, dtype: np.dtype, width: int) -> str:
     texts = (
         _all_finite(dtype, width),
         _framed(program, width),
-        _take_parts(program, dtype, width),
+        _take_parts(width),
         _shared(dtype, width),
     )
     return "\n".join(map(str, texts))
 
 
 def _framed(program: Program, width: int) -> Text:
-    """`framed(as lanes takes them, frames, bytes)`: lanes lo to hi, however few, in all frames."""
+    """`framed(as lanes takes them, frames, bytes)`: lanes lo to hi, however few, in all frames.
+
+    No frames mean one, of arrays without gaps. Only the results of such are looked at, and may go past the caches.
+    """
     to, count = Text("m"), program.n_inputs + program.n_outputs
     to.lines.append(f"{ONE_FRAME} = internal constant [{count} x i64] zeroinitializer")
     lists = ("inputs", "outputs", "constants", "tables", "turns", "widths")
-    given = [*(f"ptr %{x}" for x in lists), "i64 %lo", "i64 %hi", "ptr %scratch", "i64 %frames", "ptr %bytes"]
-    to.lines.append(f"define void @framed({', '.join(given)}) {{")
+    given = [
+        *(f"ptr %{x}" for x in lists),
+        "i64 %lanes",
+        "i64 %lo",
+        "i64 %hi",
+        "ptr %scratch",
+        "i64 %frames",
+        "ptr %bytes",
+    ]
+    to.lines.append(f"define i1 @framed({', '.join(given)}) {{")
     to.label("entry")
     to.do(f"%arrays = alloca [{count} x ptr]")
     for k in range(count):
@@ -49,25 +60,31 @@ def _framed(program: Program, width: int) -> Text:
         to.store("ptr", first, "%arrays", 8 * k)
     few = to.op(f"icmp slt i64 {to.op('sub i64 %hi, %lo')}, {width}")
     written = to.at("%arrays", 8 * program.n_inputs)
+    whole = to.op("icmp eq i64 %frames, 0")
+    dense, times = to.op(f"select i1 {whole}, i64 %lanes, i64 0"), to.op(f"select i1 {whole}, i64 1, i64 %frames")
     to.go("frame")
     to.label("frame")
     to.lines.append("  %number = phi i64 [ 0, %entry ], [ %next, %moved ]")
-    to.branch(to.op("icmp slt i64 %number, %frames"), "one", "done")
+    to.lines.append("  %good = phi i1 [ true, %entry ], [ %still, %moved ]")
+    to.branch(to.op(f"icmp slt i64 %number, {times}"), "one", "done")
     to.label("one")
     to.branch(few, "single", "block")
     rest = ", ".join(f"ptr %{x}" for x in lists[2:])
     for label, name in (("single", "lane"), ("block", "lanes")):
         to.label(label)
-        to.do(f"call void @{name}(ptr %arrays, ptr {written}, {rest}, i64 %lo, i64 %hi, ptr %scratch)")
+        given = f"ptr %arrays, ptr {written}, {rest}, i64 {dense}, i64 %lo, i64 %hi, ptr %scratch"
+        to.lines.append(f"  %good_{name} = call i1 @{name}({given})")
         to.go("moved")
     to.label("moved")
+    to.lines.append("  %now = phi i1 [ %good_lane, %single ], [ %good_lanes, %block ]")
+    to.lines.append("  %still = and i1 %good, %now")
     for k in range(count):
         place = to.at(to.load("ptr", "%arrays", 8 * k), to.load("i64", "%bytes", 8 * k))
         to.store("ptr", place, "%arrays", 8 * k)
     to.lines.append("  %next = add i64 %number, 1")
     to.go("frame")
     to.label("done")
-    to.do("ret void")
+    to.do("ret i1 %good")
     to.lines.append("}")
     return to
 
@@ -104,26 +121,21 @@ def _all_finite(dtype: np.dtype, width: int) -> Text:
     return to
 
 
-def _take_parts(program: Program, dtype: np.dtype, width: int) -> Text:
-    """`take_parts(job)`: take parts until none is left, and look at their results."""
+def _take_parts(width: int) -> Text:
+    """`take_parts(job)`: take parts until none is left."""
     to = Text("p")
     to.lines.append("define internal void @take_parts(ptr %job) {")
     to.label("entry")
     record = to.at("%job", RECORD)
     memory = scratch_memory(to, to.load("i64", record, SCRATCH))
     lists = [to.load("ptr", record, POINTERS + 8 * k) for k in range(6)]
+    given = ", ".join([*(f"ptr {x}" for x in lists), f"i64 {to.load('i64', record, LANES)}"])
     more = f"i64 {to.load('i64', '%job', FRAMES)}, ptr {to.load('ptr', '%job', BYTES)}"
     to.branch(to.op(f"icmp eq ptr {memory}, null"), "without", "take")
     to.label("without")
     to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NO_MEMORY} monotonic")
     to.do("ret void")
-    lo, hi = take_part(to, record, width, ", ".join(f"ptr {x}" for x in lists), memory, more)
-    count, good = to.op(f"sub i64 {hi}, {lo}"), "true"
-    for k in range(program.n_outputs):
-        columns = to.load("i64", lists[5], 8 * (program.n_inputs + k))
-        first, size = (to.op(f"mul i64 {n}, {columns}") for n in (lo, count))
-        values = to.at(to.load("ptr", lists[1], 8 * k), first, f"i{8 * dtype.itemsize}")
-        good = to.op(f"and i1 {good}, {to.op(f'call i1 @all_finite(ptr {values}, i64 {size})')}")
+    good = take_part(to, record, width, given, memory, more)
     to.branch(good, "take", "tell")
     to.label("tell")
     to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NOT_FINITE} monotonic")

@@ -86,17 +86,18 @@ def handler_text(program: Program, dtype: np.dtype, width: int, grain: int) -> s
     starts = [POINTERS + 8 * sum(groups[:k]) for k in range(len(groups) + 1)]
 
     def arguments(to: Text) -> str:
-        return ", ".join(f"ptr {to.at('%job', o)}" for o in starts[:6])
+        return ", ".join([*(f"ptr {to.at('%job', o)}" for o in starts[:6]), f"i64 {to.load('i64', '%job', LANES)}"])
 
-    task, handler = task_text(width, arguments, scratch=True), _handler(program, dtype, width, grain, starts)
+    task = task_text(width, arguments, scratch=True, result="i1")
+    handler = _handler(program, dtype, width, grain, starts)
     return "\n".join([MEMORY, str(task), str(handler)])
 
 
-def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = False) -> Text:
+def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = False, result: str = "void") -> Text:
     """`task(job)`: take parts until none is left; the last one to leave frees the record.
 
     A part is a call of `lanes`, or of `lane` where it is less than a block, with `arguments`, its first and last lane
-    and, if it wants some, scratch memory.
+    and, if it wants some, scratch memory; `result` is the type of what it returns, which nobody looks at.
     """
     to = Text("t")
     to.lines.append("define internal void @task(ptr %job) {")
@@ -107,7 +108,7 @@ def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = Fals
         to.branch(to.op(f"icmp eq ptr {memory}, null"), "leave", "take")
     else:
         to.go("take")
-    take_part(to, "%job", width, given, memory)
+    take_part(to, "%job", width, given, memory, result=result)
     to.op(f"atomicrmw add ptr {to.at('%job', DONE)}, i64 1 release")
     to.go("take")
     to.label("leave")
@@ -120,10 +121,10 @@ def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = Fals
     return to
 
 
-def take_part(to: Text, job: str, width: int, given: str, memory: str, more: str = "") -> tuple[str, str]:
-    """At label `take`: run the next part, or go to `leave`; returns its first lane, and the one after its last.
+def take_part(to: Text, job: str, width: int, given: str, memory: str, more: str = "", result: str = "void") -> str:
+    """At label `take`: run the next part, or go to `leave`.
 
-    With `more` arguments, those of frames, it is run in all its frames.
+    With `more` arguments, those of frames, it is run in all its frames; returns whether all results are finite then.
     """
     to.label("take")
     tasks, lanes, grain = (to.load("i64", job, o) for o in (TASKS, LANES, GRAIN))
@@ -136,16 +137,16 @@ def take_part(to: Text, job: str, width: int, given: str, memory: str, more: str
     final = to.op(f"icmp eq i64 {to.op(f'add i64 {part}, 1')}, {tasks}")
     hi = to.op(f"select i1 {final}, i64 {lanes}, i64 {end}")
     if more:
-        to.do(f"call void @framed({given}, i64 {lo}, i64 {hi}, ptr {memory}, {more})")
-        return lo, hi
+        return to.op(f"call i1 @framed({given}, i64 {lo}, i64 {hi}, ptr {memory}, {more})")
     few = to.op(f"icmp slt i64 {to.op(f'sub i64 {hi}, {lo}')}, {width}")
     to.branch(few, "single", "block")
     for label, name in (("single", "lane"), ("block", "lanes")):
         to.label(label)
-        to.do(f"call void @{name}({given}, i64 {lo}, i64 {hi}{memory and f', ptr {memory}'})")
+        call = f"call {result} @{name}({given}, i64 {lo}, i64 {hi}{memory and f', ptr {memory}'})"
+        to.do(call) if result == "void" else to.op(call)
         to.go("finished")
     to.label("finished")
-    return lo, hi
+    return ""
 
 
 def scratch_memory(to: Text, size: str) -> str:

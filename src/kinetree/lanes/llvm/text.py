@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-METADATA = '!8 = !{}\n!9 = !{!"branch_weights", i32 1, i32 100000}\n'
+METADATA = '!7 = !{i32 1}\n!8 = !{}\n!9 = !{!"branch_weights", i32 1, i32 100000}\n'
 
 
 def module_of(*parts: str) -> str:
@@ -71,11 +71,13 @@ class Text:
         return "\n".join(self.lines)
 
 
-def over_blocks(to: Text, width: int, first: str, end: str, body: Callable[[str], None]) -> None:
+def over_blocks(
+    to: Text, width: int, first: str, end: str, body: Callable[[str], None], result: Callable[[], str] = lambda: "void"
+) -> None:
     """The rest of a function: `body(start)` for blocks of so many from first to end, then the end of the function.
 
     There are at least as many as in a block; the last block may overlap the one before. The body begins in the block
-    `block`, and goes to the label `blockend`.
+    `block`, and goes to the label `blockend`. `result()` writes what comes last, and says what is returned.
     """
     last = to.op(f"sub i64 {end}, {width}")
     to.go("block")
@@ -86,7 +88,7 @@ def over_blocks(to: Text, width: int, first: str, end: str, body: Callable[[str]
     to.lines.append(f"  %further = add i64 %start, {width}")
     to.branch(to.op(f"icmp slt i64 %further, {end}"), "block", "done")
     to.label("done")
-    to.do("ret void")
+    to.do(f"ret {result()}")
     to.lines.append("}")
 
 

@@ -1,0 +1,45 @@
+"""Large results, which go past the caches, are those of small batches, to the last bit and the last lane."""
+
+import jax
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.lanes import tuning
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rows", [8, 9, 11])  # a line of memory begins elsewhere in each lane
+def test_same_bits_as_in_small_batches(rows, dtype):
+    model = kt.auto_tree(rows, 1.4, 0.3)
+    lanes = tuning.STREAM_MIN_BYTES // (rows * rows * np.dtype(dtype).itemsize) + 5
+    q = np.random.default_rng(0).standard_normal((lanes, rows)).astype(dtype)
+    H = kt.mass_matrix(model, q)
+    assert H.dtype == dtype
+    assert H.nbytes >= tuning.STREAM_MIN_BYTES
+    pieces = np.concatenate([kt.mass_matrix(model, q[k : k + 1000]) for k in range(0, lanes, 1000)])
+    np.testing.assert_array_equal(H, pieces)
+    np.testing.assert_array_equal(jax.jit(kt.mass_matrix)(model, q), H)
+
+
+def test_several_outputs():
+    model = kt.auto_tree(9, 1.4, 0.3)
+    lanes = tuning.STREAM_MIN_BYTES // (9 * 12 * 8) + 3
+    q = np.random.default_rng(1).standard_normal((lanes, 9))
+    whole = kt.forward_kinematics(model, q)
+    for k in (0, lanes // 2, lanes - 1):
+        one = kt.forward_kinematics(model, q[k])
+        np.testing.assert_allclose(whole.rotation[k], one.rotation, rtol=0, atol=1e-15)
+        np.testing.assert_allclose(whole.position[k], one.position, rtol=0, atol=1e-14)
+
+
+def test_what_is_not_finite_is_seen():
+    model = kt.auto_tree(9, 1, 0.3)
+    lanes = tuning.STREAM_MIN_BYTES // (81 * 8) + 3
+    q = np.zeros((lanes, 9))
+    for bad in (0, lanes // 2, lanes - 1):
+        q[bad, 3] = np.nan
+        H = kt.mass_matrix(model, q)
+        assert np.isnan(H[bad]).any()
+        assert np.isfinite(np.delete(H, bad, 0)).all()
+        q[bad, 3] = 0.0
