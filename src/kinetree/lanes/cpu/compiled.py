@@ -56,9 +56,6 @@ class CompiledProgram:
         code = loaded(program.name, made_from, kind, lambda: module_text(program, kind, width))
         self.name, self._engine, self.from_cache = code
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
-        prototype = ctypes.CFUNCTYPE(ctypes.c_bool, *[pointer] * 6, integer, integer, integer, pointer)
-        self._lanes = prototype(code.address("lanes"))
-        self._lane = prototype(code.address("lane"))
         shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 4, pointer, integer, pointer)
         self._shared = shared(code.address("shared"))
         framed = ctypes.CFUNCTYPE(ctypes.c_bool, *[pointer] * 6, *[integer] * 3, pointer, integer, pointer)

@@ -6,8 +6,8 @@
 and runs lanes lo to hi of so many (hi − lo at least one block), a block of W lanes in vector registers at a time. Lane
 arrays are (lanes, width), read and written in place: a block is transposed in registers. What is called their width is
 how far lanes are apart, which may be more: then `lanes` is 0. The last block may overlap the one before, so outputs
-must not alias inputs. Scratch holds W values for each slot, aligned to 64 bytes; where large results are put together in it
-(stream.py), slots come after them. Returns whether all results are finite, as far as they have no gaps.
+must not alias inputs. Scratch holds W values for each slot, aligned to 64 bytes; where large results are put together
+in it (stream.py), slots come after them. Returns whether all results are finite, as far as they have no gaps.
 """
 
 from collections.abc import Iterator
