@@ -50,6 +50,8 @@ class LaneFunction(LoopWriter):
         turns = [to.load("i64", "%turns", k, "i64") for k in count]
         self.near = self._room() if width > 1 else []
         self.lane = ""  # the first of the block
+        self.places: list[str] = []  # where its results go at first
+        self.staged = "false"  # whether that is scratch memory
         self.streams = width > 1 and streams(program)
         self.slots, self.ahead = "%scratch", f"{tuning.PREFETCH_BLOCKS * width}"
         to.do("%good = alloca i1")
