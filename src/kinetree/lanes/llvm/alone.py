@@ -44,8 +44,7 @@ def new_room(to: Any, aval: Any, value: str) -> Room:
     kind = to.scalar if np.issubdtype(aval.dtype, np.floating) else f"i{to.bits}"
     wide = to.vector(kind)
     align = f"align {to.width * to.bits // 8}"
-    base = f"%room{to.number_of_labels()}"
-    to.lines.insert(to.lines.index("entry:") + 1, f"  {base} = alloca [{count} x {wide}], {align}")
+    base = _free(to, count, wide, align)
     label = f"fill{to.number_of_labels()}"
     to.go(label)
     to.label(label)
@@ -57,6 +56,18 @@ def new_room(to: Any, aval: Any, value: str) -> Room:
     to.branch(to.op(f"icmp slt i64 %{label}_more, {count}"), f"{label}_next", f"{label}_after")
     to.label(f"{label}_after")
     return Room(kind, base)
+
+
+def _free(to: Any, count: int, wide: str, align: str) -> str:
+    """Room on the stack. Turns of other loops have used it before; what they left there nobody needs."""
+    used = to.rooms_used.setdefault((count, wide), 0)
+    to.rooms_used[count, wide] += 1
+    base = f"%room_{used}_{count}_{'whole' if f'i{to.bits}' in wide else 'real'}"
+    line = f"  {base} = alloca [{count} x {wide}], {align}"
+    if line not in to.rooms:
+        to.rooms.add(line)
+        to.lines.insert(to.lines.index("entry:") + 1, line)
+    return base
 
 
 def _place(to: Any, room: Room, index: str) -> str:

@@ -67,6 +67,8 @@ class Emitter(Text):
         self.called: set[str] = set()  # functions that the module must define
         self.mask = ""  # the lanes that take part, where not all may
         self._labels = 0
+        self.rooms: set[str] = set()  # arrays on the stack
+        self.rooms_used: dict[tuple[int, str], int] = {}  # how many, of each size and type, since a turn began
         self._sincos: dict[str, tuple[str, ...]] = {}
         self._literals: dict[str, float] = {}
         self._wholes: dict[str, int] = {}

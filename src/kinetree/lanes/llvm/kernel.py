@@ -309,6 +309,7 @@ class LoopWriter(ABC):
         values += [self.read_lane(x.array, self._column(x)) for x in loop.inputs]
         values += [self.read_slot(number, slots.cold) for slots in loop.reads for number in self._slots(slots)]
         to.mask = self.mask if to.width > 1 else ""
+        to.rooms_used = {}
         results = iter(to.jaxpr(self.jaxprs[k], values))
         for slots in loop.writes:
             for number in self._slots(slots):
