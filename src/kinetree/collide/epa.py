@@ -76,31 +76,43 @@ def _face(corners: tuple[Any, ...], a: Vec3, b: Vec3, c: Vec3) -> _Face:
 
 
 def _first_polytope(support: Support, along: Vec3) -> _Polytope:
-    """A tetrahedron of points that are far apart."""
+    """A tetrahedron of points that are far apart.
 
-    def corner(direction: Vec3) -> _Corner:
+    Its corners are the farthest ones along and against a direction; along or against one across their line, whichever
+    is farther from it; and so from the plane of these three. A turn looks one way, so that the code of shapes is there
+    once.
+    """
+    zero, none = jnp.zeros_like(along.x), along.x.astype(jnp.int32) * 0
+    empty = _Corner(Vec3(zero, zero, zero), Vec3(zero, zero, zero), (none, none))
+
+    def turn(k: Any, state: tuple) -> tuple:
+        (p0, p1, p2, p3), direction, above = state
+        back = (k == 1) | (k == 3) | (k == 5)
+        line = p0.point - p1.point
+        x, y, z = (jnp.abs(c) for c in line)
+        least_x, least_y = (x <= y) & (x <= z), y <= z
+        one = jnp.ones_like(x)
+        axis = Vec3(
+            jnp.where(least_x, one, zero),
+            jnp.where(~least_x & least_y, one, zero),
+            jnp.where(least_x | least_y, zero, one),
+        )
+        across = where(k == 2, axis, p2.point - p1.point)
+        direction = where(k == 0, along, where(back, -direction, unit(line.cross(across))[0]))
         a, b, numbers = support(direction)
-        return _Corner(a - b, a, numbers)
+        found = _Corner(a - b, a, numbers)
+        height = (found.point - p1.point).dot(direction)
+        farther2 = height > (p1.point - p2.point).dot(direction)  # against the other way, in the third turn
+        farther3 = height > (p1.point - p3.point).dot(direction)
+        p0 = where(k == 0, found, p0)
+        p1 = where(k == 1, found, p1)
+        p2 = where((k == 2) | ((k == 3) & farther2), found, p2)
+        p3 = where((k == 4) | ((k == 5) & farther3), found, p3)
+        above = where(k == 4, k == 4, above & ~((k == 5) & farther3))
+        return (p0, p1, p2, p3), direction, above
 
-    def farther(direction: Vec3, origin: Vec3) -> tuple[_Corner, Any]:
-        """Along a direction or against it, and whether along it."""
-        one, other = corner(direction), corner(-direction)
-        forward = (one.point - origin).dot(direction) >= -(other.point - origin).dot(direction)
-        return where(forward, one, other), forward
-
-    p0, p1 = corner(along), corner(-along)
-    line = p0.point - p1.point
-    x, y, z = (jnp.abs(c) for c in line)
-    zero, one = jnp.zeros_like(x), jnp.ones_like(x)
-    least_x, least_y = (x <= y) & (x <= z), y <= z
-    axis = Vec3(
-        jnp.where(least_x, one, zero),
-        jnp.where(~least_x & least_y, one, zero),
-        jnp.where(least_x | least_y, zero, one),
-    )
-    p2, _ = farther(unit(line.cross(axis))[0], p1.point)
-    p3, above = farther(unit(line.cross(p2.point - p1.point))[0], p1.point)
-    like = p0.numbers[0]
+    start = ((empty,) * 4, along, none == none)
+    (p0, p1, p2, p3), _, above = counted(none + 6, turn, start)
     corners = jax.tree.map(lambda x: room(VERTICES, x), p0)
     for k, p in enumerate((p0, p1, p2, p3)):
         corners = _put(corners, jnp.int32(k), p)
@@ -108,13 +120,15 @@ def _first_polytope(support: Support, along: Vec3) -> _Polytope:
     points = [p.point for p in (p0, p1, p2, p3)]
     faces = None
     for k, (i, j, m) in enumerate(((0, 1, 2), (0, 3, 1), (1, 3, 2), (2, 3, 0))):
-        one_way = _face(tuple(jnp.full_like(like, v) for v in (i, j, m)), points[i], points[j], points[m])
-        other_way = _face(tuple(jnp.full_like(like, v) for v in (m, j, i)), points[m], points[j], points[i])
-        face = where(above, one_way, other_way)
+        first, last = (
+            where(above, (none + i, points[i]), (none + m, points[m])),
+            where(above, (none + m, points[m]), (none + i, points[i])),
+        )
+        face = _face((first[0], none + j, last[0]), first[1], points[j], last[1])
         faces = jax.tree.map(lambda x: room(FACES, x), face) if faces is None else faces
         faces = _put(faces, jnp.int32(k), face)
     assert faces is not None
-    return _Polytope(corners, faces, jnp.full_like(like, 4), jnp.full_like(like, 4))
+    return _Polytope(corners, faces, none + 4, none + 4)
 
 
 class _Rim(NamedTuple):
