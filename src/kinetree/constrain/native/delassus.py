@@ -6,8 +6,8 @@ With V = Ψ Gᵀ √C, one sweep for each row along the bodies that carry it,
     (A + Gᵀ C G)⁻¹ = Ψᵀ (D + V Vᵀ)⁻¹ Ψ,   (D + V Vᵀ)⁻¹ = D⁻¹ − D⁻¹ V K⁻¹ Vᵀ D⁻¹,   K = 1 + Vᵀ D⁻¹ V   (Woodbury).
 
 So coupling rows change u, between the sweep inward and the one outward, and nothing else. K, the scaled Delassus
-matrix, has a row for each link (links.py) and is factored as L D Lᵀ where it has entries. Its eigenvalues are at least
-1. Links that do not act have no stiffness, and take no turns.
+matrix, has a row for each link (links.py) and is factored as L D Lᵀ, in blocks of three links, where it has entries.
+Its eigenvalues are at least 1. Links that do not act have no stiffness; groups of which none acts take no turns.
 """
 
 from typing import Any
@@ -15,20 +15,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from kinetree.lanes import Loop, Slots
+from kinetree.lanes import Loop
 from kinetree.spatial import Force
 
-from .links import CARRIER, LINK
+from .links import BLOCK, CARRIER, ENTRY, GROUP, WIDTH
 from .memory import NOTHING, NUMBER, REPLY, ROW, ZERO3
 from .parts import Part
 from .plan import Plan
 
-
-def _number(column: int) -> Slots:
-    return Slots(column, 0, NUMBER)
+Three = tuple[Any, Any, Any]
 
 
-def _of_pivot(column: int, field: str) -> Slots:
+def _of_pivot(column: int, field: str) -> Any:
     whole = ROW.at(column, "pivot")
     return whole._replace(offset=whole.offset + {"d_inverse": 7, "u": 8}[field], tree=NUMBER)
 
@@ -37,12 +35,53 @@ def _entries(plan: Plan) -> Any:
     return plan.links.entries(plan.row, plan.reply)
 
 
+def factors_of(k: tuple) -> tuple:
+    """L and the inverse of D of a symmetric 3 by 3 block, row by row: l₁₀ l₂₀ l₂₁, 1/d₀ 1/d₁ 1/d₂."""
+    first = 1 / k[0]
+    a, b = k[3] * first, k[6] * first
+    second = 1 / (k[4] - a * k[3])
+    rest = k[7] - b * k[3]
+    c = rest * second
+    return a, b, c, first, second, 1 / (k[8] - b * k[6] - c * rest)
+
+
+def solved(factors: tuple, x: Three) -> Three:
+    """The block's inverse times a vector."""
+    a, b, c, first, second, third = factors
+    y1 = x[1] - a * x[0]
+    z2 = (x[2] - b * x[0] - c * y1) * third
+    z1 = y1 * second - c * z2
+    return x[0] * first - a * z1 - b * z2, z1, z2
+
+
+def _rows(block: tuple) -> list[Three]:
+    return [block[WIDTH * r : WIDTH * (r + 1)] for r in range(WIDTH)]
+
+
+def _dot(a: Three, b: Three) -> Any:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+def unstiff() -> Part:
+    """No link resists."""
+    loop = Loop(lambda *_: (((0.0,) * WIDTH,), (), ()), 1, NOTHING, writes=(GROUP.at(0, "stiff"),))
+    return Part(loop, lambda plan: plan.links.every())
+
+
 def emptied() -> list[Part]:
-    """No force on any path."""
-    stiff = LINK.at(1, "stiff")
-    carriers = Loop(lambda *_: ((Force(ZERO3, ZERO3),), (), ()), 2, NOTHING, writes=(CARRIER.at(0, "sag"),), when=stiff)
-    entries = Loop(lambda *_: ((0.0,), (), ()), 4, NOTHING, writes=(_number(0),), when=stiff)
+    """Which groups act; no force on any of their paths."""
+
+    def act(_: tuple, __: tuple, reads: tuple) -> tuple:
+        a, b, c = reads[0]
+        return (a + b + c,), (), ()
+
+    acts = Loop(act, 1, NOTHING, reads=(GROUP.at(0, "stiff"),), writes=(GROUP.at(0, "acts"),))
+    when = GROUP.at(1, "acts")
+    none = (Force(ZERO3, ZERO3),) * WIDTH
+    carriers = Loop(lambda *_: ((none,), (), ()), 2, NOTHING, writes=(CARRIER.at(0, "sags"),), when=when)
+    entries = Loop(lambda *_: (((0.0,) * WIDTH,), (), ()), 4, NOTHING, writes=(ENTRY.at(0, "v"),), when=when)
     return [
+        Part(acts, lambda plan: plan.links.every()),
         Part(carriers, lambda plan: plan.links.carriers()),
         Part(entries, _entries),
     ]
@@ -52,43 +91,54 @@ def swept() -> Part:
     """V: what the rows leave of the forces of links."""
 
     def step(merges: Any, _: tuple, reads: tuple) -> tuple:
-        sag, onto, push, S, pivot = reads
-        u = push - S.dot(sag)
-        left = sag + pivot.U * (u * pivot.d_inverse)
-        return (u, jax.tree.map(lambda a, b: b + merges * a, onto, left)), (), ()
+        sags, onto, pushes, S, pivot = reads
+        v = tuple(push - S.dot(sag) for push, sag in zip(pushes, sags, strict=True))
+        left = tuple(sag + pivot.U * (u * pivot.d_inverse) for u, sag in zip(v, sags, strict=True))
+        return (v, jax.tree.map(lambda a, b: b + merges * a, onto, left)), (), ()
 
-    reads = (CARRIER.at(0, "sag"), CARRIER.at(1, "sag"), _number(2), ROW.at(3, "S"), ROW.at(3, "pivot"))
-    loop = Loop(step, 5, NUMBER, reads=reads, writes=(_number(2), CARRIER.at(1, "sag")), when=LINK.at(4, "stiff"))
+    reads = (CARRIER.at(0, "sags"), CARRIER.at(1, "sags"), ENTRY.at(2, "v"), ROW.at(3, "S"), ROW.at(3, "pivot"))
+    loop = Loop(
+        step, 5, NUMBER, reads=reads, writes=(ENTRY.at(2, "v"), CARRIER.at(1, "sags")), when=GROUP.at(4, "acts")
+    )
     return Part(
         loop, lambda plan: plan.links.sweeps(plan.row)[0], lambda model, plan, known: plan.links.sweeps(plan.row)[1]
     )
 
 
 def factored() -> list[Part]:
-    """K and its factors."""
+    """K and its factors, in blocks."""
+
+    def unit(known: Any, _: tuple, __: tuple) -> tuple:
+        zero = jnp.zeros_like(known)
+        return (tuple(known if r == c else zero for r in range(WIDTH) for c in range(WIDTH)),), (), ()
 
     def product(_: tuple, __: tuple, reads: tuple) -> tuple:
         one, two, d_inverse, other = reads
-        value = one * two * d_inverse
-        return (), (jnp.where(other != 0, value, jnp.zeros_like(value)),), ()
+        scale = jnp.where(other != 0, d_inverse, jnp.zeros_like(d_inverse))
+        scaled = tuple(jnp.where(other != 0, b * scale, jnp.zeros_like(b)) for b in two)
+        return (), (tuple(a * b for a in one for b in scaled),), ()
 
     def eliminate(_: tuple, __: tuple, reads: tuple) -> tuple:
         entry, one, two, pivot = reads
-        return (entry - one * two / pivot,), (), ()
+        factors = factors_of(pivot)
+        answers = [solved(factors, row) for row in _rows(two)]
+        taken = [_dot(row, answer) for row in _rows(one) for answer in answers]
+        return (tuple(a - b for a, b in zip(entry, taken, strict=True)),), (), ()
 
-    unit = Loop(lambda known, *_: ((known,), (), ()), 1, NUMBER, writes=(_number(0),))
-    reads = (_number(1), _number(2), _of_pivot(3, "d_inverse"), LINK.at(5, "stiff"))
-    products = Loop(product, 6, NOTHING, reads=reads, adds=(_number(0),), when=LINK.at(4, "stiff"))
-    four = tuple(map(_number, range(4)))
-    eliminated = Loop(eliminate, 5, NOTHING, reads=four, writes=(_number(0),), when=LINK.at(4, "stiff"))
-    inverted = Loop(
-        lambda _, __, k: ((1 / k[0],), (), ()), 2, NOTHING, reads=(_number(0),), writes=(LINK.at(1, "inverse"),)
-    )
+    def factor(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (factors_of(reads[0]),), (), ()
+
+    ones = Loop(unit, 1, NUMBER, writes=(BLOCK.at(0, "k"),))
+    reads = (ENTRY.at(1, "v"), ENTRY.at(2, "v"), _of_pivot(3, "d_inverse"), GROUP.at(5, "acts"))
+    products = Loop(product, 6, NOTHING, reads=reads, adds=(BLOCK.at(0, "k"),), when=GROUP.at(4, "acts"))
+    four = tuple(BLOCK.at(column, "k") for column in range(4))
+    eliminated = Loop(eliminate, 5, NOTHING, reads=four, writes=four[:1], when=GROUP.at(4, "acts"))
+    done = Loop(factor, 2, NOTHING, reads=four[:1], writes=(GROUP.at(1, "factors"),), when=GROUP.at(1, "acts"))
     return [
-        Part(unit, lambda plan: plan.links.matrix()[0], lambda model, plan, known: plan.links.matrix()[1]),
+        Part(ones, lambda plan: plan.links.matrix()[0], lambda model, plan, known: plan.links.matrix()[1]),
         Part(products, lambda plan: plan.links.products(plan.row)),
         Part(eliminated, lambda plan: plan.links.eliminations()),
-        Part(inverted, lambda plan: plan.links.diagonal()),
+        Part(done, lambda plan: plan.links.diagonal()),
     ]
 
 
@@ -97,30 +147,38 @@ def corrected(replies: bool) -> list[Part]:
 
     def total(_: tuple, __: tuple, reads: tuple) -> tuple:
         v, u, d_inverse = reads
-        return (), (v * u * d_inverse,), ()
+        scale = u * d_inverse
+        return (), (tuple(x * scale for x in v),), ()
 
-    def substitute(_: tuple, __: tuple, reads: tuple) -> tuple:
-        entry, t, inverse = reads
-        return (), (-(entry * t * inverse),), ()
+    def substitute(back: bool) -> Any:
+        def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+            block, t, factors = reads
+            answer, rows = solved(factors, t), _rows(block)
+            across = rows if not back else [tuple(row[c] for row in rows) for c in range(WIDTH)]
+            return (), (tuple(-_dot(row, answer) for row in across),), ()
+
+        return Loop(step, 3, NOTHING, reads=(BLOCK.at(0, "k"), *own), adds=(GROUP.at(2, "t"),), when=acts)
+
+    def answer(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (solved(reads[1], reads[0]),), (), ()
 
     def correct(_: tuple, __: tuple, reads: tuple) -> tuple:
-        v, t, inverse = reads
-        return (), (-(v * t * inverse),), ()
+        v, t = reads
+        return (), (-_dot(v, t),), ()
 
     u = REPLY.at(3, "u") if replies else _of_pivot(2, "u")
-    stiff = LINK.at(1, "stiff")
-    zero = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(LINK.at(0, "t"),))
-    summed = Loop(
-        total, 4, NOTHING, reads=(_number(0), u, _of_pivot(2, "d_inverse")), adds=(LINK.at(1, "t"),), when=stiff
-    )
-    own = (LINK.at(1, "t"), LINK.at(1, "inverse"))
-    substituted = Loop(substitute, 3, NOTHING, reads=(_number(0), *own), adds=(LINK.at(2, "t"),), when=stiff)
-    ended = Loop(correct, 4, NOTHING, reads=(_number(0), *own), adds=(u,), when=stiff)
-
+    acts, own = GROUP.at(1, "acts"), (GROUP.at(1, "t"), GROUP.at(1, "factors"))
+    zero = Loop(lambda *_: (((0.0,) * WIDTH,), (), ()), 1, NOTHING, writes=(GROUP.at(0, "t"),))
+    reads = (ENTRY.at(0, "v"), u, _of_pivot(2, "d_inverse"))
+    summed = Loop(total, 4, NOTHING, reads=reads, adds=own[:1], when=acts)
+    mine = (GROUP.at(0, "t"), GROUP.at(0, "factors"))
+    answered = Loop(answer, 1, NOTHING, reads=mine, writes=mine[:1], when=GROUP.at(0, "acts"))
+    ended = Loop(correct, 4, NOTHING, reads=(ENTRY.at(0, "v"), own[0]), adds=(u,), when=acts)
     return [
         Part(zero, lambda plan: plan.links.every()),
         Part(summed, _entries),
-        Part(substituted, lambda plan: plan.links.substitutions(False)),
-        Part(substituted, lambda plan: plan.links.substitutions(True)),
+        Part(substitute(False), lambda plan: plan.links.substitutions(False)),
+        Part(substitute(True), lambda plan: plan.links.substitutions(True)),
+        Part(answered, lambda plan: plan.links.every()),
         Part(ended, _entries),
     ]

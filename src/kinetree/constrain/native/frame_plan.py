@@ -61,7 +61,7 @@ class Frames:
         ]
 
     def place(self, at: int, first_link: int) -> int:
-        """Where the blocks end that begin here."""
+        """Where the blocks end that begin here; a group of links begins with the first one."""
         self._first: dict[tuple[int, Moves], tuple[int, int]] = {}
         for size, moves, members in self.groups:
             self._first[size, moves] = at, first_link

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Loop
+from kinetree.lanes import Loop, Slots
 from kinetree.model import Model, Placement
 from kinetree.model.equalities import WELD
 from kinetree.spatial import Force, Motion, Quaternion, Rotation, Transform, Vec3
@@ -22,7 +22,7 @@ from ..weights import inverse_weights
 from .features import with_power
 from .frame_plan import Moves, frame_memory
 from .kinds import Kind
-from .links import CARRIER, LINK
+from .links import CARRIER, GROUP, WIDTH
 from .memory import HELD_BLOCK, NOTHING, NUMBER, PLACEMENT, ROW, Held, fixed, held_bias
 from .parts import Known, Part, table
 from .plan import Plan
@@ -39,7 +39,7 @@ def _turns(size: int, moves: Moves) -> Any:
         own = frames.rows[:, members]
         rows = [np.where(r >= 0, plan.row(r), plan.base(0)) for r in own]
         first, link = frames.first(size, moves)
-        return table(*rows, *(plan.held[np.maximum(r, 0)] for r in own), first, plan.links.link(link))
+        return table(*rows, *(plan.held[np.maximum(r, 0)] for r in own), first, plan.links.stiffness(link))
 
     return turns
 
@@ -183,7 +183,7 @@ def held_frames(size: int, moves: Moves) -> Kind:
         own = Transform(Rotation.identity_like(stiff[0]), kept[2][int(moves[1])])
         return (Held(own.articulated_to_parent(held_inertia(stiff, turn)), biases[0]),)
 
-    links = tuple(LINK.at(FIRST_LINK, "stiff")._replace(offset=k * LINK.size) for k in range(size))
+    links = _stiffness(size)
     own, rows = HELD2 if moves[1] else HELD1, tuple(c for c, x in zip((ROW1, ROW2), moves, strict=True) if x)
     return Kind(
         constants=NOTHING,
@@ -204,35 +204,39 @@ def held_frames(size: int, moves: Moves) -> Kind:
     )
 
 
-def unloaded() -> Part:
-    """Links of frames without stiffness."""
-    loop = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(LINK.at(0, "stiff"),))
-    return Part(loop, lambda plan: table(plan.links.link(np.arange(len(plan.strings.linked), len(plan.links)))))
+def _stiffness(size: int) -> tuple[Slots, ...]:
+    """Of the links of an equality, group by group."""
+    return tuple(
+        GROUP.at(FIRST_LINK, "stiff")._replace(offset=g * GROUP.size + k, tree=NUMBER)
+        for g in range(size // WIDTH)
+        for k in range(WIDTH)
+    )
 
 
 def pushed_links(size: int) -> Part:
     """Unit forces along the directions, times the root of their stiffness, on the carriers of the links."""
-    memory, moves = frame_memory(size), (True, True)
+    memory, moves, groups = frame_memory(size), (True, True), size // WIDTH
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         kept, stiff = reads[: len(memory.fields)], reads[len(memory.fields) :]
-        made: list[Any] = []
+        both: list[tuple[Force, ...]] = []
         for k in range(size):
             zero = jnp.zeros_like(stiff[k])
             f = tuple(jnp.sqrt(stiff[k]) if j == k else zero for j in range(size))
-            made += [-w for w in _wrenches(size, moves, kept, f)]
-        return tuple(made), (), ()
+            both.append(tuple(-w for w in _wrenches(size, moves, kept, f)))
+        own = [both[WIDTH * g : WIDTH * (g + 1)] for g in range(groups)]
+        return tuple(tuple(w[end] for w in group) for group in own for end in (0, 1)), (), ()
 
-    links = tuple(LINK.at(FIRST_LINK, "stiff")._replace(offset=k * LINK.size) for k in range(size))
+    links = _stiffness(size)
     reads = (*(memory.at(FRAME, f) for f in memory.fields), *links)
-    writes = tuple(CARRIER.at(COLUMNS + k, "sag") for k in range(2 * size))
-    loop = Loop(step, COLUMNS + 2 * size, NOTHING, reads=reads, writes=writes, when=links[0])
+    writes = tuple(CARRIER.at(COLUMNS + k, "sags") for k in range(2 * groups))
+    loop = Loop(step, COLUMNS + 2 * groups, NOTHING, reads=reads, writes=writes, when=links[0])
 
     def turns(plan: Plan) -> np.ndarray:
         frames, members = plan.frames, plan.frames.members(size, moves)
         _, link = frames.first(size, moves)
         carriers = [
-            [plan.links.carrier(int(l) + k, int(frames.rows[e, m])) for k in range(size) for e in (0, 1)]
+            [plan.links.carrier(int(l) // WIDTH + g, int(frames.rows[e, m])) for g in range(groups) for e in (0, 1)]
             for l, m in zip(link, members, strict=True)
         ]
         return np.concatenate([_turns(size, moves)(plan), table(*np.array(carriers, np.int64).T)], 1)

@@ -46,9 +46,11 @@ def linked_parts(f: Linking, finishes: bool, always: bool) -> Linked:
         return NO_LINKS
     of_strings = [strings.pushed_links()] if strung else []
     return Linked(
-        ([strings.unloaded(finishes)] if strung else [])
-        + ([string_actuators.braked()] if f.brakes else [])
-        + ([frames.unloaded()] if tied else []),
+        [
+            delassus.unstiff(),
+            *([strings.unloaded(finishes)] if strung else []),
+            *([string_actuators.braked()] if f.brakes else []),
+        ],
         [strings.spread("push", "linked"), strings.stiffened()] if strung else [],
         [
             *delassus.emptied(),

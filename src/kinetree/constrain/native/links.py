@@ -13,8 +13,12 @@ from kinetree.lanes import Memory
 from .memory import FORCE
 from .tables import table
 
-LINK = Memory(stiff=0.0, t=0.0, inverse=0.0)
-CARRIER = Memory(sag=FORCE)
+WIDTH = 3  # links go in groups of three: a turn of a loop costs more than what it computes
+THREE = (0.0,) * WIDTH
+GROUP = Memory(stiff=THREE, t=THREE, factors=(0.0,) * 6, acts=0.0)
+CARRIER = Memory(sags=(FORCE,) * WIDTH)
+ENTRY = Memory(v=THREE)
+BLOCK = Memory(k=(0.0,) * WIDTH * WIDTH)  # of K, row by row
 
 
 class Touch(NamedTuple):
@@ -34,26 +38,37 @@ def carrying(parent: np.ndarray, rows: set[int]) -> list[int]:
     return sorted(found, reverse=True)
 
 
+def in_groups(touches: list[Touch]) -> list[Touch]:
+    """What each group of links touches."""
+    groups = [touches[k : k + WIDTH] for k in range(0, len(touches), WIDTH)]
+    return [
+        Touch(*(tuple(sorted({r for t in group for r in getattr(t, field)})) for field in Touch._fields))
+        for group in groups
+    ]
+
+
 class Links:
-    """First slots of all that belongs to links, and the tables of their loops."""
+    """First slots of all that belongs to groups of links, and the tables of their loops."""
 
     def __init__(self, parent: np.ndarray, touches: list[Touch], at: int):
-        self.touches = touches
-        self._first, at = at, at + LINK.size * len(touches)
-        self._sweeps: list[tuple[int, ...]] = []  # link, row, carrier, carrier afterwards
+        """From what each link touches; links that touch nothing fill groups up."""
+        self.count = sum(bool(t.ends or t.joints) for t in touches)
+        self.groups = in_groups(touches)
+        self._first, at = at, at + GROUP.size * len(self.groups)
+        self._sweeps: list[tuple[int, ...]] = []  # group, row, carrier, carrier afterwards
         self._ends: dict[tuple[int, int], int] = {}
         self._v: dict[tuple[int, int], int] = {}
-        for k, touch in enumerate(touches):
+        for k, touch in enumerate(self.groups):
             rows = carrying(parent, {*touch.ends, *touch.joints})
             at = self._plan_sweep(parent, k, touch, rows, at)
-            self._v |= {(k, i): at + j for j, i in enumerate(rows)}
-            at += len(rows)
+            self._v |= {(k, i): at + j * ENTRY.size for j, i in enumerate(rows)}
+            at += len(rows) * ENTRY.size
         self._k: dict[tuple[int, int], int] = {}
         self._eliminations: list[tuple[int, int, int]] = []
         self.end = self._plan_matrix(at)
 
     def __len__(self) -> int:
-        return len(self.touches)
+        return self.count
 
     def _plan_sweep(self, parent: np.ndarray, k: int, touch: Touch, rows: list[int], at: int) -> int:
         first: dict[int, int] = {}
@@ -70,86 +85,92 @@ class Links:
         return at
 
     def _plan_matrix(self, at: int) -> int:
-        """Entries of K and of its factors: where supports meet, and where elimination fills in."""
-        count = len(self)
-        support: list[set[int]] = [set() for _ in range(count)]
+        """Blocks of K and of its factors: where supports meet, and where elimination fills in."""
+        count = len(self.groups)
+        self._support: list[set[int]] = [set() for _ in range(count)]
         for k, i in self._v:
-            support[k].add(i)
-        filled = [{j for j in range(k + 1) if support[k] & support[j]} for k in range(count)]
+            self._support[k].add(i)
+        filled = [{j for j in range(k + 1) if self._support[k] & self._support[j]} | {k} for k in range(count)]
         for k in range(count):
             below = [j for j in range(k + 1, count) if k in filled[j]]
             for a, j in enumerate(below):
                 filled[j] |= set(below[: a + 1])
                 self._eliminations += [(k, i, j) for i in below[: a + 1]]
         for k, own in enumerate(filled):
-            self._k |= {(k, j): at + n for n, j in enumerate(sorted(own))}
-            at += len(own)
+            self._k |= {(k, j): at + n * BLOCK.size for n, j in enumerate(sorted(own))}
+            at += len(own) * BLOCK.size
         return at
 
     # -- slots --------------------------------------------------------------------------------------------------------
 
-    def link(self, number: Any) -> Any:
-        """First slots of links."""
-        return self._first + np.asarray(number, np.int64) * LINK.size
+    def group(self, number: Any) -> Any:
+        """First slots of groups."""
+        return self._first + np.asarray(number, np.int64) * GROUP.size
 
-    def carrier(self, link: int, row: int) -> int:
-        """First slot of the carrier that takes the wrench of a link on a row."""
-        return self._ends[link, row]
+    def stiffness(self, link: Any) -> Any:
+        """Slots of the stiffness of links."""
+        link = np.asarray(link, np.int64)
+        return self.group(link // WIDTH) + link % WIDTH
+
+    def carrier(self, group: int, row: int) -> int:
+        """First slot of the carrier that takes the wrenches of a group on a row."""
+        return self._ends[group, row]
 
     def v(self, link: int, row: int) -> int:
         """Slot of V of a link at a row."""
-        return self._v[link, row]
+        return self._v[link // WIDTH, row] + link % WIDTH
 
     # -- tables -------------------------------------------------------------------------------------------------------
 
     def every(self) -> np.ndarray:
-        """Links."""
-        return table(self.link(np.arange(len(self))))
+        """Groups."""
+        return table(self.group(np.arange(len(self.groups))))
 
     def carriers(self) -> np.ndarray:
-        """Carriers and their links."""
-        return table([*self._ends.values()], self.link([k for k, _ in self._ends]))
+        """Carriers and their groups."""
+        return table([*self._ends.values()], self.group([k for k, _ in self._ends]))
 
     def entries(self, row: Any, reply: Any) -> np.ndarray:
-        """V, their links, their rows, and the replies of these."""
+        """V, their groups, their rows, and the replies of these."""
         rows = [i for _, i in self._v]
-        return table([*self._v.values()], self.link([k for k, _ in self._v]), row(rows), reply(rows))
+        return table([*self._v.values()], self.group([k for k, _ in self._v]), row(rows), reply(rows))
 
     def sweeps(self, row: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Carriers before and after a row, V, rows, links; and 1 where a carrier is taken up by another."""
-        links, rows, before, after = np.array(self._sweeps, np.int64).reshape(-1, 4).T
+        """Carriers before and after a row, V, rows, groups; and 1 where a carrier is taken up by another."""
+        groups, rows, before, after = np.array(self._sweeps, np.int64).reshape(-1, 4).T
         v = [self._v[k, i] for k, i, *_ in self._sweeps]
-        return table(before, after, v, row(rows), self.link(links)), (before != after).astype(float)
+        return table(before, after, v, row(rows), self.group(groups)), (before != after).astype(float)
 
     def matrix(self) -> tuple[np.ndarray, np.ndarray]:
-        """Entries of K, and 1 on its diagonal."""
+        """Blocks of K, and 1 on its diagonal."""
         return table([*self._k.values()]), np.array([float(k == j) for k, j in self._k])
 
     def products(self, row: Any) -> np.ndarray:
-        """Entries of K; V of its two links at a row that both have; the row; both links."""
+        """Blocks of K; V of its two groups at a row that both have; the row; both groups."""
         found = [
             (to, self._v[k, i], self._v[j, i], i, k, j)
             for (k, j), to in self._k.items()
-            for i in sorted({i for l, i in self._v if l == k} & {i for l, i in self._v if l == j})
+            for i in sorted(self._support[k] & self._support[j])
         ]
         to, one, two, rows, k, j = np.array(found, np.int64).reshape(-1, 6).T
-        return table(to, one, two, row(rows), self.link(k), self.link(j))
+        return table(to, one, two, row(rows), self.group(k), self.group(j))
 
     def eliminations(self) -> np.ndarray:
-        """K[j, i], K[j, k], K[i, k], K[k, k] and link k, for each pivot k and pair i ≤ j below it."""
+        """K[j, i], K[j, k], K[i, k], K[k, k] and group k, for each pivot k and pair i ≤ j below it."""
         slots = [(self._k[j, i], self._k[j, k], self._k[i, k], self._k[k, k], k) for k, i, j in self._eliminations]
         *four, k = np.array(slots, np.int64).reshape(-1, 5).T
-        return table(*four, self.link(k))
+        return table(*four, self.group(k))
 
     def diagonal(self) -> np.ndarray:
-        """K[k, k] and link k."""
-        return table([self._k[k, k] for k in range(len(self))], self.link(np.arange(len(self))))
+        """K[k, k] and group k."""
+        count = range(len(self.groups))
+        return table([self._k[k, k] for k in count], self.group(list(count)))
 
     def substitutions(self, back: bool) -> np.ndarray:
-        """K[j, k], link k and link j, for all k < j: in the order of forward substitution, or of the one back."""
+        """K[j, k], the group that is known and the one that asks, for all k < j: forward, or back."""
         pairs = sorted((k, j) for j, k in self._k if k < j)
         if back:
             pairs = sorted(pairs, key=lambda p: p[::-1], reverse=True)
         k, j = np.array(pairs, np.int64).reshape(-1, 2).T
-        known, asked = (j, k) if back else (k, j)
-        return table([self._k[b, a] for a, b in pairs], self.link(known), self.link(asked))
+        known, asks = (j, k) if back else (k, j)
+        return table([self._k[b, a] for a, b in pairs], self.group(known), self.group(asks))

@@ -112,7 +112,7 @@ class Plan:
         self._replies = at
         at += REPLY.size * (self.n_trees + self.n) if self.coupled_dims else 0
         self.links = Links(self.parent, [*self.strings.touches(), *self.frames.touches()], self.strings.place(at))
-        at = self.frames.place(self.links.end, len(self.strings.linked))
+        at = self.frames.place(self.links.end, len(self.strings.touches()))
         at = self.more_blocks(at)
         self.points_of_pair, self._points, self.hot, self.slots = self._place_points(at)
 

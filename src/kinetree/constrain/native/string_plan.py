@@ -18,7 +18,7 @@ from kinetree.model.equalities import Equalities
 from ..joint_groups import Present
 from ..tendons import branches
 from .drive_plan import kinds_of
-from .links import Touch, carrying
+from .links import WIDTH, Touch, carrying
 from .memory import LIMIT
 from .span_plan import Spans
 from .tables import table
@@ -139,7 +139,8 @@ class Strings:
 
     def touches(self) -> list[Touch]:
         """What the links of strings touch."""
-        return [Touch((), tuple(self.rows[s])) for s in self.linked]
+        filled = -len(self.linked) % WIDTH
+        return [*(Touch((), tuple(self.rows[s])) for s in self.linked), *filled * [Touch(())]]
 
     # -- slots --------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from ..cones import Response, dry, hold, one_sided
 from ..weights import inverse_weights
 from .joints import BOUND, LOSS, Bound, Loss, Softness, soft_row
 from .kinds import Kind
-from .links import LINK
 from .memory import LIMIT, NOTHING, NUMBER, ROW, Norms, fixed
 from .parts import Known, Part, table
 from .plan import Plan
@@ -228,11 +227,13 @@ def _resistance(model: Model, plan: Plan, known: Known) -> tuple:
 
 def stiffened() -> Part:
     """Links get the stiffness of their strings."""
-    reads, writes = (STRING.at(0, "stiff"),), (LINK.at(1, "stiff"),)
+    reads, writes = (STRING.at(0, "stiff"),), (number(1),)
     copied = Loop(lambda _, __, x: (x, (), ()), 2, NOTHING, reads=reads, writes=writes)
 
     def turns(plan: Plan) -> np.ndarray:
-        return table(plan.strings.string(plan.strings.linked), plan.links.link(np.arange(len(plan.strings.linked))))
+        return table(
+            plan.strings.string(plan.strings.linked), plan.links.stiffness(np.arange(len(plan.strings.linked)))
+        )
 
     return Part(copied, turns)
 
@@ -243,8 +244,7 @@ def pushed_links() -> Part:
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), (reads[0] * jnp.sqrt(reads[1]),), ()
 
-    stiff = LINK.at(2, "stiff")
-    loop = Loop(step, 3, NOTHING, reads=(number(0), stiff), adds=(number(1),), when=stiff)
+    loop = Loop(step, 3, NOTHING, reads=(number(0), number(2)), adds=(number(1),), when=number(2))
 
     def turns(plan: Plan) -> np.ndarray:
         s = plan.strings
@@ -254,7 +254,7 @@ def pushed_links() -> Part:
             for j, r in enumerate(s.rows[string])
         ]
         entry, v, link = np.array(found, np.int64).reshape(-1, 3).T
-        return table(entry, v, plan.links.link(link))
+        return table(entry, v, plan.links.stiffness(link))
 
     return Part(loop, turns)
 
