@@ -7,9 +7,10 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.algorithms.crba import COMPOSITE, CRBA
-from kinetree.dynamics.matrices.crba import ancestor_mask, choose_schedule, mass_diagonal
+from kinetree.dynamics.matrices.crba import ancestor_mask, mass_diagonal
 from kinetree.dynamics.recursion import Row
 from kinetree.dynamics.schedules.arranged import arranged
+from kinetree.dynamics.schedules.choose import call_of, choose_mass_matrix
 from kinetree.tree import layout, restore
 from tests.dynamics.trees import sample, worst
 from tests.reference import dense
@@ -50,12 +51,16 @@ def test_the_mask_is_the_ancestor_pairs():
 @pytest.mark.cpu
 def test_who_writes_the_zeros_of_a_large_matrix():
     """Native pairs inside `jit`; NumPy's own are as fast, and the lanes compile sooner."""
-    tree = kt.auto_tree(2100, 2).tree
-    q = np.zeros((1, tree.n))
-    assert choose_schedule(tree, q, packed=False) == "lanes"
-    assert choose_schedule(tree, jnp.asarray(q), packed=False) == "paths"
-    assert choose_schedule(tree, jnp.asarray(q), packed=True) == "lanes"
-    assert choose_schedule(tree, jnp.asarray(q, jnp.float32), packed=False) == "lanes"
+    model = kt.auto_tree(2100, 2)
+    q = np.zeros((1, model.nv))
+
+    def way(q, packed):
+        return choose_mass_matrix(call_of(model, (q,)), packed=packed).schedule
+
+    assert way(q, packed=False) == "lanes"
+    assert way(jnp.asarray(q), packed=False) == "paths"
+    assert way(jnp.asarray(q), packed=True) == "lanes"
+    assert way(jnp.asarray(q, jnp.float32), packed=False) == "lanes"
 
 
 @pytest.mark.parametrize("schedule", ["lanes", "levels", "dense"])

@@ -8,7 +8,8 @@ import pytest
 import kinetree as kt
 from kinetree import theory
 from kinetree.dynamics.matrices import ltdl_lanes
-from kinetree.dynamics.matrices.ltdl import choose_schedule
+from kinetree.dynamics.matrices.ltdl_lanes import triples
+from kinetree.dynamics.schedules.choose import choose_factorization
 from kinetree.tree import Tree
 from tests.build import build_model
 from tests.dynamics.trees import sample, worst
@@ -123,6 +124,9 @@ def test_the_triples_are_the_published_count():
 
 
 def test_sparsity_decides_the_schedule():
-    assert choose_schedule(Tree(np.arange(30) - 1), 1) == "lanes"
-    assert choose_schedule(Tree(np.arange(300) - 1), 1) == "dense"
-    assert choose_schedule(Tree((np.arange(255) + 1) // 2 - 1), 1000) == "lanes"
+    def way(tree, batch):
+        return choose_factorization(tree, batch, triples(tree)).schedule
+
+    assert way(Tree(np.arange(30) - 1), 1) == "lanes"
+    assert way(Tree(np.arange(300) - 1), 1) == "dense"
+    assert way(Tree((np.arange(255) + 1) // 2 - 1), 1000) == "lanes"

@@ -10,7 +10,7 @@ from kinetree.model import Model
 from .algorithms.aba import aba_of
 from .algorithms.rnea import RNEA
 from .firmness import is_firm
-from .schedules.choose import Choice
+from .schedules.choose import Choice, call_of, choose_mass_matrix
 from .schedules.run import way_of
 
 
@@ -18,7 +18,8 @@ from .schedules.run import way_of
 class Explanation:
     """What `auto` does with a model and a batch; prints as text.
 
-    `inverse_dynamics` and `forward_dynamics` are the `Choice` of each: schedule, way, body, program and reason.
+    `inverse_dynamics`, `forward_dynamics` and `mass_matrix` are the `Choice` of each: schedule, way, body, program and
+    reason.
     `method` is the method of forward dynamics.
     """
 
@@ -26,6 +27,7 @@ class Explanation:
     method: str
     inverse_dynamics: Choice
     forward_dynamics: Choice
+    mass_matrix: Choice
 
     def __str__(self) -> str:
         return "\n".join(
@@ -33,6 +35,7 @@ class Explanation:
                 self.subject,
                 f"  inverse_dynamics: rnea, {self.inverse_dynamics}",
                 f"  forward_dynamics: {self.method}, {self.forward_dynamics}",
+                f"  mass_matrix: crba, {self.mass_matrix}",
             ]
         )
 
@@ -60,8 +63,9 @@ def explain(model: Model, batch: int = 1) -> Explanation:
     free = model if model.coupling is None else model.uncoupled
     q, rates = (np.broadcast_to(np.zeros(()), (batch, n)) for n in (free.nq, free.nv))
     inverse = way_of(RNEA, free, {"q": q, "qd": rates, "qdd": rates})
+    matrix = choose_mass_matrix(call_of(model, (q,)))
     if model.coupling is None:
         forward = way_of(aba_of(is_firm(model)), model, {"q": q, "qd": rates, "tau": rates})
-        return Explanation(subject, "aba", inverse, forward)
+        return Explanation(subject, "aba", inverse, forward, matrix)
     reason = "mimic joints: the mass matrix of the free model is reduced and solved densely"
-    return Explanation(subject, "crba", inverse, Choice("lanes", "lanes", inverse.body, "shared", reason))
+    return Explanation(subject, "crba", inverse, Choice("lanes", "lanes", inverse.body, "shared", reason), matrix)

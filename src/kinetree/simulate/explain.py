@@ -41,4 +41,4 @@ def explain(model: Model, batch: int = 1) -> Explanation:
     require_model(model)
     found = dynamics.explain(model, batch)
     step = way_of_step(model, step_of(model, None))
-    return Explanation(found.subject, found.method, found.inverse_dynamics, found.forward_dynamics, way_of(model), step)
+    return Explanation(**vars(found), constrained_dynamics=way_of(model), advance=step)

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.lanes.pairs.pairs import all_pairs, each_pair
-from kinetree.lanes.target import facts
 from kinetree.model import Model, Placement
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia
@@ -21,16 +20,15 @@ from kinetree.tree.stages import Stages
 
 from ..algorithms.crba import CRBA, FACTORS, Factors, compose
 from ..recursion import Row
-from ..schedules import tuning
 from ..schedules.arranged import Arranged
-from ..schedules.choose import IN_ORDER, check_schedule
+from ..schedules.choose import IN_ORDER, call_of, choose_mass_matrix, walks_all_entries
 from ..schedules.lane_algorithm import LaneAlgorithm
-from ..schedules.lane_parts import RUNS
 from ..schedules.lane_rows import kind_of
 from ..schedules.lanes import lane_program_of
 from ..schedules.layouts import over_layout
 from ..schedules.operators import inward_operator, outward_operator
-from ..schedules.staged import by_stages, one_at_a_time, row_coordinates, use_stages
+from ..schedules.record import note
+from ..schedules.staged import by_stages, one_at_a_time, row_coordinates, staged
 from ..schedules.stages import Plan, over_stages
 from .composite import ENTRIES, intervals
 from .packed import unpack
@@ -110,26 +108,9 @@ _OVER_STAGES = one_at_a_time(
 )
 
 
-def choose_schedule(tree: Tree, q: Any, packed: bool) -> str:
-    """Walk the pairs, or multiply factors."""
-    device = facts()
-    native_cpu = device.native and device.serves_numpy
-    walk = tree.n <= tuning.PAIRS_MAX_ROWS or (
-        native_cpu and tree.n_ancestor_pairs <= tuning.PAIRS_MAX_COUNT * min(q.shape[0], tuning.PAIRS_SHARING_STATES)
-    )
-    large = tree.n**2 * q.dtype.itemsize >= tuning.LARGE_PAGES_MIN_BYTES
-    zeros_by_xla = native_cpu and not packed and not isinstance(q, np.ndarray) and large
-    if zeros_by_xla and use_stages(tree, q.shape[0], None) is not None:
-        return "paths"
-    return "lanes" if walk else "paths"
-
-
 def crba_at_once(model: Model) -> LaneAlgorithm | None:
     """The program of the dense matrix where one state of it is best computed by walking all entries."""
-    tree = model.tree
-    entries = tree.n**2 // RUNS[0]  # Zeros are written in runs.
-    few = tree.n_ancestor_pairs <= tuning.PAIRS_MAX_COUNT and entries <= tuning.ZERO_FILL_RATIO * tree.n_ancestor_pairs
-    return lane_program_of(CRBA, model) if few or tree.n <= tuning.PAIRS_MAX_ROWS else None
+    return lane_program_of(CRBA, model) if walks_all_entries(model.tree) else None
 
 
 INSTEAD = "inverse_dynamics of unit accelerations, a column at a time"
@@ -140,22 +121,22 @@ def crba(model: Model, q: Any, *, packed: bool = False, schedule: str = "auto") 
     tree = model.tree
     size = (tree.n_ancestor_pairs, 1) if packed else (tree.n, tree.n)
     require_matrices("the mass matrix", q, *size, copies=1, instead=INSTEAD if packed else f"packed=True, or {INSTEAD}")
-    check_schedule(schedule)
-    chosen = choose_schedule(tree, q, packed) if schedule == "auto" else schedule
-    coupling = model.coupling
+    choice = choose_mass_matrix(call_of(model, (q,)), schedule, packed)
+    chosen, coupling = choice.schedule, model.coupling
     if coupling is not None and (packed or chosen not in IN_ORDER):
         whole = crba(model.uncoupled, coupling.widen_q(q), packed=packed, schedule=schedule)
         return coupling.narrow_matrix(None if packed else whole)
+    note("mass matrix", choice)
     if coupling is not None:
         return lane_program_of(CRBA, model)(model, q, schedule=chosen)[0].reshape(-1, model.nv, model.nv)
     if chosen in IN_ORDER:
-        only_pairs = packed or (q.shape[0] == 1 and tuning.ZERO_FILL_RATIO * tree.n_ancestor_pairs < tree.n**2)
+        only_pairs = choice.program == "pairs"
         H = lane_program_of(CRBA, model, packed=only_pairs)(model, q, schedule=chosen)[0]
         if packed:
             return H
         return unpack(tree, H) if only_pairs else H.reshape(-1, tree.n, tree.n)
     if packed:
         return _packed_by_factors(layout(tree, chosen), model, q, tree.ancestor_pairs)
-    if chosen == "paths" and (stages := use_stages(tree, q.shape[0], None)) is not None:
+    if choice.way == "stages" and (stages := staged(tree)) is not None:
         return by_stages(_OVER_STAGES, stages, model, q)
     return _dense_by_factors(layout(tree, chosen), model, q)

@@ -20,9 +20,9 @@ from jax import lax
 
 from kinetree.tree import Tree
 
+from ..schedules import tuning
 from .ltdl_lanes import FACTORIZE, SOLVE
 
-MAX_LANE_ROWS = 128  # rows of a matrix that a lane factors: 350 000 turns; their table takes 6 MB, and grows as n³
 BLOCK = 64  # rows of a block: its own factor is found row by row, all else by matrix products
 PANELS = 4  # loops over blocks, each on what is left of the matrix: one alone would multiply three times as much
 
@@ -42,14 +42,14 @@ def transpose(A: Any) -> Any:
 
 def solve_positive(A: Any, b: Any) -> Any:
     """A⁻¹ b, (batch, n), for symmetric A, (batch, n, n); NaN where A is not positive definite."""
-    if isinstance(A, np.ndarray) and isinstance(b, np.ndarray) and A.shape[-1] <= MAX_LANE_ROWS:
+    if isinstance(A, np.ndarray) and isinstance(b, np.ndarray) and A.shape[-1] <= tuning.DENSE_LANES_MAX_ROWS:
         return _lane_solve(_lane_factors(A), b)
     return _solve_positive(A, b)
 
 
 @jax.jit
 def _solve_positive(A: Any, b: Any) -> Any:
-    few = A.shape[-1] <= MAX_LANE_ROWS
+    few = A.shape[-1] <= tuning.DENSE_LANES_MAX_ROWS
     known = lax.stop_gradient(A)  # the rule below differentiates the product, not the factors
     factors = lax.platform_dependent(
         known,
@@ -68,7 +68,7 @@ def _solve_positive(A: Any, b: Any) -> Any:
     return lax.custom_linear_solve(lambda x: times(A, x), b, solve, symmetric=True)
 
 
-@lru_cache(maxsize=MAX_LANE_ROWS + 1)
+@lru_cache(maxsize=tuning.DENSE_LANES_MAX_ROWS + 1)
 def _chain(n: int) -> Tree:
     """The tree of a dense matrix: every row has all rows before it for ancestors."""
     return Tree(np.arange(n) - 1)

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree._unknown import unknown
-from kinetree.lanes.target import facts
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 from kinetree.model.memory import require_matrices
@@ -26,43 +25,28 @@ from kinetree.tree import Layout, Tree, layout
 
 from ..inverse_dynamics import bias_force
 from ..positive import is_traced, without_singular
-from ..schedules.choose import IN_ORDER
+from ..schedules import tuning
+from ..schedules.choose import IN_ORDER, choose_factorization, fills_lanes
+from ..schedules.record import note
 from . import ltdl_lanes as lanes
 from .crba import crba
-from .dense import MAX_LANE_ROWS, cholesky, solve_positive
+from .dense import cholesky, solve_positive
 from .ltdl_levels import factor_rows, factorize_levels, l_solve_levels, lt_solve_levels
 from .packed import PackedMatrix, lower_times, lower_transpose_times, pack
 
 SCHEDULES = ("lanes", "sequential", "levels", "dense")
-SPARSE = 2  # how many times fewer operations must be left for the tree's sparsity to beat a dense Cholesky
-DEEP = 64  # trees from this depth on are left to it, whatever their sparsity (benchmarks/NOTES.md has the times)
-BATCH = 64  # states that fill the lanes of a device without native code of its own
-TURNS = 2**24  # longest table that a lane program is given
-LARGE = 2**13  # more rows than this have no dense matrix
 
 
-def choose_schedule(tree: Tree, batch: int) -> str:
-    """The way that is fastest on this backend, as far as it fits into memory."""
-    triples = lanes.triples(tree)
-    if tree.n <= MAX_LANE_ROWS and _on_cpu():
-        return "lanes"
-    if tree.n <= LARGE and (tree.height >= DEEP or tree.n**3 < 6 * SPARSE * triples):
-        return "dense"
-    return "lanes" if triples <= TURNS and _fills_lanes(batch) else "levels"
-
-
-def _fills_lanes(batch: int) -> bool:
-    """Whether states side by side are worth it: always with native code on a CPU, else from a batch on."""
-    return _on_cpu() or batch >= BATCH
-
-
-def _on_cpu() -> bool:
-    device = facts()
-    return device.native and device.serves_numpy
+def _chosen(tree: Tree, batch: int, asked: str) -> str:
+    if asked != "auto":
+        return asked
+    choice = choose_factorization(tree, batch, lanes.triples(tree))
+    note("factorization", choice)
+    return choice.schedule
 
 
 def _walks_pairs(tree: Tree, batch: int) -> bool:
-    return tree.n_ancestor_pairs <= TURNS and _fills_lanes(batch)
+    return tree.n_ancestor_pairs <= tuning.FACTORS_MAX_TURNS and fills_lanes(batch)
 
 
 @jax.tree_util.register_dataclass
@@ -196,7 +180,7 @@ def factorize(model: Model, H: Any, *, schedule: str = "auto") -> LTDL:
 
     def compute(H: Any) -> Any:
         H = H if packed else pack(tree, H)
-        chosen = choose_schedule(tree, len(H)) if schedule == "auto" else schedule
+        chosen = _chosen(tree, len(H), schedule)
         return factorize_packed(tree, H, chosen) if tree.n else H
 
     given = (H.values, (tree.n_ancestor_pairs,)) if packed else (H, (tree.n, tree.n))
@@ -215,7 +199,7 @@ def forward_dynamics_crba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *
     """Accelerations, (batch, nv): H by CRBA, its LᵀDL, q̈ = H⁻¹ (τ − C). `schedule` is that of the factorization."""
     tree = model.tree
     b = tau - bias_force(model, q, qd, f_ext)
-    chosen = choose_schedule(tree, q.shape[0]) if schedule == "auto" else schedule
+    chosen = _chosen(tree, q.shape[0], schedule)
     if chosen == "dense":
         return without_singular(model, q, solve_positive(crba(model, q), b))
     factors = LTDL(factorize_packed(tree, crba(model, q, packed=True), chosen), tree)

@@ -17,6 +17,7 @@ from kinetree._unknown import unknown
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import Facts, facts
 from kinetree.model import Model
+from kinetree.tree import Tree
 
 from . import tuning
 from .lane_rows import Kind, kind_of
@@ -134,6 +135,58 @@ def _auto(call: Call) -> tuple[str, str]:
 def _fills_blocks(call: Call) -> bool:
     plain = call.known and not call.kind.quaternions and not call.external
     return plain and call.batch > 0 and call.native_cpu and call.rows >= tuning.BLOCKS_MIN_ROWS
+
+
+def choose_mass_matrix(call: Call, asked: str = "auto", packed: bool = False) -> Choice:
+    """The way of the mass matrix: its pairs are walked in lanes, or factors of all rows are multiplied."""
+    check_schedule(asked)
+    tree = call.model.tree
+    schedule, reason = (asked, "asked for") if asked != "auto" else _auto_mass_matrix(call, packed)
+    if schedule in IN_ORDER:
+        sparse = call.batch == 1 and tuning.ZERO_FILL_RATIO * tree.n_ancestor_pairs < tree.n**2
+        body = "native" if schedule == "lanes" and call.device.native else "xla"
+        return Choice(schedule, "lanes", body, "pairs" if packed or sparse else "entries", reason)
+    if schedule == "paths" and not packed and call.batch == 1 and staged(tree) is not None:
+        return Choice(schedule, "stages", "native", "", reason)
+    return Choice(schedule, "layout", "xla", "", reason)
+
+
+def _auto_mass_matrix(call: Call, packed: bool) -> tuple[str, str]:
+    tree = call.model.tree
+    pairs, sharing = tree.n_ancestor_pairs, min(call.batch, tuning.PAIRS_SHARING_STATES)
+    large = tree.n**2 * call.dtype.itemsize >= tuning.LARGE_PAGES_MIN_BYTES
+    if call.native_cpu and not packed and call.arrays != "numpy" and large and call.batch == 1 and staged(tree):
+        return "paths", f"XLA would fill {tree.n}² entries page by page"
+    if tree.n <= tuning.PAIRS_MAX_ROWS or (call.native_cpu and pairs <= tuning.PAIRS_MAX_COUNT * sharing):
+        return "lanes", f"{pairs} pairs of rows are walked in one compiled loop"
+    return "paths", f"{pairs} pairs of rows are products of factors"
+
+
+def walks_all_entries(tree: Tree) -> bool:
+    """True if one state's dense mass matrix is best computed by walking its entries, zeros too, in one direct call."""
+    pairs, entries = tree.n_ancestor_pairs, tree.n**2 // tuning.ZERO_RUN
+    few = pairs <= tuning.PAIRS_MAX_COUNT and entries <= tuning.ZERO_FILL_RATIO * pairs
+    return few or tree.n <= tuning.PAIRS_MAX_ROWS
+
+
+def choose_factorization(tree: Tree, batch: int, triples: int) -> Choice:
+    """The way of LᵀDL, by the number of triples (row, ancestor, its ancestor) that elimination touches."""
+    device = facts()
+    body = "native" if device.native else "xla"
+    if tree.n <= tuning.DENSE_LANES_MAX_ROWS and device.native and device.serves_numpy:
+        return Choice("lanes", "lanes", body, "shared", f"{triples} triples are eliminated in one compiled loop")
+    few = tree.height >= tuning.FACTORS_DENSE_MIN_DEPTH or tree.n**3 < 6 * tuning.FACTORS_MIN_SPARSITY * triples
+    if tree.n <= tuning.DENSE_MAX_ROWS and few:
+        return Choice("dense", "dense", "xla", "", f"{tree.height} levels leave few zeros: a dense Cholesky")
+    if triples <= tuning.FACTORS_MAX_TURNS and fills_lanes(batch):
+        return Choice("lanes", "lanes", body, "shared", f"{batch} states side by side, triple by triple")
+    return Choice("levels", "layout", "xla", "", "all rows of a level at once")
+
+
+def fills_lanes(batch: int) -> bool:
+    """True if states side by side are worth it: always with native code on a CPU, else from a batch on."""
+    device = facts()
+    return (device.native and device.serves_numpy) or batch >= tuning.MANY_STATES
 
 
 _unasked: OncePerOwner[bool] = OncePerOwner()
