@@ -162,6 +162,18 @@ def test_derivatives_are_those_of_lanes():
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-9 * np.abs(b).max())
 
 
+@pytest.mark.parametrize("name", ["chain", "trunk with limbs", "forest"])
+def test_forces_on_bodies(name):
+    model = MODELS[name]()
+    given, forces = state(model), np.random.default_rng(5).normal(size=(2, model.n_bodies, 6))
+    for function in (kt.inverse_dynamics, kt.forward_dynamics):
+        wanted = function(model, *given, forces, schedule="sequential")
+        found = function(model, *given, forces)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
+        compiled = jax.jit(lambda f, *x, g=function: g(model, *x, f))
+        np.testing.assert_array_equal(compiled(jnp.asarray(forces), *map(jnp.asarray, given)), found)
+
+
 def test_kinematics_of_the_rows_and_what_blocks_refuse():
     model = MODELS["trunk with limbs"]()
     q = state(model)[0]

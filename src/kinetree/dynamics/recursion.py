@@ -68,7 +68,8 @@ class Stretch:
 
     `extend` adds a row where that is cheaper than an element and a combination: extend(e, row) outward, and
     extend(row, own, e) inward. `combine_components` is `combine` for native code, where the best text for XLA is not
-    the best for registers. `inverse` is for schedules that take differences of prefixes.
+    the best for registers. `inverse` is for schedules that take differences of prefixes. `placed(e)` says where the
+    outer end of an outward stretch stands in its inner one, where elements know.
 
     The rest is for inward stretches. `passed(e)` is what one passes by itself: act(e, 0). `gathers` says that it is
     cheap enough to be put together on the way out. `carry(X, state)` and `carry_back` are for states that are moved to
@@ -90,6 +91,7 @@ class Stretch:
     carry: Callable[[Any, State], State] | None = None
     carry_back: Callable[[Any, State], State] | None = None
     gathers: bool = False
+    placed: Callable[[Element], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -251,39 +253,6 @@ APPLIED = ("applied_nx", "applied_ny", "applied_nz", "applied_fx", "applied_fy",
 def less_force(value: State, part: tuple[str, ...], f: Force) -> State:
     """A share, with a force taken off it or off a part of it."""
     return value._replace(**{n: getattr(value, n) - f for n in part}) if part else value - f
-
-
-def with_row_forces(algorithm: Algorithm) -> Algorithm:
-    """The algorithm with forces on the rows, in their own coordinates, as six more inputs (`APPLIED`)."""
-    state, *part = algorithm.applied
-
-    def less(row: Row, own: State) -> State:
-        f = [row[name] for name in APPLIED]
-        return less_force(own, tuple(part), Force(Vec3(*f[:3]), Vec3(*f[3:])))
-
-    def changed(p: Pass) -> Pass:
-        plain = p.stretch
-        stretch = None
-        if plain is not None:
-            extend = plain.extend
-            stretch = replace(
-                plain,
-                element=lambda row, own: plain.element(row, less(row, own)),
-                extend=extend and (lambda row, own, e: extend(row, less(row, own), e)),
-                gathers=False,  # on the way out a row's force is not at hand
-            )
-        visit = lambda row, state: p.visit(row, less(row, state))  # noqa: E731
-        return replace(p, visit=visit, given=(*p.given, *APPLIED), stretch=stretch)
-
-    passes = tuple(changed(p) if p.state == state else p for p in algorithm.passes)
-    return replace(
-        algorithm,
-        name=f"{algorithm.name}_applied",
-        inputs=(*algorithm.inputs, *APPLIED),
-        passes=passes,
-        applied=(),
-        again=None,
-    )
 
 
 def zeros(kind: type) -> Any:

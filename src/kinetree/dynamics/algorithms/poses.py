@@ -46,6 +46,7 @@ VELOCITY = Stretch(
     act=lambda e, v: e[0] @ v + e[1],
     identity=lambda x: (Placement.identity_like(x), Motion.zero_like(x)),
     inverse=lambda e: (e[0].inverse(), -(e[0].inverse() @ e[1])),
+    placed=lambda e: e[0],
 )
 
 

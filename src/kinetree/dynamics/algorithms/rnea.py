@@ -71,6 +71,7 @@ MOTION = Stretch(
     act=RelativeMotion.act,
     identity=RelativeMotion.identity_like,
     inverse=RelativeMotion.inverse,
+    placed=lambda e: Placement(e.orientation, e.position),
 )
 WRENCH = Stretch(
     element=lambda row, own: Load(row.at, row.at.force_to_parent(own)),

@@ -40,7 +40,7 @@ class BlockPlan:
         rows = CACHE_BYTES // (dtype.itemsize * (sum(widths.values()) + len(algorithm.inputs)))
         top, pieces = _cut(model.tree, width, max(1, rows))
         code = algorithm_code(Fields(plan, not top.alone or bool(len(pieces.piece)), False), dtype.name)
-        self._code = code.native
+        self._code, self._order = code.native, [algorithm.inputs.index(n) for n in code.fields.inputs]
         self._outputs = {n: jax.tree.structure(x).num_leaves for n, x in algorithm.outputs.items()}
         above = TopPlan(code, top, model)
         below = PiecesPlan(code, pieces, above, model) if len(pieces.piece) else None
@@ -55,15 +55,15 @@ class BlockPlan:
         self._lists = Lists(tasks, self._code.work, own_bytes, arrays)
 
     def __call__(self, *state: np.ndarray) -> list[np.ndarray]:
-        """Results of one state, (n,) each; the inputs are (n,)."""
+        """Results of one state, (n,) each; the inputs are (n,), in the order of the algorithm's."""
         found = [np.empty(self._rows, self._dtype) for n in self._outputs.values() for _ in range(n)]
-        self._lists([*(np.ascontiguousarray(x, self._dtype) for x in state), *found])
+        self._lists([*(np.ascontiguousarray(state[k], self._dtype) for k in self._order), *found])
         return found
 
     def traced(self, *states: Any) -> list[Any]:
         """The same on traced arrays, (..., n), one state after the other."""
         shape = jax.ShapeDtypeStruct(states[0].shape, self._dtype)
-        return self._lists.traced(states, [shape] * sum(self._outputs.values()))
+        return self._lists.traced([states[k] for k in self._order], [shape] * sum(self._outputs.values()))
 
 
 @lru_cache(maxsize=16)

@@ -133,7 +133,7 @@ def _auto(call: Call) -> tuple[str, str]:
 
 
 def _fills_blocks(call: Call) -> bool:
-    plain = call.known and not call.kind.quaternions and not call.external
+    plain = call.known and not call.kind.quaternions
     return plain and call.batch > 0 and call.native_cpu and call.rows >= tuning.BLOCKS_MIN_ROWS
 
 

@@ -13,14 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from kinetree.dynamics.algorithms.poses import ROW_POSES, to_row
+from kinetree.dynamics.algorithms.applied import with_world_forces
 from kinetree.dynamics.joint_terms import LOAD, felt_acceleration, joint_acceleration, row_acceleration, row_force
-from kinetree.dynamics.recursion import APPLIED, Algorithm, Bodies, with_row_forces
+from kinetree.dynamics.recursion import APPLIED, Algorithm, Bodies
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.model.coupling import NARROW, WIDEN
-from kinetree.spatial import Force
 from kinetree.tree import Layout, layout
 from kinetree.tree.stages import Stages
 
@@ -57,7 +56,8 @@ def run(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any = None, s
 def way_of(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any = None, schedule: str = "auto") -> Choice:
     """The way that `run` takes."""
     call = call_of(model, tuple(inputs.values()), f_ext)
-    return choose(call, schedule, partial(can_block, algorithm), can_walk(algorithm))
+    blocked = with_world_forces(algorithm) if call.external and algorithm.applied else algorithm
+    return choose(call, schedule, partial(can_block, blocked), can_walk(algorithm))
 
 
 def take(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any = None) -> Inputs:
@@ -88,7 +88,7 @@ def _around(algorithm: Algorithm, model: Model, inputs: Inputs, run: Callable[[M
 
 def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
     if choice.way == "blocks":
-        return _in_blocks(algorithm, model, inputs)
+        return _in_blocks(algorithm, model, inputs, f_ext)
     if choice.way == "stages":
         laid = staged(model.tree)
         assert laid is not None
@@ -100,22 +100,28 @@ def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Input
     return _over_layout(algorithm, layout(model.tree, choice.schedule), model, inputs, f_ext)
 
 
-def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs) -> Inputs:
+def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
     """Blocks; directions of theirs are those of the lanes, and gradients have passes of their own, or are, too."""
-    if not any(isinstance(x, Tracer) for x in inputs.values()):
-        return by_blocks(algorithm, model, inputs)
     lanes = Choice("lanes", "lanes", "native", "shared", "derivatives of blocks")
 
     def function(_: tuple, *arrays: Any) -> Inputs:
-        return by_blocks(algorithm, model, dict(zip(inputs, arrays, strict=True)))
+        given = dict(zip(inputs, arrays, strict=False))
+        if f_ext is None:
+            return by_blocks(algorithm, model, given)
+        return by_blocks(with_world_forces(algorithm), model, given | _row_forces(model, arrays[-1]))
 
     def by_lanes(_: tuple, *arrays: Any) -> Inputs:
-        return _in_lanes(algorithm, lanes, model, dict(zip(inputs, arrays, strict=True)), None)
+        forces = None if f_ext is None else arrays[-1]
+        return _in_lanes(algorithm, lanes, model, dict(zip(inputs, arrays, strict=False)), forces)
 
     def back(_: tuple, state: tuple, owed: Any) -> tuple:
         return gradient(algorithm, run, model, state, owed)
 
-    return with_gradient(function, by_lanes, back if has_reverse(algorithm, model) else None)((), *inputs.values())
+    arrays = (*inputs.values(), *(() if f_ext is None else (f_ext,)))
+    if not any(isinstance(x, Tracer) for x in arrays):
+        return function((), *arrays)
+    reverses = f_ext is None and has_reverse(algorithm, model)
+    return with_gradient(function, by_lanes, back if reverses else None)((), *arrays)
 
 
 # -- lanes ------------------------------------------------------------------------------------------------------------
@@ -164,7 +170,7 @@ def _over_euler_tour(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: 
 @once
 def _natively(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
     """One state by native walks; the last array is `f_ext`, if `external`."""
-    plan = Plan(with_row_forces(algorithm) if external else algorithm, hinges)
+    plan = Plan(with_world_forces(algorithm) if external else algorithm, hinges)
     by_body = {n for p in algorithm.passes if isinstance(p, Bodies) for n in p.outputs}
 
     def native(laid: Stages, constants: tuple, model: Model, *arrays: Any) -> Inputs:
@@ -182,8 +188,7 @@ def _natively(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
             if "tau" in inputs:
                 given["tau"] = row_force(inputs["tau"], armature, slide, shift)
         if external:
-            poses = over_stages(Plan(ROW_POSES, hinges), laid, constants, model, {"q": own})["world"]
-            given |= dict(zip(APPLIED, jax.tree.leaves(_row_forces(model, poses, arrays[-1])), strict=True))
+            given |= {n: x[0] for n, x in _row_forces(model, arrays[-1][None]).items()}
         found = over_stages(plan, laid, constants, model, given)
         if "qdd" in found:
             found["qdd"] = joint_acceleration(found["qdd"], shift)
@@ -212,10 +217,11 @@ def _over_stages(algorithm: Algorithm, hinges: bool, external: bool, reverses: b
     return one_at_a_time(_natively(algorithm, hinges, external), by_xla, back if reverses else None)
 
 
-def _row_forces(model: Model, poses: Any, f_ext: Any) -> Force:
-    """Forces on bodies, (bodies, 6) in world coordinates, summed for each row in its own coordinates, (rows,)."""
+def _row_forces(model: Model, f_ext: Any) -> Inputs:
+    """Forces on bodies, (batch, bodies, 6) in world coordinates, summed for each row: (batch, rows) each."""
     carrier = model.structure.row_of_body
     if not np.array_equal(carrier, np.arange(model.tree.n)):
         moving = carrier >= 0
-        f_ext = jnp.zeros((model.tree.n, 6), f_ext.dtype).at[carrier[moving]].add(f_ext[moving])
-    return to_row(poses, Force.from_array(f_ext))
+        total = jnp.zeros((len(f_ext), model.tree.n, 6), f_ext.dtype)
+        f_ext = total.at[:, carrier[moving]].add(f_ext[:, moving])
+    return {n: f_ext[..., k] for k, n in enumerate(APPLIED)}

@@ -1,0 +1,89 @@
+"""Forces on bodies as inputs of an algorithm: any algorithm, with six more numbers for each row, in world coordinates.
+
+The first way out carries the rows' poses along, which costs little: stretches of rows know their placements anyway. A
+row's own share is then less by its force, in its own coordinates.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kinetree.dynamics.recursion import APPLIED, Algorithm, Found, Pass, Row, Share, State, Stretch, less_force, zeros
+from kinetree.lanes.kept.once import once
+from kinetree.model import Placement
+from kinetree.spatial import Force, Vec3
+
+from .poses import to_row
+
+
+class Posed(NamedTuple):
+    """What flows outward, and where the row stands in the world."""
+
+    own: Any
+    pose: Placement
+
+
+@once
+def with_world_forces(algorithm: Algorithm) -> Algorithm:
+    """The algorithm with forces on the rows, about the world origin, as six more inputs (`APPLIED`)."""
+    first, (state, *part) = algorithm.passes[0], algorithm.applied
+
+    def plain(row: Row) -> Row:
+        """A row as the passes of the algorithm know it."""
+        return Row({**row, first.state: row[first.state].own}) if first.state in row else row
+
+    def begun(row: Row, parent: Posed) -> tuple[Posed, Found]:
+        own, found = first.visit(row, parent.own)
+        return Posed(own, row.at @ parent.pose), found
+
+    def later(p: Pass) -> Pass:
+        if p.state != state:
+            return replace(p, visit=_of_row(p.visit, plain), stretch=_stretch(p, plain))
+        assert p.own is not None
+        of, link, needs = p.own
+
+        def less(row: Row) -> State:
+            f = [row[name] for name in APPLIED]
+            force = to_row(row[first.state].pose, Force(Vec3(*f[:3]), Vec3(*f[3:])))
+            return less_force(of(plain(row)), tuple(part), force)
+
+        own = Share(less, link, tuple(dict.fromkeys((*needs, first.state))))
+        return replace(
+            p, visit=_of_row(p.visit, plain), stretch=_stretch(p, plain), own=own, given=(*p.given, *APPLIED)
+        )
+
+    def base(gravity: Vec3) -> Found:
+        found = algorithm.base(gravity)
+        return found | {first.state: Posed(found[first.state], Placement.identity_like(gravity.x))}
+
+    one = replace(first, visit=begun, stretch=_posed(first.stretch), given=(*first.given, *APPLIED))
+    return replace(
+        algorithm,
+        name=f"{algorithm.name}_applied",
+        inputs=(*algorithm.inputs, *APPLIED),
+        passes=(one, *(later(p) for p in algorithm.passes[1:])),
+        fields=algorithm.fields | {first.state: Posed(algorithm.fields[first.state], zeros(Placement))},
+        base=base,
+        applied=(),
+        again=None,
+    )
+
+
+def _posed(stretch: Stretch | None) -> Stretch | None:
+    """The stretch of the first way out: its elements know their placements."""
+    if stretch is None or stretch.placed is None:
+        return None
+    act, placed = stretch.act, stretch.placed
+    return replace(stretch, act=lambda e, s: Posed(act(e, s.own), placed(e) @ s.pose), inverse=None)
+
+
+def _of_row(function: Callable, plain: Callable[[Row], Row]) -> Callable:
+    """A function of a row, which comes first, or second after an element."""
+    return lambda *given: function(*(plain(x) if isinstance(x, Row) else x for x in given))
+
+
+def _stretch(p: Pass, plain: Callable[[Row], Row]) -> Stretch | None:
+    s = p.stretch
+    if s is None:
+        return None
+    return replace(s, element=_of_row(s.element, plain), extend=s.extend and _of_row(s.extend, plain))
