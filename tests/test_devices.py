@@ -62,6 +62,15 @@ robot = kt.load('''<mujoco><option timestep="0.005"/><worldbody><geom type="plan
   </actuator><sensor><jointpos joint="h"/><gyro site="s"/></sensor></mujoco>''')
 q, qd = kt.random_state(robot, 0, batch=(WORLDS,))
 state, ctrl = kt.initial_state(robot, q, qd, batch=(WORLDS,)), np.full((WORLDS, robot.nu), 0.1)
+if sys.argv[1] == "gradients":
+    def slope(after):  # what nothing depends on has zeros, which belong to no device
+        return jax.grad(lambda qd, c, s: (after(s.replace(qd=qd), c).q ** 2).sum(), (0, 1))
+
+    look("advance", slope(lambda s, c: kt.advance(robot, s, c, substeps=2)), qd, ctrl, state)
+    held = lambda s, c: kt.rollout(robot, s, lambda carry, s, k: (carry, c), steps=3)[0]
+    look("rollout", slope(held), qd, ctrl, state)
+    finish()
+
 look("activation_rate", lambda c, a: kt.activation_rate(robot, c, a), ctrl, state.act)
 look("actuator_force", lambda q, v, c, a: kt.actuator_force(robot, q, v, c, a), q, qd, ctrl, state.act)
 look("advance", lambda s, c: kt.advance(robot, s, c, substeps=2), state, ctrl)
@@ -84,7 +93,12 @@ def test_every_public_function_is_called_here():
 
 
 @pytest.mark.parametrize(
-    ("what", "names"), [("mechanisms", CALLS), pytest.param("robots", OF_ROBOTS, marks=pytest.mark.thorough)]
+    ("what", "names"),
+    [
+        ("mechanisms", CALLS),
+        ("gradients", ("advance", "rollout")),
+        pytest.param("robots", OF_ROBOTS, marks=pytest.mark.thorough),
+    ],
 )
 def test_batches_stay_divided(what, names):
     found = on_devices(CODE, what, seconds=900)

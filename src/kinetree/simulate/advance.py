@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.ad_checkpoint import checkpoint_name
 from jax.core import Tracer
 
 from kinetree._unknown import unknown
@@ -27,6 +28,7 @@ from .native import Stepper, directly, keep_direct, step_solver, stepper_for
 from .worlds import advance_worlds
 
 Step = Callable[[Model, State, Drive], State]
+STEPPED = "kinetree_stepped"  # the name, for checkpoints, of states that a native step reached
 
 STEPS: dict[str, Step] = {
     "Euler": closing(euler_step),
@@ -91,7 +93,33 @@ def _native(name: str, steps: int, stepper: Stepper, model: Model, state: State,
 
 @_native.defjvp
 def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
-    return jax.jvp(partial(_traced, name, steps), primals[1:], tangents[1:])
+    """Of a step, by its native program whose solution is known; of several, one after the other; else XLA's.
+
+    A native program is bound to numbers that are known, so those of the model do not move.
+    """
+    stepper, model, state, drive = primals
+    if not stepper.differentiable:
+        return jax.jvp(partial(_traced, name, steps), primals[1:], tangents[1:])
+    moved = tangents[2:]
+    if steps != 1:
+
+        def scanned(state: State, drive: Drive) -> State:
+            take = checkpointed(partial(_native, name, 1, stepper, model))
+            return bounded_scan(lambda s, _: (take(s, drive), None), state, None, steps)[0]
+
+        return jax.jvp(scanned, (state, drive), moved)
+    after = checkpoint_name(stepper(state, drive.ctrl, drive.f_ext, None, 1), STEPPED)
+    solution = jax.lax.stop_gradient(after.warm_start)
+
+    def smooth(state: State, drive: Drive) -> State:
+        return stepper.at_solution(state.replace(warm_start=solution), drive.ctrl, drive.f_ext)
+
+    return after, jax.jvp(smooth, (state, drive), moved)[1]
+
+
+def checkpointed(function: Any) -> Any:
+    """A function that reverse mode computes again, but for its native steps: those keep no more than their states."""
+    return jax.checkpoint(function, prevent_cse=False, policy=jax.checkpoint_policies.save_only_these_names(STEPPED))
 
 
 def advance(

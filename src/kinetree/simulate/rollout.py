@@ -20,7 +20,7 @@ from kinetree.model.arguments import result_dtype
 from kinetree.model.fork import require_xla
 from kinetree.model.required import require_model
 
-from .advance import advance, step_of
+from .advance import advance, checkpointed, step_of
 from .at_once import at_once
 from .bounded_scan import bounded_scan
 from .constrained import constraints_of, prepared, with_constraints
@@ -205,7 +205,7 @@ def _run(fixed: _Fixed, given: _Given) -> tuple[State, Any, Any]:
     kept, chosen = jax.eval_shape(act, carry, start, None if key is None else keys(0)[0], first)
     _require_same_carry(carry, kept)
     start = _broadcast(model.batch, start, chosen, jax.eval_shape(push, start))
-    turn = jax.checkpoint(one, prevent_cse=False) if fixed.substeps == 1 else one  # advance sees to several substeps
+    turn = checkpointed(one) if fixed.substeps == 1 else one  # advance sees to several substeps
     (end, carry), records = bounded_scan(turn, (start, carry), (jnp.arange(fixed.steps), controls), fixed.steps)
     return end, records, carry
 

@@ -310,3 +310,40 @@ def newton(
     ]
     rest = Part(base, lambda plan: table(plan.base(np.arange(plan.n_trees))))
     return [Part(start, once), rest, Again(parts, fixed("going").offset, MOST)]
+
+
+def from_solution(kinds: list[Kind], finishes: bool) -> list[Part]:
+    """One round from the solution in `x` and `a`, and the last one: what `newton` finds, without repeats.
+
+    Newton's map leaves the solution where it is, and there its derivative by all but x is that of the solution: the
+    derivative of its matrix is multiplied by a step of length zero (the implicit function theorem).
+    """
+
+    def finishing(value: float) -> Part:
+        return Part(Loop(lambda *_: ((value,), (), ()), 0, NOTHING, writes=(fixed("finishing"),)), once)
+
+    def still(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (Motion(ZERO3, ZERO3),), (), ()
+
+    def taken(_: tuple, __: tuple, reads: tuple) -> tuple:
+        x, a = reads
+        return (x, x, a), (), ()
+
+    def ended(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return reads, (), ()
+
+    def rows(plan: Plan) -> np.ndarray:
+        return table(plan.row(np.arange(plan.n)))
+
+    new = (ROW.at(0, "x_new"), ROW.at(0, "a_new"))
+    take = Loop(taken, 1, NOTHING, reads=new, writes=(ROW.at(0, "x"), ROW.at(0, "alpha"), ROW.at(0, "a")))
+    end = Loop(ended, 1, NOTHING, reads=new[:1], writes=(ROW.at(0, "alpha"),))
+    base = Loop(still, 1, NOTHING, writes=(ROW.at(0, "a_new"),))
+    sweep = [*unloaded(finishes), *(loading(kind, finishes) for kind in kinds), cleared(), inward(), outward()]
+    parts = [
+        Part(base, lambda plan: table(plan.base(np.arange(plan.n_trees)))),
+        finishing(0.0),
+        *sweep,
+        Part(take, rows),
+    ]
+    return [*parts, finishing(1.0), *sweep, Part(end, rows)] if finishes else parts

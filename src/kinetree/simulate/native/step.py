@@ -13,7 +13,7 @@ from kinetree.constrain.native.drive_plan import not_driven
 from kinetree.constrain.native.features import Features, any_number, features_of
 from kinetree.constrain.native.linked import linked_parts
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
-from kinetree.constrain.native.newton import newton
+from kinetree.constrain.native.newton import from_solution, newton
 from kinetree.constrain.native.parts import Again, Part, once, table
 from kinetree.constrain.native.solve import (
     between_of,
@@ -194,8 +194,8 @@ def step_done() -> Part:
     return Part(loop, once)
 
 
-def dynamics(v: StepVariant) -> list[Part | Again]:
-    """From a state to x, and to x_new for the integrator."""
+def dynamics(v: StepVariant, solved: bool = False) -> list[Part | Again]:
+    """From a state to x, and to x_new for the integrator; `solved` where x is known, and its derivative wanted."""
     f = v.features
     implicit = v.integrator == "implicitfast" and v.finishes
     to = "driven" if v.ranged else "b"
@@ -223,17 +223,21 @@ def dynamics(v: StepVariant) -> list[Part | Again]:
         *([kinematics.applied(v.inputs.index("f_ext"))] if v.external else []),
         *force_parts(f),
         *constraint_parts(f),
-        *newton(kinds_of(f), between_of(f), v.finishes, False, linked_parts(f.linking, v.finishes, False)),
+        *(
+            from_solution(kinds_of(f), v.finishes)
+            if solved
+            else newton(kinds_of(f), between_of(f), v.finishes, False, linked_parts(f.linking, v.finishes, False))
+        ),
         *([shifted(-1.0)] if turned else []),
     ]
 
 
-def one_step(v: StepVariant) -> list[Part | Again]:
+def one_step(v: StepVariant, solved: bool = False) -> list[Part | Again]:
     """A step of the integrator."""
     if v.integrator != "RK4":
         take = integrate.semi_implicit if v.integrator == "semi_implicit" else integrate.euler
         ends = v.activated("now", "rate")
-        return [*dynamics(v), *map(take, v.moves), *ends, step_done()]
+        return [*dynamics(v, solved), *map(take, v.moves), *ends, step_done()]
     stage: list[Part | Again] = [
         integrate.share_and_weight(),
         *map(integrate.set_stage, v.moves),
@@ -247,7 +251,11 @@ def one_step(v: StepVariant) -> list[Part | Again]:
         *map(integrate.start_stages, v.moves),
         *([integrate.start_activations()] if v.stateful else []),
         integrate.first_stage(),
-        Again(stage, fixed("stages").offset, integrate.STAGES, uniform=True),
+        *(
+            stage * integrate.STAGES
+            if solved
+            else [Again(stage, fixed("stages").offset, integrate.STAGES, uniform=True)]
+        ),
         *map(integrate.end_stages, v.moves),
         *v.activated("start", "mean"),
         step_done(),
@@ -257,8 +265,8 @@ def one_step(v: StepVariant) -> list[Part | Again]:
 _programs: Once[Native] = Once()
 
 
-def program_of(v: StepVariant) -> Native:
-    """The program of a variant, made once."""
+def program_of(v: StepVariant, solved: bool = False) -> Native:
+    """The program of a variant, made once; or that of one step whose solution is known, for derivatives."""
 
     def make() -> Native:
         at = v.inputs.index
@@ -275,10 +283,26 @@ def program_of(v: StepVariant) -> Native:
             begin.append(fetched(at("ctrl"), lambda plan: plan.control(np.arange(plan.nu))))
         if v.stateful:
             begin.append(fetched(at("act"), lambda plan: plan.activation(np.arange(plan.na))))
-        again = Again(one_step(v), fixed("steps").offset, MOST_STEPS, uniform=True)
-        return Native.of(f"step_{v.integrator}", [*begin, again, returned(v.outputs)], len(v.inputs), 1)
+        steps = one_step(v, solved)
+        again = steps if solved else [Again(steps, fixed("steps").offset, MOST_STEPS, uniform=True)]
+        return Native.of(f"step_{v.integrator}", [*begin, *again, returned(v.outputs)], len(v.inputs), 1)
 
-    return _programs.get(v, make)
+    return _programs.get((v, solved), make)
+
+
+CLOSED_FORMS = {  # kinds of pairs whose contacts are formulas: searches for them can not be run backwards
+    *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
+    *(("sphere", kind) for kind in ("sphere", "capsule", "cylinder", "box")),
+    ("capsule", "capsule"),
+    ("capsule", "box"),
+}
+
+
+def is_solved(v: StepVariant) -> bool:
+    """Whether there is a program of one step whose solution is known."""
+    f = v.features
+    formulas = all(kinds in CLOSED_FORMS for kinds, _ in f.touches)
+    return v.free is not None or (formulas and not (f.coupled or any(f.linking) or v.integrator == "RK4"))
 
 
 assert ACTIVATION.at(0, "now").offset == 0  # an activation's first slot is the activation

@@ -11,12 +11,16 @@ import numpy as np
 from kinetree.constrain.native.binding import constants_of, tables_of, teams_of
 from kinetree.dynamics.schedules.choose import may_write_out
 from kinetree.lanes import Program, run, written_out, xla
+from kinetree.lanes.kept.once import OncePerOwner
+from kinetree.lanes.program.single import Single, single
 from kinetree.lanes.target import compiled
 from kinetree.model import Model, State
 
 from .free import free_slots
 from .plan import StepPlan
-from .step import StepVariant, program_of, variant_of
+from .step import StepVariant, is_solved, program_of, variant_of
+
+_singles: OncePerOwner[Single] = OncePerOwner()
 
 
 @jax.tree_util.register_dataclass
@@ -27,6 +31,7 @@ class Stepper:
     constants: tuple[Any, ...]
     variant: StepVariant = field(metadata={"static": True})
     plan: StepPlan = field(metadata={"static": True})
+    smooth: tuple[Any, ...] = ()  # constants of the program for derivatives, where there is one
     own: Program | None = field(default=None, metadata={"static": True})  # written out for one model
     asked: bool = field(default=False, metadata={"static": True})  # for such a program, whatever it costs
 
@@ -91,6 +96,20 @@ class Stepper:
         (whole,) = xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams)
         return self.split(whole, state)
 
+    @property
+    def differentiable(self) -> bool:
+        """Whether derivatives of a step are native, too."""
+        return bool(self.smooth)
+
+    def at_solution(self, state: State, ctrl: Any, f_ext: Any) -> State:
+        """The state after one step, as a function that can be differentiated; `state.warm_start` is its solution."""
+        native, dtype = program_of(self.variant, True), state.q.dtype
+        one = _singles.get(self.plan, id(native), lambda: single(native.program, tables_of(native, self.plan)))
+        constants = np.zeros((1, 0), dtype), np.ones((1, 1), dtype), *self.smooth[1:]
+        inputs = self.inputs(state, ctrl, f_ext)
+        (whole,) = run(one.program, one.slots, (self.width,), one.tables, constants, inputs)
+        return self.split(whole, state)
+
     def direct(self, dtype: np.dtype, count: int, lanes: int) -> Any:
         """A builtin on NumPy arrays in the order of the inputs, for so many steps; None where there is none.
 
@@ -117,9 +136,10 @@ def stepper_of(
     variant = variant_of(model, plan, integrator, external, forced)
     native = program_of(variant)
     constants = constants_of(native, model, plan, dtype, h)
+    smooth = constants_of(program_of(variant, True), model, plan, dtype, h) if is_solved(variant) else ()
     own = None
     if native.program.even:
         widths = widths_of(plan)
         sizes = *(widths[name] for name in variant.inputs), sum(widths[name] for name in variant.outputs)
         own = written_out(native.program, tables_of(native, plan), sizes, (None, *constants[1:]))
-    return Stepper(constants, variant, plan, own, model.specialized)
+    return Stepper(constants, variant, plan, smooth, own, model.specialized)
