@@ -1,5 +1,7 @@
 """Meshes, boxes and other convex shapes in native lanes: whole scenes against MuJoCo."""
 
+import jax
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 
@@ -75,3 +77,17 @@ def test_depths_of_hulls_are_mujocos():
     assert np.isfinite(after.q).all()
     first = kt.advance(model, kt.initial_state(model, q[:3]), substeps=20)
     np.testing.assert_array_equal(first.q, after.q[:3])
+
+
+def test_worlds_that_differ_share_their_meshes():
+    model = ours(scene('<body pos="0 0 0.1"><freejoint/><geom type="mesh" mesh="rock" mass="1"/></body>'))
+    heavier = jnp.array([1.0, 1.5])
+    worlds = jax.vmap(lambda x: kt.scaled(model, mass=x, friction=0.5 * x))(heavier)
+    start = kt.initial_state(model, batch=(2,))
+    start = start.replace(qd=np.random.default_rng(0).normal(size=start.qd.shape))
+    after = kt.advance(worlds, start, substeps=20)
+    for k, x in enumerate(heavier.tolist()):
+        own = kt.advance(
+            kt.scaled(model, mass=x, friction=0.5 * x), jax.tree.map(lambda a, k=k: a[k], start), substeps=20
+        )
+        np.testing.assert_allclose(after.q[k], own.q, atol=1e-13)
