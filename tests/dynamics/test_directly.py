@@ -1,5 +1,6 @@
 """Direct calls of all functions that have them: what jit computes, without XLA, for every kind of model."""
 
+import subprocess
 import sys
 from functools import partial
 from inspect import signature
@@ -212,3 +213,24 @@ def test_fronts_have_the_parameters_of_their_functions():
         kt.inverse_dynamics(MODELS["hinges"](), *np.zeros((3, 7)), shedule="lanes")
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'qdd'"):
         kt.inverse_dynamics(MODELS["hinges"](), *np.zeros((2, 7)))
+
+
+FIRST_IN_A_CHILD = """
+import os, jax, numpy as np, kinetree as kt
+model = kt.auto_tree(4, 1.4, 0.3)
+q, qd, x = np.random.default_rng(0).standard_normal((3, 4))
+jax.block_until_ready(jax.jit(lambda a: a + 1)(q))  # XLA's threads are there, and lost in the child
+pid = os.fork()
+if pid == 0:
+    kt.forward_dynamics_derivatives(model, q, qd, x)
+    kt.forward_kinematics(model, q)
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_programs_are_first_made_in_a_forked_child():
+    """Not by XLA, which would wait there for its threads for ever."""
+    command = [sys.executable, "-W", "ignore", "-c", FIRST_IN_A_CHILD]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.strip() == "7"

@@ -128,7 +128,8 @@ class Writer:
         parts = placing_parts(self.memory) if self.quaternions else []
         parts += shift_parts(self.memory, alg.inputs.index("qd")) if self.shifts else []
         parts += stretch_parts(self.memory, self.quaternions or self.roots is not None) if self.springs else []
-        flowing = tuple(alg.base(Vec3(*3 * (np.zeros(()),))))
+        # Their names alone, found without XLA, which a forked process has not.
+        flowing = tuple(jax.eval_shape(alg.base, Vec3(*3 * (jax.ShapeDtypeStruct((), np.float32),))))
 
         def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
             return self.fields.spread(flowing, alg.base(gravity)), (), ()
