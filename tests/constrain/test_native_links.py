@@ -89,3 +89,13 @@ def test_steps_are_mujocos(integrator):
 def test_spatial_tendons_sites_and_cranks():
     # tendons around shapes and over pulleys; actuators on tendons, sites, balls and a slider-crank
     steps_agree(compiled(strings.scene(actuators=True).replace('name="stout" armature="0.3"', 'name="stout"')), "Euler")
+
+
+def test_a_net_of_many_loops_is_told_at_once():
+    links = "".join(
+        f'<body name="b{k}" pos="{k} 0 0"><joint axis="0 1 0"/><geom type="sphere" size="0.1" contype="0"/></body>'
+        for k in range(300)
+    )
+    loops = "".join(f'<connect body1="b{k}" body2="b{k + 1}" anchor="0 0 0"/>' for k in range(299))
+    model = ours(compiled(f"<mujoco><worldbody>{links}</worldbody><equality>{loops}</equality></mujoco>"))
+    assert "rows couple bodies" in kt.explain(model).advance.reason

@@ -8,6 +8,7 @@ from kinetree.model import Model, World
 from kinetree.model.tendons import NO_SIDE
 from kinetree.model.world import SOLIMP
 
+from .links import MAX_LINKS
 from .plan import Plan
 
 
@@ -109,9 +110,6 @@ def other_solimp(world: World) -> list[Any]:
 def with_power(solimp: tuple, power: int | None) -> tuple:
     """Parameters of an impedance, with the power that all share, if any."""
     return solimp if power is None else (*solimp[:4], power)
-
-
-MAX_LINKS = 48  # of a model; their matrix is dense where they hang from one body
 
 
 def _spans_not_served(plan: Plan) -> str:

@@ -14,6 +14,7 @@ from .memory import FORCE
 from .tables import table
 
 WIDTH = 3  # links go in groups of three: a turn of a loop costs more than what it computes
+MAX_LINKS = 48  # of a model that lanes serve; K is dense where all hang from one body
 THREE = (0.0,) * WIDTH
 GROUP = Memory(stiff=THREE, t=THREE, factors=(0.0,) * 6, acts=0.0)
 CARRIER = Memory(sags=(FORCE,) * WIDTH)
@@ -53,7 +54,7 @@ class Links:
     def __init__(self, parent: np.ndarray, touches: list[Touch], at: int):
         """From what each link touches; links that touch nothing fill groups up."""
         self.count = sum(bool(t.ends or t.joints) for t in touches)
-        self.groups = in_groups(touches)
+        self.groups = in_groups(touches) if self.count <= MAX_LINKS else []  # more are not served, and not planned
         self._first, at = at, at + GROUP.size * len(self.groups)
         self._sweeps: list[tuple[int, ...]] = []  # group, row, carrier, carrier afterwards
         self._ends: dict[tuple[int, int], int] = {}
