@@ -18,7 +18,12 @@ from kinetree.lanes.cpu.front import before
 MODEL = kt.auto_tree(5, 1.5, 0.3)
 Q, QD, TAU = np.random.default_rng(0).standard_normal((3, 5))
 
+stands = pytest.mark.skipif(
+    sys.version_info >= (3, 13), reason="functions have nothing before them from Python 3.13 on"
+)
 
+
+@stands
 def test_it_is_there():
     assert type(kt.forward_dynamics).__name__ == "function"
     assert not inspect.isfunction(kt.forward_dynamics)
@@ -68,10 +73,11 @@ def test_errors_are_those_of_the_function():
         kt.jacobian(MODEL, Q, "nowhere")
     with pytest.raises((TypeError, ValueError)):
         kt.jacobian(MODEL, Q, [4])
-    with pytest.raises(AttributeError):
+    with pytest.raises(TypeError, match="model must be a kinetree"):
         kt.forward_dynamics(7, Q, QD, TAU)
 
 
+@stands
 def test_exceptions_pass_and_nothing_leaks():
     class Thing:
         def __init__(self, call):

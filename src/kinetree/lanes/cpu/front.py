@@ -11,6 +11,7 @@ Only functions that CPython exports are used; where one is missing, the Python f
 """
 
 import ctypes
+import sys
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
@@ -122,6 +123,11 @@ def _address(name: str) -> int:
 def _kind() -> tuple[type, int] | None:
     """The type of such objects, and the address of what they do when called; None where there can be none."""
     needed = ("PyVectorcall_Call", "PyObject_GenericGetDict", "PyObject_GenericSetDict", "PyType_FromSpec")
+    if sys.version_info >= (
+        3,
+        13,
+    ):  # there an object of this type outlives its last reference, and a later call crashes
+        return None
     if not native_enabled() or not has_functions((*API, *needed)):
         return None
     try:
