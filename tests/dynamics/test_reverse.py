@@ -41,7 +41,8 @@ def test_slopes_under_every_schedule(name, monkeypatch):
     inputs = {n: x[None] for n, x in zip(RNEA_REVERSE.inputs, (q, qd, qdd, w), strict=True)}
     monkeypatch.setattr(blocks, "CACHE_BYTES", 600 * 16)
     found = {
-        s: [x[0] for x in run(RNEA_REVERSE, model, inputs, schedule=s).values()] for s in ("lanes", "levels", "paths")
+        s: [x[0] for x in run(RNEA_REVERSE, model, inputs, schedule=s).values()]
+        for s in ("lanes", *(("levels", "paths") if name == "forest" else ()))
     }
     plan = blocks.block_plan(RNEA_REVERSE, model, np.dtype(float))
     assert plan is not None
