@@ -144,3 +144,33 @@ def test_actuators_from_code_are_those_of_a_file():
     assert np.abs(tau[..., 0]).max() == 2
     with pytest.raises(kt.ModelError, match="no joint is called so"):
         code.replace(actuators=[kt.Actuator.motor("c")])
+
+
+CARRIED = """<mujoco><option timestep="0.002" integrator="implicitfast"><flag contact="disable"/></option><worldbody>
+  <body gravcomp="1"><joint name="a" axis="0 1 0" actuatorgravcomp="true" actuatorfrcrange="-3 4"/>
+    <geom type="capsule" fromto="0 0 0 0.4 0 0" size="0.04"/>
+    <body pos="0.4 0 0" gravcomp="0.7"><joint name="b" axis="0 1 0.2" actuatorgravcomp="true"/>
+      <joint name="c" axis="1 0 0" pos="0.1 0.1 0"/><geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03"/>
+    </body></body>
+  </worldbody>
+  <actuator><motor joint="a" gear="3"/><position joint="b" kp="5" kv="1"/></actuator>
+  <sensor><jointactuatorfrc name="fa" joint="a"/><jointactuatorfrc name="fb" joint="b"/>
+    <jointactuatorfrc name="fc" joint="c"/></sensor></mujoco>"""
+
+
+def test_weight_that_actuators_carry_shares_the_range_of_a_joint():
+    m = mujoco.MjModel.from_xml_string(CARRIED)
+    model, _ = ours(m)
+    rng, d = np.random.default_rng(0), mujoco.MjData(m)
+    q, qd, ctrl = rng.uniform(-2, 2, (8, 3)), rng.normal(size=(8, 3)), rng.uniform(-2, 2, (8, 2))
+    after = kt.advance(model, kt.initial_state(model, q, qd), ctrl)
+    felt = kt.sensors(model, kt.initial_state(model, q, qd), ctrl)
+    held = 0
+    for k in range(8):
+        mujoco.mj_resetData(m, d)
+        d.qpos, d.qvel, d.ctrl = q[k], qd[k], ctrl[k]
+        mujoco.mj_step(m, d)
+        held += d.sensordata[0] in (-3, 4)
+        np.testing.assert_allclose(np.asarray(after.qd)[k], d.qvel, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose([felt[n][k][0] for n in ("fa", "fb", "fc")], d.sensordata, atol=1e-12)
+    assert 0 < held < 8

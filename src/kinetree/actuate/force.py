@@ -32,10 +32,13 @@ class Actuation(NamedTuple):
 
 
 @jax.jit
-def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any, pressed: Any = None) -> Actuation:
+def actuation(
+    model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any, pressed: Any = None, carried: Any = 0.0
+) -> Actuation:
     """Forces and rates of a model with actuators and without coupling.
 
-    `h` is for forces that look a step ahead; `pressed` are the moments (batch, k, nv) of actuators on bodies.
+    `h` is for forces that look a step ahead; `pressed` are the moments (batch, k, nv) of actuators on bodies; `carried`
+    the gravity compensation (batch, nv) that shares the joints' ranges with the actuators.
     """
     actuators = model.actuators
     assert actuators is not None
@@ -59,7 +62,7 @@ def actuation(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any, presse
     least, most = jnp.asarray(actuators.force_range, dtype).T
     force = jnp.clip(force, least, most)
     total = gathered(at, seen.moment * force[:, :, None])
-    weakest, strongest = jnp.asarray(actuators.joint_range, dtype).T
+    weakest, strongest = (bound - carried for bound in jnp.asarray(actuators.joint_range, dtype).T)
     full = (total <= weakest) | (total >= strongest)
     held = (force <= least) | (force >= most) | (full[:, at.dof] & at.used).any(-1)
     slope = jnp.where(held, jnp.zeros_like(force), bias.slope + gain.slope * u)

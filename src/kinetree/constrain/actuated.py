@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.actuate import Actuation, actuation
-from kinetree.dynamics import inverse_dynamics
+from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.dynamics.schedules.arranged import arranged
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate
@@ -66,7 +66,23 @@ def _moments(model: Model, q: Any, bodies: list[int]) -> Any:
 def actuated(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Actuation:
     """Forces and rates of a model with actuators and without coupling; `h` is for forces that look a step ahead."""
     bodies = sticking(model)
-    return actuation(model, q, qd, ctrl, act, h, _moments(model, q, bodies) if bodies else None)
+    return actuation(model, q, qd, ctrl, act, h, _moments(model, q, bodies) if bodies else None, carried(model, q))
+
+
+def carried(model: Model, q: Any) -> Any:
+    """Gravity compensation (batch, nv) that counts as the force of actuators: joints bound the sum of both."""
+    share = None if model.world is None else model.world.gravity_compensation
+    if model.actuators is None or not model.actuators.wiring.carries or share is None:
+        return jnp.zeros((), q.dtype)
+    ours = np.zeros(model.nv, bool)
+    ours[list(model.actuators.wiring.carries)] = True
+    return jnp.where(ours, weight_carried(model, q, share), 0.0)
+
+
+def weight_carried(model: Model, q: Any, share: Any) -> Any:
+    """Generalised forces (batch, nv) that carry a share of each body's weight."""
+    weight = jax.tree.map(lambda x: x * share, model.inertia).array()
+    return gravity_force(model.replace(inertia=weight), q)
 
 
 @coupled("force")

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.dynamics import gravity_force, inverse_dynamics
+from kinetree.dynamics import inverse_dynamics
 from kinetree.dynamics.inverse_dynamics import zero_rates
 from kinetree.dynamics.loops.rows import wrenches
 from kinetree.dynamics.schedules.arranged import arranged, by_position
@@ -19,7 +19,7 @@ from kinetree.model.required import require_model
 from kinetree.model.world import InverseWeights, World
 from kinetree.tree import layout, restore
 
-from .actuated import actuator_force
+from .actuated import actuator_force, weight_carried
 from .choose import solver_for
 from .drift import velocity_drift
 from .fluid import fluid_wrenches
@@ -198,8 +198,7 @@ def held_force(model: Model, has: Present, q: Any, qd: Any, qdd: Any, f_ext: Any
     carried = None if model.world is None else model.world.gravity_compensation
     if carried is None:
         return tau
-    weight = jax.tree.map(lambda x: x * carried, model.inertia).array()
-    return tau - gravity_force(model.replace(inertia=weight), q)
+    return tau - weight_carried(model, q, carried)
 
 
 _of_tendons = jax.jit(lambda has, model, q, qd: tendon_force(model, has, q, qd), static_argnums=0)

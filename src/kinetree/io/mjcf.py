@@ -80,6 +80,8 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
         wiring = None if model.actuators is None else model.actuators.wiring
         found = read_sensors(compiled, bodies.ours, joint_bodies(model), wiring, report)
         model = model._with_same_rows(sensors=found)
+        if compiled.opt.noslip_iterations and any(s.kind in ("touch", "force", "torque") for s in found):
+            report.warn("friction is without slip, but sensors of touch, force and torque feel soft friction")
     _note_unmodelled(compiled, report)
     return model
 

@@ -42,8 +42,9 @@ def with_motion(model: Model, m: Any, ours: dict[int, int], report: Report) -> M
     parts: dict[str, Any] = {"stepping": _stepping(model, m, report)}
     if m.nu:
         parts["actuators"] = _actuators(model, m, _Table(m), ours, report)
-    if np.any(m.jnt_actgravcomp & m.jnt_actfrclimited):
-        report.warn("gravity compensation by actuators is not kept within the force ranges of their joints")
+    by_actuators = m.jnt_actgravcomp != 0
+    if by_actuators.any() and m.body_gravcomp.any() and (not m.nu or disabled(m, "ACTUATION")):
+        report.warn("gravity compensation acts on joints that leave it to actuators, though there are none")
     return model._with_same_rows(**parts)
 
 
@@ -77,6 +78,7 @@ def _actuators(model: Model, m: Any, table: _Table, ours: dict[int, int], report
     joints, sites = joint_bodies(model), site_bodies(model, m)
     muscles = tuple((m.actuator_gaintype[i] == MUSCLE, m.actuator_biastype[i] == MUSCLE) for i in kept)
     muscles = tuple((bool(a), bool(b)) for a, b in muscles) if np.any(muscles) else ()
+    carries = (m.jnt_actgravcomp != 0)[m.dof_jntid] if m.nv else np.zeros(0, bool)
     wiring = Wiring(
         names=tuple(names),
         na=int(m.na),
@@ -91,6 +93,7 @@ def _actuators(model: Model, m: Any, table: _Table, ours: dict[int, int], report
             for i in kept
         ),
         muscles=muscles,
+        carries=tuple(np.flatnonzero(carries & (m.body_gravcomp != 0).any()).tolist()),
     )
     gain = np.array(m.actuator_gainprm[kept, :3])
     gain[:, 1:] *= affine_gain[:, None]

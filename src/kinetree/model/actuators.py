@@ -158,6 +158,7 @@ class Wiring(NamedTuple):
     in_parent: tuple[bool, ...]
     servos: tuple[bool, ...]  # fixed gain, affine bias, and no filter: on a ball their setpoints are turns
     muscles: tuple[tuple[bool, bool], ...] = ()  # whose gain and bias are a muscle's; empty if there are none
+    carries: tuple[int, ...] = ()  # degrees of freedom where gravity compensation counts as an actuator's force
 
     @property
     def joints(self) -> tuple[int, ...]:

@@ -30,7 +30,10 @@ from .zones import hits
 
 
 class Driven(NamedTuple):
-    """What actuators do: generalised forces (batch, nv); lengths, velocities and forces (batch, n)."""
+    """What actuators do.
+
+    Generalised forces (batch, nv), with the weight that they carry; lengths, velocities and forces (batch, n).
+    """
 
     force: Any
     length: Any

@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetree._unknown import did_you_mean, unknown
 from kinetree.constrain import constrained_dynamics
-from kinetree.constrain.actuated import actuated
+from kinetree.constrain.actuated import actuated, carried
 from kinetree.constrain.constrained import timestep_of
 from kinetree.constrain.joint_groups import present
 from kinetree.constrain.weights import inverse_weights
@@ -53,7 +53,7 @@ def sensors(model: Model, state: State, ctrl: Any = None) -> dict[str, Any]:
         driven = None
         if model.actuators is not None:
             found = actuated(free, q, qd, ctrl, act, jnp.asarray(model.timestep, q.dtype))
-            driven = Driven(found.force, found.length, found.velocity, found.own)
+            driven = Driven(found.force + carried(free, q), found.length, found.velocity, found.own)
         return measured(has, free, inverse_weights(free), q, qd, qdd, driven, time, step(q.dtype))
 
     found = evaluate(

@@ -40,6 +40,8 @@ def not_driven(plan: Any, actuators: Actuators | None, implicit: bool) -> str:
         return "an actuator moves a joint with several degrees of freedom"
     if "body" in kinds:
         return "an actuator makes a body stick"
+    if actuators.wiring.carries:
+        return "actuators carry weight within the ranges of joints"
     if actuators.muscles is not None:
         return "an actuator is a muscle"
     pulled = {t.first for t in actuators.wiring.targets if t.kind == "tendon"}
