@@ -54,6 +54,25 @@ def test_a_urdf_on_the_ground_is_that_of_mujoco():
     assert kt.load(URDF.format(""), floating_base=True).world.scene.layout.pairs == ()
 
 
+def test_links_of_a_urdf_touch_one_another_where_asked_for():
+    """The pairs are those of MuJoCo's compiler, which filters parents and children."""
+    ball = '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
+    links = "".join(f'<link name="l{k}">{INERTIAL.format(1)}{ball}</link>' for k in range(5))
+    joints = "".join(
+        f'<joint name="j{k}" type="{kind}"><parent link="l{up}"/><child link="l{k}"/><origin xyz="0.3 0 0"/>'
+        '<axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="9" velocity="9"/></joint>'
+        for k, up, kind in ((1, 0, "revolute"), (2, 1, "fixed"), (3, 2, "revolute"), (4, 1, "prismatic"))
+    )
+    text = f'<robot name="r">{links}{joints}</robot>'
+    model = kt.load(text, floating_base=True, self_collision=True)
+    layout = model.world.scene.layout
+    found = {frozenset((layout.bodies[p.first], layout.bodies[p.second])) for p in layout.pairs}
+    assert found == {frozenset(p) for p in ((0, 3), (0, 4), (3, 4))}
+    assert kt.load(text, floating_base=True).world.scene.layout.pairs == ()
+    with pytest.raises(kt.ModelError, match="contype"):
+        kt.load(MJCF, self_collision=True)
+
+
 def test_mimic_joints_and_constraints_go_together():
     mimic = '<mimic joint="hip" multiplier="-2" offset="0.1"/>'
     model, _ = load_with_report(URDF.format(mimic), floating_base=True, ground=True)

@@ -142,7 +142,7 @@ def test_what_is_not_modelled_is_listed_once():
       <body><joint name="a"/><geom size="0.1"/></body><body><joint/><geom size="0.1"/></body></worldbody>
       <tendon><fixed name="t"><joint joint="a" coef="1"/></fixed></tendon>
       <equality><joint joint1="a"/></equality><actuator><general tendon="t" dyntype="user"/></actuator></mujoco>"""
-    listed = r"actuators \(activation dynamics\): 1, exact regularisation \(diagexact\): 1"
+    listed = r"actuators \(activation dynamics\): 1, flag diagexact: 1"
     with pytest.warns(UserWarning, match=listed) as told:
         kt.load(text)
     assert len(told) == 1
@@ -151,6 +151,12 @@ def test_what_is_not_modelled_is_listed_once():
     assert "tendons" not in report.ignored
     assert report.ignored["actuators (activation dynamics)"] == 1
     assert report.format == "MJCF"
+
+
+def test_flags_that_are_not_known_are_told():
+    flags = 'energy="enable" sleep="enable" nativeccd="disable" island="disable"'
+    _, report = load_with_report(one_body(option=f"<option><flag {flags}/></option>"))
+    assert set(report.ignored) == {"flag sleep", "flag nativeccd (disabled)"}
 
 
 def test_what_mujoco_refuses_is_a_model_error():

@@ -17,6 +17,7 @@ from .mjcf import read_mjcf
 from .report import NotModelled, Report
 from .sdf import sdf_to_urdf
 from .urdf import is_xacro, read_urdf
+from .urdf_world import Touch
 
 # Roots of other documents that people take for robot files, and what to do with them.
 FOREIGN = {
@@ -35,6 +36,7 @@ def load(
     ground: bool = False,
     loops: Sequence[Loop] = (),
     rigid_equalities: bool = False,
+    self_collision: bool = False,
 ) -> Model:
     """A model from a robot file: URDF, SDF, or MJCF (which needs the package `mujoco`); told apart by content.
 
@@ -46,6 +48,8 @@ def load(
             for itself which bodies are free.
         ground: put a floor at z = 0, which all collision shapes may touch.
         loops: `kinetree.Loop`s, rigid joints that close the tree.
+        self_collision: let the links of a URDF or SDF touch one another, but for those that a joint connects. MJCF
+            says for itself what may touch.
         rigid_equalities: make rigid loops of the file's equalities (connect, weld, joint), which MuJoCo has soft.
 
     Returns:
@@ -55,7 +59,7 @@ def load(
     `kinetree.io.NotModelled`, of all that the file holds and kinetree does not model; and of what is odd: inertias that
     are not physical, robots without mass.
     """
-    model, report = load_with_report(source, floating_base=floating_base, ground=ground)
+    model, report = load_with_report(source, floating_base=floating_base, ground=ground, self_collision=self_collision)
     for warning in report.warnings:
         warnings.warn(warning, stacklevel=2)
     if report.not_modelled:
@@ -64,7 +68,9 @@ def load(
     return rigid_equalities_of(model) if rigid_equalities else model
 
 
-def load_with_report(source: Source, *, floating_base: bool = False, ground: bool = False) -> tuple[Model, Report]:
+def load_with_report(
+    source: Source, *, floating_base: bool = False, ground: bool = False, self_collision: bool = False
+) -> tuple[Model, Report]:
     """The model, and what there is to say about the file."""
     content, path = _content(source)
     file = "<text>" if path is None else path.name
@@ -72,10 +78,13 @@ def load_with_report(source: Source, *, floating_base: bool = False, ground: boo
     if root.tag in ("robot", "sdf"):
         report = Report(file, "URDF" if root.tag == "robot" else "SDF")
         root = robot_element(root, path, report)
-        model = read_urdf(root, report, floating_base, ground, None if path is None else path.parent)
+        touch = Touch(ground, self_collision)
+        model = read_urdf(root, report, floating_base, touch, None if path is None else path.parent)
     elif root.tag == "mujoco":
         if floating_base:
             raise ModelError(f"{file}: floating_base is for URDF; in MJCF a <freejoint> makes a body free")
+        if self_collision:
+            raise ModelError(f"{file}: self_collision is for URDF; in MJCF contype and conaffinity say what may touch")
         report = Report(file, "MJCF")
         model = read_mjcf(content if path is None else path, report)
         model = with_ground(model) if ground else model

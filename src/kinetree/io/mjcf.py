@@ -19,7 +19,7 @@ from kinetree.spatial import Inertia, Quaternion, Rotation, Transform, Vec3
 from .mjcf_motion import joint_bodies, with_motion
 from .mjcf_sensors import read_sensors
 from .mjcf_world import read_world
-from .mujoco_model import armature, check_numbers, damping, disabled
+from .mujoco_model import armature, check_numbers, damping, disabled, strange_flags
 from .report import Report, few, in_file
 
 FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers of joint types
@@ -197,10 +197,6 @@ def _inertia(m: Any, number: int) -> np.ndarray:
     return np.array([mass, *(mass * c), I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]])
 
 
-def _enabled(compiled: Any, name: str) -> bool:
-    return bool(compiled.opt.enableflags & getattr(import_module("mujoco").mjtEnableBit, name, 0))
-
-
 def _with_physics(model: Model, m: Any, report: Report) -> Model:
     stiffness, rest = np.zeros(m.nv), np.array(m.qpos_spring)
     limits = Limits(np.full(m.nq, -np.inf), np.full(m.nq, np.inf), np.full(m.nv, np.inf), np.full(m.nv, np.inf))
@@ -248,13 +244,13 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "plugins": m.nplugin,
         "adhesion": count("geom_adhesion") + count("pair_adhesion"),
         "moving surfaces": count("geom_surfacevel"),
-        "exact regularisation (diagexact)": int(_enabled(m, "mjENBL_DIAGEXACT")),
         "nonlinear springs": count("jnt_stiffnesspoly") + count("tendon_stiffnesspoly"),
         "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly") + count("tendon_dampingpoly"),
         "plastic springs": int(getattr(m, "nplastic", 0)),
         "friction loss of free joints (taken in body axes)": int(np.count_nonzero(m.dof_frictionloss[_dofs(m, free)])),
     }
     report.ignored.update({what: n for what, n in ignored.items() if n})
+    report.ignored.update({f"flag {name}": 1 for name in strange_flags(m)})
 
 
 def _dofs(m: Any, joints: np.ndarray) -> np.ndarray:

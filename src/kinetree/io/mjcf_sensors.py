@@ -76,7 +76,7 @@ def read_sensors(
         if m.sensor_refid[i] >= 0:
             reference = _mount(m, int(m.sensor_reftype[i]), int(m.sensor_refid[i]), ours)
         several = of == ACTUATOR and m.sensor_dim[i] != 1
-        late = bool(getattr(m, "sensor_delay", np.zeros(m.nsensor))[i])
+        late = any(np.any(getattr(m, f"sensor_{x}", np.zeros(m.nsensor))[i]) for x in ("delay", "interval"))
         if kind not in KINDS or mount is None or several or late:
             report.ignored[f"sensors ({kind})"] += 1
             continue

@@ -21,6 +21,47 @@ def disabled(m: Any, *names: str) -> bool:
     return any(m.opt.disableflags & int(getattr(bits, f"mjDSBL_{name}", 0)) for name in names)
 
 
+# Flags that are read, or that change nothing of what is computed here. All others are told.
+ENABLED = frozenset(["OVERRIDE", "ENERGY", "FWDINV", "MULTICCD"])
+DISABLED = frozenset(
+    [
+        "CONSTRAINT",
+        "EQUALITY",
+        "FRICTIONLOSS",
+        "LIMIT",
+        "CONTACT",
+        "PASSIVE",
+        "SPRING",
+        "DAMPER",
+        "GRAVITY",
+        "CLAMPCTRL",
+        "WARMSTART",
+        "FILTERPARENT",
+        "ACTUATION",
+        "REFSAFE",
+        "SENSOR",
+        "MIDPHASE",
+        "EULERDAMP",
+        "AUTORESET",
+        "ISLAND",
+        "MULTICCD",
+    ]
+)
+
+
+def strange_flags(m: Any) -> list[str]:
+    """What a file switches on, or off, and kinetree does not know; such as MuJoCo's newest flags."""
+    mujoco = import_module("mujoco")
+    found = []
+    for bits, flags, start, known, how in (
+        (mujoco.mjtEnableBit, m.opt.enableflags, "mjENBL_", ENABLED, ""),
+        (mujoco.mjtDisableBit, m.opt.disableflags, "mjDSBL_", DISABLED, " (disabled)"),
+    ):
+        given = [n for n, bit in bits.__members__.items() if n.startswith(start) and flags & int(bit)]
+        found += [n.removeprefix(start).lower() + how for n in given if n.removeprefix(start) not in known]
+    return found
+
+
 def several_points(m: Any) -> bool:
     """Whether convex shapes may touch in several points: multiccd, which older MuJoCos switch on by a flag."""
     mujoco = import_module("mujoco")

@@ -18,7 +18,7 @@ from kinetree.spatial import Inertia, Rotation, Transform, Vec3
 from .document import XACRO, Element
 from .report import Report, few, in_file
 from .sdf import BALL
-from .urdf_world import with_world
+from .urdf_world import NOTHING, Touch, with_world
 
 ROOT_JOINT = "root_joint"
 TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
@@ -35,7 +35,7 @@ class Mechanism(NamedTuple):
 
 
 def read_urdf(
-    robot: Element, report: Report, floating_base: bool, ground: bool = False, folder: Path | None = None
+    robot: Element, report: Report, floating_base: bool, touch: Touch = NOTHING, folder: Path | None = None
 ) -> Model:
     """The model of a <robot> element.
 
@@ -43,7 +43,7 @@ def read_urdf(
         robot: the root of the document.
         report: takes what is ignored and what is odd.
         floating_base: put a free joint under the root link, rather than fixing it.
-        ground: put a floor at z = 0.
+        touch: what its links may touch.
         folder: where meshes are looked for.
     """
     report.name = robot.attributes.get("name", "")
@@ -72,7 +72,7 @@ def read_urdf(
             allow_massless_leaves=True,
             allow_unphysical=True,
         )
-    model = with_world(model, links, _origins, folder, ground, report)
+    model = with_world(model, links, _origins, folder, touch, report)
     return _with_physics(model, joints, report)
 
 

@@ -1,14 +1,15 @@
 """Collision shapes of a URDF: boxes, cylinders, spheres, capsules, and the hulls of meshes.
 
-URDF says nothing of surfaces, so they have MuJoCo's defaults. Links of a robot do not touch one another, as files let
-them overlap; those on joints to what is fixed never touch what is fixed. A mesh's hull takes a tenth of a
-second, so meshes are read only where there is a floor.
+URDF says nothing of surfaces, so they have MuJoCo's defaults. Links of a robot touch one another only where that is
+asked for, as files let them overlap; then as in MuJoCo, but for parent and child. Those on joints to what is fixed
+never touch what is fixed. A mesh's hull takes a tenth of a second, so meshes are read only where there is something to
+touch.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
 import numpy as np
@@ -22,8 +23,18 @@ from .meshes import mesh_points
 from .report import Report, in_file
 
 
+class Touch(NamedTuple):
+    """What the links of a robot may touch besides what is fixed in its file."""
+
+    ground: bool = False  # a floor at z = 0
+    links: bool = False  # one another
+
+
+NOTHING = Touch()
+
+
 def with_world(
-    model: Model, links: Sequence[Element], origins: Any, folder: Path | None, ground: bool, report: Report
+    model: Model, links: Sequence[Element], origins: Any, folder: Path | None, touch: Touch, report: Report
 ) -> Model:
     """The model with the collision shapes of its links, and a floor if asked for.
 
@@ -32,7 +43,7 @@ def with_world(
         links: their elements.
         origins: from elements to rotations and positions of their <origin>.
         folder: of the file, where meshes are looked for; None where there is none.
-        ground: put a floor at z = 0.
+        touch: what links may touch.
         report: takes what is not modelled.
     """
     found = [(body, element) for body, link in enumerate(links) for element in link.all("collision")]
@@ -46,17 +57,17 @@ def with_world(
             continue
         name = element.attributes.get("name", "")
         placed = {"body": body, "position": position, "orientation": quaternion, "name": name}
-        if geometry.children[0].tag == "mesh" and not ground:
+        if geometry.children[0].tag == "mesh" and not any(touch):
             report.ignored["collision meshes (read with ground=True)"] += 1
             continue
         shape = _shape(geometry.children[0], placed, folder, report)
         if shape is not None:
             still = model.structure.row_of_body[body] < 0
-            shapes.append(replace(shape, contype=int(not still), conaffinity=int(still)))
+            shapes.append(replace(shape, contype=int(not still), conaffinity=int(still or touch.links)))
     with in_file(report.file):
         if shapes:
             model = with_shapes(model, shapes, exclude=_neighbours(model))
-        return with_ground(model) if ground else model
+        return with_ground(model) if touch.ground else model
 
 
 def _neighbours(model: Model) -> list[tuple[int, int]]:
