@@ -7,11 +7,13 @@ back. Where the call is not plain, the model has no builtin, or the builtin refu
 function with all arguments as they came. In all else it stands for that function: it has its name, text and signature,
 is pickled by name, and is documented as a function.
 
+Such objects live as long as the process. Their type takes no part in garbage collection, and CPython does not clear the
+weak references to an object of such a type when it dies: JAX keeps weak references to what it compiles.
+
 Only functions that CPython exports are used; where one is missing, the Python function itself is what users call.
 """
 
 import ctypes
-import sys
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
@@ -123,11 +125,6 @@ def _address(name: str) -> int:
 def _kind() -> tuple[type, int] | None:
     """The type of such objects, and the address of what they do when called; None where there can be none."""
     needed = ("PyVectorcall_Call", "PyObject_GenericGetDict", "PyObject_GenericSetDict", "PyType_FromSpec")
-    if sys.version_info >= (
-        3,
-        13,
-    ):  # there an object of this type outlives its last reference, and a later call crashes
-        return None
     if not native_enabled() or not has_functions((*API, *needed)):
         return None
     try:
@@ -162,7 +159,7 @@ def before(function: Callable[..., Any], name: str, arrays: int, about: bool) ->
     if found is None:
         return function
     kind, address = found
-    front: Any = update_wrapper(kind(), function)
+    front: Any = immortal(update_wrapper(kind(), function))
     front.__wrapped__ = getattr(function, "__wrapped__", function)
     held = front.__dict__.setdefault("_held", (function, name))
     numbers = (address, *map(id, held), 1 + arrays + about, int(about), id(None))
