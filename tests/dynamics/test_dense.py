@@ -15,6 +15,7 @@ import scipy.linalg
 
 import kinetree as kt
 from kinetree.dynamics.matrices import dense
+from kinetree.dynamics.schedules import tuning
 
 SOURCES = Path(kt.__file__).parent
 EPS = np.finfo(np.float64).eps
@@ -56,7 +57,7 @@ def test_a_matrix_that_is_not_positive_gives_nan_in_its_own_state_only(n):
     x = np.asarray(dense.solve_positive(jnp.asarray(A), jnp.ones((2, n))))
     assert np.isfinite(x[0]).all()
     assert np.isnan(x[1]).any()
-    if n <= dense.MAX_LANE_ROWS:
+    if n <= tuning.DENSE_LANES_MAX_ROWS:
         assert np.isnan(dense.solve_positive(A, np.ones((2, n)))[1]).any()
 
 

@@ -101,13 +101,14 @@ def _with_dtype(bind: Callable[..., Builtin], model: Any, given: tuple, about: t
 
 def _front(function: Callable[..., Any], bind: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
     """The function that users call: `function`, with its own parameters, behind its builtins."""
-    parameters = list(signature(function).parameters.values())[1:]  # after the model
+    model, *parameters = signature(function).parameters.values()
     arrays = [p.name for p in parameters if p.name in ARRAYS]
     facts = [p.name for p in _facts(function)]
     taken = ["model"]
     passed = ["model"]
     plain = []  # Conditions of a plain call: nothing else is given.
     names: dict[str, Any] = {"function": function, "bind": bind, "other": other, "require_model": require_model}
+    names["served"] = model.annotation  # Some functions take a tree over devices, too.
     for p in parameters:
         if p.kind is p.KEYWORD_ONLY and "*" not in taken:
             taken.append("*")
@@ -133,7 +134,8 @@ def {function.__name__}({", ".join(taken)}):
         found = other(model, ({given},), ({about}))
         if found is not None:
             return found
-    require_model(model)
+    if not isinstance(model, served):
+        require_model(model)
     return function({", ".join(passed)})
 """
     exec(compile(text, f"<front of {function.__name__}>", "exec"), names)
