@@ -200,6 +200,10 @@ def test_wrong_arguments_are_told(hinges):
         kt.advance(hinges, state, integrator="leapfrog")
     with pytest.raises(ValueError, match="substeps must be a number of steps"):
         kt.advance(hinges, state, substeps=-1)
+    with pytest.raises(ValueError, match="substeps must be at most 16777216"):
+        kt.advance(hinges, state, substeps=2**70)
+    with pytest.raises(ValueError, match="substeps must be at most 16777216"):
+        kt.rollout(hinges, state, steps=1, substeps=2**70)
     with pytest.raises(ValueError, match="dt must be a positive number"):
         kt.advance(hinges, state, dt=0)
     with pytest.raises(ValueError, match=r"ctrl must have shape \(\.\.\., 2\)"):

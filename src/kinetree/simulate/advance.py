@@ -15,7 +15,7 @@ from kinetree._unknown import unknown
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
 from kinetree.model.arguments import evaluate
 from kinetree.model.fork import require_xla
-from kinetree.model.required import require_model
+from kinetree.model.required import require_model, require_steps
 
 from .bounded_scan import bounded_scan
 from .closing import closing
@@ -154,8 +154,7 @@ def advance(
         return plain
     require_model(model)
     name = step_of(model, integrator)
-    if not (isinstance(substeps, int | np.integer) and substeps >= 0):
-        raise ValueError(f"substeps must be a number of steps, not {substeps!r}")
+    require_steps("substeps", substeps)
     h = _step_length(model, dt)
     require_xla()
     if model.batch:

@@ -18,7 +18,7 @@ from kinetree._unknown import unknown
 from kinetree.model import Model, State, require_state
 from kinetree.model.arguments import result_dtype
 from kinetree.model.fork import require_xla
-from kinetree.model.required import require_model
+from kinetree.model.required import require_model, require_steps
 
 from .advance import advance, checkpointed, step_of
 from .at_once import at_once
@@ -125,8 +125,7 @@ def rollout(
     require_state(state)
     name = step_of(model, integrator)
     for what, count in (("steps", steps), ("substeps", substeps)):
-        if not (isinstance(count, int | np.integer) and count >= 0):
-            raise ValueError(f"{what} must be a number of steps, not {count!r}")
+        require_steps(what, count)
     require_xla()
     original, found = model, (constraints_of_worlds if model.batch else constraints_of)(model)
     model = (prepared_worlds if model.batch else prepared)(model, found)
