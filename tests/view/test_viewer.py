@@ -75,7 +75,7 @@ def test_a_run_plays_at_once_and_follows_the_robot(browser):
 def few_corners_look_the_same(browser: Browser) -> None:
     """Robots that are small on the screen are drawn as boxes and strips: nearly the same pixels, for fewer corners."""
     browser.evaluate("document.getElementById('world').value = -1; document.getElementById('world').onchange(); 1")
-    browser.evaluate("kinetree.camera.distance *= 2; 1")  # All 16 are small now.
+    browser.evaluate("kinetree.camera.distance *= 2.6; 1")  # All 16 are small now, in windows of 550 to 700 pixels.
     size = "2 * kinetree.scene.single.radius / kinetree.look.pixel"
     browser.eventually(lambda: browser.evaluate(f"{size} < SMALL && {size} > 0.5 * SMALL"))
     corners = "kinetree.drawing.{}.reduce((n, b) => n + b.perWorld, 0)"
