@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinetree.lanes import Lane, Loop, Memory, Program, Repeat
+from kinetree.lanes import Braid, Lane, Loop, Memory, Program, Repeat
 from kinetree.lanes.program import xla
 from kinetree.lanes.program.program import Slots, flattened, number_in
 from tests.build import build_model
@@ -23,22 +23,26 @@ def interpret(program, slots, widths, tables, constants, inputs):
     for lane in range(lanes):
         memory = np.full(slots, np.nan)
 
-        def turn(loop, row, values, lane=lane, memory=memory):
+        def turn(loop, row, values, *carried, lane=lane, memory=memory):
+            """Returns what is carried on, if anything is."""
+
             def cells(s):
                 return slice(number_in(s, row), number_in(s, row) + s.count)
 
             if loop.when is not None and memory[cells(loop.when)] == 0:
-                return
-            known = jax.tree.unflatten(loop.constants, [np.float64(c) for c in values])
+                return carried
+            count = loop.constants.num_leaves
+            known = jax.tree.unflatten(loop.constants, [np.float64(c) for c in values[:count]])
             taken = tuple(inputs[x.array][lane, number_in(x, row)] for x in loop.inputs)
             seen = tuple(jax.tree.unflatten(s.tree, list(memory[cells(s)])) for s in loop.reads)
-            writes, adds, results = loop.step(known, taken, seen)
+            writes, adds, results, *carried = loop.step(known, taken, seen, *carried)
             for s, value in zip(loop.writes, writes, strict=True):
                 memory[cells(s)] = [float(x) for x in jax.tree.leaves(value)]
             for s, value in zip(loop.adds, adds, strict=True):
                 memory[cells(s)] += [float(x) for x in jax.tree.leaves(value)]
             for x, value in zip(loop.outputs, results, strict=True):
                 outputs[x.array][lane, number_in(x, row)] = float(value)
+            return carried
 
         def follow(body, given, turn=turn, memory=memory):
             """Returns what was not used of the tables."""
@@ -50,8 +54,12 @@ def interpret(program, slots, widths, tables, constants, inputs):
                         times += 1
                     given = given[len(list(flattened(part.body))) :]
                 else:
+                    braided = isinstance(part, Braid)
+                    zeros = [jax.tree.unflatten(part.carried, [0.0] * part.carried.num_leaves)] if braided else []
+                    carried = zeros
                     for row, values in zip(*given[0], strict=True):
-                        turn(part, row, values)
+                        own = (part.members[row[0]], row[1:]) if braided else (part, row)
+                        carried = turn(*own, values, *carried)
                     given = given[1:]
             return given
 

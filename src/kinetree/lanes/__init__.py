@@ -3,9 +3,8 @@
 from .cpu.threads import set_threads
 from .ffi import native_enabled
 from .program import xla
-from .program.program import Body, Lane, Loop, Memory, Program, Repeat, Slots
+from .program.program import Body, Braid, Lane, Loop, Memory, Program, Repeat, Slots
 from .program.straight import written_out
-from .program.teams import Teams
 from .program.woven import Woven, weave
 from .run import run
 from .target import add_target
@@ -22,13 +21,13 @@ else:
 
 __all__ = [
     "Body",
+    "Braid",
     "Lane",
     "Loop",
     "Memory",
     "Program",
     "Repeat",
     "Slots",
-    "Teams",
     "Woven",
     "native_enabled",
     "run",

@@ -24,7 +24,6 @@ from .program import xla
 from .program.derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
 from .program.own_constants import own_table, with_own_constants
 from .program.program import Program
-from .program.teams import Teams
 from .program.woven import Woven
 from .target import Target, lower
 
@@ -32,14 +31,13 @@ from .target import Target, lower
 class Bound(NamedTuple):
     """A program, how many slots it takes, and the widths of its outputs: all that a compiled call depends on.
 
-    Native bodies run it `woven` where that is given; several threads may share a lane where `teams` are.
+    Native bodies run it `woven` where that is given.
     """
 
     program: Program
     slots: int
     widths: tuple[int, ...]
     woven: Woven | None = None
-    teams: Teams | None = None
 
     def split(self, arguments: Any) -> tuple[tuple, tuple, tuple, tuple]:
         """Tables, constants, inputs, and what comes after them."""
@@ -82,7 +80,7 @@ def _natively(target: Target, *arguments: Any, bound: Bound) -> list | None:
     program, slots = bound.program, bound.slots
     if bound.woven is not None:
         program, tables, slots = bound.woven.program, bound.woven.tables, bound.woven.slots
-    found = target.run(program, slots, bound.widths, tables, constants, inputs, bound.teams)
+    found = target.run(program, slots, bound.widths, tables, constants, inputs)
     return None if found is None else list(found)
 
 

@@ -40,13 +40,9 @@ PAIRS_MIN_ENTRIES = 1 << 15  # entries that a task takes at the least; fewer are
 
 # -- a GPU -------------------------------------------------------------------------------------------------------------
 GPU_BLOCK_THREADS = 128  # threads of a block, where shared memory does not ask for fewer [h200/]
-GPU_REPEAT_THREADS = 32  # threads of a block of a program with repeats: few lanes fill all multiprocessors [ground]
-GPU_SHARED_PERCENT = 100  # of the memory of a multiprocessor that is shared; the rest caches tables [ground]
-GPU_SHARED_BYTES = 222 << 10  # bytes of slots for which that has room [ground]
+GPU_REPEAT_THREADS = 32  # threads of a block of a program with repeats: few lanes fill the device [ground]
 GPU_WRITTEN_OUT_STEP_ROWS = 40  # rows; the same on a GPU, where slots in memory cost far more [rollouts]
-GPU_ROUND_CYCLES = 400  # cycles of a round of turns, however few threads there are [ground]
-GPU_ROUND_ISSUE_CYCLES = 70  # cycles that a multiprocessor needs for the instructions of a warp's round [ground]
-GPU_LOCAL_MAX_BYTES = 1 << 15  # bytes of slots of a thread; more go to global memory [h200/]
+GPU_LOCAL_MAX_BYTES = 1 << 16  # bytes of slots of a thread; more go to global memory [h200/]
 GPU_MIN_ROOM = 64  # slots; kernels are made for rounded numbers of slots, so that robots share them [h200/]
 GPU_PLAIN_MIN_LINES = 12_000  # lines of LLVM text; optimising more takes as long again, for one line in sixty [h200/]
 GPU_CHUNK_ROWS = 16  # rows, or more, that a lane walks of a huge tree: few turns in a row [million]

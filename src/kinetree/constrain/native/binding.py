@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from kinetree.lanes import Loop, Program, Teams
+from kinetree.lanes import Loop, Program
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
 from kinetree.spatial import Vec3
@@ -54,18 +54,12 @@ class Native(NamedTuple):
 
 
 _tables: OncePerOwner[Any] = OncePerOwner()
-_teams: OncePerOwner[Teams] = OncePerOwner()
 _constants: OncePerOwner[Any] = OncePerOwner()
 
 
 def tables_of(native: Native, plan: Plan) -> tuple[np.ndarray, ...]:
     """Of all loops, made once for a plan."""
     return _tables.get(plan, id(native), lambda: tuple(p.table(plan) for p in native.parts))
-
-
-def teams_of(native: Native, plan: Plan) -> Teams:
-    """Which turns of all loops may be done at the same time, made once for a plan."""
-    return _teams.get(plan, id(native), lambda: Teams(native.program, plan.slots, plan.hot, tables_of(native, plan)))
 
 
 def constants_of(native: Native, model: Model, plan: Plan, dtype: Any, h: Any) -> tuple:

@@ -12,30 +12,22 @@ from kinetree.collide.pool import pooled
 from kinetree.collide.solids import UNIT_BOX
 from kinetree.lanes import Lane, Loop, Memory, Slots
 from kinetree.model import Model, Placement
-from kinetree.model.orientation import quaternion_from_rotation
 from kinetree.model.world import BOTH, PairSurfaces
-from kinetree.spatial import Mat3, Motion, Quaternion, Rotation, Transform, Vec3
+from kinetree.spatial import Motion, Rotation, Transform, Vec3
 
 from ..contact_softness import soft_contact
 from ..touching import surfaces_of_pairs
 from ..weights import inverse_weights
-from .features import with_power
-from .memory import ACTS, NUMBER, PLACEMENT, ROW, ZERO3, Point, coupled_memory, fixed, point_memory
-from .parts import Known, Part, WithPool, table
+from .features import BY_FORMULA, with_power
+from .memory import ACTS, NUMBER, ROW, ZERO3, Passing, Point, coupled_memory, fixed, point_memory
+from .parts import Known, Part, Strand, WithPool, listed, listing, table
 from .plan import Plan
+from .shapes import HULLED, PLACED, Placed, geom, shape_places
 
 FAR = 1e10  # m: stands for the distance of a point that is no contact, so that no infinite number is multiplied
 
 
 POINT_REPORT = 14  # numbers that are reported of a point
-
-
-class Placed(NamedTuple):
-    """A shape: where it is in its row's frame, or in the world, its size, and where its hull begins in a pool."""
-
-    at: Placement
-    size: Vec3
-    hull: Any = ()
 
 
 class Meeting(NamedTuple):
@@ -46,56 +38,10 @@ class Meeting(NamedTuple):
     reach: Any
 
 
-PLACED = Placed(PLACEMENT, ZERO3)
 MEETING = Meeting(PLACED, PLACED, 0.0)
-HULLED = Placed(PLACEMENT, ZERO3, 0.0)
 WITH_HULLS = Meeting(HULLED, HULLED, 0.0)
 
-# Pairs whose colliders are formulas on numbers. All others look up hulls, or have loops of their own: by a pool.
-BY_FORMULA = {
-    *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
-    *(("sphere", kind) for kind in ("sphere", "capsule", "cylinder", "box")),
-    ("capsule", "capsule"),
-    ("capsule", "box"),
-    ("box", "box"),
-}
 CHEAP = BY_FORMULA - {("capsule", "box"), ("box", "box")}  # No dearer than to ask whether shapes are near.
-
-
-def geom(shape: Placed, row: Placement | None = None, pool: Any = None) -> Geom:
-    """A shape in the world's axes; without a row, one that does not move."""
-    at = shape.at if row is None else shape.at @ row
-    which = None if pool is None else shape.hull.astype(jnp.int32)
-    return Geom(at.position, Mat3(*at.orientation.rotation()).T, shape.size, pool, which)
-
-
-def turned(frame: Any) -> Quaternion:
-    """A quaternion from the rotations of frames (NumPy arrays): from parent to child coordinates."""
-    E = np.stack([np.asarray(c) for c in frame], -1).reshape(-1, 3, 3)
-    return Quaternion.from_array(quaternion_from_rotation(E))
-
-
-def shape_places(model: Model) -> Placed:
-    """All shapes in the frames of their rows, or in the world."""
-    assert model.world is not None
-    assert model.world.scene is not None
-    scene = model.world.scene
-    body = np.array(scene.layout.bodies, np.int64)
-    on_body = body >= 0
-    if model.n_bodies:
-        frames = jax.tree.map(lambda x: x[np.maximum(body, 0)], model.frames)
-        turn, origin = turned(frames.E), frames.r
-    else:
-        turn, origin = Quaternion(*np.zeros((4, len(body)))), Vec3(*np.zeros((3, len(body))))
-    carrier = Placement(
-        Quaternion(np.where(on_body, turn.w, 1.0), *(np.where(on_body, c, 0.0) for c in turn[1:])),
-        Vec3(*(np.where(on_body, c, 0.0) for c in origin)),
-    )
-    shapes = scene.shapes
-    columns = [tuple(x[:, k] for k in range(x.shape[1])) for x in (shapes.orientation, shapes.position, shapes.size)]
-    own = Quaternion(*columns[0])
-    at = Placement(carrier.orientation * own, carrier.position + carrier.orientation.turn(Vec3(*columns[1])))
-    return Placed(at, Vec3(*columns[2]))
 
 
 def _found(collider: Any, first: Geom, second: Geom, reach: Any) -> list[Any]:
@@ -113,8 +59,51 @@ def _point_slots(column: int, acts: int, memory: Memory) -> list[Slots]:
     return [ACTS.at(acts, "D"), memory.at(column, "point"), _distance(column, memory)]
 
 
-def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list[Part]:
-    """The loops over the pairs of some kinds. Where it pays, shapes are asked first whether they are near."""
+def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list[Strand]:
+    """Pairs of some kinds, by formulas, of which one shape moves: in the sweep that visits its row."""
+    function = collider(kinds, single)
+    count = function.points
+
+    def shapes(known: Meeting, base: Placement, row: Passing) -> tuple[Geom, Geom]:
+        static = geom(known.static)
+        static, own = static._replace(position=static.position + base.position), geom(known.moving, row.pose)
+        return (static, own) if moving else (own, static)
+
+    def look(known: tuple, _: tuple, reads: tuple, row: Passing) -> tuple:
+        meeting, radius = known
+        near = _near(kinds, *shapes(meeting, reads[0], row), radius)
+        return (jnp.where(near, jnp.ones_like(radius), jnp.zeros_like(radius)),) * count, (), (), row
+
+    def step(known: Meeting, _: tuple, reads: tuple, row: Passing) -> tuple:
+        return tuple(_found(function, *shapes(known, reads[0], row), known.reach)), (), (), row
+
+    flags = tuple(ACTS.at(1 + count + k, "D") for k in range(count))
+    writes = tuple(x for k in range(count) for x in _point_slots(1 + k, 1 + count + k, point_memory(1)))
+    base = (ROW.at(0, "pose"),)
+    cull = Loop(look, 1 + 2 * count, jax.tree.structure((MEETING, 0.0)), reads=base, writes=flags)
+    loop = Loop(step, 1 + 2 * count, jax.tree.structure(MEETING), reads=base, writes=writes, when=flags[0])
+
+    def rows(plan: Plan) -> np.ndarray:
+        return plan.row_of_pair(_members(plan, kinds, moving))
+
+    def turns(plan: Plan) -> np.ndarray:
+        return _pair_table(kinds, moving)(plan)[:, 1:]
+
+    constants = _pair_constants(kinds, moving, False)
+    return [Strand(Part(cull, turns, _bounds(kinds, moving)), rows), Strand(Part(loop, turns, constants), rows)]
+
+
+def _near(kinds: tuple[str, str], first: Geom, second: Geom, radius: Any) -> Any:
+    """Whether shapes may touch: by the distance of their centres, or above a plane."""
+    between = second.position - first.position
+    return between.dot(first.axis) <= radius if kinds[0] == "plane" else between.dot(between) <= radius * radius
+
+
+def colliding_stored(kinds: tuple[str, str], moving: int, single: bool = False) -> list[Part]:
+    """Loops over the pairs of some kinds, on stored rows. Where it pays, shapes are asked first whether they are near.
+
+    For two shapes that move, and for colliders that look up hulls.
+    """
     function = collider(kinds, single)
     count, both, by_pool = function.points, moving == BOTH, kinds not in BY_FORMULA
     example = WITH_HULLS if by_pool else MEETING
@@ -139,14 +128,8 @@ def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list
 
     def look(known: tuple, _: tuple, reads: tuple) -> tuple:
         meeting, radius = known
-        first, second = shapes(meeting, reads)
-        between = second.position - first.position
-        if kinds[0] == "plane":
-            near = between.dot(first.axis) <= radius
-        else:
-            near = between.dot(between) <= radius * radius
-        flag = jnp.where(near, jnp.ones_like(radius), jnp.zeros_like(radius))
-        return (flag, jnp.full_like(flag, FAR)) * count, (), ()
+        near = _near(kinds, *shapes(meeting, reads), radius)
+        return (jnp.where(near, jnp.ones_like(radius), jnp.zeros_like(radius)),) * count, (), ()
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         known, pool = known if by_pool else (known, None)
@@ -169,19 +152,20 @@ def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list
     for k in range(count):
         writes += _point_slots(rows + k, rows + count + k, memory)
         if both:
-            writes.append(Slots(rows + 2 * count + k, 0, jax.tree.structure(ZERO3), cold=True))
+            writes.append(Slots(rows + 2 * count + k, 0, jax.tree.structure(ZERO3)))
     turns = _pair_table(kinds, moving)
     constants = _pair_constants(kinds, moving, by_pool)
     culled = both or kinds not in CHEAP
     structure = jax.tree.structure(example)
     when = flags[0] if culled else None
     loop = Loop(step, columns, structure, reads=slots, writes=tuple(writes), when=when, pool=by_pool)
-    parts = [Part(loop, turns, constants)]
-    if culled:
-        first = tuple(x for k in range(count) for x in (flags[k], _distance(rows + k, memory)))
-        cull = Loop(look, columns, jax.tree.structure((MEETING, 0.0)), reads=slots, writes=first)
-        parts.insert(0, Part(cull, turns, _bounds(kinds, moving)))
-    return parts
+    part = Part(loop, turns, constants)
+    if not culled:
+        return [part]
+    cull = Loop(look, columns, jax.tree.structure((MEETING, 0.0)), reads=slots, writes=flags)
+    parts = [Part(cull, turns, _bounds(kinds, moving))]
+    name = ("pairs", kinds)
+    return [*parts, listing(part, name), listed(part, name)] if both else [*parts, part]
 
 
 def _bounds(kinds: tuple[str, str], moving: int) -> Callable[..., Any]:
@@ -296,31 +280,43 @@ def along(point: Point, sign: Any, m: Motion, dim: int) -> tuple:
     return tuple(sign * y for y in (*seen.linear, *seen.angular)[:dim])
 
 
-def softening(dim: int, elliptic: bool, power: int | None) -> Part:
-    """Reference accelerations and stiffness of all points of a number of dimensions."""
+def softening(dim: int, elliptic: bool, power: int | None, stored: bool = False) -> Strand:
+    """Reference accelerations, stiffness, and w at the first guess, of all points of a number of dimensions.
+
+    In the sweep that visits their rows, or afterwards, where these are `stored`.
+    """
     memory = point_memory(dim)
 
-    def step(known: Surface, _: tuple, reads: tuple) -> tuple:
-        point, distance, v, least_time = reads
-        speed = along(point, known.sign, v, dim)
+    def step(known: Surface, _: tuple, reads: tuple, *row: Passing) -> tuple:
+        point, distance, least_time, *moves = reads
+        moves = moves if stored else [row[0].v, row[0].a]
+        speed, a = (along(point, known.sign, m, dim) for m in moves)
         surface = known.pair._replace(solimp=with_power(known.pair.solimp, power))
         ref, D = soft_contact(surface, distance, speed, known.weight, known.impratio, least_time, elliptic)
-        return (D, ref), (), ()
+        return (D, ref, tuple(y - r for y, r in zip(a, ref, strict=True))), (), (), *row
 
-    reads = (memory.at(1, "point"), _distance(1, memory), ROW.at(0, "v"), fixed("least_time"))
-    near = ACTS.at(2, "D")
-    loop = Loop(step, 3, jax.tree.structure(SURFACE), reads=reads, writes=(near, memory.at(1, "ref")), when=near)
-    return Part(loop, point_table(dim), lambda *given: surface_constants(dim, *given))
+    reads = (memory.at(0, "point"), _distance(0, memory), fixed("least_time"))
+    reads += (ROW.at(2, "v"), ROW.at(2, "a")) if stored else ()
+    near = ACTS.at(1, "D")
+    writes = (near, memory.at(0, "ref"), memory.at(0, "w_new"))
+    loop = Loop(step, 3, jax.tree.structure(SURFACE), reads=reads, writes=writes, when=near)
+    part = Part(loop, point_table(dim), lambda *given: surface_constants(dim, *given))
+    return Strand(part, rows_of_points(dim))
 
 
 def point_table(dim: int) -> Callable[[Plan], np.ndarray]:
-    """Rows, points, and what says that they act, of a number of dimensions."""
+    """Points, what says that they act, and their rows, of a number of dimensions."""
 
     def turns(plan: Plan) -> np.ndarray:
-        numbers, pairs = plan.points_of(dim)
-        return table(plan.row(plan.row_of_pair(pairs)), plan.point(numbers), plan.acts(numbers))
+        numbers, _ = plan.points_of(dim)
+        return table(plan.point(numbers), plan.acts(numbers), plan.row(rows_of_points(dim)(plan)))
 
     return turns
+
+
+def rows_of_points(dim: int) -> Callable[[Plan], np.ndarray]:
+    """The rows on which they are."""
+    return lambda plan: plan.row_of_pair(plan.points_of(dim)[1])
 
 
 def surface_constants(dim: int, model: Model, plan: Plan, known: Known, coupled: bool = False) -> Surface:
@@ -338,30 +334,30 @@ def surface_constants(dim: int, model: Model, plan: Plan, known: Known, coupled:
     return Surface(split, weight, plan.world.impratio, sign)
 
 
-def reporting(array: int, coupled: bool) -> Part:
+def reporting(array: int, coupled: bool) -> Strand:
     """Positions in the world, frames, depths and distances of points, after they were found.
 
     Of those with the static world, or of those between two moving bodies.
     """
     memory = (coupled_memory if coupled else point_memory)(1)
 
-    def step(margin: Any, _: tuple, reads: tuple) -> tuple:
-        point, distance, base = reads
+    def step(margin: Any, _: tuple, reads: tuple, *carried: Any) -> tuple:
+        point, distance, base, near = reads
         position = point.position - base.position
         third = point.normal.cross(point.tangent)
-        active = jnp.where(distance < margin, 1.0, 0.0)
-        none = distance >= FAR
+        none = near == 0
+        active = jnp.where((distance < margin) & ~none, 1.0, 0.0)
         seen = (jnp.where(none, 0.0, x) for x in (*position, *point.normal, *point.tangent, *third))
-        return (), (), (*seen, jnp.where(none, -jnp.inf, -distance), active)
+        return (), (), (*seen, jnp.where(none, -jnp.inf, -distance), active), *carried
 
-    reads = (memory.at(1, "point"), _distance(1, memory), ROW.at(0, "pose"))
+    reads = (memory.at(1, "point"), _distance(1, memory), ROW.at(0, "pose"), ACTS.at(3, "D"))
     outputs = tuple(Lane(array, 2, k) for k in range(POINT_REPORT))
-    loop = Loop(step, 3, NUMBER, reads=reads, outputs=outputs)
+    loop = Loop(step, 4, NUMBER, reads=reads, outputs=outputs)
 
     def turns(plan: Plan) -> np.ndarray:
         numbers, pairs = chosen(plan)
         rows = plan.row_of_pair(pairs)
-        return table(plan.base(plan.tree_of_row[rows]), plan.point(numbers), POINT_REPORT * numbers)
+        return table(plan.base(plan.tree_of_row[rows]), plan.point(numbers), POINT_REPORT * numbers, plan.acts(numbers))
 
     def chosen(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
         numbers, pairs = plan.all_points()
@@ -372,4 +368,4 @@ def reporting(array: int, coupled: bool) -> Part:
         assert plan.world.scene is not None
         return surfaces_of_pairs(plan.world.scene, known.dtype).margin[chosen(plan)[1]]
 
-    return Part(loop, turns, constants)
+    return Strand(Part(loop, turns, constants), lambda plan: plan.row_of_pair(chosen(plan)[1]))

@@ -28,25 +28,23 @@ from .memory import (
     ROW,
     ZERO3,
     Conjugate,
-    Norms,
     Point,
     coupled_memory,
     fixed,
-    held_bias,
 )
-from .parts import Again, Part, once, table
+from .parts import Again, Part, listed, listing, once, table
 from .plan import Plan
 
 MOST_TURNS = 200  # of conjugate gradients; one for each active row, and two more, but for rounding
-ROW1, POINT, ROW2, HELD1, HELD2, REPLY1, REPLY2, ACT, COLUMNS = range(9)  # columns, and how many there are
+ROW1, POINT, ROW2, REPLY1, REPLY2, ACT, COLUMNS = range(7)  # columns, and how many there are
 
 
 def _turns(dim: int) -> Any:
     def turns(plan: Plan) -> np.ndarray:
         numbers, pairs = plan.points_of(dim, True)
         first, second = (plan.rows_of_pair(pairs, k) for k in (0, 1))
-        rows, held, replies = ([f(r) for r in (first, second)] for f in (plan.row, lambda r: plan.held[r], plan.reply))
-        return table(rows[0], plan.point(numbers), rows[1], *held, *replies, plan.acts(numbers))
+        rows, replies = ([f(r) for r in (first, second)] for f in (plan.row, plan.reply))
+        return table(rows[0], plan.point(numbers), rows[1], *replies, plan.acts(numbers))
 
     return turns
 
@@ -67,22 +65,24 @@ def both_forces(point: Point, other: Vec3, f: tuple) -> tuple[Force, Force]:
     return force_on_body(point, -1.0, f), force_on_body(seen_from(point, other), 1.0, f)
 
 
-def softening(dim: int, elliptic: bool, power: int | None) -> Part:
-    """Reference accelerations and stiffness of contacts between moving bodies."""
+def softening(dim: int, elliptic: bool, power: int | None) -> list[Part]:
+    """Reference accelerations, stiffness, and w at the first guess, of contacts between moving bodies."""
     memory = coupled_memory(dim)
 
     def step(known: Surface, _: tuple, reads: tuple) -> tuple:
-        point, other, ref, v1, v2, least_time = reads
-        speed = apart(point, other, v1, v2, dim)
+        point, other, ref, v1, v2, a1, a2, least_time = reads
+        speed, a = (apart(point, other, *both, dim) for both in ((v1, v2), (a1, a2)))
         surface = known.pair._replace(solimp=with_power(known.pair.solimp, power))
         made, D = soft_contact(surface, ref[0], speed, known.weight, known.impratio, least_time, elliptic)
-        return (D, made), (), ()
+        return (D, made, tuple(y - r for y, r in zip(a, made, strict=True))), (), ()
 
     own = tuple(memory.at(POINT, f) for f in ("point", "other", "ref"))
-    reads = (*own, ROW.at(ROW1, "v"), ROW.at(ROW2, "v"), fixed("least_time"))
+    reads = (*own, *(ROW.at(row, f) for f in ("v", "a") for row in (ROW1, ROW2)), fixed("least_time"))
     D = ACTS.at(ACT, "D")
-    loop = Loop(step, COLUMNS, jax.tree.structure(SURFACE), reads=reads, writes=(D, own[2]), when=D)
-    return Part(loop, _turns(dim), lambda *given: surface_constants(dim, *given, coupled=True))
+    writes = (D, own[2], memory.at(POINT, "w_new"))
+    loop = Loop(step, COLUMNS, jax.tree.structure(SURFACE), reads=reads, writes=writes, when=D)
+    part = Part(loop, _turns(dim), lambda *given: surface_constants(dim, *given, coupled=True))
+    return [listing(part, ("points", dim)), listed(part, ("points", dim))]
 
 
 def coupled(dim: int, elliptic: bool) -> Kind:
@@ -110,6 +110,8 @@ def coupled(dim: int, elliptic: bool) -> Kind:
         pull=lambda known, kept, f: both_forces(kept[0], kept[3], f),
         rows=(ROW1, ROW2),
         couples=True,
+        list_name=("points", dim),
+        seen=(memory.at(POINT, "w"), memory.at(POINT, "w_new")),
     )
 
 
@@ -119,9 +121,7 @@ def coupled(dim: int, elliptic: bool) -> Kind:
 def _present(kind: Kind, known: Any, reads: tuple) -> tuple[tuple, Response]:
     """What a contact keeps, and its response before the step; the rest of what was read is the caller's."""
     n = len(kind.own)
-    kept = reads[:n]
-    (m,) = kind.motions(reads[n : n + 2])
-    return kept, kind.response(known, kept, kind.residual(known, kept, m))
+    return reads[:n], kind.response(known, reads[:n], reads[n])
 
 
 def _field(dim: int, name: str) -> Any:
@@ -130,19 +130,20 @@ def _field(dim: int, name: str) -> Any:
 
 def beginning(kind: Kind, dim: int) -> Part:
     """Forces of the contacts as they are, on the tree before it is swept."""
+    n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, r = _present(kind, known, reads)
+        kept = reads[:n]
+        w = kind.stands(known, kept, reads[n:])
+        r = kind.response(known, kept, w)
         one, two = both_forces(kept[0], kept[3], r.force)
-        return (r.force, r.force), (-one, -two), ()
+        return (r.force, r.force, w), (-one, -two), ()
 
-    writes, adds = (_field(dim, "force"), _field(dim, "first")), (held_bias(HELD1), held_bias(HELD2))
-    reads = (*kind.own, *kind.at(0))
-    return Part(
-        Loop(step, COLUMNS, kind.constants, reads=reads, writes=writes, adds=adds, when=kind.when, rare=True),
-        kind.table,
-        kind.numbers,
-    )
+    writes = tuple(_field(dim, f) for f in ("force", "first", "w"))
+    adds = (ROW.at(ROW1, "pressed"), ROW.at(ROW2, "pressed"))
+    reads = (*kind.own, *kind.present)
+    loop = Loop(step, COLUMNS, kind.constants, reads=reads, writes=writes, adds=adds, when=kind.when)
+    return kind.over(loop, kind.numbers)
 
 
 def lacking(kind: Kind, dim: int) -> Part:
@@ -156,10 +157,10 @@ def lacking(kind: Kind, dim: int) -> Part:
         none = tuple(jnp.zeros_like(x) for x in rest)
         return (rest, none, none), (dot(rest, rest),), ()
 
-    reads = (*kind.own, *kind.at(0), *kind.at(1), _field(dim, "force"))
+    reads = (*kind.own, _field(dim, "w"), *kind.at(1), _field(dim, "force"))
     writes = tuple(_field(dim, f) for f in ("rest", "way", "moves"))
     loop = Loop(step, COLUMNS, kind.constants, reads=reads, writes=writes, adds=(fixed("rest"),), when=kind.when)
-    return Part(loop, kind.table, kind.numbers)
+    return kind.over(loop, kind.numbers)
 
 
 def asking(kind: Kind, dim: int) -> Part:
@@ -174,7 +175,7 @@ def asking(kind: Kind, dim: int) -> Part:
 
     reads = (*(_field(dim, f) for f in ("point", "other", "rest", "force", "first")), fixed("conjugate"))
     adds = (REPLY.at(REPLY1, "sag"), REPLY.at(REPLY2, "sag"))
-    return Part(Loop(step, COLUMNS, NOTHING, reads=reads, adds=adds, when=kind.when, rare=True), kind.table)
+    return kind.over(Loop(step, COLUMNS, NOTHING, reads=reads, adds=adds, when=kind.when))
 
 
 def measuring(kind: Kind, dim: int) -> Part:
@@ -190,7 +191,7 @@ def measuring(kind: Kind, dim: int) -> Part:
     loop = Loop(
         step, COLUMNS, NOTHING, reads=reads, writes=(_field(dim, "moved"),), adds=(fixed("product"),), when=kind.when
     )
-    return Part(loop, kind.table)
+    return kind.over(loop)
 
 
 def turning(kind: Kind, dim: int) -> Part:
@@ -205,9 +206,9 @@ def turning(kind: Kind, dim: int) -> Part:
         return (way, moves), (dot(toward, moves),), ()
 
     own = tuple(_field(dim, f) for f in ("rest", "way", "moves", "moved"))
-    reads = (*kind.own, *kind.at(0), *own, fixed("conjugate"))
+    reads = (*kind.own, _field(dim, "w"), *own, fixed("conjugate"))
     loop = Loop(step, COLUMNS, kind.constants, reads=reads, writes=own[1:3], adds=(fixed("bent"),), when=kind.when)
-    return Part(loop, kind.table, kind.numbers)
+    return kind.over(loop, kind.numbers)
 
 
 def stepping(kind: Kind, dim: int) -> Part:
@@ -227,9 +228,9 @@ def stepping(kind: Kind, dim: int) -> Part:
         )
 
     own = tuple(_field(dim, f) for f in ("force", "rest", "way", "moves"))
-    reads = (*kind.own, *kind.at(0), *own, fixed("conjugate"))
+    reads = (*kind.own, _field(dim, "w"), *own, fixed("conjugate"))
     loop = Loop(step, COLUMNS, kind.constants, reads=reads, writes=own[:2], when=kind.when)
-    return Part(loop, kind.table, kind.numbers)
+    return kind.over(loop, kind.numbers)
 
 
 # -- the tree ---------------------------------------------------------------------------------------------------------
@@ -297,25 +298,6 @@ def closing() -> Part:
     reads = (REPLY.at(1, "z"), REPLY.at(1, "a"), fixed("conjugate"))
     loop = Loop(step, 2, NOTHING, reads=reads, adds=(ROW.at(0, "x_new"), ROW.at(0, "a_new")))
     return Part(loop, lambda plan: table(plan.row(_every(plan)), plan.reply(_every(plan))))
-
-
-def unmeasured() -> Part:
-    """Norms at zero: those of the sweeps are of a step without the forces that were found."""
-    loop = Loop(lambda *_: ((Norms(0.0, 0.0),), (), ()), 0, NOTHING, writes=(fixed("norms"),), scratch=True)
-    return Part(loop, once)
-
-
-def measured() -> Part:
-    """Norms of the step, which the coupling changed after the sweeps."""
-
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        above, above_new, pivot, x, new = reads
-        e = (new - x) + (above_new - above).dot(pivot.U) * pivot.d_inverse
-        return (), (Norms(e * e * pivot.d, pivot.u * pivot.u * pivot.d_inverse),), ()
-
-    reads = (ROW.at(0, "a"), ROW.at(0, "a_new"), *(ROW.at(1, f) for f in ("pivot", "x", "x_new")))
-    loop = Loop(step, 2, NOTHING, reads=reads, adds=(fixed("norms"),), scratch=True)
-    return Part(loop, lambda plan: table(plan.up(_every(plan)), plan.row(_every(plan))))
 
 
 # -- what to do next --------------------------------------------------------------------------------------------------
@@ -389,4 +371,4 @@ def conjugate_gradients(kinds: list[tuple[Kind, int]], finishes: bool, links: bo
     ]
     lacks = [lacking(k, d) for k, d in kinds]
     again = Again(turn, fixed("coupling").offset, MOST_TURNS)
-    return [sum_of_rest(), *lacks, started(finishes), again, unmeasured(), measured()]
+    return [sum_of_rest(), *lacks, started(finishes), again]

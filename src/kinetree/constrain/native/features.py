@@ -6,7 +6,7 @@ import numpy as np
 
 from kinetree.model import Model, World
 from kinetree.model.tendons import NO_SIDE
-from kinetree.model.world import SOLIMP
+from kinetree.model.world import BOTH, SOLIMP
 
 from .plan import Plan
 
@@ -24,6 +24,16 @@ class Linking(NamedTuple):
     frames: tuple[tuple[int, tuple[bool, bool]], ...] = ()  # sizes of equalities, and which bodies move
 
 
+# Pairs whose colliders are formulas on numbers. All others look up hulls, or have loops of their own: by a pool.
+BY_FORMULA = {
+    *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
+    *(("sphere", kind) for kind in ("sphere", "capsule", "cylinder", "box")),
+    ("capsule", "capsule"),
+    ("capsule", "box"),
+    ("box", "box"),
+}
+
+
 class Features(NamedTuple):
     """All that a program's loops depend on."""
 
@@ -39,6 +49,16 @@ class Features(NamedTuple):
     springs: bool = False
     linking: Linking = Linking()
     power: int | None = None  # of all constraints' impedances, where they share an integer
+
+    @property
+    def stores(self) -> bool:
+        """Whether poses and motions of rows are asked for after the sweeps: by what couples bodies, and by hulls."""
+        return bool(self.coupled or self.linking.frames or self.linking.wrapped or self.by_hulls)
+
+    @property
+    def by_hulls(self) -> bool:
+        """Whether contacts with the static world look up hulls."""
+        return any(moving != BOTH and kinds not in BY_FORMULA for kinds, moving in self.touches)
 
 
 def any_number(values: Any) -> bool:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Loop
+from kinetree.lanes import Loop, Slots
 from kinetree.model import Model, Placement
 from kinetree.model.equalities import WELD
 from kinetree.spatial import Force, Motion, Quaternion, Rotation, Transform, Vec3
@@ -23,25 +23,31 @@ from .features import with_power
 from .frame_plan import Moves, frame_memory
 from .kinds import Kind
 from .links import CARRIER, LINK
-from .memory import HELD_BLOCK, NOTHING, NUMBER, PLACEMENT, ROW, Held, fixed, held_bias
+from .memory import NOTHING, NUMBER, PLACEMENT, ROW, Held, fixed
 from .parts import Known, Part, table
 from .plan import Plan
 from .string_lengths import split
 
-ROW1, ROW2, HELD1, HELD2, FRAME, FIRST_LINK, COLUMNS = range(7)
+ROW1, ROW2, FRAME, FIRST_LINK, COLUMNS = range(5)
 
 
 def _turns(size: int, moves: Moves) -> Any:
-    """Rows and what they hold, frames, first links; the base stands for a body that does not move."""
+    """Rows, frames, first links; the base stands for a body that does not move."""
 
     def turns(plan: Plan) -> np.ndarray:
         frames, members = plan.frames, plan.frames.members(size, moves)
         own = frames.rows[:, members]
         rows = [np.where(r >= 0, plan.row(r), plan.base(0)) for r in own]
         first, link = frames.first(size, moves)
-        return table(*rows, *(plan.held[np.maximum(r, 0)] for r in own), first, plan.links.link(link))
+        return table(*rows, first, plan.links.link(link))
 
     return turns
+
+
+def _kept(size: int) -> tuple[Slots, ...]:
+    """What an equality keeps: stiffness, references, arms, and how rotations count."""
+    memory = frame_memory(size)
+    return tuple(memory.at(FRAME, f) for f in memory.fields if f not in ("w", "w_new"))
 
 
 # -- softness ---------------------------------------------------------------------------------------------------------
@@ -92,25 +98,33 @@ def softening(size: int, moves: Moves, power: int | None) -> Part:
 
     def step(known: Ends, _: tuple, reads: tuple) -> tuple:
         *rest, gravity, least_time = reads
-        found = []
+        found, motions = [], []
         for own, moving in zip((known.first, known.second), moves, strict=True):
             if not moving:
                 found.append(_still(own))
+                motions.append(None)
                 continue
-            row, base, v, drift, *rest = rest
+            row, base, v, drift, a, *rest = rest
             found.append(_end(own, row, base, v, drift, gravity))
+            motions.append(a)
         (first, arm1), (second, arm2) = found
         rows = frame_rows(first, second, size, known.scale)
         ref, D = soft_frame(rows, known.solref, with_power(known.solimp, power), known.weight, least_time)
-        return (D, ref, (arm1, arm2), *(() if rows.turn is None else (rows.turn,))), (), ()
+        kept = (D, ref, (arm1, arm2), *(() if rows.turn is None else (rows.turn,)))
+        w = tuple(y - r for y, r in zip(_motion(size, kept, *motions), ref, strict=True))
+        return (*kept, w), (), ()
 
     reads = tuple(
         x
         for k, column in enumerate((ROW1, ROW2))
         if moves[k]
-        for x in (ROW.at(column, "pose"), ROW.at(COLUMNS + k, "pose"), ROW.at(column, "v"), ROW.at(column, "drift"))
+        for x in (
+            ROW.at(column, "pose"),
+            ROW.at(COLUMNS + k, "pose"),
+            *(ROW.at(column, f) for f in ("v", "drift", "a")),
+        )
     )
-    writes = tuple(memory.at(FRAME, f) for f in memory.fields)
+    writes = (*_kept(size), memory.at(FRAME, "w_new"))
     loop = Loop(
         step,
         COLUMNS + 2,
@@ -184,23 +198,25 @@ def held_frames(size: int, moves: Moves) -> Kind:
         return (Held(own.articulated_to_parent(held_inertia(stiff, turn)), biases[0]),)
 
     links = tuple(LINK.at(FIRST_LINK, "stiff")._replace(offset=k * LINK.size) for k in range(size))
-    own, rows = HELD2 if moves[1] else HELD1, tuple(c for c, x in zip((ROW1, ROW2), moves, strict=True) if x)
+    rows = tuple(c for c, x in zip((ROW1, ROW2), moves, strict=True) if x)
     return Kind(
         constants=NOTHING,
         numbers=lambda model, plan, known: (),
         table=_turns(size, moves),
         columns=COLUMNS,
-        own=tuple(memory.at(FRAME, f) for f in memory.fields),
+        own=_kept(size),
         motion=("a", "a_new"),
         when=memory.at(FRAME, "D")._replace(tree=NUMBER),
         residual=residual,
         response=response,
-        adds=(held_bias(HELD1), held_bias(HELD2), *links) if linked else (HELD_BLOCK.at(own, "held"),),
+        adds=(ROW.at(ROW1, "pressed"), ROW.at(ROW2, "pressed"), *links) if linked else (),
         load=load,
         pulls=tuple(ROW.at(c, "force") for c in rows),
         pull=lambda known, kept, f: _wrenches(size, moves, kept, f),
         rows=rows,
         links=linked,
+        seen=(memory.at(FRAME, "w"), memory.at(FRAME, "w_new")),
+        body=None if linked else lambda plan: plan.frames.rows[int(moves[1]), plan.frames.members(size, moves)],
     )
 
 
@@ -212,10 +228,10 @@ def unloaded() -> Part:
 
 def pushed_links(size: int) -> Part:
     """Unit forces along the directions, times the root of their stiffness, on the carriers of the links."""
-    memory, moves = frame_memory(size), (True, True)
+    own, moves = _kept(size), (True, True)
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        kept, stiff = reads[: len(memory.fields)], reads[len(memory.fields) :]
+        kept, stiff = reads[: len(own)], reads[len(own) :]
         made: list[Any] = []
         for k in range(size):
             zero = jnp.zeros_like(stiff[k])
@@ -224,7 +240,7 @@ def pushed_links(size: int) -> Part:
         return tuple(made), (), ()
 
     links = tuple(LINK.at(FIRST_LINK, "stiff")._replace(offset=k * LINK.size) for k in range(size))
-    reads = (*(memory.at(FRAME, f) for f in memory.fields), *links)
+    reads = (*own, *links)
     writes = tuple(CARRIER.at(COLUMNS + k, "sag") for k in range(2 * size))
     loop = Loop(step, COLUMNS + 2 * size, NOTHING, reads=reads, writes=writes, when=links[0])
 

@@ -1,5 +1,6 @@
 """Limits and friction loss of hinges and sliders: how soft each is, for all rows that have one."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +16,7 @@ from ..weights import inverse_weights
 from .features import with_power
 from .kinematics import at_q
 from .memory import LIMIT, ROW, fixed
-from .parts import Known, Part, table
+from .parts import Known, Part, listed, listing, table
 from .plan import Plan
 
 
@@ -64,36 +65,45 @@ def _joints(model: Model, plan: Plan) -> JointSoftness:
     return plan.world.joints or JointSoftness.default(plan.n)
 
 
-def limits(power: int | None) -> Part:
-    """Which limits are reached, and how soft they are."""
+def limits(power: int | None) -> list[Part]:
+    """Which limits are reached, and how soft these are."""
+
+    def look(known: tuple, _: tuple, reads: tuple) -> tuple:
+        (q,), (sign, bound, margin) = reads[0], known
+        reached = sign * (q - bound) < margin
+        return (jnp.where(reached, jnp.ones_like(q), jnp.zeros_like(q)),), (), ()
 
     def step(known: Bound, _: tuple, reads: tuple) -> tuple:
         (q,), qd, least_time = reads
-        distance = known.sign * (q - known.bound)
-        active = distance < known.margin
-        r = jnp.where(active, distance - known.margin, 0.0)
-        return soft_row(known.soft, power, r, known.sign * qd, active, least_time), (), ()
-
-    reads = (at_q(1, 1), ROW.at(0, "qd"), fixed("least_time"))
-    loop = Loop(step, 3, jax.tree.structure(BOUND), reads=reads, writes=(LIMIT.at(2, "D"), LIMIT.at(2, "ref")))
+        r = known.sign * (q - known.bound) - known.margin
+        return soft_row(known.soft, power, r, known.sign * qd, True, least_time), (), ()
 
     def turns(plan: Plan) -> np.ndarray:
         rows = plan.limits[:, 0]
         return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows], plan.limit(np.arange(len(rows))))
 
-    def constants(model: Model, plan: Plan, known: Known) -> Bound:
+    def bounds(model: Model, plan: Plan, known: Known) -> tuple:
         assert model.limits is not None
         rows, sign = plan.limits.T
         column, soft = plan.structure.q_of_row[rows], _joints(model, plan)
-        bounds = [x[column[sign == s]] for s, x in ((1, model.limits.lower), (-1, model.limits.upper))]
-        library = jnp if any(isinstance(x, jax.Array) for x in bounds) else np
+        both = [x[column[sign == s]] for s, x in ((1, model.limits.lower), (-1, model.limits.upper))]
+        library = jnp if any(isinstance(x, jax.Array) for x in both) else np
+        return sign.astype(float), library.concatenate(both), soft.limit_margin[rows]
+
+    def constants(model: Model, plan: Plan, known: Known) -> Bound:
+        soft, rows = _joints(model, plan), plan.limits[:, 0]
         own = _softness(soft.limit_solref, soft.limit_solimp, inverse_weights(model).dof, rows)
-        return Bound(sign.astype(float), library.concatenate(bounds), soft.limit_margin[rows], own)
+        sign, bound, margin = bounds(model, plan, known)
+        return Bound(sign, bound, margin, own)
 
-    return Part(loop, turns, constants)
+    acts, q = LIMIT.at(2, "D"), at_q(1, 1)
+    first = Loop(look, 3, jax.tree.structure((0.0,) * 3), reads=(q,), writes=(acts,))
+    reads, writes = (q, ROW.at(0, "qd"), fixed("least_time")), (acts, LIMIT.at(2, "ref"))
+    second = Part(Loop(step, 3, jax.tree.structure(BOUND), reads=reads, writes=writes, when=acts), turns, constants)
+    return [Part(first, turns, bounds), listing(second, "limits"), listed(second, "limits")]
 
 
-def losses(power: int | None) -> Part:
+def losses(power: int | None) -> list[Part]:
     """How soft friction losses are."""
 
     def step(known: Loss, _: tuple, reads: tuple) -> tuple:
@@ -108,7 +118,9 @@ def losses(power: int | None) -> Part:
         own = _softness(soft.friction_solref, soft.friction_solimp, inverse_weights(model).dof, rows)
         return Loss(model.friction[rows], own)
 
-    return Part(loop, loss_table, constants)
+    part = Part(loop, loss_table, constants)
+    acts = Part(dataclasses.replace(loop, when=LIMIT.at(1, "D")), loss_table)
+    return [part, listing(acts, "losses")]
 
 
 def limit_table(plan: Plan) -> np.ndarray:

@@ -5,10 +5,10 @@ are those of inverse dynamics at qdd = −ω × v. A chain of rows has velocity 
 and they lie along its own axes (model/coordinates.py): `shift`.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from kinetree.dynamics.elements.articulated import base_acceleration, own_bias
@@ -18,8 +18,9 @@ from kinetree.model.compile import merge_inertia
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Force, Inertia, Motion, Quaternion, Transform, Vec3
 
-from .memory import BODY, INERTIA, NOTHING, NUMBER, PLACEMENT, ROW, ZERO3, fixed
-from .parts import Known, Part, table
+from .forks import at_branches, at_forks, at_roots, forks_inward, no_columns
+from .memory import BODY, FORCE, INERTIA, NOTHING, NUMBER, PLACEMENT, ROW, ZERO3, Passing, fixed
+from .parts import Known, Part, Strand, braided, table
 from .plan import Plan
 
 AXIS = Axis(0.0, 0.0)
@@ -36,73 +37,63 @@ def rows_apart(column: int, field: str, count: int, first: int = 0) -> tuple:
     return tuple(own._replace(offset=own.offset + (first + k) * ROW.size) for k in range(count))
 
 
-# -- placements -------------------------------------------------------------------------------------------------------
+# -- where rows are in their parents' frames --------------------------------------------------------------------------
 
 
-def placing(quaternions: bool) -> list[Part]:
-    """Where every row is in its parent's frame."""
-    own = (ROW.at(0, "placed"),)
+class Placer(NamedTuple):
+    """Rows of one kind of joint: `place(frame, axis, coordinates)` says where they are."""
 
-    def moving(known: Any, _: tuple, reads: tuple) -> tuple:
-        (orientation, position), axis = known
-        return (place(orientation, position, axis, reads[0][0]),), (), ()
+    rows: Callable[[Plan], np.ndarray]
+    count: int  # of coordinates
+    place: Callable[[Placement, Axis, tuple], Placement]
+    shifts: bool  # of a joint with a quaternion
 
-    def moving_table(plan: Plan) -> np.ndarray:
-        rows = np.flatnonzero(plan.structure.q_of_row >= 0)
-        return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows])
+    def table(self, plan: Plan) -> np.ndarray:
+        """First slots of rows and of their coordinates."""
+        rows = self.rows(plan)
+        column = plan.structure.q_of_row[rows]
+        starts = dict(plan.structure.quaternion_joints[:, :2].tolist())
+        q = [starts.get(r, max(int(c), 0)) for r, c in zip(rows.tolist(), column, strict=True)]
+        return table(plan.row(rows), plan.q + np.array(q, np.int64))
 
-    def moving_constants(model: Model, plan: Plan, known: Known) -> Any:
-        at = np.flatnonzero(plan.structure.q_of_row >= 0)
-        rows = jax.tree.map(lambda x: x[at], model.rows)
+    def constants(self, model: Model, plan: Plan, known: Known) -> tuple[Placement, Axis]:
+        """Frames, and what the rows do in them."""
+        rows = jax.tree.map(lambda x: x[self.rows(plan)], model.rows)
         return Placement(rows.orientation, rows.position), rows.axis
 
-    screws = Loop(moving, 2, jax.tree.structure((PLACEMENT, AXIS)), reads=(at_q(1, 1),), writes=own)
-    parts = [Part(screws, moving_table, moving_constants)]
-    if not quaternions:
-        return parts
 
-    def resting(known: Placement, _: tuple, __: tuple) -> tuple:
-        return (known,), (), ()
+def placers(quaternions: bool) -> list[Placer]:
+    """One for each kind of joint: screws, and those with quaternions, whose rows after the first rest in it."""
 
-    def free(known: Placement, _: tuple, reads: tuple) -> tuple:
-        q = reads[0]
-        return (joint_pose(*known, Quaternion(*q[3:]), Vec3(*q[:3])),), (), ()
-
-    def ball(known: Placement, _: tuple, reads: tuple) -> tuple:
-        return (joint_pose(*known, Quaternion(*reads[0]), Vec3.zero_like(reads[0][0])),), (), ()
-
-    def constants(rows_of: Any) -> Any:
-        def frames(model: Model, plan: Plan, known: Known) -> Placement:
-            rows = jax.tree.map(lambda x: x[rows_of(plan)], model.rows)
-            return Placement(rows.orientation, rows.position)
-
-        return frames
-
-    structure = jax.tree.structure(PLACEMENT)
-    rest = Loop(resting, 1, structure, writes=own)
-    parts.append(Part(rest, lambda plan: table(plan.row(plan.resting)), constants(lambda plan: plan.resting)))
-    for is_free, step, count in ((1, free, 7), (0, ball, 4)):
-
-        def joints(plan: Plan, is_free: int = is_free) -> np.ndarray:
+    def joints(is_free: int) -> Callable[[Plan], np.ndarray]:
+        def first_rows(plan: Plan) -> np.ndarray:
             found = plan.structure.quaternion_joints
-            return found[found[:, 2] == is_free]
+            return found[found[:, 2] == is_free, 0]
 
-        def turns(plan: Plan, joints: Any = joints) -> np.ndarray:
-            return table(plan.row(joints(plan)[:, 0]), plan.q + joints(plan)[:, 1])
+        return first_rows
 
-        loop = Loop(step, 2, structure, reads=(at_q(1, count),), writes=own)
-        parts.append(Part(loop, turns, constants(lambda plan, joints=joints: joints(plan)[:, 0])))
-    return parts
+    def turned(at: Placement, orientation: Quaternion, position: Vec3) -> Placement:
+        return joint_pose(at.orientation, at.position, orientation, position)
+
+    def screws(plan: Plan) -> np.ndarray:
+        return np.flatnonzero(plan.structure.q_of_row >= 0)
+
+    found = [Placer(screws, 1, lambda at, axis, q: place(at.orientation, at.position, axis, q[0]), False)]
+    if not quaternions:
+        return found
+    return [
+        *found,
+        Placer(lambda plan: plan.resting, 0, lambda at, axis, q: at, True),
+        Placer(joints(1), 7, lambda at, axis, q: turned(at, Quaternion(*q[3:]), Vec3(*q[:3])), True),
+        Placer(joints(0), 4, lambda at, axis, q: turned(at, Quaternion(*q), Vec3.zero_like(q[0])), True),
+    ]
+
+
+PLACED = jax.tree.structure((PLACEMENT, AXIS))
 
 
 def shifts() -> list[Part]:
-    """What the acceleration of a quaternion joint has more than its rows'; 0 for other rows."""
-
-    def none(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (0.0,), (), ()
-
-    def others(plan: Plan) -> np.ndarray:
-        return table(plan.row(np.flatnonzero(plan.structure.q_of_row >= 0)))
+    """What the accelerations of quaternion joints have more than their rows'."""
 
     def of_joints(width: int) -> Part:
         def step(_: tuple, __: tuple, u: tuple) -> tuple:
@@ -117,46 +108,67 @@ def shifts() -> list[Part]:
         loop = Loop(step, 1, NOTHING, reads=rows_apart(0, "qd", width), writes=rows_apart(0, "shift", width))
         return Part(loop, turns)
 
-    return [Part(Loop(none, 1, NOTHING, writes=(ROW.at(0, "shift"),)), others), of_joints(6), of_joints(3)]
+    return [of_joints(6), of_joints(3)]
+
+
+def shifted(sign: float, field: str = "x") -> Part:
+    """From the accelerations of quaternion joints to their x, or back."""
+
+    def step(slide: Any, _: tuple, reads: tuple) -> tuple:
+        return (), (sign * slide * reads[0],), ()
+
+    def rows(plan: Plan) -> np.ndarray:
+        return np.flatnonzero(plan.structure.q_of_row < 0)
+
+    loop = Loop(step, 1, NUMBER, reads=(ROW.at(0, "shift"),), adds=(ROW.at(0, field),))
+    return Part(loop, lambda plan: table(plan.row(rows(plan))), lambda model, plan, _: model.rows.slide[rows(plan)])
 
 
 # -- outward ----------------------------------------------------------------------------------------------------------
 
 
-def bases() -> list[Part]:
-    """The bases of the trees at rest; then they are moved, so that every tree is counted from a point of its own."""
+def bases(quaternions: bool) -> Part:
+    """Where the bases of the trees are, each seen from the point that its tree is counted from: a body of the tree."""
 
-    def still(_: tuple, __: tuple, reads: tuple) -> tuple:
-        zero = jnp.zeros_like(reads[0].x)
-        rest = Motion.zero_like(zero)
-        drift = base_acceleration(reads[0])
-        return (Placement.identity_like(zero), rest, drift, rest), (), ()
+    def start(_: tuple, __: tuple, ___: tuple, pose: Placement) -> tuple:
+        return (), (), (), Placement(Quaternion(1.0, 0.0, 0.0, 0.0), ZERO3)
 
-    fields = ("pose", "v", "drift", "a")
-    start = Loop(still, 1, NOTHING, reads=(fixed("gravity"),), writes=tuple(ROW.at(0, f) for f in fields))
+    def on_way(placer: Placer) -> Strand:
+        def step(known: tuple, _: tuple, reads: tuple, pose: Placement) -> tuple:
+            return (), (), (), placer.place(known[0], known[1], reads[0]) @ pose
 
-    def pose(_: tuple, __: tuple, reads: tuple) -> tuple:
-        above, placed = reads
-        return (placed @ above,), (), ()
+        def chosen(plan: Plan) -> np.ndarray:
+            return np.isin(placer.rows(plan), plan.way)
 
-    way = Loop(pose, 2, NOTHING, reads=(ROW.at(0, "seen"), ROW.at(1, "placed")), writes=(ROW.at(1, "seen"),))
+        def constants(model: Model, plan: Plan, known: Known) -> tuple:
+            return jax.tree.map(lambda x: x[chosen(plan)], placer.constants(model, plan, known))
 
-    def counted(_: tuple, __: tuple, reads: tuple) -> tuple:
-        zero = jnp.zeros_like(reads[0].position.x)
-        return (Placement(Quaternion.identity_like(zero), -reads[0].position),), (), ()
+        loop = Loop(step, 2, PLACED, reads=(at_q(1, placer.count),))
+        part = Part(loop, lambda plan: placer.table(plan)[chosen(plan)], constants)
+        return Strand(part, lambda plan: placer.rows(plan)[chosen(plan)])
 
-    def origin(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (Placement(Quaternion(1.0, 0.0, 0.0, 0.0), ZERO3),), (), ()
+    def counted(_: tuple, __: tuple, ___: tuple, pose: Placement) -> tuple:
+        return (Placement(Quaternion(1.0, 0.0, 0.0, 0.0), -pose.position),), (), (), pose
 
-    first = Loop(origin, 1, NOTHING, writes=(ROW.at(0, "seen"),))
-    move = Loop(counted, 2, NOTHING, reads=(ROW.at(1, "seen"),), writes=(ROW.at(0, "pose"),))
-    trees = lambda plan: plan.base(np.arange(plan.n_trees))  # noqa: E731
-    return [
-        Part(first, lambda plan: table(trees(plan))),
-        Part(way, lambda plan: table(plan.up(plan.way), plan.row(plan.way))),
-        Part(start, lambda plan: table(trees(plan))),
-        Part(move, lambda plan: table(trees(plan), plan.row(plan.marks))),
+    end = Loop(counted, 1, NOTHING, writes=(ROW.at(0, "pose"),))
+    strands = [
+        Strand(Part(Loop(start, 0, NOTHING), no_columns(at_roots)), at_roots),
+        *map(on_way, placers(quaternions)),
+        Strand(Part(end, lambda plan: table(plan.base(plan.tree_of_row[plan.marks]))), lambda plan: plan.marks),
     ]
+    return braided(PLACEMENT, strands, True)
+
+
+def still_bases() -> Part:
+    """Motions of the bases, where rows are stored: they rest."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        rest = Motion.zero_like(reads[0].x)
+        return (rest, base_acceleration(reads[0]), rest), (), ()
+
+    writes = tuple(ROW.at(0, f) for f in ("v", "drift", "a"))
+    loop = Loop(step, 1, NOTHING, reads=(fixed("gravity"),), writes=writes)
+    return Part(loop, lambda plan: table(plan.base(np.arange(plan.n_trees))))
 
 
 def screw(axis: Axis, pose: Placement) -> Motion:
@@ -166,28 +178,49 @@ def screw(axis: Axis, pose: Placement) -> Motion:
     return Motion(turn, pose.position.cross(turn) + z * axis.slide)
 
 
-def outward(quaternions: bool) -> Part:
-    """Poses, screws, velocities, accelerations where x is zero, and J x of the first guess."""
+def outward(quaternions: bool, stores: bool) -> list[Strand]:
+    """Poses, screws, velocities, accelerations where x is zero, and J x of the first guess.
 
-    def step(axis: Axis, _: tuple, reads: tuple) -> tuple:
-        above, v, drift, a, placed, qd, x, *shift = reads
-        pose = placed @ above
-        S = screw(axis, pose)
-        own = S * qd
-        drift = drift + v.cross(own)
-        if quaternions:
-            drift = drift + S * (-(1 + axis.slide) * shift[0])
-        return (pose, S, v + own, drift, a + S * x), (), ()
+    Rows are stored where bodies are coupled: then others than the next rows ask for them.
+    """
 
-    up = tuple(ROW.at(0, f) for f in ("pose", "v", "drift", "a"))
-    own = tuple(ROW.at(1, f) for f in ("placed", "qd", "x", *(("shift",) if quaternions else ())))
-    writes = tuple(ROW.at(1, f) for f in ("pose", "S", "v", "drift", "a"))
-    loop = Loop(step, 2, jax.tree.structure(AXIS), reads=(*up, *own), writes=writes)
+    def start(_: tuple, __: tuple, reads: tuple, above: Passing) -> tuple:
+        gravity, base = reads
+        rest = Motion.zero_like(gravity.x)
+        return (), (), (), Passing(base, rest, base_acceleration(gravity), rest)
 
-    def turns(plan: Plan) -> np.ndarray:
-        return table(plan.up(np.arange(plan.n)), plan.row(np.arange(plan.n)))
+    def passed(placer: Placer) -> Strand:
+        def step(known: tuple, _: tuple, reads: tuple, above: Passing) -> tuple:
+            q, qd, x, *shift = reads
+            axis = known[1]
+            pose = placer.place(known[0], axis, q) @ above.pose
+            S = screw(axis, pose)
+            own = S * qd
+            drift = above.drift + above.v.cross(own)
+            if placer.shifts:
+                drift = drift + S * (-(1 + axis.slide) * shift[0])
+            return (S,), (), (), Passing(pose, above.v + own, drift, above.a + S * x)
 
-    return Part(loop, turns, lambda model, plan, known: model.rows.axis)
+        own = tuple(ROW.at(0, f) for f in ("qd", "x", *(("shift",) if placer.shifts else ())))
+        loop = Loop(step, 2, PLACED, reads=(at_q(1, placer.count), *own), writes=(ROW.at(0, "S"),))
+        return Strand(Part(loop, placer.table, placer.constants), placer.rows)
+
+    begin = Loop(start, 1, NOTHING, reads=(fixed("gravity"), ROW.at(0, "pose")))
+    strands = [
+        Strand(Part(begin, lambda plan: table(plan.base(plan.tree_of_row[plan.roots]))), at_roots),
+        at_branches("passing"),
+        *map(passed, placers(quaternions)),
+        at_forks("passing"),
+    ]
+    if not stores:
+        return strands
+
+    def store(_: tuple, __: tuple, ___: tuple, own: Passing) -> tuple:
+        return tuple(own), (), (), own
+
+    loop = Loop(store, 1, NOTHING, writes=tuple(ROW.at(0, f) for f in Passing._fields))
+    every = Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
+    return [*strands, Strand(every, lambda plan: np.arange(plan.n))]
 
 
 class Mass(NamedTuple):
@@ -198,19 +231,18 @@ class Mass(NamedTuple):
     carried_h: Vec3
 
 
-def bodies() -> list[Part]:
-    """Inertias of the bodies, and the forces of their motion where x is zero; no force on other rows and on bases."""
+def bodies() -> Strand:
+    """Inertias of the bodies, and the forces of their motion where x is zero."""
 
-    def step(known: Mass, _: tuple, reads: tuple) -> tuple:
-        pose, v, drift, gravity = reads
+    def step(known: Mass, _: tuple, reads: tuple, own: Passing) -> tuple:
+        gravity, pose = reads[0], own.pose
         inertia = Transform(pose.orientation.rotation(), pose.position).inertia_to_parent(known.inertia)
-        force = inertia @ drift + own_bias(inertia, v)
+        force = inertia @ own.drift + own_bias(inertia, own.v)
         h = pose.orientation.turn(known.carried_h) + pose.position * known.carried
-        return (inertia, force + Force(h.cross(gravity), gravity * known.carried)), (), ()
+        return (inertia, force + Force(h.cross(gravity), gravity * known.carried)), (), (), own
 
-    reads = (*(ROW.at(0, f) for f in ("pose", "v", "drift")), fixed("gravity"))
     writes = (BODY.at(1, "inertia"), ROW.at(0, "force"))
-    loop = Loop(step, 2, jax.tree.structure(Mass(INERTIA, 0.0, ZERO3)), reads=reads, writes=writes)
+    loop = Loop(step, 2, jax.tree.structure(Mass(INERTIA, 0.0, ZERO3)), reads=(fixed("gravity"),), writes=writes)
 
     def constants(model: Model, plan: Plan, known: Known) -> Mass:
         inertia = jax.tree.map(lambda x: x[plan.massive], model.rows.inertia)
@@ -221,45 +253,58 @@ def bodies() -> list[Part]:
         rows = merge_inertia(plan.structure.row_of_body, model.frames, weights, plan.n)
         return Mass(inertia, rows.mass[plan.massive], Vec3(*(c[plan.massive] for c in rows.h)))
 
-    own = Part(loop, lambda plan: table(plan.row(plan.massive), plan.body(plan.massive)), constants)
+    part = Part(loop, lambda plan: table(plan.row(plan.massive), plan.body(plan.massive)), constants)
+    return Strand(part, lambda plan: plan.massive)
 
-    def nothing(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (Force(ZERO3, ZERO3),), (), ()
+
+def no_forces() -> Part:
+    """No force on the bases, and on rows without a mass."""
 
     def others(plan: Plan) -> np.ndarray:
         rows = np.setdiff1d(np.arange(plan.n), plan.massive)
         return table(np.concatenate([plan.base(np.arange(plan.n_trees)), plan.row(rows)]))
 
-    return [own, Part(Loop(nothing, 1, NOTHING, writes=(ROW.at(0, "force"),)), others)]
+    return Part(Loop(lambda *_: ((Force(ZERO3, ZERO3),), (), ()), 1, NOTHING, writes=(ROW.at(0, "force"),)), others)
 
 
 # -- inward -----------------------------------------------------------------------------------------------------------
 
 
-def bias(damped: bool) -> Part:
-    """b: forces on the joints, less those of motion, of weight and of dampers."""
+def bias(damped: bool, external: int | None, everywhere: bool = False) -> Part:
+    """b: forces on the joints, less those of motion, of weight, of dampers, and with those on bodies, an input.
 
-    def step(damping: Any, _: tuple, reads: tuple) -> tuple:
-        S, force, tau, qd = reads
+    `everywhere`: forces are on all rows, not only on those with a mass.
+    """
+
+    def pressed(plan: Plan) -> np.ndarray:
+        return np.arange(plan.n) if everywhere else plan.massive
+
+    def body(_: tuple, __: tuple, reads: tuple, force: Force) -> tuple:
+        return (), (), (), force + reads[0]
+
+    def row(damping: Any, _: tuple, reads: tuple, force: Force) -> tuple:
+        S, tau, qd = reads
         b = tau - S.dot(force)
-        return (b - damping * qd if damped else b,), (force,), ()
-
-    reads = tuple(ROW.at(1, f) for f in ("S", "force", "b", "qd"))
-    loop = Loop(
-        step, 2, NUMBER if damped else NOTHING, reads=reads, writes=(ROW.at(1, "b"),), adds=(ROW.at(0, "force"),)
-    )
-
-    def turns(plan: Plan) -> np.ndarray:
-        rows = np.arange(plan.n)[::-1]
-        return table(plan.up(rows), plan.row(rows))
+        return (b - damping * qd if damped else b,), (), (), force
 
     def constants(model: Model, plan: Plan, known: Known) -> Any:
         if not damped:
             return ()
         assert model.passive is not None
-        return model.passive.damping[::-1]
+        return model.passive.damping
 
-    return Part(loop, turns, constants)
+    own = Loop(body, 1, NOTHING, reads=(ROW.at(0, "force"),))
+    reads = tuple(ROW.at(0, f) for f in ("S", "b", "qd"))
+    joint = Loop(row, 1, NUMBER if damped else NOTHING, reads=reads, writes=(ROW.at(0, "b"),))
+    gathered, left = forks_inward("force")
+    strands = [
+        gathered,
+        Strand(Part(own, lambda plan: table(plan.row(pressed(plan)))), pressed),
+        *([] if external is None else [applied(external)]),
+        Strand(Part(joint, lambda plan: table(plan.row(np.arange(plan.n))), constants), lambda plan: np.arange(plan.n)),
+        *left,
+    ]
+    return braided(FORCE, strands, False)
 
 
 def springs() -> Part:
@@ -281,20 +326,20 @@ def springs() -> Part:
     return Part(loop, lambda plan: table(plan.row(rows(plan)), plan.q + plan.structure.q_of_row[rows(plan)]), constants)
 
 
-def applied(array: int) -> Part:
+def applied(array: int) -> Strand:
     """Forces on bodies, given in the world about its origin."""
 
-    def step(_: tuple, f: tuple, reads: tuple) -> tuple:
+    def step(_: tuple, f: tuple, reads: tuple, force: Force) -> tuple:
         moment, linear, origin = Vec3(*f[:3]), Vec3(*f[3:]), reads[0].position  # the world's origin, from the tree's
-        return (), (-Force(moment + origin.cross(linear), linear),), ()
+        return (), (), (), force - Force(moment + origin.cross(linear), linear)
 
-    inputs = tuple(Lane(array, 2, k) for k in range(6))
-    loop = Loop(step, 3, NOTHING, reads=(ROW.at(1, "pose"),), adds=(ROW.at(0, "force"),), inputs=inputs)
+    inputs = tuple(Lane(array, 1, k) for k in range(6))
+    loop = Loop(step, 2, NOTHING, reads=(ROW.at(0, "pose"),), inputs=inputs)
 
-    def turns(plan: Plan) -> np.ndarray:
-        rows = plan.structure.row_of_body.astype(np.int64)
-        moving = np.flatnonzero(rows >= 0)
-        rows = rows[moving]
-        return table(plan.row(rows), plan.base(plan.tree_of_row[rows]), 6 * moving)
+    def moving(plan: Plan) -> np.ndarray:
+        return np.flatnonzero(plan.structure.row_of_body >= 0)
 
-    return Part(loop, turns)
+    def rows(plan: Plan) -> np.ndarray:
+        return plan.structure.row_of_body[moving(plan)].astype(np.int64)
+
+    return Strand(Part(loop, lambda plan: table(plan.base(plan.tree_of_row[rows(plan)]), 6 * moving(plan))), rows)

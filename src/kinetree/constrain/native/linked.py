@@ -2,8 +2,8 @@
 
 from . import delassus, frames, spans, string_actuators, string_lengths, strings
 from .features import Linking
-from .kinds import Kind
-from .newton import NO_LINKS, Linked, along_step
+from .kinds import Kind, along_step
+from .newton import NO_LINKS, Linked
 from .parts import Part
 
 LENGTHS = {

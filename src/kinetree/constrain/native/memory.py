@@ -112,12 +112,6 @@ GLOBAL = Memory(
 )
 
 
-def in_banks(memory: Memory) -> Memory:
-    """The same with an odd size: then a field of neighbouring blocks lies in different banks of shared memory."""
-    memory.size |= 1
-    return memory
-
-
 def overlaid(kept: dict[str, Any], *phases: dict[str, Any]) -> Memory:
     """Fields that are kept, and after them the fields of phases that follow each other, on the same slots."""
     memory = Memory(**kept)
@@ -126,7 +120,7 @@ def overlaid(kept: dict[str, Any], *phases: dict[str, Any]) -> Memory:
         own = Memory(**phase)
         memory.fields |= {name: (start + offset, tree) for name, (offset, tree) in own.fields.items()}
         memory.size = max(memory.size, start + own.size)
-    return in_banks(memory)
+    return memory
 
 
 ROW = overlaid(
@@ -139,37 +133,45 @@ ROW = overlaid(
         "b": 0.0,  # all forces but those of constraints
         "x": 0.0,  # the acceleration that constraints act on
         "S": MOTION,
-        "a": MOTION,  # J x
     },
     {
-        "pose": PLACEMENT,  # in the world's axes, about the point of the tree
-        "v": MOTION,
-        "drift": MOTION,  # acceleration where x is zero
-    },
-    {
-        "before": (PLACEMENT, MOTION),
-        "force": FORCE,  # on the row and all that hangs from it; it takes the place of the drift
-    },
-    {
-        "placed": PLACEMENT,  # in the frame of the parent, until its pose is known
-        "seen": PLACEMENT,  # the pose about the origin of the world, of rows on the way to the point of a tree
+        "before": (0.0,) * 3,
+        "force": FORCE,  # on the row's body; it takes the place of the pivot
+        "pose": PLACEMENT,  # in the world's axes, about the point of the tree; of bases, and where rows are stored
+        "v": MOTION,  # where rows are stored
+        "drift": MOTION,  # where rows are stored
+        "a": MOTION,  # J x of the first guess, where rows are stored
     },
     {
         "resistance": 0.0,
         "push": 0.0,
         "x_new": 0.0,  # where Newton's step leads
         "pivot": Pivot(FORCE, 0.0, 0.0, 0.0),
-        "a_new": MOTION,  # J x_new
+        "a_new": MOTION,  # J x_new, where rows are stored
+        "pressed": FORCE,  # the row's body is pressed by, where constraints couple bodies
     },
 )
-BODY = in_banks(Memory(inertia=INERTIA))
-HELD_BLOCK = Memory(held=HELD)
+BODY = Memory(inertia=INERTIA)
 
 
-def held_bias(column: int) -> Slots:
-    """The bias of a block of what rows hold."""
-    count = jax.tree.structure(FORCE).num_leaves
-    return Slots(column, HELD_BLOCK.size - count, jax.tree.structure(FORCE))
+class Passing(NamedTuple):
+    """What rows pass on outward."""
+
+    pose: Placement  # in the world's axes, about the point of the tree
+    v: Motion
+    drift: Motion  # acceleration where x is zero
+    a: Motion  # J x of the first guess
+
+
+class Climb(NamedTuple):
+    """What rows pass on outward in a round of Newton's method."""
+
+    new: Motion  # J x_new
+    change: Motion  # J (x_new − x)
+
+
+PASSING, CLIMB = Passing(PLACEMENT, MOTION, MOTION, MOTION), Climb(MOTION, MOTION)
+FORK = overlaid({}, {"passing": PASSING}, {"force": FORCE}, {"held": HELD}, {"climb": CLIMB})  # of rows with branches
 
 
 class Point(NamedTuple):
@@ -184,7 +186,7 @@ POINT = Point(ZERO3, ZERO3, ZERO3)
 LIMIT = Memory(D=0.0, ref=0.0)
 
 
-REPLY = in_banks(Memory(sag=FORCE, u=0.0, z=0.0, a=MOTION))  # of a row: how the tree answers forces on bodies
+REPLY = Memory(sag=FORCE, u=0.0, z=0.0, a=MOTION)  # of a row: how the tree answers forces on bodies
 
 
 ACTS = Memory(D=0.0)  # of a point of contact: its stiffness, 0 where it does not act
@@ -198,14 +200,13 @@ def coupled_memory(dim: int) -> Memory:
     """
     own = (0.0,) * dim
     forces = dict.fromkeys(("force", "first", "rest", "way", "moves", "moved"), own)
-    memory = in_banks(Memory(point=POINT, ref=own, other=ZERO3, **forces))
-    memory.cold = True
-    return memory
+    return Memory(point=POINT, ref=own, w=own, w_new=own, other=ZERO3, **forces)
 
 
 def point_memory(dim: int) -> Memory:
-    """A point of contact of so many dimensions; ref[0] begins as the distance."""
-    return in_banks(Memory(point=POINT, ref=(0.0,) * dim))
+    """A point of contact of so many dimensions; ref[0] begins as distance. w = J x − ref, before and after a step."""
+    own = (0.0,) * dim
+    return Memory(point=POINT, ref=own, w=own, w_new=own)
 
 
 def fixed(name: str) -> Slots:

@@ -7,23 +7,26 @@ solves for the acceleration of the integrator: the forces of the constraints sta
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree.lanes import Loop
-from kinetree.spatial import Force, Motion
+from kinetree.spatial import Force
 
 from ..newton import CURVED_POWER, FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS
 from .coupled import beginning, conjugate_gradients
-from .kinds import Kind, comparing, loading, probing
+from .forks import at_roots, forks_inward, no_columns
+from .kinds import Kind, along_step, comparing, comparing_bodies, loading, loading_bodies, probing
 from .memory import (
     BODY,
-    HELD_BLOCK,
+    CLIMB,
+    FORK,
+    HELD,
     NOTHING,
     NUMBER,
     ROW,
     ZERO3,
+    Climb,
     Held,
     Norms,
     Pivot,
@@ -32,7 +35,7 @@ from .memory import (
     Sums,
     fixed,
 )
-from .parts import Again, Part, once, table
+from .parts import Again, Part, Strand, braided, once, table
 from .plan import Plan
 
 UNBOUNDED = 1e30  # the upper end of a bracket that has none yet
@@ -42,84 +45,122 @@ MOST = 100_000  # rounds at the most; the model's own number of iterations ends 
 # -- the tree ---------------------------------------------------------------------------------------------------------
 
 
-def unloaded(finishes: bool) -> list[Part]:
-    """The tree without constraints."""
+def every_row(plan: Plan) -> np.ndarray:
+    """Of all trees."""
+    return np.arange(plan.n)
+
+
+def unloaded(finishes: bool, stores: bool) -> Part:
+    """Joints, and bodies that are pressed, without constraints."""
 
     def rows(armature: Any, _: tuple, reads: tuple) -> tuple:
         b = reads[0]
         if finishes:
             armature = armature + reads[1] * reads[2]
-        return (armature, b), (), ()
+        return (armature, b, *((Force(ZERO3, ZERO3),) if stores else ())), (), ()
 
     reads = (ROW.at(0, "b"), *((ROW.at(0, "load"), fixed("finishing")) if finishes else ()))
-    joints = Loop(rows, 1, NUMBER, reads=reads, writes=(ROW.at(0, "resistance"), ROW.at(0, "push")), scratch=True)
-
-    def bodies(_: tuple, __: tuple, reads: tuple) -> tuple:
-        I = reads[0]
-        return (Held(I.articulated(), Force.zero_like(I.mass)),), (), ()
-
-    own = Loop(bodies, 2, NOTHING, reads=(BODY.at(0, "inertia"),), writes=(HELD_BLOCK.at(1, "held"),), scratch=True)
-
-    def nothing(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (jax.tree.map(lambda x: 0.0, _empty()),), (), ()
-
-    empty = Loop(nothing, 1, NOTHING, writes=(HELD_BLOCK.at(0, "held"),), scratch=True)
-    return [
-        Part(joints, lambda plan: table(plan.row(np.arange(plan.n))), lambda model, *_: model.rows.armature),
-        Part(own, lambda plan: table(plan.body(plan.massive), plan.held[plan.massive])),
-        Part(empty, lambda plan: table(plan.held[plan.empty_held])),
-    ]
+    writes = tuple(ROW.at(0, f) for f in ("resistance", "push", *(("pressed",) if stores else ())))
+    loop = Loop(rows, 1, NUMBER, reads=reads, writes=writes, scratch=True)
+    return Part(loop, lambda plan: table(plan.row(every_row(plan))), lambda model, *_: model.rows.armature)
 
 
-def _empty() -> Held:
-    return jax.tree.unflatten(HELD_BLOCK.at(0, "held").tree, [0.0] * HELD_BLOCK.size)
-
-
-def inward() -> Part:
+def inward(kinds: list[Kind], finishes: bool, stores: bool) -> Part:
     """Articulated bodies (RBDA chapter 7): each row's joint is released, and what is left goes to the parent."""
 
-    def step(merges: Any, _: tuple, reads: tuple) -> tuple:
-        whole, onto, S, resistance, push = reads
-        U = whole.inertia @ S
+    def body(_: tuple, __: tuple, reads: tuple, held: Held) -> tuple:
+        return (), (), (), held._replace(inertia=held.inertia + reads[0].articulated())
+
+    def row(_: tuple, __: tuple, reads: tuple, held: Held) -> tuple:
+        S, resistance, push, *pressed = reads
+        bias = held.bias + pressed[0] if stores else held.bias
+        U = held.inertia @ S
         d = S.dot(U) + resistance
         d_inverse = 1 / d
-        u = push - S.dot(whole.bias)
-        left = Held(whole.inertia.without(U, d_inverse), whole.bias + U * (u * d_inverse))
-        passed = jax.tree.map(lambda a, b: b + merges * a, onto, left)
-        return (Pivot(U, d, d_inverse, u), passed), (), ()
+        u = push - S.dot(bias)
+        left = Held(held.inertia.without(U, d_inverse), bias + U * (u * d_inverse))
+        return (Pivot(U, d, d_inverse, u),), (), (), left
 
-    reads = (
-        HELD_BLOCK.at(1, "held"),
-        HELD_BLOCK.at(2, "held"),
-        *(ROW.at(0, f) for f in ("S", "resistance", "push")),
-    )
-    loop = Loop(step, 3, NUMBER, reads=reads, writes=(ROW.at(0, "pivot"), HELD_BLOCK.at(2, "held")), scratch=True)
+    own = Loop(body, 1, NOTHING, reads=(BODY.at(0, "inertia"),))
+    reads = tuple(ROW.at(0, f) for f in ("S", "resistance", "push", *(("pressed",) if stores else ())))
+    joint = Loop(row, 1, NOTHING, reads=reads, writes=(ROW.at(0, "pivot"),), scratch=True)
+    gathered, left = forks_inward("held")
+    strands = [
+        gathered,
+        Strand(Part(own, lambda plan: table(plan.body(plan.massive))), lambda plan: plan.massive),
+        *(loading_bodies(kind, finishes) for kind in kinds),
+        Strand(Part(joint, lambda plan: table(plan.row(every_row(plan)))), every_row),
+        *left,
+    ]
+    return braided(HELD, strands, False)
 
-    def turns(plan: Plan) -> np.ndarray:
-        rows = np.arange(plan.n)[::-1]
-        return table(plan.row(rows), plan.held[rows], plan.passes_to[rows])
 
-    return Part(loop, turns, lambda model, plan, known: plan.merges[::-1])
+class Sweep(NamedTuple):
+    """What goes outward, and sums over rows and constraints."""
+
+    climb: Climb
+    norms: Norms
+    sums: Sums
 
 
-def outward() -> Part:
-    """The new x, and what it changes."""
+SWEEP = Sweep(CLIMB, Norms(0.0, 0.0), Sums(*5 * (0.0,)))
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        above, above_new, S, pivot, x = reads
-        new = (pivot.u - above_new.dot(pivot.U)) * pivot.d_inverse
-        e = (new - x) + (above_new - above).dot(pivot.U) * pivot.d_inverse
-        norms = Norms(e * e * pivot.d, pivot.u * pivot.u * pivot.d_inverse)
-        return (new, above_new + S * new), (norms,), ()
 
-    reads = (ROW.at(0, "a"), ROW.at(0, "a_new"), *(ROW.at(1, f) for f in ("S", "pivot", "x")))
-    writes = (ROW.at(1, "x_new"), ROW.at(1, "a_new"))
-    loop = Loop(step, 2, NOTHING, reads=reads, writes=writes, adds=(fixed("norms"),), scratch=True)
+def outward(kinds: list[Kind], again: bool, stores: bool) -> Part:
+    """The new x, what it changes, and what it does to constraints on bodies.
 
-    def turns(plan: Plan) -> np.ndarray:
-        return table(plan.up(np.arange(plan.n)), plan.row(np.arange(plan.n)))
+    Arguments:
+        kinds: the constraints.
+        again: x_new is there already, and is only followed.
+        stores: `a_new` is asked for.
+    """
 
-    return Part(loop, turns)
+    def start(_: tuple, __: tuple, ___: tuple, sweep: Sweep) -> tuple:
+        return (), (), (), sweep._replace(climb=CLIMB)
+
+    def resume(_: tuple, __: tuple, reads: tuple, sweep: Sweep) -> tuple:
+        return (), (), (), sweep._replace(climb=reads[0])
+
+    def keep(_: tuple, __: tuple, ___: tuple, sweep: Sweep) -> tuple:
+        return (sweep.climb,), (), (), sweep
+
+    def row(_: tuple, __: tuple, reads: tuple, sweep: Sweep) -> tuple:
+        S, pivot, x, *found = reads
+        (above, change), norms = sweep.climb, sweep.norms
+        new = found[0] if again else (pivot.u - above.dot(pivot.U)) * pivot.d_inverse
+        dx = new - x
+        e = dx + change.dot(pivot.U) * pivot.d_inverse
+        norms = Norms(norms.change + e * e * pivot.d, norms.size + pivot.u * pivot.u * pivot.d_inverse)
+        climb = Climb(above + S * new, change + S * dx)
+        made = (*(() if again else (new,)), *((climb.new,) if stores else ()))
+        return made, (), (), sweep._replace(climb=climb, norms=norms)
+
+    def end(_: tuple, __: tuple, ___: tuple, sweep: Sweep) -> tuple:
+        return (sweep.sums, sweep.norms), (), (), sweep
+
+    def late(plan: Plan) -> np.ndarray:
+        return np.flatnonzero((plan.parent >= 0) & ~plan.first_branch)
+
+    kept = (FORK.at(0, "climb"),)
+    reads = tuple(ROW.at(0, f) for f in ("S", "pivot", "x", *(("x_new",) if again else ())))
+    writes = (*(() if again else ("x_new",)), *(("a_new",) if stores else ()))
+    joint = Loop(row, 1, NOTHING, reads=reads, writes=tuple(ROW.at(0, f) for f in writes), scratch=True)
+    fork = Loop(keep, 1, NOTHING, writes=kept, scratch=True)
+    branch = Loop(resume, 1, NOTHING, reads=kept)
+    total = Loop(end, 0, NOTHING, writes=(fixed("sums"), fixed("norms")), scratch=True)
+
+    def last(plan: Plan) -> np.ndarray:
+        return np.argsort(plan.place)[-1:]
+
+    strands = [
+        Strand(Part(Loop(start, 0, NOTHING), no_columns(at_roots)), at_roots),
+        Strand(Part(branch, lambda plan: table(plan.fork(plan.parent[late(plan)]))), late),
+        Strand(Part(joint, lambda plan: table(plan.row(every_row(plan)))), every_row),
+        Strand(Part(fork, lambda plan: table(plan.fork(plan.forks))), lambda plan: plan.forks),
+        *map(comparing_bodies, kinds),
+        Strand(Part(total, no_columns(last)), last),
+    ]
+    return braided(SWEEP, strands, True)
 
 
 # -- what to do next --------------------------------------------------------------------------------------------------
@@ -127,15 +168,6 @@ def outward() -> Part:
 
 def _flag(condition: Any, like: Any) -> Any:
     return jnp.where(condition, jnp.ones_like(like), jnp.zeros_like(like))
-
-
-def cleared() -> Part:
-    """Sums at zero."""
-
-    def step(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (Sums(*5 * (0.0,)), Norms(0.0, 0.0)), (), ()
-
-    return Part(Loop(step, 0, NOTHING, writes=(fixed("sums"), fixed("norms")), scratch=True), once)
 
 
 def judged(finishes: bool, coupled: bool) -> Part:
@@ -187,34 +219,18 @@ def searching(kinds: list[Kind]) -> Again:
     return Again(parts, fixed("searching").offset, SEARCH_STEPS)
 
 
-def along_step(search: Search, old: Any, new: Any) -> Any:
-    """As far along the step as was found."""
-    return jnp.where(search.alpha == 1, new, old + search.alpha * (new - old))
-
-
 def moved(finishes: bool) -> Part:
     """x at the end of the step; in the last round it stays, and only the acceleration of the integrator is new."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         x, x_new, search, *last = reads
         reached = along_step(search, x, x_new)
-        return (jnp.where(last[0] != 0, x, reached) if finishes else reached, reached), (), ()
+        return (jnp.where(last[0] != 0, x, reached), reached) if finishes else (reached,), (), ()
 
     reads = (ROW.at(0, "x"), ROW.at(0, "x_new"), fixed("search"), *((fixed("finishing"),) if finishes else ()))
-    loop = Loop(step, 1, NOTHING, reads=reads, writes=(ROW.at(0, "x"), ROW.at(0, "alpha")))
-    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
-
-
-def accelerated(always: bool) -> Part:
-    """J x at the end of the step; always, or where there is another round."""
-
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        a, a_new, search = reads
-        return (jax.tree.map(lambda old, new: along_step(search, old, new), a, a_new),), (), ()
-
-    own, new = ROW.at(0, "a"), ROW.at(0, "a_new")
-    when = None if always else fixed("going")
-    loop = Loop(step, 1, NOTHING, reads=(own, new, fixed("search")), writes=(own,), when=when)
+    loop = Loop(
+        step, 1, NOTHING, reads=reads, writes=tuple(ROW.at(0, f) for f in (("x", "alpha") if finishes else ("x",)))
+    )
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
 
 
@@ -261,52 +277,43 @@ NO_LINKS = Linked([], [], [], [], [])
 
 
 def newton(
-    kinds: list[Kind],
-    between: list[tuple[Kind, int]],
-    finishes: bool,
-    always: bool = False,
-    linked: Linked = NO_LINKS,
+    kinds: list[Kind], between: list[tuple[Kind, int]], finishes: bool, stores: bool, linked: Linked = NO_LINKS
 ) -> list[Part | Again]:
-    """All rounds, from the first guess in `x` and `a`.
+    """All rounds, from the first guess in `x`, and in w of the constraints on bodies.
 
     Arguments:
         kinds: of constraints that the tree carries.
         between: kinds that couple two bodies, with their dimensions.
         finishes: a last round solves for the acceleration of the integrator.
-        always: `a` is asked for at the end, too.
+        stores: rows are stored, and pressed: some constraints couple bodies.
         linked: what links add.
     """
-    every = [*kinds, *(k for k, _ in between)]
+    every, coupled = [*kinds, *(k for k, _ in between)], bool(between)
+    on_bodies, others = [k for k in kinds if k.body is not None], [k for k in kinds if k.body is None]
     free = finishes and not every  # the last round is the only one
 
     def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (1.0, float(free), 0.0, float(free)), (), ()
+        return (1.0, float(free), 0.0, float(free), Search(1.0, 0.0, 0.0, 0.0, 0.0)), (), ()
 
-    def still(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (Motion(ZERO3, ZERO3),), (), ()
-
-    names = ("going", "finishing", "iterations", "converged")
+    names = ("going", "finishing", "iterations", "converged", "search")
     start = Loop(begin, 0, NOTHING, writes=tuple(map(fixed, names)))
-    base = Loop(still, 1, NOTHING, writes=(ROW.at(0, "a_new"),))
     parts: list[Part | Again] = [
-        *unloaded(finishes),
+        unloaded(finishes, stores),
         *linked.before,
-        *(loading(kind, finishes) for kind in kinds),
+        *(loading(kind, finishes) for kind in others),
         *linked.after,
         *(beginning(kind, dim) for kind, dim in between),
-        cleared(),
-        inward(),
+        inward(on_bodies, finishes, stores),
         *linked.swept,
-        outward(),
-        *(conjugate_gradients(between, finishes, bool(linked.swept)) if between else []),
+        outward([] if coupled else on_bodies, False, stores),
+        *(conjugate_gradients(between, finishes, bool(linked.swept)) if coupled else []),
+        *([outward(on_bodies, True, False)] if coupled else []),
         *linked.moved,
-        *map(comparing, every),
-        judged(finishes, bool(between)),
+        *(comparing(kind) for kind in every if kind.body is None),
+        judged(finishes, coupled),
         *([searching(every)] if every else []),
-        moved(finishes and not free),
+        moved(finishes),
         counted(finishes),
-        accelerated(always),
         *linked.ended,
     ]
-    rest = Part(base, lambda plan: table(plan.base(np.arange(plan.n_trees))))
-    return [Part(start, once), rest, Again(parts, fixed("going").offset, MOST)]
+    return [Part(start, once), Again(parts, fixed("going").offset, MOST)]

@@ -14,7 +14,7 @@ from ..joint_groups import Present, present
 from ..problem import equalities_of, has_contacts
 from .frame_plan import Frames
 from .links import Links
-from .memory import ACTS, BODY, GLOBAL, HELD_BLOCK, LIMIT, REPLY, ROW, coupled_memory, point_memory
+from .memory import ACTS, BODY, FORK, GLOBAL, LIMIT, REPLY, ROW, coupled_memory, point_memory
 from .string_plan import Strings
 
 
@@ -49,6 +49,7 @@ class Plan:
         self.strings = Strings(self.structure, self.has, self.world, equal, self._wiring, implicit, self.braking)
         self.frames = Frames(model, equal)
         self._trees()
+        self._walk()
         self._blocks()
 
     @property
@@ -95,6 +96,27 @@ class Plan:
             marks.append(path[-1])
         self.way, self.marks = np.array(way, np.int64), np.array(marks, np.int64)
 
+    def _walk(self) -> None:
+        """The order in which sweeps visit rows: branch after branch, so that most rows come right after their parents.
+
+        `place` is the number of a row in that order, `forks` are rows with several children, `first_branch` says that
+        a row comes right after its parent, `last_branch` that it is the last of its parent's children.
+        """
+        children: list[list[int]] = [[] for _ in range(self.n + 1)]
+        for i, p in enumerate(self.parent.tolist()):
+            children[p].append(i)
+        order: list[int] = []
+        ahead = children[-1][::-1]
+        while ahead:
+            order.append(ahead.pop())
+            ahead += children[order[-1]][::-1]
+        self.place = np.argsort(order)
+        self.forks = np.array([i for i in range(self.n) if len(children[i]) > 1], np.int64)
+        self.first_branch, self.last_branch = np.zeros((2, self.n), bool)
+        for own in children[:-1]:
+            self.first_branch[own[:1]], self.last_branch[own[-1:]] = True, True
+        self.roots = np.flatnonzero(self.parent < 0)
+
     def _blocks(self) -> None:
         """First slots of all blocks."""
         at = GLOBAL.size
@@ -104,7 +126,8 @@ class Plan:
         at += (self.n_trees + self.n) * ROW.size
         self._bodies = at
         at += len(self.massive) * BODY.size
-        at = self._share_held(at)
+        self._forks = at
+        at += len(self.forks) * FORK.size
         self._acts = at
         at += ACTS.size * sum(map(self.n_points, self.pairs))
         self._limits = at
@@ -114,7 +137,22 @@ class Plan:
         self.links = Links(self.parent, [*self.strings.touches(), *self.frames.touches()], self.strings.place(at))
         at = self.frames.place(self.links.end, len(self.strings.linked))
         at = self.more_blocks(at)
-        self.points_of_pair, self._points, self.hot, self.slots = self._place_points(at)
+        self.points_of_pair, self._points, at = self._place_points(at)
+        self._lists: dict[Any, int] = {}
+        for name, count in self._listed():
+            self._lists[name], at = at, at + count + 1
+        self.slots = at
+
+    def _listed(self) -> list[tuple[Any, int]]:
+        """Names and lengths of lists of turns that act: limits, losses, pairs of moving shapes, and their points."""
+        coupled = [t for t in self.touches if t.moving == BOTH]
+        points = [(("points", dim), len(self.points_of(dim, True)[0])) for dim in self.coupled_dims]
+        pairs = [(("pairs", t.kinds), len(t.pairs)) for t in coupled]
+        return [("limits", len(self.limits)), ("losses", len(self.has.loss)), *points, *pairs]
+
+    def list_of(self, name: Any) -> int:
+        """First slot of a list of turns that act."""
+        return self._lists[name]
 
     def more_blocks(self, at: int) -> int:
         """Where the blocks end that a larger plan begins here."""
@@ -140,32 +178,9 @@ class Plan:
         """First slots of the bodies that rows carry."""
         return self._bodies + np.searchsorted(self.massive, np.asarray(row, np.int64)) * BODY.size
 
-    def _share_held(self, at: int) -> int:
-        """A block for what each row holds of the rows after it.
-
-        A row without a body of its own, and with one child, takes its child's: what the child leaves is all there is.
-        """
-        children = np.bincount(self.parent[self.parent >= 0], minlength=self.n)
-        massive = np.zeros(self.n, bool)
-        massive[self.massive] = True
-        self.held = np.zeros(self.n, np.int64)
-        self.merges = np.zeros(self.n)
-        own = massive | (children != 1)
-        for i in range(self.n - 1, -1, -1):
-            if own[i]:
-                self.held[i], at = at, at + HELD_BLOCK.size
-            if self.parent[i] >= 0:
-                if own[self.parent[i]]:
-                    self.merges[i] = 1.0
-                else:
-                    self.held[self.parent[i]] = self.held[i]
-        self.empty_held = np.flatnonzero(own & ~massive)
-        return at
-
-    @property
-    def passes_to(self) -> np.ndarray:
-        """First slots of the blocks into which rows put what they leave to their parents."""
-        return np.where(self.merges > 0, self.held[np.maximum(self.parent, 0)], self.held)
+    def fork(self, row: Any) -> Any:
+        """First slots of what forks keep for their branches, or gather from them."""
+        return self._forks + np.searchsorted(self.forks, np.asarray(row, np.int64)) * FORK.size
 
     # -- constraints --------------------------------------------------------------------------------------------------
 
@@ -199,24 +214,21 @@ class Plan:
         """Points of contact of a pair, at most."""
         return collider(self.kinds(pair), self.single).points
 
-    def _place_points(self, at: int) -> tuple[list[np.ndarray], np.ndarray, int, int]:
-        """Numbers of the points of each pair; first slots of all points; where the cold ones begin, and where they end.
+    def _place_points(self, at: int) -> tuple[list[np.ndarray], np.ndarray, int]:
+        """Numbers of the points of each pair; first slots of all points; where they end.
 
-        Points between two moving bodies are the cold ones.
+        Points between two moving bodies come last: of many such points few are in use.
         """
         counts = list(map(self.n_points, self.pairs))
         ends = np.cumsum(counts)
         numbers = [np.arange(end - count, end) for count, end in zip(counts, ends, strict=True)]
         first = np.zeros(sum(counts), np.int64)
-        hot = at
-        for cold, memory in ((False, point_memory), (True, coupled_memory)):
-            hot = hot if cold else at
+        for both, memory in ((False, point_memory), (True, coupled_memory)):
             for pair, own in zip(self.pairs, numbers, strict=True):
-                if (pair.moving == BOTH) == cold:
+                if (pair.moving == BOTH) == both:
                     size = memory(pair.condim).size
                     first[own], at = at + size * np.arange(len(own)), at + size * len(own)
-            hot = hot if cold else at
-        return numbers, first, hot, at
+        return numbers, first, at
 
     def point(self, number: Any) -> Any:
         """First slots of points of contact."""

@@ -9,15 +9,16 @@ import numpy as np
 from kinetree.lanes import Lane, Loop, Slots, run, xla
 from kinetree.lanes.kept.once import Once, OncePerOwner
 from kinetree.model import Model
+from kinetree.model.world import BOTH
 
 from . import contacts, coupled, joints, kinematics, strings
-from .binding import Native, constants_of, starting, tables_of, teams_of
+from .binding import Native, constants_of, starting, tables_of
 from .features import Features, features_of
 from .kinds import FORCE_REPORT, Kind, contact, on_joint, pulling, telling
 from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts
-from .memory import NOTHING, NUMBER, ROW, fixed
+from .memory import NOTHING, NUMBER, PASSING, ROW, fixed
 from .newton import newton
-from .parts import Again, Part, once, table
+from .parts import Again, Part, braided, once, table
 from .plan import Plan
 
 
@@ -53,19 +54,12 @@ def coordinates(array: int) -> Part:
     return Part(loop, lambda plan: table(plan.q + np.arange(plan.nq), np.arange(plan.nq)))
 
 
-def guessed(quaternions: bool, warm: bool) -> Part:
+def guessed(quaternions: bool, warm: bool) -> list[Part]:
     """The first guess: what `warm_start` says, or rest."""
-
-    def step(slide: Any, inputs: tuple, shift: tuple) -> tuple:
-        if not warm:
-            return (0.0,), (), ()
-        return (inputs[0] + slide * shift[0] if quaternions else inputs[0],), (), ()
-
-    reads = (ROW.at(0, "shift"),) if quaternions and warm else ()
-    inputs = (Lane(WARM, 1),) if warm else ()
-    loop = Loop(step, 2, NUMBER, reads=reads, writes=(ROW.at(0, "x"),), inputs=inputs)
-    rows = lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n))  # noqa: E731
-    return Part(loop, rows, lambda model, *_: model.rows.slide)
+    if warm:
+        return [copied(WARM, "x"), *([kinematics.shifted(1.0)] if quaternions else [])]
+    loop = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(ROW.at(0, "x"),))
+    return [Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))]
 
 
 def kinds_of(features: Features) -> list[Kind]:
@@ -81,36 +75,37 @@ def between_of(features: Features) -> list[tuple[Kind, int]]:
     return [(coupled.coupled(dim, features.elliptic), dim) for dim in features.coupled]
 
 
-def motion_parts(features: Features) -> list[Part]:
-    """From q, qd and the first guess to poses, screws and inertias."""
-    return [
-        *kinematics.placing(features.quaternions),
-        *kinematics.bases(),
-        kinematics.outward(features.quaternions),
-        *frame_parts(features.linking, features.power),
-        *length_parts(features.linking),
-        *kinematics.bodies(),
-    ]
+def motion_parts(features: Features, stores: bool, report: int | None = None) -> list[Part]:
+    """From q, qd and the first guess to the mechanism in motion, to what touches, and how soft all constraints are.
+
+    Points of contact are put out where asked for.
+    """
+    f = features
+    static = [(kinds, moving, f.single) for kinds, moving in f.touches if moving != BOTH]
+    coupled_pairs = [(kinds, moving, f.single) for kinds, moving in f.touches if moving == BOTH]
+    found = [strand for pair in static for strand in contacts.colliding(*pair)] if not f.by_hulls else []
+    found += [contacts.reporting(report, False)] if report is not None and f.dims else []
+    found += [contacts.softening(dim, f.elliptic, f.power, f.by_hulls) for dim in f.dims]
+    strands = [*kinematics.outward(f.quaternions, stores), kinematics.bodies(), *([] if f.by_hulls else found)]
+    parts = [kinematics.bases(f.quaternions), *([kinematics.still_bases()] if stores else [])]
+    parts += [braided(PASSING, strands, True)]
+    if f.by_hulls:
+        parts += [part for pair in static for part in contacts.colliding_stored(*pair)]
+        parts += [strand.part for strand in found]
+    parts += [*frame_parts(f.linking, f.power), *length_parts(f.linking)]
+    parts += [part for pair in coupled_pairs for part in contacts.colliding_stored(*pair)]
+    parts += [contacts.reporting(report, True).part] if report is not None and f.coupled else []
+    parts += [part for dim in f.coupled for part in coupled.softening(dim, f.elliptic, f.power)]
+    parts += [strings.softening(kind, f.power) for kind in f.linking.strung]
+    parts += joints.limits(f.power) if f.limits else []
+    return parts + (joints.losses(f.power) if f.losses else [])
 
 
-def force_parts(features: Features) -> list[Part]:
-    """All forces but those of constraints, on top of those on the joints in `b`."""
+def force_parts(features: Features, external: int | None, everywhere: bool = False) -> list[Part]:
+    """All forces but those of constraints, on top of those on the joints in `b`; those on bodies may be an input."""
     springs = [kinematics.springs()] if features.springs else []
     springs += strings.springs_and_dampers() if features.linking.pulled else []
-    return [*springs, kinematics.bias(features.damped)]
-
-
-def constraint_parts(features: Features, report: int | None = None) -> list[Part]:
-    """What touches, and how soft all constraints are; points of contact are put out where asked for."""
-    parts = [part for kinds, moving in features.touches for part in contacts.colliding(kinds, moving, features.single)]
-    if features.touches and report is not None:
-        parts += [contacts.reporting(report, False)] if features.dims else []
-        parts += [contacts.reporting(report, True)] if features.coupled else []
-    parts += [contacts.softening(dim, features.elliptic, features.power) for dim in features.dims]
-    parts += [coupled.softening(dim, features.elliptic, features.power) for dim in features.coupled]
-    parts += [strings.softening(kind, features.power) for kind in features.linking.strung]
-    parts += [joints.limits(features.power)] if features.limits else []
-    return parts + ([joints.losses(features.power)] if features.losses else [])
+    return [*springs, kinematics.bias(features.damped, external, everywhere)]
 
 
 def answered(kinds: list[Kind], features: Features) -> list[Part]:
@@ -129,21 +124,22 @@ def answered(kinds: list[Kind], features: Features) -> list[Part]:
     ]
     before, after = pulling_parts(features.linking)
     parts += [*before, *map(pulling, kinds), *after]
-    quaternions = features.quaternions
 
-    def total(slide: Any, _: tuple, reads: tuple) -> tuple:
-        S, whole, push, x, b, *shift = reads
-        qdd, force = x - slide * shift[0] if quaternions else x, push + S.dot(whole)
-        return (), (whole,), (qdd, force, b + force)
+    parts += [kinematics.shifted(-1.0)] if features.quaternions else []
 
-    reads = tuple(ROW.at(1, f) for f in ("S", "force", "push", "x", "b", *(("shift",) if quaternions else ())))
-    loop = Loop(total, 3, NUMBER, reads=reads, adds=(ROW.at(0, "force"),), outputs=tuple(Lane(k, 2) for k in range(3)))
+    def total(_: tuple, __: tuple, reads: tuple) -> tuple:
+        S, whole, push, x, b = reads
+        force = push + S.dot(whole)
+        return (), (whole,), (x, force, b + force)
+
+    reads = tuple(ROW.at(1, f) for f in ("S", "force", "push", "x", "b"))
+    loop = Loop(total, 3, NOTHING, reads=reads, adds=(ROW.at(0, "force"),), outputs=tuple(Lane(k, 2) for k in range(3)))
 
     def turns(plan: Plan) -> np.ndarray:
         rows = np.arange(plan.n)[::-1]
         return table(plan.up(rows), plan.row(rows), rows)
 
-    parts.append(Part(loop, turns, lambda model, *_: model.rows.slide[::-1]))
+    parts.append(Part(loop, turns))
 
     def count(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), (), reads
@@ -169,12 +165,10 @@ def program_of(variant: Variant) -> Native:
             copied(QD, "qd"),
             copied(TAU, "b"),
             *(kinematics.shifts() if f.quaternions else []),
-            guessed(f.quaternions, variant.warm),
-            *motion_parts(f),
-            *([kinematics.applied(3 + variant.warm)] if variant.external else []),
-            *force_parts(f),
-            *constraint_parts(f, 4),
-            *newton(kinds, between, False, True, linked_parts(f.linking, False, True)),
+            *guessed(f.quaternions, variant.warm),
+            *motion_parts(f, f.stores, 4),
+            *force_parts(f, 3 + variant.warm if variant.external else None),
+            *newton(kinds, between, False, f.stores, linked_parts(f.linking, False, True)),
             *answered([*kinds, *(k for k, _ in between)], f),
         ]
         if variant.forces:
@@ -216,7 +210,7 @@ class Solver:
         widths = (plan.n, plan.n, plan.n, 2, *((contacts.POINT_REPORT * points,) if points else ()))
         widths += (FORCE_REPORT * points,) if self.variant.forces else ()
         bound = native.program, plan.slots, widths, tables_of(native, plan), self.constants
-        whole = xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams_of(native, plan))
+        whole = xla.run(*bound, inputs) if by_xla else run(*bound, inputs)
         qdd, force, total, counts, *found = whole
         points, pushes = (*found, None, None)[:2]
         return Solved(qdd, force, total, points, counts[:, 0], counts[:, 1] != 0, pushes)

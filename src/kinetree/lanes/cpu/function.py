@@ -15,7 +15,8 @@ from typing import Any
 
 from .. import tuning
 from ..llvm.alone import Room
-from ..llvm.kernel import LoopWriter
+from ..llvm.braid import BraidWriter
+from ..llvm.carry import Carry, InMemory, InRegisters
 from ..llvm.text import over_blocks, transposed
 from ..program.program import Lane, Program, Straight
 from .stream import streams
@@ -33,7 +34,7 @@ def _in_a_row(places: tuple[Lane, ...]) -> int:
     return next((k for k, follows in enumerate(row) if not follows), len(places))
 
 
-class LaneFunction(LoopWriter):
+class LaneFunction(BraidWriter):
     """The function for a CPU, on `width` lanes at a time."""
 
     def __init__(self, program: Program, jaxprs: list[Any], width: int, dtype: Any, name: str):
@@ -182,6 +183,10 @@ class LaneFunction(LoopWriter):
             for place, row in zip(places, rows, strict=True):
                 to.do(f"call void {name}({to.real} {row}, ptr {place}, {mask})")
 
+    def carrying(self, label: str, count: int) -> Carry:
+        """Vectors in memory, numbers in registers."""
+        return (InMemory if self.to.width > 1 else InRegisters)(self.to, label, count)
+
     def constant(self, kind: str, base: str, index: str | int) -> str:
         """From an array in memory."""
         return self.to.load(kind, base, index, kind, f", align {4 if kind == 'i32' else self.size}")
@@ -193,11 +198,11 @@ class LaneFunction(LoopWriter):
     def _slot(self, number: str) -> str:
         return self.to.at(self.slots, self.to.op(f"mul i64 {number}, {self.to.width}"), self.to.scalar)
 
-    def read_slot(self, number: str, cold: bool = False) -> str:
+    def read_slot(self, number: str) -> str:
         """One vector of scratch."""
         return self.to.op(f"load {self.to.real}, ptr {self._slot(number)}, align {self.size * self.to.width}")
 
-    def write_slot(self, number: str, value: str, cold: bool = False) -> None:
+    def write_slot(self, number: str, value: str) -> None:
         """One vector of scratch."""
         self.to.do(f"store {self.to.real} {value}, ptr {self._slot(number)}, align {self.size * self.to.width}")
 

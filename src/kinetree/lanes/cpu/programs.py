@@ -8,7 +8,6 @@ from ..kept.notice import warn_not_native
 from ..kept.once import OncePerOwner
 from ..llvm.emit import UnknownPrimitive
 from ..program.program import Program
-from ..program.teams import Teams
 from .compiled import CompiledProgram
 
 _compiled: OncePerOwner[CompiledProgram | None] = OncePerOwner()  # by program
@@ -46,9 +45,8 @@ def run_program(
     tables: tuple,
     constants: tuple,
     inputs: tuple,
-    teams: Teams | None = None,
 ) -> tuple | None:
-    """Outputs of a program on traced arrays; None where there is no native body. Threads take lanes, not turns."""
+    """Outputs of a program on traced arrays; None where there is no native body."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
     name = _target(program, np.dtype(dtype).name)
     code = compiled_program(program, np.dtype(dtype).name)

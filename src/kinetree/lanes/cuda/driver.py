@@ -24,8 +24,6 @@ from .ptx import Assembly, assembled
 
 MESSAGE_BYTES = 256  # of an error
 MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
-MULTIPROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-SHARED_BYTES, SHARED_SHARE = 8, 9  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, ..._CARVEOUT, in percent
 
 
 class CudaError(RuntimeError):
@@ -79,12 +77,6 @@ def chip() -> int:
 
 
 @once
-def multiprocessors() -> int:
-    """Of the largest device."""
-    return max(_attributes(_driver(), MULTIPROCESSORS))
-
-
-@once
 def load_kernel(assembly: Assembly) -> int:
     """Handle of the kernel in a library made from PTX; it serves all devices, and lives as long as the process."""
     driver = _driver()
@@ -97,16 +89,6 @@ def load_kernel(assembly: Assembly) -> int:
         _bring(driver, kernel, device)
     assert kernel.value is not None
     return kernel.value
-
-
-@once
-def allow_shared(kernel: int, size: int) -> None:
-    """Let the blocks of a kernel have so many bytes of shared memory, on all devices, rather than a large cache."""
-    driver = _driver()
-    for device in _devices(driver):
-        for attribute, value in ((SHARED_BYTES, size), (SHARED_SHARE, tuning.GPU_SHARED_PERCENT)):
-            code = driver.cuKernelSetAttribute(attribute, value, ctypes.c_void_p(kernel), device)
-            _check(driver, code, "cuKernelSetAttribute")
 
 
 def _bring(driver: Any, kernel: Any, device: int) -> None:

@@ -14,23 +14,16 @@ from ..kept.once import OncePerOwner
 from ..llvm.emit import UnknownPrimitive
 from ..llvm.handler import address, dimension, operands, results
 from ..program.program import Program
-from ..program.teams import Teams
-from .driver import allow_shared, begin_handler, chip, compiled_handler, launch_values, load_kernel, multiprocessors
+from .driver import begin_handler, chip, compiled_handler, launch_values, load_kernel
 from .ptx import Assembly, Reach, local_slots, ptx, reach_of
-from .team import resident_lanes, team_bytes, team_ptx, team_size
-from .tile import WARP, block_size, tile_bytes
+from .tile import block_size, tile_bytes
 
 
 class Launch(NamedTuple):
-    """How a kernel is launched: threads of a block, and the bytes of shared memory of a block.
-
-    `of_lane` threads share a lane, for each row of its room; there is a thread to a lane where it is 0.
-    """
+    """How a kernel is launched: threads of a block, and the bytes of its shared memory for each column of arrays."""
 
     block: int
-    of_lane: int = 0
-    shared: int = 0
-    shared_of_column: int = 0  # more bytes, for each column of inputs and outputs
+    shared_of_column: int = 0
 
 
 def _handler_text(program: Program, function: int, launch: Launch) -> str:
@@ -49,9 +42,8 @@ def _handler_text(program: Program, function: int, launch: Launch) -> str:
     columns = "0"
     for width in widths:
         columns = to.op(f"add i64 {columns}, {width}")
-    shared = to.op(f"add i64 {to.op(f'mul i64 {columns}, {launch.shared_of_column}')}, {launch.shared}")
-    threads = to.op(f"mul i64 {dimension(to, *room, 0)}, {launch.of_lane}") if launch.of_lane else lanes
-    launch_values(to, values, threads, function, launch.block, to.op(f"trunc i64 {shared} to i32"))
+    shared = to.op(f"mul i64 {columns}, {launch.shared_of_column}")
+    launch_values(to, values, lanes, function, launch.block, to.op(f"trunc i64 {shared} to i32"))
     to.lines.append("}")
     return str(to)
 
@@ -63,18 +55,13 @@ class CudaKernel:
         self, program: Program, assembly: Assembly, launch: Launch, reach: Reach = Reach.ROWS, global_scratch=False
     ):
         kernel = load_kernel(assembly)
-        if launch.shared:
-            allow_shared(kernel, launch.shared)
         self.name = "_".join(map(str, (assembly.name, *launch)))
         self._engine, self.handler = compiled_handler(_handler_text(program, kernel, launch))
         self.reach, self.global_scratch = reach, global_scratch
 
 
-def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...], team: int = 0) -> CudaKernel:
-    """The kernel for a robot of about this many slots and these widths of inputs and outputs; for teams, if any."""
-    if team:
-        launch = Launch(WARP, team, team_bytes(slots, dtype.itemsize, team))
-        return CudaKernel(program, team_ptx(program, dtype, team, chip()), launch)
+def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...]) -> CudaKernel:
+    """The kernel for a robot of about this many slots and these widths of inputs and outputs."""
     reach, room = reach_of(program, widths, dtype.itemsize), local_slots(slots, dtype)
     launch = Launch(tuning.GPU_BLOCK_THREADS if program.simple else tuning.GPU_REPEAT_THREADS)
     if reach is Reach.TILE:
@@ -86,27 +73,24 @@ def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[
 _targets: OncePerOwner[tuple[str, bool, bool] | None] = OncePerOwner()
 
 
-def program_target(
-    program: Program, dtype: str, slots: int, widths: tuple, team: int = 0
-) -> tuple[str, bool, bool] | None:
+def program_target(program: Program, dtype: str, slots: int, widths: tuple) -> tuple[str, bool, bool] | None:
     """Name of the FFI target, whether it wants arrays by columns, and slots in global memory.
 
-    None where there is none. `widths` are those of inputs and outputs; `team` is how many threads share a lane, 0
-    where a lane is a thread's alone.
+    None where there is none. `widths` are those of inputs and outputs.
     """
 
     def make() -> tuple[str, bool, bool] | None:
         if dtype not in DTYPES or not supported():
             return None
         try:
-            kernel = program_kernel(program, np.dtype(dtype), slots, widths, team)
+            kernel = program_kernel(program, np.dtype(dtype), slots, widths)
         except (UnknownPrimitive, OSError, RuntimeError) as error:
             warn_not_native(f"{program.name} on the GPU", error)
             return None
         name = register(kernel.name, kernel.handler, "CUDA", kernel)
         return name, kernel.reach is Reach.COLUMNS, kernel.global_scratch
 
-    return _targets.get(program, (dtype, slots, widths, team), make)
+    return _targets.get(program, (dtype, slots, widths), make)
 
 
 def run_program(
@@ -116,17 +100,11 @@ def run_program(
     tables: tuple,
     constants: tuple,
     inputs: tuple,
-    teams: Teams | None = None,
 ) -> tuple | None:
     """Outputs of a program on traced arrays; None where there is no native body."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
-    itemsize = np.dtype(dtype).itemsize
-    team = 0 if teams is None else team_size(teams, itemsize)
-    here, cold = slots, 0
-    if teams is not None and team:
-        tables, here, cold = teams.rounds(team), teams.hot, slots - teams.hot
     columns = (*(x.shape[1] for x in inputs), *widths)
-    target = program_target(program, np.dtype(dtype).name, here, columns, team)
+    target = program_target(program, np.dtype(dtype).name, slots, columns)
     if target is None or lanes == 0:
         return None
     name, by_columns, in_global_memory = target
@@ -138,11 +116,7 @@ def run_program(
     def call(inputs: tuple) -> tuple:
         count = inputs[0].shape[0]
         wanted = [jax.ShapeDtypeStruct((count, w), dtype) for w in widths]
-        if team:
-            most = resident_lanes(here, itemsize, team, multiprocessors())
-            room = min(count, most), max(1, cold)
-        else:
-            room = slots if in_global_memory else 1, count
+        room = slots if in_global_memory else 1, count
         wanted.append(jax.ShapeDtypeStruct(room, dtype))
         given = (*tables, *constants, *inputs)
         return tuple(jax.ffi.ffi_call(name, tuple(wanted), **layouts)(*given, slots=np.int64(slots)))[: len(widths)]

@@ -17,8 +17,8 @@ from .. import tuning
 from ..kept.cache import entry_name, keep_cached, read_cached
 from ..kept.once import once
 from ..llvm.alone import Room
+from ..llvm.braid import BraidWriter
 from ..llvm.emit import trace
-from ..llvm.kernel import LoopWriter
 from ..llvm.text import Text, module_of
 from ..llvm.trigonometry import far_reduction
 from ..program.program import Program
@@ -39,15 +39,6 @@ def global_thread(to: Text) -> tuple[str, str]:
     return to.op(f"add i64 {to.op(f'mul i64 {block}, {size}')}, {thread}"), thread
 
 
-def threads_of_grid(to: Text) -> str:
-    """How many threads there are."""
-    registers = [f"i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in ("nctaid.x", "ntid.x")]
-    for r in registers:
-        to.declare(r)
-    blocks, size = (to.op(f"zext i32 {to.op(f'call {r}')} to i64") for r in registers)
-    return to.op(f"mul i64 {blocks}, {size}")
-
-
 class Reach(Enum):
     """How a thread reaches its lane's numbers."""
 
@@ -66,7 +57,7 @@ def reach_of(program: Program, widths: tuple[int, ...], itemsize: int) -> Reach:
     return Reach.TILE if block_size(sum(widths), itemsize) else Reach.COLUMNS
 
 
-class CudaWriter(LoopWriter):
+class CudaWriter(BraidWriter):
     """The loops of a kernel. Lane arrays lie by rows; a class of kernels says where slots are."""
 
     def __init__(self, program: Program, jaxprs: list[Any], dtype: Any):
@@ -110,6 +101,28 @@ class CudaWriter(LoopWriter):
     def pool(self, constants: str) -> Room:
         """Through the read-only cache."""
         return Room(self.to.scalar, constants, GLOBAL, ", !invariant.load !8", shared=True, fixed=True)
+
+    def _ahead(self, table: str, place: str) -> str:
+        """An entry of a table, asked for here and nowhere later."""
+        address = self.to.op(f"getelementptr i32, {GLOBAL} {table}, i64 {place}")
+        return f'call i32 asm sideeffect "ld.global.nc.b32 $0, [$1];", "=r,l"({GLOBAL} {address})'
+
+    def before_rows(self, label: str, table: str, columns: int) -> None:
+        """Ask for the first row."""
+        self._first = [self.to.op(self._ahead(table, str(j))) for j in range(columns)]
+
+    def row_of(self, label: str, number: str, arrays: tuple[str, str, str], columns: int) -> Callable[[int], str]:
+        """Rows are asked for a turn in advance: nothing can be done before a row is there."""
+        to = self.to
+        names = [f"%{label}_entry{j}" for j in range(columns)]
+        for name, first in zip(names, self._first, strict=True):
+            to.lines.append(f"  {name} = phi i32 [ {first}, %{label}_first ], [ {name}_next, %{label}_turned ]")
+        more = to.op(f"add i64 {number}, 1")
+        last = to.op(f"icmp sge i64 {more}, {arrays[2]}")
+        following = to.op(f"mul i64 {to.op(f'select i1 {last}, i64 {number}, i64 {more}')}, {columns}")
+        for j, name in enumerate(names):
+            to.lines.append(f"  {name}_next = {self._ahead(arrays[1], to.op(f'add i64 {following}, {j}'))}")
+        return lambda j: names[j]
 
     def number_at(self, array: int, column: str) -> str:
         """Where this lane's number in a column of an array is."""
@@ -157,15 +170,57 @@ class Kernel(CudaWriter):
         place = to.op(f"add i64 {to.op(f'mul i64 {number}, %lanes')}, {self.lane}")  # neighbours side by side
         return GLOBAL, to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {place}")
 
-    def read_slot(self, number: str, cold: bool = False) -> str:
+    def read_slot(self, number: str) -> str:
         """From local or global memory."""
         space, place = self._slot(number)
         return self.to.op(f"load {self.to.scalar}, {space} {place}")
 
-    def write_slot(self, number: str, value: str, cold: bool = False) -> None:
+    def write_slot(self, number: str, value: str) -> None:
         """To local or global memory."""
         space, place = self._slot(number)
         self.to.do(f"store {self.to.scalar} {value}, {space} {place}")
+
+    def _from_list(self, k: int, arrays: tuple[str, str, str]) -> None:
+        """Each thread has lists of its own: numbers of turns as reals, in slots."""
+        to, loop, label = self.to, self.program.loops[k], f"loop{k}"
+        _, table, turns = arrays
+        column = loop.lists if loop.listed is None else loop.listed
+        to.go(label)
+        to.label(label)
+        to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"{label}_some", f"{label}_after")
+        to.label(f"{label}_some")
+        base = to.op(f"sext i32 {self.constant('i32', table, column)} to i64")
+        end = "next" if loop.listed is None else "turned"
+        to.go(f"{label}_look")
+        to.label(f"{label}_look")
+        to.lines.append(f"  %{label}_place = phi i64 [ {base}, %{label}_some ], [ %{label}_further, %{label}_{end} ]")
+        if loop.listed is not None:
+            entry = self.read_slot(f"%{label}_place")
+            to.branch(to.op(f"fcmp olt {to.real} {entry}, {to.number(0.0)}"), f"{label}_after", f"{label}_turn")
+            to.label(f"{label}_turn")
+            number = to.op(f"fptosi {to.real} {entry} to i64")
+            row = BraidWriter.row_of(self, label, number, arrays, loop.columns)
+            self._one_turn(k, number, arrays, row)
+            to.label(f"{label}_turned")
+            to.lines.append(f"  %{label}_further = add i64 %{label}_place, 1")
+            to.go(f"{label}_look")
+        else:
+            to.lines.append(f"  %{label}_number = phi i64 [ 0, %{label}_some ], [ %{label}_more, %{label}_next ]")
+            self._take_row(k, f"%{label}_number", table)
+            flag = self.read_slot(self._slots(loop.when)[0])
+            acts = to.op(f"fcmp une {to.real} {flag}, {to.number(0.0)}")
+            to.branch(acts, f"{label}_put", f"{label}_next")
+            to.label(f"{label}_put")
+            self.write_slot(f"%{label}_place", to.op(f"sitofp i64 %{label}_number to {to.real}"))
+            to.go(f"{label}_next")
+            to.label(f"{label}_next")
+            to.lines.append(f"  %{label}_further = add i64 %{label}_place, {to.op(f'zext i1 {acts} to i64')}")
+            to.lines.append(f"  %{label}_more = add i64 %{label}_number, 1")
+            to.branch(to.op(f"icmp slt i64 %{label}_more, {turns}"), f"{label}_look", f"{label}_end")
+            to.label(f"{label}_end")
+            self.write_slot(f"%{label}_further", to.number(-1.0))
+            to.go(f"{label}_after")
+        to.label(f"{label}_after")
 
     def number_at(self, array: int, column: str) -> str:
         """Where this lane's number in a column of an array is."""

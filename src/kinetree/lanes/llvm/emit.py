@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from ..program.program import POOL, Loop
+from ..program.program import POOL, Braid, Loop
 from .alone import ARRAYS, is_room, last_uses, new_room, on_arrays
 from .elementary import call
 from .text import Text
@@ -29,11 +29,18 @@ class UnknownPrimitive(Exception):
     """The native bodies can not run this step; the XLA body can."""
 
 
-def trace(loop: Loop, dtype: Any) -> Any:
+def trace(loop: Loop | Braid, dtype: Any) -> Any:
     """The step as a closed jaxpr on scalars: constants, inputs and read slots in; writes, adds and outputs out.
 
-    A pool comes after the constants.
+    A pool comes after the constants. Of a braid one for each of its loops; what is carried is the last in, and the last
+    out.
     """
+    if isinstance(loop, Braid):
+        return tuple(_traced(member, dtype, (loop.carried,)) for member in loop.members)
+    return _traced(loop, dtype, ())
+
+
+def _traced(loop: Loop, dtype: Any, carried: tuple) -> Any:
     scalar = jax.ShapeDtypeStruct((), dtype)
     pool = jax.ShapeDtypeStruct((POOL,), dtype)
 
@@ -45,6 +52,7 @@ def trace(loop: Loop, dtype: Any) -> Any:
             (like(loop.constants), pool) if loop.pool else like(loop.constants),
             (scalar,) * len(loop.inputs),
             tuple(like(s.tree) for s in loop.reads),
+            *map(like, carried),
         )
 
 

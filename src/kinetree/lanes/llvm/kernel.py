@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .. import tuning
-from ..program.program import Body, Lane, Program, Repeat, Slots, Straight, flattened, number_in
+from ..program.program import Body, Braid, Lane, Loop, Program, Repeat, Slots, Straight, flattened, number_in
 from ..program.straight import changed, expected, slot_numbers, turn_order
 from .alone import Room
+from .carry import Carry
 from .elementary import define
 from .emit import Emitter
 
@@ -60,11 +61,11 @@ class LoopWriter(ABC):
         """The constants of a loop as one array."""
 
     @abstractmethod
-    def read_slot(self, number: str, cold: bool = False) -> str:
+    def read_slot(self, number: str) -> str:
         """The value in a slot."""
 
     @abstractmethod
-    def write_slot(self, number: str, value: str, cold: bool = False) -> None:
+    def write_slot(self, number: str, value: str) -> None:
         """A new value for a slot."""
 
     @abstractmethod
@@ -251,37 +252,76 @@ class LoopWriter(ABC):
 
     def _loop(self, k: int, arrays: tuple[str, str, str]) -> None:
         """All turns of loop k."""
-        self._counted(f"loop{k}", arrays[2], lambda number: self._one_turn(k, number, arrays))
+        loop = self.program.loops[k]
+        if isinstance(loop, Braid):
+            self.braid(k, arrays)
+        elif loop.lists is not None or loop.listed is not None:
+            self._from_list(k, arrays)
+        else:
+            self._every_turn(k, arrays)
 
-    def _counted(self, label: str, turns: str, turn: Callable[[str], None]) -> None:
-        """`turn(number)` for so many numbers from 0 on."""
-        to = self.to
+    @abstractmethod
+    def braid(self, k: int, arrays: tuple[str, str, str]) -> None:
+        """All turns of braid k (braid.py)."""
+
+    def _from_list(self, k: int, arrays: tuple[str, str, str]) -> None:
+        """A loop that makes a list, or one that has one; here no lists are kept."""
+        if self.program.loops[k].listed is not None:
+            self._every_turn(k, arrays)
+
+    def _every_turn(self, k: int, arrays: tuple[str, str, str]) -> None:
+        self._counted(k, arrays, lambda number, row: self._one_turn(k, number, arrays, row))
+
+    def _counted(self, k: int, arrays: tuple[str, str, str], turn: Callable, carry: Carry | None = None) -> None:
+        """`turn(number, row)` for all turns of loop k; `row(j)` is an entry of its row of the table.
+
+        A turn goes on to the label that ends in `_turned`.
+        """
+        to, label, turns = self.to, f"loop{k}", arrays[2]
+        columns = self.program.loops[k].columns
         to.go(label)
         to.label(label)
-        to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"{label}_turn", f"{label}_after")
+        to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"{label}_first", f"{label}_after")
+        to.label(f"{label}_first")
+        self.before_rows(label, arrays[1], columns)
+        if carry is not None:
+            carry.start()
+        to.go(f"{label}_turn")
         to.label(f"{label}_turn")
-        to.lines.append(f"  %{label}_number = phi i64 [ 0, %{label} ], [ %{label}_next, %{label}_turned ]")
-        turn(f"%{label}_number")
-        to.go(f"{label}_turned")
+        number = f"%{label}_number"
+        to.lines.append(f"  {number} = phi i64 [ 0, %{label}_first ], [ %{label}_next, %{label}_turned ]")
+        if carry is not None:
+            carry.begin_turn()
+        turn(number, self.row_of(label, number, arrays, columns))
         to.label(f"{label}_turned")
-        to.lines.append(f"  %{label}_next = add i64 %{label}_number, 1")
+        if carry is not None:
+            carry.end_turn()
+        to.lines.append(f"  %{label}_next = add i64 {number}, 1")
         to.branch(to.op(f"icmp slt i64 %{label}_next, {turns}"), f"{label}_turn", f"{label}_after")
         to.label(f"{label}_after")
 
-    def _one_turn(self, k: int, number: str, arrays: tuple[str, str, str]) -> None:
+    def before_rows(self, label: str, table: str, columns: int) -> None:  # noqa: B027
+        """Before the first turn of a loop."""
+
+    def row_of(self, label: str, number: str, arrays: tuple[str, str, str], columns: int) -> Callable[[int], str]:
+        """How the row of a turn is read; comes first in the turn."""
+        first = self.to.op(f"mul i64 {number}, {columns}")
+        return lambda j: self.constant("i32", arrays[1], self.to.op(f"add i64 {first}, {j}"))
+
+    def _one_turn(self, k: int, number: str, arrays: tuple[str, str, str], row: Callable[[int], str]) -> None:
         """One turn of loop k, with the lanes that do it."""
         to, loop, before = self.to, self.program.loops[k], self.mask
-        constants, table, _ = arrays
-        self._take_row(k, number, table)
+        self.columns = self._wide([row(j) for j in range(loop.columns)])
         if loop.when is not None:
             self._choose(self.read_slot(self._slots(loop.when)[0]), f"do{k}", f"done{k}")
         elif loop.scratch and not loop.outputs:
             self.mask = ""  # others may be given anything
-        self._turn(k, number, constants)
+        self._turn(k, number, arrays[0])
         self.mask = before
         if loop.when is not None:
             to.go(f"done{k}")
             to.label(f"done{k}")
+        to.go(f"loop{k}_turned")
 
     def _take_row(self, k: int, number: str, table: str) -> None:
         """Leave the entries of a row of the table of loop k in `columns`."""
@@ -298,33 +338,39 @@ class LoopWriter(ABC):
 
     def _turn(self, k: int, number: str, constants: str) -> None:
         """One turn of loop k, whose row of the table was taken."""
-        to, loop = self.to, self.program.loops[k]
+        loop = self.program.loops[k]
+        first = self.to.op(f"mul i64 {number}, {loop.constants.num_leaves}")
+        self._step(loop, self.jaxprs[k], first, constants, [])
+
+    def _step(self, loop: Loop, jaxpr: Any, first: str, constants: str, carried: list[str]) -> list[str]:
+        """One turn of a loop, whose row of the table was taken; its constants begin at `first`."""
+        to = self.to
         to.begin_block()
-        count = loop.constants.num_leaves
-        first = to.op(f"mul i64 {number}, {count}")
         values: list[Any] = [
-            to.broadcast(self.constant(to.scalar, constants, to.op(f"add i64 {first}, {j}"))) for j in range(count)
+            to.broadcast(self.constant(to.scalar, constants, to.op(f"add i64 {first}, {j}")))
+            for j in range(loop.constants.num_leaves)
         ]
         values += [self.pool(constants)] if loop.pool else []
         values += [self.read_lane(x.array, self._column(x)) for x in loop.inputs]
-        values += [self.read_slot(number, slots.cold) for slots in loop.reads for number in self._slots(slots)]
+        values += [self.read_slot(number) for slots in loop.reads for number in self._slots(slots)]
         to.mask = self.mask if to.width > 1 else ""
         to.rooms_used = {}
-        results = iter(to.jaxpr(self.jaxprs[k], values))
+        results = iter(to.jaxpr(jaxpr, values + carried))
         for slots in loop.writes:
             for number in self._slots(slots):
                 value = next(results)
-                chosen = self._chosen(value, self.read_slot(number, slots.cold)) if self.mask else value
-                self.write_slot(number, chosen, slots.cold)
+                chosen = self._chosen(value, self.read_slot(number)) if self.mask else value
+                self.write_slot(number, chosen)
         for slots in loop.adds:
             self.add(slots, [next(results) for _ in range(slots.count)])
-        self.write_lanes(loop.outputs, list(results))
+        self.write_lanes(loop.outputs, [next(results) for _ in loop.outputs])
+        return list(results)
 
     def add(self, slots: Slots, values: list[str]) -> None:
         """Add to slots."""
         for number, value in zip(self._slots(slots), values, strict=True):
-            old = self.read_slot(number, slots.cold)
-            self.write_slot(number, self._chosen(self.to.arithmetic("fadd", old, value), old), slots.cold)
+            old = self.read_slot(number)
+            self.write_slot(number, self._chosen(self.to.arithmetic("fadd", old, value), old))
 
     def write_lanes(self, places: tuple[Lane, ...], values: list[str]) -> None:
         """Outputs of one turn."""

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .program import Body, Lane, Loop, Program, Repeat
+from .program import Body, Braid, Lane, Loop, Program, Repeat
 
 NOTHING = jax.tree.structure(())
 
@@ -24,7 +24,7 @@ def with_own_constants(program: Program, own: tuple[bool, ...]) -> Program:
     numbers = iter(range(len(own)))
     arrays = iter(range(program.n_inputs, program.n_inputs + sum(own)))
 
-    def changed(loop: Loop) -> Loop:
+    def changed(loop: Any) -> Any:
         return _own(loop, next(arrays)) if own[next(numbers)] else loop
 
     def mapped(body: Body) -> Body:
@@ -40,17 +40,22 @@ def with_own_constants(program: Program, own: tuple[bool, ...]) -> Program:
     return Program(name, mapped(program.body), program.n_inputs + sum(own), program.n_outputs, program.reversible)
 
 
-def _own(loop: Loop, array: int) -> Loop:
+def _own(loop: Any, array: int) -> Any:
+    if isinstance(loop, Braid):
+        last = loop.columns - 1  # in the tables of its loops, which begin after the first column
+        return dataclasses.replace(loop, members=tuple(_own_of_turns(member, array, last) for member in loop.members))
+    return _own_of_turns(loop, array, loop.columns)
+
+
+def _own_of_turns(loop: Loop, array: int, column: int) -> Loop:
     count, given = loop.constants.num_leaves, len(loop.inputs)
 
-    def step(known: Any, inputs: tuple, reads: tuple) -> tuple:
+    def step(known: Any, inputs: tuple, *rest: Any) -> tuple:
         own = jax.tree.unflatten(loop.constants, inputs[given:])
-        return loop.step((own, known[1]) if loop.pool else own, inputs[:given], reads)
+        return loop.step((own, known[1]) if loop.pool else own, inputs[:given], *rest)
 
-    found = tuple(Lane(array, loop.columns, k) for k in range(count))
-    return dataclasses.replace(
-        loop, step=step, columns=loop.columns + 1, constants=NOTHING, inputs=(*loop.inputs, *found)
-    )
+    found = tuple(Lane(array, column, k) for k in range(count))
+    return dataclasses.replace(loop, step=step, columns=column + 1, constants=NOTHING, inputs=(*loop.inputs, *found))
 
 
 def own_table(table: Any, count: int) -> Any:

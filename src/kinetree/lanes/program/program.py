@@ -6,15 +6,16 @@ the slots it names. A step is a pure function of components, written in `jax.num
 slots; so the same step runs in XLA, in the vector registers of a CPU, and in the threads of a GPU. Tables and row data
 are run-time inputs: two models of the same size share one compiled program.
 
-Loops may be repeated, for each lane until it is done (`Repeat`), and turns left out where a lane does not need them
-(`Loop.when`). What a lane computes never depends on the lanes beside it: a lane that takes no part keeps its memory and
-its outputs as they are.
+Loops may be repeated, for each lane until it is done (`Repeat`), turns left out where a lane does not need them
+(`Loop.when`), and the turns of several loops taken in one order, with values that go from turn to turn (`Braid`). What
+a lane computes never depends on the lanes beside it: a lane that takes no part keeps its memory and its outputs as they
+are.
 """
 
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -23,14 +24,12 @@ import numpy as np
 class Slots(NamedTuple):
     """Consecutive slots that hold one pytree of scalars, at `table[turn, column] + offset`.
 
-    Without a column (None) they are the same for all turns, at `offset`. `cold` ones are rarely used: a device may keep
-    them in slower memory than the others. They come after all others, and have columns of their own.
+    Without a column (None) they are the same for all turns, at `offset`.
     """
 
     column: int | None
     offset: int
     tree: Any  # treedef of what they hold
-    cold: bool = False
 
     @property
     def count(self) -> int:
@@ -56,7 +55,7 @@ def number_in(place: Slots | Lane, row: Any) -> int:
 
 POOL = 1 << 30  # numbers: as long as pools are taken to be where steps are written for any of them
 
-Step = Callable[[Any, tuple, tuple], tuple[tuple, tuple, tuple]]
+Step = Callable[..., tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,11 @@ class Loop:
     What a `scratch` loop in a `Repeat` writes is needed in the same pass only, after it was written: lanes that no
     longer take part may find anything there. That spares a CPU to read what it keeps for them.
 
-    Of the turns of a `rare` loop few are done in a lane, and none of them changes whether another is done.
+    Where few of many turns are done in a lane, the numbers of those may be listed, so that a thread of a GPU need not
+    look at all of them. A loop that `lists` does nothing else: from the slot in that column of its table on it puts
+    down the numbers of the turns whose condition holds, and −1 after the last. Loops that are `listed` have as many
+    turns, in the same order, and find the list by that column; conditions that did not hold then must not hold now.
+    Bodies that do not keep lists look at every condition.
 
     A loop with a `pool` has more constants than its turns name: further rows after those of the turns. Its step is
     given (constants, pool), where the pool is one long array of all constants, and finds what it needs there at run
@@ -88,7 +91,8 @@ class Loop:
     outputs: tuple[Lane, ...] = ()
     when: Slots | None = None
     scratch: bool = False
-    rare: bool = False
+    lists: int | None = None  # column
+    listed: int | None = None
     pool: bool = False
 
     @property
@@ -105,17 +109,47 @@ class Repeat:
     all lanes that begin go on equally often.
     """
 
-    body: "tuple[Loop | Repeat, ...]"
+    body: "tuple[Loop | Braid | Repeat, ...]"
     going: int
     most: int
     uniform: bool = False
 
 
-Body = tuple[Loop | Repeat, ...]
+@dataclass(frozen=True)
+class Braid:
+    """Loops whose turns are taken in one order, with values that go from turn to turn: in registers, not in slots.
+
+    To all others it is one loop. The first column of its table says whose turn it is; the columns and the constants of
+    that loop come after it, those that it has not are ignored. Steps are given the carried values last, and return them
+    last: `step(constants, inputs, reads, carried) -> (writes, adds, outputs, carried)`. The values begin as zeros. A
+    lane that does not do a turn (`when`) keeps what it has.
+    """
+
+    members: tuple[Loop, ...]
+    carried: Any  # treedef
+    pool: ClassVar[bool] = False  # loops with pools stand by themselves
+
+    @property
+    def columns(self) -> int:
+        """Of the table."""
+        return 1 + max(loop.columns for loop in self.members)
+
+    @property
+    def constants(self) -> Any:
+        """Of all turns alike: as many as the loop has that has the most."""
+        return jax.tree.structure((0.0,) * max(loop.constants.num_leaves for loop in self.members))
+
+    @property
+    def places(self) -> tuple[Slots | Lane, ...]:
+        """All that its turns name."""
+        return tuple(place for loop in self.members for place in loop.places)
 
 
-def flattened(body: Body) -> Iterator[Loop]:
-    """All loops, in the order in which they stand: the order of their tables and constants."""
+Body = tuple[Loop | Braid | Repeat, ...]
+
+
+def flattened(body: Body) -> Iterator[Any]:
+    """All loops and braids, in the order in which they stand: the order of their tables and constants."""
     for part in body:
         if isinstance(part, Repeat):
             yield from flattened(part.body)
@@ -176,8 +210,8 @@ class Program:
             raise ValueError(f"{self.name} is reversible, so its tables must name all its slots and data")
 
     @property
-    def loops(self) -> tuple[Loop, ...]:
-        """All loops, also those that are repeated, in the order of the tables and constants."""
+    def loops(self) -> tuple[Any, ...]:
+        """All loops and braids, also those that are repeated, in the order of the tables and constants."""
         return tuple(flattened(self.body))
 
     @property
@@ -189,17 +223,19 @@ class Program:
     def even(self) -> bool:
         """Whether all lanes do the same turns, equally often."""
 
-        def of(body: Body) -> bool:
-            return all(part.when is None if isinstance(part, Loop) else part.uniform and of(part.body) for part in body)
+        def of(part: Loop | Braid | Repeat) -> bool:
+            if isinstance(part, Repeat):
+                return part.uniform and all(map(of, part.body))
+            return isinstance(part, Loop) and part.when is None
 
-        return of(self.body)
+        return all(map(of, self.body))
 
 
 class Memory:
     """How the slots of one row are divided into named fields."""
 
     def __init__(self, **fields: Any):
-        self.fields, self.size, self.cold = {}, 0, False
+        self.fields, self.size = {}, 0
         for name, example in fields.items():
             tree = jax.tree.structure(example)
             self.fields[name] = (self.size, tree)
@@ -208,7 +244,7 @@ class Memory:
     def at(self, column: int | None, name: str) -> Slots:
         """A field of the row whose first slot stands in this column of the table; without one, of the first row."""
         offset, tree = self.fields[name]
-        return Slots(column, offset, tree, self.cold)
+        return Slots(column, offset, tree)
 
     def base(self, row: Any) -> Any:
         """First slot of a row; the base, row −1, comes first."""

@@ -123,6 +123,7 @@ def expected(body: Body, tables: Tables) -> set[int]:
             own = [next(rest) for _ in flattened(part.body)]
             found |= ({part.going} | expected(part.body, own)) - written  # it may be done no time at all
             continue
+        assert isinstance(part, Loop)  # braids are in programs that are not written out
         for row in next(rest):
             found |= _slots(part.reads + part.adds, row[None]) - written
             written |= _slots(part.writes, row[None])

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .program import Body, Lane, Loop, Program, Repeat, Slots, flattened
+from .program import Body, Braid, Lane, Loop, Program, Repeat, Slots, flattened
 
 
 def _unflatten(slots: Slots, values: Any) -> Any:
@@ -21,8 +21,8 @@ def _both(mask: Any, other: Any) -> Any:
 
 
 def _turn(loop: Loop, pool: Any, inputs: tuple, mask: Any, carry: tuple, turn: tuple) -> tuple[tuple, None]:
-    """One turn, of the lanes in `mask`; None stands for all."""
-    memory, outputs = carry
+    """One turn, of the lanes in `mask`; None stands for all. What is carried from turn to turn comes after all else."""
+    memory, outputs, *carried = carry
     row, constants = turn
     lanes = memory.shape[1]
 
@@ -40,14 +40,14 @@ def _turn(loop: Loop, pool: Any, inputs: tuple, mask: Any, carry: tuple, turn: t
         mask = _both(mask, read(loop.when)[0] != 0)
     given = tuple(lax.dynamic_index_in_dim(inputs[x.array], first(x), 0, keepdims=False) for x in loop.inputs)
     # every scalar a step sees has the shape of the lanes, whether it is lane data or a constant
-    known = jax.tree.unflatten(
-        loop.constants, [jnp.broadcast_to(c, (lanes,)) for c in constants[: loop.constants.num_leaves]]
-    )
+    count = loop.constants.num_leaves
+    known = jax.tree.unflatten(loop.constants, [jnp.broadcast_to(constants[j], (lanes,)) for j in range(count)])
     seen = tuple(_unflatten(s, read(s)) for s in loop.reads)
     if loop.pool:  # a step that each lane does by itself
-        writes, adds, results = jax.vmap(lambda c, *x: loop.step((c, pool), *x))(known, given, seen)
+        made = jax.vmap(lambda c, *x: loop.step((c, pool), *x))(known, given, seen)
     else:
-        writes, adds, results = loop.step(known, given, seen)
+        made = loop.step(known, given, seen, *carried)
+    writes, adds, results, *new = made
 
     def block(values: Any) -> Any:
         return jnp.stack([jnp.broadcast_to(v, (lanes,)).astype(memory.dtype) for v in jax.tree.leaves(values)])
@@ -66,7 +66,31 @@ def _turn(loop: Loop, pool: Any, inputs: tuple, mask: Any, carry: tuple, turn: t
         if mask is not None:
             value = jnp.where(mask, value, lax.dynamic_slice_in_dim(outputs[x.array], first(x), 1, 0))
         outputs[x.array] = lax.dynamic_update_slice_in_dim(outputs[x.array], value, first(x), 0)
-    return (memory, tuple(outputs)), None
+    for old, after in zip(carried, new, strict=True):
+
+        def chosen(before: Any, value: Any) -> Any:
+            value = jnp.broadcast_to(value, (lanes,)).astype(memory.dtype)
+            return value if mask is None else jnp.where(mask, value, before)
+
+        carried = [jax.tree.map(chosen, old, after)]
+    return (memory, tuple(outputs), *carried), None
+
+
+def _braided(braid: Braid, inputs: tuple, mask: Any, carry: tuple, turn: tuple) -> tuple[tuple, None]:
+    """One turn of a braid."""
+    row, constants = turn
+
+    def member(loop: Loop) -> Any:
+        return lambda carry: _turn(loop, None, inputs, mask, carry, (row[1:], constants))[0]
+
+    return lax.switch(row[0], [member(loop) for loop in braid.members], carry), None
+
+
+def _all_of_braid(braid: Braid, inputs: tuple, mask: Any, carry: tuple, turns: tuple) -> tuple:
+    zero = jnp.zeros(carry[0].shape[1], carry[0].dtype)
+    carried = jax.tree.unflatten(braid.carried, [zero] * braid.carried.num_leaves)
+    whole, _ = lax.scan(partial(_braided, braid, inputs, mask), (*carry, carried), turns)
+    return whole[:2]
 
 
 def _all_turns(body: Body, tables: list, constants: list, inputs: tuple, mask: Any, carry: tuple) -> tuple:
@@ -78,7 +102,9 @@ def _all_turns(body: Body, tables: list, constants: list, inputs: tuple, mask: A
             carry = _repeat(part, own_tables, own_constants, inputs, mask, carry)
             continue
         table, values = tables.pop(0), constants.pop(0)
-        if table.shape[0]:
+        if table.shape[0] and isinstance(part, Braid):
+            carry = _all_of_braid(part, inputs, mask, carry, (table, values))
+        elif table.shape[0] and isinstance(part, Loop) and part.lists is None:
             turn = partial(_turn, part, values.reshape(-1), inputs, mask)
             carry, _ = lax.scan(turn, carry, (table, values[: table.shape[0]]))
     return carry

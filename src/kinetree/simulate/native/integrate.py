@@ -61,8 +61,8 @@ def _times(scale: Any, a: tuple) -> tuple:
     return tuple(scale * x for x in a)
 
 
-def euler(m: Moves) -> Part:
-    """MuJoCo's semi-implicit step."""
+def euler(m: Moves, found: str) -> Part:
+    """MuJoCo's semi-implicit step, with the accelerations in a field."""
 
     def compute(q: tuple, v: tuple, a: tuple, h: Any) -> tuple:
         u = _plus(m.to_world(q, v), m.to_world(q, a), h)
@@ -70,10 +70,10 @@ def euler(m: Moves) -> Part:
         return new, m.to_body(new, u)
 
     q, v = (at_q(1, m.nq),), rows_apart(0, "qd", m.nv)
-    return _loop(m, compute, (q, v, rows_apart(0, "alpha", m.nv)), (q, v), ("h",))
+    return _loop(m, compute, (q, v, rows_apart(0, found, m.nv)), (q, v), ("h",))
 
 
-def semi_implicit(m: Moves) -> Part:
+def semi_implicit(m: Moves, found: str) -> Part:
     """Our semi-implicit step."""
 
     def compute(q: tuple, v: tuple, a: tuple, *rest: Any) -> tuple:
@@ -85,7 +85,7 @@ def semi_implicit(m: Moves) -> Part:
 
     q, v = (at_q(1, m.nq),), rows_apart(0, "qd", m.nv)
     shift = (rows_apart(0, "shift", m.nv),) if m.nv == 6 else ()
-    return _loop(m, compute, (q, v, rows_apart(0, "alpha", m.nv), *shift), (q, v), ("h",))
+    return _loop(m, compute, (q, v, rows_apart(0, found, m.nv), *shift), (q, v), ("h",))
 
 
 # -- Runge and Kutta --------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def set_stage(m: Moves) -> Part:
     return _loop(m, compute, reads, ((at_q(1, m.nq),), rows_apart(0, "qd", m.nv)), ("h", "share"))
 
 
-def end_stage(m: Moves) -> Part:
+def end_stage(m: Moves, found: str) -> Part:
     """What a stage adds to the step."""
 
     def compute(q: tuple, x: tuple, *rest: Any) -> tuple:
@@ -125,7 +125,7 @@ def end_stage(m: Moves) -> Part:
 
     fields = ("start", "growth", "alpha", "growth_sum", "alpha_sum")
     stages = tuple(_stages(2, f, m.nv) for f in fields)
-    reads = ((at_q(1, m.nq),), rows_apart(0, "alpha", m.nv), *stages)
+    reads = ((at_q(1, m.nq),), rows_apart(0, found, m.nv), *stages)
     return _loop(m, compute, reads, stages[1:], ("h", "share", "weight"))
 
 

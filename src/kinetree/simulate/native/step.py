@@ -17,7 +17,6 @@ from kinetree.constrain.native.newton import newton
 from kinetree.constrain.native.parts import Again, Part, once, table
 from kinetree.constrain.native.solve import (
     between_of,
-    constraint_parts,
     coordinates,
     copied,
     force_parts,
@@ -164,26 +163,18 @@ def unforced(v: StepVariant) -> Part:
     """Rows before actuators act."""
 
     def step(damping: Any, inputs: tuple, reads: tuple) -> tuple:
-        return (inputs[0] if v.forced else 0.0, 0.0, reads[0] * damping), (), ()
+        made = inputs[0] if v.forced else 0.0, 0.0, reads[0] * damping
+        return tuple(x for x, there in zip(made, wanted, strict=True) if there), (), ()
 
+    wanted = True, v.ranged, v.finishes
     inputs = (Lane(v.inputs.index("tau"), 1),) if v.forced else ()
-    writes = tuple(ROW.at(0, f) for f in ("b", "driven", "load"))
+    writes = tuple(ROW.at(0, f) for f, there in zip(("b", "driven", "load"), wanted, strict=True) if there)
     loop = Loop(step, 2, NUMBER, reads=(fixed("h"),), writes=writes, inputs=inputs)
 
     def damping(model: Model, *_: Any) -> Any:
         return 0.0 if model.passive is None else model.passive.damping
 
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)), damping)
-
-
-def shifted(sign: float, field: str = "x") -> Part:
-    """From accelerations to x, or back."""
-
-    def step(slide: Any, _: tuple, reads: tuple) -> tuple:
-        return (), (sign * slide * reads[0],), ()
-
-    loop = Loop(step, 1, NUMBER, reads=(ROW.at(0, "shift"),), adds=(ROW.at(0, field),))
-    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))), lambda model, *_: model.rows.slide)
 
 
 def step_done() -> Part:
@@ -212,34 +203,37 @@ def dynamics(v: StepVariant) -> list[Part | Again]:
     motors += [site_actuators.driving(stateful, implicit) for stateful in on.get("frames", [])]
     turned = f.quaternions
     forces = [unforced(v), *(kinematics.shifts() if turned else [])]
+    pushes = v.inputs.index("f_ext") if v.external else None
     if v.free is not None:
-        pushes = v.inputs.index("f_ext") if v.external else None
-        return [*forces, *motors, *free_parts(v.free, pushes), *([shifted(1.0, "alpha")] if turned else [])]
+        return [*forces, *motors, *free_parts(v.free, pushes), *([kinematics.shifted(1.0, "alpha")] if turned else [])]
+    sites = "frames" in on
+    stores = f.stores or sites
     return [
         *forces,
-        *([shifted(1.0)] if turned else []),
-        *motion_parts(f),
+        *([kinematics.shifted(1.0)] if turned else []),
+        *motion_parts(f, stores),
+        *([kinematics.no_forces()] if sites else []),
         *motors,
-        *([kinematics.applied(v.inputs.index("f_ext"))] if v.external else []),
-        *force_parts(f),
-        *constraint_parts(f),
-        *newton(kinds_of(f), between_of(f), v.finishes, False, linked_parts(f.linking, v.finishes, False)),
-        *([shifted(-1.0)] if turned else []),
+        *force_parts(f, pushes, sites),
+        *newton(kinds_of(f), between_of(f), v.finishes, stores, linked_parts(f.linking, v.finishes, False)),
     ]
 
 
 def one_step(v: StepVariant) -> list[Part | Again]:
     """A step of the integrator."""
+    found = "x" if v.free is None and not v.finishes else "alpha"
+    back = [kinematics.shifted(-1.0)] if v.features.quaternions and v.free is None else []
     if v.integrator != "RK4":
         take = integrate.semi_implicit if v.integrator == "semi_implicit" else integrate.euler
         ends = v.activated("now", "rate")
-        return [*dynamics(v), *map(take, v.moves), *ends, step_done()]
+        return [*dynamics(v), *(take(m, found) for m in v.moves), *back, *ends, step_done()]
     stage: list[Part | Again] = [
         integrate.share_and_weight(),
         *map(integrate.set_stage, v.moves),
         *([integrate.set_activations()] if v.stateful else []),
         *dynamics(v),
-        *map(integrate.end_stage, v.moves),
+        *(integrate.end_stage(m, found) for m in v.moves),
+        *back,
         *([integrate.end_activations()] if v.stateful else []),
         integrate.stage_done(),
     ]

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.constrain.native.binding import constants_of, tables_of, teams_of
+from kinetree.constrain.native.binding import constants_of, tables_of
 from kinetree.dynamics.schedules.choose import may_write_out
 from kinetree.lanes import Program, run, written_out, xla
 from kinetree.lanes.target import compiled
@@ -83,12 +83,11 @@ class Stepper:
 
     def __call__(self, state: State, ctrl: Any, f_ext: Any, tau: Any, count: Any, by_xla: bool = False) -> State:
         """The state after some steps; arrays are (batch, ...)."""
-        plan, native = self.plan, program_of(self.variant)
+        native = program_of(self.variant)
         inputs, constants = self.inputs(state, ctrl, f_ext, tau), self.constants_for(count, state.q.dtype)
         program = self.program(len(state.q) * count) if isinstance(count, int) else native.program
         bound = program, self.slots, (self.width,), self.tables, constants
-        teams = teams_of(native, plan) if self.variant.free is None else None
-        (whole,) = xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams)
+        (whole,) = xla.run(*bound, inputs) if by_xla else run(*bound, inputs)
         return self.split(whole, state)
 
     def direct(self, dtype: np.dtype, count: int, lanes: int) -> Any:
