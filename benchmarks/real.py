@@ -88,14 +88,22 @@ def ground(records: Sequence[Record]) -> Iterator[str]:
 
 
 def rollouts(records: Sequence[Record]) -> Iterator[str]:
-    """Rollouts beside `mujoco.rollout`."""
-    rows = []
+    """Rollouts beside `mujoco.rollout`: the worst and the best robot of each group."""
+
+    def times(r: Record) -> float:
+        return r["mujoco_microseconds"] / r["microseconds"]
+
+    groups: dict[str, list[Record]] = {}
     for r in latest(records, "rollouts", ("robot", "worlds")):
-        ours, theirs = r["microseconds"], r["mujoco_microseconds"]
-        rows.append([r["robot"], count(r["worlds"]), f"{ours:.3g} µs", f"{theirs:.3g} µs", ratio(theirs / ours)])
+        groups.setdefault(r["group"], []).append(r)
+    rows = []
+    for group, own in groups.items():
+        for word, r in (("worst", min(own, key=times)), ("best", max(own, key=times))):
+            ours, theirs = (f"{r[k]:.3g} µs" for k in ("microseconds", "mujoco_microseconds"))
+            rows.append([f"{group}, {word}: {r['robot']}", count(r["worlds"]), ours, theirs, ratio(times(r))])
     if rows:
         yield "## Rollouts beside `mujoco.rollout`, two threads each\n"
-        yield from table(["robot", "worlds", "a step", "MuJoCo", "times as fast"], rows)
+        yield from table(["robots", "worlds", "a step", "MuJoCo", "times as fast"], rows)
 
 
 def sections(records: Sequence[Record]) -> Iterator[str]:
