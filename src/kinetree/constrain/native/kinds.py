@@ -126,6 +126,24 @@ def contact(dim: int, elliptic: bool) -> Kind:
     )
 
 
+def of_one_number(adds: tuple[Slots, Slots], pull: Callable[[Any, tuple, tuple], tuple], **rest: Any) -> Kind:
+    """A kind whose constraints act along one number, and keep their stiffness and reference.
+
+    `adds` are where curvature and force go; `pull` turns a force into what is added there.
+    """
+    return Kind(
+        constants=NUMBER,
+        columns=2,
+        own=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")),
+        when=LIMIT.at(1, "D"),
+        adds=adds,
+        load=lambda known, kept, curvature, g: (curvature[0][0], *pull(known, kept, g)),
+        pulls=adds[1:],
+        pull=pull,
+        **rest,
+    )
+
+
 def on_joint(losses: bool) -> Kind:
     """Limits, whose constant is their sign; or friction losses, whose constant is the most that they hold."""
 
@@ -141,20 +159,14 @@ def on_joint(losses: bool) -> Kind:
     def pull(known: Any, kept: tuple, f: tuple) -> tuple:
         return (f[0] if losses else known * f[0],)
 
-    return Kind(
-        constants=NUMBER,
+    return of_one_number(
+        (ROW.at(0, "resistance"), ROW.at(0, "push")),
+        pull,
         numbers=numbers,
         table=loss_table if losses else limit_table,
-        columns=2,
-        own=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")),
         motion=("x", "x_new"),
-        when=LIMIT.at(1, "D"),
         residual=residual,
         response=response,
-        adds=(ROW.at(0, "resistance"), ROW.at(0, "push")),
-        load=lambda known, kept, curvature, g: (curvature[0][0], *pull(known, kept, g)),
-        pulls=(ROW.at(0, "push"),),
-        pull=pull,
     )
 
 

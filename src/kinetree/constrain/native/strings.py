@@ -18,8 +18,8 @@ from kinetree.model.world import JointSoftness
 from ..cones import Response, dry, hold, one_sided
 from ..weights import inverse_weights
 from .joints import BOUND, LOSS, Bound, Loss, Softness, soft_row
-from .kinds import Kind
-from .memory import LIMIT, NOTHING, NUMBER, ROW, Norms, fixed
+from .kinds import Kind, of_one_number
+from .memory import LIMIT, NOTHING, ROW, Norms, fixed
 from .parts import Known, Part, table
 from .plan import Plan
 from .string_lengths import number, split
@@ -169,20 +169,14 @@ def on_string(kind: str) -> Kind:
     def pull(known: Any, kept: tuple, f: tuple) -> tuple:
         return (known * f[0] if kind == "limits" else f[0],)
 
-    return Kind(
-        constants=NUMBER,
+    return of_one_number(
+        (STRING.at(0, "stiff"), STRING.at(0, "push")),
+        pull,
         numbers=numbers,
         table=lambda plan: plan.strings.constrained(kind),
-        columns=2,
-        own=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")),
         motion=("a", "a_new"),
-        when=LIMIT.at(1, "D"),
         residual=residual,
         response=response,
-        adds=(STRING.at(0, "stiff"), STRING.at(0, "push")),
-        load=lambda known, kept, curvature, g: (curvature[0][0], *pull(known, kept, g)),
-        pulls=(STRING.at(0, "push"),),
-        pull=pull,
         moves=STRING,
         links=True,
     )
