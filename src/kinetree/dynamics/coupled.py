@@ -1,9 +1,10 @@
-"""Forward dynamics of models with mimic joints: the reduced equation of motion.
+"""Forward dynamics of models with mimic joints.
 
-With q_all = G q + g and G constant, (Gᵀ H G) qdd = tau − Gᵀ (C − tau_passive). Where the numbers of the model are
-known, one lane program computes and solves it (matrices/reduced.py). Its derivatives follow from
-ID(q, qd, FD(q, qd, tau)) = tau. Elsewhere H and the right-hand side come from the functions that serve the free model,
-and are solved densely.
+Where the rows that follow one another hang together, as those of most hands, the articulated-body algorithm takes them
+as one joint (algorithms/aba_clusters.py). Other models are solved by the reduced equation of motion: with q_all =
+G q + g and G constant, (Gᵀ H G) qdd = tau − Gᵀ (C − tau_passive) (matrices/reduced.py). Both are lane programs, for
+models whose numbers are known; their derivatives follow from ID(q, qd, FD(q, qd, tau)) = tau. Elsewhere H and the
+right-hand side come from the functions that serve the free model, and are solved densely.
 """
 
 from typing import Any
@@ -16,6 +17,7 @@ from jax import lax
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate
 
+from .algorithms.aba import aba_of
 from .closed_form.shape import Shape
 from .elements.articulated import firm
 from .firmness import is_firm
@@ -27,6 +29,16 @@ from .matrices.reduced import reduced_lanes
 from .positive import require_solution
 from .published.vneb import ldlt
 from .schedules import tuning
+from .schedules.lane_algorithm import LaneAlgorithm
+from .schedules.lane_clusters import cluster_lanes
+
+
+def coupled_program(model: Model, external: bool = False) -> LaneAlgorithm | None:
+    """The lane program that serves a model with a coupling, whose numbers are known; None where there is none."""
+    clusters = cluster_lanes(aba_of(is_firm(model.uncoupled)), model, external)
+    if clusters is not None:
+        return clusters
+    return reduced_lanes(model, external) if model.tree.n <= tuning.REDUCED_MAX_ROWS else None
 
 
 def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, method: str) -> Any:
@@ -34,17 +46,17 @@ def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any
     if method not in ("auto", "crba"):
         raise ValueError(f"method {method!r} can not serve a model with mimic joints: choose auto or crba")
     known = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
-    if known and model.nv > 0 and model.tree.n <= tuning.REDUCED_MAX_ROWS:
+    program = coupled_program(model, f_ext is not None) if known and model.nv > 0 else None
+    if program is not None:
         nv = (model.nv,)
         given = {"q": (q, (model.nq,)), "qd": (qd, nv), "tau": (tau, nv), "f_ext": (f_ext, (model.n_bodies, 6))}
-        qdd = evaluate(lambda *state: _in_lanes(model, *state), **given)
+        qdd = evaluate(lambda *state: _in_lanes(program, model, *state), **given)
     else:
         qdd = _densely(model, q, qd, tau, f_ext)
     return require_solution(model, "forward_dynamics", qdd, q=q, qd=qd, tau=tau, f_ext=f_ext)
 
 
-def _in_lanes(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
-    program = reduced_lanes(model, f_ext is not None)
+def _in_lanes(program: LaneAlgorithm, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
     state = (q, qd, tau) if f_ext is None else (q, qd, tau, f_ext)
 
     def solve(q: Any, qd: Any, tau: Any, *f_ext: Any) -> Any:

@@ -9,8 +9,10 @@ from kinetree.model import Model
 
 from .algorithms.aba import aba_of
 from .algorithms.rnea import RNEA
+from .closed_form.shape import Shape
 from .firmness import is_firm
 from .schedules.choose import Choice, call_of, choose_mass_matrix
+from .schedules.lane_clusters import clusters_of
 from .schedules.run import way_of
 
 
@@ -44,7 +46,8 @@ def explain(model: Model, batch: int = 1) -> Explanation:
     """What `auto` does for inverse and forward dynamics of a model, called on NumPy arrays, and why.
 
     The articulated-body algorithm wins everywhere (benchmarks/NOTES.md): the methods that form the mass matrix or take
-    bodies apart cost more from the smallest robot on. Models with mimic joints are solved by their mass matrix.
+    bodies apart cost more from the smallest robot on. Models whose mimic joints do not hang together are solved by
+    their mass matrix.
 
     Arguments:
         model: the mechanism.
@@ -67,5 +70,9 @@ def explain(model: Model, batch: int = 1) -> Explanation:
     if model.coupling is None:
         forward = way_of(aba_of(is_firm(model)), model, {"q": q, "qd": rates, "tau": rates})
         return Explanation(subject, "aba", inverse, forward, matrix)
-    reason = "mimic joints: the mass matrix of the free model is reduced and solved densely"
-    return Explanation(subject, "crba", inverse, Choice("lanes", "lanes", inverse.body, "shared", reason), matrix)
+    together = clusters_of(Shape.of(model)) is not None
+    reason = "joints that follow one another " + (
+        "hang together, and are taken as one" if together else "are far apart: their mass matrix is reduced and solved"
+    )
+    forward = Choice("lanes", "lanes", inverse.body, "shared", reason)
+    return Explanation(subject, "aba" if together else "crba", inverse, forward, matrix)

@@ -12,12 +12,11 @@ from kinetree.model.arguments import evaluate
 
 from .aba import forward_dynamics_aba
 from .algorithms.aba import aba_of
-from .coupled import coupled_forward_dynamics
+from .coupled import coupled_forward_dynamics, coupled_program
 from .directly import directly
 from .firmness import is_firm
 from .loops.forward import closed_forward_dynamics
 from .matrices.ltdl import forward_dynamics_crba
-from .matrices.reduced import reduced_lanes
 from .passive import passive_by_row
 from .positive import require_solution
 from .published.abia import forward_dynamics_abia
@@ -28,7 +27,6 @@ from .published.dcae import forward_dynamics_dcae
 from .published.independent_joints import projected_forward_dynamics
 from .published.jsiia import forward_dynamics_jsiia
 from .published.vneb import forward_dynamics_vneb
-from .schedules import tuning
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import lane_program_of
 from .sharded.tree import ShardedTree, require_plain_call
@@ -59,7 +57,7 @@ def at_once(model: Model) -> LaneAlgorithm | None:
         return None
     if model.coupling is None:
         return lane_program_of(aba_of(is_firm(model)), model)
-    return reduced_lanes(model) if model.tree.n <= tuning.REDUCED_MAX_ROWS else None
+    return coupled_program(model)
 
 
 @directly(at_once)

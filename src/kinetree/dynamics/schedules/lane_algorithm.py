@@ -42,7 +42,7 @@ class LaneAlgorithm:
         n_outputs: int,
         widths: Callable[[Any], tuple[int, ...]],
         reversible: bool = True,
-        shape: Callable[[Model], Any] = lambda model: model.structure,
+        shape: Callable[[Any], Any] = lambda model: model.structure,
         slots: Callable[[Any], int] | None = None,
         *,
         forms: Callable[[Any], Shapes] | None = None,

@@ -191,7 +191,7 @@ class CoupledLanes(LaneAlgorithm):
         coupling, regions = coupling_of(shape), self.regions(shape.structure)
         source = {"q": coupling.source_q, "v": coupling.source_v}
         turns = []
-        for plan, (table, rows) in zip(self.loops, self.free.turns(shape.structure, *about), strict=True):
+        for plan, (table, rows) in zip(self.loops, self.free.turns(self.free.shape(shape), *about), strict=True):
             columns = [source[kind][table[:, column]] for kind, column in plan.read]
             columns += [regions[array] + table[:, column] for array, column in plan.written]
             turns.append((np.column_stack([table, *columns]).astype(np.int32), rows))
@@ -210,7 +210,8 @@ class CoupledLanes(LaneAlgorithm):
         """Constants of the free program, with the ratios and offsets of its coordinates."""
         coupling = coupling_of(model)
         lines = {"q": (coupling.ratio_q, coupling.offset_q), "v": (coupling.ratio_v,)}
-        free = zip(self.loops, self.free.turns(model.structure, *about), self.free.values(model, *about), strict=True)
+        turns = self.free.turns(self.free.shape(model), *about)
+        free = zip(self.loops, turns, self.free.values(model, *about), strict=True)
         return tuple(
             (own, tuple(tuple(x[table[:, column]] for x in lines[kind]) for kind, column in plan.read))
             for plan, (table, _), own in free

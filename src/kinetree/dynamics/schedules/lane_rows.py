@@ -220,6 +220,7 @@ class Part(NamedTuple):
     loop: Loop
     turns: Callable[..., Turns]  # of a structure, and of what the algorithm is asked about, if anything
     constants: Callable[[Model, np.ndarray], Any] = row_constants
+    of_coupling: bool = False  # True if turns are of a structure with its coupling.
 
 
 def row_turns(memory: Memory, inward: bool = False, choose: Callable[[Structure], Any] | None = None) -> Any:

@@ -1,0 +1,68 @@
+"""Joints that follow one another, in the articulated-body algorithm.
+
+Rows that one coordinate y moves, qdd_i = r_i ÿ, are a *cluster* where they hang together from one row. Inside it ÿ is
+not known yet, so what hangs from a row answers an acceleration `a` of its frame by a force that has ÿ in it, and so
+does what balances y's own force so far:
+
+    f = IA a + pA + w ÿ,      τ = e + wᵀ a + d ÿ
+
+With a = a′ + S r ÿ, a′ = X a_parent + c and w′ = w + r IA S, the parent sees
+
+    Xᵀ IA X,   Xᵀ (pA + IA c),   Xᵀ w′,   d + r Sᵀ (w + w′) + r² armature,   e + w′ᵀ c + r (Sᵀ pA − τ_passive)
+
+All of these add up where branches meet. On the row that carries the whole cluster ÿ = (τ − e − wᵀ a)/d, and that row
+sees IA − w wᵀ/d and pA + w (τ − e)/d: a joint like any other, with w as its U (aba.py). A. Jain, Robot and Multibody
+Dynamics, 2011, chapter 15, has the idea ("constraint embedding").
+"""
+
+from typing import NamedTuple
+
+from kinetree.dynamics.recursion import Row
+from kinetree.spatial import Force, Motion, Scalar
+
+from ..elements.articulated import Articulated, Pivot, Scale, along_axis, firm, to_parent
+from .aba import product
+
+
+class Pending(NamedTuple):
+    """What a coordinate that is not yet solved for does to a row, and the row to it."""
+
+    w: Force
+    d: Scalar
+    e: Scalar
+    went_in: Scalar  # How large the inertias were that went into d, before they cancelled.
+
+
+def member_body(row: Row, state: tuple[Articulated, Pending]) -> tuple[tuple[Articulated, Pending], dict]:
+    """Inward: a row of a cluster; `row.tau` is what its own spring and damper do."""
+    whole, (w, d, e, went_in) = state
+    axis, r, c = row.axis, row.ratio, product(row)
+    total = w + along_axis(whole.inertia, axis) * r
+    passed = to_parent(row.at, Articulated(whole.inertia, whole @ c, whole.scale))
+    d = d + r * (axis.dot(w) + axis.dot(total)) + r * r * row.armature
+    e = e + c.dot(total) + r * (axis.dot(whole.bias) - row.tau)
+    if whole.scale is not None:
+        went_in = went_in + r * r * (Scale.of(whole.inertia) + whole.scale).along(axis)
+    return (passed, Pending(row.at.force_to_parent(total), d, e, went_in)), {}
+
+
+def cluster_body(tau: Scalar, whole: Articulated, y: Pending) -> tuple[Articulated, Pivot]:
+    """Inward: all rows of a cluster, seen by the row that carries them; and how ÿ answers its acceleration."""
+    d = y.d if whole.scale is None else firm(y.d, y.went_in)
+    joint = Pivot(y.w, 1 / d, tau - y.e)
+    bias = whole.bias + joint.U * (joint.u * joint.d_inverse)
+    return Articulated(whole.inertia.without(joint.U, joint.d_inverse), bias, _scale(whole, y, joint)), joint
+
+
+def member_acceleration(row: Row, parent: Motion) -> tuple[Motion, dict]:
+    """Outward: a row of a cluster, once ÿ, `row.rate`, is known."""
+    return row.at @ parent + product(row) + row.axis.times(row.ratio * row.rate), {}
+
+
+def _scale(whole: Articulated, y: Pending, joint: Pivot) -> Scale | None:
+    """What may be left of errors, which a small d enlarges (articulated.py, `scale_passed`)."""
+    if whole.scale is None:
+        return None
+    errors = Scale.of(whole.inertia) + whole.scale
+    n, f = joint.U * joint.d_inverse
+    return Scale(errors.turning + y.went_in * n.dot(n), errors.sliding + y.went_in * f.dot(f))
