@@ -1,11 +1,11 @@
 """Rows, placements and merged inertias: chained by hand they must give the oracle's poses, velocities and energies."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from kinetree.model import Helical, Model, Prismatic, Revolute
-from kinetree.model.arguments import cast_model
 from kinetree.model.compile import _axis_frame
 from kinetree.model.coordinates import placements, velocity_product_shift
 from kinetree.model.orientation import quaternion_from_rotation
@@ -24,8 +24,8 @@ def stack(components):
 
 def row_transforms(model, q):
     """Plücker matrix of every row from its parent, (nv, 6, 6), at one q."""
-    cast = cast_model(model, jnp.float64)
-    orientation, position = placements(model.structure, cast.rows, jnp.asarray(q)[:, None])
+    rows = jax.tree.map(lambda x: jnp.asarray(x)[:, None], model.rows)
+    orientation, position = placements(model.structure, rows, jnp.asarray(q)[:, None])
     E = dense.rotation_of_quaternion(stack(orientation)[:, 0])
     return dense.plux(E, stack(position)[:, 0])
 

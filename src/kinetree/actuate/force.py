@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Actuators, Model
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
 
 from . import muscle
@@ -146,4 +146,4 @@ def activation_rate(model: Model, ctrl: Any, act: Any) -> Any:
         lower, upper = jnp.asarray(model.actuators.ctrl_range, act.dtype).T
         return rates(model.actuators, jnp.clip(jnp.asarray(ctrl), lower, upper), act)
 
-    return evaluate(compute, ctrl=(ctrl, (model.nu,)), act=(act, (model.na,)))
+    return evaluate_for(model, compute, ctrl=ctrl, act=act)

@@ -15,7 +15,7 @@ from kinetree.actuate import Actuation, actuation
 from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.dynamics.schedules.arranged import arranged
 from kinetree.model import Model, coupled
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.tree import layout
 
 from .problem import find_contacts, has_contacts
@@ -104,9 +104,7 @@ def actuator_force(model: Model, q: Any, qd: Any, ctrl: Any, act: Any = None) ->
             return jnp.zeros_like(jnp.asarray(qd))
         return actuated(model, q, qd, ctrl, act, jnp.asarray(model.timestep, q.dtype)).force
 
-    free = model.uncoupled
     if act is None:
         dtype = getattr(q, "dtype", np.dtype(float))
         act = np.zeros(model.na, dtype if jnp.issubdtype(dtype, jnp.floating) else float)
-    given = {"q": (q, (free.nq,)), "qd": (qd, (free.nv,)), "ctrl": (ctrl, (model.nu,)), "act": (act, (model.na,))}
-    return evaluate(compute, **given)
+    return evaluate_for(model.uncoupled, compute, q=q, qd=qd, ctrl=ctrl, act=act)

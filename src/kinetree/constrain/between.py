@@ -5,7 +5,7 @@ solved by conjugate gradients, with the tree as preconditioner (conjugate.py).
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -126,9 +126,9 @@ class Dry:
 class Coupled:
     """A group of coupling constraints."""
 
-    J: Any  # Jacobian
+    J: Jacobian
     ref: Vector
-    cost: Any  # Cost
+    cost: Cost
     inertial: bool = field(default=False, metadata={"static": True})  # inertia, whose force is not a constraint's
 
     def rates(self, x: Scalar, at: Moved) -> Vector:

@@ -14,7 +14,7 @@ from kinetree.dynamics.inverse_dynamics import zero_rates
 from kinetree.dynamics.loops.rows import wrenches
 from kinetree.dynamics.schedules.arranged import arranged, by_position
 from kinetree.model import Coupling, Model, coupled
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for, is_known
 from kinetree.model.required import require_model
 from kinetree.model.world import InverseWeights, World
 from kinetree.tree import layout, restore
@@ -98,8 +98,7 @@ def constrained_dynamics(
         solver = solver_for(model, q.dtype, model.timestep, f_ext is not None, warm is not None)
         if solver is None:
             return by_xla(*given)
-        plain = all(x is None or isinstance(x, np.ndarray) for x in given)
-        return _reported(solver(*given), q) if plain else _natively(by_xla, solver, *given)
+        return _reported(solver(*given), q) if is_known(given) else _natively(by_xla, solver, *given)
 
     def by_xla(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
         free = model.uncoupled
@@ -112,9 +111,8 @@ def constrained_dynamics(
             return found
         return found[0][:, coupling.kept_v], coupling.narrow(found[1]), *found[2:]
 
-    nv = (model.nv,)
-    given = {"q": (q, (model.nq,)), "qd": (qd, nv), "tau": (tau, nv), "f_ext": (f_ext, (model.n_bodies, 6))}
-    qdd, forces, touch, *rest = evaluate(compute, **given, warm_start=(warm_start, nv))
+    given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext, "warm_start": warm_start}
+    qdd, forces, touch, *rest = evaluate_for(model, compute, **given)
     return Constrained(qdd, forces, _contacts(model, touch), *rest)
 
 
@@ -162,8 +160,7 @@ def constrained_inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext:
         tau = held_force(model, has, q, qd, qdd, f_ext)
         return tau - _forces(has, model, inverse_weights(model), q, qd, qdd, step(q.dtype))
 
-    nv = (model.nv,)
-    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), qdd=(qdd, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+    return evaluate_for(model, compute, q=q, qd=qd, qdd=qdd, f_ext=f_ext)
 
 
 @coupled("unchanged")
@@ -177,7 +174,7 @@ def contacts(model: Model, q: Any) -> Contacts:
     Returns:
         Contacts: .position, .frame, .depth, .bodies, .active; padded, with `active` False where there is no contact.
     """
-    return _contacts(model, evaluate(partial(_find, model), q=(q, (model.nq,))))
+    return _contacts(model, evaluate_for(model, partial(_find, model), q=q))
 
 
 def timestep_of(model: Model, given: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from kinetree.collide import Contact, Geom, collider
 from kinetree.collide.pool import pooled
 from kinetree.model import Model
+from kinetree.model.arguments import is_known
 from kinetree.model.world import Pair, PairSurfaces, Scene
 from kinetree.spatial import Mat3, Quaternion, Scalar, Vec3
 from kinetree.tree import take
@@ -29,7 +30,7 @@ def surfaces_of_pairs(scene: Scene, dtype: Any) -> PairSurfaces:
     """Surfaces of all pairs: their own, or mixed from the two shapes (MuJoCo documentation, "Contact parameters")."""
     pairs = scene.layout.pairs
     one, two = (np.array([p[k] for p in pairs], np.int64) for k in (0, 1))
-    known = all(isinstance(x, np.ndarray) for x in jax.tree.leaves((scene.surfaces, scene.pairs)))
+    known = is_known(scene.surfaces, scene.pairs)
     xp: Any = np if known else jnp
     shapes = jax.tree.map(lambda x: xp.asarray(x, dtype), scene.surfaces)
     a, b = jax.tree.map(lambda x: x[one], shapes), jax.tree.map(lambda x: x[two], shapes)

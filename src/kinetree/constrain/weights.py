@@ -10,11 +10,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from kinetree.dynamics import forward_dynamics, forward_kinematics, inverse_dynamics
 from kinetree.dynamics.tendons.lengths import tendon_jacobian, tendons_of
 from kinetree.model import Model, neutral
+from kinetree.model.arguments import is_traced
 from kinetree.model.world import InverseWeights
 
 BODIES_AT_ONCE = 64  # whose forces are tried in one batch: 6 states a body, with a wrench on every body of the tree
@@ -27,7 +27,7 @@ def inverse_weights(model: Model) -> InverseWeights:
     kept = model.__dict__.get("_inverse_weights")
     if kept is None:
         kept = _compute(model.uncoupled)
-        if not any(isinstance(x, Tracer) for x in jax.tree.leaves(kept)):
+        if not is_traced(kept):
             model.__dict__["_inverse_weights"] = kept
     return kept
 

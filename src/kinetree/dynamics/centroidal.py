@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model, coupled
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.spatial import Force, Vec3
 from kinetree.tree import Layout, layout, restore
 
@@ -47,7 +47,7 @@ def _evaluate(model: Model, function: Any, passes: Algorithm, **given: Any) -> A
             return found.reshape(len(found), *program.output_shapes(model)[0])
         return function(_matrix(layout(model.tree, "paths"), model, states[0]), *states[1:])
 
-    return evaluate(compute, **given)
+    return evaluate_for(model, compute, **given)
 
 
 @directly(partial(lane_program_of, CENTROIDAL_MATRIX))
@@ -64,15 +64,14 @@ def centroidal_momentum_matrix(model: Model, q: Any) -> Any:
 
     Reference: Orin, Goswami & Lee 2013.
     """
-    return _evaluate(model, lambda A: A, CENTROIDAL_MATRIX, q=(q, (model.nq,)))
+    return _evaluate(model, lambda A: A, CENTROIDAL_MATRIX, q=q)
 
 
 @directly(partial(lane_program_of, CENTROIDAL_MOMENTUM))
 @coupled("unchanged")
 def centroidal_momentum(model: Model, q: Any, qd: Any) -> Any:
     """Momentum of the moving bodies about their centre of mass, (..., 6), angular part first, in world axes."""
-    given = {"q": (q, (model.nq,)), "qd": (qd, (model.nv,))}
-    return _evaluate(model, lambda A, qd: jnp.einsum("bij,bj->bi", A, qd), CENTROIDAL_MOMENTUM, **given)
+    return _evaluate(model, lambda A, qd: jnp.einsum("bij,bj->bi", A, qd), CENTROIDAL_MOMENTUM, q=q, qd=qd)
 
 
 @directly(partial(lane_program_of, COM_JACOBIAN))
@@ -80,4 +79,4 @@ def centroidal_momentum(model: Model, q: Any, qd: Any) -> Any:
 def com_jacobian(model: Model, q: Any) -> Any:
     """Jacobian of the centre of mass, (..., 3, nv), in world axes."""
     mass = model.total_mass
-    return _evaluate(model, lambda A: A[:, 3:] / jnp.asarray(mass, A.dtype), COM_JACOBIAN, q=(q, (model.nq,)))
+    return _evaluate(model, lambda A: A[:, 3:] / jnp.asarray(mass, A.dtype), COM_JACOBIAN, q=q)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Model, Structure, coupled
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia, Motion
 from kinetree.tree import Layout, layout, restore
@@ -102,13 +102,12 @@ def coriolis_matrix(model: Model, q: Any, qd: Any) -> Any:
         rigid-body systems".
     """
     laid = layout(model.tree, "paths")
-    given = {"q": (q, (model.nq,)), "qd": (qd, (model.nv,))}
     if model.nv == 0:
-        return evaluate(lambda q, qd: jnp.zeros((q.shape[0], 0, 0), q.dtype), **given)
+        return evaluate_for(model, lambda q, qd: jnp.zeros((q.shape[0], 0, 0), q.dtype), q=q, qd=qd)
 
     def compute(q: Any, qd: Any) -> Any:
         instead = "bias_force less gravity_force, which is C qd"
         require_matrices("the Coriolis matrix", q, model.nv, model.nv, copies=4, instead=instead)
         return _coriolis(laid, model, q, qd)
 
-    return evaluate(compute, **given)
+    return evaluate_for(model, compute, q=q, qd=qd)

@@ -7,15 +7,15 @@ models whose numbers are known; their derivatives follow from ID(q, qd, FD(q, qd
 right-hand side come from the functions that serve the free model, and are solved densely.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from kinetree.model import Model
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate, evaluate_for, is_known
 
 from .algorithms.aba import aba_of
 from .closed_form.shape import Shape
@@ -45,12 +45,9 @@ def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any
     """Accelerations, (..., nv), of a model with a coupling."""
     if method not in ("auto", "crba"):
         raise ValueError(f"method {method!r} can not serve a model with mimic joints: choose auto or crba")
-    known = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
-    program = coupled_program(model, f_ext is not None) if known and model.nv > 0 else None
+    program = coupled_program(model, f_ext is not None) if is_known(model) and model.nv > 0 else None
     if program is not None:
-        nv = (model.nv,)
-        given = {"q": (q, (model.nq,)), "qd": (qd, nv), "tau": (tau, nv), "f_ext": (f_ext, (model.n_bodies, 6))}
-        qdd = evaluate(lambda *state: _in_lanes(program, model, *state), **given)
+        qdd = evaluate_for(model, partial(_in_lanes, program, model), q=q, qd=qd, tau=tau, f_ext=f_ext)
     else:
         qdd = _densely(model, q, qd, tau, f_ext)
     return require_solution(model, "forward_dynamics", qdd, q=q, qd=qd, tau=tau, f_ext=f_ext)

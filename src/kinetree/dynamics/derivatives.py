@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Model, integrate
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 
 from .closed_form.blocks import has_blocks
@@ -93,8 +93,7 @@ def inverse_dynamics_derivatives(model: Model, q: Any, qd: Any, qdd: Any, f_ext:
             return of_inverse(model, q, qd, qdd, f_ext)
         return _by_directions(inverse_dynamics, model, q, qd, qdd, f_ext)
 
-    nv = (model.nv,)
-    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), qdd=(qdd, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+    return evaluate_for(model, compute, q=q, qd=qd, qdd=qdd, f_ext=f_ext)
 
 
 @directly(_forward_at_once, builtin=_one_after_the_other)
@@ -119,5 +118,4 @@ def forward_dynamics_derivatives(model: Model, q: Any, qd: Any, tau: Any, f_ext:
             return of_forward(model, q, qd, forward_dynamics(model, q, qd, tau, f_ext), f_ext)
         return _by_directions(forward_dynamics, model, q, qd, tau, f_ext)
 
-    nv = (model.nv,)
-    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), tau=(tau, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+    return evaluate_for(model, compute, q=q, qd=qd, tau=tau, f_ext=f_ext)

@@ -20,6 +20,7 @@ import numpy as np
 from kinetree.lanes.cpu.front import before
 from kinetree.lanes.target import facts
 from kinetree.model import Model
+from kinetree.model.arguments import is_known
 from kinetree.model.required import require_model
 
 from .schedules.choose import Call, choose
@@ -150,7 +151,7 @@ def _refuse(*given: Any) -> None:
 
 def _walks(model: Model, dtype: np.dtype) -> bool:
     """Whether the ordinary path would walk one state in lanes, with numbers that are known."""
-    if model.nv == 0 or not all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model)):
+    if model.nv == 0 or not is_known(model):
         return False
     return choose(Call(model, 1, "numpy", dtype, device=facts()), blocks=lambda _: True).way == "lanes"
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Model, coupled
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.spatial import Vec3
 
 from .algorithms.totals import TOTALS, Totals
@@ -72,8 +72,8 @@ def center_of_mass_by_batch(model: Model, q: Any) -> Any:
 
 
 def _evaluate(quantity: Any, schedule: str, model: Model, q: Any, qd: Any = None) -> Any:
-    given = {"q": (q, (model.nq,))} | ({} if qd is None else {"qd": (qd, (model.nv,))})
-    return evaluate(partial(_by_schedule, quantity, schedule, model), **given)
+    given = {"q": q} | ({} if qd is None else {"qd": qd})
+    return evaluate_for(model, partial(_by_schedule, quantity, schedule, model), **given)
 
 
 @directly(partial(lane_program_of, CENTER_OF_MASS))

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from kinetree.model import Model, Structure
+from kinetree.model.arguments import is_known
 from kinetree.model.piecewise import in_pieces
 from kinetree.spatial import Inertia
 from kinetree.tree import Tree
@@ -78,7 +79,7 @@ def is_firm(model: Model) -> bool:
 
 
 def _is_firm(model: Model) -> bool:
-    if not all(isinstance(x, np.ndarray) for x in jax.tree.leaves((model.rows.inertia, model.rows.position))):
+    if not is_known(model.rows.inertia, model.rows.position):
         return False
     joints = joint_tree(model.structure)
     own: Inertia = jax.tree.map(lambda x: x[joints.last], model.rows.inertia)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from kinetree._unknown import unknown
 from kinetree.model import Model
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 
 from .aba import forward_dynamics_aba
 from .algorithms.aba import aba_of
@@ -115,6 +115,5 @@ def forward_dynamics(
             return solve(model, q, qd, tau, f_ext, **options)
         return solve(model.without_passive, q, qd, tau + passive_by_row(model, q, qd), f_ext, **options)
 
-    nv = (model.nv,)
-    qdd = evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), tau=(tau, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+    qdd = evaluate_for(model, compute, q=q, qd=qd, tau=tau, f_ext=f_ext)
     return require_solution(model, "forward_dynamics", qdd, q=q, qd=qd, tau=tau, f_ext=f_ext)

@@ -19,7 +19,7 @@ import numpy as np
 
 from kinetree._unknown import unknown
 from kinetree.model import Model, Placement
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.spatial import Motion, Rates, Rotation, Vec3
 from kinetree.tree import Layout, layout, outward
@@ -168,10 +168,8 @@ def frame_velocity(model: Model, q: Any, qd: Any, body: int | str, frame: str = 
         (..., 6), angular part first.
     """
     asked = int(frame_number(model, body)), WAYS[way_number(frame)]
-    return evaluate(
-        lambda *states: _of_states(model, states, _velocity_at_once, _velocity, asked),
-        q=(q, (model.nq,)),
-        qd=(qd, (model.nv,)),
+    return evaluate_for(
+        model, lambda *states: _of_states(model, states, _velocity_at_once, _velocity, asked), q=q, qd=qd
     )
 
 
@@ -189,10 +187,10 @@ def frame_acceleration(model: Model, q: Any, qd: Any, qdd: Any, body: int | str,
         (..., 6), angular part first.
     """
     asked = int(frame_number(model, body)), WAYS[way_number(frame)]
-    nv = (model.nv,)
-    return evaluate(
+    return evaluate_for(
+        model,
         lambda *states: _of_states(model, states, _acceleration_at_once, _acceleration, asked),
-        q=(q, (model.nq,)),
-        qd=(qd, nv),
-        qdd=(qdd, nv),
+        q=q,
+        qd=qd,
+        qdd=qdd,
     )

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.model.required import require_model
 from kinetree.tree import Layout, layout, restore
@@ -74,7 +74,5 @@ def hybrid_dynamics(
         qdd, tau = _hybrid(laid, model, q, qd, qdd, tau, given != 0, f_ext)
         return qdd, tau
 
-    nv = (model.nv,)
-    states = {"q": (q, (model.nq,)), "qd": (qd, nv), "qdd": (qdd, nv), "tau": (tau, nv), "given": (given, nv)}
-    found, needed = evaluate(compute, **states, f_ext=(f_ext, (model.n_bodies, 6)))
+    found, needed = evaluate_for(model, compute, q=q, qd=qd, qdd=qdd, tau=tau, given=given, f_ext=f_ext)
     return require_solution(model, "hybrid_dynamics", found, q=q, qd=qd, qdd=qdd, tau=tau, f_ext=f_ext), needed

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate, evaluate_for
 from kinetree.model.required import require_model
 
 from .jacobians import jacobian
@@ -72,6 +72,6 @@ def inverse_inertia_at(model: Model, q: Any, body: int | str) -> Any:
         J = jnp.asarray(jacobian(model, q, body))
         return jnp.einsum("bkv,blv->bkl", J, _response(model, q, J))
 
-    inertia = evaluate(compute, q=(q, (model.nq,)))
+    inertia = evaluate_for(model, compute, q=q)
     require_solution(model, "inverse_inertia_at", inertia[..., 0], q=q)
     return inertia

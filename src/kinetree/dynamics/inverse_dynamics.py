@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Model
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 
 from .algorithms.rnea import BIAS, GRAVITY, RNEA
 from .directly import directly
@@ -48,8 +48,7 @@ def inverse_dynamics(
             return jnp.zeros((q.shape[0], 0), q.dtype)
         return run(RNEA, model, {"q": q, "qd": qd, "qdd": qdd}, f_ext, schedule)["tau"]
 
-    nv = (model.nv,)
-    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), qdd=(qdd, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+    return evaluate_for(model, compute, q=q, qd=qd, qdd=qdd, f_ext=f_ext)
 
 
 def zero_rates(model: Model, like: Any) -> Any:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.spatial import Vec3
 from kinetree.tree import Layout, layout, restore
 
@@ -84,4 +84,4 @@ def jacobian(model: Model, q: Any, body: int | str, frame: str = "world", *, sch
         whole = model.coupling.widen_q(q)
         return model.coupling.narrow(_jacobian(layout(model.tree, chosen), model.uncoupled, whole, number, way))
 
-    return evaluate(compute, q=(q, (model.nq,)))
+    return evaluate_for(model, compute, q=q)

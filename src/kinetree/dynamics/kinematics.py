@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model, Placement
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.tree import Layout
 
 from .algorithms.kinematics import KINEMATICS
@@ -47,4 +47,4 @@ def forward_kinematics(model: Model, q: Any, *, schedule: str = "auto") -> Pose:
         n = q.shape[0], model.n_bodies
         return Pose(found["rotation"].reshape(*n, 3, 3), found["position"].reshape(*n, 3))
 
-    return evaluate(compute, q=(q, (model.nq,)))
+    return evaluate_for(model, compute, q=q)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from kinetree._unknown import unknown
 from kinetree.model import Model, coupled
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 from kinetree.tree import layout
 
@@ -55,4 +55,4 @@ def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "
             H = pack(tree, H) if packed else H
         return PackedMatrix(H, tree) if packed else H
 
-    return evaluate(compute, q=(q, (model.nq,)))
+    return evaluate_for(model, compute, q=q)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model, coupled
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.physics import stretch
 
 
@@ -44,4 +44,4 @@ def passive_force(model: Model, q: Any, qd: Any) -> Any:
     def compute(q: Any, qd: Any) -> Any:
         return jnp.zeros_like(jnp.asarray(qd)) if model.passive is None else passive_by_row(model, q, qd)
 
-    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, (model.nv,)))
+    return evaluate_for(model, compute, q=q, qd=qd)

@@ -8,17 +8,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from kinetree.model import Model, Structure
 
 from .firmness import is_firm
 from .singular import singular_rows
-
-
-def is_traced(x: Any) -> bool:
-    """Whether x has no values yet, so that nothing can be said about them."""
-    return isinstance(x, Tracer)
 
 
 def singular_states(model: Model, q: Any) -> Any | None:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model, coupled
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Inertia, Rates, Transform
 from kinetree.tree import Layout, layout, restore
@@ -66,7 +66,6 @@ def inverse_dynamics_regressor(model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     Reference: Atkeson, An & Hollerbach 1986.
     """
     laid = layout(model.tree, "paths")
-    nv = (model.nv,)
 
     def compute(q: Any, qd: Any, qdd: Any) -> Any:
         if model.nv == 0:
@@ -74,4 +73,4 @@ def inverse_dynamics_regressor(model: Model, q: Any, qd: Any, qdd: Any) -> Any:
         require_matrices("the regressor", q, model.nv, 10 * model.n_bodies, copies=2, instead=INSTEAD)
         return _regressor(laid, model, q, qd, qdd)
 
-    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), qdd=(qdd, nv))
+    return evaluate_for(model, compute, q=q, qd=qd, qdd=qdd)

@@ -6,7 +6,7 @@ except that those of float64 stay float64 where x64 is off.
 
 import math
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import jax
@@ -77,8 +77,7 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
     if xla_is_lost() and any(map(_is_known_jax, arrays)):
         require_xla()
     with ExitStack() as modes:
-        if dtype == np.float64 and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-            modes.enter_context(jax.enable_x64(True))
+        modes.enter_context(in_bits_of(dtype))
         if from_numpy and jax.config.jax_disable_jit:  # type: ignore[attr-defined]
             modes.enter_context(jax.disable_jit(False))  # only `jit` turns NumPy arrays into JAX's
         library = np if from_numpy else jnp
@@ -102,17 +101,30 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
         return result
 
 
-def in_mode_of(function: Callable[..., Any], *arrays: Any) -> Any:
-    """`function` of JAX arrays, on arrays of any kind: in the bits that they have, and with results of their kind."""
-    arrays = tuple(x if _is_jax(x) else np.asarray(x) for x in arrays)
-    from_numpy, dtype = not any(map(_is_jax, arrays)), result_dtype(list(arrays))
-    wide = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
-    with jax.enable_x64(True) if wide else nullcontext():
-        result = function(*(jnp.asarray(x, dtype) for x in arrays))
-        return jax.tree.map(np.asarray, result) if from_numpy else result
+def evaluate_for(model: Model, function: Callable[..., Any], **arrays: Any) -> Any:
+    """As `evaluate`, for arrays whose names say what they are; all that are not listed here have nv numbers."""
+    shapes: dict[str, tuple[int, ...]] = {
+        "f_ext": (model.n_bodies, 6),
+        "ctrl": (model.nu,),
+        "act": (model.na,),
+        "time": (),
+        "dt": (),
+    }
+    shapes |= dict.fromkeys(("q", "q0", "q1"), (model.nq,))
+    return evaluate(function, **{name: (x, shapes.get(name, (model.nv,))) for name, x in arrays.items()})
 
 
-def cast_model(model: Model, dtype: Any) -> Model:
-    """The model's constants in a dtype, each with a batch axis of one at the end."""
-    rows = jax.tree.map(lambda x: jnp.asarray(x, dtype)[:, None], model.rows)
-    return Model(rows, model.frames, model.inertia, jnp.asarray(model.gravity, dtype), model.structure)
+def in_bits_of(dtype: Any) -> AbstractContextManager[Any]:
+    """Within it JAX computes in 64 bits, if the type has so many."""
+    narrow = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    return jax.enable_x64(True) if narrow else nullcontext()
+
+
+def is_known(*trees: Any) -> bool:
+    """True if all arrays are NumPy's: their numbers are known, and stay as they are."""
+    return all(isinstance(x, np.ndarray) for x in jax.tree.leaves(trees))
+
+
+def is_traced(*trees: Any) -> bool:
+    """True if some array has no values yet: it is inside `jit` or another transformation of JAX."""
+    return any(isinstance(x, Tracer) for x in jax.tree.leaves(trees))

@@ -16,7 +16,7 @@ import numpy as np
 
 from kinetree.spatial import Quaternion, Scalar, Vec3
 
-from .arguments import evaluate
+from .arguments import evaluate_for
 from .coupling import coupled
 from .memory import require_memory
 from .model import Model, Structure
@@ -136,10 +136,9 @@ def integrate(model: Model, q: Any, qd: Any, dt: Any = 1.0) -> Any:
 
     Returns: configurations (..., nq), their quaternions of unit length.
     """
-    given = {"q": (q, (model.nq,)), "qd": (qd, (model.nv,))}
     if isinstance(dt, int | float):  # a plain number takes the arrays' type
-        return evaluate(lambda q, qd: _step(model.structure, q, qd * float(dt)), **given)
-    return evaluate(lambda q, qd, dt: _step(model.structure, q, qd * dt[:, None]), **given, dt=(dt, ()))
+        return evaluate_for(model, lambda q, qd: _step(model.structure, q, qd * float(dt)), q=q, qd=qd)
+    return evaluate_for(model, lambda q, qd, dt: _step(model.structure, q, qd * dt[:, None]), q=q, qd=qd, dt=dt)
 
 
 @coupled("configuration")
@@ -176,7 +175,7 @@ def difference(model: Model, q0: Any, q1: Any) -> Any:
 
     Returns: velocities (..., nv).
     """
-    return evaluate(partial(_between, model.structure), q0=(q0, (model.nq,)), q1=(q1, (model.nq,)))
+    return evaluate_for(model, partial(_between, model.structure), q0=q0, q1=q1)
 
 
 def _quaternion(q: Scalar, at: np.ndarray) -> Quaternion:

@@ -4,8 +4,8 @@ import dataclasses
 
 import jax
 import numpy as np
-from jax.core import Tracer
 
+from .arguments import is_traced
 from .model import Model
 from .required import require_model
 
@@ -23,7 +23,7 @@ def specialize(model: Model) -> Model:
     rows = model.structure.tree.n
     if rows > MOST_ROWS:
         raise ValueError(f"a model of {rows} rows is too large to specialize: at most {MOST_ROWS}")
-    if any(isinstance(x, Tracer) for x in jax.tree.leaves(model)):
+    if is_traced(model):
         raise ValueError("a model can only be specialized outside jit, grad and vmap, where its numbers are known")
     new = dataclasses.replace(jax.tree.map(np.asarray, model))
     new.__dict__["specialized"] = True  # beside the fields, so that no copy with other numbers has it

@@ -18,7 +18,7 @@ from kinetree.constrain.native.kinds import FORCE_REPORT
 from kinetree.constrain.problem import equalities_of, has_contacts
 from kinetree.constrain.weights import inverse_weights
 from kinetree.model import Model, State, require_state
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
 from kinetree.tree import layout
 
@@ -45,21 +45,14 @@ def contact_forces(model: Model, state: State, ctrl: Any = None) -> Any:
     has, h = present(model.uncoupled), model.timestep
     reference = partial(_by_xla, has, model)
 
-    def compute(q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Any:
+    def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any) -> Any:
         given = tuple(map(jnp.asarray, (q, qd, act, warm_start, ctrl)))
         if not has_contacts(model) and equalities_of(model) is None:
             return jnp.zeros((len(q), model.n_bodies, 6), q.dtype)
         solver = solver_for(model, q.dtype, h, False, True, forces=True) if has_contacts(model) else None
         return reference(*given) if solver is None else _natively(reference, solver, model, *given)
 
-    return evaluate(
-        compute,
-        q=(state.q, (model.nq,)),
-        qd=(state.qd, (model.nv,)),
-        act=(state.act, (model.na,)),
-        warm_start=(state.warm_start, (model.nv,)),
-        ctrl=(ctrl, (model.nu,)),
-    )
+    return evaluate_for(model, compute, **vars(state), ctrl=ctrl)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

@@ -14,7 +14,7 @@ from kinetree.constrain.constrained import timestep_of
 from kinetree.constrain.joint_groups import present
 from kinetree.constrain.weights import inverse_weights
 from kinetree.model import Model, ModelError, Mount, Sensor, State, require_state
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
 from kinetree.model.sensor import WORLD
 
@@ -56,15 +56,7 @@ def sensors(model: Model, state: State, ctrl: Any = None) -> dict[str, Any]:
             driven = Driven(found.force + carried(free, q), found.length, found.velocity, found.own)
         return measured(has, free, inverse_weights(free), q, qd, qdd, driven, time, step(q.dtype))
 
-    found = evaluate(
-        compute,
-        q=(state.q, (model.nq,)),
-        qd=(state.qd, (model.nv,)),
-        act=(state.act, (model.na,)),
-        time=(state.time, ()),
-        warm_start=(state.warm_start, (model.nv,)),
-        ctrl=(ctrl, (model.nu,)),
-    )
+    found = evaluate_for(model, compute, **vars(state), ctrl=ctrl)
     return {s.name: found[s.name] for s in model.sensors}  # in the file's order, which JAX does not keep
 
 

@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.ad_checkpoint import checkpoint_name
-from jax.core import Tracer
 
 from kinetree._unknown import unknown
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate, evaluate_for, is_traced
 from kinetree.model.fork import require_xla
 from kinetree.model.required import require_model, require_steps
 
@@ -159,23 +158,13 @@ def advance(
     require_xla()
     if model.batch:
         return advance_worlds(advance, model, state, ctrl, f_ext, dt, substeps, name)
-    nu = model.nu
     if ctrl is None:
-        ctrl = np.zeros(nu, np.result_type(state.q) if not isinstance(state.q, jax.Array) else state.q.dtype)
-    given: dict[str, Any] = {
-        "q": (state.q, (model.nq,)),
-        "qd": (state.qd, (model.nv,)),
-        "act": (state.act, (model.na,)),
-        "time": (state.time, ()),
-        "warm_start": (state.warm_start, (model.nv,)),
-        "ctrl": (ctrl, (nu,)),
-        "f_ext": (f_ext, (model.n_bodies, 6)),
-    }
+        ctrl = np.zeros(model.nu, np.result_type(state.q) if not isinstance(state.q, jax.Array) else state.q.dtype)
 
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any, f_ext: Any) -> State:
         now = State(q, qd, act, time, warm_start)
         stepper = stepper_for(model, name, q.dtype, h, f_ext is not None)
-        traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((model, now, ctrl, f_ext, h)))
+        traced = is_traced(model, now, ctrl, f_ext, h)
         if stepper is not None and not traced:
             keep_direct(model, stepper, (dt, int(substeps), integrator), q)
             return stepper(now, ctrl, f_ext, None, int(substeps))
@@ -191,7 +180,7 @@ def advance(
             return _native(name, int(substeps), stepper, full, now, drive)
         return _traced(name, int(substeps), full, now, drive)
 
-    return evaluate(compute, **given)
+    return evaluate_for(model, compute, **vars(state), ctrl=ctrl, f_ext=f_ext)
 
 
 def _step_length(model: Model, dt: Any) -> Any:
@@ -254,7 +243,7 @@ def step(
     def axes() -> tuple[tuple[int, ...], ...]:
         return np.shape(q)[:-1], np.shape(qd)[:-1]
 
-    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, (model.nv,)))
+    return evaluate_for(model, compute, q=q, qd=qd)
 
 
 def initial_state(

@@ -5,9 +5,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.core import Tracer
 
 from kinetree.model import State
+from kinetree.model.arguments import is_traced
 
 from .native import Stepper, can_roll, rolled
 
@@ -31,7 +31,7 @@ def at_once(
     given = None if callable(controls) else controls
     arrays = [x for x in (*jax.tree.leaves(state), given, f_ext) if x is not None]
     of_jax = [x for x in arrays if isinstance(x, jax.Array)]
-    if steps == 0 or any(isinstance(x, Tracer) for x in (*arrays, *jax.tree.leaves(stepper))):
+    if steps == 0 or is_traced(arrays, stepper):
         return None
     devices = {d for x in of_jax for d in x.devices()}
     if len(devices) > 1 or any(d.platform != "cpu" for d in devices) or jax.config.jax_disable_jit:  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model, coupled
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 
 Controller = Callable[[Any, Any, Any], Any]  # (t, q, qd) -> tau
 
@@ -30,17 +30,7 @@ def friction_force(model: Model, qd: Any) -> Any:
     def compute(qd: Any) -> Any:
         return -jnp.asarray(model.friction, qd.dtype) * qd / jnp.sqrt(qd * qd + REST_SPEED**2)
 
-    return evaluate(compute, qd=(qd, (model.nv,)))
-
-
-@coupled("force")
-def damping_force(model: Model, qd: Any) -> Any:
-    """−damping · qd, (..., nv): the dampers without the springs."""
-
-    def compute(qd: Any) -> Any:
-        return jnp.zeros_like(qd) if model.passive is None else -jnp.asarray(model.passive.damping, qd.dtype) * qd
-
-    return evaluate(compute, qd=(qd, (model.nv,)))
+    return evaluate_for(model, compute, qd=qd)
 
 
 def control_force(controller: Controller | None, t: Any, q: Any, qd: Any) -> Any:

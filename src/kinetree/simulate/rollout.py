@@ -5,18 +5,16 @@ states, controls, parameters of the policy and numbers of the model.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from kinetree._unknown import unknown
 from kinetree.model import Model, State, require_state
-from kinetree.model.arguments import result_dtype
+from kinetree.model.arguments import in_bits_of, is_traced, result_dtype
 from kinetree.model.fork import require_xla
 from kinetree.model.required import require_model, require_steps
 
@@ -138,8 +136,7 @@ def rollout(
     plain = jax.tree.leaves((state, [x for x in (parts.policy, pushed) if not callable(x)]))
     dtype, from_numpy = result_dtype(plain), not any(isinstance(x, jax.Array) for x in plain)
     fixed = _Fixed(name, int(steps), int(substeps), found, _recorded(record), form, functions)
-    wide = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
-    with jax.enable_x64(True) if wide else nullcontext():
+    with in_bits_of(dtype):
         h = model.timestep if dt is None else dt
         bind = bound_to_worlds if original.batch else bound_to
         bound = bind(original, name, dtype, h, f_ext is not None)
@@ -154,13 +151,13 @@ def rollout(
                 return (*known, carry) if return_carry else known
         state = jax.tree.map(lambda x: jnp.asarray(x, dtype), state)
         given = _Given(model, state, carry, key, dt, arrays, bound)
-        traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(given))
+        traced = is_traced(given)
         try:
             result = (_run if traced else _compiled)(fixed, given)
         except (jax.errors.TracerArrayConversionError, jax.errors.TracerBoolConversionError) as error:
             raise TypeError(UNTRACEABLE + str(error).splitlines()[0]) from error
         result = result if return_carry else result[:2]
-        if not from_numpy or any(isinstance(x, Tracer) for x in jax.tree.leaves(result)):  # a policy may hold tracers
+        if not from_numpy or is_traced(result):  # a policy may hold tracers
             return result
         return jax.tree.map(np.asarray, result)
 

@@ -10,7 +10,6 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree.model import Model, State, integrate
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for, in_bits_of, is_traced
 from kinetree.model.fork import require_xla
 from kinetree.model.memory import require_memory
 from kinetree.model.required import require_model
@@ -140,7 +139,7 @@ def simulate(
     Raises SimulationError, naming time and joint and what is likely wrong, when a state is not finite.
     """
     require_model(model)
-    if any(isinstance(x, Tracer) for x in (*jax.tree.leaves(model), q, qd, dt)):
+    if is_traced(model, q, qd, dt):
         raise TypeError(TRACED)
     if not (dt > 0 and math.isfinite(dt)):
         raise ValueError(f"dt must be a positive number of seconds, not {dt}")
@@ -148,10 +147,8 @@ def simulate(
         raise ValueError(f"steps must be a multiple of record, which is at least 1: steps={steps}, record={record}")
     name = step_of(model, integrator)
     require_xla()
-    given = {"q": (q, (model.nq,)), "qd": (qd, (model.nv,))}
-    if ctrl is not None:
-        given["ctrl"] = (ctrl, (model.nu,))
-    start = evaluate(lambda *x: x, **given)
+    given = {"q": q, "qd": qd} | ({} if ctrl is None else {"ctrl": ctrl})
+    start = evaluate_for(model, lambda *x: x, **given)
     q, qd, *controls = map(np.asarray, start)
     count, records = q.size // max(1, q.shape[-1]), steps // record + 1
     require_memory(
@@ -159,8 +156,7 @@ def simulate(
         f"a run of {count:,} states with {records:,} records of each",
         "use a smaller batch, or record fewer states",
     )
-    wide = q.dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
-    with jax.enable_x64(True) if wide else nullcontext():
+    with in_bits_of(q.dtype):
         q = np.asarray(integrate(model, q, np.zeros_like(qd), 1.0))  # quaternions of unit length
         found = constraints_of(model)
         original, model = model, prepared(model, found)

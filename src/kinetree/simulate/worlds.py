@@ -5,7 +5,6 @@ joints have limits, is found over all worlds together.
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from kinetree.constrain.joint_groups import Present
 from kinetree.model import Model, State
-from kinetree.model.arguments import result_dtype
+from kinetree.model.arguments import in_bits_of, result_dtype
 
 from .constrained import constraints_of, prepared, with_constraints
 from .native import Bound, bound_to_worlds, typical_of, with_bound
@@ -53,8 +52,7 @@ def advance_worlds(
     others = {k: (None, None) if x is None else _checked(worlds, k, x) for k, x in (("ctrl", ctrl), ("f_ext", f_ext))}
     arrays = [x for x, _ in (*parts.values(), *others.values()) if x is not None]
     from_numpy, dtype = not any(isinstance(x, jax.Array) for x in arrays), result_dtype(arrays)
-    wide = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
-    with jax.enable_x64(True) if wide else nullcontext():
+    with in_bits_of(dtype):
         bound = bound_to_worlds(model, name, dtype, model.timestep if dt is None else dt, f_ext is not None)
         whole = State(**{k: _wide(worlds if axis is None else (), x, dtype) for k, (x, axis) in parts.items()})
         (u, u_axis), (f, f_axis) = others.values()

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from kinetree.model import Model, integrate
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
 
 from ..forward_dynamics import forward_dynamics
@@ -95,7 +95,7 @@ def _closed(model: Model, q: Any) -> Any:
         limit = jnp.finfo(q.dtype).eps ** CLOSED_POWER
         return jnp.where(jnp.abs(error).max(-1, keepdims=True) <= limit, found, jnp.nan)
 
-    return evaluate(compute, q=(q, (model.nq,)))
+    return evaluate_for(model, compute, q=q)
 
 
 def close_loops(model: Model, q: Any, qd: Any = None) -> Any:
@@ -118,14 +118,13 @@ def close_loops(model: Model, q: Any, qd: Any = None) -> Any:
     """
     require_model(model)
     if model.loops is None:
-        same = evaluate(lambda q: q, q=(q, (model.nq,)))
-        return same if qd is None else (same, evaluate(lambda qd: qd, qd=(qd, (model.nv,))))
+        same = evaluate_for(model, lambda q: q, q=q)
+        return same if qd is None else (same, evaluate_for(model, lambda qd: qd, qd=qd))
     closed = _closed(model, q)
     _require_closed(model, q, closed)
     if qd is None:
         return closed
-    nv = (model.nv,)
-    return closed, evaluate(lambda q, qd: along_loops(model, q, qd), q=(closed, (model.nq,)), qd=(qd, nv))
+    return closed, evaluate_for(model, partial(along_loops, model), q=closed, qd=qd)
 
 
 def _require_closed(model: Model, q: Any, closed: Any) -> None:
@@ -136,7 +135,7 @@ def _require_closed(model: Model, q: Any, closed: Any) -> None:
     state = tuple(map(int, np.argwhere(np.isnan(closed).any(-1))[0]))
     own = np.broadcast_to(np.asarray(q, float), closed.shape)[state][None]
     still = np.zeros((1, model.nv))
-    rows = evaluate(partial(rows_of_state, model), q=(own, (model.nq,)), qd=(still, (model.nv,)))
+    rows = evaluate_for(model, partial(rows_of_state, model), q=own, qd=still)
     error = np.abs(rows.error[0])
     row = int(np.argmax(error))
     where = f", state {', '.join(map(str, state))}" if state else ""

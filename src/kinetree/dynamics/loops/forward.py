@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Loops, Model
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 from kinetree.tree import Layout, layout
 
@@ -99,5 +99,4 @@ def closed_forward_dynamics(model: Model, solve: Solve, q: Any, qd: Any, tau: An
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
         return closed_answer(model, solve, q, qd, solve(model.without_loops, q, qd, tau, f_ext)).qdd
 
-    nv = (model.nv,)
-    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), tau=(tau, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+    return evaluate_for(model, compute, q=q, qd=qd, tau=tau, f_ext=f_ext)

@@ -18,13 +18,13 @@ import numpy as np
 
 from kinetree._unknown import unknown
 from kinetree.model import Model
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate, is_traced
 from kinetree.model.memory import require_matrices
 from kinetree.model.required import require_model
 from kinetree.tree import Layout, Tree, layout
 
 from ..inverse_dynamics import bias_force
-from ..positive import is_traced, without_singular
+from ..positive import without_singular
 from ..schedules import tuning
 from ..schedules.choose import IN_ORDER, choose_factorization, fills_lanes
 from ..schedules.record import note

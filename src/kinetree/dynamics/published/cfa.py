@@ -22,11 +22,11 @@ import numpy as np
 from jax import lax
 
 from kinetree.model import Model
+from kinetree.model.arguments import is_traced
 from kinetree.tree import Layout, layout
 
 from ..inverse_dynamics import bias_force
 from ..matrices.dense import orthonormal_basis, solve_spd, times, transpose
-from ..positive import is_traced
 from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias
 
 

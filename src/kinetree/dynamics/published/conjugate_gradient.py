@@ -15,11 +15,12 @@ import numpy as np
 from jax import lax
 
 from kinetree.model import Model
+from kinetree.model.arguments import is_traced
 from kinetree.tree import Layout, layout, restore
 
 from ..inverse_dynamics import bias_force
 from ..matrices.crba import mass_diagonal
-from ..positive import is_traced, singular_states
+from ..positive import singular_states
 from ..schedules.arranged import arranged, by_position
 from .inertia_times import inertia_times
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from kinetree.model import Loops, Model
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 from kinetree.tree import layout
 
@@ -85,5 +85,4 @@ def projected_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: A
         qdd = _solved(loops, rows, H, tau - inverse_dynamics(tree, q, qd, zero_rates(tree, qd), f_ext))
         return qdd if model.coupling is not None else without_singular(tree, q, qdd)
 
-    nv = (model.nv,)
-    return evaluate(compute, q=(q, (model.nq,)), qd=(qd, nv), tau=(tau, nv), f_ext=(f_ext, (model.n_bodies, 6)))
+    return evaluate_for(model, compute, q=q, qd=qd, tau=tau, f_ext=f_ext)

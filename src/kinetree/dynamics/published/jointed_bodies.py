@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Model, Structure
+from kinetree.model.arguments import is_traced
 from kinetree.spatial import Transform
 from kinetree.tree import Layout, restore
 
@@ -18,7 +19,6 @@ from ..algorithms.aba import product
 from ..articulated_rows import articulated_rows
 from ..firmness import joint_tree, least_moments
 from ..matrices.dense import times
-from ..positive import is_traced
 from ..schedules.arranged import arranged
 
 
@@ -92,7 +92,7 @@ def by_dof(structure: Structure, u: Any) -> Any:
 def require_inertias(model: Model, method: str) -> None:
     """Refuse models with a body that resists some motion not at all; nothing is said of models that are traced."""
     inertia = model.rows.inertia
-    if any(map(is_traced, jax.tree.leaves(inertia))):
+    if is_traced(inertia):
         return
     last = joint_tree(model.structure).last
     own = jax.tree.map(lambda x: np.asarray(x)[last], inertia)

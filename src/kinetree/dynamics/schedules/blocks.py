@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from kinetree.dynamics.recursion import Algorithm
 from kinetree.lanes import native_enabled
@@ -18,6 +17,7 @@ from kinetree.lanes.kept.notice import warn_not_native
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.llvm.emit import UnknownPrimitive
 from kinetree.model import Model
+from kinetree.model.arguments import is_known, is_traced
 from kinetree.tree import Tree
 from kinetree.tree.blocks import Pieces, Top, cut
 
@@ -87,7 +87,7 @@ def by_blocks(algorithm: Algorithm, model: Model, inputs: dict[str, Any]) -> dic
     given = list(inputs.values())
     plan = block_plan(algorithm, model, np.dtype(given[0].dtype))
     assert plan is not None
-    if any(isinstance(x, Tracer) for x in given):
+    if is_traced(given):
         return dict(zip(algorithm.outputs, plan.traced(*given), strict=True))
     states = zip(*map(np.asarray, given), strict=True)
     found = [np.stack(each) for each in zip(*(plan(*state) for state in states), strict=True)]
@@ -110,9 +110,8 @@ def why_not(algorithm: Algorithm) -> str:
 
 
 def _made(algorithm: Algorithm, model: Model, dtype: np.dtype) -> BlockPlan | None:
-    plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
     fits = not len(model.structure.quaternion_joints) and not why_not(algorithm)
-    if not (plain and fits and native_enabled() and hasattr(os, "sched_yield")):
+    if not (is_known(model) and fits and native_enabled() and hasattr(os, "sched_yield")):
         return None
     try:
         return BlockPlan(algorithm, model, dtype)

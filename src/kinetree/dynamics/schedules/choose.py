@@ -17,6 +17,7 @@ from kinetree._unknown import unknown
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import Facts, facts
 from kinetree.model import Model
+from kinetree.model.arguments import is_known
 from kinetree.tree import Tree
 
 from . import tuning
@@ -50,7 +51,7 @@ class Call(NamedTuple):
     @property
     def known(self) -> bool:
         """True if the model's numbers are known, and plain."""
-        return all(isinstance(x, np.ndarray) for x in jax.tree.leaves(self.model))
+        return is_known(self.model)
 
     @property
     def native_cpu(self) -> bool:

@@ -14,6 +14,7 @@ from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.program import xla
 from kinetree.lanes.target import compiled
 from kinetree.model import Model, memory
+from kinetree.model.arguments import is_known
 from kinetree.model.piecewise import PIECE
 
 from . import tuning
@@ -72,8 +73,7 @@ class LaneAlgorithm:
 
     def constants(self, model: Model, dtype: Any, *about: int) -> tuple:
         """(turns, count) arrays of all loops for one model; kept where the model is made of plain arrays."""
-        plain = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model))
-        kept = self._constants.setdefault(model, {}) if plain else {}
+        kept = self._constants.setdefault(model, {}) if is_known(model) else {}
         key = (dtype, *about)
         found = kept.get(key)
         if found is None:

@@ -11,13 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from kinetree.dynamics.algorithms.applied import with_world_forces
 from kinetree.dynamics.joint_terms import LOAD, felt_acceleration, joint_acceleration, row_acceleration, row_force
 from kinetree.dynamics.recursion import APPLIED, Algorithm, Bodies
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model
+from kinetree.model.arguments import is_traced
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.model.coupling import NARROW, WIDEN
 from kinetree.tree import Layout, layout
@@ -118,7 +118,7 @@ def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -
         return gradient(algorithm, run, model, state, owed)
 
     arrays = (*inputs.values(), *(() if f_ext is None else (f_ext,)))
-    if not any(isinstance(x, Tracer) for x in arrays):
+    if not is_traced(arrays):
         return function((), *arrays)
     reverses = f_ext is None and has_reverse(algorithm, model)
     return with_gradient(function, by_lanes, back if reverses else None)((), *arrays)

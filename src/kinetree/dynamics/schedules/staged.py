@@ -7,13 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero
 
 from kinetree.dynamics.closed_form.directions import Function, direction
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import current
 from kinetree.model import Model
+from kinetree.model.arguments import is_traced
 from kinetree.model.coordinates import first_placements
 from kinetree.model.fork import require_xla
 from kinetree.tree import Tree
@@ -50,7 +50,7 @@ def _keep(model: Model, key: Any, make: Callable[[], Any]) -> Any:
 
 
 def _known(model: Model) -> bool:
-    return not any(isinstance(x, Tracer) for x in jax.tree.leaves(model))
+    return not is_traced(model)
 
 
 def stage_constants(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
@@ -161,8 +161,3 @@ def _as_batch(function: Callable, laid: Stages, constants: tuple, model: Model, 
 def by_stages(function: Callable, laid: Stages, model: Model, *arrays: Any) -> Any:
     """States, (batch, n) arrays, one after the other through a function made by `one_at_a_time`."""
     return _as_batch(function, laid, stage_constants(laid, model, arrays[0].dtype), on_device(model), *arrays)
-
-
-def use_stages(tree: Tree, batch: int, f_ext: Any) -> Stages | None:
-    """The stages, if native walks can serve a call."""
-    return staged(tree) if batch == 1 and f_ext is None else None

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from kinetree.model import Model, ModelError, Passive
+from kinetree.model.arguments import is_known
 from kinetree.model.pieces import Pieces
 from kinetree.tree.clusters import Clusters, divide, spines
 
@@ -39,7 +40,7 @@ def _require_plain(model: Model) -> None:
         raise ModelError("a tree over devices has no mimic joints: they would join parts that are far from each other")
     if model.loops is not None:
         raise ModelError("a tree over devices has no rigid loops: cut them with model.replace(loops=[])")
-    if not all(isinstance(x, np.ndarray) for x in jax.tree.leaves((model.rows, model.passive, model.gravity))):
+    if not is_known(model.rows, model.passive, model.gravity):
         raise ModelError("a tree over devices needs a model whose numbers are known: NumPy arrays, outside of jit")
 
 

@@ -5,7 +5,6 @@ device runs the native walks of an algorithm over its own rows (part.py); what p
 element of each cluster for each pass of the algorithm (exchange.py).
 """
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from kinetree._unknown import unknown
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import current
 from kinetree.model import Model, ModelError
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate, in_bits_of
 from kinetree.model.pieces import Pieces
 from kinetree.tree.dealt import Dealt, Held, deal
 
@@ -79,8 +78,7 @@ class ShardedTree:
     # -- what is kept on the devices -----------------------------------------------------------------------------------
 
     def _mode(self) -> Any:
-        wide = self.dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
-        return jax.enable_x64(True) if wide else nullcontext()
+        return in_bits_of(self.dtype)
 
     def _sharding(self, batch: int = 0) -> NamedSharding:
         return NamedSharding(self.mesh, P(*(None,) * batch, self.axis))

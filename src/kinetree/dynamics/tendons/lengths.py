@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Axis, Model, Placement, coupled
-from kinetree.model.arguments import evaluate
+from kinetree.model.arguments import evaluate_for
 from kinetree.model.tendons import NO_SIDE, NO_WRAP, Tendons
 from kinetree.spatial import Quaternion, Scalar, Vec3
 from kinetree.tree import layout, restore
@@ -190,7 +190,7 @@ def tendon_length(model: Model, q: Any) -> Any:
             return jnp.zeros((q.shape[0], 0), q.dtype)
         return stretched(model, q).length.T
 
-    return evaluate(compute, q=(q, (model.nq,)))
+    return evaluate_for(model, compute, q=q)
 
 
 @coupled("force")
@@ -214,4 +214,4 @@ def tendon_jacobian(model: Model, q: Any) -> Any:
         whole = jnp.zeros((n, model.nv, q.shape[0]), q.dtype)
         return jnp.moveaxis(whole.at[np.arange(n)[:, None], at.dof].add(wide), -1, 0)
 
-    return evaluate(compute, q=(q, (model.nq,)))
+    return evaluate_for(model, compute, q=q)

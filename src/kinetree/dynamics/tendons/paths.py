@@ -28,7 +28,6 @@ class Paths(NamedTuple):
     """All tables of the tendons of a mechanism; those of indices are of 32 bits, the same to JAX in both modes."""
 
     lines: Lines
-    row_of_point: np.ndarray
     line: np.ndarray  # (entries,): each entry of a Jacobian belongs to a line,
     row: np.ndarray  # to a row,
     sign: np.ndarray  # and has a sign
@@ -94,7 +93,6 @@ def paths(structure: Structure, routes: Routes) -> Paths:
             summands[span.tendon].append(count + len(lines.tendon) + s)
     return Paths(
         lines,
-        rows,
         line,
         row,
         np.array([e[2] for e in entries]),

@@ -17,6 +17,7 @@ from kinetree.constrain.native.solve import Solver
 from kinetree.constrain.native.solve import program_of as program_of_solver
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
+from kinetree.model.arguments import is_traced
 
 from .choose import BOUND, Bound, way_of_step
 from .plan import StepPlan
@@ -78,7 +79,7 @@ def _stacked(model: Model, constants: Callable[[Model], tuple]) -> tuple:
 
 def typical_of(model: Model) -> Model | None:
     """One model with every feature that some world has; None where numbers are not known."""
-    if any(isinstance(x, Tracer) for x in jax.tree.leaves(model)):
+    if is_traced(model):
         return None
 
     def chosen(x: Any) -> np.ndarray:
