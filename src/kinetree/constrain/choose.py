@@ -8,52 +8,63 @@ import numpy as np
 from kinetree.lanes import native_enabled
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
+from kinetree.model.arguments import is_known
 
 from .native import Plan, Solver, not_served, solver_of
 
 MAX_ROWS = 1000  # Larger trees go by levels: a lane walks all rows one after the other.
 DTYPES = ("float32", "float64")
+UNKNOWN = "which the native body does not know"
 
 
 class Way(NamedTuple):
-    """How constraints are solved for; `plan` is there where the native body serves."""
+    """How constraints are solved for, or steps are made; `plan` is there where the native body serves."""
 
-    plan: Plan | None
+    plan: Any
     reason: str
+
+    @property
+    def body(self) -> str:
+        """Which body serves: "native" or "xla", as in a `Choice`."""
+        return "xla" if self.plan is None else "native"
 
     def __str__(self) -> str:
         return f"{'native lanes' if self.plan is not None else 'XLA'}: {self.reason}"
 
 
+def refused(model: Model, dtype: Any, h: Any) -> str:
+    """Why the native body serves no call with such a model, type and time step; empty where it may."""
+    if not native_enabled():
+        return "native bodies are switched off"
+    if np.dtype(dtype).name not in DTYPES:
+        return f"numbers are of type {np.dtype(dtype).name}"
+    if isinstance(h, jax.Array):
+        return "the time step is a JAX array, which may be traced"
+    if not is_known(model):
+        return "numbers of the model are JAX arrays, which may be traced"
+    if model.coupling is not None:
+        return f"mimic joints couple joints, {UNKNOWN}"
+    if model.loops is not None:
+        return f"rigid loops, {UNKNOWN}"
+    return f"more than {MAX_ROWS} degrees of freedom: levels of the tree side by side" if model.nv > MAX_ROWS else ""
+
+
 _ways: OncePerOwner[Way] = OncePerOwner()
 
 
-def way_of(model: Model) -> Way:
-    """How the constraints of a model are solved for."""
-    if not native_enabled():
-        return Way(None, "native bodies are switched off")
-    if not all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model)):
-        return Way(None, "numbers of the model are JAX arrays, which may be traced")
-    return _ways.get(model, None, lambda: _found(model))
+def way_of(model: Model, dtype: Any = float, h: Any = None) -> Way:
+    """How the constraints of a model are solved for, in a type and with a time step."""
+    reason = refused(model, dtype, h)
+    return Way(None, reason) if reason else _ways.get(model, None, lambda: _found(model))
 
 
 def _found(model: Model) -> Way:
-    if model.coupling is not None:
-        return Way(None, "mimic joints couple joints, which the native body does not know")
-    if model.loops is not None:
-        return Way(None, "rigid loops, which the native body does not know")
-    if model.nv > MAX_ROWS:
-        return Way(None, f"more than {MAX_ROWS} degrees of freedom: levels of the tree side by side")
     plan = Plan(model)
     reason = not_served(model, plan)
-    if reason:
-        return Way(None, f"{reason}, which the native body does not know")
-    return Way(plan, "a lane to a world, each until it is done")
+    return Way(None, f"{reason}, {UNKNOWN}") if reason else Way(plan, "a lane to a world, each until it is done")
 
 
 def solver_for(model: Model, dtype: Any, h: Any, external: bool, warm: bool, forces: bool = False) -> Solver | None:
     """The native program of a call, bound to a model; None where XLA serves. `forces`: those of contacts, too."""
-    if np.dtype(dtype).name not in DTYPES or isinstance(h, jax.Array):
-        return None
-    plan = way_of(model).plan
+    plan = way_of(model, dtype, h).plan
     return None if plan is None else solver_of(model, plan, dtype, float(h), external, warm, forces)

@@ -13,6 +13,7 @@ from kinetree.dynamics import inverse_dynamics
 from kinetree.dynamics.inverse_dynamics import zero_rates
 from kinetree.dynamics.loops.rows import wrenches
 from kinetree.dynamics.schedules.arranged import arranged, by_position
+from kinetree.dynamics.schedules.record import note
 from kinetree.model import Coupling, Model, coupled
 from kinetree.model.arguments import evaluate_for, is_known
 from kinetree.model.required import require_model
@@ -20,7 +21,7 @@ from kinetree.model.world import InverseWeights, World
 from kinetree.tree import layout, restore
 
 from .actuated import actuator_force, weight_carried
-from .choose import solver_for
+from .choose import solver_for, way_of
 from .drift import velocity_drift
 from .fluid import fluid_wrenches
 from .joint_groups import Present, present
@@ -95,6 +96,7 @@ def constrained_dynamics(
 
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
         given = q, qd, tau, f_ext, warm
+        note("constrained_dynamics", way_of(model, q.dtype, model.timestep))
         solver = solver_for(model, q.dtype, model.timestep, f_ext is not None, warm is not None)
         if solver is None:
             return by_xla(*given)

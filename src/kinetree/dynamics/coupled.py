@@ -7,15 +7,16 @@ models whose numbers are known; their derivatives follow from ID(q, qd, FD(q, qd
 right-hand side come from the functions that serve the free model, and are solved densely.
 """
 
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from kinetree.lanes.target import facts
 from kinetree.model import Model
-from kinetree.model.arguments import evaluate, evaluate_for, is_known
+from kinetree.model.arguments import evaluate, evaluate_for
 
 from .algorithms.aba import aba_of
 from .closed_form.shape import Shape
@@ -28,28 +29,36 @@ from .matrices.ltdl_lanes import FACTORIZE, SOLVE
 from .matrices.reduced import reduced_lanes
 from .positive import require_solution
 from .published.vneb import ldlt
-from .schedules import tuning
+from .schedules.choose import Call, Choice, call_of, choose_coupled
 from .schedules.lane_algorithm import LaneAlgorithm
-from .schedules.lane_clusters import cluster_lanes
+from .schedules.lane_clusters import cluster_lanes, clusters_of
+from .schedules.record import note
+
+
+def coupled_way(call: Call) -> Choice:
+    """The way of forward dynamics of a model with a coupling."""
+    return choose_coupled(call, clusters_of(Shape.of(call.model)) is not None)
 
 
 def coupled_program(model: Model, external: bool = False) -> LaneAlgorithm | None:
     """The lane program that serves a model with a coupling, whose numbers are known; None where there is none."""
+    if coupled_way(Call(model, 1, "numpy", np.dtype(float), external, facts())).way != "lanes":
+        return None
     clusters = cluster_lanes(aba_of(is_firm(model.uncoupled)), model, external)
-    if clusters is not None:
-        return clusters
-    return reduced_lanes(model, external) if model.tree.n <= tuning.REDUCED_MAX_ROWS else None
+    return reduced_lanes(model, external) if clusters is None else clusters
 
 
 def coupled_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, method: str) -> Any:
     """Accelerations, (..., nv), of a model with a coupling."""
     if method not in ("auto", "crba"):
         raise ValueError(f"method {method!r} can not serve a model with mimic joints: choose auto or crba")
-    program = coupled_program(model, f_ext is not None) if is_known(model) and model.nv > 0 else None
-    if program is not None:
-        qdd = evaluate_for(model, partial(_in_lanes, program, model), q=q, qd=qd, tau=tau, f_ext=f_ext)
-    else:
-        qdd = _densely(model, q, qd, tau, f_ext)
+
+    def compute(*state: Any) -> Any:
+        note("forward_dynamics", coupled_way(call_of(model, state[:3], state[3])))
+        program = coupled_program(model, state[3] is not None)
+        return _densely(model, *state) if program is None else _in_lanes(program, model, *state)
+
+    qdd = evaluate_for(model, compute, q=q, qd=qd, tau=tau, f_ext=f_ext)
     return require_solution(model, "forward_dynamics", qdd, q=q, qd=qd, tau=tau, f_ext=f_ext)
 
 

@@ -17,19 +17,17 @@ from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 
 from .closed_form.blocks import has_blocks
-from .closed_form.matrices import Matrices, of_forward, of_inverse, solves_in_lanes
+from .closed_form.matrices import Matrices, forward_way, of_forward, of_inverse, solves_in_lanes
 from .closed_form.rnea import program_of
 from .directly import directly
 from .forward_dynamics import at_once, forward_dynamics
 from .inverse_dynamics import inverse_dynamics
+from .schedules import tuning
+from .schedules.choose import call_of, choose_derivatives
 from .schedules.lane_algorithm import LaneAlgorithm
+from .schedules.record import note
 
-MAX_CLOSED_FORM_ROWS = 300  # rows whose pairs are walked; beyond, matrices for a batch would not fit anywhere
 INSTEAD = "jax.jvp and jax.vjp, for products with them"
-
-
-def _has_closed_form(model: Model) -> bool:
-    return 0 < model.tree.n <= MAX_CLOSED_FORM_ROWS
 
 
 @partial(jax.jit, static_argnums=0)
@@ -46,13 +44,14 @@ def _by_directions(function: Callable, model: Model, q: Any, qd: Any, x: Any, f_
 
 
 def _inverse_at_once(model: Model) -> LaneAlgorithm | None:
-    return program_of(model) if _has_closed_form(model) and not has_blocks(model) else None
+    served = 0 < model.tree.n <= tuning.CLOSED_FORM_MAX_ROWS and not has_blocks(model)
+    return program_of(model) if served else None
 
 
 def _forward_at_once(model: Model) -> tuple[LaneAlgorithm, LaneAlgorithm] | None:
     """Forward dynamics, and its derivatives at accelerations that are known."""
     accelerations = at_once(model)
-    served = _has_closed_form(model) and not has_blocks(model) and solves_in_lanes(model)
+    served = not has_blocks(model) and solves_in_lanes(model)
     return (accelerations, program_of(model, forward=True)) if served and accelerations else None
 
 
@@ -89,9 +88,11 @@ def inverse_dynamics_derivatives(model: Model, q: Any, qd: Any, qdd: Any, f_ext:
 
     def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:
         require_matrices("derivatives of inverse dynamics", q, model.nv, model.nv, copies=6, instead=INSTEAD)
-        if _has_closed_form(model):
-            return of_inverse(model, q, qd, qdd, f_ext)
-        return _by_directions(inverse_dynamics, model, q, qd, qdd, f_ext)
+        choice = choose_derivatives(call_of(model, (q, qd, qdd), f_ext))
+        note("inverse_dynamics_derivatives", choice)
+        if choice.way == "directions":
+            return _by_directions(inverse_dynamics, model, q, qd, qdd, f_ext)
+        return of_inverse(model, q, qd, qdd, f_ext)
 
     return evaluate_for(model, compute, q=q, qd=qd, qdd=qdd, f_ext=f_ext)
 
@@ -114,8 +115,10 @@ def forward_dynamics_derivatives(model: Model, q: Any, qd: Any, tau: Any, f_ext:
 
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any) -> Matrices:
         require_matrices("derivatives of forward dynamics", q, model.nv, model.nv, copies=10, instead=INSTEAD)
-        if _has_closed_form(model) and model.loops is None:
-            return of_forward(model, q, qd, forward_dynamics(model, q, qd, tau, f_ext), f_ext)
-        return _by_directions(forward_dynamics, model, q, qd, tau, f_ext)
+        choice = forward_way(call_of(model, (q, qd, tau), f_ext))
+        note("forward_dynamics_derivatives", choice)
+        if choice.way == "directions":
+            return _by_directions(forward_dynamics, model, q, qd, tau, f_ext)
+        return of_forward(model, q, qd, forward_dynamics(model, q, qd, tau, f_ext), f_ext)
 
     return evaluate_for(model, compute, q=q, qd=qd, tau=tau, f_ext=f_ext)

@@ -1,28 +1,33 @@
 """What `auto` takes, and why: the text behind `kinetree.explain`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import jax
 import numpy as np
 
+from kinetree._unknown import unknown
+from kinetree.lanes.target import facts
 from kinetree.model import Model
 
 from .algorithms.aba import aba_of
+from .algorithms.kinematics import KINEMATICS
 from .algorithms.rnea import RNEA
-from .closed_form.shape import Shape
+from .closed_form.matrices import forward_way
+from .coupled import coupled_way
 from .firmness import is_firm
-from .schedules.choose import Choice, call_of, choose_mass_matrix
-from .schedules.lane_clusters import clusters_of
+from .schedules.choose import Call, Choice, choose, choose_derivatives, choose_mass_matrix
 from .schedules.run import way_of
+
+ARRAYS = ("numpy", "jax", "traced")
 
 
 @dataclass(frozen=True)
 class Explanation:
     """What `auto` does with a model and a batch; prints as text.
 
-    `inverse_dynamics`, `forward_dynamics` and `mass_matrix` are the `Choice` of each: schedule, way, body, program and
-    reason.
-    `method` is the method of forward dynamics.
+    `subject` names the call, `method` the method of forward dynamics. All others have the name of a public function,
+    and are its `Choice`: schedule, way, body, program and reason.
     """
 
     subject: str
@@ -30,49 +35,49 @@ class Explanation:
     inverse_dynamics: Choice
     forward_dynamics: Choice
     mass_matrix: Choice
+    forward_kinematics: Choice
+    jacobian: Choice
+    inverse_dynamics_derivatives: Choice
+    forward_dynamics_derivatives: Choice
 
     def __str__(self) -> str:
-        return "\n".join(
-            [
-                self.subject,
-                f"  inverse_dynamics: rnea, {self.inverse_dynamics}",
-                f"  forward_dynamics: {self.method}, {self.forward_dynamics}",
-                f"  mass_matrix: crba, {self.mass_matrix}",
-            ]
-        )
+        algorithms = {"inverse_dynamics": "rnea, ", "forward_dynamics": f"{self.method}, ", "mass_matrix": "crba, "}
+        named = [f.name for f in fields(self) if f.name not in ("subject", "method")]
+        return "\n".join([self.subject, *(f"  {n}: {algorithms.get(n, '')}{getattr(self, n)}" for n in named)])
 
 
-def explain(model: Model, batch: int = 1) -> Explanation:
-    """What `auto` does for inverse and forward dynamics of a model, called on NumPy arrays, and why.
-
-    The articulated-body algorithm wins everywhere (benchmarks/NOTES.md): the methods that form the mass matrix or take
-    bodies apart cost more from the smallest robot on. Models whose mimic joints do not hang together are solved by
-    their mass matrix.
-
-    Arguments:
-        model: the mechanism.
-        batch: states in one call.
-
-    Returns:
-        An `Explanation`; print it, or read `.inverse_dynamics` and `.forward_dynamics`.
-    """
+def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: Any = float) -> Explanation:
+    """What `auto` does with a model, and why. `kinetree.explain` says more, and has the arguments."""
     if not isinstance(batch, int | np.integer) or batch < 0:
         raise ValueError(f"batch must be a number of states, not {batch!r}")
+    if arrays not in ARRAYS:
+        raise ValueError(unknown("kind of arrays", arrays, ARRAYS))
     tree = model.tree
     subject = (
         f"{model.n_bodies} bodies, {model.nv} degrees of freedom in {tree.height} levels, "
         f"{batch} state{'s' if batch > 1 else ''} on {jax.default_backend()}"
     )
-    free = model if model.coupling is None else model.uncoupled
-    q, rates = (np.broadcast_to(np.zeros(()), (batch, n)) for n in (free.nq, free.nv))
-    inverse = way_of(RNEA, free, {"q": q, "qd": rates, "qdd": rates})
-    matrix = choose_mass_matrix(call_of(model, (q,)))
-    if model.coupling is None:
-        forward = way_of(aba_of(is_firm(model)), model, {"q": q, "qd": rates, "tau": rates})
-        return Explanation(subject, "aba", inverse, forward, matrix)
-    together = clusters_of(Shape.of(model)) is not None
-    reason = "joints that follow one another " + (
-        "hang together, and are taken as one" if together else "are far apart: their mass matrix is reduced and solved"
+    call = Call(model, int(batch), arrays, np.dtype(dtype), device=facts())
+    method, forward = _forward(call)
+    return Explanation(
+        subject,
+        method,
+        way_of(RNEA, call),
+        forward,
+        choose_mass_matrix(call),
+        way_of(KINEMATICS, call),
+        choose(call, walks=False),
+        choose_derivatives(call),
+        forward_way(call),
     )
-    forward = Choice("lanes", "lanes", inverse.body, "shared", reason)
-    return Explanation(subject, "aba" if together else "crba", inverse, forward, matrix)
+
+
+def _forward(call: Call) -> tuple[str, Choice]:
+    """The method of forward dynamics, and its way."""
+    if call.model.loops is not None:
+        method, choice = _forward(call._replace(model=call.model.without_loops))
+        return method, replace(choice, reason=f"{choice.reason}; forces of rigid loops are added")
+    if call.model.coupling is None:
+        return "aba", way_of(aba_of(is_firm(call.model)), call)
+    choice = coupled_way(call)
+    return "aba" if "taken as one" in choice.reason else "crba", choice

@@ -24,6 +24,7 @@ from .schedules.arranged import arranged, row_poses
 from .schedules.choose import IN_ORDER, call_of, choose
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lane_coupling import serving
+from .schedules.record import note
 
 
 @jax.jit
@@ -74,7 +75,9 @@ def jacobian(model: Model, q: Any, body: int | str, frame: str = "world", *, sch
     number, way = frame_number(model, body), way_number(frame)
 
     def compute(q: Any) -> Any:
-        chosen = choose(call_of(model, (q,)), schedule, walks=False).schedule
+        choice = choose(call_of(model, (q,)), schedule, walks=False)
+        note("jacobian", choice)
+        chosen = choice.schedule
         if model.nv == 0:
             return jnp.zeros((q.shape[0], 6, 0), q.dtype)
         if chosen in IN_ORDER:

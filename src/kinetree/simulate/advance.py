@@ -11,6 +11,7 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 
 from kinetree._unknown import unknown
+from kinetree.dynamics.schedules.record import note
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
 from kinetree.model.arguments import evaluate, evaluate_for, is_traced
 from kinetree.model.fork import require_xla
@@ -23,7 +24,7 @@ from .drive import Drive, Shaped
 from .forces import Controller
 from .integrators import discrete_step, rk4_step, semi_implicit_step
 from .mujoco_steps import euler_step, implicit_step, implicitfast_step, runge_kutta_step
-from .native import Stepper, directly, keep_direct, step_solver, stepper_for
+from .native import Stepper, directly, keep_direct, step_solver, stepper_for, way_of_step
 from .worlds import advance_worlds
 
 Step = Callable[[Model, State, Drive], State]
@@ -163,6 +164,7 @@ def advance(
 
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any, f_ext: Any) -> State:
         now = State(q, qd, act, time, warm_start)
+        note("advance", way_of_step(model, name, q.dtype, h))
         stepper = stepper_for(model, name, q.dtype, h, f_ext is not None)
         traced = is_traced(model, now, ctrl, f_ext, h)
         if stepper is not None and not traced:

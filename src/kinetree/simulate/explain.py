@@ -1,6 +1,7 @@
 """`kinetree.explain`: what `auto` takes for dynamics, constraints and steps, and why."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from kinetree import dynamics
 from kinetree.constrain.choose import Way, way_of
@@ -8,37 +9,37 @@ from kinetree.model import Model
 from kinetree.model.required import require_model
 
 from .advance import step_of
-from .native import StepWay, way_of_step
+from .native import way_of_rollout, way_of_step
 
 
 @dataclass(frozen=True)
 class Explanation(dynamics.Explanation):
-    """As of dynamics, with what solves for constraints, and what makes steps."""
+    """As of dynamics, with what solves for constraints, makes steps, and makes rollouts with known controls."""
 
     constrained_dynamics: Way
-    advance: StepWay
-
-    def __str__(self) -> str:
-        own = [f"  constrained_dynamics: {self.constrained_dynamics}", f"  advance: {self.advance}"]
-        return "\n".join([super().__str__(), *own])
+    advance: Way
+    rollout: Way
 
 
-def explain(model: Model, batch: int = 1) -> Explanation:
-    """What runs for a model, called on NumPy arrays, and why: inverse and forward dynamics, constraints, steps.
+def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: Any = float) -> Explanation:
+    """What runs for a model, and why: the choice of every function that can go several ways.
 
     The articulated-body algorithm wins everywhere (benchmarks/NOTES.md): the methods that form the mass matrix or take
-    bodies apart cost more from the smallest robot on. Models with mimic joints are solved by their mass matrix.
-    Constraints and steps run in native code where it knows all that the model has, else by XLA.
+    bodies apart cost more from the smallest robot on. Models whose mimic joints do not hang together are solved by
+    their mass matrix. Constraints and steps run in native code where it knows all that the model has, else by XLA.
 
     Arguments:
         model: the mechanism.
         batch: states in one call.
+        arrays: "numpy"; "jax" for JAX arrays outside of `jit`; "traced" inside `jit`, `vmap` and `grad`.
+        dtype: their type.
 
     Returns:
-        An `Explanation`; print it, or read `.inverse_dynamics`, `.forward_dynamics`, `.constrained_dynamics` and
-        `.advance`.
+        An `Explanation`; print it, or read the field with the name of a function, such as `.inverse_dynamics`,
+        `.mass_matrix`, `.constrained_dynamics` or `.advance`.
     """
     require_model(model)
-    found = dynamics.explain(model, batch)
-    step = way_of_step(model, step_of(model, None))
-    return Explanation(**vars(found), constrained_dynamics=way_of(model), advance=step)
+    found, name, h = dynamics.explain(model, batch, arrays=arrays, dtype=dtype), step_of(model, None), model.timestep
+    rollout = way_of_rollout(model, name, dtype, h, arrays == "traced")
+    step, solve = way_of_step(model, name, dtype, h), way_of(model, dtype, h)
+    return Explanation(**vars(found), constrained_dynamics=solve, advance=step, rollout=rollout)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree._unknown import unknown
+from kinetree.dynamics.schedules.record import note
 from kinetree.model import Model, State, require_state
 from kinetree.model.arguments import in_bits_of, is_traced, result_dtype
 from kinetree.model.fork import require_xla
@@ -22,7 +23,7 @@ from .advance import advance, checkpointed, step_of
 from .at_once import at_once
 from .bounded_scan import bounded_scan
 from .constrained import constraints_of, prepared, with_constraints
-from .native import Bound, bound_to, bound_to_worlds, with_bound
+from .native import Bound, bound_to, bound_to_worlds, way_of_rollout, with_bound
 from .worlds import constraints_of_worlds, prepared_worlds
 
 Policy = Callable[[Any, State, Any], tuple[Any, Any]]  # (carry, state, key) -> (carry, ctrl)
@@ -148,6 +149,7 @@ def rollout(
                 bound.stepper, state, parts.policy, pushed, fixed.steps, fixed.substeps, fixed.record, dtype
             )
             if known is not None:
+                note("rollout", way_of_rollout(original, name, dtype, h))
                 return (*known, carry) if return_carry else known
         state = jax.tree.map(lambda x: jnp.asarray(x, dtype), state)
         given = _Given(model, state, carry, key, dt, arrays, bound)

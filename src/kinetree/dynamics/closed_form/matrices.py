@@ -9,18 +9,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from kinetree.lanes.target import facts
 from kinetree.model import Model
 
 from ..matrices.ltdl_lanes import INVERSE_FACTOR
+from ..schedules import tuning
+from ..schedules.choose import Call, Choice, choose_derivatives
 from .blocks import blocks, has_blocks
 from .columns import solve_turns
 from .rnea import program_of
 from .shape import Shape
 
 Matrices = tuple[Any, Any, Any]  # (batch, nv, nv): by q, by qd, and by accelerations or forces
-
-MAX_SOLVE_TURNS = 1 << 21  # turns of a solve in a lane, whose tables then take 80 MB; beyond, H⁻¹ is multiplied
 
 
 def _run(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, forward: bool = False) -> Matrices:
@@ -32,7 +34,7 @@ def _run(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, forward:
 
 def product(a: Any, b: Any) -> Any:
     """a b of (batch, n, n)."""
-    if a.shape[1] > 32 or jax.default_backend() != "cpu":
+    if a.shape[1] > 32 or facts().weaves:
         return jnp.matmul(a, b, precision="highest")
     # Written out: XLA multiplies many small matrices five times as fast so on a CPU.
     return sum(a[:, :, k, None] * b[:, k, None, :] for k in range(a.shape[1]))
@@ -74,8 +76,16 @@ def taken_apart(model: Model) -> tuple[list, Callable[[list], Model]]:
 
 
 def solves_in_lanes(model: Model) -> bool:
-    """Whether the derivatives of forward dynamics are one lane program."""
-    return solve_turns(Shape.of(model)) <= MAX_SOLVE_TURNS and jax.default_backend() == "cpu"
+    """True if the derivatives of forward dynamics are one lane program."""
+    return forward_way(Call(model, 1, "numpy", np.dtype(float), device=facts())).way == "lanes"
+
+
+def forward_way(call: Call) -> Choice:
+    """The way of the derivatives of forward dynamics."""
+    if call.model.loops is not None:
+        return Choice("directions", "directions", "xla", "", "rigid loops: one direction after the other")
+    served = 0 < call.rows <= tuning.CLOSED_FORM_MAX_ROWS
+    return choose_derivatives(call, solve_turns(Shape.of(call.model)) if served else 0)
 
 
 def _solved(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:

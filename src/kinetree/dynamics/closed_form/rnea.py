@@ -18,6 +18,7 @@ import numpy as np
 from kinetree.lanes import Lane, Loop, Memory
 from kinetree.lanes.kept.once import once
 from kinetree.lanes.program.program import Slots
+from kinetree.lanes.target import facts
 from kinetree.model import Axis, Model, Placement
 from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
@@ -65,7 +66,7 @@ class Variant(NamedTuple):
 def program_of(model: Model, external: bool = False, forward: bool = False) -> LaneAlgorithm:
     """The program that serves a model."""
     coupled = model.coupling is not None
-    gathered = coupled or forward or jax.default_backend() == "cpu"
+    gathered = coupled or forward or not facts().weaves
     return program(Variant(model.structure.has_quaternions, external, coupled, forward, gathered))
 
 

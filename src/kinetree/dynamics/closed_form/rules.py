@@ -20,10 +20,9 @@ from kinetree.model.configuration import coordinate_columns
 from kinetree.spatial import Quaternion, Vec3
 
 from ..recursion import Algorithm
+from ..schedules import tuning
 from .directions import Function, direction
 from .matrices import of_forward, of_inverse, taken_apart
-
-MAX_RULE_ROWS = 300  # rows; matrices for a batch of larger robots would not fit anywhere
 
 Run = Callable[..., tuple]  # (model, f_ext, *state) -> (output,)
 MATRICES = {"rnea": of_inverse, "aba": of_forward, "aba_checked": of_forward}
@@ -32,7 +31,7 @@ MATRICES = {"rnea": of_inverse, "aba": of_forward, "aba_checked": of_forward}
 def with_rule(algorithm: Algorithm, model: Model, q: Any, f_ext: Any, run: Run) -> Callable[..., tuple]:
     """`run(model, f_ext, *state)` as a function of the state, with a rule of its own where there is one."""
     matrices = MATRICES.get(algorithm.name)
-    if matrices is None or not isinstance(q, jax.Array) or not 0 < model.tree.n <= MAX_RULE_ROWS:
+    if matrices is None or not isinstance(q, jax.Array) or not 0 < model.tree.n <= tuning.CLOSED_FORM_MAX_ROWS:
         return partial(run, model, f_ext)
     numbers, whole = taken_apart(model)
     given = numbers + ([] if f_ext is None else [f_ext])

@@ -184,6 +184,31 @@ def choose_factorization(tree: Tree, batch: int, triples: int) -> Choice:
     return Choice("levels", "layout", "xla", "", "all rows of a level at once")
 
 
+def choose_coupled(call: Call, together: bool) -> Choice:
+    """The way of forward dynamics with mimic joints; `together`: those that share a coordinate hang together."""
+    if not call.known or call.rows == 0:
+        return Choice("dense", "dense", "xla", "", "numbers of the model are traced: its mass matrix is solved densely")
+    if not together and call.rows > tuning.REDUCED_MAX_ROWS:
+        return Choice("dense", "dense", "xla", "", f"{call.rows} rows have no lane program: H is solved densely")
+    reason = "hang together, and are taken as one" if together else "are far apart: their mass matrix is solved"
+    body = "native" if call.device.native else "xla"
+    return Choice("lanes", "lanes", body, lane_program_kind(call), f"joints that follow one another {reason}")
+
+
+def choose_derivatives(call: Call, solve_turns: int = 0) -> Choice:
+    """The way of whole matrices of derivatives; `solve_turns`: what a lane must do to solve for those of accelerations.
+
+    Robots of few rows have them in closed form, one column after the other in a lane; a GPU's lanes have too little
+    memory to solve with H.
+    """
+    if not 0 < call.rows <= tuning.CLOSED_FORM_MAX_ROWS:
+        return Choice("directions", "directions", "xla", "", f"{call.rows} rows: one direction after the other")
+    body = "native" if call.device.native else "xla"
+    if solve_turns > tuning.SOLVE_MAX_TURNS or (solve_turns and call.device.weaves):
+        return Choice("lanes", "products", body, lane_program_kind(call), "columns in lanes, then products with H⁻¹")
+    return Choice("lanes", "lanes", body, lane_program_kind(call), "all columns in closed form, in one run")
+
+
 def fills_lanes(batch: int) -> bool:
     """True if states side by side are worth it: always with native code on a CPU, else from a batch on."""
     device = facts()

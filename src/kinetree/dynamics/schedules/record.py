@@ -3,13 +3,23 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-
-from .choose import Choice
-
-_log: ContextVar[list[tuple[str, Choice]] | None] = ContextVar("ways taken", default=None)
+from typing import Protocol
 
 
-def note(algorithm: str, choice: Choice) -> None:
+class Decision(Protocol):
+    """What was chosen: a `Choice`, or the `Way` of constraints and steps."""
+
+    @property
+    def body(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+_log: ContextVar[list[tuple[str, Decision]] | None] = ContextVar("ways taken", default=None)
+
+
+def note(algorithm: str, choice: Decision) -> None:
     """An algorithm is about to go this way."""
     log = _log.get()
     if log is not None:
@@ -17,9 +27,9 @@ def note(algorithm: str, choice: Choice) -> None:
 
 
 @contextmanager
-def recorded() -> Iterator[list[tuple[str, Choice]]]:
+def recorded() -> Iterator[list[tuple[str, Decision]]]:
     """The algorithms that run inside, and their ways. What `jit` has compiled before leaves no trace."""
-    log: list[tuple[str, Choice]] = []
+    log: list[tuple[str, Decision]] = []
     token = _log.set(log)
     try:
         yield log

@@ -26,7 +26,7 @@ from kinetree.tree.stages import Stages
 from ..closed_form import rules
 from ..passive import passive_by_row
 from .blocks import by_blocks, can_block
-from .choose import Choice, call_of, choose
+from .choose import Call, Choice, call_of, choose
 from .euler import over_euler_tour
 from .lane_rows import kind_of
 from .lanes import lane_program_of
@@ -50,12 +50,12 @@ def run(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any = None, s
         f_ext: (batch, bodies, 6), or None.
         schedule: what the user asks for.
     """
-    return take(algorithm, way_of(algorithm, model, inputs, f_ext, schedule), model, inputs, f_ext)
+    choice = way_of(algorithm, call_of(model, tuple(inputs.values()), f_ext), schedule)
+    return take(algorithm, choice, model, inputs, f_ext)
 
 
-def way_of(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any = None, schedule: str = "auto") -> Choice:
+def way_of(algorithm: Algorithm, call: Call, schedule: str = "auto") -> Choice:
     """The way that `run` takes."""
-    call = call_of(model, tuple(inputs.values()), f_ext)
     blocked = with_world_forces(algorithm) if call.external and algorithm.applied else algorithm
     return choose(call, schedule, partial(can_block, blocked), can_walk(algorithm))
 

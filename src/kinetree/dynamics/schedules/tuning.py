@@ -24,3 +24,5 @@ FACTORS_MAX_TURNS = 2**24  # turns; the longest table of triples or pairs that a
 DENSE_LANES_MAX_ROWS = 128  # rows of a matrix that a lane factors: 350 000 turns, a table of 6 MB that grows as n³
 DENSE_MAX_ROWS = 2**13  # rows; larger trees have no dense matrix
 REDUCED_MAX_ROWS = 1000  # rows; up to here the equation of a coupled mechanism has a program: tables of depth² · rows
+CLOSED_FORM_MAX_ROWS = 300  # rows; matrices of derivatives for a batch of larger robots would not fit anywhere
+SOLVE_MAX_TURNS = 1 << 21  # turns of a solve in a lane, whose tables then take 80 MB; beyond, H⁻¹ is multiplied

@@ -1,6 +1,6 @@
 """The native body of steps: one lane program from a state to the state some steps later."""
 
-from .choose import Bound, StepWay, bound_to, step_solver, stepper_for, way_of_step, with_bound
+from .choose import Bound, bound_to, step_solver, stepper_for, way_of_rollout, way_of_step, with_bound
 from .directly import directly, keep_direct
 from .frames import can_roll, rolled
 from .stepper import Stepper
@@ -8,7 +8,6 @@ from .worlds import bound_to_worlds, typical_of
 
 __all__ = [
     "Bound",
-    "StepWay",
     "Stepper",
     "bound_to",
     "bound_to_worlds",
@@ -19,6 +18,7 @@ __all__ = [
     "step_solver",
     "stepper_for",
     "typical_of",
+    "way_of_rollout",
     "way_of_step",
     "with_bound",
 ]

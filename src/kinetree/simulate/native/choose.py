@@ -2,54 +2,42 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from kinetree.constrain.choose import DTYPES, MAX_ROWS, solver_for
+from kinetree.constrain.choose import UNKNOWN, Way, refused, solver_for
 from kinetree.constrain.native import Solver
-from kinetree.lanes import native_enabled
 from kinetree.lanes.kept.once import OncePerOwner
+from kinetree.lanes.target import facts
 from kinetree.model import Model
 
 from .plan import StepPlan
 from .step import not_served
 from .stepper import Stepper, stepper_of
 
-
-class StepWay(NamedTuple):
-    """How steps are made; `plan` is there where the native body serves."""
-
-    plan: StepPlan | None
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{'native lanes' if self.plan is not None else 'XLA'}: {self.reason}"
+_ways: OncePerOwner[Way] = OncePerOwner()
 
 
-_ways: OncePerOwner[StepWay] = OncePerOwner()
+def way_of_step(model: Model, integrator: str, dtype: Any = float, h: Any = None) -> Way:
+    """How a model makes steps, in a type and of a length."""
+    if BOUND in model.__dict__:
+        stepper = model.__dict__[BOUND].stepper
+        return Way(None if stepper is None else stepper.plan, "decided before the model was traced")
+    reason = refused(model, dtype, h)
 
-
-def way_of_step(model: Model, integrator: str) -> StepWay:
-    """How a model makes steps."""
-    if not native_enabled():
-        return StepWay(None, "native bodies are switched off")
-    if not all(isinstance(x, np.ndarray) for x in jax.tree.leaves(model)):
-        return StepWay(None, "numbers of the model are JAX arrays, which may be traced")
-
-    def find() -> StepWay:
-        if model.coupling is not None:
-            return StepWay(None, "mimic joints couple joints, which the native body does not know")
-        if model.loops is not None:
-            return StepWay(None, "rigid loops, which the native body does not know")
-        if model.nv > MAX_ROWS:
-            return StepWay(None, f"more than {MAX_ROWS} degrees of freedom: levels of the tree side by side")
+    def find() -> Way:
         plan = StepPlan(model, integrator)
         reason = not_served(model, plan, integrator)
-        if reason:
-            return StepWay(None, f"{reason}, which the native body does not know")
-        return StepWay(plan, "a lane to a world, whole steps")
+        return Way(None, f"{reason}, {UNKNOWN}") if reason else Way(plan, "a lane to a world, whole steps")
 
-    return _ways.get(model, integrator, find)
+    return Way(None, reason) if reason else _ways.get(model, integrator, find)
+
+
+def way_of_rollout(model: Model, integrator: str, dtype: Any = float, h: Any = None, traced: bool = False) -> Way:
+    """How a rollout with known controls is made: all steps in one native call, or one after the other in a loop."""
+    step = way_of_step(model, integrator, dtype, h)
+    if step.plan is None or traced or not facts().serves_numpy:
+        return step
+    return Way(step.plan, "a lane to a world, all steps in one call")
 
 
 class Bound(NamedTuple):
@@ -90,10 +78,8 @@ def stepper_for(
     """The native program of a call, bound to a model; None where XLA serves."""
     if BOUND in model.__dict__:
         return model.__dict__[BOUND].stepper
-    if np.dtype(dtype).name not in DTYPES or isinstance(h, jax.Array):
-        return None
-    key = integrator, np.dtype(dtype).name, float(h), external, forced
-    plan = way_of_step(model, integrator).plan
+    plan = way_of_step(model, integrator, dtype, h).plan
     if plan is None:
         return None
+    key = integrator, np.dtype(dtype).name, float(h), external, forced
     return _steppers.get(model, key, lambda: stepper_of(model, plan, integrator, dtype, key[2], external, forced))
