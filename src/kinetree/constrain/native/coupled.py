@@ -116,7 +116,7 @@ def coupled(dim: int, elliptic: bool) -> Kind:
 # -- conjugate gradients ----------------------------------------------------------------------------------------------
 
 
-def _present(kind: Kind, known: Any, reads: tuple) -> tuple[tuple, Response]:
+def present(kind: Kind, known: Any, reads: tuple) -> tuple[tuple, Response]:
     """What a contact keeps, and its response before the step; the rest of what was read is the caller's."""
     n = len(kind.own)
     kept = reads[:n]
@@ -132,7 +132,7 @@ def beginning(kind: Kind, dim: int) -> Part:
     """Forces of the contacts as they are, on the tree before it is swept."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, r = _present(kind, known, reads)
+        kept, r = present(kind, known, reads)
         one, two = both_forces(kept[0], kept[3], r.force)
         return (r.force, r.force), (-one, -two), ()
 
@@ -149,7 +149,7 @@ def lacking(kind: Kind, dim: int) -> Part:
     """ρ = g − C w − λ, at where the tree went with the forces λ."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, r = _present(kind, known, reads)
+        kept, r = present(kind, known, reads)
         new, force = tuple(reads[-3:-1]), reads[-1]
         bent = times(r.curvature, kind.residual(known, kept, new))
         rest = tuple(g - c - f for g, c, f in zip(r.pull, bent, force, strict=True))
@@ -197,7 +197,7 @@ def turning(kind: Kind, dim: int) -> Part:
     """The next direction, and how much it costs."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        _, r = _present(kind, known, reads)
+        _, r = present(kind, known, reads)
         rest, way, moves, moved, state = reads[-5:]
         way = tuple(a + state.beta * b for a, b in zip(rest, way, strict=True))
         moves = tuple(a + state.beta * b for a, b in zip(moved, moves, strict=True))
@@ -214,7 +214,7 @@ def stepping(kind: Kind, dim: int) -> Part:
     """Forces, and what they lack, after a step along the direction."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        _, r = _present(kind, known, reads)
+        _, r = present(kind, known, reads)
         force, rest, way, moves, state = reads[-5:]
         toward = tuple(a + b for a, b in zip(way, times(r.curvature, moves), strict=True))
         return (

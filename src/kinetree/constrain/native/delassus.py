@@ -54,11 +54,13 @@ def solved(factors: tuple, x: Three) -> Three:
     return x[0] * first - a * z1 - b * z2, z1, z2
 
 
-def _rows(block: tuple) -> list[Three]:
+def rows3(block: tuple) -> list[Three]:
+    """The rows of a block."""
     return [block[WIDTH * r : WIDTH * (r + 1)] for r in range(WIDTH)]
 
 
-def _dot(a: Three, b: Three) -> Any:
+def dot3(a: Three, b: Three) -> Any:
+    """aᵀ b."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
@@ -121,8 +123,8 @@ def factored() -> list[Part]:
     def eliminate(_: tuple, __: tuple, reads: tuple) -> tuple:
         entry, one, two, pivot = reads
         factors = factors_of(pivot)
-        answers = [solved(factors, row) for row in _rows(two)]
-        taken = [_dot(row, answer) for row in _rows(one) for answer in answers]
+        answers = [solved(factors, row) for row in rows3(two)]
+        taken = [dot3(row, answer) for row in rows3(one) for answer in answers]
         return (tuple(a - b for a, b in zip(entry, taken, strict=True)),), (), ()
 
     def factor(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -153,9 +155,9 @@ def corrected(replies: bool) -> list[Part]:
     def substitute(back: bool) -> Any:
         def step(_: tuple, __: tuple, reads: tuple) -> tuple:
             block, t, factors = reads
-            answer, rows = solved(factors, t), _rows(block)
+            answer, rows = solved(factors, t), rows3(block)
             across = rows if not back else [tuple(row[c] for row in rows) for c in range(WIDTH)]
-            return (), (tuple(-_dot(row, answer) for row in across),), ()
+            return (), (tuple(-dot3(row, answer) for row in across),), ()
 
         return Loop(step, 3, NOTHING, reads=(BLOCK.at(0, "k"), *own), adds=(GROUP.at(2, "t"),), when=acts)
 
@@ -164,7 +166,7 @@ def corrected(replies: bool) -> list[Part]:
 
     def correct(_: tuple, __: tuple, reads: tuple) -> tuple:
         v, t = reads
-        return (), (-_dot(v, t),), ()
+        return (), (-dot3(v, t),), ()
 
     u = REPLY.at(3, "u") if replies else _of_pivot(2, "u")
     acts, own = GROUP.at(1, "acts"), (GROUP.at(1, "t"), GROUP.at(1, "factors"))

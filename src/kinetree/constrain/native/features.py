@@ -40,6 +40,7 @@ class Features(NamedTuple):
     springs: bool = False
     linking: Linking = Linking()
     power: int | None = None  # of all constraints' impedances, where they share an integer
+    joined: bool = False  # bodies that touch are solved for by a matrix (joined.py)
 
 
 def any_number(values: Any) -> bool:
@@ -64,6 +65,7 @@ def features_of(model: Model, plan: Plan) -> Features:
         passive is not None and any_number(passive.stiffness[scalar]),
         Linking(*_of_strings(plan), *_of_spans(plan), plan.frames.kinds),
         _shared_power(plan),
+        plan.joined is not None,
     )
 
 

@@ -15,6 +15,7 @@ from kinetree.lanes import Loop
 from kinetree.spatial import Force, Motion
 
 from ..newton import CURVED_POWER, FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS
+from . import joined
 from .coupled import beginning, conjugate_gradients
 from .kinds import Kind, comparing, loading, probing
 from .memory import (
@@ -266,6 +267,7 @@ def newton(
     finishes: bool,
     always: bool = False,
     linked: Linked = NO_LINKS,
+    joins: bool = False,
 ) -> list[Part | Again]:
     """All rounds, from the first guess in `x` and `a`.
 
@@ -275,6 +277,7 @@ def newton(
         finishes: a last round solves for the acceleration of the integrator.
         always: `a` is asked for at the end, too.
         linked: what links add.
+        joins: constraints that couple bodies are solved for by a matrix, not by conjugate gradients.
     """
     every = [*kinds, *(k for k, _ in between)]
     free = finishes and not every  # the last round is the only one
@@ -285,6 +288,9 @@ def newton(
     def still(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (Motion(ZERO3, ZERO3),), (), ()
 
+    coupling = []
+    if between:
+        coupling = joined.solution(finishes) if joins else conjugate_gradients(between, finishes, bool(linked.swept))
     names = ("going", "finishing", "iterations", "converged")
     start = Loop(begin, 0, NOTHING, writes=tuple(map(fixed, names)))
     base = Loop(still, 1, NOTHING, writes=(ROW.at(0, "a_new"),))
@@ -294,11 +300,12 @@ def newton(
         *(loading(kind, finishes) for kind in kinds),
         *linked.after,
         *(beginning(kind, dim) for kind, dim in between),
+        *(joined.prepared([k for k, _ in between]) if joins else []),
         cleared(),
         inward(),
         *linked.swept,
         outward(),
-        *(conjugate_gradients(between, finishes, bool(linked.swept)) if between else []),
+        *coupling,
         *linked.moved,
         *map(comparing, every),
         judged(finishes, bool(between)),

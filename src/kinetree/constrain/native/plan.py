@@ -13,6 +13,7 @@ from kinetree.model.world import BOTH, Pair
 from ..joint_groups import Present, present
 from ..problem import equalities_of, has_contacts
 from .frame_plan import Frames
+from .joined_plan import Joined
 from .links import Links
 from .memory import ACTS, BODY, GLOBAL, HELD_BLOCK, LIMIT, REPLY, ROW, coupled_memory, point_memory
 from .string_plan import Strings
@@ -113,8 +114,21 @@ class Plan:
         at += REPLY.size * (self.n_trees + self.n) if self.coupled_dims else 0
         self.links = Links(self.parent, [*self.strings.touches(), *self.frames.touches()], self.strings.place(at))
         at = self.frames.place(self.links.end, len(self.strings.touches()))
+        self.joined = self._join()
+        at = at if self.joined is None else self.joined.place_flags(at)
         at = self.more_blocks(at)
         self.points_of_pair, self._points, self.hot, self.slots = self._place_points(at)
+        if self.joined is not None:
+            self.slots = self.joined.place_matrix(self.slots)
+
+    def _join(self) -> Joined | None:
+        """The matrix of several trees whose bodies touch, where there is one."""
+        numbers = [k for k, p in enumerate(self.pairs) if p.moving == BOTH]
+        if self.n_trees < 2 or not numbers or len(self.links):
+            return None
+        couples = zip(*(self.rows_of_pair(numbers, k).tolist() for k in (0, 1)), strict=True)
+        joined = Joined(self.parent, self.held, self.merges, list(couples))
+        return joined if joined.served else None
 
     def more_blocks(self, at: int) -> int:
         """Where the blocks end that a larger plan begins here."""

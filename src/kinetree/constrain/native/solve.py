@@ -174,7 +174,7 @@ def program_of(variant: Variant) -> Native:
             *([kinematics.applied(3 + variant.warm)] if variant.external else []),
             *force_parts(f),
             *constraint_parts(f, 4),
-            *newton(kinds, between, False, True, linked_parts(f.linking, False, True)),
+            *newton(kinds, between, False, True, linked_parts(f.linking, False, True), f.joined),
             *answered([*kinds, *(k for k, _ in between)], f),
         ]
         if variant.forces:

@@ -226,7 +226,9 @@ def dynamics(v: StepVariant, solved: bool = False) -> list[Part | Again]:
         *(
             from_solution(kinds_of(f), v.finishes)
             if solved
-            else newton(kinds_of(f), between_of(f), v.finishes, False, linked_parts(f.linking, v.finishes, False))
+            else newton(
+                kinds_of(f), between_of(f), v.finishes, False, linked_parts(f.linking, v.finishes, False), f.joined
+            )
         ),
         *([shifted(-1.0)] if turned else []),
     ]
