@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.collide import Geom, collider
 from kinetree.constrain.choose import way_of
+from kinetree.constrain.native.near import Bounds, Box, may_touch
 from kinetree.io import Mujoco
+from kinetree.spatial import Mat3, Quaternion, Vec3
 from tests.constrain.agreement import exact, ours, solved_as_there, states
 
 CLOSE = 1e-10  # relative; 1e-13 is what is found
@@ -37,7 +40,9 @@ def heap(cone="pyramidal", impratio=1, integrator="Euler"):
 def test_a_heap_and_a_folded_chain(cone, impratio):
     m = heap(cone, impratio)
     model = ours(m)
-    assert way_of(model).plan is not None
+    plan = way_of(model).plan
+    assert plan is not None
+    assert plan.joined is not None  # several trees go by a matrix
     reached = states(m, model, count=30, every=12, push=1.0)
     assert reached.contacts.mean() > 4
     found = solved_as_there(model, reached, CLOSE)
@@ -55,3 +60,24 @@ def test_steps_of_a_heap():
     mujoco.mj_step(m, d, nstep=5)
     after = kt.advance(model, state, substeps=5)
     assert np.abs(after.q - Mujoco(model).q_here(d.qpos)).max() < 1e-9
+
+
+def test_whether_shapes_may_touch():
+    """Boxes about shapes tell of no pair that it is apart where it is not, whatever way they are turned."""
+    rng, count = np.random.default_rng(5), 4000
+    turn = rng.standard_normal((2, count, 4))
+    turn /= np.linalg.norm(turn, axis=-1, keepdims=True)
+    half, away = rng.uniform(0.05, 0.5, (2, 3, count)), rng.uniform(-1.2, 1.2, (3, count))
+    first, second = (
+        Geom(Vec3(*at), Mat3(*Quaternion(*t.T).rotation()).T, Vec3(*size))
+        for at, t, size in zip((0 * away, away), turn, half, strict=True)
+    )
+    boxes = tuple(Box(Vec3(*np.zeros((3, count))), Vec3(*size)) for size in half)
+    bounds = Bounds(sum(np.sqrt((size**2).sum(0)) for size in half) + 0.01, 0.01, boxes)
+    near = np.asarray(may_touch(("box", "box"), first, second, bounds))
+    touch = np.any(
+        [np.asarray(c.distance) < 0.01 for c in collider(("box", "box"), False).function(first, second, 0.01)], 0
+    )
+    assert not (touch & ~near).any()
+    assert touch.sum() > count / 10
+    assert (near & ~touch).sum() < 0.3 * (~touch).sum()

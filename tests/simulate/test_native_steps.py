@@ -1,5 +1,6 @@
 """Whole steps by the native body: MuJoCo's next states, the bits of single steps, and the same as XLA's reference."""
 
+import jax
 import mujoco
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import kinetree as kt
 from kinetree.io import Mujoco
 from kinetree.lanes.target import facts
 from kinetree.simulate.native import stepper_for, way_of_step
+from kinetree.simulate.native.directly import directly
 from tests.constrain.agreement import compiled, ours
 
 MIN_STATES = facts("cpu").written_out_min_states
@@ -54,6 +56,12 @@ def test_steps_are_those_of_mujoco(integrator):
     assert np.abs(after.q - next_q).max() < 1e-11
     assert np.abs(after.qd - next_qd).max() < 1e-9
     assert np.abs(after.act - next_act).max() < 1e-12
+    plain = directly(model, after, ctrl, None, None, 1, None)  # its arrays are columns of one array
+    assert plain is not None
+    np.testing.assert_array_equal(plain.q, kt.advance(model, jax.tree.map(np.array, after), ctrl).q)
+    shared = directly(model, after, ctrl[0], None, None, 1, None)
+    assert shared is not None
+    np.testing.assert_array_equal(shared.q, kt.advance(model, after, np.tile(ctrl[0], (len(ctrl), 1))).q)
     many = kt.advance(model, state, ctrl, substeps=3)
     one = kt.advance(model, kt.advance(model, after, ctrl), ctrl)
     for name in ("q", "qd", "act", "time", "warm_start"):

@@ -21,6 +21,7 @@ from ..touching import surfaces_of_pairs
 from ..weights import inverse_weights
 from .features import with_power
 from .memory import ACTS, NUMBER, PLACEMENT, ROW, ZERO3, Point, coupled_memory, fixed, point_memory
+from .near import CHEAP, bounds_like, bounds_of, may_touch
 from .parts import Known, Part, WithPool, table
 from .plan import Plan
 
@@ -59,7 +60,6 @@ BY_FORMULA = {
     ("capsule", "box"),
     ("box", "box"),
 }
-CHEAP = BY_FORMULA - {("capsule", "box"), ("box", "box")}  # No dearer than to ask whether shapes are near.
 
 
 def geom(shape: Placed, row: Placement | None = None, pool: Any = None) -> Geom:
@@ -138,14 +138,9 @@ def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list
         return (static, own) if moving else (own, static)
 
     def look(known: tuple, _: tuple, reads: tuple) -> tuple:
-        meeting, radius = known
-        first, second = shapes(meeting, reads)
-        between = second.position - first.position
-        if kinds[0] == "plane":
-            near = between.dot(first.axis) <= radius
-        else:
-            near = between.dot(between) <= radius * radius
-        flag = jnp.where(near, jnp.ones_like(radius), jnp.zeros_like(radius))
+        meeting, bounds = known
+        near = may_touch(kinds, *shapes(meeting, reads), bounds)
+        flag = jnp.where(near, jnp.ones_like(bounds.reach), jnp.zeros_like(bounds.reach))
         return (flag, jnp.full_like(flag, FAR)) * count, (), ()
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
@@ -179,41 +174,22 @@ def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list
     parts = [Part(loop, turns, constants)]
     if culled:
         first = tuple(x for k in range(count) for x in (flags[k], _distance(rows + k, memory)))
-        cull = Loop(look, columns, jax.tree.structure((MEETING, 0.0)), reads=slots, writes=first)
+        cull = Loop(look, columns, jax.tree.structure((MEETING, bounds_like(kinds))), reads=slots, writes=first)
         parts.insert(0, Part(cull, turns, _bounds(kinds, moving)))
     return parts
 
 
 def _bounds(kinds: tuple[str, str], moving: int) -> Callable[..., Any]:
-    """Constants that tell whether shapes are near: the pairs, and how far apart their centres may be."""
+    """Constants that tell whether shapes are near: the pairs, and what holds their shapes."""
     plain = _pair_constants(kinds, moving, False)
 
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
         meeting = plain(model, plan, known)
         assert plan.world.scene is not None
-        shapes = plan.world.scene.shapes
-        reach = meeting.reach
-        for which, kind in enumerate(kinds):
-            numbers = [plan.pairs[k][which] for k in _members(plan, kinds, moving)]
-            size = Vec3(*np.asarray(shapes.size)[numbers].T)
-            if kind == "mesh":
-                reach = reach + np.array([float(shapes.hulls[i].radius) for i in numbers])
-            elif kind != "plane":
-                reach = reach + _bounding_radius(kind, size)
-        return meeting, reach
+        pairs = [plan.pairs[k] for k in _members(plan, kinds, moving)]
+        return meeting, bounds_of(kinds, plan.world.scene.shapes, pairs, meeting.reach)
 
     return constants
-
-
-def _bounding_radius(kind: str, size: Vec3) -> Any:
-    """Of a ball about a shape's centre that holds it."""
-    if kind == "sphere":
-        return size.x
-    if kind == "capsule":
-        return size.x + size.y
-    if kind == "cylinder":
-        return np.sqrt(size.x * size.x + size.y * size.y)
-    return np.maximum(np.maximum(size.x, size.y), size.z) if kind == "ellipsoid" else np.sqrt(size.dot(size))
 
 
 def _distance(column: int, memory: Memory) -> Slots:

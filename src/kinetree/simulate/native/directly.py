@@ -60,5 +60,15 @@ def directly(
         return None
     guess = (state.warm_start,) if found.guessing else ()
     given = (q, state.qd, *guess, state.time.reshape(*state.time.shape, 1))
-    whole = found.call(*given, *((ctrl,) if found.driven else ()), *((state.act,) if found.stateful else ()))
+    given += (*((ctrl,) if found.driven else ()), *((state.act,) if found.stateful else ()))
+    if q.ndim > 1:
+        given = tuple(_without_gaps(x, q) for x in given)
+    whole = found.call(*given)
     return None if whole is None else found.stepper.split(whole, state)
+
+
+def _without_gaps(x: Any, like: np.ndarray) -> Any:
+    """An array in one piece: those of an earlier step are columns of one array. One row, of controls, is for all."""
+    if type(x) is not np.ndarray or x.dtype != like.dtype:
+        return x
+    return np.ascontiguousarray(np.broadcast_to(x, (len(like), len(x))) if x.ndim == 1 else x)

@@ -1,0 +1,118 @@
+"""Whether two shapes may touch: asked before it is computed where, if that pays.
+
+Balls about the centres are the first thing to ask. Shapes whose contacts take thousands of operations (boxes, hulls)
+are also held in boxes along their own axes, which are apart where one of the six directions of their faces tells so
+(Gottschalk, Lin and Manocha, OBBTree, 1996; the nine directions of edges are left to the collider).
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.collide import Geom
+from kinetree.spatial import Vec3
+
+from .memory import ZERO3
+
+CHEAP = {  # kinds of pairs whose contacts are no dearer than to ask whether shapes are near
+    *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
+    *(("sphere", kind) for kind in ("sphere", "capsule", "cylinder", "box")),
+    ("capsule", "capsule"),
+}
+SLACK = 1e-9  # of the size of two boxes: rounding takes no contact away
+
+
+class Box(NamedTuple):
+    """What holds a shape: a box along its axes."""
+
+    centre: Vec3
+    half: Vec3
+
+
+class Bounds(NamedTuple):
+    """What holds the two shapes of a pair, how far their centres may be apart, and their surfaces."""
+
+    radius: Any
+    reach: Any
+    boxes: tuple[Box, ...]  # none for cheap pairs; the second one's where the first is a plane
+
+
+def boxes_of(kinds: tuple[str, str]) -> tuple[int, ...]:
+    """Which shapes of a pair are held in boxes."""
+    return () if kinds in CHEAP else (1,) if kinds[0] == "plane" else (0, 1)
+
+
+def bounds_like(kinds: tuple[str, str]) -> Bounds:
+    """An example."""
+    return Bounds(0.0, 0.0, tuple(Box(ZERO3, ZERO3) for _ in boxes_of(kinds)))
+
+
+def bounds_of(kinds: tuple[str, str], shapes: Any, pairs: list[Any], reach: Any) -> Bounds:
+    """Of pairs of the same kinds."""
+    numbers = [[p[which] for p in pairs] for which in (0, 1)]
+    radius, boxes = reach, []
+    for which, kind in enumerate(kinds):
+        if kind != "plane":
+            radius = radius + _radius(kind, shapes, numbers[which])
+        if which in boxes_of(kinds):
+            boxes.append(_box(kind, shapes, numbers[which]))
+    return Bounds(radius, reach, tuple(boxes))
+
+
+def _radius(kind: str, shapes: Any, numbers: list[int]) -> Any:
+    """Of a ball about a shape's centre that holds it."""
+    if kind == "mesh":
+        return np.array([float(shapes.hulls[i].radius) for i in numbers])
+    size = Vec3(*np.asarray(shapes.size)[numbers].T)
+    if kind == "sphere":
+        return size.x
+    if kind == "capsule":
+        return size.x + size.y
+    if kind == "cylinder":
+        return np.sqrt(size.x * size.x + size.y * size.y)
+    return np.maximum(np.maximum(size.x, size.y), size.z) if kind == "ellipsoid" else np.sqrt(size.dot(size))
+
+
+def _box(kind: str, shapes: Any, numbers: list[int]) -> Box:
+    if kind == "mesh":
+        ends = [(shapes.hulls[i].vertices.min(0), shapes.hulls[i].vertices.max(0)) for i in numbers]
+        low, high = (np.array(x).T for x in zip(*ends, strict=True))
+        return Box(Vec3(*(low + high) / 2), Vec3(*(high - low) / 2))
+    x, y, z = np.asarray(shapes.size)[numbers].T
+    half = {
+        "sphere": (x, x, x),
+        "capsule": (x, x, x + y),
+        "cylinder": (x, x, y),
+    }.get(kind, (x, y, z))
+    return Box(Vec3(*(0 * x,) * 3), Vec3(*half))
+
+
+def may_touch(kinds: tuple[str, str], first: Geom, second: Geom, bounds: Bounds) -> Any:
+    """Whether two shapes may be within reach."""
+    between = second.position - first.position
+    boxes = bounds.boxes
+    if kinds[0] == "plane":
+        near = between.dot(first.axis) <= bounds.radius
+        if not boxes:
+            return near
+        middle = between + second.rotation @ boxes[0].centre
+        low = middle.dot(first.axis) - _width(boxes[0], tuple(second.rotation.t_mul(first.axis)))
+        return near & (low <= bounds.reach + SLACK * bounds.radius)
+    near = between.dot(between) <= bounds.radius * bounds.radius
+    if not boxes:
+        return near
+    between = between + second.rotation @ boxes[1].centre - first.rotation @ boxes[0].centre
+    most = bounds.reach + SLACK * bounds.radius
+    axes = first.rotation.T.rows, second.rotation.T.rows
+    for k in (0, 1):
+        for axis, half in zip(axes[k], boxes[k].half, strict=True):
+            other = _width(boxes[1 - k], tuple(axis.dot(a) for a in axes[1 - k]))
+            near = near & (jnp.abs(between.dot(axis)) <= half + other + most)
+    return near
+
+
+def _width(box: Box, along: tuple) -> Any:
+    """Half the width of a box in a direction, from how far its axes are along it."""
+    x, y, z = (jnp.abs(a) * h for a, h in zip(along, box.half, strict=True))
+    return x + y + z
