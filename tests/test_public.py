@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +59,58 @@ def test_wrong_input_is_told_in_one_sentence(model):
         kt.inverse_dynamics(model, q, qd, qdd, schedule="fast")
     with pytest.raises(ValueError, match=r"f_ext must have shape \(\.\.\., 6, 6\)"):
         kt.inverse_dynamics(model, q, qd, qdd, np.zeros((4, 5, 6)))
+
+
+@pytest.mark.parametrize("word", [np.array(["auto", "lanes"]), np.zeros(2), jnp.zeros(2), 3, ("auto",)])
+def test_what_is_no_word_is_refused_in_words(model, word):
+    """Arrays above all: NumPy can not say whether one is a word."""
+    q, qd, qdd = STATE
+    state = kt.initial_state(model, q, qd)
+    calls = {
+        "schedule": [
+            lambda: kt.inverse_dynamics(model, q, qd, qdd, schedule=word),
+            lambda: kt.forward_dynamics(model, q, qd, qdd, schedule=word),
+            lambda: kt.mass_matrix(model, q, schedule=word),
+            lambda: kt.forward_kinematics(model, q, schedule=word),
+            lambda: kt.jacobian(model, q, 1, schedule=word),
+            lambda: kt.kinetic_energy(model, q, qd, schedule=word),
+            lambda: kt.factorize(model, np.eye(6), schedule=word),
+        ],
+        "method": [
+            lambda: kt.mass_matrix(model, q, method=word),
+            lambda: kt.forward_dynamics(model, q, qd, qdd, method=word),
+        ],
+        "frame": [lambda: kt.jacobian(model, q, 1, word), lambda: kt.frame_velocity(model, q, qd, 1, word)],
+        "integrator": [
+            lambda: kt.step(model, q, qd, 1e-3, integrator=word),
+            lambda: kt.advance(model, state, integrator=word),
+            lambda: kt.rollout(model, state, steps=1, integrator=word),
+            lambda: kt.simulate(model, q, qd, dt=1e-3, steps=1, integrator=word),
+            lambda: model.replace(integrator=word),
+        ],
+    }
+    for kind, several in calls.items():
+        for call in several:
+            with pytest.raises(ValueError, match=f"{kind} must be a word, not a .*: choose from"):
+                call()
+
+
+def test_slopes_by_numbers_of_a_model_beside_numpy_states_in_32_bit_mode():
+    """What is traced is in JAX's type, and so are the states beside it; without it they keep their own."""
+    arm = kt.auto_tree(2, 1, 0.3)
+    q, qd, qdd = np.random.default_rng(1).uniform(-1, 1, (3, 1, 2))
+    calls = {
+        "inverse dynamics": lambda m: kt.inverse_dynamics(m, q, qd, qdd),
+        "a step": lambda m: kt.step(m, q, qd, 0.1)[1],
+    }
+    for name, call in calls.items():
+        total = partial(lambda call, mass: call(kt.scaled(arm, mass=1 + mass, gravity=1 - mass)).sum(), call)
+        slope = (total(1e-6) - total(-1e-6)) / 2e-6
+        with jax.enable_x64(False):
+            found = jax.jit(jax.grad(total))(np.float32(0.0))
+            assert found.dtype == np.float32, name
+            assert call(kt.scaled(arm, mass=jnp.float32(2.0))).dtype == np.float64, name
+        assert abs(float(found) - slope) < 1e-4 * max(1.0, abs(slope)), name
 
 
 @pytest.mark.parametrize("schedule", ["sequential", "lanes"])

@@ -40,6 +40,15 @@ def unknown(kind: str, name: object, choices: Iterable[str], where: str = "") ->
         where: goes behind the name, with a space in front.
     """
     words = list(choices)
+    if not isinstance(name, str):
+        return f"{kind} must be a word{where}, not a {type(name).__name__}: choose from {', '.join(words)}"
     near = nearest(name, words)
     hint = "choose from" if near is None else f"did you mean {near!r}? Choose from"
     return f"unknown {kind} {name!r}{where}: {hint} {', '.join(words)}"
+
+
+def require_word(kind: str, word: object, choices: Iterable[str]) -> None:
+    """Refuse what is none of a few words; arrays, too, which can not be asked whether they are one."""
+    words = tuple(choices)
+    if not (isinstance(word, str) and word in words):
+        raise ValueError(unknown(kind, word, words))

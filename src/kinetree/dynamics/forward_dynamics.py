@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from kinetree._unknown import unknown
+from kinetree._unknown import require_word
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate_for
 
@@ -27,6 +27,7 @@ from .published.dcae import forward_dynamics_dcae
 from .published.independent_joints import projected_forward_dynamics
 from .published.jsiia import forward_dynamics_jsiia
 from .published.vneb import forward_dynamics_vneb
+from .schedules.choose import check_schedule
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import lane_program_of
 from .sharded.tree import ShardedTree, require_plain_call
@@ -46,9 +47,8 @@ METHODS: dict[str, Callable[..., Any]] = {  # (model, q, qd, tau, f_ext, **optio
 
 def method_function(method: str) -> Callable[..., Any]:
     """The function behind a method's name."""
-    if method not in METHODS:
-        raise ValueError(unknown("method", method, ("auto", *METHODS)))
-    return METHODS[method]
+    require_word("method", method, ("auto", *METHODS))
+    return METHODS["aba" if method == "auto" else method]
 
 
 def at_once(model: Model) -> LaneAlgorithm | None:
@@ -97,6 +97,8 @@ def forward_dynamics(
     if isinstance(model, ShardedTree):
         require_plain_call(f_ext, schedule, method, *options)
         return model.forward_dynamics(q, qd, tau)
+    solve = method_function(method)
+    check_schedule(schedule)
     if model.loops is not None:
         if method == "jsiia":
             return projected_forward_dynamics(model, q, qd, tau, f_ext)
@@ -104,7 +106,6 @@ def forward_dynamics(
         return closed_forward_dynamics(model, tree, q, qd, tau, f_ext)
     if model.coupling is not None:
         return coupled_forward_dynamics(model, q, qd, tau, f_ext, method)
-    solve = method_function("aba" if method == "auto" else method)
     if schedule != "auto":
         options = {"schedule": schedule, **options}
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._unknown import unknown
+from kinetree._unknown import require_word
 from kinetree.model import Model, Placement
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.coordinates import velocity_product_shift
@@ -52,8 +52,7 @@ def frame_number(model: Model, body: int | str) -> np.int32:
 
 def way_number(frame: str) -> np.int32:
     """Which way to give motions a name means. A number, so that one compiled program serves all three."""
-    if frame not in WAYS:
-        raise ValueError(unknown("frame", frame, WAYS))
+    require_word("frame", frame, WAYS)
     return np.int32(WAYS.index(frame))
 
 

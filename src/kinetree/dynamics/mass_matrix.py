@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from kinetree._unknown import unknown
+from kinetree._unknown import require_word
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
@@ -37,8 +37,7 @@ def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "
 
     Reference: Featherstone 2008 table 6.2; Lynghus 2026 §6; Fijany and Bejczy 1989.
     """
-    if method not in ("auto", *METHODS):
-        raise ValueError(unknown("method", method, ("auto", *METHODS)))
+    require_word("method", method, ("auto", *METHODS))
     if model.coupling is not None and method in METHODS[1:]:
         return coupled("matrix")(mass_matrix)(model, q, method=method, packed=packed)
     tree = model.tree

@@ -6,7 +6,7 @@ except that those of float64 stay float64 where x64 is off.
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
@@ -76,10 +76,8 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
     from_numpy = not any(map(_is_jax, arrays))
     if xla_is_lost() and any(map(_is_known_jax, arrays)):
         require_xla()
-    with ExitStack() as modes:
-        modes.enter_context(in_bits_of(dtype))
-        if from_numpy and jax.config.jax_disable_jit:  # type: ignore[attr-defined]
-            modes.enter_context(jax.disable_jit(False))  # only `jit` turns NumPy arrays into JAX's
+
+    def compute(dtype: Any) -> Any:
         library = np if from_numpy else jnp
 
         def flat(name: str) -> Any:
@@ -99,6 +97,22 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
         if len(batch) != 1:  # free for NumPy arrays, a copy for JAX arrays outside of jit
             result = jax.tree.map(lambda x: x.reshape((*batch, *x.shape[1:])), result)
         return result
+
+    # only `jit` turns NumPy arrays into JAX's
+    with jax.disable_jit(False) if from_numpy and jax.config.jax_disable_jit else nullcontext():  # type: ignore
+        return in_type(dtype, compute, from_numpy)
+
+
+def in_type(dtype: Any, compute: Callable[[Any], Any], from_numpy: bool) -> Any:
+    """`compute(dtype)`, in 64-bit mode where the type needs it.
+
+    NumPy states beside something that is traced (a model's number, a time step, a gain) are in JAX's own type: what
+    differentiates the call does so in JAX's mode, where float64 may not exist.
+    """
+    with in_bits_of(dtype):
+        result = compute(dtype)
+    own = jnp.result_type(float)  # of 32 bits where JAX has 64 switched off
+    return compute(own) if from_numpy and dtype == np.float64 != own and is_traced(result) else result
 
 
 def evaluate_for(model: Model, function: Callable[..., Any], **arrays: Any) -> Any:

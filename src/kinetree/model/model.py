@@ -185,6 +185,10 @@ class Model:
                 tendons = () if new.world is None or new.world.tendons is None else new.world.tendons.names
                 actuators = make_actuators(self.structure, actuators, new.limits and new.limits.effort, tendons)
             new = dataclasses.replace(new, actuators=actuators)
+        if integrator is not None and not isinstance(integrator, str):
+            raise ModelError(
+                f"integrator must be a word, not a {type(integrator).__name__}: choose from Euler, RK4, ..."
+            )
         if not (timestep is None and integrator is None):
             steps = self.stepping or DEFAULT_STEPPING
             steps = steps if timestep is None else dataclasses.replace(steps, timestep=check_timestep(timestep))

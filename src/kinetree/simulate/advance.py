@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 
-from kinetree._unknown import unknown
+from kinetree._unknown import require_word
 from kinetree.dynamics.schedules.record import note
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
 from kinetree.model.arguments import evaluate, evaluate_for, is_traced
@@ -44,9 +44,9 @@ STEPS: dict[str, Step] = {
 def step_of(model: Model, integrator: str | None) -> str:
     """The name of the integrator: the given one, or the file's."""
     name = (model.stepping or DEFAULT_STEPPING).integrator if integrator is None else integrator
-    name = "Euler" if name == "euler" else name
-    if name not in STEPS:
-        raise ValueError(unknown("integrator", name, STEPS))
+    if isinstance(name, str) and name == "euler":
+        name = "Euler"
+    require_word("integrator", name, STEPS)
     if name in ("variational", "implicit") and model.loops is not None:
         raise ValueError(f"the integrator {name!r} can not serve a model with rigid loops: choose another")
     if name == "implicit" and model.coupling is not None:

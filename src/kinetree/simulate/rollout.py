@@ -15,7 +15,7 @@ import numpy as np
 from kinetree._unknown import unknown
 from kinetree.dynamics.schedules.record import note
 from kinetree.model import Model, State, require_state
-from kinetree.model.arguments import in_bits_of, is_traced, result_dtype
+from kinetree.model.arguments import in_type, is_traced, result_dtype
 from kinetree.model.fork import require_xla
 from kinetree.model.required import require_model, require_steps
 
@@ -137,12 +137,12 @@ def rollout(
     plain = jax.tree.leaves((state, [x for x in (parts.policy, pushed) if not callable(x)]))
     dtype, from_numpy = result_dtype(plain), not any(isinstance(x, jax.Array) for x in plain)
     fixed = _Fixed(name, int(steps), int(substeps), found, _recorded(record), form, functions)
-    with in_bits_of(dtype):
+
+    def compute(dtype: Any) -> tuple[State, Any, Any]:
         h = model.timestep if dt is None else dt
         bind = bound_to_worlds if original.batch else bound_to
         bound = bind(original, name, dtype, h, f_ext is not None)
-        if carry is None and hasattr(policy, "init"):
-            carry = policy.init(state)
+        memory = policy.init(state) if carry is None and hasattr(policy, "init") else carry
         plainly = done is None and reset is None and not callable(fixed.record) and not callable(pushed)
         if plainly and bound.stepper is not None and not model.batch and not callable(policy):
             known = at_once(
@@ -150,18 +150,20 @@ def rollout(
             )
             if known is not None:
                 note("rollout", way_of_rollout(original, name, dtype, h))
-                return (*known, carry) if return_carry else known
-        state = jax.tree.map(lambda x: jnp.asarray(x, dtype), state)
-        given = _Given(model, state, carry, key, dt, arrays, bound)
+                return (*known, memory)
+        start = jax.tree.map(lambda x: jnp.asarray(x, dtype), state)
+        given = _Given(model, start, memory, key, dt, arrays, bound)
         traced = is_traced(given)
         try:
             result = (_run if traced else _compiled)(fixed, given)
         except (jax.errors.TracerArrayConversionError, jax.errors.TracerBoolConversionError) as error:
             raise TypeError(UNTRACEABLE + str(error).splitlines()[0]) from error
-        result = result if return_carry else result[:2]
         if not from_numpy or is_traced(result):  # a policy may hold tracers
             return result
         return jax.tree.map(np.asarray, result)
+
+    result = in_type(dtype, compute, from_numpy)
+    return result if return_carry else result[:2]
 
 
 def _run(fixed: _Fixed, given: _Given) -> tuple[State, Any, Any]:

@@ -11,10 +11,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from kinetree.constrain.joint_groups import Present
 from kinetree.model import Model, State
-from kinetree.model.arguments import in_bits_of, result_dtype
+from kinetree.model.arguments import in_type, result_dtype
 
 from .constrained import constraints_of, prepared, with_constraints
 from .native import Bound, bound_to_worlds, typical_of, with_bound
@@ -52,14 +53,17 @@ def advance_worlds(
     others = {k: (None, None) if x is None else _checked(worlds, k, x) for k, x in (("ctrl", ctrl), ("f_ext", f_ext))}
     arrays = [x for x, _ in (*parts.values(), *others.values()) if x is not None]
     from_numpy, dtype = not any(isinstance(x, jax.Array) for x in arrays), result_dtype(arrays)
-    with in_bits_of(dtype):
+
+    def compute(dtype: Any) -> State:
         bound = bound_to_worlds(model, name, dtype, model.timestep if dt is None else dt, f_ext is not None)
         whole = State(**{k: _wide(worlds if axis is None else (), x, dtype) for k, (x, axis) in parts.items()})
         (u, u_axis), (f, f_axis) = others.values()
         settings = {"axes": (u_axis, f_axis), "depth": len(worlds), "substeps": int(substeps), "integrator": name}
         found = constraints_of_worlds(model)
         result = _each(take, model, bound, whole, u, f, dt, found=found, **settings)
-        return jax.tree.map(np.asarray, result) if from_numpy else result
+        return jax.tree.map(lambda x: x if isinstance(x, Tracer) else np.asarray(x), result) if from_numpy else result
+
+    return in_type(dtype, compute, from_numpy)
 
 
 @partial(jax.jit, static_argnums=0, static_argnames=("axes", "depth", "substeps", "integrator", "found"))

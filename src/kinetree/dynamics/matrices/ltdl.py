@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._unknown import unknown
+from kinetree._unknown import require_word
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate, is_traced
 from kinetree.model.memory import require_matrices
@@ -169,8 +169,7 @@ def factorize(model: Model, H: Any, *, schedule: str = "auto") -> LTDL:
     Reference: Featherstone 2008 §6.5, table 6.3.
     """
     require_model(model)
-    if schedule not in ("auto", *SCHEDULES):
-        raise ValueError(unknown("schedule", schedule, ("auto", *SCHEDULES)))
+    require_word("schedule", schedule, ("auto", *SCHEDULES))
     if model.coupling is not None:
         raise ValueError(
             "mimic joints fill in the mass matrix: factorize it as a dense matrix, or use `forward_dynamics`"

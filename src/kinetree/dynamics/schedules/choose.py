@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from kinetree._unknown import unknown
+from kinetree._unknown import require_word
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import Facts, facts
 from kinetree.model import Model
@@ -85,8 +85,7 @@ class Choice:
 
 def check_schedule(schedule: str) -> None:
     """Refuse an unknown name."""
-    if schedule not in ("auto", *SCHEDULES):
-        raise ValueError(unknown("schedule", schedule, ("auto", *SCHEDULES)))
+    require_word("schedule", schedule, ("auto", *SCHEDULES))
 
 
 def choose(call: Call, asked: str = "auto", blocks: Callable[[Call], bool] | None = None, walks: bool = True) -> Choice:

@@ -237,7 +237,7 @@ def require_plain_call(f_ext: Any, *choices: str) -> None:
     """Refuse what trees over devices do not have: forces on bodies, and a choice of schedule or method."""
     if f_ext is not None:
         raise ValueError("forces on bodies (f_ext) are not served for a tree over several devices")
-    if any(choice != "auto" for choice in choices):
+    if any(not isinstance(choice, str) or choice != "auto" for choice in choices):
         raise ValueError("a tree over several devices has one schedule and one method: leave them out")
 
 
