@@ -1,14 +1,20 @@
 """Native code of long programs, made quickly for the tests: without optimisation, which takes 87 % off LLVM's time.
 
 It has the same bits: nothing in the text of a program may be reordered or contracted. Short programs, which have every
-instruction that long ones have, are optimised as they are for users; so is what tests of new processes compile.
+instruction that long ones have, are optimised as they are for users; so is what most tests of new processes compile.
 """
+
+from pathlib import Path
 
 import llvmlite.binding as llvm
 
 from kinetree.lanes.cpu import host
 
 MAX_OPTIMIZED_LINES = 2_000  # lines of LLVM text; half of all programs are longer, and take 9/10 of the time
+
+HERE = Path(__file__).parents[1]
+IN_CHILDREN = f"import sys; sys.path.insert(0, {str(HERE)!r}); from tests import quick_code; quick_code.install()\n"
+ENVIRONMENT = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # XLA's share, in the surroundings of a process
 
 _optimized_code = host.machine_code
 

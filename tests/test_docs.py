@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from tests import quick_code
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,11 +26,10 @@ LONG = {"contact", "gait", "identification", "loops", "many_devices"}  # they co
 
 @pytest.mark.parametrize("pages", ["quick", pytest.param("long", marks=pytest.mark.thorough)])
 def test_tutorials_run(pages, tmp_path):
-    """All pages in one process, as JAX takes a second to start, each with names of its own."""
     every = {p.stem: text for p in sorted((ROOT / "docs" / "tutorials").glob("*.md")) if (text := whole(p))}
     chosen = [text for name, text in every.items() if (name in LONG) == (pages == "long")]
     assert len(chosen) >= 2
-    run_code("\n".join(f"exec({text!r}, {{'__name__': 'page'}})" for text in chosen), tmp_path)
+    run_pages(chosen, tmp_path)
 
 
 FEWER = {  # states and steps; many take half a minute to simulate. Nobody looks at the page.
@@ -50,15 +50,18 @@ def whole(page: Path) -> str:
     return code
 
 
-def run_code(code: str, folder: Path) -> None:
-    quick = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # as for all tests, see conftest.py
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=folder, env=quick, capture_output=True, text=True, check=False)
+def run_pages(texts: list[str], folder: Path) -> None:
+    """All in one process, as JAX takes two seconds to start and compiles for most; each with names of its own."""
+    code = "\n".join(f"exec({text!r}, {{'__name__': 'page'}})" for text in texts)
+    command = [sys.executable, "-c", quick_code.IN_CHILDREN + code]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | quick_code.ENVIRONMENT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
 PAGES = ("README.md", *(f"docs/{name}.md" for name in ("start", "numbers", "rollouts", "environments")))
-SHORT = ("index", "simulation", "constraints", "conventions", "scaling")  # in one process
+SHORT = ("index", "simulation", "constraints", "conventions", "scaling")
 HAND = """
 import kinetree as kt
 model = kt.load('<mujoco><worldbody><site name="cup" pos="0 0 1"/><body name="palm"><joint name="index" axis="0 1 0"/>'
@@ -68,17 +71,12 @@ q = [0.1, 0.2]
 """  # what the page about constraints has a tendon on
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_code_on_the_page_runs(page, tmp_path):
-    run_code(whole(ROOT / page), tmp_path)
-
-
-def test_code_on_short_pages_runs(tmp_path):
+def test_code_on_the_pages_runs(tmp_path):
     texts = [whole(ROOT / "docs" / f"{name}.md") for name in SHORT]
     texts[SHORT.index("constraints")] = texts[SHORT.index("constraints")].replace(
         "model = kt.with_tendons", f"{HAND}model = kt.with_tendons"
     )
-    run_code("\n".join(f"exec({text!r}, {{'__name__': 'page'}})" for text in texts), tmp_path)
+    run_pages([*(whole(ROOT / page) for page in PAGES), *texts], tmp_path)
 
 
 def test_every_page_with_code_is_run():

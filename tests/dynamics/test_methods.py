@@ -1,6 +1,5 @@
 """All methods of forward dynamics, put to the same questions; what concerns one of them stands in a file of its own."""
 
-import dataclasses
 from functools import cache
 from itertools import product
 
@@ -65,9 +64,17 @@ def test_every_tree_of_spatial_v2(options, request):
 
 FIXED_BASE = spatial_v2.cases("autotree", "mixed")
 CHAINS = [name for name in FIXED_BASE if is_chain(spatial_v2.load(name).parent)]
+SMALL_SET = ("autotree_nb1_bf1", "autotree_nb20_bf2", "autotree_nb100_bf1", "mixed_nb7_forest", "mixed_nb15_tree")
 
 
-@pytest.mark.parametrize(("method", "name"), [*product(("aba", "cg"), FIXED_BASE), *product(("cfa",), CHAINS)])
+def one_by_one(method, names):
+    """Every tree for the thorough profile; else a small one, a long one and those with mixed joints."""
+    return [pytest.param(method, n, marks=() if n in SMALL_SET else pytest.mark.thorough) for n in names]
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [*product(("aba",), FIXED_BASE), *one_by_one("cg", FIXED_BASE), *one_by_one("cfa", CHAINS)]
+)
 def test_each_tree_of_spatial_v2(method, name):
     """One by one: as users meet aba, and the methods that must not stand in a forest.
 
@@ -86,34 +93,93 @@ def test_each_tree_of_spatial_v2(method, name):
     check_case(case, pushed, "_fext")
 
 
-@over(ON_TREES | MORE_SCHEDULES | {"cg": {"method": "cg"}})
-def test_floating_base_of_spatial_v2(options):
+@cache
+def every_joint():
+    """A forest with every joint, and spatial_v2's floating base beside it: one program to compile for both.
+
+    Description, model and state of the forest; the case; the model of both; and a function that joins their states.
+    """
+    d, model, s = mechanism(14, "forest")
     case = spatial_v2.load("floatbase_nb4")
+    both = dense.Description(
+        np.concatenate([d.parent, np.where(case.parent < 0, -1, case.parent + d.n_bodies)]),
+        d.joints + case.joints,
+        np.concatenate([d.x_tree, case.x_tree]),
+        np.concatenate([d.inertia, case.inertia]),
+        d.gravity,
+    )
+
+    def joined(own, theirs, axis=1):
+        own = np.broadcast_to(own, (case.n_states, *np.shape(own)))
+        return np.concatenate([own, theirs], axis)
+
+    return d, model, s, case, build_model(both), joined
+
+
+def answers(gravity, tau, f_ext, tau_there, f_ext_there, armature=None, **options):
+    """Accelerations of the forest, (nv,), and of the floating base, (states, nv)."""
+    _, model, s, case, both, joined = every_joint()
+    both = both.replace(gravity=np.asarray(gravity, float))
+    if armature is not None:
+        both = both.replace(armature=np.concatenate([armature, np.zeros(both.nv - model.nv)]))
+    state = joined(s.q, case.q_free), joined(s.qd, case.qd_free), joined(tau, tau_there), joined(f_ext, f_ext_there)
+    found = kt.forward_dynamics(both, *state, **options)
+    return found[0, : model.nv], found[:, model.nv :]
+
+
+@over(ON_TREES | MORE_SCHEDULES)
+def test_floating_base_of_spatial_v2(options):
+    _, _, s, case, _, _ = every_joint()
     tau = np.concatenate([np.zeros((case.n_states, 6)), case.tau], 1)
     for f_ext, base, joints in (
         (0 * case.f_ext, case.FDfb_xd, case.FDfb_qdd),
         (case.f_ext, case.FDfb_xd_fext, case.FDfb_qdd_fext),
     ):
-        found = kt.forward_dynamics(build_model(case), case.q_free, case.qd_free, tau, f_ext, **options)
+        _, found = answers(case.gravity, s.tau, s.f_ext, tau, f_ext, **options)
         for k in range(case.n_states):
             assert error(found[k], np.concatenate([case.to_free(k, base[k][7:]), joints[k]])) < 1e-10
 
 
-@over(ON_CHAINS)
+@over(ON_TREES | MORE_SCHEDULES)
 def test_every_joint_in_a_forest(options):
-    """FD(ID(qdd)) = qdd, forces on bodies included; CFA's forests are chains."""
+    """A method against the 80-bit articulated-body algorithm, forces on bodies included, and FD(ID(qdd)) = qdd."""
+    d, _, s, case, _, _ = every_joint()
     bound = 1e-10 if options["method"] == "aba" else 1e-8
-    check_mechanism(14, "chain" if options["method"] == "cfa" else "forest", bound=bound, **options)
+    there = np.concatenate([np.zeros((case.n_states, 6)), case.tau], 1), case.f_ext
+    found, _ = answers(d.gravity, s.tau, s.f_ext, *there, **options)
+    assert error(found, dense.aba(d, s.q, s.qd, s.tau, s.f_ext)) < bound
+    tau = dense.rnea(d, s.q, s.qd, s.qdd, s.f_ext).astype(float)
+    found, _ = answers(d.gravity, tau, s.f_ext, *there, **options)
+    size = max(np.abs(np.linalg.solve(dense.crba(d, s.q).astype(float), tau)).max(), np.abs(s.qdd).max())
+    assert np.abs(found - s.qdd).max() < bound * size  # they mostly cancel, see check_mechanism
+
+
+@over({"cg": {"method": "cg"}, "cfa": {"method": "cfa"}})
+def test_every_joint_by_methods_that_stand_alone(options):
+    """CFA's forests are chains; conjugate gradients look at the largest residual of all trees."""
+    check_mechanism(14, "chain" if options["method"] == "cfa" else "forest", bound=1e-8, **options)
+
+
+def test_a_floating_base_by_conjugate_gradients():
+    case = spatial_v2.load("floatbase_nb4")
+    tau = np.concatenate([np.zeros((case.n_states, 6)), case.tau], 1)
+    both = np.stack([0 * case.f_ext, case.f_ext])
+    found = kt.forward_dynamics(build_model(case), case.q_free, case.qd_free, tau, both, method="cg")
+    wanted = (case.FDfb_xd, case.FDfb_qdd), (case.FDfb_xd_fext, case.FDfb_qdd_fext)
+    for got, (base, joints) in zip(found, wanted, strict=True):
+        for k in range(case.n_states):
+            assert error(got[k], np.concatenate([case.to_free(k, base[k][7:]), joints[k]])) < 1e-10
 
 
 @over({name: ON_TREES[name] for name in ("aba, lanes", "aba, levels", "abia", "dca")})
 def test_armature(options):
     """Rotor inertia adds to the diagonal of H. The programs are those of the test above, which had forces on bodies."""
-    _, model, s = mechanism(14, "forest")
+    d, model, s, case, _, _ = every_joint()
     armature = np.random.default_rng(1).uniform(0.1, 2, model.nv)
-    geared = dataclasses.replace(model, rows=model.rows._replace(armature=armature))
     tau = kt.inverse_dynamics(model, s.q, s.qd, s.qdd) + armature * resisted_by_armature(model, s.qd, s.qdd)
-    assert error(kt.forward_dynamics(geared, s.q, s.qd, tau, 0 * s.f_ext, **options), s.qdd) < 1e-11
+    there = np.concatenate([np.zeros((case.n_states, 6)), case.tau], 1), case.f_ext
+    found, _ = answers(d.gravity, tau, 0 * s.f_ext, *there, armature=armature, **options)
+    assert error(found, s.qdd) < 1e-11
 
 
 @cache
@@ -134,15 +200,20 @@ def test_under_jit_and_vmap_in_single_precision_and_by_derivative(options):
     def solve(q, qd, tau):
         return kt.forward_dynamics(model, q, qd, tau, **options)
 
-    many = jax.jit(jax.vmap(solve))
-    assert error(many(*states), exact) < 1e-11
+    weight = jnp.asarray([1.0, -2.0, 0.5, 3.0])
+
+    def weighed(q, qd, tau):
+        qdd = solve(q, qd, tau)
+        return weight @ qdd, qdd
+
+    both = jax.jit(jax.vmap(jax.value_and_grad(weighed, (0, 2), has_aux=True)))  # one program for all but one precision
+    (_, qdd), (by_q, by_tau) = both(*states)
+    assert error(qdd, exact) < 1e-11
     single = solve(*(x.astype(jnp.float32) for x in states))
     assert single.dtype == jnp.float32
     assert error(single, exact) < (1e-3 if options["method"] == "cfa" else 1e-4)  # CFA loses more digits than the rest
-    weight = jnp.asarray([1.0, -2.0, 0.5, 3.0])
     q, qd, tau = (x[0] for x in states)
-    by_q, by_tau = jax.grad(lambda q, tau: weight @ solve(q, qd, tau), (0, 1))(q, tau)
-    assert error(by_tau, inverse @ np.asarray(weight)) < 1e-10
+    assert error(by_tau[0], inverse @ np.asarray(weight)) < 1e-10
     along, h = jnp.asarray([0.3, 1.0, -0.7, 0.2]), 1e-5
-    ahead, behind = many(jnp.stack([q + h * along, q - h * along]), *(jnp.stack([x, x]) for x in (qd, tau)))
-    assert error(by_q @ along, np.asarray(weight @ (ahead - behind) / (2 * h))) < 1e-6
+    (_, (ahead, behind)), _ = both(jnp.stack([q + h * along, q - h * along]), *(jnp.stack([x, x]) for x in (qd, tau)))
+    assert error(by_q[0] @ along, np.asarray(weight @ (ahead - behind) / (2 * h))) < 1e-6

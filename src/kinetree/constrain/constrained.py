@@ -108,7 +108,8 @@ def constrained_dynamics(
             q, qd, warm = coupling.widen_q(q), coupling.widen_v(qd), None if warm is None else coupling.widen_v(warm)
             tau = jnp.zeros_like(qd).at[:, coupling.kept_v].set(tau)
         b = tau - held_force(free, has, q, qd, -velocity_drift(free.structure, qd), f_ext)
-        found = solve_constraints(has, free, inverse_weights(free), q, qd, b, warm, step(q.dtype), coupling=coupling)
+        state = q, qd, b, warm, step(q.dtype)
+        found = solve_constraints(has, free.alone, inverse_weights(free), *state, coupling=coupling)
         if coupling is None:
             return found
         return found[0][:, coupling.kept_v], coupling.narrow(found[1]), *found[2:]
@@ -160,7 +161,7 @@ def constrained_inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext:
 
     def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
         tau = held_force(model, has, q, qd, qdd, f_ext)
-        return tau - _forces(has, model, inverse_weights(model), q, qd, qdd, step(q.dtype))
+        return tau - _forces(has, model.alone, inverse_weights(model), q, qd, qdd, step(q.dtype))
 
     return evaluate_for(model, compute, q=q, qd=qd, qdd=qdd, f_ext=f_ext)
 
@@ -176,7 +177,7 @@ def contacts(model: Model, q: Any) -> Contacts:
     Returns:
         Contacts: .position, .frame, .depth, .bodies, .active; padded, with `active` False where there is no contact.
     """
-    return _contacts(model, evaluate_for(model, partial(_find, model), q=q))
+    return _contacts(model, evaluate_for(model, partial(_find, model.alone), q=q))
 
 
 def timestep_of(model: Model, given: Any) -> Any:

@@ -216,6 +216,11 @@ class Model:
         return self if self.actuators is None else self._with_same_rows(actuators=None)
 
     @cached_property
+    def alone(self) -> "Model":
+        """The mechanism and its world alone; models that differ in what drives and measures them share its programs."""
+        return self._with_same_rows(actuators=None, sensors=(), stepping=None)
+
+    @cached_property
     def without_loops(self) -> "Model":
         """The tree alone, its loops open."""
         return self if self.loops is None else self._with_same_rows(loops=None)

@@ -94,7 +94,8 @@ def _by_xla(
     least = timestep_of(model, h)(q.dtype)
 
     def solved() -> tuple[Any, Any]:
-        qdd, forces, *_ = solve_constraints(found, model, inverse_weights(model), q, qd, smooth, warm_start, least)
+        state = q, qd, smooth, warm_start, least
+        qdd, forces, *_ = solve_constraints(found, model.alone, inverse_weights(model), *state)
         return qdd, forces
 
     if not _only_limits(model, found):
