@@ -1,5 +1,6 @@
 """All methods of forward dynamics, put to the same questions; what concerns one of them stands in a file of its own."""
 
+import dataclasses
 from functools import cache
 from itertools import product
 
@@ -121,7 +122,8 @@ def answers(gravity, tau, f_ext, tau_there, f_ext_there, armature=None, **option
     _, model, s, case, both, joined = every_joint()
     both = both.replace(gravity=np.asarray(gravity, float))
     if armature is not None:
-        both = both.replace(armature=np.concatenate([armature, np.zeros(both.nv - model.nv)]))
+        rotors = np.concatenate([armature, np.zeros(both.nv - model.nv)])
+        both = dataclasses.replace(both, rows=both.rows._replace(armature=rotors))
     state = joined(s.q, case.q_free), joined(s.qd, case.qd_free), joined(tau, tau_there), joined(f_ext, f_ext_there)
     found = kt.forward_dynamics(both, *state, **options)
     return found[0, : model.nv], found[:, model.nv :]
