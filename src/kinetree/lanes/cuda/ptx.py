@@ -1,6 +1,6 @@
 """A lane program as a CUDA kernel, a lane to a thread: the loops of kernel.py, with slots in the thread's local memory.
 
-Lane arrays are (lanes, width). Short rows of a program written out are loaded whole, by each thread its own, and so are
+Lane arrays are (lanes, width). Short rows of a program written out are taken whole, by each thread its own, and so are
 those of programs with repeats; longer ones go through shared memory (tile.py); those too long for that come by columns,
 so that the threads of a warp read neighbours. Slots that do not fit in local memory go to a (slots, lanes) array in
 global memory.
@@ -61,7 +61,8 @@ def reach_of(program: Program, widths: tuple[int, ...], itemsize: int) -> Reach:
     if not program.simple:
         # It reads each input once, and its slots again and again: shared memory would take the cache away from them.
         return Reach.ROWS
-    if program.straight and sum(widths[: program.n_inputs]) <= tuning.INPUTS_IN_REGISTERS:
+    inputs, outputs = sum(widths[: program.n_inputs]), sum(widths[program.n_inputs :])
+    if program.straight and inputs <= tuning.INPUTS_IN_REGISTERS and outputs <= tuning.GPU_OUTPUTS_BY_ROWS:
         return Reach.ROWS
     return Reach.TILE if block_size(sum(widths), itemsize) else Reach.COLUMNS
 
