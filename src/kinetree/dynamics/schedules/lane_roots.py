@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from kinetree.dynamics.recursion import AT, Algorithm, Base, Bodies, Inward, OneBody, Outward, Pass, Row
+from kinetree.dynamics.recursion import AT, Algorithm, Ancestors, Base, Bodies, Inward, OneBody, Outward, Pass, Row
 from kinetree.lanes import Lane, Loop
 from kinetree.lanes.program.program import Slots
 from kinetree.model import Axis, Model, Placement
@@ -37,8 +37,8 @@ def resting(k: int) -> Placement:
 
 def joins(algorithm: Algorithm) -> bool:
     """Whether the rows of a root can be taken in one turn: passes from row to row, and bodies that find their rows."""
-    return not (algorithm.matrix or algorithm.columns) and all(
-        isinstance(p, Outward | Inward | Bodies | OneBody) for p in algorithm.passes
+    return not algorithm.columns and all(
+        isinstance(p, Outward | Inward | Ancestors | Bodies | OneBody) for p in algorithm.passes
     )
 
 

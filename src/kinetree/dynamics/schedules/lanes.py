@@ -51,6 +51,7 @@ from .lane_parts import (
     zero_parts,
 )
 from .lane_places import base_parts, body_parts, column_count, on_the_way, row_outputs, total_parts, with_columns
+from .lane_root_pairs import RootPairs, root_rows
 from .lane_roots import Roots, joins
 from .lane_rows import (
     GRAVITY,
@@ -200,8 +201,14 @@ class Writer:
         turns = with_columns(turns, columns) if columns else turns
         parts = [Part(loop, turns, self.links.parts_constants(link))]
         if self.roots:
-            parts.insert(len(parts) if inward else 0, self.roots.part(p))
+            of_roots = self.root_pairs.among_roots if alg.matrix in p.outputs else self.roots.part
+            parts.insert(len(parts) if inward else 0, of_roots(p))
         return parts
+
+    @property
+    def root_pairs(self) -> RootPairs:
+        """What writes the entries of root joints."""
+        return RootPairs(self.algorithm, self.links, self.fields, self.variant.packed)
 
     def place(self, row: Row, p: Pass) -> Stroke | None:
         """Find `row.at`; returns how far the screw has gone where that is all that is kept."""
@@ -237,7 +244,7 @@ class Writer:
         def turns(structure: Structure) -> Turns:
             tree = structure.tree
             i, j = tree.ancestor_pairs
-            strict = np.flatnonzero(i != j)
+            strict = np.flatnonzero((i != j) & ~root_rows(structure)[j] if self.roots else i != j)
             entry, mirror = matrix_places(tree, packed)
             # The pair before a strict pair is that of the same row with the next ancestor below.
             below = self.memory.base(j[strict - 1])
@@ -254,6 +261,8 @@ class Writer:
             outputs=places,
         )
         parts = [Part(loop, turns, self.links.parts_constants(p.link))]
+        if self.roots:
+            parts.append(self.root_pairs.with_limbs())
         if not packed:
             parts += zero_parts(array, unrelated)
         return parts
