@@ -8,7 +8,9 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.algorithms.aba import aba_of
+from kinetree.dynamics.algorithms.crba import CRBA
 from kinetree.dynamics.algorithms.rnea import RNEA
+from kinetree.dynamics.jacobian_lanes import jacobian_lanes
 from kinetree.dynamics.schedules.lane_rows import kind_of
 from kinetree.dynamics.schedules.lanes import Variant, lane_program, lane_program_of
 from tests.build import build_model
@@ -102,3 +104,31 @@ def test_specialised_programs_have_the_same_bits():
     own = kt.specialize(model)
     for function, x in ((kt.inverse_dynamics, s.qdd), (kt.forward_dynamics, s.tau)):
         np.testing.assert_array_equal(function(own, s.q, s.qd, x), function(model, s.q, s.qd, x))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_matrices_over_pairs(packed):
+    """Entries of the rows of two roots, with rotors; beside the program that takes all rows one by one, bit by bit."""
+    d, s = two_robots(("revolute", "prismatic"))
+    model = build_model(d)
+    armature = np.linspace(0.1, 0.5, model.nv)
+    for first in model.structure.quaternion_joints[:, 0]:
+        armature[first + 3 : first + 6] = 0.3
+    model = model.replace(armature=armature)
+    kind = kind_of(model)
+    program, plain = (lane_program(CRBA, Variant(k, packed=packed)) for k in (kind, kind.rows))
+    assert "roots" in program.program.name
+    H = program(model, s.q[None])[0]
+    np.testing.assert_array_equal(H, plain(model, s.q[None])[0])
+    if not packed:
+        assert worst(H.reshape(model.nv, -1), dense.crba(d, s.q) + np.diag(armature)) < 1e-12
+
+
+@pytest.mark.parametrize("way", range(3))
+def test_jacobians(way):
+    d, s = two_robots(("revolute",))
+    model = build_model(d)
+    programs = jacobian_lanes(False, True, way), jacobian_lanes(True, False, way)
+    for body in (0, 3, N - 1):
+        joined, single = (p(model, s.q[None], about=(body,))[0] for p in programs)
+        assert worst(joined, single) < 1e-13

@@ -15,13 +15,18 @@ from .algorithms.poses import carried
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lane_parts import frame_constants, pose_parts, zero_parts
 from .schedules.lane_places import carrying, on_the_way
+from .schedules.lane_root_pairs import root_rows
+from .schedules.lane_roots import LAST, ROWS
 from .schedules.lane_rows import (
+    NOTHING,
     PLACEMENT,
     SCREW,
     ZERO3,
     Part,
     Screw,
     Turns,
+    joints_with,
+    no_constants,
     placing_parts,
     screw_constants,
 )
@@ -36,9 +41,22 @@ def jacobian_column(pose: Placement, axis: Axis, E: Rotation, point: Vec3) -> Mo
     return Motion(E @ angular, E @ (z * axis.slide + angular.cross(point - pose.position)))
 
 
+def root_columns(pose: Placement, E: Rotation, point: Vec3) -> list[Motion]:
+    """The same of the six rows of a free joint, whose axes are those of its body."""
+    axes = pose.orientation.rotation().rows
+    turning = [Motion(E @ z, E @ z.cross(point - pose.position)) for z in axes]
+    return [*turning, *(Motion(Vec3.zero_like(point.x), E @ z) for z in axes)]
+
+
 @once
-def jacobian_lanes(quaternions: bool, way: int) -> LaneAlgorithm:
-    """The program, for models with or without quaternion joints, in one of the three ways of frames.py."""
+def jacobian_lanes(quaternions: bool, roots: bool, way: int) -> LaneAlgorithm:
+    """The program, in one of the three ways of frames.py.
+
+    Arguments:
+        quaternions: whether there are joints with quaternions, other than `roots`.
+        roots: whether there are free joints that hang from the base.
+        way: see frames.py.
+    """
     fields = {"pose": PLACEMENT, "target": Transform(Rotation(*9 * (0.0,)), ZERO3)}
     memory = Memory(**fields, **({"placed": PLACEMENT} if quaternions else {}))
 
@@ -52,6 +70,11 @@ def jacobian_lanes(quaternions: bool, way: int) -> LaneAlgorithm:
         angular, linear = jacobian_column(pose, joint.axis, *target)
         return (), (), (*angular, *linear)
 
+    def columns_of_root(_: tuple, __: tuple, reads: tuple) -> tuple:
+        target, pose = reads
+        columns = [(*angular, *linear) for angular, linear in root_columns(pose, *target)]
+        return (), (), tuple(column[k] for k in range(6) for column in columns)
+
     def entries(structure: Structure, rows: np.ndarray) -> Turns:
         first = [np.full_like(rows, memory.base(-1)), memory.base(rows)]
         table = np.stack([*first, *(rows + k * structure.tree.n for k in range(6))], -1)
@@ -62,7 +85,14 @@ def jacobian_lanes(quaternions: bool, way: int) -> LaneAlgorithm:
         return np.array([slots], np.int32), np.array([body])
 
     def with_column(structure: Structure, body: int) -> Turns:
-        return entries(structure, np.flatnonzero(carrying(structure, body)))
+        carry = carrying(structure, body)
+        return entries(structure, np.flatnonzero(carry & ~root_rows(structure) if roots else carry))
+
+    def of_root(structure: Structure, body: int) -> Turns:
+        first = joints_with(structure, 1)[:, 0]
+        table, rows = entries(structure, first[carrying(structure, body)[first]])
+        table[:, ROW] = memory.base(rows + LAST)
+        return table, rows
 
     def without(structure: Structure, body: int) -> np.ndarray:
         return np.tile(~carrying(structure, body), 6)
@@ -70,15 +100,19 @@ def jacobian_lanes(quaternions: bool, way: int) -> LaneAlgorithm:
     target = jax.tree.structure(fields["target"])
     aimed_at, stands = memory.at(TARGET, "target"), memory.at(ROW, "pose")
     outputs = tuple(Lane(0, ENTRIES + k) for k in range(6))
-    base, poses = pose_parts(memory, "pose", quaternions)
+    base, *poses = pose_parts(memory, "pose", quaternions, roots)
     parts = [on_the_way(part) for part in placing_parts(memory)] if quaternions else []
     parts += [
         base,
-        on_the_way(poses),
+        *map(on_the_way, poses),
         Part(Loop(aim, 2, target, reads=(stands,), writes=(aimed_at,)), one_turn, frame_constants),
         Part(Loop(column, 8, SCREW, reads=(aimed_at, stands), outputs=outputs), with_column, screw_constants),
         *zero_parts(0, without),
     ]
-    name = "jacobian" + "_quaternions" * quaternions
+    if roots:
+        of_six = tuple(Lane(0, ENTRIES + k, j) for k in range(6) for j in range(ROWS))
+        loop = Loop(columns_of_root, 8, NOTHING, reads=(aimed_at, stands), outputs=of_six)
+        parts.append(Part(loop, of_root, no_constants))
+    name = "jacobian" + "_quaternions" * quaternions + "_roots" * roots
     forms = {"forms": lambda s: ((6, s.tree.n),), "ranks": (2,), "gives": ("force",)}
     return LaneAlgorithm(name, parts, memory, 1, 1, lambda s: (6 * s.tree.n,), **forms)

@@ -24,6 +24,7 @@ from .schedules.arranged import arranged, row_poses
 from .schedules.choose import IN_ORDER, call_of, choose
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lane_coupling import serving
+from .schedules.lane_rows import kind_of
 from .schedules.record import note
 
 
@@ -39,14 +40,17 @@ def _jacobian(laid: Layout, model: Model, q: Any, body: Any, way: Any) -> Any:
     return jnp.transpose(columns, (1, 2, 0))
 
 
+def _program(model: Model, way: int) -> LaneAlgorithm:
+    kind = kind_of(model)
+    return serving(jacobian_lanes(kind.quaternions, kind.roots, way), model)
+
+
 def _at_once(model: Model, body: int | str, frame: str) -> tuple[LaneAlgorithm, tuple[int, ...]]:
-    program = serving(jacobian_lanes(model.structure.has_quaternions, int(way_number(frame))), model)
-    return program, (int(frame_number(model, body)),)
+    return _program(model, int(way_number(frame))), (int(frame_number(model, body)),)
 
 
 def _across_states(model: Model, q: Any, body: int, way: int, schedule: str) -> Any:
-    program = serving(jacobian_lanes(model.structure.has_quaternions, way), model)
-    return program(model, q, schedule=schedule, about=(body,))[0].reshape(-1, 6, model.nv)
+    return _program(model, way)(model, q, schedule=schedule, about=(body,))[0].reshape(-1, 6, model.nv)
 
 
 def _carries(model: Model, row: Any) -> Any:

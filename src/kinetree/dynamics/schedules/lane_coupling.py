@@ -21,6 +21,7 @@ from kinetree.model.coupling import Coupling
 from ..closed_form.shape import Shape
 from .lane_algorithm import LaneAlgorithm, Shapes
 from .lane_parts import RUNS, run_starts
+from .lane_places import carrying
 from .lane_rows import NOTHING, Turns
 
 NUMBER = jax.tree.structure(0.0)
@@ -178,13 +179,21 @@ class CoupledLanes(LaneAlgorithm):
         turns = self.widened_turns(shape, *about)
         if not self.moved:
             return turns
-        structure, regions = shape.structure, self.regions(shape.structure)
-        forms = self.free.forms(structure)
-        ends = [(k, narrowing(coupling_of(shape), self.gives[k], forms[k])) for k in self.moved]
+        regions = self.regions(shape.structure)
+        ends = [(k, self.narrowing(shape, k, *about)) for k in self.moved]
         gather = np.concatenate([regions[k] + np.stack([n.source, n.target], -1) for k, n in ends])
         left = [emitted(regions[k] + n.left.ravel(), width) for k, n in ends for width in RUNS]
         none = np.zeros(0, np.int32)
         return (*turns, *((table.astype(np.int32), none) for table in (gather, *left)))
+
+    def narrowing(self, shape: Shape, output: int, *about: int) -> Narrowing:
+        """What becomes of one output; in a matrix about a body, the columns of rows that do not carry it are zero."""
+        structure = shape.structure
+        found = narrowing(coupling_of(shape), self.gives[output], self.free.forms(structure)[output])
+        if not about:
+            return found
+        carry = carrying(structure, about[0])[found.source % structure.tree.n]
+        return found._replace(source=found.source[carry], target=found.target[carry], ratio=found.ratio[carry])
 
     def widened_turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
         """Tables of the free program, which reads the coupled coordinates and leaves its results in slots."""
@@ -202,8 +211,7 @@ class CoupledLanes(LaneAlgorithm):
         values = self.widened_values(model, *about)
         if not self.moved:
             return values
-        forms, coupling = self.free.forms(model.structure), coupling_of(model)
-        ratios = [narrowing(coupling, self.gives[k], forms[k]).ratio for k in self.moved]
+        ratios = [self.narrowing(Shape.of(model), k, *about).ratio for k in self.moved]
         return (*values, np.concatenate(ratios), *[()] * (len(self.moved) * len(RUNS)))
 
     def widened_values(self, model: Model, *about: int) -> tuple[Any, ...]:
