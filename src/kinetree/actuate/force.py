@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import Array, Float
 from kinetree.model import Actuators, Model
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
@@ -126,7 +127,7 @@ def nearest_setpoint(model: Model, at: Columns, u: Any, length: Any) -> Any:
     return jnp.where(applies, u - period * jnp.round((u - length) / period), u)
 
 
-def activation_rate(model: Model, ctrl: Any, act: Any) -> Any:
+def activation_rate(model: Model, ctrl: Float[Array, "... nu"], act: Float[Array, "... na"]) -> Float[Array, "... na"]:
     """How fast activations follow their controls.
 
     Arguments:

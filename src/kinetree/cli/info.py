@@ -89,7 +89,7 @@ def _summary(model: kt.Model, report: Report) -> Table:
         + (f"; {followers} follow others" if followers else ""),
         "bodies": f"{model.n_bodies}, up to {int(model.depth.max(initial=0)) + 1} in a row",
         "joints": ", ".join(f"{n} {kind}" for kind, n in counts.items()),
-        "mass": f"{_weight(model.total_mass)} moves, {_weight(np.sum(model.inertia.mass))} in all",
+        "mass": f"{_weight(float(model.total_mass))} moves, {_weight(np.sum(model.inertia.mass))} in all",
         "gravity": " ".join(f"{g:g}" for g in model.gravity),
     }
     for name, value in rows.items():
@@ -139,7 +139,7 @@ def _joint(model: kt.Model, i: int) -> list[str]:
     limits = ["", "", "", ""]
     if model.limits is not None and v.stop - v.start == 1:
         at = (q.start, q.start, v.start, v.start)
-        limits = [_number(x[k]) for x, k in zip(model.limits, at, strict=True)]
+        limits = [_number(float(x[k])) for x, k in zip(model.limits, at, strict=True)]
     physics = (None if model.passive is None else model.passive.damping, model.friction, model.rows.armature)
     follows = "" if model.coupling is None or v.start in model.coupling.kept_v else ", mimic"
     return [
@@ -148,7 +148,7 @@ def _joint(model: kt.Model, i: int) -> list[str]:
         _range(model.q_index(name)),
         _range(model.v_index(name)),
         *limits,
-        *("" if x is None else _number(x[v.start], zero="") for x in physics),
+        *("" if x is None else _number(float(x[v.start]), zero="") for x in physics),
     ]
 
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import Array, Float
 from kinetree.actuate import Actuation, actuation
 from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.dynamics.schedules.arranged import arranged
@@ -86,7 +87,13 @@ def weight_carried(model: Model, q: Any, share: Any) -> Any:
 
 
 @coupled("force")
-def actuator_force(model: Model, q: Any, qd: Any, ctrl: Any, act: Any = None) -> Any:
+def actuator_force(
+    model: Model,
+    q: Float[Array, "... nq"],
+    qd: Float[Array, "... nv"],
+    ctrl: Float[Array, "... nu"],
+    act: Float[Array, "... na"] | None = None,
+) -> Float[Array, "... nv"]:
     """Generalised forces of the actuators.
 
     Arguments:
@@ -104,7 +111,6 @@ def actuator_force(model: Model, q: Any, qd: Any, ctrl: Any, act: Any = None) ->
             return jnp.zeros_like(jnp.asarray(qd))
         return actuated(model, q, qd, ctrl, act, jnp.asarray(model.timestep, q.dtype)).force
 
-    if act is None:
-        dtype = getattr(q, "dtype", np.dtype(float))
-        act = np.zeros(model.na, dtype if jnp.issubdtype(dtype, jnp.floating) else float)
-    return evaluate_for(model.uncoupled, compute, q=q, qd=qd, ctrl=ctrl, act=act)
+    dtype = getattr(q, "dtype", np.dtype(float))
+    still = np.zeros(model.na, dtype if jnp.issubdtype(dtype, jnp.floating) else float)
+    return evaluate_for(model.uncoupled, compute, q=q, qd=qd, ctrl=ctrl, act=still if act is None else act)

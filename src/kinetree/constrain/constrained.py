@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import AnyArray, Array, Bool, Float, Int
 from kinetree.dynamics import inverse_dynamics
 from kinetree.dynamics.inverse_dynamics import zero_rates
 from kinetree.dynamics.loops.rows import wrenches
@@ -39,34 +40,34 @@ SCHEDULE = "levels"
 class Contacts(NamedTuple):
     """Points where shapes touch, or may touch; padded: there is a place for every point there may ever be."""
 
-    position: Any  # (..., n, 3): halfway between the surfaces
-    frame: Any  # (..., n, 3, 3): rows are the normal, from the first body to the second, and two tangents
-    depth: Any  # (..., n): how far the surfaces overlap; −inf where they are not near
-    bodies: Any  # (n, 2): the two bodies, −1 the base
-    active: Any  # (..., n): whether the contact pushes
+    position: Float[AnyArray, "... n 3"]  # halfway between the surfaces
+    frame: Float[AnyArray, "... n 3 3"]  # rows are the normal, from the first body to the second, and two tangents
+    depth: Float[AnyArray, "... n"]  # how far the surfaces overlap; −inf where they are not near
+    bodies: Int[np.ndarray, "n 2"]  # the two bodies, −1 the base
+    active: Bool[AnyArray, "... n"]  # whether the contact pushes
 
 
 class Constrained(NamedTuple):
     """Accelerations of a mechanism with constraints, and what the constraints did."""
 
-    qdd: Any  # (..., nv)
-    tau_constraint: Any  # (..., nv): all constraint forces, on the joints
+    qdd: Float[AnyArray, "... nv"]
+    tau_constraint: Float[AnyArray, "... nv"]  # all constraint forces, on the joints
     contacts: Contacts
-    iterations: Any  # (...,): of Newton's method
-    converged: Any  # (...,): False where the iterations ran out
-    loop_forces: Any = None  # (..., loops, 6): on the second body of each rigid loop, as f_ext is; the first's is less
+    iterations: Int[AnyArray, "..."]  # of Newton's method
+    converged: Bool[AnyArray, "..."]  # False where the iterations ran out
+    loop_forces: Float[AnyArray, "... loops 6"] | None = None  # on the second body of each rigid loop, as f_ext is
 
 
 def constrained_dynamics(
     model: Model,
-    q: Any,
-    qd: Any,
-    tau: Any = None,
-    f_ext: Any = None,
+    q: Float[AnyArray, "... nq"],
+    qd: Float[AnyArray, "... nv"],
+    tau: Float[AnyArray, "... nv"] | None = None,
+    f_ext: Float[AnyArray, "... bodies 6"] | None = None,
     *,
-    ctrl: Any = None,
-    act: Any = None,
-    warm_start: Any = None,
+    ctrl: Float[AnyArray, "... nu"] | None = None,
+    act: Float[AnyArray, "... na"] | None = None,
+    warm_start: Float[AnyArray, "... nv"] | None = None,
 ) -> Constrained:
     """Accelerations under forces, contact, limits and dry friction: MuJoCo's soft constraints, solved to convergence.
 
@@ -88,7 +89,7 @@ def constrained_dynamics(
     """
     require_model(model)
     if ctrl is not None or act is not None:
-        driven = actuator_force(model, q, qd, ctrl, act)
+        driven: Any = actuator_force(model, q, qd, ctrl, act)  # type: ignore[arg-type] - it refuses None
         tau = driven if tau is None else tau + driven
     tau = zero_rates(model, qd) if tau is None else tau
     coupling = model.coupling
@@ -142,7 +143,13 @@ def _reported(found: Solved, q: Any) -> Any:
 
 
 @coupled("force")
-def constrained_inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Any:
+def constrained_inverse_dynamics(
+    model: Model,
+    q: Float[Array, "... nq"],
+    qd: Float[Array, "... nv"],
+    qdd: Float[Array, "... nv"],
+    f_ext: Float[Array, "... bodies 6"] | None = None,
+) -> Float[Array, "... nv"]:
     """Forces on the joints that produce the accelerations `qdd` against contact, limits and friction.
 
     The inverse of `constrained_dynamics`, in closed form: constraint forces are functions of the acceleration.
@@ -167,7 +174,7 @@ def constrained_inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, f_ext:
 
 
 @coupled("unchanged")
-def contacts(model: Model, q: Any) -> Contacts:
+def contacts(model: Model, q: Float[AnyArray, "... nq"]) -> Contacts:
     """Where the shapes of a mechanism touch the world.
 
     Arguments:

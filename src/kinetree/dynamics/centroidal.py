@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._types import Array, Float
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.spatial import Force, Vec3
@@ -52,7 +53,7 @@ def _evaluate(model: Model, function: Any, passes: Algorithm, **given: Any) -> A
 
 @directly(partial(lane_program_of, CENTROIDAL_MATRIX))
 @coupled("force")
-def centroidal_momentum_matrix(model: Model, q: Any) -> Any:
+def centroidal_momentum_matrix(model: Model, q: Float[Array, "... nq"]) -> Float[Array, "... 6 nv"]:
     """The matrix A with `centroidal_momentum` = A qd.
 
     Arguments:
@@ -69,14 +70,14 @@ def centroidal_momentum_matrix(model: Model, q: Any) -> Any:
 
 @directly(partial(lane_program_of, CENTROIDAL_MOMENTUM))
 @coupled("unchanged")
-def centroidal_momentum(model: Model, q: Any, qd: Any) -> Any:
+def centroidal_momentum(model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"]) -> Float[Array, "... 6"]:
     """Momentum of the moving bodies about their centre of mass, (..., 6), angular part first, in world axes."""
     return _evaluate(model, lambda A, qd: jnp.einsum("bij,bj->bi", A, qd), CENTROIDAL_MOMENTUM, q=q, qd=qd)
 
 
 @directly(partial(lane_program_of, COM_JACOBIAN))
 @coupled("force")
-def com_jacobian(model: Model, q: Any) -> Any:
+def com_jacobian(model: Model, q: Float[Array, "... nq"]) -> Float[Array, "... 3 nv"]:
     """Jacobian of the centre of mass, (..., 3, nv), in world axes."""
     mass = model.total_mass
     return _evaluate(model, lambda A: A[:, 3:] / jnp.asarray(mass, A.dtype), COM_JACOBIAN, q=q)

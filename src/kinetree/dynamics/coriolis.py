@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import Array, Float
 from kinetree.model import Model, Structure, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
@@ -88,7 +89,7 @@ def _of_rotors(model: Model, qd: Any) -> Any:
 
 @directly(coriolis_program)
 @coupled("matrix")
-def coriolis_matrix(model: Model, q: Any, qd: Any) -> Any:
+def coriolis_matrix(model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"]) -> Float[Array, "... nv nv"]:
     """A matrix C with C qd the Coriolis and centrifugal forces, and Ḣ − 2 C skew-symmetric.
 
     Arguments:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import Array, Float
 from kinetree.model import Model, integrate
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
@@ -71,7 +72,13 @@ def _one_after_the_other(
 
 
 @directly(_inverse_at_once)
-def inverse_dynamics_derivatives(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Matrices:
+def inverse_dynamics_derivatives(
+    model: Model,
+    q: Float[Array, "... nq"],
+    qd: Float[Array, "... nv"],
+    qdd: Float[Array, "... nv"],
+    f_ext: Float[Array, "... bodies 6"] | None = None,
+) -> tuple[Float[Array, "... nv nv"], Float[Array, "... nv nv"], Float[Array, "... nv nv"]]:
     """How the forces of `inverse_dynamics` change with the state and the acceleration.
 
     Arguments:
@@ -98,7 +105,13 @@ def inverse_dynamics_derivatives(model: Model, q: Any, qd: Any, qdd: Any, f_ext:
 
 
 @directly(_forward_at_once, builtin=_one_after_the_other)
-def forward_dynamics_derivatives(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any = None) -> Matrices:
+def forward_dynamics_derivatives(
+    model: Model,
+    q: Float[Array, "... nq"],
+    qd: Float[Array, "... nv"],
+    tau: Float[Array, "... nv"],
+    f_ext: Float[Array, "... bodies 6"] | None = None,
+) -> tuple[Float[Array, "... nv nv"], Float[Array, "... nv nv"], Float[Array, "... nv nv"]]:
     """How the accelerations of `forward_dynamics` change with the state and the forces.
 
     Arguments:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import Array, Float
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.spatial import Vec3
@@ -78,27 +79,31 @@ def _evaluate(quantity: Any, schedule: str, model: Model, q: Any, qd: Any = None
 
 @directly(partial(lane_program_of, CENTER_OF_MASS))
 @coupled("unchanged")
-def center_of_mass(model: Model, q: Any, *, schedule: str = "auto") -> Any:
+def center_of_mass(model: Model, q: Float[Array, "... nq"], *, schedule: str = "auto") -> Float[Array, "... 3"]:
     """Centre of mass of the moving bodies, (..., 3), in world coordinates; schedules as of `inverse_dynamics`."""
     return _evaluate(_center_of_mass, schedule, model, q)
 
 
 @directly(lambda model: lane_program_of(_potential_passes(model), model))
 @coupled("unchanged")
-def potential_energy(model: Model, q: Any, *, schedule: str = "auto") -> Any:
+def potential_energy(model: Model, q: Float[Array, "... nq"], *, schedule: str = "auto") -> Float[Array, "..."]:
     """−m g·c, zero with the centre of mass at the world origin, and ½ k stretch² of the joints' springs."""
     return _evaluate(_potential_energy, schedule, model, q)
 
 
 @directly(partial(lane_program_of, KINETIC_ENERGY))
 @coupled("unchanged")
-def kinetic_energy(model: Model, q: Any, qd: Any, *, schedule: str = "auto") -> Any:
+def kinetic_energy(
+    model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], *, schedule: str = "auto"
+) -> Float[Array, "..."]:
     """½ Σ v·I v, and ½ armature qd² of the joints' rotors."""
     return _evaluate(_kinetic_energy, schedule, model, q, qd)
 
 
 @directly(partial(lane_program_of, MOMENTUM))
 @coupled("unchanged")
-def momentum(model: Model, q: Any, qd: Any, *, schedule: str = "auto") -> Any:
+def momentum(
+    model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], *, schedule: str = "auto"
+) -> Float[Array, "... 6"]:
     """Spatial momentum, (..., 6), angular part about the world origin first, in world coordinates."""
     return _evaluate(_momentum, schedule, model, q, qd)

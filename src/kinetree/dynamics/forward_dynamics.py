@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from kinetree._types import Array, Float
 from kinetree._unknown import require_word
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate_for
@@ -63,15 +64,15 @@ def at_once(model: Model) -> LaneAlgorithm | None:
 @directly(at_once)
 def forward_dynamics(
     model: Model | ShardedTree,
-    q: Any,
-    qd: Any,
-    tau: Any,
-    f_ext: Any = None,
+    q: Float[Array, "... nq"],
+    qd: Float[Array, "... nv"],
+    tau: Float[Array, "... nv"],
+    f_ext: Float[Array, "... bodies 6"] | None = None,
     *,
     method: str = "auto",
     schedule: str = "auto",
     **options: Any,
-) -> Any:
+) -> Float[Array, "... nv"]:
     """Accelerations that the generalised forces `tau` cause in the state `q`, `qd`.
 
     Rigid loops of the model are held; soft constraints of its world are left to `constrained_dynamics`.

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import Array, Float
 from kinetree._unknown import require_word
 from kinetree.model import Model, Placement
 from kinetree.model.arguments import evaluate_for
@@ -154,7 +155,9 @@ def _of_states(model: Model, states: tuple, made: Callable[..., Chosen], by_xla:
 
 
 @directly(_velocity_at_once)
-def frame_velocity(model: Model, q: Any, qd: Any, body: int | str, frame: str = "world") -> Any:
+def frame_velocity(
+    model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], body: int | str, frame: str = "world"
+) -> Float[Array, "... 6"]:
     """Velocity of a body or of a frame fixed to one.
 
     Arguments:
@@ -173,7 +176,14 @@ def frame_velocity(model: Model, q: Any, qd: Any, body: int | str, frame: str = 
 
 
 @directly(_acceleration_at_once)
-def frame_acceleration(model: Model, q: Any, qd: Any, qdd: Any, body: int | str, frame: str = "world") -> Any:
+def frame_acceleration(
+    model: Model,
+    q: Float[Array, "... nq"],
+    qd: Float[Array, "... nv"],
+    qdd: Float[Array, "... nv"],
+    body: int | str,
+    frame: str = "world",
+) -> Float[Array, "... 6"]:
     """Time derivative of `frame_velocity` along the motion q, qd, qdd. Gravity has no part in it.
 
     Arguments:

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._types import AnyArray, Array, Bool, Float
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.coordinates import velocity_product_shift
@@ -47,8 +48,14 @@ def _hybrid(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, tau: Any, for
 
 
 def hybrid_dynamics(
-    model: Model, q: Any, qd: Any, qdd: Any, tau: Any, given: Any, f_ext: Any = None
-) -> tuple[Any, Any]:
+    model: Model,
+    q: Float[Array, "... nq"],
+    qd: Float[Array, "... nv"],
+    qdd: Float[Array, "... nv"],
+    tau: Float[Array, "... nv"],
+    given: Bool[AnyArray, "... nv"],
+    f_ext: Float[Array, "... bodies 6"] | None = None,
+) -> tuple[Float[Array, "... nv"], Float[Array, "... nv"]]:
     """The accelerations and forces that are not given, from those that are.
 
     Arguments:

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._types import Array, Float
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate, evaluate_for
 from kinetree.model.required import require_model
@@ -29,7 +30,9 @@ def _response(model: Model, q: Any, forces: Any) -> Any:
     return jax.vmap(partial(without_singular, model, q), 1, 1)(found)
 
 
-def impulse_response(model: Model, q: Any, body: int | str, force: Any) -> Any:
+def impulse_response(
+    model: Model, q: Float[Array, "... nq"], body: int | str, force: Float[Array, "... 6"]
+) -> Float[Array, "... nv"]:
     """Change of the rates qd that an impulse on a body makes: H⁻¹ Jᵀ f. Also the part of qdd that a force makes.
 
     Arguments:
@@ -52,7 +55,7 @@ def impulse_response(model: Model, q: Any, body: int | str, force: Any) -> Any:
     return require_solution(model, "impulse_response", change, q=q, force=force)
 
 
-def inverse_inertia_at(model: Model, q: Any, body: int | str) -> Any:
+def inverse_inertia_at(model: Model, q: Float[Array, "... nq"], body: int | str) -> Float[Array, "... 6 6"]:
     """The body's operational-space inverse inertia J H⁻¹ Jᵀ: its change of spatial velocity for a unit impulse.
 
     Arguments:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import Array, Float
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate_for
 
@@ -20,8 +21,14 @@ from .sharded.tree import ShardedTree, require_plain_call
 
 @directly(partial(lane_program_of, RNEA))
 def inverse_dynamics(
-    model: Model | ShardedTree, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, schedule: str = "auto"
-) -> Any:
+    model: Model | ShardedTree,
+    q: Float[Array, "... nq"],
+    qd: Float[Array, "... nv"],
+    qdd: Float[Array, "... nv"],
+    f_ext: Float[Array, "... bodies 6"] | None = None,
+    *,
+    schedule: str = "auto",
+) -> Float[Array, "... nv"]:
     """Generalised forces that produce the accelerations `qdd` in the state `q`, `qd`.
 
     tau = H qdd + C − tau_passive − forces on bodies: what springs and dampers of the joints do, nothing else has to.
@@ -58,13 +65,20 @@ def zero_rates(model: Model, like: Any) -> Any:
 
 
 @directly(lambda model: lane_program_of(BIAS, model.without_passive))
-def bias_force(model: Model, q: Any, qd: Any, f_ext: Any = None, *, schedule: str = "auto") -> Any:
+def bias_force(
+    model: Model,
+    q: Float[Array, "... nq"],
+    qd: Float[Array, "... nv"],
+    f_ext: Float[Array, "... bodies 6"] | None = None,
+    *,
+    schedule: str = "auto",
+) -> Float[Array, "... nv"]:
     """C of the equation of motion: Coriolis, centrifugal and gravity terms, less applied forces; no passive ones."""
     return inverse_dynamics(model.without_passive, q, qd, zero_rates(model, qd), f_ext, schedule=schedule)
 
 
 @directly(lambda model: lane_program_of(GRAVITY, model.without_passive))
-def gravity_force(model: Model, q: Any, *, schedule: str = "auto") -> Any:
+def gravity_force(model: Model, q: Float[Array, "... nq"], *, schedule: str = "auto") -> Float[Array, "... nv"]:
     """Forces that hold the mechanism at rest against gravity; springs have no part in them."""
     rest = zero_rates(model, q)
     return inverse_dynamics(model.without_passive, q, rest, rest, schedule=schedule)

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._types import Array, Float
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate_for
 from kinetree.spatial import Vec3
@@ -60,7 +61,9 @@ def _carries(model: Model, row: Any) -> Any:
 
 
 @directly(_at_once)
-def jacobian(model: Model, q: Any, body: int | str, frame: str = "world", *, schedule: str = "auto") -> Any:
+def jacobian(
+    model: Model, q: Float[Array, "... nq"], body: int | str, frame: str = "world", *, schedule: str = "auto"
+) -> Float[Array, "... 6 nv"]:
     """Jacobian of a body or of a frame fixed to one.
 
     Arguments:

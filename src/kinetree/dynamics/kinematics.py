@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from kinetree._types import AnyArray, Float
 from kinetree.model import Model, Placement
 from kinetree.model.arguments import evaluate_for
 from kinetree.tree import Layout
@@ -19,8 +20,8 @@ from .schedules.run import run
 class Pose(NamedTuple):
     """Orientation of every body, (..., n, 3, 3) from body to world coordinates, and its origin, (..., n, 3)."""
 
-    rotation: Any
-    position: Any
+    rotation: Float[AnyArray, "... bodies 3 3"]
+    position: Float[AnyArray, "... bodies 3"]
 
 
 def poses_by_row(laid: Layout, poses: Placement) -> Placement:
@@ -30,7 +31,7 @@ def poses_by_row(laid: Layout, poses: Placement) -> Placement:
 
 
 @directly(partial(lane_program_of, KINEMATICS), result=Pose)
-def forward_kinematics(model: Model, q: Any, *, schedule: str = "auto") -> Pose:
+def forward_kinematics(model: Model, q: Float[AnyArray, "... nq"], *, schedule: str = "auto") -> Pose:
     """Pose of every body in the world.
 
     Arguments:

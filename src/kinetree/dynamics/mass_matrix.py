@@ -1,9 +1,10 @@
 """The mass matrix H(q): τ = H q̈ + C."""
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import jax.numpy as jnp
 
+from kinetree._types import AnyArray, Array, Float
 from kinetree._unknown import require_word
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
@@ -17,6 +18,23 @@ from .published import vneb
 from .published.jsiia import inertia_columns
 
 METHODS = ("crba", "columns", "vneb")
+
+
+@overload
+def mass_matrix(
+    model: Model,
+    q: Float[Array, "... nq"],
+    *,
+    method: str = "auto",
+    schedule: str = "auto",
+    packed: Literal[False] = False,
+) -> Float[Array, "... nv nv"]: ...
+
+
+@overload
+def mass_matrix(
+    model: Model, q: Float[AnyArray, "... nq"], *, method: str = "auto", schedule: str = "auto", packed: bool
+) -> PackedMatrix: ...
 
 
 @directly(crba_at_once)

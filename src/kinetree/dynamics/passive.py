@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._types import Array, Float
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.physics import stretch
@@ -27,7 +28,7 @@ def spring_energy(model: Model, q: Any) -> Any:
 
 
 @coupled("force")
-def passive_force(model: Model, q: Any, qd: Any) -> Any:
+def passive_force(model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"]) -> Float[Array, "... nv"]:
     """Forces of the joints' own springs and dampers: −stiffness · stretch(q) − damping · qd.
 
     They are a term of the equation of motion, H qdd + C = tau + tau_passive: `inverse_dynamics` takes them off what it

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._types import Array, Float
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
@@ -52,7 +53,9 @@ INSTEAD = "jax.jvp of inverse_dynamics by the inertias, for products with it"
 
 
 @coupled("first")
-def inverse_dynamics_regressor(model: Model, q: Any, qd: Any, qdd: Any) -> Any:
+def inverse_dynamics_regressor(
+    model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], qdd: Float[Array, "... nv"]
+) -> Float[Array, "... nv parameters"]:
     """The matrix Y with Y π the forces of the motion, π being the ten inertia numbers of every body.
 
     Arguments:

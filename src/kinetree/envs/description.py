@@ -178,7 +178,7 @@ class _Built:
                 found.append(Shape("sphere", (radius,), number, center, **surface))
             else:
                 turn = _z_to(np.subtract(end, start) / (2 * half))
-                found.append(Shape("capsule", (radius, half), number, center, turn, **surface))
+                found.append(Shape("capsule", (radius, float(half)), number, center, turn, **surface))
         return found
 
 

@@ -20,11 +20,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import AnyArray, Float, Number, Vector
 from kinetree._unknown import did_you_mean
 
 from .errors import ModelError
 
-Range = tuple[Any, Any]
+Range = tuple[Number, Number]
 DYNAMICS = ("none", "integrator", "filter", "filterexact", "muscle")
 NONE, INTEGRATOR, FILTER, FILTEREXACT, MUSCLE = range(5)
 
@@ -34,21 +35,21 @@ class Crank(NamedTuple):
 
     crank: str  # the site, or body, at whose origin the rod is held
     slider: str
-    rod: Any  # its length
+    rod: Number  # its length
 
 
 class Muscle(NamedTuple):
     """How strong a muscle is; defaults are MuJoCo's."""
 
     length_range: Range  # the shortest and the longest length of what it pulls on
-    force: Any  # the largest, at rest
+    force: Number  # the largest, at rest
     range: Range = (0.75, 1.05)  # the lengths above, in units of that at which it is strongest
-    shortest: Any = 0.5  # from which length on it can pull, in these units
-    longest: Any = 1.6  # and up to which
-    fastest: Any = 1.5  # units a second
-    passive: Any = 1.3  # the force at the longest length without activation, as a part of the largest
-    fv_most: Any = 1.2  # and at fast lengthening
-    times: Sequence[Any] = (0.01, 0.04, 0.0)  # s, to become active, to rest; and a width to blend them
+    shortest: Number = 0.5  # from which length on it can pull, in these units
+    longest: Number = 1.6  # and up to which
+    fastest: Number = 1.5  # units a second
+    passive: Number = 1.3  # the force at the longest length without activation, as a part of the largest
+    fv_most: Number = 1.2  # and at fast lengthening
+    times: Sequence[Number] = (0.01, 0.04, 0.0)  # s, to become active, to rest; and a width to blend them
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,11 @@ class Actuator:
     """
 
     joint: str | None = None
-    gear: Any = 1.0
-    gain: Sequence[Any] = (1.0, 0.0, 0.0)
-    bias: Sequence[Any] = (0.0, 0.0, 0.0)
+    gear: Number | Vector = 1.0
+    gain: Sequence[Number] = (1.0, 0.0, 0.0)
+    bias: Sequence[Number] = (0.0, 0.0, 0.0)
     dynamics: str = "none"
-    time_constant: Any = 1.0
+    time_constant: Number = 1.0
     ctrl_range: Range | None = None
     force_range: Range | None = None
     act_range: Range | None = None
@@ -104,27 +105,27 @@ class Actuator:
         return Actuator(joint, **options)
 
     @staticmethod
-    def position(joint: str | None = None, kp: Any = 1.0, kv: Any = 0.0, **options: Any) -> "Actuator":
+    def position(joint: str | None = None, kp: Number = 1.0, kv: Number = 0.0, **options: Any) -> "Actuator":
         """A servo towards a position: kp (u − length) − kv velocity."""
         return Actuator(joint, gain=(kp, 0.0, 0.0), bias=(0.0, -kp, -kv), **options)
 
     @staticmethod
-    def velocity(joint: str | None = None, kv: Any = 1.0, **options: Any) -> "Actuator":
+    def velocity(joint: str | None = None, kv: Number = 1.0, **options: Any) -> "Actuator":
         """A servo towards a velocity: kv (u − velocity)."""
         return Actuator(joint, gain=(kv, 0.0, 0.0), bias=(0.0, 0.0, -kv), **options)
 
     @staticmethod
-    def int_velocity(joint: str | None = None, kp: Any = 1.0, kv: Any = 0.0, **options: Any) -> "Actuator":
+    def int_velocity(joint: str | None = None, kp: Number = 1.0, kv: Number = 0.0, **options: Any) -> "Actuator":
         """A servo towards a position that moves with the velocity given as control."""
         return Actuator(joint, gain=(kp, 0.0, 0.0), bias=(0.0, -kp, -kv), dynamics="integrator", **options)
 
     @staticmethod
-    def damper(joint: str | None = None, kv: Any = 1.0, **options: Any) -> "Actuator":
+    def damper(joint: str | None = None, kv: Number = 1.0, **options: Any) -> "Actuator":
         """A damper as strong as the control: −kv velocity · u."""
         return Actuator(joint, gain=(0.0, 0.0, -kv), **options)
 
     @staticmethod
-    def adhesion(body: str, gain: Any = 1.0, **options: Any) -> "Actuator":
+    def adhesion(body: str, gain: Number = 1.0, **options: Any) -> "Actuator":
         """A body that sticks to what it touches, as firmly as the control says."""
         return Actuator(body=body, gain=(gain, 0.0, 0.0), **options)
 
@@ -174,11 +175,11 @@ class Wiring(NamedTuple):
 class Muscles(NamedTuple):
     """What is known of muscles, over all actuators; curves are in MuJoCo's order of parameters."""
 
-    gain: Any  # (n, 9): range (2), force, scale, shortest, longest, fastest, passive, fv_most
-    bias: Any  # (n, 9)
-    length_range: Any  # (n, 2)
-    acc0: Any  # (n,): what a unit force accelerates; scales forces that are not given
-    times: Any  # (n, 3)
+    gain: Float[AnyArray, "n 9"]  # range (2), force, scale, shortest, longest, fastest, passive, fv_most
+    bias: Float[AnyArray, "n 9"]
+    length_range: Float[AnyArray, "n 2"]
+    acc0: Float[AnyArray, " n"]  # what a unit force accelerates; scales forces that are not given
+    times: Float[AnyArray, "n 3"]
 
 
 @jax.tree_util.register_dataclass
@@ -186,16 +187,16 @@ class Muscles(NamedTuple):
 class Actuators:
     """All actuators of a model. Numbers may be JAX arrays, to be fitted or drawn at random."""
 
-    gear: Any  # (n, 6)
-    gain: Any  # (n, 3)
-    bias: Any  # (n, 3)
-    time_constant: Any  # (n,)
-    ctrl_range: Any  # (nu, 2), infinite where there is none, as the ranges below
-    force_range: Any  # (n, 2)
-    act_range: Any  # (n, 2)
-    joint_range: Any  # (nv, 2), of the sum of all actuators of a joint
+    gear: Float[AnyArray, "n 6"]
+    gain: Float[AnyArray, "n 3"]
+    bias: Float[AnyArray, "n 3"]
+    time_constant: Float[AnyArray, " n"]
+    ctrl_range: Float[AnyArray, "nu 2"]  # infinite where there is none, as the ranges below
+    force_range: Float[AnyArray, "n 2"]
+    act_range: Float[AnyArray, "n 2"]
+    joint_range: Float[AnyArray, "nv 2"]  # of the sum of all actuators of a joint
     wiring: Wiring = field(metadata={"static": True})
-    rod: Any = None  # (n,), of slider-cranks; None if there are none
+    rod: Float[AnyArray, " n"] | None = None  # of slider-cranks; None if there are none
     muscles: Muscles | None = None  # None if there are none
 
     @property
@@ -300,7 +301,7 @@ def _check(a: Actuator) -> None:
     for what, size in (("gain", 3), ("bias", 3)):
         if len(getattr(a, what)) != size:
             raise ModelError(f"{what} of the actuator on {a.drives!r} must be three numbers")
-    if np.ndim(a.gear) > 1 or (np.ndim(a.gear) == 1 and len(a.gear) > 6):
+    if np.ndim(a.gear) > 1 or (np.ndim(a.gear) == 1 and np.size(a.gear) > 6):
         raise ModelError(f"gear of the actuator on {a.drives!r} must be one number, or at most six")
     if a.dynamics == "muscle" and a.muscle is None:
         raise ModelError(f"the actuator on {a.drives!r} has the dynamics of a muscle, but is none: give `muscle`")

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import AnyArray, Array, Float, Number
 from kinetree.spatial import Quaternion, Scalar, Vec3
 
 from .arguments import evaluate_for
@@ -86,7 +87,7 @@ def neutral(model: Model) -> np.ndarray:
 
 
 @coupled("state")
-def random_state(model: Model, key: Any, batch: tuple[int, ...] = ()) -> tuple[Any, Any]:
+def random_state(model: Model, key: jax.Array | int, batch: tuple[int, ...] = ()) -> tuple[AnyArray, AnyArray]:
     """A random configuration and velocity.
 
     Angles are uniform in [−π, π], lengths in [−1, 1], orientations uniform over all rotations; velocities are standard
@@ -125,7 +126,9 @@ def random_state(model: Model, key: Any, batch: tuple[int, ...] = ()) -> tuple[A
 
 
 @coupled("configuration")
-def integrate(model: Model, q: Any, qd: Any, dt: Any = 1.0) -> Any:
+def integrate(
+    model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], dt: Number = 1.0
+) -> Float[Array, "... nq"]:
     """The configuration after moving for a time dt with the constant velocity qd.
 
     Arguments:
@@ -162,7 +165,7 @@ def move_rate(model: Model, qd: Any, qdd: Any) -> Any:
 
 
 @coupled("velocity")
-def difference(model: Model, q0: Any, q1: Any) -> Any:
+def difference(model: Model, q0: Float[Array, "... nq"], q1: Float[Array, "... nq"]) -> Float[Array, "... nv"]:
     """The velocity that leads from q0 to q1 in unit time: the inverse of `integrate`.
 
     `integrate(model, q0, difference(model, q0, q1), 1)` is q1, up to the signs of its quaternions. Quaternion joints

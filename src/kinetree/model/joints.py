@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kinetree._types import Vector
 from kinetree._unknown import unknown
 
 from .errors import ModelError
@@ -63,7 +64,7 @@ class Joint:
         return 4 + 3 * self.position if self.quaternion else len(self.rows)
 
 
-def _unit(axis: Any) -> tuple[float, float, float]:
+def _unit(axis: Vector) -> tuple[float, float, float]:
     try:
         a = np.asarray(axis, float)
     except (TypeError, ValueError):
@@ -78,21 +79,21 @@ def _unit(axis: Any) -> tuple[float, float, float]:
     return float(x), float(y), float(z)
 
 
-def Revolute(axis: Any) -> Joint:
+def Revolute(axis: Vector) -> Joint:
     """A hinge about an axis of the joint frame."""
-    return Joint("revolute", ((1.0, 0.0, axis),))
+    return Joint("revolute", ((1.0, 0.0, _unit(axis)),))
 
 
-def Prismatic(axis: Any) -> Joint:
+def Prismatic(axis: Vector) -> Joint:
     """A slider along an axis of the joint frame."""
-    return Joint("prismatic", ((0.0, 1.0, axis),))
+    return Joint("prismatic", ((0.0, 1.0, _unit(axis)),))
 
 
-def Helical(axis: Any, pitch: float) -> Joint:
+def Helical(axis: Vector, pitch: float) -> Joint:
     """A screw about an axis, advancing `pitch` metres per radian."""
     if not np.isfinite(pitch):
         raise ModelError(f"a pitch is a finite number of metres per radian, not {pitch!r}")
-    return Joint("helical", ((1.0, float(pitch), axis),))
+    return Joint("helical", ((1.0, float(pitch), _unit(axis)),))
 
 
 def Fixed() -> Joint:

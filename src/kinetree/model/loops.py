@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from kinetree._types import AnyArray, Float, Number
 from kinetree._unknown import unknown
 from kinetree.spatial import Transform
 
@@ -80,7 +81,7 @@ class Loop:
     placement1: Any = None
     placement2: Any = None
     kind: str = "weld"
-    stabilisation: Any = 0.0
+    stabilisation: Number = 0.0
 
 
 @jax.tree_util.register_dataclass
@@ -88,11 +89,11 @@ class Loop:
 class Loops:
     """All loops of a model. Frames are given in those of the rows that carry the bodies, or in the base's."""
 
-    position1: Any  # (n, 3)
-    orientation1: Any  # (n, 4)
+    position1: Float[AnyArray, "n 3"]
+    orientation1: Float[AnyArray, "n 4"]
     position2: Any
     orientation2: Any
-    stabilisation: Any  # (n,)
+    stabilisation: Float[AnyArray, " n"]
     joints: JointEqualities | None  # coordinates that follow others, rigidly
     kinds: tuple[str, ...] = field(metadata={"static": True})
     bodies1: tuple[int, ...] = field(metadata={"static": True})  # −1 is the base

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from kinetree._types import AnyArray, Float, Number, Vector
 from kinetree._unknown import did_you_mean
 from kinetree.spatial import Inertia, Transform
 from kinetree.tree import Tree
@@ -19,7 +20,7 @@ from .compile import compile_rows, merge_inertia
 from .coupling import Coupling, Follow, make_coupling
 from .describe import tree_html
 from .errors import ModelError, UnknownName
-from .joints import resolve
+from .joints import Joint, resolve
 from .loops import Loop, Loops, make_loops
 from .physics import Limits, Passive, check_rotors, vector
 from .rows import Rows
@@ -36,11 +37,11 @@ class Model:
     rows: Rows
     frames: Transform  # of each body in its row's frame
     inertia: Inertia  # of each body, in its own frame
-    gravity: Any
+    gravity: Float[AnyArray, " 3"]
     structure: Structure = field(metadata={"static": True})
     coupling: Coupling | None = field(default=None, metadata={"static": True})  # of mimic joints
     passive: Passive | None = None  # springs and dampers
-    friction: Any = None  # dry friction, (nv,)
+    friction: Float[AnyArray, " nv"] | None = None  # dry friction
     limits: Limits | None = None
     actuators: Actuators | None = None
     stepping: Stepping | None = None  # the file's time step, integrator and keyframes
@@ -57,12 +58,12 @@ class Model:
 
     @staticmethod
     def from_arrays(
-        parent: Any,
-        joints: Any,
-        x_tree: Any,
-        inertia: Any,
+        parent: Sequence[int] | np.ndarray,
+        joints: Sequence[str | Joint] | str | Joint,
+        x_tree: Transform | AnyArray,
+        inertia: Inertia | AnyArray,
         *,
-        gravity: Any = (0, 0, -9.81),
+        gravity: Vector = (0, 0, -9.81),
         names: Sequence[str] | None = None,
         joint_names: Sequence[str] | None = None,
         loops: Sequence[Loop] = (),
@@ -112,16 +113,16 @@ class Model:
     def replace(
         self,
         *,
-        inertia: Any = None,
-        gravity: Any = None,
-        armature: Any = None,
-        damping: Any = None,
-        stiffness: Any = None,
-        rest: Any = None,
-        friction: Any = None,
+        inertia: Inertia | AnyArray | None = None,
+        gravity: Vector | None = None,
+        armature: Number | Vector | None = None,
+        damping: Number | Vector | None = None,
+        stiffness: Number | Vector | None = None,
+        rest: Number | Vector | None = None,
+        friction: Number | Vector | None = None,
         limits: Limits | None = None,
         actuators: Actuators | Iterable[Actuator] | None = None,
-        timestep: Any = None,
+        timestep: Number | None = None,
         integrator: str | None = None,
         loops: Loops | Iterable[Loop] | None = None,
         world: World | None = None,
@@ -175,8 +176,8 @@ class Model:
         if friction is not None:
             new = dataclasses.replace(new, friction=vector("friction", friction, nv, 0.0))
         if limits is not None:
-            sizes = Limits(nq, nq, nv, nv)
-            checked = (vector(k, getattr(limits, k), getattr(sizes, k), finite=False) for k in Limits._fields)
+            both = zip(Limits._fields, limits, (nq, nq, nv, nv), strict=True)
+            checked = (vector(name, x, size, finite=False) for name, x, size in both)
             new = dataclasses.replace(new, limits=Limits(*checked))
         if loops is not None:
             new = dataclasses.replace(new, loops=loops if isinstance(loops, Loops) else make_loops(self, loops))
@@ -305,7 +306,7 @@ class Model:
         return () if self.actuators is None else self.actuators.wiring.names
 
     @property
-    def timestep(self) -> Any:
+    def timestep(self) -> Float[AnyArray, ""]:
         """The step of `kinetree.advance`, in seconds."""
         return (self.stepping or DEFAULT_STEPPING).timestep
 
@@ -338,7 +339,7 @@ class Model:
         return self.structure.joint_names
 
     @property
-    def total_mass(self) -> Any:
+    def total_mass(self) -> Float[AnyArray, ""]:
         """Mass of all that moves; bodies fixed to the base belong to the base."""
         return self.rows.inertia.mass.sum()
 

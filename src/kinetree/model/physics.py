@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import AnyArray, Float
 from kinetree.spatial import Quaternion, Vec3
 
 from .errors import ModelError
@@ -21,18 +22,18 @@ from .errors import ModelError
 class Passive(NamedTuple):
     """Springs and dampers; over the degrees of freedom, `rest` over the coordinates."""
 
-    damping: Any
-    stiffness: Any
-    rest: Any
+    damping: Float[AnyArray, " nv"]
+    stiffness: Float[AnyArray, " nv"]
+    rest: Float[AnyArray, " nq"]
 
 
 class Limits(NamedTuple):
     """Bounds on coordinates (nq,), and on the sizes of velocities and forces (nv,); infinite where there are none."""
 
-    lower: Any
-    upper: Any
-    velocity: Any
-    effort: Any
+    lower: Float[AnyArray, " nv"]
+    upper: Float[AnyArray, " nv"]
+    velocity: Float[AnyArray, " nv"]
+    effort: Float[AnyArray, " nv"]
 
 
 def vector(name: str, value: Any, size: int, least: float = -np.inf, finite: bool = True) -> Any:

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import Number
+
 from .model import Model
 from .required import require_model
 
@@ -14,15 +16,15 @@ from .required import require_model
 def scaled(
     model: Model,
     *,
-    mass: Any = 1.0,
-    armature: Any = 1.0,
-    damping: Any = 1.0,
-    stiffness: Any = 1.0,
-    joint_friction: Any = 1.0,
-    gravity: Any = 1.0,
-    gain: Any = 1.0,
-    friction: Any = 1.0,
-    size: Any = 1.0,
+    mass: Number = 1.0,
+    armature: Number = 1.0,
+    damping: Number = 1.0,
+    stiffness: Number = 1.0,
+    joint_friction: Number = 1.0,
+    gravity: Number = 1.0,
+    gain: Number = 1.0,
+    friction: Number = 1.0,
+    size: Number = 1.0,
 ) -> Model:
     """The model with some of its numbers multiplied by factors, which may be JAX arrays.
 

@@ -30,7 +30,7 @@ from .world import (
 SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3, "mesh": 0}
 
 
-def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tuple[Any, Any]] = ()) -> Model:
+def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tuple[int | str, int | str]] = ()) -> Model:
     """The model with these shapes in its world, in place of any it had.
 
     Shapes of bodies that are fixed to one another do not touch, nor do those of a body and its parent; the base is

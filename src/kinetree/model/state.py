@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from kinetree._types import AnyArray, Float
 from kinetree._unknown import did_you_mean
 
 from .errors import ModelError
@@ -20,11 +21,11 @@ INTEGRATOR = "Euler"  # likewise
 class State:
     """Where a mechanism is and how it moves. Leading axes are batches."""
 
-    q: Any  # (..., nq)
-    qd: Any  # (..., nv)
-    act: Any  # (..., na), activations of actuators
-    time: Any  # (...,), seconds
-    warm_start: Any  # (..., nv), the accelerations that the constraint solver starts from
+    q: Float[AnyArray, "... nq"]
+    qd: Float[AnyArray, "... nv"]
+    act: Float[AnyArray, "... na"]  # activations of actuators
+    time: Float[AnyArray, "..."]  # seconds
+    warm_start: Float[AnyArray, "... nv"]  # the accelerations that the constraint solver starts from
 
     def replace(self, **changes: Any) -> "State":
         """The same state with other arrays."""

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from kinetree._types import AnyArray, Float, Number, Vector
+
 BASE = -1
 NO_WRAP = NO_SIDE = -1
 
@@ -27,7 +29,7 @@ class Via:
     """
 
     body: int | str | None = None
-    position: Any = (0.0, 0.0, 0.0)
+    position: Vector = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,10 @@ class Wrap:
     """
 
     kind: str
-    radius: Any
+    radius: Number
     body: int | str | None = None
-    position: Any = (0.0, 0.0, 0.0)
-    orientation: Any = (1.0, 0.0, 0.0, 0.0)
+    position: Vector = (0.0, 0.0, 0.0)
+    orientation: Vector = (1.0, 0.0, 0.0, 0.0)
     side: Via | str | None = None
 
 
@@ -55,7 +57,7 @@ class Wrap:
 class Pulley:
     """From here on, lengths and forces of a tendon's path are divided by `divisor`."""
 
-    divisor: Any = 1.0
+    divisor: Number = 1.0
 
 
 @dataclass(frozen=True)
@@ -79,20 +81,20 @@ class Tendon:
     """
 
     name: str
-    joints: Mapping[str, Any] = field(default_factory=dict)
+    joints: Mapping[str, Number] = field(default_factory=dict)
     path: Sequence[str | Via | Wrap | Pulley] = ()
-    stiffness: Any = 0.0
-    spring_length: Any = None
-    damping: Any = 0.0
-    armature: Any = 0.0
-    range: tuple[Any, Any] | None = None
-    margin: Any = 0.0
-    friction: Any = 0.0
-    force_range: tuple[Any, Any] | None = None
-    limit_solref: Any = (0.02, 1.0)
-    limit_solimp: Any = (0.9, 0.95, 0.001, 0.5, 2.0)
-    friction_solref: Any = (0.02, 1.0)
-    friction_solimp: Any = (0.9, 0.95, 0.001, 0.5, 2.0)
+    stiffness: Number = 0.0
+    spring_length: Number | tuple[Number, Number] | None = None
+    damping: Number = 0.0
+    armature: Number = 0.0
+    range: tuple[Number, Number] | None = None
+    margin: Number = 0.0
+    friction: Number = 0.0
+    force_range: tuple[Number, Number] | None = None
+    limit_solref: Vector = (0.02, 1.0)
+    limit_solimp: Vector = (0.9, 0.95, 0.001, 0.5, 2.0)
+    friction_solref: Vector = (0.02, 1.0)
+    friction_solimp: Vector = (0.9, 0.95, 0.001, 0.5, 2.0)
 
 
 class Span(NamedTuple):
@@ -125,26 +127,26 @@ class Routes(NamedTuple):
 class Pull(NamedTuple):
     """What acts along tendons; first axis over tendons."""
 
-    stiffness: Any  # (n,)
-    slack: Any  # (n, 2): lengths between which the spring is at rest
-    damping: Any  # (n,)
-    armature: Any  # (n,)
-    range: Any  # (n, 2), infinite where there is no limit
-    margin: Any  # (n,)
-    limit_solref: Any  # (n, 2)
-    limit_solimp: Any  # (n, 5)
-    friction: Any  # (n,)
-    friction_solref: Any  # (n, 2)
-    friction_solimp: Any  # (n, 5)
-    force_range: Any  # (n, 2), of the sum of all actuators of a tendon
+    stiffness: Float[AnyArray, " n"]
+    slack: Float[AnyArray, "n 2"]  # lengths between which the spring is at rest
+    damping: Float[AnyArray, " n"]
+    armature: Float[AnyArray, " n"]
+    range: Float[AnyArray, "n 2"]  # infinite where there is no limit
+    margin: Float[AnyArray, " n"]
+    limit_solref: Float[AnyArray, "n 2"]
+    limit_solimp: Float[AnyArray, "n 5"]
+    friction: Float[AnyArray, " n"]
+    friction_solref: Float[AnyArray, "n 2"]
+    friction_solimp: Float[AnyArray, "n 5"]
+    force_range: Float[AnyArray, "n 2"]  # of the sum of all actuators of a tendon
 
 
 class Shapes(NamedTuple):
     """Spheres and cylinders that tendons go around, in the frames of the rows that carry them."""
 
-    position: Any  # (n, 3)
-    orientation: Any  # (n, 4)
-    radius: Any  # (n,)
+    position: Float[AnyArray, "n 3"]
+    orientation: Float[AnyArray, "n 4"]
+    radius: Float[AnyArray, " n"]
 
 
 @jax.tree_util.register_dataclass
@@ -153,11 +155,11 @@ class Tendons:
     """All tendons of a model."""
 
     coefficients: Any  # of fixed tendons, one for each of `routes.fixed`
-    points: Any  # (n, 3), in the frames of the rows that carry them
+    points: Float[AnyArray, "n 3"]  # in the frames of the rows that carry them
     divisors: Any  # of the spans
     shapes: Shapes
     pull: Pull
-    start: Any  # (n,): lengths where the model is at rest; tendon equalities count from there
+    start: Float[AnyArray, " n"]  # lengths where the model is at rest; tendon equalities count from there
     routes: Routes = field(metadata={"static": True})
 
     @property

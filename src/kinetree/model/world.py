@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from kinetree._types import AnyArray, Bool, Float, Int, Number, Vector
 from kinetree.collide import COLLIDERS, KINDS
 
 from .equalities import Equalities
@@ -53,25 +54,25 @@ class Layout(NamedTuple):
 class Shapes(NamedTuple):
     """Where the shapes are in their bodies, and their sizes; first axis over shapes."""
 
-    position: Any  # (n, 3)
-    orientation: Any  # (n, 4)
-    size: Any  # (n, 3): radius, half lengths, half axes, as in MuJoCo
+    position: Float[AnyArray, "n 3"]
+    orientation: Float[AnyArray, "n 4"]
+    size: Float[AnyArray, "n 3"]  # radius, half lengths, half axes, as in MuJoCo
     hulls: tuple[Any, ...]  # of meshes; None for all others
 
 
 class Surfaces(NamedTuple):
     """How surfaces touch; first axis over shapes."""
 
-    friction: Any  # (n, 3): sliding, torsional, rolling
-    solref: Any  # (n, 2)
-    solimp: Any  # (n, 5)
-    margin: Any  # (n,): contacts push from this distance on
-    gap: Any  # (n,): contacts are found this much earlier, and do not push yet
-    solmix: Any  # (n,): weight of the shape's softness where two meet
+    friction: Float[AnyArray, "n 3"]  # sliding, torsional, rolling
+    solref: Float[AnyArray, "n 2"]
+    solimp: Float[AnyArray, "n 5"]
+    margin: Float[AnyArray, " n"]  # contacts push from this distance on
+    gap: Float[AnyArray, " n"]  # contacts are found this much earlier, and do not push yet
+    solmix: Float[AnyArray, " n"]  # weight of the shape's softness where two meet
 
 
 class PairSurfaces(NamedTuple):
-    """How two surfaces touch; first axis over pairs."""
+    """How two surfaces touch; first axis over pairs. Solvers have it component by component, too."""
 
     friction: Any  # (p, 5): two of sliding, torsional, two of rolling
     solref: Any  # (p, 2)
@@ -95,12 +96,12 @@ class Scene:
 class JointSoftness(NamedTuple):
     """Of limits and of friction loss, over the degrees of freedom; a ball joint's limit is that of its first one."""
 
-    limit_solref: Any  # (nv, 2)
-    limit_solimp: Any  # (nv, 5)
-    limit_margin: Any  # (nv,)
-    ball_limit: Any  # (nv,): the largest angle of a ball joint; infinite where there is none
-    friction_solref: Any  # (nv, 2)
-    friction_solimp: Any  # (nv, 5)
+    limit_solref: Float[AnyArray, "nv 2"]
+    limit_solimp: Float[AnyArray, "nv 5"]
+    limit_margin: Float[AnyArray, " nv"]
+    ball_limit: Float[AnyArray, " nv"]  # the largest angle of a ball joint; infinite where there is none
+    friction_solref: Float[AnyArray, "nv 2"]
+    friction_solimp: Float[AnyArray, "nv 5"]
 
     @staticmethod
     def default(nv: int) -> "JointSoftness":
@@ -112,8 +113,8 @@ class JointSoftness(NamedTuple):
 class InverseWeights(NamedTuple):
     """What a unit force moves at the neutral configuration: it sets the scale of the regularisation."""
 
-    dof: Any  # (nv,)
-    body: Any  # (n_bodies, 2): translation and rotation of the centre of mass
+    dof: Float[AnyArray, " nv"]
+    body: Float[AnyArray, "bodies 2"]  # translation and rotation of the centre of mass
     tendon: Any = None  # (n,): of tendons, where there are some
 
 
@@ -127,9 +128,9 @@ class World:
     equalities: Equalities | None = None
     tendons: Tendons | None = None
     inverse_weights: InverseWeights | None = None  # None: computed where they are needed
-    gravity_compensation: Any = None  # (n_bodies,): how much of each body's weight is carried
+    gravity_compensation: Float[AnyArray, " bodies"] | None = None  # how much of each body's weight is carried
     fluid: Fluid | None = None  # that the bodies move in
-    impratio: Any = field(default_factory=lambda: np.array(1.0))  # how much stiffer friction is than the normal
+    impratio: Number = field(default_factory=lambda: np.array(1.0))  # how much stiffer friction is than the normal
     cone: str = field(default="pyramidal", metadata={"static": True})  # or "elliptic"
     disabled: frozenset[str] = field(default=frozenset(), metadata={"static": True})  # some of CONSTRAINTS
     safe_reference: bool = field(default=True, metadata={"static": True})  # no time constant is below two time steps
@@ -166,18 +167,18 @@ class Shape:
     """
 
     kind: str
-    size: Any = ()
+    size: Number | Vector = ()
     body: int | str | None = None
-    position: Any = (0.0, 0.0, 0.0)
-    orientation: Any = (1.0, 0.0, 0.0, 0.0)
-    vertices: Any = None
+    position: Vector = (0.0, 0.0, 0.0)
+    orientation: Vector = (1.0, 0.0, 0.0, 0.0)
+    vertices: Float[AnyArray, "corners 3"] | None = None
     hull: Any = None
-    friction: Any = FRICTION
-    solref: Any = SOLREF
-    solimp: Any = SOLIMP
-    solmix: Any = 1.0
-    margin: Any = 0.0
-    gap: Any = 0.0
+    friction: Vector = FRICTION
+    solref: Vector = SOLREF
+    solimp: Vector = SOLIMP
+    solmix: Number = 1.0
+    margin: Number = 0.0
+    gap: Number = 0.0
     condim: int = 3
     contype: int = 1
     conaffinity: int = 1
@@ -188,9 +189,9 @@ class Shape:
 class Carriers(NamedTuple):
     """What carries each shape, as far as it decides which shapes may touch; bodies fixed to one another are one."""
 
-    own: Any  # (n,): a number for what carries the shape; BASE for the world
-    above: Any  # (n,): of its parent; shapes of parent and child do not touch, unless one is the world
-    still: Any  # (n,): True where nothing moves it: the world, and what others move by hand
+    own: Int[AnyArray, " n"]  # a number for what carries the shape; BASE for the world
+    above: Int[AnyArray, " n"]  # of its parent; shapes of parent and child do not touch, unless one is the world
+    still: Bool[AnyArray, " n"]  # True where nothing moves it: the world, and what others move by hand
 
 
 def candidate_pairs(

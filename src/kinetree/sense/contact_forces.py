@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import AnyArray, Float
 from kinetree.constrain import actuator_force
 from kinetree.constrain.choose import solver_for
 from kinetree.constrain.constrained import SCHEDULE, timestep_of
@@ -26,7 +27,9 @@ from .pushes import pushes
 from .read import acceleration
 
 
-def contact_forces(model: Model, state: State, ctrl: Any = None) -> Any:
+def contact_forces(
+    model: Model, state: State, ctrl: Float[AnyArray, "... nu"] | None = None
+) -> Float[AnyArray, "... bodies 6"]:
     """Forces on the bodies by contacts, and by equalities between frames.
 
     Arguments:

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import AnyArray, Float
 from kinetree._unknown import did_you_mean, unknown
 from kinetree.constrain import constrained_dynamics
 from kinetree.constrain.actuated import actuated, carried
@@ -21,7 +22,9 @@ from kinetree.model.sensor import WORLD
 from .measure import ACCELERATED, KINDS, Driven, measured
 
 
-def sensors(model: Model, state: State, ctrl: Any = None) -> dict[str, Any]:
+def sensors(
+    model: Model, state: State, ctrl: Float[AnyArray, "... nu"] | None = None
+) -> dict[str, Float[AnyArray, "..."]]:
     """What the sensors measure.
 
     Arguments:

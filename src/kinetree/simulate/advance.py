@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 
+from kinetree._types import AnyArray, Array, Float, Number
 from kinetree._unknown import require_word
 from kinetree.dynamics.schedules.record import note
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
@@ -125,10 +126,10 @@ def checkpointed(function: Any) -> Any:
 def advance(
     model: Model,
     state: State,
-    ctrl: Any = None,
-    f_ext: Any = None,
+    ctrl: Float[AnyArray, "... nu"] | None = None,
+    f_ext: Float[AnyArray, "... bodies 6"] | None = None,
     *,
-    dt: Any = None,
+    dt: Number | None = None,
     substeps: int = 1,
     integrator: str | None = None,
 ) -> State:
@@ -201,14 +202,14 @@ def _is_number(value: Any) -> bool:
 
 def step(
     model: Model,
-    q: Any,
-    qd: Any,
-    dt: Any,
+    q: Float[Array, "... nq"],
+    qd: Float[Array, "... nv"],
+    dt: Number,
     controller: Controller | None = None,
     *,
-    t: Any = 0.0,
+    t: Number = 0.0,
     integrator: str = "semi_implicit",
-) -> tuple[Any, Any]:
+) -> tuple[Float[Array, "... nq"], Float[Array, "... nv"]]:
     """One step in time, as a pure function: for loops of your own under `jit`, `vmap` and `grad`.
 
     Arguments:
@@ -249,7 +250,12 @@ def step(
 
 
 def initial_state(
-    model: Model, q: Any = None, qd: Any = None, *, batch: int | tuple[int, ...] = (), keyframe: str | int | None = None
+    model: Model,
+    q: Float[AnyArray, "... nq"] | None = None,
+    qd: Float[AnyArray, "... nv"] | None = None,
+    *,
+    batch: int | tuple[int, ...] = (),
+    keyframe: str | int | None = None,
 ) -> State:
     """A state to start from.
 

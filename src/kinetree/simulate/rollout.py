@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import AnyArray, Float, Number
 from kinetree._unknown import unknown
 from kinetree.dynamics.schedules.record import note
 from kinetree.model import Model, State, require_state
@@ -70,15 +71,15 @@ class _Given(NamedTuple):
 def rollout(
     model: Model,
     state: State,
-    policy: Any = None,
+    policy: Policy | Float[AnyArray, "steps ... nu"] | None = None,
     *,
     steps: int,
     substeps: int = 1,
     record: Callable[[State, Any], Any] | str | Sequence[str] | None = None,
-    key: Any = None,
+    key: jax.Array | None = None,
     carry: Any = None,
-    f_ext: Any = None,
-    dt: Any = None,
+    f_ext: Float[AnyArray, "... bodies 6"] | Callable[[State], Any] | None = None,
+    dt: Number | None = None,
     integrator: str | None = None,
     done: Callable[[State], Any] | None = None,
     reset: Any = None,
@@ -142,7 +143,8 @@ def rollout(
         h = model.timestep if dt is None else dt
         bind = bound_to_worlds if original.batch else bound_to
         bound = bind(original, name, dtype, h, f_ext is not None)
-        memory = policy.init(state) if carry is None and hasattr(policy, "init") else carry
+        start = getattr(policy, "init", None) if carry is None else None
+        memory = carry if start is None else start(state)
         plainly = done is None and reset is None and not callable(fixed.record) and not callable(pushed)
         if plainly and bound.stepper is not None and not model.batch and not callable(policy):
             known = at_once(

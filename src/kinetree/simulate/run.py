@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from kinetree._types import AnyArray, Float
 from kinetree.model import Model, State, integrate
 from kinetree.model.arguments import evaluate_for, in_bits_of, is_traced
 from kinetree.model.fork import require_xla
@@ -93,14 +94,14 @@ def _advance(
 
 def simulate(
     model: Model,
-    q: Any,
-    qd: Any,
+    q: Float[AnyArray, "... nq"],
+    qd: Float[AnyArray, "... nv"],
     controller: Controller | None = None,
     *,
     dt: float,
     steps: int,
     integrator: str = "semi_implicit",
-    ctrl: Any = None,
+    ctrl: Float[AnyArray, "... nu"] | None = None,
     record: int = 1,
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -226,7 +227,7 @@ def _finish(
 ) -> Trajectory:
     """The whole run; `so_far` is where it stands, else the file says so."""
     model, state, dt, every = begun.model, begun.state, begun.dt, begun.every
-    q, qd = state.q, state.qd
+    q, qd = np.asarray(state.q), np.asarray(state.qd)
     size = int(max(1, min(steps // every, BUFFER // max(1, q.size + 2 * qd.size)))) + 1
     if not (np.isfinite(q).all() and np.isfinite(qd).all()):
         raise ValueError("the state to start from is not finite")

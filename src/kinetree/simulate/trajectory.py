@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kinetree.model import Model
+
 FORMAT = "kinetree trajectory 1"
 
 
@@ -53,7 +55,7 @@ class Trajectory:
         """q and qd at the end."""
         return self.q[-1], self.qd[-1]
 
-    def plot(self, model: Any = None, **options: Any) -> Any:
+    def plot(self, model: Model | None = None, **options: Any) -> Any:
         """A figure of positions, velocities and forces over time: `kinetree.view.plots.trajectory`.
 
         Arguments:

@@ -57,7 +57,7 @@ class Live:
         turn, slide = (J @ qd)[:3], (J @ qd)[3:]
         rate = 2 * np.pi / PUSH_PERIOD
         wanted = rate**2 * (to - at) - 2 * rate * (slide + np.cross(turn, at))
-        f = np.linalg.solve(self._mobility(q, J, at), wanted)
+        f = np.linalg.solve(self._mobility(q, J, np.asarray(at)), wanted)
         force[body] = [*np.cross(at, f), *f]
         return force
 

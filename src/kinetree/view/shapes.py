@@ -311,7 +311,7 @@ def skeleton(model: kt.Model, sides: int = FINE) -> list[Shape]:
     found = []
     for body, up in enumerate(parent):
         if up >= 0:
-            way = R[up].T @ (p[body] - p[up])
+            way = np.asarray(R[up].T @ (p[body] - p[up]))
             length = float(np.linalg.norm(way))
             if length > 1e-9:
                 link = solids.capsule(radius, length, sides).placed(_turn_to(way / length), way / 2)

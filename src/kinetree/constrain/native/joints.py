@@ -106,6 +106,7 @@ def losses(power: int | None) -> Part:
     def constants(model: Model, plan: Plan, known: Known) -> Loss:
         rows, soft = np.array(plan.has.loss, np.int64), _joints(model, plan)
         own = _softness(soft.friction_solref, soft.friction_solimp, inverse_weights(model).dof, rows)
+        assert model.friction is not None
         return Loss(model.friction[rows], own)
 
     return Part(loop, loss_table, constants)

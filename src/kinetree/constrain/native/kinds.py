@@ -148,7 +148,9 @@ def on_joint(losses: bool) -> Kind:
     """Limits, whose constant is their sign; or friction losses, whose constant is the most that they hold."""
 
     def numbers(model: Model, plan: Plan, known: Known) -> Any:
-        return model.friction[np.array(plan.has.loss, np.int64)] if losses else plan.limits[:, 1].astype(float)
+        if not losses or model.friction is None:
+            return plan.limits[:, 1].astype(float)
+        return model.friction[np.array(plan.has.loss, np.int64)]
 
     def residual(known: Any, kept: tuple, x: Any) -> tuple:
         return ((x if losses else known * x) - kept[1],)

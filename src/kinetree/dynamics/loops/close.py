@@ -8,13 +8,14 @@ a step in time: two Newton steps with the metric of the mass matrix, and the vel
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from kinetree._types import Array, Float
 from kinetree.model import Model, integrate
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
@@ -96,6 +97,16 @@ def _closed(model: Model, q: Any) -> Any:
         return jnp.where(jnp.abs(error).max(-1, keepdims=True) <= limit, found, jnp.nan)
 
     return evaluate_for(model, compute, q=q)
+
+
+@overload
+def close_loops(model: Model, q: Float[Array, "... nq"], qd: None = None) -> Float[Array, "... nq"]: ...
+
+
+@overload
+def close_loops(
+    model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"]
+) -> tuple[Float[Array, "... nq"], Float[Array, "... nv"]]: ...
 
 
 def close_loops(model: Model, q: Any, qd: Any = None) -> Any:

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import AnyArray, Array, Float
 from kinetree._unknown import require_word
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate, is_traced
@@ -54,7 +55,7 @@ def _walks_pairs(tree: Tree, batch: int) -> bool:
 class LTDL:
     """The factors of H = LᵀDL: `values`, (..., pairs), has D at the pairs (i, i) and L at (i, ancestor)."""
 
-    values: Any
+    values: Float[AnyArray, "... pairs"]
     tree: Tree = field(metadata={"static": True})
 
     def _map(self, function: Any, b: Any = None) -> Any:
@@ -69,35 +70,35 @@ class LTDL:
 
         return self._map(compute, b)
 
-    def solve(self, b: Any) -> Any:
+    def solve(self, b: Float[Array, "... nv"]) -> Float[Array, "... nv"]:
         """H⁻¹ b, for b (..., nv)."""
         return self._solve(lanes.SOLVE, b, lt=True, d=True, l=True)
 
-    def solve_lt(self, b: Any) -> Any:
+    def solve_lt(self, b: Float[Array, "... nv"]) -> Float[Array, "... nv"]:
         """L⁻ᵀ b."""
         return self._solve(lanes.SOLVE_LT, b, lt=True, d=False, l=False)
 
-    def solve_l(self, b: Any) -> Any:
+    def solve_l(self, b: Float[Array, "... nv"]) -> Float[Array, "... nv"]:
         """L⁻¹ b."""
         return self._solve(lanes.SOLVE_L, b, lt=False, d=False, l=True)
 
-    def times_l(self, x: Any) -> Any:
+    def times_l(self, x: Float[Array, "... nv"]) -> Float[Array, "... nv"]:
         """L x."""
         pairs = self.tree.ancestor_pairs
         return self._map(lambda values, b: lower_times(_unit(values, pairs), b, pairs), x)
 
-    def times_lt(self, x: Any) -> Any:
+    def times_lt(self, x: Float[Array, "... nv"]) -> Float[Array, "... nv"]:
         """Lᵀ x."""
         pairs = self.tree.ancestor_pairs
         return self._map(lambda values, b: lower_transpose_times(_unit(values, pairs), b, pairs), x)
 
     @property
-    def D(self) -> Any:
+    def D(self) -> Float[AnyArray, "... nv"]:
         """The diagonal, (..., nv); all positive where H is positive definite."""
         return self.values[..., self.tree.ancestor_start[:-1]]
 
     @property
-    def L(self) -> Any:
+    def L(self) -> Float[AnyArray, "... nv nv"]:
         """Dense, (..., nv, nv), unit lower triangular."""
         i, j = pairs = self.tree.ancestor_pairs
         n = self.tree.n
@@ -108,11 +109,11 @@ class LTDL:
 
         return self._map(dense)
 
-    def log_determinant(self) -> Any:
+    def log_determinant(self) -> Float[AnyArray, "..."]:
         """log det H = Σ log D."""
         return self._map(lambda values: jnp.log(values[:, self.tree.ancestor_start[:-1]]).sum(-1))
 
-    def determinant(self) -> Any:
+    def determinant(self) -> Float[AnyArray, "..."]:
         """det H = Π D; overflows where its logarithm does not."""
         return self._map(lambda values: values[:, self.tree.ancestor_start[:-1]].prod(-1))
 
@@ -152,7 +153,7 @@ def factorize_packed(tree: Tree, H: Any, schedule: str) -> Any:
     return _factorize_dense(tree, PackedMatrix(H, tree).dense())
 
 
-def factorize(model: Model, H: Any, *, schedule: str = "auto") -> LTDL:
+def factorize(model: Model, H: Float[AnyArray, "... nv nv"] | PackedMatrix, *, schedule: str = "auto") -> LTDL:
     """Factors of a mass matrix, H = LᵀDL, without fill-in.
 
     Arguments:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import AnyArray, Array, Float
 from kinetree.model.arguments import evaluate
 from kinetree.model.memory import require_matrices
 from kinetree.tree import Tree
@@ -23,10 +24,10 @@ from kinetree.tree import Tree
 class PackedMatrix:
     """A symmetric matrix on the ancestor pairs of a tree: `values` is (..., pairs)."""
 
-    values: Any
+    values: Float[AnyArray, "... pairs"]
     tree: Tree = field(metadata={"static": True})
 
-    def matvec(self, x: Any) -> Any:
+    def matvec(self, x: Float[Array, "... nv"]) -> Float[Array, "... nv"]:
         """The matrix times x, (..., n). O(pairs)."""
         return evaluate(
             lambda values, x: _matvec(values, x, self.tree.ancestor_pairs),
@@ -34,7 +35,7 @@ class PackedMatrix:
             x=(x, (self.tree.n,)),
         )
 
-    def dense(self) -> Any:
+    def dense(self) -> Float[AnyArray, "... nv nv"]:
         """(..., n, n)."""
         return evaluate(partial(unpack, self.tree), values=(self.values, (self.tree.n_ancestor_pairs,)))
 

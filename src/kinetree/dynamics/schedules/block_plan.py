@@ -111,7 +111,7 @@ class TopPlan(Region):
         most = int(top.blocks.turns.max(initial=0))
         super().__init__(code, top.blocks, model, not top.alone, most, np.zeros(len(top.blocks.turns), np.int64))
         self.alone, self.top, self.count = top.alone, top, len(top.blocks.turns)
-        begin, lanes = Beginnings(code, model.gravity), self.native.width
+        begin, lanes = Beginnings(code, np.asarray(model.gravity)), self.native.width
         # one block more than there are: its first lane is the base
         self.elements = [np.repeat(e[None], self.count + 1, 0) for e in begin.element]
         self.entering = [np.repeat(s[None], self.count + 1, 0) for s in begin.base]

@@ -58,7 +58,7 @@ def from_model(model: Model, parts: int) -> Source:
         model.nq,
         s.q_of_row,
         s.quaternion_joints,
-        model.gravity,
+        np.asarray(model.gravity),
         kind_of(model).hinges,
         is_firm(model),
         model.passive,

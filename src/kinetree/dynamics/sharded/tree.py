@@ -15,6 +15,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from kinetree._types import Array, Float
 from kinetree._unknown import unknown
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import current
@@ -170,11 +171,15 @@ class ShardedTree:
 
     # -- dynamics ------------------------------------------------------------------------------------------------------
 
-    def inverse_dynamics(self, q: Any, qd: Any, qdd: Any) -> Any:
+    def inverse_dynamics(
+        self, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], qdd: Float[Array, "... nv"]
+    ) -> Float[Array, "... nv"]:
         """tau, as `kinetree.inverse_dynamics`: of arrays in the order of the model, or spread ones."""
         return self._run(RNEA, "tau", q=q, qd=qd, qdd=qdd)
 
-    def forward_dynamics(self, q: Any, qd: Any, tau: Any) -> Any:
+    def forward_dynamics(
+        self, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], tau: Float[Array, "... nv"]
+    ) -> Float[Array, "... nv"]:
         """qdd, as `kinetree.forward_dynamics`: of arrays in the order of the model, or spread ones.
 
         Where the mass matrix is singular, the result is NaN.

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import Array, Float
 from kinetree.model import Axis, Model, Placement, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.tendons import NO_SIDE, NO_WRAP, Tendons
@@ -171,7 +172,7 @@ def on_joints(at: Paths, moment: Any, force: Any, nv: int) -> Any:
 
 
 @coupled("unchanged")
-def tendon_length(model: Model, q: Any) -> Any:
+def tendon_length(model: Model, q: Float[Array, "... nq"]) -> Float[Array, "... tendons"]:
     """Lengths of the tendons of a model.
 
     Arguments:
@@ -194,7 +195,7 @@ def tendon_length(model: Model, q: Any) -> Any:
 
 
 @coupled("force")
-def tendon_jacobian(model: Model, q: Any) -> Any:
+def tendon_jacobian(model: Model, q: Float[Array, "... nq"]) -> Float[Array, "... tendons nv"]:
     """How fast tendons grow: their velocities are this matrix times qd, and forces f along them act as its transpose.
 
     Arguments:
