@@ -44,8 +44,19 @@ RANK = {name: rank for rank, row in enumerate(ORDER) for name in row}
 
 MAX_LINES = 400
 # Loops in Python over the bodies of a model belong to these rooms, to what shows a model to people, and to their names.
-LOOPS_OVER_BODIES = ("tree/", "lanes/", "view/", "cli/", "dynamics/schedules/", "model/structure.py")
-BODIES = re.compile(r"\brange\((?:[^()]*\W)?(?:\w+\.)*(?:n_bodies|n_rows|nv|nq|tree\.n|n_shapes)\)")
+LOOPS_OVER_BODIES = (
+    "tree/",
+    "lanes/",
+    "view/",
+    "cli/",
+    "dynamics/schedules/",
+    "model/structure.py",
+    "model/describe.py",
+)
+BODIES = re.compile(
+    r"\brange\((?:[^()]*\W)?(?:\w+\.)*(?:n_bodies|n_rows|nv|nq|tree\.n|n_shapes)\)"
+    r"|\b(?:model|structure|tree)\.(?:\w+\.)*(?:parent|depth|joint_code|row_of_body)\b"
+)
 TUPLE_METHODS = {"_replace", "_fields", "_asdict", "_make"}  # public, in spite of their names
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|tmp|Users)/")
 
@@ -176,6 +187,11 @@ def test_reaches_and_cycles_are_found():
     assert "private" in reaches("from . import advance\nadvance._hidden()", path)[0]
     assert "string" in reaches("import_module('kinetree.lanes')", path)[0]
     assert "loop" in reaches("for i in range(model.n_bodies):\n    pass", path)[0]
+    assert "loop" in reaches("x = [f(i) for i in range(1, self.model.tree.n)]", path)[0]
+    assert "loop" in reaches("for i, p in enumerate(model.parent):\n    pass", path)[0]
+    assert "loop" in reaches("for p in np.asarray(structure.tree.parent).tolist():\n    pass", path)[0]
+    assert "string" in reaches("importlib.import_module(f'{__package__}.advance')", path)[0]
+    assert "private" in reaches("from ..lanes.cpu import compiled\ncompiled._pool", path)[0]
     assert reaches("for i in range(model.n_bodies):\n    pass", "kinetree/tree/topology.py") == []
     assert reaches("from .state import State\nState(1)._replace(q=2)", path) == []
     a, b, c = (f"kinetree/tree/{name}.py" for name in "abc")

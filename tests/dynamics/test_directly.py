@@ -4,6 +4,7 @@ import subprocess
 import sys
 from functools import partial
 from inspect import signature
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -234,3 +235,47 @@ def test_programs_are_first_made_in_a_forked_child():
     command = [sys.executable, "-W", "ignore", "-c", FIRST_IN_A_CHILD]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.strip() == "7"
+
+
+def files_entered(call):
+    """Files of kinetree whose Python a warm call runs."""
+    root, seen = str(Path(kt.__file__).parent), set()
+
+    def look(frame, event, arg):
+        name = frame.f_code.co_filename
+        if name.startswith((root, "<front of")):
+            seen.add(name.removeprefix(root))
+
+    call(), call()
+    before = sys.gettrace()
+    sys.settrace(look)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return seen
+
+
+def test_the_way_of_a_torque_is_short():
+    """docs/design.md lists the files: a plain batch runs no Python at all, one of float32 or with gaps one file."""
+    model = kt.auto_tree(7, 1, 0.3)
+    x = np.random.default_rng(0).uniform(-1, 1, (10, 7))
+    assert files_entered(lambda: kt.inverse_dynamics(model, x, x, x)) == set()
+    for given in (x.astype(np.float32), x[::2]):
+        seen = files_entered(lambda g=given: kt.inverse_dynamics(model, g, g, g))
+        assert seen == {"<front of inverse_dynamics>", "/dynamics/directly.py"}
+    assert (
+        len(files_entered(lambda: kt.inverse_dynamics(model, x, x, x, schedule="lanes"))) > 6
+    )  # It is really watched.
+
+
+def test_arrays_with_gaps_have_the_results_of_whole_ones():
+    model = kt.auto_tree(7, 1, 0.3)
+    x = np.random.default_rng(0).uniform(-1, 1, (3, 10, 14))
+    q, qd, qdd = x[:, ::2, ::2]
+    whole = kt.inverse_dynamics(model, q.copy(), qd.copy(), qdd.copy())
+    assert np.array_equal(kt.inverse_dynamics(model, q, qd, qdd), whole)
+    assert np.array_equal(kt.inverse_dynamics(model, q, qd.copy(), qdd), whole)
+    assert np.array_equal(kt.inverse_dynamics(model, q, qd[0], qdd)[0], whole[0])
+    with pytest.raises(ValueError, match="must have shape"):
+        kt.inverse_dynamics(model, q[:, ::2], qd, qdd)

@@ -63,11 +63,15 @@ def directly(
             return calls[about]
 
         def other(model: Any, given: tuple, about: tuple) -> Any:
-            """What is found where the builtin for float64 refuses."""
-            if getattr(given[0], "dtype", None) is not SINGLE or type(given[0]) is not np.ndarray:
+            """What is found where the builtin for float64 refuses: for float32, and for arrays with gaps."""
+            if any(type(x) is not np.ndarray for x in given):
                 return None
-            kept = getattr(model, f"_{function.__name__}_{SINGLE.name}", _NONE).get(about)
-            return (kept or bind(model, SINGLE, given, about))(*given)
+            dtype, whole = given[0].dtype, all(x.flags.c_contiguous for x in given)
+            if dtype is not SINGLE and (dtype is not DOUBLE or whole):
+                return None
+            kept = getattr(model, f"_{function.__name__}_{dtype.name}", _NONE).get(about)
+            call = kept or bind(model, dtype, given, about)
+            return call(*(given if whole else map(np.ascontiguousarray, given)))
 
         return _front(function, partial(_with_dtype, bind), other)  # type: ignore[return-value]
 

@@ -143,8 +143,8 @@ def rollout(
         h = model.timestep if dt is None else dt
         bind = bound_to_worlds if original.batch else bound_to
         bound = bind(original, name, dtype, h, f_ext is not None)
-        start = getattr(policy, "init", None) if carry is None else None
-        memory = carry if start is None else start(state)
+        begin = getattr(policy, "init", None) if carry is None else None
+        memory = carry if begin is None else begin(state)
         plainly = done is None and reset is None and not callable(fixed.record) and not callable(pushed)
         if plainly and bound.stepper is not None and not model.batch and not callable(policy):
             known = at_once(
