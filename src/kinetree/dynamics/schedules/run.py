@@ -176,9 +176,10 @@ def _natively(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
     def native(laid: Stages, constants: tuple, model: Model, *arrays: Any) -> Inputs:
         inputs = dict(zip(algorithm.inputs, arrays, strict=False))
         constants, own = row_coordinates(laid, constants, model, inputs["q"])
-        given = inputs | {"q": own}
+        given = inputs | {"q": own, **({"felt": inputs["qdd"]} if "qdd" in inputs else {})}
+        shifts = "qd" in inputs and len(model.structure.quaternion_joints) > 0
         shift = None
-        if "qd" in inputs:
+        if shifts:
             shift = velocity_product_shift(model.structure, inputs["qd"][:, None])[:, 0]
             armature, slide = (jnp.asarray(x, own.dtype) for x in (model.rows.armature, model.rows.slide))
             armature = armature + inputs[LOAD] if LOAD in inputs else armature
@@ -190,7 +191,7 @@ def _natively(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
         if external:
             given |= {n: x[0] for n, x in _row_forces(model, arrays[-1][None]).items()}
         found = over_stages(plan, laid, constants, model, given)
-        if "qdd" in found:
+        if shifts and "qdd" in found:
             found["qdd"] = joint_acceleration(found["qdd"], shift)
         batched = {n: tree_map(lambda x, n=n: x[:, None] if n in by_body else x[None], y) for n, y in found.items()}
         return {n: x[0] for n, x in _stacked(algorithm, batched).items()}

@@ -68,6 +68,30 @@ def on_device(model: Model) -> Model:
     return _keep(model, key, lambda: jax.tree.map(jnp.asarray, model)) if _known(model) else model
 
 
+@jax.tree_util.register_pytree_node_class
+class Held:
+    """A model as a part of a program that is being traced: none of its arrays are arguments there.
+
+    As arguments all of them would become constants of that program, used or not: 336 bytes a body.
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+
+    def tree_flatten(self) -> tuple[tuple, Model]:
+        """No leaves."""
+        return (), self.model
+
+    @classmethod
+    def tree_unflatten(cls, model: Model, _: tuple) -> "Held":
+        """The same again."""
+        return cls(model)
+
+
+def _shown(model: Model | Held) -> Model:
+    return model.model if isinstance(model, Held) else model
+
+
 def _arranged(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
     leaves = [jnp.asarray(x, dtype) for x in jax.tree.leaves(model.rows)]
     return tuple(jnp.stack([s.arrange(x) for x in leaves], 1) for s in laid.stages)
@@ -133,11 +157,14 @@ def one_at_a_time(native: Callable, by_xla: Callable, gradient: Callable | None 
     """
 
     def in_turn(function: Callable) -> Callable:
-        return lambda fixed, *arrays: jax.custom_batching.sequential_vmap(function)(*fixed, *arrays)
+        def one(laid: Stages, constants: tuple, model: Model | Held, *arrays: Any) -> Any:
+            return function(laid, constants, _shown(model), *arrays)
+
+        return lambda fixed, *arrays: jax.custom_batching.sequential_vmap(one)(*fixed, *arrays)
 
     back = None if gradient is None else in_turn(gradient)
-    rule = with_gradient(in_turn(native), lambda fixed, *arrays: by_xla(fixed[2], *arrays), back)
-    return jax.jit(lambda laid, constants, model, *arrays: rule((laid, constants, model), *arrays))
+    rule = with_gradient(in_turn(native), lambda fixed, *arrays: by_xla(_shown(fixed[2]), *arrays), back)
+    return lambda laid, constants, model, *arrays: rule((laid, constants, model), *arrays)
 
 
 def _is_zero(x: Any) -> bool:
@@ -151,13 +178,18 @@ def _instantiated(x: Any) -> Any:
     return jnp.zeros(x.shape, x.dtype) if moves else np.zeros(x.shape, jax.dtypes.float0)
 
 
-@partial(jax.jit, static_argnums=0)
-def _as_batch(function: Callable, laid: Stages, constants: tuple, model: Model, *arrays: Any) -> Any:
+def _as_batch(function: Callable, laid: Stages, constants: tuple, model: Model | Held, *arrays: Any) -> Any:
     if len(arrays[0]) == 1:
         return jax.tree.map(lambda x: x[None], function(laid, constants, model, *(x[0] for x in arrays)))
     return jax.vmap(partial(function, laid, constants, model))(*arrays)
 
 
+_compiled_batch = jax.jit(_as_batch, static_argnums=0)
+
+
 def by_stages(function: Callable, laid: Stages, model: Model, *arrays: Any) -> Any:
     """States, (batch, n) arrays, one after the other through a function made by `one_at_a_time`."""
-    return _as_batch(function, laid, stage_constants(laid, model, arrays[0].dtype), on_device(model), *arrays)
+    constants = stage_constants(laid, model, arrays[0].dtype)
+    if _known(model) and is_traced(arrays):
+        return _as_batch(function, laid, constants, Held(model), *arrays)
+    return _compiled_batch(function, laid, constants, on_device(model), *arrays)
