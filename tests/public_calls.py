@@ -43,7 +43,7 @@ OTHERS = {
     *("contact_forces", "sensors", "view", "with_sensors"),
     *("tendon_jacobian", "tendon_length", "with_tendons"),
     *("auto_tree", "close_loops", "controllers", "explain", "load", "neutral"),
-    *("random_state", "rollout", "scaled", "set_threads", "simulate", "specialize"),
+    *("place_bodies", "random_state", "rollout", "scaled", "set_threads", "simulate", "specialize"),
     *("chain_pieces", "shard_tree"),
 }
 

@@ -3,4 +3,4 @@
 from .activation import next_activation
 from .force import Actuation, activation_rate, actuation
 
-__all__ = ["Actuation", "actuation", "activation_rate", "next_activation"]
+__all__ = ["Actuation", "activation_rate", "actuation", "next_activation"]

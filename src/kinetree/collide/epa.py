@@ -26,6 +26,8 @@ TOLERANCE = 1e-10  # metres; the depth is certain to be within this where growth
 POLISH_STEPS = 30  # of descent; two ellipsoids, deep in each other, are then within 1e-9
 BULGE = 1e-7  # metres between a face and the body beyond it, from which on the body is taken to be round
 SEEN = 1e-14  # metres that a corner must be over a face to see it
+# Metres. Boxes are as wide both ways, and XLA may compute a comparison twice, with other rounding, for x and for y.
+TIE = 1e-12
 FLAT = 1e-36  # squared area of a face that has none
 
 
@@ -102,8 +104,8 @@ def _first_polytope(support: Support, along: Vec3) -> _Polytope:
         a, b, numbers = support(direction)
         found = _Corner(a - b, a, numbers)
         height = (found.point - p1.point).dot(direction)
-        farther2 = height > (p1.point - p2.point).dot(direction)  # against the other way, in the third turn
-        farther3 = height > (p1.point - p3.point).dot(direction)
+        farther2 = height > (p1.point - p2.point).dot(direction) + TIE  # against the other way, in the third turn
+        farther3 = height > (p1.point - p3.point).dot(direction) + TIE
         p0 = where(k == 0, found, p0)
         p1 = where(k == 1, found, p1)
         p2 = where((k == 2) | ((k == 3) & farther2), found, p2)

@@ -9,6 +9,7 @@ from .box import capsule_box, sphere_box
 from .box_box import POINTS as BOX_POINTS
 from .box_box import box_box
 from .convex import convex, points_of
+from .field import field_collider
 from .plane import HULL_POINTS, plane_box, plane_capsule, plane_cylinder, plane_ellipsoid, plane_hull, plane_sphere
 from .round import capsule_capsule, sphere_capsule, sphere_cylinder, sphere_sphere
 from .shapes import Contact, Geom
@@ -40,6 +41,7 @@ COLLIDERS: dict[tuple[str, str], Collider] = {
     ("box", "box"): Collider(BOX_POINTS, box_box),
 }
 CONVEX = ("sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh")
+COLLIDERS |= {("hfield", kind): Collider(1, field_collider(kind)) for kind in CONVEX}
 SINGLE = dict(COLLIDERS)  # with one point for pairs that have no collider of their own: MuJoCo's multiccd, switched off
 for i, a in enumerate(CONVEX):
     for b in CONVEX[i:]:

@@ -15,21 +15,27 @@ from kinetree.spatial import Scalar, Vec3
 
 from .hull import NOBODY, START_COSINE, Hull
 
-# The head: radius, then for each table where it begins and how long its rows are.
-TABLES = ("vertices", "neighbours", "starts", "faces", "normals", "faces_at", "wide")
-HEAD = 1 + 2 * len(TABLES)
 MAX_NUMBERS = 1 << 24  # places that a float32 can name
 
 
-def pooled(hulls: Sequence[Hull], dtype: Any) -> tuple[Any, np.ndarray]:
-    """All hulls as one array, and the places where they begin."""
+def tables_of(kind: type) -> list[str]:
+    """The tables of a hull, or of another tuple of arrays that has a radius."""
+    return [name for name in kind._fields if name != "radius"]  # type: ignore[attr-defined]
+
+
+def pooled(hulls: Sequence[Any], dtype: Any) -> tuple[Any, np.ndarray]:
+    """All hulls, or height fields, as one array, and the places where they begin.
+
+    Each has a head: the radius, then for each table where it begins and how long its rows are.
+    """
     known = all(isinstance(x, np.ndarray) for h in hulls for x in h)
     library: Any = np if known else jnp
     parts: list[Any] = []
     starts, at = [], 0
     for hull in hulls:
-        head, end, tables = [], HEAD, []
-        for name in TABLES:
+        names = tables_of(type(hull))
+        head, end, tables = [], 1 + 2 * len(names), []
+        for name in names:
             table = getattr(hull, name)
             length = int(np.prod(table.shape[1:]))
             head += [end, length]
@@ -43,6 +49,12 @@ def pooled(hulls: Sequence[Hull], dtype: Any) -> tuple[Any, np.ndarray]:
     return library.concatenate(parts), np.array(starts, np.int64)
 
 
+def place_of(kind: type, numbers: Any, at: Any, name: str) -> tuple[Any, Any]:
+    """Where a table of a tuple in a pool begins, and how long its rows are."""
+    k = 1 + 2 * tables_of(kind).index(name)
+    return at + whole(get(numbers, at + k)), whole(get(numbers, at + k + 1))
+
+
 class Corners(NamedTuple):
     """One hull of a pool, in the frame of its shape. One lane at a time."""
 
@@ -51,8 +63,7 @@ class Corners(NamedTuple):
 
     def _table(self, name: str) -> tuple[Any, Any]:
         """Where a table begins, and how long its rows are."""
-        k = 1 + 2 * TABLES.index(name)
-        return self.at + whole(get(self.numbers, self.at + k)), whole(get(self.numbers, self.at + k + 1))
+        return place_of(Hull, self.numbers, self.at, name)
 
     def _vector(self, name: str, row: Any) -> Vec3:
         first = self._table(name)[0] + 3 * row

@@ -33,6 +33,7 @@ class Geom(NamedTuple):
     size: Vec3
     hull: Any = None  # of a mesh: a `Hull`, or a pool of hulls
     which: Any = None  # where in the pool each lane's own begins
+    corners: Any = None  # of a prism: six points in the shape's coordinates
 
     @property
     def axis(self) -> Vec3:

@@ -5,6 +5,7 @@ cores is exact, and the radius is added afterwards.
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 from kinetree.spatial import Scalar, Vec3
 
 from .pool import Corners
-from .shapes import MIN_VALUE, Geom, unit
+from .shapes import MIN_VALUE, Geom, unit, where
 
 Support = Callable[[Geom, Vec3, Any], Vec3]  # of a direction and the farthest corner, in the shape's own frame
 
@@ -51,6 +52,14 @@ def _mesh(geom: Geom, d: Vec3, corner: Any) -> Vec3:
     return Corners(geom.hull, geom.which).corner(corner)
 
 
+def _prism(geom: Geom, d: Vec3, corner: Any) -> Vec3:
+    best, far = geom.corners[0], geom.corners[0].dot(d)
+    for p in geom.corners[1:]:
+        height = p.dot(d)
+        best, far = where(height > far, (p, height), (best, far))
+    return best
+
+
 SUPPORTS: dict[str, Support] = {
     "sphere": _sphere,
     "capsule": _capsule,
@@ -58,6 +67,7 @@ SUPPORTS: dict[str, Support] = {
     "cylinder": _cylinder,
     "box": _box,
     "mesh": _mesh,
+    "prism": _prism,
 }
 
 
@@ -71,6 +81,8 @@ def bounding_radius(kind: str, geom: Geom) -> Scalar:
     size = geom.size
     if kind == "mesh":
         return Corners(geom.hull, geom.which).radius
+    if kind == "prism":
+        return jnp.sqrt(reduce(jnp.maximum, (p.dot(p) for p in geom.corners)))
     if kind == "sphere":
         return size.x
     if kind == "capsule":

@@ -105,6 +105,9 @@ def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching
     numbers, points = [], []
     for kinds, members in _groups(scene).items():
         first, second = (_placed(scene, np.array([pairs[m][k] for m in members], np.int64), R, p) for k in (0, 1))
+        if kinds[0] == "hfield":
+            cells = jnp.asarray([pairs[m].cell for m in members], p.x.dtype)
+            first = first._replace(size=Vec3(*(cells[:, k, None] for k in range(3))))
         reach = (surfaces.margin + surfaces.gap)[np.array(members), None]
         wide_reach = jnp.broadcast_to(reach, (len(members), batch))
         found = collider(kinds, scene.layout.single).function(first, second, wide_reach)

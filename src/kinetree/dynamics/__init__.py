@@ -24,17 +24,17 @@ from .tendons.build import with_tendons
 from .tendons.lengths import tendon_jacobian, tendon_length
 
 __all__ = [
-    "Explanation",
     "LTDL",
+    "Explanation",
     "PackedMatrix",
     "Pose",
     "ShardedTree",
     "Spread",
     "bias_force",
     "center_of_mass",
-    "close_loops",
     "centroidal_momentum",
     "centroidal_momentum_matrix",
+    "close_loops",
     "com_jacobian",
     "coriolis_matrix",
     "difference",

@@ -22,6 +22,7 @@ from .mjcf_world import read_world
 from .mujoco_model import armature, check_numbers, damping, disabled, strange_flags
 from .report import Report, few, in_file
 
+PUSHED = ("touch", "force", "torque", "contact")  # sensors that feel the forces of contacts
 FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers of joint types
 
 
@@ -78,10 +79,12 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
         model = model.replace(world=read_world(model, compiled, bodies.ours, report))
         model = with_motion(model, compiled, bodies.ours, report)
         wiring = None if model.actuators is None else model.actuators.wiring
-        found = read_sensors(compiled, bodies.ours, joint_bodies(model), wiring, report)
+        scene = None if model.world is None else model.world.scene
+        shapes = () if scene is None else scene.layout.names
+        found = read_sensors(compiled, bodies.ours, joint_bodies(model), wiring, shapes, report)
         model = model._with_same_rows(sensors=found)
-        if compiled.opt.noslip_iterations and any(s.kind in ("touch", "force", "torque") for s in found):
-            report.warn("friction is without slip, but sensors of touch, force and torque feel soft friction")
+        if compiled.opt.noslip_iterations and any(s.kind in PUSHED for s in found):
+            report.warn("friction is without slip, but sensors of touch, contact, force and torque feel soft friction")
     _note_unmodelled(compiled, report)
     return model
 
@@ -239,7 +242,6 @@ def _note_unmodelled(m: Any, report: Report) -> None:
 
     free = m.jnt_type == FREE
     ignored = {
-        "mocap bodies (taken as fixed)": m.nmocap,
         "flexible bodies": m.nflex,
         "plugins": m.nplugin,
         "adhesion": count("geom_adhesion") + count("pair_adhesion"),

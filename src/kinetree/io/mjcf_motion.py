@@ -39,7 +39,7 @@ class _Table:
 
 def with_motion(model: Model, m: Any, ours: dict[int, int], report: Report) -> Model:
     """The model with what the compiled MuJoCo model `m` says about its motion; `ours` are our numbers of its bodies."""
-    parts: dict[str, Any] = {"stepping": _stepping(model, m, report)}
+    parts: dict[str, Any] = {"stepping": _stepping(model, m, ours, report)}
     if m.nu:
         parts["actuators"] = _actuators(model, m, _Table(m), ours, report)
     by_actuators = m.jnt_actgravcomp != 0
@@ -154,7 +154,7 @@ def joint_bodies(model: Model) -> dict[int, int]:
     return {j: int(body) for j, body in enumerate(moving)}
 
 
-def _stepping(model: Model, m: Any, report: Report) -> Stepping:
+def _stepping(model: Model, m: Any, ours: dict[int, int], report: Report) -> Stepping:
     integrator = INTEGRATORS[int(m.opt.integrator)]
     if integrator == "discrete":
         report.warn(f"integrator {integrator!r} is not modelled: advance takes 'implicitfast'")
@@ -170,8 +170,15 @@ def _stepping(model: Model, m: Any, report: Report) -> Stepping:
         integrator=integrator,
         implicit_damping=not disabled(m, "EULERDAMP"),
         lone=lone,
-        keyframes=Keyframes(names, m.qpos0, q, qd, act, m.key_time, ctrl),
+        keyframes=Keyframes(names, m.qpos0, q, qd, act, m.key_time, ctrl, *_placed(model, m, ours)),
     )
+
+
+def _placed(model: Model, m: Any, ours: dict[int, int]) -> tuple[list[str], np.ndarray]:
+    """Names of mocap bodies, and their poses in keyframes, (keyframes, bodies, 7)."""
+    bodies = sorted(np.flatnonzero(m.body_mocapid >= 0).tolist(), key=lambda b: m.body_mocapid[b])
+    position, orientation = m.key_mpos.reshape(m.nkey, m.nmocap, 3), m.key_mquat.reshape(m.nkey, m.nmocap, 4)
+    return [model.names[ours[b]] for b in bodies], np.concatenate([position, orientation], -1)
 
 
 def _is_lone(m: Any, j: int) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 
 from kinetree.model import Mount, Sensor
 from kinetree.model.actuators import Wiring
+from kinetree.model.sensor import CONTACT_DATA, CONTACT_REDUCE, Side
 
 from .report import Report
 
@@ -43,6 +44,7 @@ KINDS = frozenset(
         "subtreecom",
         "subtreelinvel",
         "subtreeangmom",
+        "contact",
         "clock",
     ]
 )
@@ -52,8 +54,16 @@ BODY, XBODY, JOINT, GEOM, SITE, CAMERA, TENDON, ACTUATOR = 1, 2, 3, 5, 6, 7, 18,
 ZONES = {2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box"}
 
 
+NOTHING = -2  # the number of a shape that never touches
+
+
 def read_sensors(
-    m: Any, ours: dict[int, int], joints: dict[int, int], wiring: Wiring | None, report: Report
+    m: Any,
+    ours: dict[int, int],
+    joints: dict[int, int],
+    wiring: Wiring | None,
+    shapes: tuple[str, ...],
+    report: Report,
 ) -> tuple[Sensor, ...]:
     """The sensors that are modelled; others are told.
 
@@ -62,6 +72,7 @@ def read_sensors(
         ours: our number of each of its bodies.
         joints: for each of its joints, the body of ours that it moves.
         wiring: of the actuators that are modelled.
+        shapes: names of the shapes that may touch.
         report: takes what is not modelled.
     """
     found = []
@@ -73,7 +84,7 @@ def read_sensors(
         of, number = int(m.sensor_objtype[i]), int(m.sensor_objid[i])
         mount = _mount(m, of, number, ours) if of in (BODY, XBODY, GEOM, SITE, CAMERA) else Mount()
         reference = None
-        if m.sensor_refid[i] >= 0:
+        if m.sensor_refid[i] >= 0 and kind != "contact":
             reference = _mount(m, int(m.sensor_reftype[i]), int(m.sensor_refid[i]), ours)
         several = of == ACTUATOR and m.sensor_dim[i] != 1
         late = any(np.any(getattr(m, f"sensor_{x}", np.zeros(m.nsensor))[i]) for x in ("delay", "interval"))
@@ -85,7 +96,7 @@ def read_sensors(
             name += "_"
         taken.add(name)
         zone = None
-        if kind == "touch":
+        if kind == "touch" or (kind == "contact" and of == SITE):
             zone = ZONES[int(m.site_type[number])], tuple(map(float, m.site_size[number]))
         found.append(
             Sensor(
@@ -99,9 +110,31 @@ def read_sensors(
                 tuple(map(float, m.opt.magnetic)) if kind == "magnetometer" else (0.0, 0.0, 0.0),
                 float(m.sensor_cutoff[i]),
                 number if of == TENDON else -1,
+                **(_contact(m, i, ours, shapes) if kind == "contact" else {}),
             )
         )
     return tuple(found)
+
+
+def _contact(m: Any, i: int, ours: dict[int, int], shapes: tuple[str, ...]) -> dict[str, Any]:
+    """What a contact sensor counts, and what it reports."""
+    data = tuple(name for k, name in enumerate(CONTACT_DATA) if int(m.sensor_intprm[i, 0]) >> k & 1)
+    size = sum(CONTACT_DATA[name] for name in data)
+
+    def side(of: int, number: int) -> Side | None:
+        if of == GEOM:
+            name = m.geom(number).name or f"geom_{number}"
+            return Side("shape", shapes.index(name) if name in shapes else NOTHING)
+        if of in (BODY, XBODY):
+            return Side("body" if of == BODY else "subtree", ours[number])
+        return None
+
+    sides = (
+        side(int(m.sensor_objtype[i]), int(m.sensor_objid[i])),
+        side(int(m.sensor_reftype[i]), int(m.sensor_refid[i])),
+    )
+    reduce, num = CONTACT_REDUCE[int(m.sensor_intprm[i, 1])], int(m.sensor_dim[i]) // size
+    return {"sides": sides, "data": data, "reduce": reduce, "num": num}
 
 
 def _actuator(m: Any, wiring: Wiring | None, number: int) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kinetree.collide import COLLIDERS, KINDS, Hull
+from kinetree.collide import COLLIDERS, KINDS, MAX_CELLS, HeightField, Hull
 from kinetree.model import Model
 from kinetree.model.world import (
     BASE,
@@ -21,6 +21,7 @@ from kinetree.model.world import (
     candidate_pairs,
     collides,
     ordered,
+    with_cells,
 )
 
 from .mjcf_equalities import read_equalities
@@ -30,7 +31,7 @@ from .mujoco_model import several_points
 from .report import Report
 
 FREE, BALL = 0, 1
-UNKNOWN = "unknown"  # kinds of geoms that kinetree does not collide: height fields, signed distance fields
+UNKNOWN = "unknown"  # kinds of geoms that kinetree does not collide: signed distance fields
 
 
 def read_world(model: Model, m: Any, ours: dict[int, int], report: Report) -> World:
@@ -114,7 +115,7 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
     may[unknown] = False
     geoms = np.flatnonzero(may)
     if unknown:
-        report.ignored["shapes that are height or distance fields"] += len(unknown)
+        report.ignored["shapes that are distance fields"] += len(unknown)
     if not len(geoms):
         return None
     number = {int(g): i for i, g in enumerate(geoms)}
@@ -150,9 +151,11 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
             lost += 1
     if lost:
         report.ignored["contact between kinds of shapes (pairs of geoms)"] += lost
-    layout_pairs = [*pairs, *chosen]
     names = tuple(m.geom(int(g)).name or f"geom_{g}" for g in geoms)
-    hulls = _hulls(m, [int(g) if kind == "mesh" else None for g, kind in zip(geoms, kinds, strict=True)])
+    hulls = _hulls(m, [int(g) for g in geoms], kinds)
+    layout_pairs, wide = with_cells([*pairs, *chosen], kinds, hulls, m.geom_rbound[geoms])
+    if wide:
+        report.ignored[f"contact of shapes over more than {MAX_CELLS} triangles of a height field"] += wide
 
     def rows(name: str) -> np.ndarray:
         return np.array(getattr(m, name)[geoms], float)
@@ -167,13 +170,13 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
     return Scene(shapes, surfaces, given, layout)
 
 
-def _hulls(m: Any, geoms: list[int | None]) -> tuple[Hull | None, ...]:
-    """The hulls of meshes, each made once however many geoms show it; the radius is the geom's own."""
+def _hulls(m: Any, geoms: list[int], kinds: tuple[str, ...]) -> tuple[Any, ...]:
+    """Height fields, and the hulls of meshes, each made once however many geoms show it, with the geom's own radius."""
     made: dict[int, Hull] = {}
-    found = []
-    for g in geoms:
-        if g is None:
-            found.append(None)
+    found: list[Any] = []
+    for g, kind in zip(geoms, kinds, strict=True):
+        if kind != "mesh":
+            found.append(HeightField.from_mujoco(m, g) if kind == "hfield" else None)
             continue
         mesh = int(m.geom_dataid[g])
         if mesh not in made:

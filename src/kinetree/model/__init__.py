@@ -11,9 +11,10 @@ from .loops import Loop, Loops
 from .model import Model, Structure
 from .physics import Limits, Passive
 from .pieces import Pieces
+from .placed import place_bodies
 from .rows import Axis, Placement, Rows, place, relative_motion
 from .scaled import scaled
-from .sensor import Mount, Sensor
+from .sensor import Mount, Sensor, Side
 from .shapes import with_ground, with_shapes
 from .specialize import specialize
 from .state import DEFAULT_STEPPING, Keyframes, State, Stepping, require_state
@@ -21,12 +22,12 @@ from .tendons import Pulley, Tendon, Via, Wrap
 from .world import Shape, World
 
 __all__ = [
+    "DEFAULT_STEPPING",
     "Actuator",
     "Actuators",
     "Axis",
     "Coupling",
     "Crank",
-    "DEFAULT_STEPPING",
     "Fixed",
     "Free",
     "Helical",
@@ -36,9 +37,9 @@ __all__ = [
     "Loop",
     "Loops",
     "Model",
+    "ModelError",
     "Mount",
     "Muscle",
-    "ModelError",
     "Passive",
     "Pieces",
     "Placement",
@@ -49,6 +50,7 @@ __all__ = [
     "Rows",
     "Sensor",
     "Shape",
+    "Side",
     "Spherical",
     "State",
     "Stepping",
@@ -65,9 +67,10 @@ __all__ = [
     "integrate",
     "neutral",
     "place",
+    "place_bodies",
     "random_state",
-    "require_state",
     "relative_motion",
+    "require_state",
     "scaled",
     "specialize",
     "with_ground",

@@ -318,6 +318,10 @@ class Model:
         """The controls (nu,) that a keyframe holds."""
         return (self.stepping or DEFAULT_STEPPING).keyframes.controls(which)
 
+    def keyframe_poses(self, which: str | int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Where a keyframe puts mocap bodies: position and quaternion by name, for `kinetree.place_bodies`."""
+        return (self.stepping or DEFAULT_STEPPING).keyframes.places(which)
+
     @property
     def parent(self) -> np.ndarray:
         """Parent of each body, −1 for the base."""

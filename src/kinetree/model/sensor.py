@@ -16,6 +16,27 @@ class Mount(NamedTuple):
 
 WORLD = Mount()
 
+# What a contact sensor may report of each contact, and how many numbers that are.
+CONTACT_DATA = {
+    "found": 1,
+    "force": 3,
+    "torque": 3,
+    "dist": 1,
+    "pos": 3,
+    "normal": 3,
+    "tangent": 3,
+    "linvel": 3,
+    "angvel": 3,
+}
+CONTACT_REDUCE = ("none", "mindist", "maxforce", "netforce")
+
+
+class Side(NamedTuple):
+    """Whose contacts a contact sensor counts: those of a shape, of a body, or of a body and all that hangs on it."""
+
+    kind: str  # "shape", "body" or "subtree"
+    number: int = BASE  # of the shape or the body; for `kinetree.with_sensors` it may be a name
+
 
 @dataclass(frozen=True)
 class Sensor:
@@ -26,14 +47,19 @@ class Sensor:
             "framequat", "framexaxis", "frameyaxis", "framezaxis", "framelinvel", "frameangvel", "framelinacc",
             "frameangacc"; "jointpos", "jointvel", "ballquat", "ballangvel", "jointactuatorfrc"; "actuatorpos",
             "actuatorvel", "actuatorfrc"; "tendonpos", "tendonvel", "tendonactuatorfrc"; "subtreecom",
-            "subtreelinvel", "subtreeangmom"; "clock".
+            "subtreelinvel", "subtreeangmom"; "contact"; "clock".
         name: its key in what `kinetree.sensors` returns.
         mount: where it sits, or the body whose subtree is meant.
         reference: the frame that a frame sensor is relative to; None is the world.
         joint: the body whose joint is meant, −1 for none.
         actuator: its number among the actuators of the model.
         tendon: its number among the tendons of the model.
-        zone: kind and size of the shape, at the mount, in which a touch sensor feels.
+        zone: kind and size of the shape, at the mount, in which a touch or contact sensor feels.
+        sides: of a contact sensor: whose contacts it counts. Normals point from the first side to the second.
+        data: of a contact sensor: what it reports of each contact, in the order of `CONTACT_DATA`.
+        reduce: of a contact sensor: which contacts it reports: the first ones ("none"), the deepest ("mindist"), the
+            strongest ("maxforce"), or one that does what all do together ("netforce").
+        num: of a contact sensor: how many contacts it reports.
         field: the world's magnetic field.
         cutoff: the largest absolute value; 0 for none.
     """
@@ -48,3 +74,7 @@ class Sensor:
     field: tuple[float, ...] = (0.0, 0.0, 0.0)
     cutoff: float = 0.0
     tendon: int = -1
+    sides: tuple[Side | None, Side | None] = (None, None)
+    data: tuple[str, ...] = ("found",)
+    reduce: str = "none"
+    num: int = 1

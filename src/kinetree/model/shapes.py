@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kinetree._unknown import unknown
-from kinetree.collide import KINDS, Hull
+from kinetree.collide import KINDS, MAX_CELLS, HeightField, Hull
 
 from .errors import ModelError
 from .model import Model
@@ -25,9 +25,10 @@ from .world import (
     World,
     candidate_pairs,
     no_pair_surfaces,
+    with_cells,
 )
 
-SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3, "mesh": 0}
+SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3, "mesh": 0, "hfield": 4}
 
 
 def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tuple[int | str, int | str]] = ()) -> Model:
@@ -56,8 +57,12 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
     )
     if unknown:
         raise ModelError(f"{unknown} pairs of shapes are of kinds that can not be collided yet")
+    stacked = stack_shapes(shapes)
+    pairs, wide = with_cells(pairs, kinds, column("hull"), [radius_of(s) for s in shapes])
+    if wide:
+        raise ModelError(f"{wide} shapes are over more than {MAX_CELLS} triangles of a height field: make it coarser")
     layout = Layout(kinds, tuple(numbers), condim, priority, tuple(pairs), column("name"))
-    scene = Scene(*stack_shapes(shapes), no_pair_surfaces(), layout)
+    scene = Scene(*stacked, no_pair_surfaces(), layout)
     return dataclasses.replace(model, world=(model.world or World()).replace(scene=scene, inverse_weights=None))
 
 
@@ -143,8 +148,29 @@ def _checked(model: Model, shape: Shape, number: int) -> Shape:
         if shape.vertices is None:
             raise ModelError(f"{label}: a mesh has vertices")
         hull = Hull.from_points(shape.vertices)
+    if shape.kind == "hfield" and hull is None:
+        heights = None if shape.heights is None else np.asarray(shape.heights, float)
+        if (
+            heights is None
+            or heights.ndim != 2
+            or min(heights.shape) < 2
+            or not ((heights >= 0) & (heights <= 1)).all()
+        ):
+            raise ModelError(f"{label}: a height field has heights (rows, columns) between 0 and 1, at least 2 by 2")
+        hull = HeightField.make(size, heights)
     assert shape.kind in KINDS
     return dataclasses.replace(shape, size=tuple(size), hull=hull)
+
+
+def radius_of(shape: Shape) -> float:
+    """Of a ball about a shape's origin that holds it; 0 of a plane."""
+    size = np.asarray(shape.size, float)
+    if shape.hull is not None:
+        return float(shape.hull.radius)
+    if shape.kind == "capsule":
+        return float(size.sum())
+    whole = shape.kind in ("box", "cylinder")
+    return float(np.linalg.norm(size) if whole else size.max(initial=0.0))
 
 
 def stack_shapes(shapes: Iterable[Shape]) -> tuple[Shapes, Surfaces]:

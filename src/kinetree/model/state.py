@@ -48,16 +48,26 @@ class Keyframes:
     """Named states of a file, number by number, and the configuration it starts from. Compared by value."""
 
     def __init__(
-        self, names: Any = (), start: Any = (), q: Any = (), qd: Any = (), act: Any = (), time: Any = (), ctrl: Any = ()
+        self,
+        names: Any = (),
+        start: Any = (),
+        q: Any = (),
+        qd: Any = (),
+        act: Any = (),
+        time: Any = (),
+        ctrl: Any = (),
+        placed: Any = (),
+        poses: Any = (),
     ):
-        self.names = tuple(names)
-        self.start, self.q, self.qd, self.act, self.time, self.ctrl = (
-            np.array(x, float) for x in (start, q, qd, act, time, ctrl)
+        """`placed` names bodies that are placed by hand, `poses`, (keyframes, bodies, 7), says where."""
+        self.names, self.placed = tuple(names), tuple(placed)
+        self.start, self.q, self.qd, self.act, self.time, self.ctrl, self.poses = (
+            np.array(x, float) for x in (start, q, qd, act, time, ctrl, poses)
         )
-        arrays = (self.start, self.q, self.qd, self.act, self.time, self.ctrl)
+        arrays = (self.start, self.q, self.qd, self.act, self.time, self.ctrl, self.poses)
         for a in arrays:
             a.flags.writeable = False
-        self._key = (self.names, tuple((a.shape, a.tobytes()) for a in arrays))
+        self._key = (self.names, self.placed, tuple((a.shape, a.tobytes()) for a in arrays))
         self._hash = hash(self._key)
 
     def __hash__(self) -> int:
@@ -89,6 +99,11 @@ class Keyframes:
     def controls(self, which: str | int) -> np.ndarray:
         """The controls (nu,) of a keyframe."""
         return np.array(self.ctrl[self.number(which)])
+
+    def places(self, which: str | int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Position and quaternion of the bodies that a keyframe places."""
+        k = self.number(which)
+        return {name: (np.array(p[:3]), np.array(p[3:])) for name, p in zip(self.placed, self.poses[k], strict=True)}
 
 
 @jax.tree_util.register_dataclass

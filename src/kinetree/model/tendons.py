@@ -122,6 +122,7 @@ class Routes(NamedTuple):
     points: tuple[int, ...]  # the rows that carry points; BASE
     spans: tuple[Span, ...]
     arounds: tuple[Around, ...]
+    bodies: tuple[int, ...] = ()  # that have the points, and then what tendons go around; BASE
 
 
 class Pull(NamedTuple):

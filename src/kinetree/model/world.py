@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from kinetree._types import AnyArray, Bool, Float, Int, Number, Vector
-from kinetree.collide import COLLIDERS, KINDS
+from kinetree.collide import COLLIDERS, KINDS, MAX_CELLS, Cell, patch_of
 
 from .equalities import Equalities
 from .errors import ModelError
@@ -37,6 +37,7 @@ class Pair(NamedTuple):
     moving: int  # 0 or 1: which of the two moves; BOTH
     condim: int
     own: int = -1  # which of the surfaces given for pairs; −1: mixed from the two shapes
+    cell: Cell = (0, 0, 0)  # of a height field, under the second shape
 
 
 class Layout(NamedTuple):
@@ -155,12 +156,14 @@ class Shape:
     """A shape on a body, for models made in code; defaults are MuJoCo's.
 
     Arguments:
-        kind: one of "plane" "sphere" "capsule" "ellipsoid" "cylinder" "box" "mesh".
+        kind: one of "plane" "sphere" "capsule" "ellipsoid" "cylinder" "box" "mesh" "hfield".
         size: as in MuJoCo: the radius (sphere), radius and half length (capsule, cylinder), three half axes
-            (ellipsoid, box); nothing for planes, which are infinite, and meshes.
+            (ellipsoid, box); nothing for planes, which are infinite, and meshes; of a height field, half of its extent
+            along x and y, its largest height, and how far it reaches below 0.
         body: name or number of the body; None is the base.
         position, orientation: in the body's frame; the orientation is a quaternion (w, x, y, z).
         vertices: (k, 3), of a mesh, whose hull touches.
+        heights: (rows, columns) between 0 and 1, of a height field; rows go along y, columns along x.
         friction: sliding, torsional, rolling; or the first of them.
         condim: 1 no friction, 3 sliding, 4 torsional too, 6 rolling too.
         contype, conaffinity: two shapes may touch if a bit of one's contype is set in the other's conaffinity.
@@ -172,6 +175,7 @@ class Shape:
     position: Vector = (0.0, 0.0, 0.0)
     orientation: Vector = (1.0, 0.0, 0.0, 0.0)
     vertices: Float[AnyArray, "corners 3"] | None = None
+    heights: Float[AnyArray, "rows columns"] | None = None
     hull: Any = None
     friction: Vector = FRICTION
     solref: Vector = SOLREF
@@ -244,6 +248,29 @@ def ordered(a: int, b: int, kinds: Any, bodies: Any, still: Any, condim: int, ow
         a, b = b, a
     moving = BOTH if not (still[a] or still[b]) else int(not still[b])
     return Pair(a, b, moving, int(condim), own)
+
+
+def with_cells(pairs: list[Pair], kinds: Any, hulls: Any, radius: Any) -> tuple[list[Pair], int]:
+    """The same, a pair for each cell of a height field that a shape may touch; how many touch too many.
+
+    Arguments:
+        pairs: two shapes each.
+        kinds: of the shapes.
+        hulls: of the shapes; those of height fields are `HeightField`s.
+        radius: of balls that hold the shapes.
+    """
+    found: list[Pair] = []
+    lost = 0
+    for pair in pairs:
+        if kinds[pair.first] != "hfield":
+            found.append(pair)
+            continue
+        cells = patch_of(hulls[pair.first], float(radius[pair.second]))
+        if len(cells) > MAX_CELLS:
+            lost += 1
+        else:
+            found += [pair._replace(cell=cell) for cell in cells]
+    return found, lost
 
 
 def no_pair_surfaces() -> PairSurfaces:

@@ -14,18 +14,17 @@ import numpy as np
 
 from kinetree.constrain.carried import Carried, End, ends
 from kinetree.constrain.constrained import SCHEDULE
-from kinetree.constrain.joint_groups import Present
 from kinetree.dynamics.frames import row_rates
 from kinetree.dynamics.schedules.arranged import arranged, by_position, row_poses, row_velocities
 from kinetree.dynamics.tendons.lengths import paths_of, stretched, velocities
 from kinetree.model import Model, Sensor
 from kinetree.model.attached import in_rows
-from kinetree.model.world import InverseWeights
 from kinetree.spatial import Quaternion, Rates, Vec3
 from kinetree.tree import layout
 
+from .acting import Acting
 from .bodies import Bodies, momenta, subtree, wrenches
-from .pushes import Push, pushes
+from .touches import contact_data, pressed, relative_velocity
 from .zones import hits
 
 
@@ -49,8 +48,10 @@ class Known(NamedTuple):
     qd: Any
     time: Any
     driven: Driven | None
+    rows: Carried
+    position_of: np.ndarray
     bodies: Bodies | None
-    pushes: Push | None
+    acting: Acting
 
 
 Found = Any  # (sensors, k, batch)
@@ -179,8 +180,8 @@ def _interaction(pick: str) -> Any:
         assert known.bodies is not None
         within = subtree(known.model.structure.parent, [s.mount.body for s in some])
         moment, force = wrenches(known.bodies, within)
-        if known.pushes is not None:
-            pushed = known.pushes.on(within)
+        if known.acting.push is not None:
+            pushed = known.acting.push.on(known.model, within)
             moment, force = moment - pushed[0], force - pushed[1]
         moment = moment - end.position.cross(force)
         return _own(end, force if pick == "force" else moment)
@@ -189,14 +190,20 @@ def _interaction(pick: str) -> Any:
 
 
 def _touch(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
-    if known.pushes is None:
+    felt = known.acting.felt
+    if felt is None:
         return jnp.zeros((len(some), 1, len(known.q)), known.q.dtype)
-    felt = []
+    values = []
     for k, sensor in enumerate(some):  # few, and each with a shape of its own
         assert sensor.zone is not None
         at = jax.tree.map(lambda x, k=k: x[k], (end.position, end.orientation))
-        felt.append(known.pushes.felt(sensor.mount.body, partial(hits, sensor.zone, *at)))
-    return jnp.stack(felt)[:, None]
+        values.append(pressed(known.model, felt, sensor.mount.body, partial(hits, sensor.zone, *at)))
+    return jnp.stack(values)[:, None]
+
+
+def _contact(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    moving = partial(relative_velocity, known.model, known.rows, known.position_of)
+    return [contact_data(known.model, known.acting.felt, s, k, end, moving, len(known.q)) for k, s in enumerate(some)]
 
 
 KINDS: dict[str, Any] = {
@@ -230,39 +237,29 @@ KINDS: dict[str, Any] = {
     "force": _interaction("force"),
     "torque": _interaction("moment"),
     "touch": _touch,
+    "contact": _contact,
     "clock": _clock,
 }
-ACCELERATED = {"accelerometer", "framelinacc", "frameangacc", "force", "torque", "touch"}
+ACCELERATED = {"accelerometer", "framelinacc", "frameangacc", "force", "torque", "touch", "contact"}
 OF_BODIES = {"subtreecom", "subtreelinvel", "subtreeangmom", "force", "torque"}
-PUSHED = {"force", "torque", "touch"}
-NEVER_CUT = {"framequat", "framexaxis", "frameyaxis", "framezaxis", "ballquat"}
+PUSHED = {"force", "torque", "touch", "contact"}
+NEVER_CUT = {"framequat", "framexaxis", "frameyaxis", "framezaxis", "ballquat", "contact"}
 
 
-@partial(jax.jit, static_argnums=0)
-def measured(
-    has: Present,
-    model: Model,
-    weights: InverseWeights,
-    q: Any,
-    qd: Any,
-    qdd: Any,
-    driven: Driven | None,
-    time: Any,
-    least: Any,
-) -> dict[str, Any]:
+@jax.jit
+def measured(model: Model, q: Any, qd: Any, acting: Acting, driven: Driven | None, time: Any) -> dict[str, Any]:
     """For each sensor (batch, k)."""
     laid = layout(model.tree, SCHEDULE)
     position_of = np.asarray(laid.position_of)
     at = arranged(laid, model, q)
     zero = Vec3.zero_like(at.gravity.x)
-    rates = row_rates(laid, model, at, qd, qdd, Rates(zero, zero, -at.gravity))
+    rates = row_rates(laid, model, at, qd, acting.qdd, Rates(zero, zero, -at.gravity))
     rows = Carried(row_poses(laid, at), row_velocities(laid, at, by_position(laid, qd)), rates)
     kinds: dict[str, list[Sensor]] = {}
     for sensor in model.sensors:
         kinds.setdefault(sensor.kind, []).append(sensor)
     bodies = Bodies.of(model, rows, position_of) if OF_BODIES & set(kinds) else None
-    felt = pushes(laid, model, has, weights, q, qd, qdd, least) if PUSHED & set(kinds) else None
-    known = Known(model, q, qd, time, driven, bodies, felt)
+    known = Known(model, q, qd, time, driven, rows, position_of, bodies, acting)
 
     def mounted(mounts: list[Any]) -> End:
         bodies, places, turns = (np.array(x) for x in zip(*mounts, strict=True))

@@ -9,17 +9,14 @@ import numpy as np
 
 from kinetree._types import AnyArray, Float
 from kinetree._unknown import did_you_mean, unknown
-from kinetree.constrain import constrained_dynamics
 from kinetree.constrain.actuated import actuated, carried
-from kinetree.constrain.constrained import timestep_of
-from kinetree.constrain.joint_groups import present
-from kinetree.constrain.weights import inverse_weights
 from kinetree.model import Model, ModelError, Mount, Sensor, State, require_state
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
-from kinetree.model.sensor import WORLD
+from kinetree.model.sensor import CONTACT_DATA, CONTACT_REDUCE, WORLD, Side
 
-from .measure import ACCELERATED, KINDS, Driven, measured
+from .acting import Acting, acting
+from .measure import ACCELERATED, KINDS, PUSHED, Driven, measured
 
 
 def sensors(
@@ -43,30 +40,23 @@ def sensors(
     if ctrl is None:
         ctrl = np.zeros(model.nu, np.result_type(state.q) if isinstance(state.q, np.ndarray) else state.q.dtype)
     free, coupling = model.uncoupled, model.coupling
-    has, step = present(free), timestep_of(model, None)
-    accelerates = any(s.kind in ACCELERATED for s in model.sensors)
+    kinds = {s.kind for s in model.sensors}
 
     def compute(q: Any, qd: Any, act: Any, time: Any, warm: Any, ctrl: Any) -> dict[str, Any]:
         q, qd, time = jnp.asarray(q), jnp.asarray(qd), jnp.asarray(time)
-        qdd = jnp.zeros_like(qd)
-        if accelerates:
-            qdd = acceleration(model, q, qd, act, warm, ctrl)
+        now = Acting(jnp.zeros_like(qd))
+        if kinds & ACCELERATED:
+            now = acting(model, q, qd, act, warm, ctrl, forces=bool(kinds & PUSHED))
         if coupling is not None:
-            q, qd, qdd = coupling.widen_q(q), coupling.widen_v(qd), coupling.widen_v(qdd)
+            q, qd, now = coupling.widen_q(q), coupling.widen_v(qd), now._replace(qdd=coupling.widen_v(now.qdd))
         driven = None
         if model.actuators is not None:
             found = actuated(free, q, qd, ctrl, act, jnp.asarray(model.timestep, q.dtype))
             driven = Driven(found.force + carried(free, q), found.length, found.velocity, found.own)
-        return measured(has, free, inverse_weights(free), q, qd, qdd, driven, time, step(q.dtype))
+        return measured(free, q, qd, now, driven, time)
 
     found = evaluate_for(model, compute, **vars(state), ctrl=ctrl)
     return {s.name: found[s.name] for s in model.sensors}  # in the file's order, which JAX does not keep
-
-
-def acceleration(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Any:
-    """Of states with actuators at work and constraints, (batch, nv)."""
-    given = {"ctrl": ctrl, "act": act} if model.actuators is not None else {}
-    return jnp.asarray(constrained_dynamics(model, q, qd, warm_start=warm_start, **given).qdd)
 
 
 def with_sensors(model: Model, given: Iterable[Sensor]) -> Model:
@@ -89,7 +79,10 @@ def with_sensors(model: Model, given: Iterable[Sensor]) -> Model:
         joint, tendon = _joint(model, sensor), _tendon(model, sensor)
         if sensor.kind.startswith("actuator") and not 0 <= sensor.actuator < model.nu:
             raise ModelError(f"sensor {sensor.name!r}: there is no actuator {sensor.actuator}: there are {model.nu}")
-        found.append(dataclasses.replace(sensor, mount=mount, reference=reference, joint=joint, tendon=tendon))
+        sides = _sides(model, sensor)
+        found.append(
+            dataclasses.replace(sensor, mount=mount, reference=reference, joint=joint, tendon=tendon, sides=sides)
+        )
     return dataclasses.replace(model, sensors=tuple(found))
 
 
@@ -114,6 +107,37 @@ def _tendon(model: Model, sensor: Sensor) -> int:
     if sensor.kind.startswith("tendon") and not (isinstance(number, int) and 0 <= number < len(names)):
         raise ModelError(f"sensor {sensor.name!r}: there is no tendon {given!r}")
     return number
+
+
+def _sides(model: Model, sensor: Sensor) -> tuple[Side | None, Side | None]:
+    """The sides of a contact sensor, by number."""
+    scene = None if model.world is None else model.world.scene
+    shapes = () if scene is None else scene.layout.names
+
+    def numbered(side: Side | None) -> Side | None:
+        if side is None:
+            return None
+        kind, given = side
+        if kind not in ("shape", "body", "subtree"):
+            raise ModelError(f"sensor {sensor.name!r}: a side is a shape, a body or a subtree, not {kind!r}")
+        if kind == "shape":
+            number: Any = shapes.index(given) if given in shapes else given
+            known = isinstance(number, int) and 0 <= number < len(shapes)
+        else:
+            number = model.body_index(given) if isinstance(given, str) else given
+            known = isinstance(number, int) and WORLD.body <= number < model.n_bodies
+        if not known:
+            raise ModelError(f"sensor {sensor.name!r}: there is no {kind} {given!r}")
+        return Side(kind, number)
+
+    if sensor.kind == "contact":
+        if bad := [x for x in sensor.data if x not in CONTACT_DATA]:
+            raise ModelError(f"sensor {sensor.name!r}: {unknown('field of a contact', bad[0], CONTACT_DATA)}")
+        if sensor.reduce not in CONTACT_REDUCE:
+            raise ModelError(f"sensor {sensor.name!r}: {unknown('reduce', sensor.reduce, CONTACT_REDUCE)}")
+        if sensor.reduce == "netforce" and {"linvel", "angvel"} & set(sensor.data):
+            raise ModelError(f"sensor {sensor.name!r}: a net force has no velocity")
+    return numbered(sensor.sides[0]), numbered(sensor.sides[1])
 
 
 def _mounted(model: Model, mount: Any) -> Mount:

@@ -52,6 +52,20 @@ def hits(zone: tuple[str, tuple[float, ...]], place: Vec3, turn: Quaternion, sta
     return found
 
 
+def within(zone: tuple[str, tuple[float, ...]], place: Vec3, turn: Quaternion, point: Vec3) -> Scalar:
+    """Whether points are inside a shape at a place; elementwise."""
+    kind, size = zone
+    p = turn.to_child(point - place)
+    if kind == "box":
+        return (jnp.abs(p.x) <= size[0]) & (jnp.abs(p.y) <= size[1]) & (jnp.abs(p.z) <= size[2])
+    if kind == "cylinder":
+        return (p.x * p.x + p.y * p.y <= size[0] * size[0]) & (jnp.abs(p.z) <= size[1])
+    if kind == "ellipsoid":
+        return sum((c / s) * (c / s) for c, s in zip(p, size, strict=True)) <= 1
+    along = jnp.clip(p.z, -size[1], size[1]) if kind == "capsule" else jnp.zeros_like(p.z)
+    return p.x * p.x + p.y * p.y + (p.z - along) * (p.z - along) <= size[0] * size[0]
+
+
 def _meet(*spans: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
     low, high = spans[0]
     for a, b in spans[1:]:

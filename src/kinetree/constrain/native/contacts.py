@@ -224,7 +224,10 @@ def _pair_constants(kinds: tuple[str, str], moving: int, by_pool: bool) -> Calla
         surfaces = surfaces_of_pairs(plan.world.scene, known.dtype)
         both = np.array([(plan.pairs[k].first, plan.pairs[k].second) for k in pairs], np.int64)
         order = (0, 1) if moving == BOTH else (1 - moving, moving)
-        static, own = (jax.tree.map(lambda x, k=k: x[both[:, k]], shapes) for k in order)
+        sides = [jax.tree.map(lambda x, k=k: x[both[:, k]], shapes) for k in (0, 1)]
+        if kinds[0] == "hfield":
+            sides[0] = sides[0]._replace(size=Vec3(*np.array([plan.pairs[k].cell for k in pairs], float).T))
+        static, own = (sides[k] for k in order)
         meeting = Meeting(static, own, (surfaces.margin + surfaces.gap)[np.array(pairs)])
         return _with_pool(meeting, plan, both[:, list(order)], known.dtype) if by_pool else meeting
 

@@ -62,7 +62,7 @@ def bounds_of(kinds: tuple[str, str], shapes: Any, pairs: list[Any], reach: Any)
 
 def _radius(kind: str, shapes: Any, numbers: list[int]) -> Any:
     """Of a ball about a shape's centre that holds it."""
-    if kind == "mesh":
+    if kind in ("mesh", "hfield"):
         return np.array([float(shapes.hulls[i].radius) for i in numbers])
     size = Vec3(*np.asarray(shapes.size)[numbers].T)
     if kind == "sphere":
@@ -79,6 +79,9 @@ def _box(kind: str, shapes: Any, numbers: list[int]) -> Box:
         ends = [(shapes.hulls[i].vertices.min(0), shapes.hulls[i].vertices.max(0)) for i in numbers]
         low, high = (np.array(x).T for x in zip(*ends, strict=True))
         return Box(Vec3(*(low + high) / 2), Vec3(*(high - low) / 2))
+    if kind == "hfield":
+        x, y, top, base = np.array([shapes.hulls[i].half for i in numbers]).T
+        return Box(Vec3(0 * x, 0 * x, (top - base) / 2), Vec3(x, y, (top + base) / 2))
     x, y, z = np.asarray(shapes.size)[numbers].T
     half = {
         "sphere": (x, x, x),

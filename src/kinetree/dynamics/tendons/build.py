@@ -135,7 +135,14 @@ def assembled(model: Model, routes: list[Route], pull: Pull, start: Any, names: 
         Shapes(center, turn, _array([[w[5]] for w in wraps], 1)[:, 0]),
         pull,
         start,
-        Routes(names, tuple(fixed), tuple(_row(model, b) for b in bodies), tuple(spans), tuple(arounds)),
+        Routes(
+            names,
+            tuple(fixed),
+            tuple(_row(model, b) for b in bodies),
+            tuple(spans),
+            tuple(arounds),
+            (*bodies, *(w[1] for w in wraps)),
+        ),
     )
 
 

@@ -1,0 +1,76 @@
+"""What acts in a state: accelerations, points of contact with their forces, and what pushes bodies."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.constrain import actuator_force, constrained_dynamics
+from kinetree.constrain.choose import solver_for
+from kinetree.constrain.constrained import SCHEDULE, timestep_of
+from kinetree.constrain.joint_groups import Present, present
+from kinetree.constrain.native import Solver
+from kinetree.constrain.problem import equalities_of, has_contacts
+from kinetree.constrain.weights import inverse_weights
+from kinetree.model import Model
+from kinetree.tree import layout
+
+from .felt import Felt, felt_by_lanes
+from .pushes import Push, pushes, pushes_of
+
+
+class Acting(NamedTuple):
+    """Of states, (batch, nv); points and pushes are (points, batch). The two are those of `model.uncoupled`."""
+
+    qdd: Any
+    felt: Felt | None = None
+    push: Push | None = None
+
+
+def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, forces: bool = True) -> Acting:
+    """With actuators at work and constraints. `forces`: those of contacts and equalities, too."""
+    given = tuple(map(jnp.asarray, (q, qd, act, warm_start, ctrl)))
+    if not forces or (not has_contacts(model) and equalities_of(model) is None):
+        return Acting(acceleration(model, *given))
+    equal = equalities_of(model)
+    framed = equal is not None and equal.frames is not None  # Lanes do not tell the forces of such equalities.
+    solver = None if framed else solver_for(model, given[0].dtype, model.timestep, False, True, forces=True)
+    reference = partial(_by_xla, present(model.uncoupled), model)
+    return reference(*given) if solver is None else _natively(reference, solver, model, *given)
+
+
+def acceleration(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Any:
+    """Of states with actuators at work and constraints, (batch, nv)."""
+    given = {"ctrl": ctrl, "act": act} if model.actuators is not None else {}
+    return jnp.asarray(constrained_dynamics(model, q, qd, warm_start=warm_start, **given).qdd)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _natively(
+    reference: Any, solver: Solver, model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any
+) -> Acting:
+    """By lanes; derivatives are those of XLA's."""
+    solved = solver(q, qd, actuator_force(model, q, qd, ctrl, act), None, warm_start)
+    if solved.points is None:
+        return Acting(solved.qdd)
+    felt = felt_by_lanes(solved)
+    return Acting(solved.qdd, felt, pushes_of(felt))
+
+
+@_natively.defjvp
+def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
+    return jax.jvp(reference, primals[2:], tangents[2:])
+
+
+def _by_xla(has: Present, model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Acting:
+    free, coupling = model.uncoupled, model.coupling
+    qdd = wide = acceleration(model, q, qd, act, warm_start, ctrl)
+    if coupling is not None:
+        q, qd, wide = coupling.widen_q(q), coupling.widen_v(qd), coupling.widen_v(qdd)
+    return Acting(qdd, *_pushed(has, free, inverse_weights(free), q, qd, wide, timestep_of(model, None)(q.dtype)))
+
+
+@partial(jax.jit, static_argnums=0)
+def _pushed(has: Present, model: Model, weights: Any, q: Any, qd: Any, qdd: Any, least: Any) -> Any:
+    return pushes(layout(model.tree, SCHEDULE), model, has, weights, q, qd, qdd, least)

@@ -1,0 +1,75 @@
+"""Points of contact with the forces that act there: from lanes where they serve, else from XLA's body."""
+
+from math import prod
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.collide import collider
+from kinetree.constrain.contact_groups import members_of
+from kinetree.constrain.native.contacts import POINT_REPORT
+from kinetree.constrain.native.kinds import FORCE_REPORT
+from kinetree.constrain.native.solve import Solved
+from kinetree.constrain.touching import Touching
+from kinetree.model import Model
+from kinetree.model.world import Layout, Pair
+from kinetree.spatial import Mat3, Scalar, Vec3
+
+SIX = 6
+
+
+class Felt(NamedTuple):
+    """All points of contact there may be, pair after pair, (points, batch)."""
+
+    position: Vec3
+    frame: Mat3  # rows: the normal, from the first shape to the second, and two tangents
+    distance: Scalar  # infinite where shapes are apart
+    force: tuple[Scalar, ...]  # 6: on the second body, along the rows of the frame, then the moment about them
+
+
+def pairs_of_points(layout: Layout) -> list[Pair]:
+    """The pair of every point, in order."""
+    kinds = layout.kinds
+    found: list[Pair] = []
+    for pair in layout.pairs:
+        found += [pair] * collider((kinds[pair.first], kinds[pair.second]), layout.single).points
+    return found
+
+
+def felt_by_lanes(solved: Solved) -> Felt:
+    """From what the native body found, with forces."""
+    batch, count = len(solved.qdd), prod(solved.points.shape[1:]) // POINT_REPORT
+    seen = jnp.moveaxis(jnp.asarray(solved.points).reshape(batch, count, POINT_REPORT), 0, -1)
+    pushed = jnp.moveaxis(jnp.asarray(solved.pushes).reshape(batch, count, FORCE_REPORT), 0, -1)
+    columns = [seen[:, k] for k in range(POINT_REPORT)]
+    force = tuple(pushed[:, k] for k in range(FORCE_REPORT))
+    return Felt(Vec3(*columns[:3]), Mat3(*columns[3:12]), -columns[12], force)
+
+
+def felt_by_groups(model: Model, found: Touching, forces: list[Any]) -> Felt:
+    """From XLA's body: the forces of the groups of contacts, in the order of `members_of`."""
+    position, frame, distance = found.point
+    whole = [jnp.zeros_like(distance)] * SIX
+    for points, force in zip(members_of(model, found), forces, strict=True):
+        for k, f in enumerate(force):
+            whole[k] = whole[k].at[points].set(f)
+    return Felt(position, frame, distance, tuple(whole))
+
+
+def bodies_of_points(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the second body of every point; −1 is the base."""
+    pairs = pairs_of_points(layout)
+    first, second = (np.array([layout.bodies[p[k]] for p in pairs], np.int64) for k in (0, 1))
+    return first, second
+
+
+def in_world(felt: Felt) -> tuple[Vec3, Vec3]:
+    """Force on the second body and its moment, in world axes."""
+    return felt.frame.t_mul(Vec3(*felt.force[:3])), felt.frame.t_mul(Vec3(*felt.force[3:]))
+
+
+def chosen(felt: Felt, points: np.ndarray) -> Felt:
+    """Some of the points."""
+    return jax.tree.map(lambda x: x[points], felt)
