@@ -14,6 +14,7 @@ from .errors import ModelError
 from .model import Model
 from .orientation import quaternion_from_rotation
 from .required import require_model
+from .structure import subtree
 from .world import World
 
 BASE = -1
@@ -94,9 +95,7 @@ def _moved(model: Model, body: int, position: Any, orientation: Any) -> Model:
         new = Quaternion(*(orientation[k] / length for k in range(4)))
     start, end = Vec3(*(xp.asarray(c)[body] for c in frames.r)), Vec3(*(position[k] for k in range(3)))
     shift = _Shift(xp, start, new * old.conjugate(), end)
-    hangs = np.zeros(model.n_bodies + 1, bool)  # the base comes last
-    for i in range(body, model.n_bodies):
-        hangs[i] = i == body or hangs[structure.parent[i]]
+    hangs = np.append(subtree(structure.parent, [body])[0], False)  # the base comes last
     moves = np.diff(structure.v_start) > 0
     first = structure.v_start[:-1][hangs[:-1] & moves]
     roots = np.zeros(len(rows.turn), bool)

@@ -111,3 +111,14 @@ class Structure:
         _, start, position = self.quaternion_joints.T.astype(np.int64)
         q[start + 3 * position] = 1
         return frozen(q)
+
+
+def subtree(parent: np.ndarray, of: list[int]) -> np.ndarray:
+    """(roots, bodies): which bodies hang on some, themselves included; all hang on the base."""
+    roots = np.array(of)[:, None]
+    at = np.arange(len(parent))
+    found = np.broadcast_to(roots < 0, (len(of), len(parent))).copy()
+    while (at >= 0).any():
+        found |= at == roots
+        at = np.where(at >= 0, parent[at], -1)
+    return found

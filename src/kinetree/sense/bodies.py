@@ -66,17 +66,6 @@ def _wide(inertia: Inertia, dtype: Any) -> Any:
     return wide(inertia.mass), Vec3(*map(wide, inertia.h)), type(inertia.I)(*map(wide, inertia.I))
 
 
-def subtree(parent: np.ndarray, of: list[int]) -> np.ndarray:
-    """(sensors, bodies): which bodies hang on some, themselves included; all hang on the base."""
-    roots = np.array(of)[:, None]
-    at = np.arange(len(parent))
-    found = np.broadcast_to(roots < 0, (len(of), len(parent))).copy()
-    while (at >= 0).any():
-        found |= at == roots
-        at = np.where(at >= 0, parent[at], -1)
-    return found
-
-
 def _sum(within: np.ndarray, v: Vec3) -> Vec3:
     return Vec3(*(jnp.einsum("sb,bn->sn", jnp.asarray(within, c.dtype), c) for c in v))
 

@@ -19,11 +19,12 @@ from kinetree.dynamics.schedules.arranged import arranged, by_position, row_pose
 from kinetree.dynamics.tendons.lengths import paths_of, stretched, velocities
 from kinetree.model import Model, Sensor
 from kinetree.model.attached import in_rows
+from kinetree.model.structure import subtree
 from kinetree.spatial import Quaternion, Rates, Vec3
 from kinetree.tree import layout
 
 from .acting import Acting
-from .bodies import Bodies, momenta, subtree, wrenches
+from .bodies import Bodies, momenta, wrenches
 from .touches import contact_data, pressed, relative_velocity
 from .zones import hits
 

@@ -11,9 +11,9 @@ from kinetree.constrain.carried import Carried, End, ends
 from kinetree.model import Model, Sensor
 from kinetree.model.attached import in_rows
 from kinetree.model.sensor import CONTACT_DATA, Side
+from kinetree.model.structure import subtree
 from kinetree.spatial import Scalar, Vec3
 
-from .bodies import subtree
 from .felt import Felt, bodies_of_points, chosen, in_world, pairs_of_points
 from .zones import within
 
