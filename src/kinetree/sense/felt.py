@@ -61,8 +61,8 @@ def felt_by_groups(model: Model, found: Touching, forces: list[Any]) -> Felt:
 def bodies_of_points(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """The first and the second body of every point; −1 is the base."""
     pairs = pairs_of_points(layout)
-    first, second = (np.array([layout.bodies[p[k]] for p in pairs], np.int64) for k in (0, 1))
-    return first, second
+    both = np.array([(layout.bodies[p.first], layout.bodies[p.second]) for p in pairs], np.int64).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
 
 
 def in_world(felt: Felt) -> tuple[Vec3, Vec3]:

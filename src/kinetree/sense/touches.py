@@ -111,8 +111,8 @@ def contact_data(
     dtype = own.distance.dtype
     matched = own.distance < jnp.inf
     if sensor.zone is not None:
-        at = jax.tree.map(lambda x: x[number], (end.position, end.orientation))
-        matched = matched & within(sensor.zone, *at, own.position)
+        place, turn = jax.tree.map(lambda x: x[number], (end.position, end.orientation))
+        matched = matched & within(sensor.zone, place, turn, own.position)
     count = matched.sum(0).astype(dtype)
     sign = jnp.asarray(direction[points], dtype)[:, None]
     if sensor.reduce == "netforce":
