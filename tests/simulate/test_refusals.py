@@ -22,6 +22,8 @@ def test_what_is_no_state(call, state):
 def test_steps_of_no_length(dt):
     with pytest.raises(ValueError, match="dt must be a positive number of seconds"):
         kt.advance(ARM, START, dt=dt)
+    with pytest.raises(ValueError, match="dt must be a positive number of seconds"):
+        kt.rollout(ARM, START, steps=1, dt=dt)
 
 
 @pytest.mark.parametrize("batch", [-1, (2, -1), (2.5,), ("2",)])
@@ -70,6 +72,14 @@ def test_no_states_at_all():
     assert kt.constrained_dynamics(model, none.q, none.qd, none.qd).qdd.shape == (0, 6)
     assert kt.sensors(model, none)["a"].shape == (0, 3)
     assert kt.contact_forces(model, none).shape == (0, model.n_bodies, 6)
+
+
+def test_no_bodies_at_all():
+    """A tree of none is a tree."""
+    nothing = kt.Model.from_arrays([], [], np.zeros((0, 6, 6)), np.zeros((0, 6, 6)))
+    q = np.zeros((2, 0))
+    assert kt.constrained_dynamics(nothing, q, q).qdd.shape == (2, 0)
+    assert kt.constrained_inverse_dynamics(nothing, q, q, q).shape == (2, 0)
 
 
 def test_numpy_states_where_something_else_is_traced():

@@ -110,7 +110,7 @@ def _simple_sliders(model: Model) -> np.ndarray:
     if any(isinstance(x, jax.Array) for x in jax.tree.leaves(inertia)):
         return np.zeros(model.n_bodies, bool)
     centred = np.stack([np.asarray(x) == 0 for x in (*inertia.h, *tuple(inertia.I)[3:])]).all(0)
-    slides = np.array([j.kind == "prismatic" and sorted(map(abs, j.rows[0][2])) == [0, 0, 1] for j in structure.joints])
+    slides = [j.kind == "prismatic" and sorted(map(abs, j.rows[0][2])) == [0, 0, 1] for j in structure.joints]
     leaf = np.ones(model.n_bodies, bool)
     leaf[structure.parent[structure.parent >= 0]] = False
-    return centred & leaf & (structure.parent < 0) & slides[structure.joint_code]
+    return centred & leaf & (structure.parent < 0) & np.array(slides, bool)[structure.joint_code]

@@ -156,7 +156,7 @@ def advance(
     require_model(model)
     name = step_of(model, integrator)
     require_steps("substeps", substeps)
-    h = _step_length(model, dt)
+    h = step_length(model, dt)
     require_xla()
     if model.batch:
         return advance_worlds(advance, model, state, ctrl, f_ext, dt, substeps, name)
@@ -186,7 +186,8 @@ def advance(
     return evaluate_for(model, compute, **vars(state), ctrl=ctrl, f_ext=f_ext)
 
 
-def _step_length(model: Model, dt: Any) -> Any:
+def step_length(model: Model, dt: Any) -> Any:
+    """The given length of a step, or the file's; checked unless it is being traced."""
     if dt is None:
         return model.timestep
     if isinstance(dt, jax.Array) and dt.ndim == 0:

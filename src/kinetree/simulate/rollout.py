@@ -20,7 +20,7 @@ from kinetree.model.arguments import in_type, is_traced, result_dtype
 from kinetree.model.fork import require_xla
 from kinetree.model.required import require_model, require_steps
 
-from .advance import advance, checkpointed, step_of
+from .advance import advance, checkpointed, step_length, step_of
 from .at_once import at_once
 from .bounded_scan import bounded_scan
 from .constrained import constraints_of, prepared, with_constraints
@@ -126,6 +126,7 @@ def rollout(
     name = step_of(model, integrator)
     for what, count in (("steps", steps), ("substeps", substeps)):
         require_steps(what, count)
+    h = step_length(model, dt)
     require_xla()
     original, found = model, (constraints_of_worlds if model.batch else constraints_of)(model)
     model = (prepared_worlds if model.batch else prepared)(model, found)
@@ -140,7 +141,6 @@ def rollout(
     fixed = _Fixed(name, int(steps), int(substeps), found, _recorded(record), form, functions)
 
     def compute(dtype: Any) -> tuple[State, Any, Any]:
-        h = model.timestep if dt is None else dt
         bind = bound_to_worlds if original.batch else bound_to
         bound = bind(original, name, dtype, h, f_ext is not None)
         begin = getattr(policy, "init", None) if carry is None else None

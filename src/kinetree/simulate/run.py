@@ -39,6 +39,7 @@ from .trajectory import Trajectory
 STRETCH = 0.5  # seconds of wall time between looks at the host
 WORKING = 8  # states, with forces, that a step holds for one: of its stages, and of the algorithms within
 BUFFER = 2**24  # numbers in the records of one stretch, at most
+FEW_RECORDS, FEW_NUMBERS = 1024, 2**16  # up to which all runs of a mechanism share one program
 TRACED = "simulate runs on the host, and not under jit, vmap or grad: use kt.rollout, or kt.step with jax.lax.scan"
 
 
@@ -52,9 +53,9 @@ class Stretch(NamedTuple):
     records: dict[str, Any]  # the first are those of this stretch
 
 
-@partial(jax.jit, static_argnames=("integrator", "every", "size"))
+@partial(jax.jit, static_argnames=("integrator", "size"))
 def _advance(
-    model: Model, state: State, drive: Drive, first: Any, count: Any, *, integrator: str, every: int, size: int
+    model: Model, state: State, drive: Drive, first: Any, count: Any, every: Any, *, integrator: str, size: int
 ) -> Stretch:
     """Steps first to first + count. State k is recorded if k is a multiple of `every`: number k/every of the run."""
     take, dt = STEPS[integrator], drive.h
@@ -153,7 +154,7 @@ def simulate(
     q, qd, *controls = map(np.asarray, start)
     count, records = q.size // max(1, q.shape[-1]), steps // record + 1
     require_memory(
-        (q.nbytes + 2 * qd.nbytes) * (WORKING + 2 * records),  # records are copied once, at the end
+        (q.nbytes + 2 * qd.nbytes) * (WORKING + 3 * records),  # a stretch has room for twice as many; see _buffer
         f"a run of {count:,} states with {records:,} records of each",
         "use a smaller batch, or record fewer states",
     )
@@ -228,7 +229,7 @@ def _finish(
     """The whole run; `so_far` is where it stands, else the file says so."""
     model, state, dt, every = begun.model, begun.state, begun.dt, begun.every
     q, qd = np.asarray(state.q), np.asarray(state.qd)
-    size = int(max(1, min(steps // every, BUFFER // max(1, q.size + 2 * qd.size)))) + 1
+    size = _buffer(steps // every, q.size + 2 * qd.size)
     if not (np.isfinite(q).all() and np.isfinite(qd).all()):
         raise ValueError("the state to start from is not finite")
     tau = control_force(begun.drive.controller, np.asarray(0.0, q.dtype), q, qd)
@@ -244,15 +245,15 @@ def _finish(
         while made < steps:
             count = min(length, steps - made, (size - 1) * every)
             began = time.monotonic()
-            settings = {"integrator": begun.integrator, "every": every, "size": size}
+            clock = np.asarray(made), count, np.asarray(every)
             try:
-                done = _advance(model, state, begun.drive, np.asarray(made), count, **settings)
+                done = _advance(model, state, begun.drive, *clock, integrator=begun.integrator, size=size)
             except jax.errors.UnexpectedTracerError:
                 raise TypeError(HAS_STATE) from None
             stretch = int(done.steps)  # waits for the result
             new = (made + stretch) // every - made // every
             for name, parts in records.items():
-                parts.append(np.asarray(done.records[name][:new]))
+                parts.append(np.array(np.asarray(done.records[name])[:new]))  # JAX would compile for each length
             if stretch < count:
                 bad = map(begun.shaped, (done.state.q, done.state.qd, done.next_q, done.next_qd))
                 last = Failure((made + stretch) * dt, *bad)
@@ -265,6 +266,13 @@ def _finish(
             if file is not None and (file.due() or made == steps):
                 file.write(Progress(made, jax.tree.map(np.asarray, state), records))
     return _trajectory(begun, records)[: steps // every + 1]
+
+
+def _buffer(records: int, numbers: int) -> int:
+    """Room for the records of a stretch, of so many numbers each: few sizes, as each is a program to compile."""
+    most = max(1, BUFFER // max(1, numbers))
+    few = min(FEW_RECORDS, FEW_NUMBERS // max(1, numbers))
+    return min(most, max(few, 1 << max(0, records - 1).bit_length())) + 1
 
 
 def _placed(begun: _Run, state: State) -> State:
