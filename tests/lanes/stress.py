@@ -1,8 +1,9 @@
 """First calls from many threads at once, in new processes: `python -m tests.lanes.stress --processes 200`.
 
 Each process starts eight threads that wait for each other, then make their first calls: on NumPy and JAX arrays, in
-both dtypes, under `jit` and `grad`, of several models that they share. Each answer is compared with one that a quiet
-process computed before. A process that crashes, hangs or answers wrongly is told, with what it wrote.
+both dtypes, under `jit` and `grad`, of several models that they share, one of them on the ground. Each answer is
+compared with one that a quiet process computed before. A process that crashes, hangs or answers wrongly is told, with
+what it wrote.
 """
 
 import argparse
@@ -21,7 +22,7 @@ SECONDS = 180  # after which a process counts as hanging
 TOLERANCE = {"float64": 1e-9, "float32": 2e-3}  # of the largest number: threads may change no bit, XLA's fusions may
 
 # One process: argv is a folder for the answers, "quiet" or "loud", and a number that says who begins with what.
-WORK = """
+WORK = '''
 import sys, threading, pathlib
 import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_enable_x64", True)
@@ -30,6 +31,10 @@ import kinetree as kt
 folder, mode, seed = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 small, tree, floating = kt.auto_tree(3, 1, 0.2), kt.auto_tree(12, 2, 0.3), kt.load(open(sys.argv[4]).read())
 own = kt.specialize(kt.auto_tree(3, 1, 0.4))
+HOPPER = """<mujoco><worldbody><geom type="plane" size="0 0 1"/><body pos="0 0 0.4"><joint type="slide" axis="0 0 1"/>
+  <geom size="0.1"/><body><joint axis="0 1 0"/><geom type="capsule" size="0.05" fromto="0 0 0 0.1 0 -0.35"/></body>
+  </body></worldbody></mujoco>"""
+hopper = kt.load(HOPPER)
 models = {"small": small, "tree": tree, "arm": floating, "own": own}
 
 def state(model, dtype, lanes):
@@ -51,6 +56,13 @@ def calls():
         x = [jnp.asarray(a) for a in state(model, "float64", 0)]
         loss = lambda q, m=model, x=x: kt.forward_dynamics(m, q, *x[1:]).sum()
         yield f"{name} grad", lambda loss=loss, x=x: jax.jit(jax.grad(loss))(x[0])
+
+    rest = kt.initial_state(hopper, np.array([[0.0, 0.3], [-0.02, 0.1]]))
+    yield "hopper advance", lambda: kt.advance(hopper, rest, substeps=3).q
+    yield "hopper solved", lambda: kt.constrained_dynamics(hopper, rest.q, rest.qd).qdd
+    yield "hopper jit", lambda: jax.jit(lambda s: kt.advance(hopper, s).qd)(jax.tree.map(jnp.asarray, rest))
+    yield "hopper rollout", lambda: kt.rollout(hopper, rest, steps=3)[0].qd
+    yield "hopper touch", lambda: kt.contacts(hopper, rest.q).depth.clip(-1)
 
 work = list(calls())
 if mode == "quiet":
@@ -80,7 +92,7 @@ for t in threads: t.start()
 for t in threads: t.join()
 if wrong:
     raise SystemExit("\\n".join(wrong))
-"""
+'''
 
 ARM = Path(__file__).parents[2] / "examples" / "robots" / "arm7.urdf"
 

@@ -1,6 +1,7 @@
 """Derivatives of lane programs against JAX's own of the XLA body: both modes, first and second order."""
 
 import itertools
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -39,18 +40,19 @@ def close(ours, theirs, bound=1e-12):
         assert np.abs(a - b).max() <= bound * max(1.0, np.abs(b).max())
 
 
-@pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("kind", ["arm", "mixed"])
-def test_jacobians(name, mode, kind, mixed):
-    """In closed form (dynamics/closed_form/rules.py)."""
+def test_jacobians(name, kind, mixed):
+    """In closed form (dynamics/closed_form/rules.py), in both modes."""
     model = kt.auto_tree(4, 1.5, 0.3).replace(armature=0.1) if kind == "arm" else mixed
     arguments = state(model)
 
     def jacobian(schedule, mode):
-        return mode(lambda *a: FUNCTIONS[name](model, *a, schedule=schedule), (0, 1, 2))(*arguments)
+        return jax.jit(mode(lambda *a: FUNCTIONS[name](model, *a, schedule=schedule), (0, 1, 2)))(*arguments)
 
-    close(jacobian("lanes", mode), jacobian("sequential", jax.jacfwd))
+    theirs = jacobian("sequential", jax.jacfwd)
+    for mode in (jax.jacfwd, jax.jacrev):
+        close(jacobian("lanes", mode), theirs)
 
 
 def test_few_directions_and_many_agree(mixed):
@@ -77,7 +79,8 @@ def test_external_forces_have_gradients(mixed):
     def loss(f, schedule):
         return (kt.inverse_dynamics(mixed, q, qd, u, f, schedule=schedule) ** 2).sum()
 
-    close(jax.grad(loss)(f, "lanes"), jax.grad(loss)(f, "sequential"))
+    slope = jax.jit(jax.grad(loss), static_argnums=1)
+    close(slope(f, "lanes"), slope(f, "sequential"))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -88,10 +91,13 @@ def test_parameters_have_gradients(name):
     def loss(model, schedule):
         return (FUNCTIONS[name](model, *arguments, schedule=schedule) ** 2).sum()
 
-    close(jax.grad(loss)(model, "lanes"), jax.grad(loss)(model, "sequential"))
-    direction = jax.tree.map(lambda x: jnp.ones_like(x), model)
-    forward = [jax.jvp(lambda m, s=s: loss(m, s), (model,), (direction,))[1] for s in ("lanes", "sequential")]
-    close(*forward)
+    @partial(jax.jit, static_argnums=1)
+    def both_modes(model, schedule):
+        direction = jax.tree.map(jnp.ones_like, model)
+        return jax.grad(loss)(model, schedule), jax.jvp(lambda m: loss(m, schedule), (model,), (direction,))[1]
+
+    known = jax.tree.map(jnp.asarray, model)
+    close(both_modes(known, "lanes"), both_modes(known, "sequential"))
 
 
 def test_second_derivatives_in_every_order_of_modes():
@@ -101,10 +107,10 @@ def test_second_derivatives_in_every_order_of_modes():
     def energy_like(schedule):
         return lambda q: (kt.inverse_dynamics(model, q, qd, u, schedule=schedule) ** 2).sum()
 
-    theirs = jax.jacfwd(jax.jacfwd(energy_like("sequential")))(q)
-    for outer in (jax.jacfwd, jax.jacrev):
-        for inner in (jax.jacfwd, jax.jacrev):
-            close(outer(inner(energy_like("lanes")))(q), theirs)
+    orders = list(itertools.product((jax.jacfwd, jax.jacrev), repeat=2))
+    theirs = jax.jit(jax.jacfwd(jax.jacfwd(energy_like("sequential"))))(q)
+    for ours in jax.jit(lambda q: [outer(inner(energy_like("lanes")))(q) for outer, inner in orders])(q):
+        close(ours, theirs)
 
 
 def test_batches_of_gradients_are_lanes():
@@ -134,7 +140,7 @@ def test_gradient_inside_a_loop_and_jit():
 
         return jax.lax.scan(step, (q, qd), None, length=5)[0][0].sum()
 
-    close(jax.jit(jax.grad(lambda u: rollout(u, "lanes")))(u), jax.grad(lambda u: rollout(u, "sequential"))(u))
+    close(jax.jit(jax.grad(lambda u: rollout(u, "lanes")))(u), jax.jit(jax.grad(lambda u: rollout(u, "sequential")))(u))
 
 
 @pytest.mark.parametrize("quaternions", [False, True])

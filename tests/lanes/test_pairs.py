@@ -14,9 +14,11 @@ from kinetree.lanes.cpu import pairs as pairs_host
 from kinetree.lanes.cpu.host import optimized, this_processor, vector_width
 from kinetree.lanes.cuda.pairs import kernel_text
 from kinetree.lanes.cuda.ptx import assembled
-from kinetree.lanes.pairs.pairs import ABOVE, BELOW, ON, Case, Pairs, all_pairs, each_pair
+from kinetree.lanes.pairs import pairs as reference
+from kinetree.lanes.pairs.pairs import ABOVE, BELOW, ON, Case, Pairs, all_pairs
 from tests.lanes.assembler import assemble
 
+each_pair = jax.jit(reference.each_pair, static_argnums=0)  # at once, not operation after operation
 TWO, ONE = jax.tree.structure((0.0, 0.0)), jax.tree.structure((0,))
 PAIRS = Pairs(
     "test",
@@ -108,7 +110,7 @@ def test_derivatives_and_batches():
         def total(reals):
             return (weights * function(ENTRIES, reals, wholes)).sum()
 
-        return jax.tree.leaves((jax.grad(total)(reals), jax.jvp(total, (reals,), (reals,))))
+        return jax.tree.leaves(jax.jit(lambda r: (jax.grad(total)(r), jax.jvp(total, (r,), (r,))))(reals))
 
     for ours, theirs in zip(derivatives(all_pairs), derivatives(each_pair), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-13, atol=1e-13)

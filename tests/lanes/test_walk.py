@@ -21,6 +21,7 @@ from kinetree.lanes.walks.walk import WALK, Shape, Walk, by_xla, take_walk
 
 NUMBER, PAIR = jax.tree.structure(0.0), jax.tree.structure((0.0, 0.0))
 TURNS = 7
+at_once = jax.jit(by_xla, static_argnames=("walk", "shape"))  # not operation after operation
 
 
 def step(state, streams, gathered, exists):
@@ -52,7 +53,7 @@ def test_native_and_xla(reverse, scattered, sources, dtype):
         arrays, n = data(lanes, sources, dtype)
         shape = Shape(TURNS, lanes, n if scattered else 0)
         ours = WALK.bind(*arrays, walk=walk, shape=shape)
-        theirs = by_xla(*arrays, walk=walk, shape=shape)
+        theirs = at_once(*arrays, walk=walk, shape=shape)
         written = np.isin(np.arange(n), arrays[1 + sources]) if scattered else slice(None)
         for k, (a, b) in enumerate(zip(ours, theirs, strict=True)):
             where = written if k else slice(None)
@@ -81,10 +82,11 @@ def test_prefixes(lanes, reverse):
     a, b = rng.uniform(-1, 1, (2, lanes))
     first = (rng.random(lanes) < 0.1).astype(float)
     ours = exclusive_prefixes(op, (jnp.asarray(a), jnp.asarray(b)), jnp.asarray(first), reverse)
-    p, q = 1.0, 0.0
+    wanted, p, q = np.zeros((2, lanes)), 1.0, 0.0
     for i in range(lanes)[:: -1 if reverse else 1]:
-        np.testing.assert_allclose([ours[0][i], ours[1][i]], [p, q], rtol=1e-12, atol=1e-13)
+        wanted[:, i] = p, q
         p, q = (a[i], b[i]) if first[i] else (p * a[i], a[i] * q + b[i])
+    np.testing.assert_allclose(np.stack(ours), wanted, rtol=1e-12, atol=1e-13)
 
 
 KERNELS = [

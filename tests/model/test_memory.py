@@ -8,6 +8,7 @@ import pytest
 import kinetree as kt
 from kinetree.cli.app import run
 from kinetree.model import memory
+from kinetree.model.arguments import evaluate
 
 
 @pytest.fixture
@@ -61,6 +62,30 @@ def test_runs_and_random_states_ask(little):
         kt.random_state(arm, 0, batch=(1000, 1000))
     with pytest.raises(MemoryError, match="100,001 records"):
         kt.simulate(arm, np.zeros(7), np.zeros(7), dt=1e-3, steps=100_000)
+
+
+def test_states_that_are_widened_ask(little):
+    """Views of one state that stand for many take no memory yet."""
+    arm = kt.auto_tree(2, 1)
+    many = np.broadcast_to(np.zeros(2), (10**6, 2))
+    for call in (
+        lambda: kt.contacts(arm, many),
+        lambda: kt.step(arm, many, many, 1e-3),
+        lambda: kt.constrained_dynamics(arm, many, many),
+        lambda: kt.passive_force(arm, np.zeros((10**6, 1)).repeat(2, 1), np.zeros(2)),
+    ):
+        with pytest.raises(
+            MemoryError, match=r"a batch of 1,000,000 states needs .* of memory, .*: use smaller batches"
+        ):
+            call()
+
+
+def test_memory_that_xla_can_not_get():
+    def exhausted(*_):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 16000000000 bytes.")
+
+    with pytest.raises(MemoryError, match=r"a batch of 3 states does not fit: use smaller batches"):
+        evaluate(exhausted, q=(np.zeros((3, 2)), (2,)))
 
 
 def test_memory_that_no_machine_has():

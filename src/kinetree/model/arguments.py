@@ -15,10 +15,12 @@ import numpy as np
 from jax.core import Tracer
 
 from .fork import require_xla, without_xla, xla_is_lost
+from .memory import require_memory
 from .model import Model
 
 Given = tuple[Any, tuple[int, ...]]  # a value and the shape of its last axes
 OPTIONAL = ("f_ext", "warm_start")
+SMALLER = "use smaller batches"
 
 
 def _is_jax(value: Any) -> bool:
@@ -74,6 +76,7 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
         shapes = ", ".join(f"{name} {shape}" for name, shape in lead.items())
         raise ValueError(f"batch axes do not broadcast: {shapes}") from None
     from_numpy = not any(map(_is_jax, arrays))
+    _require_room(values, batch, dtype)
     if xla_is_lost() and any(map(_is_known_jax, arrays)):
         require_xla()
 
@@ -100,7 +103,20 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
 
     # only `jit` turns NumPy arrays into JAX's
     with jax.disable_jit(False) if from_numpy and jax.config.jax_disable_jit else nullcontext():  # type: ignore
-        return in_type(dtype, compute, from_numpy)
+        try:
+            return in_type(dtype, compute, from_numpy)
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            raise MemoryError(f"a batch of {math.prod(batch):,} states does not fit: {SMALLER} ({error})") from error
+
+
+def _require_room(values: dict[str, Given], batch: tuple[int, ...], dtype: Any) -> None:
+    """Ask for the memory of arrays that are widened to the batch: they have not taken it yet."""
+    states = math.prod(batch)
+    whole = [(v, states * math.prod(shape)) for v, shape in values.values()]
+    needed = sum(n for v, n in whole if v.size < n or (isinstance(v, np.ndarray) and 0 in v.strides))
+    require_memory(needed * np.dtype(dtype).itemsize, f"a batch of {states:,} states", SMALLER)
 
 
 def in_type(dtype: Any, compute: Callable[[Any], Any], from_numpy: bool) -> Any:
