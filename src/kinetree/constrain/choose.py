@@ -42,8 +42,6 @@ def refused(model: Model, dtype: Any, h: Any) -> str:
         return "the time step is a JAX array, which may be traced"
     if not is_known(model):
         return "numbers of the model are JAX arrays, which may be traced"
-    if model.coupling is not None:
-        return f"mimic joints couple joints, {UNKNOWN}"
     if model.loops is not None:
         return f"rigid loops, {UNKNOWN}"
     return f"more than {MAX_ROWS} degrees of freedom: levels of the tree side by side" if model.nv > MAX_ROWS else ""
@@ -55,6 +53,8 @@ _ways: OncePerOwner[Way] = OncePerOwner()
 def way_of(model: Model, dtype: Any = float, h: Any = None) -> Way:
     """How the constraints of a model are solved for, in a type and with a time step."""
     reason = refused(model, dtype, h)
+    if not reason and model.coupling is not None:
+        reason = f"mimic joints couple joints, {UNKNOWN}"
     return Way(None, reason) if reason else _ways.get(model, None, lambda: _found(model))
 
 

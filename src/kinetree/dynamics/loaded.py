@@ -33,7 +33,8 @@ def loaded_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any,
     load = jnp.broadcast_to(load, (q.shape[0], load.shape[-1]))
     if model.coupling is not None:
         H = jnp.asarray(mass_matrix(model, q)) + model.coupling.narrow_matrix(jax.vmap(jnp.diag)(load))
-        shift = armature_shift(model.structure, model.rows, model.coupling.widen_v(qd).T).T
+        rows = jax.tree.map(lambda x: x[:, None], model.rows)
+        shift = armature_shift(model.structure, rows, model.coupling.widen_v(qd).T).T
         held = inverse_dynamics(model, q, qd, jnp.zeros_like(qd), f_ext) + model.coupling.narrow(load * shift)
         return solve_positive(H, tau - held)
     return run(aba_of(is_firm(model), loaded=True), model, {"q": q, "qd": qd, "tau": tau, "load": load}, f_ext)["qdd"]

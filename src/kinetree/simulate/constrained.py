@@ -29,12 +29,11 @@ class Accelerated(NamedTuple):
 
 
 def constraints_of(model: Model) -> Present | None:
-    """The constraints that act on a model, or None; mimic joints and constraints do not go together yet."""
+    """The constraints that act on a model, or None."""
     kept = model.__dict__  # beside the fields, so that no copy with other numbers has it
     if "_constraints" not in kept:
-        found = present(model)
-        carried = _carried(model)
-        acts = model.coupling is None and (found.acts or has_contacts(model) or carried or _equal(model))
+        found = present(model.uncoupled)
+        acts = found.acts or has_contacts(model) or _carried(model) or _equal(model)
         kept["_constraints"] = found if acts else None
     return kept["_constraints"]
 
@@ -44,7 +43,7 @@ def prepared(model: Model, found: Present | None) -> Model:
     world = model.world or World()
     if found is None or world.inverse_weights is not None:
         return model
-    return model._with_same_rows(world=world.replace(inverse_weights=inverse_weights(model)))
+    return model._with_same_rows(world=world.replace(inverse_weights=inverse_weights(model.uncoupled)))
 
 
 def with_constraints(model: Model, found: Present | None) -> Model:
@@ -90,13 +89,23 @@ def _derivative(found: Present, primals: Any, tangents: Any) -> Any:
 def _by_xla(
     found: Present, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
 ) -> Accelerated:
-    smooth = tau - held_force(model, found, q, qd, -velocity_drift(model.structure, qd), f_ext)
-    least = timestep_of(model, h)(q.dtype)
+    least, coupling = timestep_of(model, h)(q.dtype), model.coupling
+    given = q, qd, tau, warm_start
+    if coupling is not None:
+        given = coupling.widen_q(q), coupling.widen_v(qd), jnp.zeros_like(coupling.widen_v(qd)), None
+        given = (*given[:2], given[2].at[:, coupling.kept_v].set(tau), coupling.widen_v(warm_start))
+    wide_q, wide_v, forced, guess = given
+    whole = model.uncoupled
+    smooth = forced - held_force(whole, found, wide_q, wide_v, -velocity_drift(whole.structure, wide_v), f_ext)
 
     def solved() -> tuple[Any, Any]:
-        state = q, qd, smooth, warm_start, least
-        qdd, forces, *_ = solve_constraints(found, model.alone, inverse_weights(model), *state)
-        return qdd, forces
+        weights = inverse_weights(whole)
+        made = solve_constraints(found, whole.alone, weights, wide_q, wide_v, smooth, guess, least, coupling=coupling)
+        return made[0], made[1]
+
+    if coupling is not None:
+        qdd, forces = solved()
+        return Accelerated(qdd[:, coupling.kept_v], coupling.narrow(smooth + forces))
 
     if not _only_limits(model, found):
         qdd, forces = solved()

@@ -70,6 +70,7 @@ def teams_of(native: Native, plan: Plan) -> Teams:
 
 def constants_of(native: Native, model: Model, plan: Plan, dtype: Any, h: Any) -> tuple:
     """Of all loops; kept where the model is made of plain arrays."""
+    model = model.uncoupled
 
     def make() -> tuple:
         pairs = zip(native.parts, tables_of(native, plan), strict=True)

@@ -7,7 +7,8 @@ With V = Ψ Gᵀ √C, one sweep for each row along the bodies that carry it,
 
 So coupling rows change u, between the sweep inward and the one outward, and nothing else. K, the scaled Delassus
 matrix, has a row for each link (links.py) and is factored as L D Lᵀ, in blocks of three links, where it has entries.
-Its eigenvalues are at least 1. Links that do not act have no stiffness; groups of which none acts take no turns.
+Its eigenvalues are at least 1. Rows without softness (joints that follow others), C → ∞, have 0 there in place of 1.
+Links that do not act have no stiffness; groups of which none acts take no turns.
 """
 
 from typing import Any
@@ -110,9 +111,9 @@ def swept() -> Part:
 def factored() -> list[Part]:
     """K and its factors, in blocks."""
 
-    def unit(known: Any, _: tuple, __: tuple) -> tuple:
-        zero = jnp.zeros_like(known)
-        return (tuple(known if r == c else zero for r in range(WIDTH) for c in range(WIDTH)),), (), ()
+    def unit(known: Three, _: tuple, __: tuple) -> tuple:
+        zero = jnp.zeros_like(known[0])
+        return (tuple(known[r] if r == c else zero for r in range(WIDTH) for c in range(WIDTH)),), (), ()
 
     def product(_: tuple, __: tuple, reads: tuple) -> tuple:
         one, two, d_inverse, other = reads
@@ -130,14 +131,14 @@ def factored() -> list[Part]:
     def factor(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (factors_of(reads[0]),), (), ()
 
-    ones = Loop(unit, 1, NUMBER, writes=(BLOCK.at(0, "k"),))
+    ones = Loop(unit, 1, jax.tree.structure((0.0,) * WIDTH), writes=(BLOCK.at(0, "k"),))
     reads = (ENTRY.at(1, "v"), ENTRY.at(2, "v"), _of_pivot(3, "d_inverse"), GROUP.at(5, "acts"))
     products = Loop(product, 6, NOTHING, reads=reads, adds=(BLOCK.at(0, "k"),), when=GROUP.at(4, "acts"))
     four = tuple(BLOCK.at(column, "k") for column in range(4))
     eliminated = Loop(eliminate, 5, NOTHING, reads=four, writes=four[:1], when=GROUP.at(4, "acts"))
     done = Loop(factor, 2, NOTHING, reads=four[:1], writes=(GROUP.at(1, "factors"),), when=GROUP.at(1, "acts"))
     return [
-        Part(ones, lambda plan: plan.links.matrix()[0], lambda model, plan, known: plan.links.matrix()[1]),
+        Part(ones, lambda plan: plan.links.matrix()[0], lambda model, plan, known: tuple(plan.links.matrix()[1].T)),
         Part(products, lambda plan: plan.links.products(plan.row)),
         Part(eliminated, lambda plan: plan.links.eliminations()),
         Part(done, lambda plan: plan.links.diagonal()),

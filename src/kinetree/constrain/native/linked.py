@@ -13,6 +13,7 @@ LENGTHS = {
     "pairs": string_lengths.tied_tendons,
     "ball actuators": lambda: [string_actuators.turned(False)],
     "free actuators": lambda: [string_actuators.turned(True)],
+    "mimics": lambda: [string_lengths.mimics()],
     "parts": lambda: [string_lengths.branch_entries()],
 }
 
@@ -40,7 +41,7 @@ def link_kinds(f: Linking) -> list[Kind]:
 
 def linked_parts(f: Linking, finishes: bool, always: bool) -> Linked:
     """What links add to a round."""
-    strung = bool(f.strung or f.resists or f.brakes)
+    strung = bool(f.strung or f.resists or f.brakes or "mimics" in f.lengths)
     tied = [size for size, moves in f.frames if all(moves)]
     if not (strung or tied):
         return NO_LINKS

@@ -27,6 +27,7 @@ class Touch(NamedTuple):
 
     ends: tuple[int, ...]
     joints: tuple[int, ...] = ()
+    rigid: bool = False  # no softness: the row is zero
 
 
 def carrying(parent: np.ndarray, rows: set[int]) -> list[int]:
@@ -43,7 +44,7 @@ def in_groups(touches: list[Touch]) -> list[Touch]:
     """What each group of links touches."""
     groups = [touches[k : k + WIDTH] for k in range(0, len(touches), WIDTH)]
     return [
-        Touch(*(tuple(sorted({r for t in group for r in getattr(t, field)})) for field in Touch._fields))
+        Touch(*(tuple(sorted({r for t in group for r in getattr(t, field)})) for field in ("ends", "joints")))
         for group in groups
     ]
 
@@ -54,6 +55,7 @@ class Links:
     def __init__(self, parent: np.ndarray, touches: list[Touch], at: int):
         """From what each link touches; links that touch nothing fill groups up."""
         self.count = sum(bool(t.ends or t.joints) for t in touches)
+        self._soft = [float(not t.rigid) for t in touches]
         self.groups = in_groups(touches) if self.count <= MAX_LINKS else []  # more are not served, and not planned
         self._first, at = at, at + GROUP.size * len(self.groups)
         self._sweeps: list[tuple[int, ...]] = []  # group, row, carrier, carrier afterwards
@@ -143,8 +145,10 @@ class Links:
         return table(before, after, v, row(rows), self.group(groups)), (before != after).astype(float)
 
     def matrix(self) -> tuple[np.ndarray, np.ndarray]:
-        """Blocks of K, and 1 on its diagonal."""
-        return table([*self._k.values()]), np.array([float(k == j) for k, j in self._k])
+        """Blocks of K, and its diagonal: 1 for links that are soft."""
+        none = [0.0] * WIDTH
+        diagonal = [self._soft[WIDTH * k : WIDTH * (k + 1)] if k == j else none for k, j in self._k]
+        return table([*self._k.values()]), np.array(diagonal).reshape(-1, WIDTH)
 
     def products(self, row: Any) -> np.ndarray:
         """Blocks of K; V of its two groups at a row that both have; the row; both groups."""

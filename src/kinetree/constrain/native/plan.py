@@ -8,6 +8,7 @@ import numpy as np
 from kinetree.collide import collider
 from kinetree.model import Actuators, Model, Structure, World
 from kinetree.model.actuators import Wiring
+from kinetree.model.coupling import Coupling
 from kinetree.model.world import BOTH, Pair
 
 from ..joint_groups import Present, present
@@ -36,6 +37,8 @@ class Plan:
     def __init__(self, model: Model, has: Present | None = None, implicit: bool = False):
         """`implicit`: for steps that take all dampers at their end."""
         self.implicit = implicit
+        self.coupling: Coupling | None = model.coupling  # joints that follow others; all else is of the free tree
+        model = model.uncoupled
         self.structure: Structure = model.structure
         self.world: World = model.world or World()
         self.has = present(model) if has is None else has
@@ -47,7 +50,9 @@ class Plan:
         self.n = self.structure.tree.n
         self.parent = np.asarray(self.structure.tree.parent, np.int64)
         equal = equalities_of(model)
-        self.strings = Strings(self.structure, self.has, self.world, equal, self._wiring, implicit, self.braking)
+        self.strings = Strings(
+            self.structure, self.has, self.world, equal, self._wiring, implicit, self.braking, self.followers
+        )
         self.frames = Frames(model, equal)
         self._trees()
         self._blocks()
@@ -62,13 +67,29 @@ class Plan:
         world = self.world
         layout = None if world.scene is None else world.scene.layout
         facts = world.cone, world.disabled, world.iterations, world.safe_reference
-        return self.structure, self.has, layout, facts, self.implicit, self.strings.key, self.frames.key
+        own = self.structure, self.has, layout, facts, self.implicit, self.coupling
+        return *own, self.strings.key, self.frames.key
 
     def __hash__(self) -> int:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Plan) and type(other) is type(self) and self.key == other.key)
+
+    @cached_property
+    def columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """What of q and of the rows goes in and comes out: all that follows nothing."""
+        if self.coupling is None:
+            return np.arange(self.nq), np.arange(self.n)
+        return self.coupling.kept_q.astype(np.int64), self.coupling.kept_v.astype(np.int64)
+
+    @property
+    def followers(self) -> list[tuple[int, int]]:
+        """Rows that follow others, and these."""
+        if self.coupling is None:
+            return []
+        rows = np.setdiff1d(np.arange(self.n), self.coupling.kept_v)
+        return [(int(i), int(self.coupling.kept_v[self.coupling.source_v[i]])) for i in rows]
 
     def _trees(self) -> None:
         """The tree of every row, and the rows on the way to the point that the tree is counted from."""

@@ -40,7 +40,7 @@ def copied(array: int, to: str) -> Part:
         return inputs, (), ()
 
     loop = Loop(step, 2, NOTHING, writes=(ROW.at(0, to),), inputs=(Lane(array, 1),))
-    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)))
+    return Part(loop, lambda plan: table(plan.row(plan.columns[1]), np.arange(len(plan.columns[1]))))
 
 
 def coordinates(array: int) -> Part:
@@ -50,7 +50,30 @@ def coordinates(array: int) -> Part:
         return inputs, (), ()
 
     loop = Loop(step, 2, NOTHING, writes=(Slots(0, 0, NUMBER),), inputs=(Lane(array, 1),))
-    return Part(loop, lambda plan: table(plan.q + np.arange(plan.nq), np.arange(plan.nq)))
+    return Part(loop, lambda plan: table(plan.q + plan.columns[0], np.arange(len(plan.columns[0]))))
+
+
+def following() -> Part:
+    """Coordinates, velocities and guesses of joints that follow others."""
+
+    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+        ratio, offset, rate = known
+        return (ratio * reads[0] + offset, rate * reads[1], rate * reads[2]), (), ()
+
+    def at(q: int, row: int) -> tuple[Slots, ...]:
+        return Slots(q, 0, NUMBER), ROW.at(row, "qd"), ROW.at(row, "x")
+
+    def turns(plan: Plan) -> np.ndarray:
+        rows = np.array(plan.followers, np.int64).reshape(-1, 2).T
+        return table(*(plan.q + plan.structure.q_of_row[r] for r in rows), *map(plan.row, rows))
+
+    def numbers(model: Model, plan: Plan, known: Any) -> tuple:
+        assert plan.coupling is not None
+        rows = [a for a, _ in plan.followers]
+        q = plan.structure.q_of_row[rows]
+        return plan.coupling.ratio_q[q], plan.coupling.offset_q[q], plan.coupling.ratio_v[rows]
+
+    return Part(Loop(step, 4, jax.tree.structure((0.0,) * 3), reads=at(1, 3), writes=at(0, 2)), turns, numbers)
 
 
 def guessed(quaternions: bool, warm: bool) -> Part:

@@ -52,6 +52,20 @@ def fixed_tendons() -> Part:
     return Part(loop, turns, lambda model, plan, known: model.world.tendons.coefficients)  # type: ignore[union-attr]
 
 
+def mimics() -> Part:
+    """Entries of joints that follow others: how they move beyond them."""
+
+    def step(ratio: Any, _: tuple, __: tuple) -> tuple:
+        return (jnp.ones_like(ratio), -ratio), (), ()
+
+    loop = Loop(step, 1, NUMBER, writes=(number(0), Slots(0, 1, NUMBER)))
+    return Part(
+        loop,
+        lambda plan: table(plan.strings.entry(plan.strings.mimics.strings)),
+        lambda model, plan, known: plan.coupling.ratio_v[plan.strings.mimics.members],
+    )
+
+
 def _followed(c: tuple, dif: Any, on: Any) -> tuple[Any, Any]:
     """A polynomial beyond its first term, and its slope."""
     value = dif * (c[1] + dif * (c[2] + dif * (c[3] + dif * c[4])))

@@ -49,8 +49,12 @@ class Strings:
         wiring: Wiring | None,
         implicit: bool,
         braking: tuple[int, ...],
+        mimics: list[tuple[int, int]],
     ):
-        """`implicit`: dampers of tendons are taken at the end of a step, where they are inertia."""
+        """`mimics`: rows that follow others, and these.
+
+        `implicit`: dampers of tendons are taken at the end of a step, where they are inertia.
+        """
         routes = None if world.tendons is None or not structure.tree.n else world.tendons.routes
         self.joints = None if equal is None else equal.joints
         self.tied = None if equal is None else equal.tendons
@@ -74,7 +78,9 @@ class Strings:
         dampers = {*has.tendon_damping, *pulled} if implicit else set()
         self._find_branches(structure, {*has.tendon_armature, *dampers})
         self._find_brakes(targets, braking)
+        self.mimics = _acting([(self._new([a, b]), a) for a, b in mimics])
         kinds = (self.follows, self.ties, self.balls, self.lower, self.upper, self.losses, self.resists, self.brakes)
+        kinds = (*kinds, self.mimics)
         self.linked = np.unique(np.concatenate([k.strings for k in kinds]))
 
     def _new(self, rows: list[int]) -> int:
@@ -140,7 +146,8 @@ class Strings:
     def touches(self) -> list[Touch]:
         """What the links of strings touch."""
         filled = -len(self.linked) % WIDTH
-        return [*(Touch((), tuple(self.rows[s])) for s in self.linked), *filled * [Touch(())]]
+        rigid = set(self.mimics.strings.tolist())
+        return [*(Touch((), tuple(self.rows[s]), s in rigid) for s in self.linked), *filled * [Touch(())]]
 
     # -- slots --------------------------------------------------------------------------------------------------------
 

@@ -202,10 +202,11 @@ def unloaded(finishes: bool) -> Part:
 
 
 def _resistance(model: Model, plan: Plan, known: Known) -> tuple:
-    """Armature and damping of linked strings: those of their tendons, where these resist."""
+    """Armature and damping of linked strings: those of their tendons, where they resist; 1 of rigid ones."""
     s = plan.strings
+    rigid = np.isin(s.linked, s.mimics.strings).astype(float)
     if not len(s.resists.strings):
-        return 0.0, 0.0
+        return rigid, 0.0
     assert plan.world.tendons is not None
     pull, at = plan.world.tendons.pull, np.searchsorted(s.linked, s.resists.strings)
 
@@ -216,7 +217,7 @@ def _resistance(model: Model, plan: Plan, known: Known) -> tuple:
         whole[at] = values[s.resists.members]
         return whole
 
-    return spread_out(pull.armature), spread_out(pull.damping) if plan.implicit else 0.0
+    return spread_out(pull.armature) + rigid, spread_out(pull.damping) if plan.implicit else 0.0
 
 
 def stiffened() -> Part:

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from kinetree.constrain.native import kinematics, site_actuators, string_actuators, strings
@@ -20,6 +21,7 @@ from kinetree.constrain.native.solve import (
     constraint_parts,
     coordinates,
     copied,
+    following,
     force_parts,
     kinds_of,
     motion_parts,
@@ -89,6 +91,7 @@ def variant_of(
     model: Model, plan: StepPlan, integrator: str, external: bool, forced: bool, firm: bool | None = None
 ) -> StepVariant:
     """Of a model and a call. `firm` is for models that stand for others, too (dynamics/firmness.py)."""
+    model = model.uncoupled
     features = features_of(model, plan)
     implicit = (model.stepping or DEFAULT_STEPPING).implicit_damping
     finishes = features.damped and (
@@ -107,7 +110,7 @@ def variant_of(
         if integrator == "implicitfast" and brakes:
             finishes = ranged = True
     joints, free = kinds_of_joints(plan), None
-    if _is_free(model):
+    if plan.coupling is None and _is_free(model):
         free = free_algorithm(model, is_firm(model) if firm is None else firm, finishes, external)
         features = Features(features.quaternions)
     return StepVariant(features, integrator, joints, finishes, drives, ranged, external, forced, free)
@@ -146,9 +149,9 @@ def returned(names: tuple[str, ...]) -> Part:
     loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(Slots(0, 0, NUMBER),), outputs=(Lane(0, 1),))
 
     def turns(plan: Any) -> np.ndarray:
-        rows = plan.row(np.arange(plan.n))
+        rows = plan.row(plan.columns[1])
         slots = {
-            "q": plan.q + np.arange(plan.nq),
+            "q": plan.q + plan.columns[0],
             "qd": rows + ROW.at(0, "qd").offset,
             "warm_start": rows + ROW.at(0, "x").offset,
             "time": np.array([fixed("time").offset]),
@@ -163,17 +166,23 @@ def returned(names: tuple[str, ...]) -> Part:
 def unforced(v: StepVariant) -> Part:
     """Rows before actuators act."""
 
-    def step(damping: Any, inputs: tuple, reads: tuple) -> tuple:
-        return (inputs[0] if v.forced else 0.0, 0.0, reads[0] * damping), (), ()
+    def step(known: tuple, inputs: tuple, reads: tuple) -> tuple:
+        damping, own = known
+        return (own * inputs[0] if v.forced else 0.0, 0.0, reads[0] * damping), (), ()
 
     inputs = (Lane(v.inputs.index("tau"), 1),) if v.forced else ()
     writes = tuple(ROW.at(0, f) for f in ("b", "driven", "load"))
-    loop = Loop(step, 2, NUMBER, reads=(fixed("h"),), writes=writes, inputs=inputs)
+    loop = Loop(step, 2, jax.tree.structure((0.0, 0.0)), reads=(fixed("h"),), writes=writes, inputs=inputs)
 
-    def damping(model: Model, *_: Any) -> Any:
-        return 0.0 if model.passive is None else model.passive.damping
+    def numbers(model: Model, plan: StepPlan, known: Any) -> tuple:
+        kept = np.isin(np.arange(plan.n), plan.columns[1]).astype(float)  # nothing else pushes on joints that follow
+        return 0.0 if model.passive is None else model.passive.damping, kept
 
-    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)), damping)
+    def turns(plan: StepPlan) -> np.ndarray:
+        columns = np.arange(plan.n) if plan.coupling is None else plan.coupling.source_v
+        return table(plan.row(np.arange(plan.n)), columns)
+
+    return Part(loop, turns, numbers)
 
 
 def shifted(sign: float, field: str = "x") -> Part:
@@ -211,7 +220,8 @@ def dynamics(v: StepVariant, solved: bool = False) -> list[Part | Again]:
         motors += bounded(implicit)
     motors += [site_actuators.driving(stateful, implicit) for stateful in on.get("frames", [])]
     turned = f.quaternions
-    forces = [unforced(v), *(kinematics.shifts() if turned else [])]
+    follows = [following()] if "mimics" in f.linking.lengths else []
+    forces = [*follows, unforced(v), *(kinematics.shifts() if turned else [])]
     if v.free is not None:
         pushes = v.inputs.index("f_ext") if v.external else None
         return [*forces, *motors, *free_parts(v.free, pushes), *([shifted(1.0, "alpha")] if turned else [])]
@@ -312,9 +322,11 @@ assert ACTIVATION.at(0, "now").offset == 0  # an activation's first slot is the 
 
 def not_served(model: Model, plan: StepPlan, integrator: str) -> str:
     """Why lanes can not make these steps; nothing where they can."""
+    model = model.uncoupled
     if integrator not in INTEGRATORS:
         return f"integrator {integrator}"
     if integrator == "implicitfast" and lone_bodies(model):
         return "implicitfast takes the gyroscopic forces of a lone body at the end of the step"
-    unsolved = not_solved(model, plan) if model.nv == 0 or not _is_free(model) else ""
+    solves = model.nv == 0 or plan.coupling is not None or not _is_free(model)
+    unsolved = not_solved(model, plan) if solves else ""
     return unsolved or not_driven(plan, model.actuators, integrator == "implicitfast")

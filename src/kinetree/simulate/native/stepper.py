@@ -125,8 +125,9 @@ class Stepper:
 
 def widths_of(plan: StepPlan) -> dict[str, int]:
     """Of all that programs of steps read or write."""
-    own = {"q": plan.nq, "qd": plan.n, "warm_start": plan.n, "time": 1, "act": plan.na}
-    return own | {"ctrl": plan.nu, "f_ext": 6 * plan.structure.n_bodies, "tau": plan.n}
+    nq, nv = map(len, plan.columns)
+    own = {"q": nq, "qd": nv, "warm_start": nv, "time": 1, "act": plan.na}
+    return own | {"ctrl": plan.nu, "f_ext": 6 * plan.structure.n_bodies, "tau": nv}
 
 
 def stepper_of(
