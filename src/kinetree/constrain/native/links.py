@@ -43,10 +43,11 @@ def carrying(parent: np.ndarray, rows: set[int]) -> list[int]:
 def in_groups(touches: list[Touch]) -> list[Touch]:
     """What each group of links touches."""
     groups = [touches[k : k + WIDTH] for k in range(0, len(touches), WIDTH)]
-    return [
-        Touch(*(tuple(sorted({r for t in group for r in getattr(t, field)})) for field in ("ends", "joints")))
-        for group in groups
-    ]
+
+    def every(rows: list[tuple[int, ...]]) -> tuple[int, ...]:
+        return tuple(sorted({r for own in rows for r in own}))
+
+    return [Touch(every([t.ends for t in group]), every([t.joints for t in group])) for group in groups]
 
 
 class Links:

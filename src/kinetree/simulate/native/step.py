@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from kinetree.constrain.native import kinematics, site_actuators, string_actuators, strings
+from kinetree.constrain.native import Plan, kinematics, site_actuators, string_actuators, strings
 from kinetree.constrain.native import not_served as not_solved
 from kinetree.constrain.native.actuators import ACTIVATION, activated, bounded, driving
 from kinetree.constrain.native.binding import Native, starting
@@ -174,11 +174,11 @@ def unforced(v: StepVariant) -> Part:
     writes = tuple(ROW.at(0, f) for f in ("b", "driven", "load"))
     loop = Loop(step, 2, jax.tree.structure((0.0, 0.0)), reads=(fixed("h"),), writes=writes, inputs=inputs)
 
-    def numbers(model: Model, plan: StepPlan, known: Any) -> tuple:
+    def numbers(model: Model, plan: Plan, known: Any) -> tuple:
         kept = np.isin(np.arange(plan.n), plan.columns[1]).astype(float)  # nothing else pushes on joints that follow
         return 0.0 if model.passive is None else model.passive.damping, kept
 
-    def turns(plan: StepPlan) -> np.ndarray:
+    def turns(plan: Plan) -> np.ndarray:
         columns = np.arange(plan.n) if plan.coupling is None else plan.coupling.source_v
         return table(plan.row(np.arange(plan.n)), columns)
 
