@@ -184,6 +184,17 @@ def test_the_coriolis_matrix_of_one_state_needs_no_xla(make, monkeypatch):
     np.testing.assert_allclose(one @ v[2], kt.bias_force(model, q[2], v[2]) - kt.gravity_force(model, q[2]), atol=1e-11)
 
 
+@pytest.mark.parametrize("make", [lambda: free_base(), MODELS["coupled hinges"]])
+def test_the_regressor_of_one_state_needs_no_xla(make, monkeypatch):
+    model = make()
+    q, v, x = states(model)
+    wanted = kt.inverse_dynamics_regressor.__wrapped__(model, q, v, x)
+    monkeypatch.setattr(_Process, "lost_xla", True)
+    batch, one = (kt.inverse_dynamics_regressor(model, *given) for given in ((q, v, x), (q[2], v[2], x[2])))
+    np.testing.assert_allclose(batch, wanted, rtol=1e-12, atol=1e-12 * np.abs(wanted).max())
+    np.testing.assert_array_equal(batch[2], one)
+
+
 def test_a_time_for_each_state_goes_the_ordinary_way():
     model = free_base()
     q, v, _ = states(model, (3,))

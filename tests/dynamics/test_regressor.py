@@ -35,6 +35,24 @@ def test_it_is_the_derivative_of_inverse_dynamics_by_the_inertias():
     np.testing.assert_allclose(derivative, Y @ direction.reshape(-1), atol=1e-10)
 
 
+@pytest.mark.parametrize("follows", [{}, {"joint_2": ("joint_1", -0.5, 0.1)}])
+def test_lanes_and_xla_agree(follows):
+    """NumPy arrays go to machine code, JAX arrays to XLA."""
+    parent = [-1, 0, 1, 1, 0, 4]
+    model = kt.Model.from_arrays(
+        parent,
+        ["free", "Rx", "Rz", "fixed", "spherical", "Py"],
+        np.stack([np.eye(6)] * 6) + 0.1 * np.kron([[0, 0], [1, 0]], [[0, 1, 0], [-1, 0, 2], [0, -2, 0]]),
+        np.stack([np.diag([0.2, 0.3, 0.4, 2, 2, 2])] * 6),
+        joint_names=[f"joint_{k}" for k in range(6)],
+    ).couple(follows)
+    q, qd = kt.random_state(model, 0, (5,))
+    qdd = np.random.default_rng(1).standard_normal(qd.shape)
+    found = kt.inverse_dynamics_regressor(model, q, qd, qdd)
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, kt.inverse_dynamics_regressor(model, *map(jnp.asarray, (q, qd, qdd))), atol=1e-12)
+
+
 def test_gradient_of_a_fit():
     """Of the error of forces by the inertias: 2 Yᵀ (Y π − measured)."""
     model = kt.auto_tree(4, skew=0.3)

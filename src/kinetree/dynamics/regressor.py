@@ -14,18 +14,15 @@ from kinetree._types import Array, Float
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
-from kinetree.spatial import Inertia, Rates, Transform
+from kinetree.spatial import Inertia
 from kinetree.tree import Layout, layout, restore
 
-from .algorithms.rnea import base_rates, body_force
+from .algorithms.rnea import base_rates, body_force, moved_rates
+from .directly import directly
 from .frames import row_rates, with_base
 from .matrices.crba import ancestor_mask, poses_in_tree
+from .regressor_lanes import regressor_program
 from .schedules.arranged import arranged
-
-
-def _moved(frame: Transform, s: Rates) -> Rates:
-    """Rates of a frame that stands still in one with these rates."""
-    return Rates(frame.E @ s.omega, frame.E @ s.alpha, frame.E @ s.acceleration_at(frame.r))
 
 
 @jax.jit
@@ -37,7 +34,7 @@ def _regressor(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     rates, on = jax.tree.map(lambda x: x[carrier + 1], with_base(laid, (rates, pose)))
     frame = jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[:, None], model.frames)
     X = frame @ on.transform  # from the tree's root to each body
-    rates = _moved(frame, rates)
+    rates = moved_rates(frame, rates)
     zero, one = jnp.zeros_like(rates.omega.x), jnp.ones_like(rates.omega.x)
     units = [Inertia.from_array(jnp.stack([one if i == k else zero for i in range(10)], -1)) for k in range(10)]
     own = [body_force(unit.moments(), rates) for unit in units]
@@ -52,6 +49,7 @@ def _regressor(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
 INSTEAD = "jax.jvp of inverse_dynamics by the inertias, for products with it"
 
 
+@directly(regressor_program)
 @coupled("first")
 def inverse_dynamics_regressor(
     model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], qdd: Float[Array, "... nv"]

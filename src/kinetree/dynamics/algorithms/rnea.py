@@ -33,6 +33,11 @@ def body_force(body: Moments, s: Rates) -> Force:
     )
 
 
+def moved_rates(frame: Transform, s: Rates) -> Rates:
+    """Rates of a frame that stands still in one with these rates. 42m 42a."""
+    return Rates(frame.E @ s.omega, frame.E @ s.alpha, frame.E @ s.acceleration_at(frame.r))
+
+
 def base_rates(gravity: Vec3) -> Rates:
     """Gravity as an acceleration of the base."""
     return Rates(Vec3.zero_like(gravity.x), Vec3.zero_like(gravity.x), -gravity)

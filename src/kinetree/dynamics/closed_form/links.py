@@ -14,7 +14,7 @@ class Link(NamedTuple):
 
     frame: Any
     axis: Axis
-    inertia: Inertia
+    inertia: Inertia | None
     ratio: Any
     offset: Any
 

@@ -60,12 +60,12 @@ class ReducedLanes(CoupledLanes):
 
     def _end(self, shape: Shape) -> int:
         """The first slot after the free program, its results, and the reduced equation with its diagonal."""
-        return self.regions(shape.structure)[-1] + Places(shape.tree).one + 1 + shape.size
+        return self.regions(shape)[-1] + Places(shape.tree).one + 1 + shape.size
 
     @lru_cache(maxsize=256)  # noqa: B019
     def turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops."""
-        regions, places = self.regions(shape.structure), Places(shape.tree)
+        regions, places = self.regions(shape), Places(shape.tree)
         first, rows = regions[-1], np.arange(shape.size)
         diagonal = first + shape.tree.ancestor_start[:-1]
         vector, kept_diagonal = first + places.vector + rows, first + places.one + 1 + rows

@@ -308,7 +308,7 @@ def cluster_program(algorithm: Algorithm, kind: Kind, external: bool) -> Cluster
         writer.memory,
         len(algorithm.inputs) + external,
         1,
-        lambda structure: (structure.tree.n,),
+        lambda shape: (shape.rows,),
         shape=Shape.of,
         slots=writer.slots,
         takes=("q", "v", "v", *(("f_ext",) if external else ())),

@@ -15,7 +15,7 @@ import numpy as np
 
 from kinetree.lanes import Lane, Loop, Slots
 from kinetree.lanes.kept.once import once
-from kinetree.model import Model, Structure
+from kinetree.model import Model
 from kinetree.model.coupling import Coupling
 
 from ..closed_form.shape import Shape
@@ -152,7 +152,7 @@ class CoupledLanes(LaneAlgorithm):
             program.n_outputs,
             lambda shape: tuple(map(math.prod, self.narrowed_forms(shape))),
             shape=Shape.of,
-            slots=lambda shape: self.regions(shape.structure)[-1],
+            slots=lambda shape: self.regions(shape)[-1],
             forms=self.narrowed_forms,
             takes=free.takes,
             gives=free.gives,
@@ -163,13 +163,14 @@ class CoupledLanes(LaneAlgorithm):
 
     def narrowed_forms(self, shape: Shape) -> Shapes:
         """Shapes of the outputs of one state."""
-        both = zip(self.free.gives, self.free.forms(shape.structure), strict=True)
+        both = zip(self.free.gives, self.free.forms(self.free.shape(shape)), strict=True)
         return tuple(s if g == "unchanged" else narrowing(coupling_of(shape), g, s).left.shape for g, s in both)
 
-    def regions(self, structure: Structure) -> list[int]:
+    def regions(self, shape: Shape) -> list[int]:
         """First slot of each output, and the first after them."""
-        first = [self.memory.size * (structure.tree.n + 1)]
-        for gives, form in zip(self.free.gives, self.free.forms(structure), strict=True):
+        free = self.free.shape(shape)
+        first = [self.memory.size * (shape.rows + 1) if self.free.slots is None else self.free.slots(free)]
+        for gives, form in zip(self.free.gives, self.free.forms(free), strict=True):
             first.append(first[-1] + (0 if gives == "unchanged" else math.prod(form)))
         return first
 
@@ -179,7 +180,7 @@ class CoupledLanes(LaneAlgorithm):
         turns = self.widened_turns(shape, *about)
         if not self.moved:
             return turns
-        regions = self.regions(shape.structure)
+        regions = self.regions(shape)
         ends = [(k, self.narrowing(shape, k, *about)) for k in self.moved]
         gather = np.concatenate([regions[k] + np.stack([n.source, n.target], -1) for k, n in ends])
         left = [emitted(regions[k] + n.left.ravel(), width) for k, n in ends for width in RUNS]
@@ -189,7 +190,7 @@ class CoupledLanes(LaneAlgorithm):
     def narrowing(self, shape: Shape, output: int, *about: int) -> Narrowing:
         """What becomes of one output; in a matrix about a body, the columns of rows that do not carry it are zero."""
         structure = shape.structure
-        found = narrowing(coupling_of(shape), self.gives[output], self.free.forms(structure)[output])
+        found = narrowing(coupling_of(shape), self.gives[output], self.free.forms(self.free.shape(shape))[output])
         if not about:
             return found
         carry = carrying(structure, about[0])[found.source % structure.tree.n]
@@ -197,7 +198,7 @@ class CoupledLanes(LaneAlgorithm):
 
     def widened_turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
         """Tables of the free program, which reads the coupled coordinates and leaves its results in slots."""
-        coupling, regions = coupling_of(shape), self.regions(shape.structure)
+        coupling, regions = coupling_of(shape), self.regions(shape)
         source = {"q": coupling.source_q, "v": coupling.source_v}
         turns = []
         for plan, (table, rows) in zip(self.loops, self.free.turns(self.free.shape(shape), *about), strict=True):
