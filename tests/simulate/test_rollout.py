@@ -119,8 +119,8 @@ def test_known_controls_take_one_native_call(model, start, of_jax, monkeypatch):
     wanted |= {"ctrl": controls, "done": np.zeros((STEPS, 3), bool)}
     calls = []
     monkeypatch.setattr(native_run, "rolled", lambda *a: calls.append(a) or rolled(*a))
-    for most in (frames.MOST_BYTES, 1000):
-        monkeypatch.setattr(frames, "MOST_BYTES", most)
+    for most in (frames.MAX_PIECE_BYTES, 1000):
+        monkeypatch.setattr(frames, "MAX_PIECE_BYTES", most)
         end, found = kt.rollout(model, *given, **options)
         same((end, found), (state, wanted))
         assert all(isinstance(x, jax.Array if of_jax else np.ndarray) for x in jax.tree.leaves((end, found)))

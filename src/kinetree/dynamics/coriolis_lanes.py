@@ -146,9 +146,9 @@ def coriolis_program(model: Model) -> LaneAlgorithm | None:
     """The program that serves a model; None where rotors of free joints have a share, or matrices are too large."""
     turning = model.structure.q_of_row < 0
     rotors = model.rows.armature * model.rows.slide
-    if model.tree.n > MAX_ROWS or not isinstance(rotors, np.ndarray) or np.any(rotors[turning]):
+    if model.tree.n > CORIOLIS_MAX_ROWS or not isinstance(rotors, np.ndarray) or np.any(rotors[turning]):
         return None
     return serving(coriolis_lanes(model.structure.has_quaternions), model)
 
 
-MAX_ROWS = 300  # rows whose pairs are walked, as for derivatives
+CORIOLIS_MAX_ROWS = 300  # rows whose pairs are walked, as for derivatives

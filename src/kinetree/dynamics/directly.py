@@ -1,4 +1,4 @@
-"""Plain calls on NumPy arrays, answered by machine code at once (lanes/cpu/direct.py); all others as ever.
+"""Plain calls on NumPy arrays are answered by machine code at once (lanes/cpu/direct.py); all others by Python.
 
 A control loop calls for one state at a time, where the checks, broadcasts and choices of the ordinary path cost a
 hundred times what the recursion does. So each model keeps, beside its arrays, builtins bound to it. They refuse what

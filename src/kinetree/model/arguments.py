@@ -145,7 +145,7 @@ def evaluate_for(model: Model, function: Callable[..., Any], **arrays: Any) -> A
 
 
 def in_bits_of(dtype: Any) -> AbstractContextManager[Any]:
-    """Within it JAX computes in 64 bits, if the type has so many."""
+    """A context in which JAX computes in 64 bits, if the type has 64 bits."""
     narrow = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
     return jax.enable_x64(True) if narrow else nullcontext()
 

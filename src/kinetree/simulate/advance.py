@@ -119,7 +119,7 @@ def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> An
 
 
 def checkpointed(function: Any) -> Any:
-    """A function that reverse mode computes again, but for its native steps: those keep no more than their states."""
+    """A function that reverse mode computes again. Its native steps are not: each keeps just the state it reached."""
     return jax.checkpoint(function, prevent_cse=False, policy=jax.checkpoint_policies.save_only_these_names(STEPPED))
 
 

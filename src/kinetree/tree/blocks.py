@@ -12,8 +12,8 @@ import numpy as np
 
 from .topology import Tree
 
-LONGER = 4  # times as many rows as a piece may have has a block of a long path at the most,
-BLOCKS = 64  # if there are so many blocks
+MAX_BLOCK_ROWS_PER_PIECE = 4  # A block on a long path holds at most 4 times the rows of a piece,
+MIN_TOP_BLOCKS = 64  # as long as the tree still has 64 blocks or more.
 
 
 class Blocks(NamedTuple):
@@ -81,7 +81,7 @@ class Top(NamedTuple):
 
 
 def cut(tree: Tree, width: int, piece_rows: int) -> tuple[Top, Pieces]:
-    """The top, and the pieces of about so many rows, of a tree for vectors of so many lanes."""
+    """Cut a tree into its top and pieces of about `piece_rows` rows, for vectors of `lanes` lanes."""
     in_top = tree.subtree_size > piece_rows
     alone = bool((tree.n_children[in_top] <= 1).all())
     if alone:  # long paths, which then are all top
@@ -94,7 +94,9 @@ def cut(tree: Tree, width: int, piece_rows: int) -> tuple[Top, Pieces]:
     head = np.flatnonzero(begins)
     stretches, of_top = Stretches(head, np.diff(np.append(head, tree.n))), in_top[order[head]]
     # nothing of a long path is looked for twice, so its lanes may be longer, while there are blocks for many cores
-    rows = min(LONGER * piece_rows, max(piece_rows, tree.n // BLOCKS)) if alone else piece_rows
+    rows = (
+        min(MAX_BLOCK_ROWS_PER_PIECE * piece_rows, max(piece_rows, tree.n // MIN_TOP_BLOCKS)) if alone else piece_rows
+    )
     top = _top(tree, stretches.take(of_top), width, max(1, rows // width), alone)
     return top, _pieces(tree, stretches.take(~of_top), in_top, width, piece_rows)
 

@@ -28,7 +28,7 @@ class Clusters(NamedTuple):
 
 
 def divide(tree: Tree, weight: np.ndarray, parts: int) -> Clusters:
-    """The clusters of a tree for so many devices, of about the same weight each.
+    """Divide a tree into clusters of about equal weight, for a number of devices.
 
     Rows whose subtree is large are cut apart, in the order of a walk around the tree; small subtrees stay whole, beside
     the row from which they hang where there is room. A chain becomes `parts` pieces.

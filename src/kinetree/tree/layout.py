@@ -4,7 +4,7 @@ A layout packs the rows into grids of `steps × width`. All lanes of a grid adva
 holds consecutive rows of one heavy path. A lane starts from the row before its first one: in an earlier grid, or,
 where a long path was cut into several lanes of one grid, in the lane before it (`rank` counts the lanes of a run from
 0). Then
-    sequential   is grids of 1 × 1 (and an empty lane beside, see NARROWEST),
+    sequential   is grids of 1 × 1 (and an empty lane beside, see MIN_GRID_WIDTH),
     levels       is grids of 1 × width,
     paths        is grids of steps × width with runs where paths are long, of 1 × width elsewhere,
 and one executor (fix.py) serves them all. Positions count the cells of all grids in order of visit; position 0 is the
@@ -22,8 +22,8 @@ from kinetree._unknown import unknown
 from .topology import Tree
 
 LONG_PATH = 64  # a heavy path is cut into lanes from this length on; shorter ones are walked level by level
-NARROWEST = 2  # XLA takes a gather of one row for a slice, and then copies the whole memory at every visit
-TILE_OVERHEAD = 256  # what starting one grid costs, in rows; only the order of magnitude matters
+MIN_GRID_WIDTH = 2  # XLA takes a gather of one row for a slice, and then copies the whole memory at every visit
+TILE_OVERHEAD = 256  # rows; starting a grid costs about as much as so many rows. Only the order of magnitude matters.
 
 
 @jax.tree_util.register_dataclass
@@ -68,7 +68,7 @@ def _place(rows: np.ndarray, offset: int, position_of: np.ndarray) -> None:
 
 def _tile_width(widths: np.ndarray, widest: int) -> int:
     """The power of two that visits levels of these widths at the least cost."""
-    candidates = NARROWEST << np.arange(max(1, int(widest).bit_length()))
+    candidates = MIN_GRID_WIDTH << np.arange(max(1, int(widest).bit_length()))
     costs = [(np.ceil(widths / w) * (w + TILE_OVERHEAD)).sum() for w in candidates]
     return int(candidates[int(np.argmin(costs))])
 
@@ -194,7 +194,7 @@ def levels_layout(tree: Tree, width: int | None = None) -> Layout:
 
 def sequential_layout(tree: Tree) -> Layout:
     """One row after the other."""
-    rows = np.full((tree.n, 1, NARROWEST), -1, np.int64)
+    rows = np.full((tree.n, 1, MIN_GRID_WIDTH), -1, np.int64)
     rows[:, 0, 0] = np.arange(tree.n)
     return _finish(tree, [_unlinked(rows)] if tree.n else [], "sequential")
 

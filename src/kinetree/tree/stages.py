@@ -17,9 +17,9 @@ import numpy as np
 from .layout import LONG_PATH, TILE_OVERHEAD, phases
 from .topology import Tree
 
-SHORTEST = 16  # turns of a chunk
-PADDING = 1.3  # cells there may be to a row
-MAX_CHILDREN = 32  # of a row whose level looks for them; a level with more is added up through memory
+MIN_CHUNK_TURNS = 16  # turns; a shorter chunk costs more to start than to walk
+MAX_CELLS_PER_ROW = 1.3  # cells a row; more of them would be padding that lanes walk for nothing
+MAX_CHILDREN = 32  # children; each row of a level gathers those of its own. Levels with more children add up in memory.
 
 
 @jax.tree_util.register_dataclass
@@ -72,9 +72,9 @@ def chunks(listed: np.ndarray, start: np.ndarray, length: np.ndarray, lanes: int
     Path k is `listed[start[k]:start[k] + length[k]]`.
     """
     total = int(length.sum())
-    turns = min(max(SHORTEST, -(-total // lanes)), int(length.max()))
-    while turns > SHORTEST and (-(-length // turns) * turns).sum() > PADDING * total:
-        turns = max(SHORTEST, turns // 2)
+    turns = min(max(MIN_CHUNK_TURNS, -(-total // lanes)), int(length.max()))
+    while turns > MIN_CHUNK_TURNS and (-(-length // turns) * turns).sum() > MAX_CELLS_PER_ROW * total:
+        turns = max(MIN_CHUNK_TURNS, turns // 2)
     count = -(-length // turns)
     path = np.repeat(np.arange(len(length)), count)
     number = np.arange(len(path)) - np.repeat(np.cumsum(count) - count, count)  # of the lane within its path

@@ -37,7 +37,7 @@ from .memory import (
 from .parts import Again, Part, once, table
 from .plan import Plan
 
-MOST_TURNS = 200  # of conjugate gradients; one for each active row, and two more, but for rounding
+MOST_TURNS = 200  # turns of conjugate gradients; without rounding, the active rows plus two are enough
 ROW1, POINT, ROW2, HELD1, HELD2, REPLY1, REPLY2, ACT, COLUMNS = range(9)  # columns, and how many there are
 
 

@@ -37,7 +37,7 @@ from .parts import Again, Part, once, table
 from .plan import Plan
 
 UNBOUNDED = 1e30  # the upper end of a bracket that has none yet
-MOST = 100_000  # rounds at the most; the model's own number of iterations ends them earlier
+MAX_ROUNDS = 100_000  # rounds; the model's own number of iterations ends them earlier
 
 
 # -- the tree ---------------------------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def newton(
         *linked.ended,
     ]
     rest = Part(base, lambda plan: table(plan.base(np.arange(plan.n_trees))))
-    return [Part(start, once), rest, Again(parts, fixed("going").offset, MOST)]
+    return [Part(start, once), rest, Again(parts, fixed("going").offset, MAX_ROUNDS)]
 
 
 def from_solution(kinds: list[Kind], finishes: bool) -> list[Part]:

@@ -21,7 +21,7 @@ from .string_plan import Strings
 
 
 class Touch(NamedTuple):
-    """Pairs of shapes that one loop collides: of the same kinds, the same one of which moves."""
+    """Pairs of shapes that one loop collides: they agree in both kinds, and in which of the two moves."""
 
     kinds: tuple[str, str]
     moving: int

@@ -32,7 +32,7 @@ class Region(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """Of X; in whole chunks where it is to be solved with."""
+        """Columns of X, rounded up to whole chunks where X is solved for."""
         return chunks(self.shape) * CHUNK if self.forward else 3 * self.shape.size
 
     @property

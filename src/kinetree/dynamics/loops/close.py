@@ -25,11 +25,14 @@ from ..matrices.dense import solve_spd
 from .forward import answers_of, holder, rows_of_state
 from .rows import LoopRows, layed
 
-MOST_STEPS = 300  # of all attempts together; a good guess takes 4 to 8
-MOST_TRIES = 12
-ASIDE = 0.1  # radians and metres: how far aside the second attempt starts; each one starts further
-GROWTH, FADING = 4.0, 0.25  # of the damping after a step that did not help, and after one that did
-STALLED = 1e6  # a damping that nothing helps against
+MAX_STEPS = 300  # steps of all attempts together; from a good guess 4 to 8 are enough
+MAX_TRIES = 12
+RESTART_DISTANCE = 0.1  # radians and metres; the second attempt starts this far from q, each later one further away
+DAMPING_GROWTH, DAMPING_DECAY = (
+    4.0,
+    0.25,
+)  # The damping is multiplied by these after a step that did not help, and after one that did.
+MAX_DAMPING = 1e6  # An attempt ends at this damping: its steps have become too short to help.
 CLOSED_POWER = 0.6  # of the machine epsilon: the largest error, in metres or radians, of a closed loop; 4e-10, 7e-5
 DONE_EPS = 4.0  # machine epsilons per metre of the mechanism's places: there is nothing to gain any more
 
@@ -47,7 +50,7 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
 
     def unfinished(s: Any) -> Any:
         _, _, error, _, count, tries, _ = s
-        return (jnp.abs(error).max() > least) & (count < MOST_STEPS) & (tries < MOST_TRIES)
+        return (jnp.abs(error).max() > least) & (count < MAX_STEPS) & (tries < MAX_TRIES)
 
     def improve(s: Any) -> Any:
         q, G, error, damping, count, tries, best = s
@@ -63,20 +66,20 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
         q, G, error = (
             jnp.where(better, a, b) for a, b in zip((there, G_there, error_there), (q, G, error), strict=True)
         )
-        damping = damping * jnp.where(better, FADING, GROWTH)
+        damping = damping * jnp.where(better, DAMPING_DECAY, DAMPING_GROWTH)
         closer = jnp.abs(error).max() < jnp.abs(best[1]).max()
         best = jnp.where(closer, q, best[0]), jnp.where(closer, error, best[1])
         near = jnp.abs(best[1]).max() <= eps**CLOSED_POWER
-        stalled = damping > STALLED
+        stalled = damping > MAX_DAMPING
         ended = stalled & near  # closed to rounding, and nothing helps any more
-        start = integrate(model, first, aside[jnp.minimum(tries, MOST_TRIES - 1)], 1.0)
+        start = integrate(model, first, aside[jnp.minimum(tries, MAX_TRIES - 1)], 1.0)
         again = stalled & ~near
 
         def restart(_: None) -> Any:
             return (start, *rows(start))
 
         q, G, error = lax.cond(again, restart, lambda _: (q, G, error), None)
-        tries = jnp.where(ended, MOST_TRIES, tries + again.astype(tries.dtype))
+        tries = jnp.where(ended, MAX_TRIES, tries + again.astype(tries.dtype))
         return q, G, error, jnp.where(again, 1.0, damping).astype(q.dtype), count + 1, tries, best
 
     first = q
@@ -89,7 +92,9 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
 def _closed(model: Model, q: Any) -> Any:
     """q with the loops closed, NaN where they are not."""
     rng = np.random.default_rng(0)
-    aside = ASIDE * np.linspace(1, MOST_TRIES, MOST_TRIES)[:, None] * rng.standard_normal((MOST_TRIES, model.nv))
+    aside = (
+        RESTART_DISTANCE * np.linspace(1, MAX_TRIES, MAX_TRIES)[:, None] * rng.standard_normal((MAX_TRIES, model.nv))
+    )
 
     def compute(q: Any) -> Any:
         found, error = jax.vmap(_search, (None, 0, None))(model, q, jnp.asarray(aside, q.dtype))

@@ -1,4 +1,4 @@
-"""Dense solves, none of which calls LAPACK on a CPU.
+"""Dense solves that never call LAPACK on a CPU.
 
 jaxlib 0.10 shares the batch of a LAPACK call among XLA's worker threads, and waits for them inside one of those
 threads. Two such calls that are ready at once on two cores wait for ever. So on a CPU

@@ -211,7 +211,7 @@ def _take_apart(bodies: Bodies, turn: Round, solved: Solved, a: Any, u: Any) -> 
 
 
 def _put(whole: Any, index: Any, part: Any) -> Any:
-    """Part written into whole, but for what has the index −1."""
+    """`whole` with `part` written into it; entries with the index −1 are left out."""
     return whole.at[jnp.where(index >= 0, index, whole.shape[0])].set(part, mode="drop")
 
 

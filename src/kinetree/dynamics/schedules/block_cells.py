@@ -50,7 +50,7 @@ class Cells:
         self.first = blocks.first[:-1]  # the first line of each block
 
     def within(self, fields: int, line: Any = None) -> Any:
-        """Bytes before each block, or before given lines, in an array with so many fields in a cell."""
+        """Byte offsets of the blocks, or of given lines, in an array whose cells have `fields` fields."""
         return (self.first if line is None else line) * (fields * self.line)
 
     def cell(self, cell: np.ndarray, fields: int, field: int) -> np.ndarray:

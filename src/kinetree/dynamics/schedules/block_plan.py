@@ -41,7 +41,9 @@ class Region:
             if shared or name.startswith("kept"):
                 self.arrays[name] = np.empty((len(blocks.rows), width, self.native.width), dtype)
             else:
-                self._own[name] = self.own(width * (lines + 1))  # one line more, for nobody
+                self._own[name] = self.own(
+                    width * (lines + 1)
+                )  # plus one spare line that absorbs writes of padding cells
 
     def own(self, vectors: int) -> Any:
         """So many vectors of a thread's own memory."""

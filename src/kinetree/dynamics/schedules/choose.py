@@ -224,7 +224,7 @@ def _among_first(owner: Any) -> bool:
 
 
 def may_write_out(program: Any, rows: int, steps: int) -> bool:
-    """True if a program of steps written out for one robot is taken unasked, for so many steps in all lanes."""
+    """True if steps are worth a program written out for one robot; `steps` counts those of all lanes."""
     device = facts()
     small = rows <= device.written_out_step_rows
     return small and steps >= device.written_out_min_states and _among_first(program)

@@ -122,7 +122,7 @@ GATHER = Loop(
 
 
 def emit(array: int, width: int = 1) -> Loop:
-    """A loop that writes slots to an output, so many in a row at a time."""
+    """A loop that writes consecutive slots to an output, a few in each turn."""
     reads = (Slots(0, 0, jax.tree.structure((0.0,) * width)),)
     outputs = tuple(Lane(array, 1, k) for k in range(width))
     return Loop(lambda _, __, reads: ((), (), tuple(reads[0])), 2, NOTHING, reads=reads, outputs=outputs)

@@ -128,7 +128,7 @@ RUNS = (8, 4, 2, 1)  # entries in a row that a turn writes: a transposed vector 
 
 
 def run_starts(length: int, width: int) -> np.ndarray:
-    """Where runs of this width start that, with those of the other widths, cover so many entries once."""
+    """First entries of the runs of one width. The runs of all widths cover `count` entries, each once."""
     done = 0
     for wider in RUNS[: RUNS.index(width)]:
         done += (length - done) // wider * wider

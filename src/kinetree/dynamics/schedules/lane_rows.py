@@ -38,7 +38,7 @@ STRETCH = "stretch"  # The field that holds how far a joint is from the rest of 
 
 PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent and row, columns of qd and of q
 
-DEEP = 100  # levels, where matrices leave an error of 3e-15, and quaternions half of that
+DEEP = 100  # levels; there matrices leave an error of 3e-15, and quaternions half as much.
 
 
 Turns = tuple[np.ndarray, np.ndarray]  # the table, and the rows whose constants the turns take
@@ -154,13 +154,13 @@ class Links(NamedTuple):
 class Kind(NamedTuple):
     """What decides which program serves a mechanism."""
 
-    quaternions: bool  # whether some joints have them
-    deep: bool  # so many levels that matrices would cost accuracy
-    hinges: bool  # nothing but hinges without rotors, as far as numbers are known
-    dampers: bool = False  # some joints have them, as far as numbers are known
+    quaternions: bool  # True if some joints have quaternions.
+    deep: bool  # True from a depth on at which matrices would cost accuracy.
+    hinges: bool  # True if all joints are known to be hinges without rotors.
+    dampers: bool = False  # True if some joints may have dampers.
     springs: bool = False
-    roots: bool = False  # the quaternion joints are free ones that hang from the base, taken in one turn each
-    limbs: bool = False  # all rows but those of roots are hinges, and there is no rotor
+    roots: bool = False  # True if all quaternion joints are free joints on the base. Each is one turn.
+    limbs: bool = False  # True if all other rows are hinges, and no joint has a rotor.
 
     @property
     def rows(self) -> "Kind":

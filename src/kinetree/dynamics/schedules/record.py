@@ -1,4 +1,4 @@
-"""A record of which ways were really taken, for tests and for the curious."""
+"""A record of the ways that calls really took, for tests and for users who want to know."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -101,7 +101,7 @@ def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Input
 
 
 def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
-    """Blocks; directions of theirs are those of the lanes, and gradients have passes of their own, or are, too."""
+    """By blocks. Forward derivatives are those of the lanes; so are gradients, where no passes exist for them."""
     lanes = Choice("lanes", "lanes", "native", "shared", "derivatives of blocks")
 
     def function(_: tuple, *arrays: Any) -> Inputs:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from kinetree.spatial import Quaternion, Scalar, Vec3
 
 SMALLEST = 1e-15  # MuJoCo's mjMINVAL
-INSIDE_STEPS = 30  # of a bracketed Newton's method; it takes five but for ends that nearly touch the circle
+INSIDE_STEPS = 30  # steps of a bracketed Newton's method; five are enough unless an end nearly touches the circle
 
 Point = tuple[Scalar, Scalar]  # in the plane
 

@@ -27,8 +27,8 @@ from ..llvm.handler import answer_metadata, attribute, operands, refuse, results
 from ..llvm.text import Text, module_of
 from .lists import BASES, CALLS, JOB, STARTS, TASKS, Tasks
 
-ENTRIES = 4096  # lists that a process may have at a time
-MOST_ARRAYS = 64
+MAX_LISTS = 4096  # lists that one process may have at the same time
+MAX_ARRAYS = 64
 # Offsets in an entry: its token; the lock; the lists, and how many; the function that takes their tasks; for each
 # thread the bases of its operands, and how many threads; where the number of helpers is, and their team.
 TOKEN, LOCK, LISTS, PHASES, WORK, THREADS, MEMBERS, HELPERS, TEAM, ENTRY = range(0, 80, 8)
@@ -37,7 +37,7 @@ GONE = "kinetree: this program was compiled for a tree that is not in this proce
 
 
 def _text() -> str:
-    table = f"@entries = internal global [{ENTRIES * ENTRY} x i8] zeroinitializer, align 64"
+    table = f"@entries = internal global [{MAX_LISTS * ENTRY} x i8] zeroinitializer, align 64"
     address = "define ptr @table() {\n  ret ptr @entries\n}"
     parts = (_lock(), _unlock(), _perform(), _handler())
     return module_of(text_constant("gone", GONE), table, address, "declare i32 @sched_yield()", *map(str, parts))
@@ -51,15 +51,13 @@ def _open(name: str, arguments: str) -> Text:
 
 
 def _closed(to: Text, value: str = "void") -> Text:
-    to.do(f"ret {value}")
-    to.lines.append("}")
+    to.end(f"{value}")
     return to
 
 
 def _lock() -> Text:
     to = _open("lock", "void NAME(ptr %lists)")
-    to.go("look")
-    to.label("look")
+    to.into("look")
     pair = to.op(f"cmpxchg ptr {to.at('%lists', LOCK)}, i64 0, i64 1 acq_rel monotonic, align 8")
     to.branch(to.op(f"extractvalue {{ i64, i1 }} {pair}, 1"), "mine", "rest")
     to.label("rest")
@@ -135,10 +133,10 @@ def _handler() -> Text:
     """Attributes: the token, the bytes of a number, and how many operands and results there are."""
     to = _open("handler", "ptr NAME(ptr %frame)")
     to.do("%failure = alloca [4 x i64]")
-    to.do(f"%addresses = alloca [{MOST_ARRAYS} x i64]")
+    to.do(f"%addresses = alloca [{MAX_ARRAYS} x i64]")
     answer_metadata(to, traits=0)
     token, size, inputs, outputs = (attribute(to, k) for k in range(4))
-    entry = _each(to, "entry_of", str(ENTRIES), "execute", "gone")
+    entry = _each(to, "entry_of", str(MAX_LISTS), "execute", "gone")
     lists = to.at("@entries", to.op(f"mul i64 {entry}, {ENTRY}"))
     to.branch(to.op(f"icmp eq i64 {to.load('i64', lists, TOKEN)}, {token}"), "found", "entry_of_next")
     to.label("gone")
@@ -191,8 +189,8 @@ def _function(name: str, arguments: int) -> Any:
 
 @once
 def _entries() -> np.ndarray:
-    memory = (ctypes.c_int64 * (ENTRIES * ENTRY // 8)).from_address(_function("table", 0)())
-    return np.ctypeslib.as_array(memory).reshape(ENTRIES, ENTRY // 8)
+    memory = (ctypes.c_int64 * (MAX_LISTS * ENTRY // 8)).from_address(_function("table", 0)())
+    return np.ctypeslib.as_array(memory).reshape(MAX_LISTS, ENTRY // 8)
 
 
 _tokens = itertools.count(1)
@@ -211,7 +209,7 @@ class Lists:
         with threads.changing:
             free = np.flatnonzero(_entries()[:, TOKEN // 8] == 0)
             if not free.size:
-                raise RuntimeError(f"there are {ENTRIES} plans for huge trees already")
+                raise RuntimeError(f"there are {MAX_LISTS} plans for huge trees already")
             self._entry = _entries()[free[0]]
             self.token = (_first_token(os.getpid()) + next(_tokens)) & ((1 << 62) - 1)
             self._entry[TOKEN // 8] = self.token

@@ -27,7 +27,7 @@ OWN, GIVEN = 1, 2  # kinds: the thread's own memory, the first array that is giv
 
 
 def place(kind: int, offset: Any) -> Any:
-    """An operand: so many bytes into the thread's own memory or into a given array."""
+    """An operand: an offset in bytes, in the thread's own memory or in a given array."""
     return (kind << KIND) + offset
 
 
@@ -78,20 +78,17 @@ NEXT, TASKS, STARTS, CALLS, MEMBERS, BASES, JOB = range(64, 64 + 56, 8)
 def _work() -> str:
     """`work(job)`: take tasks until none is left."""
     to = Text("w")
-    to.lines.append("define void @work(ptr %job) {")
-    to.label("entry")
+    to.begin("void @work(ptr %job)")
     to.do(f"%operands = alloca [{MOST_OPERANDS} x ptr]")
     member = to.op(f"atomicrmw add ptr {to.at('%job', MEMBERS)}, i64 1 monotonic")
     bases = to.load("ptr", to.load("ptr", "%job", BASES), member, "ptr")
     tasks, starts, calls = (to.load(kind, "%job", at) for kind, at in (("i64", TASKS), ("ptr", STARTS), ("ptr", CALLS)))
-    to.go("take_task")
-    to.label("take_task")
+    to.into("take_task")
     task = to.op(f"atomicrmw add ptr {to.at('%job', NEXT)}, i64 1 monotonic")
     to.branch(to.op(f"icmp slt i64 {task}, {tasks}"), "task", "done")
     to.label("task")
     begin, end = (to.load("i64", starts, t, "i64") for t in (task, to.op(f"add i64 {task}, 1")))
-    to.go("check")
-    to.label("check")
+    to.into("check")
     to.lines.append(f"  %c = phi i64 [ {begin}, %task ], [ %d, %call ]")
     to.branch(to.op(f"icmp slt i64 %c, {end}"), "call", "take_task")
     to.label("call")
@@ -105,8 +102,7 @@ def _work() -> str:
     to.lines.append("  %d = add i64 %c, 1")
     to.go("check")
     to.label("done")
-    to.do("ret void")
-    to.lines.append("}")
+    to.end()
     return str(to)
 
 

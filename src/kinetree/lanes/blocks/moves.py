@@ -9,7 +9,7 @@ from ..llvm.text import Text, transposed
 
 
 def moves(emitter: Emitter, taken: int, put: int, cells: Sequence[int]) -> dict[str, str]:
-    """Texts by name: for so many arrays that are taken from and put to, and for cells of so many numbers."""
+    """Texts by name, for the numbers of arrays that are read and written, and the sizes of cells."""
     lists = {"take": _take(emitter, taken), "take_along": _take_along(emitter, taken)}
     if put:
         lists |= {"put": _put(emitter, put), "put_along": _put_along(emitter, put)}
@@ -20,8 +20,7 @@ def moves(emitter: Emitter, taken: int, put: int, cells: Sequence[int]) -> dict[
 
 def _open(name: str, operands: int) -> tuple[Text, list[str]]:
     to = Text(name[0])
-    to.lines.append(f"define void @{name}(ptr %operands, i64 %count) {{")
-    to.label("entry")
+    to.begin(f"void @{name}(ptr %operands, i64 %count)")
     return to, [to.load("ptr", "%operands", 8 * k) for k in range(operands)]
 
 
@@ -39,8 +38,7 @@ def _each(to: Text, body: Callable[[str], None]) -> str:
 
 def _closed(to: Text) -> str:
     """The end of a function, which is then complete, with what it declares."""
-    to.do("ret void")
-    to.lines.append("}")
+    to.end()
     return "\n".join([*sorted(to.declarations), str(to)])
 
 
@@ -168,7 +166,7 @@ def _fetch(emitter: Emitter, numbers: int) -> str:
 
 
 def _spread(emitter: Emitter, numbers: int) -> str:
-    """Operands: groups of so many numbers, (count, numbers); a base and (count,) byte offsets of their cells."""
+    """Operands: groups of numbers, (count, numbers); a base and (count,) byte offsets of their cells."""
     to, (source, base, offsets) = _open(f"spread{numbers}", 3)
     scalar = emitter.scalar
 
@@ -182,7 +180,7 @@ def _spread(emitter: Emitter, numbers: int) -> str:
 
 
 def _vectors(emitter: Emitter, sources: int) -> str:
-    """Operands: arrays of so many vectors; where they, or the sums of two of them, go."""
+    """Operands: one array of vectors, or two; the array that gets their copy, or their sum."""
     to, (*given, target) = _open(("copy", "sum")[sources - 1], sources + 1)
     real, scalar, align = emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
 
@@ -200,8 +198,7 @@ def _wait() -> str:
     to, (flag, wanted) = _open("wait", 2)
     to.declare("i32 @sched_yield()")
     value = to.load("i64", wanted)
-    to.go("look")
-    to.label("look")
+    to.into("look")
     to.lines.append("  %looks = phi i64 [ 0, %entry ], [ %more, %again ], [ %more, %rest ]")
     seen = to.op(f"load atomic i64, ptr {flag} acquire, align 8")
     to.lines.append("  %more = add i64 %looks, 1")

@@ -27,8 +27,7 @@ class TreeScanText:
     def __init__(self, scan: TreeScan, width: int, dtype: Any):
         walk, self.width = scan.walk, width
         to = self.to = Emitter(1, dtype)
-        to.lines.append(f"define void @{scan.name}(ptr %operands, i64 %count) {{")
-        to.label("entry")
+        to.begin(f"void @{scan.name}(ptr %operands, i64 %count)")
         order, parents, states, *arrays = (to.load("ptr", "%operands", 8 * k) for k in range(3 + len(walk.widths)))
         to.branch(to.op("icmp sgt i64 %count, 0"), "turn", "done")
         to.label("turn")
@@ -49,8 +48,7 @@ class TreeScanText:
         to.lines.append("  %next = add i64 %i, 1")
         to.branch(to.op("icmp slt i64 %next, %count"), "turn", "done")
         to.label("done")
-        to.do("ret void")
-        to.lines.append("}")
+        to.end()
 
     def _cell(self, base: str, element: str, fields: int, field: int) -> str:
         to = self.to

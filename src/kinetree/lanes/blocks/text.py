@@ -13,7 +13,7 @@ from ..llvm.emit import Emitter
 from ..walks.text import begin_turns, carry, end_turns, traced
 from ..walks.walk import Walk
 
-NOWHERE = (-1, 0)  # where a field is that blocks do not hold, as the walk makes no use of it
+NOWHERE = (-1, 0)  # the place of a field that blocks do not hold, because the walk does not use it
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,7 @@ class BlockText:
         self.block, self.walk = block, block.walk
         to = self.to = Emitter(width, dtype)
         self.size = to.dtype.itemsize
-        to.lines.append(f"define void @{block.name}(ptr %operands, i64 %turns) {{")
-        to.label("entry")
+        to.begin(f"void @{block.name}(ptr %operands, i64 %turns)")
         counts = (1, len(self.walk.widths), bool(block.taken), 1, len(block.widths), block.ends)
         operands = iter([to.load("ptr", "%operands", 8 * k) for k in range(sum(counts))])
         (start,), streams, taken, (rows,), results, final = ([next(operands) for _ in range(n)] for n in counts)
@@ -51,8 +50,7 @@ class BlockText:
         new = self._turns(begin, streams, taken, rows, results)
         for k, value in enumerate(new if block.ends else ()):
             self._write(final[0], str(k * width), value)
-        to.do("ret void")
-        to.lines.append("}")
+        to.end()
 
     def _read(self, base: str, index: str) -> str:
         to = self.to

@@ -20,7 +20,7 @@ from .shared import NO_MEMORY, part_lanes, shared_text
 from .stream import staged, stream_text, streams
 from .threads import pool, threads
 
-MAX_DIRECT_OUTPUTS = 3  # outputs; programs with more are steps of others, which Python never calls
+MAX_DIRECT_OUTPUTS = 3  # outputs; programs with more are parts of others, and Python never calls them
 
 
 def has_direct(program: Program) -> bool:
@@ -29,7 +29,7 @@ def has_direct(program: Program) -> bool:
 
 
 def task_lanes(program: Program) -> int:
-    """Lanes that a task of several takes at the least."""
+    """The fewest lanes of a task, where a batch is divided into several."""
     return tuning.TASK_MIN_LANES if program.simple else tuning.REPEAT_TASK_MIN_LANES
 
 
@@ -48,7 +48,7 @@ class CompiledProgram:
     """Machine code of a program in one dtype, and how to call it."""
 
     def __init__(self, program: Program, dtype: Any):
-        # it keeps nothing of the program, whose life is its own
+        # It holds no reference to the program, so that the program can die.
         self.dtype = kind = np.dtype(dtype)
         self._task_lanes, self._outputs, self._streams = task_lanes(program), program.n_outputs, streams(program)
         self.width = width = vector_width(kind)

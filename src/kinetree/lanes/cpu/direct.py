@@ -86,8 +86,7 @@ def direct_text(program: Program, dtype: np.dtype, width: int) -> str:
 
 def _direct(program: Program, dtype: np.dtype) -> Text:
     to, inputs, outputs = Caller("d"), program.n_inputs, program.n_outputs
-    to.lines.append("define ptr @direct(ptr %self, ptr %given, i64 %count) {")
-    to.label("entry")
+    to.begin("ptr @direct(ptr %self, ptr %given, i64 %count)")
     to.do(f"%arrays = alloca [{inputs + outputs} x ptr]")
     to.do(f"%made = alloca [{outputs} x ptr]")  # arrays of results that are ours
     to.do(f"%sizes = alloca [{1 + max(program.output_ranks)} x i64]")
@@ -105,8 +104,7 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
     _take_kept(to, record, program, shape[0])
     for k in range(outputs):
         _make_output(to, record, program, dtype, shape, k)
-    to.go("run")
-    to.label("run")
+    to.into("run")
     _compute(to, record, program, (shape[1], helpers), work)
     to.label("keep")  # The list has one reference, the caller the other.
     kept = to.load("ptr", record, KEPT)
@@ -118,26 +116,22 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
         to.python("Py_IncRef", f"ptr {thing}")
         to.python("PyList_SetItem", f"ptr {kept}", f"i64 {number}", f"ptr {thing}")
     to.go("leave")
-    to.label("failed")  # an exception is the ordinary path's to raise
+    to.label("failed")  # The ordinary path will raise this exception again.
     to.python("PyErr_Clear")
-    to.go("leave")
-    to.label("leave")
+    to.into("leave")
     places = [("%again", 0), *(("%made", 8 * k) for k in range(outputs))]
     for k, place in enumerate(places):
         array = to.load("ptr", *place)
         to.branch(to.op(f"icmp eq ptr {array}, null"), f"left{k}", f"drop{k}")
         to.label(f"drop{k}")
         to.python("Py_DecRef", f"ptr {array}")
-        to.go(f"left{k}")
-        to.label(f"left{k}")
+        to.into(f"left{k}")
     result = to.load("ptr", "%result")
     to.branch(to.op(f"icmp eq ptr {result}, {nothing}"), "refuse", "done")
     to.label("refuse")
     to.python("Py_IncRef", f"ptr {nothing}")
-    to.go("done")
-    to.label("done")
-    to.do(f"ret ptr {result}")
-    to.lines.append("}")
+    to.into("done")
+    to.end(f"ptr {result}")
     return to
 
 
@@ -172,7 +166,7 @@ def _take_inputs(to: Caller, record: str, program: Program, dtype: np.dtype) -> 
 
 
 def _count_work(to: Caller, record: str, lanes: str) -> tuple[str, str]:
-    """Turns over all lanes, of which there must be some, and how many helpers to share them with, if known."""
+    """Count the turns of all lanes, and find how many helpers share them. Refuse a call without lanes."""
     work = to.op(f"mul i64 {lanes}, {to.load('i64', record, TURNS)}")
     known = to.op(f"load atomic i64, ptr {to.load('ptr', record, HELPERS)} monotonic, align 8")
     large = to.op(f"icmp sge i64 {work}, {tuning.SHARED_MIN_TURNS}")
@@ -238,8 +232,7 @@ def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, sha
     make = to.load("ptr", record, makers + 8 * k)
     used = to.python("PyObject_CallFunctionObjArgs", f"ptr {make}", f"ptr {count}", "ptr null")
     to.python("Py_DecRef", f"ptr {count}")
-    to.go(f"array_of{k}")
-    to.label(f"array_of{k}")
+    to.into(f"array_of{k}")
     array = to.op(f"phi ptr [ {fresh}, %new{k} ], [ {used}, %counted{k} ]")
     to.require(to.op(f"icmp ne ptr {array}, null"), f"made{k}", "failed")
     to.store("ptr", array, "%made", 8 * k)
@@ -257,8 +250,7 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
     state = to.python("PyEval_SaveThread")
     slow = to.op(run)
     to.python("PyEval_RestoreThread", f"ptr {state}")
-    to.go("check")
-    to.label("check")
+    to.into("check")
     good = to.op(f"phi i1 [ {quick}, %short ], [ {slow}, %long ]")
     to.branch(good, "answer", "leave")
     to.label("answer")
@@ -284,8 +276,7 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
     to.go("together")
     to.label("named")  # A named tuple is a tuple with another type: its constructor would take a quarter microsecond.
     named = to.python("PyType_GenericAlloc", f"ptr {kind}", count)
-    to.go("together")
-    to.label("together")
+    to.into("together")
     together = to.op(f"phi ptr [ {unnamed}, %tuple ], [ {named}, %named ]")
     to.require(to.op(f"icmp ne ptr {together}, null"), "fill", "failed")
     for k, array in enumerate(found):
@@ -300,8 +291,7 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     to, size = Text("r"), dtype.itemsize
     for declaration in ("ptr @aligned_alloc(i64, i64)", "void @free(ptr)"):
         to.lines.append(f"declare {declaration}")
-    to.lines.append("define internal i1 @run(ptr %record, ptr %arrays, i64 %lanes, i64 %helpers) {")
-    to.label("entry")
+    to.begin("internal i1 @run(ptr %record, ptr %arrays, i64 %lanes, i64 %helpers)")
     starts = [to.at("%record", LISTS + 8 * k * len(program.loops)) for k in range(4)]
     lists = ", ".join(f"ptr {x}" for x in ("%arrays", to.at("%arrays", 8 * program.n_inputs), *starts))
     to.branch(to.op("icmp sgt i64 %helpers, 0"), "together", "alone")
@@ -339,10 +329,8 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     to.branch(small, "end", "give_back")
     to.label("give_back")
     to.do(f"call void @free(ptr {scratch})")
-    to.go("end")
-    to.label("end")
-    to.do(f"ret i1 {good}")
-    to.lines.append("}")
+    to.into("end")
+    to.end(f"i1 {good}")
     return to
 
 
@@ -381,7 +369,7 @@ def bind(
     definition = _MethodDef(b"direct", code.direct, METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    # the builtin owns its `self`: everything it needs, and first of all the address of the record
+    # The builtin owns its `self`: the address of the record, then everything that the record points to.
     kept = (
         record.ctypes.data,
         record,

@@ -45,8 +45,7 @@ def front_text() -> str:
     """Definition of `front(self, arguments, count, names)`, a vectorcall function."""
     to = Text("f")
     to.lines += [f"declare {kind.replace(' (', f' @{name}(')}" for name, kind in API.items()]
-    to.lines.append("define ptr @front(ptr %self, ptr %given, i64 %flagged, ptr %names) {")
-    to.label("entry")
+    to.begin("ptr @front(ptr %self, ptr %given, i64 %flagged, ptr %names)")
     count = to.op("and i64 %flagged, 9223372036854775807")
     plain = to.op(f"icmp eq i64 {count}, {to.load('i64', '%self', COUNT)}")
     to.branch(to.op(f"and i1 {plain}, {to.op('icmp eq ptr %names, null')}"), "look", "other")
@@ -69,8 +68,7 @@ def front_text() -> str:
     to.label("known")
     to.do(f"call void @Py_IncRef(ptr {one})")
     to.do(f"call void @Py_DecRef(ptr {found})")
-    to.go("run")
-    to.label("run")
+    to.into("run")
     call = to.op(f"phi ptr [ {found}, %found ], [ {one}, %known ]")
     arrays = to.op(f"sub i64 {to.op(f'sub i64 {count}, 1')}, {facts}")
     result = to.op(f"call ptr @PyObject_Vectorcall(ptr {call}, ptr {to.at('%given', 8)}, i64 {arrays}, ptr null)")
@@ -81,11 +79,9 @@ def front_text() -> str:
     to.do(f"ret ptr {result}")
     to.label("refused")
     to.do(f"call void @Py_DecRef(ptr {nothing})")
-    to.go("other")
-    to.label("other")
+    to.into("other")
     function = to.load("ptr", "%self", FUNCTION)
-    to.do(f"ret ptr {to.op(f'call ptr @PyObject_Vectorcall(ptr {function}, ptr %given, i64 %flagged, ptr %names)')}")
-    to.lines.append("}")
+    to.end(f"ptr {to.op(f'call ptr @PyObject_Vectorcall(ptr {function}, ptr %given, i64 %flagged, ptr %names)')}")
     return module_of(str(to))
 
 
@@ -152,8 +148,8 @@ def _kind() -> tuple[type, int] | None:
 def before(function: Callable[..., Any], name: str, arrays: int, about: bool) -> Callable[..., Any]:
     """The function behind a call of what a model keeps under a name.
 
-    That is a callable on so many arrays, which come right after the model; or, with `about`, a dictionary of callables,
-    whose key comes right after the arrays.
+    Under that name is a callable on arrays, as many as `arrays`, which come right after the model. With `about` there
+    is a dictionary of callables, whose key comes right after the arrays.
     """
     found = _kind()
     if found is None:

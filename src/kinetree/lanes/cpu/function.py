@@ -3,7 +3,7 @@
     i1 name(ptr inputs[], ptr outputs[], ptr constants[], ptr tables[], i64 turns[], i64 widths[], i64 lanes, i64 lo,
     i64 hi, ptr scratch)
 
-and runs lanes lo to hi of so many (hi − lo at least one block), a block of W lanes in vector registers at a time. Lane
+and runs lanes lo to hi (at least one block), a block of W lanes in vector registers at a time. Lane
 arrays are (lanes, width), read and written in place: a block is transposed in registers. What is called their width is
 how far lanes are apart, which may be more: then `lanes` is 0. The last block may overlap the one before, so outputs
 must not alias inputs. Scratch holds W values for each slot, aligned to 64 bytes; where large results are put together
@@ -39,8 +39,7 @@ class LaneFunction(LoopWriter):
     def __init__(self, program: Program, jaxprs: list[Any], width: int, dtype: Any, name: str):
         super().__init__(program, jaxprs, width, dtype)
         to = self.to
-        to.lines.append(f"define i1 @{name}({SIGNATURE}) {{")
-        to.label("entry")
+        to.begin(f"i1 @{name}({SIGNATURE})")
         self.inputs = [to.load("ptr", "%ins", k, "ptr") for k in range(program.n_inputs)]
         self.outputs = [to.load("ptr", "%outs", k, "ptr") for k in range(program.n_outputs)]
         self.widths = [to.load("i64", "%widths", k, "i64") for k in range(program.n_inputs + program.n_outputs)]

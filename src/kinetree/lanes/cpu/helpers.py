@@ -43,7 +43,7 @@ STATE, LOCK, CELL = 0, 8, 128  # offsets in a cell, and its size: processors fet
 SHARE = 0  # offset in a team: the function `share`; the helpers' cells follow, the first at CELL
 AWAKE, ASLEEP, BUSY = range(3)  # states of a helper; others are addresses of jobs
 
-MOST = threads.MAX_THREADS - 1  # helpers
+MAX_HELPERS = threads.MAX_THREADS - 1  # helpers
 
 
 @once
@@ -98,15 +98,12 @@ def helpers_text() -> str:
 def _helper() -> Text:
     """`helper(cell)`: the life of a helper."""
     to = Hand("h")
-    to.lines.append("define void @helper(ptr %cell) {")
-    to.label("entry")
+    to.begin("void @helper(ptr %cell)")
     to.numbers("looks", "end")
     to.do("%time = alloca [2 x i64]")
-    to.go("rest")
-    to.label("rest")  # awake, from now on for so long
+    to.into("rest")  # The helper stays awake for a while from here on.
     to.store("i64", to.op(f"add i64 {_now(to)}, {tuning.HELPER_AWAKE_NS}"), "%end")
-    to.go("look")
-    to.label("look")
+    to.into("look")
     job = to.state("%cell")
     to.branch(to.op(f"icmp ugt i64 {job}, {BUSY}"), "take", "wait")
     to.label("wait")
@@ -122,7 +119,8 @@ def _helper() -> Text:
     to.label("work")
     address = to.op(f"inttoptr i64 {job} to ptr")
     to.do(f"call void {to.load('ptr', address, TAKE)}(ptr {address})")
-    to.do(f"store atomic i64 {AWAKE}, ptr {to.at('%cell', STATE)} release, align 8")  # ready before the caller knows
+    # The helper is ready again before the caller learns that it is done.
+    to.do(f"store atomic i64 {AWAKE}, ptr {to.at('%cell', STATE)} release, align 8")
     to.op(f"atomicrmw add ptr {to.at(address, BACK)}, i64 1 release")
     to.go("rest")
     to.lines.append("}")
@@ -137,10 +135,9 @@ def _now(to: Text) -> str:
 
 
 def _share() -> Text:
-    """`share(team, job, helpers, wanted)`: the job done, by this thread and those wanted of so many that are free."""
+    """`share(team, job, helpers, wanted)`: run the job on this thread and on up to `wanted` idle helpers."""
     to = Hand("s")
-    to.lines.append("define void @share(ptr %team, ptr %job, i64 %helpers, i64 %wanted) {")
-    to.label("entry")
+    to.begin("void @share(ptr %team, ptr %job, i64 %helpers, i64 %wanted)")
     to.numbers("offers", "k", "looks")
     job = to.op("ptrtoint ptr %job to i64")
 
@@ -170,24 +167,22 @@ def _share() -> Text:
     to.wait("wait", "long")
     to.go("wait")
     to.label("leave")
-    to.do("ret void")
-    to.lines.append("}")
+    to.end()
     return to
 
 
 def _each_cell(
     to: Hand, name: str, old: str | int, new: str | int, visit: Callable[[str, str], None], then: str
 ) -> None:
-    """At label `name`: `new` in the place of `old` in all helpers' cells, and a visit to each that held it."""
+    """At label `name`: replace `old` by `new` in the cells of all helpers, and visit each cell that held `old`."""
     to.label(name)
     to.store("i64", -1, "%k")
-    to.go(f"{name}_next")
-    to.label(f"{name}_next")
+    to.into(f"{name}_next")
     k = to.count("%k", 1)
     to.branch(to.op(f"icmp slt i64 {k}, %helpers"), f"{name}_look", then)
     to.label(f"{name}_look")
     cell = to.at("%team", to.op(f"mul i64 {to.op(f'add i64 {k}, 1')}, {CELL}"))
-    # looking first leaves the line of cache where it is
+    # Read before the exchange: a read does not take the cache line away from its owner.
     to.branch(to.op(f"icmp eq i64 {to.state(cell)}, {old}"), f"{name}_try", f"{name}_next")
     to.label(f"{name}_try")
     to.branch(to.exchange(cell, old, new), f"{name}_visit", f"{name}_next")
@@ -203,7 +198,7 @@ def _code() -> MachineCode:
 @once
 def team() -> int:
     """The address of the team, the same in the whole life of a process."""
-    memory = immortal(np.zeros((MOST + 2) * CELL, np.uint8)).ctypes.data
+    memory = immortal(np.zeros((MAX_HELPERS + 2) * CELL, np.uint8)).ctypes.data
     return memory + -memory % CELL
 
 
@@ -220,7 +215,7 @@ def call_helpers() -> int | None:
         return None
     with threads.changing:
         if threads.helper_count.value == threads.UNKNOWN:
-            wanted = min(threads.threads() - 1, MOST)
+            wanted = min(threads.threads() - 1, MAX_HELPERS)
             while _started < wanted and _start(team() + CELL * (1 + _started)):
                 _started += 1
             threads.helper_count.value = min(wanted, _started)
@@ -228,7 +223,7 @@ def call_helpers() -> int | None:
 
 
 def share_job(job: np.ndarray, wanted: int) -> None:
-    """Carry out a job, with so many helpers, or those that there are; without any where there can be none."""
+    """Run a job on this thread and on up to `wanted` helpers. Without helpers this thread does it alone."""
     helpers = call_helpers() or 0
     address = ctypes.c_void_p(job.ctypes.data)
     if not helpers or wanted < 1:
@@ -241,13 +236,13 @@ def share_job(job: np.ndarray, wanted: int) -> None:
 
 
 def _start(cell: int) -> bool:
-    """Whether a new thread has begun its life at a cell."""
+    """Start a helper that watches a cell; False if the system refuses another thread."""
     api, pointer, place = ctypes.pythonapi, ctypes.c_void_p, ctypes.c_int64.from_address
     api.PyThread_allocate_lock.restype, api.PyThread_start_new_thread.restype = pointer, ctypes.c_ulong
     lock = api.PyThread_allocate_lock()
     if lock is None:
         return False
-    api.PyThread_acquire_lock(pointer(lock), 1)  # to release it is to wake the helper
+    api.PyThread_acquire_lock(pointer(lock), 1)  # Releasing this lock wakes the helper.
     place(cell + STATE).value, place(cell + LOCK).value = AWAKE, lock
     helper, place(team() + SHARE).value = map(_code().address, ("helper", "share"))
     return api.PyThread_start_new_thread(pointer(helper), pointer(cell)) != ctypes.c_ulong(-1).value
@@ -255,7 +250,7 @@ def _start(cell: int) -> bool:
 
 def _after_fork() -> None:
     global _started
-    _started = 0  # they stayed in the parent
+    _started = 0  # The helpers stayed in the parent process.
 
 
 if hasattr(os, "register_at_fork"):

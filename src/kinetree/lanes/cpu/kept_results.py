@@ -14,14 +14,14 @@ from typing import Any
 from ..llvm.text import Text
 from . import arrays
 
-KEPT = 2  # results
-MAX_BYTES = 1 << 16  # of one result: larger ones are made anew
+KEPT = 2  # results; a loop holds the last one while it asks for the next
+MAX_BYTES = 1 << 16  # bytes of a result; larger ones are made anew
 
 API = {"PyList_GetItem": "ptr (ptr, i64)", "PyList_SetItem": "i32 (ptr, i64, ptr)"}
 
 
 def new_list(n_bytes: int) -> list[Any]:
-    """The list of a builtin whose results have so many bytes; an empty one where they are too large."""
+    """The list in which a builtin keeps its last results; empty where a result has too many bytes."""
     return [None] * KEPT if n_bytes <= MAX_BYTES else []
 
 

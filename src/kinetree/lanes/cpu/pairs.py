@@ -35,8 +35,7 @@ class PairsFunction(PairsText):
         to = self.to
         self.whole = f"i{to.bits}"
         arrays = ", ".join(f"ptr noalias {name}" for name in ARRAYS)
-        to.lines.append(f"define internal void @{name}({arrays}, i64 %n, i64 %lo, i64 %hi) {{")
-        to.label("entry")
+        to.begin(f"internal void @{name}({arrays}, i64 %n, i64 %lo, i64 %hi)")
         over_blocks(to, width, "0", "%n", self.block)
 
     def block(self, left: str) -> None:

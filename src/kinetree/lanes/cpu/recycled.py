@@ -15,9 +15,9 @@ from .. import tuning
 
 
 class _Shelf:
-    """Memory that nobody uses; the oldest is let go of where there is too much.
+    """Memory that no array uses any more. Where there is too much of it, the oldest is freed.
 
-    There is no lock, which a fork could leave closed: each step here is one that Python does as a whole.
+    It has no lock, because a fork could leave one locked: each step here is atomic in Python.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ _shelf = _Shelf()
 
 
 class _Loan:
-    """What an array on lent memory is made from, and keeps: it is gone when the last array on that memory is."""
+    """The owner of an array's memory. It dies with the last array on that memory, and then gives the memory back."""
 
     def __init__(self, block: np.ndarray, shape: tuple[int, ...], kind: np.dtype):
         self._block = block

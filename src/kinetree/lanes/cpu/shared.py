@@ -19,7 +19,7 @@ ONE_FRAME = "@one_frame"  # bytes between frames where there is one
 
 
 def part_lanes(turns: int, width: int) -> int:
-    """Lanes that a thread takes at a time, at the least: whole blocks of them."""
+    """The fewest lanes that a thread takes at a time, in whole blocks."""
     return -(-tuning.PART_MIN_TURNS // (max(1, turns) * width)) * width
 
 
@@ -37,7 +37,8 @@ def shared_text(program: Program, dtype: np.dtype, width: int) -> str:
 def _framed(program: Program, width: int) -> Text:
     """`framed(as lanes takes them, frames, bytes)`: lanes lo to hi, however few, in all frames.
 
-    No frames mean one, of arrays without gaps. Only the results of such are looked at, and may go past the caches.
+    Zero frames mean one frame of arrays without gaps. Only then are results checked for finite numbers, and may they
+    be written past the caches.
     """
     to, count = Text("m"), program.n_inputs + program.n_outputs
     to.lines.append(f"{ONE_FRAME} = internal constant [{count} x i64] zeroinitializer")
@@ -51,8 +52,7 @@ def _framed(program: Program, width: int) -> Text:
         "i64 %frames",
         "ptr %bytes",
     ]
-    to.lines.append(f"define i1 @framed({', '.join(given)}) {{")
-    to.label("entry")
+    to.begin(f"i1 @framed({', '.join(given)})")
     to.do(f"%arrays = alloca [{count} x ptr]")
     for k in range(count):
         inside = k < program.n_inputs
@@ -62,8 +62,7 @@ def _framed(program: Program, width: int) -> Text:
     written = to.at("%arrays", 8 * program.n_inputs)
     whole = to.op("icmp eq i64 %frames, 0")
     dense, times = to.op(f"select i1 {whole}, i64 %lanes, i64 0"), to.op(f"select i1 {whole}, i64 1, i64 %frames")
-    to.go("frame")
-    to.label("frame")
+    to.into("frame")
     to.lines.append("  %number = phi i64 [ 0, %entry ], [ %next, %moved ]")
     to.lines.append("  %good = phi i1 [ true, %entry ], [ %still, %moved ]")
     to.branch(to.op(f"icmp slt i64 %number, {times}"), "one", "done")
@@ -84,8 +83,7 @@ def _framed(program: Program, width: int) -> Text:
     to.lines.append("  %next = add i64 %number, 1")
     to.go("frame")
     to.label("done")
-    to.do("ret i1 %good")
-    to.lines.append("}")
+    to.end("i1 %good")
     return to
 
 
@@ -93,8 +91,7 @@ def _all_finite(dtype: np.dtype, width: int) -> Text:
     """`all_finite(values, count)`: whole registers of them, then one by one."""
     to, whole = Text("f"), f"i{8 * dtype.itemsize}"
     exponent = {8: 0x7FF << 52, 4: 0xFF << 23}[dtype.itemsize]
-    to.lines.append("define internal i1 @all_finite(ptr %values, i64 %count) {")
-    to.label("entry")
+    to.begin("internal i1 @all_finite(ptr %values, i64 %count)")
     for name, kind in (("place", "i64"), ("bad", "i1")):
         to.do(f"%{name} = alloca {kind}")
         to.store(kind, 0, f"%{name}")
@@ -115,8 +112,7 @@ def _all_finite(dtype: np.dtype, width: int) -> Text:
         to.go(f"next{size}")
     to.label("seen")
     good = to.op(f"xor i1 {to.load('i1', '%bad')}, true")
-    to.do(f"ret i1 {good}")
-    to.lines.append("}")
+    to.end(f"i1 {good}")
     to.lines += [f"declare i1 @llvm.vector.reduce.or.v{size}i1(<{size} x i1>)" for size in (width, 1)]
     return to
 
@@ -124,8 +120,7 @@ def _all_finite(dtype: np.dtype, width: int) -> Text:
 def _take_parts(width: int) -> Text:
     """`take_parts(job)`: take parts until none is left."""
     to = Text("p")
-    to.lines.append("define internal void @take_parts(ptr %job) {")
-    to.label("entry")
+    to.begin("internal void @take_parts(ptr %job)")
     record = to.at("%job", RECORD)
     memory = scratch_memory(to, to.load("i64", record, SCRATCH))
     lists = [to.load("ptr", record, POINTERS + 8 * k) for k in range(6)]
@@ -142,8 +137,7 @@ def _take_parts(width: int) -> Text:
     to.go("take")
     to.label("leave")
     to.do(f"call void @free(ptr {memory})")
-    to.do("ret void")
-    to.lines.append("}")
+    to.end()
     return to
 
 
@@ -155,8 +149,7 @@ def _shared(dtype: np.dtype, width: int) -> Text:
     to, lists = Text("j"), [f"%list{k}" for k in range(6)]
     numbers = ("lanes", "least", "slots", "helpers")
     given = [*(f"ptr {x}" for x in lists), *(f"i64 %{x}" for x in numbers), "ptr %team", "i64 %frames", "ptr %bytes"]
-    to.lines.append(f"define i64 @shared({', '.join(given)}) {{")
-    to.label("entry")
+    to.begin(f"i64 @shared({', '.join(given)})")
     to.do(f"%job = alloca [{RECORD + POINTERS + 64} x i8], align 64")
     to.store("ptr", "@take_parts", "%job", TAKE)
     to.store("i64", 0, "%job", BACK)
@@ -175,7 +168,6 @@ def _shared(dtype: np.dtype, width: int) -> Text:
     others = to.op(f"sub i64 {parts}, 1")
     wanted = to.op(f"call i64 @llvm.smin.i64(i64 {others}, i64 %helpers)")
     to.do(f"call void {to.load('ptr', '%team', SHARE)}(ptr %team, ptr %job, i64 %helpers, i64 {wanted})")
-    to.do(f"ret i64 {to.load('i64', '%job', VERDICT)}")
-    to.lines.append("}")
+    to.end(f"i64 {to.load('i64', '%job', VERDICT)}")
     to.lines += [f"declare i64 @llvm.{name}.i64(i64, i64)" for name in ("smin", "smax")]
     return to

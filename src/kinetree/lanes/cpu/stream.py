@@ -30,8 +30,7 @@ def stream_text(dtype: np.dtype, width: int) -> str:
     to, size = Text("s"), dtype.itemsize
     scalar = "double" if size == 8 else "float"
     vector, bytes_ = f"<{width} x {scalar}>", width * size
-    to.lines.append("define internal void @stream(ptr noalias %from, ptr noalias %to, i64 %count) {")
-    to.label("entry")
+    to.begin("internal void @stream(ptr noalias %from, ptr noalias %to, i64 %count)")
     to.do("%place = alloca i64")
     to.store("i64", 0, "%place")
     start = to.op("ptrtoint ptr %to to i64")
@@ -54,6 +53,5 @@ def stream_text(dtype: np.dtype, width: int) -> str:
         to.store("i64", to.op(f"add i64 {place}, {step}"), "%place")
         to.go(name)
     to.label("done")
-    to.do("ret void")
-    to.lines.append("}")
+    to.end()
     return str(to)

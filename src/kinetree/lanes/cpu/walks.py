@@ -27,8 +27,7 @@ class CpuWalk(WalkText):
     def __init__(self, walk: Walk, closed: Any, width: int, dtype: Any, name: str):
         super().__init__(walk, closed, width, dtype)
         to = self.to
-        to.lines.append(f"define internal void @{name}(ptr %arrays, i64 %turns, i64 %lanes, i64 %lo, i64 %hi) {{")
-        to.label("entry")
+        to.begin(f"internal void @{name}(ptr %arrays, i64 %turns, i64 %lanes, i64 %lo, i64 %hi)")
         self.pointers = [to.load("ptr", "%arrays", k, "ptr") for k in range(self.starts[-1])]
         over_blocks(to, width, "%lo", "%hi", lambda lane: self.turns(lane, "blockend"))
 

@@ -101,7 +101,7 @@ def load_kernel(assembly: Assembly) -> int:
 
 @once
 def allow_shared(kernel: int, size: int) -> None:
-    """Let the blocks of a kernel have so many bytes of shared memory, on all devices, rather than a large cache."""
+    """Give the blocks of a kernel this much shared memory on all devices, in place of a large cache."""
     driver = _driver()
     for device in _devices(driver):
         for attribute, value in ((SHARED_BYTES, size), (SHARED_SHARE, tuning.GPU_SHARED_PERCENT)):
@@ -127,10 +127,9 @@ def _bring(driver: Any, kernel: Any, device: int) -> None:
 
 
 def begin_handler(n_values: int) -> Text:
-    """The start of a handler that launches a kernel with so many values."""
+    """The start of a handler that launches a kernel with `values` arguments."""
     to = Text("h")
-    to.lines.append("define ptr @handler(ptr %frame) {")
-    to.label("entry")
+    to.begin("ptr @handler(ptr %frame)")
     for name, size in (("values", n_values), ("places", n_values), ("ask", 4), ("failure", 4), ("words", 1)):
         to.do(f"%{name} = alloca [{size} x i64]")
     to.do(f"%message = alloca [{MESSAGE_BYTES} x i8]")

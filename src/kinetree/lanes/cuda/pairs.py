@@ -31,8 +31,7 @@ class PairsKernel(PairsText):
         super().__init__(pairs, 1, dtype)
         to = self.to
         arrays = [f"{GLOBAL} noalias align {ALIGNED} {name}" for name in ARRAYS]
-        to.lines.append(f"define ptx_kernel void @kernel({', '.join(arrays)}, i64 %n) {{")
-        to.label("entry")
+        to.begin(f"ptx_kernel void @kernel({', '.join(arrays)}, i64 %n)")
         thread, own = global_thread(to)
         across = _across(to, "%n")
         block = to.op(f"udiv i64 {thread}, {THREADS}")
@@ -53,8 +52,7 @@ class PairsKernel(PairsText):
         for name, sides in (("below", (BELOW,)), ("above", (ABOVE,)), ("across", EVERY_SIDE)):
             self.strip(name, sides, first, end, "done")
         to.label("done")
-        to.do("ret void")
-        to.lines.append("}")
+        to.end()
 
     def of_column(self, array: str, place: str, kind: str) -> str:
         """A number that never changes; whole ones as wide as reals."""

@@ -157,7 +157,7 @@ def most_lanes(bytes_of_lane: int) -> int:
 
 
 def in_slices(call: Callable[[tuple], tuple], inputs: tuple, most: int) -> tuple:
-    """The results of `call` on (lanes, width) arrays, on no more than so many lanes at a time."""
+    """The results of `call` on (lanes, width) arrays, with a bound on the lanes of one launch."""
     lanes = inputs[0].shape[0]
     if lanes <= most:
         return call(inputs)

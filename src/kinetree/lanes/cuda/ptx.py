@@ -85,8 +85,7 @@ class CudaWriter(LoopWriter):
         arguments = [f"{GLOBAL} noalias align {ALIGNED} %{n}" for n in names]
         arguments += [f"i64 %turns{k}" for k in count] + [f"i64 %width{n}" for n in self.arrays]
         arguments += ["i64 %lanes", f"{GLOBAL} noalias %scratch", "i64 %room"]
-        self.to.lines.append(f"define ptx_kernel void @kernel({', '.join(arguments)}) {{")
-        self.to.label("entry")
+        self.to.begin(f"ptx_kernel void @kernel({', '.join(arguments)})")
 
     def loops(self, after: str = "done") -> None:
         """The whole program, from label `before0` to another label."""
@@ -97,8 +96,7 @@ class CudaWriter(LoopWriter):
 
     def end(self) -> None:
         """The end of the kernel."""
-        self.to.do("ret void")
-        self.to.lines.append("}")
+        self.to.end()
 
     def _load(self, kind: str, base: str, index: str | int, extra: str = "") -> str:
         place = self.to.op(f"getelementptr {kind}, {GLOBAL} {base}, i64 {index}")
@@ -143,7 +141,7 @@ class Kernel(CudaWriter):
         if self.tile:
             self.tile.fetch([f"%{n}" for n in self.inputs])
         if self.tile and program.simple:
-            to.go("before0")  # all threads: those without a lane compute, on whatever is there, for nobody
+            to.go("before0")  # All threads go on. Those without a lane compute too, and their results are not used.
         else:
             to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")
         self.loops()

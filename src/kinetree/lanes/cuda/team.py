@@ -17,8 +17,8 @@ from .ptx import GLOBAL, Assembly, CudaWriter, assembled, global_thread, gpu_mod
 from .tile import SHARED, WARP, tile_memory
 
 ALL = -1  # threads of a warp
-RESERVED = 1024  # bytes of shared memory of each block that are the system's
-MOST_BLOCKS = 32  # of a multiprocessor
+RESERVED_BYTES = 1024  # bytes of shared memory of each block that are the system's
+MAX_BLOCKS_PER_MULTIPROCESSOR = 32  # of a multiprocessor
 TEAM_SIZES = (2, 4, 8, 16, 32)
 
 
@@ -40,8 +40,8 @@ def team_size(teams: Teams, itemsize: int) -> int:
 
 def resident_lanes(slots: int, itemsize: int, size: int, multiprocessors: int) -> int:
     """Lanes that the device works on at the same time."""
-    blocks = tuning.GPU_SHARED_BYTES // (team_bytes(slots, itemsize, size) + RESERVED)
-    return multiprocessors * min(MOST_BLOCKS, max(1, blocks)) * (WARP // size)
+    blocks = tuning.GPU_SHARED_BYTES // (team_bytes(slots, itemsize, size) + RESERVED_BYTES)
+    return multiprocessors * min(MAX_BLOCKS_PER_MULTIPROCESSOR, max(1, blocks)) * (WARP // size)
 
 
 def team_bytes(slots: int, itemsize: int, size: int) -> int:
@@ -71,8 +71,7 @@ class TeamKernel(CudaWriter):
         self.attic = to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {row}")
         self.sums: dict[Slots, list[str]] = {}
         teams = to.op(f"lshr i64 {threads_of_grid(to)}, {shift}")
-        to.go("nextlane")
-        to.label("nextlane")
+        to.into("nextlane")
         self.lane = "%lane"
         to.lines.append(f"  %lane = phi i64 [ {place}, %entry ], [ %lane_next, %laneend ]")
         self.mask = to.op("icmp slt i64 %lane, %lanes")
@@ -135,8 +134,7 @@ class TeamKernel(CudaWriter):
         to.label(f"{label}_first")
         first = self._round(k, "0", table)
         last = to.op(f"sub i64 {rounds}, 1")
-        to.go(f"{label}_round")
-        to.label(f"{label}_round")
+        to.into(f"{label}_round")
 
         def carried(name: str, kind: str, start: str) -> str:
             value = f"%{label}_{name}"
@@ -178,8 +176,7 @@ class TeamKernel(CudaWriter):
         active, self.mask = self.mask, ""  # only those are here that take part
         self._turn(k, turn, constants)
         self.mask = active
-        self.to.go(f"loop{k}_done")
-        self.to.label(f"loop{k}_done")
+        self.to.into(f"loop{k}_done")
         self.to.go(then)
 
     def _all_at_once(self, k: int, turn: str, mine: str, constants: str) -> list[str]:
@@ -201,15 +198,13 @@ class TeamKernel(CudaWriter):
         to.branch(mine, f"{label}_mine", f"{label}_asked")
         to.label(f"{label}_mine")
         acts = self._acts(k)
-        to.go(f"{label}_asked")
-        to.label(f"{label}_asked")
+        to.into(f"{label}_asked")
         to.lines.append(f"  %{label}_acts = phi i1 [ false, %{label}_round ], [ {acts}, %{label}_mine ]")
         to.declare("i32 @llvm.nvvm.vote.ballot.sync(i32, i1)")
         members = (1 << self.team) - 1 if self.team < WARP else ALL
         warp = to.op(f"call i32 @llvm.nvvm.vote.ballot.sync(i32 {ALL}, i1 %{label}_acts)")
         team = to.op(f"and i32 {to.op(f'lshr i32 {warp}, {self.first}')}, {members}")
-        to.go(f"{label}_serve")
-        to.label(f"{label}_serve")
+        to.into(f"{label}_serve")
         to.lines.append(
             f"  %{label}_left = phi i32 [ {team}, %{label}_asked ], [ %{label}_left_next, %{label}_served ]"
         )
@@ -244,8 +239,7 @@ class TeamKernel(CudaWriter):
         to.label(f"{label}_join")
         for number, value in zip(numbers, values, strict=True):
             self.write_slot(number, to.op(f"fadd {to.real} {self.read_slot(number)}, {value}"))
-        to.go(f"{label}_joined")
-        to.label(f"{label}_joined")
+        to.into(f"{label}_joined")
         self.meet()
 
     def _of_partner(self, value: str, step: int) -> str:

@@ -87,8 +87,7 @@ class Tile:
         begin = to.at(array, to.op(f"mul i64 {self.first}, {width}"), to.scalar, " addrspace(1)")
         row, column = (to.op(f"{op} i64 {self.own}, {width}") for op in ("udiv", "urem"))
         rows, columns = (to.op(f"{op} i64 {WARP}, {width}") for op in ("udiv", "urem"))  # from one turn to the next
-        to.go(f"{label}_before")
-        to.label(f"{label}_before")
+        to.into(f"{label}_before")
         to.go(label)
         to.label(label)
         for name, start in (("number", self.own), ("row", row), ("column", column)):

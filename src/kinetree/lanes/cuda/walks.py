@@ -26,15 +26,13 @@ class PtxWalk(WalkText):
         to = self.to
         self.pointers = [f"%a{k}" for k in range(self.starts[-1])]
         arguments = [f"ptr{self.space} noalias {p}" for p in self.pointers] + ["i64 %turns", "i64 %lanes"]
-        to.lines.append(f"define ptx_kernel void @kernel({', '.join(arguments)}) {{")
-        to.label("entry")
+        to.begin(f"ptx_kernel void @kernel({', '.join(arguments)})")
         lane, _ = global_thread(to)
         to.branch(to.op(f"icmp slt i64 {lane}, %lanes"), "inside", "done")
         to.label("inside")
         self.turns(lane, "done")
         to.label("done")
-        to.do("ret void")
-        to.lines.append("}")
+        to.end()
 
 
 def gpu_text(walk: Walk, dtype: np.dtype) -> str:

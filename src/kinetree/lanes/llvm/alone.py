@@ -48,8 +48,7 @@ def new_room(to: Any, aval: Any, value: str) -> Room:
     label = f"fill{to.number_of_labels()}"
     to.go(label)
     to.label(label)
-    to.go(f"{label}_next")
-    to.label(f"{label}_next")
+    to.into(f"{label}_next")
     to.lines.append(f"  %{label}_k = phi i64 [ 0, %{label} ], [ %{label}_more, %{label}_next ]")
     to.do(f"store {wide} {value}, ptr {to.at(base, f'%{label}_k', wide)}, {align}")
     to.lines.append(f"  %{label}_more = add i64 %{label}_k, 1")
@@ -137,8 +136,7 @@ def _while(to: Any, e: Any, args: list[Any], unknown: type[Exception]) -> list[A
     label, before, wide = f"while{to.number_of_labels()}", to.mask, to.width > 1
     to.go(label)
     to.label(label)
-    to.go(f"{label}_look")
-    to.label(f"{label}_look")
+    to.into(f"{label}_look")
     mark = f"  ; {label}"  # where the values that are carried come in, once it is known what the body makes of them
     to.lines.append(mark)
     carried = [a if isinstance(a, Room) else f"%{label}_{k}" for k, a in enumerate(start)]
@@ -165,8 +163,7 @@ def _while(to: Any, e: Any, args: list[Any], unknown: type[Exception]) -> list[A
         )
     at = to.lines.index(mark)
     to.lines[at : at + 1] = phis
-    to.go(f"{label}_end")
-    to.label(f"{label}_end")
+    to.into(f"{label}_end")
     to.go(f"{label}_look")
     to.label(f"{label}_after")
     to.mask = before

@@ -227,8 +227,7 @@ def define(to: Any, name: str) -> None:
     value = "poison"
     for k, result in enumerate(results):
         value = to.op(f"insertvalue {kind} {value}, {to.real} {result}, {k}")
-    to.do(f"ret {kind} {value}")
-    to.lines.append("}")
+    to.end(f"{kind} {value}")
     to.lines.insert(start, f"define internal {kind} {function_name(to, name)}({given}) alwaysinline {{")
 
 
@@ -238,7 +237,7 @@ def result_type(to: Any, count: int) -> str:
 
 
 def call(to: Any, name: str, count: int, *arguments: str) -> tuple[str, ...]:
-    """The results of a function, of which there are `count`; it becomes part of the module."""
+    """Call a function with `count` results, and make it part of the module."""
     to.called.add(name)
     kind = result_type(to, count)
     made = to.op(f"call {kind} {function_name(to, name)}({', '.join(f'{to.real} {a}' for a in arguments)})")

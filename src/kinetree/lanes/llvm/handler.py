@@ -100,8 +100,7 @@ def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = Fals
     and, if it wants some, scratch memory; `result` is the type of what it returns, which nobody looks at.
     """
     to = Text("t")
-    to.lines.append("define internal void @task(ptr %job) {")
-    to.label("entry")
+    to.begin("internal void @task(ptr %job)")
     memory = scratch_memory(to, to.load("i64", "%job", SCRATCH)) if scratch else ""
     given = arguments(to)
     if scratch:  # without memory it leaves all parts to others
@@ -116,8 +115,7 @@ def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = Fals
         to.do(f"call void @free(ptr {memory})")
     _release(to, "%job", "out")
     to.label("out")
-    to.do("ret void")
-    to.lines.append("}")
+    to.end()
     return to
 
 
@@ -176,8 +174,7 @@ def advise_large_pages(to: Text, memory: str, size: str) -> None:
     )
     place = to.op(f"inttoptr i64 {first} to ptr")
     to.op(f"call i32 @madvise(ptr {place}, i64 {to.op(f'sub i64 {end}, {first}')}, i32 {HUGE_PAGES})")
-    to.go("advised")
-    to.label("advised")
+    to.into("advised")
 
 
 def _release(to: Text, job: str, after: str) -> None:
@@ -191,8 +188,7 @@ def _release(to: Text, job: str, after: str) -> None:
 def open_handler() -> Text:
     """The start of a handler that shares its lanes among threads."""
     to = Text("h")
-    to.lines.append("define ptr @handler(ptr %frame) {")
-    to.label("entry")
+    to.begin("ptr @handler(ptr %frame)")
     for name, size in (("threads", 1), ("ask", 4), ("order", 5), ("failure", 4)):
         to.do(f"%{name} = alloca [{size} x i64]")
     answer_metadata(to, traits=0)
@@ -305,8 +301,7 @@ def share(to: Text, job: str, parts: str) -> None:
     for value, kind, offset in ((32, "i64", 0), ("null", "ptr", 8), (context, "ptr", 16), ("%threads", "ptr", 24)):
         to.store(kind, value, "%ask", offset)
     to.op(f"call ptr {to.load('ptr', api, 144)}(ptr %ask)")
-    to.go("share")
-    to.label("share")
+    to.into("share")
     have = to.load("i64", "%threads")
     fewer = to.op(f"icmp slt i64 {have}, {parts}")
     helpers = to.op(f"select i1 {fewer}, i64 {have}, i64 {parts}")
@@ -320,8 +315,7 @@ def share(to: Text, job: str, parts: str) -> None:
     ):
         to.store(kind, value, "%order", offset)
     schedule = to.load("ptr", api, 136)
-    to.go("order_next")
-    to.label("order_next")
+    to.into("order_next")
     to.lines.append("  %i = phi i64 [ 1, %share ], [ %j, %ordered ]")
     to.branch(to.op(f"icmp slt i64 %i, {helpers}"), "ordered", "join")
     to.label("ordered")
@@ -334,8 +328,7 @@ def share(to: Text, job: str, parts: str) -> None:
     begun = to.op(f"atomicrmw xchg ptr {to.at(job, COUNTER)}, i64 {CLOSED} acq_rel")
     lacking = to.op(f"icmp slt i64 {begun}, {parts}")
     due = to.op(f"select i1 {lacking}, i64 {begun}, i64 {parts}")
-    to.go("wait")
-    to.label("wait")
+    to.into("wait")
     done = to.op(f"load atomic i64, ptr {to.at(job, DONE)} acquire, align 8")
     to.branch(to.op(f"icmp sge i64 {done}, {due}"), "leave", "wait")
     to.label("leave")

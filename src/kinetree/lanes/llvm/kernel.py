@@ -102,8 +102,7 @@ class LoopWriter(ABC):
         label = f"repeat{self._repeats}"
         to.go(label)
         to.label(label)
-        to.go(f"{label}_again")
-        to.label(f"{label}_again")
+        to.into(f"{label}_again")
         to.lines.append(f"  %{label}_times = phi i64 [ 0, %{label} ], [ %{label}_more, %{label}_end ]")
         to.branch(to.op(f"icmp slt i64 %{label}_times, {part.most}"), f"{label}_look", f"{label}_after")
         to.label(f"{label}_look")
@@ -111,8 +110,7 @@ class LoopWriter(ABC):
         if part.uniform:
             self.mask = before
         body()
-        to.go(f"{label}_end")
-        to.label(f"{label}_end")
+        to.into(f"{label}_end")
         to.lines.append(f"  %{label}_more = add i64 %{label}_times, 1")
         to.go(f"{label}_again")
         to.label(f"{label}_after")
@@ -142,8 +140,7 @@ class LoopWriter(ABC):
         to.label("before0")
         header = to.op(f"mul i64 {turns[0]}, {loops[0].columns}")
         start = to.op(f"sext i32 {self.constant('i32', tables[0], to.op(f'sub i64 {header}, 1'))} to i64")
-        to.go("pick")
-        to.label("pick")
+        to.into("pick")
         ways = ", ".join(f"[ %next{k}, %turn{k} ]" for k in range(len(loops)))
         to.lines.append(f"  %number = phi i64 [ {start}, %before0 ], {ways}")
         to.branch(to.op("icmp slt i64 %number, 0"), after, "choose")
@@ -234,7 +231,7 @@ class LoopWriter(ABC):
         return name
 
     def _turns(self, loops: list[Any], number: int, tables: Any, known: "WrittenOut") -> None:
-        """All turns of loops, the first of which has this number."""
+        """All turns of these loops; the first loop has this number."""
         to, slots = self.to, known.slots
         for k, turn in turn_order(loops, tables):
             loop, row = loops[k], tables[k][turn]
@@ -254,7 +251,7 @@ class LoopWriter(ABC):
         self._counted(f"loop{k}", arrays[2], lambda number: self._one_turn(k, number, arrays))
 
     def _counted(self, label: str, turns: str, turn: Callable[[str], None]) -> None:
-        """`turn(number)` for so many numbers from 0 on."""
+        """`turn(number)` for number = 0, 1, ..., count − 1."""
         to = self.to
         to.go(label)
         to.label(label)
@@ -262,8 +259,7 @@ class LoopWriter(ABC):
         to.label(f"{label}_turn")
         to.lines.append(f"  %{label}_number = phi i64 [ 0, %{label} ], [ %{label}_next, %{label}_turned ]")
         turn(f"%{label}_number")
-        to.go(f"{label}_turned")
-        to.label(f"{label}_turned")
+        to.into(f"{label}_turned")
         to.lines.append(f"  %{label}_next = add i64 %{label}_number, 1")
         to.branch(to.op(f"icmp slt i64 %{label}_next, {turns}"), f"{label}_turn", f"{label}_after")
         to.label(f"{label}_after")
@@ -280,15 +276,14 @@ class LoopWriter(ABC):
         self._turn(k, number, constants)
         self.mask = before
         if loop.when is not None:
-            to.go(f"done{k}")
-            to.label(f"done{k}")
+            to.into(f"done{k}")
 
     def _take_row(self, k: int, number: str, table: str) -> None:
         """Leave the entries of a row of the table of loop k in `columns`."""
         self.columns = self._wide(self._entries(number, table, self.program.loops[k].columns))
 
     def _entries(self, row: str, table: str, columns: int) -> list[str]:
-        """The entries of a row of a table with so many columns."""
+        """The entries of one row of a table."""
         first = self.to.op(f"mul i64 {row}, {columns}")
         return [self.constant("i32", table, self.to.op(f"add i64 {first}, {j}")) for j in range(columns)]
 

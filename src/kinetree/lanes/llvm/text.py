@@ -32,9 +32,24 @@ class Text:
         """Append an instruction without a result."""
         self.lines.append(f"  {instruction}")
 
+    def begin(self, signature: str) -> None:
+        """Start a function, and its first block, `entry`."""
+        self.lines.append(f"define {signature} {{")
+        self.label("entry")
+
+    def end(self, value: str = "void") -> None:
+        """Return a value; here the function ends."""
+        self.do(f"ret {value}")
+        self.lines.append("}")
+
     def label(self, name: str) -> None:
         """Start a block."""
         self.lines.append(f"{name}:")
+
+    def into(self, name: str) -> None:
+        """Start a block, and go on in it."""
+        self.go(name)
+        self.label(name)
 
     def declare(self, declaration: str) -> None:
         """Say that a function exists elsewhere."""
@@ -74,22 +89,20 @@ class Text:
 def over_blocks(
     to: Text, width: int, first: str, end: str, body: Callable[[str], None], result: Callable[[], str] = lambda: "void"
 ) -> None:
-    """The rest of a function: `body(start)` for blocks of so many from first to end, then the end of the function.
+    """The rest of a function: `body(start)` for blocks of `width` from first to end, then the end of the function.
 
     There are at least as many as in a block; the last block may overlap the one before. The body begins in the block
     `block`, and goes to the label `blockend`. `result()` writes what comes last, and says what is returned.
     """
     last = to.op(f"sub i64 {end}, {width}")
-    to.go("block")
-    to.label("block")
+    to.into("block")
     to.lines.append(f"  %start = phi i64 [ {first}, %entry ], [ %further, %blockend ]")
     body(to.op(f"select i1 {to.op(f'icmp slt i64 %start, {last}')}, i64 %start, i64 {last}"))
     to.label("blockend")
     to.lines.append(f"  %further = add i64 %start, {width}")
     to.branch(to.op(f"icmp slt i64 %further, {end}"), "block", "done")
     to.label("done")
-    to.do(f"ret {result()}")
-    to.lines.append("}")
+    to.end(f"{result()}")
 
 
 def transposed(to: Text, real: str, vectors: list[str]) -> list[str]:

@@ -68,8 +68,7 @@ def sincos(to: Any, x: str) -> tuple[str, str]:
     far_quadrant, far_rest = _reduce_lanes(to, x)
     far_quadrant = to.op(f"select {truth} {is_far}, {whole} {far_quadrant}, {whole} {near_quadrant}")
     far_rest = to.op(f"select {truth} {is_far}, {kind} {far_rest}, {kind} {near}")
-    to.go("reduced")
-    to.label("reduced")
+    to.into("reduced")
     quadrant = to.op(f"phi {whole} [ {near_quadrant}, %entry ], [ {far_quadrant}, %far ]")
     r = to.op(f"phi {kind} [ {near}, %entry ], [ {far_rest}, %far ]")
     z = to.arithmetic("fmul", r, r)
@@ -141,8 +140,7 @@ def far_reduction() -> str:
     to.lines.append(f"@two_over_pi = internal unnamed_addr constant [{len(words)} x i64] [{table}]")
     for d in ("i64 @llvm.fshl.i64(i64, i64, i64)", "double @llvm.fma.f64(double, double, double)"):
         to.lines.append(f"declare {d}")
-    to.lines.append("define internal { i64, double } @reduce_far(double %x) noinline {")
-    to.label("entry")
+    to.begin("internal { i64, double } @reduce_far(double %x) noinline")
     bits = to.op("bitcast double %x to i64")
     exponent = to.op(f"and i64 {to.op(f'lshr i64 {bits}, 52')}, 2047")
     place = to.op(f"sub i64 {exponent}, {1023 - 10}")  # e − 54 + 64
@@ -175,8 +173,7 @@ def far_reduction() -> str:
     nothing = to.op("fsub double %x, %x")  # NaN for infinities and NaNs
     r = to.op(f"select i1 {finite}, double {r}, double {nothing}")
     first = to.op(f"insertvalue {{ i64, double }} poison, i64 {quadrant}, 0")
-    to.do(f"ret {{ i64, double }} {to.op(f'insertvalue {{ i64, double }} {first}, double {r}, 1')}")
-    to.lines.append("}")
+    to.end(f"{{ i64, double }} {to.op(f'insertvalue {{ i64, double }} {first}, double {r}, 1')}")
     return str(to)
 
 

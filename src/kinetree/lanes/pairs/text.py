@@ -13,7 +13,7 @@ from .pairs import ABOVE, BELOW, ON, Pairs
 
 ARRAYS = ("%row_reals", "%row_wholes", "%column_reals", "%column_wholes", "%entries")
 EVERY_SIDE = (BELOW, ON, ABOVE)
-TOGETHER = 2  # numbers that are loaded in one go, so what is known of a row is filled up to a multiple
+TOGETHER = 2  # numbers of one load; the numbers of a row are padded to a multiple
 
 
 def least(to: Text, a: str, b: str | int) -> str:
@@ -88,8 +88,7 @@ class PairsText(ABC):
         here = [(holds, value) for side, holds, value in self.cases if side in sides]
         to.label(name)
         last = to.op(f"sub i64 {end}, 1")
-        to.go(f"{name}_turn")
-        to.label(f"{name}_turn")
+        to.into(f"{name}_turn")
         top = f"%{name}_row"
         to.lines.append(f"  {top} = phi i64 [ {first}, %{name} ], [ {top}_next, %{name}_next ]")
         # rows beyond the last are the last once more, and write the same

@@ -36,7 +36,7 @@ def whole(x: Any) -> Any:
 
 
 def counted(count: Any, body: Callable[[Any, T], T], state: T) -> T:
-    """`state = body(k, state)` for k from 0 on, so many times."""
+    """Repeat `state = body(k, state)` for k = 0, 1, ..., times − 1."""
     start = jnp.zeros_like(count)
     return lax.while_loop(lambda s: s[0] < count, lambda s: (s[0] + 1, body(s[0], s[1])), (start, state))[1]
 

@@ -22,7 +22,7 @@ ZEROS = 16  # slots that one turn of the clearing loop writes
 
 
 def _flat(count: int) -> Any:
-    """Structure of so many scalars in a row."""
+    """The treedef of `count` scalars in a row."""
     return jax.tree.structure((0.0,) * count)
 
 
@@ -99,7 +99,7 @@ def tangent_program(program: Program, moving: bool) -> Program:
 
 
 def tangent_tables(slots: int, tables: tuple) -> tuple:
-    """Tables of the forward derivative of a program on so many slots."""
+    """Tables of the forward derivative of a program with `slots` slots."""
     return tuple(jnp.concatenate([t, slots + t], 1) for t in tables)
 
 

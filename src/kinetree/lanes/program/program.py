@@ -54,7 +54,7 @@ def number_in(place: Slots | Lane, row: Any) -> int:
     return place.offset + (0 if place.column is None else int(row[place.column]))
 
 
-POOL = 1 << 30  # numbers: as long as pools are taken to be where steps are written for any of them
+POOL = 1 << 30  # numbers; the length that steps assume of a pool, because one text serves pools of any length
 
 Step = Callable[[Any, tuple, tuple], tuple[tuple, tuple, tuple]]
 
@@ -182,7 +182,7 @@ class Program:
 
     @property
     def simple(self) -> bool:
-        """Whether it is a list of loops, of which all lanes do all turns."""
+        """True if it is a list of loops, and all lanes do all of their turns."""
         return all(isinstance(part, Loop) and part.when is None for part in self.body)
 
     @property

@@ -16,12 +16,12 @@ from ..kept.once import Once
 from .program import Body, Loop, Program, Repeat, Slots
 
 NO_TURN = -1
-REPEATED = 2.5  # times, of a repeat
+REPEATED = 2.5  # A repeat is taken to go round this many times, where costs are compared.
 
 
 @dataclass(frozen=True, eq=False)
 class Teams:
-    """The tables of one mechanism, of which teams of any size make their rounds. Compared by identity.
+    """The tables of one mechanism, from which rounds for teams of any size are made. Compared by identity.
 
     `hot` is how many slots come before the cold ones, whose numbers teams count from there.
     """

@@ -14,7 +14,7 @@ import numpy as np
 from .program import Loop, Program, Slots
 from .straight import Turn, all_places, overlapping, places, slot_numbers, turn_order
 
-LAST = -1  # in place of a next turn
+LAST = -1  # stands in place of the next turn where there is none
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,10 +25,8 @@ def traced(walk: Walk, dtype: Any) -> Any:
 
 def begin_turns(to: Emitter, states: int) -> tuple[list[str], int]:
     """Into the loop over the turns, %t: names of the states carried, and where in the text they are to be defined."""
-    to.go("begin")
-    to.label("begin")
-    to.go("turn")
-    to.label("turn")
+    to.into("begin")
+    to.into("turn")
     to.begin_block()
     to.lines.append("  %t = phi i64 [ 0, %begin ], [ %u, %next ]")
     return [f"%c{i}" for i in range(states)], len(to.lines)

@@ -47,7 +47,7 @@ class Bound(NamedTuple):
     solver: Solver | None
 
 
-BOUND = "_bound"  # where a model that is being traced has them
+BOUND = "_bound"  # the attribute in which a model that is being traced has them
 
 
 def bound_to(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> Bound:

@@ -15,7 +15,9 @@ from .stepper import Stepper
 
 KEPT = "_direct_steps"  # beside the fields of a model, so that no copy with other numbers has it
 MAX_KEPT = 64  # builtins of a model
-LARGE = 4096  # steps in all lanes, from which a call has a builtin of its own: it may be of a program written out
+OWN_BUILTIN_MIN_STEPS = (
+    4096  # steps in all lanes, from which a call has a builtin of its own: it may be of a program written out
+)
 
 
 class Direct(NamedTuple):
@@ -31,7 +33,7 @@ class Direct(NamedTuple):
 def keep_direct(model: Model, stepper: Stepper, key: tuple, like: Any) -> None:
     """Leave the builtin of a kind of calls with the model."""
     dt, count, _ = key
-    large = len(like) * count >= LARGE
+    large = len(like) * count >= OWN_BUILTIN_MIN_STEPS
     if not isinstance(like, np.ndarray) or stepper.variant.external or not (dt is None or type(dt) is float):
         return
     kept = model.__dict__.setdefault(KEPT, {})
@@ -51,7 +53,7 @@ def directly(
     if kept is None or f_ext is not None or type(q) is not np.ndarray or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         return None
     try:
-        found = kept.get((dt, substeps, integrator, q.dtype, q.ndim > 1 and len(q) * substeps >= LARGE))
+        found = kept.get((dt, substeps, integrator, q.dtype, q.ndim > 1 and len(q) * substeps >= OWN_BUILTIN_MIN_STEPS))
     except TypeError:  # an argument that can not be hashed
         return None
     if found is None or type(state.time) is not np.ndarray or (ctrl is None and found.driven):

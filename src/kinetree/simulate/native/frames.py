@@ -14,7 +14,7 @@ from kinetree.model import State
 
 from .stepper import Stepper
 
-MOST_BYTES = 1 << 26  # of the states of one piece
+MAX_PIECE_BYTES = 1 << 26  # bytes of the states of one piece
 
 
 class Rolled(NamedTuple):
@@ -43,7 +43,7 @@ def rolled(stepper: Stepper, state: State, ctrl: Any, f_ext: Any, steps: int, su
     lanes, dtype, names = len(state.q), state.q.dtype, stepper.variant.inputs
     code = compiled(stepper.program(lanes * steps * substeps), dtype.name)
     assert code is not None
-    size = max(1, MOST_BYTES // max(1, lanes * stepper.width * dtype.itemsize))
+    size = max(1, MAX_PIECE_BYTES // max(1, lanes * stepper.width * dtype.itemsize))
     first = stepper.inputs(state, None, None)
     constants = stepper.constants_for(substeps, dtype)
     for begin in range(0, steps, size):

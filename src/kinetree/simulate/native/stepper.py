@@ -64,7 +64,7 @@ class Stepper:
         return self.plan.slots + (0 if free is None else free_slots(free, self.plan))
 
     def program(self, work: int) -> Program:
-        """What runs, where so many steps are to be made in all lanes together."""
+        """The program that runs; `work` counts the steps of all lanes together."""
         own = self.own
         chosen = own is not None and (self.asked or may_write_out(own, self.plan.n, work))
         return own if own is not None and chosen else program_of(self.variant).program
@@ -111,7 +111,7 @@ class Stepper:
         return self.split(whole, state)
 
     def direct(self, dtype: np.dtype, count: int, lanes: int) -> Any:
-        """A builtin on NumPy arrays in the order of the inputs, for so many steps; None where there is none.
+        """A builtin on NumPy arrays in the order of the inputs, for `count` steps; None where there is none.
 
         It returns the output, or None for arrays that are not plain, or where a number is not finite. `lanes` is about
         how many there will be.
