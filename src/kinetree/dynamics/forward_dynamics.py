@@ -17,6 +17,7 @@ from .coupled import coupled_forward_dynamics, coupled_program
 from .directly import directly
 from .firmness import is_firm
 from .loops.forward import closed_forward_dynamics
+from .matrices.ltdl import SCHEDULES as FACTORIZATIONS
 from .matrices.ltdl import forward_dynamics_crba
 from .passive import passive_by_row
 from .positive import require_solution
@@ -28,7 +29,7 @@ from .published.dcae import forward_dynamics_dcae
 from .published.independent_joints import projected_forward_dynamics
 from .published.jsiia import forward_dynamics_jsiia
 from .published.vneb import forward_dynamics_vneb
-from .schedules.choose import check_schedule
+from .schedules.choose import SCHEDULES
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import lane_program_of
 from .sharded.tree import ShardedTree, require_plain_call
@@ -99,7 +100,7 @@ def forward_dynamics(
         require_plain_call(f_ext, schedule, method, *options)
         return model.forward_dynamics(q, qd, tau)
     solve = method_function(method)
-    check_schedule(schedule)
+    require_word("schedule", schedule, dict.fromkeys(("auto", *SCHEDULES, *FACTORIZATIONS)))
     if model.loops is not None:
         if method == "jsiia":
             return projected_forward_dynamics(model, q, qd, tau, f_ext)

@@ -212,13 +212,13 @@ class Algorithm:
 PLACING = Outward("", lambda row, parent: (None, {}), link=(), places=True)
 
 
-def placed_again(algorithm: Algorithm, first: int = 0, last: int = -1) -> Algorithm:
-    """The algorithm with pass `first` done again inside pass `last`, both outward.
+def placed_again(algorithm: Algorithm) -> Algorithm:
+    """The algorithm with its first pass done again inside its last, both outward.
 
     What the last pass needs of the first is then computed twice and not kept. That suits a GPU, whose threads have
     little memory.
     """
-    one, two = algorithm.passes[first], algorithm.passes[last]
+    one, two = algorithm.passes[0], algorithm.passes[-1]
     again = f"{one.state}_again"
 
     def visit(row: Row, state: State) -> tuple[State, Found]:
@@ -241,7 +241,7 @@ def placed_again(algorithm: Algorithm, first: int = 0, last: int = -1) -> Algori
         places=True,
     )
     passes = list(algorithm.passes)
-    passes[last] = both
+    passes[-1] = both
     fields = {k: v for k, v in algorithm.fields.items() if k != two.state}
     fields[again] = (algorithm.fields[one.state], algorithm.fields[two.state])
     return replace(algorithm, name=f"{algorithm.name}_again", passes=tuple(passes), fields=fields, base=base)

@@ -89,7 +89,7 @@ def _derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _native(name: str, steps: int, stepper: Stepper, model: Model, state: State, drive: Drive) -> State:
     """The same by the native body; its derivatives are those of XLA's."""
-    return stepper(state, drive.ctrl, drive.f_ext, None, steps)
+    return stepper(state, drive.ctrl, drive.f_ext, steps)
 
 
 @_native.defjvp
@@ -109,7 +109,7 @@ def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> An
             return bounded_scan(lambda s, _: (take(s, drive), None), state, None, steps)[0]
 
         return jax.jvp(scanned, (state, drive), moved)
-    after = checkpoint_name(stepper(state, drive.ctrl, drive.f_ext, None, 1), STEPPED)
+    after = checkpoint_name(stepper(state, drive.ctrl, drive.f_ext, 1), STEPPED)
     solution = jax.lax.stop_gradient(after.warm_start)
 
     def smooth(state: State, drive: Drive) -> State:
@@ -170,7 +170,7 @@ def advance(
         traced = is_traced(model, now, ctrl, f_ext, h)
         if stepper is not None and not traced:
             keep_direct(model, stepper, (dt, int(substeps), integrator), q)
-            return stepper(now, ctrl, f_ext, None, int(substeps))
+            return stepper(now, ctrl, f_ext, int(substeps))
         found = constraints_of(model)
         full = prepared(model, found)
         length = h if isinstance(h, jax.Array) else np.asarray(h)

@@ -30,10 +30,10 @@ def at_q(column: int, count: int) -> Any:
     return Slots(column, 0, jax.tree.structure((0.0,) * count))
 
 
-def rows_apart(column: int, field: str, count: int, first: int = 0) -> tuple:
+def rows_apart(column: int, field: str, count: int) -> tuple:
     """A field of `count` rows in a row."""
     own = ROW.at(column, field)
-    return tuple(own._replace(offset=own.offset + (first + k) * ROW.size) for k in range(count))
+    return tuple(own._replace(offset=own.offset + k * ROW.size) for k in range(count))
 
 
 # -- placements -------------------------------------------------------------------------------------------------------

@@ -98,11 +98,9 @@ def pose_in_tree(row: Row, parent: Placement) -> tuple[Placement, dict]:
 
 def factors(row: Row, I: Inertia) -> tuple[Inertia, dict]:
     """Inward: composite inertias, and with them each row's momentum and axis in the frame of the root row."""
-    S = row.axis.times(jnp.ones_like(I.mass))
-    F = I @ S
-    X = row.pose.transform
-    found = Factors(X.force_to_parent(F), X.motion_to_parent(S), row.axis.dot(F) + row.armature)
-    return row.at.inertia_to_parent(I), {"factors": found}
+    passed, found = compose(row, I)
+    X, S = row.pose.transform, row.axis.times(jnp.ones_like(I.mass))
+    return passed, {"factors": Factors(X.force_to_parent(found["F"]), X.motion_to_parent(S), found["H"])}
 
 
 FACTORS = Algorithm(

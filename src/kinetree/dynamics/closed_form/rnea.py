@@ -22,6 +22,7 @@ from kinetree.lanes.target import facts
 from kinetree.model import Axis, Model, Placement
 from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
+from ..elements.articulated import own_bias
 from ..schedules.lane_algorithm import LaneAlgorithm
 from ..schedules.lane_parts import NUMBER, unrelated_turns, zeros_of_unrelated
 from ..schedules.lane_rows import (
@@ -246,7 +247,7 @@ class Writer:
             v = v + S * qd
             a = a + S * qdd + rate * qd
             I: Inertia = pose.transform.inertia_to_parent(link.inertia)
-            f = I @ a + v.cross_force(I @ v)
+            f = I @ a + own_bias(I, v)
             none = [Force.zero_like(qd) for _ in self.applied]
             return (pose, v, a, S, *rate, second, I, VelocityProduct.of(I, v), f, *none), (), ()
 

@@ -1,10 +1,6 @@
 """Articulated bodies: what a row passes to its parent when it is free to move along its screw (RBDA chapter 7).
 
-A row, with all that hangs from it, answers an acceleration `a` of its frame with the force `f = IA a + pA`. Its joint
-moves freely, so with U = IA S, d = Sᵀ U + armature and u = τ − Sᵀ pA
-    qdd = (u − Uᵀ a′) / d,   a′ = X a_parent + c,   a = a′ + S qdd              (RBDA eq. 7.44 – 7.46)
-and the parent sees   Xᵀ (IA − U Uᵀ/d) X   and   Xᵀ (pA + (IA − U Uᵀ/d) c + U u/d)   (7.47, 7.48).
-Accelerations are spatial, and gravity is an acceleration of the base.
+algorithms/aba.py has the equations.
 
 Where H is singular, some d is zero, and what is computed in its place is rounding error of the inertias that went into
 it: those of the children before their joints were released. `Scale` says how large these were. A d that is no larger

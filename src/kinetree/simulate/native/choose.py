@@ -72,14 +72,12 @@ def step_solver(model: Model, dtype: Any, h: Any, external: bool) -> Solver | No
 _steppers: OncePerOwner[Stepper] = OncePerOwner()
 
 
-def stepper_for(
-    model: Model, integrator: str, dtype: Any, h: Any, external: bool, forced: bool = False
-) -> Stepper | None:
+def stepper_for(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> Stepper | None:
     """The native program of a call, bound to a model; None where XLA serves."""
     if BOUND in model.__dict__:
         return model.__dict__[BOUND].stepper
     plan = way_of_step(model, integrator, dtype, h).plan
     if plan is None:
         return None
-    key = integrator, np.dtype(dtype).name, float(h), external, forced
-    return _steppers.get(model, key, lambda: stepper_of(model, plan, integrator, dtype, key[2], external, forced))
+    key = integrator, np.dtype(dtype).name, float(h), external
+    return _steppers.get(model, key, lambda: stepper_of(model, plan, integrator, dtype, key[2], external))

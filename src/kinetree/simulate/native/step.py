@@ -2,10 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from kinetree.constrain.native import Plan, kinematics, site_actuators, string_actuators, strings
+from kinetree.constrain.native import kinematics, site_actuators, string_actuators, strings
 from kinetree.constrain.native import not_served as not_solved
 from kinetree.constrain.native.actuators import ACTIVATION, activated, bounded, driving
 from kinetree.constrain.native.binding import Native, starting
@@ -53,7 +52,6 @@ class StepVariant(NamedTuple):
     drives: tuple[tuple[str, bool], ...]  # what actuators act on, and whether they have activations
     ranged: bool  # the sum of the actuators of a joint is bounded, or slopes are asked for
     external: bool
-    forced: bool  # forces on the joints are an input
     free: LaneAlgorithm | None  # finds the accelerations where nothing constrains the mechanism
 
     @property
@@ -73,7 +71,7 @@ class StepVariant(NamedTuple):
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the inputs, in order."""
-        optional = {"ctrl": bool(self.drives), "act": self.stateful, "f_ext": self.external, "tau": self.forced}
+        optional = {"ctrl": bool(self.drives), "act": self.stateful, "f_ext": self.external}
         return (*self.carried, *(name for name, there in optional.items() if there))
 
     @property
@@ -87,9 +85,7 @@ class StepVariant(NamedTuple):
         return ("q", "qd", "time") if self.free is not None else ("q", "qd", "warm_start", "time")
 
 
-def variant_of(
-    model: Model, plan: StepPlan, integrator: str, external: bool, forced: bool, firm: bool | None = None
-) -> StepVariant:
+def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, firm: bool | None = None) -> StepVariant:
     """Of a model and a call. `firm` is for models that stand for others, too (dynamics/firmness.py)."""
     model = model.uncoupled
     features = features_of(model, plan)
@@ -113,7 +109,7 @@ def variant_of(
     if plan.coupling is None and _is_free(model):
         free = free_algorithm(model, is_firm(model) if firm is None else firm, finishes, external)
         features = Features(features.quaternions)
-    return StepVariant(features, integrator, joints, finishes, drives, ranged, external, forced, free)
+    return StepVariant(features, integrator, joints, finishes, drives, ranged, external, free)
 
 
 def _is_free(model: Model) -> bool:
@@ -163,26 +159,19 @@ def returned(names: tuple[str, ...]) -> Part:
     return Part(loop, turns)
 
 
-def unforced(v: StepVariant) -> Part:
+def unforced() -> Part:
     """Rows before actuators act."""
 
-    def step(known: tuple, inputs: tuple, reads: tuple) -> tuple:
-        damping, own = known
-        return (own * inputs[0] if v.forced else 0.0, 0.0, reads[0] * damping), (), ()
+    def step(damping: Any, _: tuple, reads: tuple) -> tuple:
+        return (0.0, 0.0, reads[0] * damping), (), ()
 
-    inputs = (Lane(v.inputs.index("tau"), 1),) if v.forced else ()
     writes = tuple(ROW.at(0, f) for f in ("b", "driven", "load"))
-    loop = Loop(step, 2, jax.tree.structure((0.0, 0.0)), reads=(fixed("h"),), writes=writes, inputs=inputs)
+    loop = Loop(step, 1, NUMBER, reads=(fixed("h"),), writes=writes)
 
-    def numbers(model: Model, plan: Plan, known: Any) -> tuple:
-        kept = np.isin(np.arange(plan.n), plan.columns[1]).astype(float)  # nothing else pushes on joints that follow
-        return 0.0 if model.passive is None else model.passive.damping, kept
+    def damping(model: Model, *_: Any) -> Any:
+        return 0.0 if model.passive is None else model.passive.damping
 
-    def turns(plan: Plan) -> np.ndarray:
-        columns = np.arange(plan.n) if plan.coupling is None else plan.coupling.source_v
-        return table(plan.row(np.arange(plan.n)), columns)
-
-    return Part(loop, turns, numbers)
+    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))), damping)
 
 
 def shifted(sign: float, field: str = "x") -> Part:
@@ -221,7 +210,7 @@ def dynamics(v: StepVariant, solved: bool = False) -> list[Part | Again]:
     motors += [site_actuators.driving(stateful, implicit) for stateful in on.get("frames", [])]
     turned = f.quaternions
     follows = [following()] if "mimics" in f.linking.lengths else []
-    forces = [*follows, unforced(v), *(kinematics.shifts() if turned else [])]
+    forces = [*follows, unforced(), *(kinematics.shifts() if turned else [])]
     if v.free is not None:
         pushes = v.inputs.index("f_ext") if v.external else None
         return [*forces, *motors, *free_parts(v.free, pushes), *([shifted(1.0, "alpha")] if turned else [])]

@@ -79,17 +79,17 @@ class Stepper:
         """Of all loops."""
         return tables_of(program_of(self.variant), self.plan)
 
-    def inputs(self, state: State, ctrl: Any, f_ext: Any, tau: Any = None) -> tuple:
+    def inputs(self, state: State, ctrl: Any, f_ext: Any) -> tuple:
         """What the program reads, (batch, ...)."""
-        given = {"f_ext": None if f_ext is None else f_ext.reshape(len(f_ext), -1), "tau": tau, "ctrl": ctrl}
+        given = {"f_ext": None if f_ext is None else f_ext.reshape(len(f_ext), -1), "ctrl": ctrl}
         given |= {"time": state.time.reshape(-1, 1), "act": state.act}
         given |= {"q": state.q, "qd": state.qd, "warm_start": state.warm_start}
         return tuple(given[name] for name in self.variant.inputs)
 
-    def __call__(self, state: State, ctrl: Any, f_ext: Any, tau: Any, count: Any, by_xla: bool = False) -> State:
+    def __call__(self, state: State, ctrl: Any, f_ext: Any, count: Any, by_xla: bool = False) -> State:
         """The state after some steps; arrays are (batch, ...)."""
         plan, native = self.plan, program_of(self.variant)
-        inputs, constants = self.inputs(state, ctrl, f_ext, tau), self.constants_for(count, state.q.dtype)
+        inputs, constants = self.inputs(state, ctrl, f_ext), self.constants_for(count, state.q.dtype)
         program = self.program(len(state.q) * count) if isinstance(count, int) else native.program
         bound = program, self.slots, (self.width,), self.tables, constants
         teams = teams_of(native, plan) if self.variant.free is None else None
@@ -127,14 +127,12 @@ def widths_of(plan: StepPlan) -> dict[str, int]:
     """Of all that programs of steps read or write."""
     nq, nv = map(len, plan.columns)
     own = {"q": nq, "qd": nv, "warm_start": nv, "time": 1, "act": plan.na}
-    return own | {"ctrl": plan.nu, "f_ext": 6 * plan.structure.n_bodies, "tau": nv}
+    return own | {"ctrl": plan.nu, "f_ext": 6 * plan.structure.n_bodies}
 
 
-def stepper_of(
-    model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any, external: bool, forced: bool
-) -> Stepper:
+def stepper_of(model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any, external: bool) -> Stepper:
     """The program of a model, with its constants for a type and a time step."""
-    variant = variant_of(model, plan, integrator, external, forced)
+    variant = variant_of(model, plan, integrator, external)
     native = program_of(variant)
     constants = constants_of(native, model, plan, dtype, h)
     smooth = constants_of(program_of(variant, True), model, plan, dtype, h) if is_solved(variant) else ()

@@ -49,7 +49,7 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
     def make() -> Bound:
         plan = way_of_step(typical, integrator).plan
         if plan is not None:
-            variant = variant_of(typical, plan, integrator, external, False, firm=False)
+            variant = variant_of(typical, plan, integrator, external, firm=False)
             native = program_of(variant)
 
             def whole(own: Model) -> tuple:
