@@ -9,6 +9,7 @@ import numpy as np
 
 from kinetree._types import Number
 
+from .fork import require_xla
 from .model import Model
 from .required import require_model
 
@@ -50,30 +51,30 @@ def scaled(
     friction, size = _checked("friction", friction, shapes), _checked("size", size, shapes)
     changes: dict[str, Any] = {}
     if _given(mass):
-        changes["inertia"] = jnp.asarray(model.inertia.array()) * _column(mass)
+        changes["inertia"] = _times(model.inertia.array(), _column(mass))
     if _given(armature):
-        changes["armature"] = jnp.asarray(model.rows.armature) * armature
+        changes["armature"] = _times(model.rows.armature, armature)
     if model.passive is not None:
         if _given(damping):
-            changes["damping"] = jnp.asarray(model.passive.damping) * damping
+            changes["damping"] = _times(model.passive.damping, damping)
         if _given(stiffness):
-            changes["stiffness"] = jnp.asarray(model.passive.stiffness) * stiffness
+            changes["stiffness"] = _times(model.passive.stiffness, stiffness)
     if model.friction is not None and _given(joint_friction):
-        changes["friction"] = jnp.asarray(model.friction) * joint_friction
+        changes["friction"] = _times(model.friction, joint_friction)
     if _given(gravity):
-        changes["gravity"] = jnp.asarray(model.gravity) * gravity
+        changes["gravity"] = _times(model.gravity, gravity)
     if model.actuators is not None and _given(gain):
         old = model.actuators
-        gains, bias = (jnp.asarray(x) * _column(gain) for x in (old.gain, old.bias))
+        gains, bias = (_times(x, _column(gain)) for x in (old.gain, old.bias))
         changes["actuators"] = dataclasses.replace(old, gain=gains, bias=bias)
     scene = None if model.world is None else model.world.scene
     if scene is not None and (_given(friction) or _given(size)):
         assert model.world is not None
-        surfaces = scene.surfaces._replace(friction=jnp.asarray(scene.surfaces.friction) * _column(friction))
+        surfaces = scene.surfaces._replace(friction=_times(scene.surfaces.friction, _column(friction)))
         pairs = scene.pairs
         if np.ndim(friction) == 0:
-            pairs = pairs._replace(friction=jnp.asarray(pairs.friction) * friction)
-        shapes = scene.shapes._replace(size=jnp.asarray(scene.shapes.size) * _column(size))
+            pairs = pairs._replace(friction=_times(pairs.friction, friction))
+        shapes = scene.shapes._replace(size=_times(scene.shapes.size, _column(size)))
         scene = dataclasses.replace(scene, surfaces=surfaces, shapes=shapes, pairs=pairs)
         weights = None if "inertia" in changes or "armature" in changes else model.world.inverse_weights
         changes["world"] = model.world.replace(scene=scene, inverse_weights=weights)
@@ -101,6 +102,14 @@ def _checked(name: str, factor: Any, count: int | None, signed: bool = False) ->
 
 def _given(factor: Any) -> bool:
     return isinstance(factor, jax.Array | np.ndarray) or factor != 1.0
+
+
+def _times(numbers: Any, factor: Any) -> Any:
+    """NumPy's where both are known: no bits are lost, and a forked child computes it."""
+    if isinstance(numbers, jax.Array) or isinstance(factor, jax.Array):
+        require_xla()
+        return jnp.asarray(numbers) * factor
+    return np.asarray(numbers) * factor
 
 
 def _column(factor: Any) -> Any:
