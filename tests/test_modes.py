@@ -171,10 +171,11 @@ FORKED = """
     damped = model.replace(damping=0.1)
     q, qd = np.random.default_rng(1).uniform(-1, 1, (2, 2, 3))
     wide = [np.tile(x, (10_000, 1)) for x in (q, qd)]
-    native = ("inverse_dynamics", "forward_dynamics", "mass_matrix", "inverse_dynamics_derivatives", "jacobian", "scaled")
+    native = ["inverse_dynamics", "forward_dynamics", "mass_matrix", "inverse_dynamics_derivatives", "jacobian"]
+    native.append("scaled")
     calls = {name: (lambda name=name: CALLS[name](model, q, qd)) for name in CALLS}
     calls["wide"] = lambda: kt.inverse_dynamics(model, *wide, wide[1])
-    calls["scaled"] = lambda: kt.inverse_dynamics(kt.scaled(model, mass=2.0), q, qd, qdd)
+    calls["scaled"] = lambda: kt.inverse_dynamics(kt.scaled(model, mass=2.0), q, qd, qd)
     calls["advance"] = lambda: kt.advance(model, kt.initial_state(model, q, qd)).q
     calls["constrained"] = lambda: kt.constrained_dynamics(model, q, qd).qdd
     calls["dampers"] = lambda: kt.inverse_dynamics(damped, q, qd, qd)

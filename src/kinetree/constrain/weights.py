@@ -51,8 +51,8 @@ def _compute(model: Model) -> InverseWeights:
     dof = xp.diagonal(xp.asarray(forward_dynamics(free, xp.asarray(q), rest, xp.eye(nv)))) if nv else rest
     body = xp.zeros((n, 2))
     pose = forward_kinematics(free, xp.asarray(q))
-    mass = free.inertia.mass
-    h = xp.stack([xp.asarray(c) for c in free.inertia.h], -1)
+    mass, *first = (xp.asarray(c, rest.dtype) for c in (free.inertia.mass, *free.inertia.h))
+    h = xp.stack(first, -1)
     center = pose.position + (pose.rotation @ (h / xp.where(mass > 0, mass, 1.0)[:, None])[..., None])[..., 0]
     touching = _touching_bodies(model)
     for start in range(0, len(touching), BODIES_AT_ONCE):

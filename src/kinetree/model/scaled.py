@@ -51,7 +51,7 @@ def scaled(
     friction, size = _checked("friction", friction, shapes), _checked("size", size, shapes)
     changes: dict[str, Any] = {}
     if _given(mass):
-        changes["inertia"] = _times(model.inertia.array(), _column(mass))
+        changes["inertia"] = _times(_numbers(model), _column(mass))
     if _given(armature):
         changes["armature"] = _times(model.rows.armature, armature)
     if model.passive is not None:
@@ -78,7 +78,7 @@ def scaled(
         scene = dataclasses.replace(scene, surfaces=surfaces, shapes=shapes, pairs=pairs)
         weights = None if "inertia" in changes or "armature" in changes else model.world.inverse_weights
         changes["world"] = model.world.replace(scene=scene, inverse_weights=weights)
-    return model.replace(**changes)
+    return model.replace(**changes, allow_unphysical=True)  # as the model is; factors are checked
 
 
 def _checked(name: str, factor: Any, count: int | None, signed: bool = False) -> Any:
@@ -102,6 +102,13 @@ def _checked(name: str, factor: Any, count: int | None, signed: bool = False) ->
 
 def _given(factor: Any) -> bool:
     return isinstance(factor, jax.Array | np.ndarray) or factor != 1.0
+
+
+def _numbers(model: Model) -> Any:
+    """Inertias, (n_bodies, 10)."""
+    own = model.inertia
+    known = isinstance(own.mass, np.ndarray)
+    return np.stack([own.mass, *own.h, *own.I], -1) if known else own.array()
 
 
 def _times(numbers: Any, factor: Any) -> Any:
