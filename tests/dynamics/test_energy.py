@@ -14,6 +14,11 @@ from tests.dynamics.trees import worst
 from tests.reference import dense, generate, spatial_v2
 
 every_schedule = pytest.mark.parametrize("schedule", SCHEDULES)
+# Slopes under the others, which take seconds to compile each, are for the thorough profile: values are
+# compared under all of them.
+some_schedules = pytest.mark.parametrize(
+    "schedule", [pytest.param(s, marks=() if s in ("lanes", "levels") else pytest.mark.thorough) for s in SCHEDULES]
+)
 QUANTITIES = {  # of spatial_v2: ours
     "KE": kt.kinetic_energy,
     "PE": lambda model, q, qd, **options: kt.potential_energy(model, q, **options),
@@ -76,7 +81,7 @@ def test_every_joint_agrees_with_the_oracle(schedule):
         assert worst(QUANTITIES[quantity](model, s.q, s.qd, schedule=schedule), wanted) < 1e-12, quantity
 
 
-@every_schedule
+@some_schedules
 def test_jit_vmap_derivatives_and_dtypes(schedule):
     """The slope of kinetic energy by qd is H qd, that of potential energy by q the force that holds against gravity."""
     model = mixed_model()

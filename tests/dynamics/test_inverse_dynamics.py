@@ -15,6 +15,11 @@ from tests.dynamics.trees import worst
 from tests.reference import dense, generate, spatial_v2
 
 every_schedule = pytest.mark.parametrize("schedule", SCHEDULES)
+# Slopes under the others, which take seconds to compile each, are for the thorough profile: test_reverse.py has them on
+# small trees.
+some_schedules = pytest.mark.parametrize(
+    "schedule", [pytest.param(s, marks=() if s in ("lanes", "levels") else pytest.mark.thorough) for s in SCHEDULES]
+)
 
 
 @every_schedule
@@ -106,7 +111,7 @@ class TestTransformations:
         for at in np.ndindex(2, 3):
             assert worst(got[at], dense.rnea(self.d, q[at], qd[at], qdd[at])) < 1e-12
 
-    @every_schedule
+    @some_schedules
     def test_gradient_agrees_with_differences_of_the_oracle(self, schedule):
         s, d = self.s, self.d
         weight = np.random.default_rng(14).standard_normal(d.nv)
