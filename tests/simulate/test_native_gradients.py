@@ -62,6 +62,90 @@ def test_by_states_and_controls(free):
         np.testing.assert_allclose(jax.jvp(end, (x,), (way,))[1], wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.usefixtures("no_xla")
+def test_by_numbers_of_the_model():
+    """A robot on the floor, far from other pairs: traced numbers are constants of the native program."""
+    model = ours(compiled(WORLD.format(integrator="implicitfast")))
+    settled = kt.advance(model, kt.initial_state(model), 0.1 * np.ones(model.nu), substeps=400)
+    touches = kt.contacts(model, settled.q).active
+    assert touches.any()
+    assert not touches.all()
+    state, ctrl = jax.tree.map(jnp.asarray, settled), jnp.full(model.nu, 0.1)
+    names = ("mass", "friction", "damping", "gravity", "gain", "joint_friction", "size")
+
+    def end(x):
+        changed = kt.scaled(model, **{name: 1 + x[k] for k, name in enumerate(names)})
+        after = kt.advance(changed, state, ctrl, substeps=3)
+        return (after.q**2).sum() + (after.qd * jnp.arange(1.0, 1.0 + model.nv)).sum()
+
+    x = jnp.zeros(len(names))
+    value = jax.jit(end)
+    np.testing.assert_allclose(value(x), end(x), rtol=1e-12)
+    gradient = np.asarray(jax.jit(jax.grad(end))(x))
+    wanted = np.array([slope(value, x, way) for way in np.eye(len(x))])
+    assert np.count_nonzero(wanted) >= len(x) - 1  # one joint sticks, whatever its friction
+    np.testing.assert_allclose(gradient, wanted, rtol=1e-4, atol=1e-6)
+
+
+ARM = """<mujoco><option timestep="0.002" integrator="RK4"/><worldbody>
+<body pos="0 0 2"><joint name="a" axis="0 1 0" range="-10 10" damping=".1"/>
+  <geom type="capsule" size=".05 .2" pos="0 0 -.2"/>
+  <body pos="0 0 -.4"><joint name="b" axis="0 1 0" frictionloss=".1" range="0 100"/>
+    <geom type="capsule" size=".05 .2" pos="0 0 -.2"/></body></body></worldbody>
+<actuator><motor joint="a" gear="2"/><position joint="b" kp="5"/></actuator></mujoco>"""
+
+
+def test_accelerations_and_stages(monkeypatch):
+    """`constrained_dynamics`, and RK4 which is made of four: native derivatives, by numbers of the model, too."""
+
+    def refuse(*_, **__):
+        raise AssertionError("constraints by XLA")
+
+    for room in ("constrain", "simulate"):
+        monkeypatch.setattr(sys.modules[f"kinetree.{room}.constrained"], "solve_constraints", refuse)
+    model = ours(compiled(ARM))
+    q, qd = jnp.array([[0.1, -0.01], [0.0, 0.01]]), jnp.array([[0.5, -0.3], [0.2, 0.4]])  # one at a limit, one not
+    ctrl = jnp.full((2, 2), 0.1)
+
+    def accelerated(x):
+        changed = kt.scaled(model, mass=1 + x[0], joint_friction=1 + x[1])
+        found = kt.constrained_dynamics(changed, q + x[2], qd + x[3], ctrl=ctrl + x[4])
+        return (found.qdd * jnp.arange(1.0, 3)).sum() + found.tau_constraint.sum()
+
+    def stepped(x):
+        changed = kt.scaled(model, mass=1 + x[0], joint_friction=1 + x[1])
+        start = kt.initial_state(model, q + x[2], qd + x[3])
+        after = kt.advance(changed, start, ctrl + x[4], substeps=2)
+        return (after.q * jnp.arange(1.0, 3)).sum() + (after.qd**2).sum()
+
+    x = jnp.full(5, 1e-3)
+    for function in (accelerated, stepped):
+        value = jax.jit(function)
+        wanted = np.array([slope(value, x, way) for way in np.eye(len(x))])
+        np.testing.assert_allclose(jax.jit(jax.grad(function))(x), wanted, rtol=1e-6, atol=1e-8)
+
+
+def test_worlds_whose_numbers_are_traced():
+    """Models that differ, made inside `jit`: the states of each alone, by the native body, and gradients by all."""
+    model = ours(compiled(ARM)).replace(integrator="implicitfast")
+    start = kt.initial_state(model, np.array([0.1, 0.05]), np.arange(6.0).reshape(3, 2) / 5)
+    controls = np.full((5, 3, 2), 0.1)
+    factors = jnp.array([[1, 1.1, 1.2], [1, 2, 3.0]])
+
+    def ends(factors):
+        worlds = jax.vmap(lambda a, b: kt.scaled(model, mass=a, damping=b))(*factors)
+        return kt.rollout(worlds, jax.tree.map(jnp.asarray, start), jnp.asarray(controls), steps=5)[0]
+
+    found = jax.jit(ends)(factors)
+    for k, (mass, damping) in enumerate(np.asarray(factors).T):
+        alone, own = kt.scaled(model, mass=mass, damping=damping), jax.tree.map(lambda x, k=k: x[k], start)
+        wanted = kt.rollout(alone, own, controls[:, k], steps=5)[0]
+        np.testing.assert_allclose(found.q[k], wanted.q, atol=1e-14)
+    loss = jax.jit(lambda x: (ends(x).qd ** 2).sum())
+    gradient, way = jax.jit(jax.grad(loss))(factors), jnp.array([[1, -2, 0.5], [0.3, 1, -1]])
+    np.testing.assert_allclose((gradient * way).sum(), slope(loss, factors, way), rtol=1e-6)
+
+
 def test_each_slot_is_written_once():
     """A program that overwrites, adds to and leaves out: the same results, and the derivatives of its text."""
     a, b, c = (Slots(None, k, NUMBER) for k in range(3))

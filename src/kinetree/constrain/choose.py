@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from kinetree.lanes import native_enabled
@@ -11,6 +10,7 @@ from kinetree.model import Model
 from kinetree.model.arguments import is_known
 
 from .native import Plan, Solver, not_served, solver_of
+from .traced import in_numpy, not_bound
 
 MAX_ROWS = 1000  # Larger trees go by levels: a lane walks all rows one after the other.
 DTYPES = ("float32", "float64")
@@ -32,30 +32,31 @@ class Way(NamedTuple):
         return f"{'native lanes' if self.plan is not None else 'XLA'}: {self.reason}"
 
 
-def refused(model: Model, dtype: Any, h: Any) -> str:
-    """Why the native body serves no call with such a model, type and time step; empty where it may."""
+def refused(model: Model, dtype: Any) -> str:
+    """Why the native body serves no call with such a model and type; empty where it may."""
     if not native_enabled():
         return "native bodies are switched off"
     if np.dtype(dtype).name not in DTYPES:
         return f"numbers are of type {np.dtype(dtype).name}"
-    if isinstance(h, jax.Array):
-        return "the time step is a JAX array, which may be traced"
-    if not is_known(model):
-        return "numbers of the model are JAX arrays, which may be traced"
     if model.loops is not None:
         return f"rigid loops, {UNKNOWN}"
-    return f"more than {MAX_ROWS} degrees of freedom: levels of the tree side by side" if model.nv > MAX_ROWS else ""
+    if model.nv > MAX_ROWS:
+        return f"more than {MAX_ROWS} degrees of freedom: levels of the tree side by side"
+    return not_bound(model)
 
 
 _ways: OncePerOwner[Way] = OncePerOwner()
 
 
-def way_of(model: Model, dtype: Any = float, h: Any = None) -> Way:
-    """How the constraints of a model are solved for, in a type and with a time step."""
-    reason = refused(model, dtype, h)
+def way_of(model: Model, dtype: Any = float) -> Way:
+    """How the constraints of a model are solved for, in a type."""
+    model = in_numpy(model)
+    reason = refused(model, dtype)
     if not reason and model.coupling is not None:
         reason = f"mimic joints couple joints, {UNKNOWN}"
-    return Way(None, reason) if reason else _ways.get(model, None, lambda: _found(model))
+    if reason:
+        return Way(None, reason)
+    return _ways.get(model, None, lambda: _found(model)) if is_known(model) else _found(model)
 
 
 def _found(model: Model) -> Way:
@@ -66,5 +67,6 @@ def _found(model: Model) -> Way:
 
 def solver_for(model: Model, dtype: Any, h: Any, external: bool, warm: bool, forces: bool = False) -> Solver | None:
     """The native program of a call, bound to a model; None where XLA serves. `forces`: those of contacts, too."""
-    plan = way_of(model, dtype, h).plan
-    return None if plan is None else solver_of(model, plan, dtype, float(h), external, warm, forces)
+    model = in_numpy(model)
+    plan = way_of(model, dtype).plan
+    return None if plan is None else solver_of(model, plan, dtype, h, external, warm, forces)

@@ -22,16 +22,18 @@ from kinetree.model.world import InverseWeights, World
 from kinetree.tree import layout, restore
 
 from .actuated import actuator_force, weight_carried
-from .choose import solver_for, way_of
+from .choose import Way, solver_for, way_of
 from .drift import velocity_drift
 from .fluid import fluid_wrenches
 from .joint_groups import Present, present
+from .moving import jvp_of_moving
 from .native import Solved, Solver
 from .native.contacts import POINT_REPORT
 from .newton import Walk, at_motion, at_rest, constraint_force, minimise
 from .noslip import all_forces, without_slip
 from .problem import find_contacts, has_contacts, make_problem
 from .tendons import tendon_force
+from .traced import in_numpy
 from .weights import inverse_weights
 
 SCHEDULE = "levels"
@@ -97,8 +99,12 @@ def constrained_dynamics(
 
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
         given = q, qd, tau, f_ext, warm
-        note("constrained_dynamics", way_of(model, q.dtype, model.timestep))
-        solver = solver_for(model, q.dtype, model.timestep, f_ext is not None, warm is not None)
+        way, solver = way_of(model, q.dtype), None
+        if way.plan is not None:
+            solver = solver_for(model, q.dtype, model.timestep, f_ext is not None, warm is not None)
+        if solver is not None and not (solver.differentiable or is_known(in_numpy(model))):
+            way, solver = Way(None, "derivatives by numbers that are traced"), None
+        note("constrained_dynamics", way)
         if solver is None:
             return by_xla(*given)
         return _reported(solver(*given), q) if is_known(given) else _natively(by_xla, solver, *given)
@@ -122,13 +128,32 @@ def constrained_dynamics(
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _natively(reference: Any, solver: Solver, *given: Any) -> Any:
-    """The same, by the native body; its derivatives are those of the reference."""
+    """The same, by the native body; its derivatives are its own, or those of the reference."""
     return _reported(solver(*given), given[0])
 
 
-@_natively.defjvp
+@partial(_natively.defjvp, symbolic_zeros=True)
 def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
-    return jax.jvp(reference, primals[1:], tangents[1:])
+    solver = primals[0]
+    if not solver.differentiable:
+        return jvp_of_moving(reference, primals[1:], tangents[1:])
+    reached = _natively(reference, *primals)
+    solution = jax.lax.stop_gradient(reached[0])
+
+    def smooth(solver: Solver, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
+        """What has derivatives of all that is reported."""
+        found = _reported(solver.at_solution(q, qd, tau, f_ext, solution), q)
+        return found[0], found[1], found[2][:3]
+
+    qdd, force, touch = jvp_of_moving(smooth, primals[:5], tangents[:5])[1]
+    still = jax.tree.map(_no_tangent, reached)
+    return reached, (qdd, force, (*touch, still[2][3]), *still[3:])
+
+
+def _no_tangent(x: Any) -> Any:
+    """Of counts and flags, and of forces that are not there."""
+    whole = jnp.issubdtype(x.dtype, jnp.floating)
+    return jnp.zeros_like(x) if whole else np.zeros(x.shape, jax.dtypes.float0)
 
 
 def _reported(found: Solved, q: Any) -> Any:

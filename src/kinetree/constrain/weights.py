@@ -64,7 +64,7 @@ def _compute(model: Model) -> InverseWeights:
         felt = -inverse_dynamics(free, xp.asarray(q), rest, rest, f_ext)
         own = (moved * felt).sum(-1).reshape(-1, 2, 3).mean(-1)  # translation, rotation
         body = _put(xp, body, some, own)
-    simple = _simple_sliders(model)
+    simple = _simple_sliders(xp, model)
     sliding = xp.stack([1 / xp.where(mass > 0, mass, 1.0), xp.zeros(n)], -1)
     body = xp.where(simple[:, None], sliding, body)
     return InverseWeights(_averaged(xp, model, dof), body, _of_tendons(xp, free, q))
@@ -103,13 +103,11 @@ def _averaged(xp: Any, model: Model, dof: Any) -> Any:
     return xp.stack([dof[np.flatnonzero(group == g)].mean() for g in group]) if model.nv else dof
 
 
-def _simple_sliders(model: Model) -> np.ndarray:
+def _simple_sliders(xp: Any, model: Model) -> Any:
     """Bodies that MuJoCo calls simple and that do not turn: on one slider along an axis, on the base, alone."""
     structure = model.structure
     inertia = model.inertia
-    if any(isinstance(x, jax.Array) for x in jax.tree.leaves(inertia)):
-        return np.zeros(model.n_bodies, bool)
-    centred = np.stack([np.asarray(x) == 0 for x in (*inertia.h, *tuple(inertia.I)[3:])]).all(0)
+    centred = xp.stack([xp.asarray(x) == 0 for x in (*inertia.h, *tuple(inertia.I)[3:])]).all(0)
     slides = [j.kind == "prismatic" and sorted(map(abs, j.rows[0][2])) == [0, 0, 1] for j in structure.joints]
     leaf = np.ones(model.n_bodies, bool)
     leaf[structure.parent[structure.parent >= 0]] = False

@@ -10,6 +10,7 @@ from kinetree.constrain import actuator_force, constrained_dynamics
 from kinetree.constrain.choose import solver_for
 from kinetree.constrain.constrained import SCHEDULE, timestep_of
 from kinetree.constrain.joint_groups import Present, present
+from kinetree.constrain.moving import jvp_of_moving
 from kinetree.constrain.native import Solver
 from kinetree.constrain.problem import equalities_of, has_contacts
 from kinetree.constrain.weights import inverse_weights
@@ -36,8 +37,8 @@ def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, 
     equal = equalities_of(model)
     framed = equal is not None and equal.frames is not None  # Lanes do not tell the forces of such equalities.
     solver = None if framed else solver_for(model, given[0].dtype, model.timestep, False, True, forces=True)
-    reference = partial(_by_xla, present(model.uncoupled), model)
-    return reference(*given) if solver is None else _natively(reference, solver, model, *given)
+    has = present(model.uncoupled)
+    return _by_xla(has, model, *given) if solver is None else _natively(has, solver, model, *given)
 
 
 def acceleration(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Any:
@@ -48,7 +49,7 @@ def acceleration(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _natively(
-    reference: Any, solver: Solver, model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any
+    has: Present, solver: Solver, model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any
 ) -> Acting:
     """By lanes; derivatives are those of XLA's."""
     solved = solver(q, qd, actuator_force(model, q, qd, ctrl, act), None, warm_start)
@@ -58,9 +59,9 @@ def _natively(
     return Acting(solved.qdd, felt, pushes_of(felt))
 
 
-@_natively.defjvp
-def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
-    return jax.jvp(reference, primals[2:], tangents[2:])
+@partial(_natively.defjvp, symbolic_zeros=True)
+def _derivative(has: Present, primals: Any, tangents: Any) -> Any:
+    return jvp_of_moving(partial(_by_xla, has), primals[1:], tangents[1:])
 
 
 def _by_xla(has: Present, model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Acting:

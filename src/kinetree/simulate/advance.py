@@ -12,6 +12,7 @@ from jax.ad_checkpoint import checkpoint_name
 
 from kinetree._types import AnyArray, Array, Float, Number
 from kinetree._unknown import require_word
+from kinetree.constrain.moving import jvp_of_moving
 from kinetree.dynamics.schedules.record import note
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
 from kinetree.model.arguments import evaluate, evaluate_for, is_traced
@@ -74,7 +75,7 @@ def _traced(name: str, steps: int, model: Model, state: State, drive: Drive) -> 
     return _looped(name, model, state, drive, jax.lax.optimization_barrier(jnp.asarray(steps, jnp.int32)))
 
 
-@_traced.defjvp
+@partial(_traced.defjvp, symbolic_zeros=True)
 def _derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
     take = partial(STEPS[name])
     if steps > 1:  # a step keeps far more than its state, so reverse mode computes it again
@@ -83,39 +84,39 @@ def _derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
     def scanned(model: Model, state: State, drive: Drive) -> State:
         return bounded_scan(lambda s, _: (take(model, s, drive), None), state, None, steps)[0]
 
-    return jax.jvp(scanned, primals, tangents)
+    return jvp_of_moving(scanned, primals, tangents)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _native(name: str, steps: int, stepper: Stepper, model: Model, state: State, drive: Drive) -> State:
-    """The same by the native body; its derivatives are those of XLA's."""
+    """The same by the native body."""
     return stepper(state, drive.ctrl, drive.f_ext, steps)
 
 
-@_native.defjvp
+@partial(_native.defjvp, symbolic_zeros=True)
 def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
     """Of a step, by its native program whose solution is known; of several, one after the other; else XLA's.
 
-    A native program is bound to numbers that are known, so those of the model do not move.
+    Numbers of the model move the constants of the native program, which are functions of them.
     """
     stepper, model, state, drive = primals
     if not stepper.differentiable:
-        return jax.jvp(partial(_traced, name, steps), primals[1:], tangents[1:])
-    moved = tangents[2:]
+        return jvp_of_moving(partial(_traced, name, steps), primals[1:], tangents[1:])
+    given, moved = (stepper, state, drive), (tangents[0], *tangents[2:])
     if steps != 1:
 
-        def scanned(state: State, drive: Drive) -> State:
-            take = checkpointed(partial(_native, name, 1, stepper, model))
-            return bounded_scan(lambda s, _: (take(s, drive), None), state, None, steps)[0]
+        def scanned(stepper: Stepper, state: State, drive: Drive) -> State:
+            take = checkpointed(lambda stepper, s, drive: _native(name, 1, stepper, model, s, drive))
+            return bounded_scan(lambda s, _: (take(stepper, s, drive), None), state, None, steps)[0]
 
-        return jax.jvp(scanned, (state, drive), moved)
+        return jvp_of_moving(scanned, given, moved)
     after = checkpoint_name(stepper(state, drive.ctrl, drive.f_ext, 1), STEPPED)
     solution = jax.lax.stop_gradient(after.warm_start)
 
-    def smooth(state: State, drive: Drive) -> State:
+    def smooth(stepper: Stepper, state: State, drive: Drive) -> State:
         return stepper.at_solution(state.replace(warm_start=solution), drive.ctrl, drive.f_ext)
 
-    return after, jax.jvp(smooth, (state, drive), moved)[1]
+    return after, jvp_of_moving(smooth, given, moved)[1]
 
 
 def checkpointed(function: Any) -> Any:
@@ -165,7 +166,7 @@ def advance(
 
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any, f_ext: Any) -> State:
         now = State(q, qd, act, time, warm_start)
-        note("advance", way_of_step(model, name, q.dtype, h))
+        note("advance", way_of_step(model, name, q.dtype))
         stepper = stepper_for(model, name, q.dtype, h, f_ext is not None)
         traced = is_traced(model, now, ctrl, f_ext, h)
         if stepper is not None and not traced:
@@ -174,7 +175,8 @@ def advance(
         found = constraints_of(model)
         full = prepared(model, found)
         length = h if isinstance(h, jax.Array) else np.asarray(h)
-        solver = None if stepper is not None or found is None else step_solver(model, q.dtype, h, f_ext is not None)
+        whole = stepper is not None and stepper.differentiable
+        solver = None if whole or found is None else step_solver(model, q.dtype, h, f_ext is not None)
         drive = Drive(ctrl, f_ext, length.astype(q.dtype), solver=solver, constraints=found)
         if not traced:
             return _plain(name, full, now, drive, np.int32(substeps))

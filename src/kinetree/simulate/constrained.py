@@ -14,6 +14,7 @@ from jax import lax
 from kinetree.constrain.constrained import held_force, solve_constraints, timestep_of
 from kinetree.constrain.drift import velocity_drift
 from kinetree.constrain.joint_groups import Present, near_limits, present
+from kinetree.constrain.moving import jvp_of_moving
 from kinetree.constrain.native import Solver
 from kinetree.constrain.problem import equalities_of, has_contacts
 from kinetree.constrain.weights import inverse_weights
@@ -76,14 +77,24 @@ def constrained(
 def _natively(
     found: Present, solver: Solver, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
 ) -> Accelerated:
-    """By lanes; derivatives are those of XLA's."""
+    """By lanes."""
     solved = solver(q, qd, tau, f_ext, warm_start)
     return Accelerated(solved.qdd, solved.total)
 
 
-@_natively.defjvp
+@partial(_natively.defjvp, symbolic_zeros=True)
 def _derivative(found: Present, primals: Any, tangents: Any) -> Any:
-    return jax.jvp(partial(_by_xla, found), primals[1:], tangents[1:])
+    solver, _, q, qd, tau, f_ext = primals[:6]
+    if not solver.differentiable:
+        return jvp_of_moving(partial(_by_xla, found), primals[1:], tangents[1:])
+    reached = _natively(found, *primals)
+    solution = jax.lax.stop_gradient(reached.qdd)
+
+    def smooth(solver: Solver, q: Any, qd: Any, tau: Any, f_ext: Any) -> Accelerated:
+        solved = solver.at_solution(q, qd, tau, f_ext, solution)
+        return Accelerated(solved.qdd, solved.total)
+
+    return reached, jvp_of_moving(smooth, (solver, q, qd, tau, f_ext), (tangents[0], *tangents[2:6]))[1]
 
 
 def _by_xla(

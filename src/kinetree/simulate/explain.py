@@ -39,7 +39,7 @@ def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: Any =
         `.mass_matrix`, `.constrained_dynamics` or `.advance`.
     """
     require_model(model)
-    found, name, h = dynamics.explain(model, batch, arrays=arrays, dtype=dtype), step_of(model, None), model.timestep
-    rollout = way_of_rollout(model, name, dtype, h, arrays == "traced")
-    step, solve = way_of_step(model, name, dtype, h), way_of(model, dtype, h)
+    found, name = dynamics.explain(model, batch, arrays=arrays, dtype=dtype), step_of(model, None)
+    rollout = way_of_rollout(model, name, dtype, arrays == "traced")
+    step, solve = way_of_step(model, name, dtype), way_of(model, dtype)
     return Explanation(**vars(found), constrained_dynamics=solve, advance=step, rollout=rollout)

@@ -151,7 +151,7 @@ def rollout(
                 bound.stepper, state, parts.policy, pushed, fixed.steps, fixed.substeps, fixed.record, dtype
             )
             if known is not None:
-                note("rollout", way_of_rollout(original, name, dtype, h))
+                note("rollout", way_of_rollout(original, name, dtype))
                 return (*known, memory)
         start = jax.tree.map(lambda x: jnp.asarray(x, dtype), state)
         given = _Given(model, start, memory, key, dt, arrays, bound)

@@ -12,7 +12,7 @@ from kinetree.collide.pool import pooled
 from kinetree.collide.solids import UNIT_BOX
 from kinetree.lanes import Lane, Loop, Memory, Slots
 from kinetree.model import Model, Placement
-from kinetree.model.orientation import quaternion_from_rotation
+from kinetree.model.orientation import orientation_of
 from kinetree.model.world import BOTH, PairSurfaces
 from kinetree.spatial import Mat3, Motion, Quaternion, Rotation, Transform, Vec3
 
@@ -22,7 +22,7 @@ from ..weights import inverse_weights
 from .features import with_power
 from .memory import ACTS, NUMBER, PLACEMENT, ROW, ZERO3, Point, coupled_memory, fixed, point_memory
 from .near import CHEAP, bounds_like, bounds_of, may_touch
-from .parts import Known, Part, WithPool, table
+from .parts import Known, Part, WithPool, library, table
 from .plan import Plan
 
 FAR = 1e10  # m: stands for the distance of a point that is no contact, so that no infinite number is multiplied
@@ -70,9 +70,8 @@ def geom(shape: Placed, row: Placement | None = None, pool: Any = None) -> Geom:
 
 
 def turned(frame: Any) -> Quaternion:
-    """A quaternion from the rotations of frames (NumPy arrays): from parent to child coordinates."""
-    E = np.stack([np.asarray(c) for c in frame], -1).reshape(-1, 3, 3)
-    return Quaternion.from_array(quaternion_from_rotation(E))
+    """A quaternion from the rotations of frames: from parent to child coordinates."""
+    return orientation_of(tuple(frame))
 
 
 def shape_places(model: Model) -> Placed:
@@ -87,9 +86,10 @@ def shape_places(model: Model) -> Placed:
         turn, origin = turned(frames.E), frames.r
     else:
         turn, origin = Quaternion(*np.zeros((4, len(body)))), Vec3(*np.zeros((3, len(body))))
+    xp = library(turn, origin)
     carrier = Placement(
-        Quaternion(np.where(on_body, turn.w, 1.0), *(np.where(on_body, c, 0.0) for c in turn[1:])),
-        Vec3(*(np.where(on_body, c, 0.0) for c in origin)),
+        Quaternion(xp.where(on_body, turn.w, 1.0), *(xp.where(on_body, c, 0.0) for c in turn[1:])),
+        Vec3(*(xp.where(on_body, c, 0.0) for c in origin)),
     )
     shapes = scene.shapes
     columns = [tuple(x[:, k] for k in range(x.shape[1])) for x in (shapes.orientation, shapes.position, shapes.size)]
@@ -312,7 +312,8 @@ def surface_constants(dim: int, model: Model, plan: Plan, known: Known, coupled:
     pairs = [plan.pairs[k] for k in numbers]
     bodies = np.array(plan.world.scene.layout.bodies, np.int64)[[(p.first, p.second) for p in pairs]]
     moves = np.array([(p.moving != 1, p.moving != 0) for p in pairs])
-    weight = np.where(moves, inverse_weights(model).body[:, 0][np.maximum(bodies, 0)], 0.0).sum(1)
+    known = inverse_weights(model).body[:, 0]
+    weight = library(known).where(moves, known[np.maximum(bodies, 0)], 0.0).sum(1)
     sign = np.array([-1.0 if p.moving == 0 else 1.0 for p in pairs])
     return Surface(split, weight, plan.world.impratio, sign)
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from kinetree.model import Actuators, Structure
 from kinetree.model.actuators import Wiring
+from kinetree.model.arguments import is_known
 
 
 def kinds_of(structure: Structure, wiring: Wiring) -> list[str]:
@@ -61,6 +62,8 @@ def not_driven(plan: Any, actuators: Actuators | None, implicit: bool) -> str:
         return "implicitfast takes the damping of an actuator on a site at the end of the step"
     if braking and ranged:
         return "a joint bounds the sum of actuators whose damping is taken at the end of the step"
+    if braking and not is_known((actuators.gain, actuators.bias)):
+        return "gains of actuators on tendons or balls that are traced"
     if any(actuators.gain[k, 2] != 0 or actuators.bias[k, 2] > 0 for k in braking):
         return "an actuator on a tendon or a ball may drive its velocity"
     return ""

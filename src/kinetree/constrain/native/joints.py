@@ -15,7 +15,7 @@ from ..weights import inverse_weights
 from .features import with_power
 from .kinematics import at_q
 from .memory import LIMIT, ROW, fixed
-from .parts import Known, Part, table
+from .parts import Known, Part, library, table
 from .plan import Plan
 
 
@@ -86,9 +86,8 @@ def limits(power: int | None) -> Part:
         rows, sign = plan.limits.T
         column, soft = plan.structure.q_of_row[rows], _joints(model, plan)
         bounds = [x[column[sign == s]] for s, x in ((1, model.limits.lower), (-1, model.limits.upper))]
-        library = jnp if any(isinstance(x, jax.Array) for x in bounds) else np
         own = _softness(soft.limit_solref, soft.limit_solimp, inverse_weights(model).dof, rows)
-        return Bound(sign.astype(float), library.concatenate(bounds), soft.limit_margin[rows], own)
+        return Bound(sign.astype(float), library(bounds).concatenate(bounds), soft.limit_margin[rows], own)
 
     return Part(loop, turns, constants)
 

@@ -14,6 +14,7 @@ from kinetree.collide import Geom
 from kinetree.spatial import Vec3
 
 from .memory import ZERO3
+from .parts import library
 
 CHEAP = {  # kinds of pairs whose contacts are no dearer than to ask whether shapes are near
     *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
@@ -64,14 +65,15 @@ def _radius(kind: str, shapes: Any, numbers: list[int]) -> Any:
     """Of a ball about a shape's centre that holds it."""
     if kind in ("mesh", "hfield"):
         return np.array([float(shapes.hulls[i].radius) for i in numbers])
-    size = Vec3(*np.asarray(shapes.size)[numbers].T)
+    size = Vec3(*shapes.size[np.array(numbers, np.int64)].T)
+    xp = library(size)
     if kind == "sphere":
         return size.x
     if kind == "capsule":
         return size.x + size.y
     if kind == "cylinder":
-        return np.sqrt(size.x * size.x + size.y * size.y)
-    return np.maximum(np.maximum(size.x, size.y), size.z) if kind == "ellipsoid" else np.sqrt(size.dot(size))
+        return xp.sqrt(size.x * size.x + size.y * size.y)
+    return xp.maximum(xp.maximum(size.x, size.y), size.z) if kind == "ellipsoid" else xp.sqrt(size.dot(size))
 
 
 def _box(kind: str, shapes: Any, numbers: list[int]) -> Box:
@@ -82,7 +84,7 @@ def _box(kind: str, shapes: Any, numbers: list[int]) -> Box:
     if kind == "hfield":
         x, y, top, base = np.array([shapes.hulls[i].half for i in numbers]).T
         return Box(Vec3(0 * x, 0 * x, (top - base) / 2), Vec3(x, y, (top + base) / 2))
-    x, y, z = np.asarray(shapes.size)[numbers].T
+    x, y, z = shapes.size[np.array(numbers, np.int64)].T
     half = {
         "sphere": (x, x, x),
         "capsule": (x, x, x + y),

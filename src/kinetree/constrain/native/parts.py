@@ -13,7 +13,7 @@ from kinetree.model import Model
 from .plan import Plan
 from .tables import table
 
-__all__ = ["Again", "Known", "Part", "Parts", "body_of", "flat", "no_constants", "once", "stacked", "table"]
+__all__ = ["Again", "Known", "Part", "Parts", "body_of", "flat", "library", "no_constants", "once", "stacked", "table"]
 
 
 class Known(NamedTuple):
@@ -82,16 +82,21 @@ def once(plan: Plan) -> np.ndarray:
     return np.zeros((1, 0), np.int32)
 
 
+def library(*values: Any) -> Any:
+    """What computes with these arrays: NumPy, or JAX where one of them is its own."""
+    return jnp if any(isinstance(x, jax.Array) for x in jax.tree.leaves(values)) else np
+
+
 def stacked(turns: int, values: Any, dtype: Any) -> Any:
     """Constants (turns, count) from a tree of arrays (turns,), or of single numbers; the rows of a pool follow."""
     if isinstance(values, WithPool):
         rows = stacked(turns, values.values, dtype)
         more = np.zeros(-len(values.pool) % rows.shape[1], dtype)
-        library = np if isinstance(values.pool, np.ndarray) and isinstance(rows, np.ndarray) else jnp
-        pool = library.concatenate([library.asarray(values.pool, dtype), more])
-        return library.concatenate([rows, pool.reshape(-1, rows.shape[1])])
+        xp = library(values.pool, rows)
+        pool = xp.concatenate([xp.asarray(values.pool, dtype), more])
+        return xp.concatenate([rows, pool.reshape(-1, rows.shape[1])])
     leaves = jax.tree.leaves(values)
-    library = jnp if any(isinstance(x, jax.Array) for x in leaves) else np
+    xp = library(leaves)
     if not leaves:
         return np.zeros((turns, 0), dtype)
-    return library.stack([library.broadcast_to(library.asarray(x, dtype), (turns,)) for x in leaves], -1)
+    return xp.stack([xp.broadcast_to(xp.asarray(x, dtype), (turns,)) for x in leaves], -1)

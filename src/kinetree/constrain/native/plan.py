@@ -1,7 +1,8 @@
 """Where everything of one model stands in the memory of a world: first slots of rows, bodies, contacts and limits."""
 
+from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from kinetree.model.world import BOTH, Pair
 
 from ..joint_groups import Present, present
 from ..problem import equalities_of, has_contacts
+from ..traced import forgotten
 from .frame_plan import Frames
 from .joined_plan import Joined
 from .links import Links
@@ -56,6 +58,12 @@ class Plan:
         self.frames = Frames(model, equal)
         self._trees()
         self._blocks()
+
+    def forgetful(self) -> Self:
+        """The plan without numbers that are traced: for programs that stay when the trace is over."""
+        kept = copy(self)
+        kept.world, kept.actuators = forgotten((self.world, self.actuators))
+        return kept
 
     @property
     def _wiring(self) -> Wiring | None:

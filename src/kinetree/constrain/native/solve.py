@@ -5,10 +5,13 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from kinetree.lanes import Lane, Loop, Slots, run, xla
 from kinetree.lanes.kept.once import Once, OncePerOwner
+from kinetree.lanes.program.single import Single, single
 from kinetree.model import Model
+from kinetree.model.arguments import is_known
 
 from . import contacts, coupled, joints, kinematics, strings
 from .binding import Native, constants_of, starting, tables_of, teams_of
@@ -16,9 +19,16 @@ from .features import Features, features_of
 from .kinds import FORCE_REPORT, Kind, contact, on_joint, pulling, telling
 from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts
 from .memory import NOTHING, NUMBER, ROW, fixed
-from .newton import newton
+from .newton import from_solution, newton
 from .parts import Again, Part, once, table
 from .plan import Plan
+
+CLOSED_FORMS = {  # kinds of pairs whose contacts are formulas: searches for them can not be run backwards
+    *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
+    *(("sphere", kind) for kind in ("sphere", "capsule", "cylinder", "box")),
+    ("capsule", "capsule"),
+    ("capsule", "box"),
+}
 
 
 class Variant(NamedTuple):
@@ -180,8 +190,8 @@ def answered(kinds: list[Kind], features: Features) -> list[Part]:
 _programs: Once[Native] = Once()
 
 
-def program_of(variant: Variant) -> Native:
-    """The program of a variant, made once."""
+def program_of(variant: Variant, solved: bool = False) -> Native:
+    """The program of a variant, made once; or the one whose first guess is the solution, for derivatives."""
 
     def make() -> Native:
         f = variant.features
@@ -197,7 +207,11 @@ def program_of(variant: Variant) -> Native:
             *([kinematics.applied(3 + variant.warm)] if variant.external else []),
             *force_parts(f),
             *constraint_parts(f, 4),
-            *newton(kinds, between, False, True, linked_parts(f.linking, False, True), f.joined),
+            *(
+                from_solution(kinds, False)
+                if solved
+                else newton(kinds, between, False, True, linked_parts(f.linking, False, True), f.joined)
+            ),
             *answered([*kinds, *(k for k, _ in between)], f),
         ]
         if variant.forces:
@@ -206,7 +220,13 @@ def program_of(variant: Variant) -> Native:
         inputs, outputs = 3 + variant.warm + variant.external, 4 + bool(f.touches) + variant.forces
         return Native.of("constrained", parts, inputs, outputs)
 
-    return _programs.get(variant, make)
+    return _programs.get((variant, solved), make)
+
+
+def is_solved(features: Features) -> bool:
+    """Whether there are programs whose solution is known, which can be run backwards."""
+    formulas = all(kinds in CLOSED_FORMS for kinds, _ in features.touches)
+    return formulas and not (features.coupled or any(features.linking))
 
 
 class Solved(NamedTuple):
@@ -229,32 +249,62 @@ class Solver:
     constants: tuple[Any, ...]
     variant: Variant = field(metadata={"static": True})
     plan: Plan = field(metadata={"static": True})
+    smooth: tuple[Any, ...] = ()  # constants of the program for derivatives, where there is one
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether derivatives are native, too."""
+        return bool(self.smooth)
 
     def __call__(self, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any, by_xla: bool = False) -> Solved:
         """Accelerations and forces, from (batch, ...) arrays. `by_xla`: by the XLA body of the same program."""
-        plan, native = self.plan, program_of(self.variant)
+        native = program_of(self.variant)
+        bound = native.program, self.plan.slots, self._widths, tables_of(native, self.plan), self.constants
+        inputs = self._inputs(q, qd, tau, f_ext, warm)
+        return self._split(
+            xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams_of(native, self.plan))
+        )
+
+    def at_solution(self, q: Any, qd: Any, tau: Any, f_ext: Any, solution: Any) -> Solved:
+        """The same as a function that can be differentiated, where accelerations are known."""
+        native, dtype = program_of(self.variant._replace(warm=True), True), q.dtype
+        one = _singles.get(self.plan, id(native), lambda: single(native.program, tables_of(native, self.plan)))
+        constants = np.zeros((1, 0), dtype), *self.smooth
+        inputs = self._inputs(q, qd, tau, f_ext, solution)
+        return self._split(run(one.program, one.slots, self._widths, one.tables, constants, inputs))
+
+    def _inputs(self, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> tuple:
         forces = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
-        inputs = (q, qd, tau, *(() if warm is None else (warm,)), *forces)
-        points = len(plan.all_points()[0])
-        widths = (plan.n, plan.n, plan.n, 2, *((contacts.POINT_REPORT * points,) if points else ()))
-        widths += (FORCE_REPORT * points,) if self.variant.forces else ()
-        bound = native.program, plan.slots, widths, tables_of(native, plan), self.constants
-        whole = xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams_of(native, plan))
+        return (q, qd, tau, *(() if warm is None else (warm,)), *forces)
+
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        n, points = self.plan.n, len(self.plan.all_points()[0])
+        widths = (n, n, n, 2, *((contacts.POINT_REPORT * points,) if points else ()))
+        return (*widths, *((FORCE_REPORT * points,) if self.variant.forces else ()))
+
+    def _split(self, whole: tuple) -> Solved:
         qdd, force, total, counts, *found = whole
         points, pushes = (*found, None, None)[:2]
         return Solved(qdd, force, total, points, counts[:, 0], counts[:, 1] != 0, pushes)
 
 
 _solvers: OncePerOwner[Solver] = OncePerOwner()
+_singles: OncePerOwner[Single] = OncePerOwner()
 
 
-def solver_of(
-    model: Model, plan: Plan, dtype: Any, h: float, external: bool, warm: bool, forces: bool = False
-) -> Solver:
-    """The program of a model of plain arrays, with its constants for a type and a time step; made once."""
+def solver_of(model: Model, plan: Plan, dtype: Any, h: Any, external: bool, warm: bool, forces: bool = False) -> Solver:
+    """The program of a model, with its constants for a type and a time step; made once where numbers are known."""
 
     def make() -> Solver:
         variant = Variant(features_of(model, plan), external, warm, forces)
-        return Solver(constants_of(program_of(variant), model, plan, dtype, h), variant, plan)
+        constants = constants_of(program_of(variant), model, plan, dtype, h)
+        traced = any(isinstance(x, Tracer) for x in constants)
+        smooth = ()
+        if is_solved(variant.features):
+            smooth = constants_of(program_of(variant._replace(warm=True), True), model, plan, dtype, h)
+        return Solver(constants, variant, plan.forgetful() if traced else plan, smooth)
 
-    return _solvers.get(model, (np.dtype(dtype).name, h, external, warm, forces), make)
+    if isinstance(h, Tracer) or not is_known(model):
+        return make()
+    return _solvers.get(model, (np.dtype(dtype).name, float(h), external, warm, forces), make)

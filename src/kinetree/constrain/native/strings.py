@@ -20,7 +20,7 @@ from ..weights import inverse_weights
 from .joints import BOUND, LOSS, Bound, Loss, Softness, soft_row
 from .kinds import Kind, of_one_number
 from .memory import LIMIT, NOTHING, ROW, Norms, fixed
-from .parts import Known, Part, table
+from .parts import Known, Part, library, table
 from .plan import Plan
 from .string_lengths import number, split
 from .string_plan import STRING
@@ -79,7 +79,7 @@ def _joined(*parts: Any) -> Any:
     """One after the other."""
 
     def joined(*x: Any) -> Any:
-        return (jnp if any(isinstance(y, jax.Array) for y in x) else np).concatenate(x)
+        return library(x).concatenate(x)
 
     return jax.tree.map(joined, *parts)
 

@@ -6,9 +6,11 @@ import numpy as np
 
 from kinetree.constrain.choose import UNKNOWN, Way, refused, solver_for
 from kinetree.constrain.native import Solver
+from kinetree.constrain.traced import in_numpy
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import facts
 from kinetree.model import Model
+from kinetree.model.arguments import is_known, is_traced
 
 from .plan import StepPlan
 from .step import not_served
@@ -17,31 +19,37 @@ from .stepper import Stepper, stepper_of
 _ways: OncePerOwner[Way] = OncePerOwner()
 
 
-def way_of_step(model: Model, integrator: str, dtype: Any = float, h: Any = None) -> Way:
-    """How a model makes steps, in a type and of a length."""
+def way_of_step(model: Model, integrator: str, dtype: Any = float) -> Way:
+    """How a model makes steps, in a type."""
     if BOUND in model.__dict__:
         stepper = model.__dict__[BOUND].stepper
         return Way(None if stepper is None else stepper.plan, "decided before the model was traced")
-    reason = refused(model, dtype, h)
+    model = in_numpy(model)
+    reason = refused(model, dtype)
 
     def find() -> Way:
         plan = StepPlan(model, integrator)
         reason = not_served(model, plan, integrator)
         return Way(None, f"{reason}, {UNKNOWN}") if reason else Way(plan, "a lane to a world, whole steps")
 
-    return Way(None, reason) if reason else _ways.get(model, integrator, find)
+    if reason:
+        return Way(None, reason)
+    return _ways.get(model, integrator, find) if is_known(model) else find()
 
 
-def way_of_rollout(model: Model, integrator: str, dtype: Any = float, h: Any = None, traced: bool = False) -> Way:
+def way_of_rollout(model: Model, integrator: str, dtype: Any = float, traced: bool = False) -> Way:
     """How a rollout with known controls is made: all steps in one native call, or one after the other in a loop."""
-    step = way_of_step(model, integrator, dtype, h)
+    step = way_of_step(model, integrator, dtype)
     if step.plan is None or traced or not facts().serves_numpy:
         return step
     return Way(step.plan, "a lane to a world, all steps in one call")
 
 
 class Bound(NamedTuple):
-    """Programs that were bound to the numbers of a model before it was traced: for whole steps, or for constraints."""
+    """Programs that were bound to the numbers of a model before it was traced: for whole steps, or for constraints.
+
+    Both are there where derivatives of a step are made of those of the accelerations within.
+    """
 
     stepper: Stepper | None
     solver: Solver | None
@@ -53,7 +61,8 @@ BOUND = "_bound"  # the attribute in which a model that is being traced has them
 def bound_to(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> Bound:
     """The programs of a call."""
     stepper = stepper_for(model, integrator, dtype, h, external)
-    return Bound(stepper, None if stepper is not None else step_solver(model, dtype, h, external))
+    whole = stepper is not None and stepper.differentiable
+    return Bound(stepper, None if whole else step_solver(model, dtype, h, external))
 
 
 def with_bound(model: Model, bound: Bound) -> Model:
@@ -76,8 +85,11 @@ def stepper_for(model: Model, integrator: str, dtype: Any, h: Any, external: boo
     """The native program of a call, bound to a model; None where XLA serves."""
     if BOUND in model.__dict__:
         return model.__dict__[BOUND].stepper
-    plan = way_of_step(model, integrator, dtype, h).plan
+    model = in_numpy(model)
+    plan = way_of_step(model, integrator, dtype).plan
     if plan is None:
         return None
+    if is_traced(h) or not is_known(model):
+        return stepper_of(model, plan, integrator, dtype, h, external)
     key = integrator, np.dtype(dtype).name, float(h), external
     return _steppers.get(model, key, lambda: stepper_of(model, plan, integrator, dtype, key[2], external))

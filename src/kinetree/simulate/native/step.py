@@ -25,6 +25,7 @@ from kinetree.constrain.native.solve import (
     kinds_of,
     motion_parts,
 )
+from kinetree.constrain.native.solve import is_solved as is_solved_for
 from kinetree.dynamics.firmness import is_firm
 from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm
 from kinetree.lanes import Lane, Loop, Slots
@@ -291,19 +292,9 @@ def program_of(v: StepVariant, solved: bool = False) -> Native:
     return _programs.get((v, solved), make)
 
 
-CLOSED_FORMS = {  # kinds of pairs whose contacts are formulas: searches for them can not be run backwards
-    *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
-    *(("sphere", kind) for kind in ("sphere", "capsule", "cylinder", "box")),
-    ("capsule", "capsule"),
-    ("capsule", "box"),
-}
-
-
 def is_solved(v: StepVariant) -> bool:
     """Whether there is a program of one step whose solution is known."""
-    f = v.features
-    formulas = all(kinds in CLOSED_FORMS for kinds, _ in f.touches)
-    return v.free is not None or (formulas and not (f.coupled or any(f.linking) or v.integrator == "RK4"))
+    return v.free is not None or (v.integrator != "RK4" and is_solved_for(v.features))
 
 
 assert ACTIVATION.at(0, "now").offset == 0  # an activation's first slot is the activation

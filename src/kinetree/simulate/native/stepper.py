@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from kinetree.constrain.native.binding import constants_of, tables_of, teams_of
 from kinetree.dynamics.schedules.choose import may_write_out
@@ -136,9 +137,9 @@ def stepper_of(model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any
     native = program_of(variant)
     constants = constants_of(native, model, plan, dtype, h)
     smooth = constants_of(program_of(variant, True), model, plan, dtype, h) if is_solved(variant) else ()
-    own = None
-    if native.program.even:
+    own, traced = None, any(isinstance(x, Tracer) for x in constants)
+    if native.program.even and not traced:
         widths = widths_of(plan)
         sizes = *(widths[name] for name in variant.inputs), sum(widths[name] for name in variant.outputs)
         own = written_out(native.program, tables_of(native, plan), sizes, (None, *constants[1:]))
-    return Stepper(constants, variant, plan, smooth, own, model.specialized)
+    return Stepper(constants, variant, plan.forgetful() if traced else plan, smooth, own, model.specialized)

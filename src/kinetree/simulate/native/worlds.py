@@ -19,7 +19,7 @@ from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
 from kinetree.model.arguments import is_traced
 
-from .choose import BOUND, Bound, way_of_step
+from .choose import BOUND, Bound, bound_to, way_of_step
 from .plan import StepPlan
 from .step import program_of, variant_of
 from .stepper import Stepper
@@ -42,7 +42,9 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
     if BOUND in model.__dict__:
         return model.__dict__[BOUND]
     typical = None if isinstance(h, Tracer) else typical_of(model)
-    if typical is None or np.dtype(dtype).name not in DTYPES or not _same(model, h):
+    if typical is None:
+        return _bound_in_trace(model, integrator, dtype, h, external)
+    if np.dtype(dtype).name not in DTYPES or not _same(model, h):
         return NOTHING_BOUND
     step = float(np.ravel(h)[0])
 
@@ -67,6 +69,18 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
         return Bound(None, Solver(_stacked(model, parts), solver.variant, solves))
 
     return _bound.get(model, (integrator, np.dtype(dtype).name, step, external), make)
+
+
+def _bound_in_trace(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> Bound:
+    """The programs of worlds whose numbers are traced: constants are functions of them, world by world."""
+
+    def one(own: Model, h: Any) -> Bound:
+        return bound_to(own, integrator, dtype, h, external)
+
+    axis = 0 if np.ndim(h) else None
+    for _ in model.batch:
+        one = jax.vmap(one, (0, axis))
+    return one(model, h)
 
 
 def _stacked(model: Model, constants: Callable[[Model], tuple]) -> tuple:

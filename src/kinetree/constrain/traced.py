@@ -1,0 +1,47 @@
+"""Models whose numbers JAX may be tracing: which native programs can be bound to, with constants that are traced, too.
+
+What decides which program runs must be known: how the mechanism hangs together, which shapes may meet. Where a number
+is not known, whatever it might switch on is there, and does nothing where the number turns out to be zero or infinite.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from kinetree.model import Model
+from kinetree.model.arguments import is_known, is_traced
+
+KEPT = "_in_numpy"  # where a model keeps the copy below, beside its fields
+
+
+def in_numpy(model: Model) -> Model:
+    """The model with JAX arrays as NumPy arrays, made once; those that are traced stay."""
+    leaves = jax.tree.leaves(model)
+    if all(isinstance(x, np.ndarray | Tracer) for x in leaves):
+        return model
+    kept = model.__dict__
+    if KEPT not in kept:
+        kept[KEPT] = jax.tree.map(lambda x: x if is_traced(x) else np.asarray(x), model)
+        kept[KEPT].__dict__["specialized"] = model.specialized
+    return kept[KEPT]
+
+
+def not_bound(model: Model) -> str:
+    """Why native programs need numbers of a model that are traced; nothing where they do not."""
+    world = model.world
+    if world is None:
+        return ""
+    parts = {"tendons": world.tendons, "equalities": world.equalities}
+    if world.scene is not None:
+        parts["meshes"] = world.scene.shapes.hulls
+    for name, part in parts.items():
+        if not is_known(part):
+            return f"numbers of {name} are traced"
+    return ""
+
+
+def forgotten(tree: Any) -> Any:
+    """The same without traced numbers, which must not outlive their trace."""
+    return jax.tree.map(lambda x: None if is_traced(x) else x, tree)
