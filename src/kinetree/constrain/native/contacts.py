@@ -312,8 +312,8 @@ def surface_constants(dim: int, model: Model, plan: Plan, known: Known, coupled:
     pairs = [plan.pairs[k] for k in numbers]
     bodies = np.array(plan.world.scene.layout.bodies, np.int64)[[(p.first, p.second) for p in pairs]]
     moves = np.array([(p.moving != 1, p.moving != 0) for p in pairs])
-    known = inverse_weights(model).body[:, 0]
-    weight = library(known).where(moves, known[np.maximum(bodies, 0)], 0.0).sum(1)
+    of_body = inverse_weights(model).body[:, 0]
+    weight = library(of_body).where(moves, of_body[np.maximum(bodies, 0)], 0.0).sum(1)
     sign = np.array([-1.0 if p.moving == 0 else 1.0 for p in pairs])
     return Surface(split, weight, plan.world.impratio, sign)
 
