@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
 from kinetree import envs
 
@@ -27,7 +28,26 @@ def one_by_one():
     return gymnasium.vector.SyncVectorEnv([lambda: envs.to_gymnasium(env)] * 2)
 
 
-@pytest.mark.parametrize("make", [many, one_by_one])
+def by_name():
+    return gymnasium.make_vec("kinetree.envs.registered:kinetree/cart_pole-v0", WORLDS, time_limit=5)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", list(envs.ENVS))
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+def test_every_environment_has_a_name(name):
+    """As scripts make them, one world and several, and gymnasium's own checks pass."""
+    one = gymnasium.make(f"kinetree.envs.registered:kinetree/{name}-v0", disable_env_checker=True)
+    check_env(one.unwrapped, skip_render_check=True)
+    many = gymnasium.make_vec(f"kinetree/{name}-v0", 3, vectorization_mode="vector_entry_point")
+    seen, _ = many.reset(seed=0)
+    assert seen in many.observation_space
+    seen, rewards, *_ = many.step(many.action_space.sample())
+    assert seen in many.observation_space
+    assert np.isfinite(rewards).all()
+
+
+@pytest.mark.parametrize("make", [many, one_by_one, by_name])
 def test_a_policy_gradient_script_runs(make):
     """Spaces, resets, bootstrapping at the time limit, statistics: what a script uses of a vector."""
     vector = wrapped(make())
