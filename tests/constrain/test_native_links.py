@@ -99,3 +99,28 @@ def test_a_net_of_many_loops_is_told_at_once():
     loops = "".join(f'<connect body1="b{k}" body2="b{k + 1}" anchor="0 0 0"/>' for k in range(299))
     model = ours(compiled(f"<mujoco><worldbody>{links}</worldbody><equality>{loops}</equality></mujoco>"))
     assert "rows couple bodies" in kt.explain(model).advance.reason
+
+
+def test_a_net_of_sixty_rows():
+    """Chains of balls side by side, tied to one another at every ball."""
+    size = 5
+
+    def chain(i):
+        inside = '<joint type="ball" damping="0.01"/><geom size="0.03" pos="0 0 -0.2" mass="0.1"/>'
+        places = [f"{0.2 * i} 0 2", *("0 0 -0.2",) * (size - 1)]
+        return "".join(f'<body name="b{i}_{k}" pos="{p}">{inside}' for k, p in enumerate(places)) + "</body>" * size
+
+    ties = "".join(
+        f'<connect body1="b{i}_{k}" body2="b{i + 1}_{k}" anchor="0.1 0 -0.2"/>'
+        for i in range(size - 1)
+        for k in range(size)
+    )
+    world = "".join(map(chain, range(size)))
+    head = '<mujoco><option timestep="0.002"/><default><geom contype="0"/></default>'
+    m = compiled(f"{head}<worldbody>{world}</worldbody><equality>{ties}</equality></mujoco>")
+    model = ours(m)
+    assert kt.explain(model).advance.plan is not None
+    s = states(m, model, count=4, every=10, push=0.1, seed=1)
+    found = kt.constrained_dynamics(model, s.q, s.qd, s.tau)
+    assert relative(found.qdd, s.qdd) < CLOSE
+    assert relative(found.tau_constraint, s.tau_constraint) < CLOSE

@@ -14,7 +14,7 @@ from .memory import FORCE
 from .tables import table
 
 WIDTH = 3  # links go in groups of three: a turn of a loop costs more than what it computes
-MAX_LINKS = 48  # of a model that lanes serve; K is dense where all hang from one body
+MAX_LINKS = 120  # of a model that lanes serve; K is dense where all hang from one body
 THREE = (0.0,) * WIDTH
 GROUP = Memory(stiff=THREE, t=THREE, factors=(0.0,) * 6, acts=0.0)
 CARRIER = Memory(sags=(FORCE,) * WIDTH)

@@ -10,6 +10,7 @@ from kinetree.constrain.native.actuators import ACTIVATION, MOTOR
 from kinetree.constrain.native.drive_plan import may_brake
 from kinetree.model import Model
 
+from ..implicit import lone_bodies
 from .integrate import STAGE
 
 
@@ -19,6 +20,7 @@ class StepPlan(Plan):
     def __init__(self, model: Model, integrator: str, like: "StepPlan | None" = None):
         """`like`: what is present is what that plan has; numbers of the model are its own."""
         implicit = integrator == "implicitfast"
+        self.lone = tuple(lone_bodies(model.uncoupled)) if implicit else ()  # bodies that tumble (tumbling.py)
         self.actuators, self.stages = model.actuators, integrator == "RK4"
         self.nu, self.na = model.nu, model.na
         self.braking = (may_brake(model.actuators) if implicit else ()) if like is None else like.braking
@@ -35,7 +37,13 @@ class StepPlan(Plan):
     @cached_property
     def key(self) -> tuple:
         """All that the tables depend on."""
-        return *super().key, self.stages, self.slots, None if self.actuators is None else self.actuators.wiring
+        return (
+            *super().key,
+            self.lone,
+            self.stages,
+            self.slots,
+            None if self.actuators is None else self.actuators.wiring,
+        )
 
     def control(self, number: Any) -> Any:
         """Slots of controls."""

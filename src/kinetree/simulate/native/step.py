@@ -33,11 +33,11 @@ from kinetree.lanes.kept.once import Once
 from kinetree.model import DEFAULT_STEPPING, Model
 
 from ..constrained import constraints_of
-from ..implicit import lone_bodies
 from . import integrate
 from .free import free_algorithm, free_parts
 from .moves import BALL, FREE, SCALAR, Moves, kinds_of_joints
 from .plan import StepPlan
+from .tumbling import tumbling
 
 INTEGRATORS = ("Euler", "implicitfast", "RK4", "semi_implicit")
 MOST_STEPS = 1 << 30
@@ -53,6 +53,7 @@ class StepVariant(NamedTuple):
     drives: tuple[tuple[str, bool], ...]  # what actuators act on, and whether they have activations
     ranged: bool  # the sum of the actuators of a joint is bounded, or slopes are asked for
     external: bool
+    tumbles: bool  # the gyroscopic forces of lone bodies are taken at the end of a step
     free: LaneAlgorithm | None  # finds the accelerations where nothing constrains the mechanism
 
     @property
@@ -110,7 +111,7 @@ def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, fi
     if plan.coupling is None and _is_free(model):
         free = free_algorithm(model, is_firm(model) if firm is None else firm, finishes, external)
         features = Features(features.quaternions)
-    return StepVariant(features, integrator, joints, finishes, drives, ranged, external, free)
+    return StepVariant(features, integrator, joints, finishes, drives, ranged, external, bool(plan.lone), free)
 
 
 def _is_free(model: Model) -> bool:
@@ -239,7 +240,8 @@ def one_step(v: StepVariant, solved: bool = False) -> list[Part | Again]:
     if v.integrator != "RK4":
         take = integrate.semi_implicit if v.integrator == "semi_implicit" else integrate.euler
         ends = v.activated("now", "rate")
-        return [*dynamics(v, solved), *map(take, v.moves), *ends, step_done()]
+        lone = [tumbling()] if v.tumbles else []
+        return [*dynamics(v, solved), *lone, *map(take, v.moves), *ends, step_done()]
     stage: list[Part | Again] = [
         integrate.share_and_weight(),
         *map(integrate.set_stage, v.moves),
@@ -294,7 +296,8 @@ def program_of(v: StepVariant, solved: bool = False) -> Native:
 
 def is_solved(v: StepVariant) -> bool:
     """Whether there is a program of one step whose solution is known."""
-    return v.free is not None or (v.integrator != "RK4" and is_solved_for(v.features))
+    known = v.free is not None or (v.integrator != "RK4" and is_solved_for(v.features))
+    return known and not v.tumbles
 
 
 assert ACTIVATION.at(0, "now").offset == 0  # an activation's first slot is the activation
@@ -305,8 +308,8 @@ def not_served(model: Model, plan: StepPlan, integrator: str) -> str:
     model = model.uncoupled
     if integrator not in INTEGRATORS:
         return f"integrator {integrator}"
-    if integrator == "implicitfast" and lone_bodies(model):
-        return "implicitfast takes the gyroscopic forces of a lone body at the end of the step"
+    if plan.lone and (len(plan.strings.resists[0]) or len(plan.strings.brakes[0])):
+        return "tendons or actuators that resist at the end of the step, and lone bodies that tumble"
     solves = model.nv == 0 or plan.coupling is not None or not _is_free(model)
     unsolved = not_solved(model, plan) if solves else ""
     return unsolved or not_driven(plan, model.actuators, integrator == "implicitfast")
