@@ -82,6 +82,7 @@ def tumbling() -> Part:
 
     def numbers(model: Model, plan: Any, known: Any) -> tuple:
         inertia = jax.tree.map(lambda x: x[np.array(plan.lone, np.int64)], model.inertia)
-        return inertia, tuple(model.rows.armature[first_rows(plan) + k] for k in range(FREE.nv))
+        rows = first_rows(plan)[:, None] + np.arange(FREE.nv)
+        return inertia, tuple(model.rows.armature[rows].T)
 
     return Part(loop, lambda plan: table(plan.row(first_rows(plan))), numbers)  # type: ignore[arg-type]
