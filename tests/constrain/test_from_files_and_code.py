@@ -6,7 +6,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.io import load_with_report
-from kinetree.simulate.native import stepper_for
+from kinetree.simulate.native import way_of_step
 from tests.constrain.agreement import exact
 
 INERTIAL = '<inertial><mass value="{}"/><inertia ixx="0.02" iyy="0.02" izz="0.02"/></inertial>'
@@ -84,12 +84,14 @@ def test_mimic_joints_and_constraints_go_together():
     np.testing.assert_allclose(kt.constrained_inverse_dynamics(model, q, qd, found.qdd), tau, atol=1e-7)
     forces = tau + found.tau_constraint
     np.testing.assert_allclose(kt.forward_dynamics(model, q, qd, forces), found.qdd, rtol=1e-8, atol=1e-8)
-    stepper = stepper_for(model, "Euler", np.float64, float(model.timestep), False, forced=True)
-    assert stepper is not None  # steps are native: joints that follow others are links without softness
-    state, ctrl = kt.initial_state(model, q, qd), np.zeros((len(q), 0))
-    after = stepper(state, ctrl, None, tau, 1)
-    np.testing.assert_allclose(after.warm_start, found.qdd, rtol=1e-9, atol=1e-9)
-    twice, again = stepper(state, ctrl, None, tau, 2), stepper(after, ctrl, None, tau, 1)
+    assert way_of_step(model, "Euler").plan is not None  # steps are native: mimic joints are links without softness
+    state, still = kt.initial_state(model, q, qd), kt.constrained_dynamics(model, q, qd)
+    after = kt.advance(model, state, integrator="Euler")
+    np.testing.assert_allclose(after.warm_start, still.qdd, rtol=1e-9, atol=1e-9)
+    twice, again = (
+        kt.advance(model, state, integrator="Euler", substeps=2),
+        kt.advance(model, after, integrator="Euler"),
+    )
     np.testing.assert_array_equal(twice.q, again.q)
     np.testing.assert_array_equal(twice.qd, again.qd)
 
