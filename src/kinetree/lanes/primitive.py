@@ -32,7 +32,8 @@ from .target import Target, lower
 class Bound(NamedTuple):
     """A program, how many slots it takes, and the widths of its outputs: all that a compiled call depends on.
 
-    Native bodies run it `woven` where that is given; several threads may share a lane where `teams` are.
+    Native bodies run it `woven` where that is given; several threads may share a lane where `teams` are. GPUs run what
+    is `written` out for one mechanism.
     """
 
     program: Program
@@ -40,6 +41,7 @@ class Bound(NamedTuple):
     widths: tuple[int, ...]
     woven: Woven | None = None
     teams: Teams | None = None
+    written: Program | None = None
 
     def split(self, arguments: Any) -> tuple[tuple, tuple, tuple, tuple]:
         """Tables, constants, inputs, and what comes after them."""
@@ -82,7 +84,7 @@ def _natively(target: Target, *arguments: Any, bound: Bound) -> list | None:
     program, slots = bound.program, bound.slots
     if bound.woven is not None:
         program, tables, slots = bound.woven.program, bound.woven.tables, bound.woven.slots
-    found = target.run(program, slots, bound.widths, tables, constants, inputs, bound.teams)
+    found = target.run(program, slots, bound.widths, tables, constants, inputs, bound.teams, bound.written)
     return None if found is None else list(found)
 
 

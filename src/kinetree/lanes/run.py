@@ -25,11 +25,13 @@ def run(
     inputs: tuple,
     woven: Woven | None = None,
     teams: Teams | None = None,
+    written: Program | None = None,
 ) -> tuple:
     """Outputs (lanes, width) of a program on inputs (lanes, width).
 
     For each loop there is a table, (turns, columns) of int32, and an array of constants, (turns, count). On JAX arrays
     native bodies run the `woven` program where it is given, and may let several threads share a lane where `teams` are.
+    A GPU runs the `written` one where it is given: the same, written out for one mechanism (cuda/sequence.py).
     """
     plain = all(isinstance(x, np.ndarray) for x in (*constants, *inputs))
     if plain and (native := compiled(program, np.dtype(inputs[0].dtype).name)) is not None:
@@ -37,4 +39,5 @@ def run(
     inputs = tuple(x if isinstance(x, jax.Array) else jnp.asarray(x) for x in inputs)
     dtype = inputs[0].dtype  # JAX may have narrowed it
     constants = tuple(c if c.dtype == dtype else c.astype(dtype) for c in constants)
-    return tuple(RUN.bind(*tables, *constants, *inputs, bound=Bound(program, slots, tuple(widths), woven, teams)))
+    bound = Bound(program, slots, tuple(widths), woven, teams, written)
+    return tuple(RUN.bind(*tables, *constants, *inputs, bound=bound))

@@ -37,7 +37,9 @@ class Target:
     """What native code for one kind of device can do. Results are None where it can not serve; it has said why."""
 
     facts: Facts
-    run: Callable[..., Any]  # (program, slots, widths, tables, constants, inputs, teams) -> outputs, on traced arrays
+    run: Callable[
+        ..., Any
+    ]  # (program, slots, widths, tables, constants, inputs, teams, written) -> outputs, on traced arrays
     walk: Callable[..., list | None]  # (walk, shape, arrays) -> final states and results, on traced arrays
     pairs: Callable[..., list | None]  # (pairs, arrays) -> the matrix of all pairs, from traced arrays
     chunks: Callable[[int], int]  # rows of a huge tree -> lanes that its long paths are cut into, 0 for other ways

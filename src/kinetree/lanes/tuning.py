@@ -41,6 +41,9 @@ PAIRS_MIN_ENTRIES = 1 << 15  # entries that a task takes at the least; fewer are
 # -- a GPU -------------------------------------------------------------------------------------------------------------
 GPU_BLOCK_THREADS = 128  # threads of a block, where shared memory does not ask for fewer [h200/]
 GPU_REPEAT_THREADS = 32  # threads of a block of a program with repeats: few lanes fill all multiprocessors [ground]
+GPU_SEQUENCE_THREADS = 32  # threads of a block of a program with repeats that is written out [ground]
+GPU_SEQUENCE_MAX_BYTES = 1 << 16  # bytes of its slots; a team shares the lanes that have more [ground]
+GPU_SEQUENCE_REGISTERS = 150  # values of such a program that are kept in registers [ground]
 GPU_SHARED_PERCENT = 100  # of the memory of a multiprocessor that is shared; the rest caches tables [ground]
 GPU_SHARED_BYTES = 222 << 10  # bytes of slots for which that has room [ground]
 GPU_WRITTEN_OUT_STEP_ROWS = 40  # rows; the same on a GPU, where slots in memory cost far more [rollouts]

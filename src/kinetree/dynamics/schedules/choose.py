@@ -230,6 +230,12 @@ def may_write_out(program: Any, rows: int, steps: int) -> bool:
     return small and steps >= device.written_out_min_states and _among_first(program)
 
 
+def may_sequence(model: Model) -> bool:
+    """True if steps in which lanes go different ways are written out for one robot unasked, whatever the batch is."""
+    device = facts()
+    return device.weaves and model.tree.n <= device.written_out_step_rows and _among_first(model)
+
+
 def lane_program_kind(call: Call, about: bool = False) -> str:
     """Which program of an algorithm lanes run; `about`: it is about one body, and there may be many of them.
 

@@ -47,6 +47,7 @@ def run_program(
     constants: tuple,
     inputs: tuple,
     teams: Teams | None = None,
+    written: Program | None = None,
 ) -> tuple | None:
     """Outputs of a program on traced arrays; None where there is no native body. Threads take lanes, not turns."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype

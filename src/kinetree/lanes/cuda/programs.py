@@ -17,6 +17,7 @@ from ..program.program import Program
 from ..program.teams import Teams
 from .driver import allow_shared, begin_handler, chip, compiled_handler, launch_values, load_kernel, multiprocessors
 from .ptx import Assembly, Reach, local_slots, ptx, reach_of
+from .sequence import sequence_ptx
 from .team import resident_lanes, team_bytes, team_ptx, team_size
 from .tile import WARP, block_size, tile_bytes
 
@@ -75,6 +76,8 @@ def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[
     if team:
         launch = Launch(WARP, team, team_bytes(slots, dtype.itemsize, team))
         return CudaKernel(program, team_ptx(program, dtype, team, chip()), launch)
+    if program.straight is not None and not program.even:
+        return CudaKernel(program, sequence_ptx(program, slots, dtype, chip()), Launch(tuning.GPU_SEQUENCE_THREADS))
     reach, room = reach_of(program, widths, dtype.itemsize), local_slots(slots, dtype)
     launch = Launch(tuning.GPU_BLOCK_THREADS if program.simple else tuning.GPU_REPEAT_THREADS)
     if reach is Reach.TILE:
@@ -117,16 +120,21 @@ def run_program(
     constants: tuple,
     inputs: tuple,
     teams: Teams | None = None,
+    written: Program | None = None,
 ) -> tuple | None:
     """Outputs of a program on traced arrays; None where there is no native body."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
     itemsize = np.dtype(dtype).itemsize
-    team = 0 if teams is None else team_size(teams, itemsize)
-    here, cold = slots, 0
-    if teams is not None and team:
-        tables, here, cold = teams.rounds(team), teams.hot, slots - teams.hot
+    here, cold, team = slots, 0, 0
     columns = (*(x.shape[1] for x in inputs), *widths)
-    target = program_target(program, np.dtype(dtype).name, here, columns, team)
+    target = None
+    if written is not None and slots * itemsize <= tuning.GPU_SEQUENCE_MAX_BYTES:
+        target = program_target(written, np.dtype(dtype).name, slots, columns)
+    if target is None:
+        team = 0 if teams is None else team_size(teams, itemsize)
+        if teams is not None and team:
+            tables, here, cold = teams.rounds(team), teams.hot, slots - teams.hot
+        target = program_target(program, np.dtype(dtype).name, here, columns, team)
     if target is None or lanes == 0:
         return None
     name, by_columns, in_global_memory = target

@@ -147,9 +147,9 @@ class Program:
 
     `reversible` promises that a slot, once read, is never changed again. Then values that the steps saw are still there
     when the program is run backwards, and its derivatives are lane programs too (derivative.py). `straight` is for one
-    mechanism alone: the native bodies then take nothing from the tables that they are given (straight.py). The turns
-    of a `woven` program follow each other as its tables say (woven.py), and only native bodies can run it. Both are for
-    `simple` programs, of loops without conditions, but `even` ones may be straight, too; and reversible ones name no
+    mechanism alone: the native bodies then take nothing from the tables that they are given (straight.py; sequence.py
+    for those that are not `even`, on GPUs). The turns of a `woven` program follow each other as its tables say
+    (woven.py), and only native bodies can run it: a `simple` one, of loops without conditions. Reversible ones name no
     slots or data without a column of a table.
     """
 
@@ -170,8 +170,6 @@ class Program:
     def __post_init__(self) -> None:
         if not self.simple and (self.reversible or self.woven):
             raise ValueError(f"{self.name} has more than plain loops, so it is neither reversible nor woven")
-        if self.straight and not self.even:
-            raise ValueError(f"{self.name} has lanes that go different ways, so it is not straight")
         if self.reversible and any(place.column is None for loop in self.loops for place in loop.places):
             raise ValueError(f"{self.name} is reversible, so its tables must name all its slots and data")
 

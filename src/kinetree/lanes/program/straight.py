@@ -22,11 +22,16 @@ Turn = tuple[int, int]  # the loop's number, and the turn's
 Tables = Sequence[np.ndarray]
 
 
-def written_out(program: Program, tables: tuple[np.ndarray, ...], widths: tuple, constants: tuple | None) -> Program:
+def written_out(
+    program: Program, tables: tuple[np.ndarray, ...], widths: tuple, constants: tuple | None, uneven: bool = False
+) -> Program:
     """The program for these tables, and inputs and outputs of these widths; with constants, for one model alone.
 
-    Constants of a loop that are None are run-time inputs all the same.
+    Constants of a loop that are None are run-time inputs all the same. Where it is not `even`, GPUs alone can run it
+    (cuda/sequence.py): that has to be asked for.
     """
+    if not (uneven or program.even):
+        raise ValueError(f"{program.name} has lanes that go different ways, so it is not straight")
     straight = Straight(tables, widths, constants)
     return replace(program, name=f"{program.name}_{straight.digest}", straight=straight)
 
@@ -89,10 +94,14 @@ def places(loop: Loop) -> tuple[Slots, ...]:
 
 def turn_order(loops: Sequence[Loop], tables: Tables) -> list[Turn]:
     """All turns, each right before it is needed: from the ends of the program, depth first, later loops first."""
-    needs = _needs(loops, tables)
+    return in_order(_needs(loops, tables))
+
+
+def in_order(needs: dict[Any, set[Any]]) -> list[Any]:
+    """All of these, each after those that it needs, and right before it is needed."""
     needed = set().union(*needs.values())
     stack = [turn for turn in reversed(needs) if turn not in needed]
-    order: dict[Turn, None] = {}
+    order: dict[Any, None] = {}
     while stack:
         turn = stack[-1]
         missing = [other for other in needs[turn] if other not in order]

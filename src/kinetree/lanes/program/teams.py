@@ -86,14 +86,14 @@ def sums_of(loop: Loop) -> tuple[Slots, ...]:
 def rounds_of(loop: Loop, table: np.ndarray, slots: int, size: int) -> np.ndarray:
     """The round of each turn: the earliest one that has room and comes after all that the turn must wait for."""
     sums = sums_of(loop)
-    seen = _numbers((*loop.reads, *(() if loop.when is None else (loop.when,))), table)
-    changed = _numbers((*loop.writes, *(s for s in loop.adds if s not in sums)), table)
-    summed = _numbers(sums, table[:1])
+    seen = numbers_of((*loop.reads, *(() if loop.when is None else (loop.when,))), table)
+    changed = numbers_of((*loop.writes, *(s for s in loop.adds if s not in sums)), table)
+    summed = numbers_of(sums, table[:1])
     if loop.rare:  # members with something to do take turns
         return np.arange(len(table)) // size
     if len(table) > 1 and (np.isin(seen, summed).any() or np.isin(changed, summed).any()):
         raise ValueError("a loop reads or writes what it adds up over all its turns")
-    if _apart(seen, changed, slots):
+    if apart(seen, changed, slots):
         return np.arange(len(table)) // size
     read, written = np.full((2, slots), -1)
     found, filled = np.zeros(len(table), np.int64), [0] * (len(table) + 1)
@@ -109,7 +109,7 @@ def rounds_of(loop: Loop, table: np.ndarray, slots: int, size: int) -> np.ndarra
     return found
 
 
-def _numbers(places: tuple[Slots, ...], table: np.ndarray) -> np.ndarray:
+def numbers_of(places: tuple[Slots, ...], table: np.ndarray) -> np.ndarray:
     """(turns, count): numbers of all slots that turns name."""
 
     def of(place: Slots) -> np.ndarray:
@@ -119,7 +119,7 @@ def _numbers(places: tuple[Slots, ...], table: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros((len(table), 0), np.int64), *map(of, places)], 1)
 
 
-def _apart(seen: np.ndarray, changed: np.ndarray, slots: int) -> bool:
+def apart(seen: np.ndarray, changed: np.ndarray, slots: int) -> bool:
     """Whether no turn sees or changes what another changes."""
     turn = np.arange(len(changed))[:, None]
     owner = np.full(slots, -1)

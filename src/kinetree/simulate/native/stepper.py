@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree.constrain.native.binding import constants_of, tables_of, teams_of
-from kinetree.dynamics.schedules.choose import may_write_out
+from kinetree.dynamics.schedules.choose import may_sequence, may_write_out
 from kinetree.lanes import Program, run, written_out, xla
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.program.single import Single, single
@@ -33,7 +33,9 @@ class Stepper:
     variant: StepVariant = field(metadata={"static": True})
     plan: StepPlan = field(metadata={"static": True})
     smooth: tuple[Any, ...] = ()  # constants of the program for derivatives, where there is one
-    own: Program | None = field(default=None, metadata={"static": True})  # written out for one model
+    own: Program | None = field(
+        default=None, metadata={"static": True}
+    )  # written out for one model; if uneven, for GPUs
     asked: bool = field(default=False, metadata={"static": True})  # for such a program, whatever it costs
 
     @cached_property
@@ -67,7 +69,7 @@ class Stepper:
     def program(self, work: int) -> Program:
         """The program that runs; `work` counts the steps of all lanes together."""
         own = self.own
-        chosen = own is not None and (self.asked or may_write_out(own, self.plan.n, work))
+        chosen = own is not None and own.even and (self.asked or may_write_out(own, self.plan.n, work))
         return own if own is not None and chosen else program_of(self.variant).program
 
     def constants_for(self, count: Any, dtype: Any) -> tuple:
@@ -94,7 +96,8 @@ class Stepper:
         program = self.program(len(state.q) * count) if isinstance(count, int) else native.program
         bound = program, self.slots, (self.width,), self.tables, constants
         teams = teams_of(native, plan) if self.variant.free is None else None
-        (whole,) = xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams)
+        written = self.own if self.own is not None and not self.own.even else None
+        (whole,) = xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams, written=written)
         return self.split(whole, state)
 
     @property
@@ -137,9 +140,9 @@ def stepper_of(model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any
     native = program_of(variant)
     constants = constants_of(native, model, plan, dtype, h)
     smooth = constants_of(program_of(variant, True), model, plan, dtype, h) if is_solved(variant) else ()
-    own, traced = None, any(isinstance(x, Tracer) for x in constants)
-    if native.program.even and not traced:
+    own, traced, even = None, any(isinstance(x, Tracer) for x in constants), native.program.even
+    if not traced and (even or model.specialized or may_sequence(model)):
         widths = widths_of(plan)
         sizes = *(widths[name] for name in variant.inputs), sum(widths[name] for name in variant.outputs)
-        own = written_out(native.program, tables_of(native, plan), sizes, (None, *constants[1:]))
+        own = written_out(native.program, tables_of(native, plan), sizes, (None, *constants[1:]), not even)
     return Stepper(constants, variant, plan.forgetful() if traced else plan, smooth, own, model.specialized)

@@ -1,0 +1,188 @@
+"""Values of slots around the turns of a written-out program, and which of its turns a lane does.
+
+The turns of a loop that a lane does are a mask, or a list of their numbers where there are many; both are made once
+where conditions do not change.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from ..program.sequence import Cycle, Run, Sequenced, conditions
+from ..program.stored import Events
+from .ptx import GLOBAL, CudaWriter
+
+MASK_BITS = 64
+AT_ONCE = 8  # conditions that are looked at together, to make a list
+
+
+class ValueWriter(CudaWriter):
+    """Reads and writes slots. `stored` are the writes that somebody looks up in memory; None while that is unknown."""
+
+    home = ""  # address of the slots, in local memory
+
+    def __init__(self, sequenced: Sequenced, jaxprs: list[Any], dtype: Any, stored: set[int] | None):
+        super().__init__(sequenced.program, jaxprs, dtype)
+        assert sequenced.program.straight is not None
+        self.known, self.sequenced, self.stored = sequenced.program.straight, sequenced, stored
+        self.tables = self.known.tables
+        self.widths = [str(w) for w in self.known.widths]
+        self.values: dict[int, str] = {}  # of slots, in registers
+        self.masks: dict[tuple[int, ...], tuple[str, str]] = {}  # by conditions: kind and value
+        self.events = Events()
+        self.certain = True  # whether all lanes do what is being written
+        self.arrays_of_module: dict[str, str] = {}
+        self._blocks = 0
+
+    def at(self, name: str) -> str:
+        """Begin a block, whose label is known."""
+        label = self._new_label(name)
+        self.to.go(label)
+        self.to.label(label)
+        return label
+
+    def _new_label(self, name: str) -> str:
+        self._blocks += 1
+        return f"{name}{self._blocks}"
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    def read_slot(self, number: str, cold: bool = False) -> str:
+        """From local memory."""
+        return self.to.op(f"load {self.to.scalar}, {self.place_of(int(number))}")
+
+    def write_slot(self, number: str, value: str, cold: bool = False) -> None:
+        """To local memory."""
+        self.to.do(f"store {self.to.scalar} {value}, {self.place_of(int(number))}")
+
+    def place_of(self, slot: int) -> str:
+        """Where a slot is in memory."""
+        return f"ptr {self.to.op(f'getelementptr {self.to.scalar}, ptr {self.home}, i64 {slot}')}"
+
+    def value(self, slot: int) -> str:
+        """What a slot holds."""
+        if slot not in self.values:
+            self.events.read(slot)
+            self.values[slot] = self.read_slot(str(slot))
+        return self.values[slot]
+
+    def keep(self, slot: int, value: str) -> None:
+        """Store what a slot holds, if somebody looks it up."""
+        number = self.events.write(slot, self.certain)
+        if self.stored is None or number in self.stored:
+            self.write_slot(str(slot), value)
+        self.forget_masks((slot,))
+
+    def forget_masks(self, slots: Any) -> None:
+        """Conditions changed."""
+        slots = set(slots)
+        self.masks = {key: mask for key, mask in self.masks.items() if not slots.intersection(key)}
+
+    def literal(self, value: str) -> bool:
+        """Whether a value is known."""
+        return not value.startswith("%")
+
+    def differs(self, slot: int) -> str:
+        """Whether a slot is not 0."""
+        to, value = self.to, self.values.get(slot)
+        if value is None:
+            self.events.read(slot)
+            value = self.read_slot(str(slot))
+        return to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}")
+
+    def key_of(self, run: Run) -> tuple[int, ...]:
+        """The conditions of all turns of a loop, if a mask has bits for them; else those of a run."""
+        loop, table = self.program.loops[run.loop], self.tables[run.loop]
+        return conditions(loop, table, self.numbered(run))
+
+    def numbered(self, run: Run) -> Sequence[int]:
+        """The turns that the bits of a run's mask, or the numbers of its list, mean."""
+        table = self.tables[run.loop]
+        return range(len(table)) if len(table) <= MASK_BITS else run.turns
+
+    def masks_for(self, cycle: Cycle) -> None:
+        """Masks of the runs in a repeat whose conditions it leaves alone."""
+        for part in cycle.parts:
+            if isinstance(part, Cycle):
+                self.masks_for(part)
+                continue
+            for run in part:
+                loop = self.program.loops[run.loop]
+                if loop.when is None or loop.when.column is None:
+                    continue
+                if len(run.turns) > 1 or len(self.tables[run.loop]) <= MASK_BITS:
+                    key = self.key_of(run)
+                    if not cycle.changed.intersection(key):
+                        self.mask_of(key)
+
+    def mask_of(self, key: tuple[int, ...]) -> tuple[str, str]:
+        """The turns that are done: bits, or where their numbers are listed."""
+        if key not in self.masks:
+            self.masks[key] = self._bits(key) if len(key) <= MASK_BITS else self._listed(key)
+        return self.masks[key]
+
+    def _bits(self, key: tuple[int, ...]) -> tuple[str, str]:
+        to, whole = self.to, "0"
+        kind = "i32" if len(key) <= 32 else "i64"
+        for bit, slot in enumerate(key):
+            own = to.op(f"select i1 {self.differs(slot)}, {kind} {signed(1 << bit, kind)}, {kind} 0")
+            whole = to.op(f"or {kind} {whole}, {own}")
+        return kind, whole
+
+    def _listed(self, key: tuple[int, ...]) -> tuple[str, str]:
+        to, count = self.to, len(key)
+        for slot in key:
+            self.events.read(slot)
+        listing = self.variable_array(count)
+        start = self.at("list")
+        turn = self.at("listing")
+        to.lines.append(f"  %{turn}_j = phi i32 [ 0, %{start} ], [ %{turn}_more, %{turn} ]")
+        to.lines.append(f"  %{turn}_n = phi i32 [ 0, %{start} ], [ %{turn}_next, %{turn} ]")
+        numbers = [to.op(f"add i32 %{turn}_j, {k}") for k in range(AT_ONCE)]
+        after = range(key[-1] + 1, key[-1] + 1 + AT_ONCE)  # looked at in the last turn, and left out
+        padded = [min(slot, self.sequenced.slots - 1) for slot in (*key, *after)]
+        places = [to.op(f"getelementptr {to.scalar}, ptr {self.home}, i32 {self.one_of(padded, j)}") for j in numbers]
+        values = [to.op(f"load {to.scalar}, ptr {place}") for place in places]
+        found = f"%{turn}_n"
+        for j, value in zip(numbers, values, strict=True):
+            to.do(f"store i32 {j}, ptr {to.op(f'getelementptr i32, ptr {listing}, i32 {found}')}")
+            holds = to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}")
+            holds = to.op(f"and i1 {holds}, {to.op(f'icmp slt i32 {j}, {count}')}")
+            found = to.op(f"add i32 {found}, {to.op(f'zext i1 {holds} to i32')}")
+        to.lines.append(f"  %{turn}_next = add i32 {found}, 0")
+        to.lines.append(f"  %{turn}_more = add i32 %{turn}_j, {AT_ONCE}")
+        end = self._new_label("listed")
+        to.branch(to.op(f"icmp slt i32 %{turn}_more, {count}"), turn, end)
+        to.label(end)
+        return listing, f"%{turn}_next"
+
+    def variable_array(self, count: int) -> str:
+        """Room for whole numbers, of the whole function."""
+        self._variables += 1
+        name = f"%variable{self._variables}"
+        self.to.lines.insert(self.to.lines.index("entry:") + 1, f"  {name} = alloca [{count + 1} x i32]")
+        return name
+
+    def module_array(self, kind: str, numbers: list[Any]) -> str:
+        """Numbers that never change."""
+        texts = ", ".join(f"{kind} {x}" for x in numbers)
+        text = f"internal unnamed_addr addrspace(1) constant [{len(numbers)} x {kind}] [{texts}], align 16"
+        return self.arrays_of_module.setdefault(text, f"@known{len(self.arrays_of_module)}")
+
+    def entry(self, kind: str, array: str, index: str) -> str:
+        """A number of an array of the module."""
+        place = self.to.op(f"getelementptr {kind}, {GLOBAL} {array}, i32 {index}")
+        return self.to.op(f"load {kind}, {GLOBAL} {place}, !invariant.load !8")
+
+    def one_of(self, numbers: list[int], which: str) -> str:
+        """One of several whole numbers: computed, where they follow each other at equal distances."""
+        step = numbers[1] - numbers[0] if len(numbers) > 1 else 0
+        if any(b - a != step for a, b in pairwise(numbers)):
+            return self.entry("i32", self.module_array("i32", numbers), which)
+        return self.to.op(f"add i32 {self.to.op(f'mul i32 {which}, {step}')}, {numbers[0]}")
+
+
+def signed(bits: int, kind: str) -> int:
+    """Bits as LLVM writes a whole number of a kind."""
+    size = int(kind[1:])
+    return bits - (1 << size) if bits >> (size - 1) else bits

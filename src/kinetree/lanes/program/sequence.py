@@ -1,0 +1,182 @@
+"""The turns of a program in one order, for one mechanism: what is written out where lanes go different ways.
+
+As in straight.py each turn comes right before it is needed, but only among the loops between two repeats. Turns of one
+loop that depend on conditions, and add to the same slots, stay together as a *run*: a loop over those of its turns that
+a lane does. So do the turns of loops that are too long to be written out. What is added to a slot is added in the same
+order as ever.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from .program import Body, Loop, Program, Repeat, Slots, flattened, number_in
+from .straight import in_order, slot_numbers
+from .teams import apart, numbers_of
+
+
+class Run(NamedTuple):
+    """Turns of one loop, done one after the other by one text; a single one is written out."""
+
+    loop: int
+    turns: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Cycle:
+    """A repeat, and what is in it, in order."""
+
+    repeat: Repeat
+    parts: "list[list[Run] | Cycle]"
+    changed: frozenset[int]  # slots
+
+
+class Limits(NamedTuple):
+    """How many operations of a loop are written out, where its turns might stay together.
+
+    A device reads a text that it repeats as fast as it can compute, if it is short enough to be kept: some 8 000
+    instructions of a GPU.
+    """
+
+    once: int = 3000
+    repeated: int = 1000
+    groups: int = 8000  # of turns that depend on conditions
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, eq=False)
+class Sequenced:
+    """A program in order. `lines` says how long the text of a turn of each loop is."""
+
+    program: Program
+    tables: tuple[np.ndarray, ...]
+    slots: int
+    lines: tuple[int, ...]
+    limits: Limits = LIMITS
+
+    @cached_property
+    def parts(self) -> "list[list[Run] | Cycle]":
+        """Runs between repeats, and repeats."""
+        return self._ordered(self.program.body, 0)
+
+    def _ordered(self, body: Body, number: int, within: bool = False) -> "list[list[Run] | Cycle]":
+        found: list[list[Run] | Cycle] = []
+        runs: list[Run] = []
+        for part in body:
+            if isinstance(part, Repeat):
+                found.append(self._in_order(runs))
+                own = range(number, number + len(list(flattened(part.body))))
+                changed = {int(s) for k in own for s in self.changed(Run(k, tuple(range(len(self.tables[k])))))}
+                inner = self._ordered(part.body, number, within or not part.uniform)
+                found.append(Cycle(part, inner, frozenset(changed)))
+                runs, number = [], own.stop
+            else:
+                runs += self._runs(number, within)
+                number += 1
+        return [*found, self._in_order(runs)]
+
+    def _runs(self, k: int, within: bool) -> list[Run]:
+        """The turns of a loop, put together; `within` a repeat that lanes leave at different times."""
+        loop, table = self.program.loops[k], self.tables[k]
+        every = list(range(len(table)))
+        if len(table) < 2:
+            return [Run(k, (t,)) for t in every]
+        lines, alone, limits = self.lines[k], [Run(k, (t,)) for t in every], self.limits
+        long = lines * len(table) > (limits.repeated if within else limits.once)
+        if loop.when is None or loop.when.column is None:
+            free = apart(numbers_of(loop.reads, table), numbers_of((*loop.writes, *loop.adds), table), self.slots)
+            return [Run(k, tuple(every))] if free and long else alone
+        if not self._fits(loop, table):
+            return alone
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for t in every:
+            groups.setdefault(tuple(number_in(s, table[t]) for s in loop.adds), []).append(t)
+        if 2 * len(groups) >= len(table):  # nothing is shared
+            return [Run(k, tuple(every))] if long else alone
+        if lines * len(groups) > limits.groups:
+            return [Run(k, tuple(every))]
+        return sorted((Run(k, tuple(own)) for own in groups.values()), key=lambda run: run.turns)
+
+    def _fits(self, loop: Loop, table: np.ndarray) -> bool:
+        """Whether no turn changes what is found before the first one: conditions of others, and what all of them share.
+
+        Sums that all of them add to are carried in registers: nobody may look for them in memory.
+        """
+        assert loop.when is not None
+        whens, changes = numbers_of((loop.when,), table), numbers_of((*loop.writes, *loop.adds), table)
+        if any(np.isin(np.delete(whens, t), own).any() for t, own in enumerate(changes)):
+            return False
+
+        def named(places: tuple[Slots, ...], shared: bool) -> set[int]:
+            chosen = tuple(p for p in places if (len({number_in(p, row) for row in table}) == 1) == shared)
+            return set(numbers_of(chosen, table).ravel().tolist())
+
+        seen, sums = named(loop.reads, True), named(loop.adds, True)
+        elsewhere = named((*loop.reads, *loop.writes, *loop.adds), False) | named(loop.writes, True)
+        return not (seen | elsewhere) & sums and not seen & set(changes.ravel().tolist())
+
+    @cached_property
+    def guards(self) -> dict[int, int]:
+        """Slots that are read only where another slot is not 0, and that slot: there is no need to store others.
+
+        A turn writes both; no other turn makes the second one different from 0, unless it is so already.
+        """
+        readers: dict[int, set[int | None]] = {}
+        sources: dict[int, set[tuple[int, int]]] = {}
+        for k, (loop, table) in enumerate(zip(self.program.loops, self.tables, strict=True)):
+            for t, row in enumerate(table):
+                when = None if loop.when is None else number_in(loop.when, row)
+                for place in (*loop.reads, *loop.adds):
+                    for slot in slot_numbers(place, row):
+                        readers.setdefault(slot, set()).add(when)
+                for place in (*loop.writes, *loop.adds):
+                    for slot in slot_numbers(place, row):
+                        if slot != when:
+                            sources.setdefault(slot, set()).add((k, t))
+        found: dict[int, int] = {}
+        for slot, whens in readers.items():
+            (guard,) = whens if len(whens) == 1 else (None,)
+            if guard is not None and guard != slot and len(sources.get(guard, ())) == 1:
+                found[slot] = guard
+        return found
+
+    def named(self, run: Run, places: Sequence[Slots]) -> np.ndarray:
+        """Slots that the turns of a run name."""
+        return numbers_of(tuple(places), self.tables[run.loop][list(run.turns)])
+
+    def seen(self, run: Run) -> np.ndarray:
+        """Slots that its turns look at."""
+        loop = self.program.loops[run.loop]
+        kept = (*loop.writes, loop.when) if loop.when is not None else ()  # a turn that is left out keeps them
+        return np.unique(self.named(run, (*loop.reads, *loop.adds, *kept)))
+
+    def changed(self, run: Run) -> np.ndarray:
+        """Slots that its turns change."""
+        loop = self.program.loops[run.loop]
+        return np.unique(self.named(run, (*loop.writes, *loop.adds)))
+
+    def _in_order(self, runs: list[Run]) -> list[Run]:
+        changed: dict[int, int] = {}
+        readers: dict[int, list[int]] = {}
+        needs: dict[int, set[int]] = {}
+        for number, run in enumerate(runs):
+            touched, seen = self.changed(run).tolist(), self.seen(run).tolist()
+            before = {changed[i] for i in (*touched, *seen) if i in changed}
+            before.update(other for i in touched for other in readers.get(i, ()))
+            for i in seen:
+                readers.setdefault(i, []).append(number)
+            for i in touched:
+                changed[i], readers[i] = number, []
+            needs[number] = before - {number}
+        return [runs[i] for i in in_order(needs)]
+
+
+def conditions(loop: Loop, table: np.ndarray, turns: Sequence[int]) -> tuple[int, ...]:
+    """The slots that say whether turns are done."""
+    assert loop.when is not None
+    return tuple(slot_numbers(loop.when, table[t])[0] for t in turns)

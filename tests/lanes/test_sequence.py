@@ -1,0 +1,180 @@
+"""Programs with repeats and conditions, written out for one mechanism: the same bits as the looping ones.
+
+Their kernels are for GPUs. The text knows little of them, though: here it is compiled for the host, and run.
+"""
+
+import ctypes
+
+import jax
+import jax.numpy as jnp
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+import kinetree as kt
+from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, written_out
+from kinetree.lanes.cpu.compiled import CompiledProgram
+from kinetree.lanes.cuda.ptx import LAYOUT
+from kinetree.lanes.cuda.sequence import sequence_ptx, sequence_text
+from kinetree.lanes.program.sequence import Run, Sequenced
+from kinetree.lanes.program.stored import Events
+from kinetree.simulate.native.choose import stepper_for
+from kinetree.simulate.native.step import program_of
+from tests.lanes.assembler import assemble
+
+NUMBER, NOTHING = jax.tree.structure(0.0), jax.tree.structure(())
+REGISTERS = {"tid.x": 0, "ntid.x": 1}
+
+
+class OnHost:
+    """A kernel on the host, a block of one thread at a time."""
+
+    def __init__(self, program, slots, dtype):
+        self.program = program
+        text = sequence_text(program, slots, dtype)
+        text = text.replace('target triple = "nvptx64-nvidia-cuda"', "").replace(f'target datalayout = "{LAYOUT}"', "")
+        text = text.replace(" addrspace(1)", "").replace("ptx_kernel ", "")
+        for name, value in REGISTERS.items():
+            text = text.replace(f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()", f"add i32 0, {value}")
+        text = text.replace("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()", "load i32, ptr @block")
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        module = llvm.parse_assembly("@block = global i32 0\n" + text)
+        module.verify()
+        host = llvm.Target.from_default_triple()
+        features = llvm.get_host_cpu_features().flatten()
+        machine = host.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=1)
+        self.engine = llvm.create_mcjit_compiler(module, machine)
+        self.engine.finalize_object()
+
+    def __call__(self, widths, constants, inputs):
+        lanes, count = len(inputs[0]), len(self.program.loops)
+        outputs = [np.full((lanes, w), np.nan, inputs[0].dtype) for w in widths]
+        arrays = [*inputs, *outputs]
+        kept = [np.ascontiguousarray(c, inputs[0].dtype) for c in constants]
+        pointers = [x.ctypes.data for x in (*arrays, *kept)] + [0] * count
+        numbers = [0] * count + [x.shape[1] for x in arrays] + [lanes]
+        values = [*map(ctypes.c_void_p, pointers), *map(ctypes.c_int64, numbers), ctypes.c_void_p(0), ctypes.c_int64(0)]
+        call = ctypes.CFUNCTYPE(None, *map(type, values))(self.engine.get_function_address("kernel"))
+        block = ctypes.c_int32.from_address(self.engine.get_global_value_address("block"))
+        for block.value in range(lanes):
+            call(*values)
+        return outputs
+
+
+def slot(column, offset=0):
+    return Slots(column, offset, NUMBER)
+
+
+def uneven(turns):
+    """Lanes halve numbers until they are small, and count; then those that are not 0 are summed up in fives."""
+    n = turns
+    first = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, inputs=(Lane(0, 1),), writes=(slot(0),))
+    clear = Loop(lambda *_: ((0.0, 1.0), (), ()), 0, NOTHING, writes=(slot(None, 0), slot(None, 1)))
+
+    def halve(known, _, x):
+        return (jnp.where(jnp.abs(x[0]) > known, 0.5 * x[0], jnp.zeros_like(x[0])),), (jnp.ones_like(x[0]),), ()
+
+    half = Loop(halve, 1, NUMBER, reads=(slot(0),), writes=(slot(0),), adds=(slot(None, 0),), when=slot(0))
+    left = Loop(lambda *_: ((0.0,), (), ()), 0, NOTHING, writes=(slot(None, 1),))
+    look = Loop(lambda _, __, x: ((), (jnp.abs(x[0]),), ()), 1, NOTHING, reads=(slot(0),), adds=(slot(None, 1),))
+    double = Loop(lambda _, __, x: ((x[0] + 0.25,), (), ()), 1, NOTHING, reads=(slot(0, n),), writes=(slot(0, n),))
+    start = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, inputs=(Lane(0, 1),), writes=(slot(0, n),))
+    some = Loop(lambda _, __, x: ((), (2 * x[0],), ()), 2, NOTHING, reads=(slot(0, n),), adds=(slot(1),), when=slot(0))
+    out = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(slot(0),), outputs=(Lane(0, 1),))
+    body = (first, start, clear, Repeat((half, left, look, double), 1, 40), first, some, out)
+    rows, at = np.arange(n), 2 + np.arange(n)
+    sums = 2 + 2 * n + rows // 5
+    both = np.stack([at, rows], 1)
+    pairs = np.stack([at, sums], 1)
+    every = np.concatenate([[0], at + n, np.unique(sums)])
+    zeros = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(slot(0),))
+    tables = [both, both, np.zeros((1, 0)), at[:, None], np.zeros((1, 0)), at[:, None], at[:, None], both, pairs]
+    tables = [*tables, np.stack([every, np.arange(len(every))], 1)]
+    tables.insert(2, np.unique(sums)[:, None])
+    body = (*body[:2], zeros, *body[2:])
+    constants = [np.zeros((len(t), 0)) for t in tables]
+    constants[4] = np.full((n, 1), 1e-2) + 1e-3 * rows[:, None]
+    program = Program(f"uneven{n}", body, 1, 1)
+    return program, 2 + 2 * n + len(np.unique(sums)), tuple(t.astype(np.int32) for t in tables), constants, len(every)
+
+
+@pytest.mark.parametrize("turns", [2, 9, 40, 150])
+def test_conditions_and_repeats_give_the_same_bits(turns):
+    """A few turns are written out, more are chosen by masks of 32 or 64 bits of a loop, or of a run, or by a list."""
+    program, slots, tables, constants, width = uneven(turns)
+    x = np.random.default_rng(turns).normal(size=(5, turns)) * (np.arange(5 * turns).reshape(5, turns) % 3 > 0)
+    wanted = CompiledProgram(program, "float64")(slots, (width,), tables, constants, (x,))
+    for known in (tuple(constants), None):
+        own = written_out(program, tables, (turns, width), known, uneven=True)
+        found = OnHost(own, slots, "float64")((width,), constants, [x])
+        np.testing.assert_array_equal(found[0], wanted[0])
+
+
+CART = """<mujoco><option timestep="0.01"/><worldbody><geom type="plane" size="5 5 1"/>
+<body name="a" pos="0 0 0.3"><freejoint/><geom type="capsule" size="0.1" fromto="-0.2 0 0 0.2 0 0"/>
+<body name="b" pos="0.3 0 0"><joint name="j" axis="0 1 0" range="-20 20" limited="true" damping="0.1"/>
+<geom type="capsule" size="0.08" fromto="0 0 0 0.4 0 0"/></body>
+<body name="c" pos="-0.3 0 0"><joint name="k" axis="0 1 0"/>
+<geom type="sphere" size="0.1" pos="-0.2 0 0"/></body></body>
+</worldbody><contact><exclude body1="a" body2="b"/><exclude body1="a" body2="c"/></contact>
+<actuator><motor joint="j" gear="5"/></actuator></mujoco>"""
+
+
+@pytest.fixture(scope="module")
+def stepper():
+    model = kt.load(CART)
+    made = stepper_for(model, "Euler", np.float64, 0.01, False)
+    assert made is not None
+    native = program_of(made.variant)
+    sizes = *(made.widths[name] for name in made.variant.inputs), made.width
+    return model, made, written_out(native.program, made.tables, sizes, (None, *made.constants[1:]), uneven=True)
+
+
+def test_steps_with_contact_have_the_same_bits(stepper):
+    model, made, own = stepper
+    host = OnHost(own, made.slots, "float64")
+    rng = np.random.default_rng(0)
+    state = kt.initial_state(model, batch=(6,))
+    state = state.replace(qd=rng.normal(size=state.qd.shape))
+    touched = False
+    for _ in range(20):
+        ctrl = rng.uniform(-1, 1, (6, 1))
+        wanted = kt.advance(model, state, ctrl, substeps=3)
+        given = [np.ascontiguousarray(x) for x in made.inputs(state, ctrl, None)]
+        (whole,) = host((made.width,), made.constants_for(3, np.dtype("float64")), given)
+        found = made.split(whole, state)
+        for name in ("q", "qd", "warm_start", "time"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+        touched |= bool(kt.contacts(model, wanted.q).active.any())
+        state = wanted
+    assert touched
+
+
+def test_the_assembler_takes_it(stepper, tmp_path):
+    _, made, own = stepper
+    assemble(sequence_ptx(own, made.slots, "float32").text, tmp_path)
+
+
+def test_only_what_is_read_is_stored():
+    events = Events()
+    first, second = events.write(0, True), events.write(0, True)
+    events.read(0)
+    kept, changed = events.write(1, True), []
+    events.cycle(lambda: (events.read(1), changed.append(events.write(1, False)), events.write(2, True)))
+    maybe, last = events.write(3, True), events.write(3, False)
+    events.read(3)
+    assert events.needed() == {second, kept, changed[0], maybe, last}
+    assert first not in events.needed()
+
+
+def test_turns_that_change_what_others_find_are_not_put_together():
+    def runs(reads, adds, when=0):
+        loop = Loop(lambda _, __, x: ((), x, ()), 3, NOTHING, reads=(reads,), adds=(adds,), when=slot(when))
+        table = np.stack([np.arange(8), 8 + np.arange(8), np.full(8, 20)], 1)
+        return Sequenced(Program("one", (loop,), 0, 0), (table,), 30, (10**4,)).parts[0]
+
+    whole = [Run(0, tuple(range(8)))]
+    assert runs(slot(1), slot(2)) == whole
+    assert len(runs(slot(2), slot(2))) == 8  # all of them read the sum
+    assert len(runs(slot(1), slot(0, 1))) == 8  # a turn changes whether the next one is done
