@@ -193,12 +193,11 @@ def _line(to: _Polygon, f: Feature, edge: Any, wanted: Any) -> _Polygon:
     return to._replace(points=once(wanted, both, to.points), count=jnp.where(wanted, 2, to.count))
 
 
-def several_points(f1: Feature, f2: Feature, radius: Scalar, margin: Scalar) -> Points:
+def several_points(f1: Feature, f2: Feature, margin: Scalar) -> Points:
     """Points where a face of one shape lies against a face or an edge of the other.
 
     Arguments:
         f1, f2: what may touch.
-        radius: around the first shape's edge, of a capsule.
         margin: Points count up to this distance.
     """
     always = f1.dimension == f1.dimension
@@ -224,7 +223,7 @@ def several_points(f1: Feature, f2: Feature, radius: Scalar, margin: Scalar) -> 
     zero = jnp.zeros_like(f1.dimension)
 
     def corners(count: int) -> Vec3:
-        return Vec3(*(room(count, radius) for _ in range(3)))
+        return Vec3(*(room(count, margin) for _ in range(3)))
 
     # The second face, or an edge of it, is clipped by the first face; an edge of the first by the second face.
     sides = _Polygon(corners(max(f1.width, f2.width)), zero, zero)
@@ -233,7 +232,7 @@ def several_points(f1: Feature, f2: Feature, radius: Scalar, margin: Scalar) -> 
     given = _line(_line(_copied(given, f2, i2, face_face), f1, line1, edge1), f2, line2, edge2)
     origin2 = given.at(zero)  # where two faces meet, a corner of the second
     up = where(edge1, n2, n1)
-    found = clipped(sides, up, given, width, margin + radius)
+    found = clipped(sides, up, given, width, margin)
 
     two_ends = (edge1 | edge2) & (found.count > 2) & (found.count <= POINTS)
     plain = tuple(jnp.full_like(zero, k) for k in range(POINTS))
@@ -245,7 +244,7 @@ def several_points(f1: Feature, f2: Feature, radius: Scalar, margin: Scalar) -> 
     for k in chosen:
         p = found.at(k)
         other = p - up * (p - origin).dot(up)  # on the face that clips
-        first, second = where(edge1, (p - n2 * radius, other), (other, p))
+        first, second = where(edge1, (p, other), (other, p))
         lower = other - n2 * (other - origin2).dot(n2)  # Two faces: the normal is that of the second.
         firsts.append(first)
         seconds.append(where(face_face, lower, second))

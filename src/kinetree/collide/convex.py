@@ -95,7 +95,7 @@ def _flat(kinds: Kinds, a: Geom, b: Geom, normal: Vec3, corners: Any, overlap: A
     three = tuple(where(overlap, c, there) for c in corners)
     f1 = feature(kinds[0], a, tuple(c[0] for c in three), normal, overlap)
     f2 = feature(kinds[1], b, tuple(c[1] for c in three), -normal, overlap)
-    return several_points(f1, f2, core_radius(kinds[0], a), jnp.maximum(reach, 0.0))
+    return several_points(f1, f2, jnp.maximum(reach, 0.0))
 
 
 def _single(found: _Touch, count: int) -> Points:

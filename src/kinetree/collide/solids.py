@@ -65,12 +65,13 @@ def _in_world(geom: Geom, local: Vec3) -> Vec3:
 
 
 class _Capsule(Feature):
-    """Its segment; the radius is added elsewhere."""
+    """The line of its side that looks outward: as long as its segment, whose ends it is beside, as MuJoCo has it."""
 
     width = 2
 
-    def __init__(self, geom: Geom):
+    def __init__(self, geom: Geom, outward: Vec3):
         self.geom = geom
+        self.side = geom.position + (outward - geom.axis * outward.dot(geom.axis)) * geom.size.x
         one = jnp.ones_like(geom.size.y).astype(jnp.int32)
         self.dimension, self.n_faces, self.n_edges = one, 0 * one, one
 
@@ -85,7 +86,7 @@ class _Capsule(Feature):
 
     def edge(self, k: Any) -> tuple[Vec3, Vec3]:
         along = self.geom.axis * self.geom.size.y
-        return self.geom.position - along, self.geom.position + along
+        return self.side - along, self.side + along
 
 
 class _Cylinder(Feature):
@@ -229,7 +230,7 @@ def feature(kind: str, geom: Geom, corners: tuple[Any, ...], outward: Vec3, know
         known: whether the corners are those of a face; if not, the face that looks outward most is taken.
     """
     if kind == "capsule":
-        return _Capsule(geom)
+        return _Capsule(geom, outward)
     return _Cylinder(geom, outward) if kind == "cylinder" else _Solid(geom, kind == "box", corners, outward, known)
 
 
