@@ -25,14 +25,16 @@ CLOSED_FORM = [
     ("box", "box"),
 ]
 HULLS = [("sphere", "mesh"), ("capsule", "mesh"), ("box", "mesh"), ("mesh", "mesh")]
-SMOOTH = [pair for pair in COLLIDERS if pair not in CLOSED_FORM + HULLS]
+SMOOTH = [pair for pair in COLLIDERS if pair not in CLOSED_FORM + HULLS and "hfield" not in pair]
 LANES = 1000
 
 
-def test_every_pair_but_height_fields_has_a_collider():
+def test_every_pair_of_shapes_that_may_move_has_a_collider():
     rank = {kind: i for i, kind in enumerate(KINDS)}
     solid = [kind for kind in KINDS if kind not in ("plane", "hfield")]
-    wanted = {("plane", kind) for kind in solid} | {(a, b) for a in solid for b in solid if rank[a] <= rank[b]}
+    wanted = {(ground, kind) for ground in ("plane", "hfield") for kind in solid} | {
+        (a, b) for a in solid for b in solid if rank[a] <= rank[b]
+    }
     assert set(COLLIDERS) == wanted
 
 
@@ -79,8 +81,12 @@ def test_capsules_and_cylinders_lie_on_faces_as_in_mujoco(pair):
     poses = random_poses(*pair, 300, straight=0.6, seed=11)
     several = np.array([len(c) > 1 for c in poses.contacts])
     assert several.sum() > 20
-    same = np.array([len(a) == len(b) for a, b in zip(poses.contacts, ours(*pair, poses), strict=True)])
+    found = ours(*pair, poses)
+    same = np.array([len(a) == len(b) for a, b in zip(poses.contacts, found, strict=True)])
     assert same.mean() > 0.9
+    if pair == ("capsule", "mesh"):  # A depth within 1e-6 m, MuJoCo's tolerance, leaves 3e-4 m along the capsule.
+        off = errors(*([c for c, one in zip(x, same & several, strict=True) if one] for x in (poses.contacts, found)))
+        assert np.median(off) < 1e-4
     assert same[several].mean() > 0.85  # A capsule along an edge of a hull has one point here, and two there.
 
 
