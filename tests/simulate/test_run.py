@@ -235,3 +235,19 @@ def test_a_long_compilation_is_told_before_the_first_step(capsys, monkeypatch):
     with progress.ProgressBar(10, False) as quiet:
         quiet.update(10, 1.0)
     assert quiet.bar is None
+
+
+def test_another_number_of_steps_or_records_compiles_nothing():
+    """A controller runs in Python while it is traced, and once at the start of a run."""
+    seen = []
+
+    def controller(t, q, qd):
+        seen.append(t)
+        return -q
+
+    first = kt.simulate(pendulum(), [1.0], [0.0], controller, dt=1e-3, steps=4)
+    count = len(seen)
+    again = kt.simulate(pendulum(), [1.0], [0.0], controller, dt=1e-3, steps=30, record=2)
+    assert len(seen) == count + 1
+    assert len(again) == 16
+    np.testing.assert_array_equal(again.q[1:3], first.q[2::2])
