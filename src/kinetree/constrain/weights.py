@@ -3,6 +3,7 @@
 As MuJoCo defines them (`dof_invweight0`, `body_invweight0`): the diagonal of M⁻¹, averaged over the three axes of a
 ball and of each half of a free joint; and of J M⁻¹ Jᵀ at the body's centre of mass, averaged over three axes each. A
 body that only slides, along a coordinate axis and right on the base, has the inverse of its mass and no rotation.
+All of them come from one run of three passes over the tree (dynamics/algorithms/compliance.py).
 """
 
 from typing import Any
@@ -11,13 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.dynamics import forward_dynamics, forward_kinematics, inverse_dynamics
+from kinetree.dynamics import forward_dynamics
+from kinetree.dynamics.algorithms.compliance import COMPLIANCE, OMEGA, Compliance, answer
+from kinetree.dynamics.recursion import zeros
+from kinetree.dynamics.schedules.run import run
 from kinetree.dynamics.tendons.lengths import tendon_jacobian, tendons_of
 from kinetree.model import Model, neutral
-from kinetree.model.arguments import is_traced
+from kinetree.model.arguments import evaluate, is_traced
 from kinetree.model.world import InverseWeights
-
-BODIES_AT_ONCE = 64  # whose forces are tried in one batch: 6 states a body, with a wrench on every body of the tree
+from kinetree.spatial import Force, Vec3
 
 
 def inverse_weights(model: Model) -> InverseWeights:
@@ -32,42 +35,28 @@ def inverse_weights(model: Model) -> InverseWeights:
     return kept
 
 
-def _touching_bodies(model: Model) -> np.ndarray:
-    if model.world is None:
-        return np.zeros(0, np.int64)
-    scene, equal = model.world.scene, model.world.equalities
-    touching = () if scene is None else scene.layout.bodies
-    bodies = np.unique(np.array([*touching, *(() if equal is None else equal.bodies)], np.int64))
-    bodies = bodies[bodies >= 0]
-    return bodies[model.structure.row_of_body[bodies] >= 0]
-
-
 def _compute(model: Model) -> InverseWeights:
     free = model.weightless
     q, nv, n = neutral(model), model.nv, model.n_bodies
     traced = any(isinstance(x, jax.Array) for x in jax.tree.leaves((model.rows, model.inertia)))
     xp = jnp if traced else np
-    rest = xp.zeros(nv)
-    dof = xp.diagonal(xp.asarray(forward_dynamics(free, xp.asarray(q), rest, xp.eye(nv)))) if nv else rest
-    body = xp.zeros((n, 2))
-    pose = forward_kinematics(free, xp.asarray(q))
-    mass, *first = (xp.asarray(c, rest.dtype) for c in (free.inertia.mass, *free.inertia.h))
-    h = xp.stack(first, -1)
-    center = pose.position + (pose.rotation @ (h / xp.where(mass > 0, mass, 1.0)[:, None])[..., None])[..., 0]
-    touching = _touching_bodies(model)
-    for start in range(0, len(touching), BODIES_AT_ONCE):
-        some = touching[start : start + BODIES_AT_ONCE]
-        wrench = _unit_wrenches(xp, center[some])  # (bodies, 6, 6)
-        k = np.repeat(np.arange(len(some)), 6)
-        f_ext = _put(xp, xp.zeros((6 * len(some), n, 6)), (np.arange(6 * len(some)), some[k]), wrench.reshape(-1, 6))
-        moved = forward_dynamics(free, xp.asarray(q), rest, rest, f_ext)
-        felt = -inverse_dynamics(free, xp.asarray(q), rest, rest, f_ext)
-        own = (moved * felt).sum(-1).reshape(-1, 2, 3).mean(-1)  # translation, rotation
-        body = _put(xp, body, some, own)
+    if not nv:
+        return InverseWeights(xp.zeros(0), xp.zeros((n, 2)), _of_tendons(xp, free, q))
+    found = evaluate(lambda q: run(COMPLIANCE, free, {"q": q}), q=(xp.asarray(q), (model.nq,)))
+    row = model.structure.row_of_body
+    parts = [xp.where(row >= 0, found[name][np.maximum(row, 0)], 0.0) for name in OMEGA]
+    omega = jax.tree.unflatten(jax.tree.structure(zeros(Compliance)), parts)
+    (mass, h, _), frames = jax.tree.map(lambda x: xp.asarray(x, found["alone"].dtype), (free.inertia, free.frames))
+    own = h * (1 / xp.where(mass > 0, mass, 1.0))
+    center = frames.r + frames.E.t_mul(own)
+    turning = (omega.A.xx + omega.A.yy + omega.A.zz) / 3
+    zero, one = xp.zeros_like(mass), xp.ones_like(mass)
+    pushes = [Vec3(*(one if i == k else zero for i in range(3))) for k in range(3)]
+    sliding = sum(answer(omega, f).dot(f) for f in (Force(center.cross(e), e) for e in pushes)) / 3
     simple = _simple_sliders(xp, model)
-    sliding = xp.stack([1 / xp.where(mass > 0, mass, 1.0), xp.zeros(n)], -1)
-    body = xp.where(simple[:, None], sliding, body)
-    return InverseWeights(_averaged(xp, model, dof), body, _of_tendons(xp, free, q))
+    alone = xp.stack([1 / xp.where(mass > 0, mass, 1.0), zero], -1)
+    body = xp.where(simple[:, None], alone, xp.stack([sliding, turning], -1))
+    return InverseWeights(_averaged(xp, model, found["alone"]), body, _of_tendons(xp, free, q))
 
 
 def _of_tendons(xp: Any, free: Model, q: Any) -> Any:
@@ -78,29 +67,19 @@ def _of_tendons(xp: Any, free: Model, q: Any) -> Any:
     return (forward_dynamics(free, xp.asarray(q), xp.zeros(free.nv), J) * J).sum(-1)
 
 
-def _put(xp: Any, whole: Any, at: Any, values: Any) -> Any:
-    if xp is jnp:
-        return whole.at[at].set(values)
-    whole[at] = values
-    return whole
-
-
-def _unit_wrenches(xp: Any, at: Any) -> Any:
-    """(bodies, 6, 6): three unit forces at points of the world, then three unit moments; moment first in each."""
-    unit = np.eye(3)
-    forces = xp.concatenate([xp.cross(at[:, None], unit[None]), xp.broadcast_to(unit, (len(at), 3, 3))], -1)
-    moments = np.broadcast_to(np.concatenate([unit, np.zeros((3, 3))], -1), (len(at), 3, 6))
-    return xp.concatenate([forces, moments], 1)
-
-
 def _averaged(xp: Any, model: Model, dof: Any) -> Any:
     """Each three axes of a ball or a half of a free joint have one weight."""
-    group = np.arange(model.nv)
-    for first, _, free in model.structure.quaternion_joints.tolist():
-        group[first : first + 3] = first
-        if free:
-            group[first + 3 : first + 6] = first + 3
-    return xp.stack([dof[np.flatnonzero(group == g)].mean() for g in group]) if model.nv else dof
+    joined = model.structure.quaternion_joints.astype(np.int64)
+    first = np.concatenate([joined[:, 0], joined[joined[:, 2] == 1, 0] + 3])
+    if not len(first):
+        return dof
+    three = first[:, None] + np.arange(3)
+    mean = (dof[first] + dof[first + 1] + dof[first + 2]) / 3
+    if xp is jnp:
+        return dof.at[three].set(mean[:, None])
+    whole = np.array(dof)
+    whole[three] = mean[:, None]
+    return whole
 
 
 def _simple_sliders(xp: Any, model: Model) -> Any:

@@ -74,19 +74,22 @@ def own_body(row: Row) -> Articulated:
     return Articulated.exact(row.inertia.articulated(), own_bias(row.inertia, row.v))
 
 
-def articulated_stretch(kept: Callable[[Articulated], Articulated]) -> Stretch:
-    """Articulated elements; `kept` says what of a body is carried along."""
+def articulated_stretch(
+    kept: Callable[[Articulated], Articulated], prepend: Callable[..., ArticulatedElement] | None = None
+) -> Stretch:
+    """Articulated elements; `kept` says what of a body is carried along, `prepend` how a row is put before others."""
+    prepend = prepend or (lambda row, own, e: prepend_row(row, product(row), own, e))
 
     def identity(x: Scalar) -> ArticulatedElement:
         e = no_rows(x)
         return e._replace(passed=kept(e.passed))
 
     return Stretch(
-        element=lambda row, own: prepend_row(row, product(row), own, identity(row.tau)),
+        element=lambda row, own: prepend(row, own, identity(own.bias.linear.x)),
         combine=combine_elements,
         act=act_on,
         identity=identity,
-        extend=lambda row, own, e: prepend_row(row, product(row), own, e),
+        extend=prepend,
         ballast=lambda last, mean: kept(ballast_of(last.inertia.articulated(), mean.inertia.articulated())),
         lend=lambda e, state: e._replace(passed=e.passed + state),
         passed=lambda e: e.passed,

@@ -4,6 +4,11 @@ pose of row i in the world  =  pose of its parent, then its placement in its par
 v = X v_parent + S qd                                                                      (RBDA eq. 5.14)
 """
 
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
 from kinetree.dynamics.recursion import Algorithm, Outward, Row, Stretch, zeros
 from kinetree.model import Placement
 from kinetree.spatial import Force, Motion, Transform
@@ -48,6 +53,21 @@ VELOCITY = Stretch(
     inverse=lambda e: (e[0].inverse(), -(e[0].inverse() @ e[1])),
     placed=lambda e: e[0],
 )
+
+
+def named(example: Any, name: str) -> tuple[str, ...]:
+    """Names of a group of scalars, as inputs or outputs."""
+    return tuple(f"{name}_{k}" for k in range(jax.tree.structure(example).num_leaves))
+
+
+def _nothing(row: Row) -> Any:
+    return jnp.zeros_like(jax.tree.leaves(row.at)[0])
+
+
+def placing(given: tuple[str, ...] = ()) -> Outward:
+    """A way out that only places the rows, for algorithms that begin on the way in; its state, "begun", is zero."""
+    still = Stretch(element=_nothing, combine=jnp.add, act=jnp.add, identity=jnp.zeros_like, inverse=jnp.negative)
+    return Outward("begun", lambda row, parent: (parent, {}), given=given, link=("axis",), stretch=still, places=True)
 
 
 ROW_POSES = Algorithm(

@@ -26,14 +26,14 @@ def at_rest(s: Scalar) -> Affine:
     return Affine(tuple(Motion(Vec3(*u[:3]), Vec3(*u[3:])) for u in units), Motion.zero_like(s))
 
 
-def append_row(e: Affine, row: Row, c: Motion) -> Affine:
-    """One row more: its visit on g, and the linear part of that on the columns."""
+def append_row(e: Affine, row: Row, c: Motion | None) -> Affine:
+    """One row more: its visit on g, and the linear part of that on the columns; c is None at rest."""
 
     def moved(a: Motion) -> Motion:
         a = row.at @ a
         return a - row.axis.times(a.dot(row.joint.U) * row.joint.d_inverse)
 
-    a = row.at @ e.g + c
+    a = row.at @ e.g if c is None else row.at @ e.g + c
     return Affine(tuple(map(moved, e.F)), a + row.axis.times(row.joint.rate(a)))
 
 

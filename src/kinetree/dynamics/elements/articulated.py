@@ -175,12 +175,14 @@ def without_joint(I: ArticulatedInertia, axis: Axis, armature: Scalar, p: Pivot)
     return ArticulatedInertia(A, B, C)
 
 
-def released(axis: Axis, armature: Scalar, mass: Scalar | None, whole: Articulated, p: Pivot, c: Motion) -> Articulated:
-    """The articulated body seen from the inner side of its joint, in row coordinates; the row's own mass is `mass`. 83m
-    78a.
+def released(
+    axis: Axis, armature: Scalar, mass: Scalar | None, whole: Articulated, p: Pivot, c: Motion | None
+) -> Articulated:
+    """The articulated body seen from the inner side of its joint, in row coordinates; the row's own mass is `mass`, its
+    velocity product c, None at rest. 83m 78a.
     """
     left = without_joint(whole.inertia, axis, armature, p)
-    bias = whole.bias + left @ c + p.U * (p.u * p.d_inverse)
+    bias = whole.bias + p.U * (p.u * p.d_inverse) if c is None else whole.bias + left @ c + p.U * (p.u * p.d_inverse)
     return Articulated(left, bias, scale_passed(axis, mass, whole, p))
 
 

@@ -63,12 +63,12 @@ def pull_back(X: Transform, axis: Axis, U: Force, d_inverse: Scalar, f: Force) -
     return X.force_to_parent(f - U * (axis.dot(f) * d_inverse))
 
 
-def prepend_row(row: Row, c: Motion, own: Articulated, e: ArticulatedElement) -> ArticulatedElement:
-    """A row with its own body, what branches brought to it included, put before a stretch."""
+def prepend_row(row: Row, c: Motion | None, own: Articulated, e: ArticulatedElement) -> ArticulatedElement:
+    """A row with its own body, what branches brought to it included, put before a stretch; c is None at rest."""
     whole = own + e.passed
     joint = pivot(row.axis, row.armature, row.tau, whole)
     along = [row.axis.dot(f) for f in e.A]  # A2 S
-    rest = c + row.axis.times(joint.rate(c))  # P c + S u/d
+    rest = row.axis.times(joint.u * joint.d_inverse) if c is None else c + row.axis.times(joint.rate(c))  # P c + S u/d
     step = [rest.dot(f) for f in e.A]
     return ArticulatedElement(
         tuple(pull_back(row.at, row.axis, joint.U, joint.d_inverse, f) for f in e.A),

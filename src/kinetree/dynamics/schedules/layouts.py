@@ -82,7 +82,7 @@ def run_passes(
         found |= {n: results[n] for n in p.outputs}
         for x in algorithm.shares_after(p):
             parts = {n: known[n] for n in x.own.link} | {n: fields[n] for n in x.own.needs}  # type: ignore[union-attr]
-            shares[x.state] = x.own.of(Row(parts))  # type: ignore[union-attr]
+            shares[x.state] = x.own.of(Row(parts | {n: given[n] for n in x.given}))  # type: ignore[union-attr]
             if f_ext is not None and algorithm.applied[0] == x.state:
                 poses, _ = outward(POSE_PASS, laid, at, Row(at=at.placed), Placement.identity_like(at.gravity.x))
                 f = applied_forces(laid, model, poses, f_ext)

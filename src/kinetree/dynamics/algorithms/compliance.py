@@ -1,0 +1,162 @@
+"""What unit forces move: the diagonal of H⁻¹, and of each row the map from forces on it to its acceleration.
+
+With articulated inertias known (RBDA chapter 7), P = 1 − S Uᵀ/d, and Ω = J H⁻¹ Jᵀ of the row's own J, going outward
+
+    Ω = P X Ω_parent Xᵀ Pᵀ + S Sᵀ/d                H⁻¹ᵢᵢ = 1/d + (Xᵀ U/d)ᵀ Ω_parent (Xᵀ U/d)
+
+(Kreutz-Delgado, Jain and Rodriguez 1992, "Recursive formulation of operational space control"). O(n) for all rows.
+Several rows in a row make Ω_out = A Ω_in Aᵀ + C, with the A and C of articulated elements.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, zeros
+from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Vec3
+
+from ..elements.articulated import Articulated, Pivot, pivot, released, to_parent
+from ..elements.articulated_element import Forces, prepend_row, pull_back, unit_forces
+from .aba import articulated_stretch, unchecked
+from .poses import named, placing
+
+Compliance = ArticulatedInertia  # a symmetric 6 by 6 map, here from force to motion
+OMEGA = named(zeros(Compliance), "omega")
+
+
+def answer(C: Compliance, f: Force) -> Motion:
+    """What a force moves."""
+    return Motion(*(C @ Motion(*f)))
+
+
+def _symmetric(columns: tuple[Motion, ...]) -> Compliance:
+    """From what six unit forces move."""
+    rows = [(*m.angular, *m.linear) for m in columns]
+
+    def sym(k: int) -> Sym3:
+        return Sym3(*(rows[k + j][k + i] for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))))
+
+    return Compliance(sym(0), Mat3(*(rows[3 + j][i] for i in range(3) for j in range(3))), sym(3))
+
+
+def _back(row: Row, f: Force) -> Force:
+    """Xᵀ Pᵀ f."""
+    return pull_back(row.at, row.axis, row.joint.U, row.joint.d_inverse, f)
+
+
+def _out(row: Row, C: Compliance, units: Forces) -> Compliance:
+    """P X C Xᵀ Pᵀ + S Sᵀ/d."""
+
+    def column(f: Force) -> Motion:
+        m = row.at @ answer(C, _back(row, f))
+        along = (row.axis.dot(f) - m.dot(row.joint.U)) * row.joint.d_inverse
+        return m + row.axis.times(along)
+
+    return _symmetric(tuple(map(column, units)))
+
+
+def bodies(row: Row, whole: Articulated) -> tuple[Articulated, dict]:
+    """Inward: articulated inertias (RBDA 7.2.1), under no forces."""
+    joint = pivot(row.axis, row.armature, 0 * row.armature, whole)
+    return to_parent(row.at, released(row.axis, row.armature, None, whole, joint, None)), {"joint": joint}
+
+
+def compliances(row: Row, parent: Compliance) -> tuple[Compliance, dict]:
+    """Outward: Ω, and the diagonal of H⁻¹."""
+    U, d_inverse = row.joint.U, row.joint.d_inverse
+    own = _out(row, parent, unit_forces(d_inverse))
+    felt = row.at.force_to_parent(U * d_inverse)
+    alone = d_inverse + answer(parent, felt).dot(felt)
+    return own, {"alone": alone, **dict(zip(OMEGA, jax.tree.leaves(own), strict=True))}
+
+
+class Passage(NamedTuple):
+    """A stretch: the rows of A, as what unit forces at the outer end are at the inner one, and C."""
+
+    A: Forces
+    C: Compliance
+
+
+def _mixed(A: Forces, f: Force) -> Force:
+    """Aᵀ f."""
+    parts = (*f.angular, *f.linear)
+    total = A[0] * parts[0]
+    for row, x in zip(A[1:], parts[1:], strict=True):
+        total = total + row * x
+    return total
+
+
+def _mapped(A: Forces, m: Motion) -> Motion:
+    """A m."""
+    six = [m.dot(f) for f in A]
+    return Motion(Vec3(*six[:3]), Vec3(*six[3:]))
+
+
+def _extend(e: Passage, row: Row) -> Passage:
+    units = unit_forces(row.joint.d_inverse)
+    return Passage(tuple(_mixed(e.A, _back(row, f)) for f in units), _out(row, e.C, units))
+
+
+def _through(A: Forces, C: Compliance) -> Compliance:
+    """A C Aᵀ."""
+    return _symmetric(tuple(_mapped(A, answer(C, f)) for f in A))
+
+
+def _then(inner: Passage, outer: Passage) -> Passage:
+    return Passage(tuple(_mixed(inner.A, f) for f in outer.A), outer.C + _through(outer.A, inner.C))
+
+
+def _none(x: Scalar) -> Passage:
+    return Passage(unit_forces(x), Compliance.zero_like(x))
+
+
+def _prepended(row: Row, own: Articulated, e: Articulated) -> Articulated:
+    return prepend_row(Row({**row, "tau": 0 * row.armature}), None, own, e)  # type: ignore[arg-type,return-value]
+
+
+COMPLIANCE = Algorithm(
+    name="compliance",
+    inputs=("q",),
+    passes=(
+        placing(),
+        Inward(
+            "body",
+            bodies,
+            link=("axis", "armature"),
+            needs=("at",),
+            leaves=("joint",),
+            stretch=articulated_stretch(unchecked, _prepended),  # type: ignore[arg-type]
+            own=Share(
+                lambda row: Articulated(row.inertia.articulated(), Force.zero_like(row.inertia.mass), None),
+                link=("inertia",),
+            ),
+        ),
+        Outward(
+            "omega",
+            compliances,
+            link=("axis",),
+            needs=("at", "joint"),
+            outputs=("alone", *OMEGA),
+            stretch=Stretch(
+                element=lambda row: _extend(_none(row.joint.d_inverse), row),
+                combine=_then,
+                act=lambda e, parent: e.C + _through(e.A, parent),
+                identity=_none,
+                extend=_extend,
+            ),
+        ),
+    ),
+    fields={
+        "begun": 0.0,
+        "body": unchecked(zeros(Articulated)),
+        "joint": zeros(Pivot),
+        "omega": zeros(Compliance),
+    },
+    base=lambda gravity: {
+        "begun": jnp.zeros_like(gravity.x),
+        "body": unchecked(Articulated.zero_like(gravity.x)),
+        "omega": Compliance.zero_like(gravity.x),
+    },
+    outputs=dict.fromkeys(("alone", *OMEGA), 0.0),
+)

@@ -1,0 +1,87 @@
+"""Velocities and rates of all rows, and what forces on rows do to the joints: the Jacobian, and its transpose.
+
+Row velocities are linear in qd, so the same passes give J x for any x.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, zeros
+from kinetree.spatial import Force, Motion, Rates, Vec3
+
+from .poses import VELOCITY, named, placing, velocity
+from .rnea import MOTION, WRENCH, motion
+
+VELOCITIES, RATES = named(zeros(Motion), "velocity"), named(zeros(Rates), "rate")
+
+
+def _velocities(row: Row, parent: Motion) -> tuple[Motion, dict]:
+    v = velocity(row, parent)
+    return v, dict(zip(VELOCITIES, jax.tree.leaves(v), strict=True))
+
+
+ROW_VELOCITIES = Algorithm(
+    name="row_velocities",
+    inputs=("q", "qd"),
+    passes=(
+        Outward(
+            "v",
+            _velocities,
+            given=("qd",),
+            link=("axis",),
+            outputs=VELOCITIES,
+            stretch=VELOCITY,
+            places=True,
+        ),
+    ),
+    fields={"v": zeros(Motion)},
+    base=lambda gravity: {"v": Motion.zero_like(gravity.x)},
+    outputs=dict.fromkeys(VELOCITIES, 0.0),
+    accurate=True,
+)
+
+
+def _rates(row: Row, parent: Rates) -> tuple[Rates, dict]:
+    moved = motion(row).act(parent)
+    return moved, dict(zip(RATES, jax.tree.leaves(moved), strict=True))
+
+
+ROW_RATES = Algorithm(
+    name="row_rates",
+    inputs=("q", "qd", "qdd"),
+    passes=(Outward("rates", _rates, given=("qd", "qdd"), link=("axis",), outputs=RATES, stretch=MOTION, places=True),),
+    fields={"rates": zeros(Rates)},
+    base=lambda gravity: {"rates": Rates(*(Vec3.zero_like(gravity.x),) * 3)},  # gravity has no part in it
+    outputs=dict.fromkeys(RATES, 0.0),
+    accurate=True,
+)
+
+FORCES = named(zeros(Force), "row_force")  # on each row, in its own coordinates
+
+
+def _own(row: Row) -> Force:
+    f = [row[name] for name in FORCES]
+    return Force(Vec3(*f[:3]), Vec3(*f[3:]))
+
+
+ON_JOINTS = Algorithm(
+    name="on_joints",
+    inputs=("q", *FORCES),
+    passes=(
+        placing(FORCES),
+        Inward(
+            "force",
+            lambda row, f: (row.at.force_to_parent(f), {"felt_force": row.axis.dot(f)}),
+            given=FORCES,
+            link=("axis",),
+            needs=("at",),
+            outputs=("felt_force",),
+            stretch=WRENCH,
+            own=Share(_own),
+        ),
+    ),
+    fields={"begun": 0.0, "force": zeros(Force)},
+    base=lambda gravity: {"begun": jnp.zeros_like(gravity.x), "force": Force.zero_like(gravity.x)},
+    outputs={"felt_force": 0.0},
+    keeps="screw",
+)
