@@ -10,9 +10,9 @@ from kinetree.model import Model
 from kinetree.model.arguments import is_known
 
 from .native import Plan, Solver, not_served, solver_of
+from .problem import MAX_ROWS
 from .traced import in_numpy, not_bound
 
-MAX_ROWS = 1000  # Larger trees go by levels: a lane walks all rows one after the other.
 DTYPES = ("float32", "float64")
 UNKNOWN = "which the native body does not know"
 
@@ -41,7 +41,7 @@ def refused(model: Model, dtype: Any) -> str:
     if model.loops is not None:
         return f"rigid loops, {UNKNOWN}"
     if model.nv > MAX_ROWS:
-        return f"more than {MAX_ROWS} degrees of freedom: levels of the tree side by side"
+        return f"more than {MAX_ROWS} degrees of freedom: the tree is walked as a whole"
     return not_bound(model)
 
 

@@ -15,11 +15,12 @@ from kinetree.dynamics.inverse_dynamics import zero_rates
 from kinetree.dynamics.loops.rows import wrenches
 from kinetree.dynamics.schedules.arranged import arranged, by_position
 from kinetree.dynamics.schedules.record import note
+from kinetree.dynamics.schedules.whole import Same, same
 from kinetree.model import Coupling, Model, coupled
 from kinetree.model.arguments import evaluate_for, is_known
 from kinetree.model.required import require_model
 from kinetree.model.world import InverseWeights, World
-from kinetree.tree import layout, restore
+from kinetree.tree import restore
 
 from .actuated import actuator_force, weight_carried
 from .choose import Way, solver_for, way_of
@@ -31,7 +32,7 @@ from .native import Solved, Solver
 from .native.contacts import POINT_REPORT
 from .newton import Walk, at_motion, at_rest, constraint_force, minimise
 from .noslip import all_forces, without_slip
-from .problem import find_contacts, has_contacts, make_problem
+from .problem import MAX_ROWS, find_contacts, has_contacts, layout_of, make_problem
 from .tendons import tendon_force
 from .traced import in_numpy
 from .weights import inverse_weights
@@ -116,7 +117,8 @@ def constrained_dynamics(
             tau = jnp.zeros_like(qd).at[:, coupling.kept_v].set(tau)
         b = tau - held_force(free, has, q, qd, -velocity_drift(free.structure, qd), f_ext)
         state = q, qd, b, warm, step(q.dtype)
-        found = solve_constraints(has, free.alone, inverse_weights(free), *state, coupling=coupling)
+        known = known_if_huge(free)
+        found = solve_constraints(has, free.alone, inverse_weights(free), *state, coupling=coupling, known=known)
         if coupling is None:
             return found
         return found[0][:, coupling.kept_v], coupling.narrow(found[1]), *found[2:]
@@ -212,6 +214,11 @@ def contacts(model: Model, q: Float[AnyArray, "... nq"]) -> Contacts:
     return _contacts(model, evaluate_for(model, partial(_find, model.alone), q=q))
 
 
+def known_if_huge(model: Model) -> Same | None:
+    """A huge model, if its numbers are known: native walks keep what they make of them."""
+    return same(model) if model.nv > MAX_ROWS else None
+
+
 def timestep_of(model: Model, given: Any) -> Any:
     own = model.timestep if given is None else given
     safe = model.world is None or model.world.safe_reference
@@ -242,7 +249,8 @@ def _two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def widened(*args: Any, **options: Any) -> Any:
         lanes = len(next(a for a in args if isinstance(a, jax.Array | np.ndarray)))
-        if lanes != 1:
+        huge = any(isinstance(a, Model) and a.nv > MAX_ROWS for a in args)  # whose walks are native, one by one
+        if lanes != 1 or huge:
             return function(*args, **options)
         twice = (jnp.repeat(a, 2, 0) if isinstance(a, jax.Array | np.ndarray) and a.ndim else a for a in args)
         return jax.tree.map(lambda x: x[:1], function(*twice, **options))
@@ -255,7 +263,7 @@ def _two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
 def _find(model: Model, q: Any) -> Any:
     if not has_contacts(model):
         return _arrays(None, None, q)
-    laid = layout(model.tree, SCHEDULE)
+    laid = layout_of(model, q)
     found, _, active = find_contacts(laid, model, arranged(laid, model, q))
     return _arrays(found, active, q)
 
@@ -288,14 +296,15 @@ def contact_bodies(model: Model) -> np.ndarray:
     assert model.world is not None
     assert model.world.scene is not None
     layout = model.world.scene.layout
-    found = []
-    for pair in layout.pairs:
-        points = collider((layout.kinds[pair.first], layout.kinds[pair.second]), layout.single).points
-        found += points * [(layout.bodies[pair.first], layout.bodies[pair.second])]
-    return np.array(found, np.int64).reshape(-1, 2)
+    kinds, bodies = np.array(layout.kinds), np.array(layout.bodies, np.int64)
+    first, second = np.array([p[:2] for p in layout.pairs], np.int64).T
+    points = np.zeros(len(first), np.int64)
+    for a, b in sorted({*zip(kinds[first].tolist(), kinds[second].tolist(), strict=True)}):
+        points[(kinds[first] == a) & (kinds[second] == b)] = collider((a, b), layout.single).points
+    return np.repeat(np.stack([bodies[first], bodies[second]], 1), points, 0)
 
 
-@partial(jax.jit, static_argnums=0, static_argnames="coupling")
+@partial(jax.jit, static_argnums=0, static_argnames=("coupling", "known"))
 @_two_lanes
 def solve_constraints(
     has: Present,
@@ -308,8 +317,9 @@ def solve_constraints(
     least: Any,
     *,
     coupling: Coupling | None = None,
+    known: Same | None = None,
 ) -> Any:
-    laid = layout(model.tree, SCHEDULE)
+    laid = layout_of(model, q, known)
     problem = make_problem(laid, model, has, weights, q, qd, b, least)
     tree, groups = problem.tree, problem.groups
     drift = velocity_drift(model.structure, qd)
@@ -318,7 +328,7 @@ def solve_constraints(
     else:
         x = by_position(laid, warm + drift)
         w = at_motion(laid, tree, groups, x)
-    world, walk = model.world or World(), Walk(laid, coupling)
+    world, walk = model.world or World(), Walk(None if tree.whole is not None else laid, coupling)
     found = minimise(walk, world.iterations, tree, groups, x, w)
     if world.noslip:
         held, kept, found = without_slip(walk, world.iterations, tree, groups, found)
@@ -337,7 +347,7 @@ def solve_constraints(
 @_two_lanes
 def _forces(has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, qdd: Any, least: Any) -> Any:
     """Jᵀ force of the constraints at given accelerations, (batch, nv)."""
-    laid = layout(model.tree, SCHEDULE)
+    laid = layout_of(model, q)
     problem = make_problem(laid, model, has, weights, q, qd, qdd, least)
     x = by_position(laid, qdd + velocity_drift(model.structure, qd))
     w = at_motion(laid, problem.tree, problem.groups, x)

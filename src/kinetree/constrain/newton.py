@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from kinetree.dynamics.schedules.whole import Whole
 from kinetree.model import Coupling
 from kinetree.spatial import Force, Scalar
 from kinetree.tree import Layout, restore
@@ -43,6 +44,7 @@ class Tree(NamedTuple):
     own: Held  # inertias of the bodies, no bias
     b: Scalar  # M a₀: all forces but those of constraints
     rigid: Rigid | None = None  # loops
+    whole: Whole | None = None  # of a huge tree: how it is walked
 
 
 class Solution(NamedTuple):
@@ -71,8 +73,12 @@ def _total(laid: Layout, shares: Scalar) -> Scalar:
 class Walk(NamedTuple):
     """How the tree is walked, and which joints follow others."""
 
-    laid: Layout
+    laid: Any  # Layout; None where the tree says itself how it is walked
     coupling: Coupling | None = None
+
+    def on(self, tree: Tree) -> "Walk":
+        """Of this tree."""
+        return self if tree.whole is None else self._replace(laid=tree.whole)
 
 
 def _rows(tree: Tree, groups: list[Group], responses: list[Response]) -> Loaded:
@@ -100,7 +106,7 @@ def _step(
     walk: Walk, tree: Tree, groups: list[Group], responses: list[Response], old: Scalar, skip: Scalar
 ) -> tuple[Answer, Scalar]:
     """Newton's full step, and where it was found, (batch,); lanes in `skip` do not count."""
-    inverse = _inverse(walk, _rows(tree, groups, responses), tree.rigid)
+    inverse = _inverse(walk.on(tree), _rows(tree, groups, responses), tree.rigid)
     between, own = _coupled(groups, responses)
     if between:
         return solve_coupled(inverse, between, own, old, skip)
@@ -171,7 +177,7 @@ def _search(groups: list[Group], w: Any, dw: Any, start: Scalar, m1: Scalar, m2:
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, w: Any) -> Solution:
     """The minimum, from a first guess x with its residuals w. Lanes that are done keep their x while others go on."""
-    tiny = jnp.finfo(x.dtype).eps ** CURVED_POWER
+    walk, tiny = walk.on(tree), jnp.finfo(x.dtype).eps ** CURVED_POWER
 
     def unfinished(s: _State) -> Scalar:
         return ~s.done.all()
@@ -223,8 +229,9 @@ def _derivative(walk: Walk, most: int, primals: Any, tangents: Any) -> Any:
     tree, groups = primals[:2]
 
     def slope(tree: Tree, groups: list[Group], x: Scalar) -> Scalar:
-        force = constraint_force(walk.laid, tree, groups, at_motion(walk.laid, tree, groups, x), found.held)
-        inertial = times_tree(walk.laid, Loaded(tree.link, tree.armature, tree.b, tree.own), x)
+        laid = walk.on(tree).laid
+        force = constraint_force(laid, tree, groups, at_motion(laid, tree, groups, x), found.held)
+        inertial = times_tree(laid, Loaded(tree.link, tree.armature, tree.b, tree.own), x)
         return inertial - tree.b - force
 
     def opening(tree: Tree) -> Scalar | None:
@@ -234,14 +241,18 @@ def _derivative(walk: Walk, most: int, primals: Any, tangents: Any) -> Any:
     right = jax.tree.map(jnp.negative, change)
     dx, held = _curvature_inverse(walk, tree, groups, found, partial(slope, tree, groups))(*right)
     moved = (*tangents[:2], dx)
-    _, dw = jax.jvp(lambda tree, groups, x: at_motion(walk.laid, tree, groups, x), (tree, groups, found.x), moved)
+
+    def residual(tree: Tree, groups: list[Group], x: Scalar) -> Any:
+        return at_motion(walk.on(tree).laid, tree, groups, x)
+
+    _, dw = jax.jvp(residual, (tree, groups, found.x), moved)
     none = jax.tree.map(lambda a: np.zeros(a.shape, jax.dtypes.float0), (found.iterations, found.converged))
     return found, Solution(dx, dw, held, *none)
 
 
 def _curvature_inverse(walk: Walk, tree: Tree, groups: list[Group], found: Solution, slope: Any) -> Any:
     """x and λ of (M + JᵀHJ) x − Gᵀ λ = force, G x = gap at the minimum: a linear map of forces and gaps."""
-    responses = respond(groups, found.w)
+    walk, responses = walk.on(tree), respond(groups, found.w)
     rows = _rows(tree, groups, responses)
     bias = Force.zero_like(tree.b)
     between, own = _coupled(groups, responses)

@@ -160,7 +160,7 @@ def without_slip(
     if not any(isinstance(getattr(g, "cost", None), Grip) for g in kept):
         return tree, groups, found
     out = [(g, w) for g, w, m in zip(groups, found.w, made, strict=True) if m is None]
-    b = tree.b + constraint_force(walk.laid, tree, [g for g, _ in out], tuple(w for _, w in out))
+    b = tree.b + constraint_force(walk.on(tree).laid, tree, [g for g, _ in out], tuple(w for _, w in out))
     held = tree._replace(b=b)
     w = tuple(w for w, m in zip(found.w, made, strict=True) if m is not None)
     counts = jnp.zeros_like(found.iterations)
@@ -180,4 +180,4 @@ def without_slip(
 def all_forces(walk: Walk, trees: tuple[Tree, Tree], kept: list[Group], found: Solution) -> Scalar:
     """Jᵀ force of all constraints, by position: those that stayed are in the second tree's b."""
     stayed = trees[1].b - trees[0].b
-    return stayed + constraint_force(walk.laid, trees[1], kept, found.w, found.held, inertial=False)
+    return stayed + constraint_force(walk.on(trees[1]).laid, trees[1], kept, found.w, found.held, inertial=False)

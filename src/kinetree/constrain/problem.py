@@ -12,12 +12,14 @@ from kinetree.dynamics.loops.rows import LoopRows, loop_rows
 from kinetree.dynamics.recursion import Row
 from kinetree.dynamics.schedules.arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from kinetree.dynamics.schedules.layouts import of_bodies
+from kinetree.dynamics.schedules.whole import Same, Whole, whole_layout
 from kinetree.model import Axis, Model
 from kinetree.model.equalities import Equalities
 from kinetree.model.world import BOTH, InverseWeights, World
 from kinetree.spatial import Force, Rates, Scalar, Vec3
-from kinetree.tree import Layout
+from kinetree.tree import Layout, layout
 
+from .between import Along, Coupled, OneSided
 from .carried import Carried
 from .contact_groups import contact_groups
 from .drift import velocity_drift
@@ -30,6 +32,8 @@ from .sweeps import Body, Held, Link, Turning
 from .tendons import tendon_groups
 from .touching import Touching, surfaces_of_pairs, touching, with_base
 
+MAX_ROWS = 1000  # rows; larger trees are walked as a whole, one state after the other
+
 
 class Problem(NamedTuple):
     """What Newton's method minimises, and the contacts in it."""
@@ -39,6 +43,13 @@ class Problem(NamedTuple):
     found: Touching | None
     active: Scalar | None  # which points of contact push
     loops: LoopRows | None = None  # rows of rigid loops
+
+
+def layout_of(model: Model, q: Any, known: Same | None = None) -> Layout:
+    """How the tree of a model is walked, in configurations (batch, nq): by levels, or as a whole where it is huge."""
+    if model.nv <= MAX_ROWS or model.coupling is not None:
+        return layout(model.tree, "levels")
+    return whole_layout(model, q, known)
 
 
 def find_contacts(laid: Layout, model: Model, at: Arranged) -> tuple[Touching, Any, Scalar]:
@@ -102,6 +113,8 @@ def make_problem(
     if has_contacts(model):
         found, surfaces, active = find_contacts(laid, model, at)
         groups += contact_groups(model, known, found, surfaces, poses, velocities, position_of)
+    if isinstance(laid, Whole):  # which has no seventh coordinate (sweeps.py)
+        groups = [_along(g) if isinstance(g, OnBalls) else g for g in groups]
     tree = _tree(laid, model, at, groups, by_position(laid, b))
     if model.loops is None:
         return Problem(tree, groups, found, active)
@@ -124,7 +137,15 @@ def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any)
             carries = zero.at[rows[1:].reshape(-1)].set(1.0)
             turning = Turning(Force.zero_like(zero), zero, zero)
     link = Link(at.placed.transform, axis, n, carries)
+    whole = laid if isinstance(laid, Whole) else None
     filled = np.zeros((laid.positions, 1), bool)
     filled[np.asarray(laid.position_of)] = True
     armature = jnp.where(filled, at.rows.armature, 1.0)  # nothing is singular at positions without a row
-    return Tree(link, wide(armature), Held(Body(inertia, Force.zero_like(zero)), turning), b)
+    return Tree(link, wide(armature), Held(Body(inertia, Force.zero_like(zero)), turning), b, whole=whole)
+
+
+def _along(balls: OnBalls) -> Coupled:
+    """Limits on balls as rows that couple three joints."""
+    return Coupled(
+        Along(jnp.stack(balls.axis, 1), tuple(zip(*balls.rows, strict=True))), (balls.ref,), OneSided(balls.D)
+    )

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.dynamics.elements.articulated import along_axis
+from kinetree.dynamics.schedules.whole import Whole
 from kinetree.model import Axis
 from kinetree.spatial import ArticulatedInertia, Force, Motion, Scalar, Transform
 from kinetree.tree import Inward, Layout, Outward, inward, outward
@@ -255,8 +256,45 @@ class TreeInverse(NamedTuple):
         return outward(REPLY, self.laid, (self.link, joint), start)
 
 
-def factored(laid: Layout, rows: Loaded) -> TreeInverse:
+class WholeInverse(NamedTuple):
+    """The same of one huge tree: every answer is a run of the laden articulated-body algorithm."""
+
+    laid: Whole
+    rows: Loaded
+    joint: None = None  # the forces that the rows carry are with them
+
+    def _solved(self, force: Scalar, bias: Force) -> tuple[Scalar, Moved]:
+        x, a = self.laid.solved(force, self.rows.resistance, self.rows.own.body.inertia, bias)
+        return x, Moved(a, None)
+
+    def _shares(self, x: Scalar, at: Moved) -> Scalar:
+        """Of xᵀ A x, row by row."""
+        return at.a.dot(self.rows.own.body.inertia @ at.a) + self.rows.resistance * x * x
+
+    def answer(self, joint: None, old: Scalar) -> Answer:
+        """x of every position, under the forces that the rows carry; `old` is what Δx is counted from."""
+        return self._answered(old, *self._solved(self.rows.force, self.rows.own.body.bias))
+
+    def _answered(self, old: Scalar, x: Scalar, new: Moved) -> Answer:
+        dx, before = x - old, self.laid.velocities(old)
+        change = Moved(new.a - before, None)
+        return Answer(new, change, x, dx, self._shares(dx, change), self._shares(x, new))
+
+    def first(self, old: Scalar, force: Scalar, bias: Force) -> Answer:
+        """The answer to those forces and these."""
+        return self._answered(old, *self._solved(self.rows.force + force, self.rows.own.body.bias + bias))
+
+    def reply(self, force: Scalar, bias: Force, share: Scalar | float = 0.0) -> Reply:
+        """A⁻¹ of these forces and a share of those that the rows carry."""
+        own = self.rows.own.body.bias * share
+        x, at = self._solved(force + share * self.rows.force, bias + own)
+        return Reply(at, x, self._shares(x, at))
+
+
+def factored(laid: Layout, rows: Loaded) -> "TreeInverse | WholeInverse":
     """The factors of A."""
+    if isinstance(laid, Whole):
+        return WholeInverse(laid, rows)
     like = jax.tree.map(lambda x: jnp.zeros_like(x[0]), rows.own)
     whole = jax.tree.map(jnp.add, rows.own, inward(RELEASE, laid, rows, like))
     return TreeInverse(laid, rows.link, pivot(rows, whole))
@@ -276,10 +314,14 @@ def times(laid: Layout, rows: Loaded, x: Scalar) -> Scalar:
 
 def motion(laid: Layout, link: Link, x: Any) -> Moved:
     """J x: accelerations of all positions that x makes."""
+    if isinstance(laid, Whole):
+        return Moved(laid.velocities(x), None)
     return outward(MOTION, laid, (link, x), still(jnp.zeros_like(x[0]), link.n is not None))
 
 
 def transposed(laid: Layout, link: Link, force: Force) -> Scalar:
     """Jᵀ f: forces on the joints, by position, that forces on the bodies make."""
+    if isinstance(laid, Whole):
+        return laid.transposed(force)
     like = jax.tree.map(lambda x: jnp.zeros_like(x[0]), force)
     return link.axis.dot(force + inward(FORCE, laid, (link.X, force), like))

@@ -31,7 +31,7 @@ from .algorithms.rnea import RNEA
 from .directly import directly
 from .kinematics import poses_by_row
 from .recursion import Row
-from .schedules.arranged import Arranged, arranged, by_position, row_poses, row_velocities
+from .schedules.arranged import Arranged, Recursions, arranged, by_position, row_poses, row_velocities
 from .schedules.choose import IN_ORDER, call_of, choose
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import lane_program_of
@@ -105,6 +105,8 @@ def _velocity(laid: Layout, model: Model, q: Any, qd: Any, body: Any, way: Any) 
 
 def row_rates(laid: Layout, model: Model, at: Arranged, qd: Any, qdd: Any, base: Rates) -> Rates:
     """Rates of every position, from velocities and accelerations (batch, nv)."""
+    if isinstance(laid, Recursions):
+        return laid.rates(qd, qdd, base)
     of_rows = qdd - velocity_product_shift(model.structure, qd.T).T
     row = Row(at=at.placed, axis=at.rows.axis, qd=by_position(laid, qd), qdd=by_position(laid, of_rows))
     return outward(outward_operator(RNEA.passes[0]), laid, row, base)

@@ -46,7 +46,8 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
     shapes = [_checked(model, shape, i) for i, shape in enumerate(shapes)]
     numbers = [body_number(model, s.body) for s in shapes]
     out = {frozenset((body_number(model, a), body_number(model, b))) for a, b in exclude}
-    skip = [(i, j) for j in range(len(shapes)) for i in range(j) if frozenset((numbers[i], numbers[j])) in out]
+    every = range(len(shapes)) if out else ()
+    skip = [(i, j) for j in every for i in range(j) if frozenset((numbers[i], numbers[j])) in out]
 
     def column(name: str) -> tuple[Any, ...]:
         return tuple(getattr(s, name) for s in shapes)

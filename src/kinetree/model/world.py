@@ -26,6 +26,7 @@ SOLREF = (0.02, 1.0)  # time constant and damping ratio
 SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 FRICTION = (1.0, 0.005, 0.0001)  # sliding, torsional, rolling
 BASE = -1
+MAX_PAIRS = 10**7  # pairs of shapes that may touch, in lists of some hundred bytes each
 BOTH = 2  # of a pair: both shapes move, so that their contact couples two bodies
 
 
@@ -209,9 +210,8 @@ def candidate_pairs(
         skip: pairs of shapes (lower number first) that are left out.
     """
     own, above, still, contype, conaffinity = map(np.asarray, (*on, contype, conaffinity))
-    i, j = np.triu_indices(len(kinds), 1)
-    meets = ((contype[i] & conaffinity[j]) | (contype[j] & conaffinity[i])) != 0
-    meets &= (own[i] != own[j]) & ~(still[i] & still[j])
+    i, j = _meeting(contype, conaffinity)
+    meets = (own[i] != own[j]) & ~(still[i] & still[j])
     meets &= (own[i] == BASE) | (own[j] == BASE) | ((own[i] != above[j]) & (own[j] != above[i]))
     first, second = i[meets], j[meets]
     skipped = set(skip)
@@ -233,6 +233,31 @@ def candidate_pairs(
     moving = np.where(still[first] | still[second], ~still[second], BOTH)
     columns = (x.tolist() for x in (first, second, moving, dims))
     return [Pair(*row) for row in zip(*columns, strict=True)], unknown
+
+
+def _meeting(contype: np.ndarray, conaffinity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (i, j), i < j, of which a bit of one's contype is set in the other's conaffinity, in order.
+
+    Shapes are first told apart by their bits, so that many which never touch cost nothing.
+    """
+    bits, of = np.unique(np.stack([contype, conaffinity], -1).reshape(-1, 2), axis=0, return_inverse=True)
+    members = [np.flatnonzero(of.reshape(-1) == k) for k in range(len(bits))]
+    both = [(a, b) for a in range(len(bits)) for b in range(a, len(bits))]
+    both = [(a, b) for a, b in both if (bits[a, 0] & bits[b, 1]) | (bits[b, 0] & bits[a, 1])]
+    count = sum(len(members[a]) * len(members[b]) // (1 + (a == b)) for a, b in both)
+    if count > MAX_PAIRS:
+        raise ModelError(
+            f"{count:,} pairs of shapes may touch, more than {MAX_PAIRS:,}: give those that never do other bits of "
+            "contype and conaffinity"
+        )
+    found = [np.zeros((2, 0), np.int64)]
+    for a, b in both:
+        one, two = (x.reshape(-1) for x in np.meshgrid(members[a], members[b], indexing="ij"))
+        kept = one < two if a == b else one != two
+        found.append(np.sort(np.stack([one[kept], two[kept]]), axis=0))
+    i, j = np.concatenate(found, 1)
+    order = np.lexsort((j, i))
+    return i[order], j[order]
 
 
 def collides(a: str, b: str) -> bool:

@@ -21,7 +21,7 @@ from kinetree.model.required import require_model, require_steps
 
 from .bounded_scan import bounded_scan
 from .closing import closing
-from .constrained import constraints_of, prepared
+from .constrained import constraints_of, known_if_huge, prepared
 from .drive import Drive, Shaped
 from .forces import Controller
 from .integrators import discrete_step, rk4_step, semi_implicit_step
@@ -59,6 +59,7 @@ def step_of(model: Model, integrator: str | None) -> str:
 def _looped(name: str, model: Model, state: State, drive: Drive, count: Any) -> State:
     """Steps in a loop of a length that the compiler does not know: one step has the bits of one of many."""
     take = STEPS[name]
+    model = model if drive.known is None else drive.known.model
 
     def body(carry: tuple[Any, State]) -> tuple[Any, State]:
         return carry[0] + 1, take(model, carry[1], drive)
@@ -177,7 +178,9 @@ def advance(
         length = h if isinstance(h, jax.Array) else np.asarray(h)
         whole = stepper is not None and stepper.differentiable
         solver = None if whole or found is None else step_solver(model, q.dtype, h, f_ext is not None)
-        drive = Drive(ctrl, f_ext, length.astype(q.dtype), solver=solver, constraints=found)
+        known = known_if_huge(full)
+        drive = Drive(ctrl, f_ext, length.astype(q.dtype), solver=solver, constraints=found, known=known)
+        full = full if known is None else None
         if not traced:
             return _plain(name, full, now, drive, np.int32(substeps))
         now, drive = jax.tree.map(jnp.asarray, (now, drive))

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from kinetree.constrain.constrained import held_force, solve_constraints, timestep_of
+from kinetree.constrain.constrained import held_force, known_if_huge, solve_constraints, timestep_of
 from kinetree.constrain.drift import velocity_drift
 from kinetree.constrain.joint_groups import Present, near_limits, present
 from kinetree.constrain.moving import jvp_of_moving
@@ -20,6 +20,7 @@ from kinetree.constrain.problem import equalities_of, has_contacts
 from kinetree.constrain.weights import inverse_weights
 from kinetree.dynamics import forward_dynamics
 from kinetree.model import Model, World
+from kinetree.model.arguments import is_traced
 
 
 class Accelerated(NamedTuple):
@@ -44,7 +45,13 @@ def prepared(model: Model, found: Present | None) -> Model:
     world = model.world or World()
     if found is None or world.inverse_weights is not None:
         return model
-    return model._with_same_rows(world=world.replace(inverse_weights=inverse_weights(model.uncoupled)))
+    kept = model.__dict__  # beside the fields, so that no copy with other numbers has it
+    if "_prepared" not in kept or is_traced(model):
+        full = model._with_same_rows(world=world.replace(inverse_weights=inverse_weights(model.uncoupled)))
+        if is_traced(full):
+            return full
+        kept["_prepared"] = full
+    return kept["_prepared"]
 
 
 def with_constraints(model: Model, found: Present | None) -> Model:
@@ -110,13 +117,10 @@ def _by_xla(
     smooth = forced - held_force(whole, found, wide_q, wide_v, -velocity_drift(whole.structure, wide_v), f_ext)
 
     def solved() -> tuple[Any, Any]:
-        weights = inverse_weights(whole)
-        made = solve_constraints(found, whole.alone, weights, wide_q, wide_v, smooth, guess, least, coupling=coupling)
-        return made[0], made[1]
-
-    if coupling is not None:
-        qdd, forces = solved()
-        return Accelerated(qdd[:, coupling.kept_v], coupling.narrow(smooth + forces))
+        state = q, qd, smooth, warm_start, least
+        weights, known = inverse_weights(model), known_if_huge(model)
+        qdd, forces, *_ = solve_constraints(found, model.alone, weights, *state, known=known)
+        return qdd, forces
 
     if not _only_limits(model, found):
         qdd, forces = solved()

@@ -32,7 +32,8 @@ INPUTS = (PUSH, RESISTANCE, *BODY_INPUTS)
 
 def _own(row: Row) -> Articulated:
     """The body that a row is given."""
-    return Articulated(*jax.tree.unflatten(jax.tree.structure(BODY), [row[name] for name in BODY_INPUTS]), None)
+    inertia, bias = jax.tree.unflatten(jax.tree.structure(BODY), [row[name] for name in BODY_INPUTS])
+    return Articulated(inertia, bias, None)
 
 
 def _driven(row: Row) -> Row:

@@ -1,5 +1,6 @@
 """A model and its states as a layout sees them: constants and coordinates of all rows, arranged by position."""
 
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 
 from kinetree.model import Model, Placement, Rows
 from kinetree.model.coordinates import placements
-from kinetree.spatial import Force, Motion, Vec3
+from kinetree.spatial import Force, Motion, Rates, Scalar, Vec3
 from kinetree.tree import Layout, arrange, outward
 
 from ..algorithms.poses import POSE, VELOCITY, pose, to_row, velocity
@@ -17,6 +18,22 @@ from .operators import outward_operator
 POSE_PASS = Outward("pose", pose, stretch=POSE)
 POSES = outward_operator(POSE_PASS)
 VELOCITIES = outward_operator(Outward("velocity", lambda row, v: (velocity(row, v), {}), stretch=VELOCITY))
+
+
+class Recursions(Layout):
+    """A layout that has recursions of its own (whole.py)."""
+
+    @abstractmethod
+    def poses(self) -> Placement:
+        """Pose of every position in the world."""
+
+    @abstractmethod
+    def velocities(self, qd: Scalar) -> Motion:
+        """Spatial velocity of every position, in its own coordinates."""
+
+    @abstractmethod
+    def rates(self, qd: Any, qdd: Any, base: Rates) -> Rates:
+        """Rates of every position, from (batch, nv) velocities and accelerations."""
 
 
 class Arranged(NamedTuple):
@@ -43,11 +60,15 @@ def by_position(laid: Layout, x: Any) -> Any:
 
 def row_poses(laid: Layout, at: Arranged) -> Placement:
     """Pose of every position in the world; position 0 is the base."""
+    if isinstance(laid, Recursions):
+        return laid.poses()
     return outward(POSES, laid, Row(at=at.placed), Placement.identity_like(at.gravity.x))
 
 
 def row_velocities(laid: Layout, at: Arranged, qd: Any) -> Motion:
     """Spatial velocity of every position, in its own coordinates."""
+    if isinstance(laid, Recursions):
+        return laid.velocities(qd)
     return outward(VELOCITIES, laid, Row(at=at.placed, axis=at.rows.axis, qd=qd), Motion.zero_like(at.gravity.x))
 
 
