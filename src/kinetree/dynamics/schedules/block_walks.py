@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Pass, Row, Stretch
-from kinetree.lanes.blocks.lists import BlockCode
+from kinetree.lanes.blocks.lists import MOST_OPERANDS, BlockCode
 from kinetree.lanes.blocks.scan import TreeScan
 from kinetree.lanes.blocks.text import NOWHERE, BlockWalk
 from kinetree.lanes.kept.once import once
@@ -50,6 +50,8 @@ def rounds(algorithm: Algorithm) -> list[Round]:
             raise ValueError(f"{algorithm.name}: blocks have no way in that does not follow a way out")
         else:
             found[-1] = Round(found[-1].out, i)
+    if max(len(algorithm.inputs), len(algorithm.outputs)) + 2 > MOST_OPERANDS:
+        raise ValueError(f"{algorithm.name}: blocks have calls of at most {MOST_OPERANDS} operands")
     if not passes[0].places or sum(bool(p.outputs) for p in passes) != 1:
         raise ValueError(f"{algorithm.name}: blocks need a first pass that places the rows, and one with the results")
     return found

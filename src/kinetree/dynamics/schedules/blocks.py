@@ -65,6 +65,13 @@ class BlockPlan:
         shape = jax.ShapeDtypeStruct(states[0].shape, self._dtype)
         return self._lists.traced([states[k] for k in self._order], [shape] * sum(self._outputs.values()))
 
+    def named(self, found: list[Any]) -> dict[str, Any]:
+        """Results of states by name; groups of scalars as one array, with the scalars last."""
+        arrays = iter(found)
+        groups = {name: [next(arrays) for _ in range(count)] for name, count in self._outputs.items()}
+        library = np if isinstance(found[0], np.ndarray) else jnp
+        return {name: x[0] if len(x) == 1 else library.stack(x, -1) for name, x in groups.items()}
+
 
 @lru_cache(maxsize=16)
 def _cut(tree: Tree, width: int, piece_rows: int) -> tuple[Top, Pieces]:
@@ -88,11 +95,10 @@ def by_blocks(algorithm: Algorithm, model: Model, inputs: dict[str, Any]) -> dic
     plan = block_plan(algorithm, model, np.dtype(given[0].dtype))
     assert plan is not None
     if is_traced(given):
-        return dict(zip(algorithm.outputs, plan.traced(*given), strict=True))
+        return plan.named(plan.traced(*given))
     states = zip(*map(np.asarray, given), strict=True)
     found = [np.stack(each) for each in zip(*(plan(*state) for state in states), strict=True)]
-    arrays = found if all(isinstance(x, np.ndarray) for x in given) else [jnp.asarray(x) for x in found]
-    return dict(zip(algorithm.outputs, arrays, strict=True))
+    return plan.named(found if all(isinstance(x, np.ndarray) for x in given) else [jnp.asarray(x) for x in found])
 
 
 def block_plan(algorithm: Algorithm, model: Model, dtype: np.dtype) -> BlockPlan | None:
