@@ -1,0 +1,99 @@
+"""Constraints on trees that are walked as a whole: the same numbers as MuJoCo's, and the equation of motion."""
+
+import mujoco
+import numpy as np
+import pytest
+from jax import tree
+
+import kinetree as kt
+from kinetree.constrain import choose, constrained, problem
+from kinetree.constrain.weights import inverse_weights
+from kinetree.dynamics.algorithms.laden import LADEN, MOVED, inputs_of
+from kinetree.dynamics.algorithms.row_motion import FORCES, ON_JOINTS, ROW_VELOCITIES, VELOCITIES
+from kinetree.dynamics.schedules.run import run
+from kinetree.model import ModelError
+from kinetree.spatial import Force
+
+LINK = 0.1  # metres
+
+
+def rope(n):
+    """Capsules on hinges about y and z in turn, along x, lying on a floor; they touch the floor alone."""
+    x = np.tile(np.eye(6), (n, 1, 1))
+    x[1:, 4, 2], x[1:, 5, 1] = LINK, -LINK
+    x[0, 3, 1], x[0, 4, 0] = 0.0199, -0.0199
+    mass, c = 0.05, LINK / 2
+    across = mass * (LINK**2 / 12 + c * c)
+    inertia = np.tile([mass, mass * c, 0, 0, 1e-5, across, across, 0, 0, 0], (n, 1))
+    model = kt.Model.from_arrays(np.arange(-1, n - 1), ["Ry", "Rz"] * (n // 2), x, inertia)
+    bits = {"contype": 0, "conaffinity": 0, "orientation": (0.5**0.5, 0, 0.5**0.5, 0)}
+    shapes = [kt.Shape("capsule", (0.02, c), k, position=(c, 0, 0), **bits) for k in range(n)]
+    return kt.with_ground(kt.with_shapes(model, shapes))
+
+
+@pytest.fixture
+def all_huge(monkeypatch):
+    """Trees of a few rows count as huge."""
+    for module in (problem, constrained, choose):
+        monkeypatch.setattr(module, "MAX_ROWS", 3)
+
+
+NET = """<mujoco><default><geom type="capsule" size="0.01" contype="0"/></default><worldbody>
+  <geom type="plane" size="0 0 1" pos="0 0 0.895" contype="1" conaffinity="0"/>
+  <body name="a" pos="0 0 1"><joint type="ball" limited="true" range="0 0.05"/><geom fromto="0 0 0 0 0 -0.1"/>
+    <body name="b" pos="0 0 -0.1"><joint type="ball"/><geom fromto="0 0 0 0.1 0 0"/></body></body>
+  <body name="c" pos="0.1 0 1"><joint type="ball"/><geom fromto="0 0 0 0 0 -0.1"/></body></worldbody>
+  <equality><connect body1="b" body2="c" anchor="0.1 0 0"/></equality></mujoco>"""
+
+
+@pytest.mark.usefixtures("all_huge")
+def test_loops_limits_of_balls_and_contacts_agree_with_mujoco():
+    reference = mujoco.MjModel.from_xml_string(NET)
+    reference.opt.tolerance = 1e-15
+    data = mujoco.MjData(reference)
+    data.qpos[:4] = [np.cos(0.05), np.sin(0.05), 0, 0]  # past the limit
+    data.qvel[:] = 0.3 * np.random.default_rng(1).normal(size=reference.nv)
+    mujoco.mj_forward(reference, data)
+    found = kt.constrained_dynamics(kt.load(NET), data.qpos, data.qvel)
+    assert found.contacts.active.sum() == data.ncon > 0
+    for ours, theirs in ((found.qdd, data.qacc), (found.tau_constraint, data.qfrc_constraint)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9 * abs(theirs).max())
+
+
+def test_a_rope_of_two_thousand_links_is_walked_natively():
+    model = rope(2000)
+    velocity = 0.01 * np.random.default_rng(2).normal(size=2000)
+    found = kt.constrained_dynamics(model, kt.neutral(model), velocity)
+    assert found.converged
+    assert found.contacts.active.all()
+    assert found.contacts.bodies.shape == (4000, 2)
+    back = kt.inverse_dynamics(model, kt.neutral(model), velocity, found.qdd)  # M qdd + C = Jᵀ f
+    np.testing.assert_allclose(back, found.tau_constraint, atol=1e-9 * abs(back).max())
+    weights = inverse_weights(model)
+    assert weights.dof.shape == (2000,)
+
+
+@pytest.mark.parametrize("schedule", ["lanes", "levels"])
+def test_laden_trees_solve_their_equation(schedule):
+    model = kt.auto_tree(9, 1.5, 0.4)
+    rng = np.random.default_rng(3)
+    q = rng.uniform(-1, 1, (1, 9))
+    inertia = tree.map(lambda x: np.broadcast_to(np.asarray(x), (1, 9)), model.inertia.articulated())
+    bias = Force.from_array(rng.normal(size=(1, 9, 6)))
+    push, resistance = rng.normal(size=(1, 9)), rng.uniform(size=(1, 9))
+    found = run(LADEN, model, {"q": q, **inputs_of(push, resistance, inertia, bias)}, schedule=schedule)
+    moved = np.stack([np.asarray(found[n])[0] for n in MOVED], -1)
+    velocities = run(ROW_VELOCITIES, model, {"q": q, "qd": np.asarray(found["x"])}, schedule=schedule)
+    np.testing.assert_allclose(moved, np.stack([np.asarray(velocities[n])[0] for n in VELOCITIES], -1), atol=1e-12)
+    force = np.einsum("nij,nj->ni", np.asarray(tree.map(lambda x: x[0], inertia).array()), moved)
+    force = force + np.stack([np.asarray(x)[0] for x in tree.leaves(bias)], -1)
+    inputs = {"q": q, **{n: force[None, :, k] for k, n in enumerate(FORCES)}}
+    felt = np.asarray(run(ON_JOINTS, model, inputs, schedule=schedule)["felt_force"])
+    np.testing.assert_allclose(felt + resistance * np.asarray(found["x"]), push, atol=1e-11)
+
+
+def test_too_many_pairs_are_refused():
+    model = kt.auto_tree(5000, 1.0)
+    shapes = [kt.Shape("sphere", 0.1, k) for k in range(5000)]
+    with pytest.raises(ModelError, match="pairs of shapes may touch"):
+        kt.with_shapes(model, shapes)
