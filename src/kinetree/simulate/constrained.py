@@ -46,7 +46,7 @@ def prepared(model: Model, found: Present | None) -> Model:
     if found is None or world.inverse_weights is not None:
         return model
     kept = model.__dict__  # beside the fields, so that no copy with other numbers has it
-    if "_prepared" not in kept or is_traced(model):
+    if "_prepared" not in kept:
         full = model._with_same_rows(world=world.replace(inverse_weights=inverse_weights(model.uncoupled)))
         if is_traced(full):
             return full
@@ -117,10 +117,14 @@ def _by_xla(
     smooth = forced - held_force(whole, found, wide_q, wide_v, -velocity_drift(whole.structure, wide_v), f_ext)
 
     def solved() -> tuple[Any, Any]:
-        state = q, qd, smooth, warm_start, least
-        weights, known = inverse_weights(model), known_if_huge(model)
-        qdd, forces, *_ = solve_constraints(found, model.alone, weights, *state, known=known)
-        return qdd, forces
+        state = wide_q, wide_v, smooth, guess, least
+        parts = {"coupling": coupling, "known": known_if_huge(whole)}
+        made = solve_constraints(found, whole.alone, inverse_weights(whole), *state, **parts)
+        return made[0], made[1]
+
+    if coupling is not None:
+        qdd, forces = solved()
+        return Accelerated(qdd[:, coupling.kept_v], coupling.narrow(smooth + forces))
 
     if not _only_limits(model, found):
         qdd, forces = solved()
