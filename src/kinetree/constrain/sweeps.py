@@ -291,8 +291,8 @@ class WholeInverse(NamedTuple):
         return Reply(at, x, self._shares(x, at))
 
 
-def factored(laid: Layout, rows: Loaded) -> "TreeInverse | WholeInverse":
-    """The factors of A."""
+def factored(laid: Layout, rows: Loaded) -> Any:
+    """A⁻¹, by a `TreeInverse`, or a `WholeInverse` where the tree is walked as a whole."""
     if isinstance(laid, Whole):
         return WholeInverse(laid, rows)
     like = jax.tree.map(lambda x: jnp.zeros_like(x[0]), rows.own)
