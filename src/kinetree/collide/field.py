@@ -101,8 +101,8 @@ def _prism(kind: str, field: Geom, other: Geom, margin: Scalar) -> tuple[Geom, A
         last = jnp.ceil((high + half) * scale).astype(number)
         return jnp.maximum(first, 0), jnp.minimum(last, count - 1)
 
-    column, last_column = cells(-reach(-east), reach(east), x, columns)
-    row, last_row = cells(-reach(-north), reach(north), y, rows)
+    column, last_column = cells(-reach(-east) - margin, reach(east) + margin, x, columns)
+    row, last_row = cells(-reach(-north) - margin, reach(north) + margin, y, rows)
     lowest = -reach(-up) - margin
     row, column, half = row + whole(field.size.x), column + whole(field.size.y), whole(field.size.z)
     there = (row < last_row) & (column < last_column)

@@ -153,7 +153,7 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
         report.ignored["contact between kinds of shapes (pairs of geoms)"] += lost
     names = tuple(m.geom(int(g)).name or f"geom_{g}" for g in geoms)
     hulls = _hulls(m, [int(g) for g in geoms], kinds)
-    layout_pairs, wide = with_cells([*pairs, *chosen], kinds, hulls, m.geom_rbound[geoms])
+    layout_pairs, wide = with_cells([*pairs, *chosen], kinds, hulls, m.geom_rbound[geoms] + _reach(m, geoms))
     if wide:
         report.ignored[f"contact of shapes over more than {MAX_CELLS} triangles of a height field"] += wide
 
@@ -168,6 +168,12 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
         layout_pairs, given = _overridden(m, layout_pairs, surfaces, given)
     layout = Layout(kinds, bodies, condim, priority, tuple(layout_pairs), names, single=not several_points(m))
     return Scene(shapes, surfaces, given, layout)
+
+
+def _reach(m: Any, geoms: np.ndarray) -> float:
+    """How far apart shapes may be, at the most, and touch."""
+    shapes = 2 * (m.geom_margin[geoms] + m.geom_gap[geoms]).max(initial=0.0)
+    return float(max(shapes, (m.pair_margin + m.pair_gap).max(initial=0.0), m.opt.o_margin))
 
 
 def _hulls(m: Any, geoms: list[int], kinds: tuple[str, ...]) -> tuple[Any, ...]:

@@ -59,7 +59,8 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
     if unknown:
         raise ModelError(f"{unknown} pairs of shapes are of kinds that can not be collided yet")
     stacked = stack_shapes(shapes)
-    pairs, wide = with_cells(pairs, kinds, column("hull"), [radius_of(s) for s in shapes])
+    reach = 2 * max((float(s.margin + s.gap) for s in shapes), default=0.0)
+    pairs, wide = with_cells(pairs, kinds, column("hull"), [radius_of(s) + reach for s in shapes])
     if wide:
         raise ModelError(f"{wide} shapes are over more than {MAX_CELLS} triangles of a height field: make it coarser")
     layout = Layout(kinds, tuple(numbers), condim, priority, tuple(pairs), column("name"))
