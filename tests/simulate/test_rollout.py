@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree import envs
 from kinetree.simulate import at_once as native_run
 from kinetree.simulate.bounded_scan import bounded_scan, chunk_length
 from kinetree.simulate.native import frames, rolled
-from tests.simulate.robots import ROBOTS, double_pendulum
+from tests.simulate.robots import double_pendulum
 
 STEPS = 17  # a prime, so that chunks do not fit
 
@@ -241,28 +242,17 @@ def test_wrong_arguments_are_told(model, start):
 @pytest.mark.usefixtures("full_compilation")
 def test_derivatives_through_contact():
     """A quadruped that stands on its feet: by velocity, masses, gravity, friction of the floor."""
-    model = kt.load(ROBOTS / "quadruped.urdf", floating_base=True, ground=True)
-    servos = [kt.Actuator.position(j, kp=60.0, kv=2.0) for j in model.joint_names[1:]]
-    model = model.replace(actuators=servos, timestep=0.002, integrator="implicitfast")
-    q = np.array(kt.neutral(model))
-    q[2] = 0.5
-    q[2] -= kt.forward_kinematics(model, q).position[:, 2].min()  # the lowest foot's joint on the floor
-    q[2] += kt.contacts(model, q).depth.max() - 1e-3  # then its sole
-    start = kt.initial_state(model, q)
-    start = start.replace(qd=np.where(np.arange(model.nv) == 3, 0.05, 0.0))
-    settled, _ = kt.rollout(model, start, steps=200)
-    assert (np.asarray(kt.contacts(model, settled.q).active).sum()) >= 3
-    state = jax.tree.map(jnp.asarray, settled)
+    env = envs.make("quadruped")
+    model, begun = env.model, jax.jit(env.reset)(jax.random.key(0)).physics
+    ctrl = begun.q[7 : 7 + model.nu]
+    state = kt.advance(model, begun, ctrl, substeps=200)
+    touches = np.asarray(kt.contacts(model, state.q).active)
+    assert 3 <= touches.sum() < len(touches)
 
     def end(x):
-        scene = model.world.scene
-        rough = scene.surfaces._replace(friction=jnp.asarray(scene.surfaces.friction) * (1 + x[3]))
-        changed = model.replace(
-            inertia=jnp.asarray(model.inertia.array()) * (1 + x[1]),
-            gravity=jnp.asarray(model.gravity) * (1 + x[2]),
-            world=model.world.replace(scene=type(scene)(scene.shapes, rough, scene.pairs, scene.layout)),
-        )
-        after, _ = kt.rollout(changed, state.replace(qd=state.qd.at[3].add(x[0])), steps=100)
+        changed = kt.scaled(model, mass=1 + x[1], gravity=1 + x[2], friction=1 + x[3])
+        moved = state.replace(qd=state.qd.at[3].add(x[0]))
+        after, _ = kt.rollout(changed, moved, jnp.broadcast_to(ctrl, (100, model.nu)), steps=100)
         return after.q[:3].sum() + 0.1 * after.qd.sum()
 
     x, h = jnp.zeros(4), 1e-6
