@@ -14,7 +14,7 @@ from tests.public_calls import CALLS
 WITHOUT_BATCH = {
     *("auto_tree", "chain_pieces", "controllers", "explain", "load", "neutral", "random_state", "scaled"),
     *("set_threads", "shard_tree", "simulate", "specialize", "view", "with_ground", "with_sensors", "with_shapes"),
-    *("close_loops", "with_tendons"),
+    *("close_loops", "place_bodies", "with_tendons"),
 }
 OF_ROBOTS = (
     *("activation_rate", "actuator_force", "advance", "constrained_dynamics", "constrained_inverse_dynamics"),
