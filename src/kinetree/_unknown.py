@@ -41,7 +41,7 @@ def unknown(kind: str, name: object, choices: Iterable[str], where: str = "") ->
     """
     words = list(choices)
     if not isinstance(name, str):
-        return f"{kind} must be a word{where}, not a {type(name).__name__}: choose from {', '.join(words)}"
+        return f"{kind} must be a word{where}, not of type {type(name).__name__}: choose from {', '.join(words)}"
     near = nearest(name, words)
     hint = "choose from" if near is None else f"did you mean {near!r}? Choose from"
     return f"unknown {kind} {name!r}{where}: {hint} {', '.join(words)}"

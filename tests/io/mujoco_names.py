@@ -12,7 +12,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 KNOWN = Path(__file__).with_suffix(".txt")  # the version, then its names
 
-SOME_VERSIONS = {"mesh_extrema"}  # asked for by hasattr first
+SOME_VERSIONS = {
+    "mesh_extrema",
+    "sensor_intprm",
+}  # the first is asked for by hasattr; versions with contact sensors have the second
 
 
 def lowest() -> str:

@@ -65,7 +65,7 @@ def test_resolve():
     [
         (["Rx", "Rw", "Rz"], "'Rw' at body 1: choose from Rx"),
         (["Rx", "Rz"], "3 joints, but 2"),
-        (["Rx", 7, "Rx"], "7 at body 1"),
+        (["Rx", 7, "Rx"], "word at body 1, not of type int"),
         ([["Rx"], "Rx", "Rx"], "a joint is a name"),
         (None, "one for each body"),
         ("Revolute", "'Revolute'"),
