@@ -1,7 +1,7 @@
 """What acts on the joints of a simulated mechanism: the controller's forces, and dry friction.
 
 Springs and dampers belong to the equation of motion (dynamics/passive.py). Dry friction has no value at rest. Where
-constraints act it is one of them; where they do not (mimic joints, the variational integrator) it is smooth: a joint at
+constraints act it is one of them; where they do not (the variational integrator) it is smooth: a joint at
 speed u feels −friction · u / √(u² + ε²), which is Coulomb's force at speeds well above ε.
 """
 
