@@ -91,7 +91,7 @@ def test_what_is_no_word_is_refused_in_words(model, word):
     }
     for kind, several in calls.items():
         for call in several:
-            with pytest.raises(ValueError, match=f"{kind} must be a word, not a .*: choose from"):
+            with pytest.raises(ValueError, match=f"{kind} must be a word, not of type .*: choose from"):
                 call()
 
 

@@ -110,7 +110,7 @@ def test_constants_kept_for_bodies_do_not_pile_up():
     from kinetree.dynamics.schedules.lane_algorithm import MAX_KEPT_CONSTANTS as KEPT
 
     model = kt.auto_tree(KEPT + 20, 2)
-    program = jacobian_lanes(False, 0)
+    program = jacobian_lanes(False, False, 0)
     for body in range(model.n_bodies):
         kt.jacobian(model, np.zeros(model.nq), body)
     assert 0 < len(program._constants[model]) <= KEPT
