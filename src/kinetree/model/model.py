@@ -188,7 +188,7 @@ class Model:
             new = dataclasses.replace(new, actuators=actuators)
         if integrator is not None and not isinstance(integrator, str):
             raise ModelError(
-                f"integrator must be a word, not a {type(integrator).__name__}: choose from Euler, RK4, ..."
+                f"integrator must be a word, not of type {type(integrator).__name__}: choose from Euler, RK4, ..."
             )
         if not (timestep is None and integrator is None):
             steps = self.stepping or DEFAULT_STEPPING
