@@ -348,6 +348,6 @@ def test_the_hull_of_a_mesh_is_made_once_and_excluded_bodies_do_not_touch(monkey
     )
     scene = model.world.scene
     assert made == [0]
-    assert all(hull.vertices.shape == (4, 3) for hull in scene.shapes.hulls)
+    assert all(hull.vertices.shape == (4, 3) for hull in scene.shapes.hulls.values())
     owners = [frozenset(scene.layout.bodies[k] for k in (p.first, p.second)) for p in scene.layout.pairs]
     assert sorted(map(sorted, owners)) == 4 * [[0, 1]] + 4 * [[1, 2]]

@@ -85,7 +85,7 @@ def _placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3) -> Geom:
     turned = Mat3(*Quaternion(*columns(shapes.orientation)).rotation()).T
     place, size = carrier @ Vec3(*columns(shapes.position)) + origin, Vec3(*columns(shapes.size))
     placed = Geom(place, carrier @ turned, size)
-    if shapes.hulls[numbers[0]] is None:
+    if numbers[0] not in shapes.hulls:
         return placed
     meshes, which = np.unique(numbers, return_inverse=True)  # Every mesh is there once, however many pairs it is in.
     pool, starts = pooled([shapes.hulls[i] for i in meshes], dtype)

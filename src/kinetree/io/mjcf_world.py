@@ -176,19 +176,20 @@ def _reach(m: Any, geoms: np.ndarray) -> float:
     return float(max(shapes, (m.pair_margin + m.pair_gap).max(initial=0.0), m.opt.o_margin))
 
 
-def _hulls(m: Any, geoms: list[int], kinds: tuple[str, ...]) -> tuple[Any, ...]:
+def _hulls(m: Any, geoms: list[int], kinds: tuple[str, ...]) -> dict[int, Any]:
     """Height fields, and the hulls of meshes, each made once however many geoms show it, with the geom's own radius."""
     made: dict[int, Hull] = {}
-    found: list[Any] = []
-    for g, kind in zip(geoms, kinds, strict=True):
+    found: dict[int, Any] = {}
+    for k, (g, kind) in enumerate(zip(geoms, kinds, strict=True)):
+        if kind == "hfield":
+            found[k] = HeightField.from_mujoco(m, g)
         if kind != "mesh":
-            found.append(HeightField.from_mujoco(m, g) if kind == "hfield" else None)
             continue
         mesh = int(m.geom_dataid[g])
         if mesh not in made:
             made[mesh] = Hull.from_mujoco(m, g)
-        found.append(made[mesh]._replace(radius=np.asarray(m.geom_rbound[g])))
-    return tuple(found)
+        found[k] = made[mesh]._replace(radius=np.asarray(m.geom_rbound[g]))
+    return found
 
 
 def _carriers(m: Any, geoms: np.ndarray) -> Carriers:

@@ -114,10 +114,8 @@ def with_ground(model: Model, **surface: Any) -> Model:
         names=(*known.names, floor.name),
     )
 
-    def joined(a: Any, b: Any) -> Any:
-        return type(a)(
-            *((*x, *y) if isinstance(x, tuple) else np.concatenate([x, y]) for x, y in zip(a, b, strict=True))
-        )
+    def joined(a: Any, b: Any) -> Any:  # A floor has no hull.
+        return type(a)(*(x if isinstance(x, dict) else np.concatenate([x, y]) for x, y in zip(a, b, strict=True)))
 
     scene = Scene(joined(old.shapes, shapes), joined(old.surfaces, surfaces), old.pairs, layout)
     return dataclasses.replace(model, world=world.replace(scene=scene))
@@ -190,7 +188,7 @@ def stack_shapes(shapes: Iterable[Shape]) -> tuple[Shapes, Surfaces]:
             column("position", 3),
             orientation / np.linalg.norm(orientation, axis=-1, keepdims=True),
             np.array(sizes).reshape(-1, 3),
-            tuple(s.hull for s in shapes),
+            {k: s.hull for k, s in enumerate(shapes) if s.hull is not None},
         ),
         Surfaces(
             np.array(friction).reshape(-1, 3),

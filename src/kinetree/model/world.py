@@ -59,7 +59,7 @@ class Shapes(NamedTuple):
     position: Float[AnyArray, "n 3"]
     orientation: Float[AnyArray, "n 4"]
     size: Float[AnyArray, "n 3"]  # radius, half lengths, half axes, as in MuJoCo
-    hulls: tuple[Any, ...]  # of meshes; None for all others
+    hulls: dict[int, Any]  # of meshes and height fields, by the number of the shape
 
 
 class Surfaces(NamedTuple):

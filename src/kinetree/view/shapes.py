@@ -285,7 +285,7 @@ def _touching_shapes(model: kt.Model, sides: int) -> list[Shape]:
             solid = solids.box(2 * size)
         elif kind == "ellipsoid":
             solid = solids.ellipsoid(size, sides)
-        elif kind == "mesh" and shapes.hulls[i] is not None:
+        elif kind == "mesh" and i in shapes.hulls:
             solid = _hull(np.asarray(shapes.hulls[i].vertices, float))
         else:
             continue

@@ -238,7 +238,7 @@ def _with_pool(meeting: Meeting, plan: Plan, numbers: np.ndarray, dtype: Any) ->
     """The same with a pool of the hulls of these shapes; those that are no meshes have the one of a box."""
     assert plan.world.scene is not None
     hulls = plan.world.scene.shapes.hulls
-    meshes = sorted({int(i) for i in numbers.ravel() if hulls[i] is not None})
+    meshes = sorted({int(i) for i in numbers.ravel() if int(i) in hulls})
     pool, starts = pooled([UNIT_BOX, *(hulls[i] for i in meshes)], dtype)
     first = len(numbers) * jax.tree.structure(WITH_HULLS).num_leaves  # after the constants of all turns
     begins = dict(zip(meshes, starts[1:], strict=True))
