@@ -129,6 +129,22 @@ def test_only_this_file_names_the_linear_algebra_of_jax():
     assert found == ["dense.py"]
 
 
+@pytest.mark.cpu
+@pytest.mark.parametrize("n", [7, tuning.DENSE_LANES_MAX_ROWS + 1])
+def test_compiled_text_calls_no_lapack_on_a_cpu(n):
+    """Other devices' branches name it; none of that may be left in what a CPU runs, nor in derivatives."""
+    A, b = jnp.asarray(positive(np.random.default_rng(0), 3, n, n)), jnp.ones((3, n))
+
+    def text(function):
+        return jax.jit(function).lower(A, b).compile().as_text().lower()
+
+    assert "lapack" in text(lambda A, b: jnp.linalg.cholesky(A))  # how it would look
+    stacks = [lambda A, b, f=f: f(A, b[..., None]) for f in (dense.solve_spd, dense.solve_general)] if n < 10 else []
+    for function in (dense.solve_positive, lambda A, b: dense.cholesky(A), *stacks):
+        assert "lapack" not in text(function)
+        assert "lapack" not in text(jax.grad(lambda A, b, f=function: f(A, b).sum()))
+
+
 SIDE_BY_SIDE = """
     import sys, threading
     import numpy as np

@@ -3,6 +3,12 @@
 import shutil
 import subprocess
 
+import pytest
+
+NEEDED = pytest.mark.skipif(
+    shutil.which("ptxas") is None, reason="no assembler of NVIDIA's is at hand"
+)  # for tests of nothing else
+
 
 def assemble(text, folder):
     """Fail if the assembler does not accept a kernel; nothing where there is no assembler."""

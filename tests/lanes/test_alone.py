@@ -10,7 +10,7 @@ from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.ptx import ptx, reach_of
 from kinetree.lanes.llvm.emit import Emitter, UnknownPrimitive, trace
 from kinetree.lanes.program.alone import counted, get, once, put, room, whole
-from tests.lanes.assembler import assemble
+from tests.lanes.assembler import NEEDED, assemble
 
 N = 5
 
@@ -87,6 +87,7 @@ def test_lanes_sort_by_themselves(dtype):
         np.testing.assert_array_equal(native(*few)[0], right[:lanes])
 
 
+@NEEDED
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_kernels_are_accepted(dtype, tmp_path):
     program = sorting()

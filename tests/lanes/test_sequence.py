@@ -20,7 +20,7 @@ from kinetree.lanes.program.sequence import Run, Sequenced
 from kinetree.lanes.program.stored import Events
 from kinetree.simulate.native.choose import stepper_for
 from kinetree.simulate.native.step import program_of
-from tests.lanes.assembler import assemble
+from tests.lanes.assembler import NEEDED, assemble
 
 NUMBER, NOTHING = jax.tree.structure(0.0), jax.tree.structure(())
 REGISTERS = {"tid.x": 0, "ntid.x": 1}
@@ -151,6 +151,7 @@ def test_steps_with_contact_have_the_same_bits(stepper):
     assert touched
 
 
+@NEEDED
 def test_the_assembler_takes_it(stepper, tmp_path):
     _, made, own = stepper
     assemble(sequence_ptx(own, made.slots, "float32").text, tmp_path)

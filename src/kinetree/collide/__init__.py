@@ -4,6 +4,7 @@ from .field import MAX_CELLS, Cell, HeightField, patch_of
 from .hull import Hull
 from .pairs import COLLIDERS, KINDS, Collider, collider
 from .shapes import Contact, Geom
+from .support import radius_of_size
 
 __all__ = [
     "COLLIDERS",
@@ -17,4 +18,5 @@ __all__ = [
     "Hull",
     "collider",
     "patch_of",
+    "radius_of_size",
 ]

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from kinetree._arrays import library
 from kinetree.spatial import Scalar, Vec3
 
 from .pool import Corners
@@ -78,18 +79,23 @@ def core_radius(kind: str, geom: Geom) -> Scalar:
 
 def bounding_radius(kind: str, geom: Geom) -> Scalar:
     """Of a ball about a shape's centre that holds it."""
-    size = geom.size
     if kind == "mesh":
         return Corners(geom.hull, geom.which).radius
     if kind == "prism":
         return jnp.sqrt(reduce(jnp.maximum, (p.dot(p) for p in geom.corners)))
+    return radius_of_size(kind, geom.size)
+
+
+def radius_of_size(kind: str, size: Vec3) -> Scalar:
+    """The same for kinds that their size describes; NumPy's numbers stay NumPy's."""
+    xp = library(size)
     if kind == "sphere":
         return size.x
     if kind == "capsule":
         return size.x + size.y
     if kind == "cylinder":
-        return jnp.sqrt(size.x * size.x + size.y * size.y)
-    return jnp.maximum(jnp.maximum(size.x, size.y), size.z) if kind == "ellipsoid" else jnp.sqrt(size.dot(size))
+        return xp.sqrt(size.x * size.x + size.y * size.y)
+    return xp.maximum(xp.maximum(size.x, size.y), size.z) if kind == "ellipsoid" else xp.sqrt(size.dot(size))
 
 
 def support(kind: str, geom: Geom, direction: Vec3, corner: Any) -> Vec3:

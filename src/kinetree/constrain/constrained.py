@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree._types import AnyArray, Array, Bool, Float, Int
 from kinetree.dynamics import inverse_dynamics
 from kinetree.dynamics.inverse_dynamics import zero_rates
@@ -271,7 +272,7 @@ def _find(model: Model, q: Any) -> Any:
 def _arrays(found: Any, active: Any, q: Any) -> Any:
     """Position, frame, depth and activity, (batch, points, ...)."""
     if found is None:
-        shape, xp = (len(q), 0), np if isinstance(q, np.ndarray) else jnp
+        shape, xp = (len(q), 0), library(q)
         return (
             xp.zeros((*shape, 3), q.dtype),
             xp.zeros((*shape, 3, 3), q.dtype),

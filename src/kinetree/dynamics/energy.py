@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
+from kinetree._arrays import library
 from kinetree._types import Array, Float
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
@@ -58,7 +58,7 @@ def _totals(model: Model, q: Any, qd: Any, schedule: str) -> Totals:
 def _by_schedule(quantity: Any, schedule: str, model: Model, q: Any, qd: Any = None) -> Any:
     check_schedule(schedule)
     if qd is None:  # what does not depend on it takes any
-        qd = (np if isinstance(q, np.ndarray) else jnp).zeros((q.shape[0], model.nv), q.dtype)
+        qd = library(q).zeros((q.shape[0], model.nv), q.dtype)
     return _of_totals(quantity, model, _totals(model, q, qd, schedule), q, qd)
 
 

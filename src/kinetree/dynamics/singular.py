@@ -3,9 +3,8 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
+from kinetree._arrays import library
 from kinetree.model import Axis, Model
 from kinetree.spatial import ArticulatedInertia, Mat3, Sym3
 
@@ -21,8 +20,8 @@ def singular_rows(model: Model, q: Any) -> Any:
     """(batch, nv) booleans, of q (batch, nq); rows inside a singular one count as singular too."""
     entries = inertia_lanes(model.structure.has_quaternions)(model, q)
     I, scale = jax.tree.unflatten(BODY, entries)  # of NumPy arrays, for NumPy arrays: no XLA is needed
-    library = np if isinstance(q, np.ndarray) else jnp
-    turn, slide, armature = (library.asarray(x, q.dtype) for x in (*model.rows.axis, model.rows.armature))
+    xp = library(q)
+    turn, slide, armature = (xp.asarray(x, q.dtype) for x in (*model.rows.axis, model.rows.armature))
     axis = Axis(turn, slide)
     d = axis.dot(along_axis(I, axis)) + armature
     return ~exceeds_rounding(d, (Scale.of(I) + scale).along(axis))

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree._types import AnyArray, Float, Number, Vector
 from kinetree._unknown import did_you_mean
 
@@ -248,7 +249,7 @@ def make_actuators(
         ctrl_range=_array([a.ctrl_range or unbounded for a in given], 2),
         force_range=_array([a.force_range or unbounded for a in given], 2),
         act_range=_array([a.act_range or unbounded for a in given], 2),
-        joint_range=(jnp if isinstance(bound, jax.Array) else np).stack([-bound, bound], -1),
+        joint_range=library(bound).stack([-bound, bound], -1),
         wiring=wiring,
         rod=_array([[a.crank.rod if a.crank else 0.0] for a in given], 1)[:, 0]
         if any(a.crank for a in given)

@@ -2,23 +2,20 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
+from kinetree._arrays import library
 from kinetree.spatial import Quaternion
 
 
 def quaternion_from_rotation(E: Any) -> Any:
     """(…, 4) orientations from (…, 3, 3) coordinate transforms."""
-    xp: Any = jnp if isinstance(E, jax.Array) else np
+    xp = library(E)
     return xp.stack(orientation_of([E[..., i, j] for i in range(3) for j in range(3)]), -1)
 
 
 def orientation_of(E: Any) -> Quaternion:
     """Orientation from the nine components of a transform; by the largest component, so nothing cancels."""
     xx, yx, zx, xy, yy, zy, xz, yz, zz = E  # of the rotation, which is its transpose
-    xp: Any = jnp if isinstance(xx, jax.Array) else np
+    xp = library(xx)
     squares = [1 + xx + yy + zz, 1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz]  # 4 w², 4 x², ...
     # row k: q times the k-th component, times 4
     a, b, c = zy - yz, xz - zx, yx - xy

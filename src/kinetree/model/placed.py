@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree.spatial import Quaternion, Rotation, Transform, Vec3
 
 from .errors import ModelError
@@ -87,7 +87,7 @@ class _Shift(NamedTuple):
 def _moved(model: Model, body: int, position: Any, orientation: Any) -> Model:
     """The model with one body that is fixed to the base elsewhere."""
     structure, rows, frames = model.structure, model.rows, model.frames
-    xp: Any = jnp if any(isinstance(x, jax.Array) for x in (*jax.tree.leaves(model), position, orientation)) else np
+    xp = library(model, position, orientation)
     turns = quaternion_from_rotation(xp.stack([xp.asarray(c) for c in frames.E], -1).reshape(-1, 3, 3))
     old = new = Quaternion(*(turns[body, k] for k in range(4)))
     if orientation is not None:

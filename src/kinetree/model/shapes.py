@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from kinetree._unknown import unknown
-from kinetree.collide import KINDS, MAX_CELLS, HeightField, Hull
+from kinetree.collide import KINDS, MAX_CELLS, HeightField, Hull, radius_of_size
+from kinetree.spatial import Vec3
 
 from .errors import ModelError
 from .model import Model
@@ -164,19 +165,20 @@ def _checked(model: Model, shape: Shape, number: int) -> Shape:
 
 def radius_of(shape: Shape) -> float:
     """Of a ball about a shape's origin that holds it; 0 of a plane."""
-    size = np.asarray(shape.size, float)
     if shape.hull is not None:
         return float(shape.hull.radius)
-    if shape.kind == "capsule":
-        return float(size.sum())
-    whole = shape.kind in ("box", "cylinder")
-    return float(np.linalg.norm(size) if whole else size.max(initial=0.0))
+    return float(radius_of_size(shape.kind, Vec3(*_three_sizes(shape))))
+
+
+def _three_sizes(shape: Shape) -> np.ndarray:
+    """The sizes of a shape, filled up with zeros."""
+    return np.concatenate([np.atleast_1d(np.asarray(shape.size, float)), np.zeros(3)])[:3]
 
 
 def stack_shapes(shapes: Iterable[Shape]) -> tuple[Shapes, Surfaces]:
     """Numbers of shapes as arrays."""
     shapes = list(shapes)
-    sizes = [np.concatenate([np.atleast_1d(np.asarray(s.size, float)), np.zeros(3)])[:3] for s in shapes]
+    sizes = [_three_sizes(s) for s in shapes]
     friction = [(*np.atleast_1d(np.asarray(s.friction, float)), *FRICTION[np.size(s.friction) :]) for s in shapes]
 
     def column(name: str, *shape: int) -> np.ndarray:

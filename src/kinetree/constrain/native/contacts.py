@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree.collide import Geom, collider
 from kinetree.collide.pool import pooled
 from kinetree.collide.solids import UNIT_BOX
@@ -22,7 +23,7 @@ from ..weights import inverse_weights
 from .features import with_power
 from .memory import ACTS, NUMBER, PLACEMENT, ROW, ZERO3, Point, coupled_memory, fixed, point_memory
 from .near import CHEAP, bounds_like, bounds_of, may_touch
-from .parts import Known, Part, WithPool, library, table
+from .parts import Known, Part, WithPool, table
 from .plan import Plan
 
 FAR = 1e10  # m: stands for the distance of a point that is no contact, so that no infinite number is multiplied

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree.lanes import Loop
 from kinetree.model import Model
 from kinetree.model.world import JointSoftness
@@ -15,7 +16,7 @@ from ..weights import inverse_weights
 from .features import with_power
 from .kinematics import at_q
 from .memory import LIMIT, ROW, fixed
-from .parts import Known, Part, library, table
+from .parts import Known, Part, table
 from .plan import Plan
 
 

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.collide import Geom
+from kinetree.collide import Geom, radius_of_size
 from kinetree.spatial import Vec3
 
 from .memory import ZERO3
-from .parts import library
 
 CHEAP = {  # kinds of pairs whose contacts are no dearer than to ask whether shapes are near
     *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
@@ -65,15 +64,7 @@ def _radius(kind: str, shapes: Any, numbers: list[int]) -> Any:
     """Of a ball about a shape's centre that holds it."""
     if kind in ("mesh", "hfield"):
         return np.array([float(shapes.hulls[i].radius) for i in numbers])
-    size = Vec3(*shapes.size[np.array(numbers, np.int64)].T)
-    xp = library(size)
-    if kind == "sphere":
-        return size.x
-    if kind == "capsule":
-        return size.x + size.y
-    if kind == "cylinder":
-        return xp.sqrt(size.x * size.x + size.y * size.y)
-    return xp.maximum(xp.maximum(size.x, size.y), size.z) if kind == "ellipsoid" else xp.sqrt(size.dot(size))
+    return radius_of_size(kind, Vec3(*shapes.size[np.array(numbers, np.int64)].T))
 
 
 def _box(kind: str, shapes: Any, numbers: list[int]) -> Box:

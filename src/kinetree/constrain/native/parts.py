@@ -4,16 +4,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree.lanes import Body, Loop, Repeat
 from kinetree.model import Model
 
 from .plan import Plan
 from .tables import table
 
-__all__ = ["Again", "Known", "Part", "Parts", "body_of", "flat", "library", "no_constants", "once", "stacked", "table"]
+__all__ = ["Again", "Known", "Part", "Parts", "body_of", "flat", "no_constants", "once", "stacked", "table"]
 
 
 class Known(NamedTuple):
@@ -80,11 +80,6 @@ def flat(parts: Parts) -> list[Part]:
 def once(plan: Plan) -> np.ndarray:
     """One turn, without columns."""
     return np.zeros((1, 0), np.int32)
-
-
-def library(*values: Any) -> Any:
-    """What computes with these arrays: NumPy, or JAX where one of them is its own."""
-    return jnp if any(isinstance(x, jax.Array) for x in jax.tree.leaves(values)) else np
 
 
 def stacked(turns: int, values: Any, dtype: Any) -> Any:

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree.lanes import Loop, Slots
 from kinetree.model import Model
 from kinetree.spatial import Quaternion, Vec3
@@ -75,14 +76,14 @@ def _gears(model: Model, plan: Any, numbers: np.ndarray) -> Any:
     assert model.actuators is not None
     strung = np.array([plan.actuators.wiring.targets[k].kind == "tendon" for k in numbers], bool)
     gear = model.actuators.gear[numbers, 0]
-    return (jnp if isinstance(gear, jax.Array) else np).where(strung, gear, 1.0)
+    return library(gear).where(strung, gear, 1.0)
 
 
 def periods(model: Model, numbers: np.ndarray, on_ball: np.ndarray, on_site: np.ndarray) -> Any:
     """Of setpoints that are turns; 0 of others (`nearest_setpoint` in actuate/force.py)."""
     a = model.actuators
     assert a is not None
-    xp: Any = jnp if any(isinstance(x, jax.Array) for x in (a.gear, a.gain, a.bias)) else np
+    xp = library(a.gear, a.gain, a.bias)
     gear = a.gear[numbers]
     axis = xp.where(on_site[:, None], gear[:, 3:], gear[:, :3])
     squared = (axis * axis).sum(-1)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree.lanes import Loop
 from kinetree.model import Model
 from kinetree.model.world import JointSoftness
@@ -20,7 +21,7 @@ from ..weights import inverse_weights
 from .joints import BOUND, LOSS, Bound, Loss, Softness, soft_row
 from .kinds import Kind, of_one_number
 from .memory import LIMIT, NOTHING, ROW, Norms, fixed
-from .parts import Known, Part, library, table
+from .parts import Known, Part, table
 from .plan import Plan
 from .string_lengths import number, split
 from .string_plan import STRING

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree.model import Loops, Model
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
@@ -87,10 +88,10 @@ def closed_answer(model: Model, solve: Solve, q: Any, qd: Any, free: Any, start:
 
 def answers_of(model: Model, solve: Solve, q: Any, G: Any) -> Any:
     """H⁻¹ Gᵀ, (batch, m, nv)."""
-    library = np if isinstance(q, np.ndarray) else jnp
+    xp = library(q)
     m, nv = G.shape[1:]
-    force = library.asarray(G).reshape(-1, nv)
-    return solve(model.weightless, library.repeat(q, m, 0), library.zeros_like(force), force, None).reshape(-1, m, nv)
+    force = xp.asarray(G).reshape(-1, nv)
+    return solve(model.weightless, xp.repeat(q, m, 0), xp.zeros_like(force), force, None).reshape(-1, m, nv)
 
 
 def closed_forward_dynamics(model: Model, solve: Solve, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:

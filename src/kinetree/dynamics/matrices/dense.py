@@ -18,6 +18,7 @@ import jax.scipy.linalg as linalg
 import numpy as np
 from jax import lax
 
+from kinetree._arrays import library
 from kinetree.tree import Tree
 
 from ..schedules import tuning
@@ -94,9 +95,9 @@ def _taken(F: Any) -> Any:
 
 def _lane_solve(factors: Any, b: Any) -> Any:
     chain = _chain(b.shape[-1])
-    library = np if isinstance(factors, np.ndarray) else jnp
+    xp = library(factors)
     positive = (factors[:, chain.ancestor_start[:-1]] > 0).all(-1, keepdims=True)
-    return library.where(positive, SOLVE(chain, factors, b), library.asarray(np.nan, b.dtype))
+    return xp.where(positive, SOLVE(chain, factors, b), xp.asarray(np.nan, b.dtype))
 
 
 def cholesky(A: Any) -> Any:

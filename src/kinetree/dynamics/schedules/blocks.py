@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree.dynamics.recursion import Algorithm
 from kinetree.lanes import native_enabled
 from kinetree.lanes.blocks.handler import Lists, serve_jit
@@ -69,8 +70,8 @@ class BlockPlan:
         """Results of states by name; groups of scalars as one array, with the scalars last."""
         arrays = iter(found)
         groups = {name: [next(arrays) for _ in range(count)] for name, count in self._outputs.items()}
-        library = np if isinstance(found[0], np.ndarray) else jnp
-        return {name: x[0] if len(x) == 1 else library.stack(x, -1) for name, x in groups.items()}
+        xp = library(found[0])
+        return {name: x[0] if len(x) == 1 else xp.stack(x, -1) for name, x in groups.items()}
 
 
 @lru_cache(maxsize=16)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree.lanes import Memory, Program, Woven, run, weave, written_out
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.program import xla
@@ -166,10 +167,9 @@ def input_width(model: Model, what: str) -> int:
 
 def _stack(turns: int, values: Any, dtype: Any) -> Any:
     leaves = jax.tree.leaves(values)
-    library = jnp if any(isinstance(x, jax.Array) for x in leaves) else np
     if not leaves:
         return np.zeros((turns, 0), dtype)
-    if library is jnp:
+    if library(leaves) is jnp:
         return jnp.stack([jnp.asarray(x, dtype) for x in leaves], -1)
     whole = np.empty((turns, len(leaves)), dtype)
     for start in range(0, turns, PIECE):  # Column by column every line of a long table would be fetched many times.

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree.model import Model, ModelError, World
 from kinetree.model.attached import in_rows
 from kinetree.model.required import require_model
@@ -54,7 +55,7 @@ def with_tendons(model: Model, tendons: Iterable[Tendon]) -> Model:
     made = assembled(model, [_route(model, t) for t in given], _pulls(given), np.zeros(len(given)), names)
     model = with_these(model, made)
     at_rest = model.structure.neutral if model.passive is None else model.passive.rest
-    xp: Any = jnp if any(isinstance(x, jax.Array) for x in jax.tree.leaves((made, model.rows))) else np
+    xp = library(made, model.rows)
     rest = tendon_length(model.uncoupled, xp.asarray(at_rest))
     start = tendon_length(model.uncoupled, xp.asarray(model.structure.neutral))
     slack = [(rest[k], rest[k]) if t.spring_length is None else _pair(t.spring_length) for k, t in enumerate(given)]
