@@ -156,3 +156,16 @@ def test_a_robot_that_nobody_placed_stands_on_the_floor():
     run = kt.Trajectory(np.zeros(1), placed[None], np.zeros((1, model.nv)), np.zeros((1, model.nv)))
     assert Scene(model, run).q[0, 0, 2] == -0.2
     assert not Scene(kt.load(ROBOTS / "quadruped.urdf", floating_base=True)).q[0, 0, :3].any()
+
+
+def test_a_robot_stands_where_it_is_told_to():
+    """A configuration, several of them, or a State can be shown; other arrays are refused in words."""
+    model = kt.load(ARM)
+    q = np.linspace(0.1, 0.7, 7)
+    for given in (q, kt.initial_state(model, q)):
+        with kt.view(model, given, port=0) as viewer:
+            np.testing.assert_array_equal(viewer.q, q)
+    with kt.view(model, np.stack([q, 2 * q]), port=0) as viewer:
+        assert viewer.scene.worlds == 2
+    with pytest.raises(ValueError, match=r"q of shape \(7,\), not shape \(8,\)"):
+        kt.view(model, np.zeros(8), port=0)

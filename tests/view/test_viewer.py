@@ -102,6 +102,9 @@ def test_long_lines_keep_branches_and_ends(browser):
         fork = "Detail.chords([-1, 0, 1, 2, 2, 3, 4], i => [i, 0, 0], 1e9)"
         assert browser.evaluate(fork) == [2, 0, 5, 2, 6, 2]
         assert len(browser.evaluate("Detail.chords([-1, 0, 1, 2], i => [i, 0, 0], 0.5)")) == 6, "all of them, from near"
+        slow = "(kinetree.drawing.software = true, kinetree.drawing.keepUp(10, {}), kinetree.drawing.sharpness)"
+        assert browser.evaluate(slow.format("true")) == pytest.approx(0.8), "fewer pixels while a slow renderer plays"
+        assert browser.evaluate(slow.format("false")) == 1, "all of them where it stands still"
 
 
 def test_a_long_chain_plays(browser):

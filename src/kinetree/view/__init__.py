@@ -13,7 +13,8 @@ def open_viewer(model: Any, run: Any = None, **options: Any) -> Any:
 
     Arguments:
         model: a `Model`, or the path or text of a robot file.
-        run: a `Trajectory` to play; a batch stands side by side. Without one, sliders move the joints.
+        run: a `Trajectory` to play, or where the robot stands: q (nq,) or a `State`. A batch stands side by side.
+            Sliders move the joints of what does not play.
         options: `live=True` simulates, and the mouse pushes bodies; `controller`, `host`, `port`, `source`, `name` as
             in `kinetree.view.viewer.Viewer`; `floating_base` and `ground`, as in `kinetree.load`, for files.
 

@@ -33,7 +33,7 @@ class Viewer:
     def __init__(
         self,
         model: kt.Model,
-        run: kt.Trajectory | None = None,
+        run: kt.Trajectory | kt.State | Any = None,
         *,
         source: Source | None = None,
         host: str = "127.0.0.1",
@@ -46,7 +46,7 @@ class Viewer:
 
         Arguments:
             model: the mechanism.
-            run: a trajectory to play.
+            run: a trajectory to play; or where the robot stands: a configuration (nq,), several (worlds, nq), a State.
             source: the robot file, for its shapes; the one that the model was loaded from if not given.
             host: where to listen; "0.0.0.0" lets other machines see the page.
             port: the next free one is taken if it is in use.
@@ -54,8 +54,9 @@ class Viewer:
             controller: of a live simulation: (t, q, qd) -> tau.
             name: what the page is called.
         """
-        if live and run is not None:
+        if live and isinstance(run, kt.Trajectory):
             raise ValueError("a viewer plays a run or simulates live, not both")
+        run = run if run is None or isinstance(run, kt.Trajectory) else _standing(model, run)
         self.model, self.run, self.host = model, run, host
         self._source = source
         self.name = name or _file_name(source if source is not None else model.structure.source)
@@ -208,6 +209,15 @@ class Viewer:
             if now - shown >= 1 / FRAMES_PER_SECOND:
                 shown = now
                 self._publish(np.asarray(state.q, float), float(state.time), rate)
+
+
+def _standing(model: kt.Model, given: Any) -> kt.Trajectory:
+    """A run of one moment."""
+    q = np.asarray(given.q if isinstance(given, kt.State) else given, float)
+    if q.ndim not in (1, 2) or q.shape[-1] != model.nq:
+        raise ValueError(f"a viewer shows a Trajectory, a State, or q of shape ({model.nq},), not shape {q.shape}")
+    rest = np.zeros((1, *q.shape[:-1], model.nv))
+    return kt.Trajectory(np.zeros(1), q[None], rest, rest)
 
 
 def _file_name(source: Any) -> str:

@@ -82,10 +82,16 @@ class App {
     while (this.wish) { const wish = this.wish; this.wish = null; const answer = await this.source.post("move", wish); if (answer && answer.error) this.note(answer.error); }
     this.sending = false;
   }
+  // The clock and the sliders, ten times a second: each change makes the browser paint the panel again.
   // Sliders stand where the joints are; a joint outside its limits is shown as it stands, in red.
   tell() {
+    const { scene } = this;
+    if (!scene.live && !this.shown) {
+      $("clock").textContent = `${this.time.toFixed(2)} / ${scene.time[scene.time.length - 1].toFixed(2)} s`;
+      if (document.activeElement !== $("time") || this.playing) $("time").value = this.time;
+    }
     if (!this.fold.open) return;
-    const { scene } = this, n = scene.joints.length, from = scene.frameFloats - scene.worlds * n + Math.max(0, this.world) * n;
+    const n = scene.joints.length, from = scene.frameFloats - scene.worlds * n + Math.max(0, this.world) * n;
     this.sliders.forEach(({ box, input, output, joint }, k) => {
       const value = M.mix(this.current.a[from + k], this.current.b[from + k], this.current.blend);
       const outside = joint.limited && (value < joint.lower - 1e-6 || value > joint.upper + 1e-6);
@@ -132,8 +138,6 @@ class App {
     if (this.shown) { this.current = { a: this.shown, b: this.shown, blend: 0 }; return; }
     const k = this.index(), next = Math.min(k + 1, loaded), span = time[next] - time[k];
     this.current = { a: frames[k], b: frames[next], blend: span > 0 ? Math.max(0, Math.min(1, (this.time - time[k]) / span)) : 0 };
-    if (!this.scene.live) $("clock").textContent = `${this.time.toFixed(2)} / ${time[time.length - 1].toFixed(2)} s`;
-    if (document.activeElement !== $("time") || this.playing) $("time").value = this.time;
   }
 
   // -- Places -----------------------------------------------------------------------------------------------------------
@@ -280,6 +284,7 @@ class App {
     this.last = now; this.frames++;
     if (now - this.counted > 1000) {
       this.fps = 1000 * this.frames / (now - this.counted); this.frames = 0; this.counted = now;
+      this.drawing.keepUp(this.fps, this.playing);
       $("fps").textContent = `${this.fps.toFixed(0)} frames/s`;
     }
     if (this.preparing) $("clock").textContent = `compiling the first step … ${Math.round((now - this.preparing) / 1000)} s`;

@@ -1,6 +1,6 @@
 // Level of detail: what is small on the screen is drawn with few corners.
 "use strict";
-const THIN = 1 / 16; // of the robot's radius
+const THIN = 1 / 8; // of the robot's radius: four pixels where the robot has 64
 const Detail = {
   // Corners, normals and triangles of parts as they came, and which part each corner is of.
   surfaces(parts, geometry) {

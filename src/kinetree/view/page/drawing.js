@@ -19,7 +19,7 @@ class Drawing {
     this.rows = Math.max(1, Math.ceil(this.count / this.width));
     this.scratch = new Float32Array(this.rows * this.width * 4);
     this.poses = this.texture();
-    this.shown = [];
+    this.shown = []; this.sharpness = 1;
     this.quad = this.buffer(new Float32Array([0, -1, 0, 1, 1, -1, 1, 1]));
     this.floor = new Floor(this);
     const clear = part => part.colour[3] < 1, kinds = [scene.parts.filter(p => !clear(p)), scene.parts.filter(clear)]; // clear parts are drawn last
@@ -151,8 +151,12 @@ class Drawing {
     gl.bindVertexArray(null);
     return { array, perWorld, buffers };
   }
+  // While a software renderer plays: fewer pixels where it falls behind, more again where it has time to spare.
+  keepUp(fps, playing) {
+    this.sharpness = this.software && playing ? Math.max(.6, Math.min(1, this.sharpness * (fps < 33 ? .8 : fps > 50 ? 1.1 : 1))) : 1;
+  }
   resize() {
-    const ratio = Math.min(window.devicePixelRatio || 1, 2), w = Math.round(innerWidth * ratio), h = Math.round(innerHeight * ratio);
+    const ratio = this.ratio = this.sharpness * Math.min(window.devicePixelRatio || 1, 2), w = Math.round(innerWidth * ratio), h = Math.round(innerHeight * ratio);
     if (this.canvas.width !== w || this.canvas.height !== h) { this.canvas.width = w; this.canvas.height = h; this.pickTarget = null; }
   }
   // Show what lies between two frames: their poses (Float32Array) and how far it is from the first to the second.
@@ -189,7 +193,7 @@ class Drawing {
     this.markings(look);
   }
   shadowTarget() {
-    const gl = this.gl, pixels = this.software ? 384 : 2048, texture = gl.createTexture(), frame = gl.createFramebuffer();
+    const gl = this.gl, pixels = !this.software ? 2048 : this.scene.worlds > 16 ? 384 : 1024, texture = gl.createTexture(), frame = gl.createFramebuffer();
     gl.bindTexture(gl.TEXTURE_2D, texture);
     gl.texStorage2D(gl.TEXTURE_2D, 1, gl.R8, pixels, pixels);
     for (const side of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, side, gl.LINEAR);
@@ -216,7 +220,7 @@ class Drawing {
     const batches = scene.solid ? small ? this.coarse : this.fine : [this.segments(look)];
     const [first, count] = look.world < 0 ? [0, scene.worlds] : [look.world, 1];
     const values = { poses: 0, bodies: scene.bodies, view: look.view, light: look.light, eye: look.eye, plane,
-      screen: size ? [size, size] : [this.canvas.width, this.canvas.height], thick: look.thick * (size ? 1 : window.devicePixelRatio || 1),
+      screen: size ? [size, size] : [this.canvas.width, this.canvas.height], thick: look.thick * (size ? 1 : this.ratio),
       colour: mode === 1 ? [1, 1, 1, 1] : look.line, colour2: mode === 1 ? [1, 1, 1, 1] : look.line2 };
     gl.bindTexture(gl.TEXTURE_2D, this.poses);
     batches.forEach(({ array, perWorld, programs, flat }, k) => {
@@ -237,7 +241,7 @@ class Drawing {
     if (!look.segments.length) return;
     const gl = this.gl, p = this.programs.marks;
     gl.useProgram(p.program);
-    this.set(p, { view: look.view, screen: [this.canvas.width, this.canvas.height], thick: 3 * (window.devicePixelRatio || 1) });
+    this.set(p, { view: look.view, screen: [this.canvas.width, this.canvas.height], thick: 3 * this.ratio });
     gl.bindBuffer(gl.ARRAY_BUFFER, this.quad); gl.enableVertexAttribArray(0); gl.vertexAttribPointer(0, 2, gl.FLOAT, false, 0, 0);
     gl.bindBuffer(gl.ARRAY_BUFFER, this.marks); gl.bufferData(gl.ARRAY_BUFFER, new Float32Array(look.segments), gl.DYNAMIC_DRAW);
     for (const [k, size, at] of [[1, 3, 0], [2, 3, 12], [3, 4, 24]]) { gl.enableVertexAttribArray(k); gl.vertexAttribPointer(k, size, gl.FLOAT, false, 40, at); gl.vertexAttribDivisor(k, 1); }
