@@ -7,7 +7,7 @@ import pytest
 import kinetree as kt
 from kinetree.collide import Geom, collider
 from kinetree.constrain.choose import way_of
-from kinetree.constrain.native.near import Bounds, Box, may_touch
+from kinetree.constrain.native.near import Bounds, Box, tests_of
 from kinetree.io import Mujoco
 from kinetree.spatial import Mat3, Quaternion, Vec3
 from tests.constrain.agreement import exact, ours, solved_as_there, states
@@ -62,8 +62,9 @@ def test_steps_of_a_heap():
     assert np.abs(after.q - Mujoco(model).q_here(d.qpos)).max() < 1e-9
 
 
-def test_whether_shapes_may_touch():
-    """Boxes about shapes tell of no pair that it is apart where it is not, whatever way they are turned."""
+@pytest.mark.parametrize(("kinds", "vain"), [(("box", "box"), 0.3), (("capsule", "capsule"), 0.01)])
+def test_whether_shapes_may_touch(kinds, vain):
+    """What is asked first tells of no pair that it is apart where it is not, whatever way shapes are turned."""
     rng, count = np.random.default_rng(5), 4000
     turn = rng.standard_normal((2, count, 4))
     turn /= np.linalg.norm(turn, axis=-1, keepdims=True)
@@ -73,11 +74,10 @@ def test_whether_shapes_may_touch():
         for at, t, size in zip((0 * away, away), turn, half, strict=True)
     )
     boxes = tuple(Box(Vec3(*np.zeros((3, count))), Vec3(*size)) for size in half)
-    bounds = Bounds(sum(np.sqrt((size**2).sum(0)) for size in half) + 0.01, 0.01, boxes)
-    near = np.asarray(may_touch(("box", "box"), first, second, bounds))
-    touch = np.any(
-        [np.asarray(c.distance) < 0.01 for c in collider(("box", "box"), False).function(first, second, 0.01)], 0
-    )
+    radius = sum(np.sqrt((size**2).sum(0)) if kinds[0] == "box" else size[0] + size[1] for size in half)
+    bounds = Bounds(radius + 0.01, 0.01, boxes)
+    near = np.all([test(first, second, bounds) for test in tests_of(kinds)], 0)
+    touch = np.any([np.asarray(c.distance) < 0.01 for c in collider(kinds, False).function(first, second, 0.01)], 0)
     assert not (touch & ~near).any()
     assert touch.sum() > count / 10
-    assert (near & ~touch).sum() < 0.3 * (~touch).sum()
+    assert (near & ~touch).sum() < vain * (~touch).sum()

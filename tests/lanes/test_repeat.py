@@ -166,6 +166,42 @@ def test_square_roots_and_counts():
     assert list(map(int, steps[:4])) == [0, 1, 111, 118]  # OEIS A006577
 
 
+BITS = 6
+
+
+def listing():
+    """Adds up the bits of n twice, over a list of those that are set: slots n, going, total, and a flag for each."""
+    begin = loop(lambda n: (n, 2.0, 0.0), inputs=(0,), writes=(0, 1, 2))
+    flag, number = Slots(0, 0, ONE), jax.tree.structure(0.0)
+
+    def bit(power, _, reads):
+        half = jnp.floor(reads[0] / power)
+        return (half - 2 * jnp.floor(0.5 * half),), (), ()
+
+    look = Loop(bit, 1, number, reads=(at(0),), writes=(flag,), lists=("set", flag))
+    total = Loop(lambda power, *_: ((), (power,), ()), 1, number, adds=(at(2),), when=flag, follows="set")
+    less = loop(lambda: (-1.0,), adds=(1,))
+    end = loop(lambda n, total: (n, total), reads=(0, 2), outputs=(0, 1))
+    return Program("test_listing", (begin, look, Repeat((total, less), 1, 9), end), 1, 1), 3 + BITS
+
+
+def test_turns_on_a_list_are_those_that_some_lane_does():
+    program, slots = listing()
+    x = np.concatenate([np.zeros(9), RNG.integers(0, 1 << BITS, 24)])[:, None]
+    none, flags = np.zeros((1, 0), np.int32), 3 + np.arange(BITS, dtype=np.int32)[:, None]
+    powers = 2.0 ** np.arange(BITS)[:, None]
+    given = slots, (2,), (none, flags, flags, none, none), (none + 0.0, powers, powers, none + 0.0, none + 0.0), (x,)
+    compiled = CompiledProgram(program, x.dtype)
+    for lanes in (len(x), 1):
+        found = compiled(*given[:-1], (x[-lanes:],))[0]
+        np.testing.assert_array_equal(found, interpret(program, *given[:-1], (x[-lanes:],))[0])
+        np.testing.assert_array_equal(found[:, 1], 2 * x[-lanes:, 0])
+    # The turns that follow are taken from the list: they are not looked for again.
+    shifted = (*given[2][:2], flags[::-1].copy(), *given[2][3:])
+    wrong = compiled(slots, (2,), shifted, given[3], (np.full((8, 1), 1.0),))[0]
+    assert (wrong[:, 1] == 0).all()
+
+
 def test_what_a_repeat_forbids():
     again = Repeat((loop(lambda: (0.0,), writes=(0,)),), 0, 3)
     with pytest.raises(ValueError, match="neither reversible"):

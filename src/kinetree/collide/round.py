@@ -71,6 +71,23 @@ def sphere_cylinder(sphere: Geom, cylinder: Geom, margin: Scalar) -> tuple[Conta
     return (where(cap, flat, rounded),)
 
 
+def nearest_of_capsules(first: Geom, second: Geom) -> tuple[Vec3, Vec3, Scalar]:
+    """The nearest points of the lines within two capsules, which mean nothing where they are parallel; if they are."""
+    half1, half2, axis1, axis2 = first.size.y, second.size.y, first.axis, second.axis
+    offset = second.position - first.position
+    # By cross products, since aa * bb - ab * ab would cancel for small angles.
+    normal = axis1.cross(axis2)
+    sine2 = normal.dot(normal)
+    parallel = sine2 <= PARALLEL_SINE_SQUARED
+    scale = 1 / jnp.where(parallel, 1.0, sine2)
+    x1, x2 = offset.cross(axis2).dot(normal) * scale, offset.cross(axis1).dot(normal) * scale
+    clipped = clip(x1, half1)
+    x2 = jnp.where(jnp.abs(x1) > half1, (axis1 * clipped - offset).dot(axis2), x2)
+    end2 = clip(x2, half2)
+    x1 = jnp.where(jnp.abs(x2) > half2, clip((offset + axis2 * end2).dot(axis1), half1), clipped)
+    return first.position + axis1 * x1, second.position + axis2 * end2, parallel
+
+
 def capsule_capsule(first: Geom, second: Geom, margin: Scalar) -> tuple[Contact, ...]:
     """The nearest balls of both; for parallel capsules, the balls at both ends of the stretch along which they overlap.
 
@@ -90,16 +107,8 @@ def capsule_capsule(first: Geom, second: Geom, margin: Scalar) -> tuple[Contact,
     def on_second(x1: Scalar) -> Scalar:
         return (axis1 * x1 - offset).dot(axis2)
 
-    # The nearest points of two lines. By cross products, since aa * bb - ab * ab would cancel for small angles.
-    normal = axis1.cross(axis2)
-    sine2 = normal.dot(normal)
-    parallel = sine2 <= PARALLEL_SINE_SQUARED
-    scale = 1 / jnp.where(parallel, 1.0, sine2)
-    x1, x2 = offset.cross(axis2).dot(normal) * scale, offset.cross(axis1).dot(normal) * scale
-    clipped = clip(x1, half1)
-    x2 = jnp.where(jnp.abs(x1) > half1, on_second(clipped), x2)
-    x1 = jnp.where(jnp.abs(x2) > half2, clip(on_first(clip(x2, half2)), half1), clipped)
-    nearest = at(x1, clip(x2, half2))
+    a, b, parallel = nearest_of_capsules(first, second)
+    nearest = balls(a, first.size.x, b, second.size.x, aside, margin)
 
     along = jnp.where(axis1.dot(axis2) < 0, -half2, half2)
     ends = []

@@ -22,7 +22,7 @@ from ..touching import surfaces_of_pairs
 from ..weights import inverse_weights
 from .features import with_power
 from .memory import ACTS, NUMBER, PLACEMENT, ROW, ZERO3, Point, coupled_memory, fixed, point_memory
-from .near import CHEAP, bounds_like, bounds_of, may_touch
+from .near import CHEAP, Test, bounds_like, bounds_of, tests_of
 from .parts import Known, Part, WithPool, table
 from .plan import Plan
 
@@ -138,11 +138,14 @@ def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list
         static = static._replace(position=static.position + away)
         return (static, own) if moving else (own, static)
 
-    def look(known: tuple, _: tuple, reads: tuple) -> tuple:
-        meeting, bounds = known
-        near = may_touch(kinds, *shapes(meeting, reads), bounds)
-        flag = jnp.where(near, jnp.ones_like(bounds.reach), jnp.zeros_like(bounds.reach))
-        return (flag, jnp.full_like(flag, FAR)) * count, (), ()
+    def look(test: Test) -> Any:
+        def asked(known: tuple, _: tuple, reads: tuple) -> tuple:
+            meeting, bounds = known
+            near = test(*shapes(meeting, reads), bounds)
+            flag = jnp.where(near, jnp.ones_like(bounds.reach), jnp.zeros_like(bounds.reach))
+            return (flag, jnp.full_like(flag, FAR)) * count, (), ()
+
+        return asked
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         known, pool = known if by_pool else (known, None)
@@ -172,12 +175,14 @@ def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list
     structure = jax.tree.structure(example)
     when = flags[0] if culled else None
     loop = Loop(step, columns, structure, reads=slots, writes=tuple(writes), when=when, pool=by_pool)
-    parts = [Part(loop, turns, constants)]
+    parts: list[Part] = []
     if culled:
-        first = tuple(x for k in range(count) for x in (flags[k], _distance(rows + k, memory)))
-        cull = Loop(look, columns, jax.tree.structure((MEETING, bounds_like(kinds))), reads=slots, writes=first)
-        parts.insert(0, Part(cull, turns, _bounds(kinds, moving)))
-    return parts
+        known = jax.tree.structure((MEETING, bounds_like(kinds)))
+        own = tuple(x for k in range(count) for x in (flags[k], _distance(rows + k, memory)))
+        for test in tests_of(kinds):
+            cull = Loop(look(test), columns, known, reads=slots, writes=own, when=when if parts else None)
+            parts.append(Part(cull, turns, _bounds(kinds, moving)))
+    return [*parts, Part(loop, turns, constants)]
 
 
 def _bounds(kinds: tuple[str, str], moving: int) -> Callable[..., Any]:
@@ -276,6 +281,11 @@ def along(point: Point, sign: Any, m: Motion, dim: int) -> tuple:
     return tuple(sign * y for y in (*seen.linear, *seen.angular)[:dim])
 
 
+def contact_list(dim: int, coupled: bool) -> str:
+    """The list of points that act, of a number of dimensions."""
+    return f"{'coupled' if coupled else 'contact'} {dim}"
+
+
 def softening(dim: int, elliptic: bool, power: int | None) -> Part:
     """Reference accelerations and stiffness of all points of a number of dimensions."""
     memory = point_memory(dim)
@@ -289,7 +299,8 @@ def softening(dim: int, elliptic: bool, power: int | None) -> Part:
 
     reads = (memory.at(1, "point"), _distance(1, memory), ROW.at(0, "v"), fixed("least_time"))
     near = ACTS.at(2, "D")
-    loop = Loop(step, 3, jax.tree.structure(SURFACE), reads=reads, writes=(near, memory.at(1, "ref")), when=near)
+    writes, lists = (near, memory.at(1, "ref")), (contact_list(dim, False), near)
+    loop = Loop(step, 3, jax.tree.structure(SURFACE), reads=reads, writes=writes, when=near, lists=lists)
     return Part(loop, point_table(dim), lambda *given: surface_constants(dim, *given))
 
 

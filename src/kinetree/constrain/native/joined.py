@@ -1,6 +1,6 @@
 """Several trees whose bodies touch, in lanes: Newton's matrix in joint coordinates, factored in the lane.
 
-Where many bodies press on each other, conjugate gradients (coupled.py) take a turn for each direction in which they do.
+Where many bodies press on each other, conjugate gradients (conjugate.py) take a turn for each direction in which they do.
 Here all that two bodies do to each other is one 6 by 6 matrix W, the sum over their points, and the matrix is
 
     H + Σ (J₂ − J₁)ᵀ W (J₂ − J₁),
@@ -19,9 +19,10 @@ from kinetree.lanes import Loop, Slots
 from kinetree.spatial import Motion
 
 from ..groups import constant, six_by_six
+from .conjugate import measured, present, unmeasured
+from .conjugate import started as begun
 from .contacts import frame
-from .coupled import COLUMNS, both_forces, measured, present, unmeasured
-from .coupled import started as begun
+from .coupled import COLUMNS, both_forces
 from .delassus import dot3, factors_of, rows3, solved
 from .joined_plan import CELL, HEAVY, JOIN, SOLUTION, TOUCHES, WIDTH, Joined
 from .kinds import Kind
@@ -94,8 +95,8 @@ def joining(kind: Kind) -> Part:
         reads=(*kind.own, *kind.at(0)),
         writes=(JOIN.at(JOIN_AT, "away"),),
         adds=adds,
-        when=kind.when,
         rare=True,
+        **kind.acting,
     )
 
     def turns(plan: Plan) -> np.ndarray:

@@ -44,6 +44,7 @@ class Loss(NamedTuple):
     soft: Softness
 
 
+LIMIT_LIST = "limits"  # of those that are reached
 SOFT = Softness((0.0,) * 2, (0.0,) * 5, 0.0)
 BOUND, LOSS = Bound(0.0, 0.0, 0.0, SOFT), Loss(0.0, SOFT)
 
@@ -76,7 +77,9 @@ def limits(power: int | None) -> Part:
         return soft_row(known.soft, power, r, known.sign * qd, active, least_time), (), ()
 
     reads = (at_q(1, 1), ROW.at(0, "qd"), fixed("least_time"))
-    loop = Loop(step, 3, jax.tree.structure(BOUND), reads=reads, writes=(LIMIT.at(2, "D"), LIMIT.at(2, "ref")))
+    D = LIMIT.at(2, "D")
+    writes = (D, LIMIT.at(2, "ref"))
+    loop = Loop(step, 3, jax.tree.structure(BOUND), reads=reads, writes=writes, lists=(LIMIT_LIST, D))
 
     def turns(plan: Plan) -> np.ndarray:
         rows = plan.limits[:, 0]

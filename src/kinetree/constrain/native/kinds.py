@@ -17,8 +17,8 @@ from kinetree.spatial import Force, Motion, Vec3
 
 from ..cones import Response, dot, dry, ellipse, one_sided, pyramid, times
 from ..groups import constant, six_by_six
-from .contacts import along, frame, point_table, surface_constants
-from .joints import limit_table, loss_table
+from .contacts import along, contact_list, frame, point_table, surface_constants
+from .joints import LIMIT_LIST, limit_table, loss_table
 from .memory import ACTS, HELD_BLOCK, LIMIT, NUMBER, ROW, Held, Norms, Point, Slope, Sums, fixed, point_memory
 from .parts import Known, Part, table
 from .plan import Plan
@@ -44,6 +44,12 @@ class Kind(NamedTuple):
     couples: bool = False  # whether it touches two rows: then the tree does not carry it
     links: bool = False  # whether links carry it (links.py)
     moves: Memory = ROW  # the blocks of what it moves
+    listed: str = ""  # the name of the list of those that act
+
+    @property
+    def acting(self) -> dict[str, Any]:
+        """What tells a loop which constraints act."""
+        return {"when": self.when, "follows": self.listed}
 
     def at(self, when: int) -> tuple[Slots, ...]:
         """The motion of the rows before the step (0), or after it (1)."""
@@ -123,6 +129,7 @@ def contact(dim: int, elliptic: bool) -> Kind:
         load=load,
         pulls=(ROW.at(0, "force"),),
         pull=lambda known, kept, f: (pushed(known, kept, f),),
+        listed=contact_list(dim, False),
     )
 
 
@@ -166,6 +173,7 @@ def on_joint(losses: bool) -> Kind:
         pull,
         numbers=numbers,
         table=loss_table if losses else limit_table,
+        listed="" if losses else LIMIT_LIST,
         motion=("x", "x_new"),
         residual=residual,
         response=response,
@@ -191,7 +199,7 @@ def loading(kind: Kind, finishes: bool) -> Part:
         return (), kind.load(known, kept, H, g), ()
 
     reads = (*kind.own, *kind.at(0), *((fixed("finishing"),) if finishes else ()))
-    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.adds, when=kind.when)
+    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.adds, **kind.acting)
     return Part(loop, kind.table, kind.numbers)
 
 
@@ -213,7 +221,7 @@ def comparing(kind: Kind) -> Part:
 
     reads = (*kind.own, *kind.at(0), *kind.at(1))
     adds = (fixed("sums"), fixed("norms")) if beside else (fixed("sums"),)
-    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=adds, when=kind.when)
+    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=adds, **kind.acting)
     return Part(loop, kind.table, kind.numbers)
 
 
@@ -229,7 +237,8 @@ def probing(kind: Kind) -> Part:
         return (), (Slope(dot(r.force, dw), dot(times(r.curvature, dw), dw)),), ()
 
     reads = (*kind.own, *kind.at(0), *kind.at(1), fixed("search"))
-    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=(fixed("slope"),), when=kind.when)
+    adds = (fixed("slope"),)
+    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=adds, **kind.acting)
     return Part(loop, kind.table, kind.numbers)
 
 
@@ -243,7 +252,7 @@ def pulling(kind: Kind) -> Part:
         return (), kind.pull(known, kept, r.force), ()
 
     reads = (*kind.own, *kind.at(0))
-    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.pulls, when=kind.when, rare=kind.couples)
+    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.pulls, rare=kind.couples, **kind.acting)
     return Part(loop, kind.table, kind.numbers)
 
 

@@ -185,9 +185,12 @@ def outward(quaternions: bool) -> Part:
     loop = Loop(step, 2, jax.tree.structure(AXIS), reads=(*up, *own), writes=writes)
 
     def turns(plan: Plan) -> np.ndarray:
-        return table(plan.up(np.arange(plan.n)), plan.row(np.arange(plan.n)))
+        return table(plan.up(plan.outward_rows), plan.row(plan.outward_rows))
 
-    return Part(loop, turns, lambda model, plan, known: model.rows.axis)
+    def axes(model: Model, plan: Plan, known: Known) -> Axis:
+        return jax.tree.map(lambda x: x[plan.outward_rows], model.rows.axis)
+
+    return Part(loop, turns, axes)
 
 
 class Mass(NamedTuple):
@@ -250,14 +253,14 @@ def bias(damped: bool) -> Part:
     )
 
     def turns(plan: Plan) -> np.ndarray:
-        rows = np.arange(plan.n)[::-1]
+        rows = plan.outward_rows[::-1]
         return table(plan.up(rows), plan.row(rows))
 
     def constants(model: Model, plan: Plan, known: Known) -> Any:
         if not damped:
             return ()
         assert model.passive is not None
-        return model.passive.damping[::-1]
+        return model.passive.damping[plan.outward_rows[::-1]]
 
     return Part(loop, turns, constants)
 

@@ -2,15 +2,18 @@
 
 Balls about the centres are the first thing to ask. Shapes whose contacts take thousands of operations (boxes, hulls)
 are also held in boxes along their own axes, which are apart where one of the six directions of their faces tells so
-(Gottschalk, Lin and Manocha, OBBTree, 1996; the nine directions of edges are left to the collider).
+(Gottschalk, Lin and Manocha, OBBTree, 1996; the nine directions of edges are left to the collider). Of capsules whose
+balls meet, most are apart: the lines within them tell.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree.collide import Geom, radius_of_size
+from kinetree.collide.round import nearest_of_capsules
 from kinetree.spatial import Vec3
 
 from .memory import ZERO3
@@ -20,6 +23,7 @@ CHEAP = {  # kinds of pairs whose contacts are no dearer than to ask whether sha
     *(("sphere", kind) for kind in ("sphere", "capsule", "cylinder", "box")),
     ("capsule", "capsule"),
 }
+Test = Callable[[Geom, Geom, "Bounds"], Any]
 SLACK = 1e-9  # of the size of two boxes: rounding takes no contact away
 
 
@@ -84,21 +88,33 @@ def _box(kind: str, shapes: Any, numbers: list[int]) -> Box:
     return Box(Vec3(*(0 * x,) * 3), Vec3(*half))
 
 
-def may_touch(kinds: tuple[str, str], first: Geom, second: Geom, bounds: Bounds) -> Any:
-    """Whether two shapes may be within reach."""
+def tests_of(kinds: tuple[str, str]) -> list[Test]:
+    """Whether two shapes may be within reach: tests that follow each other, the cheapest first."""
+    if kinds == ("capsule", "capsule"):
+        return [_balls_near, _capsules_near]
+    first = _above_plane if kinds[0] == "plane" else _balls_near
+    return [first, _boxes_above_plane if kinds[0] == "plane" else _boxes_near] if boxes_of(kinds) else [first]
+
+
+def _balls_near(first: Geom, second: Geom, bounds: Bounds) -> Any:
     between = second.position - first.position
-    boxes = bounds.boxes
-    if kinds[0] == "plane":
-        near = between.dot(first.axis) <= bounds.radius
-        if not boxes:
-            return near
-        middle = between + second.rotation @ boxes[0].centre
-        low = middle.dot(first.axis) - _width(boxes[0], tuple(second.rotation.t_mul(first.axis)))
-        return near & (low <= bounds.reach + SLACK * bounds.radius)
-    near = between.dot(between) <= bounds.radius * bounds.radius
-    if not boxes:
-        return near
-    between = between + second.rotation @ boxes[1].centre - first.rotation @ boxes[0].centre
+    return between.dot(between) <= bounds.radius * bounds.radius
+
+
+def _above_plane(first: Geom, second: Geom, bounds: Bounds) -> Any:
+    return (second.position - first.position).dot(first.axis) <= bounds.radius
+
+
+def _boxes_above_plane(first: Geom, second: Geom, bounds: Bounds) -> Any:
+    (box,) = bounds.boxes
+    middle = second.position - first.position + second.rotation @ box.centre
+    low = middle.dot(first.axis) - _width(box, tuple(second.rotation.t_mul(first.axis)))
+    return low <= bounds.reach + SLACK * bounds.radius
+
+
+def _boxes_near(first: Geom, second: Geom, bounds: Bounds) -> Any:
+    boxes, near = bounds.boxes, True
+    between = second.position - first.position + second.rotation @ boxes[1].centre - first.rotation @ boxes[0].centre
     most = bounds.reach + SLACK * bounds.radius
     axes = first.rotation.T.rows, second.rotation.T.rows
     for k in (0, 1):
@@ -106,6 +122,13 @@ def may_touch(kinds: tuple[str, str], first: Geom, second: Geom, bounds: Bounds)
             other = _width(boxes[1 - k], tuple(axis.dot(a) for a in axes[1 - k]))
             near = near & (jnp.abs(between.dot(axis)) <= half + other + most)
     return near
+
+
+def _capsules_near(first: Geom, second: Geom, bounds: Bounds) -> Any:
+    """Whether the lines within two capsules come as near as their radii; where they are parallel, they may."""
+    a, b, parallel = nearest_of_capsules(first, second)
+    between, most = b - a, first.size.x + second.size.x + bounds.reach + SLACK * bounds.radius
+    return parallel | (between.dot(between) <= most * most)
 
 
 def _width(box: Box, along: tuple) -> Any:

@@ -16,7 +16,7 @@ from kinetree.spatial import Force, Motion
 
 from ..newton import CURVED_POWER, FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS
 from . import joined
-from .coupled import beginning, conjugate_gradients
+from .conjugate import beginning, conjugate_gradients
 from .kinds import Kind, comparing, loading, probing
 from .memory import (
     BODY,
@@ -97,10 +97,10 @@ def inward() -> Part:
     loop = Loop(step, 3, NUMBER, reads=reads, writes=(ROW.at(0, "pivot"), HELD_BLOCK.at(2, "held")), scratch=True)
 
     def turns(plan: Plan) -> np.ndarray:
-        rows = np.arange(plan.n)[::-1]
+        rows = plan.outward_rows[::-1]
         return table(plan.row(rows), plan.held[rows], plan.passes_to[rows])
 
-    return Part(loop, turns, lambda model, plan, known: plan.merges[::-1])
+    return Part(loop, turns, lambda model, plan, known: plan.merges[plan.outward_rows[::-1]])
 
 
 def outward() -> Part:
@@ -118,7 +118,7 @@ def outward() -> Part:
     loop = Loop(step, 2, NOTHING, reads=reads, writes=writes, adds=(fixed("norms"),), scratch=True)
 
     def turns(plan: Plan) -> np.ndarray:
-        return table(plan.up(np.arange(plan.n)), plan.row(np.arange(plan.n)))
+        return table(plan.up(plan.outward_rows), plan.row(plan.outward_rows))
 
     return Part(loop, turns)
 

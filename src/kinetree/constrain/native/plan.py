@@ -165,6 +165,11 @@ class Plan:
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def outward_rows(self) -> np.ndarray:
+        """All rows, level by level: neighbours in this order rarely wait for each other's results."""
+        return np.argsort(self.structure.tree.depth, kind="stable")
+
     def row(self, i: Any) -> Any:
         """First slots of rows; a row before the first is the base of its tree, see `up`."""
         return self._rows + (self.n_trees + np.asarray(i, np.int64)) * ROW.size

@@ -48,6 +48,7 @@ class LaneFunction(LoopWriter):
         tables = [to.load("ptr", "%tabs", k, "ptr") for k in count]
         turns = [to.load("i64", "%turns", k, "i64") for k in count]
         self.near = self._room() if width > 1 else []
+        self.lists = self._make_lists(turns)
         self.lane = ""  # the first of the block
         self.places: list[str] = []  # where its results go at first
         self.staged = "false"  # whether that is scratch memory
@@ -123,6 +124,55 @@ class LaneFunction(LoopWriter):
         if self.streams:
             self.to.do("fence seq_cst")  # Before others are told that the results are there.
         return f"i1 {self.to.load('i1', '%good')}"
+
+    def _chosen(self, new: str, old: str) -> str:
+        """The new value in the lanes that take part.
+
+        LLVM would make a masked store of it. With masks in vectors of 32 bytes those take some nine cycles on AMD's
+        processors, so it may not see what is stored.
+        """
+        chosen = super()._chosen(new, old)
+        hidden = self.mask and self.size * self.to.width == 32
+        return self.to.intrinsic("arithmetic.fence", chosen) if hidden else chosen
+
+    # -- lists of turns -----------------------------------------------------------------------------------------------
+
+    def _make_lists(self, turns: list[str]) -> dict[str, tuple[str, str]]:
+        """Room for the numbers of turns on each list, and for how many there are."""
+        to, found = self.to, {}
+        for loop, most in zip(self.program.loops, turns, strict=True):
+            if loop.lists is not None and self.program.straight is None:
+                found[loop.lists[0]] = to.op(f"alloca i32, i64 {most}"), to.op("alloca i64")
+        return found
+
+    def _loop(self, k: int, arrays: tuple[str, str, str]) -> None:
+        """All turns of loop k, or those on the list that it follows."""
+        to, loop = self.to, self.program.loops[k]
+        if loop.lists is not None:
+            to.store("i64", 0, self.lists[loop.lists[0]][1])
+        if loop.follows not in self.lists:
+            super()._loop(k, arrays)
+            return
+        numbers, count = self.lists[loop.follows]
+
+        def turn(place: str) -> None:
+            number = to.op(f"zext i32 {to.load('i32', numbers, place, 'i32')} to i64")
+            self._one_turn(k, number, arrays)
+
+        self._counted(f"loop{k}", to.load("i64", count), turn)
+
+    def _turn(self, k: int, number: str, constants: str) -> None:
+        """One turn; it is put on a list where one of the lanes asks for that."""
+        super()._turn(k, number, constants)
+        to, lists = self.to, self.program.loops[k].lists
+        if lists is None:
+            return
+        (numbers, count), slots = self.lists[lists[0]], lists[1]
+        acts = to.op(f"fcmp une {to.real} {self.read_slot(self._slots(slots)[0], slots.cold)}, {to.number(0.0)}")
+        acts = to.op(f"and {to.truth} {self.mask}, {acts}") if self.mask else acts
+        last = to.load("i64", count)
+        to.do(f"store i32 {to.op(f'trunc i64 {number} to i32')}, ptr {to.at(numbers, last, 'i32')}")
+        to.store("i64", to.op(f"add i64 {last}, {to.op(f'zext i1 {self.any(acts)} to i64')}"), count)
 
     # -- whole rows in registers --------------------------------------------------------------------------------------
 

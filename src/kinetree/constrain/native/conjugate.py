@@ -1,0 +1,306 @@
+"""Conjugate gradients on the forces between two moving bodies, in lanes, with the tree as preconditioner.
+
+As constrain/conjugate.py has it. With x = A⁻¹(f + Gᵀλ) the unknowns are the forces λ of the coupling rows, which must
+be λ = g − C w; what they lack is ρ. A turn asks the tree how it answers ρ: a sweep inward with the pivots at hand, and
+one outward. The last turn moves x by the forces that were found. Lanes without such contacts take no turn.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.lanes import Loop, Slots
+from kinetree.spatial import Force, Motion
+
+from ..cones import Response, dot, times
+from ..conjugate import RESIDUAL_EPS
+from .coupled import COLUMNS, HELD1, HELD2, POINT, REPLY1, REPLY2, apart, both_forces
+from .delassus import corrected
+from .kinds import Kind
+from .memory import NOTHING, NUMBER, REPLY, ROW, ZERO3, Conjugate, Norms, coupled_memory, fixed, held_bias
+from .parts import Again, Part, once, table
+from .plan import Plan
+
+MOST_TURNS = 200  # turns of conjugate gradients; without rounding, the active rows plus two are enough
+
+
+def present(kind: Kind, known: Any, reads: tuple) -> tuple[tuple, Response]:
+    """What a contact keeps, and its response before the step; the rest of what was read is the caller's."""
+    n = len(kind.own)
+    kept = reads[:n]
+    (m,) = kind.motions(reads[n : n + 2])
+    return kept, kind.response(known, kept, kind.residual(known, kept, m))
+
+
+def _field(dim: int, name: str) -> Any:
+    return coupled_memory(dim).at(POINT, name)
+
+
+def beginning(kind: Kind, dim: int) -> Part:
+    """Forces of the contacts as they are, on the tree before it is swept."""
+
+    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        kept, r = present(kind, known, reads)
+        one, two = both_forces(kept[0], kept[3], r.force)
+        return (r.force, r.force), (-one, -two), ()
+
+    writes, adds = (_field(dim, "force"), _field(dim, "first")), (held_bias(HELD1), held_bias(HELD2))
+    reads = (*kind.own, *kind.at(0))
+    return Part(
+        Loop(step, COLUMNS, kind.constants, reads=reads, writes=writes, adds=adds, rare=True, **kind.acting),
+        kind.table,
+        kind.numbers,
+    )
+
+
+def lacking(kind: Kind, dim: int) -> Part:
+    """ρ = g − C w − λ, at where the tree went with the forces λ."""
+
+    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        kept, r = present(kind, known, reads)
+        new, force = tuple(reads[-3:-1]), reads[-1]
+        bent = times(r.curvature, kind.residual(known, kept, new))
+        rest = tuple(g - c - f for g, c, f in zip(r.pull, bent, force, strict=True))
+        none = tuple(jnp.zeros_like(x) for x in rest)
+        return (rest, none, none), (dot(rest, rest),), ()
+
+    reads = (*kind.own, *kind.at(0), *kind.at(1), _field(dim, "force"))
+    writes = tuple(_field(dim, f) for f in ("rest", "way", "moves"))
+    loop = Loop(step, COLUMNS, kind.constants, reads=reads, writes=writes, adds=(fixed("rest"),), **kind.acting)
+    return Part(loop, kind.table, kind.numbers)
+
+
+def asking(kind: Kind, dim: int) -> Part:
+    """Forces on the tree: what is lacking; in the last turn all that was added since the beginning."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        point, other, rest, force, first, state = reads
+        last = state.closing != 0
+        f = tuple(jnp.where(last, b - a, x) for x, a, b in zip(rest, first, force, strict=True))
+        one, two = both_forces(point, other, f)
+        return (), (-one, -two), ()
+
+    reads = (*(_field(dim, f) for f in ("point", "other", "rest", "force", "first")), fixed("conjugate"))
+    adds = (REPLY.at(REPLY1, "sag"), REPLY.at(REPLY2, "sag"))
+    return Part(Loop(step, COLUMNS, NOTHING, reads=reads, adds=adds, rare=True, **kind.acting), kind.table)
+
+
+def measuring(kind: Kind, dim: int) -> Part:
+    """How the bodies move apart, and the size of what is lacking."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        point, other, rest, a1, a2 = reads
+        moved = apart(point, other, a1, a2, dim)
+        return (moved,), (dot(rest, moved),), ()
+
+    own = tuple(_field(dim, f) for f in ("point", "other", "rest"))
+    reads = (*own, REPLY.at(REPLY1, "a"), REPLY.at(REPLY2, "a"))
+    loop = Loop(
+        step, COLUMNS, NOTHING, reads=reads, writes=(_field(dim, "moved"),), adds=(fixed("product"),), **kind.acting
+    )
+    return Part(loop, kind.table)
+
+
+def turning(kind: Kind, dim: int) -> Part:
+    """The next direction, what it takes off the rest (in the place of `moved`), and how much it costs."""
+
+    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        _, r = present(kind, known, reads)
+        rest, way, moves, moved, state = reads[-5:]
+        way = tuple(a + state.beta * b for a, b in zip(rest, way, strict=True))
+        moves = tuple(a + state.beta * b for a, b in zip(moved, moves, strict=True))
+        toward = tuple(a + b for a, b in zip(way, times(r.curvature, moves), strict=True))
+        return (way, moves, toward), (dot(toward, moves),), ()
+
+    own = tuple(_field(dim, f) for f in ("rest", "way", "moves", "moved"))
+    reads = (*kind.own, *kind.at(0), *own, fixed("conjugate"))
+    loop = Loop(step, COLUMNS, kind.constants, reads=reads, writes=own[1:], adds=(fixed("bent"),), **kind.acting)
+    return Part(loop, kind.table, kind.numbers)
+
+
+def stepping(kind: Kind, dim: int) -> Part:
+    """Forces, and what they lack, after a step along the direction."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        force, rest, way, toward, state = reads
+        return (
+            (
+                tuple(f + state.alpha * p for f, p in zip(force, way, strict=True)),
+                tuple(x - state.alpha * t for x, t in zip(rest, toward, strict=True)),
+            ),
+            (),
+            (),
+        )
+
+    own = tuple(_field(dim, f) for f in ("force", "rest", "way", "moved"))
+    loop = Loop(step, COLUMNS, NOTHING, reads=(*own, fixed("conjugate")), writes=own[:2], **kind.acting)
+    return Part(loop, kind.table)
+
+
+# -- the tree ---------------------------------------------------------------------------------------------------------
+
+
+def answering(links: bool) -> list[Part]:
+    """How the tree answers the forces in `sag`: z = A⁻¹ of them, and the accelerations of its rows."""
+
+    def inward(_: tuple, __: tuple, reads: tuple) -> tuple:
+        sag, S, pivot = reads
+        u = -S.dot(sag)
+        return (u,), (sag + pivot.U * (u * pivot.d_inverse),), ()
+
+    def outward(_: tuple, __: tuple, reads: tuple) -> tuple:
+        above, u, S, pivot = reads
+        z = (u - above.dot(pivot.U)) * pivot.d_inverse
+        return (z, above + S * z, Force(ZERO3, ZERO3)), (), ()
+
+    joint = (ROW.at(0, "S"), ROW.at(0, "pivot"))
+    back = Loop(
+        inward,
+        3,
+        NOTHING,
+        reads=(REPLY.at(1, "sag"), *joint),
+        writes=(REPLY.at(1, "u"),),
+        adds=(REPLY.at(2, "sag"),),
+        scratch=True,
+    )
+    out = Loop(
+        outward,
+        3,
+        NOTHING,
+        reads=(REPLY.at(2, "a"), REPLY.at(1, "u"), *joint),
+        writes=(REPLY.at(1, "z"), REPLY.at(1, "a"), REPLY.at(1, "sag")),
+        scratch=True,
+    )
+
+    def turns(plan: Plan) -> np.ndarray:
+        rows = plan.outward_rows
+        return table(plan.row(rows), plan.reply(rows), plan.reply_up(rows))
+
+    between = corrected(True) if links else []
+    return [Part(back, lambda plan: turns(plan)[::-1].copy()), *between, Part(out, turns)]
+
+
+def unforced() -> Part:
+    """No forces on rows, before the first turn; each turn leaves it so. Bases are at rest."""
+
+    def step(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (Force(ZERO3, ZERO3), Motion(ZERO3, ZERO3)), (), ()
+
+    loop = Loop(step, 1, NOTHING, writes=(REPLY.at(0, "sag"), REPLY.at(0, "a")), scratch=True)
+    return Part(loop, lambda plan: table(plan.reply(np.arange(-plan.n_trees, plan.n))))
+
+
+def cleared() -> Part:
+    """Sums at zero."""
+    loop = Loop(lambda *_: ((0.0, 0.0), (), ()), 0, NOTHING, writes=(fixed("product"), fixed("bent")), scratch=True)
+    return Part(loop, once)
+
+
+def _closing() -> Slots:
+    state = fixed("conjugate")
+    return state._replace(offset=state.offset + Conjugate._fields.index("closing"), tree=NUMBER)
+
+
+def closing() -> Part:
+    """In the last turn, x and its accelerations with the forces that were found."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (), reads, ()
+
+    reads, adds = (REPLY.at(1, "z"), REPLY.at(1, "a")), (ROW.at(0, "x_new"), ROW.at(0, "a_new"))
+    loop = Loop(step, 2, NOTHING, reads=reads, adds=adds, when=_closing())
+    return Part(loop, lambda plan: table(plan.row(plan.outward_rows), plan.reply(plan.outward_rows)))
+
+
+def unmeasured() -> Part:
+    """Norms at zero: those of the sweeps are of a step without the forces that were found."""
+    loop = Loop(lambda *_: ((Norms(0.0, 0.0),), (), ()), 0, NOTHING, writes=(fixed("norms"),), when=fixed("rest"))
+    return Part(loop, once)
+
+
+def measured() -> Part:
+    """Norms of the step, which the coupling changed after the sweeps."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        above, above_new, pivot, x, new = reads
+        e = (new - x) + (above_new - above).dot(pivot.U) * pivot.d_inverse
+        return (), (Norms(e * e * pivot.d, pivot.u * pivot.u * pivot.d_inverse),), ()
+
+    reads = (ROW.at(0, "a"), ROW.at(0, "a_new"), *(ROW.at(1, f) for f in ("pivot", "x", "x_new")))
+    loop = Loop(step, 2, NOTHING, reads=reads, adds=(fixed("norms"),), when=fixed("rest"))
+    return Part(loop, lambda plan: table(plan.up(plan.outward_rows), plan.row(plan.outward_rows)))
+
+
+# -- what to do next --------------------------------------------------------------------------------------------------
+
+
+def _flag(condition: Any, like: Any) -> Any:
+    return jnp.where(condition, jnp.ones_like(like), jnp.zeros_like(like))
+
+
+def started(finishes: bool) -> Part:
+    """Whether there is something to do: something is lacking, and this is not the last round."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        rest, *last = reads
+        some = rest > 0
+        if finishes:
+            some = some & (last[0] == 0)
+        return (_flag(some, rest), Conjugate(*5 * (jnp.zeros_like(rest),))), (), ()
+
+    reads = (fixed("rest"), *((fixed("finishing"),) if finishes else ()))
+    return Part(Loop(step, 0, NOTHING, reads=reads, writes=(fixed("coupling"), fixed("conjugate"))), once)
+
+
+def judged() -> Part:
+    """Whether what is lacking is below rounding; if not, how the next direction bends from the last."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        state, product, norms, coupling = reads
+        least = (RESIDUAL_EPS * float(jnp.finfo(product.dtype).eps)) ** 2 * norms.size
+        zero = jnp.zeros_like(product)
+        closed = state.closing != 0
+        done = closed | (product <= least)
+        beta = jnp.where(done | (state.turns == 0), zero, product / jnp.where(state.size > 0, state.size, 1.0))
+        again = coupling * _flag(~(closed | (done & (state.turns == 0))), zero)
+        return (Conjugate(state.turns + 1, _flag(done, zero), product, zero, beta), again), (), ()
+
+    reads = (fixed("conjugate"), fixed("product"), fixed("norms"), fixed("coupling"))
+    return Part(Loop(step, 0, NOTHING, reads=reads, writes=(fixed("conjugate"), fixed("coupling"))), once)
+
+
+def weighed() -> Part:
+    """How far to go along the direction; nowhere when it is over."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        state, bent = reads
+        still = (state.closing != 0) | ~(bent > 0)
+        alpha = jnp.where(still, jnp.zeros_like(bent), state.size / jnp.where(still, 1.0, bent))
+        return (state._replace(alpha=alpha),), (), ()
+
+    own = fixed("conjugate")
+    return Part(Loop(step, 0, NOTHING, reads=(own, fixed("bent")), writes=(own,)), once)
+
+
+def sum_of_rest() -> Part:
+    """Nothing is lacking yet."""
+    return Part(Loop(lambda *_: ((0.0,), (), ()), 0, NOTHING, writes=(fixed("rest"),)), once)
+
+
+def conjugate_gradients(kinds: list[tuple[Kind, int]], finishes: bool, links: bool) -> list[Part | Again]:
+    """All turns, after the tree was swept; `links`: some are of its matrix, too."""
+    turn: list[Part | Again] = [
+        cleared(),
+        *(asking(k, d) for k, d in kinds),
+        *answering(links),
+        closing(),
+        *(measuring(k, d) for k, d in kinds),
+        judged(),
+        *(turning(k, d) for k, d in kinds),
+        weighed(),
+        *(stepping(k, d) for k, d in kinds),
+    ]
+    lacks = [lacking(k, d) for k, d in kinds]
+    again = Again(turn, fixed("coupling").offset, MOST_TURNS)
+    return [sum_of_rest(), *lacks, started(finishes), unforced(), again, unmeasured(), measured()]
