@@ -35,9 +35,8 @@ LENGTHS = Algorithm(
         Outward("reach", from_base, link=(), outputs=("from_base",), stretch=OUT, places=True),
         Inward("length", beyond, link=(), needs=("at",), outputs=("beyond",), stretch=IN, own=OWN),
     ),
-    fields={"reach": 0.0, "length": 0.0},
-    base=lambda gravity: {"reach": jnp.zeros_like(gravity.x), "length": jnp.zeros_like(gravity.x)},
-    outputs={"from_base": 0.0, "beyond": 0.0},
+    fields={"reach": float, "length": float},
+    outputs={"from_base": float, "beyond": float},
     accurate=True,
 )
 

@@ -18,8 +18,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import jax
+import jax.numpy as jnp
 
-from kinetree.spatial import Force, Vec3
+from kinetree.model import Placement
+from kinetree.spatial import Force, Scalar, Transform, Vec3
 
 State = Any  # A pytree of scalars: what flows along the tree. Inward states add up where branches meet.
 Element = Any  # A pytree of scalars: a stretch of rows, acting on the state that enters it.
@@ -152,9 +154,10 @@ class Base(Pass):
 class Algorithm:
     """Passes, and what flows between them.
 
-    `fields` gives an example of each field. `base(gravity)` gives the fields of the base: the state that enters an
-    outward pass, and zero for what flows inward. `outputs` gives an example of each output: one for each row, except
-    the entries of a matrix over pairs of rows, which is named by `matrix`.
+    `fields` gives the kind of each field, or an example of it. The base is where every pass begins or ends: its fields
+    are zero, and placements the identity, except those that `begins` gives as functions of gravity. `outputs` gives the
+    kind of each output, or an example: one for each row, except the entries of a matrix over pairs of rows, which is
+    named by `matrix`.
 
     The rest is advice to the machine. `moments`: bodies come as moments of mass. `keeps`: what a later pass finds of
     a placement, "screw" (three numbers; the transform is made again) or "transform" (twelve). `accurate`: rotations
@@ -168,8 +171,8 @@ class Algorithm:
     inputs: tuple[str, ...]
     passes: tuple[Pass, ...]
     fields: dict[str, Any]
-    base: Callable[[Vec3], Found]
     outputs: dict[str, Any]
+    begins: dict[str, Callable[[Vec3], State]] = field(default_factory=dict)
     moments: bool = False
     keeps: str = "transform"
     accurate: bool = False
@@ -181,8 +184,19 @@ class Algorithm:
     again: "Algorithm | None" = None  # The same, with an early pass done again in the last one (`placed_again`).
     shallow: "Algorithm | None" = None  # The same by matrices, which lanes take for mechanisms of few levels.
 
+    def __post_init__(self) -> None:
+        for name in ("fields", "outputs"):
+            examples = {n: zeros(x) if isinstance(x, type) else x for n, x in getattr(self, name).items()}
+            object.__setattr__(self, name, examples)
+
     def __hash__(self) -> int:
         return hash(self.name)
+
+    def base(self, gravity: Vec3) -> Found:
+        """The fields of the base that passes begin or end with; not those that the base itself finds (`Base`)."""
+        found = {name for p in self.passes if isinstance(p, Base) for name in p.leaves}
+        flowing = [p.state for p in self.passes if isinstance(p, Outward | Inward | Total) and p.state not in found]
+        return {n: self.begins[n](gravity) if n in self.begins else at_rest(self.fields[n], gravity.x) for n in flowing}
 
     @property
     def keeps_placements(self) -> bool:
@@ -226,9 +240,9 @@ def placed_again(algorithm: Algorithm) -> Algorithm:
         later, outputs = two.visit(Row({**row, one.state: earlier, **found}), state[1])
         return (earlier, later), outputs
 
-    def base(gravity: Vec3) -> Found:
+    def begin(gravity: Vec3) -> State:
         values = algorithm.base(gravity)
-        return values | {again: (values[one.state], values.pop(two.state))}
+        return values[one.state], values[two.state]
 
     both = replace(
         two,
@@ -244,7 +258,8 @@ def placed_again(algorithm: Algorithm) -> Algorithm:
     passes[-1] = both
     fields = {k: v for k, v in algorithm.fields.items() if k != two.state}
     fields[again] = (algorithm.fields[one.state], algorithm.fields[two.state])
-    return replace(algorithm, name=f"{algorithm.name}_again", passes=tuple(passes), fields=fields, base=base)
+    begins = algorithm.begins | {again: begin}
+    return replace(algorithm, name=f"{algorithm.name}_again", passes=tuple(passes), fields=fields, begins=begins)
 
 
 APPLIED = ("applied_nx", "applied_ny", "applied_nz", "applied_fx", "applied_fy", "applied_fz")
@@ -253,6 +268,16 @@ APPLIED = ("applied_nx", "applied_ny", "applied_nz", "applied_fx", "applied_fy",
 def less_force(value: State, part: tuple[str, ...], f: Force) -> State:
     """A share, with a force taken off it or off a part of it."""
     return value._replace(**{n: getattr(value, n) - f for n in part}) if part else value - f
+
+
+def at_rest(example: Any, s: Scalar) -> Any:
+    """A field of the base, with components shaped like `s`: the identity if it is a placement, else zero."""
+    if not isinstance(example, tuple):
+        return None if example is None else jnp.zeros_like(s)
+    if isinstance(example, Placement | Transform):
+        return type(example).identity_like(s)
+    parts = (at_rest(x, s) for x in example)
+    return type(example)(*parts) if hasattr(example, "_fields") else tuple(parts)
 
 
 def zeros(kind: type) -> Any:

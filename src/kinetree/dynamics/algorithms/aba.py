@@ -144,13 +144,9 @@ def articulated_body_algorithm(firm: bool, loaded: bool) -> Algorithm:
                 stretch=ACCELERATIONS,
             ),
         ),
-        fields={"v": zeros(Motion), "body": kept(zeros(Articulated)), "joint": zeros(Pivot), "a": zeros(Motion)},
-        base=lambda gravity: {
-            "v": Motion.zero_like(gravity.x),
-            "body": kept(Articulated.zero_like(gravity.x)),
-            "a": base_acceleration(gravity),
-        },
-        outputs={"qdd": 0.0},
+        fields={"v": Motion, "body": kept(zeros(Articulated)), "joint": Pivot, "a": Motion},
+        outputs={"qdd": float},
+        begins={"a": base_acceleration},
         applied=("body", "bias"),
     )
 

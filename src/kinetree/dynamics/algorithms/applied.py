@@ -52,9 +52,8 @@ def with_world_forces(algorithm: Algorithm) -> Algorithm:
             p, visit=_of_row(p.visit, plain), stretch=_stretch(p, plain), own=own, given=(*p.given, *APPLIED)
         )
 
-    def base(gravity: Vec3) -> Found:
-        found = algorithm.base(gravity)
-        return found | {first.state: Posed(found[first.state], Placement.identity_like(gravity.x))}
+    def begin(gravity: Vec3) -> Posed:
+        return Posed(algorithm.base(gravity)[first.state], Placement.identity_like(gravity.x))
 
     one = replace(first, visit=begun, stretch=_posed(first.stretch), given=(*first.given, *APPLIED))
     return replace(
@@ -63,7 +62,7 @@ def with_world_forces(algorithm: Algorithm) -> Algorithm:
         inputs=(*algorithm.inputs, *APPLIED),
         passes=(one, *(later(p) for p in algorithm.passes[1:])),
         fields=algorithm.fields | {first.state: Posed(algorithm.fields[first.state], zeros(Placement))},
-        base=base,
+        begins=algorithm.begins | {first.state: begin},
         applied=(),
         again=None,
     )

@@ -11,7 +11,6 @@ Several rows in a row make Ω_out = A Ω_in Aᵀ + C, with the A and C of articu
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, zeros
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Vec3
@@ -147,16 +146,6 @@ COMPLIANCE = Algorithm(
             ),
         ),
     ),
-    fields={
-        "begun": 0.0,
-        "body": unchecked(zeros(Articulated)),
-        "joint": zeros(Pivot),
-        "omega": zeros(Compliance),
-    },
-    base=lambda gravity: {
-        "begun": jnp.zeros_like(gravity.x),
-        "body": unchecked(Articulated.zero_like(gravity.x)),
-        "omega": Compliance.zero_like(gravity.x),
-    },
-    outputs=dict.fromkeys(("alone", *OMEGA), 0.0),
+    fields={"begun": float, "body": unchecked(zeros(Articulated)), "joint": Pivot, "omega": Compliance},
+    outputs=dict.fromkeys(("alone", *OMEGA), float),
 )

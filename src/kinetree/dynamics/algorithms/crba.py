@@ -15,14 +15,14 @@ for chains of up to 1 000 bodies (benchmarks/NOTES.md). The diagonal is taken in
 """
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics.recursion import Algorithm, Ancestors, Inward, Outward, Row, Share, Stretch, zeros
+from kinetree.dynamics.recursion import Algorithm, Ancestors, Inward, Outward, Row, Share, Stretch
 from kinetree.model import Placement
-from kinetree.spatial import Force, Inertia, Motion, Transform
+from kinetree.spatial import Force, Inertia, Motion, Scalar, Transform
 
 from .poses import POSE
 
@@ -65,9 +65,8 @@ CRBA = Algorithm(
         ),
         Ancestors("F", carry, link=("axis",), needs=("at",), outputs=("H",)),
     ),
-    fields={"inertia": zeros(Inertia), "F": zeros(Force)},
-    base=lambda gravity: {"inertia": Inertia.zero_like(gravity.x)},
-    outputs={"H": 0.0},
+    fields={"inertia": Inertia, "F": Force},
+    outputs={"H": float},
     accurate=True,
     matrix="H",
     gives={"H": "matrix"},
@@ -82,7 +81,7 @@ class Factors(NamedTuple):
 
     force: Force
     axis: Motion
-    diagonal: Any
+    diagonal: Scalar
 
 
 def in_tree(row: Row) -> Placement:
@@ -125,8 +124,7 @@ FACTORS = Algorithm(
             own=OWN,
         ),
     ),
-    fields={"pose": zeros(Placement), "inertia": zeros(Inertia)},
-    base=lambda gravity: {"pose": Placement.identity_like(gravity.x), "inertia": Inertia.zero_like(gravity.x)},
-    outputs={"factors": Factors(zeros(Force), zeros(Motion), 0.0)},
+    fields={"pose": Placement, "inertia": Inertia},
+    outputs={"factors": Factors},
     accurate=True,
 )

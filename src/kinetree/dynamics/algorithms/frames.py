@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from kinetree.dynamics.recursion import Algorithm, OneBody, Outward, Row, zeros
+from kinetree.dynamics.recursion import Algorithm, OneBody, Outward, Row
 from kinetree.lanes.kept.once import once
-from kinetree.model import Placement
 from kinetree.spatial import Motion, Rates, Rotation, Vec3
 
 from .poses import carried
@@ -53,10 +52,6 @@ class Accelerating(NamedTuple):
     rates: Rates
 
 
-def _still(gravity: Vec3) -> Moving:
-    return Moving(Placement.identity_like(gravity.x), Motion.zero_like(gravity.x))
-
-
 def _velocity(row: Row) -> tuple[Rotation, Vec3, Vec3, Vec3]:
     """Where the frame stands, and its velocity at its own origin, in world coordinates."""
     (pose, v), r = row.moving, row.frame.r
@@ -79,9 +74,8 @@ def frame_velocity_of(way: int) -> Algorithm:
                 outputs=("motion",),
             ),
         ),
-        fields={"moving": zeros(Moving)},
-        base=lambda gravity: {"moving": _still(gravity)},
-        outputs={"motion": zeros(Motion)},
+        fields={"moving": Moving},
+        outputs={"motion": Motion},
         accurate=True,
     )
 
@@ -101,10 +95,6 @@ def frame_acceleration_of(way: int) -> Algorithm:
         classical = a + alpha.cross(r) + w.cross(w.cross(r))
         return None, {"motion": frame_change(*there, (turn(alpha), turn(classical)), way)}
 
-    def base(gravity: Vec3) -> dict:
-        rest = Vec3.zero_like(gravity.x)
-        return {"accelerating": Accelerating(_still(gravity), Rates(rest, rest, rest))}
-
     return Algorithm(
         name=f"frame_acceleration_{WAYS[way]}",
         inputs=("q", "qd", "qdd"),
@@ -112,8 +102,7 @@ def frame_acceleration_of(way: int) -> Algorithm:
             Outward("accelerating", _accelerate, given=("qd", "qdd"), link=("axis",), places=True),
             OneBody("", visit, needs=("accelerating",), outputs=("motion",)),
         ),
-        fields={"accelerating": zeros(Accelerating)},
-        base=base,
-        outputs={"motion": zeros(Motion)},
+        fields={"accelerating": Accelerating},
+        outputs={"motion": Motion},
         accurate=True,
     )

@@ -7,18 +7,13 @@ row is placed once for both.
 from dataclasses import replace
 
 from kinetree.dynamics.recursion import Algorithm, Row, Share
-from kinetree.spatial import Inertia, Vec3
+from kinetree.spatial import Inertia
 
 from .crba import CRBA
 from .rnea import RNEA
 
 MOTION, WRENCH = RNEA.passes
 COMPOSE, CARRY = CRBA.passes
-
-
-def base(gravity: Vec3) -> dict:
-    """Both algorithms' fields of the base."""
-    return RNEA.base(gravity) | CRBA.base(gravity)
 
 
 def own_inertia(row: Row) -> Inertia:
@@ -31,11 +26,11 @@ JOINT_SPACE = Algorithm(
     inputs=("q", "qd", "tau"),
     passes=(MOTION, WRENCH, replace(COMPOSE, own=Share(own_inertia, link=("inertia",))), CARRY),
     fields=RNEA.fields | CRBA.fields,
-    base=base,
-    outputs={"tau": 0.0, "H": 0.0},
+    outputs=RNEA.outputs | CRBA.outputs,
+    begins=RNEA.begins,
     moments=True,
     applied=("force",),
     matrix="H",
-    gives={"tau": "force", "H": "matrix"},
+    gives=RNEA.gives | CRBA.gives,
     resting=("qdd",),
 )

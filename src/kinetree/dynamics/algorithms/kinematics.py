@@ -5,7 +5,7 @@ Along few rows matrices are as accurate as quaternions, and faster: they need no
 
 from dataclasses import replace
 
-from kinetree.dynamics.recursion import Algorithm, Bodies, Outward, Row, zeros
+from kinetree.dynamics.recursion import Algorithm, Bodies, Outward, Row
 from kinetree.model import Placement
 from kinetree.spatial import Mat3, Transform, Vec3
 
@@ -31,9 +31,8 @@ _BY_QUATERNIONS = Algorithm(
         Outward("pose", pose, link=("axis",), stretch=POSE, places=True),
         Bodies("bodies", body, needs=("pose",), outputs=("rotation", "position")),
     ),
-    fields={"pose": zeros(Placement)},
-    base=lambda gravity: {"pose": Placement.identity_like(gravity.x)},
-    outputs={"rotation": zeros(Mat3), "position": zeros(Vec3)},
+    fields={"pose": Placement},
+    outputs={"rotation": Mat3, "position": Vec3},
     accurate=True,
 )
 
@@ -46,8 +45,7 @@ KINEMATICS = replace(
             _BY_QUATERNIONS.passes[0],
             Bodies("bodies", body_by_matrix, needs=("pose",), outputs=("rotation", "position")),
         ),
-        fields={"pose": zeros(Transform)},
-        base=lambda gravity: {"pose": Transform.identity_like(gravity.x)},
+        fields={"pose": Transform},
         accurate=False,
     ),
 )

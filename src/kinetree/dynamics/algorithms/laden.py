@@ -12,7 +12,6 @@ row has by itself. There are no velocities and there is no gravity: x is what th
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, zeros
 from kinetree.spatial import ArticulatedInertia, Force, Motion
@@ -93,11 +92,6 @@ LADEN = Algorithm(
             stretch=ACCELERATIONS,
         ),
     ),
-    fields={"begun": 0.0, "body": unchecked(zeros(Articulated)), "joint": zeros(Pivot), "a": zeros(Motion)},
-    base=lambda gravity: {
-        "begun": jnp.zeros_like(gravity.x),
-        "body": unchecked(Articulated.zero_like(gravity.x)),
-        "a": Motion.zero_like(gravity.x),
-    },
-    outputs=dict.fromkeys(("x", *MOVED), 0.0),
+    fields={"begun": float, "body": unchecked(zeros(Articulated)), "joint": Pivot, "a": Motion},
+    outputs=dict.fromkeys(("x", *MOVED), float),
 )

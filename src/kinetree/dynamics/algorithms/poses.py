@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics.recursion import Algorithm, Outward, Row, Stretch, zeros
+from kinetree.dynamics.recursion import Algorithm, Outward, Row, Stretch
 from kinetree.model import Placement
 from kinetree.spatial import Force, Motion, Transform
 
@@ -83,8 +83,7 @@ ROW_POSES = Algorithm(
             places=True,
         ),
     ),
-    fields={"pose": zeros(Placement)},
-    base=lambda gravity: {"pose": Placement.identity_like(gravity.x)},
-    outputs={"world": zeros(Placement)},
+    fields={"pose": Placement},
+    outputs={"world": Placement},
     accurate=True,
 )

@@ -13,7 +13,7 @@ recursion with spatial accelerations):
 from dataclasses import replace
 from typing import NamedTuple
 
-from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, zeros
+from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch
 from kinetree.model import Placement, relative_motion
 from kinetree.spatial import Force, Moments, Rates, RelativeMotion, Transform, Vec3
 
@@ -98,9 +98,9 @@ RNEA = Algorithm(
         Outward("rates", rates, given=("qd", "qdd"), link=("axis",), stretch=MOTION, places=True),
         Inward("force", wrench, link=("axis",), needs=("at",), outputs=("tau",), stretch=WRENCH, own=OWN),
     ),
-    fields={"rates": zeros(Rates), "force": zeros(Force)},
-    base=lambda gravity: {"rates": base_rates(gravity), "force": Force.zero_like(gravity.x)},
-    outputs={"tau": 0.0},
+    fields={"rates": Rates, "force": Force},
+    outputs={"tau": float},
+    begins={"rates": base_rates},
     gives={"tau": "force"},
     moments=True,
     keeps="screw",

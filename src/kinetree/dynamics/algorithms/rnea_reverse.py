@@ -17,9 +17,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, zeros
+from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch
 from kinetree.model import Placement
-from kinetree.spatial import Force, Motion, Scalar, Transform
+from kinetree.spatial import Force, Motion, Scalar, Transform, Vec3
 
 from ..elements.articulated import base_acceleration, velocity_product
 
@@ -30,6 +30,11 @@ class Moving(NamedTuple):
     v: Motion
     a: Motion
     u: Motion
+
+
+def _pushed_up(gravity: Vec3) -> Moving:
+    """Of the base: gravity is an acceleration of it."""
+    return Moving(Motion.zero_like(gravity.x), base_acceleration(gravity), Motion.zero_like(gravity.x))
 
 
 class Pulls(NamedTuple):
@@ -153,10 +158,7 @@ RNEA_REVERSE = Algorithm(
             own=Share(own_pulls, link=("inertia",), needs=("moving",)),
         ),
     ),
-    fields={"moving": zeros(Moving), "pulls": zeros(Pulls)},
-    base=lambda gravity: {
-        "moving": Moving(Motion.zero_like(gravity.x), base_acceleration(gravity), Motion.zero_like(gravity.x)),
-        "pulls": Pulls.zero_like(gravity.x),
-    },
-    outputs=dict.fromkeys(SLOPES, 0.0),
+    fields={"moving": Moving, "pulls": Pulls},
+    outputs=dict.fromkeys(SLOPES, float),
+    begins={"moving": _pushed_up},
 )

@@ -4,7 +4,6 @@ Row velocities are linear in qd, so the same passes give J x for any x.
 """
 
 import jax
-import jax.numpy as jnp
 
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, zeros
 from kinetree.spatial import Force, Motion, Rates, Vec3
@@ -34,9 +33,8 @@ ROW_VELOCITIES = Algorithm(
             places=True,
         ),
     ),
-    fields={"v": zeros(Motion)},
-    base=lambda gravity: {"v": Motion.zero_like(gravity.x)},
-    outputs=dict.fromkeys(VELOCITIES, 0.0),
+    fields={"v": Motion},
+    outputs=dict.fromkeys(VELOCITIES, float),
     accurate=True,
 )
 
@@ -50,9 +48,8 @@ ROW_RATES = Algorithm(
     name="row_rates",
     inputs=("q", "qd", "qdd"),
     passes=(Outward("rates", _rates, given=("qd", "qdd"), link=("axis",), outputs=RATES, stretch=MOTION, places=True),),
-    fields={"rates": zeros(Rates)},
-    base=lambda gravity: {"rates": Rates(*(Vec3.zero_like(gravity.x),) * 3)},  # gravity has no part in it
-    outputs=dict.fromkeys(RATES, 0.0),
+    fields={"rates": Rates},  # The base does not accelerate: gravity has no part in rates.
+    outputs=dict.fromkeys(RATES, float),
     accurate=True,
 )
 
@@ -80,8 +77,7 @@ ON_JOINTS = Algorithm(
             own=Share(_own),
         ),
     ),
-    fields={"begun": 0.0, "force": zeros(Force)},
-    base=lambda gravity: {"begun": jnp.zeros_like(gravity.x), "force": Force.zero_like(gravity.x)},
-    outputs={"felt_force": 0.0},
+    fields={"begun": float, "force": Force},
+    outputs={"felt_force": float},
     keeps="screw",
 )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from kinetree.dynamics.recursion import Algorithm, Outward, Row, Share, Stretch, Total, zeros
+from kinetree.dynamics.recursion import Algorithm, Outward, Row, Share, Stretch, Total
 from kinetree.model import Placement
 from kinetree.spatial import Force, Inertia, Motion, Scalar, Vec3
 
@@ -63,11 +63,7 @@ TOTALS = Algorithm(
         Outward("moving", moving, given=("qd",), link=("axis",), stretch=MOVING, places=True),
         Total("totals", lambda row, whole: (whole, {}), outputs=("totals",), own=SHARE),
     ),
-    fields={"moving": zeros(Moving), "totals": zeros(Totals)},
-    base=lambda gravity: {
-        "moving": Moving(Placement.identity_like(gravity.x), Motion.zero_like(gravity.x)),
-        "totals": Totals.zero_like(gravity.x),
-    },
-    outputs={"totals": zeros(Totals)},
+    fields={"moving": Moving, "totals": Totals},
+    outputs={"totals": Totals},
     accurate=True,
 )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from kinetree.dynamics.recursion import Algorithm, Base, Inward, Outward, Row, Share, Total, zeros
+from kinetree.dynamics.recursion import Algorithm, Base, Inward, Outward, Row, Share, Total
 from kinetree.model import Placement
 from kinetree.spatial import Force, Inertia, Motion, Scalar, Vec3
 
@@ -45,10 +45,6 @@ MOMENT = Total(
 )
 
 
-def _standing(gravity: Vec3) -> dict:
-    return {"pose": Placement.identity_like(gravity.x), "moment": Vec3.zero_like(gravity.x)}
-
-
 CENTER_OF_MASS = Algorithm(
     name="center_of_mass",
     inputs=("q",),
@@ -62,9 +58,8 @@ CENTER_OF_MASS = Algorithm(
             outputs=("center",),
         ),
     ),
-    fields={"pose": zeros(Placement), "moment": zeros(Vec3)},
-    base=_standing,
-    outputs={"center": zeros(Vec3)},
+    fields={"pose": Placement, "moment": Vec3},
+    outputs={"center": Vec3},
     accurate=True,
 )
 
@@ -81,9 +76,8 @@ POTENTIAL_ENERGY = Algorithm(
             outputs=("energy",),
         ),
     ),
-    fields={"pose": zeros(Placement), "moment": zeros(Vec3)},
-    base=_standing,
-    outputs={"energy": 0.0},
+    fields={"pose": Placement, "moment": Vec3},
+    outputs={"energy": float},
     accurate=True,
 )
 
@@ -115,12 +109,8 @@ POTENTIAL_WITH_SPRINGS = Algorithm(
             outputs=("energy",),
         ),
     ),
-    fields={"pose": zeros(Placement), "potential": zeros(Potential), "held": 0.0},
-    base=lambda gravity: {
-        "pose": Placement.identity_like(gravity.x),
-        "potential": Potential(Vec3.zero_like(gravity.x), jnp.zeros_like(gravity.x)),
-    },
-    outputs={"energy": 0.0},
+    fields={"pose": Placement, "potential": Potential, "held": float},
+    outputs={"energy": float},
     accurate=True,
 )
 
@@ -146,9 +136,8 @@ KINETIC_ENERGY = Algorithm(
         ),
         Base("energy", lambda row, _: (None, {"energy": 0.5 * row.twice}), needs=("twice",), outputs=("energy",)),
     ),
-    fields={"velocity": zeros(Motion), "rotor": 0.0, "twice": 0.0},
-    base=lambda gravity: {"velocity": Motion.zero_like(gravity.x), "twice": jnp.zeros_like(gravity.x)},
-    outputs={"energy": 0.0},
+    fields={"velocity": Motion, "rotor": float, "twice": float},
+    outputs={"energy": float},
     accurate=True,
 )
 
@@ -170,12 +159,8 @@ MOMENTUM = Algorithm(
             own=Share(_momentum, link=("inertia",), needs=("moving",)),
         ),
     ),
-    fields={"moving": zeros(Moving), "momentum": zeros(Force)},
-    base=lambda gravity: {
-        "moving": Moving(Placement.identity_like(gravity.x), Motion.zero_like(gravity.x)),
-        "momentum": Force.zero_like(gravity.x),
-    },
-    outputs={"momentum": zeros(Force)},
+    fields={"moving": Moving, "momentum": Force},
+    outputs={"momentum": Force},
     accurate=True,
 )
 
@@ -211,13 +196,8 @@ CENTROIDAL_MOMENTUM = Algorithm(
             ),
         ),
     ),
-    fields={"moving": zeros(Moving), "moment": zeros(Vec3), "center": zeros(Vec3), "momentum": zeros(Force)},
-    base=lambda gravity: {
-        "moving": Moving(Placement.identity_like(gravity.x), Motion.zero_like(gravity.x)),
-        "moment": Vec3.zero_like(gravity.x),
-        "momentum": Force.zero_like(gravity.x),
-    },
-    outputs={"momentum": zeros(Force)},
+    fields={"moving": Moving, "moment": Vec3, "center": Vec3, "momentum": Force},
+    outputs={"momentum": Force},
     accurate=True,
 )
 
@@ -237,7 +217,7 @@ def _jacobian_column(row: Row, center: Center) -> tuple[Center, dict]:
     return center, {"J": row.pose.orientation.turn(row.F.linear) * (1 / center.mass)}
 
 
-def _centroidal(name: str, output: str, example: Force | Vec3, visit: object) -> Algorithm:
+def _centroidal(name: str, output: str, kind: type[Force | Vec3], visit: object) -> Algorithm:
     return Algorithm(
         name=name,
         inputs=("q",),
@@ -259,9 +239,8 @@ def _centroidal(name: str, output: str, example: Force | Vec3, visit: object) ->
             ),
             Outward("center", visit, link=(), needs=("pose", "F"), outputs=(output,)),  # type: ignore[arg-type]
         ),
-        fields={"pose": zeros(Placement), "inertia": zeros(Inertia), "F": zeros(Force), "center": zeros(Center)},
-        base=lambda gravity: {"pose": Placement.identity_like(gravity.x), "inertia": Inertia.zero_like(gravity.x)},
-        outputs={output: example},
+        fields={"pose": Placement, "inertia": Inertia, "F": Force, "center": Center},
+        outputs={output: kind},
         columns=(output,),
         gives={output: "force"},
         keeps="screw",
@@ -269,5 +248,5 @@ def _centroidal(name: str, output: str, example: Force | Vec3, visit: object) ->
     )
 
 
-CENTROIDAL_MATRIX = _centroidal("centroidal_matrix", "A", zeros(Force), _column)
-COM_JACOBIAN = _centroidal("com_jacobian", "J", zeros(Vec3), _jacobian_column)
+CENTROIDAL_MATRIX = _centroidal("centroidal_matrix", "A", Force, _column)
+COM_JACOBIAN = _centroidal("com_jacobian", "J", Vec3, _jacobian_column)
