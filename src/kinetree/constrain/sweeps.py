@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics.elements.articulated import along_axis
+from kinetree.dynamics.elements.articulated import along_axis, freed_bias, joint_answer, joint_drive, joint_inertia
 from kinetree.dynamics.schedules.whole import Whole
 from kinetree.model import Axis
 from kinetree.spatial import ArticulatedInertia, Force, Motion, Scalar, Transform
@@ -84,14 +84,13 @@ class Moved(NamedTuple):
 def pivot(row: Loaded, whole: Held) -> Joint:
     """U = I S, d = Sᵀ U + resistance, u = force − Sᵀ p, with S the screw and the turn together."""
     axis, n = row.link.axis, row.link.n
-    U = along_axis(whole.body.inertia, axis)
-    u = row.force - axis.dot(whole.body.bias)
+    U, u = along_axis(whole.body.inertia, axis), joint_drive(axis, row.force, whole.body.bias)
     if n is None or whole.turning is None:
-        return Joint(U, None, 1 / (axis.dot(U) + row.resistance), u)
+        return Joint(U, None, 1 / joint_inertia(axis, U, row.resistance), u)
     coupling, stiffness, bias = whole.turning
     U = U + coupling * n
     Ut = axis.dot(coupling) + stiffness * n
-    return Joint(U, Ut, 1 / (axis.dot(U) + n * Ut + row.resistance), u - n * bias)
+    return Joint(U, Ut, 1 / joint_inertia(axis, U, n * Ut + row.resistance), u - n * bias)
 
 
 def release(row: Loaded, received: Held) -> Held:
@@ -100,7 +99,7 @@ def release(row: Loaded, received: Held) -> Held:
     joint = pivot(row, whole)
     X, step = row.link.X, joint.u * joint.d_inverse
     left = whole.body.inertia.without(joint.U, joint.d_inverse)
-    bias = whole.body.bias + joint.U * step
+    bias = freed_bias(joint.U, joint.d_inverse, joint.u, whole.body.bias)
     body = Body(X.articulated_to_parent(left), X.force_to_parent(bias))
     if whole.turning is None:
         return Held(body, None)
@@ -129,10 +128,11 @@ def moved(link: Link, before: Moved, x: Scalar) -> Moved:
     return Moved(before.a + link.axis.times(x), turn)
 
 
-def along(joint: Joint, m: Moved) -> Scalar:
-    """Uᵀ a."""
-    along_body = m.a.dot(joint.U)
-    return along_body if m.turn is None or joint.U_turning is None else along_body + m.turn * joint.U_turning
+def own_rate(joint: Joint, u: Scalar, m: Moved) -> Scalar:
+    """(u − Uᵀ a)/d, with the turn in a: what a joint adds of its own where its frame would move so."""
+    if m.turn is not None and joint.U_turning is not None:
+        u = u - m.turn * joint.U_turning
+    return joint_answer(joint.U, joint.d_inverse, u, m.a)
 
 
 class Answer(NamedTuple):
@@ -151,9 +151,9 @@ def answer(row: tuple[Link, Joint, Scalar], parent: Answer) -> Answer:
     """x = (u − Uᵀ a′)/d; the norms are Σ d e² with e what a joint adds of its own."""
     link, joint, old = row
     before, change = carried(link, parent.new), carried(link, parent.change)
-    x = (joint.u - along(joint, before)) * joint.d_inverse
+    x = own_rate(joint, joint.u, before)
     dx = x - old
-    e = dx + along(joint, change) * joint.d_inverse
+    e = dx - own_rate(joint, jnp.zeros_like(dx), change)
     shares = e * e / joint.d_inverse, joint.u * joint.u * joint.d_inverse
     return Answer(moved(link, before, x), moved(link, change, dx), x, dx, *shares)
 
@@ -184,7 +184,7 @@ class Push(NamedTuple):
 def pushed(row: Push, received: tuple[Force, Scalar | None]) -> tuple[Joint, Force, Scalar | None]:
     """The joint with its own force u, and all biases at the row: of its body, and of the limit coordinate."""
     link, bias, turning = row.link, row.bias + received[0], received[1]
-    u = row.force - link.axis.dot(bias)
+    u = joint_drive(link.axis, row.force, bias)
     if link.n is not None and turning is not None:
         u = u - link.n * turning
     return row.joint._replace(u=u), bias, turning
@@ -193,19 +193,18 @@ def pushed(row: Push, received: tuple[Force, Scalar | None]) -> tuple[Joint, For
 def pass_on(row: Push, received: tuple[Force, Scalar | None]) -> tuple[Force, Scalar | None]:
     """The biases that `release` would pass to the parent, with factors that are known already."""
     joint, bias, turning = pushed(row, received)
-    step = joint.u * joint.d_inverse
-    up = row.link.X.force_to_parent(bias + joint.U * step)
+    up = row.link.X.force_to_parent(freed_bias(joint.U, joint.d_inverse, joint.u, bias))
     if turning is None:
         return up, None
     assert joint.U_turning is not None
-    return up, (turning + joint.U_turning * step) * row.link.carries
+    return up, (turning + joint.U_turning * (joint.u * joint.d_inverse)) * row.link.carries
 
 
 def reply_step(row: tuple[Link, Joint], parent: Reply) -> Reply:
     """x = (u − Uᵀ a′)/d."""
     link, joint = row
     before = carried(link, parent.at)
-    x = (joint.u - along(joint, before)) * joint.d_inverse
+    x = own_rate(joint, joint.u, before)
     return Reply(moved(link, before, x), x, joint.u * joint.u * joint.d_inverse)
 
 

@@ -147,11 +147,11 @@ def answering(links: bool) -> list[Part]:
     def inward(_: tuple, __: tuple, reads: tuple) -> tuple:
         sag, S, pivot = reads
         u = -S.dot(sag)
-        return (u,), (sag + pivot.U * (u * pivot.d_inverse),), ()
+        return (u,), (freed_bias(pivot.U, pivot.d_inverse, u, sag),), ()
 
     def outward(_: tuple, __: tuple, reads: tuple) -> tuple:
         above, u, S, pivot = reads
-        z = (u - above.dot(pivot.U)) * pivot.d_inverse
+        z = joint_answer(pivot.U, pivot.d_inverse, u, above)
         return (z, above + S * z, Force(ZERO3, ZERO3)), (), ()
 
     joint = (ROW.at(0, "S"), ROW.at(0, "pivot"))

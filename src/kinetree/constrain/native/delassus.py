@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree.dynamics.elements.articulated import freed_bias, joint_drive
 from kinetree.lanes import Loop
 from kinetree.spatial import Force
 
@@ -95,8 +96,8 @@ def swept() -> Part:
 
     def step(merges: Any, _: tuple, reads: tuple) -> tuple:
         sags, onto, pushes, S, pivot = reads
-        v = tuple(push - S.dot(sag) for push, sag in zip(pushes, sags, strict=True))
-        left = tuple(sag + pivot.U * (u * pivot.d_inverse) for u, sag in zip(v, sags, strict=True))
+        v = tuple(joint_drive(S, push, sag) for push, sag in zip(pushes, sags, strict=True))
+        left = tuple(freed_bias(pivot.U, pivot.d_inverse, u, sag) for u, sag in zip(v, sags, strict=True))
         return (v, jax.tree.map(lambda a, b: b + merges * a, onto, left)), (), ()
 
     reads = (CARRIER.at(0, "sags"), CARRIER.at(1, "sags"), ENTRY.at(2, "v"), ROW.at(3, "S"), ROW.at(3, "pivot"))

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree.dynamics.elements.articulated import freed_bias, joint_answer, joint_drive, joint_inertia
 from kinetree.lanes import Loop
 from kinetree.spatial import Force, Motion
 
@@ -82,10 +83,10 @@ def inward() -> Part:
     def step(merges: Any, _: tuple, reads: tuple) -> tuple:
         whole, onto, S, resistance, push = reads
         U = whole.inertia @ S
-        d = S.dot(U) + resistance
+        d = joint_inertia(S, U, resistance)
         d_inverse = 1 / d
-        u = push - S.dot(whole.bias)
-        left = Held(whole.inertia.without(U, d_inverse), whole.bias + U * (u * d_inverse))
+        u = joint_drive(S, push, whole.bias)
+        left = Held(whole.inertia.without(U, d_inverse), freed_bias(U, d_inverse, u, whole.bias))
         passed = jax.tree.map(lambda a, b: b + merges * a, onto, left)
         return (Pivot(U, d, d_inverse, u), passed), (), ()
 
@@ -108,7 +109,7 @@ def outward() -> Part:
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         above, above_new, S, pivot, x = reads
-        new = (pivot.u - above_new.dot(pivot.U)) * pivot.d_inverse
+        new = joint_answer(pivot.U, pivot.d_inverse, pivot.u, above_new)
         e = (new - x) + (above_new - above).dot(pivot.U) * pivot.d_inverse
         norms = Norms(e * e * pivot.d, pivot.u * pivot.u * pivot.d_inverse)
         return (new, above_new + S * new), (norms,), ()

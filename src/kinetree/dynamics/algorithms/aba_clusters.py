@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kinetree.dynamics.recursion import Row
 from kinetree.spatial import Force, Motion, Scalar
 
-from ..elements.articulated import Articulated, Pivot, Scale, along_axis, firm, to_parent
+from ..elements.articulated import Articulated, Pivot, Scale, along_axis, firm, freed_bias, to_parent
 from .aba import product
 
 
@@ -50,8 +50,8 @@ def cluster_body(tau: Scalar, whole: Articulated, y: Pending) -> tuple[Articulat
     """Inward: all rows of a cluster, seen by the row that carries them; and how ÿ answers its acceleration."""
     d = y.d if whole.scale is None else firm(y.d, y.went_in)
     joint = Pivot(y.w, 1 / d, tau - y.e)
-    bias = whole.bias + joint.U * (joint.u * joint.d_inverse)
-    return Articulated(whole.inertia.without(joint.U, joint.d_inverse), bias, _scale(whole, y, joint)), joint
+    left = whole.inertia.without(joint.U, joint.d_inverse)
+    return Articulated(left, freed_bias(*joint, whole.bias), _scale(whole, y, joint)), joint
 
 
 def member_acceleration(row: Row, parent: Motion) -> tuple[Motion, dict]:

@@ -73,6 +73,30 @@ class Articulated(NamedTuple):
         return self.inertia @ a + self.bias
 
 
+# The equations of a joint that moves freely stand here once, for every program that solves with a tree. S is a screw
+# along z (`Axis`) or any screw (`Motion`), p a bias force, and U = I S is known.
+
+
+def joint_inertia(S: Axis | Motion, U: Force, armature: Scalar) -> Scalar:
+    """d = Sᵀ U + armature: what resists the joint. 2m 2a along z."""
+    return S.dot(U) + armature
+
+
+def joint_drive(S: Axis | Motion, tau: Scalar, p: Force) -> Scalar:
+    """u = τ − Sᵀ p: what drives the joint. 2m 2a along z."""
+    return tau - S.dot(p)
+
+
+def joint_answer(U: Force, d_inverse: Scalar, u: Scalar, a: Motion) -> Scalar:
+    """(u − Uᵀ a)/d: the joint's own acceleration, where its frame would have `a` with the joint at rest. 7m 6a."""
+    return (u - a.dot(U)) * d_inverse
+
+
+def freed_bias(U: Force, d_inverse: Scalar, u: Scalar, p: Force) -> Force:
+    """p + U u/d: what the inner side of the joint feels of a bias. 7m 6a."""
+    return p + U * (u * d_inverse)
+
+
 class Pivot(NamedTuple):
     """What the joint of an articulated body needs to answer an acceleration."""
 
@@ -82,7 +106,7 @@ class Pivot(NamedTuple):
 
     def rate(self, a: Motion) -> Scalar:
         """qdd, where the frame would have acceleration `a` with the joint at rest. 7m 6a."""
-        return (self.u - a.dot(self.U)) * self.d_inverse
+        return joint_answer(*self, a)
 
 
 def base_acceleration(gravity: Vec3) -> Motion:
@@ -125,10 +149,10 @@ def firm(d: Scalar, went_in: Scalar) -> Scalar:
 def pivot(axis: Axis, armature: Scalar, tau: Scalar, whole: Articulated) -> Pivot:
     """The joint of a row that carries `whole`. 21m 17a and a division."""
     U = along_axis(whole.inertia, axis)
-    d = axis.dot(U) + armature
+    d = joint_inertia(axis, U, armature)
     if whole.scale is not None:
         d = firm(d, (Scale.of(whole.inertia) + whole.scale).along(axis))
-    return Pivot(U, 1 / d, tau - axis.dot(whole.bias))
+    return Pivot(U, 1 / d, joint_drive(axis, tau, whole.bias))
 
 
 def scale_passed(axis: Axis, mass: Scalar | None, whole: Articulated, p: Pivot) -> Scale | None:
@@ -182,7 +206,7 @@ def released(
     velocity product c, None at rest. 83m 78a.
     """
     left = without_joint(whole.inertia, axis, armature, p)
-    bias = whole.bias + p.U * (p.u * p.d_inverse) if c is None else whole.bias + left @ c + p.U * (p.u * p.d_inverse)
+    bias = freed_bias(*p, whole.bias if c is None else whole.bias + left @ c)
     return Articulated(left, bias, scale_passed(axis, mass, whole, p))
 
 
