@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.dynamics.algorithms.frames import frame_acceleration_of, frame_velocity_of
+from kinetree.dynamics.schedules.run import run
 from tests.dynamics.mixed import BODIES, mixed_model, rate, state
 
 
@@ -46,3 +48,17 @@ def test_pinocchio_agrees(tmp_path):
     for way, motion in expected.items():
         got = kt.frame_acceleration(model, q, qd, qdd, "tool0", way)
         np.testing.assert_allclose(got, motion.vector[SWAP], atol=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["levels", "paths"])
+def test_walks_over_the_tree_give_what_lanes_give(schedule):
+    """Large trees on a GPU go this way; here every body, fixed ones too, and the three ways to give a motion."""
+    model = mixed_model()
+    q, qd, qdd = state(model)
+    for way, body in enumerate(BODIES):
+        for passes, inputs in (
+            (frame_velocity_of(way), {"q": q, "qd": qd}),
+            (frame_acceleration_of(way), {"q": q, "qd": qd, "qdd": qdd}),
+        ):
+            lanes, tree = (run(passes, model, inputs, schedule=s, about=body)["motion"] for s in ("lanes", schedule))
+            np.testing.assert_allclose(tree, lanes, rtol=1e-11, atol=1e-11)

@@ -9,9 +9,8 @@ and an acceleration is in each case the time derivative of the velocity: spatial
 classical acceleration of the origin.
 """
 
-from collections.abc import Callable
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,23 +18,21 @@ import numpy as np
 
 from kinetree._types import Array, Float
 from kinetree._unknown import require_word
-from kinetree.model import Model, Placement
+from kinetree.model import Model
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.coordinates import velocity_product_shift
-from kinetree.spatial import Motion, Rates, Rotation, Vec3
-from kinetree.tree import Layout, layout, outward
+from kinetree.spatial import Rates
+from kinetree.tree import Layout, outward
 
-from .algorithms.frames import WAYS, frame_acceleration_of, frame_change, frame_motion, frame_velocity_of
-from .algorithms.poses import carried
+from .algorithms.frames import WAYS, frame_acceleration_of, frame_velocity_of
 from .algorithms.rnea import RNEA
 from .directly import directly
-from .kinematics import poses_by_row
-from .recursion import Row
-from .schedules.arranged import Arranged, Recursions, arranged, by_position, row_poses, row_velocities
-from .schedules.choose import IN_ORDER, call_of, choose
+from .recursion import Algorithm, Row
+from .schedules.arranged import Arranged, Recursions, by_position
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import lane_program_of
 from .schedules.operators import outward_operator
+from .schedules.run import run
 
 
 def frame_number(model: Model, body: int | str) -> np.int32:
@@ -57,50 +54,10 @@ def way_number(frame: str) -> np.int32:
     return np.int32(WAYS.index(frame))
 
 
-def pick(rows: Any, index: Any) -> Any:
-    """One row of everything."""
-    return jax.tree.map(lambda x: x[index], rows)
-
-
 def with_base(laid: Layout, by_place: Any) -> Any:
-    """Row order with the base first, from data by position."""
-    return poses_by_row(laid, by_place)
-
-
-class Frame(NamedTuple):
-    """A frame in the world, and in the row that carries it; components (batch,) or ()."""
-
-    E: Rotation  # from world to frame coordinates
-    p: Vec3  # its origin, in the world
-    E_row: Rotation  # from row to frame coordinates
-    r_row: Vec3  # its origin, in the row's frame
-
-
-def place_frame(laid: Layout, model: Model, at: Arranged, body: Any) -> Frame:
-    """Where a body is."""
-    pose: Placement = pick(with_base(laid, row_poses(laid, at)), carrier(model, body) + 1)
-    own = jax.tree.map(lambda x: jnp.asarray(x, pose.position.x.dtype)[body], model.frames)
-    return Frame(*carried(pose, own), own.E, own.r)
-
-
-def carrier(model: Model, body: Any) -> Any:
-    """The row that carries a body; −1 for the base."""
-    return jnp.asarray(model.structure.row_of_body, jnp.int32)[body]
-
-
-def _linear_velocity(laid: Layout, model: Model, at: Arranged, qd: Any, body: Any, frame: Frame) -> Motion:
-    """Velocity of the frame at its own origin, in world coordinates."""
-    v = pick(with_base(laid, row_velocities(laid, at, by_position(laid, qd))), carrier(model, body) + 1)
-    to_world = frame.E.T.after(frame.E_row)
-    return Motion(to_world @ v.angular, to_world @ (v.linear + v.angular.cross(frame.r_row)))
-
-
-@jax.jit
-def _velocity(laid: Layout, model: Model, q: Any, qd: Any, body: Any, way: Any) -> Any:
-    at = arranged(laid, model, q)
-    frame = place_frame(laid, model, at, body)
-    omega, linear = _linear_velocity(laid, model, at, qd, body, frame)
-    return frame_motion(frame.E, frame.p, omega, linear, way).array()
+    """Row order with the base first, from data by position: row i is at i + 1."""
+    order = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.asarray(laid.position_of)])
+    return jax.tree.map(lambda x: x[order], by_place)
 
 
 def row_rates(laid: Layout, model: Model, at: Arranged, qd: Any, qdd: Any, base: Rates) -> Rates:
@@ -110,20 +67,6 @@ def row_rates(laid: Layout, model: Model, at: Arranged, qd: Any, qdd: Any, base:
     of_rows = qdd - velocity_product_shift(model.structure, qd.T).T
     row = Row(at=at.placed, axis=at.rows.axis, qd=by_position(laid, qd), qdd=by_position(laid, of_rows))
     return outward(outward_operator(RNEA.passes[0]), laid, row, base)
-
-
-@jax.jit
-def _acceleration(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, body: Any, way: Any) -> Any:
-    at = arranged(laid, model, q)
-    frame = place_frame(laid, model, at, body)
-    zero = Vec3.zero_like(at.gravity.x)
-    moving = row_rates(laid, model, at, qd, qdd, Rates(zero, zero, zero))
-    omega, alpha, a = pick(with_base(laid, moving), carrier(model, body) + 1)
-    a = a + alpha.cross(frame.r_row) + omega.cross(omega.cross(frame.r_row))
-    to_world = frame.E.T.after(frame.E_row)
-    omega, alpha, a = to_world @ omega, to_world @ alpha, to_world @ a
-    v = _linear_velocity(laid, model, at, qd, body, frame).linear
-    return frame_change(frame.E, frame.p, omega, v, (alpha, a), way).array()
 
 
 Chosen = tuple[LaneAlgorithm, tuple[int, ...]]
@@ -139,21 +82,15 @@ def _acceleration_at_once(model: Model, body: int | str, frame: str) -> Chosen:
     return lane_program_of(algorithm, model), (int(frame_number(model, body)),)
 
 
-def _by_tree(function: Callable[..., Any], model: Model, states: tuple, number: Any, way: Any) -> Any:
-    """By XLA over the tree, for any model."""
-    coupling, whole = model.coupling, model.uncoupled
-    if coupling is not None:
-        states = (coupling.widen_q(states[0]), *map(coupling.widen_v, states[1:]))
-    return function(layout(model.tree, "paths"), whole, *states, number, way)
+def _motion(model: Model, algorithm: Algorithm, body: int, **given: Any) -> Any:
+    """(..., 6), from the arrays of states."""
 
+    def compute(*states: Any) -> Any:
+        if model.nv == 0:
+            return jnp.zeros((len(states[0]), 6), states[0].dtype)
+        return run(algorithm, model, dict(zip(given, states, strict=True)), about=body)["motion"]
 
-def _of_states(model: Model, states: tuple, made: Callable[..., Chosen], by_xla: Any, asked: tuple) -> Any:
-    """(batch, 6): in lanes where states are walked in lanes, else over the tree."""
-    body, frame = asked
-    if model.nv and choose(call_of(model, states), walks=False).schedule in IN_ORDER:
-        program, about = made(model, body, frame)
-        return program(model, *states, about=about)[0]
-    return _by_tree(by_xla, model, states, frame_number(model, body), way_number(frame))
+    return evaluate_for(model, compute, **given)
 
 
 @directly(_velocity_at_once)
@@ -171,10 +108,8 @@ def frame_velocity(
     Returns:
         (..., 6), angular part first.
     """
-    asked = int(frame_number(model, body)), WAYS[way_number(frame)]
-    return evaluate_for(
-        model, lambda *states: _of_states(model, states, _velocity_at_once, _velocity, asked), q=q, qd=qd
-    )
+    algorithm = frame_velocity_of(int(way_number(frame)))
+    return _motion(model, algorithm, int(frame_number(model, body)), q=q, qd=qd)
 
 
 @directly(_acceleration_at_once)
@@ -197,11 +132,5 @@ def frame_acceleration(
     Returns:
         (..., 6), angular part first.
     """
-    asked = int(frame_number(model, body)), WAYS[way_number(frame)]
-    return evaluate_for(
-        model,
-        lambda *states: _of_states(model, states, _acceleration_at_once, _acceleration, asked),
-        q=q,
-        qd=qd,
-        qdd=qdd,
-    )
+    algorithm = frame_acceleration_of(int(way_number(frame)))
+    return _motion(model, algorithm, int(frame_number(model, body)), q=q, qd=qd, qdd=qdd)

@@ -12,14 +12,15 @@ import jax
 import jax.numpy as jnp
 
 from kinetree._types import Array, Float
-from kinetree.model import Model
+from kinetree.model import Model, Placement
 from kinetree.model.arguments import evaluate_for
-from kinetree.spatial import Vec3
+from kinetree.spatial import Transform, Vec3
 from kinetree.tree import Layout, layout, restore
 
 from .algorithms.frames import axes_and_point
+from .algorithms.poses import carried
 from .directly import directly
-from .frames import carrier, frame_number, place_frame, way_number
+from .frames import frame_number, way_number, with_base
 from .jacobian_lanes import jacobian_column, jacobian_lanes
 from .schedules.arranged import arranged, row_poses
 from .schedules.choose import IN_ORDER, call_of, choose
@@ -32,11 +33,14 @@ from .schedules.record import note
 @jax.jit
 def _jacobian(laid: Layout, model: Model, q: Any, body: Any, way: Any) -> Any:
     at = arranged(laid, model, q)
-    frame = place_frame(laid, model, at, body)
-    rows, pose = restore(laid, (at.rows, row_poses(laid, at)))
-    E, point = axes_and_point(frame.E, frame.p, way)
+    row = jnp.asarray(model.structure.row_of_body, jnp.int32)[body]  # that carries the body; −1 for the base
+    by_place = row_poses(laid, at)
+    on: Placement = jax.tree.map(lambda x: x[row + 1], with_base(laid, by_place))
+    own: Transform = jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[body], model.frames)
+    E, point = axes_and_point(*carried(on, own), way)
+    rows, pose = restore(laid, (at.rows, by_place))
     moved = jacobian_column(pose, rows.axis, E, Vec3(*(c[None, :] for c in point)))
-    carries = _carries(model, carrier(model, body))
+    carries = _carries(model, row)
     columns = jnp.where(carries[:, None, None], moved.array(), jnp.zeros((), q.dtype))
     return jnp.transpose(columns, (1, 2, 0))
 

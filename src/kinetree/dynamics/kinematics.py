@@ -3,13 +3,9 @@
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-
 from kinetree._types import AnyArray, Float
-from kinetree.model import Model, Placement
+from kinetree.model import Model
 from kinetree.model.arguments import evaluate_for
-from kinetree.tree import Layout
 
 from .algorithms.kinematics import KINEMATICS
 from .directly import directly
@@ -22,12 +18,6 @@ class Pose(NamedTuple):
 
     rotation: Float[AnyArray, "... bodies 3 3"]
     position: Float[AnyArray, "... bodies 3"]
-
-
-def poses_by_row(laid: Layout, poses: Placement) -> Placement:
-    """Row order, with the base first: row i is at i + 1."""
-    order = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.asarray(laid.position_of)])
-    return jax.tree.map(lambda x: x[order], poses)
 
 
 @directly(partial(lane_program_of, KINEMATICS), result=Pose)

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from kinetree.dynamics.recursion import Algorithm, OneBody, Outward, Row
+from kinetree.dynamics.recursion import Algorithm, OneBody, Outward, Row, Stretch
 from kinetree.lanes.kept.once import once
 from kinetree.spatial import Motion, Rates, Rotation, Vec3
 
 from .poses import carried
-from .rnea import motion
-from .totals import Moving, moving
+from .rnea import MOTION, motion
+from .totals import MOVING, Moving, moving
 
 WAYS = ("world", "local", "aligned")
 
@@ -66,7 +66,7 @@ def frame_velocity_of(way: int) -> Algorithm:
         name=f"frame_velocity_{WAYS[way]}",
         inputs=("q", "qd"),
         passes=(
-            Outward("moving", moving, given=("qd",), link=("axis",), places=True),
+            Outward("moving", moving, given=("qd",), link=("axis",), stretch=MOVING, places=True),
             OneBody(
                 "",
                 lambda row, _: (None, {"motion": frame_motion(*_velocity(row), way)}),
@@ -84,6 +84,14 @@ def _accelerate(row: Row, parent: Accelerating) -> tuple[Accelerating, dict]:
     return Accelerating(moving(row, parent.moving)[0], motion(row).act(parent.rates)), {}
 
 
+ACCELERATING = Stretch(
+    element=lambda row: (MOVING.element(row), MOTION.element(row)),
+    combine=lambda inner, outer: (MOVING.combine(inner[0], outer[0]), MOTION.combine(inner[1], outer[1])),
+    act=lambda e, parent: Accelerating(MOVING.act(e[0], parent.moving), MOTION.act(e[1], parent.rates)),
+    identity=lambda x: (MOVING.identity(x), MOTION.identity(x)),
+)
+
+
 @once
 def frame_acceleration_of(way: int) -> Algorithm:
     """The passes of `frame_acceleration`, given in one of the ways."""
@@ -99,7 +107,14 @@ def frame_acceleration_of(way: int) -> Algorithm:
         name=f"frame_acceleration_{WAYS[way]}",
         inputs=("q", "qd", "qdd"),
         passes=(
-            Outward("accelerating", _accelerate, given=("qd", "qdd"), link=("axis",), places=True),
+            Outward(
+                "accelerating",
+                _accelerate,
+                given=("qd", "qdd"),
+                link=("axis",),
+                stretch=ACCELERATING,
+                places=True,
+            ),
             OneBody("", visit, needs=("accelerating",), outputs=("motion",)),
         ),
         fields={"accelerating": Accelerating},

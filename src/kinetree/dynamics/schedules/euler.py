@@ -77,10 +77,12 @@ def _inward(tree: Tree, p: Pass, laid: Layout, at: Arranged, row: Row, base: Any
     return None, tree_map(lambda x: jnp.concatenate([x[:1], x]), found)
 
 
-def over_euler_tour(algorithm: Algorithm, model: Model, inputs: dict[str, Any], f_ext: Any = None) -> dict[str, Any]:
+def over_euler_tour(
+    algorithm: Algorithm, model: Model, inputs: dict[str, Any], f_ext: Any = None, about: Any = None
+) -> dict[str, Any]:
     """The outputs of an algorithm, as `over_layout` gives them."""
     tree = model.tree
     if tree.n == 0:  # No tour to make.
-        return over_layout(algorithm, layout(tree, "levels"), model, inputs, f_ext)
+        return over_layout(algorithm, layout(tree, "levels"), model, inputs, f_ext, about)
     visits = partial(_outward, tree), partial(_inward, tree)
-    return over_layout(algorithm, in_order(tree), model, inputs, f_ext, *visits)
+    return over_layout(algorithm, in_order(tree), model, inputs, f_ext, about, *visits)

@@ -18,7 +18,7 @@ from kinetree.dynamics.joint_terms import (
     row_acceleration,
     row_force,
 )
-from kinetree.dynamics.recursion import AT, Algorithm, Bodies, Inward, Outward, Pass, Row, Total, less_force
+from kinetree.dynamics.recursion import AT, Algorithm, Bodies, Inward, OneBody, Outward, Pass, Row, Total, less_force
 from kinetree.model import Model, Placement
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.tree import Layout, restore
@@ -46,6 +46,7 @@ def run_passes(
     at: Arranged,
     given: dict[str, Any],
     f_ext: Any = None,
+    about: Any = None,
     outward: Visits = _outward,
     inward: Visits = _inward,
 ) -> dict[str, Any]:
@@ -74,8 +75,9 @@ def run_passes(
             _, results = inward(p, laid, at, row, base[p.state])
         elif isinstance(p, Total):
             results = {p.state: tree_map(lambda x: x.sum(0), restore(laid, shares[p.state]))}
-        elif isinstance(p, Bodies):
-            _, results = p.visit(of_bodies(laid, model, row), None)
+        elif isinstance(p, Bodies | OneBody):
+            chosen = slice(None) if isinstance(p, Bodies) else about
+            _, results = p.visit(of_bodies(laid, model, row, chosen), None)
         elif p.state:
             raise ValueError(f"{algorithm.name}: schedule {laid.schedule!r} has no pass of kind {type(p).__name__}")
         fields |= {n: results[n] for n in p.leaves}
@@ -90,13 +92,13 @@ def run_passes(
     return found
 
 
-def of_bodies(laid: Layout, model: Model, row: Row) -> Row:
-    """Fields of the rows that carry each body, (bodies, batch), and its frame there."""
+def of_bodies(laid: Layout, model: Model, row: Row, chosen: Any = slice(None)) -> Row:
+    """Fields of the rows that carry the chosen bodies, (bodies, batch), or (batch,) of one, and their frames there."""
     with_base = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.asarray(laid.position_of, jnp.int32)])
-    position = with_base[model.structure.row_of_body + 1]
+    position = with_base[model.structure.row_of_body + 1][chosen]
     taken = tree_map(lambda x: x[position], row)
     dtype = jax.tree.leaves(taken)[0].dtype
-    return Row(taken | {"frame": tree_map(lambda x: jnp.asarray(x, dtype)[:, None], model.frames)})
+    return Row(taken | {"frame": tree_map(lambda x: jnp.asarray(x, dtype)[chosen, None], model.frames)})
 
 
 def over_layout(
@@ -105,6 +107,7 @@ def over_layout(
     model: Model,
     inputs: dict[str, Any],
     f_ext: Any = None,
+    about: Any = None,
     outward: Visits = _outward,
     inward: Visits = _inward,
 ) -> dict[str, Any]:
@@ -116,10 +119,11 @@ def over_layout(
         model: the mechanism.
         inputs: (batch, ·) arrays by name; accelerations and forces are those of the joints.
         f_ext: (batch, bodies, 6), or None.
+        about: the number of the body that the algorithm is about, if it is about one.
         outward, inward: how a pass visits all rows.
 
     Returns:
-        By name: leaves (batch, rows); of a `Total` (batch,), of `Bodies` (bodies, batch).
+        By name: leaves (batch, rows); of a `Total` and of `OneBody` (batch,), of `Bodies` (bodies, batch).
     """
     q = inputs["q"]
     at = arranged(laid, model, q)
@@ -132,7 +136,7 @@ def over_layout(
     if "tau" in inputs:
         of_rows["tau"] = row_force(inputs["tau"], armature, slide, shift)
     given = {name: by_position(laid, x) for name, x in of_rows.items()}
-    found = run_passes(algorithm, laid, model, at, given, f_ext, outward, inward)
+    found = run_passes(algorithm, laid, model, at, given, f_ext, about, outward, inward)
     for p in algorithm.passes:
         if isinstance(p, Outward | Inward):
             found |= {n: tree_map(jnp.transpose, restore(laid, found[n])) for n in p.outputs}

@@ -1,7 +1,7 @@
 """Running an algorithm: the way is chosen in one place (choose.py), and taken here.
 
 Results of all ways have one shape: (batch, rows) for a scalar of each row, (batch, rows, count) for a group of count
-scalars, with bodies in the place of rows for `Bodies`, and (batch, count) for a `Total`.
+scalars, with bodies in the place of rows for `Bodies`, and (batch, count) for a `Total` and for `OneBody`.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,14 @@ tree_map = jax.tree.map
 Inputs = dict[str, Any]
 
 
-def run(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any = None, schedule: str = "auto") -> Inputs:
+def run(
+    algorithm: Algorithm,
+    model: Model,
+    inputs: Inputs,
+    f_ext: Any = None,
+    schedule: str = "auto",
+    about: int | None = None,
+) -> Inputs:
     """The outputs of an algorithm, by name.
 
     Arguments:
@@ -49,9 +56,10 @@ def run(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any = None, s
         inputs: (batch, ·) arrays by name, in the order of the algorithm's inputs.
         f_ext: (batch, bodies, 6), or None.
         schedule: what the user asks for.
+        about: the number of the body that the algorithm is about, if it is about one.
     """
     choice = way_of(algorithm, call_of(model, tuple(inputs.values()), f_ext), schedule)
-    return take(algorithm, choice, model, inputs, f_ext)
+    return take(algorithm, choice, model, inputs, f_ext, about)
 
 
 def way_of(algorithm: Algorithm, call: Call, schedule: str = "auto") -> Choice:
@@ -60,12 +68,18 @@ def way_of(algorithm: Algorithm, call: Call, schedule: str = "auto") -> Choice:
     return choose(call, schedule, partial(can_block, blocked), can_walk(algorithm))
 
 
-def take(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any = None) -> Inputs:
+def take(
+    algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any = None, about: int | None = None
+) -> Inputs:
     """The outputs of an algorithm, by a way that is chosen."""
     note(algorithm.name, choice)
     if choice.way == "lanes":
-        return _in_lanes(algorithm, choice, model, inputs, f_ext)
-    return _around(algorithm, model, inputs, lambda model, inputs: _over_tree(algorithm, choice, model, inputs, f_ext))
+        return _in_lanes(algorithm, choice, model, inputs, f_ext, about)
+
+    def over_tree(model: Model, inputs: Inputs) -> Inputs:
+        return _over_tree(algorithm, choice, model, inputs, f_ext, about)
+
+    return _around(algorithm, model, inputs, over_tree)
 
 
 def _around(algorithm: Algorithm, model: Model, inputs: Inputs, run: Callable[[Model, Inputs], Inputs]) -> Inputs:
@@ -86,7 +100,9 @@ def _around(algorithm: Algorithm, model: Model, inputs: Inputs, run: Callable[[M
     return {n: NARROW[algorithm.gives.get(n, "unchanged")](coupling, x) for n, x in found.items()}
 
 
-def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
+def _over_tree(
+    algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any, about: int | None
+) -> Inputs:
     if choice.way == "blocks":
         return _in_blocks(algorithm, model, inputs, f_ext)
     if choice.way == "stages":
@@ -96,8 +112,8 @@ def _over_tree(algorithm: Algorithm, choice: Choice, model: Model, inputs: Input
         function = _over_stages(algorithm, kind_of(model).hinges, f_ext is not None, reverses)
         return by_stages(function, laid, model, *inputs.values(), *(() if f_ext is None else (f_ext,)))
     if choice.way == "euler tour":
-        return _over_euler_tour(algorithm, model, inputs, f_ext)
-    return _over_layout(algorithm, layout(model.tree, choice.schedule), model, inputs, f_ext)
+        return _over_euler_tour(algorithm, model, inputs, f_ext, about)
+    return _over_layout(algorithm, layout(model.tree, choice.schedule), model, inputs, f_ext, about)
 
 
 def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
@@ -127,13 +143,15 @@ def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -
 # -- lanes ------------------------------------------------------------------------------------------------------------
 
 
-def _in_lanes(algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
+def _in_lanes(
+    algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any, about: int | None = None
+) -> Inputs:
     chosen = algorithm.again if choice.again and algorithm.again else algorithm
     program = lane_program_of(chosen, model, f_ext is not None)
 
     def lanes(model: Model, f_ext: Any, *state: Any) -> tuple:
         extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
-        return program(model, *state, *extra, schedule=choice.schedule)
+        return program(model, *state, *extra, schedule=choice.schedule, about=() if about is None else (about,))
 
     if choice.schedule == "lanes":
         found = rules.with_rule(algorithm, model, inputs["q"], f_ext, lanes)(*inputs.values())
@@ -158,13 +176,15 @@ def _stacked(algorithm: Algorithm, found: Inputs) -> Inputs:
 
 
 @partial(jax.jit, static_argnums=0)
-def _over_layout(algorithm: Algorithm, laid: Layout, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
-    return _stacked(algorithm, over_layout(algorithm, laid, model, inputs, f_ext))
+def _over_layout(
+    algorithm: Algorithm, laid: Layout, model: Model, inputs: Inputs, f_ext: Any, about: Any = None
+) -> Inputs:
+    return _stacked(algorithm, over_layout(algorithm, laid, model, inputs, f_ext, about))
 
 
 @partial(jax.jit, static_argnums=0)
-def _over_euler_tour(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
-    return _stacked(algorithm, over_euler_tour(algorithm, model, inputs, f_ext))
+def _over_euler_tour(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any, about: Any) -> Inputs:
+    return _stacked(algorithm, over_euler_tour(algorithm, model, inputs, f_ext, about))
 
 
 @once
