@@ -10,6 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree.dynamics.elements.articulated import freed_bias, joint_answer
 from kinetree.lanes import Loop, Slots
 from kinetree.spatial import Force, Motion
 
