@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.constrain.choose import way_of
 from kinetree.io import load_with_report
 from kinetree.simulate.native import way_of_step
 from tests.constrain.agreement import exact
@@ -84,6 +85,7 @@ def test_mimic_joints_and_constraints_go_together():
     np.testing.assert_allclose(kt.constrained_inverse_dynamics(model, q, qd, found.qdd), tau, atol=1e-7)
     forces = tau + found.tau_constraint
     np.testing.assert_allclose(kt.forward_dynamics(model, q, qd, forces), found.qdd, rtol=1e-8, atol=1e-8)
+    assert way_of(model).plan is not None
     assert way_of_step(model, "Euler").plan is not None  # steps are native: mimic joints are links without softness
     state, still = kt.initial_state(model, q, qd), kt.constrained_dynamics(model, q, qd)
     after = kt.advance(model, state, integrator="Euler")

@@ -7,6 +7,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.constrain.choose import way_of
+from kinetree.dynamics.schedules.record import recorded
 from tests.constrain.agreement import compiled, exact, ours, relative, solved_as_there, states
 
 CLOSE = 1e-10  # relative; 1e-13 is what is found
@@ -90,12 +91,33 @@ def test_forces_on_bodies_and_single_precision():
     model, q, qd, tau = touching_states()
     f_ext = np.random.default_rng(2).standard_normal((33, model.n_bodies, 6))
     found = kt.constrained_dynamics(model, q, qd, tau, f_ext)
-    back = kt.constrained_inverse_dynamics(model, q, qd, found.qdd, f_ext)  # by XLA
+    back = kt.constrained_inverse_dynamics(model, q, qd, found.qdd, f_ext)
     assert (np.abs(back - tau) / np.abs(found.tau_constraint).max(-1, initial=1, keepdims=True)).max() < 1e-12
     single = kt.constrained_dynamics(model, *(x.astype(np.float32) for x in (q, qd, tau, f_ext)))
     assert single.qdd.dtype == np.float32
     error = np.abs(single.qdd - found.qdd).max(-1) / np.abs(found.qdd).max(-1)
     assert np.median(error) < 1e-4  # q is 50 m away: its own rounding is 2e-6 m
+
+
+def test_contacts_and_forces_of_given_accelerations_have_derivatives():
+    """Where no point comes or goes, against differences."""
+    model, q, qd, x = (a[:3] if isinstance(a, np.ndarray) else a for a in touching_states())
+    q[:, :2] = [[0.0, -0.55]]
+    asked = {
+        "depth": lambda q: kt.contacts(model, q).depth,
+        "force": lambda q: kt.constrained_inverse_dynamics(model, q, qd, x),
+    }
+    assert kt.contacts(model, q).active.any(-1).all()
+    step = 1e-6 * np.random.default_rng(1).standard_normal(q.shape)
+    for name, f in asked.items():
+        with recorded() as ran:
+            _, slope = jax.jvp(f, (jax.numpy.asarray(q),), (jax.numpy.asarray(step),))
+        assert all(choice.plan is not None for what, choice in ran if what.startswith("con"))
+        known = np.isfinite(f(q))
+        differences = (np.where(known, f(q + step), 0) - np.where(known, f(q - step), 0)) / 2
+        np.testing.assert_allclose(
+            np.where(known, slope, 0), differences, rtol=1e-5, atol=1e-9 * np.abs(f(q)[known]).max(), err_msg=name
+        )
 
 
 def test_what_it_does_not_know_is_told():

@@ -52,6 +52,11 @@ def calls(model):
             "forward_dynamics_derivatives",
         ),
         "constrained_dynamics": (lambda q, x: kt.constrained_dynamics(model, q, x, x), "constrained_dynamics"),
+        "constrained_inverse_dynamics": (
+            lambda q, x: kt.constrained_inverse_dynamics(model, q, x, x),
+            "constrained_inverse_dynamics",
+        ),
+        "contacts": (lambda q, x: kt.contacts(model, q), "contacts"),
         "advance": (lambda q, x: kt.advance(model, state(q, x)), "advance"),
         "rollout": (lambda q, x: kt.rollout(model, state(q, x), steps=2)[0], "rollout"),
     }
@@ -83,7 +88,13 @@ def machine(monkeypatch):
     return ran
 
 
-SOLVERS = {"constrained_dynamics": "constrained", "advance": "step_", "rollout": "step_"}  # Names of their programs.
+SOLVERS = {  # The beginnings of the names of their programs.
+    "constrained_dynamics": "constrained_dynamics",
+    "constrained_inverse_dynamics": "constrained_forces",
+    "contacts": "constrained_contacts",
+    "advance": "step_",
+    "rollout": "step_",
+}
 
 
 CASES = [
@@ -95,7 +106,7 @@ CASES = [
 @pytest.mark.parametrize("batch", [1, 5])
 @pytest.mark.parametrize(("name", "arrays"), CASES)
 def test_what_runs_is_what_is_explained(name, arrays, batch, machine):
-    """234 calls of ten functions: the choice, the record, and the programs that run or would run."""
+    """Some 280 calls of twelve functions: the choice, the record, and the programs that run or would run."""
     compared = 0
     for function in calls(MAKERS[name]()):
         if function in SOLVERS and arrays != "traced" and name not in NATIVE:
@@ -140,6 +151,8 @@ def test_what_serves_and_why():
     said = str(kt.explain(MAKERS["finger"]()))
     assert "forward_dynamics: aba, lanes (lanes, native, shared program): joints that follow one another hang" in said
     assert "  advance: native lanes: a lane to a world" in said
+    assert "  constrained_dynamics: native lanes: a lane to a world" in said
+    assert "  contacts: XLA: nothing touches" in said
 
 
 def test_arrays_and_types_are_facts_of_the_call():

@@ -1,7 +1,9 @@
 """Constraints: contact, joint limits and dry friction, as MuJoCo defines them."""
 
 from .actuated import actuator_force
-from .constrained import Constrained, Contacts, constrained_dynamics, constrained_inverse_dynamics, contacts
+from .constrained import Constrained, constrained_dynamics
+from .inverse import constrained_inverse_dynamics
+from .touch import Contacts, contacts
 
 __all__ = [
     "Constrained",

@@ -9,7 +9,7 @@ from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
 from kinetree.model.arguments import is_known
 
-from .native import Plan, Solver, not_served, solver_of
+from .native import Goal, Plan, Solver, not_known, not_served, solver_of
 from .problem import MAX_ROWS
 from .traced import in_numpy, not_bound
 
@@ -32,13 +32,13 @@ class Way(NamedTuple):
         return f"{'native lanes' if self.plan is not None else 'XLA'}: {self.reason}"
 
 
-def refused(model: Model, dtype: Any) -> str:
+def refused(model: Model, dtype: Any, goal: Goal = Goal.DYNAMICS) -> str:
     """Why the native body serves no call with such a model and type; empty where it may."""
     if not native_enabled():
         return "native bodies are switched off"
     if np.dtype(dtype).name not in DTYPES:
         return f"numbers are of type {np.dtype(dtype).name}"
-    if model.loops is not None:
+    if model.loops is not None and goal is Goal.DYNAMICS:
         return f"rigid loops, {UNKNOWN}"
     if model.nv > MAX_ROWS:
         return f"more than {MAX_ROWS} degrees of freedom: the tree is walked as a whole"
@@ -48,25 +48,39 @@ def refused(model: Model, dtype: Any) -> str:
 _ways: OncePerOwner[Way] = OncePerOwner()
 
 
-def way_of(model: Model, dtype: Any = float) -> Way:
-    """How the constraints of a model are solved for, in a type."""
+def way_of(model: Model, dtype: Any = float, goal: Goal = Goal.DYNAMICS) -> Way:
+    """How a question about the constraints of a model is answered, in a type."""
     model = in_numpy(model)
-    reason = refused(model, dtype)
-    if not reason and model.coupling is not None:
-        reason = f"mimic joints couple joints, {UNKNOWN}"
+    reason = refused(model, dtype, goal)
     if reason:
         return Way(None, reason)
-    return _ways.get(model, None, lambda: _found(model)) if is_known(model) else _found(model)
+    return _ways.get(model, goal, lambda: _found(model, goal)) if is_known(model) else _found(model, goal)
 
 
-def _found(model: Model) -> Way:
+def _found(model: Model, goal: Goal) -> Way:
     plan = Plan(model)
-    reason = not_served(model, plan)
-    return Way(None, f"{reason}, {UNKNOWN}") if reason else Way(plan, "a lane to a world, each until it is done")
+    if goal is Goal.DYNAMICS:
+        reason = not_served(model, plan)
+    elif goal is Goal.FORCES:
+        reason = not_known(model, plan)
+    else:
+        reason = "" if plan.touches else "nothing touches"
+    if reason:
+        return Way(None, f"{reason}, {UNKNOWN}")
+    return Way(plan, "a lane to a world, each until it is done" if goal is Goal.DYNAMICS else "a lane to a world")
 
 
-def solver_for(model: Model, dtype: Any, h: Any, external: bool, warm: bool, forces: bool = False) -> Solver | None:
-    """The native program of a call, bound to a model; None where XLA serves. `forces`: those of contacts, too."""
+def solver_for(model: Model, dtype: Any, h: Any, **asked: Any) -> Solver | None:
+    """The native program of a call, bound to a model; None where XLA serves. `asked`: fields of a `Variant`."""
     model = in_numpy(model)
-    plan = way_of(model, dtype).plan
-    return None if plan is None else solver_of(model, plan, dtype, h, external, warm, forces)
+    plan = way_of(model, dtype, asked.get("goal", Goal.DYNAMICS)).plan
+    return None if plan is None else solver_of(model, plan, dtype, h, **asked)
+
+
+def native_for(model: Model, dtype: Any, **asked: Any) -> tuple[Way, Solver | None]:
+    """How a question is answered, and the native program, if any. Where numbers are traced, it has derivatives."""
+    way = way_of(model, dtype, asked.get("goal", Goal.DYNAMICS))
+    solver = None if way.plan is None else solver_for(model, dtype, model.timestep, **asked)
+    if solver is not None and not (solver.differentiable or is_known(in_numpy(model))):
+        return Way(None, "derivatives by numbers that are traced"), None
+    return way, solver

@@ -1,54 +1,41 @@
 """Dynamics with constraints: what contact, limits and friction make of the forces on a mechanism."""
 
-from collections.abc import Callable
-from functools import partial, wraps
-from math import prod
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._arrays import library
-from kinetree._types import AnyArray, Array, Bool, Float, Int
+from kinetree._types import AnyArray, Bool, Float, Int
 from kinetree.dynamics import inverse_dynamics
 from kinetree.dynamics.inverse_dynamics import zero_rates
 from kinetree.dynamics.loops.rows import wrenches
-from kinetree.dynamics.schedules.arranged import arranged, by_position
+from kinetree.dynamics.schedules.arranged import by_position
 from kinetree.dynamics.schedules.record import note
 from kinetree.dynamics.schedules.whole import Same, same
-from kinetree.model import Coupling, Model, coupled
+from kinetree.model import Coupling, Model
 from kinetree.model.arguments import evaluate_for, is_known
 from kinetree.model.required import require_model
 from kinetree.model.world import InverseWeights, World
 from kinetree.tree import restore
 
 from .actuated import actuator_force, weight_carried
-from .choose import Way, solver_for, way_of
+from .choose import native_for
 from .drift import velocity_drift
 from .fluid import fluid_wrenches
 from .joint_groups import Present, present
 from .moving import jvp_of_moving
 from .native import Solved, Solver
-from .native.contacts import POINT_REPORT
 from .newton import Walk, at_motion, at_rest, constraint_force, minimise
 from .noslip import all_forces, without_slip
-from .problem import MAX_ROWS, find_contacts, has_contacts, layout_of, make_problem
+from .problem import MAX_ROWS, layout_of, make_problem
 from .tendons import tendon_force
-from .traced import in_numpy
+from .touch import Contacts, contacts_of, found_points, no_points, reported_points
+from .two_lanes import two_lanes
 from .weights import inverse_weights
 
 SCHEDULE = "levels"
-
-
-class Contacts(NamedTuple):
-    """Points where shapes touch, or may touch; padded: there is a place for every point there may ever be."""
-
-    position: Float[AnyArray, "... n 3"]  # halfway between the surfaces
-    frame: Float[AnyArray, "... n 3 3"]  # rows are the normal, from the first body to the second, and two tangents
-    depth: Float[AnyArray, "... n"]  # how far the surfaces overlap; −inf where they are not near
-    bodies: Int[np.ndarray, "n 2"]  # the two bodies, −1 the base
-    active: Bool[AnyArray, "... n"]  # whether the contact pushes
 
 
 class Constrained(NamedTuple):
@@ -101,11 +88,7 @@ def constrained_dynamics(
 
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
         given = q, qd, tau, f_ext, warm
-        way, solver = way_of(model, q.dtype), None
-        if way.plan is not None:
-            solver = solver_for(model, q.dtype, model.timestep, f_ext is not None, warm is not None)
-        if solver is not None and not (solver.differentiable or is_known(in_numpy(model))):
-            way, solver = Way(None, "derivatives by numbers that are traced"), None
+        way, solver = native_for(model, q.dtype, external=f_ext is not None, warm=warm is not None)
         note("constrained_dynamics", way)
         if solver is None:
             return by_xla(*given)
@@ -126,7 +109,7 @@ def constrained_dynamics(
 
     given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext, "warm_start": warm_start}
     qdd, forces, touch, *rest = evaluate_for(model, compute, **given)
-    return Constrained(qdd, forces, _contacts(model, touch), *rest)
+    return Constrained(qdd, forces, contacts_of(model, touch), *rest)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -161,58 +144,9 @@ def _no_tangent(x: Any) -> Any:
 
 def _reported(found: Solved, q: Any) -> Any:
     """What the native body found, as XLA's gives it."""
-    if found.points is None:
-        touch = _arrays(None, None, q)
-    else:
-        seen = found.points.reshape(len(q), prod(found.points.shape[1:]) // POINT_REPORT, POINT_REPORT)
-        touch = seen[..., :3], seen[..., 3:12].reshape(*seen.shape[:2], 3, 3), seen[..., 12], seen[..., 13] != 0
+    touch = no_points(q) if found.points is None else reported_points(found.points)
     held = touch[0][:, :0, :1].repeat(6, -1)  # the native body knows no loops
     return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held
-
-
-@coupled("force")
-def constrained_inverse_dynamics(
-    model: Model,
-    q: Float[Array, "... nq"],
-    qd: Float[Array, "... nv"],
-    qdd: Float[Array, "... nv"],
-    f_ext: Float[Array, "... bodies 6"] | None = None,
-) -> Float[Array, "... nv"]:
-    """Forces on the joints that produce the accelerations `qdd` against contact, limits and friction.
-
-    The inverse of `constrained_dynamics`, in closed form: constraint forces are functions of the acceleration.
-
-    Arguments:
-        model: the mechanism and its world.
-        q, qd, qdd: (..., nq), (..., nv), (..., nv).
-        f_ext: (..., n_bodies, 6), as in `constrained_dynamics`.
-
-    Returns:
-        tau, (..., nv).
-    """
-    if model.loops is not None:
-        raise ValueError("forces of rigid loops are no functions of the acceleration: use inverse_dynamics")
-    has, step = present(model), timestep_of(model, None)
-
-    def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
-        tau = held_force(model, has, q, qd, qdd, f_ext)
-        return tau - _forces(has, model.alone, inverse_weights(model), q, qd, qdd, step(q.dtype))
-
-    return evaluate_for(model, compute, q=q, qd=qd, qdd=qdd, f_ext=f_ext)
-
-
-@coupled("unchanged")
-def contacts(model: Model, q: Float[AnyArray, "... nq"]) -> Contacts:
-    """Where the shapes of a mechanism touch the world.
-
-    Arguments:
-        model: the mechanism and its world.
-        q: (..., nq).
-
-    Returns:
-        Contacts: .position, .frame, .depth, .bodies, .active; padded, with `active` False where there is no contact.
-    """
-    return _contacts(model, evaluate_for(model, partial(_find, model.alone), q=q))
 
 
 def known_if_huge(model: Model) -> Same | None:
@@ -244,69 +178,8 @@ def held_force(model: Model, has: Present, q: Any, qd: Any, qdd: Any, f_ext: Any
 _of_tendons = jax.jit(lambda has, model, q, qd: tendon_force(model, has, q, qd), static_argnums=0)
 
 
-def _two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compute a single state twice: XLA writes other code for one lane, with other rounding, than for many."""
-
-    @wraps(function)
-    def widened(*args: Any, **options: Any) -> Any:
-        lanes = len(next(a for a in args if isinstance(a, jax.Array | np.ndarray)))
-        huge = any(isinstance(a, Model) and a.nv > MAX_ROWS for a in args)  # whose walks are native, one by one
-        if lanes != 1 or huge:
-            return function(*args, **options)
-        twice = (jnp.repeat(a, 2, 0) if isinstance(a, jax.Array | np.ndarray) and a.ndim else a for a in args)
-        return jax.tree.map(lambda x: x[:1], function(*twice, **options))
-
-    return widened
-
-
-@jax.jit
-@_two_lanes
-def _find(model: Model, q: Any) -> Any:
-    if not has_contacts(model):
-        return _arrays(None, None, q)
-    laid = layout_of(model, q)
-    found, _, active = find_contacts(laid, model, arranged(laid, model, q))
-    return _arrays(found, active, q)
-
-
-def _arrays(found: Any, active: Any, q: Any) -> Any:
-    """Position, frame, depth and activity, (batch, points, ...)."""
-    if found is None:
-        shape, xp = (len(q), 0), library(q)
-        return (
-            xp.zeros((*shape, 3), q.dtype),
-            xp.zeros((*shape, 3, 3), q.dtype),
-            xp.zeros(shape, q.dtype),
-            xp.zeros(shape, bool),
-        )
-    position, frame, distance = found.point
-    return jnp.swapaxes(position.array(), 0, 1), jnp.swapaxes(frame.array(), 0, 1), -distance.T, active.T
-
-
-def _contacts(model: Model, touch: Any) -> Contacts:
-    position, frame, depth, active = touch
-    return Contacts(position, frame, depth, contact_bodies(model), active)
-
-
-def contact_bodies(model: Model) -> np.ndarray:
-    """The two bodies of every point there may be, (n, 2)."""
-    from kinetree.collide import collider
-
-    if not has_contacts(model):
-        return np.zeros((0, 2), np.int64)
-    assert model.world is not None
-    assert model.world.scene is not None
-    layout = model.world.scene.layout
-    kinds, bodies = np.array(layout.kinds), np.array(layout.bodies, np.int64)
-    first, second = np.array([p[:2] for p in layout.pairs], np.int64).T
-    points = np.zeros(len(first), np.int64)
-    for a, b in sorted({*zip(kinds[first].tolist(), kinds[second].tolist(), strict=True)}):
-        points[(kinds[first] == a) & (kinds[second] == b)] = collider((a, b), layout.single).points
-    return np.repeat(np.stack([bodies[first], bodies[second]], 1), points, 0)
-
-
 @partial(jax.jit, static_argnums=0, static_argnames=("coupling", "known"))
-@_two_lanes
+@two_lanes
 def solve_constraints(
     has: Present,
     model: Model,
@@ -337,19 +210,8 @@ def solve_constraints(
     else:
         force = constraint_force(laid, tree, groups, found.w, found.held, inertial=False)
     qdd = restore(laid, found.x).T - drift
-    touch = _arrays(problem.found, problem.active, q)
+    touch = found_points(problem.found, problem.active, q)
     loops = jnp.zeros((len(q), 0, 6), q.dtype)
     if model.loops is not None and problem.loops is not None and found.held is not None:
         loops = wrenches(model.loops, problem.loops, found.held.T)
     return qdd, restore(laid, force).T, touch, found.iterations, found.converged, loops
-
-
-@partial(jax.jit, static_argnums=0)
-@_two_lanes
-def _forces(has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, qdd: Any, least: Any) -> Any:
-    """Jᵀ force of the constraints at given accelerations, (batch, nv)."""
-    laid = layout_of(model, q)
-    problem = make_problem(laid, model, has, weights, q, qd, qdd, least)
-    x = by_position(laid, qdd + velocity_drift(model.structure, qd))
-    w = at_motion(laid, problem.tree, problem.groups, x)
-    return restore(laid, constraint_force(laid, problem.tree, problem.groups, w)).T

@@ -36,7 +36,7 @@ def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, 
         return Acting(acceleration(model, *given))
     equal = equalities_of(model)
     framed = equal is not None and equal.frames is not None  # Lanes do not tell the forces of such equalities.
-    solver = None if framed else solver_for(model, given[0].dtype, model.timestep, False, True, forces=True)
+    solver = None if framed else solver_for(model, given[0].dtype, model.timestep, warm=True, forces=True)
     has = present(model.uncoupled)
     return _by_xla(has, model, *given) if solver is None else _natively(has, solver, model, *given)
 

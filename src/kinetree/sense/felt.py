@@ -9,9 +9,9 @@ import numpy as np
 
 from kinetree.collide import collider
 from kinetree.constrain.contact_groups import members_of
+from kinetree.constrain.native import Solved
 from kinetree.constrain.native.contacts import POINT_REPORT
 from kinetree.constrain.native.kinds import FORCE_REPORT
-from kinetree.constrain.native.solve import Solved
 from kinetree.constrain.touching import Touching
 from kinetree.model import Model
 from kinetree.model.world import Layout, Pair

@@ -5,6 +5,7 @@ from typing import Any
 
 from kinetree import dynamics
 from kinetree.constrain.choose import Way, way_of
+from kinetree.constrain.native import Goal
 from kinetree.model import Model
 from kinetree.model.required import require_model
 
@@ -14,9 +15,11 @@ from .native import way_of_rollout, way_of_step
 
 @dataclass(frozen=True)
 class Explanation(dynamics.Explanation):
-    """As of dynamics, with what solves for constraints, makes steps, and makes rollouts with known controls."""
+    """As of dynamics; and how constraints are answered for, steps are made, and rollouts with known controls."""
 
     constrained_dynamics: Way
+    constrained_inverse_dynamics: Way
+    contacts: Way
     advance: Way
     rollout: Way
 
@@ -41,5 +44,12 @@ def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: Any =
     require_model(model)
     found, name = dynamics.explain(model, batch, arrays=arrays, dtype=dtype), step_of(model, None)
     rollout = way_of_rollout(model, name, dtype, arrays == "traced")
-    step, solve = way_of_step(model, name, dtype), way_of(model, dtype)
-    return Explanation(**vars(found), constrained_dynamics=solve, advance=step, rollout=rollout)
+    free = model.uncoupled
+    return Explanation(
+        **vars(found),
+        constrained_dynamics=way_of(model, dtype),
+        constrained_inverse_dynamics=way_of(free, dtype, Goal.FORCES),
+        contacts=way_of(free, dtype, Goal.CONTACTS),
+        advance=way_of_step(model, name, dtype),
+        rollout=rollout,
+    )

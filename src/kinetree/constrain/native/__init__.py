@@ -1,7 +1,8 @@
-"""The native body of constrained dynamics: one lane program, from a state to accelerations."""
+"""The native body of constrained dynamics: lane programs, from a state to accelerations, forces or contacts."""
 
-from .features import not_served
+from .features import not_known, not_served
 from .plan import Plan
+from .programs import Goal
 from .solve import Solved, Solver, solver_of
 
-__all__ = ["Plan", "Solved", "Solver", "not_served", "solver_of"]
+__all__ = ["Goal", "Plan", "Solved", "Solver", "not_known", "not_served", "solver_of"]

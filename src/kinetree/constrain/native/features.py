@@ -133,26 +133,29 @@ def _spans_not_served(plan: Plan) -> str:
     return ""
 
 
-def not_served(model: Model, plan: Plan) -> str:
-    """Why the native body can not serve a model; nothing where it can."""
+def not_known(model: Model, plan: Plan) -> str:
+    """Why the native body can not make the constraints of a model; nothing where it can."""
     if model.nv == 0:
         return "nothing moves"
-    if plan.world.noslip:
-        return "friction is found without slip"
-    if plan.world.fluid is not None:
-        return "a fluid acts on bodies"
     reason = _spans_not_served(plan)
     if reason:
         return reason
     if plan.frames.equal is not None and (plan.frames.rows[0] == plan.frames.rows[1]).any():
         return "an equality holds a body to itself"
+    return f"more than {MAX_LINKS} rows couple bodies" if len(plan.links) > MAX_LINKS else ""
+
+
+def not_served(model: Model, plan: Plan) -> str:
+    """Why the native body can not solve for the motion of a model; nothing where it can."""
+    if plan.world.noslip:
+        return "friction is found without slip"
+    if plan.world.fluid is not None:
+        return "a fluid acts on bodies"
     if plan.strings.forked and plan.implicit:
         return "branches of a tendon with a damper meet in a joint that it moves"
-    if len(plan.links) > MAX_LINKS:
-        return f"more than {MAX_LINKS} rows couple bodies"
     joints = plan.structure.quaternion_joints
     if model.passive is not None and len(joints):
         turned = plan.structure.q_of_row < 0
         if any_number(model.passive.stiffness[turned]):
             return "a ball or free joint has a spring"
-    return ""
+    return not_known(model, plan)

@@ -75,7 +75,7 @@ def step_solver(model: Model, dtype: Any, h: Any, external: bool) -> Solver | No
     """The native program for constraints, within steps that XLA makes; None where XLA solves them, too."""
     if BOUND in model.__dict__:
         return model.__dict__[BOUND].solver
-    return solver_for(model, dtype, h, external, True)
+    return solver_for(model, dtype, h, external=external, warm=True)
 
 
 _steppers: OncePerOwner[Stepper] = OncePerOwner()

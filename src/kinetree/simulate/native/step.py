@@ -15,7 +15,8 @@ from kinetree.constrain.native.linked import linked_parts
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
 from kinetree.constrain.native.newton import from_solution, newton
 from kinetree.constrain.native.parts import Again, Part, once, table
-from kinetree.constrain.native.solve import (
+from kinetree.constrain.native.programs import (
+    Variant,
     between_of,
     constraint_parts,
     coordinates,
@@ -25,7 +26,7 @@ from kinetree.constrain.native.solve import (
     kinds_of,
     motion_parts,
 )
-from kinetree.constrain.native.solve import is_solved as is_solved_for
+from kinetree.constrain.native.programs import is_solved as is_solved_for
 from kinetree.dynamics.firmness import is_firm
 from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm
 from kinetree.lanes import Lane, Loop, Slots
@@ -296,7 +297,7 @@ def program_of(v: StepVariant, solved: bool = False) -> Native:
 
 def is_solved(v: StepVariant) -> bool:
     """Whether there is a program of one step whose solution is known."""
-    known = v.free is not None or (v.integrator != "RK4" and is_solved_for(v.features))
+    known = v.free is not None or (v.integrator != "RK4" and is_solved_for(Variant(v.features)))
     return known and not v.tumbles
 
 

@@ -10,11 +10,10 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree.constrain.choose import DTYPES, way_of
-from kinetree.constrain.native import Plan, solver_of
+from kinetree.constrain.native import Plan, Solver, solver_of
 from kinetree.constrain.native.binding import constants_of
 from kinetree.constrain.native.features import other_solimp
-from kinetree.constrain.native.solve import Solver
-from kinetree.constrain.native.solve import program_of as program_of_solver
+from kinetree.constrain.native.programs import program_of as program_of_solver
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
 from kinetree.model.arguments import is_traced
@@ -61,7 +60,7 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
         solves = way_of(typical).plan
         if solves is None:
             return NOTHING_BOUND
-        solver, has = solver_of(typical, solves, dtype, step, external, True), solves.has
+        solver, has = solver_of(typical, solves, dtype, step, external=external, warm=True), solves.has
 
         def parts(own: Model) -> tuple:
             return constants_of(program_of_solver(solver.variant), own, Plan(own, has), dtype, step)

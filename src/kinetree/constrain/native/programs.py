@@ -1,0 +1,282 @@
+"""What is asked of a mechanism with constraints, as lane programs: accelerations, forces, or points of contact."""
+
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from kinetree.lanes import Lane, Loop, Slots
+from kinetree.lanes.kept.once import Once
+from kinetree.model import Model
+
+from . import contacts, coupled, joints, kinematics, strings
+from .binding import Native, starting
+from .features import Features
+from .kinds import Kind, contact, on_joint, pulling, telling
+from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts
+from .memory import NOTHING, NUMBER, ROW, fixed
+from .newton import from_solution, newton
+from .parts import Again, Part, once, table
+from .plan import Plan
+
+CLOSED_FORMS = {  # kinds of pairs whose contacts are formulas: searches for them can not be run backwards
+    *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
+    *(("sphere", kind) for kind in ("sphere", "capsule", "cylinder", "box")),
+    ("capsule", "capsule"),
+    ("capsule", "box"),
+}
+
+
+class Goal(Enum):
+    """What is asked of a state."""
+
+    DYNAMICS = auto()  # accelerations, and the forces of all constraints
+    FORCES = auto()  # the forces of all constraints at given accelerations
+    CONTACTS = auto()  # where shapes touch
+
+
+class Variant(NamedTuple):
+    """Which program: for what models, and with what inputs."""
+
+    features: Features
+    external: bool = False
+    warm: bool = False
+    forces: bool = False  # whether forces of contacts are put out
+    goal: Goal = Goal.DYNAMICS
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What is put out, in order."""
+        if self.goal is Goal.CONTACTS:
+            return ("points",)
+        found = "qdd", "force", "total"
+        if self.goal is Goal.FORCES:
+            return found
+        points = ("points",) if self.features.touches else ()
+        return (*found, "counts", *points, *(("pushes",) if self.forces else ()))
+
+
+Q, QD, TAU, WARM = range(4)
+
+
+def copied(array: int, to: str) -> Part:
+    """An input of the rows, put into their slots."""
+
+    def step(_: tuple, inputs: tuple, __: tuple) -> tuple:
+        return inputs, (), ()
+
+    loop = Loop(step, 2, NOTHING, writes=(ROW.at(0, to),), inputs=(Lane(array, 1),))
+    return Part(loop, lambda plan: table(plan.row(plan.columns[1]), np.arange(len(plan.columns[1]))))
+
+
+def coordinates(array: int) -> Part:
+    """q, put into its slots."""
+
+    def step(_: tuple, inputs: tuple, __: tuple) -> tuple:
+        return inputs, (), ()
+
+    loop = Loop(step, 2, NOTHING, writes=(Slots(0, 0, NUMBER),), inputs=(Lane(array, 1),))
+    return Part(loop, lambda plan: table(plan.q + plan.columns[0], np.arange(len(plan.columns[0]))))
+
+
+def following() -> Part:
+    """Coordinates, velocities and guesses of joints that follow others, on which no forces act."""
+
+    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+        ratio, offset, rate = known
+        return (ratio * reads[0] + offset, rate * reads[1], rate * reads[2], 0.0), (), ()
+
+    def at(q: int, row: int) -> tuple[Slots, ...]:
+        return Slots(q, 0, NUMBER), ROW.at(row, "qd"), ROW.at(row, "x")
+
+    def turns(plan: Plan) -> np.ndarray:
+        rows = np.array(plan.followers, np.int64).reshape(-1, 2).T
+        return table(*(plan.q + plan.structure.q_of_row[r] for r in rows), *map(plan.row, rows))
+
+    def numbers(model: Model, plan: Plan, known: Any) -> tuple:
+        assert plan.coupling is not None
+        rows = [a for a, _ in plan.followers]
+        q = plan.structure.q_of_row[rows]
+        return plan.coupling.ratio_q[q], plan.coupling.offset_q[q], plan.coupling.ratio_v[rows]
+
+    writes = *at(0, 2), ROW.at(2, "b")
+    return Part(Loop(step, 4, jax.tree.structure((0.0,) * 3), reads=at(1, 3), writes=writes), turns, numbers)
+
+
+def at_rest() -> Part:
+    """Rows that neither move nor are pushed."""
+    loop = Loop(lambda *_: ((0.0, 0.0), (), ()), 1, NOTHING, writes=(ROW.at(0, "qd"), ROW.at(0, "x")))
+    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
+
+
+def guessed(quaternions: bool, warm: bool) -> Part:
+    """The first guess: what `warm_start` says, or rest."""
+
+    def step(slide: Any, inputs: tuple, shift: tuple) -> tuple:
+        if not warm:
+            return (0.0,), (), ()
+        return (inputs[0] + slide * shift[0] if quaternions else inputs[0],), (), ()
+
+    reads = (ROW.at(0, "shift"),) if quaternions and warm else ()
+    inputs = (Lane(WARM, 1),) if warm else ()
+    loop = Loop(step, 2, NUMBER, reads=reads, writes=(ROW.at(0, "x"),), inputs=inputs)
+    rows = lambda plan: table(plan.row(plan.columns[1]), np.arange(len(plan.columns[1])))  # noqa: E731
+    return Part(loop, rows, lambda model, plan, known: model.rows.slide[plan.columns[1]])
+
+
+def kinds_of(features: Features) -> list[Kind]:
+    """All kinds of constraints."""
+    found = [contact(dim, features.elliptic) for dim in features.dims]
+    found += [on_joint(False)] if features.limits else []
+    found += [on_joint(True)] if features.losses else []
+    return found + link_kinds(features.linking)
+
+
+def between_of(features: Features) -> list[tuple[Kind, int]]:
+    """All kinds of constraints that couple two bodies, with their dimensions."""
+    return [(coupled.coupled(dim, features.elliptic), dim) for dim in features.coupled]
+
+
+def motion_parts(features: Features) -> list[Part]:
+    """From q, qd and the first guess to poses, screws and inertias."""
+    return [
+        *kinematics.placing(features.quaternions),
+        *kinematics.bases(),
+        kinematics.outward(features.quaternions),
+        *frame_parts(features.linking, features.power),
+        *length_parts(features.linking),
+        *kinematics.bodies(),
+    ]
+
+
+def force_parts(features: Features) -> list[Part]:
+    """All forces but those of constraints, on top of those on the joints in `b`."""
+    springs = [kinematics.springs()] if features.springs else []
+    springs += strings.springs_and_dampers() if features.linking.pulled else []
+    return [*springs, kinematics.bias(features.damped)]
+
+
+def touching_parts(features: Features, report: int | None = None) -> list[Part]:
+    """What touches; points of contact are put out where asked for."""
+    parts = [part for kinds, moving in features.touches for part in contacts.colliding(kinds, moving, features.single)]
+    if report is not None:
+        parts += [contacts.reporting(report, False)] if features.dims else []
+        parts += [contacts.reporting(report, True)] if features.coupled else []
+    return parts
+
+
+def constraint_parts(features: Features, report: int | None = None) -> list[Part]:
+    """What touches, and how soft all constraints are; points of contact are put out where asked for."""
+    parts = touching_parts(features, report)
+    parts += [contacts.softening(dim, features.elliptic, features.power) for dim in features.dims]
+    parts += [coupled.softening(dim, features.elliptic, features.power) for dim in features.coupled]
+    parts += [strings.softening(kind, features.power) for kind in features.linking.strung]
+    parts += [joints.limits(features.power)] if features.limits else []
+    return parts + ([joints.losses(features.power)] if features.losses else [])
+
+
+def answered(kinds: list[Kind], features: Features) -> list[Part]:
+    """Accelerations, forces of constraints on the joints, and all forces."""
+
+    def clear(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (*6 * (0.0,), 0.0), (), ()
+
+    force = ROW.at(0, "force")
+    six = tuple(force._replace(offset=force.offset + k, tree=NUMBER) for k in range(6))
+    bare = Loop(clear, 1, NOTHING, writes=(*six, ROW.at(0, "push")))
+    parts = [
+        Part(
+            bare, lambda plan: table(np.concatenate([plan.base(np.arange(plan.n_trees)), plan.row(np.arange(plan.n))]))
+        )
+    ]
+    before, after = pulling_parts(features.linking)
+    parts += [*before, *map(pulling, kinds), *after]
+    quaternions = features.quaternions
+
+    def total(slide: Any, _: tuple, reads: tuple) -> tuple:
+        S, whole, push, x, b, *shift = reads
+        qdd, force = x - slide * shift[0] if quaternions else x, push + S.dot(whole)
+        return (), (whole,), (qdd, force, b + force)
+
+    reads = tuple(ROW.at(1, f) for f in ("S", "force", "push", "x", "b", *(("shift",) if quaternions else ())))
+    loop = Loop(total, 3, NUMBER, reads=reads, adds=(ROW.at(0, "force"),), outputs=tuple(Lane(k, 2) for k in range(3)))
+
+    def turns(plan: Plan) -> np.ndarray:
+        rows = np.arange(plan.n)[::-1]
+        return table(plan.up(rows), plan.row(rows), rows)
+
+    return [*parts, Part(loop, turns, lambda model, *_: model.rows.slide[::-1])]
+
+
+def counted(array: int) -> Part:
+    """Iterations and convergence."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (), (), reads
+
+    ends = tuple(Lane(array, None, k) for k in range(2))
+    return Part(Loop(step, 0, NOTHING, reads=(fixed("iterations"), fixed("converged")), outputs=ends), once)
+
+
+def contact_parts(v: Variant) -> list[Part]:
+    """From q to points of contact."""
+    turned = v.features.quaternions
+    placed = [*kinematics.placing(turned), *kinematics.bases(), kinematics.outward(turned)]
+    return [coordinates(Q), at_rest(), *placed, *touching_parts(v.features, v.outputs.index("points"))]
+
+
+def solution_parts(v: Variant, solved: bool) -> list[Part | Again]:
+    """From a state to accelerations; `solved`: the first guess is the solution."""
+    f = v.features
+    kinds, between = kinds_of(f), between_of(f)
+    follows = [following()] if "mimics" in f.linking.lengths else []
+    begin: list[Part | Again] = [
+        coordinates(Q),
+        copied(QD, "qd"),
+        copied(TAU, "b"),
+        *(kinematics.shifts() if f.quaternions else []),
+        guessed(f.quaternions, v.warm),
+        *follows,
+        *motion_parts(f),
+    ]
+    end = answered([*kinds, *(k for k, _ in between)], f)
+    if v.goal is Goal.FORCES:
+        return [*begin, *constraint_parts(f), *end]
+    put = {name: k for k, name in enumerate(v.outputs)}
+    rounds = from_solution(kinds, False)
+    if not solved:
+        rounds = newton(kinds, between, False, True, linked_parts(f.linking, False, True), f.joined)
+    told = [(contact(dim, f.elliptic), dim) for dim in f.dims] + between if v.forces else []
+    return [
+        *begin,
+        *([kinematics.applied(3 + v.warm)] if v.external else []),
+        *force_parts(f),
+        *constraint_parts(f, put.get("points")),
+        *rounds,
+        *end,
+        counted(put["counts"]),
+        *(telling(kind, dim, put["pushes"]) for kind, dim in told),
+    ]
+
+
+_programs: Once[Native] = Once()
+
+
+def program_of(variant: Variant, solved: bool = False) -> Native:
+    """The program of a variant, made once; or the one whose first guess is the solution, for derivatives."""
+
+    def make() -> Native:
+        asks = variant.goal is Goal.CONTACTS
+        parts = contact_parts(variant) if asks else solution_parts(variant, solved)
+        inputs = 1 if asks else 3 + variant.warm + variant.external
+        return Native.of(f"constrained_{variant.goal.name.lower()}", [starting(), *parts], inputs, len(variant.outputs))
+
+    return _programs.get((variant, solved), make)
+
+
+def is_solved(variant: Variant) -> bool:
+    """Whether there are programs whose solution is known, which can be run backwards."""
+    f = variant.features
+    formulas = all(kinds in CLOSED_FORMS for kinds, _ in f.touches)
+    return formulas and (variant.goal is Goal.CONTACTS or not (f.coupled or any(f.linking)))

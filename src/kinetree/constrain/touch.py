@@ -1,0 +1,127 @@
+"""Where shapes touch: `kinetree.contacts`, and how points of contact are reported."""
+
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree._arrays import library
+from kinetree._types import AnyArray, Bool, Float, Int
+from kinetree.collide import collider
+from kinetree.dynamics.schedules.arranged import arranged
+from kinetree.dynamics.schedules.record import note
+from kinetree.model import Model, coupled
+from kinetree.model.arguments import evaluate_for, is_known
+
+from .choose import native_for
+from .moving import jvp_of_moving
+from .native import Goal, Solver
+from .native.contacts import POINT_REPORT
+from .problem import find_contacts, has_contacts, layout_of
+from .two_lanes import two_lanes
+
+Touch = tuple[Any, Any, Any, Any]  # position, frame, depth and activity, (batch, points, ...)
+
+
+class Contacts(NamedTuple):
+    """Points where shapes touch, or may touch; padded: there is a place for every point there may ever be."""
+
+    position: Float[AnyArray, "... n 3"]  # halfway between the surfaces
+    frame: Float[AnyArray, "... n 3 3"]  # rows are the normal, from the first body to the second, and two tangents
+    depth: Float[AnyArray, "... n"]  # how far the surfaces overlap; −inf where they are not near
+    bodies: Int[np.ndarray, "n 2"]  # the two bodies, −1 the base
+    active: Bool[AnyArray, "... n"]  # whether the contact pushes
+
+
+@coupled("unchanged")
+def contacts(model: Model, q: Float[AnyArray, "... nq"]) -> Contacts:
+    """Where the shapes of a mechanism touch the world.
+
+    Arguments:
+        model: the mechanism and its world.
+        q: (..., nq).
+
+    Returns:
+        Contacts: .position, .frame, .depth, .bodies, .active; padded, with `active` False where there is no contact.
+    """
+
+    def compute(q: Any) -> Touch:
+        way, solver = native_for(model, q.dtype, goal=Goal.CONTACTS)
+        note("contacts", way)
+        reference = partial(_by_xla, model.alone)
+        if solver is None:
+            return reference(q)
+        return reported_points(solver(q).points) if is_known(q) else _natively(reference, solver, q)
+
+    return contacts_of(model, evaluate_for(model, compute, q=q))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _natively(reference: Any, solver: Solver, q: Any) -> Touch:
+    return reported_points(solver(q).points)
+
+
+@partial(_natively.defjvp, symbolic_zeros=True)
+def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
+    solver, q = primals
+    if not solver.differentiable:
+        return jvp_of_moving(reference, primals[1:], tangents[1:])
+    reached = _natively(reference, solver, q)
+    smooth = lambda solver, q: reported_points(solver.at_solution(q).points)[:3]  # noqa: E731
+    moved = jvp_of_moving(smooth, primals, tangents)[1]
+    return reached, (*moved, np.zeros(reached[3].shape, jax.dtypes.float0))
+
+
+@jax.jit
+@two_lanes
+def _by_xla(model: Model, q: Any) -> Touch:
+    if not has_contacts(model):
+        return no_points(q)
+    laid = layout_of(model, q)
+    found, _, active = find_contacts(laid, model, arranged(laid, model, q))
+    return found_points(found, active, q)
+
+
+def no_points(q: Any) -> Touch:
+    """Of a mechanism that touches nothing."""
+    shape, xp = (len(q), 0), library(q)
+    real = (xp.zeros((*shape, *more), q.dtype) for more in ((3,), (3, 3), ()))
+    return *real, xp.zeros(shape, bool)  # type: ignore[return-value]
+
+
+def found_points(found: Any, active: Any, q: Any) -> Touch:
+    """As XLA's body found them."""
+    if found is None:
+        return no_points(q)
+    position, frame, distance = found.point
+    return jnp.swapaxes(position.array(), 0, 1), jnp.swapaxes(frame.array(), 0, 1), -distance.T, active.T
+
+
+def reported_points(points: Any) -> Touch:
+    """As the native body reports them, (batch, 14 a point)."""
+    seen = points.reshape(len(points), prod(points.shape[1:]) // POINT_REPORT, POINT_REPORT)
+    return seen[..., :3], seen[..., 3:12].reshape(*seen.shape[:2], 3, 3), seen[..., 12], seen[..., 13] != 0
+
+
+def contacts_of(model: Model, touch: Touch) -> Contacts:
+    """With the bodies that touch."""
+    position, frame, depth, active = touch
+    return Contacts(position, frame, depth, contact_bodies(model), active)
+
+
+def contact_bodies(model: Model) -> np.ndarray:
+    """The two bodies of every point there may be, (n, 2)."""
+    if not has_contacts(model):
+        return np.zeros((0, 2), np.int64)
+    assert model.world is not None
+    assert model.world.scene is not None
+    layout = model.world.scene.layout
+    kinds, bodies = np.array(layout.kinds), np.array(layout.bodies, np.int64)
+    first, second = np.array([p[:2] for p in layout.pairs], np.int64).T
+    points = np.zeros(len(first), np.int64)
+    for a, b in sorted({*zip(kinds[first].tolist(), kinds[second].tolist(), strict=True)}):
+        points[(kinds[first] == a) & (kinds[second] == b)] = collider((a, b), layout.single).points
+    return np.repeat(np.stack([bodies[first], bodies[second]], 1), points, 0)
