@@ -5,7 +5,7 @@
 Batches have no messages: worlds do not know of each other. One tree over P devices (`kinetree.shard_tree`) sends, for
 each pass, one element of each device's chunk to all, and every device then walks the tree of chunks by itself:
 
-    messages = passes · (latency · ⌈log2 P⌉ + element bytes · (P − 1) / link + chunks in a row · time of a level)
+    messages = passes · (latency · ⌈log2 P⌉ + element bytes · (P − 1) / link + launch + chunks in a row · time of one)
 
 The figures of a machine are measured ones; benchmarks/NOTES.md has them.
 """
@@ -24,13 +24,25 @@ class Machine(NamedTuple):
     prefix: float  # seconds that the prefixes of one pass over a huge tree take
     latency: float  # seconds that a message takes to a neighbour, however short
     link: float  # bytes a second between devices
-    level: float  # seconds to walk one level of the tree of chunks
+    chunk: float  # seconds to walk over one chunk, in the row of all chunks
     memory: float  # bytes of a device
 
 
-# One H200: stream from inverse dynamics of 8 and 32 degrees of freedom, walk from a chain of 4 000 000 bodies. Latency
-# and link are those of NVLink as its maker states them: several GPUs have not been measured.
-H200 = Machine(2.4e12, 1.05e12, 6e13, 6e-6, 5e-5, 1e-5, 4.5e11, 4e-5, 1.39e11)
+# One H200. Stream: inverse dynamics of 8 and 32 degrees of freedom in float32. Walk and prefix: chains of 1 000 000 and
+# 4 000 000 bodies in float64. Chunk: a prefix is some hundred such steps in a row. Latency and link are those of NVLink
+# as its maker states them: several GPUs have not been measured.
+H200 = Machine(2.4e12, 2.4e12, 6e13, 6e-6, 1e-4, 1e-5, 4.5e11, 1e-6, 1.39e11)
+
+
+def part_of(machine: Machine, devices: int) -> Machine:
+    """One of several host devices of a CPU: they share its memory and its cores, so their walks wait for each other."""
+    return machine._replace(
+        stream=machine.stream / devices,
+        walk=machine.walk / devices,
+        rate=machine.rate / devices,
+        chunk=machine.chunk * devices,
+        memory=machine.memory / devices,
+    )
 
 
 class Work(NamedTuple):
@@ -43,13 +55,24 @@ class Work(NamedTuple):
     kept: float = 0.0  # bytes that stay in memory
 
 
-# A body of a chain of hinges: placement 7, inertia 10, inputs 3; 13 numbers are kept between the passes. Reduce reads
-# 10, the walk out reads 20 and writes 13, the walk in reads 13 and writes 1; each has an index of 4 bytes.
-INVERSE_DYNAMICS_OF_TREE = Work(57 * 4 + 12, 700, passes=2, element=100 * 4, kept=(20 + 13 + 4) * 4 + 4)
+def inverse_dynamics_of_tree(width: int = 4) -> Work:
+    """A body of a chain of hinges, in numbers of 4 or 8 bytes.
+
+    Placement 7, inertia 10, inputs 3; 13 numbers are kept between the passes. Reduce reads 10, the walk out reads 20
+    and writes 13, the walk in reads 13 and writes 1; each has an index of 4 bytes.
+    """
+    return Work(57 * width + 12, 700, passes=2, element=100 * width, kept=(20 + 13 + 4) * width + 4)
+
+
+INVERSE_DYNAMICS_OF_TREE = inverse_dynamics_of_tree()
 
 
 def inverse_dynamics_of_worlds(dof: int) -> Work:
-    """Inverse dynamics of a robot: q, qd, qdd in, tau out; about 130 operations a joint."""
+    """Inverse dynamics of a robot: q, qd, qdd in, tau out; about 130 operations a joint.
+
+    For programs that are written out for the robot (`kinetree.specialize`, and all of up to ten rows): others keep
+    numbers in memory between their passes, and take longer.
+    """
     return Work(4 * dof * 4, 130.0 * dof, kept=4 * dof * 4)
 
 
@@ -92,7 +115,8 @@ def tree(
     if devices > 1:
         row = devices if chunks_in_a_row is None else chunks_in_a_row
         sent = work.element * (devices - 1) / machine.link
-        messages = work.passes * (machine.latency * math.ceil(math.log2(devices)) + sent + row * machine.level)
+        walked = machine.launch + row * machine.chunk
+        messages = work.passes * (machine.latency * math.ceil(math.log2(devices)) + sent + walked)
     return Prediction(compute, launches, messages, share * work.kept <= machine.memory)
 
 

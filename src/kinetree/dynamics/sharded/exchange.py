@@ -1,7 +1,9 @@
 """What passes between the devices that hold one tree: an element of each cluster's spine, once for each pass.
 
 A cluster (tree/clusters.py) acts on what enters it as a single row does, so the clusters are a small tree. Every device
-receives the elements of all of them, walks that small tree by itself, and keeps what concerns its own.
+receives the elements of all of them, walks that small tree by itself, and keeps what concerns its own. Clusters of a
+chain are walked by native code in one launch, where native code can act with the elements; others level by level, in
+XLA.
 """
 
 from collections.abc import Callable
@@ -12,19 +14,34 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from kinetree.lanes.walks.walk import Walk, take_walk
 from kinetree.tree import Inward, Outward, Tree, leaffix, rootfix
 
 from ..schedules.stage_passes import Ports
 
-tree_map = jax.tree.map
+tree_map, structure = jax.tree.map, jax.tree.structure
 
 
-def ports_between(axis: str, tree: Tree, slot: np.ndarray, exist: Any, first: Any, last: Any, carries: Any) -> Ports:
+def _along(name: str, order: np.ndarray, step: Callable, elements: Any, start: Any) -> Any:
+    """What each of the clusters of a chain is met with, leaves (clusters,), if they are visited in this order."""
+
+    def turn(state: Any, _: Any, element: Any, exists: Any) -> tuple:
+        return step(element, state), state
+
+    walk = Walk(name, turn, structure(start), structure(()), structure(elements), structure(start), scattered=True)
+    index = order.astype(np.int32)[:, None]
+    return take_walk(walk, index, tree_map(lambda x: x.reshape(1), start), (), elements, rows=len(order))[1]
+
+
+def ports_between(
+    axis: str, tree: Tree, native: bool, slot: np.ndarray, exist: Any, first: Any, last: Any, carries: Any
+) -> Ports:
     """The ports of the device that runs this, among those along a mesh axis.
 
     Arguments:
         axis: of the mesh.
         tree: the tree of all clusters.
+        native: whether native code can act with the elements.
         slot: where each cluster is: device · clusters of a device + number there.
         exist, first, last, carries: (clusters of a device,), see `Ports`.
     """
@@ -44,13 +61,22 @@ def ports_between(axis: str, tree: Tree, slot: np.ndarray, exist: Any, first: An
         mine = lax.dynamic_slice_in_dim(whole, lax.axis_index(axis) * own, own, 1)
         return jax.tree.unflatten(treedef, list(mine))
 
+    order = np.arange(tree.n)
+    in_a_row = native and (tree.parent == order - 1).all()
+
     def enter(act: Callable, spines: Any, base: Any) -> Any:
-        op = Outward(step=act)
-        return here(rootfix(tree, op, everywhere(spines), base, schedule="levels", exclusive=True))
+        elements = everywhere(spines)
+        if in_a_row:
+            return here(_along("enter", order, act, elements, base))
+        return here(rootfix(tree, Outward(step=act), elements, base, schedule="levels", exclusive=True))
 
     def receive(act: Callable, spines: Any, passed: Any) -> Any:
-        op = Inward(step=lambda row, state: tree_map(jnp.add, act(row[0], state), row[1]))
-        like = tree_map(lambda x: x[0], passed)
-        return here(leaffix(tree, op, everywhere((spines, passed)), like, schedule="levels", exclusive=True))
+        def step(row: Any, state: Any) -> Any:
+            return tree_map(jnp.add, act(row[0], state), row[1])
+
+        elements, like = everywhere((spines, passed)), tree_map(lambda x: x[0], passed)
+        if in_a_row:
+            return here(_along("receive", order[::-1], step, elements, tree_map(jnp.zeros_like, like)))
+        return here(leaffix(tree, Inward(step=step), elements, like, schedule="levels", exclusive=True))
 
     return Ports(exist, first, last, carries, enter, receive)

@@ -213,7 +213,7 @@ class ShardedTree:
 
             def device(part: Part, ports: tuple, *arrays: Any) -> Any:
                 part, ports = jax.tree.map(lambda x: x.reshape(x.shape[1:]), (part, ports))
-                through = ports_between(axis, self.clusters, self.slot, *ports)
+                through = ports_between(axis, self.clusters, algorithm is RNEA, self.slot, *ports)
 
                 def one(state: tuple) -> Any:
                     inputs = dict(zip(names, state, strict=True))
