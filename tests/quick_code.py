@@ -11,6 +11,7 @@ import llvmlite.binding as llvm
 from kinetree.lanes.cpu import host
 
 MAX_OPTIMIZED_LINES = 2_000  # lines of LLVM text; half of all programs are longer, and take 9/10 of the time
+MAX_OPTIMIZED_LOOP_LINES = 400  # the same for loops of long programs, which are modules of their own
 
 HERE = Path(__file__).parents[1]
 IN_CHILDREN = f"import sys; sys.path.insert(0, {str(HERE)!r}); from tests import quick_code; quick_code.install()\n"
@@ -21,13 +22,13 @@ _optimized_code = host.machine_code
 
 def machine_code(text: str) -> bytes:
     """An object file; optimised if that is quick."""
-    if text.count("\n") <= MAX_OPTIMIZED_LINES:
+    if text.count("\n") <= (MAX_OPTIMIZED_LINES if "@handler" in text else MAX_OPTIMIZED_LOOP_LINES):
         return _optimized_code(text)
     own = host.this_processor()
     machine = llvm.Target.from_triple(own.triple).create_target_machine(own.name, own.features, opt=0, jit=True)
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
-    return machine.emit_object(module)
+    return host.object_file(module, machine)
 
 
 def install() -> None:

@@ -1,6 +1,7 @@
 """Compiled lane programs for this CPU, called on NumPy arrays."""
 
 import ctypes
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from .direct import available, bind, direct_text
 from .function import LaneFunction
 from .helpers import call_helpers, team
 from .host import loaded, vector_width
+from .pieces import object_files
 from .recycled import empty
 from .shared import NO_MEMORY, part_lanes, shared_text
 from .stream import staged, stream_text, streams
@@ -34,10 +36,15 @@ def task_lanes(program: Program) -> int:
 
 
 def module_text(program: Program, dtype: np.dtype, width: int) -> str:
-    """The whole LLVM module of a program: the vector function, the scalar one, and what XLA and Python call."""
-    jaxprs = [trace(loop, dtype) for loop in program.loops]
+    """The whole LLVM module of a program."""
+    return frame_text(program, [trace(loop, dtype) for loop in program.loops], dtype, width, {})
+
+
+def frame_text(program: Program, jaxprs: list[Any], dtype: np.dtype, width: int, apart: dict[int, str]) -> str:
+    """An LLVM module: the vector function, the scalar one, what XLA and Python call, and no loop that is `apart`."""
     lines = [far_reduction(), stream_text(dtype, width)]
-    lines += [LaneFunction(program, jaxprs, w, dtype, name).text() for w, name in ((width, "lanes"), (1, "lane"))]
+    for w, name in ((width, "lanes"), (1, "lane")):
+        lines.append(LaneFunction(program, jaxprs, w, dtype, name, apart).text())
     lines += [handler_text(program, dtype, width, task_lanes(program)), shared_text(program, dtype, width)]
     if has_direct(program):
         lines.append(direct_text(program, dtype, width))
@@ -53,7 +60,8 @@ class CompiledProgram:
         self._task_lanes, self._outputs, self._streams = task_lanes(program), program.n_outputs, streams(program)
         self.width = width = vector_width(kind)
         made_from = (program, has_direct(program))
-        code = loaded(program.name, made_from, kind, lambda: module_text(program, kind, width))
+        text = partial(module_text, program, kind, width)
+        code = loaded(program.name, made_from, kind, text, partial(object_files, program, kind, width, frame_text))
         self.name, self._engine, self.from_cache = code
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 4, pointer, integer, pointer)

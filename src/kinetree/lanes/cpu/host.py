@@ -1,9 +1,10 @@
 """Machine code for this CPU: LLVM text, optimised, and kept on disk between processes (cache.py)."""
 
+import ctypes
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
@@ -54,21 +55,58 @@ def this_processor() -> Processor:
     return Processor(llvm.get_default_triple(), llvm.get_host_cpu_name(), flags, size)
 
 
+PASSES = (
+    "always_inliner",
+    "sroa",
+    "instruction_combine",
+    "new_gvn",
+    "dead_code_elimination",
+    "simplify_cfg",
+)
+
+
+def _side_by_side(function: str) -> Any:
+    """A function of llvmlite that threads may run at the same time.
+
+    llvmlite lets one thread in at a time, because most modules share a context of LLVM. Ours have one each.
+    """
+    found = getattr(llvm.ffi.lib, function)
+    return getattr(found, "_cfn", found)
+
+
 def optimized(text: str, machine: Any) -> Any:
-    """The module, verified and optimised; vectorised by us, so not by LLVM."""
-    module = llvm.parse_assembly(text)
+    """The module, verified and optimised.
+
+    All that LLVM has to do is to find what is computed twice: text comes without branches that matter, vectorised, with
+    nothing to be moved out of its loops. The passes for a whole program in C take five times as long for the same code.
+    """
+    module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
-    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
-    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
+    passes = llvm.create_new_module_pass_manager()
+    for name in PASSES:
+        getattr(passes, f"add_{name}_pass")()
+    _side_by_side("LLVMPY_RunNewModulePassManager")(passes, module, builder)
     return module
 
 
 def machine_code(text: str) -> bytes:
     """An object file, from LLVM text. The tests put a quicker one in its place (tests/quick_code.py)."""
     machine = this_processor().machine()
-    return machine.emit_object(optimized(text, machine))
+    return object_file(optimized(text, machine), machine)
+
+
+def object_file(module: Any, machine: Any) -> bytes:
+    """Of a module, whatever other threads make meanwhile."""
+    library = llvm.ffi.lib
+    with llvm.ffi.OutputString() as error:
+        buffer = _side_by_side("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
+    finally:
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 def vector_width(dtype: np.dtype) -> int:
@@ -88,19 +126,41 @@ class MachineCode(NamedTuple):
         return self.engine.get_function_address(function)
 
 
-def loaded(name: str, made_from: Any, dtype: np.dtype, text: Callable[[], str]) -> MachineCode:
-    """The machine code of a module that `text` writes from all that `made_from` holds."""
+def full_name(name: str, made_from: Any, dtype: np.dtype, text: Callable[[], str] | None = None) -> str:
+    """Of code for this processor, in the cache; see `entry_name`."""
     own = this_processor()
     place = f"{sys.platform} {platform.machine()} {own.name} {own.features}"
-    full_name = entry_name(name, made_from, dtype, place, text)
-    code = found = read_cached(full_name)
+    return entry_name(name, made_from, dtype, place, text)
+
+
+def loaded(
+    name: str,
+    made_from: Any,
+    dtype: np.dtype,
+    text: Callable[[], str],
+    pieces: Callable[[], list[bytes]] | None = None,
+) -> MachineCode:
+    """The machine code of a module that `text` writes from all that `made_from` holds; or of several, `pieces`."""
+    own_name = full_name(name, made_from, dtype, text)
+    code = found = read_cached(own_name)
     if code is None:
-        code = machine_code(text())
-        keep_cached(full_name, code)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), own.machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        made = [machine_code(text())] if pieces is None else pieces()
+        code = b"".join(len(one).to_bytes(8, "little") + one for one in made)
+        keep_cached(own_name, code)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), this_processor().machine())
+    for one in _parts(code):
+        engine.add_object_file(llvm.ObjectFileRef.from_data(one))
     engine.finalize_object()
-    return MachineCode(full_name, engine, found is not None)
+    return MachineCode(own_name, engine, found is not None)
+
+
+def _parts(code: bytes) -> Iterator[bytes]:
+    """The object files of an entry."""
+    start = 0
+    while start < len(code):
+        size = int.from_bytes(code[start : start + 8], "little")
+        yield code[start + 8 : start + 8 + size]
+        start += 8 + size
 
 
 def cpu_target(name: str, made_from: Any, dtype: str, text: Callable[[np.dtype, int], str]) -> str | None:

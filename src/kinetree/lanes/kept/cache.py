@@ -48,15 +48,18 @@ def cache_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"kinetree-{_user()}"
 
 
-def entry_name(name: str, made_from: Any, dtype: np.dtype, kind: str, text: Callable[[], str]) -> str:
+def entry_name(name: str, made_from: Any, dtype: np.dtype, kind: str, text: Callable[[], str] | None) -> str:
     """A name for a program compiled for a dtype and a kind of target: the same wherever the same code would come out.
 
-    `made_from` is all that its LLVM text is written from; `text` writes it, where that can not be described.
+    `made_from` is all that its LLVM text is written from; `text` writes it, where that can not be described. Without
+    `text` it raises Indescribable then.
     """
     versions = f"{jax.__version__} {jaxlib_version} {llvmlite.__version__} {llvm.llvm_version_info}"
     try:
         described = describe(made_from)
     except Indescribable:
+        if text is None:
+            raise
         described = text()
     return f"{name}-{digest(name, described, dtype.name, kind, versions, sources())}"
 

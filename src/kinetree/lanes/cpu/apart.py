@@ -1,0 +1,83 @@
+"""Loops of a program as functions of their own, compiled apart from it.
+
+LLVM takes far more than twice the time for a function that is twice as long, and loops do not care which robot they are
+for: a function that was compiled for one program serves all others that have the loop. It does all turns in one block:
+
+    void name.W(ptr inputs[], ptr results[], i64 input widths[], i64 result widths[], i64 lane, i64 ahead, ptr slots,
+    ptr constants, ptr table, i64 turns, ...)
+
+After these come the lists (numbers, count) that it makes and that it follows, if any; then the mask, of the lanes that
+take part, where the loop is in a repeat and W > 1.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..llvm.text import module_of
+from ..llvm.trigonometry import far_reduction
+from ..program.program import Body, Loop, Program, Repeat
+from .block import BlockWriter
+
+KNOWN = "ptr noalias readonly"
+PARAMETERS = (
+    f"{KNOWN} %ins, {KNOWN} %places, {KNOWN} %widths, {KNOWN} %apart, i64 %lane, i64 %ahead, ptr noalias %slots, "
+    f"{KNOWN} %constants, {KNOWN} %table, i64 %turns"
+)
+
+
+def masked(body: Body, inside: bool = False) -> Iterator[bool]:
+    """Of each loop: whether it is done while some lanes may have finished."""
+    for part in body:
+        if isinstance(part, Repeat):
+            yield from masked(part.body, inside or not part.uniform)
+        else:
+            yield inside
+
+
+class LoopFunction(BlockWriter):
+    """The function of one loop, on `width` lanes at a time."""
+
+    def __init__(self, loop: Loop, jaxpr: Any, width: int, dtype: Any, name: str, in_repeat: bool):
+        ins, outs = (1 + max((x.array for x in places), default=-1) for places in (loop.inputs, loop.outputs))
+        super().__init__(Program("loop", (loop,), ins, outs), [jaxpr], width, dtype)
+        to, self.mask = self.to, "%mask" if in_repeat and width > 1 else ""
+        self.lists = {name: (f"%numbers{k}", f"%count{k}") for k, name in enumerate(list_names(loop))}
+        more = "".join(f", ptr {x}" for pair in self.lists.values() for x in pair)
+        more += f", {to.truth} %mask" if self.mask else ""
+        to.begin(f"void @{_symbol(name, width)}({PARAMETERS}{more})")
+        self.inputs = [to.load("ptr", "%ins", k, "ptr") for k in range(ins)]
+        self.places = [to.load("ptr", "%places", k, "ptr") for k in range(outs)]
+        self.widths = [to.load("i64", "%widths", k, "i64") for k in range(ins)]
+        self.widths += [to.load("i64", "%apart", k, "i64") for k in range(outs)]
+        self.lane, self.slots, self.ahead = "%lane", "%slots", "%ahead"
+        self._loop(0, ("%constants", "%table", "%turns"))
+        to.end()
+
+
+def list_names(loop: Loop) -> list[str]:
+    """The lists of turns that a loop makes and follows."""
+    return ([loop.lists[0]] if loop.lists is not None else []) + ([loop.follows] if loop.follows else [])
+
+
+def _symbol(name: str, width: int) -> str:
+    return f'"{name}.{width}"'
+
+
+def loop_text(loop: Loop, jaxpr: Any, widths: tuple[int, ...], dtype: Any, name: str, in_repeat: bool) -> str:
+    """The module of one loop: its function for each of the widths."""
+    functions = (LoopFunction(loop, jaxpr, width, dtype, name, in_repeat).text() for width in widths)
+    return module_of(far_reduction(), *functions)
+
+
+def call_apart(caller: Any, name: str, loop: Loop, arrays: tuple[str, str, str]) -> None:
+    """Call the function of a loop, with what a `LaneFunction` knows of its block."""
+    to, symbol = caller.to, _symbol(name, caller.to.width)
+    constants, table, turns = arrays
+    apart = to.at("%widths", caller.program.n_inputs, "i64")
+    given = [("ptr", x) for x in ("%ins", "%places", "%widths", apart)]
+    given += [("i64", caller.lane), ("i64", caller.ahead), ("ptr", caller.slots)]
+    given += [("ptr", constants), ("ptr", table), ("i64", turns)]
+    given += [("ptr", x) for one in list_names(loop) for x in caller.lists.get(one, ())]
+    given += [(to.truth, caller.mask)] if caller.mask else []
+    to.declare(f"void @{symbol}({', '.join(kind for kind, _ in given)})")
+    to.do(f"call void @{symbol}({', '.join(f'{kind} {x}' for kind, x in given)})")

@@ -1,0 +1,58 @@
+"""Long programs are compiled in pieces, a loop each, which other programs find in the cache."""
+
+import numpy as np
+import pytest
+
+from kinetree.lanes import Program
+from kinetree.lanes.cpu import host, pieces
+from kinetree.lanes.cpu.compiled import CompiledProgram
+from tests.dynamics.programs import rnea_lanes
+from tests.lanes.test_repeat import bound, collatz, digits, square_root
+
+
+@pytest.fixture
+def in_pieces(monkeypatch, tmp_path):
+    """Every loop apart, with a cache of its own; returns the LLVM texts that are compiled."""
+    texts = []
+    compiler = host.machine_code
+
+    def machine_code(text):
+        texts.append(text)
+        return compiler(text)
+
+    monkeypatch.setenv("KINETREE_CACHE", str(tmp_path))
+    monkeypatch.setattr(pieces, "MAX_LOOPS_TOGETHER", 0)
+    monkeypatch.setattr(pieces, "APART_MIN_EQUATIONS", 0)
+    monkeypatch.setattr(host, "machine_code", machine_code)
+    return texts
+
+
+@pytest.mark.parametrize("make", [square_root, collatz, digits])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pieces_have_the_bits_of_the_whole(in_pieces, monkeypatch, make, dtype):
+    """Masks, conditions, repeats in repeats, and what is read from and written to arrays, in vectors and alone."""
+    program, slots, width = make()
+    apart = CompiledProgram(program, dtype)
+    assert len(in_pieces) == len(program.loops) + 1
+    monkeypatch.setattr(pieces, "MAX_LOOPS_TOGETHER", 100)
+    monkeypatch.setenv("KINETREE_CACHE", "/nowhere")
+    whole = CompiledProgram(program, dtype)
+    assert len(in_pieces) == len(program.loops) + 2
+    for lanes in (1, 3, 2 * whole.width + 1):
+        x = np.arange(1.0, lanes + 1)[:, None].astype(dtype) * 37
+        given = bound(program, slots, width, x)
+        assert apart(*given)[0].tobytes() == whole(*given)[0].tobytes()
+
+
+def test_programs_share_the_code_of_loops(in_pieces):
+    """A second program of the same loops compiles only what holds them together."""
+    first = rnea_lanes(False, False).program
+    CompiledProgram(first, "float64")
+    count = len(in_pieces)
+    assert count == len(first.loops) + 1
+    second = Program("another_name", first.body, first.n_inputs, first.n_outputs)
+    CompiledProgram(second, "float64")
+    assert len(in_pieces) == count + 1
+    CompiledProgram(first, "float64")
+    CompiledProgram(second, "float64")
+    assert len(in_pieces) == count + 1  # Each program is found whole.
