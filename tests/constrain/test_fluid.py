@@ -44,3 +44,11 @@ def test_ellipsoids_in_a_fluid_are_told():
     )
     with pytest.warns(NotModelled, match="fluid forces on ellipsoids"):
         kt.load(text)
+
+
+def test_which_steps_in_a_fluid_are_native():
+    """The derivative of drag, which implicit integrators take at the end of a step, is XLA's."""
+    for integrator, native in (("Euler", True), ("RK4", True), ("implicitfast", False), ("implicit", False)):
+        said = kt.explain(kt.load(SWIMMER.format(integrator=integrator)))
+        assert said.constrained_dynamics.body == "native"
+        assert (said.advance.body == "native") == native

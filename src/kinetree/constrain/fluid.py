@@ -1,5 +1,6 @@
 """Forces of a fluid on the bodies that move in it: viscous ones, and drag that grows with the square of the speed."""
 
+import math
 from typing import Any
 
 import jax
@@ -32,7 +33,8 @@ def fluid_wrenches(model: Model, fluid: Fluid, q: Any, qd: Any) -> Any:
     wind = Vec3(*(jnp.asarray(fluid.wind, dtype)[k] + jnp.zeros_like(velocity.linear.x) for k in range(3)))
     linear = velocity.linear + velocity.angular.cross(place) - pose.orientation.conjugate().turn(wind)
     back = turn.conjugate()
-    moment, force = _drag(fluid, back.turn(velocity.angular), back.turn(linear), dtype)
+    thick = jnp.asarray(fluid.density, dtype), jnp.asarray(fluid.viscosity, dtype)
+    moment, force = drag(*thick, Vec3(*columns(fluid.size, dtype)), back.turn(velocity.angular), back.turn(linear))
     to_world = pose.orientation * turn
     moment, force = to_world.turn(moment), to_world.turn(force)
     moment = moment + (pose.position + pose.orientation.turn(place)).cross(force)
@@ -41,20 +43,21 @@ def fluid_wrenches(model: Model, fluid: Fluid, q: Any, qd: Any) -> Any:
     return jnp.swapaxes(there, 0, 1)
 
 
-def _drag(fluid: Fluid, omega: Vec3, v: Vec3, dtype: Any) -> tuple[Vec3, Vec3]:
-    """Moment and force on boxes, in their own axes."""
-    density, viscosity = jnp.asarray(fluid.density, dtype), jnp.asarray(fluid.viscosity, dtype)
-    x, y, z = columns(fluid.size, dtype)
+def drag(density: Scalar, viscosity: Scalar, size: Vec3, omega: Vec3, v: Vec3) -> tuple[Vec3, Vec3]:
+    """Moment and force on boxes that turn and move in a fluid at rest, in their own axes."""
+    x, y, z = size
     diameter = (x + y + z) / 3  # of the ball that stands for the box in viscous flow
     areas, arms = Vec3(y * z, x * z, x * y), Vec3(_arm(x, y, z), _arm(y, x, z), _arm(z, x, y))
 
     def against(speed: Scalar, viscous: Scalar, quadratic: Scalar) -> Scalar:
         return -speed * (viscosity * viscous + density * quadratic * jnp.abs(speed))
 
-    moment = Vec3(*(against(w, jnp.pi * diameter**3, a / 64) for w, a in zip(omega, arms, strict=True)))
-    force = Vec3(*(against(u, 3 * jnp.pi * diameter, a / 2) for u, a in zip(v, areas, strict=True)))
+    cubed = diameter * diameter * diameter
+    moment = Vec3(*(against(w, math.pi * cubed, a / 64) for w, a in zip(omega, arms, strict=True)))
+    force = Vec3(*(against(u, 3 * math.pi * diameter, a / 2) for u, a in zip(v, areas, strict=True)))
     return moment, force
 
 
 def _arm(along: Scalar, one: Scalar, other: Scalar) -> Scalar:
-    return along * (one**4 + other**4)
+    one, other = one * one, other * other
+    return along * (one * one + other * other)

@@ -40,6 +40,7 @@ class Features(NamedTuple):
     springs: bool = False
     linking: Linking = Linking()
     power: int | None = None  # of all constraints' impedances, where they share an integer
+    fluid: bool = False  # bodies move in one
     joined: bool = False  # bodies that touch are solved for by a matrix (joined.py)
 
 
@@ -65,6 +66,7 @@ def features_of(model: Model, plan: Plan) -> Features:
         passive is not None and any_number(passive.stiffness[scalar]),
         Linking(*_of_strings(plan), *_of_spans(plan), plan.frames.kinds),
         _shared_power(plan),
+        plan.world.fluid is not None,
         plan.joined is not None,
     )
 
@@ -149,8 +151,6 @@ def not_served(model: Model, plan: Plan) -> str:
     """Why the native body can not solve for the motion of a model; nothing where it can."""
     if plan.world.noslip:
         return "friction is found without slip"
-    if plan.world.fluid is not None:
-        return "a fluid acts on bodies"
     if plan.strings.forked and plan.implicit:
         return "branches of a tendon with a damper meet in a joint that it moves"
     joints = plan.structure.quaternion_joints

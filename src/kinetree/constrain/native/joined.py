@@ -1,7 +1,7 @@
 """Several trees whose bodies touch, in lanes: Newton's matrix in joint coordinates, factored in the lane.
 
-Where many bodies press on each other, conjugate gradients (conjugate.py) take a turn for each direction in which they do.
-Here all that two bodies do to each other is one 6 by 6 matrix W, the sum over their points, and the matrix is
+Where many bodies press on each other, conjugate gradients (conjugate.py) take a turn for each direction in which they
+do. Here all that two bodies do to each other is one 6 by 6 matrix W, the sum over their points, and the matrix is
 
     H + Σ (J₂ − J₁)ᵀ W (J₂ − J₁),
 

@@ -13,6 +13,7 @@ from kinetree.model import Model
 from . import contacts, coupled, joints, kinematics, strings
 from .binding import Native, starting
 from .features import Features
+from .fluid import in_fluid
 from .kinds import Kind, contact, on_joint, pulling, telling
 from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts
 from .memory import NOTHING, NUMBER, ROW, fixed
@@ -154,7 +155,7 @@ def force_parts(features: Features) -> list[Part]:
     """All forces but those of constraints, on top of those on the joints in `b`."""
     springs = [kinematics.springs()] if features.springs else []
     springs += strings.springs_and_dampers() if features.linking.pulled else []
-    return [*springs, kinematics.bias(features.damped)]
+    return [*springs, *([in_fluid()] if features.fluid else []), kinematics.bias(features.damped)]
 
 
 def touching_parts(features: Features, report: int | None = None) -> list[Part]:

@@ -309,6 +309,8 @@ def not_served(model: Model, plan: StepPlan, integrator: str) -> str:
     model = model.uncoupled
     if integrator not in INTEGRATORS:
         return f"integrator {integrator}"
+    if integrator == "implicitfast" and plan.world.fluid is not None:
+        return "forces of a fluid that are taken at the end of the step"
     if plan.lone and (len(plan.strings.resists[0]) or len(plan.strings.brakes[0])):
         return "tendons or actuators that resist at the end of the step, and lone bodies that tumble"
     solves = model.nv == 0 or plan.coupling is not None or not _is_free(model)

@@ -1,0 +1,60 @@
+"""Forces of a fluid on bodies, in lanes."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from kinetree.lanes import Loop
+from kinetree.model import Model, Placement
+from kinetree.spatial import Force, Quaternion, Vec3
+
+from ..fluid import drag
+from .memory import PLACEMENT, ROW, ZERO3
+from .parts import Known, Part, table
+from .plan import Plan
+
+
+class Box(NamedTuple):
+    """A box in a fluid: where it is in its row's frame, and how large; and the fluid."""
+
+    at: Placement
+    size: Vec3
+    wind: Vec3
+    density: Any
+    viscosity: Any
+
+
+BOX = Box(PLACEMENT, ZERO3, ZERO3, 0.0, 0.0)
+
+
+def in_fluid() -> Part:
+    """What the fluid does to all boxes, added to the forces on their rows."""
+
+    def step(box: Box, _: tuple, reads: tuple) -> tuple:
+        pose, v = reads
+        centre = pose.position + pose.orientation.turn(box.at.position)
+        to_world = pose.orientation * box.at.orientation
+        back = to_world.conjugate()
+        speed = v.linear + v.angular.cross(centre) - box.wind
+        moment, force = drag(box.density, box.viscosity, box.size, back.turn(v.angular), back.turn(speed))
+        moment, force = to_world.turn(moment), to_world.turn(force)
+        return (), (-Force(moment + centre.cross(force), force),), ()
+
+    reads = (ROW.at(0, "pose"), ROW.at(0, "v"))
+    loop = Loop(step, 1, jax.tree.structure(BOX), reads=reads, adds=(ROW.at(0, "force"),))
+
+    def turns(plan: Plan) -> np.ndarray:
+        assert plan.world.fluid is not None
+        return table(plan.row(plan.structure.row_of_body[list(plan.world.fluid.bodies)]))
+
+    def constants(model: Model, plan: Plan, known: Known) -> Box:
+        fluid = plan.world.fluid
+        assert fluid is not None
+        boxes = (fluid.orientation, fluid.position, fluid.size)
+        turn, place, size = (tuple(x[:, k] for k in range(x.shape[1])) for x in boxes)
+        wind = Vec3(*(fluid.wind[k] for k in range(3)))
+        at = Placement(Quaternion(*turn), Vec3(*place))
+        return Box(at, Vec3(*size), wind, fluid.density, fluid.viscosity)
+
+    return Part(loop, turns, constants)
