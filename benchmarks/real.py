@@ -52,7 +52,7 @@ def machine(record: Record) -> str:
 def robots(records: Sequence[Record]) -> Iterator[str]:
     """The worst and the median robot beside Pinocchio."""
     rows = []
-    for call, title in (("one", "one call from Python"), ("batch", "4 096 states")):
+    for call, title in (("one", "one call from Python"), ("batch", "4\u202f096 states")):
         own = [r for r in latest(records, "robots", ("robot", "call")) if r["call"] == call]
         names = list(dict.fromkeys(name for r in own for name in r["ratios"]))
         for name in names:

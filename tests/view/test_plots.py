@@ -48,7 +48,7 @@ def test_quaternions_and_units_stand_apart():
     assert list(found) == ["position (m)", "quaternion", "position (rad)", "velocity (rad/s)", "velocity (m/s)"]
     assert [line.get_label() for line in found["quaternion"].lines] == [f"root_joint q{k}" for k in "wxyz"]
     assert [line.get_label() for line in found["velocity (m/s)"].lines] == [f"root_joint v{k}" for k in "xyz"]
-    assert found["position (rad)"].get_legend().get_title().get_text() == "and 2 more"
+    assert found["position (rad)"].get_legend().get_title().get_text() == "first 10 of 12"
 
 
 def test_bands_and_medians_of_a_batch():

@@ -85,7 +85,7 @@ def bench_methods(
     """
     from kinetree.cli import bench as bodies
 
-    names = methods.split(",") if methods else list(bodies.METHODS)
+    names = methods.split(",") if methods else list(bodies.CHOICES)
     problems = bodies.chains(bodies.numbers(links)) if model is None else bodies.robot(model, floating_base)
     bodies.methods(problems, states, names, seconds, out)
 

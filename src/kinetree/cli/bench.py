@@ -25,7 +25,8 @@ from kinetree._unknown import unknown
 from kinetree.cli.source import load
 from kinetree.dynamics.forward_dynamics import METHODS
 
-SKEW = 0.3  # joint axes out of parallel, so that gravity shows
+SKEW = 0.3  # Joint axes are not parallel, so that gravity acts on all joints.
+CHOICES = ("auto", *METHODS)  # "auto" is what a plain call takes: native code, without JAX's own calls
 
 
 def numbers(text: str, kind: type = int) -> list:
@@ -120,7 +121,7 @@ def _finish(console: Console, table: Table, paths: Sequence[Path | None]) -> Non
 
 
 def _microseconds(seconds: float) -> str:
-    return f"{1e6 * seconds:,.0f}"
+    return f"{1e6 * seconds:,.{1 if seconds < 1e-4 else 0}f}"
 
 
 def methods(problems: dict[str, kt.Model], states: int, names: list[str], seconds: float, out: Path) -> list[dict]:
@@ -137,8 +138,8 @@ def methods(problems: dict[str, kt.Model], states: int, names: list[str], second
         One record for each chain and method: its time in seconds and its largest difference from "aba", relative to the
         largest acceleration; or, for a method that refuses, why.
     """
-    if strange := sorted(set(names) - set(METHODS)):
-        raise ValueError(unknown("method", strange[0], METHODS))
+    if strange := sorted(set(names) - set(CHOICES)):
+        raise ValueError(unknown("method", strange[0], CHOICES))
     records, path, console = [], out / "methods.jsonl", Console()
     with console.status("") as now:
         for title, model in problems.items():
@@ -170,7 +171,7 @@ def methods(problems: dict[str, kt.Model], states: int, names: list[str], second
         slowest_first = sorted(
             (k for k in names if done[k]), key=lambda k: (-done[k][-1]["links"], -done[k][-1]["seconds"])
         )
-        for name in slowest_first:  # so that the legend reads as the right ends of the curves do
+        for name in slowest_first:  # The legend then has the order of the curves' right ends.
             x, y = [r["links"] for r in done[name]], [1e6 * r["seconds"] for r in done[name]]
             axes.loglog(x, y, marker="o", label=name)
         axes.set(

@@ -16,12 +16,16 @@ from rich.table import Table
 import kinetree as kt
 from kinetree.dynamics.schedules.choose import SCHEDULES
 
-OWNER = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")  # temporary folders may be shared
-PICTURE = Path(tempfile.gettempdir(), f"kinetree-{OWNER}", "kinetree-demo.png")  # leaves no file where it was started
+OWNER = (
+    os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+)  # Users of one machine may share the temporary folder.
+PICTURE = Path(
+    tempfile.gettempdir(), f"kinetree-{OWNER}", "kinetree-demo.png"
+)  # The demo leaves no file in the current folder.
 LASTS = "about 40 s on two free cores, most of them compiling"  # measured: 41 s of CPU time, nothing cached
-PATIENCE = 0.2  # seconds for which a call is repeated
+PATIENCE = 0.2  # seconds; each call is repeated this long
 FORWARD = ("lanes", "sequential", "levels", "paths")  # the schedules of the articulated-body algorithm
-FEW = 1000  # rows up to which XLA walks the articulated-body algorithm in order: more would take minutes
+FEW = 1000  # rows; above, the articulated-body algorithm in order by XLA would take minutes, and is left out
 
 
 class Problem(NamedTuple):

@@ -24,14 +24,14 @@ HERE = Place()
 
 
 def devices_of(wanted: str | None) -> list[Any] | None:
-    """Devices of this process: "all", or the first so many. A CPU is divided into as many as are asked for."""
+    """Devices of this process: all of them, or the first N. A CPU is divided into N host devices."""
     if wanted is None:
         return None
     if wanted == "all":
         return jax.local_devices()
     if not wanted.isdigit() or int(wanted) < 1:
         raise ValueError(f"--devices is a number, or all, not {wanted!r}")
-    with suppress(RuntimeError):  # which says that JAX has looked for devices; until then a CPU can be divided
+    with suppress(RuntimeError):  # JAX raises it if it has looked for devices already: too late to divide the CPU
         jax.config.update("jax_num_cpu_devices", int(wanted))
     found = jax.local_devices()
     if len(found) < int(wanted):
@@ -40,7 +40,7 @@ def devices_of(wanted: str | None) -> list[Any] | None:
 
 
 def share_of(wanted: str | None) -> Share | None:
-    """The share of a run that this process has: "2/8" is the third of eight."""
+    """This process's share of a run: "2/8" is the third of eight shares."""
     if wanted is None:
         return None
     number, slash, count = wanted.partition("/")
@@ -55,7 +55,7 @@ def part_of(out: Path, share: Share) -> Path:
 
 
 def by_processes(count: int, words: list[str], out: Path) -> None:
-    """Run a command line in so many processes, a share each, and join what they save."""
+    """Run a command line in `count` processes, each with a share of the batch, and join the files that they save."""
     command = [sys.executable, "-c", "from kinetree.cli import main; main()", *words]
     started = [
         subprocess.Popen([*command, "--share", f"{k}/{count}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -39,7 +39,7 @@ def rod(center: Any, half_length: float, angle: float, radius: float) -> Capsule
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint of a body, about a point of it."""
+    """A joint of a body; its axis goes through the point `anchor` of the body."""
 
     name: str
     kind: str = "hinge"  # or "slide", "free"
@@ -53,7 +53,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class Body:
-    """A body at a place of its parent; without joints it is fixed there."""
+    """A body, placed in its parent's frame. Without joints it is fixed to the parent."""
 
     name: str
     parent: str | None
@@ -71,10 +71,10 @@ class Robot:
     motors: Mapping[str, float]  # joint -> gear, in the order of the controls
     control_range: tuple[float, float] = (-1.0, 1.0)
     density: float = 1000.0  # kg/m³
-    total_mass: float | None = None  # kg, to which all masses are scaled
-    start: Mapping[str, float] = dataclasses.field(default_factory=dict)  # coordinates of joints that start elsewhere
-    floor: Mapping[str, Any] | None = None  # options of its Shape; None: there is no floor
-    surface: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # likewise, of the robot's shapes
+    total_mass: float | None = None  # kg; masses are scaled to this sum, if it is given
+    start: Mapping[str, float] = dataclasses.field(default_factory=dict)  # start coordinates that are not 0
+    floor: Mapping[str, Any] | None = None  # options of the floor's Shape; None for no floor
+    surface: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # options of the robot's own shapes
     limit_solimp: tuple[float, ...] = SOLIMP
     timestep: float = 0.002  # s
     integrator: str = "Euler"

@@ -58,7 +58,7 @@ class Env(ABC):
     def __post_init__(self) -> None:
         if self.model is None:
             object.__setattr__(self, "model", self.robot())
-        if self.model.batch:  # models of worlds that differ; the first one stands for all in what is seen
+        if self.model.batch:  # models of worlds that differ; sizes and ranges are read from the first
             object.__setattr__(self, "randomise", self.model)
             first = (0,) * len(self.model.batch)
             object.__setattr__(self, "model", jax.tree.map(lambda x: np.asarray(x[first]), self.model))

@@ -25,23 +25,23 @@ class Settings(NamedTuple):
     """How to learn. The defaults are for a few dozen worlds on a CPU."""
 
     worlds: int = 64
-    unroll: int = 32  # control steps of every world to an iteration
-    epochs: int = 6  # passes over the data of an iteration
+    unroll: int = 32  # control steps of each world in an iteration
+    epochs: int = 6  # passes over the data of one iteration
     minibatches: int = 8
-    learning_rate: float = 1e-3  # the first one
-    divergence: float = 0.01  # from the policy of the iteration, that the learning rate aims at
+    learning_rate: float = 1e-3  # at the start; it then follows `divergence`
+    divergence: float = 0.01  # how far an iteration should move the policy: the learning rate aims at it
     discount: float = 0.98
     trace: float = 0.95  # λ of the advantage estimate
-    clip: float = 0.2  # how far the probability ratio counts
+    clip: float = 0.2  # The probability ratio is clipped to 1 ± clip.
     entropy: float = 1e-3
     hidden: tuple[int, ...] = (64, 64)
-    first_spread: float = 0.6  # standard deviation of the first actions, as part of their range
+    first_spread: float = 0.6  # standard deviation of actions at the start, as a fraction of their range
 
 
 DEFAULT = Settings()
-LEAST_RATE, LARGEST_RATE = 1e-5, 5e-3  # of learning
-LEAST_VARIANCE = 1e-8  # of discounted returns
-RATE_STEP = 1.5  # by which the rate changes where the divergence is twice its goal, or half
+LEAST_RATE, LARGEST_RATE = 1e-5, 5e-3  # bounds of the learning rate
+LEAST_VARIANCE = 1e-8  # of discounted returns: rewards are divided by its root
+RATE_STEP = 1.5  # factor of the learning rate when the divergence is over twice its goal, or under half
 
 
 class Parameters(NamedTuple):
@@ -57,23 +57,23 @@ class Learner(NamedTuple):
 
     parameters: Parameters
     adam: Adam
-    rate: Any  # of learning
+    rate: Any  # the learning rate
     normaliser: Normaliser
-    gains: Normaliser  # of discounted returns
+    gains: Normaliser  # variance of discounted returns
     worlds: EnvState
-    returns: Any  # (worlds,): of the episodes so far; not a number for those that did not begin at their start
+    returns: Any  # (worlds,): sum of rewards in the current episode; NaN if the episode did not begin at its start
     discounted: Any  # (worlds,): sums of rewards, older ones discounted
     key: Any
 
 
 class Steps(NamedTuple):
-    """What the worlds came through; (unroll, worlds, ...), later in one row."""
+    """Recorded steps: (unroll, worlds, ...), flattened to one axis for minibatches."""
 
     obs: Any
-    action: Any  # as drawn; the world is given the nearest that its range allows
-    mean: Any  # of the distribution that it was drawn from
+    action: Any  # as drawn; the world gets it clipped to its range
+    mean: Any  # of the distribution that the action was drawn from
     reward: Any
-    discounted: Any  # sums of rewards up to now, older ones discounted
+    discounted: Any  # sum of rewards so far, older ones discounted
     done: Any
     truncated: Any
     final_obs: Any
@@ -90,15 +90,15 @@ class Samples(NamedTuple):
 
 
 class Report(NamedTuple):
-    """How an iteration went; means over the episodes that ended in it, not a number where none did."""
+    """How an iteration went: means over the episodes that ended in it, NaN if none did."""
 
     episode_return: Any
     episodes: Any
-    reward: Any  # mean of a step
+    reward: Any  # mean over steps
     spread: Any  # mean standard deviation of actions
-    rate: Any  # of learning
+    rate: Any  # the learning rate
     loss: Any
-    metrics: dict[str, Any]  # of the environment, means over all steps
+    metrics: dict[str, Any]  # metrics of the environment, means over all steps
 
 
 def start(env: Env, settings: Settings, key: Any) -> Learner:

@@ -10,8 +10,8 @@ import numpy as np
 import kinetree as kt
 
 FRAME = 1 / 60  # seconds of simulated time between two looks at the clock
-PUSH_PERIOD = 0.6  # seconds: of the spring between mouse and body, with what it moves
-MAX_LAG = 0.25  # seconds; what is farther behind the clock is not caught up
+PUSH_PERIOD = 0.6  # seconds; period of the spring between the mouse and the mass that it moves
+MAX_LAG = 0.25  # seconds; a simulation that lags more does not try to catch up
 
 
 class Live:
@@ -71,7 +71,7 @@ class Live:
 
     def states(self) -> Iterator[tuple[kt.State, float]]:
         """Each state after a sixtieth of a second of simulated time, and how fast time goes against the clock."""
-        self._step()  # compiles
+        self._step()  # The first step compiles: do it before the clock starts.
         begin, done, rate = time.monotonic(), 0.0, 1.0
         last = begin
         while not self.stopped.is_set():

@@ -15,11 +15,11 @@ from .shapes import Source
 
 LIGHT = np.array([0.45, -0.35, 1.0]) / np.linalg.norm([0.45, -0.35, 1.0])
 FIELD_OF_VIEW = np.deg2rad(40.0)
-SMOOTH = 2  # pixels are drawn so many times finer in each direction, and averaged
-MARGIN = 1.06  # of the picture around what it frames
-CHUNK_PIXELS = 3_000_000  # candidates that are looked at together: some 300 MB
-LINE_WIDTH = 2.2  # pixels
-FRAMES_PER_SECOND = 25  # of films
+SMOOTH = 2  # Each pixel is the mean of SMOOTH × SMOOTH finer ones: smooth edges.
+MARGIN = 1.06  # The picture shows this many times the size of what it frames.
+CHUNK_PIXELS = 3_000_000  # pixels that triangles may cover, tested at once: about 300 MB
+LINE_WIDTH = 2.2  # pixels; of mechanisms that are drawn as lines
+FRAMES_PER_SECOND = 25  # pictures in a second of a film
 
 
 class Tones(NamedTuple):

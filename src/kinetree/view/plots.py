@@ -14,10 +14,10 @@ from kinetree._unknown import did_you_mean, unknown
 
 INK, ACCENT, PALE = "#1f2933", "#c2410c", "#94a3b8"
 CURVES = ("#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0e7490", "#be185d", "#4d7c0f", "#475569", "#a16207")
-MOST_CURVES = len(CURVES)  # of one panel
+MOST_CURVES = len(CURVES)  # A panel has at most one curve of each colour.
 BAND = (5.0, 95.0)  # percentiles of a batch that its band spans
-WIDTH = 7.0  # inches: of a page's text
-PANEL = 1.75  # inches: the height of a panel
+WIDTH = 7.0  # inches; the width of the text on a page
+PANEL = 1.75  # inches; the height of one panel
 
 
 class Column(NamedTuple):
@@ -48,11 +48,11 @@ def column_names(model: kt.Model | None, count: int, positions: bool = False) ->
     return names
 
 
-PARTS = {  # names of the columns of joints with several, by how many q and v they have
+PARTS = {  # Column names of joints with several coordinates, by their numbers of q and v.
     (7, 6): (("x", "y", "z", "qw", "qx", "qy", "qz"), ("ωx", "ωy", "ωz", "vx", "vy", "vz")),
     (4, 3): (("qw", "qx", "qy", "qz"), ("ωx", "ωy", "ωz")),
 }
-MEANING = {"q": ("rad", "m"), "qd": ("rad/s", "m/s"), "tau": ("N m", "N")}  # of what turns, of what slides
+MEANING = {"q": ("rad", "m"), "qd": ("rad/s", "m/s"), "tau": ("N m", "N")}  # units of hinges, units of sliders
 
 
 def _columns(model: kt.Model | None, run: kt.Trajectory, what: str) -> dict[str, list[Column]]:
@@ -98,8 +98,7 @@ def _curves(axes: Any, time: np.ndarray, values: np.ndarray, columns: list[Colum
 
 
 def _legend(axes: Any, columns: list[Column]) -> None:
-    left = len(columns) - MOST_CURVES
-    title = f"and {left} more" if left > 0 else None
+    title = f"first {MOST_CURVES} of {len(columns)}" if len(columns) > MOST_CURVES else None
     axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1.05), frameon=False, title=title, title_fontsize=7)
 
 
@@ -116,7 +115,9 @@ def trajectory(run: kt.Trajectory, model: kt.Model | None = None, *, state: int 
     """
     values = {w: getattr(run, w).reshape(len(run), -1, getattr(run, w).shape[-1]) for w in MEANING}
     panels = [(w, unit, cols) for w in MEANING for unit, cols in _columns(model, run, w).items()]
-    panels = [(w, unit, cols) for w, unit, cols in panels if w != "tau" or values[w].any()]
+    panels = [
+        (w, unit, cols) for w, unit, cols in panels if w != "tau" or values[w][..., [c.index for c in cols]].any()
+    ]
     figure = Figure(figsize=(WIDTH, 0.6 + PANEL * len(panels)), layout="constrained")
     first = None
     for number, (what, unit, columns) in enumerate(panels):

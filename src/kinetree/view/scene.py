@@ -15,13 +15,13 @@ from kinetree.model.orientation import quaternion_from_rotation
 from . import solids
 from .shapes import Shape, Source, rotation, shapes
 
-MAX_SOLID_BODIES = 300  # bodies of one state
-MAX_WORLDS = 1024  # states side by side
-MAX_TRIANGLES = 400_000  # of all states together; 256 quadrupeds have 0.2 M
-MAX_BYTES = 256 << 20  # of all frames; longer runs are drawn with every second record, or fewer
-FEW = 60  # triangles that a part always keeps
-FINE_SIDES, COARSE_SIDES = 24, 6  # of round shapes, for one robot and for many
-GAP = 1.3  # distance between neighbouring states, over the size of one
+MAX_SOLID_BODIES = 300  # bodies of one state; larger mechanisms are drawn as lines
+MAX_WORLDS = 1024  # states that are drawn side by side; the rest of a batch is left out
+MAX_TRIANGLES = 400_000  # in all states together (256 quadrupeds: 0.2 M); shapes are simplified above it
+MAX_BYTES = 256 << 20  # bytes of all frames; of longer runs every second record is drawn, or fewer
+FEW = 60  # A part keeps at least this many triangles when it is simplified.
+FINE_SIDES, COARSE_SIDES = 24, 6  # sides of round shapes, for few robots and for many
+GAP = 1.3  # distance between neighbouring states, in sizes of one state
 
 
 class Plane(NamedTuple):

@@ -21,7 +21,7 @@ from .solids import Solid
 STEEL, ORANGE = (0.44, 0.52, 0.62, 1.0), (0.86, 0.33, 0.09, 1.0)
 FINE = 24  # sides of a round shape
 VISIBLE_GROUPS = 3  # MuJoCo's viewer shows the geoms of groups 0, 1 and 2.
-MUJOCO_GREY = (0.5, 0.5, 0.5, 1.0)  # of geoms that say nothing; a material's colour comes first then
+MUJOCO_GREY = (0.5, 0.5, 0.5, 1.0)  # MuJoCo's default colour: a geom that has it takes its material's
 Colour = tuple[float, float, float, float]
 Source = str | bytes | os.PathLike[str]
 
@@ -118,7 +118,9 @@ def _urdf_shapes(model: kt.Model, robot: Element, path: Path | None, sides: int)
                 for solid, of_mesh in _urdf_solids(geometry.children[0], folder, sides):
                     placed = solid.placed(turn, position)
                     found.append(Shape(model.body_index(name), placed, colour or of_mesh or STEEL))
-            except Exception as error:  # readers of mesh files raise all there is, and a picture is no reason to stop
+            except (
+                Exception
+            ) as error:  # Mesh readers raise errors of any kind. A shape that can not be drawn must not stop the rest.
                 lost.setdefault(_reason(error), []).append(name)
     for why, names in lost.items():
         told = f"{file}: shapes of link {few(list(dict.fromkeys(names)))} are not shown: {why}"

@@ -21,9 +21,9 @@ from .scene import Scene, contact_forces
 from .server import PageServer, Reply
 from .shapes import Source
 
-INLINE_BYTES = 24 << 20  # of the frames of a page that holds its own data
+INLINE_BYTES = 24 << 20  # bytes of frames in a page that holds its own data
 NOTEBOOK_HEIGHT = 480  # pixels
-FRAMES_PER_SECOND = 60.0  # of live simulations
+FRAMES_PER_SECOND = 60.0  # A live simulation sends at most this many states in a second.
 FILES = {"/": "text/html; charset=utf-8", "/index.html": "text/html; charset=utf-8"}
 
 
