@@ -58,6 +58,8 @@ BODIES = re.compile(
     r"|\b(?:model|structure|tree)\.(?:\w+\.)*(?:parent|depth|joint_code|row_of_body)\b"
 )
 TUPLE_METHODS = {"_replace", "_fields", "_asdict", "_make"}  # public, in spite of their names
+OURSELVES = {"self", "cls"}
+FOREIGN = {"_ARRAY_API"}  # NumPy's
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|tmp|Users)/")
 
 
@@ -108,6 +110,15 @@ def private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in TUPLE_METHODS
 
 
+def named_in(tree: ast.AST) -> set[str]:
+    """Names of functions, classes, variables and attributes that a file defines."""
+    names = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return names
+
+
 def reaches(source: str, path: str) -> list[str]:
     """Places that use what belongs to another module, import by a string, or loop over bodies where they should not."""
     package, found = ".".join(path.split("/")[:-1]), []
@@ -124,8 +135,9 @@ def reaches(source: str, path: str) -> list[str]:
                 for alias in node.names
                 if ours and private(alias.name) and not from_top
             ]
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if private(node.attr) and node.value.id in modules:
+        elif isinstance(node, ast.Attribute) and private(node.attr) and ast.unparse(node.value) not in OURSELVES:
+            of_module = isinstance(node.value, ast.Name) and node.value.id in modules
+            if of_module or (node.attr not in named_in(tree) and node.attr not in FOREIGN):
                 found.append(f"{path}:{node.lineno}: {ast.unparse(node)} is private")
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             if "kinetree" in ast.unparse(node) or "__package__" in ast.unparse(node):
@@ -185,6 +197,8 @@ def test_reaches_and_cycles_are_found():
     path = "kinetree/simulate/run.py"
     assert "private" in reaches("from kinetree.constrain.newton import _step", path)[0]
     assert "private" in reaches("from . import advance\nadvance._hidden()", path)[0]
+    assert "private" in reaches("def f(model):\n    return model._hidden()", path)[0]
+    assert reaches("class A:\n    def _own(self): ...\ndef f(a):\n    return a._own()", path) == []
     assert "string" in reaches("import_module('kinetree.lanes')", path)[0]
     assert "loop" in reaches("for i in range(model.n_bodies):\n    pass", path)[0]
     assert "loop" in reaches("x = [f(i) for i in range(1, self.model.tree.n)]", path)[0]

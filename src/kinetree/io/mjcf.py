@@ -14,6 +14,7 @@ import numpy as np
 
 from kinetree.model import Fixed, Free, Joint, Limits, Model, ModelError, Prismatic, Revolute, Spherical
 from kinetree.model.checks import unphysical
+from kinetree.model.copies import with_same_rows
 from kinetree.spatial import Inertia, Quaternion, Rotation, Transform, Vec3
 
 from .mjcf_motion import joint_bodies, with_motion
@@ -82,7 +83,7 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
         scene = None if model.world is None else model.world.scene
         shapes = () if scene is None else scene.layout.names
         found = read_sensors(compiled, bodies.ours, joint_bodies(model), wiring, shapes, report)
-        model = model._with_same_rows(sensors=found)
+        model = with_same_rows(model, sensors=found)
         if compiled.opt.noslip_iterations and any(s.kind in PUSHED for s in found):
             report.warn("friction is without slip, but sensors of touch, contact, force and torque feel soft friction")
     _note_unmodelled(compiled, report)

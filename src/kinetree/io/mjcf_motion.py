@@ -11,6 +11,7 @@ import numpy as np
 from kinetree.model import Actuators, Keyframes, Model, Stepping
 from kinetree.model.actuators import MUSCLE as MUSCLE_DYNAMICS
 from kinetree.model.actuators import NONE, Muscles, Target, Wiring
+from kinetree.model.copies import with_same_rows
 
 from .converters import Mujoco
 from .mujoco_model import disabled
@@ -45,7 +46,7 @@ def with_motion(model: Model, m: Any, ours: dict[int, int], report: Report) -> M
     by_actuators = m.jnt_actgravcomp != 0
     if by_actuators.any() and m.body_gravcomp.any() and (not m.nu or disabled(m, "ACTUATION")):
         report.warn("gravity compensation acts on joints that leave it to actuators, though there are none")
-    return model._with_same_rows(**parts)
+    return with_same_rows(model, **parts)
 
 
 def _why_not(m: Any, table: _Table, i: int) -> str | None:

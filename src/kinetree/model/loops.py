@@ -17,6 +17,7 @@ from kinetree._unknown import unknown
 from kinetree.spatial import Transform
 
 from .attached import in_rows
+from .copies import with_same_rows
 from .equalities import WELD, Equalities, FrameEqualities, JointEqualities
 from .errors import ModelError
 from .orientation import quaternion_from_rotation
@@ -201,7 +202,7 @@ def rigid_equalities(model: "Model") -> "Model":
     loops = _from_equalities(found.frames, found.joints)
     left = Equalities(**{k: v for k, v in vars(found).items() if k not in ("frames", "joints")})
     rest = left if any(v is not None for v in vars(left).values()) else None
-    return model._with_same_rows(loops=joined(model.loops, loops), world=world.replace(equalities=rest))
+    return with_same_rows(model, loops=joined(model.loops, loops), world=world.replace(equalities=rest))
 
 
 def _from_equalities(frames: FrameEqualities | None, joints: JointEqualities | None) -> Loops:

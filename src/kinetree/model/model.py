@@ -17,6 +17,7 @@ from kinetree.tree import Tree
 from .actuators import Actuator, Actuators, make_actuators
 from .checks import check_gravity, check_inertia, check_leaves, check_parents, check_transform, frozen, settle
 from .compile import compile_rows, merge_inertia
+from .copies import with_same_rows
 from .coupling import Coupling, Follow, make_coupling
 from .describe import tree_html
 from .errors import ModelError, UnknownName
@@ -209,32 +210,32 @@ class Model:
     @cached_property
     def without_passive(self) -> "Model":
         """The same mechanism with its springs and dampers switched off."""
-        return self if self.passive is None else self._with_same_rows(passive=None)
+        return self if self.passive is None else with_same_rows(self, passive=None)
 
     @cached_property
     def without_actuators(self) -> "Model":
         """The same mechanism with its actuators taken off."""
-        return self if self.actuators is None else self._with_same_rows(actuators=None)
+        return self if self.actuators is None else with_same_rows(self, actuators=None)
 
     @cached_property
     def alone(self) -> "Model":
         """The mechanism and its world alone; models that differ in what drives and measures them share its programs."""
-        return self._with_same_rows(actuators=None, sensors=(), stepping=None)
+        return with_same_rows(self, actuators=None, sensors=(), stepping=None)
 
     @cached_property
     def without_loops(self) -> "Model":
         """The tree alone, its loops open."""
-        return self if self.loops is None else self._with_same_rows(loops=None)
+        return self if self.loops is None else with_same_rows(self, loops=None)
 
     @cached_property
     def weightless(self) -> "Model":
         """The tree alone, without gravity, springs and dampers: its answers to forces at rest are H⁻¹ tau."""
-        return self._with_same_rows(loops=None, passive=None, gravity=np.zeros(3))
+        return with_same_rows(self, loops=None, passive=None, gravity=np.zeros(3))
 
     @cached_property
     def without_constraints(self) -> "Model":
         """The same mechanism with contact, limits and dry friction switched off."""
-        return self._with_same_rows(world=(self.world or World()).replace(disabled=CONSTRAINTS))
+        return with_same_rows(self, world=(self.world or World()).replace(disabled=CONSTRAINTS))
 
     def couple(self, follows: Mapping[str, Follow]) -> "Model":
         """The same tree with fewer coordinates: joints that follow others, as mimic joints do.
@@ -252,18 +253,12 @@ class Model:
     @cached_property
     def uncoupled(self) -> "Model":
         """The same model with all joints on their own."""
-        return self if self.coupling is None else self._with_same_rows(coupling=None)
+        return self if self.coupling is None else with_same_rows(self, coupling=None)
 
     @cached_property
     def specialized(self) -> bool:
         """Whether the model has programs of its own; see `kinetree.specialize`."""
         return False
-
-    def _with_same_rows(self, **changes: Any) -> "Model":
-        """A copy in which nothing that compiled programs know is other."""
-        new = dataclasses.replace(self, **changes)
-        new.__dict__["specialized"] = self.specialized
-        return new
 
     @property
     def tree(self) -> Tree:

@@ -21,6 +21,7 @@ from kinetree.constrain.weights import inverse_weights
 from kinetree.dynamics import forward_dynamics
 from kinetree.model import Model, World
 from kinetree.model.arguments import is_traced
+from kinetree.model.copies import with_same_rows
 
 
 class Accelerated(NamedTuple):
@@ -47,7 +48,7 @@ def prepared(model: Model, found: Present | None) -> Model:
         return model
     kept = model.__dict__  # beside the fields, so that no copy with other numbers has it
     if "_prepared" not in kept:
-        full = model._with_same_rows(world=world.replace(inverse_weights=inverse_weights(model.uncoupled)))
+        full = with_same_rows(model, world=world.replace(inverse_weights=inverse_weights(model.uncoupled)))
         if is_traced(full):
             return full
         kept["_prepared"] = full
@@ -56,7 +57,7 @@ def prepared(model: Model, found: Present | None) -> Model:
 
 def with_constraints(model: Model, found: Present | None) -> Model:
     """A model that is being traced, with the constraints that were found before, from its numbers."""
-    same = model._with_same_rows()
+    same = with_same_rows(model)
     same.__dict__["_constraints"] = found
     return same
 
@@ -84,7 +85,7 @@ def constrained(
 def _natively(
     found: Present, solver: Solver, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
 ) -> Accelerated:
-    """By lanes."""
+    """The result by lanes."""
     solved = solver(q, qd, tau, f_ext, warm_start)
     return Accelerated(solved.qdd, solved.total)
 
