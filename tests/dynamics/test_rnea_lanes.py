@@ -8,8 +8,8 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.algorithms.aba import ABA
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.schedules.lane_rows import DEEP
 from kinetree.dynamics.schedules.lanes import lane_program_of
+from kinetree.dynamics.schedules.tuning import DEEP_MIN_LEVELS as DEEP
 from tests.build import build_model
 from tests.dynamics.programs import aba_lanes, rnea_lanes
 from tests.dynamics.trees import worst

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.closed_form.directions import MIN_DIRECTIONS
 from kinetree.dynamics.closed_form.rnea import Variant, program
+from kinetree.dynamics.schedules.tuning import MATRICES_MIN_DIRECTIONS as MIN_DIRECTIONS
 from kinetree.lanes.program.derivative import adjoint_program, tangent_program
 from kinetree.lanes.target import compiled
 from tests.build import build_model

@@ -12,17 +12,17 @@ import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory
 from kinetree.lanes.kept.once import once
-from kinetree.model import Axis, Model, Placement, Structure
+from kinetree.model import Axis, Model, Structure
 from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
-from .closed_form.links import Link, link_constants, placed_at
+from .closed_form.links import Link, base_part, link_constants, placed_at, world_axis
 from .closed_form.shape import Shape
 from .closed_form.terms import VelocityProduct
+from .schedules import tuning
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lane_coupling import serving
 from .schedules.lane_parts import unrelated, zero_parts
 from .schedules.lane_rows import (
-    GRAVITY,
     NOTHING,
     OWN,
     PARENT,
@@ -32,7 +32,6 @@ from .schedules.lane_rows import (
     Q,
     Turns,
     V,
-    base_gravity,
     no_constants,
     placing_parts,
     row_turns,
@@ -66,23 +65,14 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
     def at(column: int, *names: str) -> tuple:
         return tuple(memory.at(column, name) for name in names)
 
-    def base(gravity: Vec3, _: tuple, reads: tuple) -> tuple:
-        s = gravity.x
-        pose, rest, nothing = Placement.identity_like(s), Motion.zero_like(s), Inertia.zero_like(s)
-        if reads:
-            pose = pose._replace(position=-reads[0].position)
-        return (pose, rest, nothing, VelocityProduct.of(nothing, rest)), (), ()
-
-    def base_turns(structure: Structure) -> Turns:
-        first, row = memory.base(-1), memory.base(0)
-        return np.array([[first, first, row, 0]], np.int32), np.zeros(1, np.int64)
+    def begins(gravity: Vec3) -> dict[str, Any]:
+        rest, nothing = Motion.zero_like(gravity.x), Inertia.zero_like(gravity.x)
+        return {"v": rest, "I": nothing, "B": VelocityProduct.of(nothing, rest)}
 
     def outward(link: Link, given: tuple, reads: tuple) -> tuple:
         (pose, v), qd = reads[:2], given[0]
         pose = (reads[2] if quaternions else placed_at(link, given[1])) @ pose
-        z = pose.orientation.rotation().rows[2]
-        turning = z * link.axis.turn
-        S = Motion(turning, z * link.axis.slide + pose.position.cross(turning))
+        S = world_axis(pose, link.axis)
         v = v + S * qd
         I: Inertia = pose.transform.inertia_to_parent(link.inertia)
         return (pose, v, S, I, VelocityProduct.of(I, v)), (), ()
@@ -110,10 +100,9 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
     reads = at(PARENT, "pose", "v") + (at(OWN, "placed") if quaternions else ())
     carried = at(OWN, "S", "I", "B") + at(LAST, "v")
     left = at(OWN, "rate", "force", "back", "momentum")
-    first = at(V, "placed") if quaternions else ()
     parts = [
         *(placing_parts(memory) if quaternions else []),
-        Part(Loop(base, 4, GRAVITY, first, at(OWN, "pose", "v", "I", "B")), base_turns, base_gravity),
+        base_part(memory, quaternions, begins),
         Part(
             Loop(outward, 6, jax.tree.structure(link), reads, at(OWN, "pose", "v", "S", "I", "B"), inputs=inputs),
             _row_table(memory, False),
@@ -146,9 +135,6 @@ def coriolis_program(model: Model) -> LaneAlgorithm | None:
     """The program that serves a model; None where rotors of free joints have a share, or matrices are too large."""
     turning = model.structure.q_of_row < 0
     rotors = model.rows.armature * model.rows.slide
-    if model.tree.n > CORIOLIS_MAX_ROWS or not isinstance(rotors, np.ndarray) or np.any(rotors[turning]):
+    if model.tree.n > tuning.CLOSED_FORM_MAX_ROWS or not isinstance(rotors, np.ndarray) or np.any(rotors[turning]):
         return None
     return serving(coriolis_lanes(model.structure.has_quaternions), model)
-
-
-CORIOLIS_MAX_ROWS = 300  # rows whose pairs are walked, as for derivatives

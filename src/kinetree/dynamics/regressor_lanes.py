@@ -11,19 +11,19 @@ import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory, Slots
 from kinetree.lanes.kept.once import once
-from kinetree.model import Axis, Model, Placement, Structure
+from kinetree.model import Axis, Model, Structure
 from kinetree.spatial import Force, Inertia, Motion, Rates, Sym3, Vec3
 
 from .algorithms.rnea import base_rates, body_force, moved_rates, rates
-from .closed_form.links import Link, link_constants, placed_at
+from .closed_form.links import Link, base_part, link_constants, placed_at, world_axis
 from .joint_terms import row_acceleration
 from .recursion import Row
+from .schedules import tuning
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lane_coupling import serving
 from .schedules.lane_parts import frame_constants, zero_parts
 from .schedules.lane_places import FRAME
 from .schedules.lane_rows import (
-    GRAVITY,
     NOTHING,
     OWN,
     PARENT,
@@ -33,7 +33,6 @@ from .schedules.lane_rows import (
     Q,
     Turns,
     V,
-    base_gravity,
     no_constants,
     placing_parts,
     row_turns,
@@ -68,25 +67,13 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
     def at(column: int, *names: str) -> tuple:
         return tuple(memory.at(column, name) for name in names)
 
-    def base(gravity: Vec3, _: tuple, reads: tuple) -> tuple:
-        pose = Placement.identity_like(gravity.x)
-        if reads:
-            pose = pose._replace(position=-reads[0].position)
-        return (pose, base_rates(gravity)), (), ()
-
-    def base_turns(structure: Structure) -> Turns:
-        first, row = memory.base(-1), memory.base(0)
-        return np.array([[first, first, row, 0]], np.int32), np.zeros(1, np.int64)
-
     def outward(link: Link, given: tuple, reads: tuple) -> tuple:
         qd, qdd = given[:2]
         placed = reads[2] if quaternions else placed_at(link, given[2])
         qdd = row_acceleration(qdd, reads[3]) if quaternions else qdd
         moved, _ = rates(Row(at=placed, axis=link.axis, qd=qd, qdd=qdd), reads[1])
         pose = placed @ reads[0]
-        z = pose.orientation.rotation().rows[2]
-        turning = z * link.axis.turn
-        return (pose, moved, Motion(turning, z * link.axis.slide + pose.position.cross(turning))), (), ()
+        return (pose, moved, world_axis(pose, link.axis)), (), ()
 
     def wrenches(frame: Any, _: tuple, reads: tuple) -> tuple:
         pose, own = reads
@@ -125,11 +112,7 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
     outputs = tuple(Lane(0, ENTRY, k) for k in range(NUMBERS))
     parts = [
         *((*placing_parts(memory), *shift_parts(memory, 1)) if quaternions else ()),
-        Part(
-            Loop(base, 4, GRAVITY, at(V, "placed") if quaternions else (), at(OWN, "pose", "rates")),
-            base_turns,
-            base_gravity,
-        ),
+        base_part(memory, quaternions, lambda gravity: {"rates": base_rates(gravity)}),
         Part(
             Loop(outward, 4, jax.tree.structure(link), reads, at(OWN, "pose", "rates", "S"), inputs=inputs),
             row_turns(memory),
@@ -159,7 +142,5 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
 
 def regressor_program(model: Model) -> LaneAlgorithm | None:
     """The program that serves a model; None where matrices are too large."""
-    return serving(regressor_lanes(model.structure.has_quaternions), model) if model.tree.n <= MAX_ROWS else None
-
-
-MAX_ROWS = 300  # rows whose pairs are walked, as for derivatives
+    served = model.tree.n <= tuning.CLOSED_FORM_MAX_ROWS
+    return serving(regressor_lanes(model.structure.has_quaternions), model) if served else None

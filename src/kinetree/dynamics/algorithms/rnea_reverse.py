@@ -33,7 +33,7 @@ class Moving(NamedTuple):
 
 
 def _pushed_up(gravity: Vec3) -> Moving:
-    """Of the base: gravity is an acceleration of it."""
+    """The base at rest: gravity is an acceleration of it."""
     return Moving(Motion.zero_like(gravity.x), base_acceleration(gravity), Motion.zero_like(gravity.x))
 
 
@@ -58,7 +58,7 @@ def moves(row: Row, parent: Moving) -> tuple[Moving, dict]:
 
 
 def own_pulls(row: Row) -> Pulls:
-    """Of the row's own body."""
+    """What the row's own body brings."""
     v, a, u = row.moving
     h = row.inertia @ v
     return Pulls(row.inertia @ a + v.cross_force(h), row.inertia @ u, row.inertia @ u.cross(v) - u.cross_force(h))
@@ -92,7 +92,7 @@ class Relative(NamedTuple):
 
 
 def relative(row: Row) -> Relative:
-    """Of one row."""
+    """The element of one row."""
     return Relative(row.at, *(row.axis.times(x) for x in (row.qd, row.qdd, row.w)))
 
 

@@ -36,10 +36,15 @@ class Moving(NamedTuple):
     velocity: Motion
 
 
+def moment(I: Inertia, pose: Placement) -> Vec3:
+    """m c of a row, in the world."""
+    return pose.position * I.mass + pose.orientation.turn(I.h)
+
+
 def share(I: Inertia, pose: Placement, v: Motion) -> Totals:
     """What one row adds."""
     own: Force = I @ v
-    return Totals(pose.position * I.mass + pose.orientation.turn(I.h), v.dot(own), pose.transform.force_to_parent(own))
+    return Totals(moment(I, pose), v.dot(own), pose.transform.force_to_parent(own))
 
 
 def moving(row: Row, parent: Moving) -> tuple[Moving, dict]:

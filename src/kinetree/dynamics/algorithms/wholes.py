@@ -13,7 +13,7 @@ from kinetree.model import Placement
 from kinetree.spatial import Force, Inertia, Motion, Scalar, Vec3
 
 from .poses import pose, velocity
-from .totals import Moving, moving
+from .totals import Moving, moment, moving
 
 POSES = Outward("pose", pose, link=("axis",), places=True)
 MOVING = Outward("moving", moving, given=("qd",), link=("axis",), places=True)
@@ -31,11 +31,6 @@ class Center(NamedTuple):
 
     position: Vec3
     mass: Scalar
-
-
-def moment(I: Inertia, pose: Placement) -> Vec3:
-    """m c of a row, in the world."""
-    return pose.position * I.mass + pose.orientation.turn(I.h)
 
 
 MOMENT = Total(
@@ -143,7 +138,7 @@ KINETIC_ENERGY = Algorithm(
 
 
 def _momentum(row: Row) -> Force:
-    """Of a row, in the world."""
+    """The momentum of a row, in the world."""
     return row.moving.pose.transform.force_to_parent(row.inertia @ row.moving.velocity)
 
 

@@ -11,15 +11,16 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.core import ShapedArray
+from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from kinetree.lanes.partition import knows_devices
 
-MIN_DIRECTIONS = (
-    4  # directions; from here on matrices are cheaper than as many runs (closed_form in benchmarks/NOTES.md)
-)
+from ..schedules import tuning
 
 Linear = Callable[..., Any]  # Directions of some of the state to that of the result.
 
@@ -116,11 +117,60 @@ def direction(function: Function, parameters: list, state: list, moved: dict[int
     return FORWARD.bind(*parameters, *state, *moved.values(), call=call)[0]
 
 
+def with_rule(
+    function: Callable[..., Any],
+    slow: Callable[..., Any],
+    linear: Callable[..., Linear] | None = None,
+    gradient: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
+    """`function(fixed, *state)`, of one array, with derivatives by `slow(fixed, *state)`.
+
+    Where nothing is asked of what is `fixed`, `linear` and `gradient` say how directions and gradients are found (see
+    `Function`; their parameters are what is fixed). Without either, all derivatives are those of `slow`.
+    """
+    rule = jax.custom_jvp(function)
+
+    def derivative(primals: tuple, tangents: tuple) -> tuple:
+        fixed, *state = primals
+        still = all(map(_is_zero, jax.tree.leaves(tangents[0], is_leaf=_is_zero)))
+        if not still or (linear is None and gradient is None):
+            return jax.jvp(slow, primals, jax.tree.map(_instantiated, tangents, is_leaf=_is_zero))
+        found = rule(*primals)
+        moved = {k: x for k, x in enumerate(tangents[1:]) if not _is_zero(x)}
+        if not moved:
+            return found, jax.tree.map(jnp.zeros_like, found)
+        parameters, tree = jax.tree.flatten(fixed)
+
+        def of_fixed(f: Callable[..., Any] | None) -> Callable[..., Any] | None:
+            return f and (lambda parameters, *rest: f(jax.tree.unflatten(tree, parameters), *rest))
+
+        def value(parameters: list, *state: Any) -> Any:
+            return jax.tree.leaves(slow(jax.tree.unflatten(tree, parameters), *state))[0]
+
+        described = Function(value, of_fixed(linear), of_fixed(gradient))
+        along = direction(described, parameters, state, moved)
+        return found, jax.tree.unflatten(jax.tree.structure(found), [along])
+
+    rule.defjvp(derivative, symbolic_zeros=True)
+    return rule
+
+
+def _is_zero(x: Any) -> bool:
+    return isinstance(x, SymbolicZero)
+
+
+def _instantiated(x: Any) -> Any:
+    if not _is_zero(x):
+        return x
+    moves = jnp.issubdtype(x.dtype, jnp.inexact)
+    return jnp.zeros(x.shape, x.dtype) if moves else np.zeros(x.shape, jax.dtypes.float0)
+
+
 def _batched(primitive: Primitive, body: Callable, arguments: Any, axes: Any, *, call: Call) -> tuple:
     linear = list(zip(arguments, axes, strict=True))[call.fixed :]
     many = max((x.shape[d] for x, d in linear if d is not None), default=0)
     linear_map = call.function.linear
-    if any(d is not None for d in axes[: call.fixed]) or many < MIN_DIRECTIONS or linear_map is None:
+    if any(d is not None for d in axes[: call.fixed]) or many < tuning.MATRICES_MIN_DIRECTIONS or linear_map is None:
         results = jax.vmap(partial(body, call=call), tuple(axes))(*arguments)
         return results, [0] * len(results)
     parameters, state, _ = call.split(arguments)
@@ -143,7 +193,7 @@ def _transposed(other: str, cotangents: Any, *arguments: Any, call: Call) -> lis
 
 
 def _derivative(primitive: Primitive, body: Callable, primals: Any, tangents: Any, *, call: Call) -> tuple:
-    """Of any order. It is linear in its directions: where nothing else moves, it is its own derivative."""
+    """The derivative, of any order. It is linear in its directions: if nothing else moves, it is its own derivative."""
     if all(isinstance(t, ad.Zero) for t in tangents[: call.fixed]):
         moved = (ad.instantiate_zeros(t) for t in tangents[call.fixed :])
         fixed = primals[: call.fixed]

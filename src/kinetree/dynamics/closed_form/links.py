@@ -1,12 +1,17 @@
-"""The constants of derivative programs: what they know of links, joints, and pairs of rows."""
+"""What programs in world axes share: constants of links, joints and pairs of rows; the base; axes in the world."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from kinetree.model import Axis, Model, Placement, place
-from kinetree.spatial import Inertia
+from kinetree.lanes import Loop, Memory
+from kinetree.model import Axis, Model, Placement, Structure, place
+from kinetree.spatial import Inertia, Motion, Vec3
+
+from ..schedules.lane_rows import GRAVITY, OWN, Part, Turns, V, base_gravity
+from .shape import Shape
 
 
 class Link(NamedTuple):
@@ -31,6 +36,37 @@ class Joint(NamedTuple):
 def placed_at(link: Link, q: Any) -> Placement:
     """Where a screw stands at coordinate q."""
     return place(link.frame.orientation, link.frame.position, link.axis, q)
+
+
+def world_axis(pose: Placement, axis: Axis) -> Motion:
+    """S of a row that stands so in the world, in world axes about the origin."""
+    z = pose.orientation.rotation().rows[2]
+    turning = z * axis.turn
+    return Motion(turning, z * axis.slide + pose.position.cross(turning))
+
+
+def base_part(memory: Memory, quaternions: bool, begins: Callable[[Vec3], dict[str, Any]]) -> Part:
+    """The turn of the base: its `pose`, and the fields that `begins` gives for a gravity.
+
+    Where joints have positions of their own, the origin is put at the first of them: far from it, numbers of inertias
+    about it would lose their digits.
+    """
+    # The names alone, found without XLA, which a forked process has not.
+    names = tuple(jax.eval_shape(begins, Vec3(*3 * (jax.ShapeDtypeStruct((), np.float32),))))
+    reads = (memory.at(V, "placed"),) if quaternions else ()
+
+    def step(gravity: Vec3, _: tuple, reads: tuple) -> tuple:
+        pose, found = Placement.identity_like(gravity.x), begins(gravity)
+        if reads:
+            pose = pose._replace(position=-reads[0].position)
+        return (pose, *(found[n] for n in names)), (), ()
+
+    def turns(shape: Shape | Structure) -> Turns:
+        base, row = memory.base(-1), memory.base(0)
+        return np.array([[base, base, row, 0]], np.int32), np.zeros(1, np.int64)
+
+    writes = tuple(memory.at(OWN, name) for name in ("pose", *names))
+    return Part(Loop(step, 4, GRAVITY, reads, writes), turns, base_gravity)
 
 
 def link_constants(model: Model, rows: np.ndarray, framed: bool) -> Link:

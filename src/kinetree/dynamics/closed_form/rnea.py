@@ -19,14 +19,13 @@ from kinetree.lanes import Lane, Loop, Memory
 from kinetree.lanes.kept.once import once
 from kinetree.lanes.program.program import Slots
 from kinetree.lanes.target import facts
-from kinetree.model import Axis, Model, Placement
+from kinetree.model import Axis, Model
 from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
-from ..elements.articulated import own_bias
+from ..elements.articulated import base_acceleration, own_bias
 from ..schedules.lane_algorithm import LaneAlgorithm
 from ..schedules.lane_parts import NUMBER, unrelated_turns, zeros_of_unrelated
 from ..schedules.lane_rows import (
-    GRAVITY,
     NOTHING,
     OWN,
     PARENT,
@@ -36,14 +35,13 @@ from ..schedules.lane_rows import (
     Q,
     Turns,
     V,
-    base_gravity,
     no_constants,
     placing_parts,
     row_turns,
 )
 from . import columns
 from .columns import Region
-from .links import Joint, Link, joint_constants, link_constants, pair_ratios, placed_at
+from .links import Joint, Link, base_part, joint_constants, link_constants, pair_ratios, placed_at, world_axis
 from .shape import Shape
 from .terms import Axes, Entries, Owed, VelocityProduct, owed, pair_entries
 
@@ -196,28 +194,15 @@ class Writer:
         return [Part(loop, moving.turns, constants), *parts[1:]]
 
     def base(self) -> Part:
-        """What the base passes on: it is pushed up against gravity.
+        """What the base passes on: it is pushed up against gravity."""
 
-        Where joints have positions of their own, the origin is put at the first of them: far from it, numbers of
-        inertias about it would lose their digits.
-        """
-        first = self.at(V, "placed") if self.variant.quaternions else ()
-        fields = ("pose", "v", "a", "I", "B", "f", *self.applied)
-
-        def step(gravity: Vec3, _: tuple, reads: tuple) -> tuple:
+        def begins(gravity: Vec3) -> dict[str, Any]:
             s = gravity.x
-            pose, rest, nothing = Placement.identity_like(s), Motion.zero_like(s), Inertia.zero_like(s)
-            if reads:
-                pose = pose._replace(position=-reads[0].position)
-            none = [Force.zero_like(s) for _ in fields[5:]]
-            pushed = Motion(Vec3.zero_like(s), -gravity)
-            return (pose, rest, pushed, nothing, VelocityProduct.of(nothing, rest), *none), (), ()
+            rest, nothing = Motion.zero_like(s), Inertia.zero_like(s)
+            found = {"v": rest, "a": base_acceleration(gravity), "I": nothing, "B": VelocityProduct.of(nothing, rest)}
+            return found | {name: Force.zero_like(s) for name in ("f", *self.applied)}
 
-        def turns(shape: Shape) -> Turns:
-            base, row = self.memory.base(-1), self.memory.base(0)
-            return np.array([[base, base, row, 0]], np.int32), np.zeros(1, np.int64)
-
-        return Part(Loop(step, 4, GRAVITY, first, self.at(OWN, *fields)), turns, base_gravity)
+        return base_part(self.memory, self.variant.quaternions, begins)
 
     def outward(self) -> Part:
         """Placements, velocities, accelerations, and what each body asks for."""
@@ -239,9 +224,7 @@ class Writer:
                 q = given[2] if link.ratio is None else link.ratio * given[2] + link.offset
                 placed, v_joint, a_joint = placed_at(link, q), v, a
             pose = placed @ pose
-            z = pose.orientation.rotation().rows[2]
-            turning = z * link.axis.turn
-            S = Motion(turning, z * link.axis.slide + pose.position.cross(turning))
+            S = world_axis(pose, link.axis)
             rate = v_joint.cross(S)
             second = a_joint.cross(S) + v_joint.cross(rate)
             v = v + S * qd

@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_derivatives import SymbolicZero
 
 from kinetree.model import Model
 from kinetree.model.configuration import coordinate_columns
@@ -21,14 +20,14 @@ from kinetree.spatial import Quaternion, Vec3
 
 from ..recursion import Algorithm
 from ..schedules import tuning
-from .directions import Function, direction
+from .directions import with_rule
 from .matrices import of_forward, of_inverse, taken_apart
 
 Run = Callable[..., tuple]  # (model, f_ext, *state) -> (output,)
 MATRICES = {"rnea": of_inverse, "aba": of_forward, "aba_checked": of_forward}
 
 
-def with_rule(algorithm: Algorithm, model: Model, q: Any, f_ext: Any, run: Run) -> Callable[..., tuple]:
+def in_closed_form(algorithm: Algorithm, model: Model, q: Any, f_ext: Any, run: Run) -> Callable[..., tuple]:
     """`run(model, f_ext, *state)` as a function of the state, with a rule of its own where there is one."""
     matrices = MATRICES.get(algorithm.name)
     if matrices is None or not isinstance(q, jax.Array) or not 0 < model.tree.n <= tuning.CLOSED_FORM_MAX_ROWS:
@@ -54,27 +53,8 @@ def with_rule(algorithm: Algorithm, model: Model, q: Any, f_ext: Any, run: Run) 
 
         return apply
 
-    described = Function(plain, linear)
-    function = jax.custom_jvp(plain)
-
-    def rule(primals: tuple, tangents: tuple) -> tuple:
-        parameters, *state = primals
-        if not all(map(_is_zero, tangents[0])):
-            return jax.jvp(plain, primals, jax.tree.map(_instantiated, tangents, is_leaf=_is_zero))
-        result = function(*primals)
-        moved = {k: x for k, x in enumerate(tangents[1:]) if not _is_zero(x)}
-        return result, direction(described, parameters, state, moved) if moved else jnp.zeros_like(result)
-
-    function.defjvp(rule, symbolic_zeros=True)
+    function = with_rule(plain, plain, linear)
     return lambda *state: (function(given, *state),)
-
-
-def _is_zero(x: Any) -> bool:
-    return isinstance(x, SymbolicZero)
-
-
-def _instantiated(x: Any) -> Any:
-    return jnp.zeros(x.shape, x.dtype) if _is_zero(x) else x
 
 
 def tangent(model: Model, q: Any, moved: Any) -> Any:

@@ -17,7 +17,7 @@ class Shape:
 
     @staticmethod
     def of(model: Model) -> "Shape":
-        """That of a model."""
+        """The shape of a model."""
         return Shape(model.structure, model.coupling)
 
     def __hash__(self) -> int:

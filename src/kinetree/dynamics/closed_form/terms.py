@@ -30,7 +30,7 @@ class VelocityProduct(NamedTuple):
 
     @staticmethod
     def of(I: Inertia, v: Motion) -> "VelocityProduct":
-        """Of a body that moves. 45m 36a."""
+        """B of a body that moves. 45m 36a."""
         omega, u = v
         J, h = I.I, I.h
         half = -0.5 * (J.xx + J.yy + J.zz)
@@ -80,14 +80,14 @@ class Entries(NamedTuple):
 def owed(
     S: Motion, rate: Motion, second: Motion, both: Motion, carried: tuple[Inertia, VelocityProduct, Force]
 ) -> Owed:
-    """Of a row with these axes and these composites I, B, f."""
+    """What a row owes that has these axes and these composites I, B, f."""
     I, B, f = carried
     by_q = B.twice(rate) + I @ second + S.cross_force(f)
     return Owed(by_q, B.twice(S) + I @ both, B.transposed_twice(S), I @ S)
 
 
 def pair_entries(i: Axes, j: Owed, pulled: Any = None) -> Entries:
-    """Of a row j and a row i that carries it; `pulled` is S_j ×* g, where forces act on bodies."""
+    """The entries of a row j and a row i that carries it; `pulled` is S_j ×* g, where forces act on bodies."""
     back_q = j.back.dot(i.turning) + i.second.dot(j.momentum)
     if pulled is not None:
         back_q = back_q - i.S.dot(pulled)

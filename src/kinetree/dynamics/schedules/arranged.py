@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree.model import Model, Placement, Rows
 from kinetree.model.coordinates import placements
 from kinetree.spatial import Force, Motion, Rates, Scalar, Vec3
-from kinetree.tree import Layout, arrange, outward
+from kinetree.tree import Layout, Tree, arrange, outward
 
 from ..algorithms.poses import POSE, VELOCITY, pose, to_row, velocity
 from ..recursion import Outward, Row
@@ -18,6 +19,12 @@ from .operators import outward_operator
 POSE_PASS = Outward("pose", pose, stretch=POSE)
 POSES = outward_operator(POSE_PASS)
 VELOCITIES = outward_operator(Outward("velocity", lambda row, v: (velocity(row, v), {}), stretch=VELOCITY))
+
+
+def rows_in_order(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
+    """`row_at` and `position_of` of a layout without grids: the rows in order, after the base."""
+    rows = np.arange(tree.n, dtype=np.int32)
+    return np.concatenate([np.zeros(1, np.int32), rows]), rows + 1
 
 
 class Recursions(Layout):

@@ -26,7 +26,7 @@ class Held(NamedTuple):
 
 
 def fields_held(hinges: bool) -> Held:
-    """Of trees of hinges without rotors, or of any trees."""
+    """The fields that cells hold, for trees of hinges without rotors or for any trees."""
     leaves = jax.tree.leaves
     frame, load = leaves((CONSTANT.orientation, CONSTANT.position)), leaves(CONSTANT.inertia)
     if not hinges:
@@ -35,7 +35,7 @@ def fields_held(hinges: bool) -> Held:
 
 
 class Cells:
-    """Of some blocks of a model."""
+    """The cells of some blocks of a model."""
 
     def __init__(self, blocks: Blocks, model: Model, dtype: np.dtype, held: Held):
         self.blocks = blocks

@@ -91,7 +91,7 @@ class Region:
 
 
 class Beginnings:
-    """Of each pass, the numbers of the element of no rows and the state of the base."""
+    """How each pass begins: the numbers of the element of no rows, and of the state of the base."""
 
     def __init__(self, code: AlgorithmCode, gravity: np.ndarray):
         native, count = code.native, sum(code.element) + sum(code.state)

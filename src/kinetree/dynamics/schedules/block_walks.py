@@ -11,10 +11,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Pass, Row, Stretch
-from kinetree.lanes.blocks.lists import MOST_OPERANDS, BlockCode
+from kinetree.lanes.blocks.lists import MAX_OPERANDS, BlockCode
 from kinetree.lanes.blocks.scan import TreeScan
 from kinetree.lanes.blocks.text import NOWHERE, BlockWalk
 from kinetree.lanes.kept.once import once
@@ -24,7 +23,7 @@ from kinetree.spatial import Vec3
 from .block_cells import fields_held
 from .lane_rows import GRAVITY
 from .stage_passes import in_array
-from .stages import CONSTANT, NOTHING, Plan, inward_walks, numbered, outward_walks
+from .stages import CONSTANT, NOTHING, Plan, element_structure, inward_walks, numbered, outward_walks
 
 structure, leaves = jax.tree.structure, jax.tree.leaves
 INERTIA = structure(CONSTANT.inertia)
@@ -39,7 +38,7 @@ class Round(NamedTuple):
 
 
 def rounds(algorithm: Algorithm) -> list[Round]:
-    """Of an algorithm; refuses what blocks do not know."""
+    """The rounds of an algorithm; refuses what blocks do not know."""
     passes, found = algorithm.passes, []
     for i, p in enumerate(passes):
         if not isinstance(p, Outward | Inward) or p.stretch is None:
@@ -50,8 +49,8 @@ def rounds(algorithm: Algorithm) -> list[Round]:
             raise ValueError(f"{algorithm.name}: blocks have no way in that does not follow a way out")
         else:
             found[-1] = Round(found[-1].out, i)
-    if max(len(algorithm.inputs), len(algorithm.outputs)) + 2 > MOST_OPERANDS:
-        raise ValueError(f"{algorithm.name}: blocks have calls of at most {MOST_OPERANDS} operands")
+    if max(len(algorithm.inputs), len(algorithm.outputs)) + 2 > MAX_OPERANDS:
+        raise ValueError(f"{algorithm.name}: blocks have calls of at most {MAX_OPERANDS} operands")
     if not passes[0].places or sum(bool(p.outputs) for p in passes) != 1:
         raise ValueError(f"{algorithm.name}: blocks need a first pass that places the rows, and one with the results")
     return found
@@ -81,7 +80,7 @@ class Fields(NamedTuple):
         return tuple(n for n in names if n != "felt" or self.felt)
 
     def taken(self, i: int) -> tuple[int, ...]:
-        """Those that pass i reads, by number."""
+        """The inputs that pass i reads, by number."""
         return tuple(self.inputs.index(n if n != "felt" or self.felt else "qdd") for n in self.plan.given(i))
 
     def later(self, i: int) -> set[str]:
@@ -91,7 +90,7 @@ class Fields(NamedTuple):
         return {n for p in passes[after:] for n in (*p.needs, *(p.own.needs if p.own else ()))}
 
     def places(self, i: int) -> dict[str, list[Place]]:
-        """Of what pass i leaves, by name; its own state is among it where branches hang from rows."""
+        """Where pass i leaves what it leaves, by name; its own state too, where branches hang from rows."""
         p, later, found, widths = self.plan.algorithm.passes[i], self.later(i), {}, {}
         left = dict(self.plan.left(i))
         if self.remembers and isinstance(p, Outward):
@@ -146,11 +145,6 @@ class Fields(NamedTuple):
         return block, BlockPass(name, walk.state.num_leaves, streams, bool(self.taken(i)), targets)
 
 
-def _element(p: Pass) -> Any:
-    """The treedef of an element."""
-    return structure(jax.eval_shape(p.stretch.identity, jax.ShapeDtypeStruct((), np.float32)))  # type: ignore[union-attr]
-
-
 def _act(stretch: Stretch) -> Any:
     """`act` in scalars, as native code has it."""
     combine, lend, passed = stretch.combine_components, stretch.lend, stretch.passed
@@ -161,7 +155,7 @@ def _act(stretch: Stretch) -> Any:
 
 def _scan(p: Pass, example: Any, name: str) -> TreeScan:
     stretch: Any = p.stretch
-    element, act = _element(p), _act(stretch)
+    element, act = element_structure(stretch), _act(stretch)
     fields, inward = in_array(0, tuple(range(element.num_leaves))), isinstance(p, Inward)
 
     def step(state: Any, e: Any, _: Any, exists: Any) -> tuple:
@@ -180,7 +174,10 @@ def _beginnings(algorithm: Algorithm) -> BlockWalk:
         base = algorithm.base(gravity)
         return (), tuple((p.stretch.identity(gravity.x), base[p.state]) for p in algorithm.passes)  # type: ignore[union-attr]
 
-    count = sum(_element(p).num_leaves + structure(algorithm.fields[p.state]).num_leaves for p in algorithm.passes)
+    count = sum(
+        element_structure(p.stretch).num_leaves + structure(algorithm.fields[p.state]).num_leaves
+        for p in algorithm.passes
+    )
     results = tuple((0, k) for k in range(count))
     walk = Walk("beginnings", step, NOTHING, GRAVITY, NOTHING, NOTHING, in_array(0, (0, 1, 2)), (3,))
     return BlockWalk(walk, "beginnings", results=results, widths=(count,))
@@ -214,7 +211,7 @@ class AlgorithmCode:
         for i, p in enumerate(self.algorithm.passes):
             example = self.algorithm.fields[p.state]
             self.state.append(structure(example).num_leaves)
-            self.element.append(_element(p).num_leaves)
+            self.element.append(element_structure(p.stretch).num_leaves)
             scans.append(_scan(p, example, f"scan{i}"))
             for made, of in zip(self._walks(i, p), (self.reduce, self.walk), strict=True):
                 walks.append(made[0])

@@ -28,7 +28,7 @@ from kinetree.model import Model
 from kinetree.tree import Layout, MissingProperty, Tree, layout
 from kinetree.tree.euler import leaffix_sum, rootfix_elements
 
-from .arranged import POSES, Arranged
+from .arranged import POSES, Arranged, rows_in_order
 from .layouts import over_layout
 from .operators import OWN, outward_operator
 
@@ -38,8 +38,7 @@ tree_map = jax.tree.map
 @lru_cache(maxsize=16)
 def in_order(tree: Tree) -> Layout:
     """Rows in order, after the base."""
-    rows = np.arange(tree.n)
-    return Layout((), np.concatenate([np.zeros(min(1, tree.n + 1), np.int64), rows]), rows + 1, "euler")
+    return Layout((), *rows_in_order(tree), "euler")
 
 
 def _rows(data: Any) -> Any:

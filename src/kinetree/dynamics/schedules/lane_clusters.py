@@ -105,7 +105,7 @@ class ClusterWriter(Writer):
         return self.waits_at(shape, len(_known(shape).members)) + self.waiting.size * clusters
 
     def slots(self, shape: Shape) -> int:
-        """Of a lane."""
+        """How many slots a lane has."""
         return int(self.cluster_at(shape, len(_known(shape).parent)))
 
     def member_turns(self, inward: bool) -> Callable[[Shape], Turns]:

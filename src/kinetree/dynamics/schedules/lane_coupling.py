@@ -92,7 +92,7 @@ class Narrowing(NamedTuple):
 
 
 def narrowing(coupling: Coupling, gives: str, shape: tuple[int, ...]) -> Narrowing:
-    """Of an output of this shape."""
+    """What becomes of an output of this shape."""
     entry = np.arange(int(np.prod(shape))).reshape(shape)
     if gives in ("configuration", "velocity"):
         kept = coupling.kept_q if gives == "configuration" else coupling.kept_v

@@ -161,7 +161,7 @@ class Roots:
         return tuple(x for k in range(ROWS) for x in self.at(k, *names))
 
     def constants(self, model: Model, first: np.ndarray) -> Row:
-        """Of the joints that begin with these rows."""
+        """The constants of the joints that begin with these rows."""
         gravity = Vec3(*(model.gravity[k : k + 1].repeat(len(first)) for k in range(3)))
         pose = model.rows.orientation, model.rows.position
         orientation, position = jax.tree.map(lambda x: x[first], pose)

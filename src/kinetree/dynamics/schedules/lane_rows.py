@@ -25,6 +25,7 @@ from kinetree.model.piecewise import PIECE
 from kinetree.spatial import Inertia, Moments, Quaternion, Rotation, Sym3, Transform, Vec3
 
 from ..recursion import Row
+from . import tuning
 
 ZERO3 = Vec3(0.0, 0.0, 0.0)
 PLACEMENT = Placement(Quaternion(0.0, 0.0, 0.0, 0.0), ZERO3)
@@ -37,8 +38,6 @@ HINGE = Axis(1.0, 0.0)
 STRETCH = "stretch"  # The field that holds how far a joint is from the rest of its spring.
 
 PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent and row, columns of qd and of q
-
-DEEP = 100  # levels; there matrices leave an error of 3e-15, and quaternions half as much.
 
 
 Turns = tuple[np.ndarray, np.ndarray]  # the table, and the rows whose constants the turns take
@@ -82,7 +81,7 @@ class Link(NamedTuple):
 
     @property
     def mass(self) -> Any:
-        """Of the row's own body."""
+        """The mass of the row's own body."""
         return self.inertia.mass
 
 
@@ -95,7 +94,7 @@ class Stroke(NamedTuple):
 
 
 def stroke(row: Any, q: Any) -> Stroke:
-    """Of a row's screw at coordinate q."""
+    """How far a row's screw has gone at coordinate q."""
     angle = row.axis.turn * q
     if isinstance(row.frame, Placement):
         angle = 0.5 * angle
@@ -141,7 +140,7 @@ class Links(NamedTuple):
         return placed if self.deep or self.accurate else placed.transform
 
     def constants(self, model: Model, rows: np.ndarray) -> Link:
-        """Of these rows, in order."""
+        """The links of these rows, in order."""
         of = row_constants(model, rows)
         orientation = of.orientation if self.accurate else of.orientation.renormalized()  # No gradient by its length.
         frame = self.held(Placement(orientation, of.position))
@@ -183,7 +182,7 @@ def kind_of(model: Model) -> Kind:
         passive = ((), ()) if model.passive is None else model.passive[:2]
         return Kind(
             structure.has_quaternions and not roots,
-            structure.tree.height >= DEEP,
+            structure.tree.height >= tuning.DEEP_MIN_LEVELS,
             bool(np.all(hinge)),
             *map(_some, passive),
             roots=roots,

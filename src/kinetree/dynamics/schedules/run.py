@@ -23,7 +23,8 @@ from kinetree.model.coupling import NARROW, WIDEN
 from kinetree.tree import Layout, layout
 from kinetree.tree.stages import Stages
 
-from ..closed_form import rules
+from ..closed_form.directions import with_rule
+from ..closed_form.rules import in_closed_form
 from ..passive import passive_by_row
 from .blocks import by_blocks, can_block
 from .choose import Call, Choice, call_of, choose
@@ -33,7 +34,7 @@ from .lanes import lane_program_of
 from .layouts import over_layout
 from .record import note
 from .reverse import gradient, has_reverse
-from .staged import by_stages, one_at_a_time, row_coordinates, staged, with_gradient
+from .staged import by_stages, one_at_a_time, row_coordinates, staged
 from .stages import Plan, can_walk, over_stages
 
 tree_map = jax.tree.map
@@ -117,7 +118,7 @@ def _over_tree(
 
 
 def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
-    """By blocks. Forward derivatives are those of the lanes; so are gradients, where no passes exist for them."""
+    """The outputs by blocks. Forward derivatives are those of the lanes; so are gradients that have no passes."""
     lanes = Choice("lanes", "lanes", "native", "shared", "derivatives of blocks")
 
     def function(_: tuple, *arrays: Any) -> Inputs:
@@ -137,7 +138,7 @@ def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -
     if not is_traced(arrays):
         return function((), *arrays)
     reverses = f_ext is None and has_reverse(algorithm, model)
-    return with_gradient(function, by_lanes, back if reverses else None)((), *arrays)
+    return with_rule(function, by_lanes, gradient=back if reverses else None)((), *arrays)
 
 
 # -- lanes ------------------------------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ def _in_lanes(
         return program(model, *state, *extra, schedule=choice.schedule, about=() if about is None else (about,))
 
     if choice.schedule == "lanes":
-        found = rules.with_rule(algorithm, model, inputs["q"], f_ext, lanes)(*inputs.values())
+        found = in_closed_form(algorithm, model, inputs["q"], f_ext, lanes)(*inputs.values())
     else:
         found = lanes(model, f_ext, *inputs.values())
     both = zip(found, program.output_shapes(model), strict=True)

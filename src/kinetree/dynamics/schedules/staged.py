@@ -7,9 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_derivatives import SymbolicZero
 
-from kinetree.dynamics.closed_form.directions import Function, direction
+from kinetree.dynamics.closed_form.directions import with_rule
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import current
 from kinetree.model import Model
@@ -118,42 +117,11 @@ def row_coordinates(laid: Stages, constants: tuple, model: Model, q: Any) -> tup
     return tuple(updated), own
 
 
-def with_gradient(function: Callable, slow: Callable, gradient: Callable | None = None) -> Callable:
-    """`function(fixed, *arrays)`, of one result by name, with derivatives by `slow(fixed, *arrays)`.
-
-    `gradient(fixed, arrays, owed)`, where given, is how gradients by the arrays are found, if nothing is asked of what
-    is `fixed`.
-    """
-    rule = jax.custom_jvp(function)
-
-    def derivative(primals: tuple, tangents: tuple) -> tuple:
-        fixed, *arrays = primals
-        moved = {k: x for k, x in enumerate(tangents[1:]) if not _is_zero(x)}
-        if gradient is None or not all(map(_is_zero, jax.tree.leaves(tangents[0], is_leaf=_is_zero))):
-            return jax.jvp(slow, primals, jax.tree.map(_instantiated, tangents, is_leaf=_is_zero))
-        found = rule(*primals)
-        ((name, result),) = found.items()
-        if not moved:
-            return found, {name: jnp.zeros_like(result)}
-        parameters, tree = jax.tree.flatten(fixed)
-
-        def value(parameters: list, *arrays: Any) -> Any:
-            return slow(jax.tree.unflatten(tree, parameters), *arrays)[name]
-
-        def back(parameters: list, arrays: list, owed: Any) -> Any:
-            return gradient(jax.tree.unflatten(tree, parameters), tuple(arrays), owed)  # type: ignore[misc]
-
-        # to JAX a direction is one primitive, whose transpose is the gradient
-        return found, {name: direction(Function(value, None, back), parameters, arrays, moved)}
-
-    rule.defjvp(derivative, symbolic_zeros=True)
-    return rule
-
-
 def one_at_a_time(native: Callable, by_xla: Callable, gradient: Callable | None = None) -> Callable:
     """`native(laid, constants, model, *arrays)` of one state, with derivatives by `by_xla(model, *arrays)`.
 
-    A batch is computed state by state. `gradient(laid, constants, model, arrays, owed)` is as in `with_gradient`.
+    A batch is computed state by state. `gradient(laid, constants, model, arrays, owed)`, where given, finds gradients
+    with respect to the arrays.
     """
 
     def in_turn(function: Callable) -> Callable:
@@ -163,19 +131,8 @@ def one_at_a_time(native: Callable, by_xla: Callable, gradient: Callable | None 
         return lambda fixed, *arrays: jax.custom_batching.sequential_vmap(one)(*fixed, *arrays)
 
     back = None if gradient is None else in_turn(gradient)
-    rule = with_gradient(in_turn(native), lambda fixed, *arrays: by_xla(_shown(fixed[2]), *arrays), back)
+    rule = with_rule(in_turn(native), lambda fixed, *arrays: by_xla(_shown(fixed[2]), *arrays), gradient=back)
     return lambda laid, constants, model, *arrays: rule((laid, constants, model), *arrays)
-
-
-def _is_zero(x: Any) -> bool:
-    return isinstance(x, SymbolicZero)
-
-
-def _instantiated(x: Any) -> Any:
-    if not _is_zero(x):
-        return x
-    moves = jnp.issubdtype(x.dtype, jnp.inexact)
-    return jnp.zeros(x.shape, x.dtype) if moves else np.zeros(x.shape, jax.dtypes.float0)
 
 
 def _as_batch(function: Callable, laid: Stages, constants: tuple, model: Model | Held, *arrays: Any) -> Any:

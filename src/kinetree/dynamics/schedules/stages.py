@@ -37,8 +37,9 @@ def numbered(examples: dict[str, Any]) -> dict[str, Any]:
     return dict(jax.tree.unflatten(structure(Row(examples)), range(structure(Row(examples)).num_leaves)))
 
 
-def _identity_structure(stretch: Stretch) -> Any:
-    """The treedef of an element."""
+def element_structure(stretch: Stretch | None) -> Any:
+    """The treedef of an element of a stretch that is stated."""
+    assert stretch is not None
     return structure(jax.eval_shape(stretch.identity, jax.ShapeDtypeStruct((), jnp.float32)))
 
 
@@ -147,7 +148,7 @@ def _prefix(name: str, stretch: Stretch, inward: bool) -> Prefix:
     combine = _combine(stretch)
     # An inward walk comes from the outer end, so "before" is the outer one.
     ordered = (lambda outer, inner: combine(inner, outer)) if inward else combine
-    return prefix_walks(name, ordered, stretch.identity, _identity_structure(stretch))
+    return prefix_walks(name, ordered, stretch.identity, element_structure(stretch))
 
 
 def _required(algorithm: Algorithm, p: Pass) -> Stretch:
@@ -177,7 +178,7 @@ def outward_walks(plan: Plan, i: int) -> OutwardWalks:
             return kept(exists, more, e) if guarded else more, ()
 
         name_of = f"{name}_total" if guarded else f"{name}_reduce"
-        return Walk(name_of, put_together, _identity_structure(stretch), moving, given, NOTHING, fields, widths)
+        return Walk(name_of, put_together, element_structure(stretch), moving, given, NOTHING, fields, widths)
 
     @once
     def walk(sources: int, remembered: bool, scattered: bool, gathering: bool = False) -> Walk:
@@ -204,7 +205,7 @@ def outward_walks(plan: Plan, i: int) -> OutwardWalks:
 
 
 def _example(stretch: Stretch) -> Any:
-    tree = _identity_structure(stretch)
+    tree = element_structure(stretch)
     return jax.tree.unflatten(tree, [0.0] * tree.num_leaves)
 
 
@@ -225,7 +226,7 @@ def inward_walks(plan: Plan, i: int) -> InwardWalks:
             return kept(exists, more, e), ()
 
         tree, fields, widths = plan.streams(i, plan.names(i), state if joined else None)
-        element = _identity_structure(stretch)
+        element = element_structure(stretch)
         return Walk(f"{name}_reduce", step, element, tree, given, NOTHING, fields, widths, reverse=True)
 
     @once

@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from kinetree.dynamics.algorithms.laden import LADEN, MOVED, inputs_of
 from kinetree.dynamics.algorithms.poses import ROW_POSES
@@ -18,9 +17,8 @@ from kinetree.dynamics.recursion import Algorithm, zeros
 from kinetree.model import Model, Placement
 from kinetree.model.arguments import is_known
 from kinetree.spatial import ArticulatedInertia, Force, Motion, Rates, Scalar
-from kinetree.tree import Tree
 
-from .arranged import Recursions
+from .arranged import Recursions, rows_in_order
 from .run import run
 
 
@@ -35,12 +33,6 @@ class Same:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Same) and other.model is self.model
-
-
-def rows_in_order(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
-    """`row_at` and `position_of` of a layout without grids."""
-    rows = np.arange(tree.n, dtype=np.int32)
-    return np.concatenate([np.zeros(1, np.int32), rows]), rows + 1
 
 
 @jax.tree_util.register_dataclass
@@ -105,6 +97,6 @@ def same(model: Model) -> Same | None:
 
 
 def whole_layout(model: Model, q: Any, known: Same | None = None) -> Whole:
-    """Of configurations (batch, nq); `known` is the model before it was traced."""
+    """The layout of configurations (batch, nq); `known` is the model before it was traced."""
     known = known or same(model)
     return Whole((), *rows_in_order(model.tree), "rows", q=q, traced=model if known is None else None, known=known)

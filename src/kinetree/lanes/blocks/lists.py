@@ -20,8 +20,8 @@ from .moves import moves
 from .scan import TreeScan, TreeScanText
 from .text import BlockText, BlockWalk
 
-MOST_OPERANDS = 20
-WORDS = 2 + MOST_OPERANDS
+MAX_OPERANDS = 20  # arrays that one native call takes
+WORDS = 2 + MAX_OPERANDS
 KIND = 56  # bits of a place; what it is a place in stands above them
 OWN, GIVEN = 1, 2  # kinds: the thread's own memory, the first array that is given; 0 is an address
 
@@ -79,7 +79,7 @@ def _work() -> str:
     """`work(job)`: take tasks until none is left."""
     to = Text("w")
     to.begin("void @work(ptr %job)")
-    to.do(f"%operands = alloca [{MOST_OPERANDS} x ptr]")
+    to.do(f"%operands = alloca [{MAX_OPERANDS} x ptr]")
     member = to.op(f"atomicrmw add ptr {to.at('%job', MEMBERS)}, i64 1 monotonic")
     bases = to.load("ptr", to.load("ptr", "%job", BASES), member, "ptr")
     tasks, starts, calls = (to.load(kind, "%job", at) for kind, at in (("i64", TASKS), ("ptr", STARTS), ("ptr", CALLS)))
@@ -93,7 +93,7 @@ def _work() -> str:
     to.branch(to.op(f"icmp slt i64 %c, {end}"), "call", "take_task")
     to.label("call")
     record = to.at(calls, to.op(f"mul i64 %c, {WORDS}"), "i64")
-    for k in range(MOST_OPERANDS):
+    for k in range(MAX_OPERANDS):
         operand = to.load("i64", record, 2 + k, "i64")
         base = to.load("i64", bases, to.op(f"lshr i64 {operand}, {KIND}"), "i64")
         inside = to.op(f"and i64 {operand}, {(1 << KIND) - 1}")
