@@ -35,7 +35,7 @@ def rope(n):
 def all_huge(monkeypatch):
     """Trees of a few rows count as huge."""
     for module in (problem, constrained, choose):
-        monkeypatch.setattr(module, "MAX_LAYOUT_ROWS", 3)
+        monkeypatch.setattr(module, "MAX_ROWS", 3)
 
 
 NET = """<mujoco><default><geom type="capsule" size="0.01" contype="0"/></default><worldbody>

@@ -157,7 +157,7 @@ def transmission(model: Model, q: Any, qd: Any, pressed: Any = None) -> Transmis
 
 
 def _on_tendons(model: Model, at: Columns, gear: Any, q: Any, moment: Any, length: Any) -> tuple[Any, Any]:
-    """With the moments and lengths of actuators on tendons."""
+    """Moments and lengths, with those of actuators on tendons."""
     which = np.flatnonzero(at.tendon >= 0)
     found = stretched(model, q)
     tendon, ratio = at.tendon[which], gear[which, 0]
@@ -168,7 +168,7 @@ def _on_tendons(model: Model, at: Columns, gear: Any, q: Any, moment: Any, lengt
 
 
 def _on_frames(model: Model, actuators: Actuators, at: Columns, q: Any, moment: Any, length: Any) -> tuple[Any, Any]:
-    """With the moments and lengths of actuators on sites and cranks."""
+    """Moments and lengths, with those of actuators on sites and cranks."""
     known = reach(model.structure, actuators.wiring)
     found = pushed(model, q)
     owner = known.end % len(known.which)

@@ -14,7 +14,7 @@ import kinetree as kt
 from kinetree.cli.source import load_with_report
 from kinetree.io import Report
 
-MOST_ROWS = 200  # of the tree and the table; a chain of thousands is summed up
+MAX_SHOWN_ROWS = 200  # of the tree and the table; a chain of thousands is summed up
 BATCHES = (1, 4096)
 NONE = "-"
 
@@ -105,13 +105,13 @@ def _tree(model: kt.Model) -> Branches:
     """Bodies under bodies, without recursion: parents come first."""
     top = Branches("[dim]world[/]")
     branches: dict[int, Branches] = {-1: top}
-    for i in range(min(model.n_bodies, MOST_ROWS)):
+    for i in range(min(model.n_bodies, MAX_SHOWN_ROWS)):
         kind = model.structure.joints[model.structure.joint_code[i]].kind
         mass = model.inertia.mass[i]
         label = f"[bold]{escape(model.names[i])}[/] [dim]{kind} {escape(model.joint_names[i])}[/]"
         branches[i] = branches[int(model.parent[i])].add(label + (f"  {_weight(mass)}" if mass else ""))
-    if model.n_bodies > MOST_ROWS:
-        top.add(f"[dim]and {model.n_bodies - MOST_ROWS} more[/]")
+    if model.n_bodies > MAX_SHOWN_ROWS:
+        top.add(f"[dim]and {model.n_bodies - MAX_SHOWN_ROWS} more[/]")
     return top
 
 
@@ -121,15 +121,15 @@ COLUMNS = ("joint", "type", "q", "v", "lower", "upper", "velocity", "effort", "d
 def _joints(model: kt.Model) -> Table:
     """One row for each joint that moves, without the columns that say nothing."""
     moving = np.flatnonzero(np.diff(model.structure.v_start))
-    rows = [_joint(model, int(i)) for i in moving[:MOST_ROWS]]
+    rows = [_joint(model, int(i)) for i in moving[:MAX_SHOWN_ROWS]]
     kept = [k for k, _ in enumerate(COLUMNS) if any(row[k] not in ("", NONE) for row in rows)]
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for k in kept:
         table.add_column(COLUMNS[k], no_wrap=k == 0, justify="left" if k < 2 else "right")
     for row in rows:
         table.add_row(*(row[k] for k in kept))
-    if len(moving) > MOST_ROWS:
-        table.add_row(f"and {len(moving) - MOST_ROWS} more")
+    if len(moving) > MAX_SHOWN_ROWS:
+        table.add_row(f"and {len(moving) - MAX_SHOWN_ROWS} more")
     return table
 
 

@@ -50,5 +50,5 @@ for i, a in enumerate(CONVEX):
 
 
 def collider(kinds: tuple[str, str], single: bool) -> Collider:
-    """Of two kinds, in order; `single` where a file switches several points of convex shapes off."""
+    """The collider of two kinds, in order; `single` where a file switches several points of convex shapes off."""
     return (SINGLE if single else COLLIDERS)[kinds]

@@ -71,7 +71,7 @@ class Corners(NamedTuple):
 
     @property
     def radius(self) -> Scalar:
-        """Of a ball about the shape's origin that holds it."""
+        """The radius of a ball about the shape's origin that holds it."""
         return get(self.numbers, self.at)
 
     def corner(self, number: Any) -> Vec3:
@@ -79,7 +79,7 @@ class Corners(NamedTuple):
         return self._vector("vertices", number)
 
     def normal(self, face: Any) -> Vec3:
-        """Of a face, outwards."""
+        """The normal of a face, outwards."""
         return self._vector("normals", face)
 
     def ring(self, face: Any) -> tuple[Any, Any]:

@@ -45,11 +45,11 @@ class Feature(ABC):
 
     @abstractmethod
     def normal(self, face: Any) -> Vec3:
-        """Of a flat face, outwards."""
+        """The normal of a flat face, outwards."""
 
     @abstractmethod
     def ring(self, face: Any) -> tuple[Any, Any]:
-        """Of a flat face: what `corner` needs, and how many corners there are."""
+        """The ring of a flat face: what `corner` needs, and how many corners there are."""
 
     @abstractmethod
     def corner(self, ring: Any, k: Any) -> Vec3:
@@ -221,7 +221,7 @@ class _Solid(Feature):
 
 
 def feature(kind: str, geom: Geom, corners: tuple[Any, ...], outward: Vec3, known: Any) -> Feature:
-    """Of one lane's shape, where its outward normal is `outward`.
+    """The feature of one lane's shape where its outward normal is `outward`.
 
     Arguments:
         kind, geom: the shape; that of a mesh or a box knows its hull.

@@ -78,7 +78,7 @@ def core_radius(kind: str, geom: Geom) -> Scalar:
 
 
 def bounding_radius(kind: str, geom: Geom) -> Scalar:
-    """Of a ball about a shape's centre that holds it."""
+    """The radius of a ball about a shape's centre that holds it."""
     if kind == "mesh":
         return Corners(geom.hull, geom.which).radius
     if kind == "prism":

@@ -28,7 +28,7 @@ class Jacobian(Protocol):
         ...
 
     def put(self, load: Load, force: Vector) -> Load:
-        """With Gᵀ force added."""
+        """The load with Gᵀ force added."""
         ...
 
 

@@ -63,7 +63,7 @@ class Group(Protocol):
         ...
 
     def pull(self, load: Load, force: Vector) -> Load:
-        """With forces alone added."""
+        """The load with forces alone added."""
         ...
 
 
@@ -71,7 +71,7 @@ class TreeGroup(Group, Protocol):
     """A group that touches the tree in one place: its curvature is part of the tree's."""
 
     def load(self, load: Load, r: Response) -> Load:
-        """With curvature and force added, linear about a response."""
+        """The load with curvature and force added, linear about a response."""
         ...
 
 

@@ -49,7 +49,7 @@ class MimicInverse(NamedTuple):
         return self.answer(self.joint + force - transposed(self.laid, self.rows.link, bias), old)
 
     def reply(self, force: Scalar, bias: Force, share: Scalar | float = 0.0) -> Reply:
-        """To these forces and a share of the rows' own."""
+        """The reply to these forces and a share of the rows' own."""
         force = force - transposed(self.laid, self.rows.link, bias) + share * self.joint
         x = self._solved(force)
         return Reply(motion(self.laid, self.rows.link, x), x, x * force)

@@ -48,7 +48,7 @@ class Tree(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """By position, (positions, batch); counts are (batch,)."""
+    """What Newton's method found, by position, (positions, batch); counts are (batch,)."""
 
     x: Scalar
     w: tuple[Vector, ...]  # residuals of the groups
@@ -77,7 +77,7 @@ class Walk(NamedTuple):
     coupling: Coupling | None = None
 
     def on(self, tree: Tree) -> "Walk":
-        """Of this tree."""
+        """The same, on this tree."""
         return self if tree.whole is None else self._replace(laid=tree.whole)
 
 
@@ -119,7 +119,7 @@ def residuals(groups: list[Group], x: Scalar, at: Any) -> tuple[Vector, ...]:
 
 
 def respond(groups: list[Group], w: tuple[Vector, ...]) -> list[Response]:
-    """Of every group."""
+    """The responses of every group."""
     return [g.response(own) for g, own in zip(groups, w, strict=True)]
 
 
@@ -224,7 +224,7 @@ def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, 
 
 @minimise.defjvp
 def _derivative(walk: Walk, most: int, primals: Any, tangents: Any) -> Any:
-    """By the implicit function theorem: ∂x = −(curvature)⁻¹ ∂(slope of the cost), one more solve at the minimum."""
+    """The derivative, by the implicit function theorem: ∂x = −(curvature)⁻¹ ∂(slope of the cost), one more solve."""
     found = minimise(walk, most, *primals)
     tree, groups = primals[:2]
 

@@ -123,7 +123,7 @@ def carried(link: Link, parent: Moved) -> Moved:
 
 
 def moved(link: Link, before: Moved, x: Scalar) -> Moved:
-    """With the joint moving."""
+    """The row's motion, with its joint moving."""
     turn = None if link.n is None or before.turn is None else before.turn + link.n * x
     return Moved(before.a + link.axis.times(x), turn)
 
@@ -267,7 +267,7 @@ class WholeInverse(NamedTuple):
         return x, Moved(a, None)
 
     def _shares(self, x: Scalar, at: Moved) -> Scalar:
-        """Of xᵀ A x, row by row."""
+        """The shares of xᵀ A x, row by row."""
         return at.a.dot(self.rows.own.body.inertia @ at.a) + self.rows.resistance * x * x
 
     def answer(self, joint: None, old: Scalar) -> Answer:

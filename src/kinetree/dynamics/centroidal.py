@@ -39,7 +39,7 @@ def _matrix(laid: Layout, model: Model, q: Any) -> Any:
 
 
 def _evaluate(model: Model, function: Any, passes: Algorithm, **given: Any) -> Any:
-    """By native lanes where states are walked in lanes; else `function` of the matrix and the other states."""
+    """The result, by native lanes where states are walked in lanes; else `function` of the matrix and other states."""
 
     def compute(*states: Any) -> Any:
         if model.nv and choose(call_of(model, states), walks=False).schedule in IN_ORDER:

@@ -33,7 +33,7 @@ INSTEAD = "jax.jvp and jax.vjp, for products with them"
 
 @partial(jax.jit, static_argnums=0)
 def _by_directions(function: Callable, model: Model, q: Any, qd: Any, x: Any, f_ext: Any) -> Matrices:
-    """By JAX; the coordinates move along their tangents."""
+    """The matrices by JAX, direction by direction; the coordinates move along their tangents."""
 
     def single(q: Any, qd: Any, x: Any, f_ext: Any) -> Matrices:
         def moved(step: Any, qd: Any, x: Any) -> Any:

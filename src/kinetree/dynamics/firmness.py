@@ -36,7 +36,7 @@ class JointTree(NamedTuple):
 
 @lru_cache(maxsize=64)
 def joint_tree(structure: Structure) -> JointTree:
-    """Of a model."""
+    """The tree of the joints of a model."""
     count = np.diff(structure.v_start)
     moving = np.flatnonzero(count)
     first, count = structure.v_start[moving], count[moving].astype(np.int32)

@@ -281,7 +281,7 @@ def _batched_adjoint(arguments: Any, axes: Any, *, bound: Bound, moving: bool) -
 
 
 def _derivative(body: Callable, primals: Any, tangents: Any, **params: Any) -> tuple:
-    """Of any order: the body is a run of a derived program, which has derivatives of its own."""
+    """The derivative of any order: the body is a run of a derived program, which has derivatives of its own."""
     n = len(params["bound"].program.loops)
     still = 2 * n if all(isinstance(t, ad.Zero) for t in tangents[: 2 * n]) else n  # tables, and often the constants
     moved = tuple(ad.instantiate_zeros(t) for t in tangents[still:])

@@ -68,7 +68,7 @@ def target_of(platform: str, what: str) -> Target | None:
 
 
 def facts(backend: str | None = None) -> Facts:
-    """Of a backend, by default the one where JAX computes."""
+    """The facts of a backend, by default the one where JAX computes."""
     name = jax.default_backend() if backend is None else backend
     known = next((t.facts for t in _targets.values() if t.facts.backend == name), None)
     return known if known is not None and native_enabled() else Facts(name)

@@ -36,7 +36,7 @@ class FrameEqualities:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class JointEqualities:
-    """Of hinges and sliders; first axis over equalities."""
+    """Equalities of hinges and sliders; first axis over equalities."""
 
     coefficients: Any  # (n, 5)
     reference1: Any  # (n,)
@@ -50,7 +50,7 @@ class JointEqualities:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class TendonEqualities:
-    """Of lengths of tendons, counted from where the model is at rest; first axis over equalities."""
+    """Equalities of tendons' lengths, counted from where the model is at rest; first axis over equalities."""
 
     coefficients: Any  # (n, 5)
     solref: Any  # (n, 2)

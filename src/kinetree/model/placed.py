@@ -74,12 +74,12 @@ class _Shift(NamedTuple):
         return Quaternion(*(self.xp.where(moves, a, b) for a, b in zip(self.turn * q, q, strict=True)))
 
     def places(self, rows: Any, moves: np.ndarray) -> Any:
-        """Of an array (n, 3)."""
+        """The places of an array (n, 3)."""
         rows = self.xp.asarray(rows)
         return self.xp.stack(tuple(self.place(Vec3(*(rows[:, k] for k in range(3))), moves)), -1)
 
     def orientations(self, rows: Any, moves: np.ndarray) -> Any:
-        """Of an array (n, 4)."""
+        """The orientations of an array (n, 4)."""
         rows = self.xp.asarray(rows)
         return self.xp.stack(tuple(self.orientation(Quaternion(*(rows[:, k] for k in range(4))), moves)), -1)
 

@@ -51,7 +51,7 @@ class Placement(NamedTuple):
 
     @property
     def transform(self) -> Transform:
-        """As a Plücker transform from parent to row coordinates."""
+        """The placement as a Plücker transform from parent to row coordinates."""
         return Transform(self.orientation.rotation(), self.position)
 
     @staticmethod
@@ -69,7 +69,7 @@ class Placement(NamedTuple):
         )
 
     def screwed(self, cos_half: Scalar, sin_half: Scalar, slide: Scalar) -> "Placement":
-        """With the row turned about its own z axis, and moved along it. 26m 22a."""
+        """The placement with the row turned about its own z axis, and moved along it. 26m 22a."""
         turned = self.orientation.times_about_z(cos_half, sin_half).renormalized()
         z_axis = turned.rotation().rows[2]  # the same before and after the turn
         return Placement(turned, self.position + z_axis * slide)

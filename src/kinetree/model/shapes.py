@@ -164,7 +164,7 @@ def _checked(model: Model, shape: Shape, number: int) -> Shape:
 
 
 def radius_of(shape: Shape) -> float:
-    """Of a ball about a shape's origin that holds it; 0 of a plane."""
+    """The radius of a ball about a shape's origin that holds it; 0 of a plane."""
     if shape.hull is not None:
         return float(shape.hull.radius)
     return float(radius_of_size(shape.kind, Vec3(*_three_sizes(shape))))

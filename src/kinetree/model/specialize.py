@@ -9,7 +9,7 @@ from .arguments import is_traced
 from .model import Model
 from .required import require_model
 
-MOST_ROWS = 150  # beyond which compiling takes minutes
+MAX_SPECIALIZED_ROWS = 150  # rows; compiling larger robots takes minutes
 
 
 def specialize(model: Model) -> Model:
@@ -21,8 +21,8 @@ def specialize(model: Model) -> Model:
     """
     require_model(model)
     rows = model.structure.tree.n
-    if rows > MOST_ROWS:
-        raise ValueError(f"a model of {rows} rows is too large to specialize: at most {MOST_ROWS}")
+    if rows > MAX_SPECIALIZED_ROWS:
+        raise ValueError(f"a model of {rows} rows is too large to specialize: at most {MAX_SPECIALIZED_ROWS}")
     if is_traced(model):
         raise ValueError("a model can only be specialized outside jit, grad and vmap, where its numbers are known")
     new = dataclasses.replace(jax.tree.map(np.asarray, model))

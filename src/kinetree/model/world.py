@@ -96,7 +96,7 @@ class Scene:
 
 
 class JointSoftness(NamedTuple):
-    """Of limits and of friction loss, over the degrees of freedom; a ball joint's limit is that of its first one."""
+    """Softness of limits and of friction loss, for each degree of freedom; a ball joint's limit is its first one's."""
 
     limit_solref: Float[AnyArray, "nv 2"]
     limit_solimp: Float[AnyArray, "nv 5"]

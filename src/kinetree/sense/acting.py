@@ -22,7 +22,7 @@ from .pushes import Push, pushes, pushes_of
 
 
 class Acting(NamedTuple):
-    """Of states, (batch, nv); points and pushes are (points, batch). The two are those of `model.uncoupled`."""
+    """What acts in states, (batch, nv); points and pushes are (points, batch). Both are those of `model.uncoupled`."""
 
     qdd: Any
     felt: Felt | None = None
@@ -30,7 +30,7 @@ class Acting(NamedTuple):
 
 
 def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, forces: bool = True) -> Acting:
-    """With actuators at work and constraints. `forces`: those of contacts and equalities, too."""
+    """What acts with actuators at work and constraints. `forces`: those of contacts and equalities, too."""
     given = tuple(map(jnp.asarray, (q, qd, act, warm_start, ctrl)))
     if not forces or (not has_contacts(model) and equalities_of(model) is None):
         return Acting(acceleration(model, *given))
@@ -42,7 +42,7 @@ def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, 
 
 
 def acceleration(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Any:
-    """Of states with actuators at work and constraints, (batch, nv)."""
+    """The acceleration of states with actuators at work and constraints, (batch, nv)."""
     given = {"ctrl": ctrl, "act": act} if model.actuators is not None else {}
     return jnp.asarray(constrained_dynamics(model, q, qd, warm_start=warm_start, **given).qdd)
 
@@ -51,7 +51,7 @@ def acceleration(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl:
 def _natively(
     has: Present, solver: Solver, model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any
 ) -> Acting:
-    """By lanes; derivatives are those of XLA's."""
+    """The result by lanes; derivatives are those of XLA's."""
     solved = solver(q, qd, actuator_force(model, q, qd, ctrl, act), None, warm_start)
     if solved.points is None:
         return Acting(solved.qdd)

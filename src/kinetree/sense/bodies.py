@@ -76,7 +76,7 @@ def wrenches(bodies: Bodies, within: np.ndarray) -> tuple[Vec3, Vec3]:
 
 
 class Momenta(NamedTuple):
-    """Of subtrees."""
+    """Momenta of subtrees."""
 
     center: Vec3
     velocity: Vec3  # of the centre of mass
@@ -84,7 +84,7 @@ class Momenta(NamedTuple):
 
 
 def momenta(bodies: Bodies, within: np.ndarray) -> Momenta:
-    """Of subtrees of bodies."""
+    """The momenta of subtrees of bodies."""
     mass = jnp.einsum("sb,bn->sn", jnp.asarray(within, bodies.mass.dtype), bodies.mass)
     scale = 1 / jnp.where(mass > 0, mass, 1.0)
     center = _sum(within, Vec3(*(c * bodies.mass for c in bodies.center))) * scale

@@ -56,7 +56,7 @@ def push_bodies(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pushes_of(felt: Felt) -> Push:
-    """Of contacts."""
+    """The pushes of contacts."""
     return Push(felt.position, felt.position, *in_world(felt))
 
 

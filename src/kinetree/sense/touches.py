@@ -38,7 +38,7 @@ def pressed(model: Model, felt: Felt, body: int, hits: Callable[[Vec3, Vec3], Sc
 def relative_velocity(
     model: Model, rows: Carried, position_of: np.ndarray, felt: Felt, points: np.ndarray
 ) -> tuple[Vec3, Vec3]:
-    """Of second bodies as first ones see them, at some points: linear and angular, along the frames of contacts."""
+    """How second bodies move as first ones see them, at some points: linear and angular, along the contacts' frames."""
     assert model.world is not None
     assert model.world.scene is not None
     own = chosen(felt, points)

@@ -96,7 +96,7 @@ def _native(name: str, steps: int, stepper: Stepper, model: Model, state: State,
 
 @partial(_native.defjvp, symbolic_zeros=True)
 def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
-    """Of a step, by its native program whose solution is known; of several, one after the other; else XLA's.
+    """The derivative of a step, by its native program at the known solution; several go one by one; else XLA's.
 
     Numbers of the model move the constants of the native program, which are functions of them.
     """

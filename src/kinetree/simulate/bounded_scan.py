@@ -24,7 +24,7 @@ def chunk_length(turns: int) -> int:
 
 
 def bounded_scan(body: Callable[[Any, Any], tuple[Any, Any]], start: Any, xs: Any, turns: int) -> tuple[Any, Any]:
-    """As `jax.lax.scan(body, start, xs, turns)`, with about 2 √turns states kept for reverse mode.
+    """The same as `jax.lax.scan(body, start, xs, turns)`, with about 2 √turns states kept for reverse mode.
 
     Arguments:
         body: (carry, x) -> (carry, y). What it keeps within a turn is its own: wrap it in `jax.checkpoint` if it is

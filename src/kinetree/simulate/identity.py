@@ -93,7 +93,7 @@ class _Digest:
         yield self.of(None if coupling is None else vars(coupling)["_key"])
 
     def array_hash(self, array: Any) -> bytes:
-        """Of an array that need not be remembered."""
+        """The hash of an array that need not be remembered."""
         return _hash(*self.array(array))
 
     def function(self, function: types.FunctionType) -> Iterator[bytes | str]:

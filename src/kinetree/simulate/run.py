@@ -215,7 +215,7 @@ class _Run(NamedTuple):
 
     @property
     def controller(self) -> Controller | None:
-        """As it was given."""
+        """The controller, as it was given."""
         return None if self.drive.controller is None else self.drive.controller.controller  # type: ignore[attr-defined]
 
     def shaped(self, x: Any) -> np.ndarray:

@@ -150,7 +150,7 @@ class Quaternion(NamedTuple):
         return Quaternion(*(c + c * defect for c in self))
 
     def normalized(self) -> "Quaternion":
-        """To unit length from any length but zero."""
+        """The quaternion at unit length, from any length but zero."""
         scale = 1 / jnp.sqrt(self.norm_squared())
         return Quaternion(self.w * scale, self.x * scale, self.y * scale, self.z * scale)
 

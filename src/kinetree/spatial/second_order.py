@@ -28,7 +28,7 @@ class Rates(NamedTuple):
         return Mat3(-(yy + zz), xy - r, xz + q, xy + r, -(xx + zz), yz - p, xz - q, yz + p, -(xx + yy))
 
     def acceleration_at(self, x: Vec3) -> Vec3:
-        """Of the point at x. 15m 18a."""
+        """The acceleration of the point at x. 15m 18a."""
         return self.gradient.times_plus(x, self.acceleration)
 
 

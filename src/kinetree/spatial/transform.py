@@ -28,7 +28,7 @@ class Transform(NamedTuple):
         return Transform(self.E.after(o.E), o.r + o.E.t_mul(self.r))
 
     def screwed(self, cos: Scalar, sin: Scalar, slide: Scalar) -> "Transform":
-        """With the child turned about its own z axis, and moved along it. 15m 9a."""
+        """The transform with the child turned about its own z axis, and moved along it. 15m 9a."""
         return Transform(self.E.turned(cos, sin), self.r + self.E.rows[2] * slide)
 
     def inverse(self) -> "Transform":

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 Rows = NDArray[np.int32]
 
 # Euler tour positions reach 2n - 1 and are kept in 32 bits.
-MAX_ROWS = 2**30
+MAX_TREE_ROWS = 2**30
 # Above this, ancestor pairs alone would take more than 8 GiB (a chain of 46 340 rows).
 MAX_ANCESTOR_PAIRS = 2**30
 
@@ -347,8 +347,8 @@ def _as_parents(parent: ArrayLike) -> NDArray:
     if array.dtype.kind not in "iu":
         raise ValueError(f"parent must hold integers, got dtype {array.dtype}")
     n = len(array)
-    if n > MAX_ROWS:
-        raise ValueError(f"a tree has at most {MAX_ROWS} rows, got {n}")
+    if n > MAX_TREE_ROWS:
+        raise ValueError(f"a tree has at most {MAX_TREE_ROWS} rows, got {n}")
     wrong = (array < -1) | (array >= n)
     if wrong.any():
         i = int(np.argmax(wrong))

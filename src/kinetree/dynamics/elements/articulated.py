@@ -38,7 +38,7 @@ class Scale(NamedTuple):
         return Scale(self.turning + o.turning, self.sliding + o.sliding)
 
     def along(self, axis: Axis) -> Scalar:
-        """Of the inertia that a joint feels along its axis. 4m 1a."""
+        """The scale of the inertia that a joint feels along its axis. 4m 1a."""
         return axis.turn * axis.turn * self.turning + axis.slide * axis.slide * self.sliding
 
     def to_parent(self, r: Vec3) -> "Scale":

@@ -25,7 +25,7 @@ from ..matrices.dense import solve_spd
 from .forward import answers_of, holder, rows_of_state
 from .rows import LoopRows, layed
 
-MAX_STEPS = 300  # steps of all attempts together; from a good guess 4 to 8 are enough
+MAX_CLOSING_STEPS = 300  # steps of all attempts together; from a good guess 4 to 8 are enough
 MAX_TRIES = 12
 RESTART_DISTANCE = 0.1  # radians and metres; the second attempt starts this far from q, each later one further away
 DAMPING_GROWTH, DAMPING_DECAY = (
@@ -39,7 +39,7 @@ DONE_EPS = 4.0  # machine epsilons per metre of the mechanism's places: there is
 
 @jax.jit
 def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
-    """Of one state, (nq,): the best configuration, and its errors (m,); `aside`, (tries, nv), says where to start."""
+    """The best configuration of one state, (nq,), and its errors (m,); `aside`, (tries, nv), says where to start."""
 
     def rows(q: Any) -> tuple[Any, Any]:
         found = rows_of_state(model, q[None], jnp.zeros((1, model.nv), q.dtype))
@@ -50,7 +50,7 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
 
     def unfinished(s: Any) -> Any:
         _, _, error, _, count, tries, _ = s
-        return (jnp.abs(error).max() > least) & (count < MAX_STEPS) & (tries < MAX_TRIES)
+        return (jnp.abs(error).max() > least) & (count < MAX_CLOSING_STEPS) & (tries < MAX_TRIES)
 
     def improve(s: Any) -> Any:
         q, G, error, damping, count, tries, best = s

@@ -146,7 +146,7 @@ def _rows_of_frames(model: Model, loops: Loops, at: Any, rows: tuple) -> tuple[A
     growth = two.a - one.a - _choose(point, zero, sped.cross(d) + spun.cross(apart))
 
     def both(linear: Vec3, angular: Vec3) -> Vec3:
-        """Of each row: its linear or its angular one."""
+        """The linear or the angular one of each row, as its kind asks."""
         number = lay.loop + len(loops.kinds) * lay.part
         return Vec3(*(jnp.concatenate([a, b])[number] for a, b in zip(linear, angular, strict=True)))
 
@@ -176,7 +176,7 @@ def _rows_of_frames(model: Model, loops: Loops, at: Any, rows: tuple) -> tuple[A
 
 
 def _directions(lay: Layed, one: End, two: End) -> tuple[Vec3, Vec3]:
-    """Of each row, and its rate; (m, batch)."""
+    """The direction of each row, and its rate; (m, batch)."""
     axes1 = one.turn.rotation().rows
     like = jnp.zeros_like(one.place.x)
     world = np.eye(3)[lay.axis][:, :, None]

@@ -19,7 +19,7 @@ class Interval(NamedTuple):
 
 
 def intervals(tree: Tree) -> Interval:
-    """Of each row."""
+    """The interval of each row."""
     return Interval(*(jnp.asarray(x) for x in (tree.lp, tree.rp)))
 
 

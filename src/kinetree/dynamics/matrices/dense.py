@@ -34,7 +34,7 @@ def times(A: Any, v: Any) -> Any:
 
 
 def transpose(A: Any) -> Any:
-    """Of stacks of matrices."""
+    """Stacks of matrices, each transposed."""
     return jnp.swapaxes(A, -1, -2)
 
 

@@ -28,7 +28,7 @@ class Factors(NamedTuple):
 
 
 def factor(K: Any, scale: Any) -> Factors:
-    """Of K, (batch, m, m); `scale`, (batch, m): how large the diagonal is of a row that moves freely."""
+    """The factors of K, (batch, m, m); `scale`, (batch, m), is how large the diagonal is of a row that moves freely."""
     m = K.shape[-1]
     place = jnp.arange(m)
     tiny = RANK_EPS * m * jnp.finfo(K.dtype).eps

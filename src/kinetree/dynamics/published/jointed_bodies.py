@@ -46,7 +46,7 @@ def plucker_matrix(X: Transform) -> Any:
 
 
 def plucker_inverse(X: Any) -> Any:
-    """Of (..., 6, 6): its 3 by 3 blocks, each transposed."""
+    """The inverse of (..., 6, 6): its 3 by 3 blocks, each transposed."""
     blocks = X.reshape(*X.shape[:-2], 2, 3, 2, 3)
     return jnp.swapaxes(blocks, -3, -1).reshape(X.shape)
 

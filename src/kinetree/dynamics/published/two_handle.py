@@ -58,7 +58,7 @@ class Junction(NamedTuple):
 
 
 def junction(phi: Any, joint: JointMotion) -> Junction:
-    """Of a joint between handles whose sum of Φ is `phi` (eq. 24)."""
+    """The junction of a joint between handles whose sum of Φ is `phi` (eq. 24)."""
     identity = jnp.broadcast_to(jnp.eye(6, dtype=phi.dtype), phi.shape)
     inverse = solve_spd(phi, identity)
     inverse = 0.5 * (inverse + transpose(inverse))

@@ -49,7 +49,7 @@ def inertia_matrix(laid: Layout, model: Model, q: Any) -> Any:
     rows, Z, P, links = _in_one_frame(laid, model, q)
 
     def column(x: Any) -> Any:
-        """By row, as (1, columns, batch): the joint that moves."""
+        """Data by row, as (1, columns, batch): the joint that moves."""
         return jax.tree.map(lambda c: c[None], restore(laid, x))
 
     def link(x: Any) -> Any:

@@ -46,7 +46,7 @@ class Joints(NamedTuple):
 
 
 class Quaternions(NamedTuple):
-    """Of a part with quaternion joints."""
+    """The quaternion joints of a part."""
 
     spherical: Joints
     free: Joints

@@ -45,7 +45,7 @@ def _require_plain(model: Model) -> None:
 
 
 def from_model(model: Model, parts: int) -> Source:
-    """Of a model: its clusters are cut between joints."""
+    """The source of a model: its clusters are cut between joints."""
     _require_plain(model)
     joints = joint_tree(model.structure)
     clusters = divide(joints.tree, joints.count, parts).expanded(joints.count)
@@ -67,7 +67,7 @@ def from_model(model: Model, parts: int) -> Source:
 
 
 def from_pieces(pieces: Pieces, parts: int) -> Source:
-    """Of pieces: a cluster each, neighbours on the same device."""
+    """The source of pieces: a cluster each, neighbours on the same device."""
     count = len(pieces.parent)
     parents, q_of_row, joints, gravity = [], [], [], np.zeros(3)
     rows, columns, tails = [0], [0], []

@@ -56,7 +56,7 @@ def paths_of(model: Model) -> Paths:
 
 @jax.jit
 def stretched(model: Model, q: Any) -> Stretched:
-    """Of all tendons of a model, from q (batch, nq)."""
+    """The state of all tendons of a model, from q (batch, nq)."""
     tendons = tendons_of(model)
     assert tendons is not None
     at, dtype = paths_of(model), q.dtype

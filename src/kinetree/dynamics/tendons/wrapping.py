@@ -93,7 +93,7 @@ def _outside(a: Point, b: Point, side: Point | None, radius: Scalar) -> tuple[Sc
 
 
 def _inside(a: Point, b: Point, radius: Scalar) -> tuple[Scalar, Point]:
-    """By a point of the circle: whether the string touches it, and where."""
+    """A string that passes a point of the circle: whether it touches it, and where."""
     la, lb = root(_dot(a, a)), root(_dot(b, b))
     way = b[0] - a[0], b[1] - a[1]
     squared = _dot(way, way)

@@ -94,7 +94,7 @@ def _take_along(emitter: Emitter, arrays: int) -> str:
 
 
 def _put_along(emitter: Emitter, arrays: int) -> str:
-    """As `put`, for lines as those of `take_along`."""
+    """The same as `put`, for lines like those of `take_along`."""
     to, (rows, source, *targets) = _open("put_along", 2 + arrays)
     width, real, scalar, align = emitter.width, emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
     first = [to.op(f"sext i32 {to.load('i32', rows, k, 'i32')} to i64") for k in range(width)]

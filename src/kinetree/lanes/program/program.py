@@ -139,7 +139,7 @@ class Straight:
 
     @property
     def digest(self) -> str:
-        """Of all numbers."""
+        """A digest of all numbers."""
         digest = hashlib.sha256(repr(self.widths).encode())
         for x in (*self.tables, *(self.constants or ())):
             known = b"" if x is None else f"{x.shape} {x.dtype}".encode() + np.ascontiguousarray(x).tobytes()

@@ -43,7 +43,7 @@ def _lanes(loop: Loop) -> tuple[Lane, ...]:
 
 
 def single(program: Program, tables: tuple[np.ndarray, ...]) -> Single:
-    """Of a program of loops, without repeats."""
+    """The same program, with every slot written once. It has loops, but no repeats."""
     at: dict[int, int] = {}  # where the value of a slot is now; nothing was written to slot 0 but zero
     size = 1
     found: list[tuple[list[np.ndarray], list[np.ndarray]]] = []

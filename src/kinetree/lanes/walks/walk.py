@@ -99,7 +99,7 @@ def split(walk: Walk, arrays: Any) -> tuple:
 
 
 def shapes(walk: Walk, shape: Shape) -> list[tuple[int, ...]]:
-    """Of the final states and of the results."""
+    """The shapes of the final states and of the results."""
     cells = (shape.rows,) if walk.scattered else (shape.turns, walk.results.num_leaves, shape.lanes)
     return [(shape.lanes,)] * walk.state.num_leaves + [cells] * walk.outputs
 

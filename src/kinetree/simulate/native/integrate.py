@@ -147,7 +147,7 @@ def first_stage() -> Part:
 
 
 def share_and_weight() -> Part:
-    """Of the stage that comes next: drive.py has them as tables."""
+    """Share and weight of the stage that comes next: drive.py has them as tables."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         left = reads[0]

@@ -41,7 +41,7 @@ from .plan import StepPlan
 from .tumbling import tumbling
 
 INTEGRATORS = ("Euler", "implicitfast", "RK4", "semi_implicit")
-MOST_STEPS = 1 << 30
+MAX_REPEATED_STEPS = 1 << 30  # steps; a bound that no call reaches
 
 
 class StepVariant(NamedTuple):
@@ -89,7 +89,7 @@ class StepVariant(NamedTuple):
 
 
 def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, firm: bool | None = None) -> StepVariant:
-    """Of a model and a call. `firm` is for models that stand for others, too (dynamics/firmness.py)."""
+    """The variant for a model and a call. `firm` is for models that stand for others, too (dynamics/firmness.py)."""
     model = model.uncoupled
     features = features_of(model, plan)
     implicit = (model.stepping or DEFAULT_STEPPING).implicit_damping
@@ -289,7 +289,7 @@ def program_of(v: StepVariant, solved: bool = False) -> Native:
         if v.stateful:
             begin.append(fetched(at("act"), lambda plan: plan.activation(np.arange(plan.na))))
         steps = one_step(v, solved)
-        again = steps if solved else [Again(steps, fixed("steps").offset, MOST_STEPS, uniform=True)]
+        again = steps if solved else [Again(steps, fixed("steps").offset, MAX_REPEATED_STEPS, uniform=True)]
         return Native.of(f"step_{v.integrator}", [*begin, *again, returned(v.outputs)], len(v.inputs), 1)
 
     return _programs.get((v, solved), make)

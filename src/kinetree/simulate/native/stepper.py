@@ -40,12 +40,12 @@ class Stepper:
 
     @cached_property
     def widths(self) -> dict[str, int]:
-        """Of inputs, and of the parts of the output."""
+        """The widths of inputs, and of the parts of the output."""
         return widths_of(self.plan)
 
     @cached_property
     def width(self) -> int:
-        """Of the output."""
+        """The width of the output."""
         return sum(self.widths[name] for name in self.variant.outputs)
 
     @cached_property
@@ -62,7 +62,7 @@ class Stepper:
 
     @cached_property
     def slots(self) -> int:
-        """Of a lane."""
+        """How many slots a lane has."""
         free = self.variant.free
         return self.plan.slots + (0 if free is None else free_slots(free, self.plan))
 
@@ -73,13 +73,13 @@ class Stepper:
         return own if own is not None and chosen else program_of(self.variant).program
 
     def constants_for(self, count: Any, dtype: Any) -> tuple:
-        """With the number of steps of a call."""
+        """The constants, with the number of steps of a call among them."""
         library = np if isinstance(count, int | np.integer) else jnp
         return library.full((1, 1), count, dtype), *self.constants[1:]
 
     @property
     def tables(self) -> tuple[np.ndarray, ...]:
-        """Of all loops."""
+        """The tables of all loops."""
         return tables_of(program_of(self.variant), self.plan)
 
     def inputs(self, state: State, ctrl: Any, f_ext: Any) -> tuple:
@@ -128,7 +128,7 @@ class Stepper:
 
 
 def widths_of(plan: StepPlan) -> dict[str, int]:
-    """Of all that programs of steps read or write."""
+    """The widths of all that programs of steps read or write."""
     nq, nv = map(len, plan.columns)
     own = {"q": nq, "qd": nv, "warm_start": nv, "time": 1, "act": plan.na}
     return own | {"ctrl": plan.nu, "f_ext": 6 * plan.structure.n_bodies}
