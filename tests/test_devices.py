@@ -47,11 +47,16 @@ def finish():
     print(json.dumps(found))
     sys.exit()
 
-if sys.argv[1] == "mechanisms":
+def total(results):
+    return sum((x**2).sum() for x in jax.tree.leaves(results) if x.dtype == float)
+
+if sys.argv[1] in ("mechanisms", "slopes"):
     arm = kt.auto_tree(4, 1, 0.3).replace(damping=0.1, stiffness=0.2)
     q, qd = kt.random_state(arm, 0, batch=(WORLDS,))
     for name, call in CALLS.items():
-        look(name, lambda q, v, call=call: call(arm, q, v), q, qd)
+        plain = lambda q, v, call=call: call(arm, q, v)
+        slope = jax.grad(lambda q, v, plain=plain: total(plain(q, v)))
+        look(name, slope if sys.argv[1] == "slopes" else plain, q, qd)
     finish()
 
 robot = kt.load('''<mujoco><option timestep="0.005"/><worldbody><geom type="plane" size="0 0 1"/>
@@ -98,6 +103,7 @@ def test_every_public_function_is_called_here():
         ("mechanisms", CALLS),
         ("gradients", ("advance", "rollout")),
         pytest.param("robots", OF_ROBOTS, marks=pytest.mark.thorough),
+        pytest.param("slopes", CALLS, marks=pytest.mark.thorough),
     ],
 )
 def test_batches_stay_divided(what, names):
