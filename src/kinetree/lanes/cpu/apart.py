@@ -65,8 +65,8 @@ def _symbol(name: str, width: int) -> str:
 
 def loop_text(loop: Loop, jaxpr: Any, widths: tuple[int, ...], dtype: Any, name: str, in_repeat: bool) -> str:
     """The module of one loop: its function for each of the widths."""
-    functions = (LoopFunction(loop, jaxpr, width, dtype, name, in_repeat).text() for width in widths)
-    return module_of(far_reduction(), *functions)
+    text = "\n".join(LoopFunction(loop, jaxpr, width, dtype, name, in_repeat).text() for width in widths)
+    return module_of(*((far_reduction(),) if "@reduce_far" in text else ()), text)
 
 
 def call_apart(caller: Any, name: str, loop: Loop, arrays: tuple[str, str, str]) -> None:
