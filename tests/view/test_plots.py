@@ -1,5 +1,7 @@
 """Plots: that they show what they should."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,12 @@ def test_shapes_come_from_the_file_or_from_the_joints():
     np.testing.assert_allclose(torso.solid.extents, [0.5, 0.2, 0.12], rtol=1e-6)
     bones = skeleton(arm())
     assert len([s for s in bones if s.colour == ORANGE]) == 7, "an axis for each joint"
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.delitem(sys.modules, "kinetree.view.plots")
+    monkeypatch.delattr(sys.modules["kinetree.view"], "plots")
+    run = kt.Trajectory(np.arange(2.0), np.zeros((2, 1)), np.zeros((2, 1)), np.zeros((2, 1)))
+    with pytest.raises(ModuleNotFoundError, match=r"kinetree\[plot\]"):
+        run.plot()

@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
 import kinetree as kt
 from kinetree._unknown import did_you_mean, unknown
+
+try:
+    from matplotlib.figure import Figure
+except ModuleNotFoundError:
+    raise ModuleNotFoundError("plots need the extra plot: pip install 'kinetree[plot]'") from None
 
 INK, ACCENT, PALE = "#1f2933", "#c2410c", "#94a3b8"
 CURVES = ("#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0e7490", "#be185d", "#4d7c0f", "#475569", "#a16207")
