@@ -174,3 +174,14 @@ def test_weight_that_actuators_carry_shares_the_range_of_a_joint():
         np.testing.assert_allclose(np.asarray(after.qd)[k], d.qvel, rtol=1e-11, atol=1e-11)
         np.testing.assert_allclose([felt[n][k][0] for n in ("fa", "fb", "fc")], d.sensordata, atol=1e-12)
     assert 0 < held < 8
+
+
+def test_where_there_are_no_actuators_nobody_carries_what_joints_leave_to_them():
+    text = CARRIED.partition("<actuator>")[0] + "</mujoco>"
+    m = mujoco.MjModel.from_xml_string(text)
+    d, model = mujoco.MjData(m), ours(m)[0]
+    q, qd = np.array([0.3, 0.4, -0.2]), np.array([0.1, -0.2, 0.3])
+    d.qpos, d.qvel = q, qd
+    mujoco.mj_step(m, d, 3)
+    after = kt.advance(model, kt.initial_state(model, q, qd), substeps=3)
+    np.testing.assert_allclose(after.qd, d.qvel, rtol=1e-12, atol=1e-12)

@@ -119,7 +119,11 @@ def test_gymnasium_accepts_many_worlds(env, mode):
         assert seen in many.observation_space
         assert rewards.shape == over.shape == late.shape == (3,)
         assert late.all() == (k % (5 if same else 6) == (0 if same else 5))
-        assert ("final_obs" in infos) == (same and bool(late.any() | over.any()))
+        ended = over | late
+        assert ("final_obs" in infos) == ("final_info" in infos) == (same and bool(ended.any()))
+        if "final_info" in infos:
+            np.testing.assert_array_equal(infos["_final_info"], ended)
+            assert set(infos["final_info"]) == {x for name in many.state.metrics for x in (name, f"_{name}")}
         if not same and k == 6:  # the step that starts again
             assert not rewards.any()
             np.testing.assert_array_equal(many.state.info["steps"], 0)

@@ -26,6 +26,14 @@ def test_steps_of_no_length(dt):
         kt.rollout(ARM, START, steps=1, dt=dt)
 
 
+def test_controls_of_a_model_without_actuators():
+    after = kt.advance(ARM, START)  # which makes the direct way known
+    np.testing.assert_array_equal(kt.advance(ARM, START, np.zeros(0)).q, after.q)
+    for given in (np.zeros(3), np.zeros((2, 1))):
+        with pytest.raises(ValueError, match=r"ctrl must have shape \(\.\.\., 0\)"):
+            kt.advance(ARM, START, given)
+
+
 @pytest.mark.parametrize("batch", [-1, (2, -1), (2.5,), ("2",)])
 def test_batches_of_no_size(batch):
     with pytest.raises(ValueError, match="batch must be sizes of leading axes"):

@@ -14,14 +14,11 @@ import numpy as np
 from kinetree._types import Array, Float
 from kinetree.actuate import Actuation, actuation
 from kinetree.dynamics import gravity_force, inverse_dynamics
-from kinetree.dynamics.schedules.arranged import arranged
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
-from kinetree.tree import layout
 
-from .problem import find_contacts, has_contacts
-
-SCHEDULE = "levels"
+from .problem import has_contacts
+from .touch import contact_bodies, touch_of
 
 
 def sticking(model: Model) -> list[int]:
@@ -35,18 +32,10 @@ def _moments(model: Model, q: Any, bodies: list[int]) -> Any:
     """(batch, actuators, nv), of the actuators on bodies."""
     if not has_contacts(model):
         return jnp.zeros((len(q), len(bodies), model.nv), q.dtype)
-    assert model.world is not None
-    assert model.world.scene is not None
-    laid = layout(model.tree, SCHEDULE)
-    found, _, _ = find_contacts(laid, model, arranged(laid, model, q))
-    scene = model.world.scene.layout
-    both = np.array([(scene.bodies[p.first], scene.bodies[p.second]) for p in scene.pairs], np.int64)[found.pair]
-    near = jnp.isfinite(found.point.distance)  # (points, batch)
-    place, normal = found.point.position, found.point.frame.rows[0]
-    moment = place.cross(normal)
-    six = jnp.stack(
-        [jnp.where(near, c, 0.0) for c in (*moment, *normal)], -1
-    )  # on the second body, away from the first
+    place, frame, depth, _ = touch_of(model, q)
+    both, near = contact_bodies(model), jnp.isfinite(depth).T  # (points, batch)
+    pull = jnp.concatenate([jnp.cross(place, frame[:, :, 0]), frame[:, :, 0]], -1)
+    six = jnp.where(near[..., None], jnp.swapaxes(pull, 0, 1), 0.0)  # on the second body, away from the first
     still = jnp.zeros((len(q), model.nv), q.dtype)
     rest = inverse_dynamics(model, q, still, still)
 

@@ -47,16 +47,17 @@ def contacts(model: Model, q: Float[AnyArray, "... nq"]) -> Contacts:
     Returns:
         Contacts: .position, .frame, .depth, .bodies, .active; padded, with `active` False where there is no contact.
     """
+    return contacts_of(model, evaluate_for(model, partial(touch_of, model), q=q))
 
-    def compute(q: Any) -> Touch:
-        way, solver = native_for(model, q.dtype, goal=Goal.CONTACTS)
-        note("contacts", way)
-        reference = partial(_by_xla, model.alone)
-        if solver is None:
-            return reference(q)
-        return reported_points(solver(q).points) if is_known(q) else _natively(reference, solver, q)
 
-    return contacts_of(model, evaluate_for(model, compute, q=q))
+def touch_of(model: Model, q: Any) -> Touch:
+    """Points of contact of a model without coupling, from q (batch, nq)."""
+    way, solver = native_for(model, q.dtype, goal=Goal.CONTACTS)
+    note("contacts", way)
+    reference = partial(_by_xla, model.alone)
+    if solver is None:
+        return reference(q)
+    return reported_points(solver(q).points) if is_known(q) else _natively(reference, solver, q)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

@@ -52,7 +52,8 @@ class ManyWorlds(gymnasium.vector.VectorEnv):
     """Worlds side by side in one program.
 
     An episode that ended starts again with the next step, which ignores its action and has no reward, as gymnasium's
-    own vectors do and its wrappers expect; or within the same step, whose `infos` then have the last observation.
+    own vectors do and its wrappers expect; or within the same step, whose `infos` then have the last observation, and
+    what was to be said of it.
     """
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -87,6 +88,8 @@ class ManyWorlds(gymnasium.vector.VectorEnv):
         infos: dict[str, Any] = {name: np.asarray(value) for name, value in state.metrics.items()}
         infos |= {f"_{name}": np.ones(self.num_envs, bool) for name in state.metrics}
         if self.same_step and done.any():
+            last = infos | {f"_{name}": done for name in state.metrics}
+            infos |= {"final_info": last, "_final_info": done}
             infos |= {"final_obs": np.asarray(state.info["final_obs"], DTYPE), "_final_obs": done}
         return np.asarray(state.obs, DTYPE), np.asarray(state.reward, np.float64), done & ~late, late, infos
 

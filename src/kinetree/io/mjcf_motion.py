@@ -41,11 +41,8 @@ class _Table:
 def with_motion(model: Model, m: Any, ours: dict[int, int], report: Report) -> Model:
     """The model with what the compiled MuJoCo model `m` says about its motion; `ours` are our numbers of its bodies."""
     parts: dict[str, Any] = {"stepping": _stepping(model, m, ours, report)}
-    if m.nu:
+    if m.nu or (m.jnt_actgravcomp.any() and m.body_gravcomp.any()):
         parts["actuators"] = _actuators(model, m, _Table(m), ours, report)
-    by_actuators = m.jnt_actgravcomp != 0
-    if by_actuators.any() and m.body_gravcomp.any() and (not m.nu or disabled(m, "ACTUATION")):
-        report.warn("gravity compensation acts on joints that leave it to actuators, though there are none")
     return with_same_rows(model, **parts)
 
 
@@ -100,7 +97,9 @@ def _actuators(model: Model, m: Any, table: _Table, ours: dict[int, int], report
     gain[:, 1:] *= affine_gain[:, None]
     clamped = np.zeros(m.nu, bool) if disabled(m, "CLAMPCTRL") else np.array(m.actuator_ctrllimited, bool)
     joint_range = np.tile([-np.inf, np.inf], (m.nv, 1))
-    if not off:  # a joint's range holds for what acts
+    if off or not m.nu:  # then nobody carries the weight that joints leave to actuators
+        joint_range[carries] = 0
+    else:  # a joint's range holds for what acts
         limited = np.flatnonzero(m.jnt_actfrclimited)
         joint_range[m.jnt_dofadr[limited]] = m.jnt_actfrcrange[limited]
     return Actuators(

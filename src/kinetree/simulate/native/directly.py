@@ -56,7 +56,7 @@ def directly(
         found = kept.get((dt, substeps, integrator, q.dtype, q.ndim > 1 and len(q) * substeps >= OWN_BUILTIN_MIN_STEPS))
     except TypeError:  # an argument that can not be hashed
         return None
-    if found is None or type(state.time) is not np.ndarray or (ctrl is None and found.driven):
+    if found is None or type(state.time) is not np.ndarray or (ctrl is None) == found.driven:
         return None
     if not found.guessing and np.shape(state.warm_start) != np.shape(state.qd):  # it is passed on as it is
         return None
