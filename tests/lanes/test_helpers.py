@@ -181,7 +181,7 @@ def test_many_callers_at_once(arm):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("place", [0, 1717, -1])
+@pytest.mark.parametrize("place", [0, -300, -1])
 def test_what_is_not_finite_goes_the_ordinary_way(value, place, arm):
     q, qd, qdd = states(arm, least_lanes(arm) + 5)
     call_helpers()

@@ -35,7 +35,8 @@ def test_memory_comes_back_when_the_last_view_is_gone():
 
 
 def test_what_is_kept_is_bounded(monkeypatch):
-    monkeypatch.setattr(tuning, "RECYCLED_MAX_BYTES", 2 * 8 * SHAPE[0] * SHAPE[1])
+    one = 8 * SHAPE[0] * SHAPE[1] + tuning.RECYCLED_ALIGNMENT
+    monkeypatch.setattr(tuning, "RECYCLED_MAX_BYTES", 2 * one)
     held = [empty(SHAPE, np.float64) for _ in range(4)]
     places = [address(x) for x in held]
     while held:
@@ -46,3 +47,8 @@ def test_what_is_kept_is_bounded(monkeypatch):
 
 def test_small_arrays_are_plain():
     assert empty((4,), np.float32).base is None
+
+
+def test_results_begin_at_a_line_of_the_cache():
+    held = [empty((k, SHAPE[1]), np.float64) for k in range(1, 4)]
+    assert {address(x) % tuning.RECYCLED_ALIGNMENT for x in held} == {0}

@@ -5,8 +5,8 @@ a number. Change one here, run the benchmark, and write down what you saw.
 """
 
 # -- a CPU: who takes part ---------------------------------------------------------------------------------------------
-SHARED_MIN_TURNS = 50_000  # turns over all lanes; a call of fewer is not worth a second thread [cpu/]
-PART_MIN_TURNS = 4000  # turns that a thread takes at a time, at the least: some 15 µs [cpu/]
+SHARED_MIN_TURNS = 10_000  # turns over all lanes; a call of fewer, some 60 µs, is not worth a second thread [robots]
+PART_MIN_TURNS = 2000  # turns that a thread takes at a time, at the least: some 12 µs [robots]
 PARTS_OF_THREAD = 32  # parts for each thread of a very large batch, where longer ones suit the memory better [cpu/]
 TASK_MIN_LANES = 256  # lanes that a task of XLA's thread pool takes at the least [cpu/]
 REPEAT_TASK_MIN_LANES = 32  # the same of programs with repeats, whose lanes take microseconds [rollouts]
@@ -19,13 +19,11 @@ BLOCK_LOOKS = 2000  # looks at the flag of another block before other threads ma
 # -- a CPU: memory -----------------------------------------------------------------------------------------------------
 STACK_BYTES = 1 << 15  # bytes of slots that a direct call keeps on the stack [cpu/]
 LARGE_PAGES_MIN_BYTES = 1 << 22  # bytes from which memory is advised to come in large pages of 2 MB [lynghus_crba]
+RECYCLED_ALIGNMENT = 64  # bytes; whole cache lines, so that results can go past the caches [robots]
 RECYCLED_MIN_BYTES = 1 << 20  # bytes of a result whose memory is used again, as new pages must be cleared [derivatives]
 RECYCLED_MAX_BYTES = 1 << 31  # bytes of results' memory that is kept while nobody uses it [derivatives, robots]
-STREAM_MIN_WIDTH = 64  # numbers of a lane's results; a block of fewer is not worth to be copied [robots]
-STREAM_MIN_BYTES = 1 << 22  # bytes of all results, from which they go past the caches [robots]
-STREAM_MAX_BLOCK = 1 << 19  # bytes of a block's results that the cache of a core holds beside its slots [robots]
+STREAM_MIN_BYTES = 1 << 25  # bytes of all results, from which no cache holds them: they go past the caches [robots]
 PREFETCH_BLOCKS = 2  # blocks of lanes; without it a batch larger than the cache runs at a third of the speed [cpu/]
-MIN_ROW_STORE = 4  # outputs of a turn that are columns in a row, from which they are stored lane by lane [derivatives]
 PREFETCH_TURNS = 4  # turns of a walk that fields are asked for in advance [million]
 PREFETCH_VECTORS = 6  # vectors of a block that are asked for in advance [million]
 

@@ -3,8 +3,7 @@
 LLVM takes far more than twice the time for a function that is twice as long, and loops do not care which robot they are
 for: a function that was compiled for one program serves all others that have the loop. It does all turns in one block:
 
-    void name.W(ptr inputs[], ptr results[], i64 input widths[], i64 result widths[], i64 lane, i64 ahead, ptr slots,
-    ptr constants, ptr table, i64 turns, ...)
+    void name.W(ptr inputs[], ptr results[], ptr slots, ptr constants, ptr table, i64 turns, ...)
 
 After these come the lists (numbers, count) that it makes and that it follows, if any; then the mask, of the lanes that
 take part, where the loop is in a repeat and W > 1.
@@ -20,8 +19,7 @@ from .block import BlockWriter
 
 KNOWN = "ptr noalias readonly"
 PARAMETERS = (
-    f"{KNOWN} %ins, {KNOWN} %places, {KNOWN} %widths, {KNOWN} %apart, i64 %lane, i64 %ahead, ptr noalias %slots, "
-    f"{KNOWN} %constants, {KNOWN} %table, i64 %turns"
+    f"{KNOWN} %ins, {KNOWN} %outs, ptr noalias %slots, {KNOWN} %constants, {KNOWN} %table, i64 %turns"
 )
 
 
@@ -46,10 +44,8 @@ class LoopFunction(BlockWriter):
         more += f", {to.truth} %mask" if self.mask else ""
         to.begin(f"void @{_symbol(name, width)}({PARAMETERS}{more})")
         self.inputs = [to.load("ptr", "%ins", k, "ptr") for k in range(ins)]
-        self.places = [to.load("ptr", "%places", k, "ptr") for k in range(outs)]
-        self.widths = [to.load("i64", "%widths", k, "i64") for k in range(ins)]
-        self.widths += [to.load("i64", "%apart", k, "i64") for k in range(outs)]
-        self.lane, self.slots, self.ahead = "%lane", "%slots", "%ahead"
+        self.outputs = [to.load("ptr", "%outs", k, "ptr") for k in range(outs)]
+        self.slots = "%slots"
         self._loop(0, ("%constants", "%table", "%turns"))
         to.end()
 
@@ -73,9 +69,7 @@ def call_apart(caller: Any, name: str, loop: Loop, arrays: tuple[str, str, str])
     """Call the function of a loop, with what a `LaneFunction` knows of its block."""
     to, symbol = caller.to, _symbol(name, caller.to.width)
     constants, table, turns = arrays
-    apart = to.at("%widths", caller.program.n_inputs, "i64")
-    given = [("ptr", x) for x in ("%ins", "%places", "%widths", apart)]
-    given += [("i64", caller.lane), ("i64", caller.ahead), ("ptr", caller.slots)]
+    given = [("ptr", x) for x in ("%places", to.at("%places", caller.program.n_inputs, "ptr"), caller.slots)]
     given += [("ptr", constants), ("ptr", table), ("i64", turns)]
     given += [("ptr", x) for one in list_names(loop) for x in caller.lists.get(one, ())]
     given += [(to.truth, caller.mask)] if caller.mask else []

@@ -1,22 +1,13 @@
 """How the turns of a loop reach memory on a CPU: a block of W lanes at a time, in vector registers.
 
-Lane arrays are (lanes, width), read and written in place: a block is transposed in registers. Each slot is W numbers.
+Columns of lane arrays (columns.py) and slots are W numbers each. A single lane has its rows in the place of columns.
 """
 
 from typing import Any
 
-from .. import tuning
 from ..llvm.alone import Room
 from ..llvm.kernel import LoopWriter
-from ..llvm.text import transposed
-from ..program.program import Lane, Program
-
-
-def _in_a_row(places: tuple[Lane, ...]) -> int:
-    """How many of these outputs, from the first on, are columns in a row of one array."""
-    first = places[0]
-    row = (x == first._replace(offset=first.offset + k) for k, x in enumerate(places))
-    return next((k for k, follows in enumerate(row) if not follows), len(places))
+from ..program.program import Program
 
 
 class BlockWriter(LoopWriter):
@@ -24,13 +15,9 @@ class BlockWriter(LoopWriter):
 
     def __init__(self, program: Program, jaxprs: list[Any], width: int, dtype: Any):
         super().__init__(program, jaxprs, width, dtype)
-        self.inputs: list[str] = []  # addresses of the arrays
-        self.widths: list[str] = []  # how far lanes are apart in inputs, then in outputs
-        self.places: list[str] = []  # where the block's results go at first
-        self.lane = ""  # the first of the block
+        self.inputs: list[str] = []  # where the columns of the block are, of each array
+        self.outputs: list[str] = []
         self.slots = ""  # address
-        self.ahead = f"{tuning.PREFETCH_BLOCKS * width}"  # lanes; how far ahead the place of a result is asked for
-        self.near: list[str] = []  # columns of the block on the stack, one array for each
         self.lists: dict[str, tuple[str, str]] = {}  # room for the numbers of turns on each list, and their count
 
     def _chosen(self, new: str, old: str) -> str:
@@ -91,78 +78,13 @@ class BlockWriter(LoopWriter):
         """One vector of scratch."""
         self.to.do(f"store {self.to.real} {value}, ptr {self._slot(number)}, align {self.size * self.to.width}")
 
-    def _place(self, start: str, width: str, column: str, write: int) -> str:
-        """Address of this scalar in the first lane of the block; asks for a block further on at the same time."""
-        to = self.to
-        if to.width > 1:
-            # a block of W lanes is `width` vectors in a row: turn by turn, fetch one of those of a later block
-            ahead = to.op(f"mul i64 {self.ahead if write else tuning.PREFETCH_BLOCKS * to.width}, {width}")
-            ahead = to.op(f"add i64 {ahead}, {to.op(f'mul i64 {column}, {to.width}')}")
-            to.prefetch(to.at(start, ahead, to.scalar), write)
-        return to.at(start, column, to.scalar)
-
-    def _input(self, array: int) -> str:
-        """Where the block begins in an input."""
-        offset = self.to.op(f"mul i64 {self.lane}, {self.widths[array]}")
-        return self.to.at(self.inputs[array], offset, self.to.scalar)
-
     def read_lane(self, array: int, column: str) -> str:
         """One scalar of each lane of the block."""
-        to, width = self.to, self.widths[array]
-        if self.near:
-            return to.op(f"load {to.real}, ptr {to.at(self.near[array], column, to.real)}")
-        place = self._place(self._input(array), width, column, 0)
-        value = "poison"
-        for lane in range(to.width):
-            one = to.op(f"load {to.scalar}, ptr {place}, align {self.size}")
-            if to.width == 1:
-                return one
-            value = to.op(f"insertelement {to.real} {value}, {to.scalar} {one}, i32 {lane}")
-            place = to.at(place, width, to.scalar)
-        return value
-
-    def write_lanes(self, places: tuple[Lane, ...], values: list[str]) -> None:
-        """Outputs of one turn; those that are columns in a row are stored lane by lane."""
-        width = self.to.width
-        plain = width > 1 and not self.near and not self.mask
-        start = 0
-        while start < len(places):
-            count = _in_a_row(places[start : start + width]) if plain else 1
-            count = count if count >= tuning.MIN_ROW_STORE else 1
-            if count > 1:
-                self._write_row(places[start], values[start : start + count])
-            else:
-                self.write_lane(places[start].array, self._column(places[start]), values[start])
-            start += count
-
-    def _write_row(self, first: Lane, values: list[str]) -> None:
-        """Columns in a row, from this one on, of all lanes of the block."""
-        to, width = self.to, self.widths[self.program.n_inputs + first.array]
-        count, start = len(values), self.places[first.array]
-        columns = [self._column(first._replace(offset=first.offset + k)) for k in range(count)]
-        places = [self._place(start, width, column, 1) for column in columns]  # All of them ask for a later block.
-        place = places[0]
-        kind = f"<{count} x {to.scalar}>"
-        kept = ", ".join(f"i32 {k}" for k in range(count))
-        for row in transposed(to, to.real, values + [to.number(0.0)] * (to.width - count)):
-            if count < to.width:
-                row = to.op(f"shufflevector {to.real} {row}, {to.real} poison, <{count} x i32> <{kept}>")
-            to.do(f"store {kind} {row}, ptr {place}, align {self.size}")
-            place = to.at(place, width, to.scalar)
+        return self.to.op(f"load {self.to.real}, ptr {self.to.at(self.inputs[array], column, self.to.real)}")
 
     def write_lane(self, array: int, column: str, value: str) -> None:
         """One scalar of each lane of the block that takes part."""
-        to, width = self.to, self.widths[self.program.n_inputs + array]
-        if self.near:
-            to.do(f"store {to.real} {value}, ptr {to.at(self.near[self.program.n_inputs + array], column, to.real)}")
-            return
-        place = self._place(self.places[array], width, column, 1)
-        for lane in range(to.width):
-            one = value if to.width == 1 else to.op(f"extractelement {to.real} {value}, i32 {lane}")
-            if self.mask:
-                old = to.op(f"load {to.scalar}, ptr {place}, align {self.size}")
-                takes_part = to.op(f"extractelement {to.truth} {self.mask}, i32 {lane}")
-                one = to.op(f"select i1 {takes_part}, {to.scalar} {one}, {to.scalar} {old}")
-            to.do(f"store {to.scalar} {one}, ptr {place}, align {self.size}")
-            if to.width > 1:
-                place = to.at(place, width, to.scalar)
+        to, place = self.to, self.to.at(self.outputs[array], column, self.to.real)
+        if self.mask:
+            value = self._chosen(value, to.op(f"load {to.real}, ptr {place}"))
+        to.do(f"store {to.real} {value}, ptr {place}")

@@ -12,6 +12,7 @@ from ..llvm.handler import handler_text
 from ..llvm.text import module_of
 from ..llvm.trigonometry import far_reduction
 from ..program.program import Program
+from .columns import columns_text
 from .direct import available, bind, direct_text
 from .function import LaneFunction
 from .helpers import call_helpers, team
@@ -19,7 +20,6 @@ from .host import loaded, vector_width
 from .pieces import object_files
 from .recycled import empty
 from .shared import NO_MEMORY, part_lanes, shared_text
-from .stream import staged, stream_text, streams
 from .threads import pool, threads
 
 MAX_DIRECT_OUTPUTS = 3  # outputs; programs with more are parts of others, and Python never calls them
@@ -42,7 +42,7 @@ def module_text(program: Program, dtype: np.dtype, width: int) -> str:
 
 def frame_text(program: Program, jaxprs: list[Any], dtype: np.dtype, width: int, apart: dict[int, str]) -> str:
     """An LLVM module: the vector function, the scalar one, what XLA and Python call, and no loop that is `apart`."""
-    lines = [far_reduction(), stream_text(dtype, width)]
+    lines = [far_reduction(), columns_text(dtype, width)]
     for w, name in ((width, "lanes"), (1, "lane")):
         lines.append(LaneFunction(program, jaxprs, w, dtype, name, apart).text())
     lines += [handler_text(program, dtype, width, task_lanes(program)), shared_text(program, dtype, width)]
@@ -57,7 +57,7 @@ class CompiledProgram:
     def __init__(self, program: Program, dtype: Any):
         # It holds no reference to the program, so that the program can die.
         self.dtype = kind = np.dtype(dtype)
-        self._task_lanes, self._outputs, self._streams = task_lanes(program), program.n_outputs, streams(program)
+        self._task_lanes = task_lanes(program)
         self.width = width = vector_width(kind)
         made_from = (program, has_direct(program))
         text = partial(module_text, program, kind, width)
@@ -78,12 +78,8 @@ class CompiledProgram:
         outputs = tuple(empty((lanes, w), self.dtype) for w in output_widths)
         if lanes:
             arrays = (tuple(x[None] for x in group) for group in (inputs, outputs))
-            self.frames(slots + self.staged(output_widths), tables, constants, *arrays, whole=True)
+            self.frames(slots, tables, constants, *arrays, whole=True)
         return outputs
-
-    def staged(self, output_widths: tuple[int, ...]) -> int:
-        """Slots that results of a block take before they go to memory."""
-        return staged(output_widths, self.width, self.dtype.itemsize) if self._streams else 0
 
     def room(self, shape: tuple[int, ...]) -> np.ndarray:
         """An array for results, on memory that an earlier one no longer needs."""
@@ -100,9 +96,12 @@ class CompiledProgram:
         groups = [inputs, outputs, constants, tables]
         pointers = [(ctypes.c_void_p * max(1, len(g)))(*(x.ctypes.data for x in g)) for g in groups]
         turns = np.array([len(t) for t in tables], np.int64)
-        apart = np.array([(x.strides[1] // self.dtype.itemsize, x.strides[0]) for x in arrays], np.int64).T.copy()
-        numbers = (turns.ctypes.data, apart[0].ctypes.data)
-        ends = (0 if whole else frames, apart[1].ctypes.data)
+        columns = [x.shape[2] for x in arrays]
+        widths = np.array([x.strides[1] // self.dtype.itemsize for x in arrays] + columns, np.int64)
+        between = np.array([x.strides[0] for x in arrays], np.int64)
+        numbers = (turns.ctypes.data, widths.ctypes.data)
+        ends = (0 if whole else frames, between.ctypes.data)
+        slots += sum(columns)
 
         def task(lo: int, hi: int) -> None:
             block = self.width if hi - lo >= self.width else 1
@@ -129,4 +128,4 @@ class CompiledProgram:
         """The program as a builtin for one model, or None where there can be none; see `bind` in direct.py."""
         if self.direct is None:
             return None
-        return bind(self, slots + self.staged(widths[-self._outputs :]), widths, tables, constants, *made)
+        return bind(self, slots, widths, tables, constants, *made)

@@ -50,7 +50,7 @@ METH_FASTCALL = 0x80
 
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
 # widths follow, as the lane functions take them; then what makes large outputs, and their shapes for one state.
-ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, KEPT, TURNS, GRAIN, SLOTS, HELPERS, TEAM, MOST, LISTS = range(0, 104, 8)
+ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, KEPT, TURNS, GRAIN, SLOTS, ROOM, HELPERS, TEAM, MOST, LISTS = range(0, 112, 8)
 
 
 @once
@@ -180,7 +180,7 @@ def _take_kept(to: Caller, record: str, program: Program, ndim: str) -> None:
     """Go to `run` with an earlier result of one state that nobody holds (kept_results.py), else on."""
     count, ranks = program.n_outputs, program.output_ranks
     kept, dtype = to.load("ptr", record, KEPT), to.load("ptr", record, DTYPE)
-    sizes_at = LISTS + 8 * (3 * len(program.loops) + program.n_inputs + 2 * count)
+    sizes_at = LISTS + 8 * (3 * len(program.loops) + 2 * program.n_inputs + 3 * count)
     one = to.op(f"icmp eq i32 {ndim}, 1")
     to.require(to.op(f"and i1 {one}, {to.op(f'icmp ne ptr {kept}, null')}"), "look0", "fresh")
     for number in range(kept_results.KEPT):
@@ -207,7 +207,7 @@ def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, sha
     ndim, lanes = shape
     ranks = program.output_ranks
     first_width = LISTS + 8 * (3 * len(program.loops) + program.n_inputs)
-    makers = first_width + 8 * program.n_outputs
+    makers = first_width + 8 * (program.n_outputs + program.n_inputs + program.n_outputs)
     sizes_at = makers + 8 * (program.n_outputs + sum(ranks[:k]))
     numbers = to.op(f"mul i64 {to.load('i64', record, first_width + 8 * k)}, {lanes}")
     taken = to.op(f"mul i64 {numbers}, {dtype.itemsize}")
@@ -296,15 +296,17 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     lists = ", ".join(f"ptr {x}" for x in ("%arrays", to.at("%arrays", 8 * program.n_inputs), *starts))
     to.branch(to.op("icmp sgt i64 %helpers, 0"), "together", "alone")
     to.label("together")
-    grain, slots = (to.load("i64", "%record", offset) for offset in (GRAIN, SLOTS))
+    grain, slots = (to.load("i64", "%record", offset) for offset in (GRAIN, ROOM))
     numbers = ", ".join(f"i64 {n}" for n in ("%lanes", grain, slots, "%helpers"))
     team = to.load("ptr", "%record", TEAM)
     verdict = to.op(f"call i64 @shared({lists}, {numbers}, ptr {team}, i64 0, ptr {ONE_FRAME})")
     to.do(f"ret i1 {to.op(f'icmp eq i64 {verdict}, 0')}")
     to.label("alone")
     few = to.op(f"icmp slt i64 %lanes, {width}")
-    block = to.op(f"select i1 {few}, i64 {size}, i64 {size * width}")
-    needed = to.op(f"mul i64 {to.load('i64', '%record', SLOTS)}, {block}")
+    of_one, of_block = (
+        to.op(f"mul i64 {to.load('i64', '%record', offset)}, {n * size}") for offset, n in ((SLOTS, 1), (ROOM, width))
+    )
+    needed = to.op(f"select i1 {few}, i64 {of_one}, i64 {of_block}")
     bytes_ = to.op(f"and i64 {to.op(f'add i64 {needed}, 63')}, -64")
     small = to.op(f"icmp sle i64 {bytes_}, {tuning.STACK_BYTES}")
     to.branch(small, "stack", "heap")
@@ -360,12 +362,13 @@ def bind(
     objects = (np.ndarray, result, code.dtype, None)
     turns = [len(t) for t in tables]
     addresses = [x.ctypes.data for x in (*constants, *tables)]
-    numbers = (sum(turns), part_lanes(sum(turns), code.width), slots, ctypes.addressof(helper_count), team(), most)
+    grain, room = part_lanes(sum(turns), code.width), slots + sum(widths)
+    numbers = (sum(turns), grain, slots, room, ctypes.addressof(helper_count), team(), most)
     last_results = kept_results.new_list(code.dtype.itemsize * sum(widths[-len(shapes) :]))
     head = (id(np.ndarray), new_array(), *map(id, objects[1:]), id(last_results) if last_results else 0)
     makers = tuple(partial(_used, shape, code.dtype) for shape in shapes)
     sizes = [n for shape in shapes for n in shape]
-    record = np.array([*head, *numbers, *addresses, *turns, *widths, *map(id, makers), *sizes], np.int64)
+    record = np.array([*head, *numbers, *addresses, *turns, *widths, *widths, *map(id, makers), *sizes], np.int64)
     definition = _MethodDef(b"direct", code.direct, METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]

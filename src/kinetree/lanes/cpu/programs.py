@@ -56,6 +56,5 @@ def run_program(
     if name is None or code is None or lanes == 0:
         return None
     results = tuple(jax.ShapeDtypeStruct((lanes, w), dtype) for w in widths)
-    return tuple(
-        jax.ffi.ffi_call(name, results)(*tables, *constants, *inputs, slots=np.int64(slots + code.staged(widths)))
-    )
+    room = np.int64(slots + sum(x.shape[1] for x in inputs) + sum(widths))  # columns, then slots
+    return tuple(jax.ffi.ffi_call(name, results)(*tables, *constants, *inputs, slots=room))

@@ -25,11 +25,12 @@ class _Shelf:
         self._numbers = count()
 
     def take(self, size: int) -> np.ndarray:
-        """Memory of this size, old or new."""
+        """Memory of this size, old or new, and what it takes to begin at a line of the cache."""
+        whole = size + tuning.RECYCLED_ALIGNMENT
         for number, block in list(self._blocks.items()):
-            if block.nbytes == size and self._blocks.pop(number, None) is not None:
+            if block.nbytes == whole and self._blocks.pop(number, None) is not None:
                 return block
-        return np.empty(size, np.uint8)
+        return np.empty(whole, np.uint8)
 
     def put_back(self, block: np.ndarray) -> None:
         """Take memory back."""
@@ -51,8 +52,9 @@ class _Loan:
 
     def __init__(self, block: np.ndarray, shape: tuple[int, ...], kind: np.dtype):
         self._block = block
+        start = block.ctypes.data
         self.__array_interface__ = {
-            "data": (block.ctypes.data, False),
+            "data": (start + -start % tuning.RECYCLED_ALIGNMENT, False),
             "shape": tuple(shape),
             "typestr": kind.str,
             "version": 3,

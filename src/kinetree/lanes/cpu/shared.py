@@ -24,9 +24,8 @@ def part_lanes(turns: int, width: int) -> int:
 
 
 def shared_text(program: Program, dtype: np.dtype, width: int) -> str:
-    """Definitions of `all_finite`, `framed`, `take_parts` and `shared`; the module has `lanes` and `lane`."""
+    """Definitions of `framed`, `take_parts` and `shared`; the module has `lanes` and `lane`."""
     texts = (
-        _all_finite(dtype, width),
         _framed(program, width),
         _take_parts(width),
         _shared(dtype, width),
@@ -37,8 +36,7 @@ def shared_text(program: Program, dtype: np.dtype, width: int) -> str:
 def _framed(program: Program, width: int) -> Text:
     """`framed(as lanes takes them, frames, bytes)`: lanes lo to hi, however few, in all frames.
 
-    Zero frames mean one frame of arrays without gaps. Only then are results checked for finite numbers, and may they
-    be written past the caches.
+    Zero frames mean one frame of arrays without gaps. Only then may results be written past the caches.
     """
     to, count = Text("m"), program.n_inputs + program.n_outputs
     to.lines.append(f"{ONE_FRAME} = internal constant [{count} x i64] zeroinitializer")
@@ -84,36 +82,6 @@ def _framed(program: Program, width: int) -> Text:
     to.go("frame")
     to.label("done")
     to.end("i1 %good")
-    return to
-
-
-def _all_finite(dtype: np.dtype, width: int) -> Text:
-    """`all_finite(values, count)`: whole registers of them, then one by one."""
-    to, whole = Text("f"), f"i{8 * dtype.itemsize}"
-    exponent = {8: 0x7FF << 52, 4: 0xFF << 23}[dtype.itemsize]
-    to.begin("internal i1 @all_finite(ptr %values, i64 %count)")
-    for name, kind in (("place", "i64"), ("bad", "i1")):
-        to.do(f"%{name} = alloca {kind}")
-        to.store(kind, 0, f"%{name}")
-    to.go(f"next{width}")
-    for size, then in ((width, "next1"), (1, "seen")):
-        kind = f"<{size} x {whole}>"
-        ones = f"<{', '.join([f'{whole} {exponent}'] * size)}>"
-        to.label(f"next{size}")
-        place = to.load("i64", "%place")
-        after = to.op(f"add i64 {place}, {size}")
-        to.branch(to.op(f"icmp sle i64 {after}, %count"), f"look{size}", then)
-        to.label(f"look{size}")
-        to.store("i64", after, "%place")
-        bits = to.load(kind, "%values", place, whole, f", align {dtype.itemsize}")
-        infinite = to.op(f"icmp eq {kind} {to.op(f'and {kind} {bits}, {ones}')}, {ones}")
-        one = to.op(f"call i1 @llvm.vector.reduce.or.v{size}i1(<{size} x i1> {infinite})")
-        to.store("i1", to.op(f"or i1 {to.load('i1', '%bad')}, {one}"), "%bad")
-        to.go(f"next{size}")
-    to.label("seen")
-    good = to.op(f"xor i1 {to.load('i1', '%bad')}, true")
-    to.end(f"i1 {good}")
-    to.lines += [f"declare i1 @llvm.vector.reduce.or.v{size}i1(<{size} x i1>)" for size in (width, 1)]
     return to
 
 

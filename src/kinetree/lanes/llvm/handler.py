@@ -82,7 +82,8 @@ def answer_metadata(to: Text, traits: int) -> None:
 def handler_text(program: Program, dtype: np.dtype, width: int, grain: int) -> str:
     """Definitions of `task` and `handler`."""
     count = len(program.loops)
-    groups = [program.n_inputs, program.n_outputs, count, count, count, program.n_inputs + program.n_outputs]
+    arrays = program.n_inputs + program.n_outputs
+    groups = [program.n_inputs, program.n_outputs, count, count, count, 2 * arrays]
     starts = [POINTERS + 8 * sum(groups[:k]) for k in range(len(groups) + 1)]
 
     def arguments(to: Text) -> str:
@@ -284,7 +285,8 @@ def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: 
     lists += [(made, k, outputs + 8 * k) for k in range(program.n_outputs)]
     for number, (list_, k, place) in enumerate(lists):
         to.store("ptr", address(to, list_, k), job, place)
-        to.store("i64", dimension(to, list_, k, 1), job, widths + 8 * number)
+        for twice in (0, len(lists)):  # Lanes are as far apart as there are columns.
+            to.store("i64", dimension(to, list_, k, 1), job, widths + 8 * (number + twice))
     raw = to.op(f"add i64 {to.op(f'mul i64 {attribute(to, 0)}, {width * dtype.itemsize}')}, 64")  # never nothing
     to.store("i64", to.op(f"and i64 {raw}, -64"), job, SCRATCH)
     share(to, job, parts)

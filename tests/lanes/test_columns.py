@@ -1,4 +1,4 @@
-"""Large results, which go past the caches, are those of small batches, to the last bit and the last lane."""
+"""Rows of lane arrays become columns and rows again: small and large results, to the last bit and the last lane."""
 
 import jax
 import numpy as np
@@ -43,3 +43,24 @@ def test_what_is_not_finite_is_seen():
         assert np.isnan(H[bad]).any()
         assert np.isfinite(np.delete(H, bad, 0)).all()
         q[bad, 3] = 0.0
+
+
+@pytest.mark.parametrize("rows", range(1, 10))  # fewer columns than a vector has numbers, as many, and more
+def test_every_number_of_columns(rows):
+    model = kt.auto_tree(rows, 1.4, 0.3)
+    q, qd, qdd = np.random.default_rng(2).standard_normal((3, 21, rows))
+    tau, H = kt.inverse_dynamics(model, q, qd, qdd), kt.mass_matrix(model, q)
+    one_by_one = [kt.inverse_dynamics(model, *x) for x in zip(q, qd, qdd, strict=True)]
+    np.testing.assert_allclose(tau, one_by_one, rtol=0, atol=1e-12 * np.abs(tau).max())
+    np.testing.assert_allclose(H, [kt.mass_matrix(model, x) for x in q], rtol=0, atol=1e-12 * np.abs(H).max())
+
+
+def test_zeros_are_written_once_and_stay():
+    model = kt.auto_tree(11, 2.5)
+    related = model.tree.ancestor_pairs
+    unrelated = np.ones((11, 11), bool)
+    unrelated[related] = unrelated[related[::-1]] = False
+    for lanes in (8, 37, 3000):
+        H = kt.mass_matrix(model, np.random.default_rng(lanes).standard_normal((lanes, 11)))
+        assert (H[:, unrelated] == 0).all()
+        assert (H[:, ~unrelated] != 0).any(0).all()

@@ -1,0 +1,172 @@
+"""Lane arrays as columns: a block of lanes is transposed on its way in, and its results on their way out.
+
+Arrays are (lanes, columns), a row to a lane. A program wants a number of all lanes of a block in one vector register.
+So the rows of a block are read as they lie in memory, transposed in registers, tile by tile, and kept in scratch memory
+as columns, which the cache of a core holds. Results are gathered there, too. When the block is done they are looked at
+(are all finite?) and written as rows, each line of memory once. Results that no cache will hold go past the caches,
+where rows begin at whole vectors: a cache would first read each line that is written to.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .. import tuning
+from ..llvm.emit import Emitter
+from ..llvm.kernel import with_helpers
+from ..llvm.text import transposed
+
+CACHE_LINE = 64  # bytes
+VECTORS_AT_ONCE = 4  # vectors of results that are looked at together
+
+
+def columns_text(dtype: np.dtype, width: int) -> str:
+    """Definitions of `fetch` and `give`, for blocks of `width` lanes, and of `all_finite`."""
+    return with_helpers(_fetch(dtype, width), _give(dtype, width), _all_finite(dtype, width))
+
+
+class Tiles(Emitter):
+    """Text that goes over the rows of a block, `%rows` and `%apart`, and over its columns, `%columns` and `%count`."""
+
+    @property
+    def aligned(self) -> str:
+        """What may be known of the place of a number."""
+        return f"align {self.dtype.itemsize}"
+
+    def in_rows(self, column: str) -> list[str]:
+        """Where this column is in each row."""
+        places = [self.at("%rows", column, self.scalar)]
+        for _ in range(1, self.width):
+            places.append(self.at(places[-1], "%apart", self.scalar))
+        return places
+
+    def column(self, number: str) -> str:
+        """Where a column is in scratch memory."""
+        return self.at("%columns", number, self.real)
+
+    def over(self, label: str, visit: Callable[[str], None], step: int) -> None:
+        """At a label: `visit(first)` for tiles of so many columns; the last may overlap the one before. Then `done`."""
+        self.label(f"{label}_start")
+        last = self.op(f"sub i64 %count, {step}")
+        self.into(label)
+        self.lines.append(f"  %{label}_at = phi i64 [ 0, %{label}_start ], [ %{label}_then, %{label} ]")
+        inside = self.op(f"icmp slt i64 %{label}_at, {last}")
+        visit(self.op(f"select i1 {inside}, i64 %{label}_at, i64 {last}"))
+        self.lines.append(f"  %{label}_then = add i64 %{label}_at, {step}")
+        self.branch(self.op(f"icmp slt i64 %{label}_then, %count"), label, "done")
+
+    def either(self, tile: Callable[[str], None], column: Callable[[str], None]) -> None:
+        """Tiles where there are enough columns for one, else single columns; then `done`."""
+        self.branch(self.op(f"icmp slt i64 %count, {self.width}"), "some", "many_start")
+        self.label("some")
+        self.branch(self.op("icmp sgt i64 %count, 0"), "few_start", "done")
+        self.over("few", column, 1)
+        self.over("many", tile, self.width)
+
+    def start_looking(self) -> None:
+        """Nothing was looked at so far."""
+        self.do(f"%seen = alloca {self.real}")
+        self.do(f"store {self.real} zeroinitializer, ptr %seen")
+
+    def look(self, values: list[str]) -> None:
+        """Look at vectors, 1, 2, 4, ...: zero times what is not finite is NaN. Large numbers may be called infinite."""
+        while len(values) > 1:
+            pairs = zip(values[::2], values[1::2], strict=True)
+            values = [self.op(f"fadd {self.real} {a}, {b}") for a, b in pairs]
+        nothing = self.op(f"fmul {self.real} {values[0]}, zeroinitializer")
+        before = self.op(f"load {self.real}, ptr %seen")
+        self.do(f"store {self.real} {self.op(f'fadd {self.real} {before}, {nothing}')}, ptr %seen")
+
+    def seen_finite(self) -> str:
+        """Whether all that was looked at is finite."""
+        seen = self.op(f"load {self.real}, ptr %seen")
+        return self.op(f"xor i1 {self.any(self.op(f'fcmp une {self.real} {seen}, zeroinitializer'))}, true")
+
+
+def _fetch(dtype: np.dtype, width: int) -> Emitter:
+    """`fetch(rows, apart, count, columns)`: a block as columns; asks for a later block, too."""
+    to = Tiles(width, dtype)
+    to.begin("internal void @fetch(ptr noalias %rows, i64 %apart, i64 %count, ptr noalias %columns) noinline")
+    later = to.op(f"mul i64 %apart, {tuning.PREFETCH_BLOCKS * width}")
+
+    def tile(first: str) -> None:
+        ahead = to.op(f"add i64 {later}, {to.op(f'mul i64 {first}, {width}')}")
+        for line in range(0, width * width, CACHE_LINE // dtype.itemsize):
+            to.prefetch(to.at("%rows", to.op(f"add i64 {ahead}, {line}"), to.scalar))
+        rows = [to.op(f"load {to.real}, ptr {place}, {to.aligned}") for place in to.in_rows(first)]
+        for k, value in enumerate(transposed(to, to.real, rows)):
+            to.do(f"store {to.real} {value}, ptr {to.column(to.op(f'add i64 {first}, {k}'))}")
+
+    def column(number: str) -> None:
+        value = "poison"
+        for lane, place in enumerate(to.in_rows(number)):
+            one = to.op(f"load {to.scalar}, ptr {place}, {to.aligned}")
+            value = to.op(f"insertelement {to.real} {value}, {to.scalar} {one}, i32 {lane}")
+        to.do(f"store {to.real} {value}, ptr {to.column(number)}")
+
+    to.either(tile, column)
+    to.label("done")
+    to.end()
+    return to
+
+
+def _give(dtype: np.dtype, width: int) -> Emitter:
+    """`give(columns, rows, apart, count, large)`: a block as rows; returns whether all numbers are finite.
+
+    `large`: no cache will hold all results.
+    """
+    to = Tiles(width, dtype)
+    given = "ptr noalias %columns, ptr noalias %rows, i64 %apart, i64 %count, i1 %large"
+    to.begin(f"internal i1 @give({given}) noinline")
+    to.start_looking()
+
+    def taken(first: str, count: int) -> list[str]:
+        values = [to.op(f"load {to.real}, ptr {to.column(to.op(f'add i64 {first}, {k}'))}") for k in range(count)]
+        to.look(values)
+        return values
+
+    def tile(first: str, how: str = to.aligned) -> None:
+        for row, place in zip(transposed(to, to.real, taken(first, width)), to.in_rows(first), strict=True):
+            to.do(f"store {to.real} {row}, ptr {place}, {how}")
+
+    def column(number: str) -> None:
+        (value,) = taken(number, 1)
+        for lane, place in enumerate(to.in_rows(number)):
+            one = to.op(f"extractelement {to.real} {value}, i32 {lane}")
+            to.do(f"store {to.scalar} {one}, ptr {place}, {to.aligned}")
+
+    start = to.op(f"lshr i64 {to.op('ptrtoint ptr %rows to i64')}, {dtype.itemsize.bit_length() - 1}")
+    odd = to.op(f"or i64 {start}, {to.op('or i64 %apart, %count')}")
+    whole = to.op(f"icmp eq i64 {to.op(f'and i64 {odd}, {width - 1}')}, 0")
+    enough = to.op(f"icmp sge i64 %count, {width}")
+    to.branch(to.op(f"and i1 %large, {to.op(f'and i1 {whole}, {enough}')}"), "past_start", "cached")
+    to.label("cached")
+    to.either(tile, column)
+    to.over("past", lambda first: tile(first, f"align {width * dtype.itemsize}, !nontemporal !7"), width)
+    to.label("done")
+    to.end(f"i1 {to.seen_finite()}")
+    return to
+
+
+def _all_finite(dtype: np.dtype, width: int) -> Emitter:
+    """`all_finite(values, count)`: of the results of one lane."""
+    to = Tiles(width, dtype)
+    to.begin("internal i1 @all_finite(ptr %values, i64 %count) noinline")
+    to.start_looking()
+
+    def vectors(first: str, count: int) -> None:
+        start = to.at("%values", first, to.scalar)
+        to.look([to.op(f"load {to.real}, ptr {to.at(start, k, to.real)}, {to.aligned}") for k in range(count)])
+
+    def number(place: str) -> None:
+        one = to.op(f"load {to.scalar}, ptr {to.at('%values', place, to.scalar)}, {to.aligned}")
+        to.look([to.op(f"insertelement {to.real} zeroinitializer, {to.scalar} {one}, i32 0")])
+
+    large = to.op(f"icmp sge i64 %count, {VECTORS_AT_ONCE * width}")
+    to.branch(large, "all_start", "rest")
+    to.label("rest")
+    to.either(lambda first: vectors(first, 1), number)
+    to.over("all", lambda first: vectors(first, VECTORS_AT_ONCE), VECTORS_AT_ONCE * width)
+    to.label("done")
+    to.end(f"i1 {to.seen_finite()}")
+    return to
