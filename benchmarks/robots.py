@@ -27,6 +27,7 @@ Clock = Callable[[], float]
 Calls = dict[str, tuple[Callable[[], Any], Callable[[], Any]]]  # Ours and theirs, by what they compute.
 
 GOALS = {"ID": 12, "FD": 9, "H": 10, "FK": 10, "J": 8, "∂ID": 8, "∂FD": 6, "ID specialised": 20, "FD specialised": 15}
+UNTIL_ASLEEP = 0.015  # seconds after which threads of either library no longer look for work
 BATCH_SECONDS = 5e-3  # seconds of a sample of batches, at the least
 SPECIALISED_ROWS = 60  # rows; compiling a program for a larger robot takes longer than measuring it
 
@@ -133,10 +134,12 @@ def _ours(model: kt.Model, batch: int) -> list[np.ndarray]:
 def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, least: float, clock: Clock) -> float:
     """How many times as fast ours is: medians of rounds in turn, each of at least so many seconds.
 
-    The first of several calls in a row is not counted: it wakes threads, of ours or of OpenMP's.
+    Each waits until the other's threads sleep: OpenMP's look for work for some 5 ms, on the core that ours need. The
+    first of several calls in a row is not counted: it wakes threads.
     """
 
     def sample(call: Callable[[], Any], count: int) -> float:
+        time.sleep(UNTIL_ASLEEP)
         if count > 1:
             call()
         start = clock()
@@ -144,9 +147,15 @@ def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, least
             call()
         return (clock() - start) / count
 
-    counts = [max(1, int(least / sample(call, 2))) for call in (ours, theirs)]
-    times = [[sample(call, n) for call, n in zip((ours, theirs), counts, strict=True)] for _ in range(rounds)]
-    a, b = (statistics.median(x) for x in zip(*times, strict=True))
+    pair = (ours, theirs)
+    first = [sample(call, 1) for call in pair]
+    counts = [max(1, int(least / seconds)) for seconds in first]
+    times = [[seconds] if n == 1 else [] for seconds, n in zip(first, counts, strict=True)]  # Long calls count at once.
+    for _ in range(rounds):
+        for call, n, own in zip(pair, counts, times, strict=True):
+            if len(own) < rounds:
+                own.append(sample(call, n))
+    a, b = map(statistics.median, times)
     return b / a
 
 
