@@ -190,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     worst: dict[str, tuple[float, str]] = {}
     part, parts = map(int, options.part.split("/"))
     chosen = [(name, path) for name, path in robot_files().items() if any(word in name for word in options.names)]
-    for name, path in chosen[len(chosen) * (part - 1) // parts : len(chosen) * part // parts]:
+    for name, path in chosen[part - 1 :: parts]:
         for floating in (False, True):
             try:
                 theirs = pinocchio_model(path, floating)

@@ -18,9 +18,7 @@ from ..program.program import Body, Loop, Program, Repeat
 from .block import BlockWriter
 
 KNOWN = "ptr noalias readonly"
-PARAMETERS = (
-    f"{KNOWN} %ins, {KNOWN} %outs, ptr noalias %slots, {KNOWN} %constants, {KNOWN} %table, i64 %turns"
-)
+PARAMETERS = f"{KNOWN} %ins, {KNOWN} %outs, ptr noalias %slots, {KNOWN} %constants, {KNOWN} %table, i64 %turns"
 
 
 def masked(body: Body, inside: bool = False) -> Iterator[bool]:
