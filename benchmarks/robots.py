@@ -28,7 +28,8 @@ Calls = dict[str, tuple[Callable[[], Any], Callable[[], Any]]]  # Ours and their
 
 GOALS = {"ID": 12, "FD": 9, "H": 10, "FK": 10, "J": 8, "∂ID": 8, "∂FD": 6, "ID specialised": 20, "FD specialised": 15}
 UNTIL_ASLEEP = 0.015  # seconds after which threads of either library no longer look for work
-BATCH_SECONDS = 5e-3  # seconds of a sample of batches, at the least
+TIMED_ALONE = 2e-5  # seconds of a call that is timed by itself
+BATCH_SECONDS = 1e-2  # seconds of a sample of batches, at the least
 SPECIALISED_ROWS = 60  # rows; compiling a program for a larger robot takes longer than measuring it
 
 
@@ -135,20 +136,26 @@ def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, least
     """How many times as fast ours is: medians of rounds in turn, each of at least so many seconds.
 
     Each waits until the other's threads sleep: OpenMP's look for work for some 5 ms, on the core that ours need. The
-    first of several calls in a row is not counted: it wakes threads.
+    first of several calls in a row is not counted: it wakes threads. Of those that follow the median counts, unless
+    they are too short to be timed one by one.
     """
 
     def sample(call: Callable[[], Any], count: int) -> float:
         time.sleep(UNTIL_ASLEEP)
         if count > 1:
             call()
+        in_a_row = 1 if timed_alone else count
+        return statistics.median(timed(call, in_a_row) for _ in range(count // in_a_row))
+
+    def timed(call: Callable[[], Any], count: int) -> float:
         start = clock()
         for _ in range(count):
             call()
         return (clock() - start) / count
 
-    pair = (ours, theirs)
+    pair, timed_alone = (ours, theirs), True
     first = [sample(call, 1) for call in pair]
+    timed_alone = min(first) >= TIMED_ALONE
     counts = [max(1, int(least / seconds)) for seconds in first]
     times = [[seconds] if n == 1 else [] for seconds, n in zip(first, counts, strict=True)]  # Long calls count at once.
     for _ in range(rounds):
