@@ -6,7 +6,9 @@ do. Here all that two bodies do to each other is one 6 by 6 matrix W, the sum ov
     H + Σ (J₂ − J₁)ᵀ W (J₂ − J₁),
 
 H by composite inertias (RBDA chapter 6) of the bodies with all that the tree carries. Its blocks are eliminated with
-those far from the base first, two groups by two at a time, since a turn of a loop costs more than a few products.
+those far from the base first, two groups by two at a time, since a turn of a loop costs more than a few products. Of
+the bodies that may touch few do: each block says whether there is something in it, and a first look at all turns lists
+those that have something to eliminate.
 """
 
 from typing import Any
@@ -31,6 +33,7 @@ from .parts import Again, Part, once, table
 from .plan import Plan
 
 SIGNS = jax.tree.structure((0.0,) * 4 * WIDTH)
+LIST = "eliminations"  # of those that change something
 JOIN_AT, FLAG, HEAVY1, HEAVY2 = range(COLUMNS, COLUMNS + 4)  # columns after those of a point
 
 
@@ -122,9 +125,10 @@ def composed() -> Part:
 def entries() -> list[Part]:
     """H, and the forces on the joints."""
 
-    def unit(known: Any, _: tuple, __: tuple) -> tuple:
-        zero = jnp.zeros_like(known)
-        return (tuple(known if r == c else zero for r in range(WIDTH) for c in range(WIDTH)),), (), ()
+    def unit(known: tuple, _: tuple, __: tuple) -> tuple:
+        one, filled = known
+        zero = jnp.zeros_like(one)
+        return (tuple(one if r == c else zero for r in range(WIDTH) for c in range(WIDTH)), filled), (), ()
 
     def along(carry: tuple, _: tuple, reads: tuple) -> tuple:
         heavy, S, *others = reads
@@ -136,9 +140,10 @@ def entries() -> list[Part]:
         return (push - S.dot(bias),), (), ()
 
     three = (0.0,) * WIDTH
-    empty = Loop(unit, 1, NUMBER, writes=(CELL.at(0, "k"),), scratch=True)
+    own = (CELL.at(0, "k"), CELL.at(0, "filled"))
+    empty = Loop(unit, 1, jax.tree.structure((0.0, 0.0)), writes=own, scratch=True)
     nothing = Loop(lambda *_: ((three,), (), ()), 1, NOTHING, writes=(SOLUTION.at(0, "t"),), scratch=True)
-    own = Loop(
+    rows = Loop(
         along,
         WIDTH + 3,
         jax.tree.structure(three),
@@ -151,10 +156,10 @@ def entries() -> list[Part]:
         force, 3, NOTHING, reads=(ROW.at(0, "S"), ROW.at(0, "push"), _bias(1)), writes=(_cold(2),), scratch=True
     )
     return [
-        Part(empty, lambda plan: _of(plan).cells()[0], lambda model, plan, known: _of(plan).cells()[1]),
+        Part(empty, lambda plan: _of(plan).cells()[0], lambda model, plan, known: tuple(_of(plan).cells()[1].T)),
         Part(nothing, lambda plan: _of(plan).every()),
         Part(
-            own,
+            rows,
             lambda plan: _of(plan).entries(plan.row)[0],
             lambda model, plan, known: tuple(_of(plan).entries(plan.row)[1].T),
         ),
@@ -177,12 +182,13 @@ def couplings() -> Part:
         F = [W @ S for S in two]
         whole = [[S.dot(f) for f in F] for S in one]
         halves = (range(WIDTH), range(WIDTH, 2 * WIDTH))
-        return (), tuple(tuple(whole[r][c] for r in rows for c in columns) for rows in halves for columns in halves), ()
+        blocks = tuple(tuple(whole[r][c] for r in rows for c in columns) for rows in halves for columns in halves)
+        return (1.0,) * 4, blocks, ()
 
     first = 2
     reads = (JOIN.at(0, "stiff"), JOIN.at(0, "away"), *(ROW.at(first + k, "S") for k in range(4 * WIDTH)))
-    adds = tuple(CELL.at(first + 4 * WIDTH + k, "k") for k in range(4))
-    loop = Loop(step, first + 4 * WIDTH + 4, SIGNS, reads=reads, adds=adds, when=TOUCHES.at(1, "on"))
+    filled, adds = (tuple(CELL.at(first + 4 * WIDTH + k, f) for k in range(4)) for f in ("filled", "k"))
+    loop = Loop(step, first + 4 * WIDTH + 4, SIGNS, reads=reads, writes=filled, adds=adds, when=TOUCHES.at(1, "on"))
     return Part(
         loop,
         lambda plan: _of(plan).couplings(plan.row)[0],
@@ -196,6 +202,12 @@ def couplings() -> Part:
 def factored() -> list[Part]:
     """Factors of the matrix."""
 
+    def look(_: tuple, __: tuple, reads: tuple) -> tuple:
+        one, two, targets = reads[:2], reads[2:4], reads[4:8]
+        products = [a * b for a in one for b in two]
+        most = products[0] + products[1] + products[2] + products[3]
+        return (*(jnp.maximum(t, p) for t, p in zip(targets, products, strict=True)), most), (), ()
+
     def eliminate(_: tuple, __: tuple, reads: tuple) -> tuple:
         pivot, *four = reads[:5]
         factors = factors_of(pivot)
@@ -208,7 +220,9 @@ def factored() -> list[Part]:
         return tuple(made), (), ()
 
     cells = tuple(CELL.at(k, "k") for k in range(9))
-    eliminated = Loop(eliminate, 9, NOTHING, reads=cells, writes=cells[5:], scratch=True)
+    filled, works = tuple(CELL.at(k, "filled") for k in range(1, 9)), fixed("product")
+    looked = Loop(look, 9, NOTHING, reads=filled, writes=(*filled[4:], works), lists=(LIST, works), scratch=True)
+    eliminated = Loop(eliminate, 9, NOTHING, reads=cells, writes=cells[5:], scratch=True, follows=LIST)
     done = Loop(
         lambda _, __, reads: ((factors_of(reads[0]),), (), ()),
         2,
@@ -218,6 +232,7 @@ def factored() -> list[Part]:
         scratch=True,
     )
     return [
+        Part(looked, lambda plan: _of(plan).eliminations()),
         Part(eliminated, lambda plan: _of(plan).eliminations()),
         Part(done, lambda plan: _of(plan).diagonal()),
     ]

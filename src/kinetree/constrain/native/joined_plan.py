@@ -16,7 +16,7 @@ from .tables import table
 
 WIDTH = 3  # rows of a group
 MAX_GROUPS = 40  # beyond, conjugate gradients are left to find their way
-NOTHING_THERE = 4  # blocks that take what belongs nowhere
+NOTHING_THERE = 5  # four blocks that take what belongs nowhere, and an empty one
 
 
 def _cold(**fields: Any) -> Memory:
@@ -28,7 +28,7 @@ def _cold(**fields: Any) -> Memory:
 HEAVY = _cold(held=HELD)  # of a row: what it and all after it resist, and the forces on them
 JOIN = _cold(stiff=HELD.inertia, away=ZERO3)  # of two bodies that touch
 SOLUTION = _cold(t=(0.0,) * WIDTH, factors=(0.0,) * 6)  # of a group
-CELL = _cold(k=(0.0,) * WIDTH * WIDTH)  # of the matrix, row by row
+CELL = _cold(k=(0.0,) * WIDTH * WIDTH, filled=0.0)  # of the matrix, row by row; whether there is something in it
 TOUCHES = Memory(on=0.0)  # of two bodies: whether they press on each other
 
 
@@ -69,6 +69,7 @@ class Joined:
         count = len(self.groups)
         filled = [{k} for k in range(count)]
         every = [self._groups_of(carrying(self.parent, {i})) for i in range(len(self.parent))]
+        self._carried = {(j, k) for groups in every for j in groups for k in groups}
         for groups in [*every, *map(self._groups_of, self._reach)]:
             for a, k in enumerate(groups):
                 filled[k] |= set(groups[: a + 1])
@@ -130,8 +131,10 @@ class Joined:
         return table(self.heavy(self.parent[rows]), self.heavy(rows)) if rows else np.zeros((0, 2), np.int32)
 
     def cells(self) -> tuple[np.ndarray, np.ndarray]:
-        """Blocks, and 1 for those of the diagonal."""
-        return table([*self._cell.values()]), np.array([float(j == k) for j, k in self._cells])
+        """Blocks, 1 for those of the diagonal, and 1 for those of rows that carry one another; and the empty one."""
+        known = [(float(j == k), float((j, k) in self._carried)) for j, k in self._cells]
+        empty = self._block(None, None, NOTHING_THERE - 1)
+        return table([*self._cell.values(), empty]), np.array([*known, (0.0, 0.0)])
 
     def entries(self, row: Any) -> tuple[np.ndarray, np.ndarray]:
         """Of a row and a group that carries it: its load, the row, rows of the group, and the column; and which are."""
@@ -199,7 +202,7 @@ class Joined:
             halves = _in_pairs(below)
             for a, one in enumerate(halves):
                 for two in halves[: a + 1]:
-                    with_pivot = [self._block(j, k, 0) for j in (*one, *two)]
+                    with_pivot = [self._block(j, k, NOTHING_THERE - 1) for j in (*one, *two)]
                     blocks = [self._block(i, j, w) for w, (i, j) in enumerate((i, j) for i in one for j in two)]
                     found.append((self._cell[k, k], *with_pivot, *blocks))
         return np.array(found, np.int32).reshape(-1, 9)
