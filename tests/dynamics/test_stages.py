@@ -1,5 +1,8 @@
 """Huge trees by native walks, here on the CPU, against the lane programs: shapes, phases, joints, derivatives."""
 
+import pickle
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,10 +13,12 @@ from kinetree.dynamics.algorithms.aba import ABA
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.matrices.crba import _OVER_STAGES as MASS_MATRIX
 from kinetree.dynamics.matrices.crba import ancestor_mask
+from kinetree.dynamics.schedules import staged
 from kinetree.dynamics.schedules.lane_rows import ROWS
 from kinetree.dynamics.schedules.record import recorded
 from kinetree.dynamics.schedules.run import _over_stages
 from kinetree.dynamics.schedules.staged import stage_constants
+from kinetree.lanes.walks.walk import Resident
 from kinetree.tree import Tree
 from kinetree.tree.stages import stages
 from tests.build import build_model
@@ -263,3 +268,16 @@ def test_every_row_has_one_cell_after_its_parent(model, lanes):
             for kids in laid.stages[k - 1].children:
                 has = kids >= 0
                 np.testing.assert_array_equal(parent[stage.rows[0][kids[has]]], laid.stages[k - 1].rows[0][has])
+
+
+@pytest.mark.parametrize("function", [kt.inverse_dynamics, kt.forward_dynamics])
+def test_programs_know_the_constants_of_a_huge_tree_by_their_address(monkeypatch, function):
+    monkeypatch.setattr(staged, "MIN_RESIDENT", 1)
+    model = kt.auto_tree(1100, 1, 0.3)
+    q, qd, u = state(model)
+    wanted = function(model, q, qd, u, schedule="paths")
+    call = jax.jit(partial(lambda model, q, qd, u: function(model, q, qd, u, schedule="paths"), model))
+    assert max(map(len, call.lower(q, qd, u).as_text().splitlines())) < 8 * 20 * model.nv  # bytes of the constants
+    np.testing.assert_allclose(call(q, qd, u), wanted, rtol=1e-12, atol=1e-12 * abs(wanted).max())
+    with pytest.raises(TypeError, match=r"jax\.export"):
+        pickle.dumps(Resident(q))

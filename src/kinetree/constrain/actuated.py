@@ -17,7 +17,7 @@ from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 
-from .problem import has_contacts
+from .problem import has_contacts, has_crowd
 from .touch import contact_bodies, touch_of
 
 
@@ -30,6 +30,8 @@ def sticking(model: Model) -> list[int]:
 
 def _moments(model: Model, q: Any, bodies: list[int]) -> Any:
     """(batch, actuators, nv), of the actuators on bodies."""
+    if has_crowd(model):
+        raise ValueError("actuators on bodies need pairs of shapes that are listed: this model has a crowd of them")
     if not has_contacts(model):
         return jnp.zeros((len(q), len(bodies), model.nv), q.dtype)
     place, frame, depth, _ = touch_of(model, q)

@@ -9,7 +9,6 @@ from typing import Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.tree_util import register_dataclass
 
 from kinetree.spatial import Force, Mat3, Scalar, Transform, Vec3
@@ -51,12 +50,12 @@ class Relative:
     X1: Transform  # from the frame of the row that carries the first body
     X2: Transform
     turn: Mat3 | None
+    at1: Positions
+    at2: Positions
     rows: int = field(metadata={"static": True})  # how many of the six directions
-    at1: Positions = field(metadata={"static": True})
-    at2: Positions = field(metadata={"static": True})
 
     def of(self, x: Scalar, at: Moved) -> Vector:
-        first, second = (take(at.a, np.array(k)) for k in (self.at1, self.at2))
+        first, second = (take(at.a, k) for k in (self.at1, self.at2))
         motion = (self.X2 @ second) - (self.X1 @ first)
         angular = motion.angular if self.turn is None else self.turn @ motion.angular
         return (*motion.linear, *angular)[: self.rows]
@@ -67,8 +66,8 @@ class Relative:
         moment = Vec3(*six[3:])
         own = Force(moment if self.turn is None else self.turn.t_mul(moment), Vec3(*six[:3]))
         both = self.X1.force_to_parent(own), self.X2.force_to_parent(-own)  # biases: less the forces
-        biases = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), *both)
-        return load._replace(body=load.body._replace(bias=spread((*self.at1, *self.at2), load.body.bias, biases)))
+        biases, both_at = (jax.tree.map(lambda a, b: jnp.concatenate([a, b]), *x) for x in (both, (self.at1, self.at2)))
+        return load._replace(body=load.body._replace(bias=spread(both_at, load.body.bias, biases)))
 
 
 @register_dataclass
@@ -77,14 +76,14 @@ class Along:
     """Σ c x over some joints, of each row as many as of the longest; c is 0 where there is none."""
 
     coefficients: Scalar  # (rows, joints, batch)
-    at: tuple[Positions, ...] = field(metadata={"static": True})  # of the joints of each row
+    at: Positions  # of the joints, (rows, joints)
 
     def of(self, x: Scalar, at: Moved) -> Vector:
-        return (total(jnp.moveaxis(self.coefficients * x[np.array(self.at)], 1, 0)),)
+        return (total(jnp.moveaxis(self.coefficients * take(x, self.at), 1, 0)),)
 
     def put(self, load: Load, force: Vector) -> Load:
         parts = (self.coefficients * force[0][:, None]).reshape(-1, force[0].shape[-1])
-        return load._replace(force=spread(tuple(k for at in self.at for k in at), load.force, parts))
+        return load._replace(force=spread(self.at.reshape(-1), load.force, parts))
 
 
 @register_dataclass

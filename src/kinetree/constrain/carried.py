@@ -32,7 +32,7 @@ class End(NamedTuple):
     alpha: Vec3
     acceleration: Vec3  # of the origin
     X: Transform  # from the row's frame to world axes at the origin
-    at: tuple[int, ...]  # positions of the rows
+    at: np.ndarray  # positions of the rows
 
 
 def columns(array: Any, dtype: Any) -> tuple[Scalar, ...]:
@@ -63,5 +63,5 @@ def row_ends(rows: Carried, row: np.ndarray, place: Any, turn: Any, position_of:
         alpha,
         turned(rates.acceleration) + alpha.cross(arm) + omega.cross(omega.cross(arm)),
         Transform(pose.orientation.conjugate().rotation(), own + wide),
-        tuple(at.tolist()),
+        at,
     )

@@ -10,7 +10,7 @@ from kinetree.model import Model
 from kinetree.model.arguments import is_known
 
 from .native import Goal, Plan, Solver, not_known, not_served, solver_of
-from .problem import MAX_ROWS
+from .problem import MAX_ROWS, has_crowd
 from .traced import in_numpy, not_bound
 
 DTYPES = ("float32", "float64")
@@ -40,6 +40,8 @@ def refused(model: Model, dtype: Any, goal: Goal = Goal.DYNAMICS) -> str:
         return f"numbers are of type {np.dtype(dtype).name}"
     if model.loops is not None and goal is Goal.DYNAMICS:
         return f"rigid loops, {UNKNOWN}"
+    if has_crowd(model):
+        return f"pairs of shapes that are found in each state, {UNKNOWN}"
     if model.nv > MAX_ROWS:
         return f"more than {MAX_ROWS} degrees of freedom: the tree is walked as a whole"
     return not_bound(model)

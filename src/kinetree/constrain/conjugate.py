@@ -18,7 +18,7 @@ from .between import Coupled
 from .cones import Response, Vector, dot, times, total
 from .groups import Load
 from .rigid import RigidInverse
-from .sweeps import Answer
+from .sweeps import Answer, WholeInverse
 
 RESIDUAL_EPS = 4.0  # machine epsilons: the least residual over the right side, both in the norm of A, to go on
 EXTRA_STEPS = 20  # the most iterations are three for each direction and these; rounding may cost some
@@ -75,6 +75,7 @@ def solve_coupled(inverse: Any, groups: list[Coupled], responses: list[Response]
         old: what Δx is counted from.
         skip: (batch,), lanes that are done already.
     """
+    inverse = inverse.kept() if isinstance(inverse, WholeInverse) else inverse
     pulls, start = tuple(r.pull for r in responses), tuple(r.force for r in responses)
     directions = sum(len(own) * own[0].shape[0] for own in start)
     most = 3 * directions + EXTRA_STEPS

@@ -13,7 +13,7 @@ from kinetree.dynamics.inverse_dynamics import zero_rates
 from kinetree.dynamics.loops.rows import wrenches
 from kinetree.dynamics.schedules.arranged import by_position
 from kinetree.dynamics.schedules.record import note
-from kinetree.dynamics.schedules.whole import Same, same
+from kinetree.dynamics.schedules.whole import Huge, huge
 from kinetree.model import Coupling, Model
 from kinetree.model.arguments import evaluate_for, is_known
 from kinetree.model.required import require_model
@@ -45,7 +45,7 @@ class Constrained(NamedTuple):
     tau_constraint: Float[AnyArray, "... nv"]  # all constraint forces, on the joints
     contacts: Contacts
     iterations: Int[AnyArray, "..."]  # of Newton's method
-    converged: Bool[AnyArray, "..."]  # False where the iterations ran out
+    converged: Bool[AnyArray, "..."]  # False where iterations ran out, or room for the pairs of a crowd
     loop_forces: Float[AnyArray, "... loops 6"] | None = None  # on the second body of each rigid loop, as f_ext is
 
 
@@ -101,7 +101,7 @@ def constrained_dynamics(
             tau = jnp.zeros_like(qd).at[:, coupling.kept_v].set(tau)
         b = tau - held_force(free, has, q, qd, -velocity_drift(free.structure, qd), f_ext)
         state = q, qd, b, warm, step(q.dtype)
-        known = known_if_huge(free)
+        known = known_if_huge(free, q.dtype)
         found = solve_constraints(has, free.alone, inverse_weights(free), *state, coupling=coupling, known=known)
         if coupling is None:
             return found
@@ -149,9 +149,9 @@ def _reported(found: Solved, q: Any) -> Any:
     return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held
 
 
-def known_if_huge(model: Model) -> Same | None:
+def known_if_huge(model: Model, dtype: Any) -> Huge | None:
     """A huge model, if its numbers are known: native walks keep what they make of them."""
-    return same(model) if model.nv > MAX_ROWS else None
+    return huge(model, dtype) if model.nv > MAX_ROWS else None
 
 
 def timestep_of(model: Model, given: Any) -> Any:
@@ -178,7 +178,7 @@ def held_force(model: Model, has: Present, q: Any, qd: Any, qdd: Any, f_ext: Any
 _of_tendons = jax.jit(lambda has, model, q, qd: tendon_force(model, has, q, qd), static_argnums=0)
 
 
-@partial(jax.jit, static_argnums=0, static_argnames=("coupling", "known"))
+@partial(jax.jit, static_argnums=0, static_argnames="coupling")
 @two_lanes
 def solve_constraints(
     has: Present,
@@ -191,7 +191,7 @@ def solve_constraints(
     least: Any,
     *,
     coupling: Coupling | None = None,
-    known: Same | None = None,
+    known: Huge | None = None,
 ) -> Any:
     laid = layout_of(model, q, known)
     problem = make_problem(laid, model, has, weights, q, qd, b, least)
@@ -210,8 +210,9 @@ def solve_constraints(
     else:
         force = constraint_force(laid, tree, groups, found.w, found.held, inertial=False)
     qdd = restore(laid, found.x).T - drift
-    touch = found_points(problem.found, problem.active, q)
+    touch = found_points(problem.found, problem.active, q, problem.crowded)
     loops = jnp.zeros((len(q), 0, 6), q.dtype)
     if model.loops is not None and problem.loops is not None and found.held is not None:
         loops = wrenches(model.loops, problem.loops, found.held.T)
-    return qdd, restore(laid, force).T, touch, found.iterations, found.converged, loops
+    converged = found.converged & jnp.logical_not(problem.lost)
+    return qdd, restore(laid, force).T, touch, found.iterations, converged, loops

@@ -49,31 +49,43 @@ def contact_groups(
         contact, surface = take(found.point, points), take(surfaces, members)
         pairs = [layout.pairs[k] for k in members]
         both = np.array([(layout.bodies[p.first], layout.bodies[p.second]) for p in pairs], np.int64)
-        dtype = contact.distance.dtype
-        every = jnp.asarray(known.weights.body, dtype)[:, 0]
-        weight = jnp.where(both >= 0, every[np.maximum(both, 0)], 0.0).sum(1)[:, None]
-
-        def on(bodies: np.ndarray, contact: Any = contact) -> tuple[np.ndarray, Transform, Motion]:
-            """Position of the bodies' rows, the contact's frame in theirs, and their motion in it."""
-            at = position_of[model.structure.row_of_body[bodies]]
-            pose, velocity = take((poses, velocities), at)
-            X = _contact_frame(pose, contact)
-            return at, X, X @ velocity
-
         if couples:
-            (at1, X1, v1), (at2, X2, v2) = on(both[:, 0]), on(both[:, 1])
-            v = v2 - v1
-            ref, cone = _cone(known, surface, contact.distance, dim, weight, (*v.linear, *v.angular))
-            J = Relative(X1, X2, None, dim, tuple(at1.tolist()), tuple(at2.tolist()))
-            groups.append(Coupled(J, ref, cone))
+            groups.append(between(model, known, contact, surface, both, dim, poses, velocities, position_of))
         else:
             moving = np.array([p.moving for p in pairs], np.int64)
-            at, X, v = on(both[np.arange(len(both)), moving])
-            sign = jnp.asarray(2.0 * moving - 1.0, dtype)[:, None]
+            at, X, v = _on(model, both[np.arange(len(both)), moving], contact, poses, velocities, position_of)
+            sign = jnp.asarray(2.0 * moving - 1.0, contact.distance.dtype)[:, None]
             along = tuple(sign * y for y in (*v.linear, *v.angular))
-            ref, cone = _cone(known, surface, contact.distance, dim, weight, along)
-            groups.append(OnBodies(X, sign, ref, cone, tuple(at.tolist())))
+            ref, cone = _cone(known, surface, contact.distance, dim, _weight(known, contact, both), along)
+            groups.append(OnBodies(X, sign, ref, cone, at))
     return groups
+
+
+def between(
+    model: Model, known: Known, contact: Any, surface: Any, both: Any, dim: int, poses: Any, velocities: Any, at: Any
+) -> Coupled:
+    """Contacts between moving bodies, `both` (n, 2); `at` are the positions of rows."""
+    (at1, X1, v1), (at2, X2, v2) = (_on(model, both[:, k], contact, poses, velocities, at) for k in (0, 1))
+    v = v2 - v1
+    weight = _weight(known, contact, both)
+    ref, cone = _cone(known, surface, contact.distance, dim, weight, (*v.linear, *v.angular))
+    return Coupled(Relative(X1, X2, None, at1, at2, dim), ref, cone)
+
+
+def _weight(known: Known, contact: Any, both: Any) -> Scalar:
+    every = jnp.asarray(known.weights.body, contact.distance.dtype)[:, 0]
+    return jnp.where(both >= 0, every[jnp.maximum(both, 0)], 0.0).sum(1)[:, None]
+
+
+def _on(
+    model: Model, bodies: Any, contact: Any, poses: Any, velocities: Any, position_of: Any
+) -> tuple[Any, Transform, Motion]:
+    """Position of the bodies' rows, the contact's frame in theirs, and their motion in it."""
+    row = model.structure.row_of_body
+    at = position_of[row[bodies]] if isinstance(bodies, np.ndarray) else jnp.asarray(position_of[row])[bodies]
+    pose, velocity = take((poses, velocities), at)
+    X = _contact_frame(pose, contact)
+    return at, X, X @ velocity
 
 
 def _cone(known: Known, surface: PairSurfaces, distance: Scalar, dim: int, weight: Scalar, v: Any) -> tuple[Any, Cone]:

@@ -113,7 +113,7 @@ def _frames(
     one, two = (jnp.where((own >= 0)[:, None], weight[np.maximum(own, 0)], 0.0) for own in bodies)
     ref, D = soft_frame(found, solref, solimp, parts(one + two), known.least_time)
     if all(moves):
-        return Coupled(Relative(first.X, second.X, found.turn, size, first.at, second.at), ref, Hold(D))
+        return Coupled(Relative(first.X, second.X, found.turn, first.at, second.at, size), ref, Hold(D))
     end = second if moves[1] else first
     sign = 1.0 if moves[1] else -1.0
     return HeldBodies(end.X, found.turn, tuple(sign * y for y in ref), D, end.at)
@@ -142,10 +142,10 @@ def joint_equality_groups(
         k, b = reference(parts(part.solref), parts(part.solimp), known.least_time)
         D = 1 / regularisation(d, dof[one] + on * dof[two])
         ref = -b * (qd[one] - slope * qd[two]) - k * d * r
-        at = tuple(tuple(position_of[x].tolist()) for x in (one, two))
+        at = position_of[np.stack([one, two], 1)]
         if follows:
             both = jnp.stack([jnp.ones_like(slope), -slope], 1)
-            groups.append(Coupled(Along(both, tuple(zip(*at, strict=True))), (ref,), Hold((D,))))
+            groups.append(Coupled(Along(both, at), (ref,), Hold((D,))))
         else:
-            groups.append(HeldJoints(ref, D, at[0]))
+            groups.append(HeldJoints(ref, D, at[:, 0]))
     return groups

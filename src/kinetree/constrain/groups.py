@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.tree_util import register_dataclass
 
 from kinetree.model.world import InverseWeights, World
@@ -19,7 +18,7 @@ from kinetree.tree import take
 from .cones import Cone, Response, Vector, dry, one_sided, times
 from .sweeps import Body, Held, Moved, Turning
 
-Positions = tuple[int, ...]  # static, so that they are constants of the compiled program
+Positions = Any  # (k,) whole numbers; leaves, as those of contacts may be found at run time
 
 
 class Known(NamedTuple):
@@ -79,9 +78,9 @@ def spread(at: Positions, onto: Any, values: Any) -> Any:
     """Add values, (k, batch), to the rows `at` of arrays, (positions, batch): all components by one scatter."""
     leaves, structure = jax.tree.flatten(values)
     total = jax.tree.leaves(onto)
-    shape = (len(at), total[0].shape[-1])
+    shape = (at.shape[0], total[0].shape[-1])
     stacked = jnp.stack([jnp.broadcast_to(x, shape) for x in leaves], 1)
-    summed = jnp.stack(total, 1).at[np.array(at)].add(stacked)
+    summed = jnp.stack(total, 1).at[at].add(stacked, mode="promise_in_bounds")
     return jax.tree.unflatten(structure, [summed[:, k] for k in range(len(total))])
 
 
@@ -98,11 +97,11 @@ class OnJoints:
     ref: Scalar
     D: Scalar  # zero where a row does not act
     most: Scalar | None  # the friction loss; None for limits
+    at: Positions  # of the rows
     sign: int = field(metadata={"static": True})
-    at: Positions = field(metadata={"static": True})  # of the rows
 
     def residual(self, x: Scalar, at: Moved) -> Vector:
-        return (self.sign * x[np.array(self.at)] - self.ref,)
+        return (self.sign * take(x, self.at) - self.ref,)
 
     def response(self, w: Vector) -> Response:
         return one_sided(w[0], self.D) if self.most is None else dry(w[0], self.D, self.most)
@@ -124,11 +123,11 @@ class OnBalls:
     axis: tuple[Scalar, Scalar, Scalar]  # J along the three rows
     ref: Scalar
     D: Scalar
-    rows: tuple[Positions, Positions, Positions] = field(metadata={"static": True})
+    rows: tuple[Positions, Positions, Positions]
 
     def residual(self, x: Scalar, at: Moved) -> Vector:
         assert at.turn is not None
-        return (at.turn[np.array(self.rows[2])] - self.ref,)
+        return (take(at.turn, self.rows[2]) - self.ref,)
 
     def response(self, w: Vector) -> Response:
         return one_sided(w[0], self.D)
@@ -154,10 +153,10 @@ class OnBodies:
     sign: Scalar  # −1 where the normal points at the world
     ref: Vector
     cone: Cone
-    at: Positions = field(metadata={"static": True})  # of the rows that carry the bodies
+    at: Positions  # of the rows that carry the bodies
 
     def residual(self, x: Scalar, at: Moved) -> Vector:
-        a = self.X @ take(at.a, np.array(self.at))
+        a = self.X @ take(at.a, self.at)
         return tuple(self.sign * y - r for y, r in zip((*a.linear, *a.angular), self.ref, strict=False))
 
     def response(self, w: Vector) -> Response:

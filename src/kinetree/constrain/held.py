@@ -1,13 +1,12 @@
 """Equalities that touch the tree in one place: frames held in the static world, joints held at a coordinate."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.tree_util import register_dataclass
 
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Scalar, Sym3, Transform, Vec3
+from kinetree.tree import take
 
 from .cones import Response, Vector, hold
 from .groups import Load, Positions, constant, spread
@@ -35,10 +34,10 @@ class HeldBodies:
     turn: Mat3 | None  # from rotations to residuals
     ref: Vector
     D: Vector
-    at: Positions = field(metadata={"static": True})
+    at: Positions
 
     def residual(self, x: Scalar, at: Moved) -> Vector:
-        a = self.X @ jax.tree.map(lambda c: c[np.array(self.at)], at.a)
+        a = self.X @ take(at.a, self.at)
         six = (*a.linear, *(() if self.turn is None else self.turn @ a.angular))
         return tuple(y - r for y, r in zip(six, self.ref, strict=True))
 
@@ -66,10 +65,10 @@ class HeldJoints:
 
     ref: Scalar
     D: Scalar
-    at: Positions = field(metadata={"static": True})
+    at: Positions
 
     def residual(self, x: Scalar, at: Moved) -> Vector:
-        return (x[np.array(self.at)] - self.ref,)
+        return (take(x, self.at) - self.ref,)
 
     def response(self, w: Vector) -> Response:
         return hold(w, (self.D,))

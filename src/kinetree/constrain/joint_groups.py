@@ -134,19 +134,16 @@ def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, posi
     weight = jnp.asarray(known.weights.dof, dtype)[:, None]
     groups: list[Group] = []
 
-    def positions(rows: np.ndarray) -> tuple[int, ...]:
-        return tuple(position_of[rows].tolist())
-
     for sign, own, distance in _from_limits(model, has, q):
         ref, D = _limit(soft, own, distance, sign * qd[own], weight, known.least_time)
-        groups.append(OnJoints(ref, D, None, sign, positions(own)))
+        groups.append(OnJoints(ref, D, None, position_of[own], sign))
     if has.loss:
         own = np.array(has.loss)
         most = jnp.asarray(model.friction, dtype)[own, None]
         both = soft.friction_solref[own], soft.friction_solimp[own]
         active = jnp.broadcast_to(most > 0, qd[own].shape)
         ref, D = row(*both, jnp.zeros_like(qd[own]), qd[own], weight[own], active, known.least_time)
-        groups.append(OnJoints(ref, D, most, 1, positions(own)))
+        groups.append(OnJoints(ref, D, most, position_of[own], 1))
     if has.balls:
         own = np.array(has.balls)
         joined = model.structure.quaternion_joints
@@ -154,7 +151,7 @@ def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, posi
         axis, angle = turn_from_rest(Quaternion(*(q[start + k] for k in range(4))))
         velocity = axis[0] * qd[own] + axis[1] * qd[own + 1] + axis[2] * qd[own + 2]
         ref, D = _limit(soft, own, soft.ball_limit[own, None] - angle, velocity, weight, known.least_time)
-        groups.append(OnBalls(axis, ref, D, (positions(own), positions(own + 1), positions(own + 2))))
+        groups.append(OnBalls(axis, ref, D, (position_of[own], position_of[own + 1], position_of[own + 2])))
     return groups
 
 

@@ -263,9 +263,9 @@ def _curvature_inverse(walk: Walk, tree: Tree, groups: list[Group], found: Solut
         rigid = None if tree.rigid is None or gap is None else tree.rigid.asking(gap)
         return _inverse(walk, rows._replace(force=force, own=free), rigid)
 
-    if not between and tree.rigid is None:
+    if not between and tree.rigid is None and tree.whole is None:
         return lambda force, gap: (_inverse(walk, rows, None).reply(force, bias).x, None)
-    if not between:
+    if not between and tree.rigid is not None:
         return _inverse(walk, rows, tree.rigid).bordered
     still = [replace(g, ref=jax.tree.map(jnp.zeros_like, g.ref)) for g in between]
     idle = [jax.tree.map(jnp.zeros_like, (r.force, r.pull)) for r in own]
@@ -278,6 +278,8 @@ def _curvature_inverse(walk: Walk, tree: Tree, groups: list[Group], found: Solut
         """x and −λ of (bend, Gᵀ; G, 0), which is symmetric; one above the other in one array."""
         force, gap = right[:n], None if tree.rigid is None else right[n:]
         loaded = inverse(force, gap)
+        if not between:  # native walks of a huge tree can not be transposed, and need not, as the system is symmetric
+            return loaded.reply(force, bias).x
         x = solve_coupled(loaded, still, own, jnp.zeros_like(force), jnp.zeros(force.shape[1], bool)).answer.x
         if gap is None:
             return x

@@ -12,16 +12,17 @@ from kinetree.dynamics.loops.rows import LoopRows, loop_rows
 from kinetree.dynamics.recursion import Row
 from kinetree.dynamics.schedules.arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from kinetree.dynamics.schedules.layouts import of_bodies
-from kinetree.dynamics.schedules.whole import Same, Whole, whole_layout
+from kinetree.dynamics.schedules.whole import Huge, Whole, whole_layout
 from kinetree.model import Axis, Model
 from kinetree.model.equalities import Equalities
-from kinetree.model.world import BOTH, InverseWeights, World
-from kinetree.spatial import Force, Rates, Scalar, Vec3
+from kinetree.model.world import BOTH, InverseWeights, Scene, World
+from kinetree.spatial import Force, Mat3, Rates, Scalar, Vec3
 from kinetree.tree import Layout, layout
 
 from .between import Along, Coupled, OneSided
 from .carried import Carried
 from .contact_groups import contact_groups
+from .crowd import Crowded, crowd_contacts, crowd_groups, joined
 from .drift import velocity_drift
 from .equality_groups import frame_groups, joint_equality_groups
 from .groups import Group, Known, OnBalls
@@ -43,36 +44,60 @@ class Problem(NamedTuple):
     found: Touching | None
     active: Scalar | None  # which points of contact push
     loops: LoopRows | None = None  # rows of rigid loops
+    crowded: Crowded | None = None  # contacts whose pairs were found in this state
+    lost: Any = False  # whether there was no room for some of those
 
 
-def layout_of(model: Model, q: Any, known: Same | None = None) -> Layout:
+def layout_of(model: Model, q: Any, known: Huge | None = None) -> Layout:
     """How the tree of a model is walked, in configurations (batch, nq): by levels, or as a whole where it is huge."""
     if model.nv <= MAX_ROWS or model.coupling is not None:
         return layout(model.tree, "levels")
     return whole_layout(model, q, known)
 
 
+def body_places(laid: Layout, model: Model, at: Arranged) -> tuple[Mat3, Vec3]:
+    """Of all bodies, and the base after them."""
+    _, pose = body(of_bodies(laid, model, Row(pose=row_poses(laid, at))), None)
+    return with_base(model, pose["rotation"], pose["position"])
+
+
 def find_contacts(laid: Layout, model: Model, at: Arranged) -> tuple[Touching, Any, Scalar]:
     """Points of contact, the surfaces of their pairs, and which points push."""
-    assert model.world is not None
-    assert model.world.scene is not None
-    scene = model.world.scene
-    dtype = at.gravity.x.dtype
-    surfaces = surfaces_of_pairs(scene, dtype)
-    _, pose = body(of_bodies(laid, model, Row(pose=row_poses(laid, at))), None)
-    found = touching(scene, surfaces, *with_base(model, pose["rotation"], pose["position"]))
+    scene = scene_of(model)
+    assert scene is not None
+    surfaces = surfaces_of_pairs(scene, at.gravity.x.dtype)
+    found = touching(scene, surfaces, *body_places(laid, model, at))
     return found, surfaces, found.point.distance < surfaces.margin[found.pair, None]
 
 
-def has_contacts(model: Model) -> bool:
-    """Whether some pair of shapes may touch."""
+def find_crowded(laid: Layout, model: Model, at: Arranged) -> tuple[list, Any]:
+    """Contacts within the crowd (crowd.py), and whether some were lost."""
+    scene = scene_of(model)
+    assert scene is not None
+    return crowd_contacts(scene, *body_places(laid, model, at), at.gravity.x.dtype)
+
+
+def scene_of(model: Model) -> Scene | None:
+    """Shapes that may touch."""
     world = model.world
-    return (
-        world is not None
-        and "contact" not in world.disabled
-        and world.scene is not None
-        and bool(world.scene.layout.pairs)
-    )
+    return None if world is None or "contact" in world.disabled else world.scene
+
+
+def has_contacts(model: Model) -> bool:
+    """Whether some listed pair of shapes may touch."""
+    scene = scene_of(model)
+    return scene is not None and bool(scene.layout.pairs)
+
+
+def may_touch(model: Model) -> bool:
+    """Whether some pair of shapes may touch, listed or found in each state."""
+    return has_contacts(model) or has_crowd(model)
+
+
+def has_crowd(model: Model) -> bool:
+    """Whether there are shapes whose pairs are found in each state."""
+    scene = scene_of(model)
+    return scene is not None and scene.layout.crowd is not None
 
 
 def equalities_of(model: Model) -> Equalities | None:
@@ -86,7 +111,7 @@ def couples(model: Model) -> bool:
 
     Equalities count, even those with the base alone, and tendons: the native solver does not know them.
     """
-    if equalities_of(model) is not None or present(model).tendon_rows:
+    if equalities_of(model) is not None or present(model).tendon_rows or has_crowd(model):
         return True
     return has_contacts(model) and any(p.moving == BOTH for p in model.world.scene.layout.pairs)  # type: ignore[union-attr]
 
@@ -113,13 +138,19 @@ def make_problem(
     if has_contacts(model):
         found, surfaces, active = find_contacts(laid, model, at)
         groups += contact_groups(model, known, found, surfaces, poses, velocities, position_of)
+    crowded, lost = None, False
+    if has_crowd(model):
+        made, lost = find_crowded(laid, model, at)
+        groups += crowd_groups(model, known, made, poses, velocities, position_of)
+        crowded = joined(made)
     if isinstance(laid, Whole):  # which has no seventh coordinate (sweeps.py)
         groups = [_along(g) if isinstance(g, OnBalls) else g for g in groups]
     tree = _tree(laid, model, at, groups, by_position(laid, b))
     if model.loops is None:
-        return Problem(tree, groups, found, active)
+        return Problem(tree, groups, found, active, crowded=crowded, lost=lost)
     rows = loop_rows(laid, model, q, qd, -velocity_drift(model.structure, qd), at)
-    return Problem(tree._replace(rigid=rigid_rows(laid, model.loops, rows)), groups, found, active, rows)
+    tree = tree._replace(rigid=rigid_rows(laid, model.loops, rows))
+    return Problem(tree, groups, found, active, rows, crowded, lost)
 
 
 def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any) -> Tree:
@@ -132,7 +163,7 @@ def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any)
     n = carries = turning = None
     for group in groups:
         if isinstance(group, OnBalls):
-            rows = np.array(group.rows)
+            rows = np.stack(group.rows)
             n = zero.at[rows[0]].set(group.axis[0]).at[rows[1]].set(group.axis[1]).at[rows[2]].set(group.axis[2])
             carries = zero.at[rows[1:].reshape(-1)].set(1.0)
             turning = Turning(Force.zero_like(zero), zero, zero)
@@ -146,6 +177,4 @@ def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any)
 
 def _along(balls: OnBalls) -> Coupled:
     """Limits on balls as rows that couple three joints."""
-    return Coupled(
-        Along(jnp.stack(balls.axis, 1), tuple(zip(*balls.rows, strict=True))), (balls.ref,), OneSided(balls.D)
-    )
+    return Coupled(Along(jnp.stack(balls.axis, 1), np.stack(balls.rows, 1)), (balls.ref,), OneSided(balls.D))

@@ -256,14 +256,22 @@ class TreeInverse(NamedTuple):
 
 
 class WholeInverse(NamedTuple):
-    """The same of one huge tree: every answer is a run of the laden articulated-body algorithm."""
+    """The same of one huge tree, by the laden articulated-body algorithm, or its factors if kept."""
 
     laid: Whole
     rows: Loaded
+    factors: tuple[Scalar, ...] | None = None
     joint: None = None  # the forces that the rows carry are with them
 
+    def kept(self) -> "WholeInverse":
+        """With its factors, for many answers."""
+        return self._replace(factors=self.laid.factors(self.rows.resistance, self.rows.own.body.inertia))
+
     def _solved(self, force: Scalar, bias: Force) -> tuple[Scalar, Moved]:
-        x, a = self.laid.solved(force, self.rows.resistance, self.rows.own.body.inertia, bias)
+        if self.factors is not None:
+            x, a = self.laid.pushed(self.factors, force, bias)
+        else:
+            x, a = self.laid.solved(force, self.rows.resistance, self.rows.own.body.inertia, bias)
         return x, Moved(a, None)
 
     def _shares(self, x: Scalar, at: Moved) -> Scalar:

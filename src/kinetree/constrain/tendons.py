@@ -52,11 +52,7 @@ class Strings:
 
     def along(self, which: np.ndarray, factor: Scalar | float = 1.0) -> Along:
         """How some tendons grow."""
-        return Along(self.moment[which] * factor, _static(self.positions[which]))
-
-
-def _static(table: np.ndarray) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(row) for row in table.tolist())
+        return Along(self.moment[which] * factor, self.positions[which])
 
 
 def tendon_groups(
@@ -91,7 +87,7 @@ def tendon_groups(
         groups += _equalities(strings, known, equal, weight)
     if has.tendon_armature:
         own, mask = branches(model.tree, strings.at, np.array(has.tendon_armature))
-        J = Along(strings.moment[own] * jnp.asarray(mask, q.dtype)[:, :, None], _static(strings.positions[own]))
+        J = Along(strings.moment[own] * jnp.asarray(mask, q.dtype)[:, :, None], strings.positions[own])
         inertia = strings.number("armature", own) + jnp.zeros_like(strings.length[own])
         groups.append(Coupled(J, (jnp.zeros_like(inertia),), Hold((inertia,)), inertial=True))
     return groups
@@ -111,7 +107,7 @@ def _equalities(strings: Strings, known: Known, equal: TendonEqualities, weight:
     ref = -b * (strings.velocity[one] - slope * strings.velocity[two]) - k * d * r
     moment = jnp.concatenate([strings.moment[one], -slope[:, None] * strings.moment[two]], 1)
     at = np.concatenate([strings.positions[one], strings.positions[two]], 1)
-    return [Coupled(Along(moment, _static(at)), (ref,), Hold((D,)))]
+    return [Coupled(Along(moment, at), (ref,), Hold((D,)))]
 
 
 def branches(tree: Tree, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

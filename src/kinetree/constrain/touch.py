@@ -17,13 +17,14 @@ from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for, is_known
 
 from .choose import native_for
+from .crowd import Crowded, joined
 from .moving import jvp_of_moving
 from .native import Goal, Solver
 from .native.contacts import POINT_REPORT
-from .problem import find_contacts, has_contacts, layout_of
+from .problem import find_contacts, find_crowded, has_contacts, has_crowd, layout_of, may_touch
 from .two_lanes import two_lanes
 
-Touch = tuple[Any, Any, Any, Any]  # position, frame, depth and activity, (batch, points, ...)
+Touch = tuple[Any, ...]  # position, frame, depth and activity, (batch, points, ...); of crowds the bodies, too
 
 
 class Contacts(NamedTuple):
@@ -32,13 +33,13 @@ class Contacts(NamedTuple):
     position: Float[AnyArray, "... n 3"]  # halfway between the surfaces
     frame: Float[AnyArray, "... n 3 3"]  # rows are the normal, from the first body to the second, and two tangents
     depth: Float[AnyArray, "... n"]  # how far the surfaces overlap; −inf where they are not near
-    bodies: Int[np.ndarray, "n 2"]  # the two bodies, −1 the base
+    bodies: Int[AnyArray, "*batch n 2"]  # the two bodies, −1 the base; (n, 2) where pairs are listed beforehand
     active: Bool[AnyArray, "... n"]  # whether the contact pushes
 
 
 @coupled("unchanged")
 def contacts(model: Model, q: Float[AnyArray, "... nq"]) -> Contacts:
-    """Where the shapes of a mechanism touch the world.
+    """Where the shapes of a mechanism touch the world, and one another.
 
     Arguments:
         model: the mechanism and its world.
@@ -79,22 +80,28 @@ def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
 @jax.jit
 @two_lanes
 def _by_xla(model: Model, q: Any) -> Touch:
-    if not has_contacts(model):
+    if not may_touch(model):
         return no_points(q)
     laid = layout_of(model, q)
-    found, _, active = find_contacts(laid, model, arranged(laid, model, q))
-    return found_points(found, active, q)
+    at, found, active = arranged(laid, model, q), None, None
+    if has_contacts(model):
+        found, _, active = find_contacts(laid, model, at)
+    crowded = joined(find_crowded(laid, model, at)[0]) if has_crowd(model) else None
+    return found_points(found, active, q, crowded)
 
 
 def no_points(q: Any) -> Touch:
     """Of a mechanism that touches nothing."""
     shape, xp = (len(q), 0), library(q)
     real = (xp.zeros((*shape, *more), q.dtype) for more in ((3,), (3, 3), ()))
-    return *real, xp.zeros(shape, bool)  # type: ignore[return-value]
+    return *real, xp.zeros(shape, bool)
 
 
-def found_points(found: Any, active: Any, q: Any) -> Touch:
+def found_points(found: Any, active: Any, q: Any, crowded: Crowded | None = None) -> Touch:
     """As XLA's body found them."""
+    if crowded is not None:
+        listed, own = found_points(found, active, q), found_points(crowded, crowded.active, q)
+        return *(jnp.concatenate(x, 1) for x in zip(listed, own, strict=True)), crowded.bodies[None]
     if found is None:
         return no_points(q)
     position, frame, distance = found.point
@@ -109,8 +116,13 @@ def reported_points(points: Any) -> Touch:
 
 def contacts_of(model: Model, touch: Touch) -> Contacts:
     """With the bodies that touch."""
-    position, frame, depth, active = touch
-    return Contacts(position, frame, depth, contact_bodies(model), active)
+    position, frame, depth, active, *crowded = touch
+    bodies = contact_bodies(model)
+    for found in crowded:  # after those that are listed
+        xp = library(found)
+        listed = xp.broadcast_to(xp.asarray(bodies, found.dtype), (*found.shape[:-2], *bodies.shape))
+        bodies = xp.concatenate([listed, found], -2)
+    return Contacts(position, frame, depth, bodies, active)
 
 
 def contact_bodies(model: Model) -> np.ndarray:

@@ -26,15 +26,12 @@ class Touching(NamedTuple):
     point: Contact
 
 
-def surfaces_of_pairs(scene: Scene, dtype: Any) -> PairSurfaces:
-    """Surfaces of all pairs: their own, or mixed from the two shapes (MuJoCo documentation, "Contact parameters")."""
-    pairs = scene.layout.pairs
-    one, two = (np.array([p[k] for p in pairs], np.int64) for k in (0, 1))
-    known = is_known(scene.surfaces, scene.pairs)
-    xp: Any = np if known else jnp
+def mixed_surfaces(scene: Scene, one: Any, two: Any, dtype: Any) -> PairSurfaces:
+    """Of pairs of shapes, by their numbers, mixed from the two (MuJoCo documentation, "Contact parameters")."""
+    xp: Any = np if is_known(scene.surfaces, one) else jnp
     shapes = jax.tree.map(lambda x: xp.asarray(x, dtype), scene.surfaces)
     a, b = jax.tree.map(lambda x: x[one], shapes), jax.tree.map(lambda x: x[two], shapes)
-    priority = np.array(scene.layout.priority, np.int64)
+    priority = xp.asarray(np.array(scene.layout.priority, np.int32))
     first, second = (priority[one] > priority[two])[:, None], (priority[one] < priority[two])[:, None]
     ma, mb = xp.maximum(a.solmix, 0), xp.maximum(b.solmix, 0)
     none_a, none_b = ma < MIN_WEIGHT, mb < MIN_WEIGHT
@@ -55,6 +52,15 @@ def surfaces_of_pairs(scene: Scene, dtype: Any) -> PairSurfaces:
         a.margin + b.margin,
         a.gap + b.gap,
     )
+    return mixed._replace(friction=xp.maximum(mixed.friction, MIN_FRICTION))
+
+
+def surfaces_of_pairs(scene: Scene, dtype: Any) -> PairSurfaces:
+    """Surfaces of all listed pairs: their own, or mixed from the two shapes."""
+    pairs = scene.layout.pairs
+    one, two = (np.array([p[k] for p in pairs], np.int64) for k in (0, 1))
+    mixed = mixed_surfaces(scene, one, two, dtype)
+    xp: Any = np if is_known(scene.surfaces, scene.pairs) else jnp
     own = np.array([p.own for p in pairs], np.int64)
     if (own >= 0).any():
         given = jax.tree.map(lambda x: xp.asarray(x, dtype)[np.maximum(own, 0)], scene.pairs)
@@ -71,7 +77,7 @@ def _groups(scene: Scene) -> dict[tuple[str, str], list[int]]:
     return found
 
 
-def _placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3) -> Geom:
+def placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3) -> Geom:
     """Shapes in the world, (shapes, batch); R and p are of the bodies, with the base last."""
     dtype = p.x.dtype
     shapes = scene.shapes
@@ -84,12 +90,12 @@ def _placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3) -> Geom:
 
     turned = Mat3(*Quaternion(*columns(shapes.orientation)).rotation()).T
     place, size = carrier @ Vec3(*columns(shapes.position)) + origin, Vec3(*columns(shapes.size))
-    placed = Geom(place, carrier @ turned, size)
+    stands = Geom(place, carrier @ turned, size)
     if numbers[0] not in shapes.hulls:
-        return placed
+        return stands
     meshes, which = np.unique(numbers, return_inverse=True)  # Every mesh is there once, however many pairs it is in.
     pool, starts = pooled([shapes.hulls[i] for i in meshes], dtype)
-    return placed._replace(hull=jnp.asarray(pool), which=jnp.asarray(starts[which].astype(np.int32))[:, None])
+    return stands._replace(hull=jnp.asarray(pool), which=jnp.asarray(starts[which].astype(np.int32))[:, None])
 
 
 def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching:
@@ -104,7 +110,7 @@ def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching
     pairs: list[Pair] = list(scene.layout.pairs)
     numbers, points = [], []
     for kinds, members in _groups(scene).items():
-        first, second = (_placed(scene, np.array([pairs[m][k] for m in members], np.int64), R, p) for k in (0, 1))
+        first, second = (placed(scene, np.array([pairs[m][k] for m in members], np.int64), R, p) for k in (0, 1))
         if kinds[0] == "hfield":
             cells = jnp.asarray([pairs[m].cell for m in members], p.x.dtype)
             first = first._replace(size=Vec3(*(cells[:, k, None] for k in range(3))))

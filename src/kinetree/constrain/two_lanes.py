@@ -10,7 +10,7 @@ import numpy as np
 
 from kinetree.model import Model
 
-from .problem import MAX_ROWS
+from .problem import MAX_ROWS, has_crowd
 
 
 def two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -19,10 +19,26 @@ def two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def widened(*args: Any, **options: Any) -> Any:
         lanes = len(next(a for a in args if isinstance(a, jax.Array | np.ndarray)))
-        huge = any(isinstance(a, Model) and a.nv > MAX_ROWS for a in args)  # whose walks are native, one by one
-        if lanes != 1 or huge:
+        models = [a for a in args if isinstance(a, Model)]
+        crowd = any(map(has_crowd, models))
+        if crowd and lanes != 1:
+            return _one_by_one(function, *args, **options)
+        huge = any(m.nv > MAX_ROWS for m in models)  # whose walks are native, one by one
+        if lanes != 1 or huge or crowd:
             return function(*args, **options)
         twice = (jnp.repeat(a, 2, 0) if isinstance(a, jax.Array | np.ndarray) and a.ndim else a for a in args)
         return jax.tree.map(lambda x: x[:1], function(*twice, **options))
 
     return widened
+
+
+def _one_by_one(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """One state after the other: in each of them other shapes of a crowd meet."""
+    batched = [k for k, a in enumerate(args) if isinstance(a, jax.Array | np.ndarray) and a.ndim]
+
+    def one(state: tuple) -> Any:
+        own = dict(zip(batched, state, strict=True))
+        alone = (own[k][None] if k in own else a for k, a in enumerate(args))
+        return jax.tree.map(lambda x: x[0], function(*alone, **options))
+
+    return jax.lax.map(one, tuple(args[k] for k in batched))

@@ -40,7 +40,7 @@ class Target:
     run: Callable[
         ..., Any
     ]  # (program, slots, widths, tables, constants, inputs, teams, written) -> outputs, on traced arrays
-    walk: Callable[..., list | None]  # (walk, shape, arrays) -> final states and results, on traced arrays
+    walk: Callable[..., list | None]  # (walk, shape, arrays, resident) -> final states and results, on traced arrays
     pairs: Callable[..., list | None]  # (pairs, arrays) -> the matrix of all pairs, from traced arrays
     chunks: Callable[[int], int]  # rows of a huge tree -> lanes that its long paths are cut into, 0 for other ways
     compiled: Callable[..., Any] | None = None  # (program, dtype) -> the program for NumPy arrays
@@ -87,13 +87,19 @@ def compiled(program: Any, dtype: str) -> Any:
     return None if target is None or target.compiled is None else target.compiled(program, dtype)
 
 
-def lower(primitive: Primitive, by_xla: Callable, natively: Callable[..., list | None]) -> None:
+def lower(
+    primitive: Primitive,
+    by_xla: Callable,
+    natively: Callable[..., list | None],
+    prepared: Callable[[Any, Callable], Callable] = lambda ctx, body: body,
+) -> None:
     """Tell JAX how a primitive is compiled.
 
     Arguments:
         primitive: it has several results.
         by_xla: `(*arrays, **params) -> results`, the body for any platform.
         natively: `(target, *arrays, **params) -> results`, or None where the target can not serve.
+        prepared: `(context of the lowering, body) -> body`.
     """
 
     def body(platform: str) -> Callable:
@@ -104,6 +110,9 @@ def lower(primitive: Primitive, by_xla: Callable, natively: Callable[..., list |
 
         return run
 
-    mlir.register_lowering(primitive, mlir.lower_fun(by_xla, multiple_results=True))
+    def rule(run: Callable) -> Callable:
+        return lambda ctx, *a, **params: mlir.lower_fun(prepared(ctx, run), multiple_results=True)(ctx, *a, **params)
+
+    mlir.register_lowering(primitive, rule(by_xla))
     for platform in PLATFORMS:
-        mlir.register_lowering(primitive, mlir.lower_fun(body(platform), multiple_results=True), platform=platform)
+        mlir.register_lowering(primitive, rule(body(platform)), platform=platform)

@@ -10,6 +10,7 @@ from kinetree._unknown import unknown
 from kinetree.collide import KINDS, MAX_CELLS, HeightField, Hull, radius_of_size
 from kinetree.spatial import Vec3
 
+from .crowd import crowd_of
 from .errors import ModelError
 from .model import Model
 from .required import require_model
@@ -25,6 +26,7 @@ from .world import (
     Surfaces,
     World,
     candidate_pairs,
+    is_crowd,
     no_pair_surfaces,
     with_cells,
 )
@@ -54,9 +56,12 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
         return tuple(getattr(s, name) for s in shapes)
 
     kinds, condim, priority = column("kind"), column("condim"), column("priority")
-    pairs, unknown = candidate_pairs(
-        kinds, numbers, carriers(model, numbers), column("contype"), column("conaffinity"), condim, priority, skip
-    )
+    on, bits = carriers(model, numbers), (column("contype"), column("conaffinity"))
+    crowd = None
+    if is_crowd(on, *bits):
+        thick = [(radius_of(s), float(np.min(np.asarray(s.size), initial=np.inf))) for s in shapes]
+        crowd = crowd_of(kinds, condim, priority, on, bits, thick, skip)
+    pairs, unknown = candidate_pairs(kinds, numbers, on, *bits, condim, priority, skip, crowd is not None)
     if unknown:
         raise ModelError(f"{unknown} pairs of shapes are of kinds that can not be collided yet")
     stacked = stack_shapes(shapes)
@@ -64,7 +69,7 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
     pairs, wide = with_cells(pairs, kinds, column("hull"), [radius_of(s) + reach for s in shapes])
     if wide:
         raise ModelError(f"{wide} shapes are over more than {MAX_CELLS} triangles of a height field: make it coarser")
-    layout = Layout(kinds, tuple(numbers), condim, priority, tuple(pairs), column("name"))
+    layout = Layout(kinds, tuple(numbers), condim, priority, tuple(pairs), column("name"), crowd)
     scene = Scene(*stacked, no_pair_surfaces(), layout)
     return dataclasses.replace(model, world=(model.world or World()).replace(scene=scene, inverse_weights=None))
 

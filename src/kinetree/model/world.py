@@ -15,6 +15,7 @@ import numpy as np
 from kinetree._types import AnyArray, Bool, Float, Int, Number, Vector
 from kinetree.collide import COLLIDERS, KINDS, MAX_CELLS, Cell, patch_of
 
+from .crowd import MAX_LISTED, Crowd
 from .equalities import Equalities
 from .errors import ModelError
 from .fluid import Fluid
@@ -50,6 +51,7 @@ class Layout(NamedTuple):
     priority: tuple[int, ...]
     pairs: tuple[Pair, ...]
     names: tuple[str, ...]
+    crowd: Crowd | None = None  # moving shapes whose pairs are found in each state
     single: bool = False  # convex shapes touch in one point where MuJoCo would look for more (its flag multiccd)
 
 
@@ -200,7 +202,15 @@ class Carriers(NamedTuple):
 
 
 def candidate_pairs(
-    kinds: Any, bodies: Any, on: Carriers, contype: Any, conaffinity: Any, condim: Any, priority: Any, skip: Any = ()
+    kinds: Any,
+    bodies: Any,
+    on: Carriers,
+    contype: Any,
+    conaffinity: Any,
+    condim: Any,
+    priority: Any,
+    skip: Any = (),
+    crowd: bool = False,
 ) -> tuple[list[Pair], int]:
     """Pairs of shapes that may touch, one of which moves, by MuJoCo's rules; how many there are of unknown kinds.
 
@@ -208,9 +218,10 @@ def candidate_pairs(
         kinds, bodies, contype, conaffinity, condim, priority: of the shapes.
         on: what carries them.
         skip: pairs of shapes (lower number first) that are left out.
+        crowd: True if those of two shapes that move are left out.
     """
     own, above, still, contype, conaffinity = map(np.asarray, (*on, contype, conaffinity))
-    i, j = _meeting(contype, conaffinity)
+    i, j = _meeting(contype, conaffinity, still if crowd else np.ones(len(still), bool))
     meets = (own[i] != own[j]) & ~(still[i] & still[j])
     meets &= (own[i] == BASE) | (own[j] == BASE) | ((own[i] != above[j]) & (own[j] != above[i]))
     first, second = i[meets], j[meets]
@@ -235,16 +246,32 @@ def candidate_pairs(
     return [Pair(*row) for row in zip(*columns, strict=True)], unknown
 
 
-def _meeting(contype: np.ndarray, conaffinity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def is_crowd(on: Carriers, contype: Any, conaffinity: Any) -> bool:
+    """Whether the shapes that move are so many that their pairs are not listed."""
+    moving = ~np.asarray(on.still)
+    _, _, count = _by_bits(np.asarray(contype)[moving], np.asarray(conaffinity)[moving], np.ones(moving.sum(), bool))
+    return count > MAX_LISTED
+
+
+def _by_bits(contype: np.ndarray, conaffinity: np.ndarray, among: np.ndarray) -> tuple[list[np.ndarray], list, int]:
+    """Shapes that are alike, which of these groups meet, and how many pairs that is.
+
+    Of a pair one shape at the least is `among` some.
+    """
+    facts = np.stack([contype, conaffinity, among], -1).reshape(-1, 3).astype(np.int64)
+    bits, of = np.unique(facts, axis=0, return_inverse=True)
+    members = [np.flatnonzero(of.reshape(-1) == k) for k in range(len(bits))]
+    both = [(a, b) for a in range(len(bits)) for b in range(a, len(bits)) if bits[a, 2] | bits[b, 2]]
+    both = [(a, b) for a, b in both if (bits[a, 0] & bits[b, 1]) | (bits[b, 0] & bits[a, 1])]
+    return members, both, sum(len(members[a]) * len(members[b]) // (1 + (a == b)) for a, b in both)
+
+
+def _meeting(contype: np.ndarray, conaffinity: np.ndarray, among: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Pairs (i, j), i < j, of which a bit of one's contype is set in the other's conaffinity, in order.
 
     Shapes are first told apart by their bits, so that many which never touch cost nothing.
     """
-    bits, of = np.unique(np.stack([contype, conaffinity], -1).reshape(-1, 2), axis=0, return_inverse=True)
-    members = [np.flatnonzero(of.reshape(-1) == k) for k in range(len(bits))]
-    both = [(a, b) for a in range(len(bits)) for b in range(a, len(bits))]
-    both = [(a, b) for a, b in both if (bits[a, 0] & bits[b, 1]) | (bits[b, 0] & bits[a, 1])]
-    count = sum(len(members[a]) * len(members[b]) // (1 + (a == b)) for a, b in both)
+    members, both, count = _by_bits(contype, conaffinity, among)
     if count > MAX_PAIRS:
         raise ModelError(
             f"{count:,} pairs of shapes may touch, more than {MAX_PAIRS:,}: give those that never do other bits of "

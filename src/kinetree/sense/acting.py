@@ -12,7 +12,7 @@ from kinetree.constrain.constrained import SCHEDULE, timestep_of
 from kinetree.constrain.joint_groups import Present, present
 from kinetree.constrain.moving import jvp_of_moving
 from kinetree.constrain.native import Solver
-from kinetree.constrain.problem import equalities_of, has_contacts
+from kinetree.constrain.problem import equalities_of, has_contacts, has_crowd
 from kinetree.constrain.weights import inverse_weights
 from kinetree.model import Model
 from kinetree.tree import layout
@@ -32,6 +32,8 @@ class Acting(NamedTuple):
 def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, forces: bool = True) -> Acting:
     """What acts with actuators at work and constraints. `forces`: those of contacts and equalities, too."""
     given = tuple(map(jnp.asarray, (q, qd, act, warm_start, ctrl)))
+    if forces and has_crowd(model):
+        raise ValueError("forces of contacts are not told for a crowd of shapes, whose pairs are found in each state")
     if not forces or (not has_contacts(model) and equalities_of(model) is None):
         return Acting(acceleration(model, *given))
     equal = equalities_of(model)

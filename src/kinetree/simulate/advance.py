@@ -14,6 +14,7 @@ from kinetree._types import AnyArray, Array, Float, Number
 from kinetree._unknown import require_word
 from kinetree.constrain.moving import jvp_of_moving
 from kinetree.dynamics.schedules.record import note
+from kinetree.dynamics.schedules.whole import used
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
 from kinetree.model.arguments import evaluate, evaluate_for, is_traced
 from kinetree.model.fork import require_xla
@@ -58,13 +59,20 @@ def step_of(model: Model, integrator: str | None) -> str:
 
 def _looped(name: str, model: Model, state: State, drive: Drive, count: Any) -> State:
     """Steps in a loop of a length that the compiler does not know: one step has the bits of one of many."""
-    take = STEPS[name]
-    model = model if drive.known is None else drive.known.model
+    take = partial(_taken, STEPS[name])
 
     def body(carry: tuple[Any, State]) -> tuple[Any, State]:
         return carry[0] + 1, take(model, carry[1], drive)
 
     return jax.lax.while_loop(lambda carry: carry[0] < count, body, (jnp.zeros_like(count), state))[1]
+
+
+def _taken(take: Step, model: Model, state: State, drive: Drive) -> State:
+    """A step; a huge model is in what drives it."""
+    if drive.known is None:
+        return take(model, state, drive)
+    with used(drive.known.operands):
+        return take(drive.known.known.model, state, drive)
 
 
 _plain = partial(jax.jit, static_argnums=0)(_looped)  # one compilation for any number of steps
@@ -78,7 +86,7 @@ def _traced(name: str, steps: int, model: Model, state: State, drive: Drive) -> 
 
 @partial(_traced.defjvp, symbolic_zeros=True)
 def _derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
-    take = partial(STEPS[name])
+    take = partial(_taken, STEPS[name])
     if steps > 1:  # a step keeps far more than its state, so reverse mode computes it again
         take = jax.checkpoint(take, prevent_cse=False)
 
@@ -178,7 +186,7 @@ def advance(
         length = h if isinstance(h, jax.Array) else np.asarray(h)
         whole = stepper is not None and stepper.differentiable
         solver = None if whole or found is None else step_solver(model, q.dtype, h, f_ext is not None)
-        known = known_if_huge(full)
+        known = known_if_huge(full, q.dtype)
         drive = Drive(ctrl, f_ext, length.astype(q.dtype), solver=solver, constraints=found, known=known)
         full = full if known is None else None
         if not traced:

@@ -16,7 +16,7 @@ from kinetree.constrain.drift import velocity_drift
 from kinetree.constrain.joint_groups import Present, near_limits, present
 from kinetree.constrain.moving import jvp_of_moving
 from kinetree.constrain.native import Solver
-from kinetree.constrain.problem import equalities_of, has_contacts
+from kinetree.constrain.problem import equalities_of, may_touch, scene_of
 from kinetree.constrain.weights import inverse_weights
 from kinetree.dynamics import forward_dynamics
 from kinetree.model import Model, World
@@ -36,7 +36,7 @@ def constraints_of(model: Model) -> Present | None:
     kept = model.__dict__  # beside the fields, so that no copy with other numbers has it
     if "_constraints" not in kept:
         found = present(model.uncoupled)
-        acts = found.acts or has_contacts(model) or _carried(model) or _equal(model)
+        acts = found.acts or may_touch(model) or _carried(model) or _equal(model)
         kept["_constraints"] = found if acts else None
     return kept["_constraints"]
 
@@ -119,7 +119,7 @@ def _by_xla(
 
     def solved() -> tuple[Any, Any]:
         state = wide_q, wide_v, smooth, guess, least
-        parts = {"coupling": coupling, "known": known_if_huge(whole)}
+        parts = {"coupling": coupling, "known": known_if_huge(whole, q.dtype)}
         made = solve_constraints(found, whole.alone, inverse_weights(whole), *state, **parts)
         return made[0], made[1]
 
@@ -143,7 +143,7 @@ def _only_limits(model: Model, found: Present) -> bool:
     """True if nothing but limits of hinges and sliders constrains a model."""
     carried = _carried(model)
     strung = found.tendon_rows or found.tendon_forces
-    return not (found.loss or found.balls or strung or has_contacts(model) or carried or _equal(model))
+    return not (found.loss or found.balls or strung or may_touch(model) or carried or _equal(model))
 
 
 def _carried(model: Model) -> bool:
@@ -161,8 +161,10 @@ def acting(model: Model, integrator: str = "") -> str:
     found = None if integrator == "variational" else constraints_of(model)
     parts = {}
     if found is not None:
-        scene = None if model.world is None or not has_contacts(model) else model.world.scene
+        scene = scene_of(model)
         parts["pairs of shapes that may touch"] = 0 if scene is None else len(scene.layout.pairs)
+        crowd = None if scene is None else scene.layout.crowd
+        parts["moving shapes whose pairs are found in each state"] = 0 if crowd is None else len(crowd.shapes)
         parts["joint limits"] = len({*found.lower, *found.upper, *found.balls})
         parts["dry friction of joints"] = len(found.loss)
         parts["tendons"] = len({*found.tendon_rows, *found.tendon_forces})

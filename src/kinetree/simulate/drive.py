@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from kinetree.actuate import Actuation
 from kinetree.constrain.actuated import actuated
 from kinetree.constrain.native import Solver
-from kinetree.dynamics.schedules.whole import Same
+from kinetree.dynamics.schedules.whole import Huge
 from kinetree.model import Model
 
 from .constrained import Present
@@ -29,7 +29,7 @@ class Drive:
     solver: Solver | None = None  # for the constraints, by the native body
     constraints: Present | None = field(default=None, metadata={"static": True})
     controller: Controller | None = field(default=None, metadata={"static": True})
-    known: Same | None = field(default=None, metadata={"static": True})  # a huge model, which is not traced
+    known: Huge | None = None  # a huge model, which is not traced
 
 
 class Shaped(NamedTuple):

@@ -6,19 +6,22 @@ row has by itself. There are no velocities and there is no gravity: x is what th
 
     (Σ Jᵢᵀ Iᵢ Jᵢ + diag(resistance)) x = force − Σ Jᵢᵀ biasᵢ
 
-`LADEN` gives x, and J x: the acceleration that it makes of every row.
+`LADEN` gives x, and J x: the acceleration that it makes of every row. Where many forces meet the same bodies, `FACTORS`
+gives U and 1/d of every row, and `PUSHED` the answers to forces from these: two passes with maps of 6 by 6 at the most.
 """
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, zeros
 from kinetree.spatial import ArticulatedInertia, Force, Motion
 
 from ..elements.affine import append_row, at_rest, mapped, then
-from ..elements.articulated import Articulated, Pivot, pivot, released, to_parent
-from ..elements.articulated_element import prepend_row
+from ..elements.articulated import Articulated, Pivot, freed_bias, joint_drive, pivot, released, to_parent
+from ..elements.articulated_element import Forces, prepend_row, pull_back, unit_forces
 from .aba import articulated_stretch, unchecked
 from .poses import named, placing
 
@@ -27,6 +30,9 @@ BODY_INPUTS = named(BODY, "laden")  # of a row: inertia, then bias
 MOVED = named(zeros(Motion), "moved")
 PUSH, RESISTANCE = "push", "resistance"
 INPUTS = (PUSH, RESISTANCE, *BODY_INPUTS)
+INERTIA = BODY_INPUTS[: -len(jax.tree.leaves(zeros(Force)))]
+BIAS = BODY_INPUTS[len(INERTIA) :]
+FACTOR = named((zeros(Force), 0.0), "factor")  # U, 1/d
 
 
 def _own(row: Row) -> Articulated:
@@ -94,4 +100,120 @@ LADEN = Algorithm(
     ),
     fields={"begun": float, "body": unchecked(zeros(Articulated)), "joint": Pivot, "a": Motion},
     outputs=dict.fromkeys(("x", *MOVED), float),
+)
+
+
+# -- known factors ----------------------------------------------------------------------------------------------------
+
+
+def _still(row: Row) -> Row:
+    """The row under no forces."""
+    none = jnp.zeros_like(row.resistance)
+    return Row({**row, PUSH: none, **dict.fromkeys(BIAS, none)})
+
+
+def _factors(row: Row, whole: Articulated) -> tuple[Articulated, dict]:
+    passed, left = bodies(_still(row), whole)
+    joint = left["joint"]
+    return passed, dict(zip(FACTOR, (*jax.tree.leaves(joint.U), joint.d_inverse), strict=True))
+
+
+FACTORS = Algorithm(
+    name="aba_factors",
+    inputs=("q", RESISTANCE, *INERTIA),
+    passes=(
+        placing(INERTIA),
+        Inward(
+            "body",
+            _factors,
+            given=(RESISTANCE, *INERTIA),
+            link=("axis", "inertia"),
+            needs=("at",),
+            outputs=FACTOR,
+            stretch=articulated_stretch(unchecked, lambda row, own, e: prepend_row(_driven(_still(row)), None, own, e)),
+            own=Share(lambda row: _own(Row({**row, **dict.fromkeys(BIAS, jnp.zeros_like(row[INERTIA[0]]))}))),
+        ),
+    ),
+    fields={"begun": float, "body": unchecked(zeros(Articulated))},
+    outputs=dict.fromkeys(FACTOR, float),
+)
+
+
+class Pulled(NamedTuple):
+    """f ↦ Fᵀ f + g: what a force at the outer end of a stretch is at its inner end; F is what unit forces become."""
+
+    F: Forces
+    g: Force
+
+    def of(self, f: Force) -> Force:
+        """Fᵀ f. 36m 30a."""
+        total = self.F[0] * f.angular.x
+        for column, x in zip(self.F[1:], (*f.angular, *f.linear)[1:], strict=True):
+            total = total + column * x
+        return total
+
+
+def _joint(row: Row, u: Any) -> Pivot:
+    U, d_inverse = jax.tree.unflatten(jax.tree.structure((zeros(Force), 0.0)), [row[name] for name in FACTOR])
+    return Pivot(U, d_inverse, u)
+
+
+def _pulled(row: Row, whole: Force) -> tuple[Force, dict]:
+    """Inward: lines 13 to 17 of the table for biases alone."""
+    joint = _joint(row, joint_drive(row.axis, row.push, whole))
+    return row.at.force_to_parent(freed_bias(joint.U, joint.d_inverse, joint.u, whole)), {"u": joint.u}
+
+
+def _pull(row: Row, own: Force, e: Pulled) -> Pulled:
+    joint = _joint(row, row.push)
+    columns = tuple(pull_back(row.at, row.axis, joint.U, joint.d_inverse, f) for f in e.F)
+    return Pulled(columns, _pulled(row, own + e.g)[0])
+
+
+def _pulled_none(s: Any) -> Pulled:
+    return Pulled(unit_forces(s), Force.zero_like(s))
+
+
+def _jointed(row: Row) -> Row:
+    return Row({**row, "joint": _joint(row, row.u)})
+
+
+PUSHED = Algorithm(
+    name="aba_pushed",
+    inputs=("q", PUSH, *BIAS, *FACTOR),
+    passes=(
+        placing(BIAS),
+        Inward(
+            "bias",
+            _pulled,
+            given=(PUSH, *BIAS, *FACTOR),
+            link=("axis",),
+            needs=("at",),
+            leaves=("u",),
+            stretch=Stretch(
+                element=lambda row, own: _pull(row, own, _pulled_none(own.linear.x)),
+                combine=lambda inner, outer: Pulled(tuple(map(inner.of, outer.F)), inner.of(outer.g) + inner.g),
+                act=lambda e, f: e.of(f) + e.g,
+                identity=_pulled_none,
+                extend=_pull,
+                passed=lambda e: e.g,
+            ),
+            own=Share(lambda row: jax.tree.unflatten(jax.tree.structure(zeros(Force)), [row[n] for n in BIAS])),
+        ),
+        Outward(
+            "a",
+            lambda row, parent: accelerations(_jointed(row), parent),
+            given=FACTOR,
+            link=("axis",),
+            needs=("at", "u"),
+            outputs=("x", *MOVED),
+            stretch=replace(
+                ACCELERATIONS,
+                element=lambda row: append_row(at_rest(row.u), _jointed(row), None),
+                extend=lambda e, row: append_row(e, _jointed(row), None),
+            ),
+        ),
+    ),
+    fields={"begun": float, "bias": Force, "u": float, "a": Motion},
+    outputs=LADEN.outputs,
 )

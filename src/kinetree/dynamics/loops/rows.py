@@ -19,6 +19,7 @@ import numpy as np
 from kinetree.model import Loops, Model, Structure
 from kinetree.model.equalities import JointEqualities
 from kinetree.model.loops import KINDS
+from kinetree.model.memory import require_matrices
 from kinetree.spatial import Quaternion, Rates, Vec3
 from kinetree.tree import Layout, restore
 
@@ -216,6 +217,8 @@ def loop_rows(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any = None, at: 
     """Rows of a state, of the free model where joints mimic others; drifts are those of qdd, zero if not given."""
     loops = model.loops
     assert loops is not None
+    instead = "equalities (connect, weld): they are soft, and need no matrix"
+    require_matrices("rows of rigid loops", q, loops.n_rows, model.structure.tree.n, copies=12, instead=instead)
     at = arranged(laid, model, q) if at is None else at
     zero = Vec3.zero_like(at.gravity.x)
     qdd = jnp.zeros_like(qd) if qdd is None else qdd

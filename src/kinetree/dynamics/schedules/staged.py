@@ -1,8 +1,11 @@
 """A model and one state of it as native walks see them: constants of each stage's cells, coordinates of each row."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any
+from threading import local
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +14,15 @@ import numpy as np
 from kinetree.dynamics.closed_form.directions import with_rule
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import current
+from kinetree.lanes.walks.walk import Resident
 from kinetree.model import Model
 from kinetree.model.arguments import is_traced
 from kinetree.model.coordinates import first_placements
 from kinetree.model.fork import require_xla
 from kinetree.tree import Tree
 from kinetree.tree.stages import Stages, stages
+
+MIN_RESIDENT = 1 << 20  # numbers; fewer are constants of the programs that use them
 
 
 def staged(tree: Tree) -> Stages | None:
@@ -61,6 +67,92 @@ def stage_constants(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
     return _keep(model, key, lambda: jax.jit(_arranged, static_argnums=2)(laid, model, name))
 
 
+def resident_constants(laid: Stages, model: Model, constants: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same, that programs know by their addresses where they can: on a CPU, or a single device, as they are.
+
+    Quaternion joints are put in between.
+    """
+    movable = len(jax.local_devices()) > 1 and jax.default_backend() != "cpu"
+    if movable or len(model.structure.quaternion_joints) or sum(c.size for c in constants) < MIN_RESIDENT:
+        return constants
+    key = "resident", constants[0].dtype.name, tuple(s.rows.shape for s in laid.stages)
+    return _keep(model, key, lambda: tuple(map(Resident, constants)))
+
+
+class Same:
+    """A model whose numbers are known, as a static part of what is traced: the same one, not one that is equal."""
+
+    def __init__(self, model: Model):
+        self.model = model
+
+    def __hash__(self) -> int:
+        return id(self.model)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.model is self.model
+
+
+class Placed(NamedTuple):
+    """Constants with the placements of quaternion joints in them, and the coordinate of each row, zero for theirs."""
+
+    cells: tuple[Any, ...]
+    own: Any
+
+
+class _Current(local):
+    operands: "tuple[Operands, ...]" = ()
+
+
+_current = _Current()
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Operands:
+    """Stages and constants of a huge model that is known, as operands of a program: XLA compiles constants for long.
+
+    Walks that are traced within `used()` take them in the place of what is kept with the model.
+    """
+
+    laid: Stages
+    constants: tuple[Any, ...] | Placed
+    known: Same = field(metadata={"static": True})
+
+    @property
+    def dtype(self) -> Any:
+        """Of the numbers."""
+        return (self.constants.cells if isinstance(self.constants, Placed) else self.constants)[0].dtype
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Within this, walks of the model's rows take these."""
+        before = _current.operands
+        _current.operands = (self, *before)
+        try:
+            yield
+        finally:
+            _current.operands = before
+
+    def placed(self, q: Any) -> "Operands":
+        """With coordinates in them, (nq,)."""
+        if len(self.known.model.structure.quaternion_joints) == 0:
+            return self
+        return Operands(self.laid, Placed(*row_coordinates(self.laid, self.constants, self.known.model, q)), self.known)
+
+
+def used_operands(model: Model, dtype: Any) -> Operands | None:
+    """Those in use for the rows of a model."""
+    return next((o for o in _current.operands if o.known.model.rows is model.rows and o.dtype == dtype), None)
+
+
+def operands_of(model: Model, dtype: Any) -> Operands | None:
+    """Of a model whose numbers are known; None where it has no stages."""
+    laid = staged(model.tree) if _known(model) else None
+    if laid is None:
+        return None
+    return Operands(laid, resident_constants(laid, model, stage_constants(laid, model, dtype)), Same(model))
+
+
 def on_device(model: Model) -> Model:
     """The model with its numbers where they are needed, sent there once."""
     key = "model", bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
@@ -96,8 +188,10 @@ def _arranged(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
     return tuple(jnp.stack([s.arrange(x) for x in leaves], 1) for s in laid.stages)
 
 
-def row_coordinates(laid: Stages, constants: tuple, model: Model, q: Any) -> tuple[tuple, Any]:
-    """Constants with the placements of quaternion joints in them, and the coordinate of each row, zero for theirs."""
+def row_coordinates(laid: Stages, constants: tuple | Placed, model: Model, q: Any) -> tuple[tuple, Any]:
+    """What is `Placed`, from constants."""
+    if isinstance(constants, Placed):
+        return constants
     structure = model.structure
     if len(structure.quaternion_joints) == 0:
         return constants, q
@@ -146,7 +240,10 @@ _compiled_batch = jax.jit(_as_batch, static_argnums=0)
 
 def by_stages(function: Callable, laid: Stages, model: Model, *arrays: Any) -> Any:
     """States, (batch, n) arrays, one after the other through a function made by `one_at_a_time`."""
+    given = used_operands(model, arrays[0].dtype)
+    if given is not None:
+        return _as_batch(function, given.laid, given.constants, Held(model), *arrays)
     constants = stage_constants(laid, model, arrays[0].dtype)
     if _known(model) and is_traced(arrays):
-        return _as_batch(function, laid, constants, Held(model), *arrays)
+        return _as_batch(function, laid, resident_constants(laid, model, constants), Held(model), *arrays)
     return _compiled_batch(function, laid, constants, on_device(model), *arrays)

@@ -16,7 +16,7 @@ from kinetree.dynamics.joint_terms import LOAD, joint_force
 from kinetree.dynamics.recursion import AT, Algorithm, Bodies, Inward, Outward, Pass, Row, Stretch, Total
 from kinetree.lanes.kept.once import once
 from kinetree.lanes.walks.prefix import Prefix, prefix_walks
-from kinetree.lanes.walks.walk import Walk
+from kinetree.lanes.walks.walk import Resident, Walk
 from kinetree.model import Model, place
 from kinetree.spatial import Vec3
 from kinetree.tree.stages import Stages
@@ -245,6 +245,8 @@ def inward_walks(plan: Plan, i: int) -> InwardWalks:
         return Walk(name, step, structure(state), tree, given, results, fields, widths, scattered, True, sources)
 
     def ballast(arrays: tuple) -> Any:
+        if isinstance(arrays[0], Resident):
+            return arrays[0].made((plan, i), lambda cells: ballast((cells,)))
         inertia = tree_map(lambda k: arrays[0][:, k], CONSTANT.inertia)
         last, mean = (tree_map(f, inertia) for f in (lambda x: x[-1], lambda x: x.mean(0)))
         return stretch.ballast(Row(inertia=last), Row(inertia=mean))  # type: ignore[misc]

@@ -4,35 +4,37 @@ Positions are the rows in order, the base before them. Whoever asks for poses, v
 not know which way they come; a level after the other would take as many turns as the tree has levels.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics.algorithms.laden import LADEN, MOVED, inputs_of
+from kinetree.dynamics.algorithms.laden import (
+    BIAS,
+    FACTOR,
+    FACTORS,
+    INERTIA,
+    LADEN,
+    MOVED,
+    PUSH,
+    PUSHED,
+    RESISTANCE,
+    inputs_of,
+)
 from kinetree.dynamics.algorithms.poses import ROW_POSES
 from kinetree.dynamics.algorithms.row_motion import FORCES, ON_JOINTS, RATES, ROW_RATES, ROW_VELOCITIES, VELOCITIES
 from kinetree.dynamics.recursion import Algorithm, zeros
+from kinetree.lanes.target import facts
 from kinetree.model import Model, Placement
 from kinetree.model.arguments import is_known
 from kinetree.spatial import ArticulatedInertia, Force, Motion, Rates, Scalar
 
 from .arranged import Recursions, rows_in_order
-from .run import run
-
-
-class Same:
-    """A model whose numbers are known, as a static part of what is traced: the same one, not one that is equal."""
-
-    def __init__(self, model: Model):
-        self.model = model
-
-    def __hash__(self) -> int:
-        return id(self.model)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.model is self.model
+from .choose import Call
+from .run import run, way_of
+from .staged import Operands, Same, operands_of, used_operands
 
 
 @jax.tree_util.register_dataclass
@@ -42,6 +44,7 @@ class Whole(Recursions):
 
     q: Any = None
     traced: Any = None  # the model, where its numbers are not known
+    operands: Operands | None = None  # what walks need of a model that is known
     known: Same | None = field(default=None, metadata={"static": True})
 
     @property
@@ -52,7 +55,8 @@ class Whole(Recursions):
     def _found(self, algorithm: Algorithm, **given: Scalar) -> dict[str, Any]:
         """Outputs, (batch, rows), from inputs by position."""
         inputs = {name: x[1:].T for name, x in given.items()}
-        return run(algorithm, self.model, {"q": self.q, **inputs}, schedule="paths")
+        with used(self.operands):
+            return run(algorithm, self.model, {"q": self.q, **inputs}, schedule="paths")
 
     def _by_position(self, example: Any, parts: list[Any]) -> Any:
         """Components of all positions; those of the base are zero."""
@@ -73,7 +77,8 @@ class Whole(Recursions):
 
     def rates(self, qd: Any, qdd: Any, base: Rates) -> Rates:
         """Rates of every position, from (batch, nv) velocities and accelerations, where the base only accelerates."""
-        found = run(ROW_RATES, self.model, {"q": self.q, "qd": qd, "qdd": qdd}, schedule="paths")
+        with used(self.operands):
+            found = run(ROW_RATES, self.model, {"q": self.q, "qd": qd, "qdd": qdd}, schedule="paths")
         rates: Rates = self._by_position(zeros(Rates), [found[n] for n in RATES])
         turned = self.poses().orientation.to_child(base.acceleration)
         return rates._replace(acceleration=rates.acceleration + turned)
@@ -90,13 +95,53 @@ class Whole(Recursions):
         found = self._found(LADEN, **inputs_of(push, resistance, inertia, bias))
         return self._by_position((0.0, zeros(Motion)), [found[n] for n in ("x", *MOVED)])
 
+    def factors(self, resistance: Scalar, inertia: ArticulatedInertia) -> tuple[Scalar, ...]:
+        """U and 1/d of a laden tree, by position."""
+        names = dict(zip((RESISTANCE, *INERTIA), (resistance, *jax.tree.leaves(inertia)), strict=True))
+        found = self._found(FACTORS, **names)
+        return self._by_position((0.0,) * len(FACTOR), [found[n] for n in FACTOR])
+
+    def pushed(self, factors: tuple[Scalar, ...], push: Scalar, bias: Force) -> tuple[Scalar, Motion]:
+        """x and J x of forces, from the factors."""
+        names = dict(zip((PUSH, *BIAS, *FACTOR), (push, *jax.tree.leaves(bias), *factors), strict=True))
+        found = self._found(PUSHED, **names)
+        return self._by_position((0.0, zeros(Motion)), [found[n] for n in ("x", *MOVED)])
+
 
 def same(model: Model) -> Same | None:
     """A model whose numbers are known, else None."""
     return Same(model) if is_known(model) else None
 
 
-def whole_layout(model: Model, q: Any, known: Same | None = None) -> Whole:
-    """The layout of configurations (batch, nq); `known` is the model before it was traced."""
-    known = known or same(model)
-    return Whole((), *rows_in_order(model.tree), "rows", q=q, traced=model if known is None else None, known=known)
+def used(operands: Operands | None) -> AbstractContextManager[None]:
+    """A context in which walks take them, if there are some."""
+    return nullcontext() if operands is None else operands.used()
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Huge:
+    """A huge model that is known, for a program that is traced."""
+
+    operands: Operands | None
+    known: Same = field(metadata={"static": True})
+
+
+def huge(model: Model, dtype: Any) -> Huge | None:
+    """A model whose numbers are known, with what walks need of it; else None."""
+    known = same(model)
+    if known is None:
+        return None
+    call = Call(model, 1, "traced", np.dtype(dtype), device=facts())
+    staged = way_of(LADEN, call, "paths").way == "stages"
+    return Huge((used_operands(model, dtype) or operands_of(model, dtype)) if staged else None, known)
+
+
+def whole_layout(model: Model, q: Any, given: Huge | None = None) -> Whole:
+    """Of configurations (batch, nq); `given` is the model before it was traced."""
+    known = same(model) if given is None else given.known
+    operands = None if given is None else given.operands
+    if operands is not None and len(q) == 1:
+        operands = operands.placed(q[0])
+    traced = model if known is None else None
+    return Whole((), *rows_in_order(model.tree), "rows", q=q, traced=traced, operands=operands, known=known)

@@ -1,7 +1,7 @@
 """Walks on this CPU: lanes in vector registers, blocks of them on XLA's threads.
 
 The handler is given the arrays in the order of walks/text.py, and as attributes how many lanes a thread takes at a
-time, and the numbers of lanes and turns.
+time, the numbers of lanes and turns, and the address of what is resident.
 """
 
 from functools import partial
@@ -11,11 +11,11 @@ import numpy as np
 
 from .. import tuning
 from ..kept.once import once
-from ..llvm.handler import LANES, MEMORY, POINTERS, SCRATCH, arrays_handler, attribute, task_text
+from ..llvm.handler import LANES, MEMORY, POINTERS, SCRATCH, arrays_handler, attribute, given_or, task_text
 from ..llvm.text import Text, module_of, over_blocks
 from ..llvm.trigonometry import far_reduction
 from ..walks.text import WalkText, traced
-from ..walks.walk import Shape, Walk, ffi_call
+from ..walks.walk import Resident, Shape, Walk, ffi_call, first_stream
 from .host import cpu_target, vector_width
 
 TURNS = SCRATCH  # in a task's record: walks have no scratch, programs no turns of their own
@@ -44,15 +44,18 @@ def _arguments(to: Text) -> str:
     return f"ptr {to.at('%job', POINTERS)}, i64 {turns}, i64 {lanes}"
 
 
-def _keep_turns(to: Text, job: str) -> None:
+def _prepare(to: Text, job: str, walk: Walk) -> None:
     to.store("i64", attribute(to, 2), job, TURNS)
+    if walk.widths:
+        place = POINTERS + 8 * first_stream(walk)
+        to.store("ptr", given_or(to, attribute(to, 3), to.load("ptr", job, place)), job, place)
 
 
 def cpu_text(walk: Walk, dtype: np.dtype, width: int) -> str:
     """The whole module: for vectors, for scalars, and the handler."""
     closed = traced(walk, dtype)
     functions = [CpuWalk(walk, closed, w, dtype, name) for w, name in ((width, "lanes"), (1, "lane"))]
-    task, handler = task_text(width, _arguments), arrays_handler(*_counts(functions[0]), _keep_turns)
+    task, handler = task_text(width, _arguments), arrays_handler(*_counts(functions[0]), partial(_prepare, walk=walk))
     return module_of(far_reduction(), MEMORY, *(f.text() for f in functions), str(task), str(handler))
 
 
@@ -65,10 +68,10 @@ def _target(walk: Walk, dtype: str) -> str | None:
     return cpu_target(walk.name, walk, dtype, partial(cpu_text, walk))
 
 
-def take_native_walk(walk: Walk, shape: Shape, arrays: Any) -> list | None:
+def take_native_walk(walk: Walk, shape: Shape, arrays: Any, held: Resident | None) -> list | None:
     """Results on traced arrays, or None where there is no native body."""
     dtype = np.dtype(arrays[0].dtype)
     name = _target(walk, dtype.name)
     block = vector_width(dtype)
     grain = max(1, -(-shape.lanes // tuning.WALK_TASKS // block)) * block
-    return None if name is None else ffi_call(name, walk, shape, arrays, grain)
+    return None if name is None else ffi_call(name, walk, shape, arrays, held, grain)

@@ -1,6 +1,7 @@
 """Walks on an NVIDIA GPU: a lane to a thread.
 
-The handler is given the arrays in the order of walks/text.py, and as attributes the numbers of lanes and turns.
+The handler is given the arrays in the order of walks/text.py, and as attributes the numbers of lanes and turns, and the
+address of what is resident.
 """
 
 from typing import Any
@@ -8,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..kept.once import once
-from ..llvm.handler import addresses, attribute
+from ..llvm.handler import addresses, attribute, given_or
 from ..llvm.text import Text
 from ..walks.text import WalkText, traced
-from ..walks.walk import Shape, Walk, ffi_call
+from ..walks.walk import Resident, Shape, Walk, ffi_call, first_stream
 from .driver import begin_handler, cuda_target, launch_values
 from .ptx import global_thread, gpu_module
 
@@ -48,14 +49,17 @@ def _target(walk: Walk, dtype: str) -> str | None:
     def launch(function: int) -> Text:
         to = begin_handler(inputs + outputs + 2)
         lanes, turns = (attribute(to, k) for k in (1, 2))
-        values = [("ptr", a) for a in addresses(to, inputs, outputs)]
+        arrays = addresses(to, inputs, outputs)
+        if walk.widths:
+            arrays[first_stream(walk)] = given_or(to, attribute(to, 3), arrays[first_stream(walk)])
+        values = [("ptr", a) for a in arrays]
         launch_values(to, [*values, ("i64", turns), ("i64", lanes)], lanes, function)
         return to
 
     return cuda_target(walk.name, walk, kind, lambda: gpu_text(walk, kind), launch)
 
 
-def take_native_walk(walk: Walk, shape: Shape, arrays: Any) -> list | None:
+def take_native_walk(walk: Walk, shape: Shape, arrays: Any, held: Resident | None) -> list | None:
     """Results on traced arrays, or None where there is no native body."""
     name = _target(walk, np.dtype(arrays[0].dtype).name)
-    return None if name is None else ffi_call(name, walk, shape, arrays)
+    return None if name is None else ffi_call(name, walk, shape, arrays, held)

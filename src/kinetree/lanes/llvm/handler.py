@@ -255,6 +255,12 @@ def addresses(to: Text, inputs: int, outputs: int) -> list[str]:
     return [address(to, given, k) for k in range(inputs)] + [address(to, made, k) for k in range(outputs)]
 
 
+def given_or(to: Text, attribute: str, pointer: str) -> str:
+    """The address in an attribute, or the pointer where that is 0."""
+    given = to.op(f"inttoptr i64 {attribute} to ptr")
+    return to.op(f"select i1 {to.op(f'icmp eq i64 {attribute}, 0')}, ptr {pointer}, ptr {given}")
+
+
 def arrays_handler(inputs: int, outputs: int, prepare: Callable[[Text, str], None]) -> Text:
     """A handler whose record has the addresses of its arrays; its first attributes are the grain and the lanes.
 

@@ -53,6 +53,43 @@ class Walk:
         return count if self.scattered else min(count, 1)
 
 
+@jax.tree_util.register_pytree_node_class
+class Resident:
+    """An array that programs know by its address: XLA would take seconds to compile the numbers of a large constant.
+
+    In JAX's trees it is a part without leaves. Programs keep it alive. It stands for the first array of streams.
+    """
+
+    def __init__(self, array: jax.Array):
+        self.array, self.dtype = array.block_until_ready(), array.dtype
+        self._made: dict[Any, Any] = {}
+
+    def tree_flatten(self) -> tuple[tuple, "Resident"]:
+        """No leaves."""
+        return (), self
+
+    @classmethod
+    def tree_unflatten(cls, resident: "Resident", _: tuple) -> "Resident":
+        """The same again."""
+        return resident
+
+    def is_on(self, ctx: Any) -> bool:
+        """True if a program that is being lowered runs where the array is."""
+        (device,) = self.array.devices()
+        platforms = tuple(ctx.module_context.platforms)
+        return len(platforms) == 1 and (device.platform == "cpu") == (platforms == ("cpu",))
+
+    def made(self, key: Any, function: Callable[[Any], Any]) -> Any:
+        """What a function makes of the array, before any program runs."""
+        if key not in self._made:
+            with jax.ensure_compile_time_eval():
+                self._made[key] = jax.jit(function)(self.array)
+        return self._made[key]
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a program that knows a huge tree by its address can not be pickled; jax.export can write it")
+
+
 @dataclass(frozen=True)
 class Shape:
     """Turns, lanes, and how many rows results are scattered to."""
@@ -62,8 +99,9 @@ class Shape:
     rows: int = 0
 
 
-def by_xla(*arrays: Any, walk: Walk, shape: Shape) -> list:
+def by_xla(*arrays: Any, walk: Walk, shape: Shape, held: Resident | None) -> list:
     """The body for any platform. Arrays: states, sources, rows of the cells, streams, gathered."""
+    arrays = _shown(walk, arrays, held)
     states, sources, index, streams, gathered = split(walk, arrays)
     if walk.sources:
         present = [s >= 0 for s in sources]
@@ -104,25 +142,50 @@ def shapes(walk: Walk, shape: Shape) -> list[tuple[int, ...]]:
     return [(shape.lanes,)] * walk.state.num_leaves + [cells] * walk.outputs
 
 
-def _abstract(*arrays: Any, walk: Walk, shape: Shape) -> list:
+def first_stream(walk: Walk) -> int:
+    """The number of the array that may be resident."""
+    return walk.state.num_leaves + walk.sources + 1
+
+
+def _shown(walk: Walk, arrays: Any, held: Resident | None) -> Any:
+    """With the array in its place."""
+    at = first_stream(walk)
+    return arrays if held is None else (*arrays[:at], jnp.asarray(held.array), *arrays[at + 1 :])
+
+
+def _abstract(*arrays: Any, walk: Walk, shape: Shape, held: Resident | None) -> list:
     return [ShapedArray(s, arrays[0].dtype) for s in shapes(walk, shape)]
 
 
-def ffi_call(name: str, walk: Walk, shape: Shape, arrays: Any, grain: int = 1) -> list:
+def ffi_call(name: str, walk: Walk, shape: Shape, arrays: Any, held: Resident | None, grain: int = 1) -> list:
     """Call a target of XLA's with the arrays; `grain`, lanes that a thread takes at a time, is for CPUs."""
+    address = 0 if held is None else held.array.unsafe_buffer_pointer()
     wanted = tuple(jax.ShapeDtypeStruct(s, arrays[0].dtype) for s in shapes(walk, shape))
-    counts = {"a_grain": grain, "b_lanes": shape.lanes, "c_turns": shape.turns}
+    counts = {"a_grain": grain, "b_lanes": shape.lanes, "c_turns": shape.turns, "d_held": address}
     return list(jax.ffi.ffi_call(name, wanted)(*arrays, **{key: np.int64(n) for key, n in counts.items()}))
 
 
-def _natively(target: Target, *arrays: Any, walk: Walk, shape: Shape) -> list | None:
-    return target.walk(walk, shape, arrays)
+def _natively(target: Target, *arrays: Any, walk: Walk, shape: Shape, held: Resident | None) -> list | None:
+    return target.walk(walk, shape, arrays, held)
+
+
+def _prepared(ctx: Any, body: Callable) -> Callable:
+    """A body whose resident array lives as long as the program; what is exported has its numbers in it."""
+
+    def run(*arrays: Any, walk: Walk, shape: Shape, held: Resident | None) -> list:
+        if held is not None and (ctx.module_context.lowering_parameters.for_export or not held.is_on(ctx)):
+            arrays, held = _shown(walk, arrays, held), None
+        if held is not None:
+            ctx.module_context.add_keepalive(held)
+        return body(*arrays, walk=walk, shape=shape, held=held)
+
+    return run
 
 
 WALK = Primitive("kinetree_walk")
 WALK.multiple_results = True
 WALK.def_abstract_eval(_abstract)
-lower(WALK, by_xla, _natively)
+lower(WALK, by_xla, _natively, _prepared)
 define_eager(WALK)
 
 
@@ -134,9 +197,12 @@ def take_walk(
     `index`, (turns, lanes) of int32, has the row of each cell, −1 where there is none; `sources`, as many arrays of
     (lanes,), where in the given states a lane starts, −1 for nothing.
     """
+    held = streams[0] if streams and isinstance(streams[0], Resident) else None
+    if held is not None:  # a place is left for its array
+        streams = (jnp.zeros((1, 1, 1), held.dtype), *streams[1:])
     arrays = [*leaves(start), *sources, index, *streams, *leaves(gathered)]
     shape = Shape(index.shape[0], index.shape[1], rows if walk.scattered else 0)
-    out = WALK.bind(*arrays, walk=walk, shape=shape)
+    out = WALK.bind(*arrays, walk=walk, shape=shape, held=held)
     n = walk.state.num_leaves
     final, results = jax.tree.unflatten(walk.state, out[:n]), out[n:]
     if walk.scattered:
