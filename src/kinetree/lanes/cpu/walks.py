@@ -68,7 +68,7 @@ def _target(walk: Walk, dtype: str) -> str | None:
     return cpu_target(walk.name, walk, dtype, partial(cpu_text, walk))
 
 
-def take_native_walk(walk: Walk, shape: Shape, arrays: Any, held: Resident | None) -> list | None:
+def take_native_walk(walk: Walk, shape: Shape, arrays: Any, held: Resident | None = None) -> list | None:
     """Results on traced arrays, or None where there is no native body."""
     dtype = np.dtype(arrays[0].dtype)
     name = _target(walk, dtype.name)

@@ -99,7 +99,7 @@ class Shape:
     rows: int = 0
 
 
-def by_xla(*arrays: Any, walk: Walk, shape: Shape, held: Resident | None) -> list:
+def by_xla(*arrays: Any, walk: Walk, shape: Shape, held: Resident | None = None) -> list:
     """The body for any platform. Arrays: states, sources, rows of the cells, streams, gathered."""
     arrays = _shown(walk, arrays, held)
     states, sources, index, streams, gathered = split(walk, arrays)
