@@ -8,7 +8,7 @@ import pytest
 from jax import tree
 
 import kinetree as kt
-from kinetree.constrain import choose, constrained, problem
+from kinetree.constrain import choose, constrained, problem, two_lanes
 from kinetree.constrain.crowd import near_pairs
 from kinetree.constrain.weights import inverse_weights
 from kinetree.dynamics.algorithms.laden import (
@@ -48,7 +48,7 @@ def rope(n):
 @pytest.fixture
 def all_huge(monkeypatch):
     """Trees of a few rows count as huge."""
-    for module in (problem, constrained, choose):
+    for module in (problem, constrained, choose, two_lanes):
         monkeypatch.setattr(module, "MAX_ROWS", 3)
 
 

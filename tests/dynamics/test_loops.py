@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.model import memory
 
 from .closed import FOUR_BAR_GUESS, Closed, four_bar, grown, leg, stewart_platform
 
@@ -139,3 +140,12 @@ def test_a_stretched_mechanism_is_bent():
     pose = kt.forward_kinematics(model, q)
     tips = [pose.position[:, b] + pose.rotation[:, b, :, 0] * length for b, length in ((1, 0.8), (2, 0.6))]
     np.testing.assert_allclose(*tips, atol=1e-12)
+
+
+def test_loops_that_memory_can_not_hold_are_refused(monkeypatch):
+    model = kt.auto_tree(40, 1.0).replace(loops=[kt.Loop(k, k + 20, kind="weld") for k in range(10)])
+    state = np.zeros((3, 40))
+    monkeypatch.setattr(memory, "SMALL", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1 << 17)
+    with pytest.raises(MemoryError, match=r"rows of rigid loops .* use equalities"):
+        kt.forward_dynamics(model, *state)

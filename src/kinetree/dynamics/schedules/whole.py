@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree.dynamics.algorithms.laden import (
     BIAS,
