@@ -67,3 +67,14 @@ def test_a_four_bar_swings_as_in_mujoco():
         mujoco.mj_step(m, data)
     state = kt.advance(model, state, substeps=200)
     np.testing.assert_allclose(state.q, data.qpos, atol=1e-9)
+
+
+def test_what_holds_a_body_to_itself_does_nothing():
+    text = """<mujoco><worldbody><body name="hand" mocap="true"><geom size=".1"/></body>
+      <body name="a"><joint axis="0 1 0"/><geom size=".1" pos=".3 0 0"/><body name="b" pos=".1 0 0"/></body></worldbody>
+      <equality><weld body1="hand"/><connect body1="a" body2="b" anchor="0 0 0"/></equality></mujoco>"""
+    m = mujoco.MjModel.from_xml_string(text)
+    d, model = mujoco.MjData(m), kt.load(text)
+    assert model.world.equalities is None
+    mujoco.mj_step(m, d)
+    np.testing.assert_allclose(kt.advance(model, kt.initial_state(model)).qd, d.qvel, rtol=1e-12)

@@ -22,7 +22,7 @@ def read_equalities(model: Model, m: Any, ours: dict[int, int], report: Report) 
     kinds = m.eq_type[active]
     for kind in kinds[kinds > TENDON]:
         report.ignored[f"equality constraints ({KINDS[min(int(kind), len(KINDS) - 1)]})"] += 1
-    between = active[kinds < JOINT]
+    between = np.array([e for e in active[kinds < JOINT] if _is_free(model, m, ours, e)], np.int64)
     joints = active[kinds == JOINT]
     frames = _frames(model, m, ours, between) if len(between) else None
     follow = _joints(model, m, joints) if len(joints) else None
@@ -32,18 +32,29 @@ def read_equalities(model: Model, m: Any, ours: dict[int, int], report: Report) 
     return None if all(part is None for part in found) else Equalities(*found)
 
 
+def _bodies(m: Any, e: int) -> list[int]:
+    """MuJoCo's numbers of the two bodies that an equality holds together."""
+    ends = int(m.eq_obj1id[e]), int(m.eq_obj2id[e])
+    return [int(m.site_bodyid[x]) for x in ends] if m.eq_objtype[e] == SITE else list(ends)
+
+
+def _is_free(model: Model, m: Any, ours: dict[int, int], e: int) -> bool:
+    """Whether its bodies can move against each other; if not, such as a mocap body and the world, it does nothing."""
+    one, two = (-1 if ours[b] < 0 else int(model.structure.row_of_body[ours[b]]) for b in _bodies(m, e))
+    return one != two
+
+
 def _frames(model: Model, m: Any, ours: dict[int, int], which: np.ndarray) -> FrameEqualities:
     identity = np.array([1.0, 0, 0, 0])
     ends: list[list[tuple]] = [[], []]
     for e in which:
         weld, data = m.eq_type[e] == 1, m.eq_data[e]
-        objects = int(m.eq_obj1id[e]), int(m.eq_obj2id[e])
-        for k, thing in enumerate(objects):
+        for k, (body, thing) in enumerate(zip(_bodies(m, e), (m.eq_obj1id[e], m.eq_obj2id[e]), strict=True)):
             if m.eq_objtype[e] == SITE:
-                body, place, turn = int(m.site_bodyid[thing]), m.site_pos[thing], m.site_quat[thing]
+                place, turn = m.site_pos[thing], m.site_quat[thing]
             else:
                 first = 3 * (1 - k) if weld else 3 * k  # MuJoCo keeps the anchors of a weld the other way round
-                body, place, turn = thing, data[first : first + 3], data[6:10] if weld and k == 0 else identity
+                place, turn = data[first : first + 3], data[6:10] if weld and k == 0 else identity
             ends[k].append((ours[body], place, turn))
     (b1, p1, q1), (b2, p2, q2) = (zip(*end, strict=True) for end in ends)
     (p1, q1), (p2, q2) = in_rows(model, b1, p1, q1), in_rows(model, b2, p2, q2)
