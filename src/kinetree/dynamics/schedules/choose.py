@@ -133,8 +133,8 @@ def _auto(call: Call) -> tuple[str, str]:
 
 
 def _fills_blocks(call: Call) -> bool:
-    plain = call.known and not call.kind.quaternions
-    return plain and call.batch > 0 and call.native_cpu and call.rows >= tuning.BLOCKS_MIN_ROWS
+    large = call.rows >= tuning.BLOCKS_MIN_ROWS and call.batch > 0 and call.native_cpu
+    return large and call.known and not call.kind.quaternions  # To look at all arrays of a model takes a while.
 
 
 def choose_mass_matrix(call: Call, asked: str = "auto", packed: bool = False) -> Choice:

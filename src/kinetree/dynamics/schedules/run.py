@@ -158,8 +158,10 @@ def _in_lanes(
         found = in_closed_form(algorithm, model, inputs["q"], f_ext, lanes)(*inputs.values())
     else:
         found = lanes(model, f_ext, *inputs.values())
-    both = zip(found, program.output_shapes(model), strict=True)
-    return dict(zip(algorithm.outputs, (x.reshape(len(x), *shape) for x, shape in both), strict=True))
+    shapes = [(len(x), *shape) for x, shape in zip(found, program.output_shapes(model), strict=True)]
+    # JAX would dispatch a reshape that changes nothing, too: 10 µs of a call.
+    shaped = (x if x.shape == shape else x.reshape(shape) for x, shape in zip(found, shapes, strict=True))
+    return dict(zip(algorithm.outputs, shaped, strict=True))
 
 
 # -- over the tree ----------------------------------------------------------------------------------------------------
