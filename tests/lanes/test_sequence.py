@@ -4,6 +4,7 @@ Their kernels are for GPUs. The text knows little of them, though: here it is co
 """
 
 import ctypes
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import pytest
 import kinetree as kt
 from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, written_out
 from kinetree.lanes.cpu.compiled import CompiledProgram
+from kinetree.lanes.cuda.exchange import EXCHANGE
 from kinetree.lanes.cuda.ptx import LAYOUT
 from kinetree.lanes.cuda.sequence import sequence_ptx, sequence_text
 from kinetree.lanes.program.sequence import Run, Sequenced
@@ -23,29 +25,74 @@ from kinetree.simulate.native.step import program_of
 from tests.lanes.assembler import NEEDED, assemble
 
 NUMBER, NOTHING = jax.tree.structure(0.0), jax.tree.structure(())
-REGISTERS = {"tid.x": 0, "ntid.x": 1}
+
+# Two threads meet here: each leaves its number and waits for the other's. They leave them in two places by turns, so
+# that nobody writes where the other still reads.
+MEETING = """
+@turn = global i64 0
+declare i32 @sched_yield()
+define i32 @EXCHANGE(i32 %mask, i32 %value, i32 %source, i32 %all) {
+  %now = load i64, ptr @turn
+  %next = add i64 %now, 1
+  store i64 %next, ptr @turn
+  %half = and i64 %now, 1
+  %first = mul i64 %half, 2
+  %at = add i64 %first, THREAD
+  %place = getelementptr i32, ptr inttoptr (i64 NUMBERS to ptr), i64 %at
+  store i32 %value, ptr %place
+  store atomic i64 %next, ptr inttoptr (i64 OWN to ptr) release, align 8
+  br label %wait
+wait:
+  %other = load atomic i64, ptr inttoptr (i64 OTHER to ptr) acquire, align 8
+  %here = icmp sge i64 %other, %next
+  br i1 %here, label %met, label %again
+again:
+  call i32 @sched_yield()
+  br label %wait
+met:
+  %side = and i32 %source, 1
+  %wide = zext i32 %side to i64
+  %from = add i64 %first, %wide
+  %there = getelementptr i32, ptr inttoptr (i64 NUMBERS to ptr), i64 %from
+  %found = load i32, ptr %there
+  ret i32 %found
+}
+"""
 
 
 class OnHost:
-    """A kernel on the host, a block of one thread at a time."""
+    """A kernel on the host, the threads of one lane at a time."""
 
     def __init__(self, program, slots, dtype):
         self.program = program
         text = sequence_text(program, slots, dtype)
         text = text.replace('target triple = "nvptx64-nvidia-cuda"', "").replace(f'target datalayout = "{LAYOUT}"', "")
         text = text.replace(" addrspace(1)", "").replace("ptx_kernel ", "")
-        for name, value in REGISTERS.items():
-            text = text.replace(f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()", f"add i32 0, {value}")
         text = text.replace("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()", "load i32, ptr @block")
+        self.threads = 1 + (EXCHANGE in text)
+        text = text.replace("call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()", f"add i32 0, {self.threads}")
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        self.numbers, self.turns = (ctypes.c_int32 * 4)(), (ctypes.c_int64 * 2)()
+        self.engines = [self._engine(text, thread) for thread in range(self.threads)]
+
+    def _engine(self, text, thread):
+        text = text.replace("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()", f"add i32 0, {thread}")
+        if self.threads == 2:
+            at = ctypes.addressof(self.turns)
+            meeting = MEETING.replace("THREAD", str(thread)).replace("EXCHANGE", EXCHANGE)
+            meeting = meeting.replace("NUMBERS", str(ctypes.addressof(self.numbers)))
+            meeting = meeting.replace("OWN", str(at + 8 * thread)).replace("OTHER", str(at + 8 * (1 - thread)))
+            text = text.replace(f"declare i32 @{EXCHANGE}(i32, i32, i32, i32)", "") + meeting
+            text = text.replace(EXCHANGE, "exchange")  # no intrinsic of the host's
         module = llvm.parse_assembly("@block = global i32 0\n" + text)
         module.verify()
         host = llvm.Target.from_default_triple()
         features = llvm.get_host_cpu_features().flatten()
         machine = host.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=1)
-        self.engine = llvm.create_mcjit_compiler(module, machine)
-        self.engine.finalize_object()
+        engine = llvm.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+        return engine
 
     def __call__(self, widths, constants, inputs):
         lanes, count = len(inputs[0]), len(self.program.loops)
@@ -55,10 +102,20 @@ class OnHost:
         pointers = [x.ctypes.data for x in (*arrays, *kept)] + [0] * count
         numbers = [0] * count + [x.shape[1] for x in arrays] + [lanes]
         values = [*map(ctypes.c_void_p, pointers), *map(ctypes.c_int64, numbers), ctypes.c_void_p(0), ctypes.c_int64(0)]
-        call = ctypes.CFUNCTYPE(None, *map(type, values))(self.engine.get_function_address("kernel"))
-        block = ctypes.c_int32.from_address(self.engine.get_global_value_address("block"))
-        for block.value in range(lanes):
-            call(*values)
+        kind = ctypes.CFUNCTYPE(None, *map(type, values))
+
+        def run(engine):
+            call = kind(engine.get_function_address("kernel"))
+            block = ctypes.c_int32.from_address(engine.get_global_value_address("block"))
+            for block.value in range(lanes):
+                call(*values)
+
+        others = [threading.Thread(target=run, args=(engine,)) for engine in self.engines[1:]]
+        for other in others:
+            other.start()
+        run(self.engines[0])
+        for other in others:
+            other.join()
         return outputs
 
 
@@ -121,25 +178,44 @@ CART = """<mujoco><option timestep="0.01"/><worldbody><geom type="plane" size="5
 <actuator><motor joint="j" gear="5"/></actuator></mujoco>"""
 
 
-@pytest.fixture(scope="module")
-def stepper():
-    model = kt.load(CART)
+LEG = """<body pos="0 {y} -0.05"><joint axis="0 1 0" range="-40 40" limited="true" damping="0.1"/>
+<geom type="capsule" size="0.04" fromto="0 0 0 0.1 {y} -0.2"/>
+<body pos="0.1 {y} -0.2"><joint axis="0 1 0" range="-90 10" limited="true"/>
+<geom type="capsule" size="0.03" fromto="0 0 0 -0.1 0 -0.2"/><geom type="sphere" size="0.05" pos="-0.1 0 -0.2"/>
+</body></body>"""
+WALKER = f"""<mujoco><option timestep="0.01"/><default><geom contype="1" conaffinity="0"/></default>
+<worldbody><geom type="plane" size="5 5 1" conaffinity="1"/>
+<body pos="0 0 0.5"><freejoint/><geom type="box" size="0.2 0.1 0.05"/>
+{LEG.format(y=0.1)}{LEG.format(y=-0.12)}</body></worldbody></mujoco>"""
+
+
+def stepper_of(text):
+    model = kt.load(text)
     made = stepper_for(model, "Euler", np.float64, 0.01, False)
     assert made is not None
     native = program_of(made.variant)
     sizes = *(made.widths[name] for name in made.variant.inputs), made.width
-    return model, made, written_out(native.program, made.tables, sizes, (None, *made.constants[1:]), uneven=True)
+    known = (None, *made.constants[1:])
+    return model, made, written_out(native.program, made.tables, sizes, known, uneven=True, mirror=made.plan.mirror)
 
 
-def test_steps_with_contact_have_the_same_bits(stepper):
-    model, made, own = stepper
+@pytest.fixture(scope="module")
+def stepper():
+    return stepper_of(CART)
+
+
+@pytest.mark.parametrize(("text", "threads"), [(CART, 1), (WALKER, 2)], ids=["cart", "walker"])
+def test_steps_with_contact_have_the_same_bits(text, threads):
+    """Two threads share a robot with two sides that are alike."""
+    model, made, own = stepper_of(text)
     host = OnHost(own, made.slots, "float64")
+    assert host.threads == threads
     rng = np.random.default_rng(0)
     state = kt.initial_state(model, batch=(6,))
     state = state.replace(qd=rng.normal(size=state.qd.shape))
     touched = False
     for _ in range(20):
-        ctrl = rng.uniform(-1, 1, (6, 1))
+        ctrl = rng.uniform(-1, 1, (6, model.nu)) if model.nu else None
         wanted = kt.advance(model, state, ctrl, substeps=3)
         given = [np.ascontiguousarray(x) for x in made.inputs(state, ctrl, None)]
         (whole,) = host((made.width,), made.constants_for(3, np.dtype("float64")), given)

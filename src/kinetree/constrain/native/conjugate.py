@@ -19,7 +19,22 @@ from ..conjugate import RESIDUAL_EPS
 from .coupled import COLUMNS, HELD1, HELD2, POINT, REPLY1, REPLY2, apart, both_forces
 from .delassus import corrected
 from .kinds import Kind
-from .memory import NOTHING, NUMBER, REPLY, ROW, ZERO3, Conjugate, Norms, coupled_memory, fixed, held_bias
+from .memory import (
+    NOTHING,
+    NUMBER,
+    REPLY,
+    ROW,
+    SIDES,
+    ZERO3,
+    Conjugate,
+    Norms,
+    coupled_memory,
+    fixed,
+    held_bias,
+    summed,
+    total,
+    totals,
+)
 from .parts import Again, Part, once, table
 from .plan import Plan
 
@@ -216,8 +231,10 @@ def closing() -> Part:
 
 def unmeasured() -> Part:
     """Norms at zero: those of the sweeps are of a step without the forces that were found."""
-    loop = Loop(lambda *_: ((Norms(0.0, 0.0),), (), ()), 0, NOTHING, writes=(fixed("norms"),), when=fixed("rest"))
-    return Part(loop, once)
+    zero = SIDES * (Norms(0.0, 0.0),)
+    return Part(
+        Loop(lambda *_: (zero, (), ()), SIDES, NOTHING, writes=totals("norms"), when=fixed("rest")), Plan.totals
+    )
 
 
 def measured() -> Part:
@@ -229,8 +246,8 @@ def measured() -> Part:
         return (), (Norms(e * e * pivot.d, pivot.u * pivot.u * pivot.d_inverse),), ()
 
     reads = (ROW.at(0, "a"), ROW.at(0, "a_new"), *(ROW.at(1, f) for f in ("pivot", "x", "x_new")))
-    loop = Loop(step, 2, NOTHING, reads=reads, adds=(fixed("norms"),), when=fixed("rest"))
-    return Part(loop, lambda plan: table(plan.up(plan.outward_rows), plan.row(plan.outward_rows)))
+    loop = Loop(step, 3, NOTHING, reads=reads, adds=(total(2, "norms"),), when=fixed("rest"))
+    return Part(loop, lambda plan: table(*(f(plan.outward_rows) for f in (plan.up, plan.row, plan.total))))
 
 
 # -- what to do next --------------------------------------------------------------------------------------------------
@@ -258,7 +275,8 @@ def judged() -> Part:
     """Whether what is lacking is below rounding; if not, how the next direction bends from the last."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        state, product, norms, coupling = reads
+        state, product, coupling = reads[:3]
+        norms = summed(reads[3:])
         least = (RESIDUAL_EPS * float(jnp.finfo(product.dtype).eps)) ** 2 * norms.size
         zero = jnp.zeros_like(product)
         closed = state.closing != 0
@@ -267,8 +285,8 @@ def judged() -> Part:
         again = coupling * _flag(~(closed | (done & (state.turns == 0))), zero)
         return (Conjugate(state.turns + 1, _flag(done, zero), product, zero, beta), again), (), ()
 
-    reads = (fixed("conjugate"), fixed("product"), fixed("norms"), fixed("coupling"))
-    return Part(Loop(step, 0, NOTHING, reads=reads, writes=(fixed("conjugate"), fixed("coupling"))), once)
+    reads = (fixed("conjugate"), fixed("product"), fixed("coupling"), *totals("norms"))
+    return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=(fixed("conjugate"), fixed("coupling"))), Plan.totals)
 
 
 def weighed() -> Part:

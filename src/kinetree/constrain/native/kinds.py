@@ -19,7 +19,21 @@ from ..cones import Response, dot, dry, ellipse, one_sided, pyramid, times
 from ..groups import constant, six_by_six
 from .contacts import along, contact_list, frame, point_table, surface_constants
 from .joints import LIMIT_LIST, limit_table, loss_table
-from .memory import ACTS, HELD_BLOCK, LIMIT, NUMBER, ROW, Held, Norms, Point, Slope, Sums, fixed, point_memory
+from .memory import (
+    ACTS,
+    HELD_BLOCK,
+    LIMIT,
+    NUMBER,
+    ROW,
+    Held,
+    Norms,
+    Point,
+    Slope,
+    Sums,
+    fixed,
+    point_memory,
+    total,
+)
 from .parts import Known, Part, table
 from .plan import Plan
 
@@ -50,6 +64,12 @@ class Kind(NamedTuple):
     def acting(self) -> dict[str, Any]:
         """What tells a loop which constraints act."""
         return {"when": self.when, "follows": self.listed}
+
+    def with_total(self, plan: Plan) -> np.ndarray:
+        """The table, and the part of sums that each constraint adds to."""
+        own = self.table(plan)
+        rows = plan.number_of_row(own[:, self.rows]) if self.moves is ROW else np.zeros((len(own), 0), np.int64)
+        return np.concatenate([own, table(plan.total(rows))], 1)
 
     def at(self, when: int) -> tuple[Slots, ...]:
         """The motion of the rows before the step (0), or after it (1)."""
@@ -220,9 +240,9 @@ def comparing(kind: Kind) -> Part:
         return (), (sums, Norms(bent, zero)) if beside else (sums,), ()
 
     reads = (*kind.own, *kind.at(0), *kind.at(1))
-    adds = (fixed("sums"), fixed("norms")) if beside else (fixed("sums"),)
-    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=adds, **kind.acting)
-    return Part(loop, kind.table, kind.numbers)
+    adds = tuple(total(kind.columns, name) for name in (("sums", "norms") if beside else ("sums",)))
+    loop = Loop(step, kind.columns + 1, kind.constants, reads=reads, adds=adds, **kind.acting)
+    return Part(loop, kind.with_total, kind.numbers)
 
 
 def probing(kind: Kind) -> Part:
@@ -237,9 +257,9 @@ def probing(kind: Kind) -> Part:
         return (), (Slope(dot(r.force, dw), dot(times(r.curvature, dw), dw)),), ()
 
     reads = (*kind.own, *kind.at(0), *kind.at(1), fixed("search"))
-    adds = (fixed("slope"),)
-    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=adds, **kind.acting)
-    return Part(loop, kind.table, kind.numbers)
+    adds = (total(kind.columns, "slope"),)
+    loop = Loop(step, kind.columns + 1, kind.constants, reads=reads, adds=adds, **kind.acting)
+    return Part(loop, kind.with_total, kind.numbers)
 
 
 def pulling(kind: Kind) -> Part:

@@ -5,6 +5,7 @@ Each tree has a block of its own before the rows, its base. Blocks lie one after
 slots. What all loops share (`GLOBAL`) has fixed slots.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -100,16 +101,19 @@ GLOBAL = Memory(
     weight=0.0,  # of a stage in the step
     least_time=0.0,  # of constraints
     gravity=ZERO3,
-    sums=Sums(*5 * (0.0,)),
-    norms=Norms(0.0, 0.0),
     search=Search(*5 * (0.0,)),
-    slope=Slope(0.0, 0.0),
     coupling=0.0,  # 1 while conjugate gradients go on
     conjugate=Conjugate(*5 * (0.0,)),
     rest=0.0,  # Σ ρ²
     product=0.0,  # ρᵀ G A⁻¹ Gᵀ ρ
     bent=0.0,  # of a direction
 )
+TOTAL = Memory(  # a part of the sums over rows and constraints
+    sums=Sums(*5 * (0.0,)),
+    norms=Norms(0.0, 0.0),
+    slope=Slope(0.0, 0.0),
+)
+SIDES = 3  # the trunk, and two sides that are alike (`Plan.side`): each has its own part of the sums
 
 
 def in_banks(memory: Memory) -> Memory:
@@ -211,3 +215,18 @@ def point_memory(dim: int) -> Memory:
 def fixed(name: str) -> Slots:
     """What all loops share."""
     return GLOBAL.at(None, name)
+
+
+def total(column: int, name: str) -> Slots:
+    """A part of a sum; the column says which."""
+    return TOTAL.at(column, name)._replace(total=GLOBAL.size)
+
+
+def totals(name: str) -> tuple[Slots, ...]:
+    """All parts of a sum, in loops with the table `Plan.totals`."""
+    return tuple(TOTAL.at(side, name) for side in range(SIDES))
+
+
+def summed(parts: Sequence[Any]) -> Any:
+    """The sum of its parts."""
+    return jax.tree.map(lambda *x: sum(x[1:], x[0]), *parts)

@@ -13,6 +13,7 @@ import numpy as np
 
 from kinetree.dynamics.elements.articulated import freed_bias, joint_answer, joint_drive, joint_inertia
 from kinetree.lanes import Loop
+from kinetree.model import Model
 from kinetree.spatial import Force, Motion
 
 from ..newton import CURVED_POWER, FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS
@@ -25,6 +26,7 @@ from .memory import (
     NOTHING,
     NUMBER,
     ROW,
+    SIDES,
     ZERO3,
     Held,
     Norms,
@@ -33,8 +35,11 @@ from .memory import (
     Slope,
     Sums,
     fixed,
+    summed,
+    total,
+    totals,
 )
-from .parts import Again, Part, once, table
+from .parts import Again, Known, Part, once, table
 from .plan import Plan
 
 UNBOUNDED = 1e30  # the upper end of a bracket that has none yet
@@ -77,8 +82,11 @@ def _empty() -> Held:
     return jax.tree.unflatten(HELD_BLOCK.at(0, "held").tree, [0.0] * HELD_BLOCK.size)
 
 
-def inward() -> Part:
-    """Articulated bodies (RBDA chapter 7): each row's joint is released, and what is left goes to the parent."""
+def inward() -> list[Part]:
+    """Articulated bodies (RBDA chapter 7): each row's joint is released, and what is left goes to the parent.
+
+    First the limbs, which are alike (`Plan.side`); then what they leave is put on the trunk; then the trunk.
+    """
 
     def step(merges: Any, _: tuple, reads: tuple) -> tuple:
         whole, onto, S, resistance, push = reads
@@ -95,13 +103,27 @@ def inward() -> Part:
         HELD_BLOCK.at(2, "held"),
         *(ROW.at(0, f) for f in ("S", "resistance", "push")),
     )
-    loop = Loop(step, 3, NUMBER, reads=reads, writes=(ROW.at(0, "pivot"), HELD_BLOCK.at(2, "held")), scratch=True)
+    writes = (ROW.at(0, "pivot"), HELD_BLOCK.at(2, "held"))
 
-    def turns(plan: Plan) -> np.ndarray:
-        rows = plan.outward_rows[::-1]
-        return table(plan.row(rows), plan.held[rows], plan.passes_to[rows])
+    def swept(limbs: bool) -> Part:
+        def rows(plan: Plan) -> np.ndarray:
+            every = plan.outward_rows[::-1]
+            return every[(plan.side(every) > 0) == limbs]
 
-    return Part(loop, turns, lambda model, plan, known: plan.merges[plan.outward_rows[::-1]])
+        def turns(plan: Plan) -> np.ndarray:
+            own = rows(plan)
+            onto = np.where(np.isin(own, plan.limbs), plan.held[own], plan.passes_to[own])
+            return table(plan.row(own), plan.held[own], onto)
+
+        def merges(model: Model, plan: Plan, known: Known) -> np.ndarray:
+            return np.where(np.isin(rows(plan), plan.limbs), 0.0, plan.merges[rows(plan)])
+
+        return Part(Loop(step, 3, NUMBER, reads=reads, writes=writes, scratch=True), turns, merges)
+
+    own, trunk = HELD_BLOCK.at(0, "held"), HELD_BLOCK.at(1, "held")
+    put = Loop(lambda _, __, x: ((), x, ()), 2, NOTHING, reads=(own,), adds=(trunk,), scratch=True)
+    joined = Part(put, lambda plan: table(plan.held[plan.limbs], plan.passes_to[plan.limbs]))
+    return [swept(True), joined, swept(False)]
 
 
 def outward() -> Part:
@@ -116,10 +138,11 @@ def outward() -> Part:
 
     reads = (ROW.at(0, "a"), ROW.at(0, "a_new"), *(ROW.at(1, f) for f in ("S", "pivot", "x")))
     writes = (ROW.at(1, "x_new"), ROW.at(1, "a_new"))
-    loop = Loop(step, 2, NOTHING, reads=reads, writes=writes, adds=(fixed("norms"),), scratch=True)
+    loop = Loop(step, 3, NOTHING, reads=reads, writes=writes, adds=(total(2, "norms"),), scratch=True)
 
     def turns(plan: Plan) -> np.ndarray:
-        return table(plan.up(plan.outward_rows), plan.row(plan.outward_rows))
+        rows = plan.outward_rows
+        return table(plan.up(rows), plan.row(rows), plan.total(rows))
 
     return Part(loop, turns)
 
@@ -135,17 +158,17 @@ def cleared() -> Part:
     """Sums at zero."""
 
     def step(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (Sums(*5 * (0.0,)), Norms(0.0, 0.0)), (), ()
+        return (*SIDES * (Sums(*5 * (0.0,)),), *SIDES * (Norms(0.0, 0.0),)), (), ()
 
-    return Part(Loop(step, 0, NOTHING, writes=(fixed("sums"), fixed("norms")), scratch=True), once)
+    return Part(Loop(step, SIDES, NOTHING, writes=(*totals("sums"), *totals("norms")), scratch=True), Plan.totals)
 
 
 def judged(finishes: bool, coupled: bool) -> Part:
     """Whether the step is the last one, and whether it is taken as it is."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        sums, norms, *last = reads
-        h, size = norms
+        sums, (h, size) = summed(reads[:SIDES]), summed(reads[SIDES : 2 * SIDES])
+        last = list(reads[2 * SIDES :])
         tiny = float(jnp.finfo(h.dtype).eps) ** CURVED_POWER
         settled = ((sums.changed == 0) & (sums.curved == 0)) | (h <= tiny * size)
         if coupled:  # and the forces between bodies were found
@@ -159,21 +182,20 @@ def judged(finishes: bool, coupled: bool) -> Part:
         return (_flag(settled, h), _flag(~take, h), search), (), ()
 
     names = (*(("finishing",) if finishes else ()), *(("coupling",) if coupled else ()))
-    reads = (fixed("sums"), fixed("norms"), *map(fixed, names))
-    return Part(
-        Loop(step, 0, NOTHING, reads=reads, writes=(fixed("settled"), fixed("searching"), fixed("search"))), once
-    )
+    reads = (*totals("sums"), *totals("norms"), *map(fixed, names))
+    writes = tuple(map(fixed, ("settled", "searching", "search")))
+    return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=writes), Plan.totals)
 
 
 def searching(kinds: list[Kind]) -> Again:
     """How far to go: the zero of the slope, by Newton's method within a bracket."""
 
     def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (Slope(0.0, 0.0),), (), ()
+        return SIDES * (Slope(0.0, 0.0),), (), ()
 
     def improve(_: tuple, __: tuple, reads: tuple) -> tuple:
-        search, sums, norms = reads
-        alpha, low, high, m1, m2 = search
+        sums, norms = summed(reads[:SIDES]), summed(reads[SIDES : 2 * SIDES])
+        alpha, low, high, m1, m2 = reads[-1]
         s, c = m1 + m2 * alpha - sums.power, m2 + sums.bending
         low, high = jnp.where(s < 0, alpha, low), jnp.where(s < 0, high, alpha)
         to = alpha - s / c
@@ -182,10 +204,10 @@ def searching(kinds: list[Kind]) -> Again:
         found = jnp.abs(s) <= SEARCH_SLOPE * norms.change
         return (_flag(~found, s), Search(jnp.where(found, alpha, to), low, high, m1, m2)), (), ()
 
-    start = Loop(begin, 0, NOTHING, writes=(fixed("slope"),))
-    reads = (fixed("search"), fixed("slope"), fixed("norms"))
-    end = Loop(improve, 0, NOTHING, reads=reads, writes=(fixed("searching"), fixed("search")))
-    parts: list[Part | Again] = [Part(start, once), *map(probing, kinds), Part(end, once)]
+    start = Loop(begin, SIDES, NOTHING, writes=totals("slope"))
+    reads = (*totals("slope"), *totals("norms"), fixed("search"))
+    end = Loop(improve, SIDES, NOTHING, reads=reads, writes=(fixed("searching"), fixed("search")))
+    parts: list[Part | Again] = [Part(start, Plan.totals), *map(probing, kinds), Part(end, Plan.totals)]
     return Again(parts, fixed("searching").offset, SEARCH_STEPS)
 
 
@@ -303,7 +325,7 @@ def newton(
         *(beginning(kind, dim) for kind, dim in between),
         *(joined.prepared([k for k, _ in between]) if joins else []),
         cleared(),
-        inward(),
+        *inward(),
         *linked.swept,
         outward(),
         *coupling,
@@ -347,7 +369,7 @@ def from_solution(kinds: list[Kind], finishes: bool) -> list[Part]:
     take = Loop(taken, 1, NOTHING, reads=new, writes=(ROW.at(0, "x"), ROW.at(0, "alpha"), ROW.at(0, "a")))
     end = Loop(ended, 1, NOTHING, reads=new[:1], writes=(ROW.at(0, "alpha"),))
     base = Loop(still, 1, NOTHING, writes=(ROW.at(0, "a_new"),))
-    sweep = [*unloaded(finishes), *(loading(kind, finishes) for kind in kinds), cleared(), inward(), outward()]
+    sweep = [*unloaded(finishes), *(loading(kind, finishes) for kind in kinds), cleared(), *inward(), outward()]
     parts = [
         Part(base, lambda plan: table(plan.base(np.arange(plan.n_trees)))),
         finishing(0.0),

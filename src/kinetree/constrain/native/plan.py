@@ -11,6 +11,7 @@ from kinetree.model import Actuators, Model, Structure, World
 from kinetree.model.actuators import Wiring
 from kinetree.model.coupling import Coupling
 from kinetree.model.world import BOTH, Pair
+from kinetree.tree.mirror import mirrored
 
 from ..joint_groups import Present, present
 from ..problem import equalities_of, has_contacts
@@ -18,8 +19,21 @@ from ..traced import forgotten
 from .frame_plan import Frames
 from .joined_plan import Joined
 from .links import Links
-from .memory import ACTS, BODY, GLOBAL, HELD_BLOCK, LIMIT, REPLY, ROW, coupled_memory, point_memory
+from .memory import (
+    ACTS,
+    BODY,
+    GLOBAL,
+    HELD_BLOCK,
+    LIMIT,
+    REPLY,
+    ROW,
+    SIDES,
+    TOTAL,
+    coupled_memory,
+    point_memory,
+)
 from .string_plan import Strings
+from .tables import table
 
 
 class Touch(NamedTuple):
@@ -127,7 +141,7 @@ class Plan:
 
     def _blocks(self) -> None:
         """First slots of all blocks."""
-        at = GLOBAL.size
+        at = GLOBAL.size + SIDES * TOTAL.size
         self.q = at
         at += self.nq
         self._rows = at
@@ -173,6 +187,55 @@ class Plan:
     def row(self, i: Any) -> Any:
         """First slots of rows; a row before the first is the base of its tree, see `up`."""
         return self._rows + (self.n_trees + np.asarray(i, np.int64)) * ROW.size
+
+    def number_of_row(self, slot: Any) -> Any:
+        """The rows that have these first slots."""
+        return (np.asarray(slot, np.int64) - self._rows) // ROW.size - self.n_trees
+
+    @cached_property
+    def partner(self) -> np.ndarray:
+        """The row that stands for each row in a branch that is alike; itself where there is none."""
+        seen: list[list[Any]] = [[] for _ in range(self.n)]
+        has = self.has
+        for name, rows in enumerate((self.resting, has.lower, has.upper, has.loss, has.balls, has.bodies)):
+            for row in rows:
+                seen[row].append(name)
+        static = [k for k, p in enumerate(self.pairs) if p.moving != BOTH]
+        for k, row in zip(static, self.row_of_pair(static) if static else (), strict=True):
+            seen[row].append((self.kinds(self.pairs[k]), self.pairs[k].condim))
+        return mirrored(self.parent, [tuple(sorted(map(str, own))) for own in seen])
+
+    @property
+    def mirror(self) -> np.ndarray:
+        """Blocks of rows and sums that stand for each other: first slots, and sizes."""
+        first, size = np.flatnonzero(self.partner >= np.arange(self.n)), TOTAL.size
+        rows = self.row(first), self.row(self.partner[first]), np.full(len(first), ROW.size)
+        parts = GLOBAL.size + np.array([(0, 0, 0), (size, 2 * size, 0)])
+        return np.concatenate([np.stack(rows, 1), parts + np.array([0, 0, size - GLOBAL.size])])
+
+    def side(self, rows: Any) -> Any:
+        """Of branches that are alike the first is side 1, the second 2; all else is the trunk, side 0."""
+        rows = np.asarray(rows, np.int64)
+        return np.where(rows >= 0, np.sign(self.partner[rows] - rows) % SIDES, 0)
+
+    @cached_property
+    def limbs(self) -> np.ndarray:
+        """The first rows of branches that are alike, and hang from the trunk; the last ones first."""
+        rows = self.outward_rows[::-1]
+        above = self.parent[rows]
+        return rows[(self.side(rows) > 0) & (self.side(above) == 0) & (above >= 0)]
+
+    def total(self, rows: Any) -> Any:
+        """First slots of the part of sums that rows, or constraints on several rows, add to."""
+        sides = self.side(rows)
+        if np.ndim(sides) == 2:
+            one = (sides == sides[:, :1]).all(1) if sides.shape[1] else np.zeros(len(sides), bool)
+            sides = np.where(one, sides[:, :1].sum(1), 0)
+        return GLOBAL.size + sides * TOTAL.size
+
+    def totals(self) -> np.ndarray:
+        """All parts of the sums, in one turn; they come after what all loops share."""
+        return table(*(GLOBAL.size + side * TOTAL.size + np.zeros(1, np.int64) for side in range(SIDES)))
 
     def base(self, i: Any) -> Any:
         """First slots of the bases of trees."""

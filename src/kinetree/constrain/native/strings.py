@@ -20,7 +20,7 @@ from ..cones import Response, dry, hold, one_sided
 from ..weights import inverse_weights
 from .joints import BOUND, LOSS, Bound, Loss, Softness, soft_row
 from .kinds import Kind, of_one_number
-from .memory import LIMIT, NOTHING, ROW, Norms, fixed
+from .memory import LIMIT, NOTHING, ROW, Norms, fixed, total
 from .parts import Known, Part, table
 from .plan import Plan
 from .string_lengths import number, split
@@ -273,7 +273,7 @@ def moved(inertial: bool) -> list[Part]:
         return (), (Norms(known[0] * step * step, jnp.zeros_like(step)),), ()
 
     own, two = (STRING.at(0, "a"), STRING.at(0, "a_new")), jax.tree.structure((0.0, 0.0))
-    weighed = Loop(norm, 1, two, reads=own, adds=(fixed("norms"),), scratch=True)
+    weighed = Loop(norm, 1, two, reads=own, adds=(total(0, "norms").whole,), scratch=True)
     return [*parts, Part(weighed, _linked, _resistance)]
 
 

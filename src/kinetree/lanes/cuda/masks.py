@@ -25,7 +25,7 @@ class ValueWriter(CudaWriter):
         super().__init__(sequenced.program, jaxprs, dtype)
         assert sequenced.program.straight is not None
         self.known, self.sequenced, self.stored = sequenced.program.straight, sequenced, stored
-        self.tables = self.known.tables
+        self.tables = sequenced.tables
         self.widths = [str(w) for w in self.known.widths]
         self.values: dict[int, str] = {}  # of slots, in registers
         self.masks: dict[tuple[int, ...], tuple[str, str]] = {}  # by conditions: kind and value

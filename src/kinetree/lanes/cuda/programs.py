@@ -16,6 +16,7 @@ from ..llvm.handler import address, dimension, operands, results
 from ..program.program import Program
 from ..program.teams import Teams
 from .driver import allow_shared, begin_handler, chip, compiled_handler, launch_values, load_kernel, multiprocessors
+from .exchange import threads_of_lane
 from .ptx import Assembly, Reach, local_slots, ptx, reach_of
 from .sequence import sequence_ptx
 from .team import resident_lanes, team_bytes, team_ptx, team_size
@@ -32,6 +33,7 @@ class Launch(NamedTuple):
     of_lane: int = 0
     shared: int = 0
     shared_of_column: int = 0  # more bytes, for each column of inputs and outputs
+    threads: int = 1  # to a lane, where `of_lane` is 0
 
 
 def _handler_text(program: Program, function: int, launch: Launch) -> str:
@@ -51,7 +53,8 @@ def _handler_text(program: Program, function: int, launch: Launch) -> str:
     for width in widths:
         columns = to.op(f"add i64 {columns}, {width}")
     shared = to.op(f"add i64 {to.op(f'mul i64 {columns}, {launch.shared_of_column}')}, {launch.shared}")
-    threads = to.op(f"mul i64 {dimension(to, *room, 0)}, {launch.of_lane}") if launch.of_lane else lanes
+    rooms, each = (dimension(to, *room, 0), launch.of_lane) if launch.of_lane else (lanes, launch.threads)
+    threads = to.op(f"mul i64 {rooms}, {each}")
     launch_values(to, values, threads, function, launch.block, to.op(f"trunc i64 {shared} to i32"))
     to.lines.append("}")
     return str(to)
@@ -77,7 +80,8 @@ def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[
         launch = Launch(WARP, team, team_bytes(slots, dtype.itemsize, team))
         return CudaKernel(program, team_ptx(program, dtype, team, chip()), launch)
     if program.straight is not None and not program.even:
-        return CudaKernel(program, sequence_ptx(program, slots, dtype, chip()), Launch(tuning.GPU_SEQUENCE_THREADS))
+        assembly = sequence_ptx(program, slots, dtype, chip())
+        return CudaKernel(program, assembly, Launch(tuning.GPU_SEQUENCE_THREADS, threads=threads_of_lane(assembly)))
     reach, room = reach_of(program, widths, dtype.itemsize), local_slots(slots, dtype)
     launch = Launch(tuning.GPU_BLOCK_THREADS if program.simple else tuning.GPU_REPEAT_THREADS)
     if reach is Reach.TILE:

@@ -10,19 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from ..program.fold import OWN
 from ..program.program import Lane, Slots, number_in
 from ..program.sequence import Run, conditions
 from ..program.straight import slot_numbers
-from .masks import ValueWriter, signed
+from .exchange import PairWriter
+from .masks import signed
 
 
-class RunWriter(ValueWriter):
+class RunWriter(PairWriter):
     """Writes runs."""
 
     def varies(self, run: Run, place: Slots | Lane) -> bool:
         """Whether a place is not the same for all turns of a run."""
+        if isinstance(place, Lane):
+            return len({n for t in run.turns for n in self.both_columns(run.loop, t, place)}) > 1
         table = self.tables[run.loop]
-        return len({number_in(place, table[t]) for t in run.turns}) > 1
+        return len({number_in(place, table[t]) for t in run.turns}) > 1 or len(set(self.sides(run, place))) > 1
 
     @contextmanager
     def if_not_zero(self, value: str) -> Iterator[None]:
@@ -39,9 +43,12 @@ class RunWriter(ValueWriter):
         """Of a single turn."""
         to, count = self.to, self.program.loops[k].constants.num_leaves
         known = None if self.known.constants is None else self.known.constants[k]
+        first, second = self.both(k, turn)
         if known is not None:
-            return [to.number(x) for x in known[turn]]
-        return [self.constant(to.scalar, f"%const{k}", turn * count + j) for j in range(count)]
+            pairs = zip(known[first], known[second], strict=True)
+            return [self.either(to.scalar, to.number(x), to.number(y)) for x, y in pairs]
+        numbers = (self.either("i64", first * count + j, second * count + j) for j in range(count))
+        return [self.constant(to.scalar, f"%const{k}", j) for j in numbers]
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
@@ -73,7 +80,9 @@ class RunWriter(ValueWriter):
         known = to.begin_block()
         columns = sorted({p.column for p in loop.places if p.column is not None and self.varies(run, p)})
         reads = [
-            [self.value(i) for i in slot_numbers(p, table[turns[0]])] if not self.varies(run, p) else None
+            self.across([self.value(i) for i in slot_numbers(p, table[turns[0]])], self.side(run, p))
+            if not self.varies(run, p)
+            else None
             for p in loop.reads
         ]
         sums = [i for p in loop.adds if not self.varies(run, p) for i in slot_numbers(p, table[turns[0]])]
@@ -93,13 +102,12 @@ class RunWriter(ValueWriter):
         entries = self._entries_of(run, columns, own, every)
         values: list[Any] = self._constants_of(run, own, every)
         values += [self.pool(f"%const{k}")] if loop.pool else []
-        values += [self.read_lane(x.array, self._column_of(run, x, entries)) for x in loop.inputs]
+        values += [self.read_lane(x.array, self._column_of(run, x, own, every)) for x in loop.inputs]
         for p, there in zip(loop.reads, reads, strict=True):
-            values += (
-                there
-                if there is not None
-                else [to.op(f"load {to.scalar}, {place}") for place in self._cells(p, entries)]
-            )
+            if there is None:
+                there = [to.op(f"load {to.scalar}, {place}") for place in self._cells(p, entries)]
+                there = self.across(there, self._side_of(run, p, own, every))
+            values += there
         to.rooms_used = {}
         results = iter(to.jaxpr(self.jaxprs[k], values))
         changed: set[int] = set(sums)
@@ -109,29 +117,32 @@ class RunWriter(ValueWriter):
             changed.update(i for t in turns for i in slot_numbers(p, table[t]))
             guard = self._guard_of(run, p)
             if guard is None:
-                self._store(run, p, entries, written[p])
+                self._store(run, p, entries, written[p], self._side_of(run, p, own, every))
             else:
                 guarded.setdefault(guard, []).append(p)
         for guard, places in guarded.items():
             with self.if_not_zero(written[guard][0]):
                 for p in places:
-                    self._store(run, p, entries, written[p])
+                    self._store(run, p, entries, written[p], self._side_of(run, p, own, every))
         totals: list[str] = []
         for p in loop.adds:
             if not self.varies(run, p):
                 for _ in range(p.count):
                     totals.append(to.arithmetic("fadd", f"%{name}_sum{len(totals)}", next(results)))
                 continue
+            side = self._side_of(run, p, own, every)
             for place in self._cells(p, entries):
                 old = to.op(f"load {to.scalar}, {place}")
-                to.do(f"store {to.scalar} {to.arithmetic('fadd', old, next(results))}, {place}")
+                new = self.owned(to.arithmetic("fadd", old, next(results)), old, side)
+                to.do(f"store {to.scalar} {new}, {place}")
             changed.update(i for t in turns for i in slot_numbers(p, table[t]))
         for x in loop.outputs:
-            self.write_lane(x.array, self._column_of(run, x, entries), next(results))
+            self.write_lane(x.array, self._column_of(run, x, own, every), next(results))
         to.go(f"turned{name}")
         to.label(f"turned{name}")
+        carried = list(totals)
         to.lines[head:head] = [
-            f"  %{name}_sum{n} = phi {to.real} [ {begin[i]}, %pre{name} ], [ {totals[n]}, %turned{name} ]"
+            f"  %{name}_sum{n} = phi {to.real} [ {begin[i]}, %pre{name} ], [ {carried[n]}, %turned{name} ]"
             for n, i in enumerate(sums)
         ]
         if counted:
@@ -143,6 +154,8 @@ class RunWriter(ValueWriter):
             more = to.op(f"icmp ne {kind} %{name}_left, 0")
         to.branch(more, f"turn{name}", f"end{name}")
         to.label(f"end{name}")
+        whose = [self.side(run, p) for p in loop.adds if not self.varies(run, p) for _ in range(p.count)]
+        totals = [self.owned(totals[n], begin[i], whose[n]) for n, i in enumerate(sums)]
         for n, i in enumerate(sums):
             self.keep(i, totals[n])
         self.certain = outer
@@ -173,11 +186,21 @@ class RunWriter(ValueWriter):
         table = self.tables[run.loop]
         return {c: self.one_of([int(table[t, c]) for t in every], own) for c in columns}
 
-    def _column_of(self, run: Run, x: Lane, entries: dict[int, str]) -> str:
-        if x.column in entries:
-            to = self.to
-            return to.op(f"add i64 {to.op(f'sext i32 {entries[x.column]} to i64')}, {x.offset}")
-        return str(number_in(x, self.tables[run.loop][run.turns[0]]))
+    def _column_of(self, run: Run, x: Lane, own: str, every: Sequence[int]) -> str:
+        both = [self.both_columns(run.loop, t, x) for t in every]
+        if not self.varies(run, x):
+            return str(both[0][0])
+        first, second = map(list, zip(*both, strict=True))
+        numbers = first if first == second else first + second
+        place = own if first == second else self.place_in(own, len(first))
+        return self.to.op(f"sext i32 {self.one_of(numbers, place)} to i64")
+
+    def _side_of(self, run: Run, place: Slots, own: str, every: Sequence[int]) -> int | str:
+        """Whose slots a turn names."""
+        own_sides = set(self.sides(run, place))
+        if len(own_sides) == 1:
+            return own_sides.pop()
+        return self.one_of(self.sides(Run(run.loop, tuple(every)), place), own)
 
     def _cells(self, place: Slots, entries: dict[int, str]) -> list[str]:
         assert place.column is not None
@@ -195,12 +218,13 @@ class RunWriter(ValueWriter):
                 return other
         return None
 
-    def _store(self, run: Run, place: Slots, entries: dict[int, str], values: list[str]) -> None:
-        """Values of a place, to memory."""
-        row = self.tables[run.loop][run.turns[0]]
+    def _store(self, run: Run, place: Slots, entries: dict[int, str], values: list[str], side: int | str = OWN) -> None:
+        """Values of a place, to memory; of a side that only one thread has, by that one."""
+        to, row = self.to, self.tables[run.loop][run.turns[0]]
         cells = self._cells(place, entries) if self.varies(run, place) else self._fixed_cells(place, row)
         for cell, value in zip(cells, values, strict=True):
-            self.to.do(f"store {self.to.scalar} {value}, {cell}")
+            new = value if side == OWN else self.owned(value, to.op(f"load {to.scalar}, {cell}"), side)
+            to.do(f"store {to.scalar} {new}, {cell}")
 
     def _fixed_cells(self, place: Slots, row: np.ndarray) -> list[str]:
         return [self.place_of(i) for i in slot_numbers(place, row)]
@@ -212,16 +236,20 @@ class RunWriter(ValueWriter):
         known = None if self.known.constants is None or self.program.loops[k].pool else self.known.constants[k]
         if count == 0:
             return []
+        firsts, seconds = ([self.both(k, t)[side] for t in every] for side in (0, 1))
+        two = firsts != seconds
+        done = [*firsts, *seconds] if two else firsts
+        own = self.place_in(own, len(firsts)) if two else own
         if known is None:
-            turn = self.entry("i32", self.module_array("i32", list(every)), own)
+            turn = self.entry("i32", self.module_array("i32", done), own)
             first = to.op(f"mul i64 {to.op(f'zext i32 {turn} to i64')}, {count}")
             return [self.constant(to.scalar, f"%const{k}", to.op(f"add i64 {first}, {j}")) for j in range(count)]
-        rows = np.asarray(known)[list(run.turns)]
+        rows = np.asarray(known)[[t for turn in run.turns for t in self.both(k, turn)]]
         same = (rows == rows[:1]).all(0)
         differ = np.flatnonzero(~same)
         found: list[Any] = [to.number(x) for x in rows[0]]
         if len(differ):
-            numbers = np.asarray(known)[list(every)][:, differ].ravel()
+            numbers = np.asarray(known)[done][:, differ].ravel()
             array = self.module_array(to.scalar, [to.number(x) for x in numbers])
             first = to.op(f"mul i32 {own}, {len(differ)}")
             for j, c in enumerate(differ):

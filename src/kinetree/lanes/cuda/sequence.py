@@ -11,11 +11,12 @@ import numpy as np
 
 from .. import tuning
 from ..llvm.emit import trace
-from ..program.program import Program, number_in
+from ..program.fold import OWN, folded
+from ..program.program import Lane, Program
 from ..program.sequence import Cycle, Run, Sequenced, conditions
 from ..program.straight import slot_numbers
 from .masks import signed
-from .ptx import Assembly, assembled, global_thread, gpu_module
+from .ptx import Assembly, assembled, gpu_module
 from .runs import RunWriter
 
 
@@ -26,7 +27,7 @@ class SequenceKernel(RunWriter):
         super().__init__(sequenced, jaxprs, dtype, stored)
         to = self.to
         self.begin()
-        self.lane, _ = global_thread(to)
+        self.begin_threads()
         self.home = to.op(f"alloca [{sequenced.slots} x {to.scalar}], align 16")
         to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")
         to.label("before0")
@@ -55,7 +56,7 @@ class SequenceKernel(RunWriter):
             run, count = runs[place], 1
             condition = self._condition(run)
             while condition is not None and place + count < len(runs):
-                if self._condition(runs[place + count]) != condition or condition in self._changed(run):
+                if self._condition(runs[place + count]) != condition or condition[0] in self._changed(run):
                     break
                 run, count = runs[place + count], count + 1
             if condition is None:
@@ -65,13 +66,13 @@ class SequenceKernel(RunWriter):
             place += count
             self._evict(uses, place - 1)
 
-    def _condition(self, run: Run) -> int | None:
-        """The slot that a single turn depends on, if any."""
+    def _condition(self, run: Run) -> tuple[int, int] | None:
+        """The slot that a single turn depends on, if any, and whose it is."""
         loop = self.program.loops[run.loop]
         if loop.when is None or len(run.turns) > 1:
             return None
         (slot,) = conditions(loop, self.tables[run.loop], run.turns)
-        return slot
+        return slot, self.side(run, loop.when)
 
     def _changed(self, run: Run) -> set[int]:
         return set(self.sequenced.changed(run).tolist())
@@ -150,7 +151,11 @@ class SequenceKernel(RunWriter):
     def _holds(self, run: Run) -> str:
         """Whether a single turn is done."""
         to, loop, table = self.to, self.program.loops[run.loop], self.tables[run.loop]
-        key = self.key_of(run)
+        assert loop.when is not None
+        key, side = self.key_of(run), self.side(run, loop.when)
+        if side != OWN:
+            (value,) = self.across([self.value(conditions(loop, table, run.turns)[0])], side)
+            return to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}")
         if key in self.masks:
             kind, whole = self.masks[key]
             bit = to.op(f"and {kind} {whole}, {signed(1 << self.numbered(run).index(run.turns[0]), kind)}")
@@ -188,16 +193,26 @@ class SequenceKernel(RunWriter):
         k, turn = run.loop, run.turns[0]
         to, loop, row = self.to, self.program.loops[k], self.tables[k][turn]
         values: list[Any] = self.constants(k, turn) + ([self.pool(f"%const{k}")] if loop.pool else [])
-        values += [self.read_lane(x.array, str(number_in(x, row))) for x in loop.inputs]
-        values += [self.value(i) for place in loop.reads for i in slot_numbers(place, row)]
+        values += [self.read_lane(x.array, self._column(run, x)) for x in loop.inputs]
+        for place in loop.reads:
+            values += self.across([self.value(i) for i in slot_numbers(place, row)], self.side(run, place))
         to.rooms_used = {}
         results = iter(to.jaxpr(self.jaxprs[k], values))
-        new = {i: next(results) for place in loop.writes for i in slot_numbers(place, row)}
-        for place in loop.adds:
-            new |= {i: to.arithmetic("fadd", self.value(i), next(results)) for i in slot_numbers(place, row)}
+        new: dict[int, str] = {}
+        for place in (*loop.writes, *loop.adds):
+            side, is_sum = self.side(run, place), place in loop.adds
+            for i in slot_numbers(place, row):
+                value = next(results)
+                if is_sum or side != OWN:
+                    old = new[i] if i in new else self.value(i)  # both sides have one name
+                    value = self.owned(to.arithmetic("fadd", old, value) if is_sum else value, old, side)
+                new[i] = value
         for x in loop.outputs:
-            self.write_lane(x.array, str(number_in(x, row)), next(results))
+            self.write_lane(x.array, self._column(run, x), next(results))
         return new
+
+    def _column(self, run: Run, x: Lane) -> str:
+        return self.either("i64", *self.both_columns(run.loop, run.turns[0], x))
 
 
 def length(jaxpr: Any) -> int:
@@ -211,7 +226,11 @@ def sequence_text(program: Program, slots: int, dtype: Any) -> str:
     assert program.straight is not None
     jaxprs = [trace(loop, dtype) for loop in program.loops]
     lines = tuple(length(j.jaxpr) for j in jaxprs)
-    sequenced = Sequenced(program, program.straight.tables, slots, lines)
+    straight = program.straight
+    fold = folded(program.loops, straight.tables, slots, straight.mirror)
+    if fold is not None and fold.share(program.loops, straight.tables, lines) > tuning.GPU_FOLD_MAX_SHARE:
+        fold = None
+    sequenced = Sequenced(program, straight.tables if fold is None else fold.tables, slots, lines, fold=fold)
     kernel = SequenceKernel(sequenced, jaxprs, dtype, SequenceKernel(sequenced, jaxprs, dtype).events.needed())
     arrays = (f"{name} = {text}" for text, name in kernel.arrays_of_module.items())
     return gpu_module(*arrays, kernel.text())

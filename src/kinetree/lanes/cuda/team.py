@@ -224,7 +224,7 @@ class TeamKernel(CudaWriter):
     def _join(self, label: str, sums: tuple[Slots, ...]) -> None:
         """Add the sums of all members to their slots."""
         to = self.to
-        numbers = [number for s in sums for number in self._slots(s)]
+        numbers = [number for s in sums for number in self._slots(s.whole)]
         values = []
         for j in range(len(numbers)):
             ways = f"[ {to.number(0.0)}, %{label} ], [ %{label}_sum{j}_next, %{label}_met ]"

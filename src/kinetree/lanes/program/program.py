@@ -13,7 +13,7 @@ its outputs as they are.
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
@@ -24,13 +24,21 @@ class Slots(NamedTuple):
     """Consecutive slots that hold one pytree of scalars, at `table[turn, column] + offset`.
 
     Without a column (None) they are the same for all turns, at `offset`. `cold` ones are rarely used: a device may keep
-    them in slower memory than the others. They come after all others, and have columns of their own.
+    them in slower memory than the others. They come after all others, and have columns of their own. Where `total` is
+    given, turns add to one of several blocks, and only the sum of the blocks counts: all may go to the one that begins
+    there.
     """
 
     column: int | None
     offset: int
     tree: Any  # treedef of what they hold
     cold: bool = False
+    total: int | None = None
+
+    @property
+    def whole(self) -> "Slots":
+        """Where all turns may add to."""
+        return self if self.total is None else Slots(None, self.total + self.offset, self.tree)
 
     @property
     def count(self) -> int:
@@ -136,12 +144,13 @@ class Straight:
     tables: tuple[np.ndarray, ...]
     widths: tuple[int, ...]
     constants: tuple[np.ndarray | None, ...] | None  # None for loops whose constants are not known
+    mirror: np.ndarray = field(default_factory=lambda: np.zeros((0, 3), np.int64))  # blocks that are alike (fold.py)
 
     @property
     def digest(self) -> str:
         """A digest of all numbers."""
         digest = hashlib.sha256(repr(self.widths).encode())
-        for x in (*self.tables, *(self.constants or ())):
+        for x in (*self.tables, *(self.constants or ()), self.mirror):
             known = b"" if x is None else f"{x.shape} {x.dtype}".encode() + np.ascontiguousarray(x).tobytes()
             digest.update(known + b";")
         return digest.hexdigest()[:16]

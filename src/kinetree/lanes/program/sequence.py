@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .fold import ALONE, Fold
 from .program import Body, Loop, Program, Repeat, Slots, flattened, number_in
 from .straight import in_order, slot_numbers
 from .teams import apart, numbers_of
@@ -58,6 +59,7 @@ class Sequenced:
     slots: int
     lines: tuple[int, ...]
     limits: Limits = LIMITS
+    fold: Fold | None = None  # whose tables these are, if there is one
 
     @cached_property
     def parts(self) -> "list[list[Run] | Cycle]":
@@ -82,20 +84,29 @@ class Sequenced:
 
     def _runs(self, k: int, within: bool) -> list[Run]:
         """The turns of a loop, put together; `within` a repeat that lanes leave at different times."""
-        loop, table = self.program.loops[k], self.tables[k]
-        every = list(range(len(table)))
+        kinds: dict[int, list[int]] = {}
+        for t in range(len(self.tables[k])):
+            kinds.setdefault(0 if self.fold is None else self.fold.kind(self.program.loops[k], k, t), []).append(t)
+        found = [Run(k, (t,)) for t in kinds.pop(ALONE, [])]
+        return sorted((*found, *(r for own in kinds.values() for r in self._alike(k, own, within))))
+
+    def _alike(self, k: int, every: list[int], within: bool) -> list[Run]:
+        """The same of turns that threads do in the same way."""
+        loop, table, limits = self.program.loops[k], self.tables[k][every], self.limits
+        lines, alone = self.lines[k], [Run(k, (t,)) for t in every]
         if len(table) < 2:
-            return [Run(k, (t,)) for t in every]
-        lines, alone, limits = self.lines[k], [Run(k, (t,)) for t in every], self.limits
-        long = lines * len(table) > (limits.repeated if within else limits.once)
+            return alone
+        turns = len(self.tables[k]) if self.fold is None else self.fold.turns[k].max() + 1  # of one thread alone
+        long = lines * turns > (limits.repeated if within else limits.once)
         if loop.when is None or loop.when.column is None:
             free = apart(numbers_of(loop.reads, table), numbers_of((*loop.writes, *loop.adds), table), self.slots)
             return [Run(k, tuple(every))] if free and long else alone
         if not self._fits(loop, table):
             return alone
         groups: dict[tuple[int, ...], list[int]] = {}
-        for t in every:
-            groups.setdefault(tuple(number_in(s, table[t]) for s in loop.adds), []).append(t)
+        for t, row in zip(every, table, strict=True):
+            sides = () if self.fold is None else self.fold.sides[k][t].tolist()[len(loop.reads) + len(loop.writes) :]
+            groups.setdefault((*(number_in(s, row) for s in loop.adds), *sides), []).append(t)
         if 2 * len(groups) >= len(table):  # nothing is shared
             return [Run(k, tuple(every))] if long else alone
         if lines * len(groups) > limits.groups:

@@ -23,16 +23,22 @@ Tables = Sequence[np.ndarray]
 
 
 def written_out(
-    program: Program, tables: tuple[np.ndarray, ...], widths: tuple, constants: tuple | None, uneven: bool = False
+    program: Program,
+    tables: tuple[np.ndarray, ...],
+    widths: tuple,
+    constants: tuple | None,
+    uneven: bool = False,
+    mirror: np.ndarray | None = None,
 ) -> Program:
     """The program for these tables, and inputs and outputs of these widths; with constants, for one model alone.
 
     Constants of a loop that are None are run-time inputs all the same. Where it is not `even`, GPUs alone can run it
-    (cuda/sequence.py): that has to be asked for.
+    (cuda/sequence.py): that has to be asked for. `mirror` (k, 3) has the first slots of blocks that are alike, and
+    their sizes (fold.py).
     """
     if not (uneven or program.even):
         raise ValueError(f"{program.name} has lanes that go different ways, so it is not straight")
-    straight = Straight(tables, widths, constants)
+    straight = Straight(tables, widths, constants, *(() if mirror is None else (mirror,)))
     return replace(program, name=f"{program.name}_{straight.digest}", straight=straight)
 
 

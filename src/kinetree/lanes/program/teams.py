@@ -3,8 +3,8 @@
 The turns of a loop are put into rounds of at most `size` turns. A turn comes in a later round than every earlier turn
 whose slots it needs or changes, so rounds one after the other leave the same numbers in all slots as turns one after
 the other. In a round of a rare loop those members that have something to do take turns, in order. Sums over all turns,
-which are added to slots without a column, are the exception: each member of a team adds up its own turns, and the
-members' sums are joined at the end.
+which are added to slots without a column or to parts of a total, are the exception: each member of a team adds up its
+own turns, and the members' sums are joined at the end.
 """
 
 from dataclasses import dataclass, field
@@ -79,8 +79,9 @@ def _dealt(table: np.ndarray, round_of_turn: np.ndarray, size: int) -> np.ndarra
 
 
 def sums_of(loop: Loop) -> tuple[Slots, ...]:
-    """What a loop adds up over all its turns."""
-    return tuple(s for s in loop.adds if s.column is None) if loop.columns else ()
+    """What a loop adds up over all its turns; members add turns of a rare loop one by one."""
+    summing = loop.columns and not loop.rare
+    return tuple(s for s in loop.adds if s.whole.column is None) if summing else ()
 
 
 def rounds_of(loop: Loop, table: np.ndarray, slots: int, size: int) -> np.ndarray:
@@ -88,7 +89,7 @@ def rounds_of(loop: Loop, table: np.ndarray, slots: int, size: int) -> np.ndarra
     sums = sums_of(loop)
     seen = numbers_of((*loop.reads, *(() if loop.when is None else (loop.when,))), table)
     changed = numbers_of((*loop.writes, *(s for s in loop.adds if s not in sums)), table)
-    summed = numbers_of(sums, table[:1])
+    summed = numbers_of(tuple(s.whole for s in sums), table[:1])
     if loop.rare:  # members with something to do take turns
         return np.arange(len(table)) // size
     if len(table) > 1 and (np.isin(seen, summed).any() or np.isin(changed, summed).any()):

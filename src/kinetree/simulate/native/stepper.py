@@ -144,5 +144,6 @@ def stepper_of(model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any
     if not traced and (even or model.specialized or may_sequence(model)):
         widths = widths_of(plan)
         sizes = *(widths[name] for name in variant.inputs), sum(widths[name] for name in variant.outputs)
-        own = written_out(native.program, tables_of(native, plan), sizes, (None, *constants[1:]), not even)
+        tables, known = tables_of(native, plan), (None, *constants[1:])
+        own = written_out(native.program, tables, sizes, known, not even, plan.mirror)
     return Stepper(constants, variant, plan.forgetful() if traced else plan, smooth, own, model.specialized)

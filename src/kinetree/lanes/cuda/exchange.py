@@ -1,0 +1,115 @@
+"""Two threads to a lane: what each does for its own side, and what they ask each other for (program/fold.py)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..program.fold import OWN, Fold, places_of
+from ..program.program import Lane, Slots, number_in
+from ..program.sequence import Run, Sequenced
+from .masks import ValueWriter
+from .ptx import Assembly, global_thread
+
+EXCHANGE = "llvm.nvvm.shfl.sync.idx.i32"
+
+
+def threads_of_lane(assembly: Assembly) -> int:
+    """How many threads a kernel has for a lane: those of a folded program ask each other."""
+    return 2 if "shfl.sync.idx" in assembly.text else 1
+
+
+class PairWriter(ValueWriter):
+    """Values, numbers and columns that differ between the two threads of a lane; without a fold there is one."""
+
+    def __init__(self, sequenced: Sequenced, jaxprs: list[Any], dtype: Any, stored: set[int] | None):
+        super().__init__(sequenced, jaxprs, dtype, stored)
+        self.fold: Fold | None = sequenced.fold
+        self.second = ""  # whether this is the second thread of its lane
+        self._here, self._pair = "", ""  # number of this thread in its warp, and a mask of the two
+
+    def begin_threads(self) -> None:
+        """Which lane this thread has, and which side of it."""
+        to = self.to
+        self.lane, thread = global_thread(to)
+        if self.fold is None:
+            return
+        self.lane = to.op(f"lshr i64 {self.lane}, 1")
+        self._here = to.op(f"and i32 {to.op(f'trunc i64 {thread} to i32')}, 31")
+        self.second = to.op(f"trunc i32 {self._here} to i1")
+        self._pair = to.op(f"shl i32 3, {to.op(f'and i32 {self._here}, 30')}")
+
+    # -- which side ---------------------------------------------------------------------------------------------------
+
+    def side(self, run: Run, place: Slots) -> int:
+        """Whose slots a run names; they must be the same for all its turns."""
+        sides = self.sides(run, place)
+        assert len(set(sides)) == 1
+        return sides[0]
+
+    def sides(self, run: Run, place: Slots) -> list[int]:
+        """Of each turn of a run."""
+        if self.fold is None:
+            return [OWN] * len(run.turns)
+        j = places_of(self.program.loops[run.loop]).index(place)
+        return self.fold.sides[run.loop][list(run.turns), j].tolist()
+
+    def both(self, k: int, turn: int) -> tuple[int, int]:
+        """The turns of the program that the two threads do."""
+        if self.fold is None:
+            return turn, turn
+        first, second = self.fold.turns[k][turn].tolist()
+        return first, second
+
+    def both_columns(self, k: int, turn: int, x: Lane) -> tuple[int, int]:
+        """The columns of a lane array that the two threads mean."""
+        first, second = (number_in(x, self.known.tables[k][t]) for t in self.both(k, turn))
+        return first, second
+
+    # -- between threads ----------------------------------------------------------------------------------------------
+
+    def either(self, kind: str, first: Any, second: Any) -> str:
+        """What this thread takes of two."""
+        same = str(first) == str(second)
+        return str(first) if same else self.to.op(f"select i1 {self.second}, {kind} {second}, {kind} {first}")
+
+    def place_in(self, own: str, count: int) -> str:
+        """A number among those of the first thread, which those of the second follow."""
+        return self.to.op(f"add i32 {own}, {self.either('i32', 0, count)}")
+
+    def across(self, values: Sequence[str], side: int | str) -> list[str]:
+        """Values that the thread of a side has; `side` is known, or a number found at run time."""
+        if side == OWN:
+            return list(values)
+        to = self.to
+        first = to.op(f"and i32 {self._here}, 30")
+        source = to.op(f"or i32 {first}, {side}") if isinstance(side, int) else self._source(first, side)
+        return [self._from(value, source) for value in values]
+
+    def _source(self, first: str, side: str) -> str:
+        to = self.to
+        own = to.op(f"icmp eq i32 {side}, {OWN}")
+        return to.op(f"select i1 {own}, i32 {self._here}, i32 {to.op(f'or i32 {first}, {side}')}")
+
+    def _from(self, value: str, source: str) -> str:
+        """A value of another thread."""
+        to, count = self.to, self.size // 4
+        if self.literal(value):
+            return value
+        to.declare(f"i32 @{EXCHANGE}(i32, i32, i32, i32)")
+        parts = to.op(f"bitcast {to.real} {value} to <{count} x i32>")
+        found = "poison"
+        for j in range(count):
+            part = to.op(f"extractelement <{count} x i32> {parts}, i32 {j}")
+            part = to.op(f"call i32 @{EXCHANGE}(i32 {self._pair}, i32 {part}, i32 {source}, i32 31)")
+            found = to.op(f"insertelement <{count} x i32> {found}, i32 {part}, i32 {j}")
+        return to.op(f"bitcast <{count} x i32> {found} to {to.real}")
+
+    def owned(self, new: str, old: str, side: int | str) -> str:
+        """The new value where this thread has that side, or where both have it."""
+        to = self.to
+        if side == OWN:
+            return new
+        here = to.op(f"and i32 {self._here}, 1")
+        mine = to.op(f"icmp eq i32 {here}, {side}")
+        if isinstance(side, str):
+            mine = to.op(f"or i1 {mine}, {to.op(f'icmp eq i32 {side}, {OWN}')}")
+        return to.op(f"select i1 {mine}, {to.real} {new}, {to.real} {old}")
