@@ -106,6 +106,13 @@ def test_a_loop_that_reads_its_own_sum_is_refused():
         rounds_of(loop, np.zeros((2, 1), np.int32), 4, 8)
 
 
+def test_sums_of_rare_loops_are_added_one_by_one():
+    """Members that do nothing in a round have no sum to carry on: the text was no LLVM."""
+    loop = Loop(lambda *_: ((), (7.0,), ()), 1, NOTHING, adds=(at(None, 1),), when=at(0), rare=True)
+    text = team_ptx(Program("rare_sum", (loop,), 0, 0), "float32", 4).text
+    assert "kernel" in text
+
+
 def test_teams_fit_in_shared_memory():
     tables = tables_of_mixing(6, (200, 200))
     for itemsize in (4, 8):
