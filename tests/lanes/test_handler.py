@@ -53,10 +53,12 @@ def told(code):
     assert done.stdout.decode().strip() == "told"
 
 
+@pytest.mark.cpu
 def test_slots_that_do_not_fit_in_memory_are_an_error():
     told(HUGE)
 
 
+@pytest.mark.cpu
 @pytest.mark.skipif(sys.platform != "linux", reason="limits on memory are Linux's")
 def test_a_limit_on_memory_is_an_error():
     told(LIMITED)

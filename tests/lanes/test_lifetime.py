@@ -74,6 +74,7 @@ def test_two_programs_of_one_content_share_a_target():
     assert programs._target(rnea_lanes(False, True).program, "float64") != names[0]
 
 
+@pytest.mark.cpu
 def test_small_robots_get_no_more_programs_unasked_than_a_process_can_hold(monkeypatch):
     monkeypatch.setattr(tuning, "WRITTEN_OUT_MAX_ROBOTS", 2)
     monkeypatch.setattr(choose, "_robots", count())

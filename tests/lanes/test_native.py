@@ -116,6 +116,7 @@ def test_a_product_in_a_sum_is_rounded_once():
     assert fused[0] == 2.0**-29 + 2.0**-60  # a separate product would lose the last term
 
 
+@pytest.mark.cpu
 def test_an_unknown_primitive_falls_back_to_xla():
     program = elementwise("test_unknown", lambda x: jax.lax.lgamma(x))
     forget_warnings()

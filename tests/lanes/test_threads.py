@@ -48,6 +48,7 @@ def test_the_number_of_the_environment(text, n, monkeypatch):
     assert threads.threads() == 2
 
 
+@pytest.mark.cpu
 def test_a_tree_is_cut_anew_for_another_number():
     """The stages of one tree were kept whatever the number of threads was."""
     tree = kt.auto_tree(3000).tree

@@ -109,6 +109,7 @@ def unconstrained(text: str) -> str:
     return text.replace('frictionloss="0.5"', "")
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
 def test_steps_of_what_nothing_constrains_are_those_of_mujoco(integrator):
     m = compiled(unconstrained(WORLD.format(integrator=integrator)))

@@ -28,10 +28,11 @@ def inverse_weights(model: Model) -> InverseWeights:
     if model.world is not None and model.world.inverse_weights is not None:
         return model.world.inverse_weights
     kept = model.__dict__.get("_inverse_weights")
+    if kept is None and is_traced(model):
+        return _compute(model.uncoupled)
     if kept is None:
-        kept = _compute(model.uncoupled)
-        if not is_traced(kept):
-            model.__dict__["_inverse_weights"] = kept
+        with jax.ensure_compile_time_eval():  # Inside `jit`, too, numbers that are known stay known.
+            kept = model.__dict__["_inverse_weights"] = _compute(model.uncoupled)
     return kept
 
 

@@ -14,8 +14,8 @@ from ..cpu.helpers import TAKE, share_job
 from ..cpu.host import loaded, vector_width
 from ..llvm.emit import Emitter
 from ..llvm.kernel import with_helpers
-from ..llvm.text import Text, module_of
-from ..llvm.trigonometry import far_reduction
+from ..llvm.text import Text
+from ..llvm.trigonometry import lane_module
 from .moves import moves
 from .scan import TreeScan, TreeScanText
 from .text import BlockText, BlockWalk
@@ -131,7 +131,7 @@ class BlockCode:
         def text() -> str:
             written = [BlockText(w, self.width, self.dtype).to for w in walks]
             written += [TreeScanText(s, self.width, self.dtype).to for s in scans]
-            return module_of(far_reduction(), with_helpers(*written), *others.values(), _work())
+            return lane_module(with_helpers(*written), *others.values(), _work())
 
         code = loaded(name, (walks, scans, taken, put, cells), self.dtype, text)
         self._engine = code.engine

@@ -12,8 +12,7 @@ take part, where the loop is in a repeat and W > 1.
 from collections.abc import Iterator
 from typing import Any
 
-from ..llvm.text import module_of
-from ..llvm.trigonometry import far_reduction
+from ..llvm.trigonometry import lane_module
 from ..program.program import Body, Loop, Program, Repeat
 from .block import BlockWriter
 
@@ -60,7 +59,7 @@ def _symbol(name: str, width: int) -> str:
 def loop_text(loop: Loop, jaxpr: Any, widths: tuple[int, ...], dtype: Any, name: str, in_repeat: bool) -> str:
     """The module of one loop: its function for each of the widths."""
     text = "\n".join(LoopFunction(loop, jaxpr, width, dtype, name, in_repeat).text() for width in widths)
-    return module_of(*((far_reduction(),) if "@reduce_far" in text else ()), text)
+    return lane_module(text)
 
 
 def call_apart(caller: Any, name: str, loop: Loop, arrays: tuple[str, str, str]) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 from .. import tuning
 from ..llvm.emit import trace
 from ..llvm.handler import handler_text
-from ..llvm.text import module_of
-from ..llvm.trigonometry import far_reduction
+from ..llvm.trigonometry import lane_module
 from ..program.program import Program
 from .columns import columns_text
 from .direct import available, bind, direct_text
@@ -42,13 +41,13 @@ def module_text(program: Program, dtype: np.dtype, width: int) -> str:
 
 def frame_text(program: Program, jaxprs: list[Any], dtype: np.dtype, width: int, apart: dict[int, str]) -> str:
     """An LLVM module: the vector function, the scalar one, what XLA and Python call, and no loop that is `apart`."""
-    lines = [far_reduction(), columns_text(dtype, width)]
+    lines = [columns_text(dtype, width)]
     for w, name in ((width, "lanes"), (1, "lane")):
         lines.append(LaneFunction(program, jaxprs, w, dtype, name, apart).text())
     lines += [handler_text(program, dtype, width, task_lanes(program)), shared_text(program, dtype, width)]
     if has_direct(program):
         lines.append(direct_text(program, dtype, width))
-    return module_of(*lines)
+    return lane_module(*lines)
 
 
 class CompiledProgram:

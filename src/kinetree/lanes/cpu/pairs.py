@@ -14,8 +14,8 @@ from .. import tuning
 from ..kept.once import once
 from ..llvm.handler import LANES, MEMORY, POINTERS, advise_large_pages, arrays_handler, task_text
 from ..llvm.kernel import with_helpers
-from ..llvm.text import Text, module_of, over_blocks
-from ..llvm.trigonometry import far_reduction
+from ..llvm.text import Text, over_blocks
+from ..llvm.trigonometry import lane_module
 from ..pairs.pairs import ABOVE, BELOW, Pairs
 from ..pairs.text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
 from .host import cpu_target, vector_width
@@ -86,7 +86,7 @@ def cpu_text(pairs: Pairs, dtype: np.dtype, width: int) -> str:
         advise_large_pages(to, to.load("ptr", job, POINTERS + 8 * (len(ARRAYS) - 1)), size)
 
     task, handler = task_text(width, _arguments), arrays_handler(len(ARRAYS) - 1, 1, prepare)
-    return module_of(far_reduction(), MEMORY, with_helpers(*functions), str(task), str(handler))
+    return lane_module(MEMORY, with_helpers(*functions), str(task), str(handler))
 
 
 @once

@@ -12,8 +12,8 @@ import numpy as np
 from .. import tuning
 from ..kept.once import once
 from ..llvm.handler import LANES, MEMORY, POINTERS, SCRATCH, arrays_handler, attribute, given_or, task_text
-from ..llvm.text import Text, module_of, over_blocks
-from ..llvm.trigonometry import far_reduction
+from ..llvm.text import Text, over_blocks
+from ..llvm.trigonometry import lane_module
 from ..walks.text import WalkText, traced
 from ..walks.walk import Resident, Shape, Walk, ffi_call, first_stream
 from .host import cpu_target, vector_width
@@ -56,7 +56,7 @@ def cpu_text(walk: Walk, dtype: np.dtype, width: int) -> str:
     closed = traced(walk, dtype)
     functions = [CpuWalk(walk, closed, w, dtype, name) for w, name in ((width, "lanes"), (1, "lane"))]
     task, handler = task_text(width, _arguments), arrays_handler(*_counts(functions[0]), partial(_prepare, walk=walk))
-    return module_of(far_reduction(), MEMORY, *(f.text() for f in functions), str(task), str(handler))
+    return lane_module(MEMORY, *(f.text() for f in functions), str(task), str(handler))
 
 
 def _counts(text: WalkText) -> tuple[int, int]:

@@ -19,8 +19,8 @@ from ..kept.once import once
 from ..llvm.alone import Room
 from ..llvm.emit import trace
 from ..llvm.kernel import LoopWriter
-from ..llvm.text import Text, module_of
-from ..llvm.trigonometry import far_reduction
+from ..llvm.text import Text
+from ..llvm.trigonometry import lane_module
 from ..program.program import Program
 from .tile import SHARED, Tile, block_size, tile_memory
 
@@ -193,7 +193,7 @@ def kernel_text(program: Program, dtype: Any, slots: int, reach: Reach = Reach.T
 def gpu_module(*parts: str) -> str:
     """A whole module for NVIDIA chips."""
     head = f'target triple = "nvptx64-nvidia-cuda"\ntarget datalayout = "{LAYOUT}"'
-    return head + "\n" + module_of(far_reduction(), *parts)
+    return head + "\n" + lane_module(*parts)
 
 
 @once

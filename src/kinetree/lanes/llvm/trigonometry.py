@@ -10,7 +10,7 @@ import struct
 from functools import cache
 from typing import Any
 
-from .text import Text
+from .text import Text, module_of
 
 LIMIT = {64: 1e5, 32: 2e4}
 ROUND = {
@@ -128,7 +128,13 @@ def two_over_pi_words() -> list[int]:
     return [0] + [(digits >> (1280 - 64 * (k + 1))) & (2**64 - 1) for k in range(20)]
 
 
-def far_reduction() -> str:
+def lane_module(*parts: str) -> str:
+    """One module of several texts, with the reduction of far angles if one of them calls it."""
+    far = any("@reduce_far" in part for part in parts)
+    return module_of(*((_far_reduction(),) if far else ()), *parts)
+
+
+def _far_reduction() -> str:
     """`{quadrant, r} @reduce_far(x)` with x = quadrant π/2 + r, for any finite |x| > 1.
 
     x is m 2^(e − 52) with an integer m. Binary places of 2/π that make multiples of 4 with it do not matter: start at
