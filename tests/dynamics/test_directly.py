@@ -12,7 +12,8 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics import centroidal, frames
-from kinetree.dynamics.algorithms.frames import WAYS
+from kinetree.dynamics.algorithms.frames import WAYS, frame_acceleration_of, frame_velocity_of
+from kinetree.dynamics.schedules.run import run
 from kinetree.lanes.cpu import direct
 from kinetree.model.fork import _Process
 from kinetree.tree import layout
@@ -101,14 +102,18 @@ def test_several_outputs_leave_nothing_behind():
     assert (sys.getrefcount(q), sys.getrefcount(bad)) == before
 
 
-def over_the_tree(function, way):
-    """A frame's motion by XLA's passes over the tree."""
+def over_the_tree(algorithm_of, way):
+    """A frame's motion by XLA, level by level, of the tree with all joints on their own."""
 
     def call(model, *given):
         *states, body = given
-        numbers = frames.frame_number(model, body), frames.way_number(way)
+        coupling, free = model.coupling, model.uncoupled
+        wide = [coupling.widen_q(states[0]), *map(coupling.widen_v, states[1:])]
+        about = int(frames.frame_number(free, body))
         with jax.enable_x64(True):
-            return np.asarray(frames._by_tree(function, model, tuple(states), *numbers))
+            named = dict(zip(("q", "qd", "qdd"), wide, strict=False))
+            algorithm = algorithm_of(int(frames.way_number(way)))
+            return np.asarray(run(algorithm, free, named, about=about, schedule="levels")["motion"])
 
     return call
 
@@ -135,9 +140,11 @@ MORE = {  # Calls, and other ways to compute the same.
     "matrix": (kt.centroidal_momentum_matrix, "q", by_matrix(lambda m, A: A)),
     "com_jacobian": (kt.com_jacobian, "q", by_matrix(lambda m, A: A[:, 3:] / m.total_mass)),
     "centroidal": (kt.centroidal_momentum, "qv", by_matrix(lambda m, A, v: np.einsum("bij,bj->bi", A, v))),
-    **{f"velocity {w}": (partial(kt.frame_velocity, frame=w), "qvb", over_the_tree(frames._velocity, w)) for w in WAYS},
     **{
-        f"acceleration {w}": (partial(kt.frame_acceleration, frame=w), "qvxb", over_the_tree(frames._acceleration, w))
+        f"velocity {w}": (partial(kt.frame_velocity, frame=w), "qvb", over_the_tree(frame_velocity_of, w)) for w in WAYS
+    },
+    **{
+        f"acceleration {w}": (partial(kt.frame_acceleration, frame=w), "qvxb", over_the_tree(frame_acceleration_of, w))
         for w in WAYS
     },
 }
