@@ -29,13 +29,13 @@ def in_pieces(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("make", [square_root, collatz, digits])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_pieces_have_the_bits_of_the_whole(in_pieces, monkeypatch, make, dtype):
+def test_pieces_have_the_bits_of_the_whole(in_pieces, monkeypatch, tmp_path, make, dtype):
     """Masks, conditions, repeats in repeats, and what is read from and written to arrays, in vectors and alone."""
     program, slots, width = make()
     apart = CompiledProgram(program, dtype)
     assert len(in_pieces) == len(program.loops) + 1
     monkeypatch.setattr(pieces, "MAX_LOOPS_TOGETHER", 100)
-    monkeypatch.setenv("KINETREE_CACHE", "/nowhere")
+    monkeypatch.setenv("KINETREE_CACHE", str(tmp_path / "another"))
     whole = CompiledProgram(program, dtype)
     assert len(in_pieces) == len(program.loops) + 2
     for lanes in (1, 3, 2 * whole.width + 1):
