@@ -3,7 +3,7 @@
 The check is a sequential pass in float64, piece after piece, by the walk that serves single robots. A piece hangs from
 a free joint, which gives it the motion that the pieces before it end with; the joint's force is what it passes on.
 
-    python -m benchmarks.huge_chain --bodies 1e8 --devices 8     # about ten minutes on two idle cores, 22 GB
+    python -m benchmarks.huge_chain --bodies 1e8 --devices 8     # about nine minutes on two cores, 20 GB
 """
 
 import argparse
