@@ -10,7 +10,7 @@ class App {
   constructor(source) {
     Object.assign(this, { source, scene: source.scene, time: 0, world: -1, segments: [], contacts: null, asking: false, frames: 0, fps: 0, told: 0 });
     this.drawing = new Drawing(document.querySelector("canvas"), source.scene, source.geometry);
-    this.camera = new Camera(this.scene.camera);
+    this.camera = new Camera(this.drawing.canvas, this.scene.camera);
     this.playing = this.scene.time.length > 1 && !this.scene.live;
     this.current = { a: source.frames[0], b: source.frames[0], blend: 0 };
     this.middle = this.centre();
@@ -215,12 +215,12 @@ class App {
   }
   grip() { const { world, body, point } = this.push; return M.add(this.place(world, body), M.rotate(this.turned(world, body), point)); }
   label() {
-    const wanted = $("names").checked ? Math.min(this.scene.names.length, MOST_LABELS) : 0, box = $("labels"), w = Math.max(0, this.world);
+    const wanted = $("names").checked ? Math.min(this.scene.names.length, MOST_LABELS) : 0, box = $("labels"), w = Math.max(0, this.world), { clientWidth, clientHeight } = this.drawing.canvas;
     while (box.children.length > wanted) box.lastChild.remove();
     while (box.children.length < wanted) { const d = document.createElement("div"); d.className = "label"; d.textContent = this.scene.names[box.children.length]; box.append(d); }
     for (let k = 0; k < wanted; k++) {
       const p = M.apply(this.look.view, this.place(w, k)), style = box.children[k].style;
-      style.left = `${(p[0] / p[3] + 1) / 2 * innerWidth}px`; style.top = `${(1 - p[1] / p[3]) / 2 * innerHeight}px`;
+      style.left = `${(p[0] / p[3] + 1) / 2 * clientWidth}px`; style.top = `${(1 - p[1] / p[3]) / 2 * clientHeight}px`;
       style.visibility = p[3] > 0 ? "visible" : "hidden";
     }
   }
@@ -293,7 +293,7 @@ class App {
     const { framing, distance } = this.camera, reach = 12 * Math.max(framing.radius, distance / 4);
     this.look = {
       ...this.camera.view(), world: this.world, light: LIGHT, shadows: $("shadows").checked, segments: this.segments, cell, reach,
-      shadowed: Math.min(reach, 1.15 * Math.max(framing.half[0], framing.half[1]) + 2 * framing.half[2]), pixel: 2 * distance * Math.tan(FIELD_OF_VIEW / 2) / innerHeight, focal: innerHeight / (2 * Math.tan(FIELD_OF_VIEW / 2)),
+      shadowed: Math.min(reach, 1.15 * Math.max(framing.half[0], framing.half[1]) + 2 * framing.half[2]), pixel: distance * this.camera.pixel(), focal: 1 / this.camera.pixel(),
       back: night ? [.09, .11, .14] : [.93, .95, .97], tone: night ? [.17, .2, .24] : [.84, .87, .9], tone2: night ? [.21, .245, .29] : [.78, .82, .86], dark: night ? .5 : .28,
       line: night ? [.98, .55, .25, 1] : [.76, .25, .05, 1], line2: night ? [.35, .65, .95, 1] : [.1, .35, .65, 1], thick: 2.2,
     };

@@ -31,15 +31,17 @@ const Detail = {
     });
     return { points, normals: normals.flat(), index, owner };
   },
-  // Whether a part is drawn as a flat strip when its robot is small on the screen: both of its short sides are a few pixels then.
+  // Whether a part is drawn as a flat wedge when its robot is small on the screen: both of its short sides are a few pixels then.
   thin(part, radius) { return part.box.axes.map(M.norm).sort((a, b) => a - b)[1] < THIN * radius; },
-  // Strips along the longest axes of boxes: four corners, (along, across, half of the width) each.
-  strips(parts) {
+  // Wedges along the longest axes of boxes, from their inner end to a point beyond the outer one: three corners, (along, across, half of the width) each.
+  // One triangle instead of two: it is triangles, not pixels, that small robots cost.
+  wedges(parts) {
     const points = [], axes = [], corners = [], index = [], owner = [];
     parts.forEach((part, k) => {
-      const sorted = part.box.axes.slice().sort((a, b) => M.norm(b) - M.norm(a)), first = owner.length, width = (M.norm(sorted[1]) + M.norm(sorted[2])) / 2;
-      for (const [along, across] of [[-1, -1], [1, -1], [1, 1], [-1, 1]]) { points.push(...part.box.centre); axes.push(...sorted[0]); corners.push(along, across, width); owner.push(k); }
-      index.push(first, first + 1, first + 2, first, first + 2, first + 3);
+      const sorted = part.box.axes.slice().sort((a, b) => M.norm(b) - M.norm(a)), first = owner.length, width = .75 * (M.norm(sorted[1]) + M.norm(sorted[2]));
+      const outward = M.scale(sorted[0], M.dot(sorted[0], part.box.centre) < 0 ? -1 : 1);
+      for (const [along, across] of [[-1, -1], [-1, 1], [1.3, 0]]) { points.push(...part.box.centre); axes.push(...outward); corners.push(along, across, width); owner.push(k); }
+      index.push(first, first + 1, first + 2);
     });
     return { points, axes, corners, index, owner };
   },

@@ -7,11 +7,11 @@ class Drawing {
   constructor(canvas, scene, geometry) {
     this.canvas = canvas; this.scene = scene;
     this.software = Drawing.software();
-    const gl = this.gl = canvas.getContext("webgl2", { alpha: false, stencil: true, antialias: !this.software });
+    const gl = this.gl = canvas.getContext("webgl2", { alpha: false, antialias: !this.software });
     if (!gl) throw new Error("this browser has no WebGL 2, which the viewer draws with");
     const made = list => list.map(p => this.compile(p));
     this.programs = {
-      solid: made([SOLID, SHADOW, PICK]), boxes: made([FACETS, SHADOW]), strips: made([SLABS(false), SLABS(true)]),
+      solid: made([SOLID, SHADOW, PICK]), boxes: made([FACETS, SHADOW]), wedges: made([WEDGES(false), WEDGES(true)]),
       lines: made([LINES("\nvec3 dropped(vec3 p) { return p; }"), LINES(SHADE)]), marks: this.compile(MARKS),
     };
     this.width = 1024; // of the texture with poses: the shaders know it
@@ -103,10 +103,10 @@ class Drawing {
       return 4;
     });
   }
-  // What stands for small robots: boxes, and strips for thin parts.
+  // What stands for small robots: boxes, and wedges for thin parts.
   small(parts) {
     const gl = this.gl, { worlds, bodies } = this.scene, thin = parts.filter(p => Detail.thin(p, this.scene.single.radius)), thick = parts.filter(p => !thin.includes(p));
-    const { points, axes, corners, index, owner } = Detail.strips(thin), n = owner.length;
+    const { points, axes, corners, index, owner } = Detail.wedges(thin), n = owner.length;
     const data = new ArrayBuffer(44 * n * worlds), float = new Float32Array(data), paint = new Uint8Array(data), whole = new Int32Array(data), every = new Uint32Array(index.length * worlds);
     for (let w = 0, at = 0, next = 0; w < worlds; w++) {
       for (const corner of index) every[next++] = corner + w * n;
@@ -117,12 +117,12 @@ class Drawing {
         whole[11 * at + 7] = w * bodies + body;
       }
     }
-    const strips = this.batch(float, every, index.length, () => {
+    const wedges = this.batch(float, every, index.length, () => {
       gl.vertexAttribPointer(0, 3, gl.FLOAT, false, 44, 0); gl.vertexAttribPointer(1, 3, gl.FLOAT, false, 44, 12);
       gl.vertexAttribPointer(2, 4, gl.UNSIGNED_BYTE, true, 44, 24); gl.vertexAttribIPointer(3, 1, gl.INT, 44, 28); gl.vertexAttribPointer(4, 3, gl.FLOAT, false, 44, 32);
       return 5;
     });
-    return [{ ...this.solids(thick, Detail.boxes(thick)), programs: this.programs.boxes }, { ...strips, programs: this.programs.strips, flat: true }];
+    return [{ ...this.solids(thick, Detail.boxes(thick)), programs: this.programs.boxes }, { ...wedges, programs: this.programs.wedges, flat: true }];
   }
   // Lines along the tree: four corners each, moved apart on the screen. Made anew when the camera has come much nearer, or gone.
   segments(look) {
@@ -156,7 +156,8 @@ class Drawing {
     this.sharpness = this.software && playing ? Math.max(.6, Math.min(1, this.sharpness * (fps < 33 ? .8 : fps > 50 ? 1.1 : 1))) : 1;
   }
   resize() {
-    const ratio = this.ratio = this.sharpness * Math.min(window.devicePixelRatio || 1, 2), w = Math.round(innerWidth * ratio), h = Math.round(innerHeight * ratio);
+    const { clientWidth, clientHeight } = this.canvas, ratio = this.ratio = this.sharpness * Math.min(window.devicePixelRatio || 1, 2);
+    const w = Math.max(1, Math.round(clientWidth * ratio)), h = Math.max(1, Math.round(clientHeight * ratio));
     if (this.canvas.width !== w || this.canvas.height !== h) { this.canvas.width = w; this.canvas.height = h; this.pickTarget = null; }
   }
   // Show what lies between two frames: their poses (Float32Array) and how far it is from the first to the second.
@@ -185,10 +186,9 @@ class Drawing {
     if (shadows && (!this.software || this.drawn++ % SHADOW_EVERY === 0)) this.shadow(floors[0], look);
     gl.viewport(0, 0, this.canvas.width, this.canvas.height);
     gl.clearColor(...look.back, 1);
-    gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT | gl.STENCIL_BUFFER_BIT);
-    floors.forEach((floor, k) => this.floor.draw(floor, look, false, k + 1));
-    if (shadows) this.floor.shadows(this.shade, look);
-    if (!floors.length) this.floor.draw(this.floor.plane(scene.grid, look), look, true);
+    gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+    floors.forEach((floor, k) => this.floor.floor(floor, look, k === 0, shadows && k === 0 ? this.shade : null));
+    if (!floors.length) this.floor.lattice(this.floor.plane(scene.grid, look), look);
     this.bodies(look, 0);
     this.markings(look);
   }
@@ -197,6 +197,7 @@ class Drawing {
     gl.bindTexture(gl.TEXTURE_2D, texture);
     gl.texStorage2D(gl.TEXTURE_2D, 1, gl.R8, pixels, pixels);
     for (const side of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, side, gl.LINEAR);
+    for (const side of [gl.TEXTURE_WRAP_S, gl.TEXTURE_WRAP_T]) gl.texParameteri(gl.TEXTURE_2D, side, gl.CLAMP_TO_EDGE);
     gl.bindFramebuffer(gl.FRAMEBUFFER, frame);
     gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.COLOR_ATTACHMENT0, gl.TEXTURE_2D, texture, 0);
     gl.bindFramebuffer(gl.FRAMEBUFFER, null);
@@ -219,7 +220,7 @@ class Drawing {
     const gl = this.gl, { scene } = this, small = this.software && mode < 2 && 2 * scene.single.radius < SMALL * look.pixel;
     const batches = scene.solid ? small ? this.coarse : this.fine : [this.segments(look)];
     const [first, count] = look.world < 0 ? [0, scene.worlds] : [look.world, 1];
-    const values = { poses: 0, bodies: scene.bodies, view: look.view, light: look.light, eye: look.eye, plane,
+    const values = { poses: 0, narrow: mode ? 0 : look.pixel / this.ratio, bodies: scene.bodies, view: look.view, light: look.light, eye: look.eye, plane,
       screen: size ? [size, size] : [this.canvas.width, this.canvas.height], thick: look.thick * (size ? 1 : this.ratio),
       colour: mode === 1 ? [1, 1, 1, 1] : look.line, colour2: mode === 1 ? [1, 1, 1, 1] : look.line2 };
     gl.bindTexture(gl.TEXTURE_2D, this.poses);
@@ -254,7 +255,7 @@ class Drawing {
   pick(look, x, y) {
     const gl = this.gl, { scene } = this;
     if (!scene.solid) return null;
-    const w = this.canvas.width, h = this.canvas.height, ratio = w / innerWidth;
+    const w = this.canvas.width, h = this.canvas.height, ratio = w / this.canvas.clientWidth;
     if (!this.pickTarget) {
       this.pickTarget = gl.createFramebuffer();
       gl.bindFramebuffer(gl.FRAMEBUFFER, this.pickTarget);

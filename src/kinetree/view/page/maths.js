@@ -14,10 +14,9 @@ const M = {
     return M.add(M.add(v, M.scale(t, q[0])), M.cross(u, t));
   },
   conjugate: q => [q[0], -q[1], -q[2], -q[3]],
-  // `shift` moves the picture aside, in halves of its width, to make room for the panel.
-  perspective(fov, aspect, near, far, shift) {
+  perspective(fov, aspect, near, far) {
     const f = 1 / Math.tan(fov / 2), d = 1 / (near - far);
-    return [f / aspect, 0, 0, 0, 0, f, 0, 0, shift, 0, (near + far) * d, -1, 0, 0, 2 * near * far * d, 0];
+    return [f / aspect, 0, 0, 0, 0, f, 0, 0, 0, 0, (near + far) * d, -1, 0, 0, 2 * near * far * d, 0];
   },
   look(eye, target, up) {
     const z = M.unit(M.sub(eye, target)), x = M.unit(M.cross(up, z)), y = M.cross(z, x);

@@ -43,13 +43,13 @@ const PICK = [`${HEAD}${POSES}
 layout(location = 0) in vec3 at; layout(location = 3) in int slot; uniform mat4 view; flat out int id;
 void main() { id = slot + 1; gl_Position = view * vec4(texel(2 * slot).xyz + rotate(texel(2 * slot + 1), at), 1); }`, `${HEAD}
 flat in int id; out vec4 pixel; void main() { pixel = vec4(id & 255, (id >> 8) & 255, (id >> 16) & 255, 255) / 255.; }`];
-// Thin parts that are small on the screen: a quad that turns its face to the eye, or to the light for its shadow.
-const SLABS = shadow => [`${HEAD}${POSES}${shadow ? SHADE : "uniform vec3 light;"}
+// Thin parts that are small on the screen: a triangle that turns its face to the eye, or to the light for its shadow.
+const WEDGES = shadow => [`${HEAD}${POSES}${shadow ? SHADE : "uniform vec3 light;"}
 layout(location = 0) in vec3 at; layout(location = 1) in vec3 axis; layout(location = 2) in vec4 paint; layout(location = 3) in int slot; layout(location = 4) in vec3 corner;
-uniform mat4 view; uniform vec3 eye; flat out vec4 colour;
+uniform mat4 view; uniform vec3 eye; uniform float narrow; flat out vec4 colour;
 void main() {
   vec4 q = texel(2 * slot + 1); vec3 p = texel(2 * slot).xyz + rotate(q, at), a = rotate(q, axis), side = cross(a, ${shadow ? "light" : "eye - p"});
-  side *= corner.z / max(length(side), 1e-12);
+  side *= max(corner.z, narrow) / max(length(side), 1e-12); // what is narrower than a pixel would be seen now and then
   p += a * corner.x + side * corner.y;
   ${shadow ? "colour = vec4(1); p = dropped(p);" : "vec3 m = normalize(cross(side, a)); colour = vec4(paint.rgb * (.34 + .2 * (.5 + .5 * m.z) + .58 * max(0., dot(m, light))), paint.a);"}
   gl_Position = view * vec4(p, 1);
