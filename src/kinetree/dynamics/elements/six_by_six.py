@@ -3,7 +3,7 @@
 M = (1 + C1 J2)⁻¹ is made without an inverse. C1 = Σ δ l lᵀ is six joints in a row, each compliant along one l;
 releasing them one after the other, as the algorithm itself releases joints, gives M as a product of projections
     M = F1 F2 … F6,   F = 1 − g l uᵀ,   u = J l,   g = δ / (1 + δ lᵀ u),   J ← J − g u uᵀ   (J = J2 at first)
-in which every denominator is at least one: nothing needs a pivot.
+in which every denominator is at least one.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from .articulated_element import ArticulatedElement
 Vector = list[Scalar]
 Matrix = list[Vector]  # of rows
 SIX = range(6)
-NEGLIGIBLE = 1e-15  # of a diagonal entry: what is left of it after elimination is rounding
+ROUNDINGS = 4  # Of a diagonal entry, at most so many are left where elimination leaves nothing else.
 
 
 def _rows(I: ArticulatedInertia) -> Matrix:
@@ -59,19 +59,34 @@ def _columns(m: Matrix) -> Matrix:
 
 
 def _compliances(C: Matrix) -> list[tuple[Scalar, Vector]]:
-    """C = Σ δ l lᵀ, δ ≥ 0: square-root-free Cholesky, in which what is only rounding counts as nothing."""
+    """C = Σ δ l lᵀ, δ ≥ 0: square-root-free Cholesky; each pivot has kept the largest share of its diagonal entry.
+
+    C is singular where rows are fewer than six, or where their axes depend on each other. Then the last diagonals are
+    rounding, and so is what stands beside them: as pivots taken too early they would make l large. Where only rounding
+    is left, δ is zero.
+    """
     left = [list(row) for row in C]
+    zero, one = jnp.zeros_like(C[0][0]), jnp.ones_like(C[0][0])
+    negligible = ROUNDINGS * float(jnp.finfo(zero.dtype).eps)
+    share = [jnp.where(C[k][k] > 0, 1 / jnp.where(C[k][k] > 0, C[k][k], one), zero) for k in SIX]  # of what is left
     parts = []
-    for k in SIX:
-        d = left[k][k]
-        firm = d <= NEGLIGIBLE * C[k][k]
-        delta = jnp.where(firm, jnp.zeros_like(d), d)
-        inverse = 1 / jnp.where(firm, jnp.ones_like(d), d)
-        below = [jnp.where(firm, jnp.zeros_like(d), left[i][k] * inverse) for i in range(k + 1, 6)]
-        parts.append((delta, [jnp.zeros_like(d)] * k + [jnp.ones_like(d)] + below))
-        for i in range(k + 1, 6):
-            for j in range(k + 1, i + 1):
-                left[i][j] = left[i][j] - below[i - k - 1] * (delta * below[j - k - 1])
+    for _ in SIX:
+        best, d, column, taken = left[0][0] * share[0], left[0][0], left[0], [True, *[False] * 5]
+        for k in range(1, 6):
+            own = left[k][k] * share[k]
+            better = own > best
+            best, d = jnp.where(better, own, best), jnp.where(better, left[k][k], d)
+            column = [jnp.where(better, new, old) for new, old in zip(left[k], column, strict=True)]
+            taken = [t & ~better for t in taken]
+            taken[k] = better
+        firm = best <= negligible
+        delta, inverse = jnp.where(firm, zero, d), 1 / jnp.where(firm, one, d)
+        l = [jnp.where(firm, zero, x * inverse) for x in column]
+        parts.append((delta, l))
+        share = [jnp.where(t, zero, x) for t, x in zip(taken, share, strict=True)]
+        for i in SIX:
+            for j in range(i + 1):
+                left[i][j] = left[j][i] = left[i][j] - l[i] * (delta * l[j])
     return parts
 
 
