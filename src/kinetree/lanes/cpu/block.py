@@ -8,6 +8,7 @@ from typing import Any
 from ..llvm.alone import Room
 from ..llvm.kernel import LoopWriter
 from ..program.program import Program
+from .ahead import TURNS, Step, split
 
 
 class BlockWriter(LoopWriter):
@@ -18,6 +19,7 @@ class BlockWriter(LoopWriter):
         self.inputs: list[str] = []  # where the columns of the block are, of each array
         self.outputs: list[str] = []
         self.slots = ""  # address
+        self.sines: tuple[Step, list[str]] | None = None  # The rest of a step whose sines are known, and these.
         self.lists: dict[str, tuple[str, str]] = {}  # room for the numbers of turns on each list, and their count
 
     def _chosen(self, new: str, old: str) -> str:
@@ -36,7 +38,12 @@ class BlockWriter(LoopWriter):
         if loop.lists is not None:
             to.store("i64", 0, self.lists[loop.lists[0]][1])
         if loop.follows not in self.lists:
-            super()._loop(k, arrays)
+            steps = (
+                None
+                if self.mask or loop.when is not None
+                else split(self.jaxprs[k], loop.constants.num_leaves + bool(loop.pool) + len(loop.inputs))
+            )
+            super()._loop(k, arrays) if steps is None else self._ahead(k, arrays, *steps)
             return
         numbers, count = self.lists[loop.follows]
 
@@ -45,6 +52,48 @@ class BlockWriter(LoopWriter):
             self._one_turn(k, number, arrays)
 
         self._counted(f"loop{k}", to.load("i64", count), turn)
+
+    def _ahead(self, k: int, arrays: tuple[str, str, str], sines: Step, rest: Step) -> None:
+        """All turns of loop k, some at a time: first their sines and cosines, then all else."""
+        to, (constants, table, turns) = self.to, arrays
+        count, align = len(sines.jaxpr.outvars), f"align {self.size * to.width}"
+        room = f"%ahead{k}_room"
+        to.lines.insert(to.lines.index("entry:") + 1, f"  {room} = alloca [{TURNS * count} x {to.real}], {align}")
+        to.declare("i64 @llvm.smin.i64(i64, i64)")
+
+        def some(part: str) -> None:
+            first = to.op(f"mul i64 {part}, {TURNS}")
+            left = to.op(f"sub i64 {turns}, {first}")
+            these = to.op(f"call i64 @llvm.smin.i64(i64 {left}, i64 {TURNS})")
+
+            def places(n: str) -> list[str]:
+                start = to.at(room, to.op(f"mul i64 {n}, {count}"), to.real)
+                return [to.at(start, i, to.real) for i in range(count)]
+
+            def angles(n: str) -> None:
+                number = to.op(f"add i64 {first}, {n}")
+                self._take_row(k, number, table)
+                found = to.jaxpr(sines, self._given(k, number, constants))
+                for place, value in zip(places(n), found, strict=True):
+                    to.do(f"store {to.real} {value}, ptr {place}, {align}")
+
+            def turn(n: str) -> None:
+                self.sines = rest, [to.op(f"load {to.real}, ptr {place}, {align}") for place in places(n)]
+                self._one_turn(k, to.op(f"add i64 {first}, {n}"), arrays)
+                self.sines = None
+
+            self._counted(f"ahead{k}", these, angles)
+            self._counted(f"loop{k}", these, turn)
+
+        parts = to.op(f"sdiv i64 {to.op(f'add i64 {turns}, {TURNS - 1}')}, {TURNS}")
+        self._counted(f"parts{k}", parts, some)
+
+    def _stepped(self, k: int, number: str, constants: str) -> list[Any]:
+        """What the step makes, from sines that are known, if some are."""
+        if self.sines is None:
+            return super()._stepped(k, number, constants)
+        rest, known = self.sines
+        return self.to.jaxpr(rest, [*self._given(k, number, constants), *known])
 
     def _turn(self, k: int, number: str, constants: str) -> None:
         """One turn; it is put on a list where one of the lanes asks for that."""

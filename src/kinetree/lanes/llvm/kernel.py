@@ -291,8 +291,8 @@ class LoopWriter(ABC):
         """Entries as numbers of slots and turns."""
         return [self.to.op(f"sext i32 {entry} to i64") for entry in entries]
 
-    def _turn(self, k: int, number: str, constants: str) -> None:
-        """One turn of loop k, whose row of the table was taken."""
+    def _given(self, k: int, number: str, constants: str) -> list[Any]:
+        """What the step of loop k is given in a turn, whose row of the table was taken."""
         to, loop = self.to, self.program.loops[k]
         to.begin_block()
         count = loop.constants.num_leaves
@@ -302,10 +302,18 @@ class LoopWriter(ABC):
         ]
         values += [self.pool(constants)] if loop.pool else []
         values += [self.read_lane(x.array, self._column(x)) for x in loop.inputs]
-        values += [self.read_slot(number, slots.cold) for slots in loop.reads for number in self._slots(slots)]
+        return values + [self.read_slot(n, slots.cold) for slots in loop.reads for n in self._slots(slots)]
+
+    def _stepped(self, k: int, number: str, constants: str) -> list[Any]:
+        """What the step of loop k makes in a turn."""
+        return self.to.jaxpr(self.jaxprs[k], self._given(k, number, constants))
+
+    def _turn(self, k: int, number: str, constants: str) -> None:
+        """One turn of loop k, whose row of the table was taken."""
+        to, loop = self.to, self.program.loops[k]
         to.mask = self.mask if to.width > 1 else ""
         to.rooms_used = {}
-        results = iter(to.jaxpr(self.jaxprs[k], values))
+        results = iter(self._stepped(k, number, constants))
         for slots in loop.writes:
             for number in self._slots(slots):
                 value = next(results)
