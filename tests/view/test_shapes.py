@@ -9,7 +9,18 @@ from kinetree.cli.app import run as command
 
 trimesh = pytest.importorskip("trimesh")
 from kinetree.view.shapes import STEEL, shapes, skeleton  # noqa: E402
-from kinetree.view.solids import Solid, box, box_around, capsule, cylinder, ellipsoid, mesh, simplified, sphere  # noqa: E402
+from kinetree.view.solids import (
+    Solid,
+    box,
+    box_around,
+    capsule,
+    cylinder,
+    distinct,
+    ellipsoid,
+    mesh,
+    simplified,
+    sphere,
+)  # noqa: E402
 from kinetree.view.viewer import Viewer  # noqa: E402
 
 LOOK = '<visual><origin xyz="0 0 0.1"/><geometry>{}</geometry></visual>'
@@ -215,3 +226,13 @@ def test_a_box_around_a_leaning_leg_is_as_thin_as_the_leg():
     assert np.abs(inside).max() < 1 + 1e-5
     _, cube = box_around(box([1, 1, 1]))
     np.testing.assert_allclose(np.abs(cube).max(1), 0.5, rtol=1e-6)  # not turned, though all axes are principal ones
+
+
+def test_rows_that_differ_are_found():
+    """As `np.unique` finds them, whatever the order; -0 is 0."""
+    rows = np.random.default_rng(0).integers(-2, 3, (500, 3)) / 4
+    rows[rows == 0] = -0.0
+    rows[::2] += 0.0
+    first, number = distinct(rows)
+    assert (rows[first][number] == rows).all()
+    assert len(first) == len(np.unique(rows, axis=0))

@@ -72,7 +72,7 @@ def test_a_run_plays_at_once_and_follows_the_robot(browser):
 
 
 def few_corners_look_the_same(browser: Browser) -> None:
-    """Robots that are small on the screen are drawn as boxes and strips: nearly the same pixels, for fewer corners."""
+    """Robots that are small on the screen are drawn as boxes and wedges: nearly the same pixels, for fewer corners."""
     browser.evaluate("document.getElementById('world').value = -1; document.getElementById('world').onchange(); 1")
     browser.evaluate("kinetree.camera.distance *= 2.6; 1")  # All 16 are small now, in windows of 550 to 700 pixels.
     size = "2 * kinetree.scene.single.radius / kinetree.look.pixel"
@@ -81,9 +81,12 @@ def few_corners_look_the_same(browser: Browser) -> None:
     coarse, fine = (browser.evaluate(corners.format(kind)) for kind in ("coarse", "fine"))
     assert coarse < 0.4 * fine
     boxes = browser.picture_of_scene()
-    browser.evaluate("kinetree.drawing.coarse = kinetree.drawing.fine; 1")
+    at_rest = "kinetree.drawing.still >= SHADOW_EVERY"
+    browser.eventually(lambda: browser.evaluate(at_rest))  # What stands still is drawn no more.
     shown = browser.evaluate("kinetree.drawing.drawn")
-    browser.eventually(lambda: browser.evaluate("kinetree.drawing.drawn") > shown + 5)  # frames; shadows follow, too
+    browser.evaluate("kinetree.drawing.coarse = kinetree.drawing.fine; kinetree.drawing.seen = null; 1")
+    browser.eventually(lambda: browser.evaluate(f"kinetree.drawing.drawn > {shown} && {at_rest}"))
+    assert browser.evaluate("kinetree.drawing.drawn") == shown + 4, "a frame, and those that shadows follow in"
     whole = browser.picture_of_scene()
     robots = coloured(whole)
     assert robots > 200

@@ -72,7 +72,8 @@ class Hull(NamedTuple):
                 lists[a] += [b for b in corners if b != a and b not in lists[a]]
         normals = np.array([np.frombuffer(plane)[:3] for plane in planes])
         vertices = points[used]
-        faces = [_around(vertices, sorted(face), n) for face, n in zip(planes.values(), normals, strict=True)]
+        places, axes = vertices.tolist(), normals.tolist()
+        faces = [_around(places, sorted(face), n) for face, n in zip(planes.values(), axes, strict=True)]
         radius = np.linalg.norm(np.maximum(-points.min(0), points.max(0)))
         if len(vertices) < MIN_CLIMB_VERTICES:
             lists = _everybody(len(vertices))
@@ -162,14 +163,18 @@ def _wide_corners(vertices: list[list[float]], face: list[int]) -> list[int]:
     return [face[i] for i in chosen]
 
 
-def _around(vertices: np.ndarray, face: list[int], normal: np.ndarray) -> list[int]:
+def _around(vertices: list[list[float]], face: list[int], normal: list[float]) -> list[int]:
     """The corners of a face, in order around its normal."""
-    points = vertices[face]
-    middle = points.mean(0)
-    x = points[0] - middle
-    y = np.cross(normal, x)
-    angles = np.arctan2((points - middle) @ y, (points - middle) @ x)
-    return [face[i] for i in np.argsort(angles)]
+    middle = [math.fsum(vertices[i][k] for i in face) / len(face) for k in range(3)]
+    away = {i: [vertices[i][k] - middle[k] for k in range(3)] for i in face}
+    x, n = away[face[0]], normal
+    y = [n[1] * x[2] - n[2] * x[1], n[2] * x[0] - n[0] * x[2], n[0] * x[1] - n[1] * x[0]]
+
+    def angle(i: int) -> float:
+        p = away[i]
+        return math.atan2(p[0] * y[0] + p[1] * y[1] + p[2] * y[2], p[0] * x[0] + p[1] * x[1] + p[2] * x[2])
+
+    return sorted(face, key=angle)
 
 
 def _padded(lists: list[list[int]]) -> np.ndarray:

@@ -40,7 +40,7 @@ def _indexed(scene: Scene) -> list[tuple[np.ndarray, np.ndarray]]:
     found = []
     for part in scene.parts:
         rows = np.concatenate([part.solid.points, part.solid.normals], -1).reshape(-1, 6)
-        _, first, inverse = np.unique(np.round(rows, 6), axis=0, return_index=True, return_inverse=True)
+        first, inverse = solids.distinct(np.round(rows, 6))
         found.append((rows[first], inverse.reshape(-1, 3)))
     return found
 

@@ -109,6 +109,19 @@ def ellipsoid(half_axes: Any, sides: int = 24) -> Solid:
     return Solid(ball.points * a, normals / np.linalg.norm(normals, axis=-1, keepdims=True))
 
 
+def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of numbers that differ: where each of them first stands, and which of them each row is.
+
+    They are compared by 64 mixed bits of each: sorting whole rows takes ten times as long.
+    """
+    key = np.zeros(len(rows), np.uint64)
+    for column in (rows.astype(np.float64) + 0.0).T:  # -0 becomes 0
+        key = (key ^ np.ascontiguousarray(column).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        key ^= key >> np.uint64(32)
+    _, first, number = np.unique(key, return_index=True, return_inverse=True)
+    return first, number
+
+
 def mesh(vertices: Any, faces: Any, *, flat: bool = False) -> Solid:
     """The surface of a mesh, smooth but for its edges."""
     points = np.asarray(vertices, float)[np.asarray(faces, np.int64).reshape(-1, 3)]
@@ -118,8 +131,7 @@ def mesh(vertices: Any, faces: Any, *, flat: bool = False) -> Solid:
     own = across / np.linalg.norm(across, axis=1, keepdims=True)
     normals = np.repeat(own[:, None], 3, 1)
     if not flat and len(points):
-        _, corner = np.unique(points.reshape(-1, 3), axis=0, return_inverse=True)
-        corner = corner.ravel()
+        corner = distinct(points.reshape(-1, 3))[1]
         weights = np.repeat(across, 3, 0)
         total = np.stack([np.bincount(corner, weights[:, k]) for k in range(3)], -1)
         total /= np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-30)
@@ -159,7 +171,7 @@ def simplified(solid: Solid, triangles: int) -> Solid:
         centre = np.stack([np.bincount(flat, solid.points.reshape(-1, 3)[:, k]) / count for k in range(3)], -1)
         whole = (corner[:, 0] != corner[:, 1]) & (corner[:, 1] != corner[:, 2]) & (corner[:, 0] != corner[:, 2])
         faces = corner[whole]
-        _, first = np.unique(np.sort(faces, 1), axis=0, return_index=True)
+        first = distinct(np.sort(faces, 1))[0]
         if len(first) <= triangles or cells <= 2:
             return mesh(centre, faces[np.sort(first)])
         cells = max(2, min(cells - 1, int(cells * np.sqrt(triangles / len(first)))))

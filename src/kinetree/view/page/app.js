@@ -299,7 +299,7 @@ class App {
     };
     this.overlays();
     this.drawing.pose(this.current.a, this.current.b, this.current.blend);
-    this.drawing.draw(this.look);
+    this.drawing.show(this.look, this.playing);
     if (now - this.told > 100) { this.told = now; this.tell(); }
     this.touch();
     requestAnimationFrame(t => this.tick(t));

@@ -19,7 +19,7 @@ class Drawing {
     this.rows = Math.max(1, Math.ceil(this.count / this.width));
     this.scratch = new Float32Array(this.rows * this.width * 4);
     this.poses = this.texture();
-    this.shown = []; this.sharpness = 1;
+    this.shown = []; this.sharpness = 1; this.still = 0;
     this.quad = this.buffer(new Float32Array([0, -1, 0, 1, 1, -1, 1, 1]));
     this.floor = new Floor(this);
     const clear = part => part.colour[3] < 1, kinds = [scene.parts.filter(p => !clear(p)), scene.parts.filter(clear)]; // clear parts are drawn last
@@ -177,9 +177,16 @@ class Drawing {
     gl.bindTexture(gl.TEXTURE_2D, this.poses);
     gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, this.width, this.rows, gl.RGBA, gl.FLOAT, scratch);
   }
+  // Draw, unless all is as it was: a picture that stands still takes no time. Shadows may be some frames behind, so it goes on for that long.
+  show(look, moving) {
+    this.resize();
+    const seen = JSON.stringify([look, this.canvas.width, this.canvas.height]), same = !moving && this.shown === this.posed && seen === this.seen;
+    this.still = same ? this.still + 1 : 0;
+    [this.posed, this.seen] = [this.shown, seen];
+    if (this.still < SHADOW_EVERY) this.draw(look);
+  }
   draw(look) {
     const gl = this.gl, { scene } = this;
-    this.resize();
     gl.enable(gl.DEPTH_TEST); gl.depthFunc(gl.LEQUAL); gl.depthMask(true); gl.disable(gl.BLEND);
     const floors = scene.planes.map(plane => this.floor.plane(plane, look)), shadows = look.shadows && floors.length > 0;
     // The first floor has shadows. They take long on a software renderer, so there they follow every fourth frame.
