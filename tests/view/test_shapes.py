@@ -8,19 +8,9 @@ import kinetree as kt
 from kinetree.cli.app import run as command
 
 trimesh = pytest.importorskip("trimesh")
+from kinetree.view import solids  # noqa: E402
 from kinetree.view.shapes import STEEL, shapes, skeleton  # noqa: E402
-from kinetree.view.solids import (
-    Solid,
-    box,
-    box_around,
-    capsule,
-    cylinder,
-    distinct,
-    ellipsoid,
-    mesh,
-    simplified,
-    sphere,
-)  # noqa: E402
+from kinetree.view.solids import Solid, box, box_around, capsule, cylinder, ellipsoid, mesh, simplified, sphere  # noqa: E402
 from kinetree.view.viewer import Viewer  # noqa: E402
 
 LOOK = '<visual><origin xyz="0 0 0.1"/><geometry>{}</geometry></visual>'
@@ -233,6 +223,6 @@ def test_rows_that_differ_are_found():
     rows = np.random.default_rng(0).integers(-2, 3, (500, 3)) / 4
     rows[rows == 0] = -0.0
     rows[::2] += 0.0
-    first, number = distinct(rows)
+    first, number = solids.distinct(rows)
     assert (rows[first][number] == rows).all()
     assert len(first) == len(np.unique(rows, axis=0))
