@@ -183,3 +183,47 @@ def test_each_slot_is_written_once():
         way = jnp.zeros_like(x).at[:, k].set(jnp.array([1.0, 0.0]) if k == 1 else jnp.ones(2))
         by_differences = slope(lambda x: (weights * wanted(x)).sum(), x, way)
         np.testing.assert_allclose((gradient * way).sum(), by_differences, rtol=1e-7)
+
+
+COUPLED = """<mujoco><option timestep="0.002"/><worldbody>
+<body pos="0 0 1"><joint name="a" axis="0 1 0" damping=".1"/><geom type="capsule" size=".05" fromto="0 0 0 0 0 -.4"/>
+  <body pos="0 0 -.4"><joint name="b" axis="0 1 0"/><geom type="sphere" size=".06" pos="0 0 -.2"/></body></body>
+<body pos=".11 0 1"><joint name="c" axis="0 1 0"/><geom type="sphere" size=".06" pos="0 .01 -.6"/></body>
+<body pos=".5 0 1"><joint name="d" axis="0 1 0"/><geom size=".05" pos="0 0 -.3"/>
+  <body name="e" pos="0 0 -.3"><joint axis="0 1 0"/><geom size=".05" pos="0 0 -.3"/></body></body></worldbody>
+<tendon><fixed name="t" range="-1 .001" limited="true">
+  <joint joint="a" coef="1"/><joint joint="d" coef="-1"/></fixed></tendon>
+<equality><joint joint1="b" joint2="d" polycoef="0 .5 0 0 0"/><connect body1="e" anchor="0 0 -.3"/></equality>
+</mujoco>"""
+
+
+@pytest.mark.usefixtures("no_xla")
+def test_where_constraints_couple_bodies(monkeypatch):
+    """A ball against a ball, a tendon at its limit, a joint that follows another, a loop: by the balance of forces."""
+
+    def refuse(*_, **__):
+        raise AssertionError("constraints by XLA")
+
+    monkeypatch.setattr(sys.modules["kinetree.constrain.constrained"], "solve_constraints", refuse)
+    model = ours(compiled(COUPLED))
+    rng = np.random.default_rng(0)
+    q, qd = 0.01 * rng.standard_normal((2, 2, model.nv))
+    assert kt.contacts(model, q).active.any(-1).all()
+    x, way, weight = (jnp.asarray(rng.standard_normal((3, 2, model.nv))) for _ in range(3))
+    x = 0.01 * x
+    state = jax.tree.map(jnp.asarray, kt.initial_state(model, q, qd))
+
+    def accelerated(x):
+        found = kt.constrained_dynamics(model, q + x[0], qd + x[1], x[2])
+        return ((found.qdd + found.tau_constraint) * weight[0]).sum() + (found.contacts.depth.clip(0) ** 2).sum()
+
+    def advanced(x):
+        after = kt.advance(model, state.replace(q=state.q + x[0], qd=state.qd + x[1]))
+        return (after.q * weight[0]).sum() + (after.qd * weight[1]).sum()
+
+    for end in (accelerated, advanced):
+        wanted = slope(jax.jit(end), x, way)
+        value, gradient = jax.jit(jax.value_and_grad(end))(x)
+        np.testing.assert_allclose(value, end(x), rtol=1e-12)
+        np.testing.assert_allclose((gradient * way).sum(), wanted, rtol=1e-6)
+        np.testing.assert_allclose(jax.jvp(end, (x,), (way,))[1], wanted, rtol=1e-6)

@@ -128,8 +128,8 @@ def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
 
     def smooth(solver: Solver, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
         """What has derivatives of all that is reported."""
-        found = _reported(solver.at_solution(q, qd, tau, f_ext, solution), q)
-        return found[0], found[1], found[2][:3]
+        found = solver.at_solution(q, qd, tau, f_ext, solution)
+        return found.qdd, found.force, _touch(found, q)[:3]
 
     qdd, force, touch = jvp_of_moving(smooth, primals[:5], tangents[:5])[1]
     still = jax.tree.map(_no_tangent, reached)
@@ -142,9 +142,13 @@ def _no_tangent(x: Any) -> Any:
     return jnp.zeros_like(x) if whole else np.zeros(x.shape, jax.dtypes.float0)
 
 
+def _touch(found: Solved, q: Any) -> Any:
+    return no_points(q) if found.points is None else reported_points(found.points)
+
+
 def _reported(found: Solved, q: Any) -> Any:
     """What the native body found, as XLA's gives it."""
-    touch = no_points(q) if found.points is None else reported_points(found.points)
+    touch = _touch(found, q)
     held = touch[0][:, :0, :1].repeat(6, -1)  # the native body knows no loops
     return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held
 

@@ -119,11 +119,11 @@ def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> An
             return bounded_scan(lambda s, _: (take(stepper, s, drive), None), state, None, steps)[0]
 
         return jvp_of_moving(scanned, given, moved)
-    after = checkpoint_name(stepper(state, drive.ctrl, drive.f_ext, 1), STEPPED)
-    solution = jax.lax.stop_gradient(after.warm_start)
+    after, alpha = checkpoint_name(stepper.told(state, drive.ctrl, drive.f_ext), STEPPED)
+    found = jax.lax.stop_gradient((after.warm_start, alpha))
 
     def smooth(stepper: Stepper, state: State, drive: Drive) -> State:
-        return stepper.at_solution(state.replace(warm_start=solution), drive.ctrl, drive.f_ext)
+        return stepper.at_solution(state, drive.ctrl, drive.f_ext, *found)
 
     return after, jvp_of_moving(smooth, given, moved)[1]
 

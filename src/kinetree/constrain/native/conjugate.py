@@ -76,7 +76,7 @@ def lacking(kind: Kind, dim: int) -> Part:
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         kept, r = present(kind, known, reads)
         new, force = tuple(reads[-3:-1]), reads[-1]
-        bent = times(r.curvature, kind.residual(known, kept, new))
+        bent = times(r.curvature, kind.residual(known, kind.bare(kept), new))
         rest = tuple(g - c - f for g, c, f in zip(r.pull, bent, force, strict=True))
         none = tuple(jnp.zeros_like(x) for x in rest)
         return (rest, none, none), (dot(rest, rest),), ()

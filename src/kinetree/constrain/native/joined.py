@@ -20,7 +20,7 @@ import numpy as np
 from kinetree.lanes import Loop, Slots
 from kinetree.spatial import Motion
 
-from ..groups import constant, six_by_six
+from ..groups import six_by_six
 from .conjugate import measured, present, unmeasured
 from .conjugate import started as begun
 from .contacts import frame
@@ -82,9 +82,9 @@ def joining(kind: Kind) -> Part:
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         kept, r = present(kind, known, reads)
-        point, ref, _, other = kept
+        point, other = kept[0], kept[3]
         stiff = frame(point).articulated_to_parent(six_by_six(r.curvature))
-        more = tuple(g - f for g, f in zip(constant(r, ref), r.force, strict=True))
+        more = tuple(g - f for g, f in zip(kind.constant(r, kept), r.force, strict=True))
         one, two = both_forces(point, other, more)
         presses = sum((row[0] for row in r.curvature[1:]), start=r.curvature[0][0])
         flag = jnp.where(presses > 0, jnp.ones_like(presses), jnp.zeros_like(presses))

@@ -59,6 +59,27 @@ class Kind(NamedTuple):
     links: bool = False  # whether links carry it (links.py)
     moves: Memory = ROW  # the blocks of what it moves
     listed: str = ""  # the name of the list of those that act
+    linear: bool = False  # whether forces are −C J x alone: those of a small change of a solution
+
+    @property
+    def linearised(self) -> "Kind":
+        """The kind of small changes: with the curvature that constraints have, and no other force."""
+
+        def response(known: Any, kept: tuple, w: tuple) -> Response:
+            r = self.response(known, kept, w)
+            none = tuple(jnp.zeros_like(x) for x in r.force)
+            return r._replace(force=none, pull=none)
+
+        return self._replace(response=response, linear=True)
+
+    def bare(self, kept: tuple) -> tuple:
+        """What a constraint keeps; of a small change the acceleration at which it would be at rest is zero."""
+        return (kept[0], jax.tree.map(jnp.zeros_like, kept[1]), *kept[2:]) if self.linear else kept
+
+    def constant(self, r: Response, kept: tuple) -> tuple:
+        """g of force = g − C J x."""
+        ref = self.bare(kept)[1]
+        return constant(r, ref if isinstance(ref, tuple) else (ref,))
 
     @property
     def acting(self) -> dict[str, Any]:
@@ -200,10 +221,6 @@ def on_joint(losses: bool) -> Kind:
     )
 
 
-def _ref(kind: Kind, kept: tuple) -> tuple:
-    return kept[1] if isinstance(kept[1], tuple) else (kept[1],)
-
-
 def loading(kind: Kind, finishes: bool) -> Part:
     """Curvature and force of the constraints, put on the tree; in the last round the force alone."""
     n = len(kind.own)
@@ -211,7 +228,7 @@ def loading(kind: Kind, finishes: bool) -> Part:
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         kept, (m,) = reads[:n], kind.motions(reads[n : n + len(kind.rows)])
         r = kind.response(known, kept, kind.residual(known, kept, m))
-        g, H = constant(r, _ref(kind, kept)), r.curvature
+        g, H = kind.constant(r, kept), r.curvature
         if finishes:
             last = reads[-1] != 0
             g = tuple(jnp.where(last, f, x) for f, x in zip(r.force, g, strict=True))

@@ -14,10 +14,11 @@ from . import contacts, coupled, joints, kinematics, strings
 from .binding import Native, starting
 from .features import Features
 from .fluid import in_fluid
+from .implicit import answered_change, given_rows, left_over, put_out
 from .kinds import Kind, contact, on_joint, pulling, telling
 from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts
 from .memory import NOTHING, NUMBER, ROW, fixed
-from .newton import from_solution, newton
+from .newton import newton
 from .parts import Again, Part, once, table
 from .plan import Plan
 
@@ -35,6 +36,8 @@ class Goal(Enum):
     DYNAMICS = auto()  # accelerations, and the forces of all constraints
     FORCES = auto()  # the forces of all constraints at given accelerations
     CONTACTS = auto()  # where shapes touch
+    BALANCE = auto()  # the same as FORCES, and what is left of the balance of forces: for derivatives
+    ANSWER = auto()  # how accelerations answer small forces, constraints being as they are at given ones
 
 
 class Variant(NamedTuple):
@@ -49,16 +52,27 @@ class Variant(NamedTuple):
     @property
     def outputs(self) -> tuple[str, ...]:
         """What is put out, in order."""
-        if self.goal is Goal.CONTACTS:
-            return ("points",)
+        if self.goal in (Goal.CONTACTS, Goal.ANSWER):
+            return ("points" if self.goal is Goal.CONTACTS else "answer",)
         found = "qdd", "force", "total"
         if self.goal is Goal.FORCES:
             return found
         points = ("points",) if self.features.touches else ()
-        return (*found, "counts", *points, *(("pushes",) if self.forces else ()))
+        more = "left" if self.goal is Goal.BALANCE else "counts"
+        return (*found, more, *points, *(("pushes",) if self.forces else ()))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What is read, in order."""
+        if self.goal is Goal.ANSWER:
+            return "q", "qd", "warm", "change"
+        optional = {"warm": self.warm, "f_ext": self.external}
+        return (
+            ("q",) if self.goal is Goal.CONTACTS else ("q", "qd", "tau", *(k for k, there in optional.items() if there))
+        )
 
 
-Q, QD, TAU, WARM = range(4)
+Q, QD = range(2)
 
 
 def copied(array: int, to: str) -> Part:
@@ -111,16 +125,16 @@ def at_rest() -> Part:
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
 
 
-def guessed(quaternions: bool, warm: bool) -> Part:
-    """The first guess: what `warm_start` says, or rest."""
+def guessed(quaternions: bool, warm: int | None) -> Part:
+    """The first guess: what an array says, or rest."""
 
     def step(slide: Any, inputs: tuple, shift: tuple) -> tuple:
-        if not warm:
+        if warm is None:
             return (0.0,), (), ()
         return (inputs[0] + slide * shift[0] if quaternions else inputs[0],), (), ()
 
-    reads = (ROW.at(0, "shift"),) if quaternions and warm else ()
-    inputs = (Lane(WARM, 1),) if warm else ()
+    reads = (ROW.at(0, "shift"),) if quaternions and warm is not None else ()
+    inputs = () if warm is None else (Lane(warm, 1),)
     loop = Loop(step, 2, NUMBER, reads=reads, writes=(ROW.at(0, "x"),), inputs=inputs)
     rows = lambda plan: table(plan.row(plan.columns[1]), np.arange(len(plan.columns[1])))  # noqa: E731
     return Part(loop, rows, lambda model, plan, known: model.rows.slide[plan.columns[1]])
@@ -177,8 +191,8 @@ def constraint_parts(features: Features, report: int | None = None) -> list[Part
     return parts + ([joints.losses(features.power)] if features.losses else [])
 
 
-def answered(kinds: list[Kind], features: Features) -> list[Part]:
-    """Accelerations, forces of constraints on the joints, and all forces."""
+def pulled(kinds: list[Kind], features: Features) -> list[Part]:
+    """The forces of constraints, on rows and joints."""
 
     def clear(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (*6 * (0.0,), 0.0), (), ()
@@ -192,8 +206,11 @@ def answered(kinds: list[Kind], features: Features) -> list[Part]:
         )
     ]
     before, after = pulling_parts(features.linking)
-    parts += [*before, *map(pulling, kinds), *after]
-    quaternions = features.quaternions
+    return [*parts, *before, *map(pulling, kinds), *after]
+
+
+def answered(quaternions: bool) -> Part:
+    """Accelerations, forces of constraints on the joints, and all forces."""
 
     def total(slide: Any, _: tuple, reads: tuple) -> tuple:
         S, whole, push, x, b, *shift = reads
@@ -207,7 +224,7 @@ def answered(kinds: list[Kind], features: Features) -> list[Part]:
         rows = np.arange(plan.n)[::-1]
         return table(plan.up(rows), plan.row(rows), rows)
 
-    return [*parts, Part(loop, turns, lambda model, *_: model.rows.slide[::-1])]
+    return Part(loop, turns, lambda model, *_: model.rows.slide[::-1])
 
 
 def counted(array: int) -> Part:
@@ -227,36 +244,44 @@ def contact_parts(v: Variant) -> list[Part]:
     return [coordinates(Q), at_rest(), *placed, *touching_parts(v.features, v.outputs.index("points"))]
 
 
-def solution_parts(v: Variant, solved: bool) -> list[Part | Again]:
-    """From a state to accelerations; `solved`: the first guess is the solution."""
-    f = v.features
+def solution_parts(v: Variant) -> list[Part | Again]:
+    """From a state to accelerations, or from accelerations to forces."""
+    f, at = v.features, v.inputs.index
     kinds, between = kinds_of(f), between_of(f)
-    follows = [following()] if "mimics" in f.linking.lengths else []
+    every = [*kinds, *(k for k, _ in between)]
+    put = {name: k for k, name in enumerate(v.outputs)}
     begin: list[Part | Again] = [
         coordinates(Q),
         copied(QD, "qd"),
-        copied(TAU, "b"),
+        *([] if v.goal is Goal.ANSWER else [copied(at("tau"), "b")]),
         *(kinematics.shifts() if f.quaternions else []),
-        guessed(f.quaternions, v.warm),
-        *follows,
+        guessed(f.quaternions, at("warm") if "warm" in v.inputs else None),
+        *([following()] if "mimics" in f.linking.lengths else []),
         *motion_parts(f),
     ]
-    end = answered([*kinds, *(k for k, _ in between)], f)
+    if v.goal is Goal.ANSWER:
+        change = answered_change(kinds, between, linked_parts(f.linking, False, True), f.joined)
+        return [*begin, *constraint_parts(f), given_rows(at("change"), "b"), *change, put_out("x_new", put["answer"])]
     if v.goal is Goal.FORCES:
-        return [*begin, *constraint_parts(f), *end]
-    put = {name: k for k, name in enumerate(v.outputs)}
-    rounds = from_solution(kinds, False)
-    if not solved:
+        return [*begin, *constraint_parts(f), *pulled(every, f), answered(f.quaternions)]
+    forces = [
+        *([kinematics.applied(at("f_ext"))] if v.external else []),
+        *force_parts(f),
+        *constraint_parts(f, put.get("points")),
+    ]
+    if v.goal is Goal.BALANCE:
+        rounds, more = [], left_over(put["left"])
+    else:
         rounds = newton(kinds, between, False, True, linked_parts(f.linking, False, True), f.joined)
+        more = [counted(put["counts"])]
     told = [(contact(dim, f.elliptic), dim) for dim in f.dims] + between if v.forces else []
     return [
         *begin,
-        *([kinematics.applied(3 + v.warm)] if v.external else []),
-        *force_parts(f),
-        *constraint_parts(f, put.get("points")),
+        *forces,
         *rounds,
-        *end,
-        counted(put["counts"]),
+        *pulled(every, f),
+        *more,
+        answered(f.quaternions),
         *(telling(kind, dim, put["pushes"]) for kind, dim in told),
     ]
 
@@ -264,20 +289,18 @@ def solution_parts(v: Variant, solved: bool) -> list[Part | Again]:
 _programs: Once[Native] = Once()
 
 
-def program_of(variant: Variant, solved: bool = False) -> Native:
-    """The program of a variant, made once; or the one whose first guess is the solution, for derivatives."""
+def program_of(variant: Variant) -> Native:
+    """The program of a variant, made once."""
 
     def make() -> Native:
-        asks = variant.goal is Goal.CONTACTS
-        parts = contact_parts(variant) if asks else solution_parts(variant, solved)
-        inputs = 1 if asks else 3 + variant.warm + variant.external
-        return Native.of(f"constrained_{variant.goal.name.lower()}", [starting(), *parts], inputs, len(variant.outputs))
+        parts = contact_parts(variant) if variant.goal is Goal.CONTACTS else solution_parts(variant)
+        name = f"constrained_{variant.goal.name.lower()}"
+        return Native.of(name, [starting(), *parts], len(variant.inputs), len(variant.outputs))
 
-    return _programs.get((variant, solved), make)
+    return _programs.get(variant, make)
 
 
-def is_solved(variant: Variant) -> bool:
-    """Whether there are programs whose solution is known, which can be run backwards."""
-    f = variant.features
-    formulas = all(kinds in CLOSED_FORMS for kinds, _ in f.touches)
-    return formulas and (variant.goal is Goal.CONTACTS or not (f.coupled or any(f.linking)))
+def is_differentiable(features: Features) -> bool:
+    """Whether derivatives are native: contacts are formulas, and tendons do not resist accelerations."""
+    formulas = all(kinds in CLOSED_FORMS for kinds, _ in features.touches)
+    return formulas and not (features.linking.resists or features.linking.brakes)

@@ -9,6 +9,7 @@ from jax.core import Tracer
 
 from kinetree.lanes import run, xla
 from kinetree.lanes.kept.once import OncePerOwner
+from kinetree.lanes.linear import Bounded, run_linear
 from kinetree.lanes.program.single import Single, single
 from kinetree.model import Model
 from kinetree.model.arguments import is_known
@@ -18,7 +19,7 @@ from .contacts import POINT_REPORT
 from .features import Features, features_of
 from .kinds import FORCE_REPORT
 from .plan import Plan
-from .programs import Goal, Variant, is_solved, program_of
+from .programs import Goal, Variant, is_differentiable, program_of
 
 
 class Solved(NamedTuple):
@@ -30,6 +31,8 @@ class Solved(NamedTuple):
     counts: Any = None  # iterations, and whether they converged
     points: Any = None  # (batch, 14 a point)
     pushes: Any = None  # (batch, 6 a point): forces of contacts on their second bodies, in their frames, if asked for
+    left: Any = None  # of the balance of forces, on all rows
+    answer: Any = None  # of all rows, to a change
 
     @property
     def iterations(self) -> Any:
@@ -51,6 +54,7 @@ class Solver:
     variant: Variant = field(metadata={"static": True})
     plan: Plan = field(metadata={"static": True})
     smooth: tuple[Any, ...] = ()  # constants of the program for derivatives, where there is one
+    answers: tuple[Any, ...] = ()  # and of the one that answers changes, where accelerations are asked for
 
     @property
     def differentiable(self) -> bool:
@@ -62,38 +66,67 @@ class Solver:
     ) -> Solved:
         """What the variant asks for, from (batch, ...) arrays. `by_xla`: by the XLA body of the same program."""
         native = program_of(self.variant)
-        bound = native.program, self.plan.slots, self._widths, tables_of(native, self.plan), self.constants
-        inputs = self._inputs(q, qd, tau, f_ext, warm)
+        bound = native.program, self.plan.slots, self._widths(), tables_of(native, self.plan), self.constants
+        inputs = _inputs(self.variant, q=q, qd=qd, tau=tau, f_ext=f_ext, warm=warm)
         return self._split(
             xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams_of(native, self.plan))
         )
 
     def at_solution(self, q: Any, qd: Any = None, tau: Any = None, f_ext: Any = None, solution: Any = None) -> Solved:
         """The same as a function that can be differentiated, where accelerations are known."""
-        native, dtype = program_of(self.variant._replace(warm=True), True), q.dtype
+        balance = smooth_variant(self.variant)
+        native, dtype = program_of(balance), q.dtype
         one = _singles.get(self.plan, id(native), lambda: single(native.program, tables_of(native, self.plan)))
         constants = np.zeros((1, 0), dtype), *self.smooth
-        inputs = self._inputs(q, qd, tau, f_ext, solution)
-        return self._split(run(one.program, one.slots, self._widths, one.tables, constants, inputs))
+        given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext}
 
-    def _inputs(self, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> tuple:
-        forces = None if f_ext is None else f_ext.reshape(len(f_ext), -1)
-        return tuple(x for x in (q, qd, tau, warm, forces) if x is not None)
+        def found(qdd: Any) -> Solved:
+            inputs = _inputs(balance, **given, warm=qdd)
+            return self._split(
+                run(one.program, one.slots, self._widths(balance), one.tables, constants, inputs), balance
+            )
 
-    @property
-    def _widths(self) -> tuple[int, ...]:
+        if balance.goal is not Goal.BALANCE:
+            return found(solution)
+        answer = answering(self.variant.features)
+        native = program_of(answer)
+        known, fixed = jax.lax.stop_gradient((self.answers, _inputs(answer, q=q, qd=qd, warm=solution)))
+        tables = tables_of(native, self.plan)
+        bounded = Bounded(native.program, self.plan.slots, self._widths(answer), tables, known)
+        (moved,) = run_linear(bounded, bounded, fixed, (found(solution).left,))
+        coupling = self.plan.coupling
+        return found(solution - (moved if coupling is None else moved[:, coupling.kept_v]))
+
+    def _widths(self, variant: Variant | None = None) -> tuple[int, ...]:
         n, points = self.plan.n, len(self.plan.all_points()[0])
-        widths = Solved(n, n, n, 2, POINT_REPORT * points, FORCE_REPORT * points)
-        return tuple(getattr(widths, name) for name in self.variant.outputs)
+        widths = Solved(n, n, n, 2, POINT_REPORT * points, FORCE_REPORT * points, n, n)
+        return tuple(getattr(widths, name) for name in (variant or self.variant).outputs)
 
-    def _split(self, whole: tuple) -> Solved:
-        found = Solved(**dict(zip(self.variant.outputs, whole, strict=True)))
+    def _split(self, whole: tuple, variant: Variant | None = None) -> Solved:
+        found = Solved(**dict(zip((variant or self.variant).outputs, whole, strict=True)))
         own = self.plan.coupling
         if own is None or found.qdd is None:
             return found
         return found._replace(
             qdd=found.qdd[:, own.kept_v], force=own.narrow(found.force), total=own.narrow(found.total)
         )
+
+
+def smooth_variant(variant: Variant) -> Variant:
+    """The program whose derivatives are those of a variant, where accelerations are known."""
+    solves = variant.goal is Goal.DYNAMICS
+    return variant._replace(goal=Goal.BALANCE, warm=True) if solves else variant
+
+
+def answering(features: Features) -> Variant:
+    """The program that answers changes of the balance of forces."""
+    return Variant(features, goal=Goal.ANSWER)
+
+
+def _inputs(variant: Variant, **given: Any) -> tuple:
+    """What a program reads; directions that it is linear in come later."""
+    flat = {k: x.reshape(len(x), -1) if k == "f_ext" and x is not None else x for k, x in given.items()}
+    return tuple(flat[name] for name in variant.inputs if name in flat)
 
 
 _solvers: OncePerOwner[Solver] = OncePerOwner()
@@ -113,10 +146,12 @@ def solver_of(model: Model, plan: Plan, dtype: Any, h: Any, **asked: Any) -> Sol
         variant = Variant(features, **asked)
         constants = constants_of(program_of(variant), model, plan, dtype, h)
         traced = any(isinstance(x, Tracer) for x in constants)
-        smooth = ()
-        if is_solved(variant):
-            smooth = constants_of(program_of(variant._replace(warm=True), True), model, plan, dtype, h)
-        return Solver(constants, variant, plan.forgetful() if traced else plan, smooth)
+        smooth, answers = (), ()
+        if is_differentiable(features):
+            smooth = constants_of(program_of(smooth_variant(variant)), model, plan, dtype, h)
+            if variant.goal is Goal.DYNAMICS:
+                answers = constants_of(program_of(answering(features)), model, plan, dtype, h)
+        return Solver(constants, variant, plan.forgetful() if traced else plan, smooth, answers)
 
     if isinstance(h, Tracer) or not is_known(model):
         return make()

@@ -13,10 +13,9 @@ from kinetree.constrain.native.drive_plan import not_driven
 from kinetree.constrain.native.features import Features, any_number, features_of
 from kinetree.constrain.native.linked import linked_parts
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
-from kinetree.constrain.native.newton import from_solution, newton
+from kinetree.constrain.native.newton import newton
 from kinetree.constrain.native.parts import Again, Part, once, table
 from kinetree.constrain.native.programs import (
-    Variant,
     between_of,
     constraint_parts,
     coordinates,
@@ -26,7 +25,6 @@ from kinetree.constrain.native.programs import (
     kinds_of,
     motion_parts,
 )
-from kinetree.constrain.native.programs import is_solved as is_solved_for
 from kinetree.dynamics.firmness import is_firm
 from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm
 from kinetree.lanes import Lane, Loop, Slots
@@ -143,9 +141,9 @@ def fetched(array: int, to: Any) -> Part:
     return Part(loop, lambda plan: table(to(plan), np.arange(len(to(plan)))))
 
 
-def returned(names: tuple[str, ...]) -> Part:
-    """The state, put out."""
-    loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(Slots(0, 0, NUMBER),), outputs=(Lane(0, 1),))
+def returned(names: tuple[str, ...], array: int = 0) -> Part:
+    """Parts of the state, put out; "alpha" is the acceleration of the integrator, of all rows."""
+    loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(Slots(0, 0, NUMBER),), outputs=(Lane(array, 1),))
 
     def turns(plan: Any) -> np.ndarray:
         rows = plan.row(plan.columns[1])
@@ -155,6 +153,7 @@ def returned(names: tuple[str, ...]) -> Part:
             "warm_start": rows + ROW.at(0, "x").offset,
             "time": np.array([fixed("time").offset]),
             "act": plan.activation(np.arange(plan.na)),
+            "alpha": plan.row(np.arange(plan.n)) + ROW.at(0, "alpha").offset,
         }
         every = np.concatenate([slots[name] for name in names])
         return table(every, np.arange(len(every)))
@@ -195,8 +194,8 @@ def step_done() -> Part:
     return Part(loop, once)
 
 
-def dynamics(v: StepVariant, solved: bool = False) -> list[Part | Again]:
-    """From a state to x, and to x_new for the integrator; `solved` where x is known, and its derivative wanted."""
+def driven(v: StepVariant) -> list[Part | Again]:
+    """From a state to poses, the forces of actuators, and the loads of an integrator."""
     f = v.features
     implicit = v.integrator == "implicitfast" and v.finishes
     to = "driven" if v.ranged else "b"
@@ -212,37 +211,50 @@ def dynamics(v: StepVariant, solved: bool = False) -> list[Part | Again]:
         motors += bounded(implicit)
     motors += [site_actuators.driving(stateful, implicit) for stateful in on.get("frames", [])]
     turned = f.quaternions
-    follows = [following()] if "mimics" in f.linking.lengths else []
-    forces = [*follows, unforced(), *(kinematics.shifts() if turned else [])]
+    begin = [*followed(v), unforced(), *(kinematics.shifts() if turned else [])]
     if v.free is not None:
-        pushes = v.inputs.index("f_ext") if v.external else None
-        return [*forces, *motors, *free_parts(v.free, pushes), *([shifted(1.0, "alpha")] if turned else [])]
+        return [*begin, *motors]
+    return [*begin, *([shifted(1.0)] if turned else []), *motion_parts(f), *motors]
+
+
+def forces(v: StepVariant) -> list[Part | Again]:
+    """From a state to all forces but those of constraints, and how soft these are."""
+    f = v.features
     return [
-        *forces,
-        *([shifted(1.0)] if turned else []),
-        *motion_parts(f),
-        *motors,
+        *driven(v),
         *([kinematics.applied(v.inputs.index("f_ext"))] if v.external else []),
         *force_parts(f),
         *constraint_parts(f),
-        *(
-            from_solution(kinds_of(f), v.finishes)
-            if solved
-            else newton(
-                kinds_of(f), between_of(f), v.finishes, False, linked_parts(f.linking, v.finishes, False), f.joined
-            )
-        ),
-        *([shifted(-1.0)] if turned else []),
     ]
 
 
-def one_step(v: StepVariant, solved: bool = False) -> list[Part | Again]:
-    """A step of the integrator."""
+def followed(v: StepVariant) -> list[Part]:
+    """Joints that follow others."""
+    return [following()] if "mimics" in v.features.linking.lengths else []
+
+
+def dynamics(v: StepVariant) -> list[Part | Again]:
+    """From a state to x, and to x_new for the integrator."""
+    f, turned = v.features, v.features.quaternions
+    if v.free is not None:
+        pushes = v.inputs.index("f_ext") if v.external else None
+        return [*driven(v), *free_parts(v.free, pushes), *([shifted(1.0, "alpha")] if turned else [])]
+    linked = linked_parts(f.linking, v.finishes, False)
+    rounds = newton(kinds_of(f), between_of(f), v.finishes, False, linked, f.joined)
+    return [*forces(v), *rounds, *([shifted(-1.0)] if turned else [])]
+
+
+def taken(v: StepVariant) -> list[Part]:
+    """The end of a step, from accelerations."""
+    take = integrate.semi_implicit if v.integrator == "semi_implicit" else integrate.euler
+    return [*map(take, v.moves), step_done()]
+
+
+def one_step(v: StepVariant, plain: bool = False) -> list[Part | Again]:
+    """A step of the integrator; `plain` where its stages are written one after the other."""
     if v.integrator != "RK4":
-        take = integrate.semi_implicit if v.integrator == "semi_implicit" else integrate.euler
-        ends = v.activated("now", "rate")
         lone = [tumbling()] if v.tumbles else []
-        return [*dynamics(v, solved), *lone, *map(take, v.moves), *ends, step_done()]
+        return [*dynamics(v), *lone, *v.activated("now", "rate"), *taken(v)]
     stage: list[Part | Again] = [
         integrate.share_and_weight(),
         *map(integrate.set_stage, v.moves),
@@ -258,7 +270,7 @@ def one_step(v: StepVariant, solved: bool = False) -> list[Part | Again]:
         integrate.first_stage(),
         *(
             stage * integrate.STAGES
-            if solved
+            if plain
             else [Again(stage, fixed("stages").offset, integrate.STAGES, uniform=True)]
         ),
         *map(integrate.end_stages, v.moves),
@@ -270,35 +282,28 @@ def one_step(v: StepVariant, solved: bool = False) -> list[Part | Again]:
 _programs: Once[Native] = Once()
 
 
-def program_of(v: StepVariant, solved: bool = False) -> Native:
-    """The program of a variant, made once; or that of one step whose solution is known, for derivatives."""
+def begun(v: StepVariant) -> list[Part]:
+    """All inputs but forces on bodies, put into their slots."""
+    at = v.inputs.index
+    begin = [starting(), coordinates(at("q")), copied(at("qd"), "qd"), one_number(at("time"), "time")]
+    if v.free is None:
+        begin.append(copied(at("warm_start"), "x"))
+    if "ctrl" in v.inputs:
+        begin.append(fetched(at("ctrl"), lambda plan: plan.control(np.arange(plan.nu))))
+    if v.stateful:
+        begin.append(fetched(at("act"), lambda plan: plan.activation(np.arange(plan.na))))
+    return begin
+
+
+def program_of(v: StepVariant, plain: bool = False) -> Native:
+    """The program of a variant, made once; or that of one step without repeats, where nothing is constrained."""
 
     def make() -> Native:
-        at = v.inputs.index
-        begin: list[Part | Again] = [
-            counting(),
-            starting(),
-            coordinates(at("q")),
-            copied(at("qd"), "qd"),
-            one_number(at("time"), "time"),
-        ]
-        if v.free is None:
-            begin.append(copied(at("warm_start"), "x"))
-        if "ctrl" in v.inputs:
-            begin.append(fetched(at("ctrl"), lambda plan: plan.control(np.arange(plan.nu))))
-        if v.stateful:
-            begin.append(fetched(at("act"), lambda plan: plan.activation(np.arange(plan.na))))
-        steps = one_step(v, solved)
-        again = steps if solved else [Again(steps, fixed("steps").offset, MAX_REPEATED_STEPS, uniform=True)]
-        return Native.of(f"step_{v.integrator}", [*begin, *again, returned(v.outputs)], len(v.inputs), 1)
+        steps = one_step(v, plain)
+        again = steps if plain else [Again(steps, fixed("steps").offset, MAX_REPEATED_STEPS, uniform=True)]
+        return Native.of(f"step_{v.integrator}", [counting(), *begun(v), *again, returned(v.outputs)], len(v.inputs), 1)
 
-    return _programs.get((v, solved), make)
-
-
-def is_solved(v: StepVariant) -> bool:
-    """Whether there is a program of one step whose solution is known."""
-    known = v.free is not None or (v.integrator != "RK4" and is_solved_for(Variant(v.features)))
-    return known and not v.tumbles
+    return _programs.get((v, plain), make)
 
 
 assert ACTIVATION.at(0, "now").offset == 0  # an activation's first slot is the activation

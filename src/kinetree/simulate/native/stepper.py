@@ -19,7 +19,8 @@ from kinetree.model import Model, State
 
 from .free import free_slots
 from .plan import StepPlan
-from .step import StepVariant, is_solved, program_of, variant_of
+from .slope import Slopes, has_slopes, moved_step, slopes_of
+from .step import StepVariant, program_of, returned, variant_of
 
 _singles: OncePerOwner[Single] = OncePerOwner()
 
@@ -32,7 +33,7 @@ class Stepper:
     constants: tuple[Any, ...]
     variant: StepVariant = field(metadata={"static": True})
     plan: StepPlan = field(metadata={"static": True})
-    smooth: tuple[Any, ...] = ()  # constants of the program for derivatives, where there is one
+    smooth: tuple[Any, ...] | Slopes = ()  # constants of the programs for derivatives, where there are some
     own: Program | None = field(
         default=None, metadata={"static": True}
     )  # written out for one model; if uneven, for GPUs
@@ -105,8 +106,23 @@ class Stepper:
         """Whether derivatives of a step are native, too."""
         return bool(self.smooth)
 
-    def at_solution(self, state: State, ctrl: Any, f_ext: Any) -> State:
-        """The state after one step, as a function that can be differentiated; `state.warm_start` is its solution."""
+    def told(self, state: State, ctrl: Any, f_ext: Any) -> tuple[State, Any]:
+        """The state after one step, and the acceleration of the integrator; None where there is no other."""
+        if self.variant.free is not None or not self.variant.finishes:
+            return self(state, ctrl, f_ext, 1), None
+        plan, native = self.plan, program_of(self.variant)
+        last = returned((*self.variant.outputs, "alpha")).table(plan)  # the same program puts out more
+        inputs, constants = self.inputs(state, ctrl, f_ext), self.constants_for(1, state.q.dtype)
+        width = self.width + plan.n
+        (whole,) = run(native.program, self.slots, (width,), (*self.tables[:-1], last), constants, inputs)
+        return self.split(whole, state), whole[:, self.width :]
+
+    def at_solution(self, state: State, ctrl: Any, f_ext: Any, solution: Any, alpha: Any) -> State:
+        """The state after one step, as a function that can be differentiated, where accelerations are known."""
+        if isinstance(self.smooth, Slopes):
+            names = dict(zip(self.variant.inputs, self.inputs(state, ctrl, f_ext), strict=True))
+            found = moved_step(self.variant, self.plan, self.smooth, names, solution, alpha)
+            return replace(state, **found | {"time": found["time"][:, 0]})
         native, dtype = program_of(self.variant, True), state.q.dtype
         one = _singles.get(self.plan, id(native), lambda: single(native.program, tables_of(native, self.plan)))
         constants = np.zeros((1, 0), dtype), np.ones((1, 1), dtype), *self.smooth[1:]
@@ -139,7 +155,11 @@ def stepper_of(model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any
     variant = variant_of(model, plan, integrator, external)
     native = program_of(variant)
     constants = constants_of(native, model, plan, dtype, h)
-    smooth = constants_of(program_of(variant, True), model, plan, dtype, h) if is_solved(variant) else ()
+    smooth: tuple[Any, ...] | Slopes = ()
+    if variant.free is not None and not variant.tumbles:
+        smooth = constants_of(program_of(variant, True), model, plan, dtype, h)
+    elif has_slopes(variant):
+        smooth = slopes_of(variant, model, plan, dtype, h)
     own, traced, even = None, any(isinstance(x, Tracer) for x in constants), native.program.even
     if not traced and (even or model.specialized or may_sequence(model)):
         widths = widths_of(plan)

@@ -1,0 +1,158 @@
+"""How a solution moves when a problem changes: by the implicit function theorem, on the balance of forces.
+
+At the solution x of H x = b + Jᵀ f(J x − a_ref) what is left of the balance, r(x), is zero. Where the problem changes,
+r changes at a fixed x, and x by −A⁻¹ of that change, with Newton's matrix A = H + Jᵀ C J. What is left is a program
+without repeats, which can be run backwards (`left_over`); A⁻¹ is one round of Newton's method with the curvatures that
+constraints have at the solution (`answered_change`), and it is symmetric. The acceleration of an integrator that takes
+loads L at the end of a step, (H + L) α = H x, follows in the same way.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from kinetree.lanes import Lane, Loop, Slots
+from kinetree.spatial import Force, Motion
+
+from . import joined
+from .conjugate import beginning, conjugate_gradients
+from .kinds import Kind, loading
+from .memory import BODY, FORCE, NOTHING, NUMBER, ROW, ZERO3, fixed
+from .newton import Linked, cleared, inward, outward, unloaded
+from .parts import Again, Part, once, table
+from .plan import Plan
+
+
+def _weight(column: int) -> Slots:
+    """The force that a row needs for a motion, and all that hangs from it. It takes a place of Newton's rounds."""
+    return ROW.at(column, "pivot")._replace(tree=jax.tree.structure(FORCE))
+
+
+def _rows(plan: Plan) -> np.ndarray:
+    return table(plan.row(np.arange(plan.n)))
+
+
+def _bases(plan: Plan) -> np.ndarray:
+    return plan.base(np.arange(plan.n_trees))
+
+
+def weighed(motion: str, pulled: bool) -> list[Part]:
+    """The force that each body needs for a motion, less that of constraints where they `pull`."""
+    pulls = (ROW.at(0, "force"),) if pulled else ()
+
+    def bodies(_: tuple, __: tuple, reads: tuple) -> tuple:
+        inertia, a, *force = reads
+        need = inertia @ a
+        return (need - force[0] if pulled else need,), (), ()
+
+    def others(_: tuple, __: tuple, force: tuple) -> tuple:
+        return (-force[0] if pulled else Force(ZERO3, ZERO3),), (), ()
+
+    def rest(plan: Plan) -> np.ndarray:
+        return table(np.concatenate([_bases(plan), plan.row(np.setdiff1d(np.arange(plan.n), plan.massive))]))
+
+    own = Loop(bodies, 2, NOTHING, reads=(BODY.at(1, "inertia"), ROW.at(0, motion), *pulls), writes=(_weight(0),))
+    return [
+        Part(own, lambda plan: table(plan.row(plan.massive), plan.body(plan.massive))),
+        Part(Loop(others, 1, NOTHING, reads=pulls, writes=(_weight(0),)), rest),
+    ]
+
+
+def _summed(step: Any, fields: tuple[str, ...], array: int) -> Part:
+    """From the last rows to the first: `step(armature, S · weight, *fields)` is put out."""
+
+    def turn(armature: Any, _: tuple, reads: tuple) -> tuple:
+        S, weight, *rest = reads
+        return (), (weight,), (step(armature, S.dot(weight), *rest),)
+
+    reads = (ROW.at(1, "S"), _weight(1), *(ROW.at(1, f) for f in fields))
+    loop = Loop(turn, 3, NUMBER, reads=reads, adds=(_weight(0),), outputs=(Lane(array, 2),))
+
+    def turns(plan: Plan) -> np.ndarray:
+        rows = plan.outward_rows[::-1]
+        return table(plan.up(rows), plan.row(rows), rows)
+
+    return Part(loop, turns, lambda model, plan, known: model.rows.armature[plan.outward_rows[::-1]])
+
+
+def left_over(array: int) -> list[Part]:
+    """H x − b − Jᵀ f on each row, after constraints pulled on rows and joints."""
+    return [
+        *weighed("a", True),
+        _summed(lambda armature, need, x, b, push: need + armature * x - b - push, ("x", "b", "push"), array),
+    ]
+
+
+def left_over_of_step(array: int) -> list[Part]:
+    """H (α − x) + L α on each row: what is left of the equation of an integrator's acceleration."""
+
+    def further(_: tuple, __: tuple, reads: tuple) -> tuple:
+        above, S, x, alpha = reads
+        return (above + S * (alpha - x),), (), ()
+
+    def still(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (Motion(ZERO3, ZERO3),), (), ()
+
+    def turns(plan: Plan) -> np.ndarray:
+        return table(plan.up(plan.outward_rows), plan.row(plan.outward_rows))
+
+    reads = (ROW.at(0, "a_new"), *(ROW.at(1, f) for f in ("S", "x", "alpha")))
+    return [
+        Part(Loop(still, 1, NOTHING, writes=(ROW.at(0, "a_new"),)), lambda plan: table(_bases(plan))),
+        Part(Loop(further, 2, NOTHING, reads=reads, writes=(ROW.at(1, "a_new"),)), turns),
+        *weighed("a_new", False),
+        _summed(
+            lambda armature, need, x, alpha, load: need + armature * (alpha - x) + load * alpha,
+            ("x", "alpha", "load"),
+            array,
+        ),
+    ]
+
+
+def answered_change(
+    kinds: list[Kind], between: list[tuple[Kind, int]], linked: Linked, joins: bool, loaded: bool | None = None
+) -> list[Part | Again]:
+    """A⁻¹ b, in `x_new`, with curvatures of constraints at `x` and `a`.
+
+    Arguments:
+        kinds, between, linked, joins: as for `newton`.
+        loaded: whether the matrix has the loads of an integrator; None where there are none.
+    """
+    kinds, between = [k.linearised for k in kinds], [(k.linearised, dim) for k, dim in between]
+
+    def rest(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (Motion(ZERO3, ZERO3),), (), ()
+
+    coupling: list[Part | Again] = []
+    if between:
+        coupling = joined.solution(False) if joins else conjugate_gradients(between, False, bool(linked.swept))
+    flag = Loop(lambda *_: ((float(bool(loaded)),), (), ()), 0, NOTHING, writes=(fixed("finishing"),))
+    base = Loop(rest, 1, NOTHING, writes=(ROW.at(0, "a_new"),))
+    return [
+        Part(flag, once),
+        Part(base, lambda plan: table(_bases(plan))),
+        *unloaded(loaded is not None),
+        *linked.before,
+        *(loading(kind, False) for kind in kinds),
+        *linked.after,
+        *(beginning(kind, dim) for kind, dim in between),
+        *(joined.prepared([k for k, _ in between]) if joins and between else []),
+        cleared(),
+        *inward(),
+        *linked.swept,
+        outward(),
+        *coupling,
+    ]
+
+
+def given_rows(array: int, to: str) -> Part:
+    """An input of all rows, put into their slots."""
+    loop = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, writes=(ROW.at(0, to),), inputs=(Lane(array, 1),))
+    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)))
+
+
+def put_out(field: str, array: int) -> Part:
+    """A field of all rows."""
+    loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(ROW.at(0, field),), outputs=(Lane(array, 1),))
+    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)))

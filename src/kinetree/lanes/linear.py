@@ -1,0 +1,130 @@
+"""A lane program that is linear in its last inputs, as JAX sees it; another program is its transpose.
+
+So a system of equations that a program solves, with repeats that nobody could run backwards, has derivatives by its
+right-hand side. How the answer depends on the other inputs is not told: that is a second derivative of a solution.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from .eager import define_eager
+from .partition import knows_devices
+from .primitive import RUN, Bound
+from .program.program import Program
+
+Axes = tuple[int | None, ...]
+
+
+class Bounded(NamedTuple):
+    """A program with all that it needs but its inputs; the names are those of `run`."""
+
+    program: Program
+    slots: int
+    widths: tuple[int, ...]
+    tables: tuple
+    constants: tuple
+
+    @property
+    def bound(self) -> Bound:
+        """What a compiled call depends on."""
+        return Bound(self.program, self.slots, self.widths)
+
+    def given(self, dtype: Any) -> tuple:
+        """Tables and constants."""
+        return *self.tables, *(jnp.asarray(c, dtype) for c in self.constants)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """The program and its transpose, how many inputs stay fixed, and the axes of maps around both."""
+
+    forward: Bound
+    backward: Bound
+    fixed: int
+    mapped: tuple[Axes, ...] = ()
+
+    @property
+    def still(self) -> int:
+        """How many arguments are not linear: tables and constants of both programs, and fixed inputs."""
+        return 2 * sum(len(b.program.loops) for b in (self.forward, self.backward)) + self.fixed
+
+    @property
+    def transposed(self) -> "_Call":
+        return replace(self, forward=self.backward, backward=self.forward)
+
+    def turned(self, arguments: Any) -> tuple:
+        """The arguments that are not linear, in the order of the transpose."""
+        own, other = (2 * len(b.program.loops) for b in (self.forward, self.backward))
+        return *arguments[own : own + other], *arguments[:own], *arguments[own + other : self.still]
+
+
+def _run(*arguments: Any, call: _Call) -> list:
+    own = 2 * len(call.forward.program.loops)
+
+    def body(*given: Any) -> list:
+        return RUN.bind(*given[:own], *given[call.still - call.fixed :], bound=call.forward)
+
+    for axes in call.mapped:
+        body = jax.vmap(body, (*axes, *(0,) * (len(arguments) - call.still)))
+    return body(*arguments)
+
+
+def _shapes(*arguments: Any, call: _Call) -> list:
+    first = arguments[call.still]
+    return [ShapedArray((*first.shape[:-1], width), first.dtype) for width in call.forward.widths]
+
+
+LINEAR = Primitive("kinetree_lanes_linear")
+LINEAR.multiple_results = True
+define_eager(LINEAR)
+LINEAR.def_abstract_eval(_shapes)
+mlir.register_lowering(LINEAR, mlir.lower_fun(_run, multiple_results=True))
+knows_devices(LINEAR)
+
+
+def _transposed(cotangents: Any, *arguments: Any, call: _Call) -> list:
+    linear = arguments[call.still :]
+    owed = [ad.instantiate_zeros(c) for c in cotangents]
+    found = LINEAR.bind(*call.turned(arguments), *owed, call=call.transposed)
+    return [None] * call.still + [r if ad.is_undefined_primal(x) else None for r, x in zip(found, linear, strict=True)]
+
+
+def _derivative(primals: Any, tangents: Any, *, call: _Call) -> tuple:
+    if not all(isinstance(t, ad.Zero) for t in tangents[: call.still]):
+        raise NotImplementedError("second derivatives of a solution with constraints are not known")
+    moved = (ad.instantiate_zeros(t) for t in tangents[call.still :])
+    return LINEAR.bind(*primals, call=call), LINEAR.bind(*primals[: call.still], *moved, call=call)
+
+
+def _batched(arguments: Any, axes: Any, *, call: _Call) -> tuple:
+    """One more map around the run. Linear inputs all have its axis, so that the transpose owes something to each."""
+    size = next(x.shape[d] for x, d in zip(arguments, axes, strict=True) if d is not None)
+    linear = [
+        jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
+        for x, d in zip(arguments[call.still :], axes[call.still :], strict=True)
+    ]
+    around = replace(call, mapped=(*call.mapped, tuple(axes[: call.still])))
+    results = LINEAR.bind(*arguments[: call.still], *linear, call=around)
+    return results, [0] * len(results)
+
+
+ad.primitive_transposes[LINEAR] = _transposed
+ad.primitive_jvps[LINEAR] = _derivative
+batching.primitive_batchers[LINEAR] = _batched
+
+
+def run_linear(forward: Bounded, backward: Bounded, fixed: tuple, linear: tuple) -> tuple:
+    """Outputs of `forward` on inputs (lanes, width), the last of which it is linear in.
+
+    `backward` has the same fixed inputs, then what is owed to the outputs of `forward`; it puts out what is owed to the
+    linear inputs.
+    """
+    dtype = linear[0].dtype
+    given = *forward.given(dtype), *backward.given(dtype), *(jnp.asarray(x, dtype) for x in fixed)
+    return tuple(LINEAR.bind(*given, *linear, call=_Call(forward.bound, backward.bound, len(fixed))))
