@@ -29,7 +29,7 @@ def test_a_split_step_computes_the_same():
     closed, found = parts(lambda a, q, x: (x + jnp.sin(a * q), -jnp.cos(a * q) * x), 2)
     ahead, rest = found
     given = [1.0, 0.3, 2.0]
-    sines = evaluated(ahead, given)
+    sines = evaluated(ahead, given[:2])
     assert [e.primitive.name for e in ahead.jaxpr.eqns] == ["mul", "sin", "mul", "cos"]
     assert not {"sin", "cos"} & {e.primitive.name for e in rest.jaxpr.eqns}
     assert evaluated(rest, given + sines) == jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *given)

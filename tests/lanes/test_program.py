@@ -138,7 +138,7 @@ def test_random_programs(data):
 def test_fields_of_a_row_lie_side_by_side():
     memory = Memory(pair=(0.0, 0.0), single=0.0)
     assert memory.size == 3
-    assert memory.at(1, "single") == Slots(1, 2, jax.tree.structure(0.0))
+    assert memory.at(1, "single") == Slots(1, 2, jax.tree.structure(0.0), block=3)
     assert [int(memory.base(row)) for row in (-1, 0, 4)] == [0, 3, 15]
 
 

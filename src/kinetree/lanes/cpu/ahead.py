@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 
 def split(closed: Any, known: int) -> tuple[Step, Step] | None:
-    """A step in two: its sines and cosines, and the rest, which takes these as its last arguments.
+    """A step in two: its sines and cosines, of its first arguments, and the rest, which takes these as its last.
 
     None where it has none that depend on its first arguments alone, the `known` ones.
     """
@@ -54,7 +54,7 @@ def split(closed: Any, known: int) -> tuple[Step, Step] | None:
     found = [e.outvars[0] for e in sines]
     ahead = [e for e in jaxpr.eqns if id(e) in inside]
     parts = (
-        Equations(jaxpr.invars, ahead, found, jaxpr.constvars),
+        Equations(jaxpr.invars[:known], ahead, found, jaxpr.constvars),
         Equations([*jaxpr.invars, *found], rest, jaxpr.outvars, jaxpr.constvars),
     )
     return Step(parts[0], closed.consts), Step(parts[1], closed.consts)

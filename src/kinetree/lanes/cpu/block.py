@@ -3,12 +3,15 @@
 Columns of lane arrays (columns.py) and slots are W numbers each. A single lane has its rows in the place of columns.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..llvm.alone import Room
 from ..llvm.kernel import LoopWriter
-from ..program.program import Program
+from ..program.program import Program, Slots
 from .ahead import TURNS, Step, split
+from .interleaved import Place, interleaved, places
 
 
 class BlockWriter(LoopWriter):
@@ -40,8 +43,8 @@ class BlockWriter(LoopWriter):
         if loop.follows not in self.lists:
             steps = (
                 None
-                if self.mask or loop.when is not None
-                else split(self.jaxprs[k], loop.constants.num_leaves + bool(loop.pool) + len(loop.inputs))
+                if self.mask or loop.when is not None or loop.pool
+                else split(self.jaxprs[k], loop.constants.num_leaves + len(loop.inputs))
             )
             super()._loop(k, arrays) if steps is None else self._ahead(k, arrays, *steps)
             return
@@ -66,7 +69,7 @@ class BlockWriter(LoopWriter):
             left = to.op(f"sub i64 {turns}, {first}")
             these = to.op(f"call i64 @llvm.smin.i64(i64 {left}, i64 {TURNS})")
 
-            def places(n: str) -> list[str]:
+            def room_of(n: str) -> list[str]:
                 start = to.at(room, to.op(f"mul i64 {n}, {count}"), to.real)
                 return [to.at(start, i, to.real) for i in range(count)]
 
@@ -74,11 +77,11 @@ class BlockWriter(LoopWriter):
                 number = to.op(f"add i64 {first}, {n}")
                 self._take_row(k, number, table)
                 found = to.jaxpr(sines, self._given(k, number, constants))
-                for place, value in zip(places(n), found, strict=True):
+                for place, value in zip(room_of(n), found, strict=True):
                     to.do(f"store {to.real} {value}, ptr {place}, {align}")
 
             def turn(n: str) -> None:
-                self.sines = rest, [to.op(f"load {to.real}, ptr {place}, {align}") for place in places(n)]
+                self.sines = rest, [to.op(f"load {to.real}, ptr {place}, {align}") for place in room_of(n)]
                 self._one_turn(k, to.op(f"add i64 {first}, {n}"), arrays)
                 self.sines = None
 
@@ -88,12 +91,28 @@ class BlockWriter(LoopWriter):
         parts = to.op(f"sdiv i64 {to.op(f'add i64 {turns}, {TURNS - 1}')}, {TURNS}")
         self._counted(f"parts{k}", parts, some)
 
-    def _stepped(self, k: int, number: str, constants: str) -> list[Any]:
-        """What the step makes, from sines that are known, if some are."""
-        if self.sines is None:
-            return super()._stepped(k, number, constants)
-        rest, known = self.sines
-        return self.to.jaxpr(rest, [*self._given(k, number, constants), *known])
+    def step(self, k: int, given: list[Any]) -> None:
+        """The step of loop k, in an order that suits few registers; one that searches has memory of its own."""
+        loop = self.program.loops[k]
+        if loop.pool:
+            super().step(k, given)
+            return
+        step, sines = (self.jaxprs[k], []) if self.sines is None else self.sines
+
+        def numbers(groups: tuple[Slots, ...]) -> list[str]:
+            return [number for slots in groups for number in self._slots(slots)]
+
+        reads = [(p, partial(self.read_slot, n)) for p, n in zip(places(loop.reads), numbers(loop.reads), strict=True)]
+        results: list[tuple[Place | None, Callable[[str], None]]] = []
+        for groups, store in ((loop.writes, self.put), (loop.adds, self._add_to)):
+            pairs = zip(places(groups), numbers(groups), strict=True)
+            results += [(place, partial(store, number)) for place, number in pairs]
+        results += [(None, partial(self.write_lane, x.array, self._column(x))) for x in loop.outputs]
+        interleaved(self.to, step, (given, sines), reads, results)
+
+    def _add_to(self, number: str, value: str) -> None:
+        old = self.read_slot(number)
+        self.write_slot(number, self._chosen(self.to.arithmetic("fadd", old, value), old))
 
     def _turn(self, k: int, number: str, constants: str) -> None:
         """One turn; it is put on a list where one of the lanes asks for that."""

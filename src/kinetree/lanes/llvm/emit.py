@@ -8,6 +8,7 @@ Loops and arrays within a step are in alone.py.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -21,6 +22,7 @@ from .text import Text
 
 INLINED = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint"}
 AS_IT_IS = {"broadcast_in_dim", "reshape", "squeeze", "copy", "copy_p", "stop_gradient", "optimization_barrier"}
+SUMS = ("add", "sub", "add_any")
 COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne"}
 INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "max": "maximum", "min": "minimum"}
 
@@ -53,6 +55,76 @@ class Product:
 
     def __init__(self, a: str, b: str):
         self.a, self.b = a, b
+
+
+class Late:
+    """A value in memory, loaded where it is needed: again for each sum and product, so that it fills no register."""
+
+    def __init__(self, load: Callable[[], str]):
+        self.load = load
+
+
+class Evaluation:
+    """The equations of a closed jaxpr, emitted one by one; each after those that it needs."""
+
+    def __init__(self, to: "Emitter", closed: Any, args: list[Any]):
+        jaxpr = closed.jaxpr
+        self.to, self.eqns = to, jaxpr.eqns
+        self.uses = Counter(v for e in jaxpr.eqns for v in e.invars if not isinstance(v, Literal))
+        self.uses.update(v for v in jaxpr.outvars if not isinstance(v, Literal))
+        self.sums = {v for e in jaxpr.eqns if e.primitive.name in SUMS for v in e.invars if not isinstance(v, Literal)}
+        self.last = last_uses(jaxpr)
+        self.known: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
+        for v, c in zip(jaxpr.constvars, closed.consts, strict=True):
+            self.known[v] = to.literal(np.asarray(c).item(), v.aval)
+
+    def value(self, v: Any) -> Any:
+        """What is known of a variable: a value, or a product that is not computed yet."""
+        found = self.to.literal(v.val, v.aval) if isinstance(v, Literal) else self.known[v]
+        return found.load() if isinstance(found, Late) else found
+
+    def computed(self, v: Any) -> Any:
+        """The value of a variable."""
+        found = self.value(v)
+        return self.to.arithmetic("fmul", found.a, found.b) if isinstance(found, Product) else found
+
+    def settle(self, v: Any) -> None:
+        """Load a late value for all that needs it from now on."""
+        if not isinstance(v, Literal) and isinstance(self.known[v], Late):
+            self.known[v] = self.known[v].load()
+
+    def do(self, number: int) -> None:
+        """Emit an equation."""
+        to, e, known = self.to, self.eqns[number], self.known
+        name = e.primitive.name
+        if not e.outvars:
+            return
+        out = e.outvars[0]
+        if name == "broadcast_in_dim" and is_room(out.aval) and e.invars[0].aval.shape == ():
+            known[out] = new_room(to, out.aval, self.computed(e.invars[0]))
+            return
+        if name in AS_IT_IS and is_room(e.invars[0].aval):
+            known[out] = self.value(e.invars[0])._replace(fixed=True)
+            return
+        if name in ARRAYS or (name not in INLINED and any(is_room(v.aval) for v in e.outvars)):
+            found = [self.computed(v) for v in e.invars]
+            made = on_arrays(to, e, found, lambda v: self.last.get(v, number) <= number, UnknownPrimitive)
+            known.update(zip(e.outvars, made, strict=True))
+            return
+        floating = np.issubdtype(out.aval.dtype, np.floating)
+        if name == "mul" and floating and self.uses[out] == 1 and out in self.sums:
+            known[out] = Product(self.computed(e.invars[0]), self.computed(e.invars[1]))
+        elif name in SUMS and floating:
+            known[out] = to.sum(name == "sub", *map(self.value, e.invars))
+        elif name in INLINED:
+            inner = e.params.get("jaxpr") or e.params.get("call_jaxpr") or e.params["fun_jaxpr"]
+            inner = inner if hasattr(inner, "consts") else ClosedJaxpr(inner, ())
+            known.update(zip(e.outvars, to.jaxpr(inner, [self.computed(v) for v in e.invars]), strict=True))
+        else:
+            if name != "mul":
+                for v in e.invars:
+                    self.settle(v)
+            known[out] = to.primitive(e, [self.computed(v) for v in e.invars])
 
 
 class Emitter(Text):
@@ -168,58 +240,13 @@ class Emitter(Text):
 
     def jaxpr(self, closed: Any, args: list[Any]) -> list[Any]:
         """Emit a closed jaxpr on these values, reals or arrays (`Room`); return its results."""
-        jaxpr = closed.jaxpr
-        uses = Counter(v for e in jaxpr.eqns for v in e.invars if not isinstance(v, Literal))
-        uses.update(v for v in jaxpr.outvars if not isinstance(v, Literal))
-        sums = {
-            v
-            for e in jaxpr.eqns
-            if e.primitive.name in ("add", "sub", "add_any")
-            for v in e.invars
-            if not isinstance(v, Literal)
-        }
-        last = last_uses(jaxpr)
-        known: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
-        for v, c in zip(jaxpr.constvars, closed.consts, strict=True):
-            known[v] = self._literal(np.asarray(c).item(), v.aval)
+        work = Evaluation(self, closed, args)
+        for number in range(len(closed.jaxpr.eqns)):
+            work.do(number)
+        return [work.computed(v) for v in closed.jaxpr.outvars]
 
-        def value(v: Any) -> Any:
-            return self._literal(v.val, v.aval) if isinstance(v, Literal) else known[v]
-
-        def computed(v: Any) -> str:
-            found = value(v)
-            return self.arithmetic("fmul", found.a, found.b) if isinstance(found, Product) else found
-
-        for number, e in enumerate(jaxpr.eqns):
-            name = e.primitive.name
-            if not e.outvars:
-                continue
-            out = e.outvars[0]
-            if name == "broadcast_in_dim" and is_room(out.aval) and e.invars[0].aval.shape == ():
-                known[out] = new_room(self, out.aval, computed(e.invars[0]))
-                continue
-            if name in AS_IT_IS and is_room(e.invars[0].aval):
-                known[out] = value(e.invars[0])._replace(fixed=True)
-                continue
-            if name in ARRAYS or (name not in INLINED and any(is_room(v.aval) for v in e.outvars)):
-                found = [computed(v) for v in e.invars]
-                made = on_arrays(self, e, found, lambda v, k=number: last.get(v, k) <= k, UnknownPrimitive)
-                known.update(zip(e.outvars, made, strict=True))
-                continue
-            floating = np.issubdtype(out.aval.dtype, np.floating)
-            if name == "mul" and floating and uses[out] == 1 and out in sums:
-                known[out] = Product(computed(e.invars[0]), computed(e.invars[1]))
-            elif name in ("add", "sub", "add_any") and floating:
-                known[out] = self._sum(name == "sub", *map(value, e.invars))
-            elif name in INLINED:
-                inner = e.params.get("jaxpr") or e.params.get("call_jaxpr") or e.params["fun_jaxpr"]
-                inner = inner if hasattr(inner, "consts") else ClosedJaxpr(inner, ())
-                known.update(zip(e.outvars, self.jaxpr(inner, [computed(v) for v in e.invars]), strict=True))
-            else:
-                known[out] = self._primitive(e, [computed(v) for v in e.invars])
-        return [computed(v) for v in jaxpr.outvars]
-
-    def _sum(self, subtract: bool, a: Any, b: Any) -> str:
+    def sum(self, subtract: bool, a: Any, b: Any) -> str:
+        """A sum or difference of values, either of which may be a product."""
         if isinstance(a, Product):
             if isinstance(b, Product):
                 b = self.arithmetic("fmul", b.a, b.b)
@@ -228,7 +255,8 @@ class Emitter(Text):
             return self.fma(self.negative(b.a) if subtract else b.a, b.b, a)
         return self.arithmetic("fsub" if subtract else "fadd", a, b)
 
-    def _literal(self, value: Any, aval: Any) -> str:
+    def literal(self, value: Any, aval: Any) -> str:
+        """A number or truth of a jaxpr."""
         if aval.dtype == np.bool_:
             return self.splat("i1", str(int(bool(value))))
         if np.issubdtype(aval.dtype, np.integer):
@@ -241,7 +269,8 @@ class Emitter(Text):
             return self.real
         return self.truth if aval.dtype == np.bool_ else self.integer
 
-    def _primitive(self, e: Any, a: list[str]) -> str:
+    def primitive(self, e: Any, a: list[str]) -> str:
+        """The result of an equation of a jaxpr on these values."""
         name = e.primitive.name
         kind = self.kind_of(e.invars[0].aval)
         floating = kind == self.real

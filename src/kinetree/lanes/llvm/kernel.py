@@ -292,7 +292,7 @@ class LoopWriter(ABC):
         return [self.to.op(f"sext i32 {entry} to i64") for entry in entries]
 
     def _given(self, k: int, number: str, constants: str) -> list[Any]:
-        """What the step of loop k is given in a turn, whose row of the table was taken."""
+        """Constants and inputs of loop k in a turn, whose row of the table was taken."""
         to, loop = self.to, self.program.loops[k]
         to.begin_block()
         count = loop.constants.num_leaves
@@ -302,26 +302,29 @@ class LoopWriter(ABC):
         ]
         values += [self.pool(constants)] if loop.pool else []
         values += [self.read_lane(x.array, self._column(x)) for x in loop.inputs]
-        return values + [self.read_slot(n, slots.cold) for slots in loop.reads for n in self._slots(slots)]
-
-    def _stepped(self, k: int, number: str, constants: str) -> list[Any]:
-        """What the step of loop k makes in a turn."""
-        return self.to.jaxpr(self.jaxprs[k], self._given(k, number, constants))
+        return values
 
     def _turn(self, k: int, number: str, constants: str) -> None:
         """One turn of loop k, whose row of the table was taken."""
-        to, loop = self.to, self.program.loops[k]
-        to.mask = self.mask if to.width > 1 else ""
-        to.rooms_used = {}
-        results = iter(self._stepped(k, number, constants))
+        self.to.mask = self.mask if self.to.width > 1 else ""
+        self.to.rooms_used = {}
+        self.step(k, self._given(k, number, constants))
+
+    def step(self, k: int, given: list[Any]) -> None:
+        """The step of loop k: all that it reads, then all that it writes."""
+        loop = self.program.loops[k]
+        reads = [self.read_slot(number, slots.cold) for slots in loop.reads for number in self._slots(slots)]
+        results = iter(self.to.jaxpr(self.jaxprs[k], [*given, *reads]))
         for slots in loop.writes:
             for number in self._slots(slots):
-                value = next(results)
-                chosen = self._chosen(value, self.read_slot(number, slots.cold)) if self.mask else value
-                self.write_slot(number, chosen, slots.cold)
+                self.put(number, next(results), slots.cold)
         for slots in loop.adds:
             self.add(slots, [next(results) for _ in range(slots.count)])
         self.write_lanes(loop.outputs, list(results))
+
+    def put(self, number: str, value: str, cold: bool = False) -> None:
+        """A new value for a slot, in the lanes that take part."""
+        self.write_slot(number, self._chosen(value, self.read_slot(number, cold)) if self.mask else value, cold)
 
     def add(self, slots: Slots, values: list[str]) -> None:
         """Add to slots."""

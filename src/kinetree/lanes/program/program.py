@@ -26,7 +26,8 @@ class Slots(NamedTuple):
     Without a column (None) they are the same for all turns, at `offset`. `cold` ones are rarely used: a device may keep
     them in slower memory than the others. They come after all others, and have columns of their own. Where `total` is
     given, turns add to one of several blocks, and only the sum of the blocks counts: all may go to the one that begins
-    there.
+    there. `block` is the size of the blocks that the column names the first slots of, 0 where it names something else.
+    The blocks that one loop names never overlap in part.
     """
 
     column: int | None
@@ -34,6 +35,7 @@ class Slots(NamedTuple):
     tree: Any  # treedef of what they hold
     cold: bool = False
     total: int | None = None
+    block: int = 0
 
     @property
     def whole(self) -> "Slots":
@@ -221,7 +223,7 @@ class Memory:
     def at(self, column: int | None, name: str) -> Slots:
         """A field of the row whose first slot stands in this column of the table; without one, of the first row."""
         offset, tree = self.fields[name]
-        return Slots(column, offset, tree, self.cold)
+        return Slots(column, offset, tree, self.cold, block=self.size)
 
     def base(self, row: Any) -> Any:
         """First slot of a row; the base, row −1, comes first."""
