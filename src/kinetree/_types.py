@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 if TYPE_CHECKING:
     from typing import Annotated as Bool
@@ -29,6 +30,7 @@ else:
 AnyArray: TypeAlias = jax.Array | np.ndarray
 Number: TypeAlias = float | AnyArray  # JAX may trace it, or differentiate by it.
 Vector: TypeAlias = Sequence[float] | AnyArray  # A few numbers, such as a position.
+DType: TypeAlias = DTypeLike  # What names a type of numbers: numpy.float32, "float64".
 Array = TypeVar("Array", bound=jax.Array | np.ndarray)  # NumPy arrays in give NumPy arrays out, JAX's give JAX's.
 
-__all__ = ["AnyArray", "Array", "Bool", "Float", "Int", "Number", "Vector"]
+__all__ = ["AnyArray", "Array", "Bool", "DType", "Float", "Int", "Number", "Vector"]

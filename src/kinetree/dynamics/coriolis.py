@@ -1,52 +1,32 @@
 """The Coriolis matrix: C qd are the velocity-product forces, and Ḣ − 2 C is skew.
 
-A body with inertia I and velocity v has the body-level matrix
-    B(I, v) = ½ [ v×* I − I v× + (I v)×̄* ],        B v = v ×* I v,    B + Bᵀ = v×* I − I v× = İ
-(Echeandia & Wensing 2021, eq. 13; f×̄* u = u ×* f). Summed over subtrees, in coordinates common to the tree, with Ṡ_j
-= v_j × S_j:
+A body with inertia I and velocity v has the body-level matrix B(I, v) of closed_form/terms.py, with B v = v ×* I v and
+B + Bᵀ = v×* I − I v× = İ (Echeandia & Wensing 2021, eq. 13). Summed over subtrees, in coordinates common to the tree,
+with Ṡ_j = v_j × S_j:
     C_ij = S_i · (Iᶜ_i Ṡ_j + Bᶜ_i S_j)      C_ji = S_j · (Iᶜ_i Ṡ_i + Bᶜ_i S_i)      for j on the way from the base to i
 This is their algorithm with the loops over pairs written as products of (n, 6) factors under the mask of ancestors, as
-crba.py does for H. For joints with one coordinate each, C is the one made of Christoffel symbols.
+crba.py does for H. For joints with one coordinate each, C is the one made of Christoffel symbols. Robots of few rows
+have a lane program (coriolis_lanes.py).
 """
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from kinetree._types import Array, Float
-from kinetree.model import Model, Structure, coupled
+from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
-from kinetree.spatial import Force, Inertia, Motion
+from kinetree.spatial import Inertia, Motion
 from kinetree.tree import Layout, layout, restore
 
-from .coriolis_lanes import coriolis_program
+from .closed_form.shape import Shape
+from .closed_form.terms import VelocityProduct
+from .coriolis_lanes import coriolis_program, owed
 from .directly import directly
 from .matrices.crba import ancestor_mask, poses_in_tree
 from .schedules.arranged import arranged, by_position, row_velocities
-
-
-def body_coriolis(I: Inertia, v: Motion) -> Any:
-    """B(I, v) as (..., 6, 6)."""
-    momentum = I @ v
-    one, zero = jnp.ones_like(v.linear.x), jnp.zeros_like(v.linear.x)
-    columns = []
-    for k in range(6):
-        unit = Motion.from_array(jnp.stack([one if i == k else zero for i in range(6)], -1))
-        twice: Force = v.cross_force(I @ unit) - I @ v.cross(unit) + unit.cross_force(momentum)
-        columns.append(0.5 * twice.array())
-    return jnp.stack(columns, -1)
-
-
-def _moved_by(structure: Structure) -> np.ndarray:
-    """For each row, the row whose velocity carries its axis: the joint's last where the axes are fixed in the body."""
-    row = np.arange(structure.tree.n)
-    for first, _, has_position in structure.quaternion_joints:
-        width = 6 if has_position else 3
-        row[first : first + width] = first + width - 1
-    return row
 
 
 @jax.jit
@@ -56,20 +36,18 @@ def _coriolis(laid: Layout, model: Model, q: Any, qd: Any) -> Any:
     v = X.motion_to_parent(row_velocities(laid, at, by_position(laid, qd)))
     S = X.motion_to_parent(at.rows.axis.times(jnp.ones_like(v.linear.x)))
     v, S, I = restore(laid, (v, S, X.inertia_to_parent(at.rows.inertia)))
-    carrying: Motion = jax.tree.map(lambda x: x[_moved_by(model.structure)], v)
+    carrying: Motion = jax.tree.map(lambda x: x[Shape.of(model).last_of_row], v)
     above = ancestor_mask(model.tree)  # [i, j]: j is i or an ancestor of i
     subtree = jnp.asarray(above, q.dtype)
 
     def composite(x: Any) -> Any:
         return jnp.einsum("ki,k...->i...", subtree, x)
 
-    I_c: Inertia = jax.tree.map(composite, I)
-    B_c = composite(body_coriolis(I, v))
-    axis, momentum = S.array(), (I_c @ S).array()
-    axis_rate = carrying.cross(S)
-    lower = jnp.einsum("ibk,jbk->bij", momentum, axis_rate.array()) + jnp.einsum("ibk,ibkl,jbl->bij", axis, B_c, axis)
-    force = (I_c @ axis_rate).array() + jnp.einsum("ibkl,ibl->ibk", B_c, axis)
-    upper = jnp.einsum("jbk,ibk->bji", axis, force)
+    composites: tuple[Inertia, VelocityProduct] = jax.tree.map(composite, (I, VelocityProduct.of(I, v)))
+    rate = carrying.cross(S)
+    force, back, momentum = (x.array() for x in owed(S, rate, *composites))
+    lower = jnp.einsum("ibk,jbk->bij", momentum, rate.array()) + jnp.einsum("ibk,jbk->bij", back, S.angular.array())
+    upper = jnp.einsum("jbk,ibk->bji", S.array(), force)
     C = jnp.where(above, lower, jnp.where(above.T, upper, jnp.zeros((), q.dtype)))
     return C + _of_rotors(model, qd)
 

@@ -1,11 +1,11 @@
 """What `auto` takes, and why: the text behind `kinetree.explain`."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import jax
 import numpy as np
 
+from kinetree._types import DType
 from kinetree._unknown import unknown
 from kinetree.lanes.target import facts
 from kinetree.model import Model
@@ -46,7 +46,7 @@ class Explanation:
         return "\n".join([self.subject, *(f"  {n}: {algorithms.get(n, '')}{getattr(self, n)}" for n in named)])
 
 
-def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: Any = float) -> Explanation:
+def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: DType = float) -> Explanation:
     """What `auto` does with a model, and why. `kinetree.explain` says more, and has the arguments."""
     if not isinstance(batch, int | np.integer) or batch < 0:
         raise ValueError(f"batch must be a number of states, not {batch!r}")

@@ -1,13 +1,13 @@
 """Hybrid dynamics: some joints have their force given, the others their acceleration (RBDA section 9.2).
 
 A joint that follows a given acceleration, whatever the force, is one with infinite armature: its 1/d is zero. So this
-is the articulated-body algorithm with S qdd added to the velocity product c of such joints; afterwards τ = Sᵀ (IA a +
-pA).
+is the articulated-body algorithm with S qdd added to the velocity product c of such joints. Inverse dynamics then gives
+the forces of these.
 """
 
+from dataclasses import replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from kinetree._types import AnyArray, Array, Bool, Float
@@ -15,36 +15,40 @@ from kinetree.model import Model
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.model.required import require_model
-from kinetree.tree import Layout, layout, restore
-from kinetree.tree.fix import inward_visits
+from kinetree.spatial import Motion
 
-from .aba import unshifted
-from .algorithms.aba import ABA
-from .articulated_rows import accelerations, articulated_rows
-from .elements.articulated import Articulated
-from .joint_terms import felt_acceleration, joint_force
+from .algorithms.aba import ABA, accelerations
+from .algorithms.rnea import RNEA
 from .positive import require_solution
-from .recursion import Row
-from .schedules.arranged import arranged, by_position
-from .schedules.operators import inward_operator
+from .recursion import Row, seen_as
+from .schedules.run import run
+
+VELOCITIES, BODIES, ACCELERATIONS = ABA.passes
+LED, FREE = "led", "free"  # The acceleration of a joint that is led, else 0; and 1 where the force is given, else 0.
 
 
-@jax.jit
-def _hybrid(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any, tau: Any, force_given: Any, f_ext: Any) -> Any:
-    at = arranged(laid, model, q)
-    led = jnp.where(force_given, jnp.zeros_like(qdd), qdd - velocity_product_shift(model.structure, qd.T).T)
-    rows = articulated_rows(laid, model, at, qd, tau, f_ext)
-    free, led = by_position(laid, force_given), by_position(laid, led)
-    locked = jnp.where(free, rows.armature, jnp.full_like(rows.armature, jnp.inf))
-    rows = Row({**rows, "armature": locked, "led": led, "inertia": at.rows.inertia})
-    received, _ = inward_visits(inward_operator(ABA.passes[1]), laid, rows, Articulated.zero_like(at.gravity.x))
-    whole = rows.own + received
-    a, qdd_free = accelerations(laid, at, rows, whole)
-    found = unshifted(model, restore(laid, jnp.where(free, qdd_free, led)).T, qd)
-    armature, slide = (jnp.asarray(x, q.dtype) for x in (model.rows.armature, model.rows.slide))
-    felt = felt_acceleration(found, slide, velocity_product_shift(model.structure, qd.T).T)
-    needed = joint_force(restore(laid, rows.axis.dot(whole @ a)).T, armature, felt)
-    return found, jnp.where(force_given, tau, needed)
+def _locked(row: Row) -> Row:
+    """A joint that is led does not answer to forces."""
+    none = jnp.zeros_like(row.free)
+    return Row({**row, "armature": row.armature + jnp.where(row.free > 0, none, jnp.full_like(none, jnp.inf))})
+
+
+def _accelerations(row: Row, parent: Motion) -> tuple[Motion, dict]:
+    a, found = accelerations(row, parent)
+    return a, {"qdd": jnp.where(row.free > 0, found["qdd"], row.led)}
+
+
+HYBRID = replace(
+    ABA,
+    name="hybrid",
+    inputs=(*ABA.inputs, LED, FREE),
+    passes=(
+        VELOCITIES,
+        seen_as(BODIES, _locked, given=(*BODIES.given, LED, FREE)),
+        replace(ACCELERATIONS, visit=_accelerations, given=(*ACCELERATIONS.given, LED, FREE)),
+    ),
+    again=None,
+)
 
 
 def hybrid_dynamics(
@@ -77,9 +81,13 @@ def hybrid_dynamics(
     def compute(q: Any, qd: Any, qdd: Any, tau: Any, given: Any, f_ext: Any) -> Any:
         if model.nv == 0:
             return jnp.zeros_like(qdd), jnp.zeros_like(tau)
-        laid = layout(model.tree, "paths")
-        qdd, tau = _hybrid(laid, model, q, qd, qdd, tau, given != 0, f_ext)
-        return qdd, tau
+        free, none = given != 0, jnp.zeros_like(qdd)
+        led = jnp.where(free, none, qdd - velocity_product_shift(model.structure, qd.T).T)
+        state = {"q": q, "qd": qd}
+        forces = {"tau": jnp.where(free, tau, none), LED: led, FREE: jnp.asarray(free, q.dtype)}
+        found = run(HYBRID, model, state | forces, f_ext)["qdd"]
+        needed = run(RNEA, model, state | {"qdd": found}, f_ext)["tau"]
+        return found, jnp.where(free, tau, needed)
 
     found, needed = evaluate_for(model, compute, q=q, qd=qd, qdd=qdd, tau=tau, given=given, f_ext=f_ext)
     return require_solution(model, "hybrid_dynamics", found, q=q, qd=qd, qdd=qdd, tau=tau, f_ext=f_ext), needed

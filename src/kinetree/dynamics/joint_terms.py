@@ -13,6 +13,7 @@ from typing import Any
 from kinetree.spatial import Scalar
 
 LOAD = "load"  # The input that adds to the armature.
+FELT = "felt"  # The acceleration that a rotor resists.
 JOINT_QUANTITIES = ("qdd", "tau")  # Inputs and outputs in which a joint and its rows differ.
 
 
@@ -39,6 +40,17 @@ def row_force(tau: Scalar, armature: Scalar, slide: Scalar, shift: Scalar) -> Sc
 def joint_force(tau: Scalar, armature: Scalar, felt: Scalar) -> Scalar:
     """The force on a joint whose rotor feels this acceleration, from that on its row without a rotor."""
     return tau + armature * felt
+
+
+def inputs_of_rows(inputs: dict[str, Any], armature: Scalar, slide: Scalar, shift: Scalar) -> dict[str, Any]:
+    """Inputs of an algorithm as rows see them, from those of the joints; accelerations come with those felt."""
+    given = dict(inputs)
+    if "qdd" in inputs:
+        given[FELT] = felt_acceleration(inputs["qdd"], slide, shift)
+        given["qdd"] = row_acceleration(inputs["qdd"], shift)
+    if "tau" in inputs:
+        given["tau"] = row_force(inputs["tau"], armature, slide, shift)
+    return given
 
 
 def passive_force(row: Any) -> Scalar:

@@ -147,7 +147,7 @@ class OneBody(Pass):
 
 
 class Base(Pass):
-    """The base once: `row` has the `gravity`, the `mass` of all rows, and fields of the base (lanes only)."""
+    """The base once: `row` has the `gravity`, the `mass` of all rows, and fields of the base."""
 
 
 @dataclass(frozen=True)
@@ -260,6 +260,17 @@ def placed_again(algorithm: Algorithm) -> Algorithm:
     fields[again] = (algorithm.fields[one.state], algorithm.fields[two.state])
     begins = algorithm.begins | {again: begin}
     return replace(algorithm, name=f"{algorithm.name}_again", passes=tuple(passes), fields=fields, begins=begins)
+
+
+def seen_as(p: Pass, known: Callable[[Row], Row], **changes: Any) -> Pass:
+    """The pass, with a visit and a stretch that see each row as `known` makes it; `changes` are fields of the pass."""
+
+    def of(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given: function(*(known(x) if isinstance(x, Row) else x for x in given))
+
+    s = p.stretch
+    stretch = s and replace(s, element=of(s.element), extend=s.extend and of(s.extend))
+    return replace(p, **({"visit": of(p.visit), "stretch": stretch} | changes))
 
 
 APPLIED = ("applied_nx", "applied_ny", "applied_nz", "applied_fx", "applied_fy", "applied_fz")

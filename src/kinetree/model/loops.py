@@ -7,12 +7,12 @@ equalities, as MuJoCo has them, belong to the world (equalities.py).
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import jax
 import numpy as np
 
-from kinetree._types import AnyArray, Float, Number
+from kinetree._types import AnyArray, Float, Number, Vector
 from kinetree._unknown import unknown
 from kinetree.spatial import Transform
 
@@ -27,6 +27,20 @@ if TYPE_CHECKING:
     from .model import Model
 
 ORTHOGONAL = 1e-6  # how far R Rᵀ of a rotation that is given may be from 1
+
+
+@runtime_checkable
+class Homogeneous(Protocol):
+    """A placement that gives itself as a 4 by 4 matrix, as Pinocchio's SE3 does."""
+
+    @property
+    def homogeneous(self) -> np.ndarray:
+        """(4, 4)."""
+        ...
+
+
+# A position (3,), a pose (7,), a 4 by 4 matrix, or one of these classes; None is the body's own frame.
+Frame: TypeAlias = Vector | tuple[Vector, Vector] | Transform | Placement | Homogeneous | None
 
 
 class Held(NamedTuple):
@@ -79,8 +93,8 @@ class Loop:
 
     body1: int | str | None
     body2: int | str | None
-    placement1: Any = None
-    placement2: Any = None
+    placement1: Frame = None
+    placement2: Frame = None
     kind: str = "weld"
     stabilisation: Number = 0.0
 
@@ -92,8 +106,8 @@ class Loops:
 
     position1: Float[AnyArray, "n 3"]
     orientation1: Float[AnyArray, "n 4"]
-    position2: Any
-    orientation2: Any
+    position2: Float[AnyArray, "n 3"]
+    orientation2: Float[AnyArray, "n 4"]
     stabilisation: Float[AnyArray, " n"]
     joints: JointEqualities | None  # coordinates that follow others, rigidly
     kinds: tuple[str, ...] = field(metadata={"static": True})
@@ -145,7 +159,7 @@ def _body(model: "Model", body: int | str | None) -> int:
     return int(body)
 
 
-def _frame(number: int, given: Any) -> tuple[np.ndarray, np.ndarray]:
+def _frame(number: int, given: Frame) -> tuple[np.ndarray, np.ndarray]:
     """Position and quaternion of a placement."""
     still = np.array([1.0, 0, 0, 0])
     if given is None:
@@ -154,7 +168,7 @@ def _frame(number: int, given: Any) -> tuple[np.ndarray, np.ndarray]:
         given = np.asarray(given.r.array()), np.asarray(given.E.array()).T
     elif isinstance(given, Placement):
         given = np.asarray(given.position.array()), np.asarray(given.orientation.array())
-    elif hasattr(given, "homogeneous"):  # Pinocchio's SE3
+    elif isinstance(given, Homogeneous):
         given = given.homogeneous
     if isinstance(given, tuple) and len(given) == 2:
         place, turn = (np.asarray(x, float) for x in given)

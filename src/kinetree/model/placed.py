@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from kinetree._arrays import library
+from kinetree._types import Vector
 from kinetree.spatial import Quaternion, Rotation, Transform, Vec3
 
 from .errors import ModelError
@@ -20,7 +21,7 @@ from .world import World
 BASE = -1
 
 
-def place_bodies(model: Model, poses: Mapping[str, Any]) -> Model:
+def place_bodies(model: Model, poses: Mapping[str, Vector | tuple[Vector, Vector]]) -> Model:
     """The model with some of the bodies that are fixed to the base elsewhere, with all that hangs on them.
 
     To the others they are at rest there. A mocap body of an MJCF file is such a body; `model.keyframe_poses` has those

@@ -1,19 +1,25 @@
 """Controllers: functions (t, q, qd) -> tau. These are ready-made; any function that JAX can trace is one."""
 
 from collections.abc import Callable
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 
+from kinetree._types import AnyArray, Float, Number
 from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.model import Model, ModelError, difference
 
 from .forces import Controller
 
-Reference = Callable[[Any], tuple[Any, Any, Any]]
+# t -> (q, qd, qdd)
+Reference = Callable[
+    [Float[jax.Array, ""]],
+    tuple[Float[AnyArray, "... nq"], Float[AnyArray, "... nv"], Float[AnyArray, "... nv"]],
+]
+Gain = Number | Float[AnyArray, " nv"]
 
 
-def pd(model: Model, target: Any, kp: Any, kd: Any) -> Controller:
+def pd(model: Model, target: Float[AnyArray, "... nq"], kp: Gain, kd: Gain) -> Controller:
     """Springs and dampers to a target: tau = kp · (target ⊖ q) − kd · qd.
 
     Arguments:
@@ -23,7 +29,7 @@ def pd(model: Model, target: Any, kp: Any, kd: Any) -> Controller:
         kd: force per velocity, likewise.
     """
 
-    def control(t: Any, q: Any, qd: Any) -> Any:
+    def control(t: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
         error = difference(model, q, jnp.asarray(target, q.dtype))
         return jnp.asarray(kp, q.dtype) * error - jnp.asarray(kd, q.dtype) * qd
 
@@ -33,13 +39,13 @@ def pd(model: Model, target: Any, kp: Any, kd: Any) -> Controller:
 def gravity_compensation(model: Model) -> Controller:
     """What holds the mechanism against gravity where it stands; add it to others with `total`."""
 
-    def control(t: Any, q: Any, qd: Any) -> Any:
+    def control(t: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
         return gravity_force(model, q)
 
     return control
 
 
-def computed_torque(model: Model, reference: Reference, kp: Any, kd: Any) -> Controller:
+def computed_torque(model: Model, reference: Reference, kp: Gain, kd: Gain) -> Controller:
     """Follow a reference: tau = ID(q, qd, qdd_ref + kd · (qd_ref − qd) + kp · (q_ref ⊖ q)).
 
     With an exact model the error e obeys ë + kd ė + kp e = 0 in every joint (exactly so for hinges and sliders).
@@ -51,7 +57,7 @@ def computed_torque(model: Model, reference: Reference, kp: Any, kd: Any) -> Con
         kd: acceleration per error of velocity, likewise.
     """
 
-    def control(t: Any, q: Any, qd: Any) -> Any:
+    def control(t: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
         q_ref, qd_ref, qdd_ref = (jnp.asarray(x, q.dtype) for x in reference(t))
         wanted = (
             qdd_ref + jnp.asarray(kd, q.dtype) * (qd_ref - qd) + jnp.asarray(kp, q.dtype) * difference(model, q, q_ref)
@@ -64,8 +70,8 @@ def computed_torque(model: Model, reference: Reference, kp: Any, kd: Any) -> Con
 def total(*controllers: Controller) -> Controller:
     """The sum of several controllers."""
 
-    def control(t: Any, q: Any, qd: Any) -> Any:
-        return sum((c(t, q, qd) for c in controllers), jnp.zeros_like(qd))
+    def control(t: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
+        return sum((jnp.asarray(c(t, q, qd)) for c in controllers), jnp.zeros_like(qd))
 
     return control
 
@@ -77,7 +83,7 @@ def saturated(model: Model, controller: Controller) -> Controller:
     coupling = model.coupling
     effort = model.limits.effort if coupling is None else model.limits.effort[coupling.kept_v]
 
-    def control(t: Any, q: Any, qd: Any) -> Any:
+    def control(t: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
         most = jnp.asarray(effort, qd.dtype)
         return jnp.clip(controller(t, q, qd), -most, most)
 

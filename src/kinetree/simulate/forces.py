@@ -11,10 +11,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._types import AnyArray, Float
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 
-Controller = Callable[[Any, Any, Any], Any]  # (t, q, qd) -> tau
+# (t, q, qd) -> tau
+Controller = Callable[
+    [Float[jax.Array, ""], Float[jax.Array, "... nq"], Float[jax.Array, "... nv"]], Float[AnyArray, "... nv"]
+]
 
 HAS_STATE = (
     "the controller keeps values from one call to the next, which a compiled loop can not do: make it a function of "

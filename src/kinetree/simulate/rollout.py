@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._types import AnyArray, Float, Number
+from kinetree._types import AnyArray, Bool, Float, Number
 from kinetree._unknown import unknown
 from kinetree.dynamics.schedules.record import note
 from kinetree.model import Model, State, require_state
@@ -27,7 +27,7 @@ from .constrained import constraints_of, prepared, with_constraints
 from .native import Bound, bound_to, bound_to_worlds, way_of_rollout, with_bound
 from .worlds import constraints_of_worlds, prepared_worlds
 
-Policy = Callable[[Any, State, Any], tuple[Any, Any]]  # (carry, state, key) -> (carry, ctrl)
+Policy = Callable[[Any, State, Any], tuple[Any, Float[AnyArray, "... nu"]]]  # (carry, state, key) -> (carry, ctrl)
 RECORDS = ("q", "qd", "act", "time", "warm_start", "ctrl", "done")
 UNTRACEABLE = (
     "the policy can not be traced by JAX: use jax.numpy in place of numpy and math, and jnp.where in place of `if`, "
@@ -75,14 +75,14 @@ def rollout(
     *,
     steps: int,
     substeps: int = 1,
-    record: Callable[[State, Any], Any] | str | Sequence[str] | None = None,
+    record: Callable[[State, Float[AnyArray, "... nu"]], Any] | str | Sequence[str] | None = None,
     key: jax.Array | None = None,
     carry: Any = None,
-    f_ext: Float[AnyArray, "... bodies 6"] | Callable[[State], Any] | None = None,
+    f_ext: Float[AnyArray, "... bodies 6"] | Callable[[State], Float[AnyArray, "... bodies 6"]] | None = None,
     dt: Number | None = None,
     integrator: str | None = None,
-    done: Callable[[State], Any] | None = None,
-    reset: Any = None,
+    done: Callable[[State], Bool[AnyArray, "..."]] | None = None,
+    reset: State | Callable[[State, jax.Array | None], State] | None = None,
     return_carry: bool = False,
 ) -> Any:
     """Let a mechanism move under a policy. A pure function, for `jit`, `vmap`, `grad` and `scan`.

@@ -21,7 +21,7 @@ from dataclasses import replace
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, placed_again, zeros
 from kinetree.spatial import Motion, Scalar
 
-from ..elements.affine import append_row, at_rest, mapped, then
+from ..elements.affine import act, append_row, no_change, then
 from ..elements.articulated import (
     Articulated,
     Pivot,
@@ -58,13 +58,16 @@ def bodies(row: Row, whole: Articulated) -> tuple[Articulated, dict]:
 
 def accelerations(row: Row, parent: Motion) -> tuple[Motion, dict]:
     """Outward: lines 18 to 22."""
-    a = row.at @ parent + product(row)
+    a, c = row.at @ parent, product(row)
+    a = a if c is None else a + c
     qdd = row.joint.rate(a)
     return a + row.axis.times(qdd), {"qdd": qdd}
 
 
-def product(row: Row) -> Motion:
-    """c, the row's velocity product; with it the acceleration of a joint that is led (hybrid dynamics)."""
+def product(row: Row) -> Motion | None:
+    """c, the row's velocity product, or None at rest; with the acceleration of a joint that is led (hybrid.py)."""
+    if "v" not in row:
+        return None
     c = velocity_product(row.v, row.axis, row.qd)
     return c + row.axis.times(row.led) if "led" in row else c
 
@@ -74,11 +77,11 @@ def own_body(row: Row) -> Articulated:
     return Articulated.exact(row.inertia.articulated(), own_bias(row.inertia, row.v))
 
 
-def articulated_stretch(
-    kept: Callable[[Articulated], Articulated], prepend: Callable[..., ArticulatedElement] | None = None
-) -> Stretch:
-    """Articulated elements; `kept` says what of a body is carried along, `prepend` how a row is put before others."""
-    prepend = prepend or (lambda row, own, e: prepend_row(row, product(row), own, e))
+def articulated_stretch(kept: Callable[[Articulated], Articulated]) -> Stretch:
+    """Articulated elements; `kept` says what of a body is carried along."""
+
+    def prepend(row: Row, own: Articulated, e: ArticulatedElement) -> ArticulatedElement:
+        return prepend_row(row, product(row), own, e)
 
     def identity(x: Scalar) -> ArticulatedElement:
         e = no_rows(x)
@@ -98,10 +101,10 @@ def articulated_stretch(
 
 
 ACCELERATIONS = Stretch(
-    element=lambda row: append_row(at_rest(row.qd), row, product(row)),
+    element=lambda row: append_row(no_change(Motion)(row.joint.u), row, product(row)),
     combine=then,
-    act=lambda e, a: mapped(e, a) + e.g,
-    identity=at_rest,
+    act=act,
+    identity=no_change(Motion),
     extend=lambda e, row: append_row(e, row, product(row)),
 )
 

@@ -20,8 +20,16 @@ from typing import NamedTuple
 from kinetree.dynamics.recursion import Row
 from kinetree.spatial import Force, Motion, Scalar
 
-from ..elements.articulated import Articulated, Pivot, Scale, along_axis, firm, freed_bias, to_parent
-from .aba import product
+from ..elements.articulated import (
+    Articulated,
+    Pivot,
+    Scale,
+    along_axis,
+    firm,
+    freed_bias,
+    to_parent,
+    velocity_product,
+)
 
 
 class Pending(NamedTuple):
@@ -33,10 +41,14 @@ class Pending(NamedTuple):
     went_in: Scalar  # How large the inertias were that went into d, before they cancelled.
 
 
+def _product(row: Row) -> Motion:
+    return velocity_product(row.v, row.axis, row.qd)
+
+
 def member_body(row: Row, state: tuple[Articulated, Pending]) -> tuple[tuple[Articulated, Pending], dict]:
     """Inward: a row of a cluster; `row.tau` is what its own spring and damper do."""
     whole, (w, d, e, went_in) = state
-    axis, r, c = row.axis, row.ratio, product(row)
+    axis, r, c = row.axis, row.ratio, _product(row)
     total = w + along_axis(whole.inertia, axis) * r
     passed = to_parent(row.at, Articulated(whole.inertia, whole @ c, whole.scale))
     d = d + r * (axis.dot(w) + axis.dot(total)) + r * r * row.armature
@@ -56,7 +68,7 @@ def cluster_body(tau: Scalar, whole: Articulated, y: Pending) -> tuple[Articulat
 
 def member_acceleration(row: Row, parent: Motion) -> tuple[Motion, dict]:
     """Outward: a row of a cluster, once ÿ, `row.rate`, is known."""
-    return row.at @ parent + product(row) + row.axis.times(row.ratio * row.rate), {}
+    return row.at @ parent + _product(row) + row.axis.times(row.ratio * row.rate), {}
 
 
 def _scale(whole: Articulated, y: Pending, joint: Pivot) -> Scale | None:

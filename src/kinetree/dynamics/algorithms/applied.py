@@ -4,11 +4,22 @@ The first way out carries the rows' poses along, which costs little: stretches o
 row's own share is then less by its force, in its own coordinates.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kinetree.dynamics.recursion import APPLIED, Algorithm, Found, Pass, Row, Share, State, Stretch, less_force, zeros
+from kinetree.dynamics.recursion import (
+    APPLIED,
+    Algorithm,
+    Found,
+    Pass,
+    Row,
+    Share,
+    State,
+    Stretch,
+    less_force,
+    seen_as,
+    zeros,
+)
 from kinetree.lanes.kept.once import once
 from kinetree.model import Placement
 from kinetree.spatial import Force, Vec3
@@ -38,7 +49,7 @@ def with_world_forces(algorithm: Algorithm) -> Algorithm:
 
     def later(p: Pass) -> Pass:
         if p.state != state:
-            return replace(p, visit=_of_row(p.visit, plain), stretch=_stretch(p, plain))
+            return seen_as(p, plain)
         assert p.own is not None
         of, link, needs = p.own
 
@@ -48,9 +59,7 @@ def with_world_forces(algorithm: Algorithm) -> Algorithm:
             return less_force(of(plain(row)), tuple(part), force)
 
         own = Share(less, link, tuple(dict.fromkeys((*needs, first.state))))
-        return replace(
-            p, visit=_of_row(p.visit, plain), stretch=_stretch(p, plain), own=own, given=(*p.given, *APPLIED)
-        )
+        return seen_as(p, plain, own=own, given=(*p.given, *APPLIED))
 
     def begin(gravity: Vec3) -> Posed:
         return Posed(algorithm.base(gravity)[first.state], Placement.identity_like(gravity.x))
@@ -74,15 +83,3 @@ def _posed(stretch: Stretch | None) -> Stretch | None:
         return None
     act, placed = stretch.act, stretch.placed
     return replace(stretch, act=lambda e, s: Posed(act(e, s.own), placed(e) @ s.pose), inverse=None)
-
-
-def _of_row(function: Callable, plain: Callable[[Row], Row]) -> Callable:
-    """A function of a row, which comes first, or second after an element."""
-    return lambda *given: function(*(plain(x) if isinstance(x, Row) else x for x in given))
-
-
-def _stretch(p: Pass, plain: Callable[[Row], Row]) -> Stretch | None:
-    s = p.stretch
-    if s is None:
-        return None
-    return replace(s, element=_of_row(s.element, plain), extend=s.extend and _of_row(s.extend, plain))

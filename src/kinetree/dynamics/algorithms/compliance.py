@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import jax
 
-from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, zeros
+from kinetree.dynamics.recursion import Algorithm, Outward, Row, Share, Stretch, seen_as, zeros
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Vec3
 
-from ..elements.articulated import Articulated, Pivot, pivot, released, to_parent
-from ..elements.articulated_element import Forces, prepend_row, pull_back, unit_forces
-from .aba import articulated_stretch, unchecked
+from ..elements.affine import combined, units
+from ..elements.articulated import Articulated, Pivot, pull_back
+from ..elements.articulated_element import Forces
+from .aba import aba_of, unchecked
 from .poses import named, placing
 
 Compliance = ArticulatedInertia  # a symmetric 6 by 6 map, here from force to motion
@@ -44,7 +45,7 @@ def _back(row: Row, f: Force) -> Force:
     return pull_back(row.at, row.axis, row.joint.U, row.joint.d_inverse, f)
 
 
-def _out(row: Row, C: Compliance, units: Forces) -> Compliance:
+def _out(row: Row, C: Compliance, unit: Forces) -> Compliance:
     """P X C Xᵀ Pᵀ + S Sᵀ/d."""
 
     def column(f: Force) -> Motion:
@@ -52,19 +53,18 @@ def _out(row: Row, C: Compliance, units: Forces) -> Compliance:
         along = (row.axis.dot(f) - m.dot(row.joint.U)) * row.joint.d_inverse
         return m + row.axis.times(along)
 
-    return _symmetric(tuple(map(column, units)))
+    return _symmetric(tuple(map(column, unit)))
 
 
-def bodies(row: Row, whole: Articulated) -> tuple[Articulated, dict]:
-    """Inward: articulated inertias (RBDA 7.2.1), under no forces."""
-    joint = pivot(row.axis, row.armature, 0 * row.armature, whole)
-    return to_parent(row.at, released(row.axis, row.armature, None, whole, joint, None)), {"joint": joint}
+def _still(row: Row) -> Row:
+    """The row under no forces."""
+    return Row({**row, "tau": 0 * row.armature})
 
 
 def compliances(row: Row, parent: Compliance) -> tuple[Compliance, dict]:
     """Outward: Ω, and the diagonal of H⁻¹."""
     U, d_inverse = row.joint.U, row.joint.d_inverse
-    own = _out(row, parent, unit_forces(d_inverse))
+    own = _out(row, parent, units(Force, d_inverse))
     felt = row.at.force_to_parent(U * d_inverse)
     alone = d_inverse + answer(parent, felt).dot(felt)
     return own, {"alone": alone, **dict(zip(OMEGA, jax.tree.leaves(own), strict=True))}
@@ -77,15 +77,6 @@ class Passage(NamedTuple):
     C: Compliance
 
 
-def _mixed(A: Forces, f: Force) -> Force:
-    """Aᵀ f."""
-    parts = (*f.angular, *f.linear)
-    total = A[0] * parts[0]
-    for row, x in zip(A[1:], parts[1:], strict=True):
-        total = total + row * x
-    return total
-
-
 def _mapped(A: Forces, m: Motion) -> Motion:
     """A m."""
     six = [m.dot(f) for f in A]
@@ -93,8 +84,8 @@ def _mapped(A: Forces, m: Motion) -> Motion:
 
 
 def _extend(e: Passage, row: Row) -> Passage:
-    units = unit_forces(row.joint.d_inverse)
-    return Passage(tuple(_mixed(e.A, _back(row, f)) for f in units), _out(row, e.C, units))
+    unit = units(Force, row.joint.d_inverse)
+    return Passage(tuple(combined(e.A, _back(row, f)) for f in unit), _out(row, e.C, unit))
 
 
 def _through(A: Forces, C: Compliance) -> Compliance:
@@ -103,15 +94,11 @@ def _through(A: Forces, C: Compliance) -> Compliance:
 
 
 def _then(inner: Passage, outer: Passage) -> Passage:
-    return Passage(tuple(_mixed(inner.A, f) for f in outer.A), outer.C + _through(outer.A, inner.C))
+    return Passage(tuple(combined(inner.A, f) for f in outer.A), outer.C + _through(outer.A, inner.C))
 
 
 def _none(x: Scalar) -> Passage:
-    return Passage(unit_forces(x), Compliance.zero_like(x))
-
-
-def _prepended(row: Row, own: Articulated, e: Articulated) -> Articulated:
-    return prepend_row(Row({**row, "tau": 0 * row.armature}), None, own, e)  # type: ignore[arg-type,return-value]
+    return Passage(units(Force, x), Compliance.zero_like(x))
 
 
 COMPLIANCE = Algorithm(
@@ -119,13 +106,12 @@ COMPLIANCE = Algorithm(
     inputs=("q",),
     passes=(
         placing(),
-        Inward(
-            "body",
-            bodies,
+        seen_as(
+            aba_of(firm=True).passes[1],  # articulated inertias (RBDA 7.2.1)
+            _still,
+            given=(),
             link=("axis", "armature"),
             needs=("at",),
-            leaves=("joint",),
-            stretch=articulated_stretch(unchecked, _prepended),  # type: ignore[arg-type]
             own=Share(
                 lambda row: Articulated(row.inertia.articulated(), Force.zero_like(row.inertia.mass), None),
                 link=("inertia",),

@@ -11,9 +11,8 @@ from kinetree.dynamics.recursion import Algorithm, OneBody, Outward, Row, Stretc
 from kinetree.lanes.kept.once import once
 from kinetree.spatial import Motion, Rates, Rotation, Vec3
 
-from .poses import carried
+from .poses import MOVED, MOVING, Moving, carried, moving
 from .rnea import MOTION, motion
-from .totals import MOVING, Moving, moving
 
 WAYS = ("world", "local", "aligned")
 
@@ -66,7 +65,7 @@ def frame_velocity_of(way: int) -> Algorithm:
         name=f"frame_velocity_{WAYS[way]}",
         inputs=("q", "qd"),
         passes=(
-            Outward("moving", moving, given=("qd",), link=("axis",), stretch=MOVING, places=True),
+            MOVING,
             OneBody(
                 "",
                 lambda row, _: (None, {"motion": frame_motion(*_velocity(row), way)}),
@@ -85,10 +84,10 @@ def _accelerate(row: Row, parent: Accelerating) -> tuple[Accelerating, dict]:
 
 
 ACCELERATING = Stretch(
-    element=lambda row: (MOVING.element(row), MOTION.element(row)),
-    combine=lambda inner, outer: (MOVING.combine(inner[0], outer[0]), MOTION.combine(inner[1], outer[1])),
-    act=lambda e, parent: Accelerating(MOVING.act(e[0], parent.moving), MOTION.act(e[1], parent.rates)),
-    identity=lambda x: (MOVING.identity(x), MOTION.identity(x)),
+    element=lambda row: (MOVED.element(row), MOTION.element(row)),
+    combine=lambda inner, outer: (MOVED.combine(inner[0], outer[0]), MOTION.combine(inner[1], outer[1])),
+    act=lambda e, parent: Accelerating(MOVED.act(e[0], parent.moving), MOTION.act(e[1], parent.rates)),
+    identity=lambda x: (MOVED.identity(x), MOTION.identity(x)),
 )
 
 

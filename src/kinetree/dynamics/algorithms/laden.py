@@ -8,21 +8,20 @@ row has by itself. There are no velocities and there is no gravity: x is what th
 
 `LADEN` gives x, and J x: the acceleration that it makes of every row. Where many forces meet the same bodies, `FACTORS`
 gives U and 1/d of every row, and `PUSHED` the answers to forces from these: two passes with maps of 6 by 6 at the most.
+The passes are those of aba.py, at rest.
 """
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch, zeros
+from kinetree.dynamics.recursion import Algorithm, Inward, Row, Share, seen_as, zeros
 from kinetree.spatial import ArticulatedInertia, Force, Motion
 
-from ..elements.affine import append_row, at_rest, mapped, then
-from ..elements.articulated import Articulated, Pivot, freed_bias, joint_drive, pivot, released, to_parent
-from ..elements.articulated_element import Forces, prepend_row, pull_back, unit_forces
-from .aba import articulated_stretch, unchecked
+from ..elements.affine import forces_stretch
+from ..elements.articulated import Articulated, Pivot, freed_bias, joint_drive
+from . import aba
 from .poses import named, placing
 
 BODY = (zeros(ArticulatedInertia), zeros(Force))
@@ -34,11 +33,7 @@ INERTIA = BODY_INPUTS[: -len(jax.tree.leaves(zeros(Force)))]
 BIAS = BODY_INPUTS[len(INERTIA) :]
 FACTOR = named((zeros(Force), 0.0), "factor")  # U, 1/d
 
-
-def _own(row: Row) -> Articulated:
-    """The body that a row is given."""
-    inertia, bias = jax.tree.unflatten(jax.tree.structure(BODY), [row[name] for name in BODY_INPUTS])
-    return Articulated(inertia, bias, None)
+_, BODIES, ACCELERATIONS = aba.aba_of(firm=True).passes
 
 
 def _driven(row: Row) -> Row:
@@ -46,19 +41,15 @@ def _driven(row: Row) -> Row:
     return Row({**row, "tau": row.push, "armature": row.resistance})
 
 
-def bodies(row: Row, whole: Articulated) -> tuple[Articulated, dict]:
-    """Inward: RBDA table 7.1, lines 8 to 17, at rest."""
-    joint = pivot(row.axis, row.resistance, row.push, whole)
-    free = released(row.axis, row.resistance, None, whole, joint, None)
-    return to_parent(row.at, free), {"joint": joint}
+def _taken(row: Row, names: tuple[str, ...], example: Any) -> Any:
+    """A group of scalars that a row is given."""
+    return jax.tree.unflatten(jax.tree.structure(example), [row[name] for name in names])
 
 
-def accelerations(row: Row, parent: Motion) -> tuple[Motion, dict]:
-    """Outward: lines 18 to 22, at rest."""
-    a = row.at @ parent
-    x = row.joint.rate(a)
-    moved = a + row.axis.times(x)
-    return moved, {"x": x, **dict(zip(MOVED, jax.tree.leaves(moved), strict=True))}
+def _own(row: Row) -> Articulated:
+    """The body that a row is given."""
+    inertia, bias = _taken(row, BODY_INPUTS, BODY)
+    return Articulated(inertia, bias, None)
 
 
 def inputs_of(push: Any, resistance: Any, inertia: ArticulatedInertia, bias: Force) -> dict[str, Any]:
@@ -66,39 +57,39 @@ def inputs_of(push: Any, resistance: Any, inertia: ArticulatedInertia, bias: For
     return dict(zip(INPUTS, (push, resistance, *jax.tree.leaves((inertia, bias))), strict=True))
 
 
-ACCELERATIONS = Stretch(
-    element=lambda row: append_row(at_rest(row.joint.u), row, None),
-    combine=then,
-    act=lambda e, a: mapped(e, a) + e.g,
-    identity=at_rest,
-    extend=lambda e, row: append_row(e, row, None),
-)
+def _moved(row: Row, parent: Motion) -> tuple[Motion, dict]:
+    """Outward: RBDA table 7.1, lines 18 to 22, at rest."""
+    moved, found = aba.accelerations(row, parent)
+    return moved, {"x": found["qdd"], **dict(zip(MOVED, jax.tree.leaves(moved), strict=True))}
+
+
+def _moving(known: Any, **changes: Any) -> Any:
+    """The way out, on rows whose joints `known` finds."""
+    return seen_as(
+        ACCELERATIONS,
+        known,
+        visit=lambda row, parent: _moved(known(row), parent),
+        outputs=("x", *MOVED),
+        **changes,
+    )
+
 
 LADEN = Algorithm(
     name="aba_laden",
     inputs=("q", *INPUTS),
     passes=(
         placing(BODY_INPUTS),
-        Inward(
-            "body",
-            bodies,
+        seen_as(
+            BODIES,
+            _driven,
             given=INPUTS,
             link=("axis", "inertia"),  # Cuts of long paths stand on the inertia of the link.
             needs=("at",),
-            leaves=("joint",),
-            stretch=articulated_stretch(unchecked, lambda row, own, e: prepend_row(_driven(row), None, own, e)),
             own=Share(_own),
         ),
-        Outward(
-            "a",
-            accelerations,
-            link=("axis",),
-            needs=("at", "joint"),
-            outputs=("x", *MOVED),
-            stretch=ACCELERATIONS,
-        ),
+        _moving(lambda row: row, given=(), needs=("at", "joint")),
     ),
-    fields={"begun": float, "body": unchecked(zeros(Articulated)), "joint": Pivot, "a": Motion},
+    fields={"begun": float, "body": aba.unchecked(zeros(Articulated)), "joint": Pivot, "a": Motion},
     outputs=dict.fromkeys(("x", *MOVED), float),
 )
 
@@ -108,14 +99,18 @@ LADEN = Algorithm(
 
 def _still(row: Row) -> Row:
     """The row under no forces."""
-    none = jnp.zeros_like(row.resistance)
-    return Row({**row, PUSH: none, **dict.fromkeys(BIAS, none)})
+    return _driven(Row({**row, PUSH: jnp.zeros_like(row.resistance)}))
 
 
 def _factors(row: Row, whole: Articulated) -> tuple[Articulated, dict]:
-    passed, left = bodies(_still(row), whole)
-    joint = left["joint"]
-    return passed, dict(zip(FACTOR, (*jax.tree.leaves(joint.U), joint.d_inverse), strict=True))
+    passed, found = aba.bodies(_still(row), whole)
+    U, d_inverse, _ = found["joint"]
+    return passed, dict(zip(FACTOR, (*jax.tree.leaves(U), d_inverse), strict=True))
+
+
+def _weightless(row: Row) -> Articulated:
+    inertia: ArticulatedInertia = _taken(row, INERTIA, BODY[0])
+    return Articulated(inertia, Force.zero_like(row[INERTIA[0]]), None)
 
 
 FACTORS = Algorithm(
@@ -123,59 +118,32 @@ FACTORS = Algorithm(
     inputs=("q", RESISTANCE, *INERTIA),
     passes=(
         placing(INERTIA),
-        Inward(
-            "body",
-            _factors,
+        seen_as(
+            BODIES,
+            _still,
+            visit=_factors,
             given=(RESISTANCE, *INERTIA),
             link=("axis", "inertia"),
             needs=("at",),
+            leaves=(),
             outputs=FACTOR,
-            stretch=articulated_stretch(unchecked, lambda row, own, e: prepend_row(_driven(_still(row)), None, own, e)),
-            own=Share(lambda row: _own(Row({**row, **dict.fromkeys(BIAS, jnp.zeros_like(row[INERTIA[0]]))}))),
+            own=Share(_weightless),
         ),
     ),
-    fields={"begun": float, "body": unchecked(zeros(Articulated))},
+    fields={"begun": float, "body": aba.unchecked(zeros(Articulated))},
     outputs=dict.fromkeys(FACTOR, float),
 )
 
 
-class Pulled(NamedTuple):
-    """f ↦ Fᵀ f + g: what a force at the outer end of a stretch is at its inner end; F is what unit forces become."""
-
-    F: Forces
-    g: Force
-
-    def of(self, f: Force) -> Force:
-        """Fᵀ f. 36m 30a."""
-        total = self.F[0] * f.angular.x
-        for column, x in zip(self.F[1:], (*f.angular, *f.linear)[1:], strict=True):
-            total = total + column * x
-        return total
-
-
 def _joint(row: Row, u: Any) -> Pivot:
-    U, d_inverse = jax.tree.unflatten(jax.tree.structure((zeros(Force), 0.0)), [row[name] for name in FACTOR])
+    U, d_inverse = _taken(row, FACTOR, (zeros(Force), 0.0))
     return Pivot(U, d_inverse, u)
 
 
 def _pulled(row: Row, whole: Force) -> tuple[Force, dict]:
     """Inward: lines 13 to 17 of the table for biases alone."""
     joint = _joint(row, joint_drive(row.axis, row.push, whole))
-    return row.at.force_to_parent(freed_bias(joint.U, joint.d_inverse, joint.u, whole)), {"u": joint.u}
-
-
-def _pull(row: Row, own: Force, e: Pulled) -> Pulled:
-    joint = _joint(row, row.push)
-    columns = tuple(pull_back(row.at, row.axis, joint.U, joint.d_inverse, f) for f in e.F)
-    return Pulled(columns, _pulled(row, own + e.g)[0])
-
-
-def _pulled_none(s: Any) -> Pulled:
-    return Pulled(unit_forces(s), Force.zero_like(s))
-
-
-def _jointed(row: Row) -> Row:
-    return Row({**row, "joint": _joint(row, row.u)})
+    return row.at.force_to_parent(freed_bias(*joint, whole)), {"u": joint.u, "joint": joint}
 
 
 PUSHED = Algorithm(
@@ -190,29 +158,10 @@ PUSHED = Algorithm(
             link=("axis",),
             needs=("at",),
             leaves=("u",),
-            stretch=Stretch(
-                element=lambda row, own: _pull(row, own, _pulled_none(own.linear.x)),
-                combine=lambda inner, outer: Pulled(tuple(map(inner.of, outer.F)), inner.of(outer.g) + inner.g),
-                act=lambda e, f: e.of(f) + e.g,
-                identity=_pulled_none,
-                extend=_pull,
-                passed=lambda e: e.g,
-            ),
-            own=Share(lambda row: jax.tree.unflatten(jax.tree.structure(zeros(Force)), [row[n] for n in BIAS])),
+            stretch=forces_stretch(_pulled),
+            own=Share(lambda row: _taken(row, BIAS, zeros(Force))),
         ),
-        Outward(
-            "a",
-            lambda row, parent: accelerations(_jointed(row), parent),
-            given=FACTOR,
-            link=("axis",),
-            needs=("at", "u"),
-            outputs=("x", *MOVED),
-            stretch=replace(
-                ACCELERATIONS,
-                element=lambda row: append_row(at_rest(row.u), _jointed(row), None),
-                extend=lambda e, row: append_row(e, _jointed(row), None),
-            ),
-        ),
+        _moving(lambda row: Row({**row, "joint": _joint(row, row.u)}), given=FACTOR, needs=("at", "u")),
     ),
     fields={"begun": float, "bias": Force, "u": float, "a": Motion},
     outputs=LADEN.outputs,

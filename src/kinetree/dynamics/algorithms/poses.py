@@ -4,7 +4,8 @@ pose of row i in the world  =  pose of its parent, then its placement in its par
 v = X v_parent + S qd                                                                      (RBDA eq. 5.14)
 """
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -55,19 +56,39 @@ VELOCITY = Stretch(
 )
 
 
+class Moving(NamedTuple):
+    """Where a row stands in the world, and its velocity in its own coordinates."""
+
+    pose: Placement
+    velocity: Motion
+
+
+def moving(row: Row, parent: Moving) -> tuple[Moving, dict]:
+    """Outward: pose and velocity."""
+    return Moving(row.at @ parent.pose, velocity(row, parent.velocity)), {}
+
+
+MOVED = replace(VELOCITY, act=lambda e, s: Moving(e[0] @ s.pose, VELOCITY.act(e, s.velocity)), placed=None)
+MOVING = Outward("moving", moving, given=("qd",), link=("axis",), stretch=MOVED, places=True)
+
+
 def named(example: Any, name: str) -> tuple[str, ...]:
     """Names of a group of scalars, as inputs or outputs."""
     return tuple(f"{name}_{k}" for k in range(jax.tree.structure(example).num_leaves))
 
 
-def _nothing(row: Row) -> Any:
-    return jnp.zeros_like(jax.tree.leaves(row.at)[0])
+UNCHANGED = Stretch(  # For a state that all rows have from the base: elements are zero.
+    element=lambda row: jnp.zeros_like(jax.tree.leaves(row.at)[0]),
+    combine=jnp.add,
+    act=lambda zero, state: jax.tree.map(lambda x: x + zero, state),
+    identity=jnp.zeros_like,
+    inverse=jnp.negative,
+)
 
 
 def placing(given: tuple[str, ...] = ()) -> Outward:
     """A way out that only places the rows, for algorithms that begin on the way in; its state, "begun", is zero."""
-    still = Stretch(element=_nothing, combine=jnp.add, act=jnp.add, identity=jnp.zeros_like, inverse=jnp.negative)
-    return Outward("begun", lambda row, parent: (parent, {}), given=given, link=("axis",), stretch=still, places=True)
+    return Outward("begun", lambda row, s: (s, {}), given=given, link=("axis",), stretch=UNCHANGED, places=True)
 
 
 ROW_POSES = Algorithm(

@@ -1,22 +1,21 @@
-"""Quantities of the whole mechanism, each by the passes that it needs and no more: for lanes.
+"""Quantities of the whole mechanism, each by the passes that it needs and no more.
 
 Shares of the rows are added up with the base, which makes the result of them. Momenta about the centre of mass are
 taken there row by row, so a robot far from the world's origin loses nothing (Orin, Goswami & Lee 2013, eq. 27).
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
-
-from kinetree.dynamics.recursion import Algorithm, Base, Inward, Outward, Row, Share, Total
+from kinetree.dynamics.recursion import Algorithm, Base, Outward, Row, Share, Total, Visit, seen_as
 from kinetree.model import Placement
 from kinetree.spatial import Force, Inertia, Motion, Scalar, Vec3
 
-from .poses import pose, velocity
-from .totals import Moving, moment, moving
+from .crba import CRBA
+from .poses import MOVING, POSE, UNCHANGED, VELOCITY, Moving, pose, velocity
 
-POSES = Outward("pose", pose, link=("axis",), places=True)
-MOVING = Outward("moving", moving, given=("qd",), link=("axis",), places=True)
+POSES = Outward("pose", pose, link=("axis",), stretch=POSE, places=True)
 
 
 class Potential(NamedTuple):
@@ -33,11 +32,17 @@ class Center(NamedTuple):
     mass: Scalar
 
 
-MOMENT = Total(
-    "moment",
-    lambda row, whole: (whole, {}),
-    own=Share(lambda row: moment(row.inertia, row.pose), link=("inertia",), needs=("pose",)),
-)
+def moment(I: Inertia, pose: Placement) -> Vec3:
+    """m c of a row, in the world."""
+    return pose.position * I.mass + pose.orientation.turn(I.h)
+
+
+def total(state: str, of: Callable[[Row], Any], needs: tuple[str, ...], link: tuple[str, ...] = ("inertia",)) -> Total:
+    """The sum of what `of` finds for each row."""
+    return Total(state, lambda row, whole: (whole, {}), own=Share(of, link=link, needs=needs))
+
+
+MOMENT = total("moment", lambda row: moment(row.inertia, row.pose), needs=("pose",))
 
 
 CENTER_OF_MASS = Algorithm(
@@ -87,13 +92,7 @@ POTENTIAL_WITH_SPRINGS = Algorithm(
     inputs=("q",),
     passes=(
         Outward("pose", _stretched, link=("axis",), needs=("stretch",), leaves=("held",), places=True),
-        Total(
-            "potential",
-            lambda row, whole: (whole, {}),
-            own=Share(
-                lambda row: Potential(moment(row.inertia, row.pose), row.held), link=("inertia",), needs=("pose",)
-            ),
-        ),
+        total("potential", lambda row: Potential(moment(row.inertia, row.pose), row.held), needs=("pose",)),
         Base(
             "energy",
             lambda row, _: (
@@ -110,28 +109,30 @@ POTENTIAL_WITH_SPRINGS = Algorithm(
 )
 
 
-def _turning(row: Row, parent: Motion) -> tuple[Motion, dict]:
-    """Outward: velocity, and what the rotor of the row holds."""
-    return velocity(row, parent), {"rotor": row.armature * row.qd * row.qd}
-
-
 KINETIC_ENERGY = Algorithm(
     name="kinetic_energy",
     inputs=("q", "qd"),
     passes=(
-        Outward("velocity", _turning, given=("qd",), link=("axis", "armature"), leaves=("rotor",), places=True),
-        Total(
-            "twice",
-            lambda row, whole: (whole, {}),
-            own=Share(
-                lambda row: row.velocity.dot(row.inertia @ row.velocity) + row.rotor,
-                link=("inertia",),
+        Outward(
+            "velocity",
+            lambda row, parent: (velocity(row, parent), {}),
+            given=("qd",),
+            link=("axis",),
+            stretch=VELOCITY,
+            places=True,
+        ),
+        replace(
+            total(
+                "twice",
+                lambda row: row.velocity.dot(row.inertia @ row.velocity) + row.armature * row.qd * row.qd,
                 needs=("velocity",),
+                link=("inertia", "armature"),
             ),
+            given=("qd",),
         ),
         Base("energy", lambda row, _: (None, {"energy": 0.5 * row.twice}), needs=("twice",), outputs=("energy",)),
     ),
-    fields={"velocity": Motion, "rotor": float, "twice": float},
+    fields={"velocity": Motion, "twice": float},
     outputs={"energy": float},
     accurate=True,
 )
@@ -147,12 +148,7 @@ MOMENTUM = Algorithm(
     inputs=("q", "qd"),
     passes=(
         MOVING,
-        Total(
-            "momentum",
-            lambda row, whole: (whole, {}),
-            outputs=("momentum",),
-            own=Share(_momentum, link=("inertia",), needs=("moving",)),
-        ),
+        replace(total("momentum", _momentum, needs=("moving",)), outputs=("momentum",)),
     ),
     fields={"moving": Moving, "momentum": Force},
     outputs={"momentum": Force},
@@ -173,22 +169,16 @@ CENTROIDAL_MOMENTUM = Algorithm(
     inputs=("q", "qd"),
     passes=(
         MOVING,
-        Total(
-            "moment",
-            lambda row, whole: (whole, {}),
-            own=Share(lambda row: moment(row.inertia, row.moving.pose), link=("inertia",), needs=("moving",)),
-        ),
+        total("moment", lambda row: moment(row.inertia, row.moving.pose), needs=("moving",)),
         Base("", lambda row, _: (None, {"center": row.moment * (1 / row.mass)}), needs=("moment",), leaves=("center",)),
-        Outward("center", lambda row, center: (center, {}), link=(), needs=("moving",)),
-        Total(
-            "momentum",
-            lambda row, whole: (whole, {}),
-            outputs=("momentum",),
-            own=Share(
+        Outward("center", lambda row, center: (center, {}), link=(), needs=("moving",), stretch=UNCHANGED),
+        replace(
+            total(
+                "momentum",
                 lambda row: _about(row.center, row.moving.pose, row.inertia @ row.moving.velocity),
-                link=("inertia",),
                 needs=("moving", "center"),
             ),
+            outputs=("momentum",),
         ),
     ),
     fields={"moving": Moving, "moment": Vec3, "center": Vec3, "momentum": Force},
@@ -197,9 +187,9 @@ CENTROIDAL_MOMENTUM = Algorithm(
 )
 
 
-def _compose(row: Row, I: Inertia) -> tuple[Inertia, dict]:
-    """Inward: the momentum of the row's subtree at unit rate, F = Iᶜ S."""
-    return row.at.transform.inertia_to_parent(I), {"F": I @ row.axis.times(jnp.ones_like(I.mass))}
+def _by_matrix(row: Row) -> Row:
+    """The row as CRBA knows it; its diagonal of H is not wanted."""
+    return Row({**row, "at": row.at.transform, "armature": 0.0})
 
 
 def _column(row: Row, center: Center) -> tuple[Center, dict]:
@@ -212,27 +202,20 @@ def _jacobian_column(row: Row, center: Center) -> tuple[Center, dict]:
     return center, {"J": row.pose.orientation.turn(row.F.linear) * (1 / center.mass)}
 
 
-def _centroidal(name: str, output: str, kind: type[Force | Vec3], visit: object) -> Algorithm:
+def _centroidal(name: str, output: str, kind: type[Force | Vec3], visit: Visit) -> Algorithm:
     return Algorithm(
         name=name,
         inputs=("q",),
         passes=(
             POSES,
-            Inward(
-                "inertia",
-                _compose,
-                link=("axis",),
-                needs=("at",),
-                leaves=("F",),
-                own=Share(lambda row: row.inertia, link=("inertia",)),
-            ),
+            seen_as(CRBA.passes[0], _by_matrix, link=("axis",), outputs=()),
             Base(
                 "",
                 lambda row, _: (None, {"center": Center(row.inertia.h * (1 / row.mass), row.mass)}),
                 needs=("inertia",),
                 leaves=("center",),
             ),
-            Outward("center", visit, link=(), needs=("pose", "F"), outputs=(output,)),  # type: ignore[arg-type]
+            Outward("center", visit, link=(), needs=("pose", "F"), outputs=(output,), stretch=UNCHANGED),
         ),
         fields={"pose": Placement, "inertia": Inertia, "F": Force, "center": Center},
         outputs={output: kind},

@@ -1,33 +1,62 @@
-"""Affine maps of accelerations: what a stretch of rows makes of the acceleration at its inner end.
+"""Affine maps of motions outward, and of forces inward: what a stretch of rows makes of what enters it.
 
-a_out = F a_in + g        one row: F = (1 − S Uᵀ/d) X,  g = (1 − S Uᵀ/d) c + S u/d
+outward   a_out = F a_in + g        one row: F = (1 − S Uᵀ/d) X,      g = (1 − S Uᵀ/d) c + S u/d
+inward    f_in  = F f_out + g       one row: F = Xᵀ (1 − U Sᵀ/d),     g = what the row passes to its parent by itself
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 
-from kinetree.spatial import Motion, Scalar, Vec3
+from kinetree.dynamics.recursion import Found, Row, Stretch
+from kinetree.spatial import Force, Motion, Scalar, Vec3
 
-from ..recursion import Row
+from .articulated import Pivot, pull_back
+
+Six = TypeVar("Six", Motion, Force)
 
 
 class Affine(NamedTuple):
-    """a ↦ F a + g: the columns of F are what unit accelerations at the inner end become."""
+    """x ↦ F x + g, for motions or for forces: the columns of F are what unit vectors become."""
 
-    F: tuple[Motion, ...]
-    g: Motion
+    F: tuple[Any, ...]
+    g: Any
 
 
-def at_rest(s: Scalar) -> Affine:
-    """No rows at all, with components shaped like `s`."""
+def units(kind: type[Six], s: Scalar) -> tuple[Six, ...]:
+    """Six unit vectors, with components shaped like `s`."""
     z, one = jnp.zeros_like(s), jnp.ones_like(s)
-    units = [[one if i == j else z for j in range(6)] for i in range(6)]
-    return Affine(tuple(Motion(Vec3(*u[:3]), Vec3(*u[3:])) for u in units), Motion.zero_like(s))
+    rows = [[one if i == j else z for j in range(6)] for i in range(6)]
+    return tuple(kind(Vec3(*u[:3]), Vec3(*u[3:])) for u in rows)
+
+
+def no_change(kind: type[Six]) -> Callable[[Scalar], Affine]:
+    """The map of no rows at all, with components shaped like a given scalar."""
+    return lambda s: Affine(units(kind, s), kind.zero_like(s))
+
+
+def combined(columns: tuple[Six, ...], x: Motion | Force) -> Six:
+    """F x, of the columns of F. 36m 30a."""
+    parts = (*x.angular, *x.linear)
+    total = columns[0] * parts[0]
+    for column, part in zip(columns[1:], parts[1:], strict=True):
+        total = total + column * part
+    return total
+
+
+def act(e: Affine, x: Any) -> Any:
+    """F x + g. 36m 36a."""
+    return combined(e.F, x) + e.g
+
+
+def then(first: Affine, second: Affine) -> Affine:
+    """Two maps, one after the other."""
+    return Affine(tuple(combined(second.F, f) for f in first.F), combined(second.F, first.g) + second.g)
 
 
 def append_row(e: Affine, row: Row, c: Motion | None) -> Affine:
-    """One row more: its visit on g, and the linear part of that on the columns; c is None at rest."""
+    """Outward, one row more: its visit on g, and the linear part of that on the columns; c is None at rest."""
 
     def moved(a: Motion) -> Motion:
         a = row.at @ a
@@ -37,15 +66,20 @@ def append_row(e: Affine, row: Row, c: Motion | None) -> Affine:
     return Affine(tuple(map(moved, e.F)), a + row.axis.times(row.joint.rate(a)))
 
 
-def mapped(e: Affine, a: Motion) -> Motion:
-    """F a. 36m 30a."""
-    parts = (*a.angular, *a.linear)
-    total = e.F[0] * parts[0]
-    for column, x in zip(e.F[1:], parts[1:], strict=True):
-        total = total + column * x
-    return total
+def forces_stretch(visit: Callable[[Row, Force], tuple[Force, Found]]) -> Stretch:
+    """The stretch of an inward pass over bias forces that finds `joint`, a pivot with known U and d."""
 
+    def extend(row: Row, own: Force, e: Affine) -> Affine:
+        passed, found = visit(row, own + e.g)
+        joint: Pivot = found["joint"]
+        return Affine(tuple(pull_back(row.at, row.axis, joint.U, joint.d_inverse, f) for f in e.F), passed)
 
-def then(inner: Affine, outer: Affine) -> Affine:
-    """Two stretches, one after the other."""
-    return Affine(tuple(mapped(outer, f) for f in inner.F), mapped(outer, inner.g) + outer.g)
+    identity = no_change(Force)
+    return Stretch(
+        element=lambda row, own: extend(row, own, identity(own.linear.x)),
+        combine=lambda inner, outer: then(outer, inner),
+        act=act,
+        identity=identity,
+        extend=extend,
+        passed=lambda e: e.g,
+    )

@@ -97,6 +97,11 @@ def freed_bias(U: Force, d_inverse: Scalar, u: Scalar, p: Force) -> Force:
     return p + U * (u * d_inverse)
 
 
+def pull_back(X: Transform, axis: Axis, U: Force, d_inverse: Scalar, f: Force) -> Force:
+    """Xᵀ (1 − U Sᵀ/d) f: the part of a force that the joint passes to its parent. 33m 25a."""
+    return X.force_to_parent(f - U * (axis.dot(f) * d_inverse))
+
+
 class Pivot(NamedTuple):
     """What the joint of an articulated body needs to answer an acceleration."""
 

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from kinetree.model import Axis
-from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Transform, Vec3
+from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Vec3
 
 from ..matrices.dense import solve_general
 from ..recursion import Row
-from .articulated import Articulated, Scale, pivot, released, to_parent
+from .affine import units
+from .articulated import Articulated, Scale, pivot, pull_back, released, to_parent
 
 Forces = tuple[Force, ...]  # six of them: the rows of A, as what unit forces at the outer handle are at the inner one
 
@@ -36,17 +36,10 @@ class ArticulatedElement(NamedTuple):
     passed: Articulated
 
 
-def unit_forces(s: Scalar) -> Forces:
-    """The identity, as six forces with components shaped like `s`."""
-    z, one = jnp.zeros_like(s), jnp.ones_like(s)
-    units = [[one if i == j else z for j in range(6)] for i in range(6)]
-    return tuple(Force(Vec3(*u[:3]), Vec3(*u[3:])) for u in units)
-
-
 def no_rows(s: Scalar) -> ArticulatedElement:
     """The empty stretch, with components shaped like `s`."""
     zero = Articulated.zero_like(s)
-    return ArticulatedElement(unit_forces(s), Motion.zero_like(s), zero.inertia, zero)
+    return ArticulatedElement(units(Force, s), Motion.zero_like(s), zero.inertia, zero)
 
 
 def _rank_one(v: list[Scalar], w: list[Scalar]) -> ArticulatedInertia:
@@ -56,11 +49,6 @@ def _rank_one(v: list[Scalar], w: list[Scalar]) -> ArticulatedInertia:
         return Sym3(*(v[k + i] * w[k + j] for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))))
 
     return ArticulatedInertia(sym(0), Mat3(*(v[i] * w[3 + j] for i in range(3) for j in range(3))), sym(3))
-
-
-def pull_back(X: Transform, axis: Axis, U: Force, d_inverse: Scalar, f: Force) -> Force:
-    """Xᵀ Pᵀ f: the part of a force that the row's joint passes to its parent. 33m 25a."""
-    return X.force_to_parent(f - U * (axis.dot(f) * d_inverse))
 
 
 def prepend_row(row: Row, c: Motion | None, own: Articulated, e: ArticulatedElement) -> ArticulatedElement:

@@ -13,7 +13,7 @@ import numpy as np
 from kinetree.lanes.pairs.pairs import all_pairs, each_pair
 from kinetree.model import Model, Placement
 from kinetree.model.memory import require_matrices
-from kinetree.spatial import Force, Inertia
+from kinetree.spatial import Inertia
 from kinetree.tree import Layout, Tree, arrange, layout, outward
 from kinetree.tree.fix import inward_visits
 from kinetree.tree.stages import Stages
@@ -34,21 +34,11 @@ from .composite import ENTRIES, intervals
 from .packed import unpack
 
 
-def _composite(laid: Layout, at: Arranged) -> tuple[Row, Inertia]:
-    """All rows, and Iᶜ of each in its own coordinates."""
-    row = Row(at=at.placed.transform, axis=at.rows.axis, armature=at.rows.armature, own=at.rows.inertia)
-    outer, _ = inward_visits(inward_operator(CRBA.passes[0]), laid, row, Inertia.zero_like(at.gravity.x))
-    return row, row.own + outer
-
-
-def composite_momenta(laid: Layout, at: Arranged) -> Force:
-    """F = Iᶜ S of every position, in its own coordinates: the momentum of its subtree at unit rate."""
-    return compose(*_composite(laid, at))[1]["F"]
-
-
 def mass_diagonal(laid: Layout, at: Arranged) -> Any:
     """S · Iᶜ S and the armature, by position: the diagonal of H."""
-    return compose(*_composite(laid, at))[1]["H"]
+    row = Row(at=at.placed.transform, axis=at.rows.axis, armature=at.rows.armature, own=at.rows.inertia)
+    outer, _ = inward_visits(inward_operator(CRBA.passes[0]), laid, row, Inertia.zero_like(at.gravity.x))
+    return compose(row, row.own + outer)[1]["H"]
 
 
 def _roots(tree: Tree) -> Any:

@@ -15,11 +15,13 @@ from kinetree.model.arguments import is_traced
 from kinetree.spatial import Transform
 from kinetree.tree import Layout, restore
 
-from ..algorithms.aba import product
-from ..articulated_rows import articulated_rows
+from ..aba import shifted
+from ..algorithms.aba import own_body
+from ..elements.articulated import velocity_product
 from ..firmness import joint_tree, least_moments
 from ..matrices.dense import times
-from ..schedules.arranged import arranged
+from ..recursion import Row
+from ..schedules.arranged import Arranged, applied_forces, arranged, by_position, row_poses, row_velocities
 
 
 class Bodies(NamedTuple):
@@ -51,13 +53,25 @@ def plucker_inverse(X: Any) -> Any:
     return jnp.swapaxes(blocks, -3, -1).reshape(X.shape)
 
 
+def moving_rows(laid: Layout, model: Model, at: Arranged, qd: Any, tau: Any, f_ext: Any) -> Row:
+    """What articulated bodies know of every row: `at`, `axis`, `armature`, `v`, `qd`, `tau`, `own`, (rows, batch)."""
+    tau = by_position(laid, shifted(model, tau, qd))
+    qd = by_position(laid, qd)
+    v = row_velocities(laid, at, qd)
+    own = own_body(Row(inertia=at.rows.inertia, v=v))
+    if f_ext is not None:
+        own = own._replace(bias=own.bias - applied_forces(laid, model, row_poses(laid, at), f_ext))
+    row = Row(at=at.placed.transform, axis=at.rows.axis, armature=at.rows.armature, v=v, qd=qd, tau=tau, own=own)
+    return restore(laid, jax.tree.map(lambda x: jnp.broadcast_to(x, qd.shape), row))
+
+
 def jointed_bodies(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Bodies:
     """From a state, (batch, ...)."""
     at = arranged(laid, model, q)
-    rows = restore(laid, articulated_rows(laid, model, at, qd, tau, f_ext))
+    rows = moving_rows(laid, model, at, qd, tau, f_ext)
     joints = joint_tree(model.structure)
     widest = int(joints.count.max(initial=1))
-    X_row, c_row = plucker_matrix(rows.at), product(rows).array()
+    X_row, c_row = plucker_matrix(rows.at), velocity_product(rows.v, rows.axis, rows.qd).array()
     S_row = rows.axis.times(jnp.ones_like(rows.tau)).array()
     shape = (len(joints.first), q.shape[0])
     X = jnp.broadcast_to(jnp.eye(6, dtype=q.dtype), (*shape, 6, 6))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from kinetree.dynamics.joint_terms import FELT
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Pass, Row, Stretch
 from kinetree.lanes.blocks.lists import MAX_OPERANDS, BlockCode
 from kinetree.lanes.blocks.scan import TreeScan
@@ -77,11 +78,11 @@ class Fields(NamedTuple):
     def inputs(self) -> tuple[str, ...]:
         """Arrays that are taken from, by name."""
         names = dict.fromkeys(n for i in range(len(self.plan.algorithm.passes)) for n in self.plan.given(i))
-        return tuple(n for n in names if n != "felt" or self.felt)
+        return tuple(n for n in names if n != FELT or self.felt)
 
     def taken(self, i: int) -> tuple[int, ...]:
         """The inputs that pass i reads, by number."""
-        return tuple(self.inputs.index(n if n != "felt" or self.felt else "qdd") for n in self.plan.given(i))
+        return tuple(self.inputs.index(n if n != FELT or self.felt else "qdd") for n in self.plan.given(i))
 
     def later(self, i: int) -> set[str]:
         """What later rounds need of what pass i leaves."""

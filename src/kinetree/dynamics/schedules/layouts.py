@@ -10,15 +10,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from kinetree.dynamics.joint_terms import (
-    LOAD,
-    felt_acceleration,
-    joint_acceleration,
-    joint_force,
-    row_acceleration,
-    row_force,
+from kinetree.dynamics.joint_terms import FELT, LOAD, inputs_of_rows, joint_acceleration, joint_force
+from kinetree.dynamics.recursion import (
+    AT,
+    Algorithm,
+    Base,
+    Bodies,
+    Inward,
+    OneBody,
+    Outward,
+    Pass,
+    Row,
+    Total,
+    less_force,
 )
-from kinetree.dynamics.recursion import AT, Algorithm, Bodies, Inward, OneBody, Outward, Pass, Row, Total, less_force
 from kinetree.model import Model, Placement
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.tree import Layout, restore
@@ -62,6 +67,12 @@ def run_passes(
     shares: dict[str, Any] = {}
     found: dict[str, Any] = {}
     for p in algorithm.all_passes:
+        if isinstance(p, Base):
+            mass = restore(laid, known["mass"]).sum(0)
+            _, results = p.visit(Row({n: base[n] for n in p.needs} | {"gravity": at.gravity, "mass": mass}), None)
+            base |= {n: results[n] for n in p.leaves}
+            found |= {n: results[n] for n in p.outputs}
+            continue
         # Quaternions where rows are placed, and where the algorithm keeps no transforms.
         fields[AT] = at.placed if p.places or algorithm.keeps == "screw" else at.placed.transform
         row = Row({n: known[n] for n in p.link} | {n: given[n] for n in p.given} | {n: fields[n] for n in p.needs})
@@ -72,9 +83,11 @@ def run_passes(
         elif isinstance(p, Inward):
             row |= {n: known[n] for n in p.own.link}  # type: ignore[union-attr]
             row[OWN] = shares[p.state]
-            _, results = inward(p, laid, at, row, base[p.state])
+            received, results = inward(p, laid, at, row, base[p.state])
+            base[p.state] = tree_map(lambda x: x[0], received)
         elif isinstance(p, Total):
-            results = {p.state: tree_map(lambda x: x.sum(0), restore(laid, shares[p.state]))}
+            base[p.state] = tree_map(lambda x: x.sum(0), restore(laid, shares[p.state]))
+            results = {p.state: base[p.state]}
         elif isinstance(p, Bodies | OneBody):
             chosen = slice(None) if isinstance(p, Bodies) else about
             _, results = p.visit(of_bodies(laid, model, row, chosen), None)
@@ -123,25 +136,21 @@ def over_layout(
         outward, inward: how a pass visits all rows.
 
     Returns:
-        By name: leaves (batch, rows); of a `Total` and of `OneBody` (batch,), of `Bodies` (bodies, batch).
+        By name: leaves (batch, rows); of a `Total`, the `Base` and `OneBody` (batch,), of `Bodies` (bodies, batch).
     """
     q = inputs["q"]
     at = arranged(laid, model, q)
     armature, slide = (jnp.asarray(x, q.dtype) for x in (model.rows.armature, model.rows.slide))
     armature = armature + inputs[LOAD] if LOAD in inputs else armature
-    of_rows = {n: x for n, x in inputs.items() if n != "q"}
     shift = velocity_product_shift(model.structure, inputs["qd"].T).T if "qd" in inputs else None
-    if "qdd" in inputs:
-        of_rows["qdd"] = row_acceleration(inputs["qdd"], shift)
-    if "tau" in inputs:
-        of_rows["tau"] = row_force(inputs["tau"], armature, slide, shift)
-    given = {name: by_position(laid, x) for name, x in of_rows.items()}
+    of_rows = inputs_of_rows(inputs, armature, slide, shift)
+    given = {name: by_position(laid, x) for name, x in of_rows.items() if name not in ("q", FELT)}
     found = run_passes(algorithm, laid, model, at, given, f_ext, about, outward, inward)
     for p in algorithm.passes:
         if isinstance(p, Outward | Inward):
             found |= {n: tree_map(jnp.transpose, restore(laid, found[n])) for n in p.outputs}
     if "tau" in found:
-        found["tau"] = joint_force(found["tau"], armature, felt_acceleration(inputs["qdd"], slide, shift))
+        found["tau"] = joint_force(found["tau"], armature, of_rows[FELT])
     if "qdd" in found:
         found["qdd"] = joint_acceleration(found["qdd"], shift)
     return found

@@ -1,7 +1,8 @@
 """Running an algorithm: the way is chosen in one place (choose.py), and taken here.
 
 Results of all ways have one shape: (batch, rows) for a scalar of each row, (batch, rows, count) for a group of count
-scalars, with bodies in the place of rows for `Bodies`, and (batch, count) for a `Total` and for `OneBody`.
+scalars, with bodies in the place of rows for `Bodies`, (batch, count, rows) for the columns of a matrix, and (batch,
+count) for a `Total`, the `Base` and `OneBody`.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.dynamics.algorithms.applied import with_world_forces
-from kinetree.dynamics.joint_terms import LOAD, felt_acceleration, joint_acceleration, row_acceleration, row_force
+from kinetree.dynamics.joint_terms import FELT, LOAD, inputs_of_rows, joint_acceleration
 from kinetree.dynamics.recursion import APPLIED, Algorithm, Bodies
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model
@@ -173,7 +174,7 @@ def _stacked(algorithm: Algorithm, found: Inputs) -> Inputs:
 
     def stack(name: str) -> Any:
         leaves = [x.T if name in by_body else x for x in jax.tree.leaves(found[name])]
-        return leaves[0] if len(leaves) == 1 else jnp.stack(leaves, -1)
+        return leaves[0] if len(leaves) == 1 else jnp.stack(leaves, 1 if name in algorithm.columns else -1)
 
     return {name: stack(name) for name in algorithm.outputs}
 
@@ -199,18 +200,14 @@ def _natively(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
     def native(laid: Stages, constants: tuple, model: Model, *arrays: Any) -> Inputs:
         inputs = dict(zip(algorithm.inputs, arrays, strict=False))
         constants, own = row_coordinates(laid, constants, model, inputs["q"])
-        given = inputs | {"q": own, **({"felt": inputs["qdd"]} if "qdd" in inputs else {})}
+        given = inputs | {"q": own, **({FELT: inputs["qdd"]} if "qdd" in inputs else {})}
         shifts = "qd" in inputs and len(model.structure.quaternion_joints) > 0
         shift = None
         if shifts:
             shift = velocity_product_shift(model.structure, inputs["qd"][:, None])[:, 0]
             armature, slide = (jnp.asarray(x, own.dtype) for x in (model.rows.armature, model.rows.slide))
             armature = armature + inputs[LOAD] if LOAD in inputs else armature
-            if "qdd" in inputs:
-                felt = felt_acceleration(inputs["qdd"], slide, shift)
-                given |= {"felt": felt, "qdd": row_acceleration(inputs["qdd"], shift)}
-            if "tau" in inputs:
-                given["tau"] = row_force(inputs["tau"], armature, slide, shift)
+            given |= inputs_of_rows(inputs, armature, slide, shift) | {"q": own}
         if external:
             given |= {n: x[0] for n, x in _row_forces(model, arrays[-1][None]).items()}
         found = over_stages(plan, laid, constants, model, given)

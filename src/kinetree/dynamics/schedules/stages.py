@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.dynamics.joint_terms import LOAD, joint_force
-from kinetree.dynamics.recursion import AT, Algorithm, Bodies, Inward, Outward, Pass, Row, Stretch, Total
+from kinetree.dynamics.joint_terms import FELT, LOAD, joint_force
+from kinetree.dynamics.recursion import AT, Algorithm, Base, Bodies, Inward, Outward, Pass, Row, Stretch, Total
 from kinetree.lanes.kept.once import once
 from kinetree.lanes.walks.prefix import Prefix, prefix_walks
 from kinetree.lanes.walks.walk import Resident, Walk
@@ -108,7 +108,7 @@ class Plan(NamedTuple):
     def given(self, i: int) -> tuple[str, ...]:
         """Inputs of the rows that pass i reads."""
         p = self.algorithm.passes[i]
-        return (*(("q",) if p.places else ()), *p.given, *(("felt",) if self.rotor(p) else ()))
+        return (*(("q",) if p.places else ()), *p.given, *((FELT,) if self.rotor(p) else ()))
 
     def rotor(self, p: Pass) -> bool:
         """True if rotors add to an output of the pass."""
@@ -272,11 +272,10 @@ def inward_walks(plan: Plan, i: int) -> InwardWalks:
 
 def can_walk(algorithm: Algorithm) -> bool:
     """True if native walks can run an algorithm: passes over the rows state their stretches, sums and bodies follow."""
-
-    def walks(p: Pass) -> bool:
-        return p.stretch is not None if isinstance(p, Outward | Inward) else isinstance(p, Total | Bodies)
-
-    return algorithm.passes[0].places and all(map(walks, algorithm.passes))
+    over_rows = [p for p in algorithm.passes if isinstance(p, Outward | Inward)]
+    rest = algorithm.passes[len(over_rows) :]
+    first = algorithm.passes[: len(over_rows)] == tuple(over_rows) and algorithm.passes[0].places
+    return first and all(p.stretch for p in over_rows) and all(isinstance(p, Total | Bodies | Base) for p in rest)
 
 
 # -- an algorithm over the stages of a tree ---------------------------------------------------------------------------
@@ -326,6 +325,10 @@ def walk_stages(
         elif isinstance(p, Bodies) and model is not None:
             rows = Row({n: by_row[n] for n in p.needs})
             outputs |= p.visit(_of_bodies(model, rows, Row({n: base[n] for n in p.needs})), None)[1]
+            continue
+        elif isinstance(p, Base) and model is not None:
+            whole = {"gravity": Vec3(*jnp.asarray(gravity, dtype)), "mass": jnp.asarray(model.rows.inertia.mass).sum()}
+            outputs |= p.visit(Row({n: outputs[n] for n in p.needs} | whole), None)[1]
             continue
         else:
             raise ValueError(f"{alg.name}: native walks have no pass of kind {type(p).__name__}")

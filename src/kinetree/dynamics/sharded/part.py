@@ -10,7 +10,7 @@ from kinetree.model.physics import quaternion_stretch, way_from_rest
 from kinetree.spatial import Quaternion, Vec3
 from kinetree.tree.stages import Stages
 
-from ..joint_terms import felt_acceleration, joint_acceleration, row_acceleration, row_force
+from ..joint_terms import inputs_of_rows, joint_acceleration
 from ..recursion import Algorithm
 from ..schedules.stage_passes import Ports
 from ..schedules.stages import Plan, walk_stages
@@ -121,13 +121,9 @@ def of_part(
     none = jnp.zeros((), q.dtype)  # rotors of rows feel no more than their joints where nothing is shifted
     armature, slide = (none, none) if part.quaternions is None else part.quaternions[-2:]
     passive = None if part.springs is None else _passive(part, own, q, qd)
-    given = inputs | {"q": own}
-    if "qdd" in inputs:
-        felt = felt_acceleration(inputs["qdd"], slide, shift)
-        given |= {"felt": felt, "qdd": row_acceleration(inputs["qdd"], shift)}
-    if "tau" in inputs:
-        tau = inputs["tau"] if passive is None else inputs["tau"] + passive
-        given["tau"] = row_force(tau, armature, slide, shift)
+    if "tau" in inputs and passive is not None:
+        inputs = inputs | {"tau": inputs["tau"] + passive}
+    given = inputs_of_rows(inputs, armature, slide, shift) | {"q": own}
     found = walk_stages(Plan(algorithm, hinges), part.laid, constants, gravity, given, ports)
     if "qdd" in found:
         found["qdd"] = joint_acceleration(found["qdd"], shift)

@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from kinetree._types import Array, Float
+from kinetree._types import AnyArray, Array, DType, Float
 from kinetree._unknown import unknown
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import current
@@ -146,7 +146,7 @@ class ShardedTree:
             raise ValueError(f"an array of this tree has a last axis of {self.nq} (q) or {self.nv}, not {size}")
         return self.columns if size == self.nq else self.rows
 
-    def spread(self, x: Any) -> Spread:
+    def spread(self, x: Float[AnyArray, "... n"]) -> Spread:
         """An array (..., nq) or (..., nv), in the order of the model, on the devices that hold its rows."""
         with self._mode():
             return Spread(self._spread(x if isinstance(x, jax.Array) else np.asarray(x, self.dtype)))
@@ -158,7 +158,7 @@ class ShardedTree:
         x = jnp.asarray(x, self.dtype)
         return jnp.where(held.at >= 0, x[..., np.maximum(held.at, 0)], jnp.zeros((), x.dtype))
 
-    def collect(self, x: Spread) -> Any:
+    def collect(self, x: Spread) -> Float[np.ndarray, "... n"]:
         """An array (..., nv) in the order of the model, as a NumPy array."""
         return np.asarray(self._collect(np.asarray(x.parts)))
 
@@ -256,7 +256,9 @@ def _columns(source: Source, devices: int) -> Held:
     return Held.by(of_q, devices)
 
 
-def shard_tree(model: Model | Pieces, mesh: Mesh, *, axis: str | None = None, dtype: Any = None) -> ShardedTree:
+def shard_tree(
+    model: Model | Pieces, mesh: Mesh, *, axis: str | None = None, dtype: DType | None = None
+) -> ShardedTree:
     """One tree over the devices of a mesh, for trees that are too large, or too slow, for one device.
 
     Long paths are cut into chunks, and subtrees dealt out, so that each device holds about the same number of rows.
