@@ -43,20 +43,9 @@ def _text() -> str:
     return module_of(text_constant("gone", GONE), table, address, "declare i32 @sched_yield()", *map(str, parts))
 
 
-def _open(name: str, arguments: str) -> Text:
-    to = Text(name[0])
-    to.lines.append(f"define {arguments} {{".replace("NAME", f"@{name}"))
-    to.label("entry")
-    return to
-
-
-def _closed(to: Text, value: str = "void") -> Text:
-    to.end(f"{value}")
-    return to
-
-
 def _lock() -> Text:
-    to = _open("lock", "void NAME(ptr %lists)")
+    to = Text("l")
+    to.begin("void @lock(ptr %lists)")
     to.into("look")
     pair = to.op(f"cmpxchg ptr {to.at('%lists', LOCK)}, i64 0, i64 1 acq_rel monotonic, align 8")
     to.branch(to.op(f"extractvalue {{ i64, i1 }} {pair}, 1"), "mine", "rest")
@@ -64,13 +53,16 @@ def _lock() -> Text:
     to.op("call i32 @sched_yield()")
     to.go("look")
     to.label("mine")
-    return _closed(to)
+    to.end()
+    return to
 
 
 def _unlock() -> Text:
-    to = _open("unlock", "void NAME(ptr %lists)")
+    to = Text("u")
+    to.begin("void @unlock(ptr %lists)")
     to.do(f"store atomic i64 0, ptr {to.at('%lists', LOCK)} release, align 8")
-    return _closed(to)
+    to.end()
+    return to
 
 
 def _each(to: Text, name: str, count: str, before: str, after: str) -> str:
@@ -88,7 +80,8 @@ def _each(to: Text, name: str, count: str, before: str, after: str) -> str:
 
 def _perform() -> Text:
     """`perform(lists, addresses, count)`: all lists, for arrays at these addresses; its caller holds the lock."""
-    to = _open("perform", "void NAME(ptr %lists, ptr %addresses, i64 %count)")
+    to = Text("p")
+    to.begin("void @perform(ptr %lists, ptr %addresses, i64 %count)")
     to.do(f"%job = alloca [{JOB // 8} x i64], align 64")
     each, members = to.load("ptr", "%lists", THREADS), to.load("i64", "%lists", MEMBERS)
     helpers = to.load("i64", to.load("ptr", "%lists", HELPERS))
@@ -122,7 +115,8 @@ def _perform() -> Text:
     to.do(f"call void {work}(ptr %job)")
     to.go("phase_next")
     to.label("over")
-    return _closed(to)
+    to.end()
+    return to
 
 
 def _least(to: Text, a: str, b: str) -> str:
@@ -131,7 +125,8 @@ def _least(to: Text, a: str, b: str) -> str:
 
 def _handler() -> Text:
     """Attributes: the token, the bytes of a number, and how many operands and results there are."""
-    to = _open("handler", "ptr NAME(ptr %frame)")
+    to = Text("h")
+    to.begin("ptr @handler(ptr %frame)")
     to.do("%failure = alloca [4 x i64]")
     to.do(f"%addresses = alloca [{MAX_ARRAYS} x i64]")
     answer_metadata(to, traits=0)
@@ -173,7 +168,8 @@ def _handler() -> Text:
     to.go("state_next")
     to.label("over")
     to.do(f"call void @unlock(ptr {lists})")
-    return _closed(to, "ptr null")
+    to.end("ptr null")
+    return to
 
 
 @once

@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import tuning
 from ..kept.once import once
-from ..llvm.text import Text
+from ..llvm.text import Caller, Text, declared
 from ..program.program import Program
 from . import arrays, kept_results
 from .arrays import new_array
@@ -59,33 +59,13 @@ def available() -> bool:
     return has_functions((*API, "PyCFunction_NewEx")) and new_array() != 0
 
 
-class Caller(Text):
-    """A text that calls the interpreter."""
-
-    def python(self, name: str, *arguments: str) -> str:
-        """The result of a function of the API."""
-        kind = API[name]
-        result = kind.split(" ", 1)[0]
-        call = f"call {kind if '...' in kind else result} @{name}({', '.join(arguments)})"
-        if result != "void":
-            return self.op(call)
-        self.do(call)
-        return ""
-
-    def require(self, condition: str, then: str, otherwise: str = "leave") -> None:
-        """Go on at a new label if the condition holds."""
-        self.branch(condition, then, otherwise)
-        self.label(then)
-
-
 def direct_text(program: Program, dtype: np.dtype, width: int) -> str:
     """Definition of `direct`; the module has `lanes` and `lane`."""
-    declarations = [f"declare {kind.replace(' (', f' @{name}(')}" for name, kind in API.items()]
-    return "\n".join([*declarations, str(_run(program, dtype, width)), str(_direct(program, dtype))])
+    return "\n".join([*declared(API), str(_run(program, dtype, width)), str(_direct(program, dtype))])
 
 
 def _direct(program: Program, dtype: np.dtype) -> Text:
-    to, inputs, outputs = Caller("d"), program.n_inputs, program.n_outputs
+    to, inputs, outputs = Caller("d", API), program.n_inputs, program.n_outputs
     to.begin("ptr @direct(ptr %self, ptr %given, i64 %count)")
     to.do(f"%arrays = alloca [{inputs + outputs} x ptr]")
     to.do(f"%made = alloca [{outputs} x ptr]")  # arrays of results that are ours
@@ -93,7 +73,7 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
     to.do("%result = alloca ptr")
     to.do("%again = alloca ptr")  # an earlier result that serves again, and is ours until it is given away
     to.store("ptr", "null", "%again")
-    record = to.python("PyLong_AsVoidPtr", f"ptr {to.python('PyTuple_GetItem', 'ptr %self', 'i64 0')}")
+    record = to.call("PyLong_AsVoidPtr", f"ptr {to.call('PyTuple_GetItem', 'ptr %self', 'i64 0')}")
     nothing = to.load("ptr", record, NOTHING)
     to.store("ptr", nothing, "%result")
     for k in range(outputs):
@@ -110,26 +90,26 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
     kept = to.load("ptr", record, KEPT)
     one = to.op(f"icmp eq i32 {shape[0]}, 1")
     to.require(to.op(f"and i1 {one}, {to.op(f'icmp ne ptr {kept}, null')}"), "shift")
-    last = to.python("PyList_GetItem", f"ptr {kept}", "i64 0")
+    last = to.call("PyList_GetItem", f"ptr {kept}", "i64 0")
     made = to.load("ptr", "%result")
     for number, thing in ((1, last), (0, made)):
-        to.python("Py_IncRef", f"ptr {thing}")
-        to.python("PyList_SetItem", f"ptr {kept}", f"i64 {number}", f"ptr {thing}")
+        to.call("Py_IncRef", f"ptr {thing}")
+        to.call("PyList_SetItem", f"ptr {kept}", f"i64 {number}", f"ptr {thing}")
     to.go("leave")
     to.label("failed")  # The ordinary path will raise this exception again.
-    to.python("PyErr_Clear")
+    to.call("PyErr_Clear")
     to.into("leave")
     places = [("%again", 0), *(("%made", 8 * k) for k in range(outputs))]
     for k, place in enumerate(places):
         array = to.load("ptr", *place)
         to.branch(to.op(f"icmp eq ptr {array}, null"), f"left{k}", f"drop{k}")
         to.label(f"drop{k}")
-        to.python("Py_DecRef", f"ptr {array}")
+        to.call("Py_DecRef", f"ptr {array}")
         to.into(f"left{k}")
     result = to.load("ptr", "%result")
     to.branch(to.op(f"icmp eq ptr {result}, {nothing}"), "refuse", "done")
     to.label("refuse")
-    to.python("Py_IncRef", f"ptr {nothing}")
+    to.call("Py_IncRef", f"ptr {nothing}")
     to.into("done")
     to.end(f"ptr {result}")
     return to
@@ -185,18 +165,18 @@ def _take_kept(to: Caller, record: str, program: Program, ndim: str) -> None:
     to.require(to.op(f"and i1 {one}, {to.op(f'icmp ne ptr {kept}, null')}"), "look0", "fresh")
     for number in range(kept_results.KEPT):
         following = f"look{number + 1}" if number + 1 < kept_results.KEPT else "fresh"
-        thing = to.python("PyList_GetItem", f"ptr {kept}", f"i64 {number}")
+        thing = to.call("PyList_GetItem", f"ptr {kept}", f"i64 {number}")
         to.require(to.op(f"icmp ne ptr {thing}, {to.load('ptr', record, NOTHING)}"), f"there{number}", following)
         to.require(kept_results.is_free(to, thing), f"free{number}", following)
         for k in range(count):
-            array = to.python("PyTuple_GetItem", f"ptr {thing}", f"i64 {k}") if count > 1 else thing
+            array = to.call("PyTuple_GetItem", f"ptr {thing}", f"i64 {k}") if count > 1 else thing
             first = sizes_at + 8 * sum(ranks[:k])
             sizes = [to.load("i64", record, first + 8 * i) for i in range(ranks[k])]
             good = kept_results.is_as_made(to, array, dtype, sizes)
             to.require(good, f"made{number}_{k}", following)
             to.require(kept_results.has_shape(to, array, sizes), f"shaped{number}_{k}", following)
             to.store("ptr", to.load("ptr", array, arrays.DATA), "%arrays", 8 * (program.n_inputs + k))
-        to.python("Py_IncRef", f"ptr {thing}")
+        to.call("Py_IncRef", f"ptr {thing}")
         to.store("ptr", thing, "%again")
         to.go("run")
         to.label(following)
@@ -222,16 +202,16 @@ def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, sha
     sizes = to.op(f"select i1 {single}, ptr {to.at('%sizes', 8)}, ptr %sizes")
     rank = to.op(f"add i32 {ndim}, {ranks[k] - 1}")
     kind, described, new = (to.load("ptr", record, x) for x in (ARRAY_TYPE, DTYPE, NEW))
-    to.python("Py_IncRef", f"ptr {described}")  # the new array's
+    to.call("Py_IncRef", f"ptr {described}")  # the new array's
     given = f"ptr {kind}, ptr {described}, i32 {rank}, ptr {sizes}, ptr null, ptr null, i32 0, ptr null"
     fresh = to.op(f"call {arrays.NEW_KIND} {new}({given})")
     to.go(f"array_of{k}")
     to.label(f"used{k}")
-    count = to.python("PyLong_FromLongLong", f"i64 {lanes}")
+    count = to.call("PyLong_FromLongLong", f"i64 {lanes}")
     to.require(to.op(f"icmp ne ptr {count}, null"), f"counted{k}", "failed")
     make = to.load("ptr", record, makers + 8 * k)
-    used = to.python("PyObject_CallFunctionObjArgs", f"ptr {make}", f"ptr {count}", "ptr null")
-    to.python("Py_DecRef", f"ptr {count}")
+    used = to.call("PyObject_CallFunctionObjArgs", f"ptr {make}", f"ptr {count}", "ptr null")
+    to.call("Py_DecRef", f"ptr {count}")
     to.into(f"array_of{k}")
     array = to.op(f"phi ptr [ {fresh}, %new{k} ], [ {used}, %counted{k} ]")
     to.require(to.op(f"icmp ne ptr {array}, null"), f"made{k}", "failed")
@@ -247,9 +227,9 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
     quick = to.op(run)
     to.go("check")
     to.label("long")
-    state = to.python("PyEval_SaveThread")
+    state = to.call("PyEval_SaveThread")
     slow = to.op(run)
-    to.python("PyEval_RestoreThread", f"ptr {state}")
+    to.call("PyEval_RestoreThread", f"ptr {state}")
     to.into("check")
     good = to.op(f"phi i1 [ {quick}, %short ], [ {slow}, %long ]")
     to.branch(good, "answer", "leave")
@@ -272,15 +252,15 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
     to.branch(plain, "tuple", "named")
     count = f"i64 {program.n_outputs}"
     to.label("tuple")
-    unnamed = to.python("PyTuple_New", count)
+    unnamed = to.call("PyTuple_New", count)
     to.go("together")
     to.label("named")  # A named tuple is a tuple with another type: its constructor would take a quarter microsecond.
-    named = to.python("PyType_GenericAlloc", f"ptr {kind}", count)
+    named = to.call("PyType_GenericAlloc", f"ptr {kind}", count)
     to.into("together")
     together = to.op(f"phi ptr [ {unnamed}, %tuple ], [ {named}, %named ]")
     to.require(to.op(f"icmp ne ptr {together}, null"), "fill", "failed")
     for k, array in enumerate(found):
-        to.python("PyTuple_SetItem", f"ptr {together}", f"i64 {k}", f"ptr {array}")  # takes the array over
+        to.call("PyTuple_SetItem", f"ptr {together}", f"i64 {k}", f"ptr {array}")  # takes the array over
         to.store("ptr", "null", "%made", 8 * k)
     to.store("ptr", together, "%result")
     to.go("keep")

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..ffi import native_enabled
 from ..kept.once import immortal, once
-from ..llvm.text import Text, module_of
+from ..llvm.text import Caller, declared, module_of
 from .host import loaded
 from .interpreter import has_functions
 
@@ -43,45 +43,46 @@ SIZE, READ_ONLY = 19, 1  # of a member: its kind and flag
 
 def front_text() -> str:
     """Definition of `front(self, arguments, count, names)`, a vectorcall function."""
-    to = Text("f")
-    to.lines += [f"declare {kind.replace(' (', f' @{name}(')}" for name, kind in API.items()]
+    to = Caller("f", API)
+    to.lines += declared(API)
     to.begin("ptr @front(ptr %self, ptr %given, i64 %flagged, ptr %names)")
     count = to.op("and i64 %flagged, 9223372036854775807")
     plain = to.op(f"icmp eq i64 {count}, {to.load('i64', '%self', COUNT)}")
     to.branch(to.op(f"and i1 {plain}, {to.op('icmp eq ptr %names, null')}"), "look", "other")
     to.label("look")
     model, facts = to.load("ptr", "%given"), to.load("i64", "%self", FACTS)
-    found = to.op(f"call ptr @PyObject_GetAttr(ptr {model}, ptr {to.load('ptr', '%self', NAME)})")
+    found = to.call("PyObject_GetAttr", f"ptr {model}", f"ptr {to.load('ptr', '%self', NAME)}")
     to.branch(to.op(f"icmp eq ptr {found}, null"), "missing", "found")
     to.label("missing")
-    to.do("call void @PyErr_Clear()")
+    to.call("PyErr_Clear")
     to.go("other")
     to.label("found")
     to.branch(to.op(f"icmp eq i64 {facts}, 0"), "run", "about")
     to.label("about")  # The builtin for what the last argument names.
     last = to.load("ptr", "%given", to.op(f"sub i64 {count}, 1"), "ptr")
-    one = to.op(f"call ptr @PyDict_GetItemWithError(ptr {found}, ptr {last})")
+    one = to.call("PyDict_GetItemWithError", f"ptr {found}", f"ptr {last}")
     to.branch(to.op(f"icmp eq ptr {one}, null"), "unknown", "known")
     to.label("unknown")
-    to.do(f"call void @Py_DecRef(ptr {found})")
+    to.call("Py_DecRef", f"ptr {found}")
     to.go("missing")
     to.label("known")
-    to.do(f"call void @Py_IncRef(ptr {one})")
-    to.do(f"call void @Py_DecRef(ptr {found})")
+    to.call("Py_IncRef", f"ptr {one}")
+    to.call("Py_DecRef", f"ptr {found}")
     to.into("run")
     call = to.op(f"phi ptr [ {found}, %found ], [ {one}, %known ]")
     arrays = to.op(f"sub i64 {to.op(f'sub i64 {count}, 1')}, {facts}")
-    result = to.op(f"call ptr @PyObject_Vectorcall(ptr {call}, ptr {to.at('%given', 8)}, i64 {arrays}, ptr null)")
-    to.do(f"call void @Py_DecRef(ptr {call})")
+    result = to.call("PyObject_Vectorcall", f"ptr {call}", f"ptr {to.at('%given', 8)}", f"i64 {arrays}", "ptr null")
+    to.call("Py_DecRef", f"ptr {call}")
     nothing = to.load("ptr", "%self", NOTHING)
     to.branch(to.op(f"icmp eq ptr {result}, {nothing}"), "refused", "answer")
     to.label("answer")  # or an exception
     to.do(f"ret ptr {result}")
     to.label("refused")
-    to.do(f"call void @Py_DecRef(ptr {nothing})")
+    to.call("Py_DecRef", f"ptr {nothing}")
     to.into("other")
     function = to.load("ptr", "%self", FUNCTION)
-    to.end(f"ptr {to.op(f'call ptr @PyObject_Vectorcall(ptr {function}, ptr %given, i64 %flagged, ptr %names)')}")
+    given = f"ptr {function}", "ptr %given", "i64 %flagged", "ptr %names"
+    to.end(f"ptr {to.call('PyObject_Vectorcall', *given)}")
     return module_of(str(to))
 
 

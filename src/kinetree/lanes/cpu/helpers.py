@@ -28,7 +28,7 @@ import numpy as np
 
 from .. import tuning
 from ..kept.once import immortal, once
-from ..llvm.text import Text
+from ..llvm.text import Caller, Text, declared
 from . import threads
 from .host import MachineCode, loaded
 from .interpreter import has_functions
@@ -53,7 +53,7 @@ def available() -> bool:
     return hasattr(time, "CLOCK_MONOTONIC") and has_functions((*API, *starting))
 
 
-class Hand(Text):
+class Hand(Caller):
     """A text that gives and takes jobs."""
 
     def numbers(self, *names: str) -> None:
@@ -84,12 +84,12 @@ class Hand(Text):
         phase = self.op(f"urem i64 {self.count('%looks', 1)}, {tuning.HELPER_LOOKS}")
         self.branch(self.op(f"icmp eq i64 {phase}, 0"), long, again)
         self.label(long)
-        self.op("call i32 @sched_yield()")
+        self.call("sched_yield")
 
 
 def helpers_text() -> str:
     """Definitions of `helper` and `share`."""
-    declarations = [f"declare {kind.replace(' (', f' @{name}(')}" for name, kind in (API | LIBRARY).items()]
+    declarations = declared(API | LIBRARY)
     if PAUSE:
         declarations.append(f"declare void {PAUSE.replace(' 1', '')}")
     return "\n".join([*declarations, str(_helper()), str(_share())])
@@ -97,7 +97,7 @@ def helpers_text() -> str:
 
 def _helper() -> Text:
     """`helper(cell)`: the life of a helper."""
-    to = Hand("h")
+    to = Hand("h", API | LIBRARY)
     to.begin("void @helper(ptr %cell)")
     to.numbers("looks", "end")
     to.do("%time = alloca [2 x i64]")
@@ -112,7 +112,7 @@ def _helper() -> Text:
     to.label("tire")
     to.branch(to.exchange("%cell", AWAKE, ASLEEP), "sleep", "look")
     to.label("sleep")
-    to.op(f"call i32 @PyThread_acquire_lock(ptr {to.load('ptr', '%cell', LOCK)}, i32 1)")
+    to.call("PyThread_acquire_lock", f"ptr {to.load('ptr', '%cell', LOCK)}", "i32 1")
     to.go("rest")
     to.label("take")
     to.branch(to.exchange("%cell", job, BUSY), "work", "look")
@@ -127,16 +127,16 @@ def _helper() -> Text:
     return to
 
 
-def _now(to: Text) -> str:
+def _now(to: Hand) -> str:
     """Nanoseconds on a clock."""
-    to.op(f"call i32 @clock_gettime(i32 {time.CLOCK_MONOTONIC}, ptr %time)")
+    to.call("clock_gettime", f"i32 {time.CLOCK_MONOTONIC}", "ptr %time")
     seconds, rest = (to.load("i64", "%time", offset) for offset in (0, 8))
     return to.op(f"add i64 {to.op(f'mul i64 {seconds}, 1000000000')}, {rest}")
 
 
 def _share() -> Text:
     """`share(team, job, helpers, wanted)`: run the job on this thread and on up to `wanted` idle helpers."""
-    to = Hand("s")
+    to = Hand("s", API | LIBRARY)
     to.begin("void @share(ptr %team, ptr %job, i64 %helpers, i64 %wanted)")
     to.numbers("offers", "k", "looks")
     job = to.op("ptrtoint ptr %job to i64")
@@ -146,7 +146,7 @@ def _share() -> Text:
         to.branch(enough, "begin", then)
 
     def woken(cell: str, then: str) -> None:
-        to.do(f"call void @PyThread_release_lock(ptr {to.load('ptr', cell, LOCK)})")
+        to.call("PyThread_release_lock", f"ptr {to.load('ptr', cell, LOCK)}")
         offered(cell, then)
 
     def taken_back(cell: str, then: str) -> None:
