@@ -129,7 +129,7 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
             pair_turns,
             no_constants,
         ),
-        *zero_parts(0, unrelated),
+        *zero_parts(unrelated),
     ]
     name = "coriolis" + "_quaternions" * quaternions
     forms = {"forms": lambda s: ((s.tree.n, s.tree.n),), "ranks": (2,), "gives": ("matrix",)}

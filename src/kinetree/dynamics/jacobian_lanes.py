@@ -107,7 +107,7 @@ def jacobian_lanes(quaternions: bool, roots: bool, way: int) -> LaneAlgorithm:
         *map(on_the_way, poses),
         Part(Loop(aim, 2, target, reads=(stands,), writes=(aimed_at,)), one_turn, frame_constants),
         Part(Loop(column, 8, SCREW, reads=(aimed_at, stands), outputs=outputs), with_column, screw_constants),
-        *zero_parts(0, without),
+        *zero_parts(without),
     ]
     if roots:
         of_six = tuple(Lane(0, ENTRIES + k, j) for k in range(6) for j in range(ROWS))

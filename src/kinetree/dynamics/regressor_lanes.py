@@ -124,7 +124,7 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
             pair_turns,
             no_constants,
         ),
-        *zero_parts(0, others),
+        *zero_parts(others),
     ]
     return LaneAlgorithm(
         "regressor" + "_quaternions" * quaternions,

@@ -24,7 +24,7 @@ from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
 from ..elements.articulated import base_acceleration, own_bias
 from ..schedules.lane_algorithm import LaneAlgorithm
-from ..schedules.lane_parts import NUMBER, unrelated_turns, zeros_of_unrelated
+from ..schedules.lane_parts import NUMBER, unrelated, zero_parts
 from ..schedules.lane_rows import (
     NOTHING,
     OWN,
@@ -115,7 +115,9 @@ class Writer:
         parts += [self.within()] if variant.quaternions else []
         parts += [self.coupled_pairs()] if variant.coupled else []
         parts += columns.solve(self.region) if variant.forward else []
-        return parts + (columns.store(self.region) if variant.gathered else [self.zeros()])
+        if variant.gathered:
+            return parts + columns.store(self.region)
+        return parts + zero_parts(lambda shape: unrelated(shape.structure), (0, 1, 2))
 
     def at(self, column: int, *names: str) -> tuple[Slots, ...]:
         """The slots of some fields of the row in this column of the table."""
@@ -372,9 +374,3 @@ class Writer:
             lambda s, i, j: s.v_column(i) == s.v_column(j),
             (ENTRY,),
         )
-
-    def zeros(self) -> Part:
-        """Entries of rows that do not carry each other."""
-        outputs = tuple(Lane(array, 0) for array in range(3))
-        loop = Loop(lambda zero, _, __: ((), (), (zero,) * 3), 1, NUMBER, outputs=outputs)
-        return Part(loop, lambda shape: unrelated_turns(shape.structure), zeros_of_unrelated)

@@ -142,16 +142,17 @@ def zero_runs(zero: np.ndarray) -> dict[int, np.ndarray]:
     return {width: np.concatenate([np.zeros(0, np.int64), *starts]) for width, starts in found.items()}
 
 
-def zero_parts(array: int, zeros: Callable[..., np.ndarray]) -> list[Part]:
-    """Loops that write zeros to an output, where `zeros` of a structure, and of what is asked about, is true."""
+def zero_parts(zeros: Callable[..., np.ndarray], arrays: tuple[int, ...] = (0,)) -> list[Part]:
+    """Loops that write zeros to outputs, where `zeros` of a structure, and of what is asked about, is true."""
 
     def part(width: int) -> Part:
         def turns(structure: Structure, *about: int) -> Turns:
             starts = zero_runs(zeros(structure, *about))[width]
             return starts[:, None].astype(np.int32), np.zeros(0, np.int64)
 
-        outputs = tuple(Lane(array, 0, k) for k in range(width))
-        return Part(Loop(lambda _, __, ___: ((), (), width * (0.0,)), 1, NOTHING, outputs=outputs), turns, no_constants)
+        outputs = tuple(Lane(array, 0, k) for array in arrays for k in range(width))
+        nothing = len(outputs) * (0.0,)
+        return Part(Loop(lambda _, __, ___: ((), (), nothing), 1, NOTHING, outputs=outputs), turns, no_constants)
 
     return [part(width) for width in RUNS]
 
@@ -179,14 +180,3 @@ def unrelated(structure: Structure) -> np.ndarray:
     free = np.ones(tree.n**2, bool)
     free[np.concatenate(matrix_places(tree, False))] = False
     return free
-
-
-def unrelated_turns(structure: Structure) -> Turns:
-    """Places of a dense matrix that belong to no pair."""
-    return np.flatnonzero(unrelated(structure))[:, None].astype(np.int32), np.zeros(0, np.int64)
-
-
-def zeros_of_unrelated(model: Model, rows: np.ndarray) -> np.ndarray:
-    """A zero for each of them."""
-    tree = model.tree
-    return np.zeros(tree.n**2 - 2 * tree.n_ancestor_pairs + tree.n)

@@ -264,7 +264,7 @@ class Writer:
         if self.roots:
             parts.append(self.root_pairs.with_limbs())
         if not packed:
-            parts += zero_parts(array, unrelated)
+            parts += zero_parts(unrelated, (array,))
         return parts
 
     def with_diagonal(self, turns: Callable[[Structure], Turns]) -> Callable[[Structure], Turns]:
