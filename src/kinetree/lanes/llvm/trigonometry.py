@@ -7,6 +7,7 @@ with as many digits of 2/π as its exponent asks for (Payne and Hanek), in integ
 """
 
 import struct
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -46,23 +47,41 @@ COSINE = {
 }
 
 
-def _horner(to: Any, z: str, coefficients: tuple[float, ...]) -> str:
-    result = to.number(coefficients[-1])
+def _horner(to: Any, z: str, coefficients: tuple[float, ...], number: Callable[[float], str]) -> str:
+    result = number(coefficients[-1])
     for c in coefficients[-2::-1]:
-        result = to.fma(result, z, to.number(c))
+        result = to.fma(result, z, number(c))
     return result
+
+
+def _numbers(to: Any) -> Callable[[float], str]:
+    """How the numbers of sine and cosine are reached.
+
+    Vectors of them lie in a table, behind a pointer that LLVM can not see through: an operand at a known distance from
+    it costs no instruction. As a literal each would cost two, for its address and to make a vector of it.
+    """
+    if to.width == 1:
+        return to.number
+    bits, align = to.bits, f"align {to.width * to.bits // 8}"
+    known = (TWO_OVER_PI, ROUND[bits], *HALF_PI[bits], LIMIT[bits], *SINE[bits], *COSINE[bits], -0.5, 1.0)
+    vectors = ", ".join(f"{to.real} {to.number(x)}" for x in known)
+    name = f"@sincos_numbers_{to.width}_{bits}"
+    to.declarations.add(f"{name} = internal constant [{len(known)} x {to.real}] [{vectors}], {align}")
+    table = to.op(f'call ptr asm "", "=r,0"(ptr {name})')
+    return lambda x: to.op(f"load {to.real}, ptr {to.at(table, known.index(x), to.real)}, {align}")
 
 
 def sincos(to: Any, x: str) -> tuple[str, str]:
     """Sine and cosine of x: the rest of a function of it."""
     kind, truth, whole = to.real, to.truth, to.integer
-    shifted = to.fma(x, to.number(TWO_OVER_PI), to.number(ROUND[to.bits]))
+    number = _numbers(to)
+    shifted = to.fma(x, number(TWO_OVER_PI), number(ROUND[to.bits]))
     near_quadrant = to.op(f"bitcast {kind} {shifted} to {whole}")
-    turns = to.negative(to.arithmetic("fsub", shifted, to.number(ROUND[to.bits])))
+    turns = to.negative(to.arithmetic("fsub", shifted, number(ROUND[to.bits])))
     near = x
     for part in HALF_PI[to.bits]:
-        near = to.fma(turns, to.number(part), near)
-    is_far = to.op(f"fcmp ugt {kind} {to.intrinsic('fabs', x)}, {to.number(LIMIT[to.bits])}")
+        near = to.fma(turns, number(part), near)
+    is_far = to.op(f"fcmp ugt {kind} {to.intrinsic('fabs', x)}, {number(LIMIT[to.bits])}")
     to.do(f"br i1 {to.any(is_far)}, label %far, label %reduced, !prof !9")
     to.label("far")
     far_quadrant, far_rest = _reduce_lanes(to, x)
@@ -72,10 +91,9 @@ def sincos(to: Any, x: str) -> tuple[str, str]:
     quadrant = to.op(f"phi {whole} [ {near_quadrant}, %entry ], [ {far_quadrant}, %far ]")
     r = to.op(f"phi {kind} [ {near}, %entry ], [ {far_rest}, %far ]")
     z = to.arithmetic("fmul", r, r)
-    sine = to.fma(to.arithmetic("fmul", z, r), _horner(to, z, SINE[to.bits]), r)
-    cosine = to.fma(
-        to.arithmetic("fmul", z, z), _horner(to, z, COSINE[to.bits]), to.fma(z, to.number(-0.5), to.number(1.0))
-    )
+    sine = to.fma(to.arithmetic("fmul", z, r), _horner(to, z, SINE[to.bits], number), r)
+    powers = _horner(to, z, COSINE[to.bits], number)
+    cosine = to.fma(to.arithmetic("fmul", z, z), powers, to.fma(z, number(-0.5), number(1.0)))
     odd = to.op(f"icmp ne {whole} {to.op(f'and {whole} {quadrant}, {to.whole(1)}')}, {to.whole(0)}")
 
     def signed(a: str, b: str, k: str) -> str:
