@@ -225,3 +225,14 @@ def test_states_far_from_their_limits_are_free_whatever_the_batch():
     for k in range(2):
         alone = kt.advance(model, kt.initial_state(model, q[k : k + 1]), integrator="Euler", dt=1e-3)
         np.testing.assert_array_equal(alone.qd[0], both.qd[k])
+
+
+def test_a_state_after_another_is_a_state():
+    """As `replace` makes it: frozen, a pytree, and the first one stays as it was."""
+    state = kt.initial_state(kt.auto_tree(3))
+    made, expected = state.after({"q": state.q + 1}), state.replace(q=state.q + 1)
+    assert jax.tree.structure(made) == jax.tree.structure(expected)
+    assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (made, expected)), strict=True))
+    assert not np.any(state.q)
+    with pytest.raises(AttributeError):
+        made.q = state.q

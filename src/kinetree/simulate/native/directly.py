@@ -4,6 +4,8 @@ The first call of a kind goes the long way (advance.py), which checks all argume
 model. The builtin refuses whatever is not plain, and such calls go the long way, too.
 """
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +27,7 @@ class Direct(NamedTuple):
 
     call: Any
     stepper: Stepper
+    moving: Callable[[State], tuple]  # coordinates and velocities, and the first guess where there is one
     stateful: bool
     driven: bool
     guessing: bool
@@ -42,7 +45,9 @@ def keep_direct(model: Model, stepper: Stepper, key: tuple, like: Any) -> None:
     call = stepper.direct(like.dtype, count, len(like))
     if call is not None:
         v = stepper.variant
-        kept[*key, like.dtype, large] = Direct(call, stepper, v.stateful, "ctrl" in v.inputs, "warm_start" in v.inputs)
+        guessing = "warm_start" in v.inputs
+        moving = attrgetter("q", "qd", *(("warm_start",) if guessing else ()))
+        kept[*key, like.dtype, large] = Direct(call, stepper, moving, v.stateful, "ctrl" in v.inputs, guessing)
 
 
 def directly(
@@ -58,11 +63,13 @@ def directly(
         return None
     if found is None or type(state.time) is not np.ndarray or (ctrl is None) == found.driven:
         return None
-    if not found.guessing and np.shape(state.warm_start) != np.shape(state.qd):  # it is passed on as it is
+    if not found.guessing and getattr(state.warm_start, "shape", None) != state.qd.shape:  # it is passed on as it is
         return None
-    guess = (state.warm_start,) if found.guessing else ()
-    given = (q, state.qd, *guess, state.time.reshape(*state.time.shape, 1))
-    given += (*((ctrl,) if found.driven else ()), *((state.act,) if found.stateful else ()))
+    given = (*found.moving(state), state.time[..., None])
+    if found.driven:
+        given += (ctrl,)
+    if found.stateful:
+        given += (state.act,)
     if q.ndim > 1:
         given = tuple(_without_gaps(x, q) for x in given)
     whole = found.call(*given)

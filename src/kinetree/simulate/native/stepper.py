@@ -1,6 +1,6 @@
 """The program of a step bound to a model: its tables and constants, and which form of it runs."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -59,7 +59,7 @@ class Stepper:
 
     def split(self, whole: Any, before: State) -> State:
         """The state after the steps, from the output (..., width); what it has not is that of the state before."""
-        return replace(before, **{name: whole[..., at] for name, at in self.columns.items()})
+        return before.after({name: whole[..., at] for name, at in self.columns.items()})
 
     @cached_property
     def slots(self) -> int:
@@ -122,7 +122,7 @@ class Stepper:
         if isinstance(self.smooth, Slopes):
             names = dict(zip(self.variant.inputs, self.inputs(state, ctrl, f_ext), strict=True))
             found = moved_step(self.variant, self.plan, self.smooth, names, solution, alpha)
-            return replace(state, **found | {"time": found["time"][:, 0]})
+            return state.after(found | {"time": found["time"][:, 0]})
         native, dtype = program_of(self.variant, True), state.q.dtype
         one = _singles.get(self.plan, id(native), lambda: single(native.program, tables_of(native, self.plan)))
         constants = np.zeros((1, 0), dtype), np.ones((1, 1), dtype), *self.smooth[1:]
