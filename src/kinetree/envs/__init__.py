@@ -48,6 +48,13 @@ def to_gymnasium(env: Env, num_envs: int | None = None, autoreset_mode: Any = "N
     return OneWorld(env) if num_envs is None else ManyWorlds(env, num_envs, autoreset_mode)
 
 
+def to_stable_baselines(env: Env, num_envs: int) -> Any:
+    """So many worlds of the task as a `VecEnv` of Stable-Baselines3, for its learners and its `VecEnv` wrappers."""
+    from .stable_baselines_adapter import StableWorlds
+
+    return StableWorlds(env, num_envs)
+
+
 __all__ = [
     "ENVS",
     "Ant",
@@ -61,4 +68,5 @@ __all__ = [
     "TorchEnv",
     "make",
     "to_gymnasium",
+    "to_stable_baselines",
 ]
