@@ -55,7 +55,7 @@ def cut_small(monkeypatch):
     """Trees of a few hundred rows are cut as if they were huge."""
     monkeypatch.setattr(tuning, "BLOCKS_MIN_ROWS", 1)
     blocks._plans.clear()
-    monkeypatch.setattr(blocks, "CACHE_BYTES", cache_of(64))
+    monkeypatch.setattr(tuning, "BLOCK_PIECE_BYTES", cache_of(64))
     yield
     blocks._plans.clear()
     blocks._cut.cache_clear()
@@ -82,7 +82,7 @@ def rounding(model, dtype) -> float:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("rows", [16, 64, 4096])
 def test_inverse_dynamics_is_that_of_lanes(model, rows, dtype, monkeypatch):
-    monkeypatch.setattr(blocks, "CACHE_BYTES", cache_of(rows))
+    monkeypatch.setattr(tuning, "BLOCK_PIECE_BYTES", cache_of(rows))
     plan = blocks.block_plan(RNEA, model, np.dtype(dtype))
     assert plan is not None
     for seed in (3, 4):  # the second time on memory that was used before
@@ -96,7 +96,7 @@ def test_inverse_dynamics_is_that_of_lanes(model, rows, dtype, monkeypatch):
 @pytest.mark.parametrize("rows", [16, 64, 4096])
 def test_forward_dynamics_undoes_inverse_dynamics(model, rows, monkeypatch):
     """The error is in the accelerations: the forces that those found need must be those given."""
-    monkeypatch.setattr(blocks, "CACHE_BYTES", cache_of(rows))
+    monkeypatch.setattr(tuning, "BLOCK_PIECE_BYTES", cache_of(rows))
     for firm in (False, True):
         plan = blocks.block_plan(aba_of(firm), model, np.dtype(float))
         assert plan is not None
@@ -117,7 +117,7 @@ def test_bodies_without_mass_in_the_middle_of_long_paths(monkeypatch):
     x_tree = np.tile(np.eye(6), (n, 1, 1))
     axes = ["Rx", "Ry", "Pz"]
     model = kt.Model.from_arrays(np.arange(n) - 1, [axes[k % 3] for k in range(n)], x_tree, inertia)
-    monkeypatch.setattr(blocks, "CACHE_BYTES", cache_of(32))
+    monkeypatch.setattr(tuning, "BLOCK_PIECE_BYTES", cache_of(32))
     plan = blocks.block_plan(aba_of(False), model, np.dtype(float))
     q, qd, qdd = state(model)
     tau = kt.inverse_dynamics(model, q, qd, qdd, schedule="sequential")
@@ -186,7 +186,7 @@ def test_kinematics_of_the_rows_and_what_blocks_refuse():
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_any_number_of_threads_gives_the_same_bits(threads, monkeypatch):
-    monkeypatch.setattr(blocks, "CACHE_BYTES", cache_of(32))
+    monkeypatch.setattr(tuning, "BLOCK_PIECE_BYTES", cache_of(32))
     for name in ("chain", "binary", "trunk with limbs"):
         model = MODELS[name]()
         given = state(model)
@@ -270,7 +270,7 @@ from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.schedules import blocks, tuning
 from kinetree.lanes.blocks import handler
 
-tuning.BLOCKS_MIN_ROWS, blocks.CACHE_BYTES = 1, 40_000
+tuning.BLOCKS_MIN_ROWS, tuning.BLOCK_PIECE_BYTES = 1, 40_000
 model = kt.auto_tree(400, 1, 0.3)
 given = np.random.default_rng(0).uniform(-1, 1, (3, 400))
 wanted = kt.inverse_dynamics(model, *given)

@@ -39,7 +39,7 @@ def test_slopes_under_every_schedule(name, monkeypatch):
     wanted = list(jax.grad(power, (0, 1, 2))(*map(jnp.asarray, (q, qd, qdd))))
     wanted[2] = wanted[2] - np.asarray(model.rows.armature) * w  # what rotors add
     inputs = {n: x[None] for n, x in zip(RNEA_REVERSE.inputs, (q, qd, qdd, w), strict=True)}
-    monkeypatch.setattr(blocks, "CACHE_BYTES", 600 * 16)
+    monkeypatch.setattr(tuning, "BLOCK_PIECE_BYTES", 600 * 16)
     found = {
         s: [x[0] for x in run(RNEA_REVERSE, model, inputs, schedule=s).values()]
         for s in ("lanes", *(("levels", "paths") if name == "forest" else ()))

@@ -13,7 +13,6 @@ from kinetree.dynamics.algorithms.aba import ABA
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.matrices.crba import _OVER_STAGES as MASS_MATRIX
 from kinetree.dynamics.matrices.crba import ancestor_mask
-from kinetree.dynamics.schedules import staged
 from kinetree.dynamics.schedules.lane_rows import ROWS
 from kinetree.dynamics.schedules.record import recorded
 from kinetree.dynamics.schedules.run import _over_stages
@@ -272,7 +271,7 @@ def test_every_row_has_one_cell_after_its_parent(model, lanes):
 
 @pytest.mark.parametrize("function", [kt.inverse_dynamics, kt.forward_dynamics])
 def test_programs_know_the_constants_of_a_huge_tree_by_their_address(monkeypatch, function):
-    monkeypatch.setattr(staged, "MIN_RESIDENT", 1)
+    monkeypatch.setattr("kinetree.dynamics.schedules.tuning.RESIDENT_MIN_NUMBERS", 1)
     model = kt.auto_tree(1100, 1, 0.3)
     q, qd, u = state(model)
     wanted = function(model, q, qd, u, schedule="paths")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kinetree.lanes import Program
-from kinetree.lanes.cpu import host, pieces
+from kinetree.lanes import Program, tuning
+from kinetree.lanes.cpu import host
 from kinetree.lanes.cpu.compiled import CompiledProgram
 from tests.dynamics.programs import rnea_lanes
 from tests.lanes.test_repeat import bound, collatz, digits, square_root
@@ -21,8 +21,8 @@ def in_pieces(monkeypatch, tmp_path):
         return compiler(text)
 
     monkeypatch.setenv("KINETREE_CACHE", str(tmp_path))
-    monkeypatch.setattr(pieces, "MAX_LOOPS_TOGETHER", 0)
-    monkeypatch.setattr(pieces, "APART_MIN_EQUATIONS", 0)
+    monkeypatch.setattr(tuning, "TOGETHER_MAX_LOOPS", 0)
+    monkeypatch.setattr(tuning, "APART_MIN_EQUATIONS", 0)
     monkeypatch.setattr(host, "machine_code", machine_code)
     return texts
 
@@ -34,7 +34,7 @@ def test_pieces_have_the_bits_of_the_whole(in_pieces, monkeypatch, tmp_path, mak
     program, slots, width = make()
     apart = CompiledProgram(program, dtype)
     assert len(in_pieces) == len(program.loops) + 1
-    monkeypatch.setattr(pieces, "MAX_LOOPS_TOGETHER", 100)
+    monkeypatch.setattr(tuning, "TOGETHER_MAX_LOOPS", 100)
     monkeypatch.setenv("KINETREE_CACHE", str(tmp_path / "another"))
     whole = CompiledProgram(program, dtype)
     assert len(in_pieces) == len(program.loops) + 2

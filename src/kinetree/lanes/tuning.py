@@ -22,10 +22,16 @@ LARGE_PAGES_MIN_BYTES = 1 << 22  # bytes from which memory is advised to come in
 RECYCLED_ALIGNMENT = 64  # bytes; whole cache lines, so that results can go past the caches [robots]
 RECYCLED_MIN_BYTES = 1 << 20  # bytes of a result whose memory is used again, as new pages must be cleared [derivatives]
 RECYCLED_MAX_BYTES = 1 << 31  # bytes of results' memory that is kept while nobody uses it [derivatives, robots]
+KEPT_RESULT_MAX_BYTES = 1 << 16  # bytes of one state's result that is used again; larger ones are made anew [cpu/]
 STREAM_MIN_BYTES = 1 << 25  # bytes of all results, from which no cache holds them: they go past the caches [robots]
+CHECKED_VECTORS = 4  # vectors of results that are tested together for numbers that are not finite [cpu/]
 PREFETCH_BLOCKS = 2  # blocks of lanes; without it a batch larger than the cache runs at a third of the speed [cpu/]
 PREFETCH_TURNS = 4  # turns of a walk that fields are asked for in advance [million]
 PREFETCH_VECTORS = 6  # vectors of a block that are asked for in advance [million]
+
+# -- a CPU: compiling --------------------------------------------------------------------------------------------------
+TOGETHER_MAX_LOOPS = 8  # loops; programs with more are compiled in pieces, by all threads [rollouts]
+APART_MIN_EQUATIONS = 60  # of a step's jaxpr; shorter loops cost less in place than a call and a file [rollouts]
 
 # -- a CPU: one huge tree ----------------------------------------------------------------------------------------------
 WALKS_MIN_ROWS = 1000  # rows from which native walks are faster than XLA's loops [million]

@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from . import tuning
 from .topology import Tree
-
-MAX_BLOCK_ROWS_PER_PIECE = 4  # A block on a long path holds at most 4 times the rows of a piece,
-MIN_TOP_BLOCKS = 64  # as long as the tree still has 64 blocks or more.
 
 
 class Blocks(NamedTuple):
@@ -94,9 +92,8 @@ def cut(tree: Tree, width: int, piece_rows: int) -> tuple[Top, Pieces]:
     head = np.flatnonzero(begins)
     stretches, of_top = Stretches(head, np.diff(np.append(head, tree.n))), in_top[order[head]]
     # nothing of a long path is looked for twice, so its lanes may be longer, while there are blocks for many cores
-    rows = (
-        min(MAX_BLOCK_ROWS_PER_PIECE * piece_rows, max(piece_rows, tree.n // MIN_TOP_BLOCKS)) if alone else piece_rows
-    )
+    longest, fair = tuning.MAX_BLOCK_ROWS_PER_PIECE * piece_rows, tree.n // tuning.MIN_TOP_BLOCKS
+    rows = min(longest, max(piece_rows, fair)) if alone else piece_rows
     top = _top(tree, stretches.take(of_top), width, max(1, rows // width), alone)
     return top, _pieces(tree, stretches.take(~of_top), in_top, width, piece_rows)
 

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from . import tuning
 from .topology import Tree
-
-GRAIN = 8  # subtrees of up to 1/8 of a device's share stay whole: the shares then differ by at most as much
 
 
 class Clusters(NamedTuple):
@@ -37,7 +36,7 @@ def divide(tree: Tree, weight: np.ndarray, parts: int) -> Clusters:
     total = int(weight.sum())
     before = np.concatenate([[0], np.cumsum(weight[tree.preorder])])
     size = before[tree.preorder_index + tree.subtree_size] - before[tree.preorder_index]
-    large = size > (total / (parts * GRAIN) if parts > 1 else total)
+    large = size > (total / (parts * tuning.CLUSTER_GRAIN) if parts > 1 else total)
     within = np.maximum(parent, 0)
     root_of_small = ~large & ((parent < 0) | large[within])
 

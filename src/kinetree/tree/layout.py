@@ -4,7 +4,7 @@ A layout packs the rows into grids of `steps × width`. All lanes of a grid adva
 holds consecutive rows of one heavy path. A lane starts from the row before its first one: in an earlier grid, or,
 where a long path was cut into several lanes of one grid, in the lane before it (`rank` counts the lanes of a run from
 0). Then
-    sequential   is grids of 1 × 1 (and an empty lane beside, see MIN_GRID_WIDTH),
+    sequential   is grids of 1 × 1 (and an empty lane beside, see GRID_MIN_WIDTH),
     levels       is grids of 1 × width,
     paths        is grids of steps × width with runs where paths are long, of 1 × width elsewhere,
 and one executor (fix.py) serves them all. Positions count the cells of all grids in order of visit; position 0 is the
@@ -19,11 +19,8 @@ import numpy as np
 
 from kinetree._unknown import unknown
 
+from . import tuning
 from .topology import Tree
-
-LONG_PATH = 64  # a heavy path is cut into lanes from this length on; shorter ones are walked level by level
-MIN_GRID_WIDTH = 2  # XLA takes a gather of one row for a slice, and then copies the whole memory at every visit
-TILE_OVERHEAD = 256  # rows; starting a grid costs about as much as so many rows. Only the order of magnitude matters.
 
 
 @jax.tree_util.register_dataclass
@@ -68,8 +65,8 @@ def _place(rows: np.ndarray, offset: int, position_of: np.ndarray) -> None:
 
 def _tile_width(widths: np.ndarray, widest: int) -> int:
     """The power of two that visits levels of these widths at the least cost."""
-    candidates = MIN_GRID_WIDTH << np.arange(max(1, int(widest).bit_length()))
-    costs = [(np.ceil(widths / w) * (w + TILE_OVERHEAD)).sum() for w in candidates]
+    candidates = tuning.GRID_MIN_WIDTH << np.arange(max(1, int(widest).bit_length()))
+    costs = [(np.ceil(widths / w) * (w + tuning.GRID_START_ROWS)).sum() for w in candidates]
     return int(candidates[int(np.argmin(costs))])
 
 
@@ -90,7 +87,7 @@ def _pack_levels(rows: np.ndarray, level: np.ndarray, width: int | None) -> np.n
 def _pack_chunks(tree: Tree, paths: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Long paths cut into lanes: rows as (count, steps, width), rank and run of each lane as (count, width)."""
     start, length = tree.path_start[paths], np.diff(tree.path_start)[paths]
-    steps = int(max(LONG_PATH // 2, -(-int(length.sum()) // width)))
+    steps = int(max(tuning.LONG_PATH_MIN_ROWS // 2, -(-int(length.sum()) // width)))
     lanes = -(-length // steps)
     total = int(lanes.sum())
     width = min(total, width + len(paths))
@@ -169,8 +166,8 @@ def paths_layout(tree: Tree, width: int = 1024) -> Layout:
     """Heavy paths: long ones cut into up to `width` lanes, short ones, and bushy trees as a whole, level by level."""
     length = np.diff(tree.path_start)
     # where one step to a level costs no more than the rows themselves, cuts would only make more grids to compile
-    bushy = TILE_OVERHEAD * tree.height <= 2 * tree.n
-    long = (length >= LONG_PATH) & ~np.bool_(bushy)
+    bushy = tuning.GRID_START_ROWS * tree.height <= 2 * tree.n
+    long = (length >= tuning.LONG_PATH_MIN_ROWS) & ~np.bool_(bushy)
     phase, level = phases(tree, long)
     place = np.arange(tree.n) - np.repeat(tree.path_start[:-1], length)
     row_phase = np.repeat(phase, length)
@@ -194,7 +191,7 @@ def levels_layout(tree: Tree, width: int | None = None) -> Layout:
 
 def sequential_layout(tree: Tree) -> Layout:
     """One row after the other."""
-    rows = np.full((tree.n, 1, MIN_GRID_WIDTH), -1, np.int64)
+    rows = np.full((tree.n, 1, tuning.GRID_MIN_WIDTH), -1, np.int64)
     rows[:, 0, 0] = np.arange(tree.n)
     return _finish(tree, [_unlinked(rows)] if tree.n else [], "sequential")
 

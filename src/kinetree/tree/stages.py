@@ -14,12 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .layout import LONG_PATH, TILE_OVERHEAD, phases
+from . import tuning
+from .layout import phases
 from .topology import Tree
-
-MIN_CHUNK_TURNS = 16  # turns; a shorter chunk costs more to start than to walk
-MAX_CELLS_PER_ROW = 1.3  # cells a row; more of them would be padding that lanes walk for nothing
-MAX_CHILDREN = 32  # children; each row of a level gathers those of its own. Levels with more children add up in memory.
 
 
 @jax.tree_util.register_dataclass
@@ -72,9 +69,9 @@ def chunks(listed: np.ndarray, start: np.ndarray, length: np.ndarray, lanes: int
     Path k is `listed[start[k]:start[k] + length[k]]`.
     """
     total = int(length.sum())
-    turns = min(max(MIN_CHUNK_TURNS, -(-total // lanes)), int(length.max()))
-    while turns > MIN_CHUNK_TURNS and (-(-length // turns) * turns).sum() > MAX_CELLS_PER_ROW * total:
-        turns = max(MIN_CHUNK_TURNS, turns // 2)
+    turns = min(max(tuning.CHUNK_MIN_TURNS, -(-total // lanes)), int(length.max()))
+    while turns > tuning.CHUNK_MIN_TURNS and (-(-length // turns) * turns).sum() > tuning.MAX_CELLS_PER_ROW * total:
+        turns = max(tuning.CHUNK_MIN_TURNS, turns // 2)
     count = -(-length // turns)
     path = np.repeat(np.arange(len(length)), count)
     number = np.arange(len(path)) - np.repeat(np.cumsum(count) - count, count)  # of the lane within its path
@@ -105,7 +102,7 @@ def _children(parent_lane: np.ndarray, lanes: int) -> tuple[np.ndarray, ...] | N
     """
     count = np.bincount(parent_lane, minlength=lanes)
     most = int(count.max(initial=0))
-    if most > MAX_CHILDREN:
+    if most > tuning.MAX_CHILDREN:
         return None
     start = np.cumsum(count) - count
     sources = 1 << max(0, most - 1).bit_length()
@@ -115,8 +112,8 @@ def _children(parent_lane: np.ndarray, lanes: int) -> tuple[np.ndarray, ...] | N
 def _phases(tree: Tree, levels: int) -> tuple[np.ndarray, np.ndarray]:
     """The phase of each path, odd where it is cut into chunks, and its level within an even one."""
     length = np.diff(tree.path_start)
-    bushy = TILE_OVERHEAD * tree.height <= 2 * tree.n
-    phase, level = phases(tree, (length >= LONG_PATH) & ~np.bool_(bushy))
+    bushy = tuning.GRID_START_ROWS * tree.height <= 2 * tree.n
+    phase, level = phases(tree, (length >= tuning.LONG_PATH_MIN_ROWS) & ~np.bool_(bushy))
     count = np.arange(int(phase.max(initial=0)) + 1) % 2  # of stages in each phase
     np.maximum.at(count, phase, np.where(phase % 2, 1, level + length))
     every_path = levels * (int(tree.path_rank.max(initial=0)) + 1) < count.sum()

@@ -15,12 +15,12 @@ from kinetree.lanes import Lane, Loop
 from kinetree.lanes.program.program import Slots
 
 from ..matrices.ltdl_lanes import eliminate, elimination_turns
+from ..schedules import tuning
 from ..schedules.lane_parts import NUMBER, RUNS, run_starts
 from ..schedules.lane_rows import NOTHING, Part, Turns, no_constants
 from .shape import Shape
 
-CHUNK = 8  # columns of X that a turn moves
-TERMS = 4  # rows of X that a turn takes off another: each spares that row a way to memory and back
+CHUNK, TERMS = tuning.SOLVE_CHUNK_COLUMNS, tuning.SOLVE_TERMS
 
 
 class Region(NamedTuple):

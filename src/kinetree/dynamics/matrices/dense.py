@@ -24,9 +24,6 @@ from kinetree.tree import Tree
 from ..schedules import tuning
 from .ltdl_lanes import FACTORIZE, SOLVE
 
-BLOCK = 64  # rows of a block: its own factor is found row by row, all else by matrix products
-PANELS = 4  # loops over blocks, each on what is left of the matrix: one alone would multiply three times as much
-
 
 def times(A: Any, v: Any) -> Any:
     """Stacks of matrices on stacks of vectors."""
@@ -107,8 +104,8 @@ def cholesky(A: Any) -> Any:
 
 def _blocked_cholesky(A: Any) -> Any:
     batch, n = A.shape[:2]
-    size = -(-n // BLOCK) * BLOCK
-    width = -(-size // PANELS // BLOCK) * BLOCK
+    size = -(-n // tuning.DENSE_BLOCK_ROWS) * tuning.DENSE_BLOCK_ROWS
+    width = -(-size // tuning.DENSE_PANELS // tuning.DENSE_BLOCK_ROWS) * tuning.DENSE_BLOCK_ROWS
     whole = jnp.zeros((batch, size, size), A.dtype).at[:, :n, :n].set(A)
     whole = whole + jnp.diag(jnp.asarray(np.arange(size) >= n, A.dtype))  # a unit matrix fills up the last block
     panels: list[Any] = []  # of columns, from their diagonal down
@@ -128,15 +125,15 @@ def _panel(A: Any) -> Any:
     row = jnp.arange(m)[:, None]
 
     def block(k: Any, G: Any) -> Any:
-        at = k * BLOCK
-        own = lax.dynamic_slice_in_dim(G, at, BLOCK, 1)  # zero from the block's own columns on
-        column = lax.dynamic_slice_in_dim(A, at, BLOCK, 2) - G @ transpose(own)
-        factor, inverse = _factored(lax.dynamic_slice_in_dim(column, at, BLOCK, 1))
-        below = jnp.where(row >= at + BLOCK, column @ transpose(inverse), jnp.zeros((), A.dtype))
+        at = k * tuning.DENSE_BLOCK_ROWS
+        own = lax.dynamic_slice_in_dim(G, at, tuning.DENSE_BLOCK_ROWS, 1)  # zero from the block's own columns on
+        column = lax.dynamic_slice_in_dim(A, at, tuning.DENSE_BLOCK_ROWS, 2) - G @ transpose(own)
+        factor, inverse = _factored(lax.dynamic_slice_in_dim(column, at, tuning.DENSE_BLOCK_ROWS, 1))
+        below = jnp.where(row >= at + tuning.DENSE_BLOCK_ROWS, column @ transpose(inverse), jnp.zeros((), A.dtype))
         below = lax.dynamic_update_slice_in_dim(below, factor, at, 1)
         return lax.dynamic_update_slice_in_dim(G, below, at, 2)
 
-    return lax.fori_loop(0, w // BLOCK, block, jnp.zeros_like(A))
+    return lax.fori_loop(0, w // tuning.DENSE_BLOCK_ROWS, block, jnp.zeros_like(A))
 
 
 def _factored(D: Any) -> tuple[Any, Any]:

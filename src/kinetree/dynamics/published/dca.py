@@ -25,11 +25,10 @@ from kinetree.tree import Layout, layout
 
 from ..aba import unshifted
 from ..matrices.dense import times, transpose
+from ..schedules import tuning
 from .chunk_recursion import Recursive, equations, forward, scan, solution, terminal_equations
 from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias
 from .two_handle import JointMotion, Junction, Subsystem, join, junction, separate
-
-TILE = 256  # joints that are assembled at once
 
 
 class Chunks(NamedTuple):
@@ -69,7 +68,7 @@ def _chunks(found: list[np.ndarray], beyond: list[int]) -> Chunks:
 
 def _tiles(pairs: list[np.ndarray], empty: int) -> np.ndarray:
     """Levels of pairs, (2, count) each, as (2, tiles, width)."""
-    width = min(TILE, max((p.shape[1] for p in pairs), default=1))
+    width = min(tuning.DCA_TILE_JOINTS, max((p.shape[1] for p in pairs), default=1))
     filled = []
     for p in pairs:
         wide = np.full((2, -(-p.shape[1] // width) * width), empty, np.int64)

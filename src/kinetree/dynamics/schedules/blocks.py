@@ -22,13 +22,12 @@ from kinetree.model.arguments import is_known, is_traced
 from kinetree.tree import Tree
 from kinetree.tree.blocks import Pieces, Top, cut
 
+from . import tuning
 from .block_plan import PiecesPlan, TopPlan
 from .block_walks import Fields, algorithm_code, rounds
 from .choose import Call
 from .lane_rows import kind_of
 from .stages import Plan
-
-CACHE_BYTES = 43 * 8 * 2048  # Of a piece with all that is known of it: most of a second-level cache.
 
 
 class BlockPlan:
@@ -38,7 +37,7 @@ class BlockPlan:
         self._algorithm, self._dtype, self._rows = algorithm, dtype, model.tree.n
         plan = Plan(algorithm, kind_of(model).hinges, shares=True)
         widths, width = Fields(plan, True, False).widths(), vector_width(dtype)
-        rows = CACHE_BYTES // (dtype.itemsize * (sum(widths.values()) + len(algorithm.inputs)))
+        rows = tuning.BLOCK_PIECE_BYTES // (dtype.itemsize * (sum(widths.values()) + len(algorithm.inputs)))
         top, pieces = _cut(model.tree, width, max(1, rows))
         code = algorithm_code(Fields(plan, not top.alone or bool(len(pieces.piece)), False), dtype.name)
         self._code, self._order = code.native, [algorithm.inputs.index(n) for n in code.fields.inputs]

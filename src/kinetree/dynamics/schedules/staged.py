@@ -22,7 +22,7 @@ from kinetree.model.fork import require_xla
 from kinetree.tree import Tree
 from kinetree.tree.stages import Stages, stages
 
-MIN_RESIDENT = 1 << 20  # numbers; fewer are constants of the programs that use them
+from . import tuning
 
 
 def staged(tree: Tree) -> Stages | None:
@@ -73,7 +73,8 @@ def resident_constants(laid: Stages, model: Model, constants: tuple[Any, ...]) -
     Quaternion joints are put in between.
     """
     movable = len(jax.local_devices()) > 1 and jax.default_backend() != "cpu"
-    if movable or len(model.structure.quaternion_joints) or sum(c.size for c in constants) < MIN_RESIDENT:
+    few = sum(c.size for c in constants) < tuning.RESIDENT_MIN_NUMBERS
+    if movable or few or len(model.structure.quaternion_joints):
         return constants
     key = "resident", constants[0].dtype.name, tuple(s.rows.shape for s in laid.stages)
     return _keep(model, key, lambda: tuple(map(Resident, constants)))

@@ -27,6 +27,7 @@ from kinetree.tree.dealt import Dealt, Held, deal
 from ..algorithms.aba import aba_of
 from ..algorithms.rnea import RNEA
 from ..recursion import Algorithm
+from ..schedules import tuning
 from ..schedules.lane_rows import ROWS
 from .exchange import ports_between
 from .part import Joints, Part, Quaternions, Springs, of_part
@@ -34,7 +35,6 @@ from .source import Source, from_model, from_pieces
 
 FIELDS = ROWS.num_leaves
 SLIDE = jax.tree.unflatten(ROWS, range(FIELDS)).slide
-MIN_LANES = 16  # lanes that the spines of a device are cut into, where native code does not ask for more
 
 _calls: OncePerOwner[Any] = OncePerOwner()
 
@@ -66,7 +66,7 @@ class ShardedTree:
         target = current()
         lanes = 0 if target is None else target.chunks(-(-source.nv // self.devices))
         levels = 4 if target is None else target.facts.level_cost
-        dealt = deal(source.parent, source.clusters, self.devices, max(MIN_LANES, lanes), levels)
+        dealt = deal(source.parent, source.clusters, self.devices, max(tuning.SHARDED_MIN_LANES, lanes), levels)
         self.rows = dealt.rows
         self.columns = dealt.rows if not len(source.quaternion_joints) else _columns(source, self.devices)
         self.clusters, self.slot = dealt.ports.tree, dealt.ports.slot

@@ -17,7 +17,6 @@ from ..llvm.kernel import with_helpers
 from ..llvm.text import transposed
 
 CACHE_LINE = 64  # bytes
-VECTORS_AT_ONCE = 4  # vectors of results that are looked at together
 
 
 def columns_text(dtype: np.dtype, width: int) -> str:
@@ -162,11 +161,11 @@ def _all_finite(dtype: np.dtype, width: int) -> Emitter:
         one = to.op(f"load {to.scalar}, ptr {to.at('%values', place, to.scalar)}, {to.aligned}")
         to.look([to.op(f"insertelement {to.real} zeroinitializer, {to.scalar} {one}, i32 0")])
 
-    large = to.op(f"icmp sge i64 %count, {VECTORS_AT_ONCE * width}")
+    large = to.op(f"icmp sge i64 %count, {tuning.CHECKED_VECTORS * width}")
     to.branch(large, "all_start", "rest")
     to.label("rest")
     to.either(lambda first: vectors(first, 1), number)
-    to.over("all", lambda first: vectors(first, VECTORS_AT_ONCE), VECTORS_AT_ONCE * width)
+    to.over("all", lambda first: vectors(first, tuning.CHECKED_VECTORS), tuning.CHECKED_VECTORS * width)
     to.label("done")
     to.end(f"i1 {to.seen_finite()}")
     return to

@@ -11,18 +11,18 @@ and never find a result that is free.
 
 from typing import Any
 
+from .. import tuning
 from ..llvm.text import Text
 from . import arrays
 
 KEPT = 2  # results; a loop holds the last one while it asks for the next
-MAX_BYTES = 1 << 16  # bytes of a result; larger ones are made anew
 
 API = {"PyList_GetItem": "ptr (ptr, i64)", "PyList_SetItem": "i32 (ptr, i64, ptr)"}
 
 
 def new_list(n_bytes: int) -> list[Any]:
     """The list in which a builtin keeps its last results; empty where a result has too many bytes."""
-    return [None] * KEPT if n_bytes <= MAX_BYTES else []
+    return [None] * KEPT if n_bytes <= tuning.KEPT_RESULT_MAX_BYTES else []
 
 
 def is_free(to: Text, thing: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import tuning
 from ..kept.cache import keep_cached, read_cached
 from ..kept.content import Indescribable
 from ..llvm.emit import trace
@@ -18,9 +19,6 @@ from ..program.program import Program
 from . import host
 from .apart import loop_text, masked
 from .threads import threads
-
-MAX_LOOPS_TOGETHER = 8  # loops; programs with more are compiled in pieces
-APART_MIN_EQUATIONS = 60  # of a step's jaxpr; shorter loops cost less where they stand than a call and a file
 
 Frame = Callable[[Program, list[Any], np.dtype, int, dict[int, str]], str]
 
@@ -30,7 +28,7 @@ def object_files(program: Program, dtype: np.dtype, width: int, frame: Frame) ->
     jaxprs: list[Any] = []
     apart: dict[int, str] = {}
     pieces: list[Future[bytes] | bytes] = []
-    in_pieces = program.straight is None and not program.woven and len(program.loops) > MAX_LOOPS_TOGETHER
+    in_pieces = program.straight is None and not program.woven and len(program.loops) > tuning.TOGETHER_MAX_LOOPS
     lists = {loop.lists[0] for loop in program.loops if loop.lists is not None}
     with ThreadPoolExecutor(threads()) as pool:
         for k, (loop, in_repeat) in enumerate(zip(program.loops, masked(program.body), strict=True)):
@@ -41,7 +39,7 @@ def object_files(program: Program, dtype: np.dtype, width: int, frame: Frame) ->
             if found is not None:
                 apart[k] = name or ""
                 pieces.append(found)
-            elif in_pieces and _equations(jaxprs[k].jaxpr) >= APART_MIN_EQUATIONS:
+            elif in_pieces and _equations(jaxprs[k].jaxpr) >= tuning.APART_MIN_EQUATIONS:
                 apart[k] = name or f"loop{k}"
                 text = loop_text(loop, jaxprs[k], (width, 1), dtype, apart[k], in_repeat)
                 pieces.append(pool.submit(_made, name, text))

@@ -1,0 +1,22 @@
+"""Thresholds of layouts, stages and blocks: each with its unit and what it separates.
+
+The benchmark in brackets measures it again: `python -m benchmarks --filter <name>`. benchmarks/NOTES.md has the
+figures.
+"""
+
+# -- layouts of XLA ----------------------------------------------------------------------------------------------------
+LONG_PATH_MIN_ROWS = 64  # rows; longer heavy paths are cut into lanes, shorter ones walked level by level [crossover/]
+GRID_MIN_WIDTH = 2  # lanes; XLA takes a gather of one row for a slice, and then copies all memory at every visit
+GRID_START_ROWS = 256  # rows; starting a grid costs about as much as so many of them, within a factor of ten [lynghus]
+
+# -- stages of native walks --------------------------------------------------------------------------------------------
+CHUNK_MIN_TURNS = 16  # turns; a shorter chunk costs more to start than to walk [million]
+MAX_CELLS_PER_ROW = 1.3  # cells a row; more of them would be padding that lanes walk for nothing [million]
+MAX_CHILDREN = 32  # children that a row gathers; in levels with more they add up in memory [million]
+
+# -- blocks on a CPU ---------------------------------------------------------------------------------------------------
+MAX_BLOCK_ROWS_PER_PIECE = 4  # A block on a long path holds at most 4 times the rows of a piece, [million]
+MIN_TOP_BLOCKS = 64  # as long as the tree still has 64 blocks or more. [million]
+
+# -- clusters of several devices ---------------------------------------------------------------------------------------
+CLUSTER_GRAIN = 8  # Subtrees of up to 1/8 of a device's share stay whole: the shares then differ by at most as much.
