@@ -16,8 +16,8 @@ from .shapes import MIN_VALUE, Contact, Geom, clip, contact, fold, frame_of, uni
 
 POINTS = 8
 EDGE_BIAS = 1e-6  # An edge must be better than the best face by this part of its separation.
-EDGE_ALIGNED = 0.99  # cosine; an edge axis this close to the best face's is given up for the face
-EDGE_GAIN = 0.05  # unless it is better by this part of the face's depth
+EDGE_ALIGNED = 0.99  # cosine; an edge axis this close to the axis of the best face is given up for the face.
+EDGE_GAIN = 0.05  # An edge is kept in spite of that if it is better by this part of the face's depth.
 
 
 class _Rounding(NamedTuple):

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-MIN_BLOCK = 32  # lanes of a block; smaller ones cost as much, since what is small waits for loops to turn
-MAX_BLOCKS = 8  # Where all lanes are wanted, so many blocks are done, one after the other.
+MIN_BLOCK = 32  # lanes of a block; smaller blocks take as long, because the turns of loops take the time
+MAX_BLOCKS = 8  # blocks, done one after the other, where all lanes are wanted
 
 
 def compacted(function: Callable[..., Any], wanted: Any, *lanes: Any) -> Any:

@@ -124,7 +124,7 @@ def _alone(kinds: Kinds, a: Geom, b: Geom, reach: Scalar, count: int) -> tuple[A
 
 
 def _side_by_side(kinds: Kinds, hulls: Any, lanes: tuple[Geom, Geom], reach: Any, count: int) -> tuple[Any, Points]:
-    """The same of all lanes, in XLA."""
+    """Contact points of all lanes, side by side, in XLA."""
 
     def whole(a: Geom, b: Geom) -> tuple[Geom, Geom]:
         return a._replace(hull=hulls[0]), b._replace(hull=hulls[1])

@@ -118,7 +118,7 @@ def plane_hull(plane: Geom, mesh: Geom, margin: Scalar) -> tuple[Contact, ...]:
 
 
 def _one_hull(plane: Geom, mesh: Geom, margin: Scalar) -> tuple[Contact, ...]:
-    """The same of one lane."""
+    """Contact points of a plane and a hull, in one lane."""
     hull = Corners(mesh.hull, mesh.which)
     normal = plane.axis
     down = mesh.rotation.t_mul(-normal)

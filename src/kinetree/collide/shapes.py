@@ -41,7 +41,7 @@ class Geom(NamedTuple):
         return self.rotation.T.rows[2]
 
     def with_hulls(self) -> "Geom":
-        """The same with a pool of hulls, in which each lane has its own."""
+        """Shapes with a pool of hulls, in which each lane has its own."""
         if self.hull is None or self.which is not None:
             return self
         pool, _ = pooled([self.hull], self.position.x.dtype)

@@ -87,7 +87,7 @@ def bounding_radius(kind: str, geom: Geom) -> Scalar:
 
 
 def radius_of_size(kind: str, size: Vec3) -> Scalar:
-    """The same for kinds that their size describes; NumPy's numbers stay NumPy's."""
+    """The radius for kinds that their size describes; NumPy's numbers stay NumPy's."""
     xp = library(size)
     if kind == "sphere":
         return size.x

@@ -47,7 +47,7 @@ def ends(model: Model, rows: Carried, bodies: np.ndarray, place: Any, turn: Any,
 
 
 def row_ends(rows: Carried, row: np.ndarray, place: Any, turn: Any, position_of: np.ndarray) -> End:
-    """The same on rows; BASE is the base."""
+    """Ends that are given by rows; BASE is the base."""
     dtype = rows.pose.position.x.dtype
     at = np.where(row >= 0, position_of[np.maximum(row, 0)], 0)
     pose, velocity, rates = jax.tree.map(lambda x: x[at], tuple(rows))

@@ -114,7 +114,7 @@ def constrained_dynamics(
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _natively(reference: Any, solver: Solver, *given: Any) -> Any:
-    """The same, by the native body; its derivatives are its own, or those of the reference."""
+    """Constrained dynamics by the native body; derivatives are its own, or those of the reference."""
     return _reported(solver(*given), given[0])
 
 
@@ -137,7 +137,7 @@ def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
 
 
 def _no_tangent(x: Any) -> Any:
-    """Of counts and flags, and of forces that are not there."""
+    """Tangents of counts and flags, and of forces that are not there."""
     whole = jnp.issubdtype(x.dtype, jnp.floating)
     return jnp.zeros_like(x) if whole else np.zeros(x.shape, jax.dtypes.float0)
 

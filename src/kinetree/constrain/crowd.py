@@ -126,7 +126,7 @@ def crowd_contacts(scene: Scene, R: Mat3, p: Vec3, dtype: Any) -> tuple[Made, An
 
 
 def _radius(kinds: np.ndarray, size: Vec3) -> Scalar:
-    """Of balls that hold the shapes."""
+    """Radii of balls that hold the shapes."""
     found = jnp.zeros_like(size.x)
     for k in np.unique(kinds):
         found = jnp.where((kinds == k)[:, None], radius_of_size(KINDS[k], size), found)

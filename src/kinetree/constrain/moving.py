@@ -8,7 +8,7 @@ from jax.custom_derivatives import SymbolicZero
 
 
 def jvp_of_moving(function: Callable[..., Any], primals: tuple, tangents: tuple) -> tuple[Any, Any]:
-    """The same as `jax.jvp`, with tangents some of which are symbolic zeros."""
+    """`jax.jvp`, where some tangents may be symbolic zeros."""
     values, form = jax.tree.flatten(primals)
     directions = form.flatten_up_to(tangents)
     moving = [not _still(t) for t in directions]

@@ -30,9 +30,9 @@ from .rigid import Rigid, rigid_inverse
 from .sweeps import Answer, Held, Link, Loaded, factored, motion, still, transposed
 from .sweeps import times as times_tree
 
-FULL_STEP_SLOPE = 0.3  # a full step is taken where the slope at its end is at most this part of that at its start
-SEARCH_SLOPE = 0.01  # a search ends at this part
-SEARCH_STEPS = 30  # at the most; a bracket halved so often is beyond float64's first digits
+FULL_STEP_SLOPE = 0.3  # A full step is taken if the slope at its end is at most this part of the slope at its start.
+SEARCH_SLOPE = 0.01  # A search ends where the slope is at most this part of the slope at its start.
+SEARCH_STEPS = 30  # steps of a search; a bracket that is halved 30 times is 1e-9 of its first length
 CURVED_POWER = 1.25  # of the machine epsilon: Δᵀ A Δ over xᵀ A x below which the next step is below rounding
 
 
@@ -77,7 +77,7 @@ class Walk(NamedTuple):
     coupling: Coupling | None = None
 
     def on(self, tree: Tree) -> "Walk":
-        """The same, on this tree."""
+        """This walk, on a given tree."""
         return self if tree.whole is None else self._replace(laid=tree.whole)
 
 

@@ -56,7 +56,7 @@ def layout_of(model: Model, q: Any, known: Huge | None = None) -> Layout:
 
 
 def body_places(laid: Layout, model: Model, at: Arranged) -> tuple[Mat3, Vec3]:
-    """Of all bodies, and the base after them."""
+    """Places of all bodies, and of the base after them."""
     _, pose = body(of_bodies(laid, model, Row(pose=row_poses(laid, at))), None)
     return with_base(model, pose["rotation"], pose["position"])
 

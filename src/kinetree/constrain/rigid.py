@@ -39,7 +39,7 @@ class Rigid:
         return jnp.einsum("pmb,mb->pb", self.G, force)
 
     def asking(self, ref: Scalar) -> "Rigid":
-        """The same rows, to be moved otherwise."""
+        """These rows, asked to move by `ref`."""
         return replace(self, ref=ref)
 
 

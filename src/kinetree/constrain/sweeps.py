@@ -256,7 +256,7 @@ class TreeInverse(NamedTuple):
 
 
 class WholeInverse(NamedTuple):
-    """The same of one huge tree, by the laden articulated-body algorithm, or its factors if kept."""
+    """The inverse for one huge tree, by the laden articulated-body algorithm, or by its factors if they are kept."""
 
     laid: Whole
     rows: Loaded

@@ -91,14 +91,14 @@ def _by_xla(model: Model, q: Any) -> Touch:
 
 
 def no_points(q: Any) -> Touch:
-    """Of a mechanism that touches nothing."""
+    """The points of a mechanism that touches nothing."""
     shape, xp = (len(q), 0), library(q)
     real = (xp.zeros((*shape, *more), q.dtype) for more in ((3,), (3, 3), ()))
     return *real, xp.zeros(shape, bool)
 
 
 def found_points(found: Any, active: Any, q: Any, crowded: Crowded | None = None) -> Touch:
-    """As XLA's body found them."""
+    """Points of contact, as XLA's body found them."""
     if crowded is not None:
         listed, own = found_points(found, active, q), found_points(crowded, crowded.active, q)
         return *(jnp.concatenate(x, 1) for x in zip(listed, own, strict=True)), crowded.bodies[None]
@@ -109,7 +109,7 @@ def found_points(found: Any, active: Any, q: Any, crowded: Crowded | None = None
 
 
 def reported_points(points: Any) -> Touch:
-    """As the native body reports them, (batch, 14 a point)."""
+    """Points of contact, as the native body reports them: (batch, 14 a point)."""
     seen = points.reshape(len(points), prod(points.shape[1:]) // POINT_REPORT, POINT_REPORT)
     return seen[..., :3], seen[..., 3:12].reshape(*seen.shape[:2], 3, 3), seen[..., 12], seen[..., 13] != 0
 

@@ -27,7 +27,7 @@ class Touching(NamedTuple):
 
 
 def mixed_surfaces(scene: Scene, one: Any, two: Any, dtype: Any) -> PairSurfaces:
-    """Of pairs of shapes, by their numbers, mixed from the two (MuJoCo documentation, "Contact parameters")."""
+    """Surfaces of pairs of shapes, given by number, mixed from both (MuJoCo documentation, "Contact parameters")."""
     xp: Any = np if is_known(scene.surfaces, one) else jnp
     shapes = jax.tree.map(lambda x: xp.asarray(x, dtype), scene.surfaces)
     a, b = jax.tree.map(lambda x: x[one], shapes), jax.tree.map(lambda x: x[two], shapes)

@@ -43,5 +43,5 @@ def not_bound(model: Model) -> str:
 
 
 def forgotten(tree: Any) -> Any:
-    """The same without traced numbers, which must not outlive their trace."""
+    """A model without traced numbers, which must not outlive their trace."""
     return jax.tree.map(lambda x: None if is_traced(x) else x, tree)

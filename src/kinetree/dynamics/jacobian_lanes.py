@@ -42,7 +42,7 @@ def jacobian_column(pose: Placement, axis: Axis, E: Rotation, point: Vec3) -> Mo
 
 
 def root_columns(pose: Placement, E: Rotation, point: Vec3) -> list[Motion]:
-    """The same of the six rows of a free joint, whose axes are those of its body."""
+    """Columns of the six rows of a free joint, whose axes are those of its body."""
     axes = pose.orientation.rotation().rows
     turning = [Motion(E @ z, E @ z.cross(point - pose.position)) for z in axes]
     return [*turning, *(Motion(Vec3.zero_like(point.x), E @ z) for z in axes)]

@@ -143,7 +143,7 @@ class Bodies(Pass):
 
 
 class OneBody(Pass):
-    """The same for the one body that a call is about. In lanes the other passes visit only the rows that carry it."""
+    """The one body that a call is about, as in `Bodies`. In lanes other passes visit only the rows that carry it."""
 
 
 class Base(Pass):

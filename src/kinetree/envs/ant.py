@@ -70,7 +70,7 @@ class Ant(Env):
         return at_mujoco(self, *jittered(self, key, 0.1)), ()
 
     def _forces(self, physics: State, ctrl: Any) -> Any:
-        """Of all bodies, (..., 6 n)."""
+        """Forces on all bodies, (..., 6 n)."""
         forces = jnp.clip(mujoco_contact_forces(self.model, physics, ctrl), *self.contact_force_range)
         return forces.reshape(*forces.shape[:-2], -1)
 

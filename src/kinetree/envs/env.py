@@ -229,7 +229,7 @@ def _split(keys: Any, number: int = 2) -> tuple[Any, ...]:
 
 
 def _strong(state: EnvState) -> EnvState:
-    """The same with types that are not weak, so that a program compiled for the first step serves the next."""
+    """Arrays with types that are not weak, so that a program compiled for the first step serves the next."""
     return jax.tree.map(lambda x: x if jnp.issubdtype(x.dtype, jax.dtypes.extended) else jnp.asarray(x, x.dtype), state)
 
 

@@ -122,7 +122,7 @@ def _robot() -> Robot:
 
 
 def _body_inertia(model: Model, q: Any) -> tuple[Any, Any, Any]:
-    """Of all bodies about the centre of mass of the whole, in world axes: moments (..., n, 6), m d (..., n, 3), m."""
+    """Inertias of all bodies about the common centre of mass, in world axes: moments (..., n, 6), m d, m."""
     pose = forward_kinematics(model, q)
     I = model.inertia
     mass = jnp.asarray(I.mass, q.dtype)
@@ -141,7 +141,7 @@ def _body_inertia(model: Model, q: Any) -> tuple[Any, Any, Any]:
 
 
 def _body_velocity(model: Model, physics: State) -> Any:
-    """Of all bodies, (..., n, 6): angular, then linear at the point that is at the centre of mass of the whole."""
+    """Velocities of all bodies, (..., n, 6): angular, then linear at the common centre of mass."""
 
     def after(time: Any) -> Any:
         return forward_kinematics(model, integrate(model, physics.q, physics.qd, time))

@@ -17,7 +17,7 @@ SITE = 6  # MuJoCo's number of the object type
 
 
 def read_equalities(model: Model, m: Any, ours: dict[int, int], report: Report) -> Equalities | None:
-    """Those that are active in the file; others are told."""
+    """The equalities that are active in the file. The user is told about the others."""
     active = np.flatnonzero(m.eq_active0)
     kinds = m.eq_type[active]
     for kind in kinds[kinds > TENDON]:

@@ -142,7 +142,7 @@ class _Frames:
         self.waiting: set[int] = set()
 
     def place(self, name: str, asked: Element) -> Pose:
-        """Of a link, joint or frame, in the model."""
+        """The place of a link, joint or frame in the model."""
         if name in self.named:
             return self.of(self.named[name])
         if name in ("", "__model__", WORLD):
@@ -150,7 +150,7 @@ class _Frames:
         return asked.fail(f"no link, joint or frame is called {name!r}{did_you_mean(name, self.named)}")
 
     def of(self, element: Element) -> Pose:
-        """Of an element, in the model."""
+        """The place of an element in the model."""
         if id(element) in self.known:
             return self.known[id(element)]
         if id(element) in self.waiting:

@@ -29,7 +29,7 @@ def mlp(layers: list[tuple[Any, Any]], x: Any) -> Any:
 
 
 def gaussian_log_density(x: Any, mean: Any, log_spread: Any) -> Any:
-    """Of a normal distribution with independent components, (...,)."""
+    """Log density of a normal distribution with independent components, (...,)."""
     z = (x - mean) * jnp.exp(-log_spread)
     return -0.5 * (z**2 + 2 * log_spread + np.log(2 * np.pi)).sum(-1)
 

@@ -132,7 +132,7 @@ def in_type(dtype: Any, compute: Callable[[Any], Any], from_numpy: bool) -> Any:
 
 
 def evaluate_for(model: Model, function: Callable[..., Any], **arrays: Any) -> Any:
-    """The same as `evaluate`, for arrays whose names say what they are; those not listed here have nv numbers."""
+    """`evaluate`, for arrays whose names say what they are; arrays not listed here have nv numbers."""
     shapes: dict[str, tuple[int, ...]] = {
         "f_ext": (model.n_bodies, 6),
         "ctrl": (model.nu,),

@@ -91,7 +91,7 @@ def merge_inertia(row_of_body: np.ndarray, frames: Transform, inertia: Inertia, 
 
 
 def _merge_traced(row_of_body: np.ndarray, frames: Transform, inertia: Inertia, n_rows: int) -> Inertia:
-    """The same where JAX may be tracing the inertias."""
+    """Merged inertias, where JAX may be tracing them."""
     dtype = inertia.mass.dtype
     carried = jax.tree.map(lambda x: jnp.asarray(x, dtype), frames).inertia_to_parent(inertia)
     moving = np.flatnonzero(row_of_body >= 0)

@@ -75,7 +75,7 @@ def require_memory(needed: int, what: str, instead: str) -> None:
 
 
 def require_matrices(what: str, like: Any, rows: int, columns: int, *, copies: int, instead: str) -> None:
-    """The same for a matrix to each state of `like`, (batch, ...), whose shape is known under tracing too.
+    """Ask for the memory of a matrix to each state of `like`, (batch, ...), whose shape is known under tracing too.
 
     `copies` is how many of them there are at once, results and what they are computed from; `instead` names a way
     without them.

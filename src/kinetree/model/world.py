@@ -303,7 +303,7 @@ def ordered(a: int, b: int, kinds: Any, bodies: Any, still: Any, condim: int, ow
 
 
 def with_cells(pairs: list[Pair], kinds: Any, hulls: Any, radius: Any) -> tuple[list[Pair], int]:
-    """The same, a pair for each cell of a height field that a shape may touch; how many touch too many.
+    """Pairs, one for each cell of a height field that a shape may touch; and how many shapes touch too many cells.
 
     Arguments:
         pairs: two shapes each.

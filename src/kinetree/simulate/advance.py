@@ -80,7 +80,7 @@ _plain = partial(jax.jit, static_argnums=0)(_looped)  # one compilation for any 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _traced(name: str, steps: int, model: Model, state: State, drive: Drive) -> State:
-    """The same inside `jit`, and for derivatives, which need to know how many steps there are."""
+    """Steps inside `jit`, and for derivatives, which need to know how many steps there are."""
     return _looped(name, model, state, drive, jax.lax.optimization_barrier(jnp.asarray(steps, jnp.int32)))
 
 
@@ -98,7 +98,7 @@ def _derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _native(name: str, steps: int, stepper: Stepper, model: Model, state: State, drive: Drive) -> State:
-    """The same by the native body."""
+    """Steps by the native body."""
     return stepper(state, drive.ctrl, drive.f_ext, steps)
 
 

@@ -15,7 +15,7 @@ from .native import way_of_rollout, way_of_step
 
 @dataclass(frozen=True)
 class Explanation(dynamics.Explanation):
-    """As of dynamics; and how constraints are answered for, steps are made, and rollouts with known controls."""
+    """What dynamics explains; then how constraints are solved, and how steps and rollouts are made."""
 
     constrained_dynamics: Way
     constrained_inverse_dynamics: Way

@@ -49,7 +49,7 @@ def damped_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any) -
 
 
 def implicit_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any, acted: Actuation | None) -> Any:
-    """The same with the slopes of actuators, and of lone bodies' gyroscopic forces: MuJoCo's implicitfast."""
+    """Accelerations with the slopes of actuators, and of lone bodies' gyroscopic forces: MuJoCo's implicitfast."""
     load = _damping(model, q, h)
     braking: list[int] = []
     many: list[int] = []
@@ -88,7 +88,7 @@ def implicit_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any,
 def _by_matrix(
     model: Model, q: Any, qd: Any, forces: Forces, load: Any, h: Any, acted: Actuation | None, many: list[int]
 ) -> Any:
-    """The same where tendons or actuators couple joints; `many` are actuators with several degrees of freedom."""
+    """Accelerations where tendons or actuators couple joints; `many` are actuators with several degrees of freedom."""
     matrix = _with_actuators(model, _with_tendons(model, q, load, h), h, acted, many)
     if _flows(model):
         matrix = matrix + h * fluid_slope(model, q, qd)
@@ -102,7 +102,7 @@ def _by_matrix(
 
 
 def fully_implicit_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any, acted: Actuation | None) -> Any:
-    """The same with the slopes of all smooth forces, velocity products too: MuJoCo's implicit."""
+    """Accelerations with the slopes of all smooth forces, velocity products too: MuJoCo's implicit."""
     zero = jnp.zeros((1, model.nv), q.dtype)
     matrix = _with_tendons(model, q, zero, 0.0)
     many = [] if acted is None else [i for i in range(acted.slope.shape[1]) if _may_brake(model, i)]

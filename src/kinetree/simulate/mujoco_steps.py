@@ -56,12 +56,12 @@ def euler_step(model: Model, state: State, drive: Drive) -> State:
 
 
 def implicitfast_step(model: Model, state: State, drive: Drive) -> State:
-    """The same, with the velocity terms of actuators taken at the end too."""
+    """An Euler step, with the velocity terms of actuators taken at the end too."""
     return _first_order(model, state, drive, fast=True)
 
 
 def implicit_step(model: Model, state: State, drive: Drive) -> State:
-    """The same, with the velocity terms of all smooth forces taken at the end."""
+    """An Euler step, with the velocity terms of all smooth forces taken at the end."""
     return _first_order(model, state, drive, fast=True, ends=fully_implicit_acceleration)
 
 

@@ -22,7 +22,7 @@ class Clusters(NamedTuple):
     part: np.ndarray  # (clusters,): the device that holds it
 
     def expanded(self, count: np.ndarray) -> "Clusters":
-        """The same with each row in place of `count` consecutive ones."""
+        """These clusters, with each row replaced by `count` consecutive ones."""
         return self._replace(of_row=np.repeat(self.of_row, count), on_spine=np.repeat(self.on_spine, count))
 
 

@@ -15,8 +15,8 @@ MAX_CELLS_PER_ROW = 1.3  # cells a row; more of them would be padding that lanes
 MAX_CHILDREN = 32  # children that a row gathers; in levels with more they add up in memory [million]
 
 # -- blocks on a CPU ---------------------------------------------------------------------------------------------------
-MAX_BLOCK_ROWS_PER_PIECE = 4  # A block on a long path holds at most 4 times the rows of a piece, [million]
-MIN_TOP_BLOCKS = 64  # as long as the tree still has 64 blocks or more. [million]
+MAX_BLOCK_ROWS_PER_PIECE = 4  # pieces; a block on a long path holds at most the rows of 4 pieces [million]
+MIN_TOP_BLOCKS = 64  # blocks; long paths have shorter blocks where there would be fewer: cores need work [million]
 
 # -- clusters of several devices ---------------------------------------------------------------------------------------
 CLUSTER_GRAIN = 8  # Subtrees of up to 1/8 of a device's share stay whole: the shares then differ by at most as much.

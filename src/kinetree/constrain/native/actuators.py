@@ -33,7 +33,7 @@ class Wires(NamedTuple):
 
 
 def wires(plan: Any, on: str, stateful: bool | None = None) -> Wires:
-    """Of the actuators on a "row", a "string" or "frames"; of all of them, or of those with or without activations."""
+    """Wires of the actuators on a "row", a "string" or "frames": all, or those with or without activations."""
     wiring = plan.actuators.wiring
     has = np.array(wiring.activations, np.int64) >= 0
     own = np.array([kind == on for kind in kinds_of(plan.structure, wiring)], bool)

@@ -59,7 +59,7 @@ _constants: OncePerOwner[Any] = OncePerOwner()
 
 
 def tables_of(native: Native, plan: Plan) -> tuple[np.ndarray, ...]:
-    """Of all loops, made once for a plan."""
+    """The tables of all loops, made once for a plan."""
     return _tables.get(plan, id(native), lambda: tuple(p.table(plan) for p in native.parts))
 
 
@@ -69,7 +69,7 @@ def teams_of(native: Native, plan: Plan) -> Teams:
 
 
 def constants_of(native: Native, model: Model, plan: Plan, dtype: Any, h: Any) -> tuple:
-    """Of all loops; kept where the model is made of plain arrays."""
+    """The constants of all loops; kept where the model is made of plain arrays."""
     model = model.uncoupled
 
     def make() -> tuple:

@@ -110,7 +110,7 @@ def _found(collider: Any, first: Geom, second: Geom, reach: Any) -> list[Any]:
 
 
 def _point_slots(column: int, acts: int, memory: Memory) -> list[Slots]:
-    """Of a point whose first slot, and whose stiffness, are in these columns."""
+    """Slots of a point; the columns name its first slot and its stiffness."""
     return [ACTS.at(acts, "D"), memory.at(column, "point"), _distance(column, memory)]
 
 
@@ -315,7 +315,7 @@ def point_table(dim: int) -> Callable[[Plan], np.ndarray]:
 
 
 def surface_constants(dim: int, model: Model, plan: Plan, known: Known, coupled: bool = False) -> Surface:
-    """Of all points of a number of dimensions."""
+    """Surfaces of all points of a number of dimensions."""
     assert plan.world.scene is not None
     _, numbers = plan.points_of(dim, coupled)
     whole = surfaces_of_pairs(plan.world.scene, known.dtype)

@@ -50,7 +50,7 @@ def any_number(values: Any) -> bool:
 
 
 def features_of(model: Model, plan: Plan) -> Features:
-    """Of a model."""
+    """The features of a model."""
     passive = model.passive
     scalar = plan.structure.q_of_row >= 0
     return Features(
@@ -105,7 +105,7 @@ def _shared_power(plan: Plan) -> int | None:
 
 
 def other_solimp(world: World) -> list[Any]:
-    """Of tendons and equalities."""
+    """Impedances of tendons and equalities."""
     equal, tendons = world.equalities, world.tendons
     every = () if equal is None else (equal.frames, equal.joints, equal.tendons)
     found = [e.solimp for e in every if e is not None]

@@ -155,7 +155,7 @@ def _motion(size: int, kept: tuple, first: Motion | None, second: Motion | None)
 
 
 def _wrenches(size: int, moves: Moves, kept: tuple, f: tuple) -> tuple[Force, ...]:
-    """Of forces along the directions, on the bodies that move."""
+    """Wrenches of forces along the directions, on the bodies that move."""
     push = Vec3(*f[:3])
     moment = Vec3.zero_like(push.x) if size < WELD else kept[3].t_mul(Vec3(*f[3:]))
     both = (-Force(kept[2][0].cross(push) + moment, push), Force(kept[2][1].cross(push) + moment, push))
@@ -205,7 +205,7 @@ def held_frames(size: int, moves: Moves) -> Kind:
 
 
 def _stiffness(size: int) -> tuple[Slots, ...]:
-    """Of the links of an equality, group by group."""
+    """Stiffness of the links of an equality, group by group."""
     return tuple(
         GROUP.at(FIRST_LINK, "stiff")._replace(offset=g * GROUP.size + k, tree=NUMBER)
         for g in range(size // WIDTH)

@@ -21,7 +21,7 @@ from .plan import Plan
 
 
 class Softness(NamedTuple):
-    """Of a constraint on a joint."""
+    """How soft a constraint on a joint is."""
 
     solref: tuple
     solimp: tuple

@@ -111,7 +111,7 @@ class Friction(NamedTuple):
 
 
 def cone_response(known: Friction, D: Any, w: tuple, elliptic: bool) -> Response:
-    """Of a contact with as many dimensions as w has."""
+    """The response of a contact; w has as many parts as the contact has dimensions."""
     if len(w) == 1:
         return one_sided(w[0], D)
     return ellipse(w, D, known.friction, known.impratio) if elliptic else pyramid(w, D, known.friction)
@@ -125,7 +125,7 @@ def force_on_body(point: Point, sign: Any, f: tuple) -> Force:
 
 
 def friction_constants(dim: int, coupled: bool) -> Callable[[Model, Plan, Known], Friction]:
-    """Of all contacts of a number of dimensions."""
+    """Friction of all contacts of a number of dimensions."""
 
     def numbers(model: Model, plan: Plan, known: Known) -> Friction:
         surface = surface_constants(dim, model, plan, known, coupled)

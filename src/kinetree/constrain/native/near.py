@@ -53,7 +53,7 @@ def bounds_like(kinds: tuple[str, str]) -> Bounds:
 
 
 def bounds_of(kinds: tuple[str, str], shapes: Any, pairs: list[Any], reach: Any) -> Bounds:
-    """Of pairs of the same kinds."""
+    """Bounds for pairs of the same kinds."""
     numbers = [[p[which] for p in pairs] for which in (0, 1)]
     radius, boxes = reach, []
     for which, kind in enumerate(kinds):
@@ -65,7 +65,7 @@ def bounds_of(kinds: tuple[str, str], shapes: Any, pairs: list[Any], reach: Any)
 
 
 def _radius(kind: str, shapes: Any, numbers: list[int]) -> Any:
-    """Of a ball about a shape's centre that holds it."""
+    """Radius of the ball about a shape's centre that holds the shape."""
     if kind in ("mesh", "hfield"):
         return np.array([float(shapes.hulls[i].radius) for i in numbers])
     return radius_of_size(kind, Vec3(*shapes.size[np.array(numbers, np.int64)].T))

@@ -212,7 +212,7 @@ def searching(kinds: list[Kind]) -> Again:
 
 
 def along_step(search: Search, old: Any, new: Any) -> Any:
-    """As far along the step as was found."""
+    """Go along the step, as far as the search found."""
     return jnp.where(search.alpha == 1, new, old + search.alpha * (new - old))
 
 

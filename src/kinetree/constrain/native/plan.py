@@ -296,7 +296,7 @@ class Plan:
         return self.limit(len(self.limits) + np.arange(len(self.has.loss)))
 
     def kinds(self, pair: Pair) -> tuple[str, str]:
-        """Of the two shapes of a pair."""
+        """Kinds of the two shapes of a pair."""
         assert self.world.scene is not None
         kinds = self.world.scene.layout.kinds
         return kinds[pair.first], kinds[pair.second]

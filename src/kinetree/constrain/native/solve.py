@@ -36,7 +36,7 @@ class Solved(NamedTuple):
 
     @property
     def iterations(self) -> Any:
-        """Of Newton's method."""
+        """Iterations of Newton's method."""
         return self.counts[:, 0]
 
     @property
@@ -73,7 +73,7 @@ class Solver:
         )
 
     def at_solution(self, q: Any, qd: Any = None, tau: Any = None, f_ext: Any = None, solution: Any = None) -> Solved:
-        """The same as a function that can be differentiated, where accelerations are known."""
+        """The answer as a function that can be differentiated, where accelerations are known."""
         balance = smooth_variant(self.variant)
         native, dtype = program_of(balance), q.dtype
         one = _singles.get(self.plan, id(native), lambda: single(native.program, tables_of(native, self.plan)))

@@ -24,7 +24,7 @@ from .string_plan import STRING
 
 
 def spans_of(plan: Plan) -> Spans:
-    """Of a plan with spatial tendons."""
+    """The spans of a plan with spatial tendons."""
     assert plan.strings.spans is not None
     return plan.strings.spans
 

@@ -72,7 +72,7 @@ def _strings(plan: Any, numbers: np.ndarray) -> np.ndarray:
 
 
 def _gears(model: Model, plan: Any, numbers: np.ndarray) -> Any:
-    """Of tendons; entries of balls and free joints have their gears in them."""
+    """Gears of tendons; entries of balls and free joints have their gears in them."""
     assert model.actuators is not None
     strung = np.array([plan.actuators.wiring.targets[k].kind == "tendon" for k in numbers], bool)
     gear = model.actuators.gear[numbers, 0]
@@ -80,7 +80,7 @@ def _gears(model: Model, plan: Any, numbers: np.ndarray) -> Any:
 
 
 def periods(model: Model, numbers: np.ndarray, on_ball: np.ndarray, on_site: np.ndarray) -> Any:
-    """Of setpoints that are turns; 0 of others (`nearest_setpoint` in actuate/force.py)."""
+    """Periods of setpoints that are turns; 0 for others (`nearest_setpoint` in actuate/force.py)."""
     a = model.actuators
     assert a is not None
     xp = library(a.gear, a.gain, a.bias)

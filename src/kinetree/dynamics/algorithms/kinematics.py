@@ -19,7 +19,7 @@ def body(row: Row, _: None) -> tuple[None, dict]:
 
 
 def body_by_matrix(row: Row, _: None) -> tuple[None, dict]:
-    """The same, where poses are matrices."""
+    """Orientation and origin of one body, where poses are matrices."""
     E, p = row.frame @ row.pose
     return None, {"rotation": E.T, "position": p}
 

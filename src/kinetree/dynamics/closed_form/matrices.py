@@ -114,7 +114,7 @@ def _solved(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:
 
 @jax.jit
 def _by_inverse(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Matrices:
-    """The same by H⁻¹ = W Wᵀ, with W from the factors of H. That suits a GPU, whose threads have little memory."""
+    """The matrices by H⁻¹ = W Wᵀ, with W from the factors of H. A GPU's threads have little memory for more."""
     by_q, by_qd, H = _run(model, q, qd, qdd, f_ext)
     tree, n = Shape.of(model).tree, model.nv
     i, j = tree.ancestor_pairs

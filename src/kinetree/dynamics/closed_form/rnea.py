@@ -322,7 +322,7 @@ class Writer:
         return self.at(ANCESTOR, "S", "turning", "second", "both" if self.variant.quaternions else "moving")
 
     def axes(self, reads: tuple) -> Axes:
-        """The same, as read."""
+        """The axes of that row, as read."""
         S, turning, second, last = reads[:4]
         return Axes(S, turning, second, last if self.variant.quaternions else Motion(turning, last) * 2.0)
 

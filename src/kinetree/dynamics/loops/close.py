@@ -26,15 +26,13 @@ from .forward import answers_of, holder, rows_of_state
 from .rows import LoopRows, layed
 
 MAX_CLOSING_STEPS = 300  # steps of all attempts together; from a good guess 4 to 8 are enough
-MAX_TRIES = 12
+MAX_TRIES = 12  # attempts, each from another start
 RESTART_DISTANCE = 0.1  # radians and metres; the second attempt starts this far from q, each later one further away
-DAMPING_GROWTH, DAMPING_DECAY = (
-    4.0,
-    0.25,
-)  # The damping is multiplied by these after a step that did not help, and after one that did.
+DAMPING_GROWTH = 4.0  # The damping is multiplied by this after a step that did not help.
+DAMPING_DECAY = 0.25  # The damping is multiplied by this after a step that helped.
 MAX_DAMPING = 1e6  # An attempt ends at this damping: its steps have become too short to help.
 CLOSED_POWER = 0.6  # of the machine epsilon: the largest error, in metres or radians, of a closed loop; 4e-10, 7e-5
-DONE_EPS = 4.0  # machine epsilons per metre of the mechanism's places: there is nothing to gain any more
+DONE_EPS = 4.0  # machine epsilons; loops that are open by less are closed as well as rounding allows
 
 
 @jax.jit

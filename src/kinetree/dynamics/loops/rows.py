@@ -195,7 +195,7 @@ def _directions(lay: Layed, one: End, two: End) -> tuple[Vec3, Vec3]:
 
 
 def _rows_of_joints(model: Model, equal: JointEqualities, q: Any, qd: Any) -> tuple[Any, ...]:
-    """The same of joints that follow others: q₁ − ref₁ = Σ cₖ (q₂ − ref₂)ᵏ; q (batch, nq), qd (batch, nv)."""
+    """Rows of joints that follow others: q₁ − ref₁ = Σ cₖ (q₂ − ref₂)ᵏ; q (batch, nq), qd (batch, nv)."""
     one, two = np.array(equal.rows1, np.int64), np.array(equal.rows2, np.int64)
     follows, place = (two >= 0)[:, None], np.arange(len(one))
     two = np.maximum(two, 0)

@@ -81,7 +81,7 @@ def _constraints(bodies: Bodies) -> tuple[Any, Any, Any]:
 
 
 def _before(x: Any) -> Any:
-    """The same of the body inside; of the base, nothing."""
+    """What the next body inward has; nothing for the base."""
     return jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]])
 
 

@@ -61,7 +61,7 @@ class BlockPlan:
         return found
 
     def traced(self, *states: Any) -> list[Any]:
-        """The same on traced arrays, (..., n), one state after the other."""
+        """Results on traced arrays, (..., n), one state after the other."""
         shape = jax.ShapeDtypeStruct(states[0].shape, self._dtype)
         return self._lists.traced([states[k] for k in self._order], [shape] * sum(self._outputs.values()))
 

@@ -221,7 +221,7 @@ def _natively(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
 
 @once
 def _over_stages(algorithm: Algorithm, hinges: bool, external: bool, reverses: bool) -> Any:
-    """The same, with derivatives by XLA's `paths`, and gradients by passes of their own if it `reverses`."""
+    """Native walks, with derivatives by XLA's `paths`, and gradients by passes of their own if it `reverses`."""
 
     def by_xla(model: Model, *arrays: Any) -> Inputs:
         inputs = {n: x[None] for n, x in zip(algorithm.inputs, arrays, strict=False)}

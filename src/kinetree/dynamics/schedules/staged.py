@@ -68,7 +68,7 @@ def stage_constants(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
 
 
 def resident_constants(laid: Stages, model: Model, constants: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same, that programs know by their addresses where they can: on a CPU, or a single device, as they are.
+    """The constants, known to programs by address where that is possible: on a CPU, or on a single device.
 
     Quaternion joints are put in between.
     """
@@ -121,7 +121,7 @@ class Operands:
 
     @property
     def dtype(self) -> Any:
-        """Of the numbers."""
+        """The dtype of the numbers."""
         return (self.constants.cells if isinstance(self.constants, Placed) else self.constants)[0].dtype
 
     @contextmanager
@@ -142,12 +142,12 @@ class Operands:
 
 
 def used_operands(model: Model, dtype: Any) -> Operands | None:
-    """Those in use for the rows of a model."""
+    """The operands in use for the rows of a model."""
     return next((o for o in _current.operands if o.known.model.rows is model.rows and o.dtype == dtype), None)
 
 
 def operands_of(model: Model, dtype: Any) -> Operands | None:
-    """Of a model whose numbers are known; None where it has no stages."""
+    """The operands of a model whose numbers are known; None where it has no stages."""
     laid = staged(model.tree) if _known(model) else None
     if laid is None:
         return None
@@ -176,7 +176,7 @@ class Held:
 
     @classmethod
     def tree_unflatten(cls, model: Model, _: tuple) -> "Held":
-        """The same again."""
+        """The model, held again."""
         return cls(model)
 
 

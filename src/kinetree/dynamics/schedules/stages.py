@@ -301,7 +301,7 @@ def walk_stages(
     ports: Ports | None = None,
     model: Model | None = None,
 ) -> dict[str, Any]:
-    """The same for a part of a tree, with its ports; the model is for passes over bodies."""
+    """The outputs for a part of a tree, with its ports; the model is for passes over bodies."""
     alg = plan.algorithm
     dtype = constants[0].dtype
     base = alg.base(Vec3(*(jnp.asarray(g, dtype) for g in gravity)))

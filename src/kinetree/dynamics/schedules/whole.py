@@ -139,7 +139,7 @@ def huge(model: Model, dtype: Any) -> Huge | None:
 
 
 def whole_layout(model: Model, q: Any, given: Huge | None = None) -> Whole:
-    """Of configurations (batch, nq); `given` is the model before it was traced."""
+    """The layout for configurations (batch, nq); `given` is the model before it was traced."""
     known = same(model) if given is None else given.known
     operands = None if given is None else given.operands
     if operands is not None and len(q) == 1:

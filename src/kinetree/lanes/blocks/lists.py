@@ -54,7 +54,7 @@ class Tasks(NamedTuple):
 
     @staticmethod
     def side_by_side(*calls: np.ndarray) -> "Tasks":
-        """As many tasks as there are calls in each list: task k is call k of every list."""
+        """Lists of equally many calls as tasks: task k is call k of every list."""
         tasks, steps = len(calls[0]), len(calls)
         return Tasks(np.stack(calls, 1).reshape(tasks * steps, WORDS), np.arange(tasks + 1) * steps)
 

@@ -70,7 +70,7 @@ def _take(emitter: Emitter, arrays: int) -> str:
 
 
 def _take_along(emitter: Emitter, arrays: int) -> str:
-    """As `take`, for so many lines times as many as there are lanes, whose lanes go along consecutive rows.
+    """`take`, where lanes go along consecutive rows; the count is in blocks of as many lines as there are lanes.
 
     The first operand is the rows of the first line.
     """
@@ -94,7 +94,7 @@ def _take_along(emitter: Emitter, arrays: int) -> str:
 
 
 def _put_along(emitter: Emitter, arrays: int) -> str:
-    """The same as `put`, for lines like those of `take_along`."""
+    """`put`, for lines like those of `take_along`."""
     to, (rows, source, *targets) = _open("put_along", 2 + arrays)
     width, real, scalar, align = emitter.width, emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
     first = [to.op(f"sext i32 {to.load('i32', rows, k, 'i32')} to i64") for k in range(width)]

@@ -21,7 +21,7 @@ PARAMETERS = f"{KNOWN} %ins, {KNOWN} %outs, ptr noalias %slots, {KNOWN} %constan
 
 
 def masked(body: Body, inside: bool = False) -> Iterator[bool]:
-    """Of each loop: whether it is done while some lanes may have finished."""
+    """For each loop, whether it is done while some lanes may have finished."""
     for part in body:
         if isinstance(part, Repeat):
             yield from masked(part.body, inside or not part.uniform)

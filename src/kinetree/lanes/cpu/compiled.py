@@ -71,7 +71,7 @@ class CompiledProgram:
         self.direct = code.address("direct") if has_direct(program) else None
 
     def __call__(self, slots: int, output_widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
-        """As `xla.run`, on NumPy arrays."""
+        """Outputs as `xla.run` gives them, on NumPy arrays."""
         lanes = inputs[0].shape[0]
         inputs = tuple(np.ascontiguousarray(x, self.dtype) for x in inputs)
         outputs = tuple(empty((lanes, w), self.dtype) for w in output_widths)

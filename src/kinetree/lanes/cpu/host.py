@@ -97,7 +97,7 @@ def machine_code(text: str) -> bytes:
 
 
 def object_file(module: Any, machine: Any) -> bytes:
-    """Of a module, whatever other threads make meanwhile."""
+    """The object file of a module. Threads may make several at the same time."""
     library = llvm.ffi.lib
     with llvm.ffi.OutputString() as error:
         buffer = _side_by_side("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, error)
@@ -122,12 +122,12 @@ class MachineCode(NamedTuple):
     from_cache: bool
 
     def address(self, function: str) -> int:
-        """Of a function in it."""
+        """The address of a function in it."""
         return self.engine.get_function_address(function)
 
 
 def full_name(name: str, made_from: Any, dtype: np.dtype, text: Callable[[], str] | None = None) -> str:
-    """Of code for this processor, in the cache; see `entry_name`."""
+    """The name in the cache of code for this processor; see `entry_name`."""
     own = this_processor()
     place = f"{sys.platform} {platform.machine()} {own.name} {own.features}"
     return entry_name(name, made_from, dtype, place, text)

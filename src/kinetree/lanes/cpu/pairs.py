@@ -63,7 +63,7 @@ class PairsFunction(PairsText):
         return self.to.load(self.to.vector(kind), array, place, kind, f", align {self.to.dtype.itemsize}")
 
     def of_row(self, array: str, place: str, kind: str) -> str:
-        """The same for all columns."""
+        """What a row brings, for all columns."""
         return self.to.broadcast(self.to.load(kind, array, place, kind), kind)
 
     def write(self, place: str, entry: str) -> None:

@@ -24,7 +24,7 @@ Frame = Callable[[Program, list[Any], np.dtype, int, dict[int, str]], str]
 
 
 def object_files(program: Program, dtype: np.dtype, width: int, frame: Frame) -> list[bytes]:
-    """Of a program; `frame` writes the module of what is not apart."""
+    """The object files of a program; `frame` writes the module of what is not apart."""
     jaxprs: list[Any] = []
     apart: dict[int, str] = {}
     pieces: list[Future[bytes] | bytes] = []

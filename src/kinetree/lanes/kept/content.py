@@ -64,7 +64,7 @@ def _describe(x: Any) -> str:
 
 
 def _name(x: Any) -> str:
-    """Of something that a package gives a name to, and that closes over nothing."""
+    """The name of a thing that a package names, and that closes over nothing."""
     module, name = getattr(x, "__module__", None) or "builtins", getattr(x, "__qualname__", None) or x.__name__
     if module.split(".")[0] not in VERSIONED or "<" in name:
         raise Indescribable(f"{module}.{name} comes from elsewhere")

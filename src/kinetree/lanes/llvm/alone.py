@@ -32,7 +32,7 @@ def is_room(aval: Any) -> bool:
 
 
 def last_uses(jaxpr: Any) -> dict[Any, int]:
-    """Of each variable: the number of the last equation that takes it; results count as one more."""
+    """For each variable, the number of the last equation that takes it; results count as one more."""
     found = {v: k for k, e in enumerate(jaxpr.eqns) for v in e.invars if not isinstance(v, Literal)}
     found.update({v: len(jaxpr.eqns) for v in jaxpr.outvars if not isinstance(v, Literal)})
     return found

@@ -250,7 +250,7 @@ def dimension(to: Text, list_: str, k: int, axis: int) -> str:
 
 
 def addresses(to: Text, inputs: int, outputs: int) -> list[str]:
-    """Of the first operands and results."""
+    """Addresses of the first operands and results."""
     given, made = operands(to), results(to)
     return [address(to, given, k) for k in range(inputs)] + [address(to, made, k) for k in range(outputs)]
 

@@ -134,7 +134,7 @@ def over_blocks(
 
 
 def transposed(to: Text, real: str, vectors: list[str]) -> list[str]:
-    """As many vectors as each is long: number k of vector i becomes number i of vector k."""
+    """A square of vectors, transposed: number k of vector i becomes number i of vector k."""
     width = len(vectors)
     step = 1
     while step < width:

@@ -75,7 +75,7 @@ define_eager(PAIRS)
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def all_pairs(pairs: Pairs, reals: Any, wholes: Any) -> Any:
-    """The same, natively where it can be, batches matrix by matrix; with derivatives by XLA."""
+    """The matrix of all pairs, native where possible; batches go matrix by matrix, derivatives by XLA."""
     arrays = [jnp.asarray(x) for x in jax.tree.leaves(reals)] + [
         jnp.asarray(x, jnp.int32) for x in jax.tree.leaves(wholes)
     ]

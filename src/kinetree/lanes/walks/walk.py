@@ -70,7 +70,7 @@ class Resident:
 
     @classmethod
     def tree_unflatten(cls, resident: "Resident", _: tuple) -> "Resident":
-        """The same again."""
+        """The array, resident again."""
         return resident
 
     def is_on(self, ctx: Any) -> bool:

@@ -17,9 +17,8 @@ from .stepper import Stepper
 
 KEPT = "_direct_steps"  # beside the fields of a model, so that no copy with other numbers has it
 MAX_KEPT = 64  # builtins of a model
-OWN_BUILTIN_MIN_STEPS = (
-    4096  # steps in all lanes, from which a call has a builtin of its own: it may be of a program written out
-)
+# steps in all lanes; a call of more has a builtin of its own, perhaps of a program written out for the model
+OWN_BUILTIN_MIN_STEPS = 4096
 
 
 class Direct(NamedTuple):
