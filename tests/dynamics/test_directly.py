@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics import centroidal, frames
+from kinetree.dynamics import frames
 from kinetree.dynamics.algorithms.frames import WAYS, frame_acceleration_of, frame_velocity_of
+from kinetree.dynamics.algorithms.wholes import CENTROIDAL_MATRIX
 from kinetree.dynamics.schedules.run import run
 from kinetree.lanes.cpu import direct
 from kinetree.model.fork import _Process
-from kinetree.tree import layout
 from tests.dynamics.test_passive import sprung
 
 pytestmark = pytest.mark.skipif(not direct.available(), reason="no direct calls in this interpreter")
@@ -124,17 +124,22 @@ def by_matrix(pick):
     def call(model, q, *rest):
         with jax.enable_x64(True):
             whole = model.coupling.widen_q(q)
-            A = np.asarray(centroidal._matrix(layout(model.tree, "paths"), model.uncoupled, whole))
+            A = np.asarray(run(CENTROIDAL_MATRIX, model.uncoupled, {"q": whole}, schedule="paths")["A"])
         return pick(model, model.coupling.narrow(A), *rest)
 
     return call
 
 
+def by_levels(function):
+    """The function by XLA, level by level."""
+    return partial(function.__wrapped__, schedule="levels")
+
+
 MORE = {  # Calls, and other ways to compute the same.
-    "center_of_mass": (kt.center_of_mass, "q", kt.center_of_mass.__wrapped__),
-    "potential_energy": (kt.potential_energy, "q", kt.potential_energy.__wrapped__),
-    "kinetic_energy": (kt.kinetic_energy, "qv", kt.kinetic_energy.__wrapped__),
-    "momentum": (kt.momentum, "qv", kt.momentum.__wrapped__),
+    "center_of_mass": (kt.center_of_mass, "q", by_levels(kt.center_of_mass)),
+    "potential_energy": (kt.potential_energy, "q", by_levels(kt.potential_energy)),
+    "kinetic_energy": (kt.kinetic_energy, "qv", by_levels(kt.kinetic_energy)),
+    "momentum": (kt.momentum, "qv", by_levels(kt.momentum)),
     "integrate": (partial(kt.integrate, dt=0.3), "qv", partial(kt.integrate.__wrapped__, dt=0.3)),
     "difference": (kt.difference, "qp", kt.difference.__wrapped__),
     "matrix": (kt.centroidal_momentum_matrix, "q", by_matrix(lambda m, A: A)),
