@@ -14,6 +14,7 @@ import pytest
 
 import kinetree as kt
 from tests.public_calls import CALLS, left_out
+from tests.second import second
 
 ROOT = Path(__file__).parents[1]
 
@@ -135,7 +136,7 @@ def test_public_functions_without_jit(small, name):
             np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("method", [pytest.param("dca", marks=pytest.mark.thorough), "dcae", "crba"])  # dca: 14 s
+@pytest.mark.parametrize("method", [second("dca"), second("dcae"), "crba"])
 def test_other_methods_without_jit(method):
     chain = kt.auto_tree(3, 1, 0.3)
     q, qd = np.random.default_rng(2).uniform(-1, 1, (2, 1, 3))

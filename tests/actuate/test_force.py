@@ -6,6 +6,7 @@ import pytest
 
 import kinetree as kt
 from tests.actuate.scenes import GYMNASIUM, arm_text, compiled, ours, random_data
+from tests.second import few
 
 FILES = ["ant", "half_cheetah", "humanoid", "inverted_double_pendulum", "pusher_v5", "reacher", "walker2d_v5"]
 
@@ -28,7 +29,7 @@ def test_every_kind_of_actuator(flags):
     compare(compiled(arm_text(flags=flags)))
 
 
-@pytest.mark.parametrize("name", FILES)
+@few("name", FILES, ["humanoid", "walker2d_v5"])
 def test_gymnasium(name):
     compare(compiled(GYMNASIUM / f"{name}.xml"), range(2))
 

@@ -8,6 +8,7 @@ import pytest
 from kinetree.collide import COLLIDERS, KINDS, Contact, Geom, Hull
 from kinetree.spatial import Mat3, Vec3
 from tests.collide.scenes import collide, errors, geoms, native, natively, ours, random_poses, scene
+from tests.second import few
 
 CLOSED_FORM = [
     ("plane", "sphere"),
@@ -48,12 +49,10 @@ def test_points_are_mujocos(pair):
         assert errors(poses.contacts, ours(*pair, poses, margin)).max() <= 1e-9
 
 
-BOTH_BODIES = [("plane", "mesh"), ("capsule", "box"), ("box", "box")]
+BOTH_BODIES = [("plane", "mesh"), ("capsule", "box")]
 
 
-@pytest.mark.parametrize(
-    "pair", [*BOTH_BODIES, pytest.param(("box", "mesh"), marks=pytest.mark.thorough)], ids=str
-)  # XLA takes half a minute to compile the last
+@few("pair", [*BOTH_BODIES, ("box", "box"), ("box", "mesh")], BOTH_BODIES, ids=str)  # the last compile the longest
 def test_xla_and_native_lanes_find_the_same_points(pair):
     """Ends of an edge may come in the other order: which corner of two is the first is a matter of rounding."""
     poses = random_poses(*pair, 200, seed=3)
@@ -144,7 +143,7 @@ def test_hulls_touch_as_in_mujoco(pair):
             assert np.quantile(position, 0.7) <= 1e-9  # where faces or edges are parallel, the point is a choice
 
 
-@pytest.mark.parametrize("pair", SMOOTH, ids="-".join)
+@few("pair", SMOOTH, SMOOTH[::2], ids="-".join)
 def test_smooth_shapes_touch_as_in_mujoco(pair):
     distance, normal, _ = compare_deepest(pair, 100, 0.1, 0.0)
     assert np.quantile(distance, 0.9) <= 1e-8
@@ -152,7 +151,7 @@ def test_smooth_shapes_touch_as_in_mujoco(pair):
     assert np.quantile(normal, 0.9) <= 1e-3  # where the depth is at its least, it hardly changes with the normal
 
 
-@pytest.mark.parametrize("pair", CLOSED_FORM[:-2], ids="-".join)
+@few("pair", CLOSED_FORM[:-2], CLOSED_FORM[1:-2:3], ids="-".join)
 def test_single_precision_is_close(pair):
     poses = random_poses(*pair, 300, seed=5)
     mine = ours(*pair, poses, dtype=np.float32)
@@ -162,10 +161,10 @@ def test_single_precision_is_close(pair):
     assert np.quantile(distances, 0.99) <= 1e-5
 
 
-ONE_POINT = [pair for pair in CLOSED_FORM if COLLIDERS[pair].points == 1] + [("capsule", "mesh")]
+ONE_POINT = [pair for pair in CLOSED_FORM if COLLIDERS[pair].points == 1]
 
 
-@pytest.mark.parametrize("pair", ONE_POINT, ids="-".join)
+@few("pair", [*ONE_POINT, ("capsule", "mesh")], ONE_POINT, ids="-".join)  # the last compiles for 20 s
 def test_distance_grows_along_the_normal(pair):
     """Moving the second shape changes the distance of the nearest points by the normal, exactly."""
     poses = random_poses(*pair, 100, seed=6)
@@ -181,7 +180,7 @@ def test_distance_grows_along_the_normal(pair):
     np.testing.assert_allclose(gradient.array(), normal, atol=1e-9)
 
 
-@pytest.mark.parametrize("pair", [("plane", "cylinder"), ("capsule", "capsule"), ("capsule", "box"), ("box", "box")])
+@few("pair", SQUARE := [("plane", "cylinder"), ("capsule", "capsule"), ("capsule", "box"), ("box", "box")], SQUARE[:2])
 def test_derivatives_are_finite_in_degenerate_poses(pair):
     lanes = geoms(*pair, degenerate(pair, len(DEGENERATE)))
     rng = np.random.default_rng(9)

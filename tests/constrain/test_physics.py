@@ -87,6 +87,7 @@ def test_batches_orders_and_vmap_agree():
     np.testing.assert_allclose(mapped, whole.qdd, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.thorough  # tests/simulate/test_native_gradients.py has those by masses and friction
 def test_derivatives_are_those_of_the_minimum():
     q, qd, tau = map(jnp.asarray, states())
 

@@ -20,6 +20,7 @@ from kinetree.dynamics.schedules import blocks, tuning
 from tests.build import build_model
 from tests.dynamics.trees import hinged, limbs
 from tests.reference import generate
+from tests.second import few, second
 
 pytestmark = pytest.mark.cpu
 
@@ -79,15 +80,23 @@ def rounding(model, dtype) -> float:
     return SPREAD * np.sqrt(ROUNDINGS_PER_ROW * model.tree.height) * np.finfo(dtype).eps / 2
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("rows", [16, 64, 4096])
+@pytest.mark.parametrize(
+    ("dtype", "rows"),
+    [
+        (np.float64, 16),
+        (np.float64, 64),
+        (np.float64, 4096),
+        (np.float32, 64),
+        *(second(np.float32, n) for n in (16, 4096)),
+    ],
+)
 def test_inverse_dynamics_is_that_of_lanes(model, rows, dtype, monkeypatch):
     monkeypatch.setattr(tuning, "BLOCK_PIECE_BYTES", cache_of(rows))
     plan = blocks.block_plan(RNEA, model, np.dtype(dtype))
     assert plan is not None
     for seed in (3, 4):  # the second time on memory that was used before
         given = state(model, dtype, seed)
-        wanted = kt.inverse_dynamics(model, *(x.astype(float) for x in given), schedule="sequential")
+        wanted = kt.inverse_dynamics(model, *(x.astype(float) for x in given), schedule="lanes")
         (found,) = plan(*given)
         assert found.dtype == dtype
         np.testing.assert_allclose(found, wanted, rtol=0, atol=rounding(model, dtype) * np.abs(wanted).max())
@@ -102,9 +111,9 @@ def test_forward_dynamics_undoes_inverse_dynamics(model, rows, monkeypatch):
         assert plan is not None
         for seed in (3, 4):
             q, qd, qdd = state(model, seed=seed)
-            tau = kt.inverse_dynamics(model, q, qd, qdd, schedule="sequential")
+            tau = kt.inverse_dynamics(model, q, qd, qdd, schedule="lanes")
             (found,) = plan(q, qd, tau)
-            back = kt.inverse_dynamics(model, q, qd, found, schedule="sequential")
+            back = kt.inverse_dynamics(model, q, qd, found, schedule="lanes")
             np.testing.assert_allclose(back, tau, rtol=0, atol=4 * rounding(model, float) * np.abs(tau).max())
 
 
@@ -150,6 +159,7 @@ def test_a_compiled_program_that_outlives_its_tree_says_so():
         jax.block_until_ready(compiled(*given))
 
 
+@pytest.mark.thorough  # test_reverse.py has gradients through blocks
 def test_derivatives_are_those_of_lanes():
     model = kt.auto_tree(60, 1.5, 0.3)
     given = [jnp.asarray(x) for x in state(model)]
@@ -162,12 +172,12 @@ def test_derivatives_are_those_of_lanes():
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-9 * np.abs(b).max())
 
 
-@pytest.mark.parametrize("name", ["chain", "trunk with limbs", "forest"])
+@few("name", ["chain", "trunk with limbs", "forest"], ["trunk with limbs"])
 def test_forces_on_bodies(name):
     model = MODELS[name]()
     given, forces = state(model), np.random.default_rng(5).normal(size=(2, model.n_bodies, 6))
     for function in (kt.inverse_dynamics, kt.forward_dynamics):
-        wanted = function(model, *given, forces, schedule="sequential")
+        wanted = function(model, *given, forces, schedule="lanes")
         found = function(model, *given, forces)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
         compiled = jax.jit(lambda f, *x, g=function: g(model, *x, f))

@@ -8,6 +8,7 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.closed_form.shape import Shape
 from kinetree.dynamics.schedules.lane_clusters import clusters_of
+from tests.second import in_turn
 
 #           0   1  2  3  4  5  6  7  8  9
 PARENT = [-1, 0, 1, 2, 3, 2, 5, 1, 7, 7]
@@ -60,8 +61,7 @@ def state(model, batch=5):
     return q, qd, rng.standard_normal(qd.shape), rng.standard_normal((batch, model.n_bodies, 6))
 
 
-@pytest.mark.parametrize("root", [None, "free", "spherical"])
-@pytest.mark.parametrize("name", CASES)
+@in_turn(("name", "root"), CASES, [None, "free", "spherical"])
 def test_forward_dynamics_is_that_of_the_reduced_equation(name, root):
     model = make(CASES[name], root)
     assert clusters_of(Shape.of(model)) is not None

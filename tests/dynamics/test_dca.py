@@ -8,6 +8,7 @@ import kinetree as kt
 from .forward import check_mechanism, long_chain_error
 
 
+@pytest.mark.thorough  # test_methods.py has forests, the next test a chain
 @pytest.mark.parametrize("shape", ["random", "chain"])
 def test_mixed_trees(shape):
     check_mechanism(14, shape, method="dca")

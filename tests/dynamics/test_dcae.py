@@ -5,11 +5,14 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.published.dca import cut_path
+from tests.second import second
 
 from .forward import check_mechanism, long_chain_error, mechanism
 
 
-@pytest.mark.parametrize(("shape", "chunks", "balance"), [("random", 2, 1.0), ("chain", 3, 2.0), ("chain", 1, 1.0)])
+@pytest.mark.parametrize(
+    ("shape", "chunks", "balance"), [second("random", 2, 1.0), second("chain", 3, 2.0), ("chain", 1, 1.0)]
+)
 def test_mixed_trees(shape, chunks, balance):
     check_mechanism(14, shape, method="dcae", chunks=chunks, balance=balance)
 

@@ -16,6 +16,7 @@ import scipy.linalg
 import kinetree as kt
 from kinetree.dynamics.matrices import dense
 from kinetree.dynamics.schedules import tuning
+from tests.second import few
 
 SOURCES = Path(kt.__file__).parent
 EPS = np.finfo(np.float64).eps
@@ -32,7 +33,7 @@ def relative(x, reference):
     return np.abs(np.asarray(x) - reference).max() / np.abs(reference).max()
 
 
-@pytest.mark.parametrize("n", [1, 7, 65, 128, 129, 300])
+@few("n", [1, 7, 65, 128, 129, 300], [7, 128, 129])
 def test_solve_positive_agrees_with_scipy(n):
     rng = np.random.default_rng(n)
     A, b = positive(rng, 3, n, n), rng.standard_normal((3, n))
@@ -83,7 +84,7 @@ def test_solve_positive_under_vmap_and_jit():
     assert relative(many, np.linalg.solve(A[0], b[..., None])[..., 0]) < 1e-12
 
 
-@pytest.mark.parametrize("n", [1, 64, 100, 300])
+@few("n", [1, 64, 100, 300], [1, 100])
 def test_cholesky_agrees_with_numpy(n):
     A = positive(np.random.default_rng(n), 2, n, n)
     assert relative(jax.jit(dense.cholesky)(A), np.linalg.cholesky(A)) < 100 * n * EPS

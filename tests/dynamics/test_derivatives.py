@@ -11,6 +11,7 @@ from kinetree.io import Pinocchio
 from tests.build import build_model
 from tests.dynamics.mixed import mixed_model
 from tests.reference import generate
+from tests.second import few, second
 
 FUNCTIONS = {
     kt.inverse_dynamics: kt.inverse_dynamics_derivatives,
@@ -43,7 +44,7 @@ def of_forward(by_q, by_qd, H):
     return [-inverse @ by_q, -inverse @ by_qd, inverse]
 
 
-@pytest.mark.parametrize("name", SCREWS)
+@few("name", SCREWS, ["one", "small tree", "forest"])
 def test_closed_form(name):
     model = SCREWS[name]()
     q, qd, tau = state(model, (3,))
@@ -177,7 +178,8 @@ def test_three_hundred_rows():
 
 
 @pytest.mark.parametrize(
-    ("function", "follows"), [(kt.inverse_dynamics, False), (kt.inverse_dynamics, True), (kt.forward_dynamics, False)]
+    ("function", "follows"),
+    [second(kt.inverse_dynamics, False), (kt.inverse_dynamics, True), (kt.forward_dynamics, False)],
 )
 def test_gradients_where_the_model_is_an_argument(function, follows):
     """In closed form; with forces on bodies that stand still, or follow the state."""

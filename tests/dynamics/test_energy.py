@@ -12,6 +12,7 @@ from tests.dynamics.forests import forest
 from tests.dynamics.mixed import mixed_model, state
 from tests.dynamics.trees import worst
 from tests.reference import dense, generate, spatial_v2
+from tests.second import few
 
 every_schedule = pytest.mark.parametrize("schedule", SCHEDULES)
 # Slopes under the others, which take seconds to compile each, are for the thorough profile: values are
@@ -32,7 +33,7 @@ def oracle(d, q, qd):
     return {"KE": kinetic, "PE": potential, "cm": dense.center_of_mass(d, q), "htot": dense.momentum(d, q, qd)}
 
 
-@every_schedule
+@some_schedules
 def test_agrees_with_spatial_v2(schedule):
     """All trees stand in one forest; all but one at a time are without mass, so that one program serves every case."""
     f = forest()
@@ -49,7 +50,7 @@ def test_agrees_with_spatial_v2(schedule):
             assert np.abs(found - wanted).max() < 1e-11 * scale, (case.name, name)
 
 
-@every_schedule
+@some_schedules
 @pytest.mark.parametrize("name", spatial_v2.cases("floatbase"))
 def test_floating_bases_agree_with_the_oracle_on_six_joints(name, schedule):
     """At spatial_v2's states; it has stored no energies of these, so they are the oracle's for six sliders and hinges
@@ -81,7 +82,7 @@ def test_every_joint_agrees_with_the_oracle(schedule):
         assert worst(QUANTITIES[quantity](model, s.q, s.qd, schedule=schedule), wanted) < 1e-12, quantity
 
 
-@some_schedules
+@few("schedule", SCHEDULES, ["lanes"])
 def test_jit_vmap_derivatives_and_dtypes(schedule):
     """The slope of kinetic energy by qd is H qd, that of potential energy by q the force that holds against gravity."""
     model = mixed_model()

@@ -15,14 +15,14 @@ from tests.dynamics.trees import worst
 from tests.reference import dense, generate, spatial_v2
 
 every_schedule = pytest.mark.parametrize("schedule", SCHEDULES)
-# Slopes under the others, which take seconds to compile each, are for the thorough profile: test_reverse.py has them on
-# small trees.
+# What takes seconds to compile is for the thorough profile under the other schedules: they meet the oracle on one tree,
+# and test_reverse.py has their slopes on small ones.
 some_schedules = pytest.mark.parametrize(
     "schedule", [pytest.param(s, marks=() if s in ("lanes", "levels") else pytest.mark.thorough) for s in SCHEDULES]
 )
 
 
-@every_schedule
+@some_schedules
 def test_agrees_with_spatial_v2(schedule):
     f = forest()
     q, qd, qdd, f_ext = map(f.joined, ("q", "qd", "qdd", "f_ext"))
@@ -32,7 +32,7 @@ def test_agrees_with_spatial_v2(schedule):
     f.check("C_fext", lambda model: kt.bias_force(model, q, qd, f_ext, schedule=schedule), 1e-11)
 
 
-@every_schedule
+@some_schedules
 @pytest.mark.parametrize("name", spatial_v2.cases("floatbase"))
 def test_floating_bases_agree_with_spatial_v2(name, schedule):
     """At the acceleration that spatial_v2 finds for a base without motors, it needs no force, and the joints theirs."""
@@ -101,7 +101,7 @@ class TestTransformations:
     model = build_model(d)
     s = generate.random_state(np.random.default_rng(10), d)
 
-    @every_schedule
+    @some_schedules
     def test_jit_and_nested_vmap(self, schedule):
         q, qd = kt.random_state(self.model, 13, (2, 3))
         qdd = np.random.default_rng(12).standard_normal(qd.shape)
@@ -129,7 +129,7 @@ class TestTransformations:
             scale = np.abs(slope * along).sum()  # of the terms that the derivative along `along` adds up
             assert abs(float(np.sum(slope * along)) - wanted) < 1e-9 * scale
 
-    @every_schedule
+    @some_schedules
     def test_forward_derivative_is_the_mass_matrix(self, schedule):
         q, qd, qdd = map(jnp.asarray, (self.s.q, self.s.qd, self.s.qdd))
         H = jax.jit(jax.jacfwd(lambda a: kt.inverse_dynamics(self.model, q, qd, a, schedule=schedule)))(qdd)

@@ -8,6 +8,7 @@ import pytest
 import kinetree as kt
 from tests.build import build_model
 from tests.reference import generate
+from tests.second import few, in_turn
 
 from .mixed import mixed_model, state
 
@@ -25,8 +26,7 @@ def case(shape, kinds=KINDS, n=13):
     return PinocchioTree(description), model, q
 
 
-@pytest.mark.parametrize("schedule", ["auto", *SCHEDULES])
-@pytest.mark.parametrize("shape", ["random", "forest"])
+@in_turn(("schedule", "shape"), ["auto", *SCHEDULES], ["random", "forest"])
 def test_pinocchio_has_the_same_poses(shape, schedule):
     theirs, model, q = case(shape)
     pose = kt.forward_kinematics(model, q, schedule=schedule)
@@ -36,10 +36,9 @@ def test_pinocchio_has_the_same_poses(shape, schedule):
         np.testing.assert_allclose(pose.position[k], positions, atol=1e-14 * model.n_bodies * np.abs(positions).max())
 
 
-@pytest.mark.parametrize("schedule", ["auto", *SCHEDULES])
-@pytest.mark.parametrize(("shape", "kinds"), [("forest", KINDS), ("random", ("revolute", "prismatic"))])
-def test_pinocchio_has_the_same_jacobians(shape, kinds, schedule):
-    theirs, model, q = case(shape, kinds)
+@in_turn(("schedule", "mechanism"), ["auto", *SCHEDULES], [("forest", KINDS), ("random", ("revolute", "prismatic"))])
+def test_pinocchio_has_the_same_jacobians(schedule, mechanism):
+    theirs, model, q = case(*mechanism)
     for body in range(0, model.n_bodies, 3):
         for way in WAYS:
             J = kt.jacobian(model, q, body, way, schedule=schedule)
@@ -48,7 +47,7 @@ def test_pinocchio_has_the_same_jacobians(shape, kinds, schedule):
                 np.testing.assert_allclose(J[k], wanted, atol=1e-13 * max(1, np.abs(wanted).max()))
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@few("dtype", [np.float64, np.float32], [np.float32])
 def test_schedules_agree(dtype):
     model = mixed_model()  # every kind of joint
     q = np.asarray(state(model, STATES)[0]).astype(dtype)

@@ -1,7 +1,7 @@
 """Huge trees by native walks, here on the CPU, against the lane programs: shapes, phases, joints, derivatives."""
 
 import pickle
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from tests.build import build_model
 from tests.dynamics.mixed import mixed_model
 from tests.dynamics.trees import hinged, limbs
 from tests.reference import generate
+from tests.second import few, in_turn
 
 
 def inverse(*given, hinges=False):
@@ -53,9 +54,14 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", params=list(MODELS))
+@cache
+def made(name):
+    return MODELS[name]()
+
+
+@pytest.fixture(params=list(MODELS))
 def model(request):
-    return MODELS[request.param]()
+    return made(request.param)
 
 
 def state(model, dtype=np.float64):
@@ -68,7 +74,7 @@ def laid_out(model, lanes):
     return jax.tree.map(jnp.asarray, stages(model.tree, lanes))
 
 
-@pytest.mark.parametrize("lanes", [5, 64])
+@in_turn(("model", "lanes"), MODELS, [5, 64], indirect=["model"])
 def test_arrangement(model, lanes):
     """Values go where their rows are, by looking up or, where rows are in order, by turning an array around."""
     x = jnp.asarray(np.arange(model.tree.n) + 0.5)
@@ -96,7 +102,7 @@ def test_stages_are_few(branching):
     assert laid.positions <= 2 * tree.n
 
 
-@pytest.mark.parametrize("lanes", [5, 64])
+@in_turn(("model", "lanes"), MODELS, [5, 64], 0, indirect=["model"])
 def test_inverse_dynamics(model, lanes):
     q, qd, qdd = state(model)
     laid = laid_out(model, lanes)
@@ -116,7 +122,7 @@ def test_hinges_alone_give_the_same_without_reading_which_joints_they_are(branch
     np.testing.assert_array_equal(inverse(laid, unread, model, *given, hinges=True), hinges)
 
 
-@pytest.mark.parametrize("lanes", [5, 64])
+@in_turn(("model", "lanes"), MODELS, [5, 64], 1, indirect=["model"])
 def test_mass_matrix(model, lanes):
     q = state(model)[0]
     laid = laid_out(model, lanes)
@@ -127,7 +133,7 @@ def test_mass_matrix(model, lanes):
     assert (np.asarray(ours)[~(related | related.T)] == 0).all()
 
 
-@pytest.mark.parametrize("lanes", [5, 64])
+@in_turn(("model", "lanes"), MODELS, [5, 64], 0, indirect=["model"])
 def test_forward_dynamics(model, lanes):
     q, qd, tau = state(model)
     laid = laid_out(model, lanes)
@@ -136,6 +142,7 @@ def test_forward_dynamics(model, lanes):
     assert np.linalg.norm(ours - theirs) <= 1e-11 * np.linalg.norm(theirs)
 
 
+@few("model", MODELS, ["twigs", "every joint"], indirect=True)
 def test_float32(model):
     q, qd, qdd = state(model, np.float32)
     laid = laid_out(model, 16)

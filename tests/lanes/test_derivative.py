@@ -16,6 +16,7 @@ from kinetree.lanes.target import compiled
 from tests.build import build_model
 from tests.dynamics.programs import aba_lanes, rnea_lanes
 from tests.reference import generate
+from tests.second import few, in_turn
 
 FUNCTIONS = {"inverse": kt.inverse_dynamics, "forward": kt.forward_dynamics}
 
@@ -40,8 +41,7 @@ def close(ours, theirs, bound=1e-12):
         assert np.abs(a - b).max() <= bound * max(1.0, np.abs(b).max())
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("kind", ["arm", "mixed"])
+@in_turn(("name", "kind"), FUNCTIONS, ["arm", "mixed"])
 def test_jacobians(name, kind, mixed):
     """In closed form (dynamics/closed_form/rules.py), in both modes."""
     model = kt.auto_tree(4, 1.5, 0.3).replace(armature=0.1) if kind == "arm" else mixed
@@ -83,7 +83,7 @@ def test_external_forces_have_gradients(mixed):
     close(slope(f, "lanes"), slope(f, "sequential"))
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@few("name", FUNCTIONS, ["forward"])
 def test_parameters_have_gradients(name):
     model = kt.auto_tree(4, 1.5, 0.3)
     arguments = state(model, (5,))

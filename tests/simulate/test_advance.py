@@ -10,6 +10,7 @@ import pytest
 
 import kinetree as kt
 from tests.actuate.scenes import GYMNASIUM, arm_text, compiled, ours, random_data, state_of
+from tests.second import few
 from tests.simulate.robots import ROBOTS
 
 FILES = ["ant", "half_cheetah", "humanoid", "inverted_double_pendulum", "inverted_pendulum", "pusher_v5", "reacher"]
@@ -45,7 +46,7 @@ def test_every_joint_and_actuator(integrator, flags):
     compare(compiled(arm_text(f'integrator="{integrator}"', flags)), seeds=(0, 1))
 
 
-@pytest.mark.parametrize("name", FILES)
+@few("name", FILES, ["ant", "humanoid", "reacher"])
 def test_gymnasium(name):
     compare(compiled(GYMNASIUM / f"{name}.xml"))
 

@@ -186,3 +186,23 @@ def test_other_arguments_of_the_wrong_kind():
     for key in (-1, 1.5, None, "seed"):
         with pytest.raises(TypeError, match="key must be a JAX random key or a seed"):
             kt.random_state(ARM, key)
+
+
+@pytest.mark.parametrize(("bad", "says"), [(np.nan, r"q\[3\] is nan"), (0.0, "quaternion of length zero, of joint")])
+def test_states_without_an_answer(bad, says):
+    """They became NaN without a word, where forward dynamics refuses them; under `jit` they are NaN."""
+    model = kt.load(BALL)
+    state = kt.initial_state(model, batch=(3,))
+    q = state.q.copy()
+    q[1, 3:] = bad
+    broken = state.replace(q=q)
+    kt.advance(model, state)  # leaves a builtin, which must not serve the next call
+    for name, call in (
+        ("forward_dynamics", lambda: kt.forward_dynamics(model, q, state.qd, state.qd)),
+        ("constrained_dynamics", lambda: kt.constrained_dynamics(model, q, state.qd)),
+        ("advance", lambda: kt.advance(model, broken)),
+    ):
+        with pytest.raises(ValueError, match=f"{name}, state 1: .*{says}"):
+            call()
+    after = jax.jit(lambda s: kt.advance(model, s).qd)(jax.tree.map(jnp.asarray, broken))
+    np.testing.assert_array_equal(np.isfinite(after).all(-1), [True, False, True])

@@ -11,6 +11,7 @@ from kinetree._types import AnyArray, Bool, Float, Int
 from kinetree.dynamics import inverse_dynamics
 from kinetree.dynamics.inverse_dynamics import zero_rates
 from kinetree.dynamics.loops.rows import wrenches
+from kinetree.dynamics.positive import require_solution
 from kinetree.dynamics.schedules.arranged import by_position
 from kinetree.dynamics.schedules.record import note
 from kinetree.dynamics.schedules.whole import Huge, huge
@@ -109,6 +110,7 @@ def constrained_dynamics(
 
     given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext, "warm_start": warm_start}
     qdd, forces, touch, *rest = evaluate_for(model, compute, **given)
+    require_solution(model, "constrained_dynamics", qdd, **given)
     return Constrained(qdd, forces, contacts_of(model, touch), *rest)
 
 

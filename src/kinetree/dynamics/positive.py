@@ -1,4 +1,4 @@
-"""Where forward dynamics has no answer: NaN in that state under `jit` and for JAX arrays, one ValueError for NumPy.
+"""Where forward dynamics, or a step, has no answer: NaN in that state for JAX arrays, one ValueError for NumPy.
 
 The error says what is wrong: an argument that is not finite, a quaternion of length zero, or a singular mass matrix,
 and then in which state, and of which joint.
@@ -52,11 +52,14 @@ def _reason(model: Model, given: dict[str, Any], batch: tuple[int, ...], state: 
             return f"q has a quaternion of length zero, of joint {model.joint_names[joint]!r}"
     q = np.asarray(given["q"])
     own = np.asarray(q[_own_index(q.shape, batch, state, 1)], np.result_type(q, np.float32))
+    if model.batch:
+        return "the mass matrix of that world is singular, or its accelerations are too large for this precision"
     if model.coupling is None:
         singular = np.flatnonzero(singular_rows(whole, own[None])[0])
         if not singular.size:
             return (
-                "the accelerations are too large for this precision, or the mass matrix is not positive definite in it"
+                "the accelerations are too large for this precision (of a step: it may be too long), "
+                "or the mass matrix is not positive definite in it"
             )
         joint = int(np.searchsorted(structure.v_start, singular[-1], side="right")) - 1
         name, body = model.joint_names[joint], model.names[joint]

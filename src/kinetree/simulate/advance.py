@@ -13,6 +13,7 @@ from jax.ad_checkpoint import checkpoint_name
 from kinetree._types import AnyArray, Array, Float, Number
 from kinetree._unknown import require_word
 from kinetree.constrain.moving import jvp_of_moving
+from kinetree.dynamics.positive import require_solution
 from kinetree.dynamics.schedules.record import note
 from kinetree.dynamics.schedules.whole import used
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
@@ -157,7 +158,7 @@ def advance(
             "rk4" or "variational", which are those of `kinetree.step`. None is the one of the model's file.
 
     Returns:
-        The state after the steps.
+        The state after the steps. Where that is not finite, NumPy arrays meet a ValueError that says why.
     """
     require_state(state)
     plain = directly(model, state, ctrl, f_ext, dt, substeps, integrator)
@@ -168,8 +169,18 @@ def advance(
     require_steps("substeps", substeps)
     h = step_length(model, dt)
     require_xla()
+    given = {
+        "q": state.q,
+        "qd": state.qd,
+        "act": state.act,
+        "warm_start": state.warm_start,
+        "ctrl": ctrl,
+        "f_ext": f_ext,
+    }
     if model.batch:
-        return advance_worlds(advance, model, state, ctrl, f_ext, dt, substeps, name)
+        after = advance_worlds(advance, model, state, ctrl, f_ext, dt, substeps, name)
+        require_solution(model, "advance", after.qd, **given)
+        return after
     if ctrl is None:
         ctrl = np.zeros(model.nu, np.result_type(state.q) if not isinstance(state.q, jax.Array) else state.q.dtype)
 
@@ -196,7 +207,9 @@ def advance(
             return _native(name, int(substeps), stepper, full, now, drive)
         return _traced(name, int(substeps), full, now, drive)
 
-    return evaluate_for(model, compute, **vars(state), ctrl=ctrl, f_ext=f_ext)
+    after = evaluate_for(model, compute, **vars(state), ctrl=ctrl, f_ext=f_ext)
+    require_solution(model, "advance", after.qd, **given)
+    return after
 
 
 def step_length(model: Model, dt: Any) -> Any:
@@ -260,7 +273,9 @@ def step(
     def axes() -> tuple[tuple[int, ...], ...]:
         return np.shape(q)[:-1], np.shape(qd)[:-1]
 
-    return evaluate_for(model, compute, q=q, qd=qd)
+    after = evaluate_for(model, compute, q=q, qd=qd)
+    require_solution(original, "step", after[1], q=q, qd=qd)
+    return after
 
 
 def initial_state(
