@@ -33,7 +33,7 @@ SCENE = """<mujoco><option timestep="0.004" cone="{cone}" impratio="{impratio}"/
     <body pos="0.3 0 0"><joint type="hinge" axis="0 1 0" pos="0.05 0 0" range="-0.2 0.3" limited="true"
       frictionloss="0.2" damping="0.1" stiffness="3" springref="0.1"/><geom type="cylinder" size="0.07 0.1"/>
       <body pos="0.2 0 0"><geom type="ellipsoid" size="0.07 0.1 0.05"/></body></body></body></body>
-<body pos="-1 0 0.4"><freejoint/><geom class="round" contype="7" type="sphere" size="0.1"
+<body pos="-1 0 0.4"><joint type="free" armature="0.02"/><geom class="round" contype="7" type="sphere" size="0.1"
   margin="0.01" solref="0.05 1" friction="1.5"/></body>
 <body pos="1 1.2 0.5"><freejoint/><geom class="round" contype="7" type="sphere" size="0.1" condim="1"/></body>
 <body pos="0.9 0.05 0.4"><joint type="slide" axis="0.2 0.3 -1" range="-0.1 0.25" limited="true" margin="0.02"

@@ -62,6 +62,12 @@ def test_taking_a_joint_out(I, S):
     assert np.linalg.eigvalsh(full(left)).min() > -1e-10 * np.abs(full(I)).max()
 
 
+@given(articulated_inertias, motions)
+def test_the_motion_that_a_force_makes(I, v):
+    firm = I + Inertia(1.0, Vec3(0.0, 0.0, 0.0), Sym3(1.0, 1.0, 1.0, 0.0, 0.0, 0.0)).articulated()
+    close(firm.solve(firm @ v), flat(v), 1e-9)
+
+
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
 def test_components_may_have_any_shape(shape):
     M = np.stack([rigid(k) for k in range(int(np.prod(shape)))]).reshape(*shape, 6, 6)

@@ -157,6 +157,7 @@ OPERATIONS = [
     (ArticulatedInertia.__add__, (ArticulatedInertia, ArticulatedInertia)),
     (ArticulatedInertia.__matmul__, (ArticulatedInertia, Motion)),
     (ArticulatedInertia.without, (ArticulatedInertia, Force, float)),
+    (ArticulatedInertia.solve, (ArticulatedInertia, Force)),
     (Transform.__matmul__, (Transform, Motion), (Transform, Transform)),
     (Transform.screwed, (Transform, float, float, float)),
     (Transform.inverse, (Transform,)),

@@ -28,6 +28,7 @@ from .memory import (
     ZERO3,
     Conjugate,
     Norms,
+    Pivot,
     coupled_memory,
     fixed,
     held_bias,
@@ -45,8 +46,7 @@ def present(kind: Kind, known: Any, reads: tuple) -> tuple[tuple, Response]:
     """What a contact keeps, and its response before the step; the rest of what was read is the caller's."""
     n = len(kind.own)
     kept = reads[:n]
-    (m,) = kind.motions(reads[n : n + 2])
-    return kept, kind.response(known, kept, kind.residual(known, kept, m))
+    return kept, kind.response(known, kept, kind.w(known, kept, reads[n : n + len(kind.now)]))
 
 
 def _field(dim: int, name: str) -> Any:
@@ -62,7 +62,7 @@ def beginning(kind: Kind, dim: int) -> Part:
         return (r.force, r.force), (-one, -two), ()
 
     writes, adds = (_field(dim, "force"), _field(dim, "first")), (held_bias(HELD1), held_bias(HELD2))
-    reads = (*kind.own, *kind.at(0))
+    reads = (*kind.own, *kind.now)
     return Part(
         Loop(step, COLUMNS, kind.constants, reads=reads, writes=writes, adds=adds, rare=True, **kind.acting),
         kind.table,
@@ -81,7 +81,7 @@ def lacking(kind: Kind, dim: int) -> Part:
         none = tuple(jnp.zeros_like(x) for x in rest)
         return (rest, none, none), (dot(rest, rest),), ()
 
-    reads = (*kind.own, *kind.at(0), *kind.at(1), _field(dim, "force"))
+    reads = (*kind.own, *kind.now, *kind.at(1), _field(dim, "force"))
     writes = tuple(_field(dim, f) for f in ("rest", "way", "moves"))
     loop = Loop(step, COLUMNS, kind.constants, reads=reads, writes=writes, adds=(fixed("rest"),), **kind.acting)
     return Part(loop, kind.table, kind.numbers)
@@ -130,7 +130,7 @@ def turning(kind: Kind, dim: int) -> Part:
         return (way, moves, toward), (dot(toward, moves),), ()
 
     own = tuple(_field(dim, f) for f in ("rest", "way", "moves", "moved"))
-    reads = (*kind.own, *kind.at(0), *own, fixed("conjugate"))
+    reads = (*kind.own, *kind.now, *own, fixed("conjugate"))
     loop = Loop(step, COLUMNS, kind.constants, reads=reads, writes=own[1:], adds=(fixed("bent"),), **kind.acting)
     return Part(loop, kind.table, kind.numbers)
 
@@ -229,6 +229,13 @@ def closing() -> Part:
     return Part(loop, lambda plan: table(plan.row(plan.outward_rows), plan.reply(plan.outward_rows)))
 
 
+def step_norms(change: Motion, S: Motion, pivot: Pivot, x: Any, new: Any) -> tuple[Norms, Motion]:
+    """What a row adds to the norms of a step, from the change above it; and the change of its own acceleration."""
+    by = new - x
+    e = by + change.dot(pivot.U) * pivot.d_inverse
+    return Norms(e * e * pivot.d, pivot.u * pivot.u * pivot.d_inverse), change + S * by
+
+
 def unmeasured() -> Part:
     """Norms at zero: those of the sweeps are of a step without the forces that were found."""
     zero = SIDES * (Norms(0.0, 0.0),)
@@ -241,12 +248,13 @@ def measured() -> Part:
     """Norms of the step, which the coupling changed after the sweeps."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        above, above_new, pivot, x, new = reads
-        e = (new - x) + (above_new - above).dot(pivot.U) * pivot.d_inverse
-        return (), (Norms(e * e * pivot.d, pivot.u * pivot.u * pivot.d_inverse),), ()
+        change, S, pivot, x, new = reads
+        norms, change = step_norms(change, S, pivot, x, new)
+        return (change,), (norms,), ()
 
-    reads = (ROW.at(0, "a"), ROW.at(0, "a_new"), *(ROW.at(1, f) for f in ("pivot", "x", "x_new")))
-    loop = Loop(step, 3, NOTHING, reads=reads, adds=(total(2, "norms"),), when=fixed("rest"))
+    reads = (ROW.at(0, "change"), *(ROW.at(1, f) for f in ("S", "pivot", "x", "x_new")))
+    writes, adds = (ROW.at(1, "change"),), (total(2, "norms"),)
+    loop = Loop(step, 3, NOTHING, reads=reads, writes=writes, adds=adds, when=fixed("rest"))
     return Part(loop, lambda plan: table(*(f(plan.outward_rows) for f in (plan.up, plan.row, plan.total))))
 
 

@@ -291,15 +291,16 @@ def softening(dim: int, elliptic: bool, power: int | None) -> Part:
     memory = point_memory(dim)
 
     def step(known: Surface, _: tuple, reads: tuple) -> tuple:
-        point, distance, v, least_time = reads
+        point, distance, v, a, least_time = reads
         speed = along(point, known.sign, v, dim)
         surface = known.pair._replace(solimp=with_power(known.pair.solimp, power))
         ref, D = soft_contact(surface, distance, speed, known.weight, known.impratio, least_time, elliptic)
-        return (D, ref), (), ()
+        w = tuple(y - r for y, r in zip(along(point, known.sign, a, dim), ref, strict=True))
+        return (D, ref, w), (), ()
 
-    reads = (memory.at(1, "point"), _distance(1, memory), ROW.at(0, "v"), fixed("least_time"))
+    reads = (memory.at(1, "point"), _distance(1, memory), ROW.at(0, "v"), ROW.at(0, "a"), fixed("least_time"))
     near = ACTS.at(2, "D")
-    writes, lists = (near, memory.at(1, "ref")), (contact_list(dim, False), near)
+    writes, lists = (near, memory.at(1, "ref"), memory.at(1, "w")), (contact_list(dim, False), near)
     loop = Loop(step, 3, jax.tree.structure(SURFACE), reads=reads, writes=writes, when=near, lists=lists)
     return Part(loop, point_table(dim), lambda *given: surface_constants(dim, *given))
 

@@ -50,16 +50,17 @@ def softening(dim: int, elliptic: bool, power: int | None) -> Part:
     memory = coupled_memory(dim)
 
     def step(known: Surface, _: tuple, reads: tuple) -> tuple:
-        point, other, ref, v1, v2, least_time = reads
+        point, other, ref, v1, v2, a1, a2, least_time = reads
         speed = apart(point, other, v1, v2, dim)
         surface = known.pair._replace(solimp=with_power(known.pair.solimp, power))
         made, D = soft_contact(surface, ref[0], speed, known.weight, known.impratio, least_time, elliptic)
-        return (D, made), (), ()
+        w = tuple(y - r for y, r in zip(apart(point, other, a1, a2, dim), made, strict=True))
+        return (D, made, w), (), ()
 
     own = tuple(memory.at(POINT, f) for f in ("point", "other", "ref"))
-    reads = (*own, ROW.at(ROW1, "v"), ROW.at(ROW2, "v"), fixed("least_time"))
+    reads = (*own, *(ROW.at(row, f) for f in ("v", "a") for row in (ROW1, ROW2)), fixed("least_time"))
     D = ACTS.at(ACT, "D")
-    writes, lists = (D, own[2]), (contact_list(dim, True), D)
+    writes, lists = (D, own[2], memory.at(POINT, "w")), (contact_list(dim, True), D)
     loop = Loop(step, COLUMNS, jax.tree.structure(SURFACE), reads=reads, writes=writes, when=D, lists=lists)
     return Part(loop, _turns(dim), lambda *given: surface_constants(dim, *given, coupled=True))
 
@@ -90,4 +91,5 @@ def coupled(dim: int, elliptic: bool) -> Kind:
         rows=(ROW1, ROW2),
         couples=True,
         listed=contact_list(dim, True),
+        keeps=(memory.at(POINT, "w"), memory.at(POINT, "w_new")),
     )

@@ -18,9 +18,13 @@ MAT3 = Mat3(*9 * (0.0,))
 
 
 def frame_memory(size: int) -> Memory:
-    """Where the two frames are, about the points of their trees; how rotations count; stiffness and references."""
+    """Where the two frames are, about the points of their trees; how rotations count; stiffness and references.
+
+    And w of kinds.py, at both ends of a step.
+    """
     own = (0.0,) * size
-    return Memory(D=own, ref=own, arms=(ZERO3, ZERO3), **({"turn": MAT3} if size == WELD else {}))
+    turn = {"turn": MAT3} if size == WELD else {}
+    return Memory(w=own, w_new=own, D=own, ref=own, arms=(ZERO3, ZERO3), **turn)
 
 
 def links_of(size: int, moves: Moves) -> int:

@@ -44,6 +44,12 @@ def _turns(size: int, moves: Moves) -> Any:
     return turns
 
 
+def _own(size: int) -> tuple[Slots, ...]:
+    """What a frame is: all but w at the ends of a step."""
+    memory = frame_memory(size)
+    return tuple(memory.at(FRAME, f) for f in list(memory.fields)[2:])
+
+
 # -- softness ---------------------------------------------------------------------------------------------------------
 
 
@@ -92,25 +98,32 @@ def softening(size: int, moves: Moves, power: int | None) -> Part:
 
     def step(known: Ends, _: tuple, reads: tuple) -> tuple:
         *rest, gravity, least_time = reads
-        found = []
+        found, guessed = [], []
         for own, moving in zip((known.first, known.second), moves, strict=True):
             if not moving:
                 found.append(_still(own))
+                guessed.append(None)
                 continue
-            row, base, v, drift, *rest = rest
+            row, base, v, drift, a, *rest = rest
+            guessed.append(a)
             found.append(_end(own, row, base, v, drift, gravity))
         (first, arm1), (second, arm2) = found
         rows = frame_rows(first, second, size, known.scale)
         ref, D = soft_frame(rows, known.solref, with_power(known.solimp, power), known.weight, least_time)
-        return (D, ref, (arm1, arm2), *(() if rows.turn is None else (rows.turn,))), (), ()
+        own = (D, ref, (arm1, arm2), *(() if rows.turn is None else (rows.turn,)))
+        return (_residual(size, own, *guessed), *own), (), ()
 
     reads = tuple(
         x
         for k, column in enumerate((ROW1, ROW2))
         if moves[k]
-        for x in (ROW.at(column, "pose"), ROW.at(COLUMNS + k, "pose"), ROW.at(column, "v"), ROW.at(column, "drift"))
+        for x in (
+            ROW.at(column, "pose"),
+            ROW.at(COLUMNS + k, "pose"),
+            *(ROW.at(column, f) for f in ("v", "drift", "a")),
+        )
     )
-    writes = tuple(memory.at(FRAME, f) for f in memory.fields)
+    writes = (memory.at(FRAME, "w"), *_own(size))
     loop = Loop(
         step,
         COLUMNS + 2,
@@ -154,6 +167,10 @@ def _motion(size: int, kept: tuple, first: Motion | None, second: Motion | None)
     return (*linear, *(() if size < WELD else kept[3] @ angular))
 
 
+def _residual(size: int, kept: tuple, first: Motion | None, second: Motion | None) -> tuple:
+    return tuple(y - r for y, r in zip(_motion(size, kept, first, second), kept[1], strict=True))
+
+
 def _wrenches(size: int, moves: Moves, kept: tuple, f: tuple) -> tuple[Force, ...]:
     """Wrenches of forces along the directions, on the bodies that move."""
     push = Vec3(*f[:3])
@@ -168,8 +185,7 @@ def held_frames(size: int, moves: Moves) -> Kind:
     linked = all(moves)
 
     def residual(known: Any, kept: tuple, m: Any) -> tuple:
-        both = list(m) if linked else [m if moving else None for moving in moves]
-        return tuple(y - r for y, r in zip(_motion(size, kept, *both), kept[1], strict=True))
+        return _residual(size, kept, *(list(m) if linked else [m if moving else None for moving in moves]))
 
     def response(known: Any, kept: tuple, w: tuple) -> Response:
         return hold(w, kept[0])
@@ -190,7 +206,7 @@ def held_frames(size: int, moves: Moves) -> Kind:
         numbers=lambda model, plan, known: (),
         table=_turns(size, moves),
         columns=COLUMNS,
-        own=tuple(memory.at(FRAME, f) for f in memory.fields),
+        own=_own(size),
         motion=("a", "a_new"),
         when=memory.at(FRAME, "D")._replace(tree=NUMBER),
         residual=residual,
@@ -201,6 +217,7 @@ def held_frames(size: int, moves: Moves) -> Kind:
         pull=lambda known, kept, f: _wrenches(size, moves, kept, f),
         rows=rows,
         links=linked,
+        keeps=(memory.at(FRAME, "w"), memory.at(FRAME, "w_new")),
     )
 
 
@@ -215,20 +232,20 @@ def _stiffness(size: int) -> tuple[Slots, ...]:
 
 def pushed_links(size: int) -> Part:
     """Unit forces along the directions, times the root of their stiffness, on the carriers of the links."""
-    memory, moves, groups = frame_memory(size), (True, True), size // WIDTH
+    own, moves, groups = _own(size), (True, True), size // WIDTH
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        kept, stiff = reads[: len(memory.fields)], reads[len(memory.fields) :]
+        kept, stiff = reads[: len(own)], reads[len(own) :]
         both: list[tuple[Force, ...]] = []
         for k in range(size):
             zero = jnp.zeros_like(stiff[k])
             f = tuple(jnp.sqrt(stiff[k]) if j == k else zero for j in range(size))
             both.append(tuple(-w for w in _wrenches(size, moves, kept, f)))
-        own = [both[WIDTH * g : WIDTH * (g + 1)] for g in range(groups)]
-        return tuple(tuple(w[end] for w in group) for group in own for end in (0, 1)), (), ()
+        grouped = [both[WIDTH * g : WIDTH * (g + 1)] for g in range(groups)]
+        return tuple(tuple(w[end] for w in group) for group in grouped for end in (0, 1)), (), ()
 
     links = _stiffness(size)
-    reads = (*(memory.at(FRAME, f) for f in memory.fields), *links)
+    reads = (*own, *links)
     writes = tuple(CARRIER.at(COLUMNS + k, "sags") for k in range(2 * groups))
     loop = Loop(step, COLUMNS + 2 * groups, NOTHING, reads=reads, writes=writes, when=links[0])
 

@@ -19,7 +19,7 @@ from . import joined
 from .conjugate import beginning, conjugate_gradients
 from .kinds import Kind, loading
 from .memory import BODY, FORCE, NOTHING, NUMBER, ROW, ZERO3, fixed
-from .newton import Linked, cleared, inward, outward, unloaded
+from .newton import Linked, at_rest, cleared, inward, outward, unloaded
 from .parts import Again, Part, once, table
 from .plan import Plan
 
@@ -113,7 +113,7 @@ def left_over_of_step(array: int) -> list[Part]:
 def answered_change(
     kinds: list[Kind], between: list[tuple[Kind, int]], linked: Linked, joins: bool, loaded: bool | None = None
 ) -> list[Part | Again]:
-    """A⁻¹ b, in `x_new`, with curvatures of constraints at `x` and `a`.
+    """A⁻¹ b, in `x_new`, with curvatures of constraints at `x` and w.
 
     Arguments:
         kinds, between, linked, joins: as for `newton`.
@@ -121,17 +121,14 @@ def answered_change(
     """
     kinds, between = [k.linearised for k in kinds], [(k.linearised, dim) for k, dim in between]
 
-    def rest(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (Motion(ZERO3, ZERO3),), (), ()
-
     coupling: list[Part | Again] = []
     if between:
         coupling = joined.solution(False) if joins else conjugate_gradients(between, False, bool(linked.swept))
     flag = Loop(lambda *_: ((float(bool(loaded)),), (), ()), 0, NOTHING, writes=(fixed("finishing"),))
-    base = Loop(rest, 1, NOTHING, writes=(ROW.at(0, "a_new"),))
+    rooted = not (between or linked.swept)
     return [
         Part(flag, once),
-        Part(base, lambda plan: table(_bases(plan))),
+        at_rest(),
         *unloaded(loaded is not None),
         *linked.before,
         *(loading(kind, False) for kind in kinds),
@@ -139,9 +136,9 @@ def answered_change(
         *(beginning(kind, dim) for kind, dim in between),
         *(joined.prepared([k for k, _ in between]) if joins and between else []),
         cleared(),
-        *inward(),
+        *inward(rooted),
         *linked.swept,
-        outward(),
+        *outward(rooted),
         *coupling,
     ]
 

@@ -95,7 +95,7 @@ def joining(kind: Kind) -> Part:
         step,
         COLUMNS + 4,
         kind.constants,
-        reads=(*kind.own, *kind.at(0)),
+        reads=(*kind.own, *kind.now),
         writes=(JOIN.at(JOIN_AT, "away"),),
         adds=adds,
         rare=True,

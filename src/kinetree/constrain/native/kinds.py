@@ -23,6 +23,7 @@ from .memory import (
     ACTS,
     HELD_BLOCK,
     LIMIT,
+    NOTHING,
     NUMBER,
     ROW,
     Held,
@@ -59,6 +60,7 @@ class Kind(NamedTuple):
     links: bool = False  # whether links carry it (links.py)
     moves: Memory = ROW  # the blocks of what it moves
     listed: str = ""  # the name of the list of those that act
+    keeps: tuple[Slots, ...] = ()  # w at x, and at the end of the full step; if not kept, w is found from the motion
     linear: bool = False  # whether forces are −C J x alone: those of a small change of a solution
 
     @property
@@ -95,6 +97,20 @@ class Kind(NamedTuple):
     def at(self, when: int) -> tuple[Slots, ...]:
         """The motion of the rows before the step (0), or after it (1)."""
         return tuple(self.moves.at(column, self.motion[when]) for column in self.rows)
+
+    @property
+    def now(self) -> tuple[Slots, ...]:
+        """What tells w at x."""
+        return self.keeps[:1] or self.at(0)
+
+    @property
+    def ahead(self) -> tuple[Slots, ...]:
+        """What tells w at the end of the full step, after constraints were compared."""
+        return self.keeps[1:] or self.at(1)
+
+    def w(self, known: Any, kept: tuple, reads: tuple) -> tuple:
+        """w from the values of `now` or `ahead`."""
+        return reads[0] if self.keeps else self.residual(known, kept, *self.motions(reads))
 
     def motions(self, reads: tuple) -> list[Any]:
         """Motions from the values of their slots: of a row, or a tuple of those of several."""
@@ -171,6 +187,7 @@ def contact(dim: int, elliptic: bool) -> Kind:
         pulls=(ROW.at(0, "force"),),
         pull=lambda known, kept, f: (pushed(known, kept, f),),
         listed=contact_list(dim, False),
+        keeps=(memory.at(1, "w"), memory.at(1, "w_new")),
     )
 
 
@@ -226,8 +243,8 @@ def loading(kind: Kind, finishes: bool) -> Part:
     n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, (m,) = reads[:n], kind.motions(reads[n : n + len(kind.rows)])
-        r = kind.response(known, kept, kind.residual(known, kept, m))
+        kept = reads[:n]
+        r = kind.response(known, kept, kind.w(known, kept, reads[n : n + len(kind.now)]))
         g, H = kind.constant(r, kept), r.curvature
         if finishes:
             last = reads[-1] != 0
@@ -235,7 +252,7 @@ def loading(kind: Kind, finishes: bool) -> Part:
             H = jax.tree.map(lambda x: jnp.where(last, jnp.zeros_like(x), x), H)
         return (), kind.load(known, kept, H, g), ()
 
-    reads = (*kind.own, *kind.at(0), *((fixed("finishing"),) if finishes else ()))
+    reads = (*kind.own, *kind.now, *((fixed("finishing"),) if finishes else ()))
     loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.adds, **kind.acting)
     return Part(loop, kind.table, kind.numbers)
 
@@ -246,20 +263,32 @@ def comparing(kind: Kind) -> Part:
     beside = kind.couples or kind.links  # not in the matrix of the tree
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept = reads[:n]
-        w, full = (kind.residual(known, kept, m) for m in kind.motions(reads[n:]))
+        kept, moved = reads[:n], reads[n + len(kind.now) :]
+        w = kind.w(known, kept, reads[n : n + len(kind.now)])
+        full = kind.residual(known, kept, *kind.motions(moved))
         r, end = kind.response(known, kept, w), kind.response(known, kept, full)
         dw = tuple(b - a for a, b in zip(w, full, strict=True))
         one, zero = jnp.ones_like(w[0]), jnp.zeros_like(w[0])
         bent = dot(times(r.curvature, dw), dw)
         changed, curved = jnp.where(r.state != end.state, one, zero), jnp.where(end.curved, one, zero)
         sums = Sums(changed, curved, dot(r.force, dw), dot(end.force, dw), bent)
-        return (), (sums, Norms(bent, zero)) if beside else (sums,), ()
+        return (full,) if kind.keeps else (), (sums, Norms(bent, zero)) if beside else (sums,), ()
 
-    reads = (*kind.own, *kind.at(0), *kind.at(1))
+    reads = (*kind.own, *kind.now, *kind.at(1))
     adds = tuple(total(kind.columns, name) for name in (("sums", "norms") if beside else ("sums",)))
-    loop = Loop(step, kind.columns + 1, kind.constants, reads=reads, adds=adds, **kind.acting)
+    loop = Loop(step, kind.columns + 1, kind.constants, reads=reads, writes=kind.keeps[1:], adds=adds, **kind.acting)
     return Part(loop, kind.with_total, kind.numbers)
+
+
+def arrived(kind: Kind, search: Slots, along: Callable[[Any, Any, Any], Any]) -> Part:
+    """w at the end of a step that went as far as `search` says."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        w, full, found = reads
+        return (tuple(along(found, a, b) for a, b in zip(w, full, strict=True)),), (), ()
+
+    reads, writes = (*kind.keeps, search), kind.keeps[:1]
+    return Part(Loop(step, kind.columns, NOTHING, reads=reads, writes=writes, **kind.acting), kind.table)
 
 
 def probing(kind: Kind) -> Part:
@@ -268,12 +297,13 @@ def probing(kind: Kind) -> Part:
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         kept, search = reads[:n], reads[-1]
-        w, full = (kind.residual(known, kept, m) for m in kind.motions(reads[n:-1]))
+        half = n + len(kind.now)
+        w, full = (kind.w(known, kept, x) for x in (reads[n:half], reads[half:-1]))
         dw = tuple(b - a for a, b in zip(w, full, strict=True))
         r = kind.response(known, kept, tuple(a + search.alpha * b for a, b in zip(w, dw, strict=True)))
         return (), (Slope(dot(r.force, dw), dot(times(r.curvature, dw), dw)),), ()
 
-    reads = (*kind.own, *kind.at(0), *kind.at(1), fixed("search"))
+    reads = (*kind.own, *kind.now, *kind.ahead, fixed("search"))
     adds = (total(kind.columns, "slope"),)
     loop = Loop(step, kind.columns + 1, kind.constants, reads=reads, adds=adds, **kind.acting)
     return Part(loop, kind.with_total, kind.numbers)
@@ -284,11 +314,11 @@ def pulling(kind: Kind) -> Part:
     n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, (m,) = reads[:n], kind.motions(reads[n:])
-        r = kind.response(known, kept, kind.residual(known, kept, m))
+        kept = reads[:n]
+        r = kind.response(known, kept, kind.w(known, kept, reads[n:]))
         return (), kind.pull(known, kept, r.force), ()
 
-    reads = (*kind.own, *kind.at(0))
+    reads = (*kind.own, *kind.now)
     loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.pulls, rare=kind.couples, **kind.acting)
     return Part(loop, kind.table, kind.numbers)
 
@@ -301,14 +331,14 @@ def telling(kind: Kind, dim: int, array: int) -> Part:
     n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, (m,) = reads[:n], kind.motions(reads[n:])
-        r = kind.response(known, kept, kind.residual(known, kept, m))
+        kept = reads[:n]
+        r = kind.response(known, kept, kind.w(known, kept, reads[n:]))
         zero = jnp.zeros_like(kept[2])
         acts = kept[2] != 0
         return (), (), (*(jnp.where(acts, f, zero) for f in r.force), *(zero,) * (FORCE_REPORT - dim))
 
     outputs = tuple(Lane(array, kind.columns, k) for k in range(FORCE_REPORT))
-    loop = Loop(step, kind.columns + 1, kind.constants, reads=(*kind.own, *kind.at(0)), outputs=outputs)
+    loop = Loop(step, kind.columns + 1, kind.constants, reads=(*kind.own, *kind.now), outputs=outputs)
 
     def turns(plan: Plan) -> np.ndarray:
         numbers, _ = plan.points_of(dim, kind.couples)

@@ -143,12 +143,12 @@ ROW = overlaid(
         "b": 0.0,  # all forces but those of constraints
         "x": 0.0,  # the acceleration that constraints act on
         "S": MOTION,
-        "a": MOTION,  # J x
     },
     {
         "pose": PLACEMENT,  # in the world's axes, about the point of the tree
         "v": MOTION,
         "drift": MOTION,  # acceleration where x is zero
+        "a": MOTION,  # J x of the first guess
     },
     {
         "before": (PLACEMENT, MOTION),
@@ -164,6 +164,7 @@ ROW = overlaid(
         "x_new": 0.0,  # where Newton's step leads
         "pivot": Pivot(FORCE, 0.0, 0.0, 0.0),
         "a_new": MOTION,  # J x_new
+        "change": MOTION,  # J (x_new − x)
     },
 )
 BODY = in_banks(Memory(inertia=INERTIA))
@@ -202,14 +203,15 @@ def coupled_memory(dim: int) -> Memory:
     """
     own = (0.0,) * dim
     forces = dict.fromkeys(("force", "first", "rest", "way", "moves", "moved"), own)
-    memory = in_banks(Memory(point=POINT, ref=own, other=ZERO3, **forces))
+    memory = in_banks(Memory(point=POINT, ref=own, other=ZERO3, w=own, w_new=own, **forces))
     memory.cold = True
     return memory
 
 
 def point_memory(dim: int) -> Memory:
-    """A point of contact of so many dimensions; ref[0] begins as the distance."""
-    return in_banks(Memory(point=POINT, ref=(0.0,) * dim))
+    """A point of contact of so many dimensions; ref[0] begins as the distance. w is J x − ref, w_new J x_new − ref."""
+    own = (0.0,) * dim
+    return in_banks(Memory(point=POINT, ref=own, w=own, w_new=own))
 
 
 def fixed(name: str) -> Slots:

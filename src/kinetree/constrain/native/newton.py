@@ -17,9 +17,9 @@ from kinetree.model import Model
 from kinetree.spatial import Force, Motion
 
 from ..newton import CURVED_POWER, FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS
-from . import joined
-from .conjugate import beginning, conjugate_gradients
-from .kinds import Kind, comparing, loading, probing
+from . import joined, roots
+from .conjugate import beginning, conjugate_gradients, step_norms
+from .kinds import Kind, arrived, comparing, loading, probing
 from .memory import (
     BODY,
     HELD_BLOCK,
@@ -82,10 +82,11 @@ def _empty() -> Held:
     return jax.tree.unflatten(HELD_BLOCK.at(0, "held").tree, [0.0] * HELD_BLOCK.size)
 
 
-def inward() -> list[Part]:
+def inward(rooted: bool) -> list[Part]:
     """Articulated bodies (RBDA chapter 7): each row's joint is released, and what is left goes to the parent.
 
-    First the limbs, which are alike (`Plan.side`); then what they leave is put on the trunk; then the trunk.
+    First the limbs, which are alike (`Plan.side`); then what they leave is put on the trunk; then the trunk. `rooted`:
+    all but the rows of free roots.
     """
 
     def step(merges: Any, _: tuple, reads: tuple) -> tuple:
@@ -107,7 +108,7 @@ def inward() -> list[Part]:
 
     def swept(limbs: bool) -> Part:
         def rows(plan: Plan) -> np.ndarray:
-            every = plan.outward_rows[::-1]
+            every = outward_rows(plan, rooted)[::-1]
             return every[(plan.side(every) > 0) == limbs]
 
         def turns(plan: Plan) -> np.ndarray:
@@ -126,25 +127,30 @@ def inward() -> list[Part]:
     return [swept(True), joined, swept(False)]
 
 
-def outward() -> Part:
-    """The new x, and what it changes."""
+def outward_rows(plan: Plan, rooted: bool) -> np.ndarray:
+    """All rows, or all but those of free roots, level by level."""
+    rows = plan.outward_rows
+    return rows[~np.isin(rows, roots.rows_of_roots(plan))] if rooted else rows
+
+
+def outward(rooted: bool) -> list[Part]:
+    """The new x, and what it changes; `rooted`: first that of free roots."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        above, above_new, S, pivot, x = reads
-        new = joint_answer(pivot.U, pivot.d_inverse, pivot.u, above_new)
-        e = (new - x) + (above_new - above).dot(pivot.U) * pivot.d_inverse
-        norms = Norms(e * e * pivot.d, pivot.u * pivot.u * pivot.d_inverse)
-        return (new, above_new + S * new), (norms,), ()
+        above, change, S, pivot, x = reads
+        new = joint_answer(pivot.U, pivot.d_inverse, pivot.u, above)
+        norms, change = step_norms(change, S, pivot, x, new)
+        return (new, above + S * new, change), (norms,), ()
 
-    reads = (ROW.at(0, "a"), ROW.at(0, "a_new"), *(ROW.at(1, f) for f in ("S", "pivot", "x")))
-    writes = (ROW.at(1, "x_new"), ROW.at(1, "a_new"))
+    reads = (ROW.at(0, "a_new"), ROW.at(0, "change"), *(ROW.at(1, f) for f in ("S", "pivot", "x")))
+    writes = tuple(ROW.at(1, f) for f in ("x_new", "a_new", "change"))
     loop = Loop(step, 3, NOTHING, reads=reads, writes=writes, adds=(total(2, "norms"),), scratch=True)
 
     def turns(plan: Plan) -> np.ndarray:
-        rows = plan.outward_rows
+        rows = outward_rows(plan, rooted)
         return table(plan.up(rows), plan.row(rows), plan.total(rows))
 
-    return Part(loop, turns)
+    return [*([roots.answered()] if rooted else []), Part(loop, turns)]
 
 
 # -- what to do next --------------------------------------------------------------------------------------------------
@@ -222,24 +228,29 @@ def moved(finishes: bool) -> Part:
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         x, x_new, search, *last = reads
         reached = along_step(search, x, x_new)
-        return (jnp.where(last[0] != 0, x, reached) if finishes else reached, reached), (), ()
+        return (jnp.where(last[0] != 0, x, reached), reached) if finishes else (reached,), (), ()
 
     reads = (ROW.at(0, "x"), ROW.at(0, "x_new"), fixed("search"), *((fixed("finishing"),) if finishes else ()))
-    loop = Loop(step, 1, NOTHING, reads=reads, writes=(ROW.at(0, "x"), ROW.at(0, "alpha")))
-    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
+    writes = (ROW.at(0, "x"), ROW.at(0, "alpha"))[: 1 + finishes]
+    return Part(Loop(step, 1, NOTHING, reads=reads, writes=writes), rows_of)
 
 
-def accelerated(always: bool) -> Part:
-    """J x at the end of the step; always, or where there is another round."""
+def rows_of(plan: Plan) -> np.ndarray:
+    """A turn for every row."""
+    return table(plan.row(np.arange(plan.n)))
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        a, a_new, search = reads
-        return (jax.tree.map(lambda old, new: along_step(search, old, new), a, a_new),), (), ()
 
-    own, new = ROW.at(0, "a"), ROW.at(0, "a_new")
-    when = None if always else fixed("going")
-    loop = Loop(step, 1, NOTHING, reads=(own, new, fixed("search")), writes=(own,), when=when)
-    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
+def taken(of: str) -> Part:
+    """The acceleration of the integrator is that of a field."""
+    loop = Loop(lambda _, __, x: (x, (), ()), 1, NOTHING, reads=(ROW.at(0, of),), writes=(ROW.at(0, "alpha"),))
+    return Part(loop, rows_of)
+
+
+def at_rest() -> Part:
+    """Bases do not move."""
+    still = (Motion(ZERO3, ZERO3),) * 2
+    loop = Loop(lambda *_: (still, (), ()), 1, NOTHING, writes=(ROW.at(0, "a_new"), ROW.at(0, "change")))
+    return Part(loop, lambda plan: table(plan.base(np.arange(plan.n_trees))))
 
 
 def counted(finishes: bool) -> Part:
@@ -288,35 +299,30 @@ def newton(
     kinds: list[Kind],
     between: list[tuple[Kind, int]],
     finishes: bool,
-    always: bool = False,
     linked: Linked = NO_LINKS,
     joins: bool = False,
 ) -> list[Part | Again]:
-    """All rounds, from the first guess in `x` and `a`.
+    """All rounds, from the first guess in `x`, and in w of the constraints.
 
     Arguments:
         kinds: of constraints that the tree carries.
         between: kinds that couple two bodies, with their dimensions.
         finishes: a last round solves for the acceleration of the integrator.
-        always: `a` is asked for at the end, too.
         linked: what links add.
         joins: constraints that couple bodies are solved for by a matrix, not by conjugate gradients.
     """
     every = [*kinds, *(k for k, _ in between)]
     free = finishes and not every  # the last round is the only one
+    rooted = not (between or linked.swept)  # who answers forces of other constraints asks all rows
 
     def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (1.0, float(free), 0.0, float(free)), (), ()
-
-    def still(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (Motion(ZERO3, ZERO3),), (), ()
 
     coupling = []
     if between:
         coupling = joined.solution(finishes) if joins else conjugate_gradients(between, finishes, bool(linked.swept))
     names = ("going", "finishing", "iterations", "converged")
     start = Loop(begin, 0, NOTHING, writes=tuple(map(fixed, names)))
-    base = Loop(still, 1, NOTHING, writes=(ROW.at(0, "a_new"),))
     parts: list[Part | Again] = [
         *unloaded(finishes),
         *linked.before,
@@ -325,9 +331,9 @@ def newton(
         *(beginning(kind, dim) for kind, dim in between),
         *(joined.prepared([k for k, _ in between]) if joins else []),
         cleared(),
-        *inward(),
+        *inward(rooted),
         *linked.swept,
-        outward(),
+        *outward(rooted),
         *coupling,
         *linked.moved,
         *map(comparing, every),
@@ -335,8 +341,8 @@ def newton(
         *([searching(every)] if every else []),
         moved(finishes and not free),
         counted(finishes),
-        accelerated(always),
+        *(arrived(kind, fixed("search"), along_step) for kind in every if kind.keeps),
         *linked.ended,
     ]
-    rest = Part(base, lambda plan: table(plan.base(np.arange(plan.n_trees))))
-    return [Part(start, once), rest, Again(parts, fixed("going").offset, MAX_ROUNDS)]
+    rounds = Again(parts, fixed("going").offset, MAX_ROUNDS)
+    return [Part(start, once), at_rest(), rounds, *([] if finishes and not free else [taken("x")])]

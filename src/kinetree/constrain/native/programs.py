@@ -272,7 +272,7 @@ def solution_parts(v: Variant) -> list[Part | Again]:
     if v.goal is Goal.BALANCE:
         rounds, more = [], left_over(put["left"])
     else:
-        rounds = newton(kinds, between, False, True, linked_parts(f.linking, False, True), f.joined)
+        rounds = newton(kinds, between, False, linked_parts(f.linking, False, True), f.joined)
         more = [counted(put["counts"])]
     told = [(contact(dim, f.elliptic), dim) for dim in f.dims] + between if v.forces else []
     return [

@@ -240,7 +240,7 @@ def dynamics(v: StepVariant) -> list[Part | Again]:
         pushes = v.inputs.index("f_ext") if v.external else None
         return [*driven(v), *free_parts(v.free, pushes), *([shifted(1.0, "alpha")] if turned else [])]
     linked = linked_parts(f.linking, v.finishes, False)
-    rounds = newton(kinds_of(f), between_of(f), v.finishes, False, linked, f.joined)
+    rounds = newton(kinds_of(f), between_of(f), v.finishes, linked, f.joined)
     return [*forces(v), *rounds, *([shifted(-1.0)] if turned else [])]
 
 
