@@ -28,8 +28,16 @@ class Softness(NamedTuple):
     weight: Any
 
 
+class Reach(NamedTuple):
+    """From where on a limit acts: sign 1 for a lower one, −1 for an upper one."""
+
+    sign: Any
+    bound: Any
+    margin: Any
+
+
 class Bound(NamedTuple):
-    """A limit: sign 1 for a lower one, −1 for an upper one."""
+    """A limit: as `Reach`, and how soft it is."""
 
     sign: Any
     bound: Any
@@ -46,7 +54,8 @@ class Loss(NamedTuple):
 
 LIMIT_LIST = "limits"  # of those that are reached
 SOFT = Softness((0.0,) * 2, (0.0,) * 5, 0.0)
-BOUND, LOSS = Bound(0.0, 0.0, 0.0, SOFT), Loss(0.0, SOFT)
+REACH = Reach(0.0, 0.0, 0.0)
+BOUND, LOSS = Bound(*REACH, SOFT), Loss(0.0, SOFT)
 
 
 def soft_row(soft: Softness, power: int | None, r: Any, velocity: Any, active: Any, least_time: Any) -> tuple:
@@ -66,34 +75,41 @@ def _joints(model: Model, plan: Plan) -> JointSoftness:
     return plan.world.joints or JointSoftness.default(plan.n)
 
 
-def limits(power: int | None) -> Part:
-    """Which limits are reached, and how soft they are."""
+def limits(power: int | None) -> list[Part]:
+    """Which limits are reached, and how soft those are."""
+
+    def beyond(known: Reach | Bound, q: Any) -> Any:
+        return known.sign * (q - known.bound) - known.margin
+
+    def look(known: Reach, _: tuple, reads: tuple) -> tuple:
+        return (jnp.where(beyond(known, *reads[0]) < 0, 1.0, 0.0), 0.0), (), ()
 
     def step(known: Bound, _: tuple, reads: tuple) -> tuple:
         (q,), qd, least_time = reads
-        distance = known.sign * (q - known.bound)
-        active = distance < known.margin
-        r = jnp.where(active, distance - known.margin, 0.0)
-        return soft_row(known.soft, power, r, known.sign * qd, active, least_time), (), ()
+        return soft_row(known.soft, power, beyond(known, q), known.sign * qd, True, least_time), (), ()
 
-    reads = (at_q(1, 1), ROW.at(0, "qd"), fixed("least_time"))
-    D = LIMIT.at(2, "D")
-    writes = (D, LIMIT.at(2, "ref"))
-    loop = Loop(step, 3, jax.tree.structure(BOUND), reads=reads, writes=writes, lists=(LIMIT_LIST, D))
+    D, q = LIMIT.at(1, "D"), at_q(2, 1)
+    writes, reads = (D, LIMIT.at(1, "ref")), (q, ROW.at(0, "qd"), fixed("least_time"))
+    found = Loop(look, 3, jax.tree.structure(REACH), reads=(q,), writes=writes, lists=(LIMIT_LIST, D))
+    soft = Loop(step, 3, jax.tree.structure(BOUND), reads=reads, writes=writes, when=D, follows=LIMIT_LIST)
 
     def turns(plan: Plan) -> np.ndarray:
-        rows = plan.limits[:, 0]
-        return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows], plan.limit(np.arange(len(rows))))
+        return np.concatenate([limit_table(plan), table(plan.q + plan.structure.q_of_row[plan.limits[:, 0]])], 1)
 
-    def constants(model: Model, plan: Plan, known: Known) -> Bound:
+    def reach(model: Model, plan: Plan, known: Known) -> Reach:
         assert model.limits is not None
         rows, sign = plan.limits.T
-        column, soft = plan.structure.q_of_row[rows], _joints(model, plan)
+        column = plan.structure.q_of_row[rows]
         bounds = [x[column[sign == s]] for s, x in ((1, model.limits.lower), (-1, model.limits.upper))]
-        own = _softness(soft.limit_solref, soft.limit_solimp, inverse_weights(model).dof, rows)
-        return Bound(sign.astype(float), library(bounds).concatenate(bounds), soft.limit_margin[rows], own)
+        margin = _joints(model, plan).limit_margin[rows]
+        return Reach(sign.astype(float), library(bounds).concatenate(bounds), margin)
 
-    return Part(loop, turns, constants)
+    def constants(model: Model, plan: Plan, known: Known) -> Bound:
+        rows, joints = plan.limits[:, 0], _joints(model, plan)
+        own = _softness(joints.limit_solref, joints.limit_solimp, inverse_weights(model).dof, rows)
+        return Bound(*reach(model, plan, known), own)
+
+    return [Part(found, turns, reach), Part(soft, turns, constants)]
 
 
 def losses(power: int | None) -> Part:

@@ -187,7 +187,7 @@ def constraint_parts(features: Features, report: int | None = None) -> list[Part
     parts += [contacts.softening(dim, features.elliptic, features.power) for dim in features.dims]
     parts += [coupled.softening(dim, features.elliptic, features.power) for dim in features.coupled]
     parts += [strings.softening(kind, features.power) for kind in features.linking.strung]
-    parts += [joints.limits(features.power)] if features.limits else []
+    parts += joints.limits(features.power) if features.limits else []
     return parts + ([joints.losses(features.power)] if features.losses else [])
 
 
