@@ -8,7 +8,7 @@ def test_the_demo_prints_a_table_for_each_problem_and_draws(tmp_path, monkeypatc
     here, there = tmp_path / "here", tmp_path / "there" / "demo.png"
     here.mkdir()
     monkeypatch.chdir(here)
-    monkeypatch.setattr("kinetree.cli.demo.PATIENCE", 0.0)
+    monkeypatch.setattr("kinetree.cli.demo.REPEAT_SECONDS", 0.0)
     monkeypatch.setattr("kinetree.cli.demo.PICTURE", there)
     demo(large=40, small=4)
     text = capsys.readouterr().out

@@ -224,7 +224,7 @@ def test_a_dataclass_is_a_controller():
 
 
 def test_a_long_compilation_is_told_before_the_first_step(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 0.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with progress.ProgressBar(10, None) as bar:
         bar._timer.join(10)

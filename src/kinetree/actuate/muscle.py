@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-LEAST = 1e-15  # MuJoCo's smallest divisor
+from kinetree.collide.shapes import MIN_VALUE
 
 
 class Scaled(NamedTuple):
@@ -26,14 +26,14 @@ class Scaled(NamedTuple):
 def scaled(curve: Any, length_range: Any, acc0: Any, length: Any, velocity: Any) -> Scaled:
     """From curves (n, 9), ranges of lengths (n, 2), and lengths and velocities (batch, n)."""
     low, high, force, scale, _, _, fastest = (curve[:, k] for k in range(7))
-    peak = jnp.where(force < 0, scale / jnp.maximum(acc0, LEAST), force)
-    rest = (length_range[:, 1] - length_range[:, 0]) / jnp.maximum(high - low, LEAST)
-    unit = jnp.maximum(rest * fastest, LEAST)
-    return Scaled(low + (length - length_range[:, 0]) / jnp.maximum(rest, LEAST), velocity / unit, unit, peak)
+    peak = jnp.where(force < 0, scale / jnp.maximum(acc0, MIN_VALUE), force)
+    rest = (length_range[:, 1] - length_range[:, 0]) / jnp.maximum(high - low, MIN_VALUE)
+    unit = jnp.maximum(rest * fastest, MIN_VALUE)
+    return Scaled(low + (length - length_range[:, 0]) / jnp.maximum(rest, MIN_VALUE), velocity / unit, unit, peak)
 
 
 def _over(x: Any, width: Any) -> Any:
-    return x / jnp.maximum(width, LEAST)
+    return x / jnp.maximum(width, MIN_VALUE)
 
 
 def _bump(curve: Any, L: Any) -> Any:
@@ -72,8 +72,8 @@ def rate(times: Any, u: Any, act: Any) -> Any:
     excess = jnp.clip(u, 0.0, 1.0) - act
     factor = 0.5 + 1.5 * jnp.clip(act, 0.0, 1.0)
     rise, fall, width = times[:, 0] * factor, times[:, 1] / factor, times[:, 2]
-    hard = width < LEAST
+    hard = width < MIN_VALUE
     x = jnp.clip(excess / jnp.where(hard, 1.0, width) + 0.5, 0.0, 1.0)
     blend = x * x * x * (3 * x * (2 * x - 5) + 10)
     blend = jnp.where(hard, jnp.where(excess > 0, 1.0, 0.0), blend)
-    return excess / jnp.maximum(fall + (rise - fall) * blend, LEAST)
+    return excess / jnp.maximum(fall + (rise - fall) * blend, MIN_VALUE)

@@ -40,7 +40,7 @@ def simulate(
     """
     from kinetree.cli import looks, many, motion
 
-    choice = motion.Choice(time, dt, integrator, batch, start, seed, controller, rate, free, ground)
+    choice = motion.Settings(time, dt, integrator, batch, start, seed, controller, rate, free, ground)
     place = many.Place(devices, processes, share)
     motion.simulate(model, floating_base, choice, out, checkpoint, json, place)
     if view:

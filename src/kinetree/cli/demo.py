@@ -23,9 +23,9 @@ PICTURE = Path(
     tempfile.gettempdir(), f"kinetree-{OWNER}", "kinetree-demo.png"
 )  # The demo leaves no file in the current folder.
 LASTS = "about 40 s on two free cores, most of them compiling"  # measured: 41 s of CPU time, nothing cached
-PATIENCE = 0.2  # seconds; each call is repeated this long
+REPEAT_SECONDS = 0.2  # seconds; each call is repeated this long
 FORWARD = ("lanes", "sequential", "levels", "paths")  # the schedules of the articulated-body algorithm
-FEW = 1000  # rows; above, the articulated-body algorithm in order by XLA would take minutes, and is left out
+IN_ORDER_MAX_ROWS = 1000  # rows; XLA would take minutes for the articulated-body algorithm in order, and is left out
 
 
 class Problem(NamedTuple):
@@ -54,11 +54,11 @@ def problem(name: str, n: int, branching: float) -> Problem:
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
-    """The result, the time of the first call, and the best of those that fit into PATIENCE."""
+    """The result, the time of the first call, and the best of those that fit into REPEAT_SECONDS."""
     start = time.perf_counter()
     result = jax.block_until_ready(call())
     first = time.perf_counter() - start
-    best, end = np.inf, time.perf_counter() + PATIENCE
+    best, end = np.inf, time.perf_counter() + REPEAT_SECONDS
     while best == np.inf or time.perf_counter() < end:
         start = time.perf_counter()
         jax.block_until_ready(call())
@@ -132,7 +132,7 @@ def demo(large: int = 100_000, small: int = 10, picture: Path | None = None) -> 
             ("inverse dynamics", kt.inverse_dynamics, SCHEDULES),
             ("forward dynamics", _articulated, FORWARD),
         ):
-            if function is _articulated and p.model.nv > FEW:
+            if function is _articulated and p.model.nv > IN_ORDER_MAX_ROWS:
                 schedules = tuple(s for s in schedules if s != "sequential")
             results[title := f"{what}, {p.name}"] = rows = measure(function, schedules, p)
             console.print(table(title, rows))

@@ -16,7 +16,7 @@ from kinetree.spatial import Mat3, Scalar, Vec3
 
 from .pool import pooled
 
-MIN_VALUE = 1e-15  # MuJoCo's mjMINVAL: what is shorter has no direction
+MIN_VALUE = 1e-15  # MuJoCo's mjMINVAL, its smallest divisor, in any unit
 NEVER = jnp.inf  # the distance of a point that is no contact
 
 T = TypeVar("T")

@@ -28,7 +28,7 @@ from .fluid import fluid_wrenches
 from .joint_groups import Present, present
 from .moving import jvp_of_moving
 from .native import Solved, Solver
-from .newton import Walk, at_motion, at_rest, constraint_force, minimise
+from .newton import Traversal, at_motion, at_rest, constraint_force, minimise
 from .noslip import all_forces, without_slip
 from .problem import MAX_ROWS, layout_of, make_problem
 from .tendons import tendon_force
@@ -208,7 +208,7 @@ def solve_constraints(
     else:
         x = by_position(laid, warm + drift)
         w = at_motion(laid, tree, groups, x)
-    world, walk = model.world or World(), Walk(None if tree.whole is not None else laid, coupling)
+    world, walk = model.world or World(), Traversal(None if tree.whole is not None else laid, coupling)
     found = minimise(walk, world.iterations, tree, groups, x, w)
     if world.noslip:
         held, kept, found = without_slip(walk, world.iterations, tree, groups, found)

@@ -36,7 +36,7 @@ SEARCH_STEPS = 30  # steps of a search; a bracket that is halved 30 times is 1e-
 CURVED_POWER = 1.25  # of the machine epsilon: Δᵀ A Δ over xᵀ A x below which the next step is below rounding
 
 
-class Tree(NamedTuple):
+class FreeTree(NamedTuple):
     """The mechanism without constraints, by position."""
 
     link: Link
@@ -70,18 +70,18 @@ def _total(laid: Layout, shares: Scalar) -> Scalar:
     return total(restore(laid, shares))
 
 
-class Walk(NamedTuple):
+class Traversal(NamedTuple):
     """How the tree is walked, and which joints follow others."""
 
     laid: Any  # Layout; None where the tree says itself how it is walked
     coupling: Coupling | None = None
 
-    def on(self, tree: Tree) -> "Walk":
+    def on(self, tree: FreeTree) -> "Traversal":
         """This walk, on a given tree."""
         return self if tree.whole is None else self._replace(laid=tree.whole)
 
 
-def _rows(tree: Tree, groups: list[Group], responses: list[Response]) -> Loaded:
+def _rows(tree: FreeTree, groups: list[Group], responses: list[Response]) -> Loaded:
     """The tree with the curvature and the constant forces of its own constraints."""
     load = Load.none(tree.b, tree.link.n is not None)
     for group, r in zip(groups, responses, strict=True):
@@ -91,7 +91,7 @@ def _rows(tree: Tree, groups: list[Group], responses: list[Response]) -> Loaded:
     return Loaded(tree.link, tree.armature + load.resistance, tree.b + load.force, own)
 
 
-def _inverse(walk: Walk, rows: Loaded, rigid: Rigid | None) -> Any:
+def _inverse(walk: Traversal, rows: Loaded, rigid: Rigid | None) -> Any:
     tree = factored(walk.laid, rows) if walk.coupling is None else mimic_inverse(walk.laid, walk.coupling, rows)
     return tree if rigid is None else rigid_inverse(walk.laid, rows.link, tree, rigid)
 
@@ -103,7 +103,7 @@ def _coupled(groups: list[Group], values: Any) -> tuple[list[Coupled], list[Any]
 
 
 def _step(
-    walk: Walk, tree: Tree, groups: list[Group], responses: list[Response], old: Scalar, skip: Scalar
+    walk: Traversal, tree: FreeTree, groups: list[Group], responses: list[Response], old: Scalar, skip: Scalar
 ) -> tuple[Answer, Scalar]:
     """Newton's full step, and where it was found, (batch,); lanes in `skip` do not count."""
     inverse = _inverse(walk.on(tree), _rows(tree, groups, responses), tree.rigid)
@@ -175,7 +175,7 @@ def _search(groups: list[Group], w: Any, dw: Any, start: Scalar, m1: Scalar, m2:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, w: Any) -> Solution:
+def minimise(walk: Traversal, most: int, tree: FreeTree, groups: list[Group], x: Scalar, w: Any) -> Solution:
     """The minimum, from a first guess x with its residuals w. Lanes that are done keep their x while others go on."""
     walk, tiny = walk.on(tree), jnp.finfo(x.dtype).eps ** CURVED_POWER
 
@@ -223,18 +223,18 @@ def minimise(walk: Walk, most: int, tree: Tree, groups: list[Group], x: Scalar, 
 
 
 @minimise.defjvp
-def _derivative(walk: Walk, most: int, primals: Any, tangents: Any) -> Any:
+def _derivative(walk: Traversal, most: int, primals: Any, tangents: Any) -> Any:
     """The derivative, by the implicit function theorem: ∂x = −(curvature)⁻¹ ∂(slope of the cost), one more solve."""
     found = minimise(walk, most, *primals)
     tree, groups = primals[:2]
 
-    def slope(tree: Tree, groups: list[Group], x: Scalar) -> Scalar:
+    def slope(tree: FreeTree, groups: list[Group], x: Scalar) -> Scalar:
         laid = walk.on(tree).laid
         force = constraint_force(laid, tree, groups, at_motion(laid, tree, groups, x), found.held)
         inertial = times_tree(laid, Loaded(tree.link, tree.armature, tree.b, tree.own), x)
         return inertial - tree.b - force
 
-    def opening(tree: Tree) -> Scalar | None:
+    def opening(tree: FreeTree) -> Scalar | None:
         return None if tree.rigid is None else tree.rigid.of(found.x) - tree.rigid.ref
 
     _, change = jax.jvp(lambda tree, groups: (slope(tree, groups, found.x), opening(tree)), primals[:2], tangents[:2])
@@ -242,7 +242,7 @@ def _derivative(walk: Walk, most: int, primals: Any, tangents: Any) -> Any:
     dx, held = _curvature_inverse(walk, tree, groups, found, partial(slope, tree, groups))(*right)
     moved = (*tangents[:2], dx)
 
-    def residual(tree: Tree, groups: list[Group], x: Scalar) -> Any:
+    def residual(tree: FreeTree, groups: list[Group], x: Scalar) -> Any:
         return at_motion(walk.on(tree).laid, tree, groups, x)
 
     _, dw = jax.jvp(residual, (tree, groups, found.x), moved)
@@ -250,7 +250,7 @@ def _derivative(walk: Walk, most: int, primals: Any, tangents: Any) -> Any:
     return found, Solution(dx, dw, held, *none)
 
 
-def _curvature_inverse(walk: Walk, tree: Tree, groups: list[Group], found: Solution, slope: Any) -> Any:
+def _curvature_inverse(walk: Traversal, tree: FreeTree, groups: list[Group], found: Solution, slope: Any) -> Any:
     """x and λ of (M + JᵀHJ) x − Gᵀ λ = force, G x = gap at the minimum: a linear map of forces and gaps."""
     walk, responses = walk.on(tree), respond(groups, found.w)
     rows = _rows(tree, groups, responses)
@@ -303,7 +303,7 @@ def _curvature_inverse(walk: Walk, tree: Tree, groups: list[Group], found: Solut
 
 def constraint_force(
     laid: Layout,
-    tree: Tree,
+    tree: FreeTree,
     groups: list[Group],
     w: tuple[Vector, ...],
     loops: Scalar | None = None,
@@ -319,12 +319,12 @@ def constraint_force(
     return load.force + transposed(laid, tree.link, -load.body.bias)
 
 
-def at_rest(tree: Tree, groups: list[Group]) -> tuple[Vector, ...]:
+def at_rest(tree: FreeTree, groups: list[Group]) -> tuple[Vector, ...]:
     """w of no accelerations."""
     zero = jnp.zeros_like(tree.b)
     return residuals(groups, zero, still(zero, tree.link.n is not None))
 
 
-def at_motion(laid: Layout, tree: Tree, groups: list[Group], x: Scalar) -> tuple[Vector, ...]:
+def at_motion(laid: Layout, tree: FreeTree, groups: list[Group], x: Scalar) -> tuple[Vector, ...]:
     """w of accelerations x."""
     return residuals(groups, x, motion(laid, tree.link, x))

@@ -21,7 +21,7 @@ from kinetree.spatial import Scalar
 from .between import Coupled, Dry
 from .cones import Cone, Response, Vector, dot
 from .groups import Group, Load, OnBodies, OnJoints
-from .newton import Solution, Tree, Walk, constraint_force, minimise
+from .newton import FreeTree, Solution, Traversal, constraint_force, minimise
 from .sweeps import Moved
 
 STIFFER = {"float64": 1e4, "float32": 1e2}  # how much stiffer than soft friction a turn is
@@ -149,8 +149,8 @@ def _with_force(group: Any, force: Vector) -> Any:
 
 
 def without_slip(
-    walk: Walk, most: int, tree: Tree, groups: list[Group], found: Solution
-) -> tuple[Tree, list[Group], Solution]:
+    walk: Traversal, most: int, tree: FreeTree, groups: list[Group], found: Solution
+) -> tuple[FreeTree, list[Group], Solution]:
     """The problem with friction that does not creep, and its solution, from that of the soft one.
 
     The forces of the groups that are left out are in the tree's b.
@@ -177,7 +177,7 @@ def without_slip(
     return held, kept, total
 
 
-def all_forces(walk: Walk, trees: tuple[Tree, Tree], kept: list[Group], found: Solution) -> Scalar:
+def all_forces(walk: Traversal, trees: tuple[FreeTree, FreeTree], kept: list[Group], found: Solution) -> Scalar:
     """Jᵀ force of all constraints, by position: those that stayed are in the second tree's b."""
     stayed = trees[1].b - trees[0].b
     return stayed + constraint_force(walk.on(trees[1]).laid, trees[1], kept, found.w, found.held, inertial=False)

@@ -27,7 +27,7 @@ from .drift import velocity_drift
 from .equality_groups import frame_groups, joint_equality_groups
 from .groups import Group, Known, OnBalls
 from .joint_groups import Present, joint_groups, present
-from .newton import Tree
+from .newton import FreeTree
 from .rigid import rigid_rows
 from .sweeps import Body, Held, Link, Turning
 from .tendons import tendon_groups
@@ -39,7 +39,7 @@ MAX_ROWS = 1000  # rows; larger trees are walked as a whole, one state after the
 class Problem(NamedTuple):
     """What Newton's method minimises, and the contacts in it."""
 
-    tree: Tree
+    tree: FreeTree
     groups: list[Group]
     found: Touching | None
     active: Scalar | None  # which points of contact push
@@ -153,7 +153,7 @@ def make_problem(
     return Problem(tree, groups, found, active, rows, crowded, lost)
 
 
-def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any) -> Tree:
+def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any) -> FreeTree:
     def wide(x: Any) -> Any:
         return jnp.broadcast_to(x, b.shape)
 
@@ -172,7 +172,7 @@ def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any)
     filled = np.zeros((laid.positions, 1), bool)
     filled[np.asarray(laid.position_of)] = True
     armature = jnp.where(filled, at.rows.armature, 1.0)  # nothing is singular at positions without a row
-    return Tree(link, wide(armature), Held(Body(inertia, Force.zero_like(zero)), turning), b, whole=whole)
+    return FreeTree(link, wide(armature), Held(Body(inertia, Force.zero_like(zero)), turning), b, whole=whole)
 
 
 def _along(balls: OnBalls) -> Coupled:

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from kinetree.collide.shapes import MIN_VALUE
 from kinetree.model.world import SOLREF
 from kinetree.spatial import Scalar
 
 MIN_IMPEDANCE, MAX_IMPEDANCE = 1e-4, 0.9999
-MIN_VALUE = 1e-15  # MuJoCo's smallest divisor
 
 
 def parts(array: Any) -> tuple[Scalar, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kinetree.collide import Contact, Geom, collider
 from kinetree.collide.pool import pooled
+from kinetree.collide.shapes import MIN_VALUE
 from kinetree.model import Model
 from kinetree.model.arguments import is_known
 from kinetree.model.world import Pair, PairSurfaces, Scene
@@ -16,7 +17,6 @@ from kinetree.spatial import Mat3, Quaternion, Scalar, Vec3
 from kinetree.tree import take
 
 MIN_FRICTION = 1e-5  # MuJoCo's mjMINMU
-MIN_WEIGHT = 1e-15
 
 
 class Touching(NamedTuple):
@@ -34,7 +34,7 @@ def mixed_surfaces(scene: Scene, one: Any, two: Any, dtype: Any) -> PairSurfaces
     priority = xp.asarray(np.array(scene.layout.priority, np.int32))
     first, second = (priority[one] > priority[two])[:, None], (priority[one] < priority[two])[:, None]
     ma, mb = xp.maximum(a.solmix, 0), xp.maximum(b.solmix, 0)
-    none_a, none_b = ma < MIN_WEIGHT, mb < MIN_WEIGHT
+    none_a, none_b = ma < MIN_VALUE, mb < MIN_VALUE
     total = xp.where(none_a & none_b, 1.0, ma + mb)
     weight = xp.where(none_a & none_b, 0.5, xp.where(none_a, 0.0, xp.where(none_b, 1.0, ma / total)))[:, None]
 

@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from kinetree.collide.shapes import MIN_VALUE
 from kinetree.model import Model
 from kinetree.model.attached import in_rows
 from kinetree.model.fluid import Fluid
 
 from .mujoco_model import disabled
 from .report import Report
-
-LEAST = 1e-15  # MuJoCo's mjMINVAL: kilograms, and kg m² of an inertia
 
 
 def read_fluid(model: Model, m: Any, ours: dict[int, int], report: Report) -> Fluid | None:
@@ -20,7 +19,7 @@ def read_fluid(model: Model, m: Any, ours: dict[int, int], report: Report) -> Fl
         return None
     asks = {int(b) for b in m.geom_bodyid[m.geom_fluid.reshape(m.ngeom, -1)[:, 0] > 0]} if m.ngeom else set()
     moving = [b for b, own in ours.items() if own >= 0 and model.structure.row_of_body[own] >= 0]
-    with_mass = [b for b in moving if m.body_mass[b] >= LEAST]
+    with_mass = [b for b in moving if m.body_mass[b] >= MIN_VALUE]
     if asks & set(with_mass):
         report.ignored["fluid forces on ellipsoids (bodies)"] += len(asks & set(with_mass))
     theirs = np.array([b for b in with_mass if b not in asks], np.int64)
@@ -29,7 +28,7 @@ def read_fluid(model: Model, m: Any, ours: dict[int, int], report: Report) -> Fl
     bodies = tuple(ours[int(b)] for b in theirs)
     position, orientation = in_rows(model, bodies, m.body_ipos[theirs], m.body_iquat[theirs])
     inertia = np.array(m.body_inertia[theirs])
-    across = np.maximum(inertia.sum(1, keepdims=True) - 2 * inertia, LEAST)
+    across = np.maximum(inertia.sum(1, keepdims=True) - 2 * inertia, MIN_VALUE)
     return Fluid(
         np.array(m.opt.density),
         np.array(m.opt.viscosity),

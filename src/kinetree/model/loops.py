@@ -43,7 +43,7 @@ class Homogeneous(Protocol):
 Frame: TypeAlias = Vector | tuple[Vector, Vector] | Transform | Placement | Homogeneous | None
 
 
-class Held(NamedTuple):
+class HeldDirections(NamedTuple):
     """Which directions a kind of loop holds: axes 0, 1, 2 of the first frame."""
 
     linear: tuple[int, ...]
@@ -53,13 +53,13 @@ class Held(NamedTuple):
 
 
 KINDS = {
-    "connect": Held((0, 1, 2), (), point=True),
-    "weld": Held((0, 1, 2), (0, 1, 2)),
-    "revolute": Held((0, 1, 2), (0, 1)),
-    "prismatic": Held((0, 1), (0, 1, 2)),
-    "cylindrical": Held((0, 1), (0, 1)),
-    "planar": Held((2,), (0, 1)),
-    "universal": Held((0, 1, 2), (), crossed=True),
+    "connect": HeldDirections((0, 1, 2), (), point=True),
+    "weld": HeldDirections((0, 1, 2), (0, 1, 2)),
+    "revolute": HeldDirections((0, 1, 2), (0, 1)),
+    "prismatic": HeldDirections((0, 1), (0, 1, 2)),
+    "cylindrical": HeldDirections((0, 1), (0, 1)),
+    "planar": HeldDirections((2,), (0, 1)),
+    "universal": HeldDirections((0, 1, 2), (), crossed=True),
 }
 ALIASES = {
     "point": "connect",

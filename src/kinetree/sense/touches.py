@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree.collide.shapes import MIN_VALUE
 from kinetree.constrain.carried import Carried, End, ends
 from kinetree.model import Model, Sensor
 from kinetree.model.attached import in_rows
@@ -16,8 +17,6 @@ from kinetree.spatial import Scalar, Vec3
 
 from .felt import Felt, bodies_of_points, chosen, in_world, pairs_of_points
 from .zones import within
-
-TINY = 1e-15  # MuJoCo's mjMINVAL
 
 
 def pressed(model: Model, felt: Felt, body: int, hits: Callable[[Vec3, Vec3], Scalar]) -> Scalar:
@@ -153,7 +152,7 @@ def _net(own: Felt, matched: Scalar, sign: Scalar, count: Scalar, data: tuple[st
     flag = jnp.where(matched, sign, 0.0)
     force, moment = (Vec3(*(jnp.where(matched, c, 0.0) * flag for c in v)) for v in in_world(own))
     weight = jnp.sqrt(jnp.where(matched, sum(f * f for f in own.force[:3]), 0.0))
-    total = jnp.maximum(weight.sum(0), TINY)
+    total = jnp.maximum(weight.sum(0), MIN_VALUE)
     middle = Vec3(*((weight * jnp.where(matched, c, 0.0)).sum(0) / total for c in own.position))
     arm = Vec3(*(c - m for c, m in zip(own.position, middle, strict=True)))
     whole = moment + arm.cross(force)

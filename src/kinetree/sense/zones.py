@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 
+from kinetree.collide.shapes import MIN_VALUE
 from kinetree.spatial import Quaternion, Scalar, Vec3
 
 FAR = 1e30
@@ -9,7 +10,7 @@ FAR = 1e30
 
 def _along(p: Scalar, d: Scalar, half: Scalar) -> tuple[Scalar, Scalar]:
     """Where p + t d is within ± half: from t to t."""
-    flat = jnp.abs(d) < 1e-15
+    flat = jnp.abs(d) < MIN_VALUE
     a, b = (-half - p) / jnp.where(flat, 1.0, d), (half - p) / jnp.where(flat, 1.0, d)
     inside = jnp.abs(p) <= half
     low, high = jnp.where(inside, -FAR, FAR), jnp.where(inside, FAR, -FAR)

@@ -6,11 +6,11 @@ import time
 from types import TracebackType
 from typing import Any
 
-PATIENCE = 2.0  # seconds before the bar appears
+BAR_DELAY_SECONDS = 2.0  # seconds before the bar appears
 
 
 class ProgressBar:
-    """Shown after `PATIENCE` seconds if `wanted`, or, with None, if the error stream is a terminal.
+    """Shown after `BAR_DELAY_SECONDS` seconds if `wanted`, or, with None, if the error stream is a terminal.
 
     Until the first steps are made it says that they are compiled, which may take longer than all the others.
     """
@@ -18,7 +18,7 @@ class ProgressBar:
     def __init__(self, total: int, wanted: bool | None):
         self.total = total
         self.wanted = sys.stderr.isatty() if wanted is None else wanted
-        self.patience = PATIENCE if wanted is None else 0.0
+        self.patience = BAR_DELAY_SECONDS if wanted is None else 0.0
         self.bar: Any = None
         self._lock = threading.Lock()
         self._timer = threading.Timer(self.patience, self._start)

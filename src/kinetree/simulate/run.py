@@ -36,14 +36,14 @@ from .progress import ProgressBar
 from .shares import Share, file_of, standing, tidy, worlds_of
 from .trajectory import Trajectory
 
-STRETCH = 0.5  # seconds of wall time between looks at the host
+SEGMENT_SECONDS = 0.5  # seconds of wall time between looks at the host
 WORKING = 8  # states, with forces, that a step holds for one: of its stages, and of the algorithms within
 BUFFER = 2**24  # numbers in the records of one stretch, at most
 FEW_RECORDS, FEW_NUMBERS = 1024, 2**16  # up to which all runs of a mechanism share one program
 TRACED = "simulate runs on the host, and not under jit, vmap or grad: use kt.rollout, or kt.step with jax.lax.scan"
 
 
-class Stretch(NamedTuple):
+class Segment(NamedTuple):
     """What a call of the loop returns."""
 
     steps: Any  # made; fewer than asked for if a state was not finite
@@ -56,7 +56,7 @@ class Stretch(NamedTuple):
 @partial(jax.jit, static_argnames=("integrator", "size"))
 def _advance(
     model: Model, state: State, drive: Drive, first: Any, count: Any, every: Any, *, integrator: str, size: int
-) -> Stretch:
+) -> Segment:
     """Steps first to first + count. State k is recorded if k is a multiple of `every`: number k/every of the run."""
     take, dt = STEPS[integrator], drive.h
 
@@ -90,7 +90,7 @@ def _advance(
     taus = jnp.zeros_like(records[1])
     if drive.controller is not None:
         taus = jax.lax.fori_loop(jnp.zeros_like(new), new, control, taus)
-    return Stretch(made, here, after.q, after.qd, {"q": records[0], "qd": records[1], "tau": taus})
+    return Segment(made, here, after.q, after.qd, {"q": records[0], "qd": records[1], "tau": taus})
 
 
 def simulate(
@@ -289,7 +289,7 @@ def _placed(begun: _Run, state: State) -> State:
 
 def _next_length(length: int, took: float) -> int:
     """Steps for the next stretch, from how long this one took; the first may have held a compilation."""
-    return int(max(1, min(10 * length, length * STRETCH / max(took, 1e-6))))
+    return int(max(1, min(10 * length, length * SEGMENT_SECONDS / max(took, 1e-6))))
 
 
 def _trajectory(begun: _Run, records: dict[str, list[np.ndarray]]) -> Trajectory:

@@ -61,7 +61,7 @@ def _blocks(tree: Tree, lanes: Stretches, group: np.ndarray, width: int) -> tupl
     return Blocks(np.where(length > 0, tree.preorder[head], -1), turns, rows.astype(np.int32)), place
 
 
-class Pieces(NamedTuple):
+class BlockPieces(NamedTuple):
     """Subtrees that are walked as a whole, one piece after the other."""
 
     blocks: Blocks  # those of a piece together, inner ones first
@@ -78,7 +78,7 @@ class Top(NamedTuple):
     alone: bool  # whether nothing hangs from it but from its ends, and its blocks are in order
 
 
-def cut(tree: Tree, width: int, piece_rows: int) -> tuple[Top, Pieces]:
+def cut(tree: Tree, width: int, piece_rows: int) -> tuple[Top, BlockPieces]:
     """Cut a tree into its top and pieces of about `piece_rows` rows, for vectors of `lanes` lanes."""
     in_top = tree.subtree_size > piece_rows
     alone = bool((tree.n_children[in_top] <= 1).all())
@@ -120,7 +120,7 @@ def _top(tree: Tree, stretches: Stretches, width: int, turns: int, alone: bool) 
     return Top(blocks, place, ending_at[tree.parent[tree.preorder[chunks.head]]], alone)
 
 
-def _pieces(tree: Tree, stretches: Stretches, in_top: np.ndarray, width: int, piece_rows: int) -> Pieces:
+def _pieces(tree: Tree, stretches: Stretches, in_top: np.ndarray, width: int, piece_rows: int) -> BlockPieces:
     rows = tree.preorder[stretches.head]
     parent, rank = tree.parent[rows], tree.path_rank[tree.path_of[rows]]
     is_root = (parent < 0) | in_top[parent]
@@ -134,4 +134,4 @@ def _pieces(tree: Tree, stretches: Stretches, in_top: np.ndarray, width: int, pi
     blocks, place = _blocks(tree, stretches.take(order), groups[order], width)
     of_block = np.zeros((2, len(blocks.turns)), np.int64)
     of_block[:, place // width] = piece[order], depth[order]
-    return Pieces(blocks, of_block[0], of_block[1] == 0)
+    return BlockPieces(blocks, of_block[0], of_block[1] == 0)

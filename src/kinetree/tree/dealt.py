@@ -16,14 +16,14 @@ from .stages import Stage, Stages, chunks, stages
 from .topology import Tree
 
 
-class Held(NamedTuple):
+class OnDevices(NamedTuple):
     """Things dealt out to devices, in their own order on each of them."""
 
     number: np.ndarray  # (things,): the number that each has on its device
     at: np.ndarray  # (devices, most): the things of each device, −1 where there is none
 
     @staticmethod
-    def by(part: np.ndarray, parts: int) -> "Held":
+    def by(part: np.ndarray, parts: int) -> "OnDevices":
         """From the device of each thing."""
         count = np.bincount(part, minlength=parts)
         order = np.argsort(part, kind="stable") if (np.diff(part) < 0).any() else np.arange(len(part))
@@ -32,7 +32,7 @@ class Held(NamedTuple):
         number[order] = np.arange(len(part)) - np.repeat(start, count)
         at = np.full((parts, max(1, int(count.max(initial=0)))), -1, np.int32)
         at[part[order], number[order]] = order
-        return Held(number, at)
+        return OnDevices(number, at)
 
     def arrange(self, x: np.ndarray, fill: float = 0) -> np.ndarray:
         """Values of the things, (..., things), as (..., devices, most)."""
@@ -61,7 +61,7 @@ class Dealt:
 
     stages: Stages
     ports: Ports
-    rows: Held
+    rows: OnDevices
 
 
 def deal(parent: np.ndarray, clusters: Clusters, parts: int, lanes: int, levels: int = 4) -> Dealt:
@@ -86,10 +86,10 @@ def deal(parent: np.ndarray, clusters: Clusters, parts: int, lanes: int, levels:
 
 def _dealt(parent: np.ndarray, clusters: Clusters, parts: int, made: list) -> Dealt:
     part = clusters.part[clusters.of_row]
-    rows, homes = Held.by(part, parts), Held.by(clusters.part, parts)
+    rows, homes = OnDevices.by(part, parts), OnDevices.by(clusters.part, parts)
     bases = homes.at.shape[1]
     position = np.zeros(len(parent), np.int32)
-    lanes_of = [Held.by(part[cells[0]], parts) for cells, _, _ in made]
+    lanes_of = [OnDevices.by(part[cells[0]], parts) for cells, _, _ in made]
     done: list[Stage] = []
     hung = [np.zeros(0, np.int64)]
     offset = bases
@@ -136,7 +136,7 @@ def _dealt(parent: np.ndarray, clusters: Clusters, parts: int, made: list) -> De
     return Dealt(laid, _ports(clusters, homes, made[0], lanes_of[0]), rows)
 
 
-def _ports(clusters: Clusters, homes: Held, spines: tuple, lanes: Held) -> Ports:
+def _ports(clusters: Clusters, homes: OnDevices, spines: tuple, lanes: OnDevices) -> Ports:
     count = len(clusters.part)
     exist, first, last = np.zeros(count, bool), np.zeros(count, np.int32), np.zeros(count, np.int32)
     cells, begins, _ = spines

@@ -24,7 +24,7 @@ from kinetree.spatial import Force, Motion, Scalar, Transform, Vec3
 from ..elements.articulated import base_acceleration, velocity_product
 
 
-class Moving(NamedTuple):
+class ReverseMotion(NamedTuple):
     """Velocity, acceleration, and the velocity that w would give."""
 
     v: Motion
@@ -32,9 +32,9 @@ class Moving(NamedTuple):
     u: Motion
 
 
-def _pushed_up(gravity: Vec3) -> Moving:
+def _pushed_up(gravity: Vec3) -> ReverseMotion:
     """The base at rest: gravity is an acceleration of it."""
-    return Moving(Motion.zero_like(gravity.x), base_acceleration(gravity), Motion.zero_like(gravity.x))
+    return ReverseMotion(Motion.zero_like(gravity.x), base_acceleration(gravity), Motion.zero_like(gravity.x))
 
 
 class Pulls(NamedTuple):
@@ -50,11 +50,11 @@ class Pulls(NamedTuple):
         return Pulls(*(Force.zero_like(s) for _ in range(3)))
 
 
-def moves(row: Row, parent: Moving) -> tuple[Moving, dict]:
+def moves(row: Row, parent: ReverseMotion) -> tuple[ReverseMotion, dict]:
     """Outward: RBDA table 5.1, lines 4 to 6, and u."""
     v = row.at @ parent.v + row.axis.times(row.qd)
     a = row.at @ parent.a + row.axis.times(row.qdd) + velocity_product(v, row.axis, row.qd)
-    return Moving(v, a, row.at @ parent.u + row.axis.times(row.w)), {}
+    return ReverseMotion(v, a, row.at @ parent.u + row.axis.times(row.w)), {}
 
 
 def own_pulls(row: Row) -> Pulls:
@@ -103,10 +103,10 @@ def then(inner: Relative, outer: Relative) -> Relative:
     return Relative(outer.X @ inner.X, v + outer.v, a, outer.X @ inner.u + outer.u)
 
 
-def moved(e: Relative, s: Moving) -> Moving:
+def moved(e: Relative, s: ReverseMotion) -> ReverseMotion:
     """The motion of the outer end, from that of the inner one."""
     v = e.X @ s.v
-    return Moving(v + e.v, e.X @ s.a + e.a - e.v.cross(v), e.X @ s.u + e.u)
+    return ReverseMotion(v + e.v, e.X @ s.a + e.a - e.v.cross(v), e.X @ s.u + e.u)
 
 
 class Pulling(NamedTuple):
@@ -158,7 +158,7 @@ RNEA_REVERSE = Algorithm(
             own=Share(own_pulls, link=("inertia",), needs=("moving",)),
         ),
     ),
-    fields={"moving": Moving, "pulls": Pulls},
+    fields={"moving": ReverseMotion, "pulls": Pulls},
     outputs=dict.fromkeys(SLOPES, float),
     begins={"moving": _pushed_up},
 )

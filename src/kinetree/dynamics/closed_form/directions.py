@@ -44,7 +44,7 @@ class Function:
         self.value, self.linear, self.gradient = value, linear, gradient
 
 
-class Call:
+class RuleCall:
     """A function, how many parameters it has, and which of the state moves."""
 
     def __init__(self, function: Function, parameters: int, state: int, which: tuple[int, ...]):
@@ -72,13 +72,13 @@ class Call:
         return function, [state[k] for k in self.which]
 
 
-def _forward(*arguments: Any, call: Call) -> list:
+def _forward(*arguments: Any, call: RuleCall) -> list:
     parameters, state, moved = call.split(arguments)
     function, at = call.of_moving(parameters, state)
     return [jax.jvp(function, tuple(at), tuple(moved))[1]]
 
 
-def _backward(*arguments: Any, call: Call) -> list:
+def _backward(*arguments: Any, call: RuleCall) -> list:
     parameters, state, (owed,) = call.split(arguments)
     if call.function.gradient is not None:
         found = call.function.gradient(parameters, state, owed)
@@ -87,12 +87,12 @@ def _backward(*arguments: Any, call: Call) -> list:
     return list(jax.vjp(function, *at)[1](owed))
 
 
-def _forward_shapes(*arguments: Any, call: Call) -> list:
+def _forward_shapes(*arguments: Any, call: RuleCall) -> list:
     qd = call.split(arguments)[1][1]
     return [ShapedArray(qd.shape, qd.dtype)]
 
 
-def _backward_shapes(*arguments: Any, call: Call) -> list:
+def _backward_shapes(*arguments: Any, call: RuleCall) -> list:
     state = call.split(arguments)[1]
     return [ShapedArray(state[k].shape, state[k].dtype) for k in call.which]
 
@@ -113,7 +113,7 @@ BACKWARD = _make("direction_back", _backward_shapes, _backward)
 
 def direction(function: Function, parameters: list, state: list, moved: dict[int, Any]) -> Any:
     """The direction of the result, from directions of some of the state."""
-    call = Call(function, len(parameters), len(state), tuple(moved))
+    call = RuleCall(function, len(parameters), len(state), tuple(moved))
     return FORWARD.bind(*parameters, *state, *moved.values(), call=call)[0]
 
 
@@ -166,7 +166,7 @@ def _instantiated(x: Any) -> Any:
     return jnp.zeros(x.shape, x.dtype) if moves else np.zeros(x.shape, jax.dtypes.float0)
 
 
-def _batched(primitive: Primitive, body: Callable, arguments: Any, axes: Any, *, call: Call) -> tuple:
+def _batched(primitive: Primitive, body: Callable, arguments: Any, axes: Any, *, call: RuleCall) -> tuple:
     linear = list(zip(arguments, axes, strict=True))[call.fixed :]
     many = max((x.shape[d] for x, d in linear if d is not None), default=0)
     linear_map = call.function.linear
@@ -184,7 +184,7 @@ def _batched(primitive: Primitive, body: Callable, arguments: Any, axes: Any, *,
     return list(results), [0] * len(results)
 
 
-def _transposed(other: str, cotangents: Any, *arguments: Any, call: Call) -> list:
+def _transposed(other: str, cotangents: Any, *arguments: Any, call: RuleCall) -> list:
     """Each is the other's transpose."""
     fixed = arguments[: call.fixed]
     primitive = {"forward": FORWARD, "backward": BACKWARD}[other]
@@ -192,7 +192,7 @@ def _transposed(other: str, cotangents: Any, *arguments: Any, call: Call) -> lis
     return [None] * call.fixed + list(results)
 
 
-def _derivative(primitive: Primitive, body: Callable, primals: Any, tangents: Any, *, call: Call) -> tuple:
+def _derivative(primitive: Primitive, body: Callable, primals: Any, tangents: Any, *, call: RuleCall) -> tuple:
     """The derivative, of any order. It is linear in its directions: if nothing else moves, it is its own derivative."""
     if all(isinstance(t, ad.Zero) for t in tangents[: call.fixed]):
         moved = (ad.instantiate_zeros(t) for t in tangents[call.fixed :])

@@ -43,7 +43,7 @@ def _slot(column: int) -> Slots:
     return Slots(column, 0, NUMBER)
 
 
-class Walk(NamedTuple):
+class TableLoop(NamedTuple):
     """A loop and its table for a given tree."""
 
     loop: Loop
@@ -103,13 +103,13 @@ def _consecutive(slots: int, count: int) -> Table:
     return np.stack([slots + np.arange(count), np.arange(count)], -1)
 
 
-def _load(array: int, table: Callable[[Places], Table]) -> Walk:
+def _load(array: int, table: Callable[[Places], Table]) -> TableLoop:
     copy = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, writes=(_slot(0),), inputs=(Lane(array, 1),))
-    return Walk(copy, table)
+    return TableLoop(copy, table)
 
 
-def _store(table: Callable[[Places], Table]) -> Walk:
-    return Walk(Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(_slot(0),), outputs=(Lane(0, 1),)), table)
+def _store(table: Callable[[Places], Table]) -> TableLoop:
+    return TableLoop(Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(_slot(0),), outputs=(Lane(0, 1),)), table)
 
 
 def _matrix(p: Places) -> Table:
@@ -120,7 +120,7 @@ def _vector(p: Places) -> Table:
     return _consecutive(p.vector, p.tree.n)
 
 
-ONE = Walk(Loop(lambda c, _, __: ((c,), (), ()), 1, NUMBER, writes=(_slot(0),)), lambda p: np.array([[p.one]]))
+ONE = TableLoop(Loop(lambda c, _, __: ((c,), (), ()), 1, NUMBER, writes=(_slot(0),)), lambda p: np.array([[p.one]]))
 
 
 def eliminate() -> Loop:
@@ -128,10 +128,10 @@ def eliminate() -> Loop:
     return Loop(_eliminate, 4, NOTHING, reads=(_slot(0), _slot(1), _slot(2)), writes=(_slot(0),), adds=(_slot(3),))
 
 
-ELIMINATE = Walk(eliminate(), lambda p: elimination_turns(p.tree, p.one))
+ELIMINATE = TableLoop(eliminate(), lambda p: elimination_turns(p.tree, p.one))
 _PRODUCT = Loop(_subtract_product, 3, NOTHING, reads=(_slot(0), _slot(1)), adds=(_slot(2),))
-LT_SOLVE, L_SOLVE = Walk(_PRODUCT, _lt_pairs), Walk(_PRODUCT, _l_pairs)
-D_SOLVE = Walk(
+LT_SOLVE, L_SOLVE = TableLoop(_PRODUCT, _lt_pairs), TableLoop(_PRODUCT, _l_pairs)
+D_SOLVE = TableLoop(
     Loop(lambda _, __, x: ((x[0] / x[1],), (), ()), 2, NOTHING, reads=(_slot(0), _slot(1)), writes=(_slot(0),)),
     _diagonal,
 )
@@ -144,7 +144,7 @@ class PackedProgram:
     def __init__(
         self,
         name: str,
-        *walks: Walk,
+        *walks: TableLoop,
         inputs: int,
         output: Callable[[Places], Table] | None = None,
         width: Callable[[Places], int] | None = None,
@@ -213,8 +213,8 @@ INVERSE_FACTOR = PackedProgram(
     LOAD_MATRIX,
     ONE,
     ELIMINATE,
-    Walk(_PRODUCT, _inversion),
-    Walk(
+    TableLoop(_PRODUCT, _inversion),
+    TableLoop(
         Loop(
             lambda _, __, x: ((), (), (-x[0] / jnp.sqrt(x[1]),)),
             3,
@@ -224,11 +224,11 @@ INVERSE_FACTOR = PackedProgram(
         ),
         _inverse_entries,
     ),
-    Walk(
+    TableLoop(
         Loop(lambda _, __, x: ((), (), (1.0 / jnp.sqrt(x[0]),)), 2, NOTHING, reads=(_slot(0),), outputs=(Lane(0, 1),)),
         _inverse_diagonal,
     ),
-    Walk(Loop(lambda _, __, ___: ((), (), (0.0,)), 1, NOTHING, outputs=(Lane(0, 0),)), _inverse_zeros),
+    TableLoop(Loop(lambda _, __, ___: ((), (), (0.0,)), 1, NOTHING, outputs=(Lane(0, 0),)), _inverse_zeros),
     inputs=1,
     width=lambda p: p.tree.n**2,
 )

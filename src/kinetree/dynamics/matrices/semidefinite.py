@@ -15,7 +15,7 @@ from jax import lax
 
 from .dense import solve_spd, times, transpose
 
-RANK_EPS = 64.0  # machine epsilons, times the size of K: a pivot below this part of the largest entry is rounding error
+RANK_EPS = 64.0  # machine epsilons, times the size of a matrix: a pivot below this part of its scale is rounding error
 
 
 class Factors(NamedTuple):

@@ -27,7 +27,7 @@ from kinetree.tree import Layout, layout
 
 from ..inverse_dynamics import bias_force
 from ..matrices.dense import orthonormal_basis, solve_spd, times, transpose
-from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias
+from .jointed_bodies import JointedBodies, by_dof, joint_tree, jointed_bodies, require_inertias
 
 
 class Tridiagonal(NamedTuple):
@@ -69,7 +69,7 @@ def odd_even_elimination(system: Tridiagonal) -> Any:
     return _solve(done.D, done.R)[0]
 
 
-def _constraints(bodies: Bodies) -> tuple[Any, Any, Any]:
+def _constraints(bodies: JointedBodies) -> tuple[Any, Any, Any]:
     """W (6, 6) of every joint, zero in columns past its constraints; which columns are used; and SᵀS, made regular."""
     moves = (bodies.P != 0).any(-2)
     Q = orthonormal_basis(bodies.P)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..matrices.dense import solve_spd, times, transpose
-from .jointed_bodies import Bodies, plucker_inverse
+from .jointed_bodies import JointedBodies, plucker_inverse
 from .two_handle import Subsystem
 
 
@@ -49,7 +49,7 @@ def _released(r: Recursive, P: Any, c: Any, tau: Any, armature: Any) -> Recursiv
     return Recursive(left, r.E - N @ (transpose(P) @ r.E), F)
 
 
-def forward(bodies: Bodies, valid: Any, outer: Any) -> Recursive:
+def forward(bodies: JointedBodies, valid: Any, outer: Any) -> Recursive:
     """Î, Ê, F̂ of every body (eq. 44 – 47, 58); `outer`, (chunks, batch, 6, m), takes forces at handle 2 to the last."""
     nothing = Recursive(jnp.zeros_like(bodies.I[0]), outer, jnp.zeros_like(bodies.p[0]))
 
@@ -63,7 +63,7 @@ def forward(bodies: Bodies, valid: Any, outer: Any) -> Recursive:
     return scan(step, nothing, (tuple(bodies[:-1]), valid), reverse=True)[1]
 
 
-def backward(bodies: Bodies, valid: Any) -> Recursive:
+def backward(bodies: JointedBodies, valid: Any) -> Recursive:
     """Ǐ, Ě, F̌ of the outermost body of each chunk (eq. 64 – 69)."""
     one = jnp.broadcast_to(jnp.eye(6, dtype=bodies.I.dtype), bodies.I.shape[1:])
     start = Recursive(bodies.I[0], one, -bodies.p[0])
@@ -78,7 +78,7 @@ def backward(bodies: Bodies, valid: Any) -> Recursive:
     return scan(step, start, (jax.tree.map(lambda x: x[1:], tuple(bodies[:-1])), valid[1:]))[0]
 
 
-def equations(bodies: Bodies, valid: Any, X_next: Any, c_next: Any, every: Recursive) -> Subsystem:
+def equations(bodies: JointedBodies, valid: Any, X_next: Any, c_next: Any, every: Recursive) -> Subsystem:
     """Eq. 51 and 52, from the forward recursion `every` and a backward one; X_next, c_next lead to the body beyond."""
     base = jax.tree.map(lambda x: x[0], every)
     right = solve_spd(
@@ -107,7 +107,7 @@ def terminal_equations(every: Recursive) -> tuple[Any, Any]:
     return solved[..., :6], solved[..., 6]
 
 
-def solution(bodies: Bodies, valid: Any, every: Recursive, a_first: Any, f2: Any) -> tuple[Any, Any]:
+def solution(bodies: JointedBodies, valid: Any, every: Recursive, a_first: Any, f2: Any) -> tuple[Any, Any]:
     """u̇ and A of every body, outward, eq. 57; the first one's A is given, and its u̇ is not the chunk's to find."""
 
     def step(a: Any, turn: Any) -> tuple[Any, Any]:

@@ -27,7 +27,7 @@ from ..aba import unshifted
 from ..matrices.dense import times, transpose
 from ..schedules import tuning
 from .chunk_recursion import Recursive, equations, forward, scan, solution, terminal_equations
-from .jointed_bodies import Bodies, by_dof, joint_tree, jointed_bodies, require_inertias
+from .jointed_bodies import JointedBodies, by_dof, joint_tree, jointed_bodies, require_inertias
 from .two_handle import JointMotion, Junction, Subsystem, join, junction, separate
 
 
@@ -124,17 +124,17 @@ class Solved(NamedTuple):
     head_b1: Any
 
 
-def _take(bodies: Bodies, chunks: Chunks) -> tuple[Bodies, Any]:
+def _take(bodies: JointedBodies, chunks: Chunks) -> tuple[JointedBodies, Any]:
     index = jnp.maximum(chunks.body, 0)
-    taken = Bodies(*(x[index] for x in bodies[:-1]), gravity=bodies.gravity)
+    taken = JointedBodies(*(x[index] for x in bodies[:-1]), gravity=bodies.gravity)
     return taken, jnp.asarray(chunks.body >= 0)
 
 
-def _joint(bodies: Bodies, index: Any) -> JointMotion:
+def _joint(bodies: JointedBodies, index: Any) -> JointMotion:
     return JointMotion(bodies.P[index], bodies.tau[index], bodies.armature[index])
 
 
-def _assemble(bodies: Bodies, turn: Round) -> Solved:
+def _assemble(bodies: JointedBodies, turn: Round) -> Solved:
     """Chunk equations, then pairs, level by level (eq. 37 – 42), then the joints of the heads."""
     n, batch = bodies.I.shape[:2]
     dtype = bodies.I.dtype
@@ -168,7 +168,7 @@ def _assemble(bodies: Bodies, turn: Round) -> Solved:
     return Solved(inner, last, system, joined, heads, whole.b1[turn.head])
 
 
-def _absorb(bodies: Bodies, turn: Round, solved: Solved) -> Bodies:
+def _absorb(bodies: JointedBodies, turn: Round, solved: Solved) -> JointedBodies:
     """Branches as articulated inertias of the bodies they hang from."""
     hangs = turn.hangs
     head, parent = turn.head[hangs], turn.parent[hangs]
@@ -181,7 +181,7 @@ def _absorb(bodies: Bodies, turn: Round, solved: Solved) -> Bodies:
     )
 
 
-def _take_apart(bodies: Bodies, turn: Round, solved: Solved, a: Any, u: Any) -> tuple[Any, Any]:
+def _take_apart(bodies: JointedBodies, turn: Round, solved: Solved, a: Any, u: Any) -> tuple[Any, Any]:
     """Forces at all handles, from the outside of the assembly in (eq. 23, 26), then the chunks; a has the base last."""
     n, batch = bodies.I.shape[:2]
     reached = times(bodies.X[turn.head], a[turn.parent]) + bodies.c[turn.head]

@@ -21,10 +21,9 @@ from ..loops.forward import rows_of_state
 from ..loops.rows import LoopRows, wanted
 from ..mass_matrix import mass_matrix
 from ..matrices.dense import solve_positive, times, transpose
+from ..matrices.semidefinite import RANK_EPS
 from ..positive import without_singular
 from .jsiia import inertia_columns
-
-RANK_EPS = 64.0  # machine epsilons, times the number of joints: an entry below this part of the largest is rounding
 
 
 def independent(G: Any, right: Any) -> tuple[Any, Any]:

@@ -24,7 +24,7 @@ from ..recursion import Row
 from ..schedules.arranged import Arranged, applied_forces, arranged, by_position, row_poses, row_velocities
 
 
-class Bodies(NamedTuple):
+class JointedBodies(NamedTuple):
     """Arrays over (joints, batch); joints with fewer than k degrees of freedom have columns of zeros in P."""
 
     X: Any  # (6, 6): from the parent's coordinates
@@ -65,7 +65,7 @@ def moving_rows(laid: Layout, model: Model, at: Arranged, qd: Any, tau: Any, f_e
     return restore(laid, jax.tree.map(lambda x: jnp.broadcast_to(x, qd.shape), row))
 
 
-def jointed_bodies(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Bodies:
+def jointed_bodies(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> JointedBodies:
     """From a state, (batch, ...)."""
     at = arranged(laid, model, q)
     rows = moving_rows(laid, model, at, qd, tau, f_ext)
@@ -92,7 +92,7 @@ def jointed_bodies(laid: Layout, model: Model, q: Any, qd: Any, tau: Any, f_ext:
     I, p = rows.own.inertia.array()[joints.last], rows.own.bias.array()[joints.last]
     g = at.gravity
     base = jnp.concatenate([jnp.zeros((q.shape[0], 3), q.dtype), (-g).array()], -1)
-    return Bodies(X, P, c, I, p, spread(rows.tau, 0.0), spread(rows.armature, 1.0), base)
+    return JointedBodies(X, P, c, I, p, spread(rows.tau, 0.0), spread(rows.armature, 1.0), base)
 
 
 def by_dof(structure: Structure, u: Any) -> Any:

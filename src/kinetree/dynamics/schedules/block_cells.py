@@ -18,26 +18,26 @@ from .stages import CONSTANT, COUNT
 GHOST = [1.0] + [0.0] * (COUNT - 1)  # the identity, no axis, no mass
 
 
-class Held(NamedTuple):
+class CellFields(NamedTuple):
     """Fields that place a row, and those that load it: each lie together, or a core would read past the others."""
 
     frame: tuple[int, ...]
     load: tuple[int, ...]
 
 
-def fields_held(hinges: bool) -> Held:
+def fields_held(hinges: bool) -> CellFields:
     """The fields that cells hold, for trees of hinges without rotors or for any trees."""
     leaves = jax.tree.leaves
     frame, load = leaves((CONSTANT.orientation, CONSTANT.position)), leaves(CONSTANT.inertia)
     if not hinges:
         frame, load = frame + leaves(CONSTANT.axis), load + leaves(CONSTANT.armature)
-    return Held(tuple(frame), tuple(load))
+    return CellFields(tuple(frame), tuple(load))
 
 
 class Cells:
     """The cells of some blocks of a model."""
 
-    def __init__(self, blocks: Blocks, model: Model, dtype: np.dtype, held: Held):
+    def __init__(self, blocks: Blocks, model: Model, dtype: np.dtype, held: CellFields):
         self.blocks = blocks
         self.lanes = blocks.rows.shape[1]
         self.line = dtype.itemsize * self.lanes  # bytes of one field of a line

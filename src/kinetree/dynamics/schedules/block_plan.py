@@ -14,7 +14,7 @@ import numpy as np
 from kinetree.lanes.blocks.lists import OWN, Tasks, call, place
 from kinetree.model import Model
 from kinetree.tree import Tree
-from kinetree.tree.blocks import Blocks, Pieces, Top
+from kinetree.tree.blocks import BlockPieces, Blocks, Top
 
 from .block_cells import Cells, fields_held
 from .block_walks import INERTIA, AlgorithmCode, BlockPass
@@ -235,7 +235,7 @@ class TopPlan(Region):
 class PiecesPlan(Region):
     """Every piece out and in again, and then what they pass to the top."""
 
-    def __init__(self, code: AlgorithmCode, pieces: Pieces, above: TopPlan, model: Model):
+    def __init__(self, code: AlgorithmCode, pieces: BlockPieces, above: TopPlan, model: Model):
         blocks, tree = pieces.blocks, model.tree
         self._ends = blocks.first[np.concatenate([[0], np.cumsum(np.bincount(pieces.piece))])]
         self._lines = np.diff(self._ends)

@@ -20,7 +20,7 @@ from kinetree.lanes.llvm.emit import UnknownPrimitive
 from kinetree.model import Model
 from kinetree.model.arguments import is_known, is_traced
 from kinetree.tree import Tree
-from kinetree.tree.blocks import Pieces, Top, cut
+from kinetree.tree.blocks import BlockPieces, Top, cut
 
 from . import tuning
 from .block_plan import PiecesPlan, TopPlan
@@ -74,7 +74,7 @@ class BlockPlan:
 
 
 @lru_cache(maxsize=16)
-def _cut(tree: Tree, width: int, piece_rows: int) -> tuple[Top, Pieces]:
+def _cut(tree: Tree, width: int, piece_rows: int) -> tuple[Top, BlockPieces]:
     return cut(tree, width, piece_rows)
 
 

@@ -161,7 +161,7 @@ def on_device(model: Model) -> Model:
 
 
 @jax.tree_util.register_pytree_node_class
-class Held:
+class StaticModel:
     """A model as a part of a program that is being traced: none of its arrays are arguments there.
 
     As arguments all of them would become constants of that program, used or not: 336 bytes a body.
@@ -175,13 +175,13 @@ class Held:
         return (), self.model
 
     @classmethod
-    def tree_unflatten(cls, model: Model, _: tuple) -> "Held":
+    def tree_unflatten(cls, model: Model, _: tuple) -> "StaticModel":
         """The model, held again."""
         return cls(model)
 
 
-def _shown(model: Model | Held) -> Model:
-    return model.model if isinstance(model, Held) else model
+def _shown(model: Model | StaticModel) -> Model:
+    return model.model if isinstance(model, StaticModel) else model
 
 
 def _arranged(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
@@ -220,7 +220,7 @@ def one_at_a_time(native: Callable, by_xla: Callable, gradient: Callable | None 
     """
 
     def in_turn(function: Callable) -> Callable:
-        def one(laid: Stages, constants: tuple, model: Model | Held, *arrays: Any) -> Any:
+        def one(laid: Stages, constants: tuple, model: Model | StaticModel, *arrays: Any) -> Any:
             return function(laid, constants, _shown(model), *arrays)
 
         return lambda fixed, *arrays: jax.custom_batching.sequential_vmap(one)(*fixed, *arrays)
@@ -230,7 +230,7 @@ def one_at_a_time(native: Callable, by_xla: Callable, gradient: Callable | None 
     return lambda laid, constants, model, *arrays: rule((laid, constants, model), *arrays)
 
 
-def _as_batch(function: Callable, laid: Stages, constants: tuple, model: Model | Held, *arrays: Any) -> Any:
+def _as_batch(function: Callable, laid: Stages, constants: tuple, model: Model | StaticModel, *arrays: Any) -> Any:
     if len(arrays[0]) == 1:
         return jax.tree.map(lambda x: x[None], function(laid, constants, model, *(x[0] for x in arrays)))
     return jax.vmap(partial(function, laid, constants, model))(*arrays)
@@ -243,8 +243,8 @@ def by_stages(function: Callable, laid: Stages, model: Model, *arrays: Any) -> A
     """States, (batch, n) arrays, one after the other through a function made by `one_at_a_time`."""
     given = used_operands(model, arrays[0].dtype)
     if given is not None:
-        return _as_batch(function, given.laid, given.constants, Held(model), *arrays)
+        return _as_batch(function, given.laid, given.constants, StaticModel(model), *arrays)
     constants = stage_constants(laid, model, arrays[0].dtype)
     if _known(model) and is_traced(arrays):
-        return _as_batch(function, laid, resident_constants(laid, model, constants), Held(model), *arrays)
+        return _as_batch(function, laid, resident_constants(laid, model, constants), StaticModel(model), *arrays)
     return _compiled_batch(function, laid, constants, on_device(model), *arrays)

@@ -24,7 +24,7 @@ class Springs(NamedTuple):
     rest: Any
 
 
-class Part(NamedTuple):
+class DevicePart(NamedTuple):
     """What a device holds of a tree."""
 
     laid: Stages
@@ -59,7 +59,7 @@ class Quaternions(NamedTuple):
         return [(x, place) for x, place in ((self.spherical, False), (self.free, True)) if x.number.shape[0]]
 
 
-def _row_coordinates(part: Part, q: Any) -> tuple[tuple[Any, ...], Any]:
+def _row_coordinates(part: DevicePart, q: Any) -> tuple[tuple[Any, ...], Any]:
     """Constants with the placements of quaternion joints in them, and the coordinate of each row."""
     constants, joined = part.constants, part.quaternions
     if joined is None:
@@ -70,7 +70,7 @@ def _row_coordinates(part: Part, q: Any) -> tuple[tuple[Any, ...], Any]:
     return constants, own
 
 
-def _with_placements(part: Part, constants: tuple[Any, ...], joints: Joints, q: Any) -> tuple[Any, ...]:
+def _with_placements(part: DevicePart, constants: tuple[Any, ...], joints: Joints, q: Any) -> tuple[Any, ...]:
     placed = jnp.stack(jax.tree.leaves(joint_poses(joints.number[:, 1:], joints.fixed, q)), 1)
     rows = part.laid.position_of.shape[0]
     known = part.laid.position_of[jnp.minimum(joints.first, rows - 1)]
@@ -84,14 +84,14 @@ def _with_placements(part: Part, constants: tuple[Any, ...], joints: Joints, q: 
     return tuple(updated)
 
 
-def _shift(part: Part, qd: Any) -> Any:
+def _shift(part: DevicePart, qd: Any) -> Any:
     shift = jnp.zeros_like(qd)
     for joints, has_position in part.quaternions.kinds() if part.quaternions else ():
         shift = shifted_rows(shift, joints.first, has_position, qd)
     return shift
 
 
-def _passive(part: Part, own: Any, q: Any, qd: Any) -> Any:
+def _passive(part: DevicePart, own: Any, q: Any, qd: Any) -> Any:
     """What springs and dampers do, (rows,)."""
     s = part.springs
     assert s is not None
@@ -112,7 +112,7 @@ def _passive(part: Part, own: Any, q: Any, qd: Any) -> Any:
 
 
 def of_part(
-    algorithm: Algorithm, hinges: bool, part: Part, ports: Ports, gravity: Any, inputs: dict[str, Any]
+    algorithm: Algorithm, hinges: bool, part: DevicePart, ports: Ports, gravity: Any, inputs: dict[str, Any]
 ) -> dict[str, Any]:
     """The outputs of an algorithm for the rows of a part, (rows,), from arrays over its coordinates and rows."""
     q, qd = inputs["q"], inputs["qd"]

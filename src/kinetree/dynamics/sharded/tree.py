@@ -22,7 +22,7 @@ from kinetree.lanes.target import current
 from kinetree.model import Model, ModelError
 from kinetree.model.arguments import evaluate, in_bits_of
 from kinetree.model.pieces import Pieces
-from kinetree.tree.dealt import Dealt, Held, deal
+from kinetree.tree.dealt import Dealt, OnDevices, deal
 
 from ..algorithms.aba import aba_of
 from ..algorithms.rnea import RNEA
@@ -30,7 +30,7 @@ from ..recursion import Algorithm
 from ..schedules import tuning
 from ..schedules.lane_rows import ROWS
 from .exchange import ports_between
-from .part import Joints, Part, Quaternions, Springs, of_part
+from .part import DevicePart, Joints, Quaternions, Springs, of_part
 from .source import Source, from_model, from_pieces
 
 FIELDS = ROWS.num_leaves
@@ -87,7 +87,7 @@ class ShardedTree:
     def _put(self, x: np.ndarray, batch: int = 0) -> jax.Array:
         return jax.make_array_from_callback(x.shape, self._sharding(batch), lambda index: x[index])
 
-    def _made(self, source: Source, dealt: Dealt) -> Part:
+    def _made(self, source: Source, dealt: Dealt) -> DevicePart:
         put, typed = self._put, partial(np.asarray, dtype=self.dtype)
         springs, quaternions = None, None
         if source.passive is not None:
@@ -97,7 +97,7 @@ class ShardedTree:
         if len(source.quaternion_joints):
             quaternions = jax.tree.map(put, self._quaternions(source))
         constants = self._constants(source, dealt)
-        return Part(jax.tree.map(put, dealt.stages), constants, quaternions, springs)
+        return DevicePart(jax.tree.map(put, dealt.stages), constants, quaternions, springs)
 
     def _quaternions(self, source: Source) -> Quaternions:
         joints, part = source.quaternion_joints, source.clusters.part[source.clusters.of_row]
@@ -109,7 +109,7 @@ class ShardedTree:
             first, start, _ = joints[joints[:, 2] == kind].T
             if not len(first):
                 return Joints(np.zeros((self.devices, 0, 3), np.int32), np.zeros((self.devices, 7, 0), self.dtype))
-            held = Held.by(part[first], self.devices)
+            held = OnDevices.by(part[first], self.devices)
             row, column = held.arrange(self.rows.number[first], most), held.arrange(self.columns.number[start])
             fixed = held.arrange(np.stack([x[first] for x in leaves[:7]]))
             return Joints(np.stack([row, column, np.full_like(row, kind)], -1), fixed.swapaxes(0, 1))
@@ -141,7 +141,7 @@ class ShardedTree:
 
     # -- arrays of rows and coordinates --------------------------------------------------------------------------------
 
-    def _held(self, size: int) -> Held:
+    def _held(self, size: int) -> OnDevices:
         if size not in (self.nq, self.nv):
             raise ValueError(f"an array of this tree has a last axis of {self.nq} (q) or {self.nv}, not {size}")
         return self.columns if size == self.nq else self.rows
@@ -211,7 +211,7 @@ class ShardedTree:
         def make() -> Any:
             axis, names = self.axis, algorithm.inputs
 
-            def device(part: Part, ports: tuple, *arrays: Any) -> Any:
+            def device(part: DevicePart, ports: tuple, *arrays: Any) -> Any:
                 part, ports = jax.tree.map(lambda x: x.reshape(x.shape[1:]), (part, ports))
                 through = ports_between(axis, self.clusters, algorithm is RNEA, self.slot, *ports)
 
@@ -223,7 +223,7 @@ class ShardedTree:
                 found = one(tuple(x[0] for x in flat))[None] if len(flat[0]) == 1 else jax.lax.map(one, flat)
                 return found.reshape(*arrays[-1].shape)
 
-            def run(part: Part, ports: tuple, *arrays: Any) -> Any:
+            def run(part: DevicePart, ports: tuple, *arrays: Any) -> Any:
                 batch = P(*(None,) * (arrays[0].ndim - 2), axis)
                 specs = (P(axis), P(axis), *(batch for _ in arrays))
                 return jax.shard_map(device, mesh=self.mesh, in_specs=specs, out_specs=batch, check_vma=False)(
@@ -246,14 +246,14 @@ def require_plain_call(f_ext: Any, *choices: str) -> None:
         raise ValueError("a tree over several devices has one schedule and one method: leave them out")
 
 
-def _columns(source: Source, devices: int) -> Held:
+def _columns(source: Source, devices: int) -> OnDevices:
     """Coordinates, on the devices that hold their rows."""
     part, of_q = source.clusters.part[source.clusters.of_row], np.zeros(source.nq, np.int64)
     own = np.flatnonzero(source.q_of_row >= 0)
     of_q[source.q_of_row[own]] = part[own]
     for first, start, free in source.quaternion_joints.tolist():
         of_q[start : start + 4 + 3 * free] = part[first]
-    return Held.by(of_q, devices)
+    return OnDevices.by(of_q, devices)
 
 
 def shard_tree(

@@ -19,7 +19,7 @@ from kinetree.tree import layout, restore
 
 from ..schedules.arranged import arranged, row_poses
 from .paths import Paths, paths
-from .wrapping import Way, around, unit
+from .wrapping import WrapPath, around, unit
 
 SCHEDULE = "levels"
 
@@ -128,7 +128,7 @@ def lines_of(model: Model, pose: Placement, batch: int) -> tuple[Lines, Scalar]:
     return Lines(start, end, direction, length, share[at.span] * there), arcs
 
 
-def _ways(tendons: Tendons, pose: Placement, points: Vec3) -> Way | None:
+def _ways(tendons: Tendons, pose: Placement, points: Vec3) -> WrapPath | None:
     """How spans go around what is in their way, (wraps, batch)."""
     arounds, dtype, batch = tendons.routes.arounds, points.x.dtype, points.x.shape[-1]
     if not arounds:
@@ -138,7 +138,7 @@ def _ways(tendons: Tendons, pose: Placement, points: Vec3) -> Way | None:
     orientation = jnp.asarray(tendons.shapes.orientation, dtype)
     turn = turn * Quaternion(*(orientation[:, k, None] for k in range(4)))
     radius = jnp.asarray(tendons.shapes.radius, dtype)[:, None]
-    found: list[Way] = []
+    found: list[WrapPath] = []
     order: list[int] = []
     for cylinder in (False, True):
         for sided in (False, True):

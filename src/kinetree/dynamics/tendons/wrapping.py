@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from kinetree.collide.shapes import MIN_VALUE
 from kinetree.spatial import Quaternion, Scalar, Vec3
 
-SMALLEST = 1e-15  # MuJoCo's mjMINVAL
 INSIDE_STEPS = 30  # steps of a bracketed Newton's method; five are enough unless an end nearly touches the circle
 
 Point = tuple[Scalar, Scalar]  # in the plane
 
 
-class Way(NamedTuple):
+class WrapPath(NamedTuple):
     """How a string goes around something."""
 
     on: Scalar  # whether it touches
@@ -43,7 +43,7 @@ def _dot(a: Point, b: Point) -> Scalar:
 
 def _unit(a: Point) -> Point:
     length = root(_dot(a, a))
-    some = length >= SMALLEST
+    some = length >= MIN_VALUE
     safe = jnp.where(some, length, 1.0)
     return jnp.where(some, a[0] / safe, 1.0), jnp.where(some, a[1] / safe, 0.0)
 
@@ -51,7 +51,7 @@ def _unit(a: Point) -> Point:
 def unit(v: Vec3) -> tuple[Vec3, Scalar]:
     """A vector of length 1, and its length; the x axis where there is none."""
     length = root(v.dot(v))
-    some = length >= SMALLEST
+    some = length >= MIN_VALUE
     safe = jnp.where(some, length, 1.0)
     return Vec3(jnp.where(some, v.x / safe, 1.0), jnp.where(some, v.y / safe, 0.0), jnp.where(some, v.z / safe, 0.0)), (
         length
@@ -77,7 +77,7 @@ def _turned(a: Point, angle: Scalar) -> Point:
 def _outside(a: Point, b: Point, side: Point | None, radius: Scalar) -> tuple[Scalar, Scalar, Point, Point]:
     """Around the circle: whether the string touches it, the arc, and its two ends."""
     la, lb = root(_dot(a, a)), root(_dot(b, b))
-    apart = (la >= radius) & (lb >= radius) & (radius >= SMALLEST)
+    apart = (la >= radius) & (lb >= radius) & (radius >= MIN_VALUE)
     whole = _turn(a, b) if side is None else _turn(a, side) + _turn(side, b)
     sign = jnp.where(whole < 0, -1.0, 1.0)
 
@@ -100,7 +100,7 @@ def _inside(a: Point, b: Point, radius: Scalar) -> tuple[Scalar, Point]:
     place = -_dot(way, a) / jnp.where(squared > 0, squared, 1.0)
     near = a[0] + place * way[0], a[1] + place * way[1]
     hits = (place > 0) & (place < 1) & (_dot(near, near) <= radius * radius)
-    on = (la > radius) & (lb > radius) & (radius >= SMALLEST) & ~hits
+    on = (la > radius) & (lb > radius) & (radius >= MIN_VALUE) & ~hits
     la, lb = jnp.where(on, la, 2 * radius + 1), jnp.where(on, lb, 2 * radius + 1)
     turn = _turn(a, b)
     whole = jnp.abs(turn)
@@ -141,7 +141,7 @@ def _plane_of_sphere(p: Vec3, q: Vec3) -> tuple[Vec3, Vec3]:
     most_z = (az > ax) & (az > ay)
     most_x = ~(most_y | most_z)
     other = Vec3(*(jnp.where(c, zero, one) for c in (most_x, most_y, most_z)))
-    normal = _choose(length < SMALLEST, unit(x.cross(other))[0], normal)
+    normal = _choose(length < MIN_VALUE, unit(x.cross(other))[0], normal)
     return x, unit(normal.cross(x))[0]
 
 
@@ -154,7 +154,7 @@ def around(
     radius: Scalar,
     side: Vec3 | None,
     inside: bool = True,
-) -> Way:
+) -> WrapPath:
     """The way from a to b around a sphere or cylinder; `side` is a point on the side where it passes.
 
     `inside` says that the side may be within the shape: then the string passes through it.
@@ -173,7 +173,7 @@ def around(
         through, touch = _inside(d, e, radius)
         on, arc = jnp.where(within, through, on), jnp.where(within, 0.0, arc)
         first, second = _choose(within, (touch, touch), (first, second))
-    on = on & (root(p.dot(p)) >= SMALLEST) & (root(q.dot(q)) >= SMALLEST)
+    on = on & (root(p.dot(p)) >= MIN_VALUE) & (root(q.dot(q)) >= MIN_VALUE)
     start, end = (x * c[0] + y * c[1] for c in (first, second))
     if cylinder:
         before, after = (root((s[0] - t[0]) ** 2 + (s[1] - t[1]) ** 2) for s, t in ((d, first), (e, second)))
@@ -181,4 +181,4 @@ def around(
         rise = (q.z - p.z) / jnp.where(whole > 0, whole, 1.0)
         start, end = start._replace(z=p.z + rise * before), end._replace(z=p.z + rise * (before + arc))
         arc = root(arc * arc + (end.z - start.z) ** 2)
-    return Way(on, arc, center + turn.turn(start), center + turn.turn(end))
+    return WrapPath(on, arc, center + turn.turn(start), center + turn.turn(end))
