@@ -77,7 +77,7 @@ class _Grid(NamedTuple):
         return get(self.numbers, first + row * width + column)
 
 
-def _prism(kind: str, field: Geom, other: Geom, margin: Scalar) -> tuple[Geom, Any]:
+def prism_of(kind: str, field: Geom, other: Geom, margin: Scalar) -> tuple[Geom, Any]:
     """The prism of a cell as a shape in the world, and whether it is under the other shape. One lane."""
     grid = _Grid(field.hull, field.which)
     rows, columns = grid.count(0), grid.count(1)
@@ -141,7 +141,7 @@ def field_collider(kind: str) -> Callable[[Geom, Geom, Scalar], tuple[Contact, .
         shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in jax.tree.leaves((loose, margin))))
 
         def one(a: Geom, b: Geom, margin: Scalar) -> tuple[Geom, Any]:
-            return _prism(kind, a._replace(hull=hulls[0]), b._replace(hull=hulls[1]), margin)
+            return prism_of(kind, a._replace(hull=hulls[0]), b._replace(hull=hulls[1]), margin)
 
         if shape == ():
             prism, there = one(*loose, margin)

@@ -92,6 +92,11 @@ class Corners(NamedTuple):
         first, length = self._table("faces_at")
         return first + corner * length, length
 
+    def neighbours(self, corner: Any) -> tuple[Any, Any]:
+        """Where the neighbours of a corner begin in the pool, and how many there may be; the corner itself fills up."""
+        first, length = self._table("neighbours")
+        return first + corner * length, length
+
     def wide(self, corner: Any, face: Any) -> list[Any]:
         """Three more corners of a face, spread wide; `face` counts those at the corner."""
         first, length = self._table("wide")

@@ -114,34 +114,50 @@ def _point_slots(column: int, acts: int, memory: Memory) -> list[Slots]:
     return [ACTS.at(acts, "D"), memory.at(column, "point"), _distance(column, memory)]
 
 
-def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list[Part]:
-    """The loops over the pairs of some kinds. Where it pays, shapes are asked first whether they are near."""
-    function = collider(kinds, single)
-    count, both, by_pool = function.points, moving == BOTH, kinds not in BY_FORMULA
-    example = WITH_HULLS if by_pool else MEETING
+class Between(NamedTuple):
+    """How the two shapes of a pair are found from what turns read: which of them moves, or both."""
 
-    def places(reads: tuple) -> tuple[Placement | None, Placement, Vec3]:
+    moving: int
+
+    @property
+    def both(self) -> bool:
+        """Whether both shapes move."""
+        return self.moving == BOTH
+
+    def places(self, reads: tuple) -> tuple[Placement | None, Placement, Vec3]:
         """Rows of both shapes about the point of the first one's tree, and where that is from the other's."""
-        if not both:
+        if not self.both:
             row, base = reads
             return None, row, base.position
         first, second, base, other = reads
         away = base.position - other.position
         return first, second._replace(position=second.position + away), away
 
-    def shapes(known: Any, reads: tuple, pool: Any = None) -> tuple[Geom, Geom]:
+    def shapes(self, known: Any, reads: tuple, pool: Any = None) -> tuple[Geom, Geom]:
         """The first and the second one."""
-        one, two, away = places(reads)
+        one, two, away = self.places(reads)
         static, own = geom(known.static, one, pool), geom(known.moving, two, pool)
-        if both:
+        if self.both:
             return static, own
         static = static._replace(position=static.position + away)
-        return (static, own) if moving else (own, static)
+        return (static, own) if self.moving else (own, static)
+
+
+def place_slots(rows: int) -> tuple[Slots, ...]:
+    """What turns read of the places of shapes."""
+    return tuple(ROW.at(k, "pose") for k in range(rows))
+
+
+def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list[Part]:
+    """The loops over the pairs of some kinds. Where it pays, shapes are asked first whether they are near."""
+    function = collider(kinds, single)
+    count, both, by_pool = function.points, moving == BOTH, kinds not in BY_FORMULA
+    example, between = WITH_HULLS if by_pool else MEETING, Between(moving)
 
     def look(test: Test) -> Any:
         def asked(known: tuple, _: tuple, reads: tuple) -> tuple:
             meeting, bounds = known
-            near = test(*shapes(meeting, reads), bounds)
+            near = test(*between.shapes(meeting, reads), bounds)
             flag = jnp.where(near, jnp.ones_like(bounds.reach), jnp.zeros_like(bounds.reach))
             return (flag, jnp.full_like(flag, FAR)) * count, (), ()
 
@@ -149,10 +165,10 @@ def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         known, pool = known if by_pool else (known, None)
-        found = _found(function, *shapes(known, reads, pool), known.reach)
+        found = _found(function, *between.shapes(known, reads, pool), known.reach)
         if not both:
             return tuple(found), (), ()
-        away = places(reads)[2]
+        away = between.places(reads)[2]
         made: list[Any] = []
         for k in range(count):
             near, point, distance = found[3 * k : 3 * k + 3]
@@ -160,7 +176,7 @@ def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list
         return tuple(made), (), ()
 
     rows = 4 if both else 2
-    slots = tuple(ROW.at(k, "pose") for k in range(rows))
+    slots = place_slots(rows)
     memory = (coupled_memory if both else point_memory)(1)
     flags = tuple(ACTS.at(rows + count + k, "D") for k in range(count))
     columns = rows + (3 if both else 2) * count  # points, what says that they act, where they are about the other tree
@@ -169,8 +185,8 @@ def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list
         writes += _point_slots(rows + k, rows + count + k, memory)
         if both:
             writes.append(Slots(rows + 2 * count + k, 0, jax.tree.structure(ZERO3), cold=True))
-    turns = _pair_table(kinds, moving)
-    constants = _pair_constants(kinds, moving, by_pool)
+    turns = pair_table(kinds, moving)
+    constants = pair_constants(kinds, moving, by_pool)
     culled = both or kinds not in CHEAP
     structure = jax.tree.structure(example)
     when = flags[0] if culled else None
@@ -187,12 +203,12 @@ def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list
 
 def _bounds(kinds: tuple[str, str], moving: int) -> Callable[..., Any]:
     """Constants that tell whether shapes are near: the pairs, and what holds their shapes."""
-    plain = _pair_constants(kinds, moving, False)
+    plain = pair_constants(kinds, moving, False)
 
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
         meeting = plain(model, plan, known)
         assert plan.world.scene is not None
-        pairs = [plan.pairs[k] for k in _members(plan, kinds, moving)]
+        pairs = [plan.pairs[k] for k in plan.members(kinds, moving)]
         return meeting, bounds_of(kinds, plan.world.scene.shapes, pairs, meeting.reach)
 
     return constants
@@ -202,13 +218,11 @@ def _distance(column: int, memory: Memory) -> Slots:
     return memory.at(column, "ref")._replace(tree=NUMBER)
 
 
-def _members(plan: Plan, kinds: tuple[str, str], moving: int) -> tuple[int, ...]:
-    return next((t.pairs for t in plan.touches if t.kinds == kinds and t.moving == moving), ())
+def pair_table(kinds: tuple[str, str], moving: int) -> Callable[[Plan], np.ndarray]:
+    """Rows, points, what says that they act, and where they are about the other tree, of the pairs of some kinds."""
 
-
-def _pair_table(kinds: tuple[str, str], moving: int) -> Callable[[Plan], np.ndarray]:
     def turns(plan: Plan) -> np.ndarray:
-        pairs = _members(plan, kinds, moving)
+        pairs = plan.members(kinds, moving)
         numbers = np.array([plan.points_of_pair[k] for k in pairs], np.int64)
         points, acts = plan.point(numbers), plan.acts(numbers)
         if moving != BOTH:
@@ -222,9 +236,11 @@ def _pair_table(kinds: tuple[str, str], moving: int) -> Callable[[Plan], np.ndar
     return turns
 
 
-def _pair_constants(kinds: tuple[str, str], moving: int, by_pool: bool) -> Callable[..., Any]:
+def pair_constants(kinds: tuple[str, str], moving: int, by_pool: bool, turns: int = 1) -> Callable[..., Any]:
+    """The two shapes of each pair of some kinds; `turns`: how many turns a pair takes, each with its constants."""
+
     def constants(model: Model, plan: Plan, known: Known) -> Any:
-        pairs = _members(plan, kinds, moving)
+        pairs = plan.members(kinds, moving)
         shapes = shape_places(model)
         assert plan.world.scene is not None
         surfaces = surfaces_of_pairs(plan.world.scene, known.dtype)
@@ -235,18 +251,18 @@ def _pair_constants(kinds: tuple[str, str], moving: int, by_pool: bool) -> Calla
             sides[0] = sides[0]._replace(size=Vec3(*np.array([plan.pairs[k].cell for k in pairs], float).T))
         static, own = (sides[k] for k in order)
         meeting = Meeting(static, own, (surfaces.margin + surfaces.gap)[np.array(pairs)])
-        return _with_pool(meeting, plan, both[:, list(order)], known.dtype) if by_pool else meeting
+        return _with_pool(meeting, plan, both[:, list(order)], known.dtype, turns) if by_pool else meeting
 
     return constants
 
 
-def _with_pool(meeting: Meeting, plan: Plan, numbers: np.ndarray, dtype: Any) -> WithPool:
+def _with_pool(meeting: Meeting, plan: Plan, numbers: np.ndarray, dtype: Any, turns: int) -> WithPool:
     """The same with a pool of the hulls of these shapes; those that are no meshes have the one of a box."""
     assert plan.world.scene is not None
     hulls = plan.world.scene.shapes.hulls
     meshes = sorted({int(i) for i in numbers.ravel() if int(i) in hulls})
     pool, starts = pooled([UNIT_BOX, *(hulls[i] for i in meshes)], dtype)
-    first = len(numbers) * jax.tree.structure(WITH_HULLS).num_leaves  # after the constants of all turns
+    first = turns * len(numbers) * jax.tree.structure(WITH_HULLS).num_leaves  # after the constants of all turns
     begins = dict(zip(meshes, starts[1:], strict=True))
     static, own = (
         shape._replace(hull=first + np.array([begins.get(int(i), 0) for i in column], np.int64))

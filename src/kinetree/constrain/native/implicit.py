@@ -115,6 +115,8 @@ def answered_change(
 ) -> list[Part | Again]:
     """A⁻¹ b, in `x_new`, with curvatures of constraints at `x` and w.
 
+    It is a repeat that is done once, as Newton's rounds are: so most of its loops have the same machine code.
+
     Arguments:
         kinds, between, linked, joins: as for `newton`.
         loaded: whether the matrix has the loads of an integrator; None where there are none.
@@ -124,11 +126,10 @@ def answered_change(
     coupling: list[Part | Again] = []
     if between:
         coupling = joined.solution(False) if joins else conjugate_gradients(between, False, bool(linked.swept))
-    flag = Loop(lambda *_: ((float(bool(loaded)),), (), ()), 0, NOTHING, writes=(fixed("finishing"),))
+    flags = fixed("finishing"), fixed("going")
+    flag = Loop(lambda *_: ((float(bool(loaded)), 1.0), (), ()), 0, NOTHING, writes=flags)
     rooted = not (between or linked.swept)
-    return [
-        Part(flag, once),
-        at_rest(),
+    round_: list[Part | Again] = [
         *unloaded(loaded is not None),
         *linked.before,
         *(loading(kind, False) for kind in kinds),
@@ -141,6 +142,7 @@ def answered_change(
         *outward(rooted),
         *coupling,
     ]
+    return [Part(flag, once), at_rest(), Again(round_, fixed("going").offset, 1)]
 
 
 def given_rows(array: int, to: str) -> Part:

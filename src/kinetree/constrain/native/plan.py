@@ -345,6 +345,10 @@ class Plan:
             groups.setdefault((self.kinds(pair), pair.moving), []).append(number)
         return [Touch(kinds, moving, tuple(pairs)) for (kinds, moving), pairs in groups.items()]
 
+    def members(self, kinds: tuple[str, str], moving: int) -> tuple[int, ...]:
+        """The pairs of some kinds."""
+        return next((t.pairs for t in self.touches if t.kinds == kinds and t.moving == moving), ())
+
     @cached_property
     def dims(self) -> list[int]:
         """The numbers of dimensions that contacts with the static world have."""

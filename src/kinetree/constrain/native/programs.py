@@ -21,13 +21,8 @@ from .memory import NOTHING, NUMBER, ROW, fixed
 from .newton import newton
 from .parts import Again, Part, once, table
 from .plan import Plan
-
-CLOSED_FORMS = {  # kinds of pairs whose contacts are formulas: searches for them can not be run backwards
-    *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
-    *(("sphere", kind) for kind in ("sphere", "capsule", "cylinder", "box")),
-    ("capsule", "capsule"),
-    ("capsule", "box"),
-}
+from .recalled import CLOSED_FORMS, recalling
+from .recalled import telling as telling_motions
 
 
 class Goal(Enum):
@@ -37,6 +32,7 @@ class Goal(Enum):
     FORCES = auto()  # the forces of all constraints at given accelerations
     CONTACTS = auto()  # where shapes touch
     BALANCE = auto()  # the same as FORCES, and what is left of the balance of forces: for derivatives
+    MOTIONS = auto()  # how points of contact that are searched for move with their shapes
     ANSWER = auto()  # how accelerations answer small forces, constraints being as they are at given ones
 
 
@@ -48,12 +44,14 @@ class Variant(NamedTuple):
     warm: bool = False
     forces: bool = False  # whether forces of contacts are put out
     goal: Goal = Goal.DYNAMICS
+    recalls: bool = False  # whether points of contact that are searched for are given, with their motions
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """What is put out, in order."""
-        if self.goal in (Goal.CONTACTS, Goal.ANSWER):
-            return ("points" if self.goal is Goal.CONTACTS else "answer",)
+        one = {Goal.CONTACTS: "points", Goal.ANSWER: "answer", Goal.MOTIONS: "motions"}
+        if self.goal in one:
+            return (one[self.goal],)
         found = "qdd", "force", "total"
         if self.goal is Goal.FORCES:
             return found
@@ -66,10 +64,10 @@ class Variant(NamedTuple):
         """What is read, in order."""
         if self.goal is Goal.ANSWER:
             return "q", "qd", "warm", "change"
-        optional = {"warm": self.warm, "f_ext": self.external}
-        return (
-            ("q",) if self.goal is Goal.CONTACTS else ("q", "qd", "tau", *(k for k, there in optional.items() if there))
-        )
+        asks = self.goal in (Goal.CONTACTS, Goal.MOTIONS)
+        optional = {"warm": self.warm, "f_ext": self.external} if not asks else {}
+        optional["motions"] = self.recalls
+        return ("q", *(() if asks else ("qd", "tau")), *(k for k, there in optional.items() if there))
 
 
 Q, QD = range(2)
@@ -172,18 +170,23 @@ def force_parts(features: Features) -> list[Part]:
     return [*springs, *([in_fluid()] if features.fluid else []), kinematics.bias(features.damped)]
 
 
-def touching_parts(features: Features, report: int | None = None) -> list[Part]:
-    """What touches; points of contact are put out where asked for."""
-    parts = [part for kinds, moving in features.touches for part in contacts.colliding(kinds, moving, features.single)]
+def touching_parts(features: Features, report: int | None = None, told: int | None = None) -> list[Part]:
+    """What touches; points of contact are put out where asked for. Those that are searched for may be `told`."""
+    parts: list[Part] = []
+    for kinds, moving in features.touches:
+        if told is None or kinds in CLOSED_FORMS:
+            parts += contacts.colliding(kinds, moving, features.single)
+        else:
+            parts.append(recalling(kinds, moving, features.single, told))
     if report is not None:
         parts += [contacts.reporting(report, False)] if features.dims else []
         parts += [contacts.reporting(report, True)] if features.coupled else []
     return parts
 
 
-def constraint_parts(features: Features, report: int | None = None) -> list[Part]:
-    """What touches, and how soft all constraints are; points of contact are put out where asked for."""
-    parts = touching_parts(features, report)
+def constraint_parts(features: Features, report: int | None = None, told: int | None = None) -> list[Part]:
+    """What touches, and how soft all constraints are; `report` and `told` as for `touching_parts`."""
+    parts = touching_parts(features, report, told)
     parts += [contacts.softening(dim, features.elliptic, features.power) for dim in features.dims]
     parts += [coupled.softening(dim, features.elliptic, features.power) for dim in features.coupled]
     parts += [strings.softening(kind, features.power) for kind in features.linking.strung]
@@ -238,10 +241,16 @@ def counted(array: int) -> Part:
 
 
 def contact_parts(v: Variant) -> list[Part]:
-    """From q to points of contact."""
-    turned = v.features.quaternions
-    placed = [*kinematics.placing(turned), *kinematics.bases(), kinematics.outward(turned)]
-    return [coordinates(Q), at_rest(), *placed, *touching_parts(v.features, v.outputs.index("points"))]
+    """From q to points of contact, or to their motions."""
+    f, told = v.features, v.inputs.index("motions") if v.recalls else None
+    placed = [*kinematics.placing(f.quaternions), *kinematics.bases(), kinematics.outward(f.quaternions)]
+    begin = [coordinates(Q), at_rest(), *placed]
+    if v.goal is Goal.CONTACTS:
+        return [*begin, *touching_parts(f, 0, told)]
+    parts = [*begin, *touching_parts(f)]
+    for kinds, moving in f.touches:
+        parts += [] if kinds in CLOSED_FORMS else telling_motions(kinds, moving, f.single, 0)
+    return parts
 
 
 def solution_parts(v: Variant) -> list[Part | Again]:
@@ -249,7 +258,7 @@ def solution_parts(v: Variant) -> list[Part | Again]:
     f, at = v.features, v.inputs.index
     kinds, between = kinds_of(f), between_of(f)
     every = [*kinds, *(k for k, _ in between)]
-    put = {name: k for k, name in enumerate(v.outputs)}
+    put, told = {name: k for k, name in enumerate(v.outputs)}, at("motions") if v.recalls else None
     begin: list[Part | Again] = [
         coordinates(Q),
         copied(QD, "qd"),
@@ -263,11 +272,11 @@ def solution_parts(v: Variant) -> list[Part | Again]:
         change = answered_change(kinds, between, linked_parts(f.linking, False, True), f.joined)
         return [*begin, *constraint_parts(f), given_rows(at("change"), "b"), *change, put_out("x_new", put["answer"])]
     if v.goal is Goal.FORCES:
-        return [*begin, *constraint_parts(f), *pulled(every, f), answered(f.quaternions)]
+        return [*begin, *constraint_parts(f, None, told), *pulled(every, f), answered(f.quaternions)]
     forces = [
         *([kinematics.applied(at("f_ext"))] if v.external else []),
         *force_parts(f),
-        *constraint_parts(f, put.get("points")),
+        *constraint_parts(f, put.get("points"), told),
     ]
     if v.goal is Goal.BALANCE:
         rounds, more = [], left_over(put["left"])
@@ -293,7 +302,8 @@ def program_of(variant: Variant) -> Native:
     """The program of a variant, made once."""
 
     def make() -> Native:
-        parts = contact_parts(variant) if variant.goal is Goal.CONTACTS else solution_parts(variant)
+        asks = variant.goal in (Goal.CONTACTS, Goal.MOTIONS)
+        parts = contact_parts(variant) if asks else solution_parts(variant)
         name = f"constrained_{variant.goal.name.lower()}"
         return Native.of(name, [starting(), *parts], len(variant.inputs), len(variant.outputs))
 
@@ -301,6 +311,5 @@ def program_of(variant: Variant) -> Native:
 
 
 def is_differentiable(features: Features) -> bool:
-    """Whether derivatives are native: contacts are formulas, and tendons do not resist accelerations."""
-    formulas = all(kinds in CLOSED_FORMS for kinds, _ in features.touches)
-    return formulas and not (features.linking.resists or features.linking.brakes)
+    """Whether derivatives are native: tendons do not resist accelerations."""
+    return not (features.linking.resists or features.linking.brakes)

@@ -20,6 +20,7 @@ from .features import Features, features_of
 from .kinds import FORCE_REPORT
 from .plan import Plan
 from .programs import Goal, Variant, is_differentiable, program_of
+from .recalled import searched, width
 
 
 class Solved(NamedTuple):
@@ -33,6 +34,7 @@ class Solved(NamedTuple):
     pushes: Any = None  # (batch, 6 a point): forces of contacts on their second bodies, in their frames, if asked for
     left: Any = None  # of the balance of forces, on all rows
     answer: Any = None  # of all rows, to a change
+    motions: Any = None  # of points of contact that are searched for
 
     @property
     def iterations(self) -> Any:
@@ -54,7 +56,8 @@ class Solver:
     variant: Variant = field(metadata={"static": True})
     plan: Plan = field(metadata={"static": True})
     smooth: tuple[Any, ...] = ()  # constants of the program for derivatives, where there is one
-    answers: tuple[Any, ...] = ()  # and of the one that answers changes, where accelerations are asked for
+    answers: tuple[Any, ...] = ()  # of the one that answers changes, where accelerations are asked for
+    seen: tuple[Any, ...] = ()  # and of the one that tells how contacts move, where they are searched for
 
     @property
     def differentiable(self) -> bool:
@@ -79,6 +82,8 @@ class Solver:
         one = _singles.get(self.plan, id(native), lambda: single(native.program, tables_of(native, self.plan)))
         constants = np.zeros((1, 0), dtype), *self.smooth
         given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext}
+        if balance.recalls:
+            given["motions"] = motions_of(self.variant.features, self.plan, self.seen, q)
 
         def found(qdd: Any) -> Solved:
             inputs = _inputs(balance, **given, warm=qdd)
@@ -99,7 +104,7 @@ class Solver:
 
     def _widths(self, variant: Variant | None = None) -> tuple[int, ...]:
         n, points = self.plan.n, len(self.plan.all_points()[0])
-        widths = Solved(n, n, n, 2, POINT_REPORT * points, FORCE_REPORT * points, n, n)
+        widths = Solved(n, n, n, 2, POINT_REPORT * points, FORCE_REPORT * points, n, n, 0)
         return tuple(getattr(widths, name) for name in (variant or self.variant).outputs)
 
     def _split(self, whole: tuple, variant: Variant | None = None) -> Solved:
@@ -114,8 +119,22 @@ class Solver:
 
 def smooth_variant(variant: Variant) -> Variant:
     """The program whose derivatives are those of a variant, where accelerations are known."""
-    solves = variant.goal is Goal.DYNAMICS
-    return variant._replace(goal=Goal.BALANCE, warm=True) if solves else variant
+    recalls = variant._replace(recalls=searched(variant.features))
+    return recalls._replace(goal=Goal.BALANCE, warm=True) if variant.goal is Goal.DYNAMICS else recalls
+
+
+def moving(features: Features) -> Variant:
+    """The program that tells how points of contact move which are searched for."""
+    return Variant(Features(*features[:5]), goal=Goal.MOTIONS)
+
+
+def motions_of(features: Features, plan: Plan, constants: tuple, q: Any) -> Any:
+    """How points of contact move which are searched for, as known numbers."""
+    native = program_of(moving(features))
+    known, q = jax.lax.stop_gradient((constants, q))
+    return jax.lax.stop_gradient(run(native.program, plan.slots, (width(plan),), tables_of(native, plan), known, (q,)))[
+        0
+    ]
 
 
 def answering(features: Features) -> Variant:
@@ -146,12 +165,14 @@ def solver_of(model: Model, plan: Plan, dtype: Any, h: Any, **asked: Any) -> Sol
         variant = Variant(features, **asked)
         constants = constants_of(program_of(variant), model, plan, dtype, h)
         traced = any(isinstance(x, Tracer) for x in constants)
-        smooth, answers = (), ()
+        smooth, answers, seen = (), (), ()
         if is_differentiable(features):
             smooth = constants_of(program_of(smooth_variant(variant)), model, plan, dtype, h)
             if variant.goal is Goal.DYNAMICS:
                 answers = constants_of(program_of(answering(features)), model, plan, dtype, h)
-        return Solver(constants, variant, plan.forgetful() if traced else plan, smooth, answers)
+            if searched(features):
+                seen = constants_of(program_of(moving(features)), model, plan, dtype, h)
+        return Solver(constants, variant, plan.forgetful() if traced else plan, smooth, answers, seen)
 
     if isinstance(h, Tracer) or not is_known(model):
         return make()

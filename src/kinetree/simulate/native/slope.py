@@ -17,8 +17,9 @@ from kinetree.constrain.native.linked import linked_parts
 from kinetree.constrain.native.memory import NOTHING, ROW
 from kinetree.constrain.native.parts import Again, Part, table
 from kinetree.constrain.native.programs import between_of, coordinates, copied, is_differentiable, kinds_of, pulled
-from kinetree.constrain.native.programs import program_of as answer_of
-from kinetree.constrain.native.solve import answering
+from kinetree.constrain.native.programs import program_of as question_of
+from kinetree.constrain.native.recalled import searched
+from kinetree.constrain.native.solve import answering, motions_of, moving
 from kinetree.lanes import Lane, Loop, run
 from kinetree.lanes.kept.once import Once, OncePerOwner
 from kinetree.lanes.linear import Bounded, run_linear
@@ -39,16 +40,20 @@ def has_slopes(v: StepVariant) -> bool:
 
 
 def _balance(v: StepVariant) -> Native:
-    """Inputs: those of a step, and the acceleration of the integrator. What is left of the equations, activations."""
-    f = v.features
+    """Inputs: those of a step, the acceleration of the integrator, and how contacts move which are searched for.
+
+    Outputs: what is left of the equations, and activations.
+    """
+    f, recalls = v.features, searched(v.features)
     every = [*kinds_of(f), *(k for k, _ in between_of(f))]
     known = [given_rows(len(v.inputs), "alpha")] if v.finishes else []
-    parts: list[Part | Again] = [*begun(v), *known, *forces(v), *pulled(every, f), *left_over(0)]
+    told = len(v.inputs) + v.finishes if recalls else None
+    parts: list[Part | Again] = [*begun(v), *known, *forces(v, told), *pulled(every, f), *left_over(0)]
     parts += left_over_of_step(1) if v.finishes else []
     count = 1 + v.finishes
     if v.stateful:
         parts += [*v.activated("now", "rate"), returned(("act",), count)]
-    return Native.of("step_balance", parts, len(v.inputs) + v.finishes, count + v.stateful)
+    return Native.of("step_balance", parts, len(v.inputs) + v.finishes + recalls, count + v.stateful)
 
 
 def _end(v: StepVariant) -> Native:
@@ -92,8 +97,8 @@ def _loaded(v: StepVariant, back: bool) -> Native:
 
 
 def _made(name: str, v: StepVariant) -> Native:
-    if name == "answer":
-        return answer_of(answering(v.features))
+    if name in ("answer", "motions"):
+        return question_of((answering if name == "answer" else moving)(v.features))
     make = {"balance": lambda: _balance(v), "end": lambda: _end(v)}
     make |= {"loaded": lambda: _loaded(v, False), "back": lambda: _loaded(v, True)}
     return _programs.get((name, v), make[name])
@@ -105,19 +110,21 @@ class Slopes(NamedTuple):
     balance: tuple[Any, ...]
     end: tuple[Any, ...]
     answer: tuple[Any, ...]
+    motions: tuple[Any, ...] = ()  # where contacts are searched for
     loaded: tuple[Any, ...] = ()  # where an integrator has loads
     back: tuple[Any, ...] = ()
 
 
 def slopes_of(v: StepVariant, model: Model, plan: StepPlan, dtype: Any, h: Any) -> Slopes:
     """For a model."""
-    names = Slopes._fields if v.finishes else Slopes._fields[:3]
-    return Slopes(*(constants_of(_made(name, v), model, plan, dtype, h) for name in names))
+    names = ["balance", "end", "answer"] + (["loaded", "back"] if v.finishes else [])
+    names += ["motions"] if searched(v.features) else []
+    return Slopes(**{name: constants_of(_made(name, v), model, plan, dtype, h) for name in names})
 
 
 def _linear(v: StepVariant, known: Slopes) -> list[tuple[Native, tuple]]:
     """The linear programs, with their constants."""
-    return [(_made(name, v), getattr(known, name)) for name in Slopes._fields[2:] if getattr(known, name)]
+    return [(_made(name, v), getattr(known, name)) for name in ("answer", "loaded", "back") if getattr(known, name)]
 
 
 def _singly(native: Native, plan: StepPlan, widths: tuple[int, ...], constants: tuple, inputs: tuple) -> tuple:
@@ -139,6 +146,7 @@ def moved_step(v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, A
     inputs = given | {"warm_start": qdd}
     ordered = tuple(inputs[name] for name in v.inputs)
     last = (alpha,) if v.finishes else ()
+    last += (motions_of(v.features, plan, known.motions, given["q"]),) if searched(v.features) else ()
     widths = (n,) * (1 + v.finishes) + ((plan.na,) if v.stateful else ())
     found = _singly(_made("balance", v), plan, widths, known.balance, (*ordered, *last))
     answer, *loads = (

@@ -217,14 +217,14 @@ def driven(v: StepVariant) -> list[Part | Again]:
     return [*begin, *([shifted(1.0)] if turned else []), *motion_parts(f), *motors]
 
 
-def forces(v: StepVariant) -> list[Part | Again]:
-    """From a state to all forces but those of constraints, and how soft these are."""
+def forces(v: StepVariant, told: int | None = None) -> list[Part | Again]:
+    """From a state to all forces but those of constraints, and how soft these are; `told`: contacts are inputs."""
     f = v.features
     return [
         *driven(v),
         *([kinematics.applied(v.inputs.index("f_ext"))] if v.external else []),
         *force_parts(f),
-        *constraint_parts(f),
+        *constraint_parts(f, None, told),
     ]
 
 

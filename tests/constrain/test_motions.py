@@ -1,0 +1,57 @@
+"""How points of contact that are searched for move with their shapes: against differences, natively, in both modes."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kinetree as kt
+from tests.constrain.agreement import compiled, ours
+
+SCENE = """<mujoco><worldbody><geom type="box" size=".2 .25 .3"/>
+<body><freejoint/><geom {shape}/></body></worldbody></mujoco>"""
+FACE, EDGE, CORNER = (0.05, -0.04, 0.3), (0.2, 0.03, 0.3), (0.2, 0.25, 0.3)  # where on the box
+BOX, ELLIPSOID = 'type="box" size=".2 .25 .3"', 'type="ellipsoid" size=".2 .3 .15"'
+
+
+@pytest.mark.parametrize(
+    ("shape", "at", "step"), [(BOX, FACE, 1e-6), (BOX, EDGE, 1e-6), (ELLIPSOID, FACE, 1e-4), (ELLIPSOID, CORNER, 1e-4)]
+)
+def test_against_differences(shape, at, step, monkeypatch):
+    """A turned box or ellipsoid, pushed into a box at a face, an edge or a corner."""
+
+    def refuse(*_):
+        raise AssertionError("contacts by XLA")
+
+    monkeypatch.setattr(sys.modules["kinetree.constrain.touch"], "_by_xla", refuse)
+    model = ours(compiled(SCENE.format(shape=shape)))
+    rng = np.random.default_rng(3)
+    turn = rng.standard_normal(4)
+    way = np.array(at) * (np.abs(at) > 0.1)
+    way = way / np.linalg.norm(way)
+    low, high = 0.0, 1.0  # how far the other shape is out, by halves until they overlap by a millimetre
+
+    def placed(far):
+        return np.concatenate([np.array(at) + far * way, turn / np.linalg.norm(turn)])
+
+    for _ in range(30):
+        middle = (low + high) / 2
+        deep = np.where((found := kt.contacts(model, placed(middle))).active, found.depth, -1).max() > 1e-3
+        low, high = (middle, high) if deep else (low, middle)
+    q = jnp.asarray(placed(low))
+    active = np.asarray(kt.contacts(model, q).active)
+    assert active.sum() == 1
+
+    def point(x):
+        found = kt.contacts(model, kt.integrate(model, q, x, 1.0))
+        whole = found.position, found.frame.reshape(*found.frame.shape[:-2], 9), found.depth[..., None]
+        return jnp.concatenate(whole, -1)[np.flatnonzero(active)[0]]
+
+    slopes = jax.jit(jax.jacfwd(point))(jnp.zeros(6))
+    np.testing.assert_allclose(jax.jit(jax.jacrev(point))(jnp.zeros(6)), slopes, atol=1e-12)
+    value = jax.jit(point)
+    for k, unit in enumerate(np.eye(6)):
+        wanted = (value(step * unit) - value(-step * unit)) / (2 * step)
+        np.testing.assert_allclose(slopes[:, k], wanted, rtol=1e-6, atol=1e-6 if step < 1e-5 else 2e-4)
