@@ -68,6 +68,8 @@ def test_runs_are_compared_and_contact_carries_the_weight():
     figure = plots.compare(runs, model, joints=["elbow"])
     assert [line.get_label() for line in figure.axes[0].lines] == ["ours", "theirs"]
     assert figure.axes[0].get_ylabel() == "elbow\n(rad)"
+    assert plots.compare(runs, model).get_suptitle() == "first 6 of 7"
+    assert figure.get_suptitle() == ""
     with pytest.raises(ValueError, match="no column is called 'knee'"):
         plots.compare(runs, model, joints=["knee"])
     ball = kt.Model.from_arrays([-1], "free", np.eye(6)[None], np.array([[2.0, 0, 0, 0, 0.01, 0.01, 0.01, 0, 0, 0]]))

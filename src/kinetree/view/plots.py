@@ -22,6 +22,7 @@ MOST_CURVES = len(CURVES)  # A panel has at most one curve of each colour.
 BAND = (5.0, 95.0)  # percentiles of a batch that its band spans
 WIDTH = 7.0  # inches; the width of the text on a page
 PANEL = 1.75  # inches; the height of one panel
+MOST_PANELS = 6  # of a comparison, where nobody says which joints
 
 
 class Column(NamedTuple):
@@ -220,8 +221,10 @@ def compare(
         if missing:
             raise ValueError(f"no column is called {missing[0]!r}{did_you_mean(missing[0], known)}")
         columns = [known[j] for j in joints]
-    columns = columns[:6] if joints is None else columns
+    count, columns = len(columns), columns[:MOST_PANELS] if joints is None else columns
     figure = Figure(figsize=(WIDTH, 0.7 + 1.4 * len(columns)), layout="constrained")
+    if len(columns) < count and joints is None:
+        figure.suptitle(f"first {len(columns)} of {count}", fontsize=8)
     for number, column in enumerate(columns):
         axes = _panel(figure, len(columns), 1, number + 1)
         for k, (name, run) in enumerate(runs.items()):
