@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 60  # bodies; a chain of thousands is summed up
 STYLE = "font: 12px/1.5 ui-monospace, monospace; max-height: 320px; overflow: auto"
+LIST = "margin: 0; padding-left: 1.2em; list-style: none"  # What can be folded has a mark of its own.
 
 
 def tree_html(model: "Model") -> str:
@@ -18,7 +19,7 @@ def tree_html(model: "Model") -> str:
     children: dict[int, list[int]] = {}
     for body, parent in enumerate(np.asarray(model.parent)[:shown]):
         children.setdefault(int(parent), []).append(body)
-    pieces = [f"<div style='{STYLE}'><b>{html.escape(repr(model))}</b><ul style='margin: 2px 0'>"]
+    pieces = [f"<div style='{STYLE}'><b>{html.escape(repr(model))}</b><ul style='{LIST}'>"]
     waiting: list[int | str] = list(reversed(children.get(-1, [])))
     while waiting:
         item = waiting.pop()
@@ -27,7 +28,7 @@ def tree_html(model: "Model") -> str:
             continue
         below = children.get(item, [])
         if below:
-            pieces.append(f"<li><details open><summary>{_label(model, item)}</summary><ul style='margin: 0'>")
+            pieces.append(f"<li><details open><summary>{_label(model, item)}</summary><ul style='{LIST}'>")
             waiting += ["</ul></details></li>", *reversed(below)]
         else:
             pieces.append(f"<li>{_label(model, item)}</li>")
