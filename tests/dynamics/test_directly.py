@@ -292,6 +292,19 @@ def test_the_way_of_a_torque_is_short():
     )  # It is really watched.
 
 
+def test_the_name_of_the_usual_method_goes_the_same_way():
+    """`method="aba"` is what "auto" takes, but not for joints that follow others."""
+    model = MODELS["dampers"]()
+    given = states(model)
+    seen = files_entered(lambda: kt.forward_dynamics(model, *given, method="aba"))
+    assert seen == {"<front of forward_dynamics>"}
+    assert np.array_equal(kt.forward_dynamics(model, *given, method="aba"), kt.forward_dynamics(model, *given))
+    assert len(files_entered(lambda: kt.forward_dynamics(model, *given, method="crba"))) > 6
+    coupled = MODELS["coupled hinges"]()
+    with pytest.raises(ValueError, match="mimic joints"):
+        kt.forward_dynamics(coupled, *states(coupled), method="aba")
+
+
 def test_arrays_with_gaps_have_the_results_of_whole_ones():
     model = kt.auto_tree(7, 1, 0.3)
     x = np.random.default_rng(0).uniform(-1, 1, (3, 10, 14))

@@ -34,14 +34,19 @@ MAX_KEPT_CALLS = 1024  # builtins of one function and model: one for each body, 
 
 
 def directly(
-    made: Callable[..., Any], *, result: type[tuple] | None = None, builtin: Callable[..., Builtin | None] | None = None
+    made: Callable[..., Any],
+    *,
+    result: type[tuple] | None = None,
+    builtin: Callable[..., Builtin | None] | None = None,
+    same: dict[str, str] | None = None,
 ) -> Callable[[F], F]:
     """For a public function of a model, of arrays, and perhaps of facts such as a body's name.
 
     `made(model, *facts)` gives the lane algorithm that answers a call with no other arguments, for a model that "auto"
     walks in lanes, a single state too; or the algorithm and the numbers that it is about; or None where there is none.
     The arrays are the parameters q, q0, q1, qd, qdd and tau; `result` is the named tuple that several outputs make.
-    `builtin(model, dtype, *made)` binds what `made` returned, if not as one program.
+    `builtin(model, dtype, *made)` binds what `made` returned, if not as one program. `same` has a word for some
+    parameters, which asks for what their default is, where no joint of the model follows another.
     """
 
     def decorate(function: F) -> F:
@@ -73,7 +78,7 @@ def directly(
             call = kept or bind(model, dtype, given, about)
             return call(*(given if whole else map(np.ascontiguousarray, given)))
 
-        return _front(function, partial(_with_dtype, bind), other)  # type: ignore[return-value]
+        return _front(function, partial(_with_dtype, bind), other, same or {})  # type: ignore[return-value]
 
     return decorate
 
@@ -104,7 +109,9 @@ def _with_dtype(bind: Callable[..., Builtin], model: Any, given: tuple, about: t
     return bind(model, DOUBLE, given, about)
 
 
-def _front(function: Callable[..., Any], bind: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
+def _front(
+    function: Callable[..., Any], bind: Callable[..., Any], other: Callable[..., Any], same: dict[str, str]
+) -> Callable[..., Any]:
     """The function that users call: `function`, with its own parameters, behind its builtins."""
     model, *parameters = signature(function).parameters.values()
     arrays = [p.name for p in parameters if p.name in ARRAYS]
@@ -123,7 +130,11 @@ def _front(function: Callable[..., Any], bind: Callable[..., Any], other: Callab
         taken.append(f"**{p.name}" if free else f"{p.name}=default_{p.name}" if optional else p.name)
         passed.append(f"**{p.name}" if free else f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name)
         if p.name not in (*arrays, *facts):
-            plain.append(f"not {p.name}" if free else f"{p.name} is default_{p.name}")
+            usual = f"not {p.name}" if free else f"{p.name} is default_{p.name}"
+            alike = (
+                f"{p.name} == {same[p.name]!r} and getattr(model, 'coupling', None) is None" if p.name in same else ""
+            )
+            plain.append(f"({usual} or {alike})" if alike else usual)
     given, about = ", ".join(arrays), "".join(f"{name}, " for name in facts)
     kept = f"model._{function.__name__}_float64[{about}]" if facts else f"model._{function.__name__}"
     text = f"""

@@ -62,7 +62,7 @@ def at_once(model: Model) -> LaneAlgorithm | None:
     return coupled_program(model)
 
 
-@directly(at_once)
+@directly(at_once, same={"method": "aba"})
 def forward_dynamics(
     model: Model | ShardedTree,
     q: Float[Array, "... nq"],
