@@ -2,10 +2,10 @@
 
 Each robot is tried on a fixed and on a floating base: batches of 4 096 states with two threads each, and one call. Both
 libraries are called in turn in one process, each several times in a row where a call is short: that is how fast they
-are once threads are awake. On a busy machine take `--threads 1 --cpu`: ratios of processor time; where
-Pinocchio has no parallel call, two of our threads make twice that. Pinocchio answers
-by its parallel call where it has one, else by a loop over its function of one state. The worst robot of each column is
-printed last: that is the figure which counts.
+are once threads are awake. Ratios are those of medians over rounds, each of which goes over all quantities. On a busy
+machine take `--threads 1 --cpu`: ratios of processor time; where Pinocchio has no parallel call, two of our threads
+make twice that. Pinocchio answers by its parallel call where it has one, else by a loop over its function of one state.
+The worst robot of each column is printed last: that is the figure which counts.
 """
 
 import argparse
@@ -27,9 +27,9 @@ Clock = Callable[[], float]
 Calls = dict[str, tuple[Callable[[], Any], Callable[[], Any]]]  # Ours and theirs, by what they compute.
 
 GOALS = {"ID": 12, "FD": 9, "H": 10, "FK": 10, "J": 8, "∂ID": 8, "∂FD": 6, "ID specialised": 20, "FD specialised": 15}
-UNTIL_ASLEEP = 0.015  # seconds after which threads of either library no longer look for work
+UNTIL_ASLEEP = 0.008  # seconds after which threads of either library no longer look for work
 TIMED_ALONE = 2e-5  # seconds of a call that is timed by itself
-BATCH_SECONDS = 1e-2  # seconds of a sample of batches, at the least
+BATCH_SECONDS = 5e-3  # seconds of a sample of batches, at the least
 SPECIALISED_ROWS = 60  # rows; compiling a program for a larger robot takes longer than measuring it
 
 
@@ -132,50 +132,55 @@ def _ours(model: kt.Model, batch: int) -> list[np.ndarray]:
     return [q, qd, np.random.default_rng(0).standard_normal(qd.shape)]
 
 
-def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, least: float, clock: Clock) -> float:
-    """How many times as fast ours is: medians of rounds in turn, each of at least so many seconds.
+class Timed:
+    """A call, and the seconds that it took in each round so far."""
 
-    Each waits until the other's threads sleep: OpenMP's look for work for some 5 ms, on the core that ours need. The
-    first of several calls in a row is not counted: it wakes threads. Of those that follow the median counts, unless
-    they are too short to be timed one by one.
-    """
+    def __init__(self, call: Callable[[], Any], clock: Clock):
+        self.call, self.clock = call, clock
+        self.first = self._seconds(1)
+        self.rounds: list[float] = []
 
-    def sample(call: Callable[[], Any], count: int) -> float:
-        time.sleep(UNTIL_ASLEEP)
-        if count > 1:
-            call()
-        in_a_row = 1 if timed_alone else count
-        return statistics.median(timed(call, in_a_row) for _ in range(count // in_a_row))
-
-    def timed(call: Callable[[], Any], count: int) -> float:
-        start = clock()
+    def _seconds(self, count: int) -> float:
+        start = self.clock()
         for _ in range(count):
-            call()
-        return (clock() - start) / count
+            self.call()
+        return (self.clock() - start) / count
 
-    pair, timed_alone = (ours, theirs), True
-    first = [sample(call, 1) for call in pair]
-    timed_alone = min(first) >= TIMED_ALONE
-    counts = [max(1, int(least / seconds)) for seconds in first]
-    times = [[seconds] if n == 1 else [] for seconds, n in zip(first, counts, strict=True)]  # Long calls count at once.
-    for _ in range(rounds):
-        for call, n, own in zip(pair, counts, times, strict=True):
-            if len(own) < rounds:
-                own.append(sample(call, n))
-    a, b = map(statistics.median, times)
-    return b / a
+    def sample(self, least: float, alone: bool) -> None:
+        """One round, of at least so many seconds.
+
+        It waits until the other library's threads sleep: OpenMP's look for work for some 5 ms, on the core that ours
+        need. The first of several calls in a row is not counted: it wakes threads. Of those that follow the median
+        counts, unless they are too short to be timed `alone`.
+        """
+        time.sleep(UNTIL_ASLEEP)
+        count = max(1, int(least / self.first))
+        if count > 1:
+            self.call()
+        in_a_row = 1 if alone else count
+        self.rounds.append(statistics.median(self._seconds(in_a_row) for _ in range(count // in_a_row)))
 
 
 def compare(calls: Calls, rounds: int, least: float, clock: Clock) -> dict[str, float]:
-    """Ratios by what is computed; those that a robot has no answer to are left out."""
-    found = {}
+    """Ratios by what is computed; those that a robot has no answer to are left out.
+
+    Each round goes over all quantities, ours and theirs in turn. So a moment in which the machine is slow touches one
+    round of some of them, and medians over the rounds do not see it.
+    """
+    pairs: dict[str, tuple[Timed, Timed]] = {}
     for name, (ours, theirs) in calls.items():
         try:
             ours(), theirs()
         except (ValueError, RuntimeError):  # A singular mass matrix, mostly.
             continue
-        found[name] = ratio(ours, theirs, rounds, least, clock)
-    return found
+        pairs[name] = Timed(ours, clock), Timed(theirs, clock)
+    for _ in range(rounds):
+        for pair in pairs.values():
+            alone = min(timed.first for timed in pair) >= TIMED_ALONE
+            for timed in pair:
+                timed.sample(least, alone)
+    medians = {name: [statistics.median(timed.rounds) for timed in pair] for name, pair in pairs.items()}
+    return {name: theirs / ours for name, (ours, theirs) in medians.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -184,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", default=[""], help="parts of robots' names")
     parser.add_argument("--batch", type=int, default=4096)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--cpu", action="store_true", help="processor time, not time on the wall")
     parser.add_argument("--one", action="store_true", help="one call instead of a batch")
     parser.add_argument("--specialise", action="store_true", help="programs of each robot, too")
@@ -209,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not model.nv:
                 continue
             if options.one:
-                found = compare(single_calls(model, theirs), 4 * options.rounds, 1e-3, clock)
+                found = compare(single_calls(model, theirs), options.rounds, 1e-3, clock)
             else:
                 calls = batch_calls(model, theirs, options.batch, options.threads, options.specialise)
                 found = compare(calls, options.rounds, BATCH_SECONDS, clock)
