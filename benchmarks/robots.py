@@ -5,7 +5,7 @@ libraries are called in turn in one process, each several times in a row where a
 are once threads are awake. Ratios are those of medians over rounds, each of which goes over all quantities. On a busy
 machine take `--threads 1 --cpu`: ratios of processor time; where Pinocchio has no parallel call, two of our threads
 make twice that. Pinocchio answers by its parallel call where it has one, else by a loop over its function of one state.
-The worst robot of each column is printed last: that is the figure which counts.
+The worst robot of each column is printed last: that is the figure which counts. `--random` makes up other robots.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import pinocchio as pin
 
 import kinetree as kt
 
+from .random_robots import random_files
 from .real import Writer
 
 Clock = Callable[[], float]
@@ -193,6 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cpu", action="store_true", help="processor time, not time on the wall")
     parser.add_argument("--one", action="store_true", help="one call instead of a batch")
     parser.add_argument("--specialise", action="store_true", help="programs of each robot, too")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="N random robots of each kind instead")
     parser.add_argument("--part", default="1/1", help="k/n: the k-th of n parts of the robots")
     parser.add_argument("--out", type=Path, help="file of JSON lines to add to")
     options = parser.parse_args(arguments)
@@ -201,7 +203,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     write = Writer(options.out, "robots")
     worst: dict[str, tuple[float, str]] = {}
     part, parts = map(int, options.part.split("/"))
-    chosen = [(name, path) for name, path in robot_files().items() if any(word in name for word in options.names)]
+    files = random_files(options.random) if options.random else robot_files()
+    chosen = [(name, path) for name, path in files.items() if any(word in name for word in options.names)]
     for name, path in chosen[part - 1 :: parts]:
         for floating in (False, True):
             try:
@@ -209,7 +212,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     model = kt.load(path, floating_base=floating)
-            except (ValueError, RuntimeError):
+            except (ValueError, RuntimeError) as error:
+                print(f"{name}: not loaded: {str(error)[:80]}")
                 continue
             if not model.nv:
                 continue

@@ -132,3 +132,15 @@ def test_jacobians(way):
     for body in (0, 3, N - 1):
         joined, single = (p(model, s.q[None], about=(body,))[0] for p in programs)
         assert worst(joined, single) < 1e-13
+
+
+def test_a_long_arm_on_a_floating_base():
+    """From 100 levels on rows are held by quaternions; articulated bodies are turned by matrices there, too."""
+    d = generate.random_tree(np.random.default_rng(2), 101, "revolute", "chain", spread=0.1)
+    model = build_model(replace(d, joints=("free", *d.joints[1:])))
+    assert kind_of(model).deep
+    assert kind_of(model).roots
+    q, qd = kt.random_state(model, 0, (5,))
+    qdd = np.random.default_rng(1).standard_normal(qd.shape)
+    tau = kt.inverse_dynamics(model, q, qd, qdd)
+    np.testing.assert_allclose(kt.forward_dynamics(model, q, qd, tau), qdd, rtol=0, atol=1e-7 * np.abs(qdd).max())

@@ -134,7 +134,9 @@ class Roots:
 
     def rows(self, known: Row, q: list[Any], given: dict[str, list[Any]]) -> list[Row]:
         """What is known of the rows of one root: placements, axes, bodies, inputs."""
-        first = self.links.held(joint_pose(known.orientation, known.position, Quaternion(*q[3:]), Vec3(*q[:3])))
+        alg = self.algorithm
+        held = (lambda x: x.transform) if alg.keeps_placements and alg.keeps == "transform" else self.links.held
+        first = held(joint_pose(known.orientation, known.position, Quaternion(*q[3:]), Vec3(*q[:3])))
         no_body = (Moments if self.links.moments else Inertia)(0.0, ZERO3, Sym3(*6 * (0.0,)))
         shift: tuple[Any, ...] = ()
         if self.shifts and "qd" in given:
@@ -142,7 +144,7 @@ class Roots:
             shift = (*turning, *sliding)
         rows = []
         for k, axis in enumerate(AXES):
-            row = Row({AT: self.links.held(resting(k)) if k else first, "axis": axis})
+            row = Row({AT: held(resting(k)) if k else first, "axis": axis})
             row["inertia"] = known.inertia if k == LAST else no_body
             row["mass"] = row.inertia.mass
             row["armature"] = 0.0 if self.links.hinges else known.armature[k]
