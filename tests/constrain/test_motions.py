@@ -17,7 +17,13 @@ BOX, ELLIPSOID = 'type="box" size=".2 .25 .3"', 'type="ellipsoid" size=".2 .3 .1
 
 
 @pytest.mark.parametrize(
-    ("shape", "at", "step"), [(BOX, FACE, 1e-6), (BOX, EDGE, 1e-6), (ELLIPSOID, FACE, 1e-4), (ELLIPSOID, CORNER, 1e-4)]
+    ("shape", "at", "step"),
+    [
+        pytest.param(BOX, FACE, 1e-6, marks=pytest.mark.thorough),
+        (BOX, EDGE, 1e-6),
+        pytest.param(ELLIPSOID, FACE, 1e-4, marks=pytest.mark.thorough),
+        (ELLIPSOID, CORNER, 1e-4),
+    ],
 )
 def test_against_differences(shape, at, step, monkeypatch):
     """A turned box or ellipsoid, pushed into a box at a face, an edge or a corner."""

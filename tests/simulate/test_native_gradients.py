@@ -197,6 +197,7 @@ COUPLED = """<mujoco><option timestep="0.002"/><worldbody>
 </mujoco>"""
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_xla")
 def test_where_constraints_couple_bodies(monkeypatch):
     """A ball against a ball, a tendon at its limit, a joint that follows another, a loop: by the balance of forces."""
