@@ -12,13 +12,15 @@ from tests.constrain.agreement import exact, ours, solved_as_there, states
 
 ROCK = np.random.default_rng(3).normal(size=(30, 3))
 ROCK = ROCK / np.linalg.norm(ROCK, axis=1, keepdims=True) * (0.12, 0.1, 0.08)
+BENT = np.array([[x, y, z] for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.05, 0.05)])
+BENT[7, 2] += 2e-5  # The upper side is two triangles, which MuJoCo takes for one face.
 WEDGE = np.array([[x, y, z * (0.1 if x > 0 else 0.05)] for x in (-0.15, 0.1) for y in (-0.1, 0.1) for z in (-1, 1)])
 
 
 def scene(bodies: str) -> mujoco.MjModel:
     meshes = "".join(
         f'<mesh name="{name}" vertex="{" ".join(map(str, v.ravel()))}"/>'
-        for name, v in (("rock", ROCK), ("wedge", WEDGE))
+        for name, v in (("rock", ROCK), ("wedge", WEDGE), ("bent", BENT))
     )
     return exact(
         mujoco.MjModel.from_xml_string(
@@ -77,6 +79,20 @@ def test_depths_of_hulls_are_mujocos():
     assert np.isfinite(after.q).all()
     first = kt.advance(model, kt.initial_state(model, q[:3]), substeps=20)
     np.testing.assert_array_equal(first.q, after.q[:3])
+
+
+def test_depths_on_a_face_that_is_not_flat_are_mujocos():
+    lower, upper = ('<geom type="mesh" mesh="bent" mass="1"/>' for _ in range(2))
+    m = scene(
+        f"""<body pos="0 0 0.2"><freejoint/>{lower}</body>
+        <body pos="0.03 0.02 0.299" euler="180 0 20"><freejoint/>{upper}</body>"""
+    )
+    model, d = ours(m), mujoco.MjData(m)
+    mujoco.mj_forward(m, d)
+    assert d.ncon == 4
+    found = kt.contacts(model, Mujoco(model).q_here(d.qpos))
+    near = np.isfinite(found.depth)
+    np.testing.assert_allclose(np.sort(found.depth[near]), np.sort(-d.contact.dist), rtol=0, atol=1e-12)
 
 
 def test_worlds_that_differ_share_their_meshes():

@@ -230,7 +230,6 @@ def several_points(f1: Feature, f2: Feature, margin: Scalar) -> Points:
     sides = _copied(_copied(sides, f1, i1, meets & ~edge1), f2, i2, edge1)
     given = _Polygon(corners(2 * width), zero, zero)
     given = _line(_line(_copied(given, f2, i2, face_face), f1, line1, edge1), f2, line2, edge2)
-    origin2 = given.at(zero)  # where two faces meet, a corner of the second
     up = where(edge1, n2, n1)
     found = clipped(sides, up, given, width, margin)
 
@@ -245,7 +244,7 @@ def several_points(f1: Feature, f2: Feature, margin: Scalar) -> Points:
         p = found.at(k)
         other = p - up * (p - origin).dot(up)  # on the face that clips
         first, second = where(edge1, (p, other), (other, p))
-        lower = other - n2 * (other - origin2).dot(n2)  # Two faces: the normal is that of the second.
+        lower = other - n2 * (other - p).dot(n2)  # Two faces: the normal is that of the second.
         firsts.append(first)
         seconds.append(where(face_face, lower, second))
     return Points(where(edge2, n1, -n2), tuple(firsts), tuple(seconds), jnp.where(meets, count, 0))
