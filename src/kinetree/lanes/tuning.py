@@ -46,6 +46,7 @@ PAIRS_MIN_ENTRIES = 1 << 15  # entries that a task takes at the least; fewer are
 GPU_BLOCK_THREADS = 128  # threads of a block, where shared memory does not ask for fewer [h200/]
 GPU_REPEAT_THREADS = 32  # threads of a block of a program with repeats: few lanes fill all multiprocessors [ground]
 GPU_SEQUENCE_THREADS = 32  # threads of a block of a program with repeats that is written out [ground]
+GPU_CROWD_THREADS = 1 << 16  # threads in all from which on its blocks have GPU_BLOCK_THREADS [ground]
 GPU_SEQUENCE_MAX_BYTES = 1 << 16  # bytes of its slots; a team shares the lanes that have more [ground]
 GPU_FOLD_MAX_SHARE = 0.85  # of the text that may be left where two threads share a lane [ground]
 GPU_SEQUENCE_REGISTERS = 200  # values of such a program that are kept in registers [ground]

@@ -142,10 +142,13 @@ def launch_values(
     values: list[tuple[str, str]],
     lanes: str,
     function: int,
-    threads: int = tuning.GPU_BLOCK_THREADS,
+    threads: int | str = tuning.GPU_BLOCK_THREADS,
     shared: str = "0",
 ) -> None:
-    """Launch a kernel on XLA's stream, a thread to a lane, with these values, and return from the handler."""
+    """Launch a kernel on XLA's stream, a thread to a lane, with these values, and return from the handler.
+
+    `threads` are those of a block, known or an i64 of the handler.
+    """
     for k, (kind, value) in enumerate(values):
         to.store(kind, value, "%values", 8 * k)
         to.store("ptr", to.at("%values", 8 * k), "%places", 8 * k)
@@ -162,11 +165,12 @@ def launch_values(
     to.do(f"ret ptr {unknown}")
     to.label("launch")
     stream = to.load("ptr", "%ask", 24)
-    blocks = to.op(f"udiv i64 {to.op(f'add i64 {lanes}, {threads - 1}')}, {threads}")
-    grid = to.op(f"trunc i64 {blocks} to i32")
+    before = to.op(f"sub i64 {to.op(f'add i64 {lanes}, {threads}')}, 1")
+    grid = to.op(f"trunc i64 {to.op(f'udiv i64 {before}, {threads}')} to i32")
+    block = to.op(f"trunc i64 {threads} to i32")
     kernel = to.op(f"inttoptr i64 {function} to ptr")
     code = to.op(
-        f"call i32 {_function(to, 'cuLaunchKernel')}(ptr {kernel}, i32 {grid}, i32 1, i32 1, i32 {threads}, i32 1, "
+        f"call i32 {_function(to, 'cuLaunchKernel')}(ptr {kernel}, i32 {grid}, i32 1, i32 1, i32 {block}, i32 1, "
         f"i32 1, i32 {shared}, ptr {stream}, ptr %places, ptr null)"
     )
     to.branch(to.op(f"icmp eq i32 {code}, 0"), "launched", "refused")

@@ -26,7 +26,8 @@ from .tile import WARP, block_size, tile_bytes
 class Launch(NamedTuple):
     """How a kernel is launched: threads of a block, and the bytes of shared memory of a block.
 
-    `of_lane` threads share a lane, for each row of its room; there is a thread to a lane where it is 0.
+    `of_lane` threads share a lane, for each row of its room; there is a thread to a lane where it is 0. Blocks of many
+    threads leave a multiprocessor together: a crowd may have larger ones than a few lanes, which must reach them all.
     """
 
     block: int
@@ -34,6 +35,7 @@ class Launch(NamedTuple):
     shared: int = 0
     shared_of_column: int = 0  # more bytes, for each column of inputs and outputs
     threads: int = 1  # to a lane, where `of_lane` is 0
+    crowd: int = 0  # threads of a block where there are many in all; 0: as for few
 
 
 def _handler_text(program: Program, function: int, launch: Launch) -> str:
@@ -55,7 +57,11 @@ def _handler_text(program: Program, function: int, launch: Launch) -> str:
     shared = to.op(f"add i64 {to.op(f'mul i64 {columns}, {launch.shared_of_column}')}, {launch.shared}")
     rooms, each = (dimension(to, *room, 0), launch.of_lane) if launch.of_lane else (lanes, launch.threads)
     threads = to.op(f"mul i64 {rooms}, {each}")
-    launch_values(to, values, threads, function, launch.block, to.op(f"trunc i64 {shared} to i32"))
+    block: int | str = launch.block
+    if launch.crowd:
+        many = to.op(f"icmp uge i64 {threads}, {tuning.GPU_CROWD_THREADS}")
+        block = to.op(f"select i1 {many}, i64 {launch.crowd}, i64 {launch.block}")
+    launch_values(to, values, threads, function, block, to.op(f"trunc i64 {shared} to i32"))
     to.lines.append("}")
     return str(to)
 
@@ -81,7 +87,8 @@ def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[
         return CudaKernel(program, team_ptx(program, dtype, team, chip()), launch)
     if program.straight is not None and not program.even:
         assembly = sequence_ptx(program, slots, dtype, chip())
-        return CudaKernel(program, assembly, Launch(tuning.GPU_SEQUENCE_THREADS, threads=threads_of_lane(assembly)))
+        threads, crowd = threads_of_lane(assembly), tuning.GPU_BLOCK_THREADS
+        return CudaKernel(program, assembly, Launch(tuning.GPU_SEQUENCE_THREADS, threads=threads, crowd=crowd))
     reach, room = reach_of(program, widths, dtype.itemsize), local_slots(slots, dtype)
     launch = Launch(tuning.GPU_BLOCK_THREADS if program.simple else tuning.GPU_REPEAT_THREADS)
     if reach is Reach.TILE:
