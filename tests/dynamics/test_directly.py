@@ -170,6 +170,7 @@ def test_more_calls_compute_what_other_passes_do_and_need_no_xla(monkeypatch):
         np.testing.assert_array_equal(batch[2], one, err_msg=name)
 
 
+@pytest.mark.cpu
 def test_derivatives_of_one_state_need_no_xla(monkeypatch):
     """They are the ordinary path's, state by state; of a free base, and with followers."""
     for model in (MODELS["coupled hinges"](), free_base()):
@@ -253,6 +254,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 
 
+@pytest.mark.cpu
 def test_programs_are_first_made_in_a_forked_child():
     """Not by XLA, which would wait there for its threads for ever."""
     command = [sys.executable, "-W", "ignore", "-c", FIRST_IN_A_CHILD]

@@ -123,6 +123,7 @@ def test_the_triples_are_the_published_count():
     assert len(table) == ltdl_lanes.triples(tree) == theory.ltdl(tree).additions
 
 
+@pytest.mark.cpu
 def test_sparsity_decides_the_schedule():
     def way(tree, batch):
         return choose_factorization(tree, batch, triples(tree)).schedule

@@ -186,6 +186,15 @@ def test_armature(options):
     assert error(found, s.qdd) < 1e-11
 
 
+@pytest.mark.parametrize("method", ["cfa", "dca", "dcae"])
+def test_products_of_matrices_keep_all_bits_in_single_precision(method):
+    """A GPU rounds their factors to 11 bits, unless it is told not to."""
+    model = kt.auto_tree(4, 1, skew=0.3)
+    given = [jnp.ones(4, jnp.float32)] * 3
+    text = str(jax.make_jaxpr(lambda *x: kt.forward_dynamics(model, *x, method=method))(*given))
+    assert text.count("dot_general[") == text.count("precision=(Precision.HIGHEST, Precision.HIGHEST)") > 0
+
+
 @cache
 def arm():
     """A chain that all methods serve: model, states, accelerations and H⁻¹ by the oracle."""

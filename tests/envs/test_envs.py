@@ -136,6 +136,7 @@ def test_a_vector_must_start_again(env):
         envs.to_gymnasium(env, 3, autoreset_mode="Disabled")
 
 
+@pytest.mark.cpu
 def test_tensors_share_memory(env):
     """With NumPy in the place of PyTorch: both speak DLPack."""
     learner = envs.TorchEnv(env, 4, from_dlpack=np.from_dlpack)

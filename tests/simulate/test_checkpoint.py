@@ -182,6 +182,7 @@ def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch):
     np.testing.assert_array_equal(again.q, run.q)
 
 
+@pytest.mark.cpu
 def test_a_file_too_large_does_not_end_the_run(tmp_path):
     """The same with a limit that the system sets."""
     code = """

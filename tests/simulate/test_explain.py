@@ -139,6 +139,7 @@ def test_what_runs_is_what_is_explained(name, arrays, batch, machine):
     assert compared >= 3
 
 
+@pytest.mark.cpu
 def test_what_serves_and_why():
     alone = MAKERS["ball"]()
     said = kt.explain(alone)
@@ -155,6 +156,7 @@ def test_what_serves_and_why():
     assert "  contacts: XLA: nothing touches" in said
 
 
+@pytest.mark.cpu
 def test_arrays_and_types_are_facts_of_the_call():
     arm = MAKERS["arm"]()
     assert "float16" in kt.explain(arm, dtype=np.float16).advance.reason

@@ -103,6 +103,7 @@ class Counting:
         return {"steps": carry["steps"] + 1, "shared": carry["shared"] + 1}, ctrl
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("of_jax", [False, True])
 def test_known_controls_take_one_native_call(model, start, of_jax, monkeypatch):
     """With the bits of a loop; piece by piece where the states are many."""

@@ -102,13 +102,19 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
         return result
 
     # only `jit` turns NumPy arrays into JAX's
-    with jax.disable_jit(False) if from_numpy and jax.config.jax_disable_jit else nullcontext():  # type: ignore
+    by_jit = jax.disable_jit(False) if from_numpy and jax.config.jax_disable_jit else nullcontext()  # type: ignore
+    with by_jit, _whole_products(dtype):
         try:
             return in_type(dtype, compute, from_numpy)
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
             raise MemoryError(f"a batch of {math.prod(batch):,} states does not fit: {SMALLER} ({error})") from error
+
+
+def _whole_products(dtype: Any) -> AbstractContextManager[Any]:
+    """A context in which products of float32 matrices use all 24 bits: a GPU would round the factors to 11."""
+    return jax.default_matmul_precision("highest") if dtype == np.float32 else nullcontext()
 
 
 def _require_room(values: dict[str, Given], batch: tuple[int, ...], dtype: Any) -> None:
