@@ -131,9 +131,8 @@ def _front(
         passed.append(f"**{p.name}" if free else f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name)
         if p.name not in (*arrays, *facts):
             usual = f"not {p.name}" if free else f"{p.name} is default_{p.name}"
-            alike = (
-                f"{p.name} == {same[p.name]!r} and getattr(model, 'coupling', None) is None" if p.name in same else ""
-            )
+            word = f"type({p.name}) is str and {p.name} == {same[p.name]!r}" if p.name in same else ""
+            alike = word and f"{word} and getattr(model, 'coupling', None) is None"
             plain.append(f"({usual} or {alike})" if alike else usual)
     given, about = ", ".join(arrays), "".join(f"{name}, " for name in facts)
     kept = f"model._{function.__name__}_float64[{about}]" if facts else f"model._{function.__name__}"

@@ -13,9 +13,7 @@ DEEP_MIN_LEVELS = 100  # levels; here matrices leave an error of 3e-15 in float6
 
 # -- one huge tree -----------------------------------------------------------------------------------------------------
 BLOCKS_MIN_ROWS = 20_000  # rows; from here on blocks on all cores beat lanes on a CPU, state by state [million]
-BLOCK_PIECE_BYTES = (
-    43 * 8 * 2048
-)  # bytes of a piece and all that is known of it: most of a second-level cache [million]
+BLOCK_PIECE_BYTES = 43 * 8 * 2048  # bytes of a piece and what is known of it: most of a level-2 cache [million]
 STAGES_MIN_ROWS_OF_BATCH = 8000  # rows; native walks of smaller trees do not fill a GPU state by state [million]
 RESIDENT_MIN_NUMBERS = 1 << 20  # numbers; fewer are constants of the programs that use them [million]
 SHARDED_MIN_LANES = 16  # lanes that the spines of a device are cut into, where native code asks for no more [scaling]
@@ -36,9 +34,7 @@ ZERO_RUN = 8  # zeros of H that a lane writes at a time [lynghus_crba]
 FACTORS_MIN_SPARSITY = 2  # times fewer operations; with less to gain a dense Cholesky is faster [ltdl]
 FACTORS_DENSE_MIN_DEPTH = 64  # levels; deeper trees are left to a dense Cholesky, whatever their sparsity [ltdl]
 FACTORS_MAX_TURNS = 2**24  # turns; the longest table of triples or pairs that a lane program is given [ltdl]
-DENSE_LANES_MAX_ROWS = (
-    128  # rows of a matrix that a lane factors: 350 000 turns, a table of 6 MB; it grows as n³ [ltdl]
-)
+DENSE_LANES_MAX_ROWS = 128  # rows of a matrix that a lane factors: 350 000 turns, 6 MB; it grows as n³ [ltdl]
 DENSE_MAX_ROWS = 2**13  # rows; larger trees have no dense matrix [ltdl]
 DENSE_BLOCK_ROWS = 64  # rows whose own factor XLA finds row by row; all else is products of matrices [ltdl]
 DENSE_PANELS = 4  # loops over blocks, each on what is left; one alone multiplies three times as much [ltdl]
