@@ -10,21 +10,29 @@ POINTER = ctypes.c_void_p
 FUNCTION = ctypes.CFUNCTYPE(POINTER, POINTER)
 # where things are, in bytes
 API, CONTEXT, STAGE, OPERANDS, RESULTS, ATTRIBUTES, FRAME_BYTES = 16, 24, 32, 72, 112, 160, 176
-ERROR_CREATE, STREAM_GET, API_BYTES = 48, 80, 192
+ERROR_CREATE, STREAM_GET, SCHEDULE, THREADS, API_BYTES = 48, 80, 136, 144, 192
 INVALID_ARGUMENT = 3
 
 
 class Frame:
-    """Operands and results of a call, the stream that XLA would name, and the error that the handler made."""
+    """Operands, results and attributes of a call, the stream that XLA would name, and the error that the handler made.
 
-    def __init__(self, operands: list[np.ndarray], results: list[np.ndarray]):
+    The pool of threads is one thread that does at once what it is ordered to do: after `ordered`, if there is one.
+    """
+
+    def __init__(self, operands: list[np.ndarray], results: list[np.ndarray], attributes: tuple[int, ...] = ()):
         self.stream: int | None = 1
+        self.threads, self.orders, self.ordered = 1, 0, lambda: None
         self._error: tuple[int, str] | None = None
-        self._kept: list[Any] = [FUNCTION(self._create), FUNCTION(self._stream), operands, results]
-        self._api = self._block(
-            API_BYTES,
-            {ERROR_CREATE: self._address(self._kept[0]), STREAM_GET: self._address(self._kept[1])},
-        )
+        functions = {ERROR_CREATE: self._create, STREAM_GET: self._stream}
+        functions |= {SCHEDULE: self._schedule, THREADS: self._count}
+        own = {place: FUNCTION(function) for place, function in functions.items()}
+        self._kept: list[Any] = [own, operands, results]
+        self._api = self._block(API_BYTES, {place: self._address(function) for place, function in own.items()})
+        numbers = np.array(attributes, np.int64)
+        scalars = [self._block(16, {8: numbers.ctypes.data + 8 * k}).ctypes.data for k in range(len(numbers))]
+        pointers = np.array(scalars, np.int64)
+        self._kept += [numbers, pointers]
         self._frame = self._block(
             FRAME_BYTES,
             {
@@ -33,6 +41,7 @@ class Frame:
                 STAGE: EXECUTE,
                 OPERANDS: self._list(operands),
                 RESULTS: self._list(results),
+                ATTRIBUTES: pointers.ctypes.data,
             },
         )
 
@@ -57,6 +66,16 @@ class Frame:
             return 1
         ctypes.c_int64.from_address(arguments + 24).value = self.stream
         return None
+
+    def _count(self, arguments: int) -> None:
+        place = ctypes.c_int64.from_address(arguments + 24).value
+        ctypes.c_int64.from_address(place).value = self.threads
+
+    def _schedule(self, arguments: int) -> None:
+        task, job = (ctypes.c_int64.from_address(arguments + k).value for k in (24, 32))
+        self.orders += 1
+        self.ordered()
+        ctypes.CFUNCTYPE(None, POINTER)(task)(job)
 
     def _block(self, size: int, values: dict[int, int]) -> np.ndarray:
         block = np.zeros(size // 8, np.int64)

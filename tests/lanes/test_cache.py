@@ -38,20 +38,20 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_an_entry_is_found_again_and_a_damaged_one_made_again(folder):
-    assert not CompiledProgram(times(2.0), np.float64).from_cache
-    assert CompiledProgram(times(2.0), np.float64).from_cache
+    assert not CompiledProgram(times(2.0), np.float64).code.from_cache
+    assert CompiledProgram(times(2.0), np.float64).code.from_cache
     (entry,) = folder.iterdir()
     assert ENTRY.fullmatch(entry.name)
     entry.write_bytes(entry.read_bytes()[:-100])
-    assert not CompiledProgram(times(2.0), np.float64).from_cache
-    assert CompiledProgram(times(2.0), np.float64).from_cache
+    assert not CompiledProgram(times(2.0), np.float64).code.from_cache
+    assert CompiledProgram(times(2.0), np.float64).code.from_cache
 
 
 def test_another_step_of_the_same_name_is_another_entry(folder):
     """The lambdas differ in a number only: a name, or where they stand, would not tell them apart."""
     for factor in (2.0, 3.0, np.nextafter(3.0, 4.0)):
         compiled = CompiledProgram(times(factor), np.float64)
-        assert not compiled.from_cache
+        assert not compiled.code.from_cache
         result = compiled(1, (1,), (np.zeros((1, 1), np.int32),), (np.zeros((1, 0)),), (np.ones((1, 1)),))[0]
         assert result[0, 0] == factor
     assert len(list(folder.iterdir())) == 3
@@ -61,7 +61,7 @@ def test_a_folder_that_can_not_be_written_is_no_obstacle(tmp_path, monkeypatch):
     file = tmp_path / "a_file"
     file.write_text("not a folder")
     monkeypatch.setenv("KINETREE_CACHE", str(file / "inside"))
-    assert not CompiledProgram(times(5.0), np.float64).from_cache
+    assert not CompiledProgram(times(5.0), np.float64).code.from_cache
 
 
 @POSIX

@@ -1,9 +1,16 @@
-"""What XLA's handlers do where memory can not be had: they say so, through JAX."""
+"""XLA's handlers: what they say, through JAX, where memory can not be had; and how calls share the cores."""
 
+import ctypes
 import subprocess
 import sys
 
+import jax
+import numpy as np
 import pytest
+
+from kinetree.lanes import Lane, Loop, Program
+from kinetree.lanes.cpu.compiled import CompiledProgram
+from tests.lanes.frame import Frame
 
 HUGE = """
 import jax, jax.numpy as jnp, numpy as np
@@ -62,3 +69,26 @@ def test_slots_that_do_not_fit_in_memory_are_an_error():
 @pytest.mark.skipif(sys.platform != "linux", reason="limits on memory are Linux's")
 def test_a_limit_on_memory_is_an_error():
     told(LIMITED)
+
+
+@pytest.mark.cpu
+def test_calls_at_the_same_time_share_the_cores():
+    nothing = jax.tree.structure(())
+    loop = Loop(lambda _, x, __: ((), (), (x[0] + 1,)), 1, nothing, inputs=(Lane(0, 0),), outputs=(Lane(0, 0),))
+    code = CompiledProgram(Program("plus_one", (loop,), 1, 1), np.float64).code
+    ctypes.c_int64.from_address(code.engine.get_global_value_address("cores")).value = 3
+
+    def call(ordered=lambda: None):
+        given = np.zeros((1, 1), np.int32), np.zeros((1, 0)), np.ones((5000, 1))
+        found = np.zeros((5000, 1))
+        frame = Frame([*given], [found], (8,))
+        frame.threads, frame.ordered = 8, ordered  # of XLA's pool: as many as there are devices
+        assert frame.call(code.address("handler")) is None
+        assert (found == 2).all()
+        return frame.orders
+
+    assert call() == 2  # and this thread
+    inner = []
+    assert call(lambda: inner.append(call())) == 2
+    assert inner == [0, 0]  # Three cores for two calls, and each call has a thread.
+    assert call() == 2

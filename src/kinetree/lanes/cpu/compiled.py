@@ -61,13 +61,12 @@ class CompiledProgram:
         made_from = (program, has_direct(program))
         text = partial(module_text, program, kind, width)
         code = loaded(program.name, made_from, kind, text, partial(object_files, program, kind, width, frame_text))
-        self.name, self._engine, self.from_cache = code
+        self.code = code  # who holds it holds the machine code
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 4, pointer, integer, pointer)
         self._shared = shared(code.address("shared"))
         framed = ctypes.CFUNCTYPE(ctypes.c_bool, *[pointer] * 6, *[integer] * 3, pointer, integer, pointer)
         self._framed = framed(code.address("framed"))
-        self.handler = code.address("handler")
         self.direct = code.address("direct") if has_direct(program) else None
 
     def __call__(self, slots: int, output_widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:

@@ -15,6 +15,8 @@ from ..kept.cache import entry_name, keep_cached, read_cached
 from ..kept.notice import warn_not_native
 from ..kept.once import once
 from ..llvm.emit import UnknownPrimitive
+from ..llvm.handler import CORES
+from .threads import cores
 
 
 class Processor(NamedTuple):
@@ -176,4 +178,10 @@ def cpu_target(name: str, made_from: Any, dtype: str, text: Callable[[np.dtype, 
     except (UnknownPrimitive, RuntimeError) as error:
         warn_not_native(name, error)
         return None
-    return register(code.name, code.address("handler"), "cpu", code.engine)
+    return register_handler(code, code.engine)
+
+
+def register_handler(code: MachineCode, owner: Any) -> str:
+    """Make the handler of a module known to XLA, and the number of cores to it; returns the name of the target."""
+    ctypes.c_int64.from_address(code.engine.get_global_value_address(CORES)).value = cores()
+    return register(code.name, code.address("handler"), "cpu", owner)

@@ -3,13 +3,14 @@
 import jax
 import numpy as np
 
-from ..ffi import DTYPES, register, supported
+from ..ffi import DTYPES, supported
 from ..kept.notice import warn_not_native
 from ..kept.once import OncePerOwner
 from ..llvm.emit import UnknownPrimitive
 from ..program.program import Program
 from ..program.teams import Teams
 from .compiled import CompiledProgram
+from .host import register_handler
 
 _compiled: OncePerOwner[CompiledProgram | None] = OncePerOwner()  # by program
 _targets: OncePerOwner[str | None] = OncePerOwner()
@@ -34,7 +35,7 @@ def compiled_program(program: Program, dtype: str) -> CompiledProgram | None:
 def _target(program: Program, dtype: str) -> str | None:
     def make() -> str | None:
         found = compiled_program(program, dtype) if supported() else None
-        return None if found is None else register(found.name, found.handler, "cpu", found)
+        return None if found is None else register_handler(found.code, found)
 
     return _targets.get(program, dtype, make)
 

@@ -39,7 +39,7 @@ def _checked(n: int) -> int:
 
 def threads() -> int:
     """The number in force."""
-    return _threads if _threads is not None else _of_environment() or _cores()
+    return _threads if _threads is not None else _of_environment() or cores()
 
 
 def _of_environment() -> int | None:
@@ -55,7 +55,8 @@ def _of_environment() -> int | None:
         return None
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Those that this process may use."""
     have = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(have, MAX_THREADS)
 

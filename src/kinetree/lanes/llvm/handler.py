@@ -26,6 +26,7 @@ LARGE_PAGE = 1 << 21
 HUGE_PAGES = 14  # MADV_HUGEPAGE
 
 RESOURCE_EXHAUSTED, INTERNAL = 8, 13  # of XLA's error codes
+CORES = "cores"
 CLOSED = 1 << 62  # in a record's counter: no part is left, and none was
 
 
@@ -36,10 +37,13 @@ def text_constant(name: str, text: str) -> str:
     return f'@{name} = internal unnamed_addr constant [{len(raw)} x i8] c"{letters}"'
 
 
-# declarations of what tasks and handlers call
+# Declarations of what tasks and handlers call; how many cores there are, which who loads the module writes there; and
+# how many calls of the handler are at work now.
 MEMORY = f"""declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 declare i32 @madvise(ptr, i64, i32)
+@{CORES} = global i64 1
+@calls = internal global i64 0
 {text_constant("no_memory", "kinetree: there is no memory for the slots of a lane program; use fewer threads")}"""
 
 # offsets in a task's record
@@ -301,18 +305,25 @@ def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: 
 
 
 def share(to: Text, job: str, parts: str) -> None:
-    """Order helpers from XLA's pool, one fewer than threads, take part, and wait for the last part."""
+    """Order helpers from XLA's pool, take part, and wait for the last part.
+
+    Calls that several devices make at the same time share the cores. XLA's pool has as many threads as there are
+    devices, so its size says nothing about cores.
+    """
     context, api = to.load("ptr", "%frame", 24), to.load("ptr", "%frame", 16)
     to.store("i64", 1, "%threads")
+    others = to.op("atomicrmw add ptr @calls, i64 1 monotonic")
+    fair = to.op(f"sdiv i64 {to.load('i64', f'@{CORES}')}, {to.op(f'add i64 {others}, 1')}")
     to.branch(to.op(f"icmp sgt i64 {parts}, 1"), "ask_pool", "share")
     to.label("ask_pool")
     for value, kind, offset in ((32, "i64", 0), ("null", "ptr", 8), (context, "ptr", 16), ("%threads", "ptr", 24)):
         to.store(kind, value, "%ask", offset)
     to.op(f"call ptr {to.load('ptr', api, 144)}(ptr %ask)")
     to.into("share")
-    have = to.load("i64", "%threads")
-    fewer = to.op(f"icmp slt i64 {have}, {parts}")
-    helpers = to.op(f"select i1 {fewer}, i64 {have}, i64 {parts}")
+    helpers = to.load("i64", "%threads")
+    for most in (parts, fair):
+        helpers = to.op(f"select i1 {to.op(f'icmp slt i64 {helpers}, {most}')}, i64 {helpers}, i64 {most}")
+    helpers = to.op(f"select i1 {to.op(f'icmp slt i64 {helpers}, 1')}, i64 1, i64 {helpers}")
     to.store("i64", to.op(f"add i64 {helpers}, 1"), job, OWNERS)  # the helpers, this call as one of them, and its wait
     for value, kind, offset in (
         (40, "i64", 0),
@@ -340,6 +351,7 @@ def share(to: Text, job: str, parts: str) -> None:
     done = to.op(f"load atomic i64, ptr {to.at(job, DONE)} acquire, align 8")
     to.branch(to.op(f"icmp sge i64 {done}, {due}"), "leave", "wait")
     to.label("leave")
+    to.op("atomicrmw sub ptr @calls, i64 1 monotonic")
     _release(to, job, "end")
     to.label("end")
     to.branch(lacking, "lacking", "complete")
