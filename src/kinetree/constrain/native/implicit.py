@@ -123,26 +123,26 @@ def answered_change(
     """
     kinds, between = [k.linearised for k in kinds], [(k.linearised, dim) for k, dim in between]
 
-    coupling: list[Part | Again] = []
-    if between:
-        coupling = joined.solution(False) if joins else conjugate_gradients(between, False, bool(linked.swept))
     flags = fixed("finishing"), fixed("going")
     flag = Loop(lambda *_: ((float(bool(loaded)), 1.0), (), ()), 0, NOTHING, writes=flags)
-    rooted = not (between or linked.swept)
+    rooted, coupled = not (between or linked.swept), [k for k, _ in between]
+    solved: list[Part | Again] = [*inward(rooted), *linked.swept, *outward(rooted)]
+    joins = joins and bool(between)
+    if joins:
+        solved = [*joined.solution()]
+    elif between:
+        solved += conjugate_gradients(between, False, bool(linked.swept))
     round_: list[Part | Again] = [
         *unloaded(loaded is not None),
         *linked.before,
         *(loading(kind, False) for kind in kinds),
         *linked.after,
-        *(beginning(kind, dim) for kind, dim in between),
-        *(joined.prepared([k for k, _ in between]) if joins and between else []),
+        *(joined.loaded(coupled, False) if joins else [beginning(kind, dim) for kind, dim in between]),
         cleared(),
-        *inward(rooted),
-        *linked.swept,
-        *outward(rooted),
-        *coupling,
+        *solved,
     ]
-    return [Part(flag, once), at_rest(), Again(round_, fixed("going").offset, 1)]
+    looks = joined.looked(coupled) if joins else []
+    return [Part(flag, once), at_rest(), *looks, Again(round_, fixed("going").offset, 1)]
 
 
 def given_rows(array: int, to: str) -> Part:

@@ -1,14 +1,14 @@
-"""Several trees whose bodies touch, in lanes: Newton's matrix in joint coordinates, factored in the lane.
+"""Several trees whose bodies touch, in lanes: Newton's matrix, factored in the lane.
 
 Where many bodies press on each other, conjugate gradients (conjugate.py) take a turn for each direction in which they
 do. Here all that two bodies do to each other is one 6 by 6 matrix W, the sum over their points, and the matrix is
 
     H + Σ (J₂ − J₁)ᵀ W (J₂ − J₁),
 
-H by composite inertias (RBDA chapter 6) of the bodies with all that the tree carries. Its blocks are eliminated with
-those far from the base first, two groups by two at a time, since a turn of a loop costs more than a few products. Of
-the bodies that may touch few do: each block says whether there is something in it, and a first look at all turns lists
-those that have something to eliminate.
+H by composite inertias (RBDA chapter 6) of the bodies with all that the tree carries. Its rows are those of the joints,
+six to a group; but a free joint on which a tree hangs is solved for the acceleration of its body, so that bodies that
+hang on nothing add their inertias and their W as they are. Blocks are eliminated group by group. Of the bodies that may
+touch few do: which blocks have something in them is found once in a step, and turns for the others are left out.
 """
 
 from typing import Any
@@ -18,280 +18,304 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.lanes import Loop, Slots
-from kinetree.spatial import Motion
+from kinetree.spatial import ArticulatedInertia, Mat3, Motion, Vec3
 
 from ..groups import six_by_six
-from .conjugate import measured, present, unmeasured
-from .conjugate import started as begun
+from .conjugate import present
 from .contacts import frame
-from .coupled import COLUMNS, both_forces
-from .delassus import dot3, factors_of, rows3, solved
-from .joined_plan import CELL, HEAVY, JOIN, SOLUTION, TOUCHES, WIDTH, Joined
+from .coupled import COLUMNS, HELD1, HELD2, both_forces, seen_from
+from .joined_factors import dot, factored, joined_of, substituted
+from .joined_plan import BLOCKS, CELL, FILLED, JOIN, SCREW, SIX, SOLUTION, TOUCHES, WIDTH, WORKS
 from .kinds import Kind
-from .memory import FORCE, HELD_BLOCK, NOTHING, NUMBER, ROW, fixed
-from .parts import Again, Part, once, table
+from .memory import HELD_BLOCK, NOTHING, NUMBER, ROW, Norms, fixed, held_bias, total
+from .parts import Part, table
 from .plan import Plan
+from .roots import axes_of, root_load
 
-SIGNS = jax.tree.structure((0.0,) * 4 * WIDTH)
-LIST = "eliminations"  # of those that change something
-JOIN_AT, FLAG, HEAVY1, HEAVY2 = range(COLUMNS, COLUMNS + 4)  # columns after those of a point
-
-
-def _of(plan: Plan) -> Joined:
-    assert plan.joined is not None
-    return plan.joined
+JOIN_AT, FLAG = range(COLUMNS, COLUMNS + 2)  # columns after those of a point
 
 
-def _bias(column: int) -> Slots:
-    count = jax.tree.structure(FORCE).num_leaves
-    return Slots(column, HEAVY.size - count, jax.tree.structure(FORCE), cold=True)
-
-
-def _cold(column: int, offset: int = 0) -> Slots:
+def _number(column: int, offset: int = 0) -> Slots:
     return Slots(column, offset, NUMBER, cold=True)
 
 
-# -- before the tree is swept -----------------------------------------------------------------------------------------
+# -- once in a step ---------------------------------------------------------------------------------------------------
 
 
-def started() -> list[Part]:
-    """No bodies touch; loads as they are on the tree."""
+def looked(kinds: list[Kind]) -> list[Part]:
+    """Which bodies touch, and which blocks that fills."""
 
-    def apart(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (jax.tree.unflatten(JOIN.at(0, "stiff").tree, [0.0] * 21), 0.0), (), ()
+    def directions(_: tuple, __: tuple, ___: tuple) -> tuple:
+        unit = np.eye(WIDTH)
+        return tuple(Motion(Vec3(*map(float, u[:3])), Vec3(*map(float, u[3:]))) for u in unit), (), ()
 
-    none = Loop(apart, 2, NOTHING, writes=(JOIN.at(0, "stiff"), TOUCHES.at(1, "on")))
-    copy = Loop(
-        lambda _, __, x: (x, (), ()),
-        2,
-        NOTHING,
-        reads=(HELD_BLOCK.at(0, "held"),),
-        writes=(HEAVY.at(1, "held"),),
-        scratch=True,
-    )
-    zero = Loop(lambda *_: ((0.0,), (), ()), 0, NOTHING, writes=(fixed("rest"),))
+    def look(_: tuple, __: tuple, reads: tuple) -> tuple:
+        one, two, filled = reads
+        works = one * two
+        return (jnp.maximum(filled, works), works), (), ()
+
+    works, on = fixed("product"), lambda column: FILLED.at(column, "on")
+    units = Loop(directions, WIDTH, NOTHING, writes=tuple(SCREW.at(k, "S") for k in range(WIDTH)))
+    apart = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(TOUCHES.at(0, "on"),))
+    carried = Loop(lambda known, *_: ((known,), (), ()), 1, NUMBER, writes=(on(0),))
+    fill = Loop(lambda *_: ((1.0,), (), ()), 2, NOTHING, writes=(on(1),), when=TOUCHES.at(0, "on"))
+    work = Loop(look, 4, NOTHING, reads=(on(1), on(2), on(3)), writes=(on(3), works), lists=(WORKS, works))
+    blocks = Loop(lambda _, __, x: (x, (), ()), 4, NOTHING, reads=(on(3),), writes=(works,), lists=(BLOCKS, works))
     return [
-        Part(none, lambda plan: _of(plan).every_join()),
-        Part(copy, lambda plan: _of(plan).copies()),
-        Part(zero, once),
+        Part(units, lambda plan: table(*joined_of(plan).directions)),
+        Part(apart, lambda plan: joined_of(plan).every_flag()),
+        *map(touched, kinds),
+        Part(
+            carried,
+            lambda plan: joined_of(plan).first_filled()[0],
+            lambda model, plan, known: joined_of(plan).first_filled()[1],
+        ),
+        Part(fill, lambda plan: joined_of(plan).touching()),
+        Part(work, lambda plan: joined_of(plan).eliminations("flags")),
+        Part(blocks, lambda plan: joined_of(plan).below()),
     ]
 
 
-def joining(kind: Kind) -> Part:
-    """What points add to the matrix of their bodies, and their forces in it beyond those that the tree has."""
+def touched(kind: Kind) -> Part:
+    """Bodies with points that act."""
+    loop = Loop(
+        lambda *_: ((1.0,), (), ()), COLUMNS + 2, NOTHING, writes=(TOUCHES.at(FLAG, "on"),), rare=True, **kind.acting
+    )
+    return Part(loop, lambda plan: _of_points(kind, plan)[0])
+
+
+def _of_points(kind: Kind, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of points with those of their bodies, and 1 where the second body comes first in the join."""
+    own = kind.table(plan)
+    pairs = [(int(a), int(b)) for a, b in plan.number_of_row(own[:, kind.rows])]
+    join, flag, swapped = joined_of(plan).join(pairs)
+    return np.concatenate([own, table(join, flag)], 1), swapped
+
+
+# -- what bodies that touch add ---------------------------------------------------------------------------------------
+
+
+def joining(kind: Kind, finishes: bool) -> Part:
+    """What points add to the matrix of their bodies, and their forces; in the last round the forces alone."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, r = present(kind, known, reads)
-        point, other = kept[0], kept[3]
-        stiff = frame(point).articulated_to_parent(six_by_six(r.curvature))
-        more = tuple(g - f for g, f in zip(kind.constant(r, kept), r.force, strict=True))
-        one, two = both_forces(point, other, more)
-        presses = sum((row[0] for row in r.curvature[1:]), start=r.curvature[0][0])
-        flag = jnp.where(presses > 0, jnp.ones_like(presses), jnp.zeros_like(presses))
-        return (other - point.position,), (stiff, flag, flag, -one, -two), ()
+        own, swapped = known
+        kept, r = present(kind, own, reads)
+        point, other, swap = kept[0], kept[3], swapped != 0
+        g, H = kind.constant(r, kept), r.curvature
+        if finishes:
+            last = reads[-1] != 0
+            g = tuple(jnp.where(last, f, x) for f, x in zip(r.force, g, strict=True))
+            H = jax.tree.map(lambda x: jnp.where(last, jnp.zeros_like(x), x), H)
+        one, two = both_forces(point, other, g)
+        at, there = (
+            Vec3(*(jnp.where(swap, b, a) for a, b in zip(*both, strict=True)))
+            for both in ((point.position, other), (other, point.position))
+        )
+        stiff = frame(seen_from(point, at)).articulated_to_parent(six_by_six(H))
+        return (there - at,), (stiff, -one, -two), ()
 
-    adds = (JOIN.at(JOIN_AT, "stiff"), TOUCHES.at(FLAG, "on"), fixed("rest"), _bias(HEAVY1), _bias(HEAVY2))
     loop = Loop(
         step,
-        COLUMNS + 4,
-        kind.constants,
-        reads=(*kind.own, *kind.now),
+        COLUMNS + 2,
+        jax.tree.structure((jax.tree.unflatten(kind.constants, [0.0] * kind.constants.num_leaves), 0.0)),
+        reads=(*kind.own, *kind.now, *((fixed("finishing"),) if finishes else ())),
         writes=(JOIN.at(JOIN_AT, "away"),),
-        adds=adds,
+        adds=(JOIN.at(JOIN_AT, "stiff"), held_bias(HELD1), held_bias(HELD2)),
         rare=True,
         **kind.acting,
     )
+    return Part(
+        loop,
+        lambda plan: _of_points(kind, plan)[0],
+        lambda model, plan, known: (kind.numbers(model, plan, known), _of_points(kind, plan)[1]),
+    )
 
-    def turns(plan: Plan) -> np.ndarray:
-        own = kind.table(plan)
-        numbers = (own[:, kind.rows] - plan.row(0)) // ROW.size
-        pairs = [(int(a), int(b)) for a, b in numbers]
-        heavy = (_of(plan).heavy(numbers[:, k]) for k in (0, 1))
-        return np.concatenate([own, table(*_of(plan).join(pairs), *heavy)], 1)
 
-    return Part(loop, turns, kind.numbers)
+def loaded(kinds: list[Kind], finishes: bool) -> list[Part]:
+    """All that bodies that touch do to each other."""
+    zero = jax.tree.unflatten(JOIN.at(0, "stiff").tree, [0.0] * 21)
+    none = Loop(
+        lambda *_: ((zero,), (), ()), 2, NOTHING, writes=(JOIN.at(0, "stiff"),), when=TOUCHES.at(1, "on"), rare=True
+    )
+    return [Part(none, lambda plan: joined_of(plan).every_join()), *(joining(kind, finishes) for kind in kinds)]
 
 
 # -- the matrix -------------------------------------------------------------------------------------------------------
 
 
-def composed() -> Part:
-    """What rows and all after them resist."""
-    own, onto = HEAVY.at(1, "held"), HEAVY.at(0, "held")
-    loop = Loop(lambda _, __, x: ((), x, ()), 2, NOTHING, reads=(own,), adds=(onto,), scratch=True)
-    return Part(loop, lambda plan: _of(plan).composed())
-
-
 def entries() -> list[Part]:
-    """H, and the forces on the joints."""
+    """H, and the forces, of rows that are not of roots."""
 
-    def unit(known: tuple, _: tuple, __: tuple) -> tuple:
-        one, filled = known
-        zero = jnp.zeros_like(one)
-        return (tuple(one if r == c else zero for r in range(WIDTH) for c in range(WIDTH)), filled), (), ()
+    def unit(_: tuple, __: tuple, ___: tuple) -> tuple:
+        return (tuple(float(r == c) for r in range(WIDTH) for c in range(WIDTH)), SIX), (), ()
 
     def along(carry: tuple, _: tuple, reads: tuple) -> tuple:
-        heavy, S, *others = reads
-        F = heavy.inertia @ S
+        held, S, *others = reads
+        F = held.inertia @ S
         return tuple(c * other.dot(F) for c, other in zip(carry, others, strict=True)), (), ()
 
-    def force(_: tuple, __: tuple, reads: tuple) -> tuple:
-        S, push, bias = reads
-        return (push - S.dot(bias),), (), ()
+    def own(_: tuple, __: tuple, reads: tuple) -> tuple:
+        S, push, resistance, held = reads
+        f = push - S.dot(held.bias)
+        return (f, f), (resistance,), ()
 
-    three = (0.0,) * WIDTH
-    own = (CELL.at(0, "k"), CELL.at(0, "filled"))
-    empty = Loop(unit, 1, jax.tree.structure((0.0, 0.0)), writes=own, scratch=True)
-    nothing = Loop(lambda *_: ((three,), (), ()), 1, NOTHING, writes=(SOLUTION.at(0, "t"),), scratch=True)
+    held = HELD_BLOCK.at(0, "held")
+    sums = Loop(lambda _, __, x: ((), x, ()), 2, NOTHING, reads=(HELD_BLOCK.at(1, "held"),), adds=(held,), scratch=True)
+    blank = (CELL.at(0, "k"), SOLUTION.at(1, "t"))
+    diagonal = Loop(unit, 2, NOTHING, writes=blank, scratch=True)
+    nothing = (0.0,) * WIDTH * WIDTH
+    empty = Loop(lambda *_: ((nothing,), (), ()), 4, NOTHING, writes=blank[:1], scratch=True, follows=BLOCKS)
     rows = Loop(
         along,
         WIDTH + 3,
-        jax.tree.structure(three),
-        reads=(HEAVY.at(0, "held"), *(ROW.at(1 + k, "S") for k in range(WIDTH + 1))),
-        writes=tuple(_cold(WIDTH + 2, WIDTH * r) for r in range(WIDTH)),
+        jax.tree.structure(SIX),
+        reads=(held, *(SCREW.at(1 + k, "S") for k in range(WIDTH + 1))),
+        writes=tuple(_number(WIDTH + 2, WIDTH * r) for r in range(WIDTH)),
         scratch=True,
     )
-    resist = Loop(lambda _, __, x: ((), x, ()), 2, NOTHING, reads=(ROW.at(0, "resistance"),), adds=(_cold(1),))
-    forces = Loop(
-        force, 3, NOTHING, reads=(ROW.at(0, "S"), ROW.at(0, "push"), _bias(1)), writes=(_cold(2),), scratch=True
-    )
+    numbers = tuple(_number(3, SOLUTION.at(0, f).offset) for f in ("f", "t"))
+    reads = (*(ROW.at(0, f) for f in ("S", "push", "resistance")), HELD_BLOCK.at(1, "held"))
+    each = Loop(own, 4, NOTHING, reads=reads, writes=numbers, adds=(_number(2),), scratch=True)
     return [
-        Part(empty, lambda plan: _of(plan).cells()[0], lambda model, plan, known: tuple(_of(plan).cells()[1].T)),
-        Part(nothing, lambda plan: _of(plan).every()),
+        Part(sums, lambda plan: joined_of(plan).composed()),
+        Part(diagonal, lambda plan: joined_of(plan).plain()),
+        Part(empty, lambda plan: joined_of(plan).below()),
         Part(
             rows,
-            lambda plan: _of(plan).entries(plan.row)[0],
-            lambda model, plan, known: tuple(_of(plan).entries(plan.row)[1].T),
+            lambda plan: joined_of(plan).entries(plan.row)[0],
+            lambda model, plan, known: tuple(joined_of(plan).entries(plan.row)[1].T),
         ),
-        Part(resist, lambda plan: _of(plan).resistances(plan.row)),
-        Part(forces, lambda plan: _of(plan).forces(plan.row)),
+        Part(each, lambda plan: joined_of(plan).of_rows(plan.row)),
     ]
 
 
-def couplings() -> Part:
-    """(J₂ − J₁)ᵀ W (J₂ − J₁), of six rows by six: rows of the second body's tree are moved to the first one's point."""
+def _square(I: ArticulatedInertia) -> tuple:
+    """A matrix, row by row."""
+    B = I.B.rows
+    top = [(*a, *b) for a, b in zip(I.A.rows, B, strict=True)]
+    low = [(*b, *c) for b, c in zip(zip(*B, strict=True), I.C.rows, strict=True)]
+    return tuple(x for row in (*top, *low) for x in row)
 
-    def step(signs: tuple, _: tuple, reads: tuple) -> tuple:
-        W, away, *screws = reads
+
+def root_entries() -> Part:
+    """The matrix of a root's body, and the force on it."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        whole, force = root_load(reads)
+        f = (*force.angular, *force.linear)
+        return (_square(whole), f, f), (), ()
+
+    reads = (HELD_BLOCK.at(1, "held"), *axes_of("resistance", "push"))
+    writes = (CELL.at(2, "k"), SOLUTION.at(3, "f"), SOLUTION.at(3, "t"))
+    return Part(Loop(step, 5, NOTHING, reads=reads, writes=writes, scratch=True), _roots)
+
+
+def _roots(plan: Plan) -> np.ndarray:
+    return joined_of(plan).rooted(plan.row, plan.total)
+
+
+def couplings() -> list[Part]:
+    """(J₂ − J₁)ᵀ W (J₂ − J₁): what moves the second body is moved to the first one's point."""
+
+    def roots(_: tuple, __: tuple, reads: tuple) -> tuple:
+        W, away = reads
+        # With X = (1 0; −a 1), a = away ×, the blocks are W, Xᵀ W X and −W X.
+        x, y, z = away
+        zero = jnp.zeros_like(x)
+        a = Mat3(zero, -z, y, z, zero, -x, -y, x, zero)
+        A, C = W.A.full(), W.C.full()
+        up, down = A - W.B @ a, W.B.T - C @ a  # W X, on the left; on the right it is W
+        cross = a @ down  # Xᵀ = (1 a; 0 1), as aᵀ = −a
+        between = [(*u, *b) for u, b in zip(up.rows, W.B.rows, strict=True)]
+        between += [(*d, *c) for d, c in zip(down.rows, C.rows, strict=True)]
+        moved = [(*(p + q for p, q in zip(*r, strict=True)),) for r in zip(up.rows, cross.rows, strict=True)]
+        moved = [(*m, *d) for m, d in zip(moved, down.T.rows, strict=True)]
+        moved += [(*d, *c) for d, c in zip(down.rows, C.rows, strict=True)]
+        return (), (_square(W), tuple(v for r in moved for v in r), tuple(-v for r in between for v in r)), ()
+
+    def rows(signs: tuple, _: tuple, reads: tuple) -> tuple:
+        W, away, S, *screws = reads
 
         def moved(sign: Any, S: Motion) -> Motion:
             second = jnp.where(sign > 0, sign, jnp.zeros_like(sign))
             return Motion(S.angular, S.linear + S.angular.cross(away) * second) * sign
 
-        one, two = ([moved(*x) for x in zip(signs[k:], screws[k:], strict=True)][: 2 * WIDTH] for k in (0, 2 * WIDTH))
-        F = [W @ S for S in two]
-        whole = [[S.dot(f) for f in F] for S in one]
-        halves = (range(WIDTH), range(WIDTH, 2 * WIDTH))
-        blocks = tuple(tuple(whole[r][c] for r in rows for c in columns) for rows in halves for columns in halves)
-        return (1.0,) * 4, blocks, ()
+        F = W @ moved(signs[0], S)
+        return (), tuple(moved(sign, other).dot(F) for sign, other in zip(signs[1:], screws, strict=True)), ()
 
-    first = 2
-    reads = (JOIN.at(0, "stiff"), JOIN.at(0, "away"), *(ROW.at(first + k, "S") for k in range(4 * WIDTH)))
-    filled, adds = (tuple(CELL.at(first + 4 * WIDTH + k, f) for k in range(4)) for f in ("filled", "k"))
-    loop = Loop(step, first + 4 * WIDTH + 4, SIGNS, reads=reads, writes=filled, adds=adds, when=TOUCHES.at(1, "on"))
-    return Part(
-        loop,
-        lambda plan: _of(plan).couplings(plan.row)[0],
-        lambda model, plan, known: tuple(_of(plan).couplings(plan.row)[1].T),
-    )
-
-
-# -- its factors, and the solution ------------------------------------------------------------------------------------
-
-
-def factored() -> list[Part]:
-    """Factors of the matrix."""
-
-    def look(_: tuple, __: tuple, reads: tuple) -> tuple:
-        one, two, targets = reads[:2], reads[2:4], reads[4:8]
-        products = [a * b for a in one for b in two]
-        most = products[0] + products[1] + products[2] + products[3]
-        return (*(jnp.maximum(t, p) for t, p in zip(targets, products, strict=True)), most), (), ()
-
-    def eliminate(_: tuple, __: tuple, reads: tuple) -> tuple:
-        pivot, *four = reads[:5]
-        factors = factors_of(pivot)
-        answers = [[solved(factors, row) for row in rows3(block)] for block in four[2:]]
-        made, targets = [], iter(reads[5:])
-        for one in four[:2]:
-            for two in answers:
-                taken = [dot3(row, answer) for row in rows3(one) for answer in two]
-                made.append(tuple(a - b for a, b in zip(next(targets), taken, strict=True)))
-        return tuple(made), (), ()
-
-    cells = tuple(CELL.at(k, "k") for k in range(9))
-    filled, works = tuple(CELL.at(k, "filled") for k in range(1, 9)), fixed("product")
-    looked = Loop(look, 9, NOTHING, reads=filled, writes=(*filled[4:], works), lists=(LIST, works), scratch=True)
-    eliminated = Loop(eliminate, 9, NOTHING, reads=cells, writes=cells[5:], scratch=True, follows=LIST)
-    done = Loop(
-        lambda _, __, reads: ((factors_of(reads[0]),), (), ()),
-        2,
-        NOTHING,
-        reads=(CELL.at(0, "k"),),
-        writes=(SOLUTION.at(1, "factors"),),
-        scratch=True,
-    )
+    join, when = (JOIN.at(0, "stiff"), JOIN.at(0, "away")), TOUCHES.at(1, "on")
+    adds = tuple(CELL.at(2 + k, "k") for k in range(3))
+    between = Loop(roots, 5, NOTHING, reads=join, adds=adds, when=when, rare=True)
+    screws = tuple(SCREW.at(2 + k, "S") for k in range(WIDTH + 1))
+    column = tuple(_number(WIDTH + 3, WIDTH * r) for r in range(WIDTH))
+    signs = jax.tree.structure((*SIX, 0.0))
+    other = Loop(rows, WIDTH + 4, signs, reads=(*join, *screws), adds=column, when=when, rare=True)
     return [
-        Part(looked, lambda plan: _of(plan).eliminations()),
-        Part(eliminated, lambda plan: _of(plan).eliminations()),
-        Part(done, lambda plan: _of(plan).diagonal()),
+        Part(between, lambda plan: joined_of(plan).between_roots()),
+        Part(
+            other,
+            lambda plan: joined_of(plan).couplings(plan.row)[0],
+            lambda model, plan, known: tuple(joined_of(plan).couplings(plan.row)[1].T),
+        ),
     ]
 
 
-def substituted() -> list[Part]:
-    """The solution, forward and back."""
-
-    def substitute(back: bool) -> Part:
-        def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-            block, t, factors = reads
-            answer, rows = solved(factors, t), rows3(block)
-            across = [tuple(row[c] for row in rows) for c in range(WIDTH)] if back else rows
-            return (), (tuple(-dot3(row, answer) for row in across),), ()
-
-        loop = Loop(step, 3, NOTHING, reads=(CELL.at(0, "k"), *own(1)), adds=own(2)[:1], scratch=True)
-        return Part(loop, lambda plan: _of(plan).substitutions(back))
-
-    def own(column: int) -> tuple[Slots, Slots]:
-        return SOLUTION.at(column, "t"), SOLUTION.at(column, "factors")
-
-    def answer(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (solved(reads[1], reads[0]),), (), ()
-
-    done = Loop(answer, 1, NOTHING, reads=own(0), writes=own(0)[:1], scratch=True)
-    return [substitute(False), substitute(True), Part(done, lambda plan: _of(plan).every())]
+# -- the solution -----------------------------------------------------------------------------------------------------
 
 
-def outward() -> Part:
-    """The new x, and the accelerations of bodies."""
+def outward() -> list[Part]:
+    """The new x, the accelerations of bodies, and what changes.
+
+    Norms are those of the tree with all it carries, by composite inertias K: a row adds to Σ aᵀ I a of the bodies what
+    K a of all after it has more by its own motion. What couples bodies adds to them where constraints are compared.
+    """
+
+    def roots(_: tuple, __: tuple, reads: tuple) -> tuple:
+        a, f, held = Motion(Vec3(*reads[0][:3]), Vec3(*reads[0][3:])), reads[1], reads[2]
+        axes, numbers = Mat3(*reads[3], *reads[4], *reads[5]), reads[6:]
+        resistance, x = numbers[:WIDTH], numbers[WIDTH:]
+        new = (*(axes @ a.angular), *(axes @ a.linear))
+        by = tuple(n - o for n, o in zip(new, x, strict=True))
+        change = Motion(axes.t_mul(Vec3(*by[:3])), axes.t_mul(Vec3(*by[3:])))
+        size = change.dot(held.inertia @ change) + dot([r * b for r, b in zip(resistance, by, strict=True)], by)
+        return (*new, a, change), (Norms(size, dot(reads[0], f)),), ()
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        above, S, x = reads
-        return (x, above + S * x), (), ()
+        above, before, S, x, resistance, held, new, f = reads
+        by = new - x
+        own = S * by
+        change = before + own
+        size = own.dot(held.inertia @ (change + before)) + resistance * by * by
+        return (new, above + S * new, change), (Norms(size, new * f),), ()
 
-    reads = (ROW.at(0, "a_new"), ROW.at(1, "S"), _cold(2))
-    loop = Loop(step, 3, NOTHING, reads=reads, writes=(ROW.at(1, "x_new"), ROW.at(1, "a_new")))
-    return Part(loop, lambda plan: _of(plan).answers(plan.row, plan.up))
+    last = (WIDTH - 1) * ROW.size
+    axes = axes_of("resistance", "x")
+    moved = tuple(s._replace(offset=s.offset + last) for s in (ROW.at(0, "a_new"), ROW.at(0, "change")))
+    first = Loop(
+        roots,
+        5,
+        NOTHING,
+        reads=(SOLUTION.at(3, "t"), SOLUTION.at(3, "f"), HELD_BLOCK.at(1, "held"), *axes),
+        writes=(*axes_of("x_new")[3:], *moved),
+        adds=(total(4, "norms"),),
+        scratch=True,
+    )
+    reads = (*(ROW.at(0, f) for f in ("a_new", "change")), *(ROW.at(1, f) for f in ("S", "x", "resistance")))
+    numbers = tuple(_number(3, SOLUTION.at(0, f).offset) for f in ("t", "f"))
+    writes = tuple(ROW.at(1, f) for f in ("x_new", "a_new", "change"))
+    loop = Loop(
+        step,
+        5,
+        NOTHING,
+        reads=(*reads, HELD_BLOCK.at(2, "held"), *numbers),
+        writes=writes,
+        adds=(total(4, "norms"),),
+        scratch=True,
+    )
+    return [Part(first, _roots), Part(loop, lambda plan: joined_of(plan).answers(plan.row, plan.up, plan.total))]
 
 
-def found() -> Part:
-    """Nothing is left to find."""
-    return Part(Loop(lambda *_: ((0.0,), (), ()), 0, NOTHING, writes=(fixed("coupling"),)), once)
-
-
-def prepared(kinds: list[Kind]) -> list[Part]:
-    """Before the tree is swept: loads, and what points add to them."""
-    return [*started(), *map(joining, kinds)]
-
-
-def solution(finishes: bool) -> list[Part | Again]:
-    """After it was swept: x, where bodies press on each other."""
-    body: list[Part | Again] = [
-        composed(),
-        *entries(),
-        couplings(),
-        *factored(),
-        *substituted(),
-        outward(),
-        found(),
-    ]
-    return [begun(finishes), Again(body, fixed("coupling").offset, 1), unmeasured(), measured()]
+def solution() -> list[Part]:
+    """x, after all constraints were loaded."""
+    return [*entries(), root_entries(), *couplings(), *factored(), *substituted(), *outward()]

@@ -1,7 +1,8 @@
 """Where the matrix of several trees whose bodies touch stands in the memory of a world (joined.py solves with it).
 
-Rows go in groups of three along chains, those far from the base first: the order in which they are eliminated, so that
-branches that do not touch fill nothing in. The matrix is kept in blocks of three by three where it may have entries.
+Rows go in groups of six, tree after tree, those far from the base first: the order in which they are eliminated. A free
+joint on which a tree hangs is a group of its own, a *root*, whose unknowns are the six numbers of its body's
+acceleration in the world's axes. The matrix is kept in blocks of six by six where it may have entries.
 """
 
 from typing import Any
@@ -11,12 +12,13 @@ import numpy as np
 from kinetree.lanes import Memory
 
 from .links import carrying
-from .memory import HELD, ZERO3
+from .memory import HELD, MOTION, ROW, ZERO3
 from .tables import table
 
-WIDTH = 3  # rows of a group
-MAX_GROUPS = 40  # beyond, conjugate gradients are left to find their way
-NOTHING_THERE = 5  # four blocks that take what belongs nowhere, and an empty one
+WIDTH = 6  # rows of a group
+WORKS, BLOCKS = "eliminations", "blocks"  # lists: eliminations that change something, blocks that are filled
+NOWHERE = 3  # blocks that take what belongs nowhere
+MAX_GROUPS = 20  # beyond, conjugate gradients are left to find their way
 
 
 def _cold(**fields: Any) -> Memory:
@@ -25,22 +27,32 @@ def _cold(**fields: Any) -> Memory:
     return memory
 
 
-HEAVY = _cold(held=HELD)  # of a row: what it and all after it resist, and the forces on them
-JOIN = _cold(stiff=HELD.inertia, away=ZERO3)  # of two bodies that touch
-SOLUTION = _cold(t=(0.0,) * WIDTH, factors=(0.0,) * 6)  # of a group
-CELL = _cold(k=(0.0,) * WIDTH * WIDTH, filled=0.0)  # of the matrix, row by row; whether there is something in it
-TOUCHES = Memory(on=0.0)  # of two bodies: whether they press on each other
+SIX = (0.0,) * WIDTH
+JOIN = _cold(stiff=HELD.inertia, away=ZERO3)  # of two bodies that touch, about the point of the first one's tree
+SOLUTION = _cold(f=SIX, t=SIX, low=(0.0,) * 15, inverse=SIX)  # of a group: forces, solution, and factors of its block
+CELL = _cold(k=SIX * WIDTH)  # of the matrix, row by row
+TOUCHES = Memory(on=0.0)  # of two bodies: whether points of theirs act
+FILLED = Memory(on=0.0)  # of a block: whether there is something in it
+SCREW = Memory(S=MOTION)  # of a row, or a direction of a root
 
 
 class Joined:
     """First slots of all that the matrix needs, and the tables of its loops."""
 
-    def __init__(self, parent: np.ndarray, held: np.ndarray, merges: np.ndarray, couples: list[tuple[int, int]]):
-        """`couples`: rows of bodies that may touch; `held`, `merges`: see `Plan`."""
-        self.parent, self.held, self.merges = parent, held, merges
-        self.couples = sorted(set(couples))
+    def __init__(
+        self,
+        parent: np.ndarray,
+        tree: np.ndarray,
+        held: tuple[np.ndarray, np.ndarray],
+        couples: list[tuple[int, int]],
+        roots: np.ndarray,
+    ):
+        """`couples`: rows of bodies that may touch; `tree`: of each row; `held`: `held` and `merges` of `Plan`."""
+        self.parent, (self.held, self.merges) = parent, held
+        self._group(tree, roots)
+        late = {i: (self.place[i][0], i) for i in range(len(parent))}
+        self.couples = sorted({(a, b) if late[a] > late[b] else (b, a) for a, b in couples})
         self._number = {pair: k for k, pair in enumerate(self.couples)}
-        self._group(parent)
         self._reach = [set(carrying(parent, {a})) ^ set(carrying(parent, {b})) for a, b in self.couples]
         self._second = [set(carrying(parent, {b})) for _, b in self.couples]
         self._fill()
@@ -50,16 +62,19 @@ class Joined:
         """Whether it is small enough."""
         return len(self.groups) <= MAX_GROUPS
 
-    def _group(self, parent: np.ndarray) -> None:
-        children = np.bincount(parent[parent >= 0], minlength=len(parent))
+    def _group(self, tree: np.ndarray, roots: np.ndarray) -> None:
         self.groups: list[list[int]] = []
-        for i in range(len(parent) - 1, -1, -1):
-            last = self.groups[-1] if self.groups else []
-            if last and len(last) < WIDTH and parent[last[-1]] == i and children[i] == 1:
-                last.append(i)
-            else:
-                self.groups.append([i])
+        self.roots: dict[int, int] = {}  # groups that are roots, and their first rows
+        for t in range(int(tree.max()) + 1):
+            rows = np.flatnonzero(tree == t)[::-1].tolist()
+            root = [int(r) for r in roots if tree[r] == t]
+            rows = [i for i in rows if not root or i >= root[0] + WIDTH]
+            self.groups += [rows[k : k + WIDTH] for k in range(0, len(rows), WIDTH)]
+            if root:
+                self.roots[len(self.groups)] = root[0]
+                self.groups.append(list(range(root[0], root[0] + WIDTH)))
         self.place = {i: (k, c) for k, rows in enumerate(self.groups) for c, i in enumerate(rows)}
+        self.others = [i for i in range(len(tree)) if self.place[i][0] not in self.roots]  # rows that are not of roots
 
     def _groups_of(self, rows: Any) -> list[int]:
         return sorted({self.place[i][0] for i in rows})
@@ -82,148 +97,173 @@ class Joined:
         self._cells = [(j, k) for j in range(count) for k in sorted(filled[j])]
 
     def place_flags(self, at: int) -> int:
-        """Slots that say which bodies touch."""
-        self._flags = at
-        return at + TOUCHES.size * len(self.couples)
+        """Slots that say which bodies touch and which blocks are filled, and the directions of roots."""
+        self._flags, at = at, at + TOUCHES.size * len(self.couples)
+        self._filled = {cell: at + k * FILLED.size for k, cell in enumerate(self._cells)}
+        at += FILLED.size * len(self._cells)
+        self.directions = at + SCREW.size * np.arange(WIDTH)
+        return at + SCREW.size * WIDTH
 
     def place_matrix(self, at: int) -> int:
         """All other slots."""
-        own = sorted(set(self.held.tolist()))
-        self._heavy = {slot: at + k * HEAVY.size for k, slot in enumerate(own)}
-        at += len(own) * HEAVY.size
         self._joins, at = at, at + len(self.couples) * JOIN.size
         self._solution, at = at, at + len(self.groups) * SOLUTION.size
-        self._nowhere, at = at, at + NOTHING_THERE * CELL.size
+        self._nowhere, at = at, at + NOWHERE * CELL.size
         self._cell = {cell: at + k * CELL.size for k, cell in enumerate(self._cells)}
         return at + len(self._cells) * CELL.size
 
     # -- slots --------------------------------------------------------------------------------------------------------
 
-    def heavy(self, rows: Any) -> list[int]:
-        """First slots of what rows and all after them resist."""
-        return [self._heavy[int(self.held[i])] for i in rows]
-
-    def join(self, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-        """First slots of bodies that touch, and of what says so."""
-        number = np.array([self._number[p] for p in pairs], np.int64)
-        return self._joins + number * JOIN.size, self._flags + number * TOUCHES.size
+    def join(self, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """First slots of bodies that touch, of what says so, and 1 where the second of the two comes first there."""
+        swapped = np.array([p not in self._number for p in pairs], bool)
+        number = np.array(
+            [self._number[(b, a) if s else (a, b)] for (a, b), s in zip(pairs, swapped, strict=True)], np.int64
+        )
+        return self._joins + number * JOIN.size, self._flags + number * TOUCHES.size, swapped.astype(float)
 
     def solution(self, group: Any) -> Any:
         """First slots of groups."""
         return self._solution + np.asarray(group, np.int64) * SOLUTION.size
 
-    def _t(self, rows: Any) -> list[int]:
+    def _own(self, rows: Any) -> list[int]:
+        """First slots of the numbers of rows, in the solutions of their groups."""
         return [int(self.solution(self.place[i][0])) + self.place[i][1] for i in rows]
 
-    # -- tables -------------------------------------------------------------------------------------------------------
+    def _screws(self, group: int, row: Any) -> list[int]:
+        """First slots of the screws of a group, one of them several times where it has few."""
+        if group in self.roots:
+            return self.directions.tolist()
+        rows = self.groups[group]
+        return [int(row(i)) + ROW.at(0, "S").offset for i in (*rows, *rows[:1] * (WIDTH - len(rows)))]
 
-    def copies(self) -> np.ndarray:
-        """What is held, and where it is copied to."""
-        return table([*self._heavy], [*self._heavy.values()])
+    # -- tables: what is filled, once in a step -----------------------------------------------------------------------
+
+    def every_flag(self) -> np.ndarray:
+        """What says that bodies touch."""
+        return table(self._flags + np.arange(len(self.couples)) * TOUCHES.size)
+
+    def first_filled(self) -> tuple[np.ndarray, np.ndarray]:
+        """What says that blocks are filled, and 1 for those of rows that carry one another."""
+        return table(list(self._filled.values())), np.array([float(c in self._carried) for c in self._cells])
+
+    def touching(self) -> np.ndarray:
+        """Bodies that touch, and blocks that they fill."""
+        found = []
+        for pair, reach in zip(self.couples, self._reach, strict=True):
+            groups, flag = self._groups_of(reach), int(self.join([pair])[1][0])
+            found += [(flag, self._filled[j, k]) for a, j in enumerate(groups) for k in groups[: a + 1]]
+        return table(*np.array(found, np.int64).T)
+
+    def eliminations(self, of: str) -> np.ndarray:
+        """A pivot, its blocks with two groups, and the block of these: the blocks, or what says that they are filled.
+
+        Two flags are enough: those of the pivot's blocks, and then that of their block.
+        """
+        found = []
+        for k, below in enumerate(self._below):
+            for a, i in enumerate(below):
+                for j in below[: a + 1]:
+                    cells = (k, k), (i, k), (j, k), (i, j)
+                    found.append([(self._cell if of == "cells" else self._filled)[c] for c in cells])
+        return np.array(found, np.int32).reshape(-1, 4)
+
+    def below(self) -> np.ndarray:
+        """Blocks below the diagonal, groups of their columns and of their rows, and what says that they are filled."""
+        pairs = [(j, k) for k, below in enumerate(self._below) for j in below]
+        solutions = [self.solution([cell[which] for cell in pairs]) for which in (1, 0)]
+        return table([self._cell[c] for c in pairs], *solutions, [self._filled[c] for c in pairs])
+
+    # -- tables: the matrix -------------------------------------------------------------------------------------------
 
     def every_join(self) -> np.ndarray:
         """Bodies that may touch, and what says so."""
-        return table(*self.join(self.couples))
+        return table(*self.join(self.couples)[:2])
 
     def composed(self) -> np.ndarray:
         """Onto what rows lay their load, and their own."""
         rows = [i for i in range(len(self.parent) - 1, -1, -1) if self.parent[i] >= 0 and self.merges[i] > 0]
-        return table(self.heavy(self.parent[rows]), self.heavy(rows)) if rows else np.zeros((0, 2), np.int32)
+        return table(self.held[self.parent[rows]], self.held[rows]) if rows else np.zeros((0, 2), np.int32)
 
-    def cells(self) -> tuple[np.ndarray, np.ndarray]:
-        """Blocks, 1 for those of the diagonal, and 1 for those of rows that carry one another; and the empty one."""
-        known = [(float(j == k), float((j, k) in self._carried)) for j, k in self._cells]
-        empty = self._block(None, None, NOTHING_THERE - 1)
-        return table([*self._cell.values(), empty]), np.array([*known, (0.0, 0.0)])
+    def plain(self) -> np.ndarray:
+        """Groups that are no roots: their block of the diagonal, and they."""
+        groups = [k for k in range(len(self.groups)) if k not in self.roots]
+        return table([self._cell[k, k] for k in groups], self.solution(groups))
+
+    def rooted(self, row: Any, total: Any) -> np.ndarray:
+        """Roots: their first rows, what their bodies hold, their blocks of the diagonal, they, and a part of sums."""
+        first, groups = np.array(list(self.roots.values()), np.int64), list(self.roots)
+        held = self.held[first + WIDTH - 1]
+        return table(row(first), held, [self._cell[k, k] for k in groups], self.solution(groups), total(first))
 
     def entries(self, row: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Of a row and a group that carries it: its load, the row, rows of the group, and the column; and which are."""
+        """Of a row and a group that carries it: its load, its screw, the group's, a column; and which of them do."""
         found, carry = [], []
-        for i in range(len(self.parent)):
+        for i in self.others:
             k, c = self.place[i]
             path = set(carrying(self.parent, {i}))
             for j in self._groups_of(path):
-                rows = (self.groups[j] * WIDTH)[:WIDTH]
-                there = [r < len(self.groups[j]) and rows[r] in path for r in range(WIDTH)]
-                found.append((self.heavy([i])[0], row(i), *map(row, rows), self._cell[j, k] + c))
-                carry.append(there)
-        return table(*np.array(found, np.int64).T), np.array(carry, float)
+                there = [r in path for r in self.groups[j]]
+                screw = row(i) + ROW.at(0, "S").offset
+                found.append((self.held[i], screw, *self._screws(j, row), self._cell[j, k] + c))
+                carry.append(there + [False] * (WIDTH - len(there)))
+        return np.array(found, np.int32).reshape(-1, WIDTH + 3), np.array(carry, float).reshape(-1, WIDTH)
 
-    def resistances(self, row: Any) -> np.ndarray:
-        """Rows, and their places on the diagonal."""
-        slots = [self._cell[k, k] + c * (WIDTH + 1) for k, c in (self.place[i] for i in range(len(self.parent)))]
-        return table(row(np.arange(len(self.parent))), slots)
+    def of_rows(self, row: Any) -> np.ndarray:
+        """Rows that are not of roots, what they hold, their places on the diagonal, and their numbers in solutions."""
+        places = [self.place[i] for i in self.others]
+        slots = [self._cell[k, k] + c * (WIDTH + 1) for k, c in places]
+        return table(row(np.array(self.others, np.int64)), self.held[self.others], slots, self._own(self.others))
 
-    def forces(self, row: Any) -> np.ndarray:
-        """Rows, their loads, and where their forces go."""
-        rows = range(len(self.parent))
-        return table(row(np.arange(len(self.parent))), self.heavy(rows), self._t(rows))
-
-    def answers(self, row: Any, up: Any) -> np.ndarray:
-        """Parents, rows, and their solutions."""
-        rows = np.arange(len(self.parent))
-        return table(up(rows), row(rows), self._t(rows.tolist()))
+    def between_roots(self) -> np.ndarray:
+        """Bodies that touch, what says so, the blocks of the roots that they hang on, and that between the two."""
+        found = []
+        for pair, reach in zip(self.couples, self._reach, strict=True):
+            j, k = (next((g for g in self._groups_of(reach & set(carrying(self.parent, {i}))) if g in self.roots), None)
+                    for i in pair)  # fmt: skip
+            if j is not None or k is not None:
+                join, flag, _ = self.join([pair])
+                blocks = [self._block(*cell, n) for n, cell in enumerate(((j, j), (k, k), (j, k)))]
+                found.append((join[0], flag[0], *blocks))
+        return np.array(found, np.int32).reshape(-1, 5)
 
     def _block(self, j: int | None, k: int | None, which: int) -> int:
-        if j is None or k is None or j < k:
-            return self._nowhere + which * CELL.size
-        return self._cell[j, k]
+        """A block, or one of those that take what belongs nowhere."""
+        return self._nowhere + which * CELL.size if j is None or k is None else self._cell[j, k]
 
     def couplings(self, row: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Of a couple and two pairs of groups: the join, its flag, the rows of both, four blocks; and signs."""
+        """Of bodies that may touch, a direction that moves them, and a group; but where both are of roots.
+
+        The join, its flag, the screw, those of the group, a column of their block; and by which sign both move the
+        second body away from the first: 1, −1, or not at all.
+        """
         found, signs = [], []
         for n, pair in enumerate(self.couples):
-            join, flag = (int(x[0]) for x in self.join([pair]))
-            halves = _in_pairs(self._groups_of(self._reach[n]))
-            for a, one in enumerate(halves):
-                for two in halves[: a + 1]:
-                    blocks = [self._block(j, k, w) for w, (j, k) in enumerate((j, k) for j in one for k in two)]
-                    rows, sign = zip(*(self._signed(n, g, c) for g in (*one, *two) for c in range(WIDTH)), strict=True)
-                    found.append((join, flag, *map(row, rows), *blocks))
-                    signs.append(sign)
-        return table(*np.array(found, np.int64).T), np.array(signs, float)
+            join, flag = (int(x[0]) for x in self.join([pair])[:2])
+            groups = self._groups_of(self._reach[n])
+            for j, k in ((j, k) for a, j in enumerate(groups) for k in groups[: a + 1]):
+                if j in self.roots and k in self.roots:
+                    continue
+                one, two = self._signs(n, j), self._signs(n, k)
+                for c, screw in enumerate(self._screws(k, row)):
+                    if two[c]:
+                        found.append((join, flag, screw, *self._screws(j, row), self._cell[j, k] + c))
+                        signs.append((two[c], *one))
+        return np.array(found, np.int32).reshape(-1, WIDTH + 4), np.array(signs, float).reshape(-1, WIDTH + 1)
 
-    def _signed(self, number: int, group: int | None, c: int) -> tuple[int, float]:
-        """A row of a group, and how it moves the second body away from the first: 1, −1, or not at all."""
-        rows = self.groups[group] if group is not None else []
-        if c >= len(rows) or rows[c] not in self._reach[number]:
-            return (rows or [0])[0], 0.0
-        return rows[c], 1.0 if rows[c] in self._second[number] else -1.0
+    def _signs(self, number: int, group: int) -> list[float]:
+        reach, second = self._reach[number], self._second[number]
+        own = [0.0 if i not in reach else 1.0 if i in second else -1.0 for i in self.groups[group]]
+        return own + [0.0] * (WIDTH - len(own))
+
+    # -- tables: factors and the solution -----------------------------------------------------------------------------
 
     def diagonal(self) -> np.ndarray:
         """Blocks of the diagonal, and their groups."""
         count = range(len(self.groups))
         return table([self._cell[k, k] for k in count], self.solution(list(count)))
 
-    def eliminations(self) -> np.ndarray:
-        """A pivot, its blocks with two pairs of groups, and the four blocks of these."""
-        found = []
-        for k, below in enumerate(self._below):
-            halves = _in_pairs(below)
-            for a, one in enumerate(halves):
-                for two in halves[: a + 1]:
-                    with_pivot = [self._block(j, k, NOTHING_THERE - 1) for j in (*one, *two)]
-                    blocks = [self._block(i, j, w) for w, (i, j) in enumerate((i, j) for i in one for j in two)]
-                    found.append((self._cell[k, k], *with_pivot, *blocks))
-        return np.array(found, np.int32).reshape(-1, 9)
-
-    def substitutions(self, back: bool) -> np.ndarray:
-        """Blocks below the diagonal, the group that is known and the one that asks: forward, or back."""
-        pairs = [(k, j) for k, below in enumerate(self._below) for j in below]
-        if back:
-            pairs = pairs[::-1]
-            known, asks = [j for _, j in pairs], [k for k, _ in pairs]
-        else:
-            known, asks = [k for k, _ in pairs], [j for _, j in pairs]
-        slots = [self._cell[j, k] for k, j in pairs]
-        return table(slots, self.solution(known), self.solution(asks)) if pairs else np.zeros((0, 3), np.int32)
-
-    def every(self) -> np.ndarray:
-        """Groups."""
-        return table(self.solution(np.arange(len(self.groups))))
-
-
-def _in_pairs(groups: list[int]) -> list[tuple[int, int | None]]:
-    """Two at a time; the last may be alone."""
-    padded: list[int | None] = [*groups, None]
-    return [(groups[k], padded[k + 1]) for k in range(0, len(groups), 2)]
+    def answers(self, row: Any, up: Any, total: Any) -> np.ndarray:
+        """Parents of rows that are not of roots, the rows, what they hold, their numbers, and a part of sums."""
+        rows = np.array(self.others, np.int64)
+        return table(up(rows), row(rows), self.held[rows], self._own(self.others), total(rows))

@@ -318,9 +318,12 @@ def newton(
     def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (1.0, float(free), 0.0, float(free)), (), ()
 
-    coupling = []
-    if between:
-        coupling = joined.solution(finishes) if joins else conjugate_gradients(between, finishes, bool(linked.swept))
+    coupled = [k for k, _ in between]
+    solved: list[Part | Again] = [*inward(rooted), *linked.swept, *outward(rooted)]
+    if joins:
+        solved = [*joined.solution()]
+    elif between:
+        solved += conjugate_gradients(between, finishes, bool(linked.swept))
     names = ("going", "finishing", "iterations", "converged")
     start = Loop(begin, 0, NOTHING, writes=tuple(map(fixed, names)))
     parts: list[Part | Again] = [
@@ -328,16 +331,12 @@ def newton(
         *linked.before,
         *(loading(kind, finishes) for kind in kinds),
         *linked.after,
-        *(beginning(kind, dim) for kind, dim in between),
-        *(joined.prepared([k for k, _ in between]) if joins else []),
+        *(joined.loaded(coupled, finishes) if joins else [beginning(kind, dim) for kind, dim in between]),
         cleared(),
-        *inward(rooted),
-        *linked.swept,
-        *outward(rooted),
-        *coupling,
+        *solved,
         *linked.moved,
         *map(comparing, every),
-        judged(finishes, bool(between)),
+        judged(finishes, bool(between) and not joins),
         *([searching(every)] if every else []),
         moved(finishes and not free),
         counted(finishes),
@@ -345,4 +344,5 @@ def newton(
         *linked.ended,
     ]
     rounds = Again(parts, fixed("going").offset, MAX_ROUNDS)
-    return [Part(start, once), at_rest(), rounds, *([] if finishes and not free else [taken("x")])]
+    looks = joined.looked(coupled) if joins else []
+    return [Part(start, once), at_rest(), *looks, rounds, *([] if finishes and not free else [taken("x")])]

@@ -138,6 +138,8 @@ class Plan:
             way += path
             marks.append(path[-1])
         self.way, self.marks = np.array(way, np.int64), np.array(marks, np.int64)
+        first = first_rows[self.structure.quaternion_joints[:, 2] == 1].astype(np.int64)
+        self.roots = first[(self.parent[first] < 0) & np.isin(first, marks)]  # of free joints
 
     def _blocks(self) -> None:
         """First slots of all blocks."""
@@ -170,7 +172,7 @@ class Plan:
         if self.n_trees < 2 or not numbers or len(self.links):
             return None
         couples = zip(*(self.rows_of_pair(numbers, k).tolist() for k in (0, 1)), strict=True)
-        joined = Joined(self.parent, self.held, self.merges, list(couples))
+        joined = Joined(self.parent, self.tree_of_row, (self.held, self.merges), list(couples), self.roots)
         return joined if joined.served else None
 
     def more_blocks(self, at: int) -> int:

@@ -49,12 +49,18 @@ class BlockWriter(LoopWriter):
             super()._loop(k, arrays) if steps is None else self._ahead(k, arrays, *steps)
             return
         numbers, count = self.lists[loop.follows]
+        most = to.load("i64", count)
 
         def turn(place: str) -> None:
+            place = self._from_end(place, most) if loop.backward else place
             number = to.op(f"zext i32 {to.load('i32', numbers, place, 'i32')} to i64")
-            self._one_turn(k, number, arrays)
+            self._one_turn(k, self._from_end(number, arrays[2]) if loop.backward else number, arrays)
 
-        self._counted(f"loop{k}", to.load("i64", count), turn)
+        self._counted(f"loop{k}", most, turn)
+
+    def _from_end(self, number: str, count: str) -> str:
+        """The number of a place, of so many, from the other end."""
+        return self.to.op(f"sub i64 {self.to.op(f'sub i64 {count}, 1')}, {number}")
 
     def _ahead(self, k: int, arrays: tuple[str, str, str], sines: Step, rest: Step) -> None:
         """All turns of loop k, some at a time: first their sines and cosines, then all else."""

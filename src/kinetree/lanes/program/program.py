@@ -85,7 +85,8 @@ class Loop:
 
     A loop that `lists` (a name, a slot) puts those of its turns on a list after which that slot is not 0. Loops that
     `follow` the list have the same turns, and do none that is not on it: their conditions are 0 there, and stay so
-    until the list is made again. A CPU then looks at no others.
+    until the list is made again. A CPU then looks at no others. A `backward` loop has the same turns from the last to
+    the first.
 
     A loop with a `pool` has more constants than its turns name: further rows after those of the turns. Its step is
     given (constants, pool), where the pool is one long array of all constants, and finds what it needs there at run
@@ -105,6 +106,7 @@ class Loop:
     rare: bool = False
     lists: tuple[str, Slots] | None = None
     follows: str = ""
+    backward: bool = False
     pool: bool = False
 
     @property

@@ -1,0 +1,118 @@
+"""The matrix of several trees whose bodies touch (joined.py): its factors, and solutions by them, in blocks of six."""
+
+from typing import Any
+
+from kinetree.lanes import Loop, Slots
+
+from .joined_plan import BLOCKS, CELL, SOLUTION, WIDTH, WORKS, Joined
+from .memory import NOTHING, NUMBER
+from .parts import Part
+from .plan import Plan
+
+
+def joined_of(plan: Plan) -> Joined:
+    """The matrix of a plan that has one."""
+    assert plan.joined is not None
+    return plan.joined
+
+
+def _entry(column: int, r: int, c: int) -> Slots:
+    """A number of a block."""
+    return CELL.at(column, "k")._replace(offset=WIDTH * r + c, tree=NUMBER)
+
+
+def _known(slots: Slots) -> Slots:
+    """Slots of a block that the loop does not change: no store to other blocks makes it read them early."""
+    return slots._replace(block=slots.block + 1)
+
+
+def _less(x: Any, a: Any, b: Any) -> Any:
+    """x − aᵀ b."""
+    for one, two in zip(a, b, strict=True):
+        x = x - one * two
+    return x
+
+
+def _factors(k: tuple) -> tuple[list[list[Any]], list[Any]]:
+    """L below its diagonal of ones, row by row, and the inverse of D, of a symmetric block: L D Lᵀ."""
+    L, inverse = [list(k[WIDTH * r : WIDTH * r + r]) for r in range(WIDTH)], []
+    for j in range(WIDTH):
+        scaled = [a * b for a, b in zip(L[j], inverse, strict=True)]
+        inverse.append(1 / _less(k[(WIDTH + 1) * j], L[j], scaled))
+        for i in range(j + 1, WIDTH):
+            L[i][j] = _less(L[i][j], L[i][:j], scaled)
+        L[j] = scaled
+    return L, inverse
+
+
+def _solved(L: list[list[Any]], inverse: Any, x: tuple) -> tuple:
+    """The block's inverse times a vector."""
+    y: list[Any] = []
+    for i in range(WIDTH):
+        y.append(_less(x[i], L[i], y))
+    for i in reversed(range(WIDTH)):
+        y[i] = _less(y[i] * inverse[i], [L[r][i] for r in range(i + 1, WIDTH)], y[i + 1 :])
+    return tuple(y)
+
+
+def _factor_slots(column: int) -> tuple[Slots, Slots]:
+    return SOLUTION.at(column, "low"), SOLUTION.at(column, "inverse")
+
+
+def _unpacked(low: tuple) -> list[list[Any]]:
+    return [list(low[r * (r - 1) // 2 : r * (r + 1) // 2]) for r in range(WIDTH)]
+
+
+def dot(a: Any, b: Any) -> Any:
+    """aᵀ b."""
+    return sum((x * y for x, y in zip(a[1:], b[1:], strict=True)), start=a[0] * b[0])
+
+
+def factored() -> list[Part]:
+    """Factors of the matrix."""
+    order = [(r, c) for c in range(WIDTH) for r in range(WIDTH)]  # column by column: each needs one solution
+
+    def eliminate(_: tuple, __: tuple, reads: tuple) -> tuple:
+        pivot, one, two, *target = reads
+        L, inverse = _factors(pivot)
+        answers = [_solved(L, inverse, two[WIDTH * c : WIDTH * (c + 1)]) for c in range(WIDTH)]
+        rows = [one[WIDTH * r : WIDTH * (r + 1)] for r in range(WIDTH)]
+        return tuple(t - dot(rows[r], answers[c]) for t, (r, c) in zip(target, order, strict=True)), (), ()
+
+    def factor(_: tuple, __: tuple, reads: tuple) -> tuple:
+        L, inverse = _factors(reads[0])
+        return (tuple(x for row in L for x in row), tuple(inverse)), (), ()
+
+    target = tuple(_entry(3, r, c) for r, c in order)
+    reads = (*(_known(CELL.at(k, "k")) for k in range(3)), *target)
+    eliminated = Loop(eliminate, 4, NOTHING, reads=reads, writes=target, scratch=True, follows=WORKS)
+    done = Loop(factor, 2, NOTHING, reads=(CELL.at(0, "k"),), writes=_factor_slots(1), scratch=True)
+    return [
+        Part(eliminated, lambda plan: joined_of(plan).eliminations("cells")),
+        Part(done, lambda plan: joined_of(plan).diagonal()),
+    ]
+
+
+def substituted() -> list[Part]:
+    """The solution, forward and back."""
+
+    def substitute(back: bool) -> Part:
+        def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+            block, t, low, inverse = reads
+            answer = _solved(_unpacked(low), inverse, t)
+            across = [block[c::WIDTH] if back else block[WIDTH * c : WIDTH * (c + 1)] for c in range(WIDTH)]
+            return (), (tuple(-dot(row, answer) for row in across),), ()
+
+        known, asks = (2, 1) if back else (1, 2)
+        reads = (CELL.at(0, "k"), SOLUTION.at(known, "t"), *_factor_slots(known))
+        adds = (SOLUTION.at(asks, "t"),)
+        loop = Loop(step, 4, NOTHING, reads=reads, adds=adds, scratch=True, follows=BLOCKS, backward=back)
+        return Part(loop, lambda plan: joined_of(plan).below()[::-1].copy() if back else joined_of(plan).below())
+
+    def answer(_: tuple, __: tuple, reads: tuple) -> tuple:
+        t, low, inverse = reads
+        return (_solved(_unpacked(low), inverse, t),), (), ()
+
+    own = SOLUTION.at(1, "t")
+    done = Loop(answer, 2, NOTHING, reads=(own, *_factor_slots(1)), writes=(own,), scratch=True)
+    return [substitute(False), substitute(True), Part(done, lambda plan: joined_of(plan).diagonal())]
