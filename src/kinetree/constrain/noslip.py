@@ -108,18 +108,30 @@ class Gripping:
         return self.inner.pull(load, force)
 
 
-def _cone_grip(cone: Cone, w: Vector, r: Response) -> Grip:
+def cone_grip(cone: Cone, force: Vector, bound: Vector) -> Grip:
+    """Friction of a contact about its last force, whose first part is the normal one."""
     mu = cone.friction
-    stiffer = STIFFER[w[0].dtype.name]
+    stiffer = STIFFER[force[0].dtype.name]
     if cone.elliptic:
         D = tuple(stiffer * cone.D * cone.impratio * (m / mu[0]) * (m / mu[0]) for m in mu)
-        return Grip(r.force[0], r.force[1:], D, tuple(m * r.force[0] for m in mu), True)
-    sums = [
-        cone.D * (jnp.maximum(-(w[0] + m * t), 0) + jnp.maximum(-(w[0] - m * t), 0))
+    else:
+        D = tuple(stiffer * 2 * cone.D * m * m for m in mu)
+    return Grip(force[0], force[1:], D, bound, cone.elliptic)
+
+
+def cone_bounds(cone: Cone, w: Vector, r: Response) -> Vector:
+    """How much friction a contact holds in each direction, from its soft forces."""
+    mu = cone.friction
+    if cone.elliptic:
+        return tuple(m * r.force[0] for m in mu)
+    return tuple(
+        m * cone.D * (jnp.maximum(-(w[0] + m * t), 0) + jnp.maximum(-(w[0] - m * t), 0))
         for m, t in zip(mu, w[1:], strict=True)
-    ]
-    D = tuple(stiffer * 2 * cone.D * m * m for m in mu)
-    return Grip(r.force[0], r.force[1:], D, tuple(m * s for m, s in zip(mu, sums, strict=True)), False)
+    )
+
+
+def _cone_grip(cone: Cone, w: Vector, r: Response) -> Grip:
+    return cone_grip(cone, r.force, cone_bounds(cone, w, r))
 
 
 def _gripping(group: Group, w: Vector) -> Group | None:
@@ -128,16 +140,17 @@ def _gripping(group: Group, w: Vector) -> Group | None:
     if isinstance(group, OnBodies) and len(w) > 1:
         return Gripping(group, _cone_grip(group.cone, w, r))
     if isinstance(group, OnJoints) and group.most is not None:
-        return Gripping(group, _loss_grip(group.D, group.most, r))
+        return Gripping(group, loss_grip(group.D, group.most, r.force))
     if isinstance(group, Coupled) and isinstance(group.cost, Cone) and len(w) > 1:
         return replace(group, cost=_cone_grip(group.cost, w, r))
     if isinstance(group, Coupled) and isinstance(group.cost, Dry):
-        return replace(group, cost=_loss_grip(group.cost.D, group.cost.most, r))
+        return replace(group, cost=loss_grip(group.cost.D, group.cost.most, r.force))
     return group if isinstance(group, Coupled) and group.inertial else None
 
 
-def _loss_grip(D: Scalar, most: Scalar, r: Response) -> Grip:
-    return Grip(None, r.force, (STIFFER[D.dtype.name] * D,), (most,), False)
+def loss_grip(D: Scalar, most: Scalar, force: Vector) -> Grip:
+    """Friction loss about its last force."""
+    return Grip(None, force, (STIFFER[D.dtype.name] * D,), (most,), False)
 
 
 def _with_force(group: Any, force: Vector) -> Any:

@@ -92,4 +92,6 @@ def coupled(dim: int, elliptic: bool) -> Kind:
         couples=True,
         listed=contact_list(dim, True),
         keeps=(memory.at(POINT, "w"), memory.at(POINT, "w_new")),
+        end=memory.at(POINT, "w")._replace(offset=memory.size),
+        friction="cone",
     )

@@ -37,10 +37,11 @@ class Features(NamedTuple):
     limits: bool = False
     losses: bool = False
     damped: bool = False
-    springs: bool = False
+    springs: tuple[int, ...] = ()  # joints with so many rows have some
     linking: Linking = Linking()
     power: int | None = None  # of all constraints' impedances, where they share an integer
     fluid: bool = False  # bodies move in one
+    noslip: bool = False  # friction does not slip
     joined: bool = False  # bodies that touch are solved for by a matrix (joined.py)
 
 
@@ -52,7 +53,6 @@ def any_number(values: Any) -> bool:
 def features_of(model: Model, plan: Plan) -> Features:
     """The features of a model."""
     passive = model.passive
-    scalar = plan.structure.q_of_row >= 0
     return Features(
         plan.structure.has_quaternions,
         tuple((t.kinds, t.moving) for t in plan.touches),
@@ -63,12 +63,23 @@ def features_of(model: Model, plan: Plan) -> Features:
         bool(len(plan.limits)),
         bool(plan.has.loss),
         passive is not None and any_number(passive.damping),
-        passive is not None and any_number(passive.stiffness[scalar]),
+        _sprung(model),
         Linking(*_of_strings(plan), *_of_spans(plan), plan.frames.kinds),
         _shared_power(plan),
         plan.world.fluid is not None,
+        plan.world.noslip,
         plan.joined is not None,
     )
+
+
+def _sprung(model: Model) -> tuple[int, ...]:
+    """How many rows the joints have that have springs."""
+    if model.passive is None:
+        return ()
+    width = np.where(model.structure.q_of_row >= 0, 1, 0)
+    for first, _, is_free in model.structure.quaternion_joints:
+        width[first : first + 3 + 3 * is_free] = 3 + 3 * is_free
+    return tuple(w for w in (1, 3, 6) if (width == w).any() and any_number(model.passive.stiffness[width == w]))
 
 
 def _of_spans(plan: Plan) -> tuple[tuple[tuple[bool, bool], ...], tuple[bool, ...]]:
@@ -149,13 +160,6 @@ def not_known(model: Model, plan: Plan) -> str:
 
 def not_served(model: Model, plan: Plan) -> str:
     """Why the native body can not solve for the motion of a model; nothing where it can."""
-    if plan.world.noslip:
-        return "friction is found without slip"
     if plan.strings.forked and plan.implicit:
         return "branches of a tendon with a damper meet in a joint that it moves"
-    joints = plan.structure.quaternion_joints
-    if model.passive is not None and len(joints):
-        turned = plan.structure.q_of_row < 0
-        if any_number(model.passive.stiffness[turned]):
-            return "a ball or free joint has a spring"
     return not_known(model, plan)

@@ -11,7 +11,7 @@ from kinetree.spatial import Mat3
 
 from ..equality_groups import frame_members
 from .links import Touch
-from .memory import ZERO3
+from .memory import ZERO3, kept_forces
 
 Moves = tuple[bool, bool]  # which of the two bodies move
 MAT3 = Mat3(*9 * (0.0,))
@@ -37,6 +37,7 @@ class Frames:
 
     def __init__(self, model: Model, equal: Any):
         self.equal = None if equal is None else equal.frames
+        self._keeps = model.world is not None and model.world.noslip
         self.groups: list[tuple[int, Moves, np.ndarray]] = []
         if self.equal is None:
             return
@@ -69,9 +70,12 @@ class Frames:
         self._first: dict[tuple[int, Moves], tuple[int, int]] = {}
         for size, moves, members in self.groups:
             self._first[size, moves] = at, first_link
-            at += frame_memory(size).size * len(members)
+            at += self._size(size) * len(members)
             first_link += links_of(size, moves) * len(members)
         return at
+
+    def _size(self, size: int) -> int:
+        return frame_memory(size).size + (kept_forces(size, False) if self._keeps else 0)
 
     def members(self, size: int, moves: Moves) -> np.ndarray:
         """Numbers of the equalities of a group."""
@@ -81,4 +85,4 @@ class Frames:
         """First slots of the frames of a group, and numbers of their first links."""
         at, link = self._first[size, moves]
         count = np.arange(len(self.members(size, moves)))
-        return at + count * frame_memory(size).size, link + count * size
+        return at + count * self._size(size), link + count * size

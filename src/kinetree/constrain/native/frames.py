@@ -218,6 +218,7 @@ def held_frames(size: int, moves: Moves) -> Kind:
         rows=rows,
         links=linked,
         keeps=(memory.at(FRAME, "w"), memory.at(FRAME, "w_new")),
+        end=memory.at(FRAME, "w")._replace(offset=memory.size),
     )
 
 

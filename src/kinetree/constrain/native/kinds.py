@@ -61,6 +61,8 @@ class Kind(NamedTuple):
     moves: Memory = ROW  # the blocks of what it moves
     listed: str = ""  # the name of the list of those that act
     keeps: tuple[Slots, ...] = ()  # w at x, and at the end of the full step; if not kept, w is found from the motion
+    end: Slots | None = None  # where forces are kept if friction does not slip: after the constraint's own slots
+    friction: str = ""  # what of it is friction: "cone" or "dry"; nothing of others
     linear: bool = False  # whether forces are −C J x alone: those of a small change of a solution
 
     @property
@@ -188,6 +190,8 @@ def contact(dim: int, elliptic: bool) -> Kind:
         pull=lambda known, kept, f: (pushed(known, kept, f),),
         listed=contact_list(dim, False),
         keeps=(memory.at(1, "w"), memory.at(1, "w_new")),
+        end=memory.at(1, "w")._replace(offset=memory.size),
+        friction="cone",
     )
 
 
@@ -205,6 +209,7 @@ def of_one_number(adds: tuple[Slots, Slots], pull: Callable[[Any, tuple, tuple],
         load=lambda known, kept, curvature, g: (curvature[0][0], *pull(known, kept, g)),
         pulls=adds[1:],
         pull=pull,
+        end=LIMIT.at(1, "D")._replace(offset=LIMIT.size),
         **rest,
     )
 
@@ -235,6 +240,7 @@ def on_joint(losses: bool) -> Kind:
         motion=("x", "x_new"),
         residual=residual,
         response=response,
+        friction="dry" if losses else "",
     )
 
 

@@ -16,6 +16,7 @@ from kinetree.lanes import Lane, Loop, Slots
 from kinetree.model import Axis, Model, Placement, place
 from kinetree.model.compile import merge_inertia
 from kinetree.model.coordinates import chained_acceleration, joint_pose
+from kinetree.model.physics import quaternion_stretch, way_from_rest
 from kinetree.spatial import Force, Inertia, Motion, Quaternion, Transform, Vec3
 
 from .memory import BODY, INERTIA, NOTHING, NUMBER, PLACEMENT, ROW, ZERO3, fixed
@@ -265,23 +266,39 @@ def bias(damped: bool) -> Part:
     return Part(loop, turns, constants)
 
 
-def springs() -> Part:
-    """−stiffness (q − rest) of hinges and sliders."""
+def springs(width: int) -> Part:
+    """−stiffness · stretch of joints with so many rows: hinges and sliders, balls (3) or free joints (6)."""
 
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
-        stiffness, rest = known
-        return (), (-stiffness * (reads[0][0] - rest),), ()
+        (stiffness, rest), q = known, reads[0]
+        if width == 1:
+            return (), (-stiffness[0] * (q[0] - rest[0]),), ()
+        here, begin = Quaternion(*q[-4:]), Quaternion(*rest[-4:])
+        way = way_from_rest(Vec3(*rest[:3]), Vec3(*q[:3]), here) if width == 6 else ()
+        return (), tuple(-k * x for k, x in zip(stiffness, (*quaternion_stretch(begin, here), *way), strict=True)), ()
 
-    loop = Loop(step, 2, jax.tree.structure((0.0, 0.0)), reads=(at_q(1, 1),), adds=(ROW.at(0, "b"),))
+    count = width + (width > 1)
+    numbers = jax.tree.structure(((0.0,) * width, (0.0,) * count))
+    loop = Loop(step, 2, numbers, reads=(at_q(1, count),), adds=rows_apart(0, "b", width))
 
-    def rows(plan: Plan) -> np.ndarray:
-        return np.flatnonzero(plan.structure.q_of_row >= 0)
+    def joints(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+        if width == 1:
+            rows = np.flatnonzero(plan.structure.q_of_row >= 0)
+            return rows, plan.structure.q_of_row[rows]
+        found = plan.structure.quaternion_joints
+        return tuple(found[found[:, 2] == width // 6, :2].T)
+
+    def turns(plan: Plan) -> np.ndarray:
+        rows, columns = joints(plan)
+        return table(plan.row(rows), plan.q + columns)
 
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
         assert model.passive is not None
-        return model.passive.stiffness[rows(plan)], model.passive.rest[plan.structure.q_of_row[rows(plan)]]
+        rows, columns = joints(plan)
+        stiffness = tuple(model.passive.stiffness[rows + k] for k in range(width))
+        return stiffness, tuple(model.passive.rest[columns + k] for k in range(count))
 
-    return Part(loop, lambda plan: table(plan.row(rows(plan)), plan.q + plan.structure.q_of_row[rows(plan)]), constants)
+    return Part(loop, turns, constants)
 
 
 def applied(array: int) -> Part:

@@ -76,6 +76,14 @@ class Slope(NamedTuple):
     bending: Any
 
 
+class Gripping(NamedTuple):
+    """Friction without slip (gripping.py): where it stands."""
+
+    on: Any  # 1 after the soft forces were found
+    again: Any  # 1 where this round ended a turn, and another one follows
+    turns: Any  # that are left, at most
+
+
 class Conjugate(NamedTuple):
     """Conjugate gradients for constraints that couple bodies: where they stand."""
 
@@ -107,6 +115,7 @@ GLOBAL = Memory(
     rest=0.0,  # Σ ρ²
     product=0.0,  # ρᵀ G A⁻¹ Gᵀ ρ
     bent=0.0,  # of a direction
+    gripping=Gripping(*3 * (0.0,)),
 )
 TOTAL = Memory(  # a part of the sums over rows and constraints
     sums=Sums(*5 * (0.0,)),
@@ -212,6 +221,11 @@ def point_memory(dim: int) -> Memory:
     """A point of contact of so many dimensions; ref[0] begins as the distance. w is J x − ref, w_new J x_new − ref."""
     own = (0.0,) * dim
     return in_banks(Memory(point=POINT, ref=own, w=own, w_new=own))
+
+
+def kept_forces(dim: int, cone: bool) -> int:
+    """Slots of a constraint's forces, and of bounds on friction, after its own: where friction does not slip."""
+    return 2 * dim - 1 if cone else dim
 
 
 def fixed(name: str) -> Slots:

@@ -17,6 +17,7 @@ from kinetree.model import Model
 from kinetree.spatial import Force, Motion
 
 from ..newton import CURVED_POWER, FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS
+from ..noslip import TURNS
 from . import joined, roots
 from .conjugate import beginning, conjugate_gradients, step_norms
 from .kinds import Kind, arrived, comparing, loading, probing
@@ -279,17 +280,24 @@ def counted(finishes: bool) -> Part:
     names = ("iterations", "converged", "going", *(("finishing",) if finishes else ()))
     reads = tuple(map(fixed, ("iterations", "settled", "converged", *(("finishing",) if finishes else ()))))
     loop = Loop(step, 0, NUMBER, reads=reads, writes=tuple(map(fixed, names)))
-    return Part(loop, once, lambda model, plan, known: np.array([float(plan.world.iterations)]))
+    return Part(loop, once, most_rounds)
+
+
+def most_rounds(model: Model, plan: Plan, known: Known) -> np.ndarray:
+    """How often, at most."""
+    return np.array([float(plan.world.iterations * (1 + TURNS * plan.world.noslip))])
 
 
 class Linked(NamedTuple):
-    """Parts of a round that links add (linked.py)."""
+    """Parts of a round that links add (linked.py), and friction without slip (gripping.py)."""
 
     before: list[Part]  # constraints are loaded
     after: list[Part]
     swept: list[Part]  # the tree was swept inward
     moved: list[Part]  # x_new is known
     ended: list[Part]  # the step was taken
+    begun: tuple[Part, ...] = ()  # before the first round
+    judged: tuple[Part, ...] = ()  # it is known whether the step is the last one
 
 
 NO_LINKS = Linked([], [], [], [], [])
@@ -339,10 +347,12 @@ def newton(
         judged(finishes, bool(between) and not joins),
         *([searching(every)] if every else []),
         moved(finishes and not free),
+        *linked.judged,
         counted(finishes),
         *(arrived(kind, fixed("search"), along_step) for kind in every if kind.keeps),
         *linked.ended,
     ]
     rounds = Again(parts, fixed("going").offset, MAX_ROUNDS)
     looks = joined.looked(coupled) if joins else []
-    return [Part(start, once), at_rest(), *looks, rounds, *([] if finishes and not free else [taken("x")])]
+    begin = [Part(start, once), *linked.begun, at_rest(), *looks]
+    return [*begin, rounds, *([] if finishes and not free else [taken("x")])]

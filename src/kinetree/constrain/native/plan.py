@@ -30,6 +30,7 @@ from .memory import (
     SIDES,
     TOTAL,
     coupled_memory,
+    kept_forces,
     point_memory,
 )
 from .string_plan import Strings
@@ -88,7 +89,7 @@ class Plan:
         """All that the tables depend on."""
         world = self.world
         layout = None if world.scene is None else world.scene.layout
-        facts = world.cone, world.disabled, world.iterations, world.safe_reference
+        facts = world.cone, world.disabled, world.iterations, world.safe_reference, world.noslip
         own = self.structure, self.has, layout, facts, self.implicit, self.coupling
         return *own, self.strings.key, self.frames.key
 
@@ -154,7 +155,8 @@ class Plan:
         self._acts = at
         at += ACTS.size * sum(map(self.n_points, self.pairs))
         self._limits = at
-        at += LIMIT.size * (len(self.limits) + len(self.has.loss))
+        self._limit = LIMIT.size + (kept_forces(1, False) if self.world.noslip else 0)
+        at += self._limit * (len(self.limits) + len(self.has.loss))
         self._replies = at
         at += REPLY.size * (self.n_trees + self.n) if self.coupled_dims else 0
         self.links = Links(self.parent, [*self.strings.touches(), *self.frames.touches()], self.strings.place(at))
@@ -290,7 +292,7 @@ class Plan:
 
     def limit(self, number: Any) -> Any:
         """First slots of limits, and after them of friction losses."""
-        return self._limits + np.asarray(number, np.int64) * LIMIT.size
+        return self._limits + np.asarray(number, np.int64) * self._limit
 
     @property
     def loss(self) -> Any:
@@ -326,7 +328,7 @@ class Plan:
             hot = hot if cold else at
             for pair, own in zip(self.pairs, numbers, strict=True):
                 if (pair.moving == BOTH) == cold:
-                    size = memory(pair.condim).size
+                    size = memory(pair.condim).size + (kept_forces(pair.condim, True) if self.world.noslip else 0)
                     first[own], at = at + size * np.arange(len(own)), at + size * len(own)
             hot = hot if cold else at
         return numbers, first, hot, at

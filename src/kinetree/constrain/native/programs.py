@@ -14,6 +14,7 @@ from . import contacts, coupled, joints, kinematics, strings
 from .binding import Native, starting
 from .features import Features
 from .fluid import in_fluid
+from .gripping import gripping, with_turns
 from .implicit import answered_change, given_rows, left_over, put_out
 from .kinds import Kind, contact, on_joint, pulling, telling
 from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts
@@ -151,6 +152,29 @@ def between_of(features: Features) -> list[tuple[Kind, int]]:
     return [(coupled.coupled(dim, features.elliptic), dim) for dim in features.coupled]
 
 
+class Rounds(NamedTuple):
+    """Newton's rounds, and the kinds of constraints as these leave them."""
+
+    kinds: list[Kind]
+    between: list[tuple[Kind, int]]
+    parts: list[Part | Again]
+
+    @property
+    def every(self) -> list[Kind]:
+        """All kinds."""
+        return [*self.kinds, *(k for k, _ in self.between)]
+
+
+def rounds_of(f: Features, finishes: bool, always: bool) -> Rounds:
+    """The rounds of a program; `finishes` as for `newton`, `always` as for `linked_parts`."""
+    kinds, between, linked = kinds_of(f), between_of(f), linked_parts(f.linking, finishes, always)
+    if f.noslip:
+        kinds = [gripping(k, f.elliptic) for k in kinds]
+        between = [(gripping(k, f.elliptic), dim) for k, dim in between]
+        linked = with_turns(linked, [*kinds, *(k for k, _ in between)], f.elliptic)
+    return Rounds(kinds, between, newton(kinds, between, finishes, linked, f.joined))
+
+
 def motion_parts(features: Features) -> list[Part]:
     """From q, qd and the first guess to poses, screws and inertias."""
     return [
@@ -165,7 +189,7 @@ def motion_parts(features: Features) -> list[Part]:
 
 def force_parts(features: Features) -> list[Part]:
     """All forces but those of constraints, on top of those on the joints in `b`."""
-    springs = [kinematics.springs()] if features.springs else []
+    springs = list(map(kinematics.springs, features.springs))
     springs += strings.springs_and_dampers() if features.linking.pulled else []
     return [*springs, *([in_fluid()] if features.fluid else []), kinematics.bias(features.damped)]
 
@@ -279,16 +303,15 @@ def solution_parts(v: Variant) -> list[Part | Again]:
         *constraint_parts(f, put.get("points"), told),
     ]
     if v.goal is Goal.BALANCE:
-        rounds, more = [], left_over(put["left"])
+        rounds, more = Rounds(kinds, between, []), left_over(put["left"])
     else:
-        rounds = newton(kinds, between, False, linked_parts(f.linking, False, True), f.joined)
-        more = [counted(put["counts"])]
-    told = [(contact(dim, f.elliptic), dim) for dim in f.dims] + between if v.forces else []
+        rounds, more = rounds_of(f, False, True), [counted(put["counts"])]
+    told = [*zip(rounds.kinds, f.dims, strict=False), *rounds.between] if v.forces else []
     return [
         *begin,
         *forces,
-        *rounds,
-        *pulled(every, f),
+        *rounds.parts,
+        *pulled(rounds.every, f),
         *more,
         answered(f.quaternions),
         *(telling(kind, dim, put["pushes"]) for kind, dim in told),
@@ -311,5 +334,5 @@ def program_of(variant: Variant) -> Native:
 
 
 def is_differentiable(features: Features) -> bool:
-    """Whether derivatives are native: tendons do not resist accelerations."""
-    return not (features.linking.resists or features.linking.brakes)
+    """Whether derivatives are native: tendons do not resist accelerations, and friction slips."""
+    return not (features.linking.resists or features.linking.brakes or features.noslip)

@@ -19,7 +19,7 @@ from ..joint_groups import Present
 from ..tendons import branches
 from .drive_plan import kinds_of
 from .links import WIDTH, Touch, carrying
-from .memory import LIMIT
+from .memory import LIMIT, kept_forces
 from .span_plan import Spans
 from .tables import table
 
@@ -55,6 +55,7 @@ class Strings:
 
         `implicit`: dampers of tendons are taken at the end of a step, where they are inertia.
         """
+        self._limit = LIMIT.size + (kept_forces(1, False) if world.noslip else 0)
         routes = None if world.tendons is None or not structure.tree.n else world.tendons.routes
         self.joints = None if equal is None else equal.joints
         self.tied = None if equal is None else equal.tendons
@@ -158,7 +159,7 @@ class Strings:
         self._entries = at + np.cumsum([0, *sizes])
         at = int(self._entries[-1])
         counts = [len(k.strings) for k in (self.lower, self.upper, self.balls, self.losses, self.follows, self.ties)]
-        self._rows, at = at, at + LIMIT.size * sum(counts)
+        self._rows, at = at, at + self._limit * sum(counts)
         return at if self.spans is None else self.spans.place(at)
 
     def string(self, number: Any) -> Any:
@@ -171,7 +172,7 @@ class Strings:
 
     def constraint(self, number: Any) -> Any:
         """First slots of constraints: limits, friction losses, then equalities."""
-        return self._rows + np.asarray(number, np.int64) * LIMIT.size
+        return self._rows + np.asarray(number, np.int64) * self._limit
 
     # -- tables -------------------------------------------------------------------------------------------------------
 

@@ -180,6 +180,7 @@ def on_string(kind: str) -> Kind:
         response=response,
         moves=STRING,
         links=True,
+        friction="dry" if kind == "losses" else "",
     )
 
 

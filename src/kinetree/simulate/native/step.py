@@ -11,19 +11,16 @@ from kinetree.constrain.native.binding import Native, starting
 from kinetree.constrain.native.drive_plan import kinds_of as kinds_of_actuators
 from kinetree.constrain.native.drive_plan import not_driven
 from kinetree.constrain.native.features import Features, any_number, features_of
-from kinetree.constrain.native.linked import linked_parts
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
-from kinetree.constrain.native.newton import newton
 from kinetree.constrain.native.parts import Again, Part, once, table
 from kinetree.constrain.native.programs import (
-    between_of,
     constraint_parts,
     coordinates,
     copied,
     following,
     force_parts,
-    kinds_of,
     motion_parts,
+    rounds_of,
 )
 from kinetree.dynamics.firmness import is_firm
 from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm
@@ -239,9 +236,7 @@ def dynamics(v: StepVariant) -> list[Part | Again]:
     if v.free is not None:
         pushes = v.inputs.index("f_ext") if v.external else None
         return [*driven(v), *free_parts(v.free, pushes), *([shifted(1.0, "alpha")] if turned else [])]
-    linked = linked_parts(f.linking, v.finishes, False)
-    rounds = newton(kinds_of(f), between_of(f), v.finishes, linked, f.joined)
-    return [*forces(v), *rounds, *([shifted(-1.0)] if turned else [])]
+    return [*forces(v), *rounds_of(f, v.finishes, False).parts, *([shifted(-1.0)] if turned else [])]
 
 
 def taken(v: StepVariant) -> list[Part]:

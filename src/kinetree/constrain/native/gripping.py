@@ -1,0 +1,122 @@
+"""Friction that does not creep, in lanes: more turns of Newton's method, about the forces that were found.
+
+The equations are those of constrain/noslip.py. When soft forces are found, all constraints keep them. In the turns that
+follow normal forces and those of limits and equalities stay, and friction is found again, each turn about the forces of
+the one before, until a turn changes nothing. Lanes do not wait for one another.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from kinetree.lanes import Loop
+
+from ..cones import Cone, Response
+from ..newton import CURVED_POWER
+from ..noslip import TURNS, cone_bounds, cone_grip, loss_grip
+from .kinds import Kind
+from .memory import NOTHING, SIDES, Gripping, fixed, kept_forces, summed, totals
+from .newton import Linked
+from .parts import Part, once
+from .plan import Plan
+
+
+def _dimension(kind: Kind) -> int:
+    return kind.keeps[0].tree.num_leaves if kind.keeps else 1
+
+
+def _cone(kind: Kind, elliptic: bool, known: Any, kept: tuple) -> Cone | None:
+    """The cone of a contact with friction."""
+    if kind.friction != "cone" or _dimension(kind) == 1:
+        return None
+    return Cone(kept[2], known.friction, known.impratio, elliptic)
+
+
+def gripping(kind: Kind, elliptic: bool) -> Kind:
+    """The kind with forces that it keeps; in turns without slip its friction is about these."""
+    n, dim = len(kind.own), _dimension(kind)
+    assert kind.end is not None
+    forces = kind.end._replace(tree=jax.tree.structure((0.0,) * kept_forces(dim, kind.friction == "cone")))
+
+    def gripped(known: Any, kept: tuple, w: tuple) -> Response:
+        last, cone = kept[n][:dim], _cone(kind, elliptic, known, kept)
+        if cone is not None:
+            return cone_grip(cone, last, kept[n][dim:]).response(w)
+        if kind.friction == "dry":
+            return loss_grip(kept[0], known, last).response(w)
+        zero = jnp.zeros_like(w[0])
+        curvature = tuple((zero,) * (dim - k) for k in range(dim))
+        return Response(last, curvature, last, jnp.zeros_like(zero, jnp.int32), jnp.zeros_like(zero, bool))
+
+    def response(known: Any, kept: tuple, w: tuple) -> Response:
+        on = kept[n + 1].on != 0
+        both = gripped(known, kept, w), kind.response(known, kept[:n], w)
+        return jax.tree.map(lambda a, b: jnp.where(on, a, b), *both)
+
+    return kind._replace(
+        own=(*kind.own, forces, fixed("gripping")),
+        residual=lambda known, kept, m: kind.residual(known, kept[:n], m),
+        response=response,
+        load=lambda known, kept, H, g: kind.load(known, kept[:n], H, g),
+        pull=lambda known, kept, f: kind.pull(known, kept[:n], f),
+    )
+
+
+def _kept(kind: Kind, elliptic: bool) -> Part:
+    """Where a turn is over, forces are kept; of the soft ones also how much friction they allow."""
+    n, dim = len(kind.own), _dimension(kind)
+    forces, state = n - 2, n - 1
+
+    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        kept = reads[:n]
+        w = kind.w(known, kept, reads[n:])
+        r, cone = kind.response(known, kept, w), _cone(kind, elliptic, known, kept)
+        bounds = kept[forces][dim:]
+        if cone is not None:
+            soft = kept[state].on == 0
+            bounds = tuple(jnp.where(soft, a, b) for a, b in zip(cone_bounds(cone, w, r), bounds, strict=True))
+        again, new = kept[state].again != 0, (*r.force, *bounds)
+        return (tuple(jnp.where(again, a, b) for a, b in zip(new, kept[forces], strict=True)),), (), ()
+
+    reads = (*kind.own, *kind.now)
+    loop = Loop(step, kind.columns, kind.constants, reads=reads, writes=(kind.own[forces],), **kind.acting)
+    return Part(loop, kind.table, kind.numbers)
+
+
+def _begun() -> Part:
+    loop = Loop(lambda *_: ((Gripping(0.0, 0.0, float(TURNS)),), (), ()), 0, NOTHING, writes=(fixed("gripping"),))
+    return Part(loop, once)
+
+
+def _turned() -> Part:
+    """Whether another turn follows: the last one is over, and it changed something."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        (h, size), settled, g = summed(reads[:SIDES]), *reads[SIDES:]
+        tiny = float(jnp.finfo(h.dtype).eps) ** CURVED_POWER
+        still = (g.again != 0) & (h <= tiny * size)
+        again = (settled != 0) & (g.turns > 0) & ~still
+        zero = jnp.zeros_like(h)
+        one = jnp.where(again, jnp.ones_like(h), zero)
+        turns = jnp.where(still & (settled != 0), zero, g.turns - one)
+        return (jnp.where(again, zero, settled), Gripping(g.on, one, turns)), (), ()
+
+    own = fixed("settled"), fixed("gripping")
+    return Part(Loop(step, SIDES, NOTHING, reads=(*totals("norms"), *own), writes=own), Plan.totals)
+
+
+def _gripped() -> Part:
+    """After the first turn."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (reads[0]._replace(on=jnp.maximum(reads[0].on, reads[0].again)),), (), ()
+
+    own = (fixed("gripping"),)
+    return Part(Loop(step, 0, NOTHING, reads=own, writes=own), once)
+
+
+def with_turns(linked: Linked, kinds: list[Kind], elliptic: bool) -> Linked:
+    """What such turns add to the rounds of kinds that grip."""
+    kept = [_kept(kind, elliptic) for kind in kinds]
+    return linked._replace(begun=(_begun(),), judged=(_turned(),), ended=[*linked.ended, *kept, _gripped()])
