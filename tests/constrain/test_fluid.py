@@ -46,9 +46,8 @@ def test_ellipsoids_in_a_fluid_are_told():
         kt.load(text)
 
 
-def test_which_steps_in_a_fluid_are_native():
-    """The derivative of drag, which implicit integrators take at the end of a step, is XLA's."""
-    for integrator, native in (("Euler", True), ("RK4", True), ("implicitfast", False), ("implicit", False)):
-        said = kt.explain(kt.load(SWIMMER.format(integrator=integrator)))
-        assert said.constrained_dynamics.body == "native"
-        assert (said.advance.body == "native") == native
+@pytest.mark.parametrize("integrator", ["Euler", "RK4", "implicitfast", "implicit"])
+def test_steps_in_a_fluid_are_native(integrator):
+    """Those, too, that take the drag at the end of a step."""
+    said = kt.explain(kt.load(SWIMMER.format(integrator=integrator)))
+    assert said.constrained_dynamics.body == said.advance.body == "native"

@@ -45,7 +45,7 @@ def reached(m, model, count=20, every=8):
     return [np.array(x) for x in zip(*found, strict=True)]
 
 
-@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit", "RK4"])
 def test_steps_are_those_of_mujoco(integrator):
     m = compiled(WORLD.format(integrator=integrator))
     model = ours(m)

@@ -7,7 +7,7 @@ import numpy as np
 
 from kinetree.lanes import Loop
 from kinetree.model import Model, Placement
-from kinetree.spatial import Force, Quaternion, Vec3
+from kinetree.spatial import Force, Motion, Quaternion, Vec3
 
 from ..fluid import drag
 from .memory import PLACEMENT, ROW, ZERO3
@@ -28,33 +28,50 @@ class Box(NamedTuple):
 BOX = Box(PLACEMENT, ZERO3, ZERO3, 0.0, 0.0)
 
 
+class InBox(NamedTuple):
+    """How a box moves: its centre about the point of the tree, its axes, and its speeds along these."""
+
+    centre: Vec3
+    to_world: Quaternion
+    omega: Vec3
+    speed: Vec3
+
+
+def in_box(box: Box, pose: Placement, v: Motion) -> InBox:
+    """Of a box on a row that moves."""
+    centre = pose.position + pose.orientation.turn(box.at.position)
+    to_world = pose.orientation * box.at.orientation
+    back = to_world.conjugate()
+    speed = v.linear + v.angular.cross(centre) - box.wind
+    return InBox(centre, to_world, back.turn(v.angular), back.turn(speed))
+
+
+def rows_of_boxes(plan: Plan) -> np.ndarray:
+    """The rows that carry boxes."""
+    assert plan.world.fluid is not None
+    return plan.structure.row_of_body[list(plan.world.fluid.bodies)].astype(np.int64)
+
+
+def box_constants(model: Model, plan: Plan, known: Known) -> Box:
+    """The boxes of a model, and the fluid."""
+    fluid = plan.world.fluid
+    assert fluid is not None
+    boxes = (fluid.orientation, fluid.position, fluid.size)
+    turn, place, size = (tuple(x[:, k] for k in range(x.shape[1])) for x in boxes)
+    wind = Vec3(*(fluid.wind[k] for k in range(3)))
+    at = Placement(Quaternion(*turn), Vec3(*place))
+    return Box(at, Vec3(*size), wind, fluid.density, fluid.viscosity)
+
+
 def in_fluid() -> Part:
     """What the fluid does to all boxes, added to the forces on their rows."""
 
     def step(box: Box, _: tuple, reads: tuple) -> tuple:
-        pose, v = reads
-        centre = pose.position + pose.orientation.turn(box.at.position)
-        to_world = pose.orientation * box.at.orientation
-        back = to_world.conjugate()
-        speed = v.linear + v.angular.cross(centre) - box.wind
-        moment, force = drag(box.density, box.viscosity, box.size, back.turn(v.angular), back.turn(speed))
+        centre, to_world, omega, speed = in_box(box, *reads)
+        moment, force = drag(box.density, box.viscosity, box.size, omega, speed)
         moment, force = to_world.turn(moment), to_world.turn(force)
         return (), (-Force(moment + centre.cross(force), force),), ()
 
     reads = (ROW.at(0, "pose"), ROW.at(0, "v"))
     loop = Loop(step, 1, jax.tree.structure(BOX), reads=reads, adds=(ROW.at(0, "force"),))
-
-    def turns(plan: Plan) -> np.ndarray:
-        assert plan.world.fluid is not None
-        return table(plan.row(plan.structure.row_of_body[list(plan.world.fluid.bodies)]))
-
-    def constants(model: Model, plan: Plan, known: Known) -> Box:
-        fluid = plan.world.fluid
-        assert fluid is not None
-        boxes = (fluid.orientation, fluid.position, fluid.size)
-        turn, place, size = (tuple(x[:, k] for k in range(x.shape[1])) for x in boxes)
-        wind = Vec3(*(fluid.wind[k] for k in range(3)))
-        at = Placement(Quaternion(*turn), Vec3(*place))
-        return Box(at, Vec3(*size), wind, fluid.density, fluid.viscosity)
-
-    return Part(loop, turns, constants)
+    return Part(loop, lambda plan: table(plan.row(rows_of_boxes(plan))), box_constants)

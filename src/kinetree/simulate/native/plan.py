@@ -11,6 +11,7 @@ from kinetree.constrain.native.drive_plan import may_brake
 from kinetree.model import Model
 
 from ..implicit import lone_bodies
+from .implicit import SLOPED, of_rows
 from .integrate import STAGE
 
 
@@ -19,8 +20,9 @@ class StepPlan(Plan):
 
     def __init__(self, model: Model, integrator: str, like: "StepPlan | None" = None):
         """`like`: what is present is what that plan has; numbers of the model are its own."""
-        implicit = integrator == "implicitfast"
-        self.lone = tuple(lone_bodies(model.uncoupled)) if implicit else ()  # bodies that tumble (tumbling.py)
+        implicit = integrator in ("implicitfast", "implicit")
+        lone = tuple(lone_bodies(model.uncoupled)) if integrator == "implicitfast" else ()
+        self.sloped_rows, self.turning_rows = of_rows(model.uncoupled, integrator, lone)
         self.actuators, self.stages = model.actuators, integrator == "RK4"
         self.nu, self.na = model.nu, model.na
         self.braking = (may_brake(model.actuators) if implicit else ()) if like is None else like.braking
@@ -31,6 +33,8 @@ class StepPlan(Plan):
         self._controls, at = at, at + self.nu
         self._activations, at = at, at + ACTIVATION.size * self.na
         self._motors, at = at, at + MOTOR.size * (0 if self.actuators is None else len(self.actuators.wiring.joints))
+        self._sloped = at  # a block for each tree's base, and each row, whose terms are taken at the end (implicit.py)
+        at += SLOPED.size * (self.n_trees + len(self.sloped_rows)) if len(self.sloped_rows) else 0
         self._stages, self.start_q = at, at + STAGE.size * self.n
         return self.start_q + self.nq if self.stages else at
 
@@ -39,7 +43,8 @@ class StepPlan(Plan):
         """All that the tables depend on."""
         return (
             *super().key,
-            self.lone,
+            tuple(self.sloped_rows),
+            tuple(self.turning_rows),
             self.stages,
             self.slots,
             None if self.actuators is None else self.actuators.wiring,
@@ -56,6 +61,20 @@ class StepPlan(Plan):
     def motor(self, number: Any) -> Any:
         """First slots of actuators."""
         return self._motors + np.asarray(number, np.int64) * MOTOR.size
+
+    def sloped_base(self, tree: Any) -> Any:
+        """First slots of what bases need for terms at the end of a step."""
+        return self._sloped + np.asarray(tree, np.int64) * SLOPED.size
+
+    def sloped(self, row: Any) -> Any:
+        """The same of rows that have such terms."""
+        return self.sloped_base(self.n_trees + np.searchsorted(self.sloped_rows, np.asarray(row, np.int64)))
+
+    def sloped_up(self, row: Any) -> Any:
+        """The same of the parents of rows."""
+        row = np.asarray(row, np.int64)
+        parent = self.parent[row]
+        return np.where(parent >= 0, self.sloped(parent), self.sloped_base(self.tree_of_row[row]))
 
     def stage(self, row: Any) -> Any:
         """First slots of the stages of rows."""

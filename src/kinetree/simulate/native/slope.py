@@ -36,7 +36,7 @@ ENDS = ("q", "qd", "warm_start", "time")
 
 def has_slopes(v: StepVariant) -> bool:
     """Whether derivatives of a step with constraints are native."""
-    return v.free is None and v.integrator != "RK4" and not v.tumbles and is_differentiable(v.features)
+    return v.free is None and v.integrator != "RK4" and not v.sloped and is_differentiable(v.features)
 
 
 def _balance(v: StepVariant) -> Native:

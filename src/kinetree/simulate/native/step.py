@@ -29,13 +29,14 @@ from kinetree.lanes.kept.once import Once
 from kinetree.model import DEFAULT_STEPPING, Model
 
 from ..constrained import constraints_of
+from . import implicit as implicit_terms
 from . import integrate
 from .free import free_algorithm, free_parts
 from .moves import BALL, FREE, SCALAR, Moves, kinds_of_joints
 from .plan import StepPlan
-from .tumbling import tumbling
 
-INTEGRATORS = ("Euler", "implicitfast", "RK4", "semi_implicit")
+INTEGRATORS = ("Euler", "implicitfast", "implicit", "RK4", "semi_implicit")
+IMPLICIT = ("implicitfast", "implicit")  # take the velocity terms of actuators at the end of a step
 MAX_REPEATED_STEPS = 1 << 30  # steps; a bound that no call reaches
 
 
@@ -49,7 +50,8 @@ class StepVariant(NamedTuple):
     drives: tuple[tuple[str, bool], ...]  # what actuators act on, and whether they have activations
     ranged: bool  # the sum of the actuators of a joint is bounded, or slopes are asked for
     external: bool
-    tumbles: bool  # the gyroscopic forces of lone bodies are taken at the end of a step
+    loads: bool  # joints resist at the end of the step: by dampers and actuators
+    sloped: bool  # some rows have other velocity terms that are taken at the end of the step (implicit.py)
     free: LaneAlgorithm | None  # finds the accelerations where nothing constrains the mechanism
 
     @property
@@ -91,7 +93,7 @@ def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, fi
     finishes = features.damped and (
         integrator in ("implicitfast", "semi_implicit") or (integrator == "Euler" and implicit)
     )
-    finishes |= integrator == "implicitfast" and bool(plan.has.tendon_damping)
+    finishes |= integrator in IMPLICIT and (features.damped or bool(plan.has.tendon_damping))
     ranged = False
     drives: tuple[tuple[str, bool], ...] = ()
     if model.actuators is not None:
@@ -101,13 +103,16 @@ def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, fi
         bounds = model.actuators.joint_range
         ranged = not isinstance(bounds, np.ndarray) or bool(np.isfinite(bounds).any())
         brakes = any(any_number(x[:, 2]) for x in (model.actuators.gain, model.actuators.bias))
-        if integrator == "implicitfast" and brakes:
+        if integrator in IMPLICIT and brakes:
             finishes = ranged = True
     joints, free = kinds_of_joints(plan), None
-    if plan.coupling is None and _is_free(model):
+    sloped, loads = bool(len(plan.sloped_rows)), finishes
+    if len(plan.sloped_rows) == plan.n:
+        finishes = False  # the last round is another
+    if plan.coupling is None and _is_free(model) and not sloped:
         free = free_algorithm(model, is_firm(model) if firm is None else firm, finishes, external)
         features = Features(features.quaternions)
-    return StepVariant(features, integrator, joints, finishes, drives, ranged, external, bool(plan.lone), free)
+    return StepVariant(features, integrator, joints, finishes, drives, ranged, external, loads, sloped, free)
 
 
 def _is_free(model: Model) -> bool:
@@ -194,7 +199,7 @@ def step_done() -> Part:
 def driven(v: StepVariant) -> list[Part | Again]:
     """From a state to poses, the forces of actuators, and the loads of an integrator."""
     f = v.features
-    implicit = v.integrator == "implicitfast" and v.finishes
+    implicit = v.integrator in IMPLICIT and v.loads
     to = "driven" if v.ranged else "b"
     on: dict[str, list[bool]] = {}
     for kind, stateful in v.drives:
@@ -211,7 +216,8 @@ def driven(v: StepVariant) -> list[Part | Again]:
     begin = [*followed(v), unforced(), *(kinematics.shifts() if turned else [])]
     if v.free is not None:
         return [*begin, *motors]
-    return [*begin, *([shifted(1.0)] if turned else []), *motion_parts(f), *motors]
+    motion = [*motion_parts(f), *(implicit_terms.terms(f.fluid) if v.sloped else [])]
+    return [*begin, *([shifted(1.0)] if turned else []), *motion, *motors]
 
 
 def forces(v: StepVariant, told: int | None = None) -> list[Part | Again]:
@@ -248,8 +254,8 @@ def taken(v: StepVariant) -> list[Part]:
 def one_step(v: StepVariant, plain: bool = False) -> list[Part | Again]:
     """A step of the integrator; `plain` where its stages are written one after the other."""
     if v.integrator != "RK4":
-        lone = [tumbling()] if v.tumbles else []
-        return [*dynamics(v), *lone, *v.activated("now", "rate"), *taken(v)]
+        ends = implicit_terms.taken_at_end(v.finishes) if v.sloped else []
+        return [*dynamics(v), *ends, *v.activated("now", "rate"), *taken(v)]
     stage: list[Part | Again] = [
         integrate.share_and_weight(),
         *map(integrate.set_stage, v.moves),
@@ -309,10 +315,11 @@ def not_served(model: Model, plan: StepPlan, integrator: str) -> str:
     model = model.uncoupled
     if integrator not in INTEGRATORS:
         return f"integrator {integrator}"
-    if integrator == "implicitfast" and plan.world.fluid is not None:
-        return "forces of a fluid that are taken at the end of the step"
-    if plan.lone and (len(plan.strings.resists[0]) or len(plan.strings.brakes[0])):
-        return "tendons or actuators that resist at the end of the step, and lone bodies that tumble"
-    solves = model.nv == 0 or plan.coupling is not None or not _is_free(model)
+    sloped = bool(len(plan.sloped_rows))
+    if sloped and (len(plan.strings.resists[0]) or len(plan.strings.brakes[0])):
+        return "tendons or actuators on several joints that resist at the end of the step, and velocity products"
+    if sloped and plan.coupling is not None:
+        return "joints that follow others, and velocity products that are taken at the end of the step"
+    solves = sloped or model.nv == 0 or plan.coupling is not None or not _is_free(model)
     unsolved = not_solved(model, plan) if solves else ""
-    return unsolved or not_driven(plan, model.actuators, integrator == "implicitfast")
+    return unsolved or not_driven(plan, model.actuators, integrator in IMPLICIT)

@@ -156,7 +156,7 @@ def stepper_of(model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any
     native = program_of(variant)
     constants = constants_of(native, model, plan, dtype, h)
     smooth: tuple[Any, ...] | Slopes = ()
-    if variant.free is not None and not variant.tumbles:
+    if variant.free is not None:
         smooth = constants_of(program_of(variant, True), model, plan, dtype, h)
     elif has_slopes(variant):
         smooth = slopes_of(variant, model, plan, dtype, h)
