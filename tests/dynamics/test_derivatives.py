@@ -1,12 +1,15 @@
 """Derivatives as matrices, against JAX's own through the XLA body, against differences, and against Pinocchio's."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.closed_form import matrices
+from kinetree.dynamics.closed_form import matrices, sweeps
+from kinetree.dynamics.closed_form.shape import Shape
 from kinetree.io import Pinocchio
 from tests.build import build_model
 from tests.dynamics.mixed import mixed_model
@@ -110,6 +113,21 @@ def test_the_way_of_a_gpu():
     model = everything()
     q, qd, qdd = state(model, (9,))
     close(matrices._by_inverse(model, q, qd, qdd), matrices._solved(model, q, qd, qdd, None), 1e-12)
+
+
+@pytest.mark.parametrize("joints", [("revolute", "prismatic", "helical"), ("free", *10 * ("revolute", "spherical"))])
+def test_deep_trees_are_solved_by_sweeps(joints):
+    """By articulated bodies (sweeps.py). The chain has branches; its rows make no whole number of groups."""
+    rng, parent = np.random.default_rng(6), np.array([-1, *range(28), 20, 29, 20, 4, 32, 4, 34, 34])
+    model = build_model(replace(generate.random_tree(rng, len(parent), joints), parent=parent))
+    screws = model.structure.q_of_row >= 0
+    model = model.replace(armature=np.where(screws, rng.uniform(0, 1, model.nv), 0))
+    assert sweeps.suit(Shape.of(model))
+    q, qd, tau = state(model, (9,))
+    found = kt.forward_dynamics_derivatives(model, q, qd, tau)
+    qdd = kt.forward_dynamics(model, q, qd, tau)
+    close(found, of_forward(*kt.inverse_dynamics_derivatives(model, q, qd, qdd)), 1e-9)
+    close([x[4] for x in found], kt.forward_dynamics_derivatives(model, q[4], qd[4], tau[4]), 1e-11)
 
 
 def test_derivatives_of_derivatives():

@@ -153,7 +153,7 @@ def test_derived_programs_compile(algorithm, quaternions):
 
 
 def rnea_derivatives(quaternions, external):
-    return program(Variant(quaternions, external, gathered=True))
+    return program(Variant(quaternions, external, coupled=False))
 
 
 def named_slots(places, row):

@@ -1,6 +1,8 @@
 """Memory of large results is used again, and never while somebody can see it."""
 
 import gc
+import subprocess
+import sys
 
 import numpy as np
 
@@ -52,3 +54,13 @@ def test_small_arrays_are_plain():
 def test_results_begin_at_a_line_of_the_cache():
     held = [empty((k, SHAPE[1]), np.float64) for k in range(1, 4)]
     assert {address(x) % tuning.RECYCLED_ALIGNMENT for x in held} == {0}
+
+
+def test_results_that_outlive_the_modules_say_nothing():
+    script = """
+from kinetree.lanes import tuning
+from kinetree.lanes.cpu.recycled import empty
+tuning.kept = empty((1 << 20,), float)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not done.stderr

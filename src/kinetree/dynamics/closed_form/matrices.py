@@ -17,6 +17,7 @@ from kinetree.model import Model
 from ..matrices.ltdl_lanes import INVERSE_FACTOR
 from ..schedules import tuning
 from ..schedules.choose import Call, Choice, choose_derivatives
+from . import sweeps
 from .blocks import blocks, has_blocks
 from .columns import solve_turns
 from .rnea import program_of
@@ -85,7 +86,9 @@ def forward_way(call: Call) -> Choice:
     if call.model.loops is not None:
         return Choice("directions", "directions", "xla", "", "rigid loops: one direction after the other")
     served = 0 < call.rows <= tuning.CLOSED_FORM_MAX_ROWS
-    return choose_derivatives(call, solve_turns(Shape.of(call.model)) if served else 0)
+    shape = Shape.of(call.model)
+    turns = sweeps.sweep_turns if sweeps.suit(shape) else solve_turns
+    return choose_derivatives(call, turns(shape) if served else 0)
 
 
 def _solved(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:

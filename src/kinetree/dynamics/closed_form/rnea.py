@@ -4,9 +4,9 @@ One loop outward, one inward, one over the pairs of rows that carry each other, 
 or two (terms.py). The rows of a quaternion joint move together: their rates are those of the joint's axes in its
 parent, so there is no shift of accelerations (model/coordinates.py) to differentiate.
 
-On a GPU each entry is an output. On a CPU entries are gathered in slots first, and stored a row at a time, which takes
-a quarter of the time (columns.py). So they are where joints follow others: there several of them, each times the ratios
-of its rows, add up (Gᵀ X G); and for the derivatives of forward dynamics, where the matrices are solved with.
+Each entry is an output. They are gathered in slots first (columns.py) where joints follow others: there several of
+them, each times the ratios of its rows, add up (Gᵀ X G); and for the derivatives of forward dynamics, where the
+matrices are solved with.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,6 @@ import numpy as np
 from kinetree.lanes import Lane, Loop, Memory
 from kinetree.lanes.kept.once import once
 from kinetree.lanes.program.program import Slots
-from kinetree.lanes.target import facts
 from kinetree.model import Axis, Model
 from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
@@ -39,8 +38,7 @@ from ..schedules.lane_rows import (
     placing_parts,
     row_turns,
 )
-from . import columns
-from .columns import Region
+from . import columns, sweeps
 from .links import Joint, Link, base_part, joint_constants, link_constants, pair_ratios, placed_at, world_axis
 from .shape import Shape
 from .terms import Axes, Entries, Owed, VelocityProduct, owed, pair_entries
@@ -59,14 +57,18 @@ class Variant(NamedTuple):
     external: bool = False  # Forces act on bodies.
     coupled: bool = False  # Joints follow others.
     forward: bool = False  # Derivatives of forward dynamics.
-    gathered: bool = False  # Entries go to slots.
+    sweeps: bool = False  # They are solved for by sweeps (sweeps.py), not by factors of H (columns.py).
+
+    @property
+    def gathered(self) -> bool:
+        """True if entries go to slots first."""
+        return self.coupled or self.forward
 
 
 def program_of(model: Model, external: bool = False, forward: bool = False) -> LaneAlgorithm:
     """The program that serves a model."""
-    coupled = model.coupling is not None
-    gathered = coupled or forward or not facts().weaves
-    return program(Variant(model.structure.has_quaternions, external, coupled, forward, gathered))
+    by_sweeps = forward and sweeps.suit(Shape.of(model))
+    return program(Variant(model.structure.has_quaternions, external, model.coupling is not None, forward, by_sweeps))
 
 
 @once
@@ -100,6 +102,7 @@ class Writer:
         fields |= {"B": VelocityProduct(Mat3(*9 * (0.0,)), ZERO3), "f": FORCE, "owed": Owed(FORCE, FORCE, ZERO3, FORCE)}
         fields |= {"placed": PLACEMENT, "both": MOTION} if variant.quaternions else {}
         fields |= {"applied": FORCE, "pulled": FORCE} if variant.external else {}
+        fields |= sweeps.FIELDS if variant.sweeps else {}
         self.memory = Memory(**fields)
         self.applied = ("applied",) if variant.external else ()
         self.pulled = ("pulled",) if variant.external else ()
@@ -108,12 +111,17 @@ class Writer:
         """All loops, in order."""
         variant = self.variant
         parts = self.placing() if variant.quaternions else []
-        parts = (columns.prepare(self.region, variant) if variant.gathered else []) + parts
+        if variant.sweeps:
+            parts = sweeps.prepare(self.region) + parts
+        elif variant.gathered:
+            parts = columns.prepare(self.region, variant) + parts
         parts += [self.base(), self.outward()]
         parts += [self.forces()] if variant.external else []
         parts += [self.inward(), self.pairs()]
         parts += [self.within()] if variant.quaternions else []
         parts += [self.coupled_pairs()] if variant.coupled else []
+        if variant.sweeps:
+            return parts + sweeps.solve(self.region, self.memory)
         parts += columns.solve(self.region) if variant.forward else []
         if variant.gathered:
             return parts + columns.store(self.region)
@@ -127,9 +135,12 @@ class Writer:
         """The first slot after those of the rows."""
         return self.memory.size * (shape.rows + 1)
 
-    def region(self, shape: Shape) -> Region:
-        """Where matrices are gathered."""
-        return Region(shape, self.rows_end(shape), self.variant.forward)
+    def region(self, shape: Shape) -> Any:
+        """Where matrices are gathered: a region of columns.py, or of sweeps.py."""
+        start = self.rows_end(shape)
+        return (
+            sweeps.Region(shape, start) if self.variant.sweeps else columns.Region(shape, start, self.variant.forward)
+        )
 
     # -- tables -------------------------------------------------------------------------------------------------------
 
@@ -161,7 +172,7 @@ class Writer:
         if not self.variant.gathered:
             return i * shape.size + j, 0 * i
         region = self.region(shape)
-        return region.entry(i, j), region.packed + shape.packed(i, j)
+        return region.entry(i, j), 0 * i if self.variant.sweeps else region.packed + shape.packed(i, j)
 
     def pair_table(self, chosen: Callable[[Shape, np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Shape], Turns]:
         """Turns over some of the pairs. Instead of rows, the turns are known by the ratios of both rows."""
@@ -202,6 +213,7 @@ class Writer:
             s = gravity.x
             rest, nothing = Motion.zero_like(s), Inertia.zero_like(s)
             found = {"v": rest, "a": base_acceleration(gravity), "I": nothing, "B": VelocityProduct.of(nothing, rest)}
+            found |= {"whole": nothing.articulated()} if self.variant.sweeps else {}
             return found | {name: Force.zero_like(s) for name in ("f", *self.applied)}
 
         return base_part(self.memory, self.variant.quaternions, begins)
@@ -233,10 +245,12 @@ class Writer:
             a = a + S * qdd + rate * qd
             I: Inertia = pose.transform.inertia_to_parent(link.inertia)
             f = I @ a + own_bias(I, v)
-            none = [Force.zero_like(qd) for _ in self.applied]
-            return (pose, v, a, S, *rate, second, I, VelocityProduct.of(I, v), f, *none), (), ()
+            more: list[Any] = [Force.zero_like(qd) for _ in self.applied]
+            more += [I.articulated()] if self.variant.sweeps else []
+            return (pose, v, a, S, *rate, second, I, VelocityProduct.of(I, v), f, *more), (), ()
 
         fields = ("pose", "v", "a", "S", "turning", "moving", "second", "I", "B", "f", *self.applied)
+        fields += ("whole",) if self.variant.sweeps else ()
         loop = Loop(step, 8, jax.tree.structure(example), reads, self.at(OWN, *fields), inputs=inputs)
         return Part(
             loop, self.row_table(False), lambda model, rows: link_constants(model, rows, framed=not quaternions)
@@ -300,7 +314,7 @@ class Writer:
             return (), (), tuple(Lane(array, column) for array in range(3) for column in entries)
         count = 2 if self.variant.forward else 3
         slots = tuple(Slots(column, 0, jax.tree.structure((0.0,) * count)) for column in entries)
-        slots += (Slots(packed, 0, NUMBER),) if self.variant.forward else ()
+        slots += (Slots(packed, 0, NUMBER),) if self.variant.forward and not self.variant.sweeps else ()
         return ((), slots, ()) if self.variant.coupled else (slots, (), ())
 
     def put(self, writes: tuple, adds: tuple, entries: tuple, ratio: Any) -> tuple:
@@ -312,7 +326,8 @@ class Writer:
             entries = tuple(x * ratio for x in entries)
         by_q, by_qd, H = (entries[k * sides : (k + 1) * sides] for k in range(3))
         if self.variant.forward:  # The equation is H ∂qdd/∂q = −∂τ/∂q.
-            groups = (*((-x, -y) for x, y in zip(by_q, by_qd, strict=True)), H[0])
+            groups = tuple((-x, -y) for x, y in zip(by_q, by_qd, strict=True))
+            groups += () if self.variant.sweeps else (H[0],)
         else:
             groups = tuple(zip(by_q, by_qd, H, strict=True))
         return (writes, adds + groups, ()) if self.variant.coupled else (writes + groups, adds, ())

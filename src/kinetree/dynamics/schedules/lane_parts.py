@@ -127,10 +127,10 @@ def q_columns(structure: Structure) -> np.ndarray:
 RUNS = (8, 4, 2, 1)  # entries in a row that a turn writes: a transposed vector of lanes, or a part of one
 
 
-def run_starts(length: int, width: int) -> np.ndarray:
-    """First entries of the runs of one width. The runs of all widths cover `count` entries, each once."""
+def run_starts(length: int, width: int, widths: tuple[int, ...] = RUNS) -> np.ndarray:
+    """First entries of the runs of one width. The runs of all widths cover `length` entries, each once."""
     done = 0
-    for wider in RUNS[: RUNS.index(width)]:
+    for wider in widths[: widths.index(width)]:
         done += (length - done) // wider * wider
     return np.arange(done, length - width + 1, width)
 

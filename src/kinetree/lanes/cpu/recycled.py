@@ -6,6 +6,8 @@ back to a list here when the last array on it is gone, and the next result of th
 """
 
 import math
+import sys
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -60,8 +62,9 @@ class _Loan:
             "version": 3,
         }
 
-    def __del__(self, shelf: _Shelf = _shelf) -> None:
-        shelf.put_back(self._block)
+    def __del__(self, shelf: _Shelf = _shelf, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not ending():  # Then the modules that put_back needs may be gone.
+            shelf.put_back(self._block)
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
