@@ -4,7 +4,8 @@ Arrays are (lanes, columns), a row to a lane. A program wants a number of all la
 So the rows of a block are read as they lie in memory, transposed in registers, tile by tile, and kept in scratch memory
 as columns, which the cache of a core holds. Results are gathered there, too. When the block is done they are looked at
 (are all finite?) and written as rows, each line of memory once. Results that no cache will hold go past the caches,
-where rows begin at whole vectors: a cache would first read each line that is written to.
+which would first read each line that is written to. Such stores are of whole vectors, at places that are multiples of
+their size; rows begin anywhere. So some tiles are put side by side in a strip first, and stored from there.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from ..llvm.kernel import with_helpers
 from ..llvm.text import transposed
 
 CACHE_LINE = 64  # bytes
+STRIP = 64  # columns that are put side by side, of all rows of a block: 4.6 kB, or less
 
 
 def columns_text(dtype: np.dtype, width: int) -> str:
@@ -53,6 +55,20 @@ class Tiles(Emitter):
         visit(self.op(f"select i1 {inside}, i64 %{label}_at, i64 {last}"))
         self.lines.append(f"  %{label}_then = add i64 %{label}_at, {step}")
         self.branch(self.op(f"icmp slt i64 %{label}_then, %count"), label, "done")
+
+    def counted(self, label: str, numbers: tuple[str, str, int], visit: Callable[[str], None]) -> None:
+        """`visit(i)` for i from the first of these numbers, while it is less than the second, by steps of the third."""
+        first, end, step = numbers
+        self.into(f"{label}_before")
+        self.into(f"{label}_head")
+        self.lines.append(f"  %{label}_i = phi i64 [ {first}, %{label}_before ], [ %{label}_then, %{label}_next ]")
+        self.branch(self.op(f"icmp slt i64 %{label}_i, {end}"), f"{label}_body", f"{label}_after")
+        self.label(f"{label}_body")
+        visit(f"%{label}_i")
+        self.into(f"{label}_next")
+        self.lines.append(f"  %{label}_then = add i64 %{label}_i, {step}")
+        self.go(f"{label}_head")
+        self.label(f"{label}_after")
 
     def either(self, tile: Callable[[str], None], column: Callable[[str], None]) -> None:
         """Tiles where there are enough columns for one, else single columns; then `done`."""
@@ -124,9 +140,9 @@ def _give(dtype: np.dtype, width: int) -> Emitter:
         to.look(values)
         return values
 
-    def tile(first: str, how: str = to.aligned) -> None:
+    def tile(first: str) -> None:
         for row, place in zip(transposed(to, to.real, taken(first, width)), to.in_rows(first), strict=True):
-            to.do(f"store {to.real} {row}, ptr {place}, {how}")
+            to.do(f"store {to.real} {row}, ptr {place}, {to.aligned}")
 
     def column(number: str) -> None:
         (value,) = taken(number, 1)
@@ -134,17 +150,69 @@ def _give(dtype: np.dtype, width: int) -> Emitter:
             one = to.op(f"extractelement {to.real} {value}, i32 {lane}")
             to.do(f"store {to.scalar} {one}, ptr {place}, {to.aligned}")
 
-    start = to.op(f"lshr i64 {to.op('ptrtoint ptr %rows to i64')}, {dtype.itemsize.bit_length() - 1}")
-    odd = to.op(f"or i64 {start}, {to.op('or i64 %apart, %count')}")
-    whole = to.op(f"icmp eq i64 {to.op(f'and i64 {odd}, {width - 1}')}, 0")
-    enough = to.op(f"icmp sge i64 %count, {width}")
-    to.branch(to.op(f"and i1 %large, {to.op(f'and i1 {whole}, {enough}')}"), "past_start", "cached")
+    to.do(f"%strip = alloca [{width * (STRIP + width)} x {to.scalar}], align {CACHE_LINE}")
+    to.branch(to.op(f"and i1 %large, {to.op(f'icmp sge i64 %count, {width}')}"), "past", "cached")
     to.label("cached")
     to.either(tile, column)
-    to.over("past", lambda first: tile(first, f"align {width * dtype.itemsize}, !nontemporal !7"), width)
-    to.label("done")
+    to.label("past")
+    _strips(to, lambda first: transposed(to, to.real, taken(first, width)))
+    to.into("done")
     to.end(f"i1 {to.seen_finite()}")
     return to
+
+
+def _strips(to: Tiles, tile: Callable[[str], list[str]]) -> None:
+    """All columns, past the caches; `tile(first)` are the rows of one. Before a row of the strip lies a vector's room.
+
+    What is left of a row after its last whole line comes before the next strip. So strips hold whole vectors all along;
+    single numbers are stored before the first of a row, and after the last.
+    """
+    width, size, room = to.width, to.dtype.itemsize, STRIP + to.width
+    to.declare("i64 @llvm.smin.i64(i64, i64)")
+
+    def smaller(a: str, b: str | int) -> str:
+        return to.op(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
+
+    def strip(start: str) -> None:
+        left = to.op(f"sub i64 %count, {start}")
+        length = smaller(left, STRIP)
+        last, end = to.op(f"sub i64 {length}, {width}"), to.op(f"add i64 {length}, {1 - width}")
+
+        def gather(k: str) -> None:
+            at = smaller(k, last)
+            place = to.at("%strip", to.op(f"add i64 {at}, {width}"), to.scalar)
+            for row, value in enumerate(tile(to.op(f"add i64 {start}, {at}"))):
+                to.do(f"store {to.real} {value}, ptr {to.at(place, row * room, to.scalar)}, {to.aligned}")
+
+        def row(number: str) -> None:
+            source = to.at("%strip", to.op(f"add i64 {to.op(f'mul i64 {number}, {room}')}, {width}"), to.scalar)
+            target = to.at("%rows", to.op(f"add i64 {to.op(f'mul i64 {number}, %apart')}, {start}"), to.scalar)
+
+            def copy(kind: str, how: str) -> Callable[[str], None]:
+                def one(k: str) -> None:
+                    value = to.op(f"load {kind}, ptr {to.at(source, k, to.scalar)}, {to.aligned}")
+                    to.do(f"store {kind} {value}, ptr {to.at(target, k, to.scalar)}, {how}")
+
+                return one
+
+            address = to.op(f"lshr i64 {to.op(f'ptrtoint ptr {target} to i64')}, {size.bit_length() - 1}")
+            before = to.op(f"sub i64 0, {to.op(f'and i64 {address}, {width - 1}')}")
+            first = to.op(f"icmp eq i64 {start}, 0")
+            head = to.op(f"select i1 {first}, i64 {to.op(f'and i64 {before}, {width - 1}')}, i64 0")
+            begin = to.op(f"select i1 {first}, i64 {head}, i64 {before}")
+            whole = to.op(f"and i64 {to.op(f'sub i64 {length}, {begin}')}, {-width}")
+            is_last = to.op(f"icmp sle i64 {left}, {STRIP}")
+            rest = to.op(f"select i1 {is_last}, i64 {length}, i64 0")
+            to.counted("head", ("0", head, 1), copy(to.scalar, to.aligned))
+            to.counted("line", (begin, end, width), copy(to.real, f"align {width * size}, !nontemporal !7"))
+            to.counted("rest", (to.op(f"add i64 {begin}, {whole}"), rest, 1), copy(to.scalar, to.aligned))
+            kept = to.op(f"load {to.real}, ptr {to.at(source, STRIP - width, to.scalar)}, {to.aligned}")
+            to.do(f"store {to.real} {kept}, ptr {to.at(source, -width, to.scalar)}, {to.aligned}")
+
+        to.counted("tile", ("0", length, width), gather)
+        to.counted("row", ("0", str(width), 1), row)
+
+    to.counted("strip", ("0", "%count", STRIP), strip)
 
 
 def _all_finite(dtype: np.dtype, width: int) -> Emitter:
