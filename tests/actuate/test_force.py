@@ -186,3 +186,24 @@ def test_where_there_are_no_actuators_nobody_carries_what_joints_leave_to_them()
     mujoco.mj_step(m, d, 3)
     after = kt.advance(model, kt.initial_state(model, q, qd), substeps=3)
     np.testing.assert_allclose(after.qd, d.qvel, rtol=1e-12, atol=1e-12)
+
+
+def test_damping_of_actuators_at_the_bound_of_a_joint():
+    """MuJoCo takes it at the end of a step, but for actuators on the joint itself."""
+    kinds = ['joint="j0"', 'tendon="t"', 'site="s2" gear="1 0 0 0 0 0"']
+    bodies = "".join(
+        f'<body><joint name="j{k}" type="slide" axis="1 0 0" actuatorfrcrange="-1 1"/>'
+        f'<geom size="0.1" mass="1" contype="0" conaffinity="0"/><site name="s{k}"/></body>'
+        for k in range(3)
+    )
+    m = mujoco.MjModel.from_xml_string(
+        f'<mujoco><option integrator="implicitfast"/><worldbody>{bodies}</worldbody>'
+        '<tendon><fixed name="t"><joint joint="j1" coef="1"/></fixed></tendon><actuator>'
+        + "".join(f'<velocity {on} kv="50"/>' for on in kinds)
+        + "</actuator></mujoco>"
+    )
+    d, model = mujoco.MjData(m), ours(m)[0]
+    d.ctrl[:] = 1
+    mujoco.mj_step(m, d)
+    after = kt.advance(model, kt.initial_state(model), np.ones(3))
+    np.testing.assert_allclose(after.qd, d.qvel, rtol=1e-12)

@@ -2,10 +2,14 @@
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 import pytest
 
+import kinetree as kt
 from kinetree.collide import COLLIDERS, KINDS, Contact, Geom, Hull
+from kinetree.io import Mujoco, from_mujoco_model
+from kinetree.io.report import Report
 from kinetree.spatial import Mat3, Vec3
 from tests.collide.scenes import collide, errors, geoms, native, natively, ours, random_poses, scene
 from tests.second import few
@@ -239,3 +243,27 @@ def test_a_point_that_is_no_contact_says_so():
     assert point.active
     np.testing.assert_allclose(point.distance, 0.7)
     np.testing.assert_allclose(point.position.array(), [0, 0, 0.35])
+
+
+def test_a_cylinder_that_leans_on_another():
+    """One point where an end is deepest, two where a line lies across; a rim that touches a side does so radially."""
+    text = (
+        '<mujoco><option ccd_tolerance="1e-12"/><worldbody><geom type="cylinder" size=".054 .136"/>'
+        '<body><freejoint/><geom type="cylinder" size=".0426 .1656"/></body></worldbody></mujoco>'
+    )
+    m = mujoco.MjModel.from_xml_string(text)
+    d, model = mujoco.MjData(m), from_mujoco_model(m, Report("cylinders", "MJCF"))
+    poses, counts = [], []
+    for tilt, x in [(-0.05, 0.14), (-0.03, 0.14), (-0.05, 0), (0.03, 0), (0.01, 0.14)]:
+        half = (np.pi / 2 + tilt) / 2
+        poses.append([x, 0.003, 0.136 + 0.0426 - 0.005, np.cos(half), 0, np.sin(half), 0])
+        d.qpos[:] = poses[-1]
+        mujoco.mj_forward(m, d)
+        counts.append(d.ncon)
+    assert counts == [1, 1, 2, 2, 2]
+    around, tilt = 0.3, 0.35
+    out = np.array([np.cos(around), np.sin(around), 0])
+    poses.append([*(out * 0.19), np.cos(tilt), -out[1] * np.sin(tilt), out[0] * np.sin(tilt), 0])
+    found = kt.contacts(model, Mujoco(model).q_here(np.array(poses)))
+    assert (np.isfinite(found.depth).sum(-1) == [*counts, 1]).all()
+    np.testing.assert_allclose(found.frame[-1][0, 0], out, atol=2e-6)

@@ -65,7 +65,8 @@ def actuation(
     total = gathered(at, seen.moment * force[:, :, None])
     weakest, strongest = (bound - carried for bound in jnp.asarray(actuators.joint_range, dtype).T)
     full = (total <= weakest) | (total >= strongest)
-    held = (force <= least) | (force >= most) | (full[:, at.dof] & at.used).any(-1)
+    # At its bound a force does not grow with velocity. MuJoCo sees a joint's bound for actuators on joints only.
+    held = (force <= least) | (force >= most) | (at.on_joint & (full[:, at.dof] & at.used).any(-1))
     slope = jnp.where(held, jnp.zeros_like(force), bias.slope + gain.slope * u)
     return Actuation(jnp.clip(total, weakest, strongest), rate, seen.moment, slope, seen.length, seen.velocity, force)
 

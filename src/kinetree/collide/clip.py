@@ -19,7 +19,7 @@ from .solids import FACE_ALIGNED, Feature
 POINTS = 4
 EDGE_FLAT = 0.0888  # MuJoCo's mjEDGE_TOL: cosine up to which an edge counts as parallel to a face
 SLACK = 1e-15  # metres that a corner may be outside a side and count as inside (mjMINVAL)
-MAX_TURNS = 400  # of the search for a large quadrilateral; it needs a few for each corner
+MAX_TURNS = 4_000  # of the search for a large quadrilateral; it needs about five for each corner
 
 
 class Points(NamedTuple):
@@ -214,7 +214,7 @@ def several_points(f1: Feature, f2: Feature, margin: Scalar) -> Points:
     )
     may1 = ~face_face & (f1.dimension < 3) & (f1.dimension <= f2.dimension)
     over2, line1, edge1 = _first_pair(may1, f2.n_faces, f1.n_edges, lies(f1, f2))
-    may2 = ~face_face & ~edge1 & (f2.dimension < 3) & (f2.dimension <= f1.dimension)
+    may2 = ~face_face & ~edge1 & (f2.dimension < 3) & (f2.dimension <= f1.dimension) & f2.edge_counts
     over1, line2, edge2 = _first_pair(may2, f1.n_faces, f2.n_edges, lies(f2, f1))
     i1, i2 = jnp.where(face_face, i1, over1), jnp.where(face_face, i2, over2)
     meets = face_face | edge1 | edge2

@@ -19,7 +19,7 @@ from kinetree.spatial import Scalar, Vec3
 
 from .clip import POINTS, Points, several_points
 from .compact import compacted
-from .epa import Penetration, penetration, polished
+from .epa import CYLINDER_TOLERANCE, TOLERANCE, Penetration, penetration, polished
 from .gjk import Nearest, nearest_points
 from .shapes import Contact, Geom, contact, frame_of, unit, where
 from .solids import UNIT_BOX, feature, support_corner
@@ -64,7 +64,7 @@ def _apart(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Nearest:
 def _deep(kinds: Kinds, a: Geom, b: Geom) -> Penetration:
     """The shortest way out of two cores that overlap."""
     ends = _ends(kinds, a, b)
-    found = penetration(ends, _start(a, b))
+    found = penetration(ends, _start(a, b), CYLINDER_TOLERANCE if "cylinder" in kinds else TOLERANCE)
     return polished(ends, found) if "ellipsoid" in kinds else found
 
 

@@ -23,6 +23,7 @@ VERTICES = 4 + MAX_GROWTH
 FACES = 2 * VERTICES - 4  # of a polytope of triangles with so many corners
 RIM = 2 * VERTICES  # edges between faces that a new corner sees and those that it does not, while they are found
 TOLERANCE = 1e-10  # metres; the depth is certain to be within this where growth ends by itself
+CYLINDER_TOLERANCE = 1e-13  # the same for cylinders, whose normals are known to the root of it
 POLISH_STEPS = 30  # of descent; two ellipsoids, deep in each other, are then within 1e-9
 BULGE = 1e-7  # metres between a face and the body beyond it, from which on the body is taken to be round
 SEEN = 1e-14  # metres that a corner must be over a face to see it
@@ -210,7 +211,7 @@ def _deepest(p: _Polytope, face: _Face, a: Vec3, b: Vec3) -> Penetration:
     return Penetration(normal, depth, *ends, tuple(c.numbers for c in three))
 
 
-def penetration(support: Support, along: Vec3) -> Penetration:
+def penetration(support: Support, along: Vec3, tolerance: float = TOLERANCE) -> Penetration:
     """`support` as in gjk.py, `along` any direction.
 
     Of all normals tried, the one of least depth is the answer. Growth also ends where rounding would tear the
@@ -231,7 +232,7 @@ def penetration(support: Support, along: Vec3) -> Penetration:
         a, b, numbers = support(face.normal)
         found = _deepest(p, face, a, b)
         best = where((found.depth < best.depth) & (offset < jnp.inf), found, best)
-        goes_on = (found.depth - offset > TOLERANCE) & (offset < jnp.inf) & (p.n_corners < VERTICES - 1)
+        goes_on = (found.depth - offset > tolerance) & (offset < jnp.inf) & (p.n_corners < VERTICES - 1)
 
         def more(s: tuple[_Polytope, _Rim, Any]) -> tuple:
             return _grown(s[0], s[1], _Corner(a - b, a, numbers))

@@ -16,6 +16,7 @@ from .pool import Corners
 from .shapes import Geom
 
 CAP_CORNERS = 16  # of the polygon that stands for the end of a cylinder
+ON_RIM = 1e-5  # cosine between a cylinder's axis and a normal from which on it touches with a point of its rim
 FACE_ALIGNED = 0.996  # MuJoCo's mjFACE_TOL: cosine from which two normals count as one
 FLAT_FACES = 32  # faces at a corner that are looked at
 # Corner k of a box is at the side +x if bit 0 of k is set, +y with bit 1, +z with bit 2. Faces are +x, −x, +y, ...; the
@@ -42,6 +43,7 @@ class Feature(ABC):
     n_faces: Any  # flat ones, in order
     n_edges: Any
     width: int  # corners of a face, at most
+    edge_counts: Any = True  # whether its edges count where the other shape comes first
 
     @abstractmethod
     def normal(self, face: Any) -> Vec3:
@@ -90,7 +92,10 @@ class _Capsule(Feature):
 
 
 class _Cylinder(Feature):
-    """The end that looks outward, as a polygon of 16 corners, as MuJoCo has it, and the line of the side."""
+    """The end that looks outward, as a polygon of 16 corners, as MuJoCo has it, and the line of the side.
+
+    Of two cylinders, MuJoCo leaves out the line of the second where only an end of it is deepest.
+    """
 
     width = CAP_CORNERS
 
@@ -102,6 +107,7 @@ class _Cylinder(Feature):
         one = jnp.ones_like(self.up).astype(jnp.int32)
         self.dimension = jnp.where(flat, 3, 1).astype(jnp.int32)
         self.n_faces, self.n_edges = jnp.where(flat, one, 0), one
+        self.edge_counts = jnp.abs(self.local.z) < ON_RIM
 
     def normal(self, face: Any) -> Vec3:
         return self.geom.axis * self.up
