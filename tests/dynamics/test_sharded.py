@@ -2,6 +2,7 @@
 
 import re
 
+import jax
 import numpy as np
 import pytest
 
@@ -169,3 +170,10 @@ def test_what_can_not_be_divided_is_refused():
         kt.inverse_dynamics(tree, *np.zeros((3, 3)), np.zeros((3, 6)))
     with pytest.raises(ValueError, match="one method"):
         kt.forward_dynamics(tree, *np.zeros((3, 3)), method="crba")
+
+
+@pytest.mark.cpu
+def test_walks_over_devices_are_native():
+    """A step that is traced inside `shard_map` would meet the mesh; a walk that is not native warns."""
+    tree = kt.shard_tree(kt.chain_pieces(1200, 2, 0.3), jax.make_mesh((1,), ("tree",)))
+    jax.jit(lambda x: kt.forward_dynamics(tree, x, x, x)).lower(np.zeros(1200))

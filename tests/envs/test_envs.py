@@ -110,6 +110,7 @@ def test_gymnasium_accepts_many_worlds(env, mode):
     assert many.metadata["autoreset_mode"] is mode
     seen, _ = many.reset(seed=1)
     assert seen in many.observation_space
+    assert seen.flags.writeable  # PyTorch warns of arrays that are not.
     recorded = gymnasium.wrappers.vector.RecordEpisodeStatistics(many)
     recorded.reset(seed=1)
     many.action_space.seed(0)
@@ -117,6 +118,7 @@ def test_gymnasium_accepts_many_worlds(env, mode):
     for k in range(1, 12):
         seen, rewards, over, late, infos = recorded.step(many.action_space.sample())
         assert seen in many.observation_space
+        assert seen.flags.writeable
         assert rewards.shape == over.shape == late.shape == (3,)
         assert late.all() == (k % (5 if same else 6) == (0 if same else 5))
         ended = over | late

@@ -35,7 +35,7 @@ class OneWorld(gymnasium.Env):
         """Start an episode."""
         super().reset(seed=seed)
         self.state = state = self._reset(jax.random.key(int(self.np_random.integers(2**31))))
-        return np.asarray(state.obs, DTYPE), {}
+        return np.array(state.obs, DTYPE), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """One control step."""
@@ -45,7 +45,7 @@ class OneWorld(gymnasium.Env):
         late = bool(state.info["truncated"])
         metrics = {name: float(value) for name, value in state.metrics.items()}
         over = bool(state.done) and not late
-        return np.asarray(state.obs, DTYPE), float(state.reward), over, late, metrics
+        return np.array(state.obs, DTYPE), float(state.reward), over, late, metrics
 
 
 class ManyWorlds(gymnasium.vector.VectorEnv):
@@ -77,7 +77,7 @@ class ManyWorlds(gymnasium.vector.VectorEnv):
         super().reset(seed=seed)
         key = jax.random.key(int(self.np_random.integers(2**31)))
         self.state = state = self._reset(jax.random.split(key, self.num_envs))
-        return np.asarray(state.obs, DTYPE), {}
+        return np.array(state.obs, DTYPE), {}
 
     def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One control step in all worlds."""
@@ -90,8 +90,8 @@ class ManyWorlds(gymnasium.vector.VectorEnv):
         if self.same_step and done.any():
             last = infos | {f"_{name}": done for name in state.metrics}
             infos |= {"final_info": last, "_final_info": done}
-            infos |= {"final_obs": np.asarray(state.info["final_obs"], DTYPE), "_final_obs": done}
-        return np.asarray(state.obs, DTYPE), np.asarray(state.reward, np.float64), done & ~late, late, infos
+            infos |= {"final_obs": np.array(state.info["final_obs"], DTYPE), "_final_obs": done}
+        return np.array(state.obs, DTYPE), np.array(state.reward, np.float64), done & ~late, late, infos
 
 
 def _next_step(env: Env, state: EnvState, action: Any) -> EnvState:

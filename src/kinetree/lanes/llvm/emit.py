@@ -8,7 +8,8 @@ Loops and arrays within a step are in alone.py.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -31,6 +32,13 @@ class UnknownPrimitive(Exception):
     """The native bodies can not run this step; the XLA body can."""
 
 
+@contextmanager
+def tracing() -> Iterator[None]:
+    """Steps are traced in 64 bits, or literals would be rounded to float32, and as if there were no mesh of devices."""
+    with jax.enable_x64(True), jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
+        yield
+
+
 def trace(loop: Loop, dtype: Any) -> Any:
     """The step as a closed jaxpr on scalars: constants, inputs and read slots in; writes, adds and outputs out.
 
@@ -42,7 +50,7 @@ def trace(loop: Loop, dtype: Any) -> Any:
     def like(tree: Any) -> Any:
         return jax.tree.unflatten(tree, [scalar] * tree.num_leaves)
 
-    with jax.enable_x64(True):  # or literals would be rounded to float32
+    with tracing():
         return jax.make_jaxpr(lambda *a: tuple(jax.tree.leaves(loop.step(*a))))(
             (like(loop.constants), pool) if loop.pool else like(loop.constants),
             (scalar,) * len(loop.inputs),

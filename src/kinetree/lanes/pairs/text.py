@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..llvm.emit import Emitter
+from ..llvm.emit import Emitter, tracing
 from ..llvm.text import Text
 from .pairs import ABOVE, BELOW, ON, Pairs
 
@@ -25,7 +25,7 @@ def least(to: Text, a: str, b: str | int) -> str:
 def _traced(function: Any, tree: Any, dtype: Any) -> Any:
     """A function of two members as a closed jaxpr on scalars."""
     member = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct((), dtype)] * tree.num_leaves)
-    with jax.enable_x64(True):
+    with tracing():
         return jax.make_jaxpr(function)(member, member)
 
 

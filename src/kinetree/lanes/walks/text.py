@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..llvm.emit import Emitter
+from ..llvm.emit import Emitter, tracing
 from ..llvm.kernel import with_helpers
 from .walk import Walk
 
@@ -17,7 +17,7 @@ def traced(walk: Walk, dtype: Any) -> Any:
     def like(tree: Any) -> Any:
         return jax.tree.unflatten(tree, [scalar] * tree.num_leaves)
 
-    with jax.enable_x64(True):
+    with tracing():
         return jax.make_jaxpr(lambda *a: tuple(jax.tree.leaves(walk.step(*a))))(
             like(walk.state), like(walk.streams), like(walk.gathered), truth
         )
