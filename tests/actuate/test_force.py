@@ -88,6 +88,7 @@ def test_muscles(integrator):
         q=rng.uniform(-2, 2, (12, 2)), qd=rng.uniform(-6, 6, (12, 2)), act=rng.uniform(-0.1, 1.1, (12, model.na))
     )
     ctrl = rng.uniform(-0.5, 1.5, (12, model.nu))
+    assert kt.explain(model).advance.body == "native"
     after = kt.advance(model, states, ctrl)
     for k in range(12):
         mujoco.mj_resetData(m, d)

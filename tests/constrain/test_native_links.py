@@ -87,8 +87,11 @@ def test_steps_are_mujocos(integrator):
 
 
 def test_spatial_tendons_sites_and_cranks():
-    # tendons around shapes and over pulleys; actuators on tendons, sites, balls and a slider-crank
-    steps_agree(compiled(strings.scene(actuators=True).replace('name="stout" armature="0.3"', 'name="stout"')), "Euler")
+    # tendons around shapes, through them and over pulleys; actuators on tendons, sites, balls and a slider-crank
+    steps_agree(
+        compiled(strings.scene(actuators=True, inside=True).replace('name="stout" armature="0.3"', 'name="stout"')),
+        "Euler",
+    )
 
 
 def test_a_net_of_many_loops_is_told_at_once():

@@ -31,7 +31,7 @@ def rates(actuators: Actuators, ctrl: Any, act: Any) -> Any:
     constant = jnp.maximum(jnp.asarray(actuators.time_constant, act.dtype)[which], SHORTEST)
     found = jnp.where(kind == INTEGRATOR, u, (u - act[:, column]) / constant)
     if actuators.muscles is not None and MUSCLE in wiring.dynamics:
-        times = jnp.asarray(actuators.muscles.times, act.dtype)[which]
+        times = jnp.asarray(actuators.muscles.times, act.dtype)[which].T
         found = jnp.where(kind == MUSCLE, muscle.rate(times, u, act[:, column]), found)
     return jnp.zeros_like(act).at[:, column].set(found)
 

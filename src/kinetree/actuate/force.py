@@ -87,7 +87,7 @@ def _laws(actuators: Actuators, seen: Transmission) -> tuple[_Law, _Law]:
     if muscles is None or not actuators.wiring.muscles:
         return found[0], found[1]
     pulls, resists = np.array(actuators.wiring.muscles, bool).T
-    curve, passive, lengths, acc0, _ = (jnp.asarray(x, dtype) for x in muscles)
+    curve, passive, lengths, acc0, _ = (jnp.asarray(x, dtype).T for x in muscles)
     both = muscle.gain(curve, muscle.scaled(curve, lengths, acc0, seen.length, seen.velocity))
     rest = muscle.bias(passive, muscle.scaled(passive, lengths, acc0, seen.length, seen.velocity))
     gain = _Law(*(jnp.where(pulls, a, b) for a, b in zip(both, found[0], strict=True)))

@@ -24,12 +24,12 @@ class Scaled(NamedTuple):
 
 
 def scaled(curve: Any, length_range: Any, acc0: Any, length: Any, velocity: Any) -> Scaled:
-    """From curves (n, 9), ranges of lengths (n, 2), and lengths and velocities (batch, n)."""
-    low, high, force, scale, _, _, fastest = (curve[:, k] for k in range(7))
+    """From curves (9, ...), ranges of lengths (2, ...), and lengths and velocities."""
+    low, high, force, scale, _, _, fastest = (curve[k] for k in range(7))
     peak = jnp.where(force < 0, scale / jnp.maximum(acc0, MIN_VALUE), force)
-    rest = (length_range[:, 1] - length_range[:, 0]) / jnp.maximum(high - low, MIN_VALUE)
+    rest = (length_range[1] - length_range[0]) / jnp.maximum(high - low, MIN_VALUE)
     unit = jnp.maximum(rest * fastest, MIN_VALUE)
-    return Scaled(low + (length - length_range[:, 0]) / jnp.maximum(rest, MIN_VALUE), velocity / unit, unit, peak)
+    return Scaled(low + (length - length_range[0]) / jnp.maximum(rest, MIN_VALUE), velocity / unit, unit, peak)
 
 
 def _over(x: Any, width: Any) -> Any:
@@ -38,7 +38,7 @@ def _over(x: Any, width: Any) -> Any:
 
 def _bump(curve: Any, L: Any) -> Any:
     """FL."""
-    shortest, longest = curve[:, 4], curve[:, 5]
+    shortest, longest = curve[4], curve[5]
     a, b = 0.5 * (shortest + 1), 0.5 * (1 + longest)
     rise, near = _over(L - shortest, a - shortest), _over(1 - L, 1 - a)
     past, fall = _over(L - 1, b - 1), _over(longest - L, longest - b)
@@ -49,8 +49,8 @@ def _bump(curve: Any, L: Any) -> Any:
 
 
 def gain(curve: Any, s: Scaled) -> tuple[Any, Any]:
-    """The force at full activation, and how it grows with velocity, (batch, n)."""
-    V, most = s.velocity, curve[:, 8]
+    """The force at full activation, and how it grows with velocity."""
+    V, most = s.velocity, curve[8]
     y = most - 1
     shortening = jnp.where(V <= -1, 0.0, (V + 1) * (V + 1))
     lengthening = jnp.where(y >= V, most - _over((y - V) * (y - V), y), most)
@@ -60,18 +60,18 @@ def gain(curve: Any, s: Scaled) -> tuple[Any, Any]:
 
 
 def bias(curve: Any, s: Scaled) -> Any:
-    """The force of a passive muscle, (batch, n)."""
-    L, most = s.length, curve[:, 7]
-    b = 0.5 * (1 + curve[:, 5])
+    """The force of a passive muscle."""
+    L, most = s.length, curve[7]
+    b = 0.5 * (1 + curve[5])
     x, beyond = _over(L - 1, b - 1), _over(L - b, b - 1)
     return -s.peak * most * jnp.where(L <= 1, 0.0, jnp.where(b >= L, 0.5 * x * x, 0.5 + beyond))
 
 
 def rate(times: Any, u: Any, act: Any) -> Any:
-    """ȧ, from the times (n, 3): to rise, to fall, and the width over which the two are blended."""
+    """ȧ, from the times (3, ...): to rise, to fall, and the width over which the two are blended."""
     excess = jnp.clip(u, 0.0, 1.0) - act
     factor = 0.5 + 1.5 * jnp.clip(act, 0.0, 1.0)
-    rise, fall, width = times[:, 0] * factor, times[:, 1] / factor, times[:, 2]
+    rise, fall, width = times[0] * factor, times[1] / factor, times[2]
     hard = width < MIN_VALUE
     x = jnp.clip(excess / jnp.where(hard, 1.0, width) + 0.5, 0.0, 1.0)
     blend = x * x * x * (3 * x * (2 * x - 5) + 10)

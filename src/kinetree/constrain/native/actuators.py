@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree.actuate import muscle
 from kinetree.actuate.activation import SHORTEST
 from kinetree.lanes import Loop, Memory, Slots
 from kinetree.model import Model
-from kinetree.model.actuators import FILTEREXACT, INTEGRATOR
+from kinetree.model.actuators import FILTEREXACT, INTEGRATOR, MUSCLE
 
-from .drive_plan import kinds_of
+from .drive_plan import Drive, drives_of
 from .kinematics import at_q
 from .memory import NUMBER, ROW, fixed
 from .parts import Known, Part, table
@@ -32,12 +33,10 @@ class Wires(NamedTuple):
     activation: np.ndarray  # −1 without one
 
 
-def wires(plan: Any, on: str, stateful: bool | None = None) -> Wires:
-    """Wires of the actuators on a "row", a "string" or "frames": all, or those with or without activations."""
+def wires(plan: Any, which: Drive | str) -> Wires:
+    """Wires of the actuators of one loop, or of all on a "row", a "string" or "frames"."""
     wiring = plan.actuators.wiring
-    has = np.array(wiring.activations, np.int64) >= 0
-    own = np.array([kind == on for kind in kinds_of(plan.structure, wiring)], bool)
-    chosen = np.flatnonzero(own if stateful is None else own & (has == stateful))
+    chosen = np.flatnonzero([which in (d, d.on) for d in drives_of(plan.structure, wiring)])
     control, activation = (np.array(x, np.int64)[chosen] for x in (wiring.controls, wiring.activations))
     return Wires(chosen, control, activation)
 
@@ -46,6 +45,19 @@ def rows_of(plan: Any, at: Wires) -> np.ndarray:
     """The rows of actuators that act on one row each."""
     joints = np.array([plan.actuators.wiring.targets[k].first for k in at.number], np.int64)
     return np.asarray(plan.structure.v_start)[joints].astype(np.int64)
+
+
+class Fibres(NamedTuple):
+    """What a muscle has more."""
+
+    pulls: Any  # 1 where its gain is a muscle's
+    resists: Any  # 1 where its bias is
+    blends: Any  # 1 where its activation is
+    curve: tuple
+    passive: tuple
+    lengths: tuple
+    acc0: Any
+    times: tuple
 
 
 class Motor(NamedTuple):
@@ -61,18 +73,25 @@ class Motor(NamedTuple):
     integrator: Any  # 1 for an integrator
     early: Any  # 1 where the force takes the activation of the end of the step
     span: Any  # the time that a step adds at a constant rate
+    fibres: Any = ()  # of a muscle
 
 
 MOTORS = Motor(0.0, (0.0,) * 3, (0.0,) * 3, (0.0,) * 2, (0.0,) * 2, (0.0,) * 2, 0.0, 0.0, 0.0, 0.0)
+FIBRES = Fibres(0.0, 0.0, 0.0, (0.0,) * 9, (0.0,) * 9, (0.0,) * 2, 0.0, (0.0,) * 3)
 
 
-def motors(on: str, stateful: bool) -> Any:
-    """The constants of the actuators with, or without, activations."""
+def motor_of(drive: Drive) -> Motor:
+    """The tree of an actuator's constants."""
+    return MOTORS._replace(fibres=FIBRES) if drive.muscle else MOTORS
+
+
+def motors(drive: Drive) -> Any:
+    """The constants of the actuators of a loop."""
 
     def constants(model: Model, plan: Plan, known: Known) -> Motor:
         a = model.actuators
         assert a is not None
-        at, wiring = wires(plan, on, stateful), a.wiring
+        at, wiring = wires(plan, drive), a.wiring
         n = at.number
         kind, early = np.array(wiring.dynamics)[n], np.array(wiring.early, float)[n]
         traced = any(isinstance(x, jax.Array) for x in (a.time_constant, known.h))
@@ -85,7 +104,15 @@ def motors(on: str, stateful: bool) -> Any:
 
         ranges = parts(a.ctrl_range, at.control), parts(a.force_range, n), parts(a.act_range, n)
         both = (kind == INTEGRATOR).astype(float), early
-        return Motor(a.gear[n, 0], parts(a.gain, n), parts(a.bias, n), *ranges, constant, *both, span)
+        fibres: Any = ()
+        if drive.muscle:
+            m = a.muscles
+            assert m is not None
+            flags = np.array(wiring.muscles or np.zeros((len(wiring.targets), 2)), float)[n]
+            curves = parts(m.gain, n), parts(m.bias, n), parts(m.length_range, n)
+            blends = (kind == MUSCLE).astype(float)
+            fibres = Fibres(flags[:, 0], flags[:, 1], blends, *curves, m.acc0[n], parts(m.times, n))
+        return Motor(a.gear[n, 0], parts(a.gain, n), parts(a.bias, n), *ranges, constant, *both, span, fibres)
 
     return constants
 
@@ -113,17 +140,29 @@ def driven(known: Motor, length: Any, velocity: Any, ctrl: Any, act: Any, period
     rate = None
     if act is not None:
         rate = jnp.where(known.integrator != 0, u, (u - act) / known.time_constant)
+        if known.fibres:
+            rate = jnp.where(known.fibres.blends != 0, muscle.rate(known.fibres.times, u, act), rate)
         u = jnp.where(known.early != 0, next_activation(known, act, rate), act)
     if period is not None:
         winds = period > 0
         safe = jnp.where(winds, period, jnp.ones_like(period))
         u = jnp.where(winds, u - safe * jnp.floor((u - length) / safe + 0.5), u)
-    gain, bias = known.gain, known.bias
-    strength = gain[0] + gain[1] * length + gain[2] * velocity
-    wanted = strength * u + bias[0] + bias[1] * length + bias[2] * velocity
-    force = clip(wanted, known.force_range)
+    (strength, grows), (bias, resists) = _laws(known, length, velocity)
+    force = clip(strength * u + bias, known.force_range)
     held = (force <= known.force_range[0]) | (force >= known.force_range[1])
-    return force, jnp.where(held, jnp.zeros_like(force), bias[2] + gain[2] * u), rate
+    return force, jnp.where(held, jnp.zeros_like(force), resists + grows * u), rate
+
+
+def _laws(known: Motor, length: Any, velocity: Any) -> list[tuple]:
+    """Gain and bias, each with its slope by the velocity."""
+    found = [(c[0] + c[1] * length + c[2] * velocity, c[2]) for c in (known.gain, known.bias)]
+    if not known.fibres:
+        return found
+    f = known.fibres
+    one, two = (muscle.scaled(c, f.lengths, f.acc0, length, velocity) for c in (f.curve, f.passive))
+    own = muscle.gain(f.curve, one), (muscle.bias(f.passive, two), jnp.zeros_like(length))
+    chosen = zip((f.pulls, f.resists), own, found, strict=True)
+    return [tuple(jnp.where(is_muscle != 0, x, y) for x, y in zip(a, b, strict=True)) for is_muscle, a, b in chosen]
 
 
 class Ports(NamedTuple):
@@ -152,8 +191,9 @@ def written(stateful: bool, implicit: bool, slope: Any, rate: Any) -> tuple:
     return ((rate,) if stateful else ()) + ((slope,) if implicit else ())
 
 
-def driving(stateful: bool, to: str, implicit: bool) -> Part:
+def driving(drive: Drive, to: str, implicit: bool) -> Part:
     """Forces of the actuators on hinges and sliders, added to a field of their rows."""
+    stateful = drive.stateful
 
     def step(known: Motor, _: tuple, reads: tuple) -> tuple:
         (q,), qd, ctrl, *rest = reads
@@ -162,14 +202,14 @@ def driving(stateful: bool, to: str, implicit: bool) -> Part:
 
     ports = Ports.of(2, stateful, implicit)
     reads = (at_q(1, 1), ROW.at(0, "qd"), *ports.reads)
-    loop = Loop(step, 5, jax.tree.structure(MOTORS), reads=reads, writes=ports.writes, adds=(ROW.at(0, to),))
+    loop = Loop(step, 5, jax.tree.structure(motor_of(drive)), reads=reads, writes=ports.writes, adds=(ROW.at(0, to),))
 
     def turns(plan: Any) -> np.ndarray:
-        at = wires(plan, "row", stateful)
+        at = wires(plan, drive)
         rows = rows_of(plan, at)
         return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows], *Ports.table(plan, at))
 
-    return Part(loop, turns, motors("row", stateful))
+    return Part(loop, turns, motors(drive))
 
 
 def bounded(implicit: bool) -> list[Part]:
@@ -215,12 +255,12 @@ def bounded(implicit: bool) -> list[Part]:
     return [sums, Part(brake, turns, gears)]
 
 
-def activated(on: str, field: str, rate: str) -> Part:
+def activated(drive: Drive, field: str, rate: str) -> Part:
     """Activations at the end of a step, from a field and a rate."""
 
     def step(known: Motor, _: tuple, reads: tuple) -> tuple:
         return (next_activation(known, *reads),), (), ()
 
     reads = (ACTIVATION.at(0, field), ACTIVATION.at(0, rate))
-    loop = Loop(step, 1, jax.tree.structure(MOTORS), reads=reads, writes=(ACTIVATION.at(0, "now"),))
-    return Part(loop, lambda plan: table(plan.activation(wires(plan, on, True).activation)), motors(on, True))
+    loop = Loop(step, 1, jax.tree.structure(motor_of(drive)), reads=reads, writes=(ACTIVATION.at(0, "now"),))
+    return Part(loop, lambda plan: table(plan.activation(wires(plan, drive).activation)), motors(drive))

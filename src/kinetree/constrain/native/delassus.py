@@ -7,7 +7,8 @@ With V = Ψ Gᵀ √C, one sweep for each row along the bodies that carry it,
 
 So coupling rows change u, between the sweep inward and the one outward, and nothing else. K, the scaled Delassus
 matrix, has a row for each link (links.py) and is factored as L D Lᵀ, in blocks of three links, where it has entries.
-Its eigenvalues are at least 1. Rows without softness (joints that follow others), C → ∞, have 0 there in place of 1.
+Its eigenvalues are at least 1, where C is not negative. Rows with C < 0 (actuators that drive velocities) have √−C in
+V, and −1 in place of 1. Rows without softness (joints that follow others), C → ∞, have 0 there.
 Links that do not act have no stiffness; groups of which none acts take no turns.
 """
 
@@ -76,7 +77,7 @@ def emptied() -> list[Part]:
     """Which groups act; no force on any of their paths."""
 
     def act(_: tuple, __: tuple, reads: tuple) -> tuple:
-        a, b, c = reads[0]
+        a, b, c = map(jnp.abs, reads[0])
         return (a + b + c,), (), ()
 
     acts = Loop(act, 1, NOTHING, reads=(GROUP.at(0, "stiff"),), writes=(GROUP.at(0, "acts"),))
@@ -112,9 +113,10 @@ def swept() -> Part:
 def factored() -> list[Part]:
     """K and its factors, in blocks."""
 
-    def unit(known: Three, _: tuple, __: tuple) -> tuple:
+    def unit(known: Three, _: tuple, reads: tuple) -> tuple:
         zero = jnp.zeros_like(known[0])
-        return (tuple(known[r] if r == c else zero for r in range(WIDTH) for c in range(WIDTH)),), (), ()
+        own = [jnp.where(C < 0, -one, one) for one, C in zip(known, reads[0], strict=True)]
+        return (tuple(own[r] if r == c else zero for r in range(WIDTH) for c in range(WIDTH)),), (), ()
 
     def product(_: tuple, __: tuple, reads: tuple) -> tuple:
         one, two, d_inverse, other = reads
@@ -132,7 +134,8 @@ def factored() -> list[Part]:
     def factor(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (factors_of(reads[0]),), (), ()
 
-    ones = Loop(unit, 1, jax.tree.structure((0.0,) * WIDTH), writes=(BLOCK.at(0, "k"),))
+    stiff = (GROUP.at(1, "stiff"),)
+    ones = Loop(unit, 2, jax.tree.structure((0.0,) * WIDTH), reads=stiff, writes=(BLOCK.at(0, "k"),))
     reads = (ENTRY.at(1, "v"), ENTRY.at(2, "v"), _of_pivot(3, "d_inverse"), GROUP.at(5, "acts"))
     products = Loop(product, 6, NOTHING, reads=reads, adds=(BLOCK.at(0, "k"),), when=GROUP.at(4, "acts"))
     four = tuple(BLOCK.at(column, "k") for column in range(4))

@@ -1,12 +1,11 @@
 """What actuators act on, as lanes know it."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kinetree.model import Actuators, Structure
-from kinetree.model.actuators import Wiring
-from kinetree.model.arguments import is_known
+from kinetree.model.actuators import MUSCLE, Wiring
 
 
 def kinds_of(structure: Structure, wiring: Wiring) -> list[str]:
@@ -22,6 +21,21 @@ def kinds_of(structure: Structure, wiring: Wiring) -> list[str]:
     return found
 
 
+class Drive(NamedTuple):
+    """Actuators that one loop serves."""
+
+    on: str  # what they act on
+    stateful: bool  # whether they have activations
+    muscle: bool  # whether they are muscles
+
+
+def drives_of(structure: Structure, wiring: Wiring) -> list[Drive]:
+    """The loop that serves each actuator."""
+    muscles = wiring.muscles or ((False, False),) * len(wiring.targets)
+    every = zip(kinds_of(structure, wiring), wiring.activations, wiring.dynamics, muscles, strict=True)
+    return [Drive(on, column >= 0, any(own) or kind == MUSCLE) for on, column, kind, own in every]
+
+
 def may_brake(actuators: Actuators | None) -> tuple[int, ...]:
     """Actuators whose forces may depend on velocity, as far as numbers are known."""
     if actuators is None:
@@ -29,7 +43,10 @@ def may_brake(actuators: Actuators | None) -> tuple[int, ...]:
     both = (actuators.gain, actuators.bias)
     if not all(isinstance(x, np.ndarray) for x in both):
         return tuple(range(len(actuators.wiring.targets)))
-    return tuple(np.flatnonzero(np.any([x[:, 2] != 0 for x in both], 0)).tolist())
+    brakes = np.any([x[:, 2] != 0 for x in both], 0)
+    if actuators.wiring.muscles:
+        brakes = brakes | np.array(actuators.wiring.muscles, bool)[:, 0]
+    return tuple(np.flatnonzero(brakes).tolist())
 
 
 def not_driven(plan: Any, actuators: Actuators | None, implicit: bool) -> str:
@@ -43,8 +60,6 @@ def not_driven(plan: Any, actuators: Actuators | None, implicit: bool) -> str:
         return "an actuator makes a body stick"
     if actuators.wiring.carries:
         return "actuators carry weight within the ranges of joints"
-    if actuators.muscles is not None:
-        return "an actuator is a muscle"
     pulled = {t.first for t in actuators.wiring.targets if t.kind == "tendon"}
     bounds = None if plan.world.tendons is None else plan.world.tendons.pull.force_range
     if pulled and not (isinstance(bounds, np.ndarray) and np.isinf(bounds[sorted(pulled)]).all()):
@@ -62,8 +77,4 @@ def not_driven(plan: Any, actuators: Actuators | None, implicit: bool) -> str:
         return "implicitfast takes the damping of an actuator on a site at the end of the step"
     if braking and ranged:
         return "a joint bounds the sum of actuators whose damping is taken at the end of the step"
-    if braking and not is_known((actuators.gain, actuators.bias)):
-        return "gains of actuators on tendons or balls that are traced"
-    if any(actuators.gain[k, 2] != 0 or actuators.bias[k, 2] > 0 for k in braking):
-        return "an actuator on a tendon or a ball may drive its velocity"
     return ""

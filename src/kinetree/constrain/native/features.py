@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinetree.model import Model, World
-from kinetree.model.tendons import NO_SIDE
 from kinetree.model.world import SOLIMP
 
 from .links import MAX_LINKS
 from .plan import Plan
+from .span_plan import WrapKind
 
 
 class Linking(NamedTuple):
@@ -20,7 +20,7 @@ class Linking(NamedTuple):
     pulled: bool = False  # tendons have springs or dampers
     resists: bool = False  # or armature, or dampers that are taken at the end of a step
     brakes: bool = False  # actuators on strings are taken at the end of a step, too
-    wraps: tuple[tuple[bool, bool], ...] = ()  # around cylinders, with a side
+    wraps: tuple[WrapKind, ...] = ()
     wrapped: tuple[bool, ...] = ()  # lines of spans without a wrap, and with one
     frames: tuple[tuple[int, tuple[bool, bool]], ...] = ()  # sizes of equalities, and which bodies move
 
@@ -82,7 +82,7 @@ def _sprung(model: Model) -> tuple[int, ...]:
     return tuple(w for w in (1, 3, 6) if (width == w).any() and any_number(model.passive.stiffness[width == w]))
 
 
-def _of_spans(plan: Plan) -> tuple[tuple[tuple[bool, bool], ...], tuple[bool, ...]]:
+def _of_spans(plan: Plan) -> tuple[tuple[WrapKind, ...], tuple[bool, ...]]:
     spans = plan.strings.spans
     return ((), ()) if spans is None else (tuple(sorted(spans.wraps)), tuple(sorted(set(spans.wrapped))))
 
@@ -135,14 +135,6 @@ def _spans_not_served(plan: Plan) -> str:
         return ""
     if {s.tendon for s in spans.routes.spans} & set(plan.has.tendon_armature):
         return "a tendon that runs through points has armature"
-    for k, a in enumerate(spans.routes.arounds):
-        if a.side == NO_SIDE:
-            continue
-        if spans.routes.points[a.side] != a.row or not isinstance(tendons.points, np.ndarray):
-            return "a tendon may run through the inside of a shape"
-        way = np.asarray(tendons.points[a.side] - tendons.shapes.position[k])
-        if np.sqrt(way @ way) < tendons.shapes.radius[k]:
-            return "a tendon runs through the inside of a shape"
     return ""
 
 

@@ -24,7 +24,7 @@ def length_parts(f: Linking) -> list[Part]:
         return []
     found = [string_lengths.cleared()]
     if f.wrapped:
-        found += [spans.points(), *(spans.wraps(*kind) for kind in f.wraps), *map(spans.lines, f.wrapped)]
+        found += [spans.points(), *map(spans.wraps, f.wraps), *map(spans.lines, f.wrapped)]
         found += spans.entries()
     return [*found, *(p for kind in f.lengths for p in LENGTHS[kind]()), string_lengths.rates()]
 

@@ -146,10 +146,10 @@ class Links:
         return table(before, after, v, row(rows), self.group(groups)), (before != after).astype(float)
 
     def matrix(self) -> tuple[np.ndarray, np.ndarray]:
-        """Blocks of K, and its diagonal: 1 for links that are soft."""
+        """Blocks of K and the groups of their rows, and the diagonal: 1 for links that are soft."""
         none = [0.0] * WIDTH
         diagonal = [self._soft[WIDTH * k : WIDTH * (k + 1)] if k == j else none for k, j in self._k]
-        return table([*self._k.values()]), np.array(diagonal).reshape(-1, WIDTH)
+        return table([*self._k.values()], self.group([k for k, _ in self._k])), np.array(diagonal).reshape(-1, WIDTH)
 
     def products(self, row: Any) -> np.ndarray:
         """Blocks of K; V of its two groups at a row that both have; the row; both groups."""

@@ -354,5 +354,5 @@ def newton(
     ]
     rounds = Again(parts, fixed("going").offset, MAX_ROUNDS)
     looks = joined.looked(coupled) if joins else []
-    begin = [Part(start, once), *linked.begun, at_rest(), *looks]
-    return [*begin, rounds, *([] if finishes and not free else [taken("x")])]
+    first = [Part(start, once), *linked.begun, at_rest(), *looks]
+    return [*first, rounds, *([] if finishes and not free else [taken("x")])]

@@ -12,7 +12,8 @@ from kinetree.model import Model, Placement
 from kinetree.model.attached import in_rows
 from kinetree.spatial import Force, Quaternion, Vec3
 
-from .actuators import MOTORS, Motor, Ports, driven, motors, wires, written
+from .actuators import MOTORS, Motor, Ports, driven, motor_of, motors, wires, written
+from .drive_plan import Drive
 from .memory import PLACEMENT, ROW, ZERO3
 from .parts import Known, Part, table
 from .string_actuators import periods
@@ -42,8 +43,9 @@ def _placed(own: Placement, row: Placement, base: Placement) -> tuple[Vec3, Plac
     return arm, Placement(row.orientation * own.orientation, arm - base.position)
 
 
-def driving(stateful: bool, implicit: bool) -> Part:
+def driving(drive: Drive, implicit: bool) -> Part:
     """Forces of the actuators, on the bodies of their frames; after the forces of motion."""
+    stateful = drive.stateful
 
     def step(known: Frame, _: tuple, reads: tuple) -> tuple:
         places, moves, (ctrl, *rest) = reads[0:4], reads[4:6], reads[6:]
@@ -61,14 +63,15 @@ def driving(stateful: bool, implicit: bool) -> Part:
     poses = tuple(ROW.at(column, "pose") for column in (0, 1, 2, 3))
     reads = (*poses, ROW.at(0, "v"), ROW.at(2, "v"), *ports.reads)
     adds = (ROW.at(0, "force"), ROW.at(2, "force"))
-    loop = Loop(step, 7, jax.tree.structure(FRAME), reads=reads, writes=ports.writes, adds=adds)
+    example = jax.tree.structure(FRAME._replace(motor=motor_of(drive)))
+    loop = Loop(step, 7, example, reads=reads, writes=ports.writes, adds=adds)
 
     def bodies(plan: Any, numbers: np.ndarray) -> np.ndarray:
         targets = [plan.actuators.wiring.targets[k] for k in numbers]
         return np.array([(t.first, t.second) for t in targets], np.int64).reshape(-1, 2)
 
     def turns(plan: Any) -> np.ndarray:
-        at = wires(plan, "frames", stateful)
+        at = wires(plan, drive)
         both = bodies(plan, at.number)
         rows = np.where(both >= 0, plan.structure.row_of_body[np.maximum(both, 0)], -1).astype(np.int64)
         columns = []
@@ -80,7 +83,7 @@ def driving(stateful: bool, implicit: bool) -> Part:
     def constants(model: Model, plan: Any, known: Known) -> Frame:
         a = model.actuators
         assert a is not None
-        numbers = wires(plan, "frames", stateful).number
+        numbers = wires(plan, drive).number
         both = bodies(plan, numbers)
         crank = np.array([plan.actuators.wiring.targets[k].kind == "crank" for k in numbers], bool)
         places = []
@@ -92,7 +95,7 @@ def driving(stateful: bool, implicit: bool) -> Part:
         refers = (both[:, 1] >= 0) & ~crank
         period = periods(model, numbers, np.zeros(len(numbers), bool), refers)
         rod = np.ones(len(numbers)) if a.rod is None else a.rod[numbers]
-        motor = motors("frames", stateful)(model, plan, known)
+        motor = motors(drive)(model, plan, known)
         both_gears = Vec3(*gear[:3]), Vec3(*gear[3:])
         return Frame(motor, period, places[0], places[1], *both_gears, refers * 1.0, crank * 1.0, rod)
 

@@ -1,12 +1,13 @@
 """Where the points, wraps and straight lines of spatial tendons stand in the memory of a world."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kinetree.dynamics.tendons.paths import Paths
 from kinetree.lanes import Memory
-from kinetree.model.tendons import NO_SIDE, NO_WRAP, Routes
+from kinetree.model.arguments import is_known
+from kinetree.model.tendons import NO_SIDE, NO_WRAP, Tendons
 
 from .memory import ZERO3
 from .tables import table
@@ -16,16 +17,34 @@ WAY = Memory(first=ZERO3, second=ZERO3, on=0.0)  # around a shape: where a strin
 LINE = Memory(end=ZERO3, pull=ZERO3)  # a point of it, and its direction, times how much it counts
 
 
+class WrapKind(NamedTuple):
+    """What a tendon goes around."""
+
+    cylinder: bool
+    sided: bool  # on a side that is given
+    passes: bool  # it may pass through the inside
+
+
+def _may_pass(tendons: Tendons, wrap: int) -> bool:
+    """Whether a tendon may pass through the inside of a shape: the point on its side may be there."""
+    own = tendons.routes.arounds[wrap]
+    if own.side == NO_SIDE:
+        return False
+    if tendons.routes.points[own.side] != own.row or not is_known(tendons):
+        return True
+    way = np.asarray(tendons.points[own.side] - tendons.shapes.position[wrap])
+    return bool(np.sqrt(way @ way) < tendons.shapes.radius[wrap])
+
+
 class Spans:
     """Tables of spatial tendons: those of dynamics/tendons/paths.py, as slots."""
 
-    def __init__(self, routes: Routes, paths: Paths):
-        self.routes, self.paths = routes, paths
-        self.span_of_wrap = {s.wrap: k for k, s in enumerate(routes.spans) if s.wrap != NO_WRAP}
-        arounds = enumerate(routes.arounds)
-        self.wraps: dict[tuple[bool, bool], list[int]] = {}  # by whether they are cylinders, and have a side
-        for k, a in arounds:
-            self.wraps.setdefault((a.cylinder, a.side != NO_SIDE), []).append(k)
+    def __init__(self, tendons: Tendons, paths: Paths):
+        self.routes, self.paths = tendons.routes, paths
+        self.span_of_wrap = {s.wrap: k for k, s in enumerate(self.routes.spans) if s.wrap != NO_WRAP}
+        self.wraps: dict[WrapKind, list[int]] = {}
+        for k, a in enumerate(self.routes.arounds):
+            self.wraps.setdefault(WrapKind(a.cylinder, a.side != NO_SIDE, _may_pass(tendons, k)), []).append(k)
         self.wrapped = [bool(w != NO_WRAP) for w in paths.lines.wrap]
 
     def place(self, at: int) -> int:

@@ -18,7 +18,7 @@ from kinetree.spatial import Force, Quaternion, Vec3
 from .memory import NOTHING, NUMBER, PLACEMENT, ROW, ZERO3
 from .parts import Known, Part, table
 from .plan import Plan
-from .span_plan import LINE, SPOT, WAY, Spans
+from .span_plan import LINE, SPOT, WAY, Spans, WrapKind
 from .string_lengths import number, split
 from .string_plan import STRING
 
@@ -66,14 +66,15 @@ class Shape(NamedTuple):
     share: Any
 
 
-def wraps(cylinder: bool, sided: bool) -> Part:
+def wraps(kind: WrapKind) -> Part:
     """Ways around spheres or cylinders, and their arcs."""
+    cylinder, sided, passes = kind
 
     def step(known: Shape, _: tuple, reads: tuple) -> tuple:
         row, base, a, b, *side = reads
         center = row.position + row.orientation.turn(known.at.position) - base.position
         turn = row.orientation * known.at.orientation
-        way = around(cylinder, a, b, center, turn, known.radius, side[0] if sided else None, inside=False)
+        way = around(cylinder, a, b, center, turn, known.radius, side[0] if sided else None, passes)
         on = jnp.where(way.on, jnp.ones_like(known.radius), jnp.zeros_like(known.radius))
         return (way.first, way.second, on), (jnp.where(way.on, way.length * known.share, 0.0),), ()
 
@@ -84,7 +85,7 @@ def wraps(cylinder: bool, sided: bool) -> Part:
     loop = Loop(step, 7, jax.tree.structure(example), reads=reads, writes=writes, adds=(STRING.at(6, "length"),))
 
     def turns(plan: Plan) -> np.ndarray:
-        spans, own = spans_of(plan), spans_of(plan).wraps[cylinder, sided]
+        spans, own = spans_of(plan), spans_of(plan).wraps[kind]
         some = [spans.routes.spans[spans.span_of_wrap[k]] for k in own]
         arounds = [spans.routes.arounds[k] for k in own]
         ends = (spans.spot([getattr(s, f) for s in some]) for f in ("first", "second"))
@@ -93,7 +94,7 @@ def wraps(cylinder: bool, sided: bool) -> Part:
         return table(*_carriers(plan, [a.row for a in arounds]), *ends, side, spans.way(own), strings)
 
     def constants(model: Model, plan: Plan, known: Known) -> Shape:
-        tendons, own = _tendons(plan), np.array(spans_of(plan).wraps[cylinder, sided])
+        tendons, own = _tendons(plan), np.array(spans_of(plan).wraps[kind])
         shapes = tendons.shapes
         at = Placement(Quaternion(*split(shapes.orientation[own])), Vec3(*split(shapes.position[own])))
         counts = 1 / tendons.divisors[[spans_of(plan).span_of_wrap[k] for k in own]]

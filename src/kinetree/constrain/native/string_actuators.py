@@ -11,7 +11,8 @@ from kinetree.lanes import Loop, Slots
 from kinetree.model import Model
 from kinetree.spatial import Quaternion, Vec3
 
-from .actuators import MOTOR, MOTORS, Motor, Ports, driven, motors, wires, written
+from .actuators import MOTOR, Motor, Ports, driven, motor_of, motors, wires, written
+from .drive_plan import Drive
 from .kinematics import at_q
 from .memory import NOTHING, NUMBER, fixed
 from .parts import Known, Part, table
@@ -93,8 +94,9 @@ def periods(model: Model, numbers: np.ndarray, on_ball: np.ndarray, on_site: np.
     return xp.where(applies, 2 * np.pi * xp.sqrt(squared), 0.0)
 
 
-def driving(stateful: bool, implicit: bool) -> Part:
+def driving(drive: Drive, implicit: bool) -> Part:
     """Forces of the actuators, along their strings."""
+    stateful = drive.stateful
 
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
         motor, period = known
@@ -105,16 +107,16 @@ def driving(stateful: bool, implicit: bool) -> Part:
 
     ports = Ports.of(1, stateful, implicit)
     reads = (STRING.at(0, "length"), STRING.at(0, "velocity"), *ports.reads)
-    example = jax.tree.structure((MOTORS, 0.0))
+    example = jax.tree.structure((motor_of(drive), 0.0))
     loop = Loop(step, 4, example, reads=reads, writes=ports.writes, adds=(STRING.at(0, "push"),))
 
     def turns(plan: Any) -> np.ndarray:
-        at = wires(plan, "string", stateful)
+        at = wires(plan, drive)
         return table(plan.strings.string(_strings(plan, at.number)), *Ports.table(plan, at))
 
     def constants(model: Model, plan: Any, known: Known) -> tuple[Motor, Any]:
-        numbers = wires(plan, "string", stateful).number
-        own = motors("string", stateful)(model, plan, known)
+        numbers = wires(plan, drive).number
+        own = motors(drive)(model, plan, known)
         on_ball = np.array([len(plan.strings.rows[s]) == 3 for s in _strings(plan, numbers)], bool)
         on_ball &= np.array([plan.actuators.wiring.targets[k].kind == "joint" for k in numbers], bool)
         period = periods(model, numbers, on_ball, np.zeros(len(numbers), bool))

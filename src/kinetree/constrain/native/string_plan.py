@@ -64,7 +64,7 @@ class Strings:
         self.paths = None if routes is None or not acts else paths(structure, routes)
         self.fixed = () if self.paths is None or routes is None else routes.fixed
         spatial = routes is not None and self.paths is not None and self.paths.spatial
-        self.spans = Spans(routes, self.paths) if spatial else None  # type: ignore[arg-type]
+        self.spans = Spans(world.tendons, self.paths) if spatial else None  # type: ignore[arg-type]
         self.rows: list[list[int]] = []
         if self.paths is not None:
             self.rows += [d[u].tolist() for d, u in zip(self.paths.dof, self.paths.used, strict=True)]
@@ -141,7 +141,7 @@ class Strings:
         """All that tables depend on, beside the structure and what is present."""
         joints = () if self.joints is None else (self.joints.rows1, self.joints.rows2)
         tied = () if self.tied is None else (self.tied.tendons1, self.tied.tendons2)
-        routes = None if self.spans is None else self.spans.routes
+        routes = None if self.spans is None else (self.spans.routes, tuple(self.spans.wraps))
         return joints, tied, self.fixed, routes, tuple(map(tuple, self.rows)), tuple(self.linked.tolist())
 
     def touches(self) -> list[Touch]:

@@ -239,7 +239,7 @@ def pushed_links() -> Part:
     """The entries of strings, times the root of their stiffness, in V."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (), (reads[0] * jnp.sqrt(reads[1]),), ()
+        return (), (reads[0] * jnp.sqrt(jnp.abs(reads[1])),), ()
 
     loop = Loop(step, 3, NOTHING, reads=(number(0), number(2)), adds=(number(1),), when=number(2))
 

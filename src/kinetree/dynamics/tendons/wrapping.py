@@ -105,7 +105,7 @@ def _inside(a: Point, b: Point, radius: Scalar) -> tuple[Scalar, Point]:
     turn = _turn(a, b)
     whole = jnp.abs(turn)
 
-    def lack(x: Scalar) -> tuple[Scalar, Scalar]:
+    def lack(x: Scalar, radius: Scalar, la: Scalar, lb: Scalar, whole: Scalar) -> tuple[Scalar, Scalar]:
         """How the way grows with the angle from the first end to the point, over the radius; and its derivative."""
         value, slope = jnp.zeros_like(x), jnp.zeros_like(x)
         for sign, length, angle in ((1.0, la, x), (-1.0, lb, whole - x)):
@@ -115,17 +115,20 @@ def _inside(a: Point, b: Point, radius: Scalar) -> tuple[Scalar, Point]:
             slope = slope + length * (cos - length * radius * sin * sin / (free * free)) / free
         return value, slope
 
-    def improve(_: int, state: tuple) -> tuple:
-        x, low, high = state
-        value, slope = lack(x)
+    circle = radius, la, lb, whole
+    known = jax.lax.stop_gradient(circle)
+
+    def improve(state: tuple) -> tuple:
+        count, x, low, high = state
+        value, slope = lack(x, *known)
         low, high = jnp.where(value < 0, x, low), jnp.where(value < 0, high, x)
         to = x - value / jnp.where(slope > 0, slope, 1.0)
         inside = (slope > 0) & (to > low) & (to < high)
-        return jnp.where(inside, to, 0.5 * (low + high)), low, high
+        return count + 1, jnp.where(inside, to, 0.5 * (low + high)), low, high
 
-    x, _, _ = jax.lax.fori_loop(0, INSIDE_STEPS, improve, (0.5 * whole, jnp.zeros_like(whole), whole))
-    x = jax.lax.stop_gradient(x)
-    value, slope = lack(x)
+    start = jnp.zeros((), jnp.int32), 0.5 * known[-1], jnp.zeros_like(whole), known[-1]
+    x = jax.lax.while_loop(lambda state: state[0] < INSIDE_STEPS, improve, start)[1]
+    value, slope = lack(x, *circle)
     x = x - value / jnp.where(slope > 0, slope, 1.0)  # one more step, which has the derivative of the solution
     p = _turned(_unit(a), jnp.where(turn < 0, -1.0, 1.0) * x)
     return on, (radius * p[0], radius * p[1])

@@ -8,9 +8,9 @@ from kinetree.constrain.native import kinematics, site_actuators, string_actuato
 from kinetree.constrain.native import not_served as not_solved
 from kinetree.constrain.native.actuators import ACTIVATION, activated, bounded, driving
 from kinetree.constrain.native.binding import Native, starting
+from kinetree.constrain.native.drive_plan import Drive, drives_of, may_brake, not_driven
 from kinetree.constrain.native.drive_plan import kinds_of as kinds_of_actuators
-from kinetree.constrain.native.drive_plan import not_driven
-from kinetree.constrain.native.features import Features, any_number, features_of
+from kinetree.constrain.native.features import Features, features_of
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
 from kinetree.constrain.native.parts import Again, Part, once, table
 from kinetree.constrain.native.programs import (
@@ -47,7 +47,7 @@ class StepVariant(NamedTuple):
     integrator: str
     joints: tuple[bool, bool, bool]
     finishes: bool  # a last round takes velocity terms at the end of the step
-    drives: tuple[tuple[str, bool], ...]  # what actuators act on, and whether they have activations
+    drives: tuple[Drive, ...]  # the loops of actuators
     ranged: bool  # the sum of the actuators of a joint is bounded, or slopes are asked for
     external: bool
     loads: bool  # joints resist at the end of the step: by dampers and actuators
@@ -57,11 +57,11 @@ class StepVariant(NamedTuple):
     @property
     def stateful(self) -> bool:
         """Whether some actuators have activations."""
-        return any(stateful for _, stateful in self.drives)
+        return any(drive.stateful for drive in self.drives)
 
     def activated(self, field: str, rate: str) -> list[Part]:
         """Activations at the end of a step."""
-        return [activated(on, field, rate) for on, stateful in self.drives if stateful]
+        return [activated(drive, field, rate) for drive in self.drives if drive.stateful]
 
     @property
     def moves(self) -> list[Moves]:
@@ -95,14 +95,13 @@ def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, fi
     )
     finishes |= integrator in IMPLICIT and (features.damped or bool(plan.has.tendon_damping))
     ranged = False
-    drives: tuple[tuple[str, bool], ...] = ()
+    drives: tuple[Drive, ...] = ()
     if model.actuators is not None:
         wiring = model.actuators.wiring
-        has = [a >= 0 for a in wiring.activations]
-        drives = tuple(sorted(set(zip(kinds_of_actuators(plan.structure, wiring), has, strict=True))))
+        drives = tuple(sorted(set(drives_of(plan.structure, wiring))))
         bounds = model.actuators.joint_range
         ranged = not isinstance(bounds, np.ndarray) or bool(np.isfinite(bounds).any())
-        brakes = any(any_number(x[:, 2]) for x in (model.actuators.gain, model.actuators.bias))
+        brakes = bool(may_brake(model.actuators))
         if integrator in IMPLICIT and brakes:
             finishes = ranged = True
     joints, free = kinds_of_joints(plan), None
@@ -201,17 +200,17 @@ def driven(v: StepVariant) -> list[Part | Again]:
     f = v.features
     implicit = v.integrator in IMPLICIT and v.loads
     to = "driven" if v.ranged else "b"
-    on: dict[str, list[bool]] = {}
-    for kind, stateful in v.drives:
-        on.setdefault(kind, []).append(stateful)
-    motors: list[Part | Again] = [driving(stateful, to, implicit) for stateful in on.get("row", [])]
+    on: dict[str, list[Drive]] = {}
+    for drive in v.drives:
+        on.setdefault(drive.on, []).append(drive)
+    motors: list[Part | Again] = [driving(drive, to, implicit) for drive in on.get("row", [])]
     if "string" in on:
         motors.append(string_actuators.still())
-        motors += [string_actuators.driving(stateful, implicit) for stateful in on["string"]]
+        motors += [string_actuators.driving(drive, implicit) for drive in on["string"]]
         motors.append(strings.spread(to, "motors"))
     if v.ranged:
         motors += bounded(implicit)
-    motors += [site_actuators.driving(stateful, implicit) for stateful in on.get("frames", [])]
+    motors += [site_actuators.driving(drive, implicit) for drive in on.get("frames", [])]
     turned = f.quaternions
     begin = [*followed(v), unforced(), *(kinematics.shifts() if turned else [])]
     if v.free is not None:
