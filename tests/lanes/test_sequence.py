@@ -16,7 +16,7 @@ import kinetree as kt
 from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, written_out
 from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.exchange import EXCHANGE
-from kinetree.lanes.cuda.ptx import LAYOUT
+from kinetree.lanes.cuda.ptx import LAYOUT, Reach, ptx
 from kinetree.lanes.cuda.sequence import sequence_ptx, sequence_text
 from kinetree.lanes.program.sequence import Run, Sequenced
 from kinetree.lanes.program.stored import Events
@@ -63,9 +63,9 @@ met:
 class OnHost:
     """A kernel on the host, the threads of one lane at a time."""
 
-    def __init__(self, program, slots, dtype):
-        self.program = program
-        text = sequence_text(program, slots, dtype)
+    def __init__(self, program, slots, dtype, near=0):
+        self.program, self.cold = program, slots - near if near else 0
+        text = sequence_text(program, slots, dtype, near)
         text = text.replace('target triple = "nvptx64-nvidia-cuda"', "").replace(f'target datalayout = "{LAYOUT}"', "")
         text = text.replace(" addrspace(1)", "").replace("ptx_kernel ", "")
         text = text.replace("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()", "load i32, ptr @block")
@@ -101,7 +101,9 @@ class OnHost:
         kept = [np.ascontiguousarray(c, inputs[0].dtype) for c in constants]
         pointers = [x.ctypes.data for x in (*arrays, *kept)] + [0] * count
         numbers = [0] * count + [x.shape[1] for x in arrays] + [lanes]
-        values = [*map(ctypes.c_void_p, pointers), *map(ctypes.c_int64, numbers), ctypes.c_void_p(0), ctypes.c_int64(0)]
+        attic = np.full((lanes, self.cold), np.nan, inputs[0].dtype)
+        values = [*map(ctypes.c_void_p, pointers), *map(ctypes.c_int64, numbers)]
+        values += [ctypes.c_void_p(attic.ctypes.data), ctypes.c_int64(self.cold)]
         kind = ctypes.CFUNCTYPE(None, *map(type, values))
 
         def run(engine):
@@ -204,12 +206,17 @@ def stepper():
     return stepper_of(CART)
 
 
-@pytest.mark.parametrize(("text", "threads"), [(CART, 1), (WALKER, 2)], ids=["cart", "walker"])
-def test_steps_with_contact_have_the_same_bits(text, threads):
-    """Two threads share a robot with two sides that are alike."""
+@pytest.mark.parametrize(
+    ("text", "threads", "attic"),
+    [(CART, 1, False), (CART, 1, True), (WALKER, 2, False)],
+    ids=["cart", "cold slots apart", "walker"],
+)
+def test_steps_with_contact_have_the_same_bits(text, threads, attic):
+    """Two threads share a robot with two sides that are alike; cold slots may lie in the device's memory."""
     model, made, own = stepper_of(text)
-    host = OnHost(own, made.slots, "float64")
+    host = OnHost(own, made.slots, "float64", made.plan.hot if attic else 0)
     assert host.threads == threads
+    assert (host.cold > 0) == attic
     rng = np.random.default_rng(0)
     state = kt.initial_state(model, batch=(6,))
     state = state.replace(qd=rng.normal(size=state.qd.shape))
@@ -255,3 +262,22 @@ def test_turns_that_change_what_others_find_are_not_put_together():
     assert runs(slot(1), slot(2)) == whole
     assert len(runs(slot(2), slot(2))) == 8  # all of them read the sum
     assert len(runs(slot(1), slot(0, 1))) == 8  # a turn changes whether the next one is done
+
+
+def test_turns_of_rare_loops_are_one_text():
+    """Few of them are done, so what they add to is no reason to write them apart."""
+
+    def runs(rare):
+        loop = Loop(lambda _, __, x: ((), x, ()), 3, NOTHING, (slot(1),), (), (slot(2),), when=slot(0), rare=rare)
+        table = np.stack([np.arange(8), 8 + np.arange(8), 20 + np.arange(8) // 4], 1)
+        return Sequenced(Program("one", (loop,), 0, 0), (table,), 30, (100,)).parts[0]
+
+    assert runs(True) == [Run(0, tuple(range(8)))]
+    assert runs(False) == [Run(0, tuple(range(4))), Run(0, tuple(range(4, 8)))]
+
+
+@NEEDED
+def test_the_assembler_takes_kernels_of_very_many_loops(tmp_path):
+    """Their arguments take more bytes than the first versions of PTX allow."""
+    loop = Loop(lambda _, inputs, __: ((), (), inputs), 1, NOTHING, inputs=(Lane(0, 0),), outputs=(Lane(0, 0),))
+    assemble(ptx(Program("many", (loop,) * 201, 1, 1), "float32", 64, reach=Reach.ROWS).text, tmp_path)

@@ -20,6 +20,7 @@ class ValueWriter(CudaWriter):
     """Reads and writes slots. `stored` are the writes that somebody looks up in memory; None while that is unknown."""
 
     home = ""  # address of the slots, in local memory
+    attic = ""  # where slot 0 would be in the device's memory, if cold slots lie there
 
     def __init__(self, sequenced: Sequenced, jaxprs: list[Any], dtype: Any, stored: set[int] | None):
         super().__init__(sequenced.program, jaxprs, dtype)
@@ -48,16 +49,25 @@ class ValueWriter(CudaWriter):
     # -- values -------------------------------------------------------------------------------------------------------
 
     def read_slot(self, number: str, cold: bool = False) -> str:
-        """From local memory."""
+        """From memory."""
         return self.to.op(f"load {self.to.scalar}, {self.place_of(int(number))}")
 
     def write_slot(self, number: str, value: str, cold: bool = False) -> None:
-        """To local memory."""
+        """To memory."""
         self.to.do(f"store {self.to.scalar} {value}, {self.place_of(int(number))}")
 
     def place_of(self, slot: int) -> str:
         """Where a slot is in memory."""
-        return f"ptr {self.to.op(f'getelementptr {self.to.scalar}, ptr {self.home}, i64 {slot}')}"
+        cold = self.sequenced.has_attic and slot >= self.sequenced.near
+        return self.cell(self.whole(cold), slot)
+
+    def whole(self, cold: bool) -> str:
+        """Where the slots begin, or the cold ones."""
+        return f"{GLOBAL} {self.attic}" if cold and self.sequenced.has_attic else f"ptr {self.home}"
+
+    def cell(self, base: str, number: int | str) -> str:
+        """Where a slot is, counted from a base."""
+        return f"{base.rpartition(' ')[0]} {self.to.op(f'getelementptr {self.to.scalar}, {base}, i32 {number}')}"
 
     def value(self, slot: int) -> str:
         """What a slot holds."""
@@ -140,9 +150,11 @@ class ValueWriter(CudaWriter):
         to.lines.append(f"  %{turn}_n = phi i32 [ 0, %{start} ], [ %{turn}_next, %{turn} ]")
         numbers = [to.op(f"add i32 %{turn}_j, {k}") for k in range(AT_ONCE)]
         after = range(key[-1] + 1, key[-1] + 1 + AT_ONCE)  # looked at in the last turn, and left out
-        padded = [min(slot, self.sequenced.slots - 1) for slot in (*key, *after)]
-        places = [to.op(f"getelementptr {to.scalar}, ptr {self.home}, i32 {self.one_of(padded, j)}") for j in numbers]
-        values = [to.op(f"load {to.scalar}, ptr {place}") for place in places]
+        last = (self.sequenced.near or self.sequenced.slots) - 1
+        assert max(key) <= last, "conditions are not cold"
+        padded = [min(slot, last) for slot in (*key, *after)]
+        places = [self.cell(self.whole(cold=False), self.one_of(padded, j)) for j in numbers]
+        values = [to.op(f"load {to.scalar}, {place}") for place in places]
         found = f"%{turn}_n"
         for j, value in zip(numbers, values, strict=True):
             to.do(f"store i32 {j}, ptr {to.op(f'getelementptr i32, ptr {listing}, i32 {found}')}")

@@ -80,13 +80,18 @@ class CudaKernel:
         self.reach, self.global_scratch = reach, global_scratch
 
 
-def program_kernel(program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...], team: int = 0) -> CudaKernel:
-    """The kernel for a robot of about this many slots and these widths of inputs and outputs; for teams, if any."""
+def program_kernel(
+    program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...], team: int = 0, near: int = 0
+) -> CudaKernel:
+    """The kernel for a robot of about this many slots and these widths of inputs and outputs; for teams, if any.
+
+    Of a program that is written out only the first slots may be `near`; 0 means all.
+    """
     if team:
         launch = Launch(WARP, team, team_bytes(slots, dtype.itemsize, team))
         return CudaKernel(program, team_ptx(program, dtype, team, chip()), launch)
     if program.straight is not None and not program.even:
-        assembly = sequence_ptx(program, slots, dtype, chip())
+        assembly = sequence_ptx(program, slots, dtype, chip(), near)
         threads, crowd = threads_of_lane(assembly), tuning.GPU_BLOCK_THREADS
         return CudaKernel(program, assembly, Launch(tuning.GPU_SEQUENCE_THREADS, threads=threads, crowd=crowd))
     reach, room = reach_of(program, widths, dtype.itemsize), local_slots(slots, dtype)
@@ -101,26 +106,26 @@ _targets: OncePerOwner[tuple[str, bool, bool] | None] = OncePerOwner()
 
 
 def program_target(
-    program: Program, dtype: str, slots: int, widths: tuple, team: int = 0
+    program: Program, dtype: str, slots: int, widths: tuple, team: int = 0, near: int = 0
 ) -> tuple[str, bool, bool] | None:
     """Name of the FFI target, whether it wants arrays by columns, and slots in global memory.
 
     None where there is none. `widths` are those of inputs and outputs; `team` is how many threads share a lane, 0
-    where a lane is a thread's alone.
+    where a lane is a thread's alone; `near` as for `program_kernel`.
     """
 
     def make() -> tuple[str, bool, bool] | None:
         if dtype not in DTYPES or not supported():
             return None
         try:
-            kernel = program_kernel(program, np.dtype(dtype), slots, widths, team)
+            kernel = program_kernel(program, np.dtype(dtype), slots, widths, team, near)
         except (UnknownPrimitive, OSError, RuntimeError) as error:
             warn_not_native(f"{program.name} on the GPU", error)
             return None
         name = register(kernel.name, kernel.handler, "CUDA", kernel)
         return name, kernel.reach is Reach.COLUMNS, kernel.global_scratch
 
-    return _targets.get(program, (dtype, slots, widths, team), make)
+    return _targets.get(program, (dtype, slots, widths, team, near), make)
 
 
 def run_program(
@@ -139,9 +144,13 @@ def run_program(
     here, cold, team = slots, 0, 0
     columns = (*(x.shape[1] for x in inputs), *widths)
     target = None
-    if written is not None and slots * itemsize <= tuning.GPU_SEQUENCE_MAX_BYTES:
-        target = program_target(written, np.dtype(dtype).name, slots, columns)
+    most = tuning.GPU_SEQUENCE_MAX_BYTES // itemsize
+    if written is not None and slots > most and teams is not None:
+        here, cold = teams.hot, slots - teams.hot
+    if written is not None and here <= most:
+        target = program_target(written, np.dtype(dtype).name, slots, columns, near=here if cold else 0)
     if target is None:
+        here, cold = slots, 0
         team = 0 if teams is None else team_size(teams, itemsize)
         if teams is not None and team:
             tables, here, cold = teams.rounds(team), teams.hot, slots - teams.hot
@@ -160,13 +169,16 @@ def run_program(
         if team:
             most = resident_lanes(here, itemsize, team, multiprocessors())
             room = min(count, most), max(1, cold)
+        elif cold:
+            room = count, cold
         else:
             room = slots if in_global_memory else 1, count
         wanted.append(jax.ShapeDtypeStruct(room, dtype))
         given = (*tables, *constants, *inputs)
         return tuple(jax.ffi.ffi_call(name, tuple(wanted), **layouts)(*given, slots=np.int64(slots)))[: len(widths)]
 
-    return in_slices(call, inputs, most_lanes(slots * np.dtype(dtype).itemsize) if in_global_memory else lanes)
+    far = slots if in_global_memory else 0 if team else cold
+    return in_slices(call, inputs, most_lanes(far * itemsize) if far else lanes)
 
 
 def most_lanes(bytes_of_lane: int) -> int:

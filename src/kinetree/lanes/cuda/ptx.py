@@ -27,6 +27,8 @@ from .tile import SHARED, Tile, block_size, tile_memory
 GLOBAL = "ptr addrspace(1)"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 ALIGNED = 128  # bytes: what XLA gives every array
+ARGUMENT_BYTES = 8  # of each argument of a kernel
+MAX_ARGUMENTS_BYTES = 4096  # of all of them, before version 8.1 of PTX (CUDA 12.1)
 CHIPS = (90, 89, 86, 80)  # newer chips run the text of these; older ones do not copy to shared memory by themselves
 
 
@@ -230,13 +232,20 @@ def assembled(
     return Assembly(full_name, made)
 
 
+def features_for(text: str) -> str:
+    """What a module asks of LLVM: kernels of very many loops have more arguments than older versions of PTX allow."""
+    head = next(line for line in text.splitlines() if "ptx_kernel" in line)
+    return "+ptx81" if ARGUMENT_BYTES * (head.count(",") + 1) > MAX_ARGUMENTS_BYTES else ""
+
+
 def _assemble(text: str, known: int, passes: int) -> str:
     _initialize()
     module = llvm.parse_assembly(text)
     module.verify()
-    machine = llvm.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=f"sm_{known}", opt=3)
-    level = passes if text.count("\n") < tuning.GPU_PLAIN_MIN_LINES else 0
-    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    target, features = llvm.Target.from_triple("nvptx64-nvidia-cuda"), features_for(text)
+    plain = text.count("\n") >= tuning.GPU_PLAIN_MIN_LINES
+    machine = target.create_target_machine(cpu=f"sm_{known}", features=features, opt=2 if plain else 3)
+    options = llvm.create_pipeline_tuning_options(speed_level=0 if plain else passes)
     options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)

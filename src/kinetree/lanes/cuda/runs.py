@@ -204,10 +204,8 @@ class RunWriter(PairWriter):
 
     def _cells(self, place: Slots, entries: dict[int, str]) -> list[str]:
         assert place.column is not None
-        to = self.to
-        base = to.op(f"getelementptr {to.scalar}, ptr {self.home}, i32 {entries[place.column]}")
-        offsets = range(place.offset, place.offset + place.count)
-        return [f"ptr {to.op(f'getelementptr {to.scalar}, ptr {base}, i32 {j}')}" for j in offsets]
+        base = self.cell(self.whole(place.cold), entries[place.column])
+        return [self.cell(base, j) for j in range(place.offset, place.offset + place.count)]
 
     def _guard_of(self, run: Run, place: Slots) -> Slots | None:
         """What the turns of a run write too, and without which nobody reads what they write to a place."""

@@ -16,7 +16,7 @@ from ..program.program import Lane, Program
 from ..program.sequence import Cycle, Run, Sequenced, conditions
 from ..program.straight import slot_numbers
 from .masks import signed
-from .ptx import Assembly, assembled, gpu_module
+from .ptx import GLOBAL, Assembly, assembled, gpu_module
 from .runs import RunWriter
 
 
@@ -28,7 +28,10 @@ class SequenceKernel(RunWriter):
         to = self.to
         self.begin()
         self.begin_threads()
-        self.home = to.op(f"alloca [{sequenced.slots} x {to.scalar}], align 16")
+        self.home = to.op(f"alloca [{sequenced.near or sequenced.slots} x {to.scalar}], align 16")
+        if sequenced.has_attic:
+            first = to.op(f"sub i64 {to.op(f'mul i64 {self.lane}, %room')}, {sequenced.near}")
+            self.attic = to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {first}")
         to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")
         to.label("before0")
         self._write(sequenced.parts)
@@ -221,22 +224,25 @@ def length(jaxpr: Any) -> int:
     return len(jaxpr.eqns) - len(inner) + sum(length(getattr(p, "jaxpr", p)) for p in inner)
 
 
-def sequence_text(program: Program, slots: int, dtype: Any) -> str:
-    """The whole LLVM module of the kernel."""
+def sequence_text(program: Program, slots: int, dtype: Any, near: int = 0) -> str:
+    """The whole LLVM module of the kernel; `near` as for `Sequenced`."""
     assert program.straight is not None
     jaxprs = [trace(loop, dtype) for loop in program.loops]
     lines = tuple(length(j.jaxpr) for j in jaxprs)
     straight = program.straight
-    fold = folded(program.loops, straight.tables, slots, straight.mirror)
+    fold = None if near else folded(program.loops, straight.tables, slots, straight.mirror)
     if fold is not None and fold.share(program.loops, straight.tables, lines) > tuning.GPU_FOLD_MAX_SHARE:
         fold = None
-    sequenced = Sequenced(program, straight.tables if fold is None else fold.tables, slots, lines, fold=fold)
+    tables = straight.tables if fold is None else fold.tables
+    sequenced = Sequenced(program, tables, slots, lines, fold=fold, near=near)
     kernel = SequenceKernel(sequenced, jaxprs, dtype, SequenceKernel(sequenced, jaxprs, dtype).events.needed())
     arrays = (f"{name} = {text}" for text, name in kernel.arrays_of_module.items())
     return gpu_module(*arrays, kernel.text())
 
 
-def sequence_ptx(program: Program, slots: int, dtype: Any, chip: int = 90) -> Assembly:
+def sequence_ptx(program: Program, slots: int, dtype: Any, chip: int = 90, near: int = 0) -> Assembly:
     """PTX of a program for chips of this compute capability and newer."""
-    name, made_from = f"{program.name}_sequence", (program, slots)
-    return assembled(name, made_from, np.dtype(dtype), chip, lambda: sequence_text(program, slots, dtype), passes=0)
+    name, made_from = f"{program.name}_sequence", (program, slots, near)
+    return assembled(
+        name, made_from, np.dtype(dtype), chip, lambda: sequence_text(program, slots, dtype, near), passes=0
+    )

@@ -60,6 +60,12 @@ class Sequenced:
     lines: tuple[int, ...]
     limits: Limits = LIMITS
     fold: Fold | None = None  # whose tables these are, if there is one
+    near: int = 0  # slots that are kept near; cold ones, which follow them, lie in the device's memory. 0: all of them
+
+    @property
+    def has_attic(self) -> bool:
+        """Whether cold slots lie in the device's memory."""
+        return bool(self.near)
 
     @cached_property
     def parts(self) -> "list[list[Run] | Cycle]":
@@ -109,7 +115,7 @@ class Sequenced:
             groups.setdefault((*(number_in(s, row) for s in loop.adds), *sides), []).append(t)
         if 2 * len(groups) >= len(table):  # nothing is shared
             return [Run(k, tuple(every))] if long else alone
-        if lines * len(groups) > limits.groups:
+        if loop.rare or lines * len(groups) > limits.groups:
             return [Run(k, tuple(every))]
         return sorted((Run(k, tuple(own)) for own in groups.values()), key=lambda run: run.turns)
 
