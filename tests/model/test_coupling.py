@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.dynamics.algorithms.crba import CRBA
 from kinetree.dynamics.mass_matrix import mass_matrix
+from kinetree.dynamics.schedules.lanes import lane_program_of
 
 
 def make():
@@ -68,6 +70,26 @@ def test_everything_is_the_free_model_seen_through_the_coupling():
     C = kt.coriolis_matrix(plain, q, qd)
     expected = kt.bias_force(plain, q, qd) - kt.gravity_force(plain, q)
     np.testing.assert_allclose(np.einsum("bij,bj->bi", C, qd), expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_zeros_are_neither_added_nor_copied(seed):
+    """Entries of bodies that do not carry each other are zero, unless their followers do."""
+    rng = np.random.default_rng(seed)
+    free = kt.auto_tree(24, 3, 0.3)
+    names = list(free.joint_names)
+    followers = rng.permutation(24)[:14].reshape(2, 7)
+    model = free.couple({names[a]: (names[b], rng.uniform(0.5, 2), 0.1) for a, b in followers.T})
+    G = np.asarray(model.coupling.widen_v(np.eye(model.nv))).T
+    q = rng.standard_normal((9, model.nq))
+    there = np.asarray(model.coupling.widen_q(q))
+    np.testing.assert_allclose(mass_matrix(model, q), G.T @ mass_matrix(free, there) @ G, atol=1e-12)
+    for body in (3, 20):
+        np.testing.assert_allclose(kt.jacobian(model, q, body), kt.jacobian(free, there, body) @ G, atol=1e-12)
+    program = lane_program_of(CRBA, model)
+    gather = program.turns(program.shape(model))[len(program.loops)][0]
+    pairs = free.tree.n_ancestor_pairs
+    assert 0 < len(gather) <= 2 * pairs  # Each entry of a pair is added once, or twice where both rows follow.
 
 
 def test_configurations():

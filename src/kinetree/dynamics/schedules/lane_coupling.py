@@ -2,7 +2,8 @@
 
 With q_all = G q + g, the loops of the free program read their coordinates from the columns of those that they follow,
 times a ratio, plus an offset. What a coupling changes in the results goes to slots of its own: loops at the end add
-what followers found, times their ratios, to what their leaders did, and write what is left.
+what followers found, times their ratios, to what their leaders did, and write what is left. Entries that are always
+zero are neither added nor copied.
 """
 
 import math
@@ -20,8 +21,7 @@ from kinetree.model.coupling import Coupling
 
 from ..closed_form.shape import Shape
 from .lane_algorithm import LaneAlgorithm, Shapes
-from .lane_parts import RUNS, run_starts
-from .lane_places import carrying
+from .lane_parts import RUNS, run_starts, zero_parts, zero_runs
 from .lane_rows import NOTHING, Turns
 
 NUMBER = jax.tree.structure(0.0)
@@ -90,6 +90,21 @@ class Narrowing(NamedTuple):
     ratio: np.ndarray
     left: np.ndarray
 
+    def without(self, zero: np.ndarray) -> "tuple[Narrowing, np.ndarray]":
+        """The same without adding the entries that are `zero`; and which entries are zero then."""
+        zero = np.array(zero)
+        for _ in range(2):  # Columns are added up first, then rows: no entry is more than two sums away.
+            zero[self.target[~zero[self.source]]] = False
+        added = ~zero[self.source]
+        return Narrowing(self.source[added], self.target[added], self.ratio[added], self.left), zero
+
+
+def is_zeros(loop: Loop) -> bool:
+    """True if a loop does nothing but to write zeros to outputs (`zero_parts`)."""
+    if (*loop.reads, *loop.inputs, *loop.writes, *loop.adds) or loop.constants.num_leaves:
+        return False
+    return not any(loop.step(jax.tree.unflatten(loop.constants, ()), (), ())[2])
+
 
 def narrowing(coupling: Coupling, gives: str, shape: tuple[int, ...]) -> Narrowing:
     """What becomes of an output of this shape."""
@@ -128,12 +143,12 @@ def emit(array: int, width: int = 1) -> Loop:
     return Loop(lambda _, __, reads: ((), (), tuple(reads[0])), 2, NOTHING, reads=reads, outputs=outputs)
 
 
-def emitted(slots: np.ndarray, width: int) -> np.ndarray:
-    """Turns of such a loop that, with those of the other widths, write all these slots to the columns of an output."""
-    cuts = np.flatnonzero(np.diff(slots) != 1) + 1
+def emitted(slots: np.ndarray, columns: np.ndarray, width: int) -> np.ndarray:
+    """Turns of such a loop that, with those of the other widths, write these slots to these columns of an output."""
+    cuts = np.flatnonzero((np.diff(slots) != 1) | (np.diff(columns) != 1)) + 1
     stretches = zip([0, *cuts], [*cuts, len(slots)], strict=True)
-    columns = np.concatenate([first + run_starts(int(end - first), width) for first, end in stretches])
-    return np.stack([slots[columns], columns], -1)
+    places = np.concatenate([first + run_starts(int(end - first), width) for first, end in stretches])
+    return np.stack([slots[places], columns[places]], -1)
 
 
 class CoupledLanes(LaneAlgorithm):
@@ -158,7 +173,10 @@ class CoupledLanes(LaneAlgorithm):
             gives=free.gives,
         )
         last = (GATHER, *(emit(k, width) for k in self.moved for width in RUNS)) if self.moved else ()
-        loops = (*(w.loop for w in self.loops), *last)
+        self.zero_loops = [k for k, loop in enumerate(program.loops) if loop.outputs and is_zeros(loop)]
+        self.cleared = sorted({x.array for k in self.zero_loops for x in program.loops[k].outputs} & {*self.moved})
+        clear = (part.loop for k in self.cleared for part in zero_parts(lambda _: np.zeros(0), (k,)))
+        loops = (*(w.loop for w in self.loops), *last, *clear)
         self.program = replace(program, name=f"{program.name}_coupled", body=loops)
 
     def narrowed_forms(self, shape: Shape) -> Shapes:
@@ -177,24 +195,40 @@ class CoupledLanes(LaneAlgorithm):
     @lru_cache(maxsize=256)  # noqa: B019
     def turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops."""
-        turns = self.widened_turns(shape, *about)
+        turns = list(self.widened_turns(shape, *about))
         if not self.moved:
-            return turns
+            return tuple(turns)
         regions = self.regions(shape)
-        ends = [(k, self.narrowing(shape, k, *about)) for k in self.moved]
-        gather = np.concatenate([regions[k] + np.stack([n.source, n.target], -1) for k, n in ends])
-        left = [emitted(regions[k] + n.left.ravel(), width) for k, n in ends for width in RUNS]
-        none = np.zeros(0, np.int32)
-        return (*turns, *((table.astype(np.int32), none) for table in (gather, *left)))
+        zero = self.zeros(shape, *about)
+        gather, ends, clear, needed = [], [], [], []
+        for k in self.moved:
+            n, still = self.narrowing(shape, k).without(zero[k])
+            gather.append(regions[k] + np.stack([n.source, n.target], -1))
+            needed.append(regions[k] + n.target[zero[k][n.target]])
+            left = n.left.ravel()
+            columns = np.flatnonzero(~still[left])
+            ends += [emitted(regions[k] + left[columns], columns, width) for width in RUNS]
+            clear += [zero_runs(still[left])[width][:, None] for width in RUNS if k in self.cleared]
+        for number in self.zero_loops:  # In slots zeros are needed where something is added to them.
+            table, places = turns[number][0], self.loops[number].loop.writes
+            slots = np.stack([table[:, x.column] + x.offset for x in places], -1)
+            turns[number] = table[np.isin(slots, np.concatenate(needed)).any(-1)], np.zeros(0, np.int32)
+        last = [np.concatenate(gather), *ends, *clear]
+        return (*turns, *((table.astype(np.int32), np.zeros(0, np.int32)) for table in last))
 
-    def narrowing(self, shape: Shape, output: int, *about: int) -> Narrowing:
-        """What becomes of one output; in a matrix about a body, the columns of rows that do not carry it are zero."""
-        structure = shape.structure
-        found = narrowing(coupling_of(shape), self.gives[output], self.free.forms(self.free.shape(shape))[output])
-        if not about:
-            return found
-        carry = carrying(structure, about[0])[found.source % structure.tree.n]
-        return found._replace(source=found.source[carry], target=found.target[carry], ratio=found.ratio[carry])
+    def narrowing(self, shape: Shape, output: int) -> Narrowing:
+        """What becomes of one output."""
+        return narrowing(coupling_of(shape), self.gives[output], self.free.forms(self.free.shape(shape))[output])
+
+    def zeros(self, shape: Shape, *about: int) -> list[np.ndarray]:
+        """Which entries of each output of the free program are always zero."""
+        free = self.free.shape(shape)
+        found = [np.zeros(math.prod(form), bool) for form in self.free.forms(free)]
+        for number in self.zero_loops:
+            table = self.free.turns(free, *about)[number][0]
+            for x in self.free.program.loops[number].outputs:
+                found[x.array][table[:, x.column] + x.offset] = True
+        return found
 
     def widened_turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
         """Tables of the free program, which reads the coupled coordinates and leaves its results in slots."""
@@ -212,8 +246,10 @@ class CoupledLanes(LaneAlgorithm):
         values = self.widened_values(model, *about)
         if not self.moved:
             return values
-        ratios = [self.narrowing(Shape.of(model), k, *about).ratio for k in self.moved]
-        return (*values, np.concatenate(ratios), *[()] * (len(self.moved) * len(RUNS)))
+        shape = Shape.of(model)
+        zero = self.zeros(shape, *about)
+        ratios = [self.narrowing(shape, k).without(zero[k])[0].ratio for k in self.moved]
+        return (*values, np.concatenate(ratios), *[()] * ((len(self.moved) + len(self.cleared)) * len(RUNS)))
 
     def widened_values(self, model: Model, *about: int) -> tuple[Any, ...]:
         """Constants of the free program, with the ratios and offsets of its coordinates."""
