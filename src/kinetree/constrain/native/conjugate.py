@@ -16,9 +16,11 @@ from kinetree.spatial import Force, Motion
 
 from ..cones import Response, dot, times
 from ..conjugate import RESIDUAL_EPS
+from . import roots
 from .coupled import COLUMNS, HELD1, HELD2, POINT, REPLY1, REPLY2, apart, both_forces
 from .delassus import corrected
 from .kinds import Kind
+from .kinematics import without_roots
 from .memory import (
     NOTHING,
     NUMBER,
@@ -39,6 +41,7 @@ from .memory import (
 from .parts import Again, Part, once, table
 from .plan import Plan
 
+FORESEEN = 100.0  # times what the steepest ρ so far tells of ρᵀ G A⁻¹ Gᵀ ρ: another ρ may be ten times as steep
 MOST_TURNS = 200  # turns of conjugate gradients; without rounding, the active rows plus two are enough
 
 
@@ -140,25 +143,29 @@ def stepping(kind: Kind, dim: int) -> Part:
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         force, rest, way, toward, state = reads
+        rest = tuple(x - state.alpha * t for x, t in zip(rest, toward, strict=True))
         return (
             (
                 tuple(f + state.alpha * p for f, p in zip(force, way, strict=True)),
-                tuple(x - state.alpha * t for x, t in zip(rest, toward, strict=True)),
+                rest,
             ),
-            (),
+            (dot(rest, rest),),
             (),
         )
 
     own = tuple(_field(dim, f) for f in ("force", "rest", "way", "moved"))
-    loop = Loop(step, COLUMNS, NOTHING, reads=(*own, fixed("conjugate")), writes=own[:2], **kind.acting)
-    return Part(loop, kind.table)
+    reads, adds = (*own, fixed("conjugate")), (fixed("lacks"),)
+    return Part(Loop(step, COLUMNS, NOTHING, reads=reads, writes=own[:2], adds=adds, **kind.acting), kind.table)
 
 
 # -- the tree ---------------------------------------------------------------------------------------------------------
 
 
 def answering(links: bool) -> list[Part]:
-    """How the tree answers the forces in `sag`: z = A⁻¹ of them, and the accelerations of its rows."""
+    """How the tree answers the forces in `sag`: z = A⁻¹ of them, and the accelerations of its rows.
+
+    Free joints on which trees hang answer in one turn, but where links ask for the pivots of all rows.
+    """
 
     def inward(_: tuple, __: tuple, reads: tuple) -> tuple:
         sag, S, pivot = reads
@@ -190,15 +197,19 @@ def answering(links: bool) -> list[Part]:
     )
 
     def turns(plan: Plan) -> np.ndarray:
-        rows = plan.outward_rows
+        rows = _swept_rows(plan, links)
         return table(plan.row(rows), plan.reply(rows), plan.reply_up(rows))
 
-    between = corrected(True) if links else []
+    between = corrected(True) if links else [roots.replied()]
     return [Part(back, lambda plan: turns(plan)[::-1].copy()), *between, Part(out, turns)]
 
 
+def _swept_rows(plan: Plan, links: bool) -> np.ndarray:
+    return plan.outward_rows if links else without_roots(plan, plan.outward_rows)
+
+
 def unforced() -> Part:
-    """No forces on rows, before the first turn; each turn leaves it so. Bases are at rest."""
+    """No forces on rows, before Newton's first round; each turn leaves it so. Bases are at rest."""
 
     def step(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (Force(ZERO3, ZERO3), Motion(ZERO3, ZERO3)), (), ()
@@ -213,9 +224,9 @@ def cleared() -> Part:
     return Part(loop, once)
 
 
-def _closing() -> Slots:
+def _closing(field: str = "closing") -> Slots:
     state = fixed("conjugate")
-    return state._replace(offset=state.offset + Conjugate._fields.index("closing"), tree=NUMBER)
+    return state._replace(offset=state.offset + Conjugate._fields.index(field), tree=NUMBER)
 
 
 def closing() -> Part:
@@ -236,26 +247,31 @@ def step_norms(change: Motion, S: Motion, pivot: Pivot, x: Any, new: Any) -> tup
     return Norms(e * e * pivot.d, pivot.u * pivot.u * pivot.d_inverse), change + S * by
 
 
-def unmeasured() -> Part:
-    """Norms at zero: those of the sweeps are of a step without the forces that were found."""
-    zero = SIDES * (Norms(0.0, 0.0),)
-    return Part(
-        Loop(lambda *_: (zero, (), ()), SIDES, NOTHING, writes=totals("norms"), when=fixed("rest")), Plan.totals
-    )
+def _changed(norms: Slots) -> Slots:
+    """The norm of the step alone, which is the first of the norms."""
+    return norms._replace(tree=NUMBER)
 
 
-def measured() -> Part:
-    """Norms of the step, which the coupling changed after the sweeps."""
+def measured(links: bool) -> list[Part]:
+    """The norm of the step, which the coupling changed after the sweeps."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         change, S, pivot, x, new = reads
         norms, change = step_norms(change, S, pivot, x, new)
-        return (change,), (norms,), ()
+        return (change,), (norms.change,), ()
 
+    when = fixed("rest")
+    none = Loop(
+        lambda *_: ((0.0,) * SIDES, (), ()), SIDES, NOTHING, writes=tuple(map(_changed, totals("norms"))), when=when
+    )
     reads = (ROW.at(0, "change"), *(ROW.at(1, f) for f in ("S", "pivot", "x", "x_new")))
-    writes, adds = (ROW.at(1, "change"),), (total(2, "norms"),)
-    loop = Loop(step, 3, NOTHING, reads=reads, writes=writes, adds=adds, when=fixed("rest"))
-    return Part(loop, lambda plan: table(*(f(plan.outward_rows) for f in (plan.up, plan.row, plan.total))))
+    norm = _changed(total(2, "norms"))
+    loop = Loop(step, 3, NOTHING, reads=reads, writes=(ROW.at(1, "change"),), adds=(norm,), when=when)
+
+    def turns(plan: Plan) -> np.ndarray:
+        return table(*(f(_swept_rows(plan, links)) for f in (plan.up, plan.row, plan.total)))
+
+    return [Part(none, Plan.totals), *([] if links else [roots.measured(when, norm)]), Part(loop, turns)]
 
 
 # -- what to do next --------------------------------------------------------------------------------------------------
@@ -273,27 +289,33 @@ def started(finishes: bool) -> Part:
         some = rest > 0
         if finishes:
             some = some & (last[0] == 0)
-        return (_flag(some, rest), Conjugate(*5 * (jnp.zeros_like(rest),))), (), ()
+        return (_flag(some, rest), rest, Conjugate(*6 * (jnp.zeros_like(rest),))), (), ()
 
     reads = (fixed("rest"), *((fixed("finishing"),) if finishes else ()))
-    return Part(Loop(step, 0, NOTHING, reads=reads, writes=(fixed("coupling"), fixed("conjugate"))), once)
+    writes = tuple(map(fixed, ("coupling", "lacks", "conjugate")))
+    return Part(Loop(step, 0, NOTHING, reads=reads, writes=writes), once)
+
+
+def _least(norms: Norms) -> Any:
+    """What ρᵀ G A⁻¹ Gᵀ ρ is where ρ is rounding."""
+    return (RESIDUAL_EPS * float(jnp.finfo(norms.size.dtype).eps)) ** 2 * norms.size
 
 
 def judged() -> Part:
     """Whether what is lacking is below rounding; if not, how the next direction bends from the last."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        state, product, coupling = reads[:3]
-        norms = summed(reads[3:])
-        least = (RESIDUAL_EPS * float(jnp.finfo(product.dtype).eps)) ** 2 * norms.size
+        state, product, coupling, lacks = reads[:4]
+        least = _least(summed(reads[4:]))
+        steep = jnp.maximum(state.steep, product / jnp.where(lacks > 0, lacks, 1.0))
         zero = jnp.zeros_like(product)
         closed = state.closing != 0
         done = closed | (product <= least)
         beta = jnp.where(done | (state.turns == 0), zero, product / jnp.where(state.size > 0, state.size, 1.0))
         again = coupling * _flag(~(closed | (done & (state.turns == 0))), zero)
-        return (Conjugate(state.turns + 1, _flag(done, zero), product, zero, beta), again), (), ()
+        return (Conjugate(state.turns + 1, _flag(done, zero), product, zero, beta, steep), again), (), ()
 
-    reads = (fixed("conjugate"), fixed("product"), fixed("coupling"), *totals("norms"))
+    reads = (*map(fixed, ("conjugate", "product", "coupling", "lacks")), *totals("norms"))
     return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=(fixed("conjugate"), fixed("coupling"))), Plan.totals)
 
 
@@ -304,10 +326,23 @@ def weighed() -> Part:
         state, bent = reads
         still = (state.closing != 0) | ~(bent > 0)
         alpha = jnp.where(still, jnp.zeros_like(bent), state.size / jnp.where(still, 1.0, bent))
-        return (state._replace(alpha=alpha),), (), ()
+        return (state._replace(alpha=alpha), 0.0), (), ()
 
     own = fixed("conjugate")
-    return Part(Loop(step, 0, NOTHING, reads=(own, fixed("bent")), writes=(own,)), once)
+    return Part(Loop(step, 0, NOTHING, reads=(own, fixed("bent")), writes=(own, fixed("lacks"))), once)
+
+
+def foreseen() -> Part:
+    """What is lacking is so little that the tree need not be asked to know that it is below rounding."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        closing, steep, lacks = reads[:3]
+        little = lacks * steep * FORESEEN <= _least(summed(reads[3:]))
+        return (jnp.where(little, jnp.ones_like(closing), closing),), (), ()
+
+    own = _closing()
+    reads = (own, _closing("steep"), fixed("lacks"), *totals("norms"))
+    return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=(own,)), Plan.totals)
 
 
 def sum_of_rest() -> Part:
@@ -327,7 +362,8 @@ def conjugate_gradients(kinds: list[tuple[Kind, int]], finishes: bool, links: bo
         *(turning(k, d) for k, d in kinds),
         weighed(),
         *(stepping(k, d) for k, d in kinds),
+        foreseen(),
     ]
     lacks = [lacking(k, d) for k, d in kinds]
     again = Again(turn, fixed("coupling").offset, MOST_TURNS)
-    return [sum_of_rest(), *lacks, started(finishes), unforced(), again, unmeasured(), measured()]
+    return [sum_of_rest(), *lacks, started(finishes), again, *measured(links)]

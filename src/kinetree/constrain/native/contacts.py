@@ -22,7 +22,7 @@ from ..touching import surfaces_of_pairs
 from ..weights import inverse_weights
 from .features import with_power
 from .memory import ACTS, NUMBER, PLACEMENT, ROW, ZERO3, Point, coupled_memory, fixed, point_memory
-from .near import CHEAP, Test, bounds_like, bounds_of, tests_of
+from .near import is_asked
 from .parts import Known, Part, WithPool, table
 from .plan import Plan
 
@@ -111,7 +111,7 @@ def _found(collider: Any, first: Geom, second: Geom, reach: Any) -> list[Any]:
 
 def _point_slots(column: int, acts: int, memory: Memory) -> list[Slots]:
     """Slots of a point; the columns name its first slot and its stiffness."""
-    return [ACTS.at(acts, "D"), memory.at(column, "point"), _distance(column, memory)]
+    return [ACTS.at(acts, "D"), memory.at(column, "point"), distance_slot(column, memory)]
 
 
 class Between(NamedTuple):
@@ -148,20 +148,11 @@ def place_slots(rows: int) -> tuple[Slots, ...]:
     return tuple(ROW.at(k, "pose") for k in range(rows))
 
 
-def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list[Part]:
-    """The loops over the pairs of some kinds. Where it pays, shapes are asked first whether they are near."""
+def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> Part:
+    """The loop over the pairs of some kinds; of those that were asked whether they are near, where it pays."""
     function = collider(kinds, single)
     count, both, by_pool = function.points, moving == BOTH, kinds not in BY_FORMULA
     example, between = WITH_HULLS if by_pool else MEETING, Between(moving)
-
-    def look(test: Test) -> Any:
-        def asked(known: tuple, _: tuple, reads: tuple) -> tuple:
-            meeting, bounds = known
-            near = test(*between.shapes(meeting, reads), bounds)
-            flag = jnp.where(near, jnp.ones_like(bounds.reach), jnp.zeros_like(bounds.reach))
-            return (flag, jnp.full_like(flag, FAR)) * count, (), ()
-
-        return asked
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         known, pool = known if by_pool else (known, None)
@@ -178,43 +169,20 @@ def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> list
     rows = 4 if both else 2
     slots = place_slots(rows)
     memory = (coupled_memory if both else point_memory)(1)
-    flags = tuple(ACTS.at(rows + count + k, "D") for k in range(count))
     columns = rows + (3 if both else 2) * count  # points, what says that they act, where they are about the other tree
     writes: list[Slots] = []
     for k in range(count):
         writes += _point_slots(rows + k, rows + count + k, memory)
         if both:
             writes.append(Slots(rows + 2 * count + k, 0, jax.tree.structure(ZERO3), cold=True))
-    turns = pair_table(kinds, moving)
-    constants = pair_constants(kinds, moving, by_pool)
-    culled = both or kinds not in CHEAP
+    when = ACTS.at(rows + count, "D") if is_asked(kinds, both) else None
     structure = jax.tree.structure(example)
-    when = flags[0] if culled else None
     loop = Loop(step, columns, structure, reads=slots, writes=tuple(writes), when=when, pool=by_pool)
-    parts: list[Part] = []
-    if culled:
-        known = jax.tree.structure((MEETING, bounds_like(kinds)))
-        own = tuple(x for k in range(count) for x in (flags[k], _distance(rows + k, memory)))
-        for test in tests_of(kinds):
-            cull = Loop(look(test), columns, known, reads=slots, writes=own, when=when if parts else None)
-            parts.append(Part(cull, turns, _bounds(kinds, moving)))
-    return [*parts, Part(loop, turns, constants)]
+    return Part(loop, pair_table(kinds, moving), pair_constants(kinds, moving, by_pool))
 
 
-def _bounds(kinds: tuple[str, str], moving: int) -> Callable[..., Any]:
-    """Constants that tell whether shapes are near: the pairs, and what holds their shapes."""
-    plain = pair_constants(kinds, moving, False)
-
-    def constants(model: Model, plan: Plan, known: Known) -> tuple:
-        meeting = plain(model, plan, known)
-        assert plan.world.scene is not None
-        pairs = [plan.pairs[k] for k in plan.members(kinds, moving)]
-        return meeting, bounds_of(kinds, plan.world.scene.shapes, pairs, meeting.reach)
-
-    return constants
-
-
-def _distance(column: int, memory: Memory) -> Slots:
+def distance_slot(column: int, memory: Memory) -> Slots:
+    """Where the distance of a point stands at first."""
     return memory.at(column, "ref")._replace(tree=NUMBER)
 
 
@@ -314,7 +282,7 @@ def softening(dim: int, elliptic: bool, power: int | None) -> Part:
         w = tuple(y - r for y, r in zip(along(point, known.sign, a, dim), ref, strict=True))
         return (D, ref, w), (), ()
 
-    reads = (memory.at(1, "point"), _distance(1, memory), ROW.at(0, "v"), ROW.at(0, "a"), fixed("least_time"))
+    reads = (memory.at(1, "point"), distance_slot(1, memory), ROW.at(0, "v"), ROW.at(0, "a"), fixed("least_time"))
     near = ACTS.at(2, "D")
     writes, lists = (near, memory.at(1, "ref"), memory.at(1, "w")), (contact_list(dim, False), near)
     loop = Loop(step, 3, jax.tree.structure(SURFACE), reads=reads, writes=writes, when=near, lists=lists)
@@ -363,7 +331,7 @@ def reporting(array: int, coupled: bool) -> Part:
         seen = (jnp.where(none, 0.0, x) for x in (*position, *point.normal, *point.tangent, *third))
         return (), (), (*seen, jnp.where(none, -jnp.inf, -distance), active)
 
-    reads = (memory.at(1, "point"), _distance(1, memory), ROW.at(0, "pose"))
+    reads = (memory.at(1, "point"), distance_slot(1, memory), ROW.at(0, "pose"))
     outputs = tuple(Lane(array, 2, k) for k in range(POINT_REPORT))
     loop = Loop(step, 3, NUMBER, reads=reads, outputs=outputs)
 

@@ -16,7 +16,7 @@ from kinetree.lanes import Lane, Loop, Slots
 from kinetree.spatial import Force, Motion
 
 from . import joined
-from .conjugate import beginning, conjugate_gradients
+from .conjugate import beginning, conjugate_gradients, unforced
 from .kinds import Kind, loading
 from .memory import BODY, FORCE, NOTHING, NUMBER, ROW, ZERO3, fixed
 from .newton import Linked, at_rest, cleared, inward, outward, unloaded
@@ -125,7 +125,7 @@ def answered_change(
 
     flags = fixed("finishing"), fixed("going")
     flag = Loop(lambda *_: ((float(bool(loaded)), 1.0), (), ()), 0, NOTHING, writes=flags)
-    rooted, coupled = not (between or linked.swept), [k for k, _ in between]
+    rooted, coupled = not linked.swept, [k for k, _ in between]
     solved: list[Part | Again] = [*inward(rooted), *linked.swept, *outward(rooted)]
     joins = joins and bool(between)
     if joins:
@@ -141,7 +141,7 @@ def answered_change(
         cleared(),
         *solved,
     ]
-    looks = joined.looked(coupled) if joins else []
+    looks = joined.looked(coupled) if joins else [unforced()] if between else []
     return [Part(flag, once), at_rest(), *looks, Again(round_, fixed("going").offset, 1)]
 
 

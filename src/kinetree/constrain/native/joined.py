@@ -30,7 +30,7 @@ from .kinds import Kind
 from .memory import HELD_BLOCK, NOTHING, NUMBER, ROW, Norms, fixed, held_bias, total
 from .parts import Part, table
 from .plan import Plan
-from .roots import axes_of, root_load
+from .roots import axes_of, of_body, root_load
 
 JOIN_AT, FLAG = range(COLUMNS, COLUMNS + 2)  # columns after those of a point
 
@@ -289,15 +289,13 @@ def outward() -> list[Part]:
         size = own.dot(held.inertia @ (change + before)) + resistance * by * by
         return (new, above + S * new, change), (Norms(size, new * f),), ()
 
-    last = (WIDTH - 1) * ROW.size
     axes = axes_of("resistance", "x")
-    moved = tuple(s._replace(offset=s.offset + last) for s in (ROW.at(0, "a_new"), ROW.at(0, "change")))
     first = Loop(
         roots,
         5,
         NOTHING,
         reads=(SOLUTION.at(3, "t"), SOLUTION.at(3, "f"), HELD_BLOCK.at(1, "held"), *axes),
-        writes=(*axes_of("x_new")[3:], *moved),
+        writes=(*axes_of("x_new")[3:], *of_body("a_new", "change")),
         adds=(total(4, "norms"),),
         scratch=True,
     )

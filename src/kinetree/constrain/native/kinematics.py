@@ -24,6 +24,7 @@ from .parts import Known, Part, table
 from .plan import Plan
 
 AXIS = Axis(0.0, 0.0)
+ROOT_ROWS = 6  # of a free joint: turns about the axes of its frame, then slides along them
 
 
 def at_q(column: int, count: int) -> Any:
@@ -35,6 +36,11 @@ def rows_apart(column: int, field: str, count: int) -> tuple:
     """A field of `count` rows in a row."""
     own = ROW.at(column, field)
     return tuple(own._replace(offset=own.offset + k * ROW.size) for k in range(count))
+
+
+def without_roots(plan: Plan, rows: np.ndarray) -> np.ndarray:
+    """Rows that are not of the free joints on which trees hang: those have turns of their own (roots.py)."""
+    return rows[~np.isin(rows, plan.roots[:, None] + np.arange(ROOT_ROWS))]
 
 
 # -- placements -------------------------------------------------------------------------------------------------------
@@ -81,7 +87,8 @@ def placing(quaternions: bool) -> list[Part]:
 
     structure = jax.tree.structure(PLACEMENT)
     rest = Loop(resting, 1, structure, writes=own)
-    parts.append(Part(rest, lambda plan: table(plan.row(plan.resting)), constants(lambda plan: plan.resting)))
+    still = lambda plan: without_roots(plan, plan.resting)  # noqa: E731
+    parts.append(Part(rest, lambda plan: table(plan.row(still(plan))), constants(still)))
     for is_free, step, count in ((1, free, 7), (0, ball, 4)):
 
         def joints(plan: Plan, is_free: int = is_free) -> np.ndarray:
@@ -186,10 +193,11 @@ def outward(quaternions: bool) -> Part:
     loop = Loop(step, 2, jax.tree.structure(AXIS), reads=(*up, *own), writes=writes)
 
     def turns(plan: Plan) -> np.ndarray:
-        return table(plan.up(plan.outward_rows), plan.row(plan.outward_rows))
+        rows = without_roots(plan, plan.outward_rows)
+        return table(plan.up(rows), plan.row(rows))
 
     def axes(model: Model, plan: Plan, known: Known) -> Axis:
-        return jax.tree.map(lambda x: x[plan.outward_rows], model.rows.axis)
+        return jax.tree.map(lambda x: x[without_roots(plan, plan.outward_rows)], model.rows.axis)
 
     return Part(loop, turns, axes)
 
@@ -254,14 +262,14 @@ def bias(damped: bool) -> Part:
     )
 
     def turns(plan: Plan) -> np.ndarray:
-        rows = plan.outward_rows[::-1]
+        rows = without_roots(plan, plan.outward_rows)[::-1]
         return table(plan.up(rows), plan.row(rows))
 
     def constants(model: Model, plan: Plan, known: Known) -> Any:
         if not damped:
             return ()
         assert model.passive is not None
-        return model.passive.damping[plan.outward_rows[::-1]]
+        return model.passive.damping[without_roots(plan, plan.outward_rows)[::-1]]
 
     return Part(loop, turns, constants)
 

@@ -92,6 +92,7 @@ class Conjugate(NamedTuple):
     size: Any  # ρᵀ G A⁻¹ Gᵀ ρ of the turn before
     alpha: Any
     beta: Any
+    steep: Any  # the largest of ρᵀ G A⁻¹ Gᵀ ρ / ρᵀ ρ so far
 
 
 GLOBAL = Memory(
@@ -111,8 +112,9 @@ GLOBAL = Memory(
     gravity=ZERO3,
     search=Search(*5 * (0.0,)),
     coupling=0.0,  # 1 while conjugate gradients go on
-    conjugate=Conjugate(*5 * (0.0,)),
-    rest=0.0,  # Σ ρ²
+    conjugate=Conjugate(*6 * (0.0,)),
+    rest=0.0,  # Σ ρ² at the beginning
+    lacks=0.0,  # and now
     product=0.0,  # ρᵀ G A⁻¹ Gᵀ ρ
     bent=0.0,  # of a direction
     gripping=Gripping(*3 * (0.0,)),
@@ -226,6 +228,10 @@ def point_memory(dim: int) -> Memory:
 def kept_forces(dim: int, cone: bool) -> int:
     """Slots of a constraint's forces, and of bounds on friction, after its own: where friction does not slip."""
     return 2 * dim - 1 if cone else dim
+
+
+SHAPE = Memory(position=ZERO3, rotation=Mat3(*9 * (0.0,)))  # in the world
+SHAPE.cold = True
 
 
 def fixed(name: str) -> Slots:

@@ -14,9 +14,10 @@ import numpy as np
 
 from kinetree.collide import Geom, radius_of_size
 from kinetree.collide.round import nearest_of_capsules
+from kinetree.model.world import BOTH
 from kinetree.spatial import Vec3
 
-from .memory import ZERO3
+from .memory import SHAPE, ZERO3
 
 CHEAP = {  # kinds of pairs whose contacts are no dearer than to ask whether shapes are near
     *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
@@ -24,7 +25,7 @@ CHEAP = {  # kinds of pairs whose contacts are no dearer than to ask whether sha
     ("capsule", "capsule"),
 }
 Test = Callable[[Geom, Geom, "Bounds"], Any]
-SLACK = 1e-9  # of the size of two boxes: rounding takes no contact away
+SLACK = 1e-9  # of the size of two shapes: rounding takes no contact away
 
 
 class Box(NamedTuple):
@@ -45,6 +46,12 @@ class Bounds(NamedTuple):
 def boxes_of(kinds: tuple[str, str]) -> tuple[int, ...]:
     """Which shapes of a pair are held in boxes."""
     return () if kinds in CHEAP else (1,) if kinds[0] == "plane" else (0, 1)
+
+
+def placed_at(pairs: Any, at: int) -> tuple[dict[int, int], int]:
+    """First slots of the shapes that may touch others that move, from slot `at` on; and where they end."""
+    numbers = sorted({i for p in pairs if p.moving == BOTH for i in (p.first, p.second)})
+    return {i: at + k * SHAPE.size for k, i in enumerate(numbers)}, at + len(numbers) * SHAPE.size
 
 
 def bounds_like(kinds: tuple[str, str]) -> Bounds:
@@ -88,6 +95,11 @@ def _box(kind: str, shapes: Any, numbers: list[int]) -> Box:
     return Box(Vec3(*(0 * x,) * 3), Vec3(*half))
 
 
+def is_asked(kinds: tuple[str, str], both: bool) -> bool:
+    """Whether pairs are asked; `both`: of shapes that both move, which are many."""
+    return both or kinds not in CHEAP
+
+
 def tests_of(kinds: tuple[str, str]) -> list[Test]:
     """Whether two shapes may be within reach: tests that follow each other, the cheapest first."""
     if kinds == ("capsule", "capsule"):
@@ -98,7 +110,7 @@ def tests_of(kinds: tuple[str, str]) -> list[Test]:
 
 def _balls_near(first: Geom, second: Geom, bounds: Bounds) -> Any:
     between = second.position - first.position
-    return between.dot(between) <= bounds.radius * bounds.radius
+    return between.dot(between) <= bounds.radius * bounds.radius * (1 + SLACK)
 
 
 def _above_plane(first: Geom, second: Geom, bounds: Bounds) -> Any:

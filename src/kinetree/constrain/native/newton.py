@@ -19,8 +19,9 @@ from kinetree.spatial import Force, Motion
 from ..newton import CURVED_POWER, FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS
 from ..noslip import TURNS
 from . import joined, roots
-from .conjugate import beginning, conjugate_gradients, step_norms
+from .conjugate import beginning, conjugate_gradients, step_norms, unforced
 from .kinds import Kind, arrived, comparing, loading, probing
+from .kinematics import without_roots
 from .memory import (
     BODY,
     HELD_BLOCK,
@@ -130,8 +131,7 @@ def inward(rooted: bool) -> list[Part]:
 
 def outward_rows(plan: Plan, rooted: bool) -> np.ndarray:
     """All rows, or all but those of free roots, level by level."""
-    rows = plan.outward_rows
-    return rows[~np.isin(rows, roots.rows_of_roots(plan))] if rooted else rows
+    return without_roots(plan, plan.outward_rows) if rooted else plan.outward_rows
 
 
 def outward(rooted: bool) -> list[Part]:
@@ -321,7 +321,7 @@ def newton(
     """
     every = [*kinds, *(k for k, _ in between)]
     free = finishes and not every  # the last round is the only one
-    rooted = not (between or linked.swept)  # who answers forces of other constraints asks all rows
+    rooted = not linked.swept  # links ask all rows for their pivots
 
     def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (1.0, float(free), 0.0, float(free)), (), ()
@@ -353,6 +353,6 @@ def newton(
         *linked.ended,
     ]
     rounds = Again(parts, fixed("going").offset, MAX_ROUNDS)
-    looks = joined.looked(coupled) if joins else []
+    looks = joined.looked(coupled) if joins else [unforced()] if between else []
     first = [Part(start, once), *linked.begun, at_rest(), *looks]
     return [*first, rounds, *([] if finishes and not free else [taken("x")])]

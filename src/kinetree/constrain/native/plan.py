@@ -33,6 +33,7 @@ from .memory import (
     kept_forces,
     point_memory,
 )
+from .near import placed_at
 from .string_plan import Strings
 from .tables import table
 
@@ -164,7 +165,8 @@ class Plan:
         self.joined = self._join()
         at = at if self.joined is None else self.joined.place_flags(at)
         at = self.more_blocks(at)
-        self.points_of_pair, self._points, self.hot, self.slots = self._place_points(at)
+        self.points_of_pair, self._points, self.hot, at = self._place_points(at)
+        self.shape_slots, self.slots = placed_at(self.pairs, at)
         if self.joined is not None:
             self.slots = self.joined.place_matrix(self.slots)
 
@@ -315,10 +317,7 @@ class Plan:
         return collider(self.kinds(pair), self.single).points
 
     def _place_points(self, at: int) -> tuple[list[np.ndarray], np.ndarray, int, int]:
-        """Numbers of the points of each pair; first slots of all points; where the cold ones begin, and where they end.
-
-        Points between two moving bodies are the cold ones.
-        """
+        """Numbers of each pair's points; first slots of all; where the cold ones, of two moving bodies, begin and end."""
         counts = list(map(self.n_points, self.pairs))
         ends = np.cumsum(counts)
         numbers = [np.arange(end - count, end) for count, end in zip(counts, ends, strict=True)]

@@ -10,7 +10,7 @@ from kinetree.lanes import Lane, Loop, Slots
 from kinetree.lanes.kept.once import Once
 from kinetree.model import Model
 
-from . import contacts, coupled, joints, kinematics, strings
+from . import contacts, coupled, joints, kinematics, roots, strings
 from .binding import Native, starting
 from .features import Features
 from .fluid import in_fluid
@@ -18,6 +18,7 @@ from .gripping import gripping, with_turns
 from .implicit import answered_change, given_rows, left_over, put_out
 from .kinds import Kind, contact, on_joint, pulling, telling
 from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts
+from .looking import looks, placed_shapes
 from .memory import NOTHING, NUMBER, ROW, fixed
 from .newton import newton
 from .parts import Again, Part, once, table
@@ -175,12 +176,17 @@ def rounds_of(f: Features, finishes: bool, always: bool) -> Rounds:
     return Rounds(kinds, between, newton(kinds, between, finishes, linked, f.joined))
 
 
+def outward(quaternions: bool) -> list[Part]:
+    """The way out: free joints on which trees hang, then all other rows."""
+    return [*([roots.outward()] if quaternions else []), kinematics.outward(quaternions)]
+
+
 def motion_parts(features: Features) -> list[Part]:
     """From q, qd and the first guess to poses, screws and inertias."""
     return [
         *kinematics.placing(features.quaternions),
         *kinematics.bases(),
-        kinematics.outward(features.quaternions),
+        *outward(features.quaternions),
         *frame_parts(features.linking, features.power),
         *length_parts(features.linking),
         *kinematics.bodies(),
@@ -191,15 +197,16 @@ def force_parts(features: Features) -> list[Part]:
     """All forces but those of constraints, on top of those on the joints in `b`."""
     springs = list(map(kinematics.springs, features.springs))
     springs += strings.springs_and_dampers() if features.linking.pulled else []
-    return [*springs, *([in_fluid()] if features.fluid else []), kinematics.bias(features.damped)]
+    rooted = [roots.bias(features.damped)] if features.quaternions else []
+    return [*springs, *([in_fluid()] if features.fluid else []), kinematics.bias(features.damped), *rooted]
 
 
 def touching_parts(features: Features, report: int | None = None, told: int | None = None) -> list[Part]:
     """What touches; points of contact are put out where asked for. Those that are searched for may be `told`."""
-    parts: list[Part] = []
+    parts: list[Part] = [placed_shapes()] if features.coupled else []
     for kinds, moving in features.touches:
         if told is None or kinds in CLOSED_FORMS:
-            parts += contacts.colliding(kinds, moving, features.single)
+            parts += [*looks(kinds, moving, features.single), contacts.colliding(kinds, moving, features.single)]
         else:
             parts.append(recalling(kinds, moving, features.single, told))
     if report is not None:
@@ -267,7 +274,7 @@ def counted(array: int) -> Part:
 def contact_parts(v: Variant) -> list[Part]:
     """From q to points of contact, or to their motions."""
     f, told = v.features, v.inputs.index("motions") if v.recalls else None
-    placed = [*kinematics.placing(f.quaternions), *kinematics.bases(), kinematics.outward(f.quaternions)]
+    placed = [*kinematics.placing(f.quaternions), *kinematics.bases(), *outward(f.quaternions)]
     begin = [coordinates(Q), at_rest(), *placed]
     if v.goal is Goal.CONTACTS:
         return [*begin, *touching_parts(f, 0, told)]

@@ -1,27 +1,25 @@
-"""Free joints on which a tree hangs: Newton's step of their six rows in one turn.
+"""Free joints on which a tree hangs: their six rows in one turn.
 
 All spatial quantities are about the point of the tree, which such a joint carries along. There its screws are the axes
-of its frame, turning and sliding, and the six rows together let the body go any way: the sweep inward ends with one
-solve of its articulated inertia, and the sweep outward begins with what that gives.
+of its frame, turning and sliding, and the six rows together let the body go any way: in Newton's step the sweep inward
+ends with one solve of its articulated inertia, and the sweep outward begins with what that gives.
 """
 
 import jax
 import numpy as np
 
 from kinetree.lanes import Loop, Slots
+from kinetree.model import Model, Placement
+from kinetree.model.coordinates import X_FRAME
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Sym3, Vec3
 
+from .kinematics import ROOT_ROWS as ROWS
 from .kinematics import rows_apart
-from .memory import HELD_BLOCK, NOTHING, ROW, ZERO3, Norms, total
-from .parts import Part, table
+from .memory import HELD_BLOCK, NOTHING, REPLY, ROW, ZERO3, Held, Norms, total
+from .parts import Known, Part, table
 from .plan import Plan
 
-ROWS = 6  # turns about the axes of the frame, then slides along them
-
-
-def rows_of_roots(plan: Plan) -> np.ndarray:
-    """All rows of these joints."""
-    return (plan.roots[:, None] + np.arange(ROWS)).ravel()
+LAST = (ROWS - 1) * ROW.size  # slots from the first row of a root to its last, which has the body
 
 
 def axes_of(*fields: str) -> tuple[Slots, ...]:
@@ -30,13 +28,72 @@ def axes_of(*fields: str) -> tuple[Slots, ...]:
     return *axes, *(s for f in fields for s in rows_apart(0, f, ROWS))
 
 
+def of_body(*fields: str) -> tuple[Slots, ...]:
+    """Fields of the row that has the body of the root in column 0."""
+    return tuple(s._replace(offset=s.offset + LAST) for s in (ROW.at(0, f) for f in fields))
+
+
+def outward() -> Part:
+    """Pose, screws, velocity, acceleration where x is zero, and J x of the first guess (kinematics.py).
+
+    The accelerations of the six rows in a row, less `shift`, leave −ω × v of that of the base.
+    """
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        placed, drift, numbers = reads[0], reads[1], reads[2:]
+        orientation = placed.orientation * X_FRAME.conjugate()
+        axes = orientation.rotation()
+        (omega, linear), (turning, sliding) = (
+            (axes.t_mul(Vec3(*numbers[k : k + 3])), axes.t_mul(Vec3(*numbers[k + 3 : k + 6]))) for k in (0, ROWS)
+        )
+        drift = Motion(drift.angular, drift.linear - omega.cross(linear))
+        S = (*(Motion(z, ZERO3) for z in axes.rows), *(Motion(ZERO3, z) for z in axes.rows))
+        return (*S, Placement(orientation, ZERO3), Motion(omega, linear), drift, Motion(turning, sliding)), (), ()
+
+    reads = (ROW.at(0, "placed"), ROW.at(1, "drift"), *(s for f in ("qd", "x") for s in rows_apart(0, f, ROWS)))
+    writes = (*rows_apart(0, "S", ROWS), *of_body("pose", "v", "drift", "a"))
+    return Part(Loop(step, 2, NOTHING, reads=reads, writes=writes), _turns)
+
+
+def bias(damped: bool) -> Part:
+    """b of the six rows (kinematics.py)."""
+
+    def step(damping: tuple, _: tuple, reads: tuple) -> tuple:
+        force, axes, numbers = reads[0], Mat3(*reads[1], *reads[2], *reads[3]), reads[4:]
+        needs = (*(axes @ force.angular), *(axes @ force.linear))
+        b = [tau - need for tau, need in zip(numbers, needs, strict=False)]
+        if damped:
+            b = [x - c * qd for x, c, qd in zip(b, damping, numbers[ROWS:], strict=True)]
+        return tuple(b), (), ()
+
+    reads = (*of_body("force"), *axes_of("b", *(("qd",) if damped else ())))
+    structure = jax.tree.structure((0.0,) * ROWS) if damped else NOTHING
+
+    def constants(model: Model, plan: Plan, known: Known) -> tuple:
+        if not damped:
+            return ()
+        assert model.passive is not None
+        return tuple(model.passive.damping[plan.roots[:, None] + np.arange(ROWS)].T)
+
+    return Part(Loop(step, 2, structure, reads=reads, writes=rows_apart(0, "b", ROWS)), _turns, constants)
+
+
+def _turns(plan: Plan) -> np.ndarray:
+    return table(plan.row(plan.roots), plan.up(plan.roots))
+
+
+def _resisting(held: Held, axes: Mat3, resistance: tuple) -> ArticulatedInertia:
+    """What the body resists with its joint."""
+    turning, sliding = (Sym3(*resistance[k : k + 3], *(0.0,) * 3).turned_back(axes) for k in (0, 3))
+    return ArticulatedInertia(held.inertia.A + turning, held.inertia.B, held.inertia.C + sliding)
+
+
 def root_load(reads: tuple) -> tuple[ArticulatedInertia, Force]:
     """What the body resists with its joint, and the force on it: from what it holds, axes, resistances and pushes."""
     held, axes, numbers = reads[0], Mat3(*reads[1], *reads[2], *reads[3]), reads[4:]
-    resistance, push = ((Vec3(*numbers[k : k + 3]), Vec3(*numbers[k + 3 : k + 6])) for k in (0, ROWS))
-    turning, sliding = (Sym3(*r, *(0.0,) * 3).turned_back(axes) for r in resistance)
-    whole = ArticulatedInertia(held.inertia.A + turning, held.inertia.B, held.inertia.C + sliding)
-    return whole, Force(axes.t_mul(push[0]), axes.t_mul(push[1])) - held.bias
+    push = numbers[ROWS : 2 * ROWS]
+    force = Force(axes.t_mul(Vec3(*push[:3])), axes.t_mul(Vec3(*push[3:])))
+    return _resisting(held, axes, numbers[:ROWS]), force - held.bias
 
 
 def answered() -> Part:
@@ -50,19 +107,47 @@ def answered() -> Part:
         new = (*(axes @ a.angular), *(axes @ a.linear))
         return (*new, a, change), (Norms(change.dot(whole @ change), a.dot(force)),), ()
 
-    last = (ROWS - 1) * ROW.size
-    moved = tuple(s._replace(offset=s.offset + last) for s in (ROW.at(0, "a_new"), ROW.at(0, "change")))
     loop = Loop(
         step,
         3,
         NOTHING,
         reads=(HELD_BLOCK.at(1, "held"), *axes_of("resistance", "push", "x")),
-        writes=(*rows_apart(0, "x_new", ROWS), *moved),
+        writes=(*rows_apart(0, "x_new", ROWS), *of_body("a_new", "change")),
         adds=(total(2, "norms"),),
         scratch=True,
     )
 
-    def turns(plan: Plan) -> np.ndarray:
-        return table(plan.row(plan.roots), plan.held[plan.roots + ROWS - 1], plan.total(plan.roots))
+    return Part(loop, _held_turns)
 
-    return Part(loop, turns)
+
+def _held_turns(plan: Plan) -> np.ndarray:
+    return table(plan.row(plan.roots), plan.held[plan.roots + ROWS - 1], plan.total(plan.roots))
+
+
+def replied() -> Part:
+    """How the joint answers forces on the tree (conjugate.py)."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        axes, sag = Mat3(*reads[1], *reads[2], *reads[3]), reads[-1]
+        a = _resisting(reads[0], axes, reads[4:-1]).solve(-sag)
+        return (*(axes @ a.angular), *(axes @ a.linear), a, Force(ZERO3, ZERO3)), (), ()
+
+    own = [REPLY.at(2, name) for name in ("z", "a", "sag")]
+    six = [own[0]._replace(offset=own[0].offset + k * REPLY.size) for k in range(ROWS)]
+    a, sag = (s._replace(offset=s.offset + (ROWS - 1) * REPLY.size) for s in own[1:])
+    reads = (HELD_BLOCK.at(1, "held"), *axes_of("resistance"), sag)
+    loop = Loop(step, 3, NOTHING, reads=reads, writes=(*six, a, sag), scratch=True)
+    return Part(loop, lambda plan: np.concatenate([_held_turns(plan)[:, :2], table(plan.reply(plan.roots))], 1))
+
+
+def measured(when: Slots, norm: Slots) -> Part:
+    """The change of the joint, after coupling changed it, and what that adds to the norm of the step."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        axes, x, new = Mat3(*reads[1], *reads[2], *reads[3]), reads[4 + ROWS : 4 + 2 * ROWS], reads[4 + 2 * ROWS :]
+        by = tuple(b - a for a, b in zip(x, new, strict=True))
+        change = Motion(axes.t_mul(Vec3(*by[:3])), axes.t_mul(Vec3(*by[3:])))
+        return (change,), (change.dot(_resisting(reads[0], axes, reads[4 : 4 + ROWS]) @ change),), ()
+
+    reads = (HELD_BLOCK.at(1, "held"), *axes_of("resistance", "x", "x_new"))
+    return Part(Loop(step, 3, NOTHING, reads=reads, writes=of_body("change"), adds=(norm,), when=when), _held_turns)
