@@ -317,7 +317,7 @@ class Plan:
         return collider(self.kinds(pair), self.single).points
 
     def _place_points(self, at: int) -> tuple[list[np.ndarray], np.ndarray, int, int]:
-        """Numbers of the points of pairs; first slots of all; where those of two moving bodies, the cold ones, begin and end."""
+        """Numbers of the points of pairs; first slots of all; where cold ones, of two moving bodies, begin and end."""
         counts = list(map(self.n_points, self.pairs))
         ends = np.cumsum(counts)
         numbers = [np.arange(end - count, end) for count, end in zip(counts, ends, strict=True)]
