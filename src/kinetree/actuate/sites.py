@@ -19,7 +19,7 @@ from kinetree.model import Model, Placement, Structure
 from kinetree.model.actuators import Wiring
 from kinetree.model.attached import in_rows
 from kinetree.spatial import Force, Quaternion, Scalar, Vec3
-from kinetree.tree import layout, restore
+from kinetree.tree import layout, pick, restore
 
 NONE = -1
 
@@ -87,7 +87,7 @@ def pushed(model: Model, q: Any) -> Pushed:
         wrenches, length = jax.tree.map(lambda a, b: jnp.where(crank, a, b), made, (wrenches, length))
     both = jax.tree.map(lambda a, b: jnp.concatenate([a, b])[at.end], *wrenches)
     point = jax.tree.map(lambda a, b: jnp.concatenate([a, b])[at.end], one.position, two.position)
-    own, place = jax.tree.map(lambda x: x[at.row], (axis, pose))
+    own, place = pick((axis, pose), at.row)
     z = place.orientation.rotation().rows[2]
     moved = z * own.slide + z.cross(point - place.position) * own.turn
     return Pushed(length, moved.dot(both.linear) + z.dot(both.angular) * own.turn)

@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree.tree import pick
+
 MIN_BLOCK = 32  # lanes of a block; smaller blocks take as long, because the turns of loops take the time
 MAX_BLOCKS = 8  # blocks, done one after the other, where all lanes are wanted
 
@@ -31,7 +33,7 @@ def compacted(function: Callable[..., Any], wanted: Any, *lanes: Any) -> Any:
         start, found = state
         at = jax.lax.dynamic_slice(order, (start,), (block,))
         read = jnp.minimum(at, n - 1)
-        made = jax.vmap(function)(*jax.tree.map(lambda x: x[read], lanes))
+        made = jax.vmap(function)(*pick(lanes, read))
         return start + block, jax.tree.map(lambda x, y: x.at[at].set(y, mode="drop"), found, made)
 
     start = jnp.zeros((), jnp.int32)

@@ -2,12 +2,12 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Model, Placement
 from kinetree.spatial import Motion, Quaternion, Rates, Scalar, Transform, Vec3
+from kinetree.tree import pick
 
 from .softness import parts
 
@@ -50,7 +50,7 @@ def row_ends(rows: Carried, row: np.ndarray, place: Any, turn: Any, position_of:
     """Ends that are given by rows; BASE is the base."""
     dtype = rows.pose.position.x.dtype
     at = np.where(row >= 0, position_of[np.maximum(row, 0)], 0)
-    pose, velocity, rates = jax.tree.map(lambda x: x[at], tuple(rows))
+    pose, velocity, rates = pick(tuple(rows), at)
     own, local = Vec3(*columns(place, dtype)), Quaternion(*columns(turn, dtype))
     turned = pose.orientation.turn
     arm, omega, alpha = turned(own), turned(velocity.angular), turned(rates.alpha)

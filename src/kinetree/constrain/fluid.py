@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -11,7 +10,7 @@ from kinetree.dynamics.schedules.arranged import arranged, by_position, row_pose
 from kinetree.model import Model
 from kinetree.model.fluid import Fluid
 from kinetree.spatial import Quaternion, Scalar, Vec3
-from kinetree.tree import layout
+from kinetree.tree import layout, pick
 
 from .carried import columns
 
@@ -24,10 +23,7 @@ def fluid_wrenches(model: Model, fluid: Fluid, q: Any, qd: Any) -> Any:
     laid = layout(model.tree, "levels")
     at = arranged(laid, model, q)
     rows = np.asarray(laid.position_of)[model.structure.row_of_body[list(fluid.bodies)]]
-    pose, velocity = (
-        jax.tree.map(lambda x: x[rows], x)
-        for x in (row_poses(laid, at), row_velocities(laid, at, by_position(laid, qd)))
-    )
+    pose, velocity = (pick(x, rows) for x in (row_poses(laid, at), row_velocities(laid, at, by_position(laid, qd))))
     dtype = q.dtype
     place, turn = Vec3(*columns(fluid.position, dtype)), Quaternion(*columns(fluid.orientation, dtype))
     wind = Vec3(*(jnp.asarray(fluid.wind, dtype)[k] + jnp.zeros_like(velocity.linear.x) for k in range(3)))

@@ -20,7 +20,7 @@ from kinetree.model import Model
 from kinetree.model.equalities import TendonEqualities
 from kinetree.model.tendons import NO_WRAP, Tendons
 from kinetree.spatial import Rates, Scalar, Vec3
-from kinetree.tree import Tree, layout, restore
+from kinetree.tree import Tree, layout, pick, restore
 
 from .between import Along, Coupled, Dry, Hold, OneSided
 from .carried import Carried, row_ends
@@ -168,7 +168,7 @@ def bending(model: Model, q: Any, qd: Any) -> Any:
         return Vec3(*(c[second] - c[first] for c in v))
 
     speed, acceleration = apart(end.linear), apart(end.acceleration)
-    own = jax.tree.map(lambda x: x[straight], line)
+    own = pick(line, straight)
     along, some = own.direction.dot(speed), own.length > 0
     across = (speed.dot(speed) - along * along) / jnp.where(some, own.length, 1.0)
     value = (own.direction.dot(acceleration) + jnp.where(some, across, 0.0)) * own.share

@@ -14,7 +14,7 @@ from kinetree.model import Model
 from kinetree.model.arguments import is_known
 from kinetree.model.world import Pair, PairSurfaces, Scene
 from kinetree.spatial import Mat3, Quaternion, Scalar, Vec3
-from kinetree.tree import take
+from kinetree.tree import pick, take
 
 MIN_FRICTION = 1e-5  # MuJoCo's mjMINMU
 
@@ -30,7 +30,7 @@ def mixed_surfaces(scene: Scene, one: Any, two: Any, dtype: Any) -> PairSurfaces
     """Surfaces of pairs of shapes, given by number, mixed from both (MuJoCo documentation, "Contact parameters")."""
     xp: Any = np if is_known(scene.surfaces, one) else jnp
     shapes = jax.tree.map(lambda x: xp.asarray(x, dtype), scene.surfaces)
-    a, b = jax.tree.map(lambda x: x[one], shapes), jax.tree.map(lambda x: x[two], shapes)
+    a, b = pick(shapes, one), pick(shapes, two)
     priority = xp.asarray(np.array(scene.layout.priority, np.int32))
     first, second = (priority[one] > priority[two])[:, None], (priority[one] < priority[two])[:, None]
     ma, mb = xp.maximum(a.solmix, 0), xp.maximum(b.solmix, 0)

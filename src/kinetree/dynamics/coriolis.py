@@ -19,7 +19,7 @@ from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Inertia, Motion
-from kinetree.tree import Layout, layout, restore
+from kinetree.tree import Layout, layout, pick, restore
 
 from .closed_form.shape import Shape
 from .closed_form.terms import VelocityProduct
@@ -36,7 +36,7 @@ def _coriolis(laid: Layout, model: Model, q: Any, qd: Any) -> Any:
     v = X.motion_to_parent(row_velocities(laid, at, by_position(laid, qd)))
     S = X.motion_to_parent(at.rows.axis.times(jnp.ones_like(v.linear.x)))
     v, S, I = restore(laid, (v, S, X.inertia_to_parent(at.rows.inertia)))
-    carrying: Motion = jax.tree.map(lambda x: x[Shape.of(model).last_of_row], v)
+    carrying: Motion = pick(v, Shape.of(model).last_of_row)
     above = ancestor_mask(model.tree)  # [i, j]: j is i or an ancestor of i
     subtree = jnp.asarray(above, q.dtype)
 

@@ -9,14 +9,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-import jax
 import numpy as np
 
 from kinetree.model import Model, Structure
 from kinetree.model.arguments import is_known
 from kinetree.model.piecewise import in_pieces
 from kinetree.spatial import Inertia
-from kinetree.tree import Tree
+from kinetree.tree import Tree, pick
 
 FIRM = 1e-6  # A body is firm if it resists by itself at least a millionth of what its subtree does.
 
@@ -82,12 +81,12 @@ def _is_firm(model: Model) -> bool:
     if not is_known(model.rows.inertia, model.rows.position):
         return False
     joints = joint_tree(model.structure)
-    own: Inertia = jax.tree.map(lambda x: x[joints.last], model.rows.inertia)
+    own: Inertia = pick(model.rows.inertia, joints.last)
     lever = sum(np.square(x[joints.first]) for x in model.rows.position)
     turning = own.I.xx + own.I.yy + own.I.zz + own.mass * lever
     light = own.mass <= FIRM * _over_subtrees(joints.tree, own.mass)
     least = FIRM * _over_subtrees(joints.tree, turning)
-    (firm,) = in_pieces(lambda s: (resists(jax.tree.map(lambda x: x[s], own), least[s]),), len(light))
+    (firm,) = in_pieces(lambda s: (resists(pick(own, s), least[s]),), len(light))
     return bool(firm.all()) and not bool(light.any())
 
 

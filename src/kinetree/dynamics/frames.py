@@ -12,7 +12,6 @@ classical acceleration of the origin.
 from operator import index
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -22,7 +21,7 @@ from kinetree.model import Model
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.spatial import Rates
-from kinetree.tree import Layout, outward
+from kinetree.tree import Layout, outward, pick
 
 from .algorithms.frames import WAYS, frame_acceleration_of, frame_velocity_of
 from .algorithms.rnea import RNEA
@@ -57,7 +56,7 @@ def way_number(frame: str) -> np.int32:
 def with_base(laid: Layout, by_place: Any) -> Any:
     """Row order with the base first, from data by position: row i is at i + 1."""
     order = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.asarray(laid.position_of)])
-    return jax.tree.map(lambda x: x[order], by_place)
+    return pick(by_place, order)
 
 
 def row_rates(laid: Layout, model: Model, at: Arranged, qd: Any, qdd: Any, base: Rates) -> Rates:

@@ -15,7 +15,7 @@ from kinetree._types import Array, Float
 from kinetree.model import Model, Placement
 from kinetree.model.arguments import evaluate_for
 from kinetree.spatial import Transform, Vec3
-from kinetree.tree import Layout, layout, restore
+from kinetree.tree import Layout, layout, pick, restore
 
 from .algorithms.frames import axes_and_point
 from .algorithms.poses import carried
@@ -35,7 +35,7 @@ def _jacobian(laid: Layout, model: Model, q: Any, body: Any, way: Any) -> Any:
     at = arranged(laid, model, q)
     row = jnp.asarray(model.structure.row_of_body, jnp.int32)[body]  # that carries the body; −1 for the base
     by_place = row_poses(laid, at)
-    on: Placement = jax.tree.map(lambda x: x[row + 1], with_base(laid, by_place))
+    on: Placement = pick(with_base(laid, by_place), row + 1)
     own: Transform = jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[body], model.frames)
     E, point = axes_and_point(*carried(on, own), way)
     rows, pose = restore(laid, (at.rows, by_place))

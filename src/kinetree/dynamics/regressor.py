@@ -15,7 +15,7 @@ from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Inertia
-from kinetree.tree import Layout, layout, restore
+from kinetree.tree import Layout, layout, pick, restore
 
 from .algorithms.rnea import base_rates, body_force, moved_rates
 from .directly import directly
@@ -31,7 +31,7 @@ def _regressor(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
     pose = poses_in_tree(laid, model.tree, at)
     rates = row_rates(laid, model, at, qd, qdd, base_rates(at.gravity))
     carrier = model.structure.row_of_body
-    rates, on = jax.tree.map(lambda x: x[carrier + 1], with_base(laid, (rates, pose)))
+    rates, on = pick(with_base(laid, (rates, pose)), carrier + 1)
     frame = jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[:, None], model.frames)
     X = frame @ on.transform  # from the tree's root to each body
     rates = moved_rates(frame, rates)

@@ -16,6 +16,7 @@ import numpy as np
 
 from kinetree._types import AnyArray, Array, Float, Number
 from kinetree.spatial import Quaternion, Scalar, Vec3
+from kinetree.tree import pick
 
 from .arguments import evaluate_for
 from .coupling import coupled
@@ -182,11 +183,11 @@ def difference(model: Model, q0: Float[Array, "... nq"], q1: Float[Array, "... n
 
 
 def _quaternion(q: Scalar, at: np.ndarray) -> Quaternion:
-    return Quaternion(*(q[:, c] for c in at)).normalized()
+    return Quaternion(*(pick(q, c, axis=1) for c in at)).normalized()
 
 
 def _vector(a: Scalar, at: np.ndarray) -> Vec3:
-    return Vec3(*(a[:, c] for c in at))
+    return Vec3(*(pick(a, c, axis=1) for c in at))
 
 
 @partial(jax.jit, static_argnums=(0, 3))

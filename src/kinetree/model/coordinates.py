@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.spatial import Quaternion, Vec3
+from kinetree.tree import pick
 
 from .model import Structure
 from .rows import Placement, Rows, place
@@ -28,7 +29,7 @@ def joint_pose(orientation: Quaternion, position: Vec3, quaternion: Quaternion, 
 def first_placements(structure: Structure, rows: Rows, q: Any) -> tuple[Any, Placement]:
     """The first rows of quaternion joints, and their placements, (joints, batch)."""
     first = structure.quaternion_joints[:, 0]
-    fixed = [c[first] for c in (*rows.orientation, *rows.position)]
+    fixed = pick([*rows.orientation, *rows.position], first)
     return first, joint_poses(structure.quaternion_joints[:, 1:], fixed, q)
 
 
@@ -39,16 +40,16 @@ def joint_poses(columns: Any, fixed: Any, q: Any) -> Placement:
     components of how its first row stands at rest.
     """
     start, free = columns.T
-    quaternion = Quaternion(*(q[start + 3 * free + k] for k in range(4)))
+    quaternion = Quaternion(*(pick(q, start + 3 * free + k) for k in range(4)))
     is_free = jnp.asarray(free.reshape(-1, *(1,) * (q.ndim - 1)), q.dtype)
-    offset = Vec3(*(q[start + k * free] * is_free for k in range(3)))
+    offset = Vec3(*(pick(q, start + k * free) * is_free for k in range(3)))
     return joint_pose(Quaternion(*fixed[:4]), Vec3(*fixed[4:]), quaternion, offset)
 
 
 def placements(structure: Structure, rows: Rows, q: Any) -> Placement:
     """Placement of every row, (nv, batch), from q, (nq, batch), and constants, (nv, 1)."""
     column = structure.q_of_row
-    own = jnp.take(q, np.maximum(column, 0).astype(np.int32), axis=0)
+    own = pick(q, np.maximum(column, 0))
     if len(structure.quaternion_joints) == 0:
         return place(rows.orientation, rows.position, rows.axis, own)
     own = jnp.where((column >= 0)[:, None], own, jnp.zeros_like(own))

@@ -3,7 +3,6 @@
 from math import prod
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,6 +15,7 @@ from kinetree.constrain.touching import Touching
 from kinetree.model import Model
 from kinetree.model.world import Layout, Pair
 from kinetree.spatial import Mat3, Scalar, Vec3
+from kinetree.tree import pick
 
 SIX = 6
 
@@ -72,4 +72,4 @@ def in_world(felt: Felt) -> tuple[Vec3, Vec3]:
 
 def chosen(felt: Felt, points: np.ndarray) -> Felt:
     """Some of the points."""
-    return jax.tree.map(lambda x: x[points], felt)
+    return pick(felt, points)

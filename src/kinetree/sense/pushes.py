@@ -16,7 +16,7 @@ from kinetree.dynamics.schedules.arranged import arranged, by_position, row_pose
 from kinetree.model import Model
 from kinetree.model.world import InverseWeights
 from kinetree.spatial import Vec3
-from kinetree.tree import Layout
+from kinetree.tree import Layout, pick
 
 from .felt import Felt, bodies_of_points, felt_by_groups, in_world
 
@@ -97,7 +97,7 @@ def _frames(moves: tuple[bool, bool], group: Any, force: Any, poses: Any) -> Pus
     sign = 1.0 if moves[1] else -1.0
 
     def place(X: Any, at: Any) -> Vec3:
-        pose = jax.tree.map(lambda x: x[np.array(at)], poses)
+        pose = pick(poses, np.array(at))
         return pose.position + pose.orientation.turn(X.r)
 
     one, two = (place(*b) for b in both)

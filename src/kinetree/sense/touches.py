@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,6 +13,7 @@ from kinetree.model.attached import in_rows
 from kinetree.model.sensor import CONTACT_DATA, Side
 from kinetree.model.structure import subtree
 from kinetree.spatial import Scalar, Vec3
+from kinetree.tree import pick
 
 from .felt import Felt, bodies_of_points, chosen, in_world, pairs_of_points
 from .zones import within
@@ -110,7 +110,7 @@ def contact_data(
     dtype = own.distance.dtype
     matched = own.distance < jnp.inf
     if sensor.zone is not None:
-        place, turn = jax.tree.map(lambda x: x[number], (end.position, end.orientation))
+        place, turn = pick((end.position, end.orientation), number)
         matched = matched & within(sensor.zone, place, turn, own.position)
     count = matched.sum(0).astype(dtype)
     sign = jnp.asarray(direction[points], dtype)[:, None]

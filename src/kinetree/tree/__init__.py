@@ -3,6 +3,7 @@
 from .fix import arrange, inward, leaffix, outward, restore, rootfix
 from .layout import Layout, layout
 from .operator import Inward, MissingProperty, Outward
+from .picked import pick
 from .stacked import take
 from .topology import Tree
 
@@ -17,6 +18,7 @@ __all__ = [
     "layout",
     "leaffix",
     "outward",
+    "pick",
     "restore",
     "rootfix",
     "take",

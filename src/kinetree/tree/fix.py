@@ -13,27 +13,23 @@ from jax import lax
 
 from .layout import Grid, Layout, layout
 from .operator import Element, Inward, Outward, Row, State, require
+from .picked import pick
 from .stacked import Stacked, stack, unstack
 from .topology import Tree
 
 tree_map = jax.tree.map
 
 
-def _take(x: Any, index: Any) -> Any:
-    """Rows of x; the layouts made here never point outside."""
-    return jnp.asarray(x).at[index].get(mode="promise_in_bounds")
-
-
 def arrange(laid: Layout, rows: Row) -> Row:
     """From row order to position order."""
     if laid.positions == 1:  # the base alone: there are no rows to take anything from
         return tree_map(lambda x: jnp.zeros((1, *x.shape[1:]), x.dtype), rows)
-    return tree_map(lambda x: _take(x, laid.row_at), rows)
+    return pick(rows, laid.row_at)
 
 
 def restore(laid: Layout, cells: Any) -> Any:
     """From position order to row order."""
-    return tree_map(lambda x: _take(x, laid.position_of), cells)
+    return pick(cells, laid.position_of)
 
 
 def _where(mask: Any, a: Any, b: Any) -> Any:
@@ -51,7 +47,7 @@ def _empty(positions: int, like: State) -> Stacked:
 
 
 def _recall(memory: Stacked, positions: Any, like: State) -> State:
-    return unstack([m.at[:, positions].get(mode="promise_in_bounds") for m in memory], like)
+    return unstack(pick(memory, positions, axis=1), like)
 
 
 def _cells(grid: Grid, data: Any) -> Any:
@@ -67,7 +63,7 @@ def _scan_lanes(combine: Any, e: Element, place: Any, longest: int, towards: int
     def double(k: Any, e: Element) -> Element:
         reach = jnp.left_shift(1, k)
         source = (lanes - towards * reach) % place.shape[0]
-        other = tree_map(lambda x: _take(x, source), e)
+        other = pick(e, source)
         return _where(place >= reach, combine(other, e), e)
 
     return lax.fori_loop(0, (longest - 1).bit_length(), double, e)
@@ -101,7 +97,7 @@ def _outward_grid(op: Outward, grid: Grid, rows: Row, memory: tuple[State, Any])
 
     def visit(memory: tuple[State, Any], turn: Any) -> tuple[tuple[State, Any], None]:
         number, row, source, rank = turn
-        start = tree_map(lambda m: _take(m, source), memory[0])
+        start = pick(memory[0], source)
         if grid.longest_run > 1:
             first, rest = tree_map(lambda x: x[0], row), tree_map(lambda x: x[1:], row)
             total, _ = lax.scan(lambda e, r: (op.append(e, r), None), op.element(first), rest)  # type: ignore[misc]
@@ -211,7 +207,7 @@ def rootfix(
     states = outward(op, laid, arrange(laid, rows), base)
     if exclusive:
         above = jnp.where(tree.parent >= 0, jnp.asarray(laid.position_of)[tree.parent], 0)
-        return tree_map(lambda x: _take(x, above), states)
+        return pick(states, above)
     return restore(laid, states)
 
 

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .picked import pick
+
 Stacked = list[Any]  # Of each shape and type one array, (leaves, ...).
 
 
@@ -38,10 +40,6 @@ def unstack(stacked: Stacked, like: Any) -> Any:
 
 def take(tree: Any, index: Any) -> Any:
     """Rows of every leaf, by numbers that are within bounds; negative ones, which count from the end, in NumPy only."""
-    leaves = jax.tree.leaves(tree)
-    if isinstance(index, np.ndarray):
-        if all(isinstance(x, np.ndarray) for x in leaves):
-            return jax.tree.map(lambda x: x[index], tree)
-        if leaves and (index < 0).any():
-            index = np.where(index < 0, index + leaves[0].shape[0], index)
-    return unstack([x.at[:, index].get(mode="promise_in_bounds") for x in stack(tree)], tree)
+    if all(isinstance(x, np.ndarray) for x in (index, *jax.tree.leaves(tree))):
+        return pick(tree, index)
+    return unstack(pick(stack(tree), index, axis=1), tree)

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .picked import pick
 from .scans import Combine, scan
 from .topology import Tree, ancestor_sum
 
@@ -167,7 +168,7 @@ class VectorTree:
         step[self.lp], step[self.rp] = np.arange(self.n), self.n + np.arange(self.n)
         tour = jax.tree.map(lambda x, y: jnp.concatenate([x, y])[step], data, inverse(data))
         before = scan(op, tour, identity, method=method, block=block, exclusive=exclusive)
-        return jax.tree.map(lambda x: x[self.lp], before)
+        return pick(before, self.lp)
 
     def leaffix(
         self,
@@ -192,8 +193,8 @@ class VectorTree:
         prefix = scan(op, jax.tree.map(lambda x: jnp.asarray(x)[preorder], data), identity, method=method, block=block)
         # Row k of `prefix` is the product of the first k vertices.
         prefix = jax.tree.map(lambda e, x: jnp.concatenate([jnp.asarray(e, x.dtype)[None], x]), identity, prefix)
-        start = jax.tree.map(lambda x: x[first + exclusive], prefix)
-        return op(inverse(start), jax.tree.map(lambda x: x[first + size], prefix))
+        start = pick(prefix, first + exclusive)
+        return op(inverse(start), pick(prefix, first + size))
 
 
 # -- surgery ---------------------------------------------------------------------------------------------------------
@@ -234,11 +235,11 @@ def split(tree: VectorTree, data: Data, flags: ArrayLike) -> Split:
     cut_start = np.append(np.flatnonzero(flags[cut_rows]), len(cut_rows)).astype(np.int32)
     return Split(
         VectorTree(*_renumber(tree, cut_rows, tree.lp[owner[cut_rows]])),
-        _take(data, cut_rows),
+        pick(data, cut_rows),
         cut_start,
         cut_rows.astype(np.int32),
         VectorTree(*_renumber(tree, rest_rows)),
-        _take(data, rest_rows),
+        pick(data, rest_rows),
         rest_rows.astype(np.int32),
     )
 
@@ -283,7 +284,7 @@ def delete(tree: VectorTree, data: Data, flags: ArrayLike) -> tuple[VectorTree, 
         ancestors among one another; children of a removed root become roots. W = n, D = log n.
     """
     rows = np.flatnonzero(~_flags(tree, flags))
-    return VectorTree(*_renumber(tree, rows)), _take(data, rows)
+    return VectorTree(*_renumber(tree, rows)), pick(data, rows)
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------------
@@ -338,10 +339,6 @@ def _flags(tree: VectorTree, flags: ArrayLike) -> NDArray[np.bool_]:
     if array.shape != (tree.n,) or (array.size and array.dtype != bool):
         raise ValueError(f"flags must be {tree.n} booleans, got {array.dtype} {array.shape}")
     return array.astype(bool)
-
-
-def _take(data: Data, rows: NDArray) -> Data:
-    return jax.tree.map(lambda x: x[rows], data)
 
 
 def _numpy_or_jax(*arrays: Any):

@@ -16,6 +16,7 @@ from kinetree.model import Model, Placement
 from kinetree.model.orientation import orientation_of
 from kinetree.model.world import BOTH, PairSurfaces
 from kinetree.spatial import Mat3, Motion, Quaternion, Rotation, Transform, Vec3
+from kinetree.tree import pick
 
 from ..contact_softness import soft_contact
 from ..touching import surfaces_of_pairs
@@ -83,7 +84,7 @@ def shape_places(model: Model) -> Placed:
     body = np.array(scene.layout.bodies, np.int64)
     on_body = body >= 0
     if model.n_bodies:
-        frames = jax.tree.map(lambda x: x[np.maximum(body, 0)], model.frames)
+        frames = pick(model.frames, np.maximum(body, 0))
         turn, origin = turned(frames.E), frames.r
     else:
         turn, origin = Quaternion(*np.zeros((4, len(body)))), Vec3(*np.zeros((3, len(body))))
@@ -304,7 +305,7 @@ def surface_constants(dim: int, model: Model, plan: Plan, known: Known, coupled:
     assert plan.world.scene is not None
     _, numbers = plan.points_of(dim, coupled)
     whole = surfaces_of_pairs(plan.world.scene, known.dtype)
-    own = jax.tree.map(lambda x: x[numbers], whole)
+    own = pick(whole, numbers)
     split = PairSurfaces(*(x if x.ndim == 1 else tuple(x[:, k] for k in range(x.shape[1])) for x in own))
     pairs = [plan.pairs[k] for k in numbers]
     bodies = np.array(plan.world.scene.layout.bodies, np.int64)[[(p.first, p.second) for p in pairs]]

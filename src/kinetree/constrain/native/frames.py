@@ -14,6 +14,7 @@ from kinetree.lanes import Loop, Slots
 from kinetree.model import Model, Placement
 from kinetree.model.equalities import WELD
 from kinetree.spatial import Force, Motion, Quaternion, Rotation, Transform, Vec3
+from kinetree.tree import pick
 
 from ..cones import Response, hold
 from ..equality_groups import frame_rows, soft_frame
@@ -139,7 +140,7 @@ def softening(size: int, moves: Moves, power: int | None) -> Part:
 
     def constants(model: Model, plan: Plan, known: Known) -> Ends:
         equal, own = plan.frames.equal, plan.frames.members(size, moves)
-        part: Any = jax.tree.map(lambda x: x[own], equal)
+        part: Any = pick(equal, own)
         assert equal is not None
         places = [
             Placement(Quaternion(*split(turn)), Vec3(*split(at)))

@@ -18,6 +18,7 @@ from kinetree.model.compile import merge_inertia
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.model.physics import quaternion_stretch, way_from_rest
 from kinetree.spatial import Force, Inertia, Motion, Quaternion, Transform, Vec3
+from kinetree.tree import pick
 
 from .memory import BODY, INERTIA, NOTHING, NUMBER, PLACEMENT, ROW, ZERO3, fixed
 from .parts import Known, Part, table
@@ -60,7 +61,7 @@ def placing(quaternions: bool) -> list[Part]:
 
     def moving_constants(model: Model, plan: Plan, known: Known) -> Any:
         at = np.flatnonzero(plan.structure.q_of_row >= 0)
-        rows = jax.tree.map(lambda x: x[at], model.rows)
+        rows = pick(model.rows, at)
         return Placement(rows.orientation, rows.position), rows.axis
 
     screws = Loop(moving, 2, jax.tree.structure((PLACEMENT, AXIS)), reads=(at_q(1, 1),), writes=own)
@@ -80,7 +81,7 @@ def placing(quaternions: bool) -> list[Part]:
 
     def constants(rows_of: Any) -> Any:
         def frames(model: Model, plan: Plan, known: Known) -> Placement:
-            rows = jax.tree.map(lambda x: x[rows_of(plan)], model.rows)
+            rows = pick(model.rows, rows_of(plan))
             return Placement(rows.orientation, rows.position)
 
         return frames
@@ -197,7 +198,7 @@ def outward(quaternions: bool) -> Part:
         return table(plan.up(rows), plan.row(rows))
 
     def axes(model: Model, plan: Plan, known: Known) -> Axis:
-        return jax.tree.map(lambda x: x[without_roots(plan, plan.outward_rows)], model.rows.axis)
+        return pick(model.rows.axis, without_roots(plan, plan.outward_rows))
 
     return Part(loop, turns, axes)
 
@@ -225,7 +226,7 @@ def bodies() -> list[Part]:
     loop = Loop(step, 2, jax.tree.structure(Mass(INERTIA, 0.0, ZERO3)), reads=reads, writes=writes)
 
     def constants(model: Model, plan: Plan, known: Known) -> Mass:
-        inertia = jax.tree.map(lambda x: x[plan.massive], model.rows.inertia)
+        inertia = pick(model.rows.inertia, plan.massive)
         fraction = plan.world.gravity_compensation
         if fraction is None:
             return Mass(inertia, 0.0, ZERO3)

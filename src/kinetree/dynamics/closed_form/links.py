@@ -9,6 +9,7 @@ import numpy as np
 from kinetree.lanes import Loop, Memory
 from kinetree.model import Axis, Model, Placement, Structure, place
 from kinetree.spatial import Inertia, Motion, Vec3
+from kinetree.tree import pick
 
 from ..schedules.lane_rows import GRAVITY, OWN, Part, Turns, V, base_gravity
 from .shape import Shape
@@ -71,7 +72,7 @@ def base_part(memory: Memory, quaternions: bool, begins: Callable[[Vec3], dict[s
 
 def link_constants(model: Model, rows: np.ndarray, framed: bool) -> Link:
     """Links of these rows; `framed` if their frames are wanted."""
-    r, coupling = jax.tree.map(lambda x: x[rows], model.rows), model.coupling
+    r, coupling = pick(model.rows, rows), model.coupling
     frame = Placement(r.orientation, r.position) if framed else None
     if coupling is None:
         return Link(frame, r.axis, r.inertia, None, None)

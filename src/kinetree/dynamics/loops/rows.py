@@ -12,7 +12,6 @@ equations").
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -21,7 +20,7 @@ from kinetree.model.equalities import JointEqualities
 from kinetree.model.loops import KINDS
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Quaternion, Rates, Vec3
-from kinetree.tree import Layout, restore
+from kinetree.tree import Layout, pick, restore
 
 from ..frames import row_rates, with_base
 from ..schedules.arranged import Arranged, arranged, by_position, row_poses, row_velocities
@@ -75,10 +74,6 @@ class End(NamedTuple):
     a: Vec3
 
 
-def _picked(rows: Any, which: np.ndarray) -> Any:
-    return jax.tree.map(lambda x: x[which], rows)
-
-
 def _carriers(structure: Structure, bodies: tuple[int, ...]) -> np.ndarray:
     own = np.array(bodies, np.int64)
     return np.where(own >= 0, structure.row_of_body[np.maximum(own, 0)], -1) if structure.n_bodies else own
@@ -90,7 +85,7 @@ def _columns(x: Any, dtype: Any) -> list[Any]:
 
 
 def _end(rows: tuple, carrier: np.ndarray, position: Any, orientation: Any) -> End:
-    pose, velocity, rates = _picked(rows, carrier + 1)
+    pose, velocity, rates = pick(rows, carrier + 1)
     dtype = pose.position.x.dtype
     turned = pose.orientation.turn
     own = turned(Vec3(*_columns(position, dtype)))
@@ -158,7 +153,7 @@ def _rows_of_frames(model: Model, loops: Loops, at: Any, rows: tuple) -> tuple[A
     x1, y2 = one.turn.rotation().rows[0], two.turn.rotation().rows[1]
     error = jnp.where(lay.crossed[:, None], x1.dot(y2)[lay.loop], error)
     # columns of G: what each row of the tree does to the frames
-    pose, axis = _picked(at[0], np.arange(1, structure.tree.n + 1)), at[1]
+    pose, axis = pick(at[0], np.arange(1, structure.tree.n + 1)), at[1]
     z = pose.orientation.rotation().rows[2]
     spin, slide = z * axis.turn, z * axis.slide
     m1, m2 = (jnp.asarray(_carries(structure, c), d.x.dtype) for c in (c1, c2))
@@ -172,7 +167,7 @@ def _rows_of_frames(model: Model, loops: Loops, at: Any, rows: tuple) -> tuple[A
     directions = Vec3(*(c[:, None] for c in n))
     G = directions.dot(both(linear, spin * (m2 - m1)))
     force = n * (lay.part == LINEAR)[:, None].astype(d.x.dtype)
-    moment = n - force + _picked(second, lay.loop).cross(force)
+    moment = n - force + pick(second, lay.loop).cross(force)
     return G, n.dot(velocity), drift, error, jnp.stack([*moment, *force], 1)
 
 
@@ -184,11 +179,11 @@ def _directions(lay: Layed, one: End, two: End) -> tuple[Vec3, Vec3]:
     own = jnp.stack([a.array() for a in axes1])[lay.axis, lay.loop]  # (m, batch, 3)
     point = lay.point[:, None]
     n = Vec3(*(jnp.where(point, world[:, k] + like[lay.loop], own[..., k]) for k in range(3)))
-    omega1, omega2 = _picked(one.omega, lay.loop), _picked(two.omega, lay.loop)
+    omega1, omega2 = pick(one.omega, lay.loop), pick(two.omega, lay.loop)
     rate = _choose(point, Vec3.zero_like(n.x), omega1.cross(n))
     if not lay.crossed.any():
         return n, rate
-    x1, y2 = _picked(axes1[0], lay.loop), _picked(two.turn.rotation().rows[1], lay.loop)
+    x1, y2 = pick(axes1[0], lay.loop), pick(two.turn.rotation().rows[1], lay.loop)
     crossed = lay.crossed[:, None]
     turning = omega2.cross(y2).cross(x1) + y2.cross(omega1.cross(x1))
     return _choose(crossed, y2.cross(x1), n), _choose(crossed, turning, rate)

@@ -14,7 +14,7 @@ from kinetree.lanes.pairs.pairs import all_pairs, each_pair
 from kinetree.model import Model, Placement
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Inertia
-from kinetree.tree import Layout, Tree, arrange, layout, outward
+from kinetree.tree import Layout, Tree, arrange, layout, outward, pick
 from kinetree.tree.fix import inward_visits
 from kinetree.tree.stages import Stages
 
@@ -79,11 +79,8 @@ def _packed_by_factors(laid: Layout, model: Model, q: Any, pairs: Any) -> Any:
     f = factors(laid, model, q)
     i, j = pairs
 
-    def take(part: Any, rows: Any) -> Any:
-        return jax.tree.map(lambda x: x.at[:, rows].get(mode="promise_in_bounds"), part)
-
-    off_diagonal = take(f.axis, j).dot(take(f.force, i))
-    return jnp.where(i == j, take(f.diagonal, i), off_diagonal)
+    off_diagonal = pick(f.axis, j, 1).dot(pick(f.force, i, 1))
+    return jnp.where(i == j, pick(f.diagonal, i, 1), off_diagonal)
 
 
 def _native(laid: Stages, constants: tuple, model: Model, q: Any) -> Any:

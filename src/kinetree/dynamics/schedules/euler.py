@@ -25,7 +25,7 @@ import numpy as np
 
 from kinetree.dynamics.recursion import Algorithm, Pass, Row
 from kinetree.model import Model
-from kinetree.tree import Layout, MissingProperty, Tree, layout
+from kinetree.tree import Layout, MissingProperty, Tree, layout, pick
 from kinetree.tree.euler import leaffix_sum, rootfix_elements
 
 from .arranged import POSES, Arranged, rows_in_order
@@ -58,7 +58,7 @@ def _outward(tree: Tree, p: Pass, laid: Layout, at: Arranged, row: Row, base: An
     elements = tree_map(lambda x: jnp.broadcast_to(x, (tree.n, *shape)), op.element(row))
     states = op.act(rootfix_elements(tree, op, elements), tree_map(lambda b: b[None], base))
     states = _with_base(base, states)
-    found = p.visit(row, tree_map(lambda x: x[np.asarray(tree.parent) + 1], states))[1]
+    found = p.visit(row, pick(states, np.asarray(tree.parent) + 1))[1]
     return states, tree_map(lambda x: jnp.concatenate([x[:1], x]), found)
 
 

@@ -12,7 +12,7 @@ from kinetree.lanes.program.program import Slots
 from kinetree.model import Model, Placement, Rows, Structure
 from kinetree.model.physics import quaternion_stretch, way_from_rest
 from kinetree.spatial import Quaternion, Transform, Vec3
-from kinetree.tree import Tree
+from kinetree.tree import Tree, pick
 
 from .lane_rows import (
     GRAVITY,
@@ -159,7 +159,7 @@ def zero_parts(zeros: Callable[..., np.ndarray], arrays: tuple[int, ...] = (0,))
 
 def frame_constants(model: Model, bodies: np.ndarray) -> Transform:
     """Frames of these bodies in those of their rows."""
-    return jax.tree.map(lambda x: x[bodies], model.frames)
+    return pick(model.frames, bodies)
 
 
 # -- places of a matrix over pairs ------------------------------------------------------------------------------------

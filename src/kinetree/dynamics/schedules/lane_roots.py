@@ -18,6 +18,7 @@ from kinetree.lanes.program.program import Slots
 from kinetree.model import Axis, Model, Placement
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Inertia, Moments, Quaternion, Sym3, Vec3
+from kinetree.tree import pick
 
 from .lane_fields import Fields
 from .lane_rows import OWN, PARENT, STRETCH, ZERO3, Kind, Links, Part, Q, V, joint_turns
@@ -166,7 +167,7 @@ class Roots:
         """The constants of the joints that begin with these rows."""
         gravity = Vec3(*(model.gravity[k : k + 1].repeat(len(first)) for k in range(3)))
         pose = model.rows.orientation, model.rows.position
-        orientation, position = jax.tree.map(lambda x: x[first], pose)
+        orientation, position = pick(pose, first)
         links = [self.links.constants(model, first + k) for k in range(ROWS)]
         found = Row(gravity=gravity, orientation=orientation, position=position, inertia=links[LAST].inertia)
         return Row(found | {n: tuple(getattr(x, n) for x in links) for n in self.terms})

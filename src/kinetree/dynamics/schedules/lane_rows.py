@@ -23,6 +23,7 @@ from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.model.piecewise import PIECE
 from kinetree.spatial import Inertia, Moments, Quaternion, Rotation, Sym3, Transform, Vec3
+from kinetree.tree import pick
 
 from ..recursion import Row
 from . import tuning
@@ -49,7 +50,7 @@ def row_constants(model: Model, rows: np.ndarray) -> Rows:
     if len(rows) == model.tree.n >= PIECE:  # All rows of a long tree, outward or inward: no copies.
         orders = (slice(None), slice(None, None, -1))
         chosen = next((x for x in orders if np.array_equal(rows[x], np.arange(len(rows)))), rows)
-    return jax.tree.map(lambda x: x[chosen], model.rows)
+    return pick(model.rows, chosen)
 
 
 class Screw(NamedTuple):

@@ -26,7 +26,7 @@ from kinetree.dynamics.recursion import (
 )
 from kinetree.model import Model, Placement
 from kinetree.model.coordinates import velocity_product_shift
-from kinetree.tree import Layout, restore
+from kinetree.tree import Layout, pick, restore
 from kinetree.tree.fix import inward_visits, outward_visits
 
 from .arranged import POSE_PASS, Arranged, applied_forces, arranged, by_position
@@ -109,7 +109,7 @@ def of_bodies(laid: Layout, model: Model, row: Row, chosen: Any = slice(None)) -
     """Fields of the rows that carry the chosen bodies, (bodies, batch), or (batch,) of one, and their frames there."""
     with_base = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.asarray(laid.position_of, jnp.int32)])
     position = with_base[model.structure.row_of_body + 1][chosen]
-    taken = tree_map(lambda x: x[position], row)
+    taken = pick(row, position)
     dtype = jax.tree.leaves(taken)[0].dtype
     return Row(taken | {"frame": tree_map(lambda x: jnp.asarray(x, dtype)[chosen, None], model.frames)})
 

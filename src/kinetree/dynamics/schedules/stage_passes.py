@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from kinetree.lanes.walks.prefix import Prefix, exclusive_prefixes
 from kinetree.lanes.walks.walk import Walk, take_walk
+from kinetree.tree import pick
 from kinetree.tree.stages import Stage, Stages
 
 tree_map, structure = jax.tree.map, jax.tree.structure
@@ -22,11 +23,6 @@ tree_map, structure = jax.tree.map, jax.tree.structure
 def kept(exists: Any, new: Any, old: Any) -> Any:
     """The new state where there is a row, else the old one."""
     return tree_map(lambda a, b: jnp.where(exists, a, b), new, old)
-
-
-def taken(values: Any, index: Any) -> Any:
-    """Entries of all leaves; stages never point outside, and XLA's text is shorter where it need not ask."""
-    return tree_map(lambda x: x.at[index].get(mode="promise_in_bounds"), values)
 
 
 def in_array(array: int, places: Any) -> tuple[tuple[int, int], ...]:
@@ -92,7 +88,7 @@ def outward_pass(
         if stage.chained:
             state, results = take_walk(walk, stage.rows, state, arrays, gathered, (stage.above,), rows)
         else:
-            start = taken(memory, stage.above)
+            start = pick(memory, stage.above)
             if stage.cut:
                 before = _before(stage, walks, arrays, gathered)[0] if inner is None else inner
                 start, inner = kept(stage.first, start, walks.act(before, start)), None
@@ -127,7 +123,7 @@ def _before(stage: Stage, walks: OutwardWalks, arrays: tuple, gathered: Any, who
 def _spines_outward(stage: Stage, walks: OutwardWalks, arrays: tuple, gathered: Any, ports: Ports) -> tuple[Any, Any]:
     """The elements of whole spines, and those of all chunks before each chunk."""
     before, totals = _before(stage, walks, arrays, gathered, True)
-    inner, last = taken((before, totals), ports.last)
+    inner, last = pick((before, totals), ports.last)
     return kept(ports.first == ports.last, last, walks.combine(inner, last)), before
 
 
@@ -219,9 +215,9 @@ def _through_ports(
     stage: Stage, walks: InwardWalks, totals: Any, outside: Any, last: Any, lent: Any, ports: Ports, branches: Any
 ) -> Any:
     """What enters each chunk of the spines from outside, other parts of the tree included."""
-    inner, outer = taken((totals, outside), ports.first)
+    inner, outer = pick((totals, outside), ports.first)
     spines = kept(ports.first == ports.last, inner, walks.combine(inner, outer))
-    at_end = None if lent is None else taken(lent, ports.last)
+    at_end = None if lent is None else pick(lent, ports.last)
 
     def act(e: Any, state: Any) -> Any:
         """An element that was lent something at its outer end has that already."""
@@ -232,7 +228,7 @@ def _through_ports(
     passed = tree_map(lambda x: x[: ports.first.shape[0]], branches)
     exist = jnp.asarray(ports.exist, jax.tree.leaves(passed)[0].dtype)
     received = ports.receive(act, (spines, at_end, exist), passed)
-    of_lane = taken((received, at_end, exist), stage.above)
+    of_lane = pick((received, at_end, exist), stage.above)
     start = kept(last, of_lane[0], act((outside, *of_lane[1:]), of_lane[0]))
     return start if lent is None else tree_map(jnp.add, start, kept(last, tree_map(jnp.zeros_like, lent), lent))
 

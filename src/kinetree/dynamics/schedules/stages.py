@@ -19,6 +19,7 @@ from kinetree.lanes.walks.prefix import Prefix, prefix_walks
 from kinetree.lanes.walks.walk import Resident, Walk
 from kinetree.model import Model, place
 from kinetree.spatial import Vec3
+from kinetree.tree import pick
 from kinetree.tree.stages import Stages
 
 from .lane_rows import HINGE, PLACEMENT, ROWS
@@ -348,5 +349,5 @@ def _of_bodies(model: Model, rows: Row, base: Row) -> Row:
     dtype = jax.tree.leaves(rows)[0].dtype
     if not np.array_equal(carrier, np.arange(model.structure.tree.n)):  # else each body has one row, in order
         with_base = tree_map(lambda b, x: jnp.concatenate([jnp.reshape(b, 1), x]), base, rows)
-        rows = tree_map(lambda x: x[carrier + 1], with_base)
+        rows = pick(with_base, carrier + 1)
     return Row(rows | {"frame": tree_map(lambda x: jnp.asarray(x, dtype), model.frames)})

@@ -15,7 +15,7 @@ from kinetree.model import Axis, Model, Placement, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.tendons import NO_SIDE, NO_WRAP, Tendons
 from kinetree.spatial import Quaternion, Scalar, Vec3
-from kinetree.tree import layout, restore
+from kinetree.tree import layout, pick, restore
 
 from ..schedules.arranged import arranged, row_poses
 from .paths import Paths, paths
@@ -79,8 +79,8 @@ def stretched(model: Model, q: Any) -> Stretched:
 
 def _entries(at: Paths, axis: Axis, pose: Placement, line: Lines) -> Scalar:
     """(entries, batch)."""
-    own, place = jax.tree.map(lambda x: x[at.row], (axis, pose))
-    u, p, share = jax.tree.map(lambda x: x[at.line], (line.direction, line.end, line.share))
+    own, place = pick((axis, pose), at.row)
+    u, p, share = pick((line.direction, line.end, line.share), at.line)
     z = place.orientation.rotation().rows[2]
     moved = z * own.slide + z.cross(p - place.position) * own.turn
     return moved.dot(u) * share * jnp.asarray(at.sign, share.dtype)[:, None]
@@ -148,7 +148,7 @@ def _ways(tendons: Tendons, pose: Placement, points: Vec3) -> WrapPath | None:
             own = np.array(some)
 
             def at(which: Any) -> Vec3:
-                return jax.tree.map(lambda x: x[np.array(which)], points)
+                return pick(points, np.array(which))
 
             first, second = at([ends[k][0] for k in some]), at([ends[k][1] for k in some])
             side = at([arounds[k].side for k in some]) if sided else None
