@@ -125,6 +125,16 @@ def test_accelerations_and_stages(monkeypatch):
         np.testing.assert_allclose(jax.jit(jax.grad(function))(x), wanted, rtol=1e-6, atol=1e-8)
 
 
+def test_inverse_weights_of_traced_numbers_are_computed_once(monkeypatch):
+    """Limits, friction loss and contacts need them, in the step and in its slopes: a third of the time to trace."""
+    weights, found = sys.modules["kinetree.constrain.weights"], []
+    compute = weights._compute
+    monkeypatch.setattr(weights, "_compute", lambda model: found.append(model) or compute(model))
+    model = ours(compiled(ARM)).replace(integrator="implicitfast")
+    jax.eval_shape(lambda mass: kt.advance(kt.scaled(model, mass=mass), kt.initial_state(model)).q, 1.1)
+    assert len(found) == 1
+
+
 def test_worlds_whose_numbers_are_traced():
     """Models that differ, made inside `jit`: the states of each alone, by the native body, and gradients by all."""
     model = ours(compiled(ARM)).replace(integrator="implicitfast")

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import get_opaque_trace_state
 
 from kinetree.dynamics import forward_dynamics
 from kinetree.dynamics.algorithms.compliance import COMPLIANCE, OMEGA, Compliance, answer
@@ -24,12 +25,16 @@ from kinetree.spatial import Force, Vec3
 
 
 def inverse_weights(model: Model) -> InverseWeights:
-    """The model's own, or else computed; once for a model whose numbers are known."""
+    """The model's own, or else computed: once for a model whose numbers are known, else once for a trace."""
     if model.world is not None and model.world.inverse_weights is not None:
         return model.world.inverse_weights
+    if is_traced(model):
+        trace, kept = model.__dict__.get("_traced_inverse_weights", (None, None))
+        if trace != (now := get_opaque_trace_state()):
+            kept = _compute(model.uncoupled)
+            model.__dict__["_traced_inverse_weights"] = now, kept
+        return kept
     kept = model.__dict__.get("_inverse_weights")
-    if kept is None and is_traced(model):
-        return _compute(model.uncoupled)
     if kept is None:
         with jax.ensure_compile_time_eval():  # Inside `jit`, too, numbers that are known stay known.
             kept = model.__dict__["_inverse_weights"] = _compute(model.uncoupled)
