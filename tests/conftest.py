@@ -1,6 +1,7 @@
 """How the tests run: 64-bit numbers, strict promotion of types, a cache of their own, on the CPU if they ask for it."""
 
 import gc
+import itertools
 import os
 import tempfile
 from pathlib import Path
@@ -18,7 +19,7 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import quick_code
+from tests import one_context, quick_code
 from tests.left_out import pytest_terminal_summary
 
 __all__ = ["pytest_terminal_summary"]
@@ -44,6 +45,7 @@ settings.register_profile(
 settings.load_profile("kinetree")
 
 quick_code.install()
+one_context.install()
 
 
 @pytest.fixture
@@ -73,7 +75,11 @@ def pytest_collection_finish(session):
     gc.set_threshold(50_000, 20, 50)
 
 
-MOST_MAPS = 20_000  # of the 65 530 that Linux gives a process; XLA takes a few for every program, and dies without
+OFTEN = 20  # tests; to count the maps takes 7 ms
+MOST_MAPS = 40_000  # of the 65 530 that Linux gives a process; XLA takes a few for every program, and dies without
+
+
+_finished = itertools.count(1)
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +87,6 @@ def forget_programs():
     """Before a process runs out of memory maps, drop what earlier tests compiled."""
     yield
     maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+    if next(_finished) % OFTEN == 0 and maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
         jax.clear_caches()
         gc.collect()
