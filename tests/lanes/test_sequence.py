@@ -253,15 +253,19 @@ def test_only_what_is_read_is_stored():
 
 
 def test_turns_that_change_what_others_find_are_not_put_together():
-    def runs(reads, adds, when=0):
-        loop = Loop(lambda _, __, x: ((), x, ()), 3, NOTHING, reads=(reads,), adds=(adds,), when=slot(when))
+    def runs(reads, adds, when=0, lines=10**4):
+        condition = None if when is None else slot(when)
+        loop = Loop(lambda _, __, x: ((), x, ()), 3, NOTHING, reads=(reads,), adds=(adds,), when=condition)
         table = np.stack([np.arange(8), 8 + np.arange(8), np.full(8, 20)], 1)
-        return Sequenced(Program("one", (loop,), 0, 0), (table,), 30, (10**4,)).parts[0]
+        return Sequenced(Program("one", (loop,), 0, 0), (table,), 30, (lines,)).parts[0]
 
     whole = [Run(0, tuple(range(8)))]
     assert runs(slot(1), slot(2)) == whole
     assert len(runs(slot(2), slot(2))) == 8  # all of them read the sum
     assert len(runs(slot(1), slot(0, 1))) == 8  # a turn changes whether the next one is done
+    assert runs(slot(0), slot(0, 1), None) == whole  # each turn needs the one before, which memory brings
+    assert len(runs(slot(0), slot(0, 1), None, 400)) == 8  # short turns are written out: values stay in registers
+    assert len(runs(slot(2), slot(0, 20), None)) == 8  # a turn changes what all of them share
 
 
 def test_turns_of_rare_loops_are_one_text():

@@ -45,6 +45,7 @@ class Limits(NamedTuple):
     once: int = 3000
     repeated: int = 1000
     groups: int = 8000  # of turns that depend on conditions
+    turn: int = 500  # of one turn; values that go from one long turn to another do not stay in registers anyway
 
 
 LIMITS = Limits()
@@ -106,6 +107,7 @@ class Sequenced:
         long = lines * turns > (limits.repeated if within else limits.once)
         if loop.when is None or loop.when.column is None:
             free = apart(numbers_of(loop.reads, table), numbers_of((*loop.writes, *loop.adds), table), self.slots)
+            free = free or (lines > limits.turn and self._shares(loop, table))
             return [Run(k, tuple(every))] if free and long else alone
         if not self._fits(loop, table):
             return alone
@@ -120,14 +122,18 @@ class Sequenced:
         return sorted((Run(k, tuple(own)) for own in groups.values()), key=lambda run: run.turns)
 
     def _fits(self, loop: Loop, table: np.ndarray) -> bool:
-        """Whether no turn changes what is found before the first one: conditions of others, and what all of them share.
+        """Whether no turn changes what is found before the first: conditions of others, and what all of them share."""
+        assert loop.when is not None
+        whens, changes = numbers_of((loop.when,), table), numbers_of((*loop.writes, *loop.adds), table)
+        others = any(np.isin(np.delete(whens, t), own).any() for t, own in enumerate(changes))
+        return not others and self._shares(loop, table)
+
+    def _shares(self, loop: Loop, table: np.ndarray) -> bool:
+        """Whether what all turns share stays as it is.
 
         Sums that all of them add to are carried in registers: nobody may look for them in memory.
         """
-        assert loop.when is not None
-        whens, changes = numbers_of((loop.when,), table), numbers_of((*loop.writes, *loop.adds), table)
-        if any(np.isin(np.delete(whens, t), own).any() for t, own in enumerate(changes)):
-            return False
+        changes = numbers_of((*loop.writes, *loop.adds), table)
 
         def named(places: tuple[Slots, ...], shared: bool) -> set[int]:
             chosen = tuple(p for p in places if (len({number_in(p, row) for row in table}) == 1) == shared)
