@@ -7,7 +7,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.constrain.native.binding import tables_of
-from kinetree.lanes import Lane, Loop, Memory, Program
+from kinetree.lanes import Lane, Loop, Memory, Program, tuning
 from kinetree.lanes.cpu.compiled import CompiledProgram, module_text
 from kinetree.lanes.cpu.interleaved import Place
 from kinetree.lanes.program import xla
@@ -65,6 +65,21 @@ def test_results_are_stored_before_all_is_read():
     assert len(stores) == SIZE
     assert len(loads) == 2 * SIZE
     assert stores[0] < loads[2] < stores[1]
+
+
+@pytest.mark.parametrize(("width", "loads"), [(4, tuning.KEPT_MIN_USES), (8, 1)])
+def test_slots_that_are_used_often_stay_in_one_of_32_registers(width, loads):
+    """Vectors of 64 bytes mean 32 registers; of 32 bytes 16, too few to keep what can be loaded again."""
+    count = tuning.KEPT_MIN_USES
+    one, many = Memory(x=0.0), Memory(y=(0.0,) * count)
+
+    def step(_, x, reads):
+        return (tuple(x[0] + k * reads[0] for k in range(2, 2 + count)),), (), ()
+
+    scale = Loop(step, 3, NOTHING, (one.at(0, "x"),), (many.at(1, "y"),), inputs=(Lane(0, 2),))
+    text = module_text(Program("test_scaling", (scale,), 1, 0), np.dtype(float), width)
+    turn = text[text.index("loop0_turn:") : text.index("loop0_turned:")].splitlines()
+    assert sum(f" load <{width} x double>" in line for line in turn) == loads + 1  # and the input
 
 
 def test_which_slots_a_turn_can_mean():

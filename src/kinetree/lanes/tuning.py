@@ -28,6 +28,8 @@ CHECKED_VECTORS = 4  # vectors of results that are tested together for numbers t
 PREFETCH_BLOCKS = 2  # blocks of lanes; without it a batch larger than the cache runs at a third of the speed [cpu/]
 PREFETCH_TURNS = 4  # turns of a walk that fields are asked for in advance [million]
 PREFETCH_VECTORS = 6  # vectors of a block that are asked for in advance [million]
+KEPT_SLOTS = 12  # slots that a turn keeps in registers, where there are 32 of them (AVX-512) [robots]
+KEPT_MIN_USES = 8  # uses of such a slot in a turn; others are loaded again [robots]
 
 # -- a CPU: compiling --------------------------------------------------------------------------------------------------
 TOGETHER_MAX_LOOPS = 8  # loops; programs with more are compiled in pieces, by all threads [rollouts]

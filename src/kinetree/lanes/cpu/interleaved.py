@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from jax.extend.core import Literal
 
+from .. import tuning
 from ..llvm.emit import Emitter, Evaluation, Late
 from ..program.program import Slots
 
@@ -50,6 +51,9 @@ def interleaved(
     makers = {v: k for k, e in enumerate(jaxpr.eqns) for v in e.outvars}
     slots = list(zip(jaxpr.invars[len(given[0]) :], (place for place, _ in reads), strict=False))
     left = work.uses.copy()  # uses of each variable that are still to come
+    often = sorted((v for v, _ in slots if work.uses[v] >= tuning.KEPT_MIN_USES), key=lambda v: -work.uses[v])
+    for v in often[: tuning.KEPT_SLOTS if to.width * to.dtype.itemsize == 64 else 0]:
+        work.known[v].kept = True
 
     def make(v: Any) -> None:
         """Emit what a variable needs, the operands first."""

@@ -66,10 +66,13 @@ class Product:
 
 
 class Late:
-    """A value in memory, loaded where it is needed: again for each sum and product, so that it fills no register."""
+    """A value in memory, loaded where it is needed: again for each sum and product, so that it fills no register.
+
+    Where it is `kept` it is loaded once, and has a register.
+    """
 
     def __init__(self, load: Callable[[], str]):
-        self.load = load
+        self.load, self.kept = load, False
 
 
 class Evaluation:
@@ -88,7 +91,11 @@ class Evaluation:
 
     def value(self, v: Any) -> Any:
         """What is known of a variable: a value, or a product that is not computed yet."""
-        found = self.to.literal(v.val, v.aval) if isinstance(v, Literal) else self.known[v]
+        if isinstance(v, Literal):
+            return self.to.literal(v.val, v.aval)
+        if isinstance(self.known[v], Late) and self.known[v].kept:
+            self.settle(v)
+        found = self.known[v]
         return found.load() if isinstance(found, Late) else found
 
     def computed(self, v: Any) -> Any:
