@@ -315,7 +315,9 @@ def not_served(model: Model, plan: StepPlan, integrator: str) -> str:
     if integrator not in INTEGRATORS:
         return f"integrator {integrator}"
     sloped = bool(len(plan.sloped_rows))
-    if sloped and (len(plan.strings.resists[0]) or len(plan.strings.brakes[0])):
+    strings = plan.strings
+    resisting = [r for s in (*strings.resists.strings, *strings.brakes.strings) for r in strings.rows[s]]
+    if np.isin(plan.sloped_rows, resisting).any():
         return "tendons or actuators on several joints that resist at the end of the step, and velocity products"
     if sloped and plan.coupling is not None:
         return "joints that follow others, and velocity products that are taken at the end of the step"
