@@ -1,5 +1,6 @@
-"""Which library computes with arrays that may be NumPy's or JAX's."""
+"""Arrays that may be NumPy's or JAX's: which library computes with them, and their shapes and types."""
 
+import math
 from typing import Any
 
 import jax
@@ -10,3 +11,14 @@ import numpy as np
 def library(*values: Any) -> Any:
     """JAX's where one of the arrays in these trees is JAX's own, traced or not; else NumPy's."""
     return jnp if any(isinstance(x, jax.Array) for x in jax.tree.leaves(values)) else np
+
+
+def flattened(x: Any) -> Any:
+    """(batch, all other numbers). `reshape(len(x), -1)` can not tell how many those are where a batch is empty."""
+    return x.reshape(len(x), math.prod(x.shape[1:]))
+
+
+def dtype_of(x: Any) -> np.dtype:
+    """The type of an array, or of the one that a list would be; numbers that are not real are float64."""
+    found = np.dtype(x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype)
+    return found if jnp.issubdtype(found, jnp.floating) else np.dtype(float)

@@ -82,6 +82,27 @@ def test_no_states_at_all():
     assert kt.contact_forces(model, none).shape == (0, model.n_bodies, 6)
 
 
+PULLED = """<mujoco><worldbody><body><joint name="j"/><geom size="0.1"/></body></worldbody>
+  <tendon><fixed name="t"><joint joint="j" coef="2"/></fixed></tendon>
+  <actuator><motor joint="j"/></actuator></mujoco>"""
+
+
+def test_no_states_of_tendons_actuators_and_forces():
+    """The numbers of an empty batch say nothing about the other axes."""
+    model, none = kt.load(PULLED), np.zeros((0, 1))
+    forces = np.zeros((0, model.n_bodies, 6))
+    assert kt.actuator_force(model, none, none, none).shape == (0, 1)
+    assert kt.tendon_length(model, none).shape == (0, 1)
+    assert kt.tendon_jacobian(model, none).shape == (0, 1, 1)
+    assert kt.forward_dynamics(model, none, none, none, forces).shape == (0, 1)
+    assert kt.advance(model, kt.initial_state(model, none, none), none, forces).q.shape == (0, 1)
+
+
+def test_a_state_of_lists():
+    after = kt.advance(kt.load(PULLED), kt.initial_state(kt.load(PULLED)).replace(q=[0.3], qd=[0]))
+    np.testing.assert_allclose(after.q, 0.3, atol=0.01)
+
+
 def test_no_bodies_at_all():
     """A tree of none is a tree."""
     nothing = kt.Model.from_arrays([], [], np.zeros((0, 6, 6)), np.zeros((0, 6, 6)))

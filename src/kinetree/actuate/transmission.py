@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import flattened
 from kinetree.dynamics.tendons.lengths import stretched
 from kinetree.dynamics.tendons.paths import paths
 from kinetree.model import Actuators, Model, ModelError, Structure
@@ -193,6 +194,6 @@ def _turned(gear: Any, here: Quaternion, is_free: bool, in_parent: bool) -> tupl
 
 def gathered(at: Columns, values: Any) -> Any:
     """Sums (batch, nv) over the degrees of freedom of values (batch, n, width)."""
-    flat = values.reshape(values.shape[0], -1)
+    flat = flattened(values)
     flat = jnp.concatenate([flat, jnp.zeros((flat.shape[0], 1), flat.dtype)], -1)
     return flat[:, at.sources].sum(-1)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from kinetree._arrays import flattened
 from kinetree.lanes.target import facts
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate, evaluate_for
@@ -66,7 +67,7 @@ def _in_lanes(program: LaneAlgorithm, model: Model, q: Any, qd: Any, tau: Any, f
     state = (q, qd, tau) if f_ext is None else (q, qd, tau, f_ext)
 
     def solve(q: Any, qd: Any, tau: Any, *f_ext: Any) -> Any:
-        return program(model, q, qd, tau, *(f.reshape(len(f), -1) for f in f_ext))[0]
+        return program(model, q, qd, tau, *(flattened(f) for f in f_ext))[0]
 
     if not any(isinstance(x, jax.Array) for x in state):
         return solve(*state)

@@ -31,8 +31,11 @@ def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Any:
     if not _is_jax(value):
         try:
             value = np.asarray(value)
-        except ValueError as error:
-            raise ValueError(f"{name} must be an array of shape (..., {', '.join(map(str, shape))}): {error}") from None
+        except ValueError:
+            wanted = ", ".join(["...", *map(str, shape)])
+            raise ValueError(
+                f"{name} must be an array of shape ({wanted}): rows of this list differ in length"
+            ) from None
     kind = np.dtype(value.dtype)
     if kind.kind not in "fiub" and not jnp.issubdtype(kind, jnp.floating):
         raise TypeError(f"{name} must hold real numbers, not {kind}")

@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import dtype_of
 from kinetree._types import AnyArray, Float
 from kinetree.model import Model, State, require_state
 from kinetree.model.arguments import evaluate_for
@@ -30,7 +31,7 @@ def contact_forces(
     require_model(model)
     require_state(state)
     if ctrl is None:
-        ctrl = np.zeros(model.nu, np.result_type(state.q) if isinstance(state.q, np.ndarray) else state.q.dtype)
+        ctrl = np.zeros(model.nu, dtype_of(state.q))
 
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any) -> Any:
         push = acting(model, q, qd, act, warm_start, ctrl).push

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import dtype_of
 from kinetree._types import AnyArray, Float
 from kinetree._unknown import did_you_mean, unknown
 from kinetree.constrain.actuated import actuated, carried
@@ -38,7 +39,7 @@ def sensors(
     if not model.sensors:
         return {}
     if ctrl is None:
-        ctrl = np.zeros(model.nu, np.result_type(state.q) if isinstance(state.q, np.ndarray) else state.q.dtype)
+        ctrl = np.zeros(model.nu, dtype_of(state.q))
     free, coupling = model.uncoupled, model.coupling
     kinds = {s.kind for s in model.sensors}
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 
+from kinetree._arrays import dtype_of
 from kinetree._types import AnyArray, Array, Float, Number
 from kinetree._unknown import require_word
 from kinetree.constrain.moving import jvp_of_moving
@@ -182,7 +183,7 @@ def advance(
         require_solution(model, "advance", after.qd, **given)
         return after
     if ctrl is None:
-        ctrl = np.zeros(model.nu, np.result_type(state.q) if not isinstance(state.q, jax.Array) else state.q.dtype)
+        ctrl = np.zeros(model.nu, dtype_of(state.q))
 
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any, f_ext: Any) -> State:
         now = State(q, qd, act, time, warm_start)

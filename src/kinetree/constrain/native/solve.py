@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from kinetree._arrays import flattened
 from kinetree.lanes import run, xla
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.linear import Bounded, run_linear
@@ -144,7 +145,7 @@ def answering(features: Features) -> Variant:
 
 def _inputs(variant: Variant, **given: Any) -> tuple:
     """What a program reads; directions that it is linear in come later."""
-    flat = {k: x.reshape(len(x), -1) if k == "f_ext" and x is not None else x for k, x in given.items()}
+    flat = {k: flattened(x) if k == "f_ext" and x is not None else x for k, x in given.items()}
     return tuple(flat[name] for name in variant.inputs if name in flat)
 
 

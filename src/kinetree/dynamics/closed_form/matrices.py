@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import flattened
 from kinetree.lanes.target import facts
 from kinetree.model import Model
 
@@ -27,7 +28,7 @@ Matrices = tuple[Any, Any, Any]  # (batch, nv, nv): by q, by qd, and by accelera
 
 
 def _run(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, forward: bool = False) -> Matrices:
-    extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
+    extra = () if f_ext is None else (flattened(f_ext),)
     a, b, c = program_of(model, f_ext is not None, forward)(model, q, qd, qdd, *extra)
     n = model.nv
     return a.reshape(-1, n, n), b.reshape(-1, n, n), c.reshape(-1, n, n)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import flattened
 from kinetree.dynamics.algorithms.applied import with_world_forces
 from kinetree.dynamics.joint_terms import FELT, LOAD, inputs_of_rows, joint_acceleration
 from kinetree.dynamics.recursion import APPLIED, Algorithm, Bodies
@@ -152,7 +153,7 @@ def _in_lanes(
     program = lane_program_of(chosen, model, f_ext is not None)
 
     def lanes(model: Model, f_ext: Any, *state: Any) -> tuple:
-        extra = () if f_ext is None else (f_ext.reshape(len(f_ext), -1),)
+        extra = () if f_ext is None else (flattened(f_ext),)
         return program(model, *state, *extra, schedule=choice.schedule, about=() if about is None else (about,))
 
     if choice.schedule == "lanes":

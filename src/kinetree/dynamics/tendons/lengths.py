@@ -65,7 +65,7 @@ def stretched(model: Model, q: Any) -> Stretched:
     own = coefficients * q.T[model.structure.q_of_row[fixed]]
     zero = jnp.zeros((1, q.shape[0]), dtype)
     if not at.spatial:
-        moment = jnp.concatenate([coefficients, zero[:, :1]])[at.sources].sum(2)
+        moment = jnp.concatenate([coefficients, jnp.zeros((1, 1), dtype)])[at.sources].sum(2)
         return Stretched(jnp.concatenate([own, zero])[at.parts].sum(1), moment)
     laid = layout(model.tree, SCHEDULE)
     arrangement = arranged(laid, model, q)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from kinetree._arrays import flattened
 from kinetree.constrain.native.binding import constants_of, tables_of, teams_of
 from kinetree.dynamics.schedules.choose import may_sequence, may_write_out
 from kinetree.lanes import Program, run, written_out, xla
@@ -85,7 +86,7 @@ class Stepper:
 
     def inputs(self, state: State, ctrl: Any, f_ext: Any) -> tuple:
         """What the program reads, (batch, ...)."""
-        given = {"f_ext": None if f_ext is None else f_ext.reshape(len(f_ext), -1), "ctrl": ctrl}
+        given = {"f_ext": None if f_ext is None else flattened(f_ext), "ctrl": ctrl}
         given |= {"time": state.time.reshape(-1, 1), "act": state.act}
         given |= {"q": state.q, "qd": state.qd, "warm_start": state.warm_start}
         return tuple(given[name] for name in self.variant.inputs)
