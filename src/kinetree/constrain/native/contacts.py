@@ -149,7 +149,7 @@ def place_slots(rows: int) -> tuple[Slots, ...]:
     return tuple(ROW.at(k, "pose") for k in range(rows))
 
 
-def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> Part:
+def colliding(kinds: tuple[str, str], moving: int, single: bool = False, crowded: bool = False) -> Part:
     """The loop over the pairs of some kinds; of those that were asked whether they are near, where it pays."""
     function = collider(kinds, single)
     count, both, by_pool = function.points, moving == BOTH, kinds not in BY_FORMULA
@@ -176,7 +176,7 @@ def colliding(kinds: tuple[str, str], moving: int, single: bool = False) -> Part
         writes += _point_slots(rows + k, rows + count + k, memory)
         if both:
             writes.append(Slots(rows + 2 * count + k, 0, jax.tree.structure(ZERO3), cold=True))
-    when = ACTS.at(rows + count, "D") if is_asked(kinds, both) else None
+    when = ACTS.at(rows + count, "D") if is_asked(kinds, both or crowded) else None
     structure = jax.tree.structure(example)
     loop = Loop(step, columns, structure, reads=slots, writes=tuple(writes), when=when, pool=by_pool)
     return Part(loop, pair_table(kinds, moving), pair_constants(kinds, moving, by_pool))

@@ -8,6 +8,7 @@ from kinetree.model import Model, World
 from kinetree.model.world import SOLIMP
 
 from .links import MAX_LINKS
+from .near import is_crowded
 from .plan import Plan
 from .span_plan import WrapKind
 
@@ -43,6 +44,7 @@ class Features(NamedTuple):
     fluid: bool = False  # bodies move in one
     noslip: bool = False  # friction does not slip
     joined: bool = False  # bodies that touch are solved for by a matrix (joined.py)
+    crowded: bool = False  # many pairs have a shape that does not move: all are asked whether they are near
 
 
 def any_number(values: Any) -> bool:
@@ -69,6 +71,7 @@ def features_of(model: Model, plan: Plan) -> Features:
         plan.world.fluid is not None,
         plan.world.noslip,
         plan.joined is not None,
+        is_crowded(plan.pairs),
     )
 
 

@@ -203,10 +203,11 @@ def force_parts(features: Features) -> list[Part]:
 
 def touching_parts(features: Features, report: int | None = None, told: int | None = None) -> list[Part]:
     """What touches; points of contact are put out where asked for. Those that are searched for may be `told`."""
-    parts: list[Part] = [placed_shapes()] if features.coupled else []
+    parts = placed_shapes(features.crowded) if features.coupled or features.crowded else []
     for kinds, moving in features.touches:
         if told is None or kinds in CLOSED_FORMS:
-            parts += [*looks(kinds, moving, features.single), contacts.colliding(kinds, moving, features.single)]
+            given = kinds, moving, features.single, features.crowded
+            parts += [*looks(*given), contacts.colliding(*given)]
         else:
             parts.append(recalling(kinds, moving, features.single, told))
     if report is not None:
