@@ -80,10 +80,9 @@ def test_code_on_the_pages_runs(tmp_path):
 
 
 def test_every_page_with_code_is_run():
-    """But the design, whose block is a list of signatures."""
     with_code = {p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md") if blocks(p)}
     tutorials = {p for p in with_code if p.startswith("docs/tutorials/")}
-    assert with_code - tutorials == {*PAGES[1:], *(f"docs/{name}.md" for name in SHORT), "docs/design.md"}
+    assert with_code - tutorials == {*PAGES[1:], *(f"docs/{name}.md" for name in SHORT)}
 
 
 def test_readme_has_ten_lines_and_a_small_picture():

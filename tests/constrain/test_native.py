@@ -7,7 +7,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.constrain.choose import way_of
-from kinetree.dynamics.schedules.record import recorded
+from kinetree.dynamics.schedules.choose import recorded
 from tests.constrain.agreement import compiled, exact, ours, relative, solved_as_there, states
 
 CLOSE = 1e-10  # relative; 1e-13 is what is found

@@ -8,8 +8,7 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.algorithms.aba import ABA
 from kinetree.dynamics.elements.articulated import Articulated, pivot
-from kinetree.dynamics.elements.articulated_element import _symmetric, combine_elements, no_rows
-from kinetree.dynamics.elements.ballast import ballast_of
+from kinetree.dynamics.elements.articulated_element import _symmetric, ballast_of, combine_elements, no_rows
 from kinetree.dynamics.recursion import Row
 from kinetree.model import Axis
 from kinetree.spatial import Force, Inertia, Motion, Rotation, Sym3, Transform, Vec3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.published.inertia_times import inertia_times
+from kinetree.dynamics.published.jsiia import inertia_times
 from kinetree.dynamics.schedules.arranged import arranged, by_position
 from kinetree.tree import layout, restore
 from tests.dynamics.trees import sample, worst

@@ -90,6 +90,11 @@ def test_cholesky_agrees_with_numpy(n):
     assert relative(jax.jit(dense.cholesky)(A), np.linalg.cholesky(A)) < 100 * n * EPS
 
 
+def test_pivots_multiply_to_the_determinant():
+    A = positive(np.random.default_rng(4), 3, 9, 9)
+    assert relative(np.prod(dense.pivots(jnp.asarray(A)), -1), np.linalg.det(A)) < 1e-12
+
+
 def test_general_solve_pivots():
     rng = np.random.default_rng(3)
     A, B = rng.standard_normal((50, 6, 6)), rng.standard_normal((50, 6, 4))

@@ -6,8 +6,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.schedules.blocks import can_block
-from kinetree.dynamics.schedules.choose import Call, choose, choose_mass_matrix
-from kinetree.dynamics.schedules.record import recorded
+from kinetree.dynamics.schedules.choose import Call, choose, choose_mass_matrix, recorded
 from kinetree.lanes.target import facts as target
 
 

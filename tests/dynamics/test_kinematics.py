@@ -105,7 +105,7 @@ def test_schedules_that_can_not_be():
 
 
 def test_constants_kept_for_bodies_do_not_pile_up():
-    from kinetree.dynamics.jacobian_lanes import jacobian_lanes
+    from kinetree.dynamics.jacobians import jacobian_lanes
     from kinetree.dynamics.schedules.lane_algorithm import MAX_KEPT_CONSTANTS as KEPT
 
     model = kt.auto_tree(KEPT + 20, 2)

@@ -6,8 +6,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Share, Stretch
-from kinetree.dynamics.schedules.choose import SCHEDULES
-from kinetree.dynamics.schedules.record import recorded
+from kinetree.dynamics.schedules.choose import SCHEDULES, recorded
 from kinetree.dynamics.schedules.run import run
 
 

@@ -7,9 +7,8 @@ import pytest
 
 import kinetree as kt
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.algorithms.rnea_reverse import RNEA_REVERSE
+from kinetree.dynamics.algorithms.rnea_reverse import RNEA_REVERSE, has_reverse
 from kinetree.dynamics.schedules import blocks, tuning
-from kinetree.dynamics.schedules.reverse import has_reverse
 from kinetree.dynamics.schedules.run import run
 from tests.build import build_model
 from tests.dynamics.trees import hinged, limbs

@@ -10,7 +10,7 @@ import kinetree as kt
 from kinetree.dynamics.algorithms.aba import aba_of
 from kinetree.dynamics.algorithms.crba import CRBA
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.jacobian_lanes import jacobian_lanes
+from kinetree.dynamics.jacobians import jacobian_lanes
 from kinetree.dynamics.schedules.lane_rows import kind_of
 from kinetree.dynamics.schedules.lanes import Variant, lane_program, lane_program_of
 from tests.build import build_model

@@ -13,8 +13,8 @@ from kinetree.dynamics.algorithms.aba import ABA
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.matrices.crba import _OVER_STAGES as MASS_MATRIX
 from kinetree.dynamics.matrices.crba import ancestor_mask
+from kinetree.dynamics.schedules.choose import recorded
 from kinetree.dynamics.schedules.lane_rows import ROWS
-from kinetree.dynamics.schedules.record import recorded
 from kinetree.dynamics.schedules.run import _over_stages
 from kinetree.dynamics.schedules.staged import stage_constants
 from kinetree.lanes.walks.walk import Resident

@@ -1,22 +1,9 @@
-"""Fijany and Bejczy's inertia matrix and their square-root-free Cholesky."""
+"""Fijany and Bejczy's inertia matrix."""
 
-import jax.numpy as jnp
 import numpy as np
 
 import kinetree as kt
-from kinetree.dynamics.published.vneb import ldlt, ldlt_solve
 from tests.dynamics.trees import sample, worst
-
-
-def test_square_root_free_cholesky():
-    rng = np.random.default_rng(1)
-    G = rng.standard_normal((4, 9, 9))
-    A, b = G @ G.swapaxes(1, 2) + np.eye(9), rng.standard_normal((4, 9))
-    factors = np.asarray(ldlt(jnp.asarray(A)))
-    L = np.tril(factors, -1) + np.eye(9)
-    D = np.einsum("bii->bi", factors)
-    assert worst(L @ (D[:, :, None] * L.swapaxes(1, 2)), A) < 1e-14
-    assert worst(ldlt_solve(jnp.asarray(factors), jnp.asarray(b)), np.linalg.solve(A, b[..., None])[..., 0]) < 1e-11
 
 
 def test_the_columns_of_a_pendulum():

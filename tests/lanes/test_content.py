@@ -13,7 +13,7 @@ from kinetree.dynamics.algorithms.crba import FACTORS
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.schedules.lane_rows import Kind
 from kinetree.dynamics.schedules.lanes import Variant, lane_program
-from kinetree.dynamics.schedules.stages import Plan, inward_walks, outward_walks
+from kinetree.dynamics.schedules.stages import CellPlan, inward_walks, outward_walks
 from kinetree.lanes.kept.content import Indescribable, describe, source_files
 from kinetree.lanes.program.derivative import adjoint_program, tangent_program
 from kinetree.spatial import Vec3
@@ -27,10 +27,10 @@ def test_steps_of_the_package_are_described_without_tracing(monkeypatch):
     programs = [f(q, e).program for f in (rnea_lanes, aba_lanes) for q in (False, True) for e in (False, True)]
     programs += [rnea_lanes(False, False, deep, hinges).program for deep, hinges in ((True, False), (False, True))]
     derived = [d(p, moving) for p in programs for d in (tangent_program, adjoint_program) for moving in (False, True)]
-    plans = [Plan(RNEA, hinges) for hinges in (False, True)]
+    plans = [CellPlan(RNEA, hinges) for hinges in (False, True)]
     walks = [outward_walks(p, 0).walk(2, r, False, g) for p in plans for r in (False, True) for g in (False, True)]
     walks += [inward_walks(plans[0], 1).walk(j, s, False) for j in (False, True) for s in (1, 2)]
-    walks += [inward_walks(Plan(FACTORS, False), 1).walk(True, 2, False)]
+    walks += [inward_walks(CellPlan(FACTORS, False), 1).walk(True, 2, False)]
     things = [*programs, *derived, *walks]
     monkeypatch.setattr(jax, "make_jaxpr", refuse)
     assert len({describe(x) for x in things}) == len(things)

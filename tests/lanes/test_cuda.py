@@ -11,8 +11,8 @@ import pytest
 
 from kinetree.dynamics.algorithms.crba import FACTORS
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.matrices.composite import ENTRIES
-from kinetree.dynamics.schedules.stages import Plan, inward_walks, outward_walks
+from kinetree.dynamics.matrices.crba import ENTRIES
+from kinetree.dynamics.schedules.stages import CellPlan, inward_walks, outward_walks
 from kinetree.lanes.cuda import driver as cuda
 from kinetree.lanes.cuda import pairs as pairs_native
 from kinetree.lanes.cuda import programs
@@ -145,8 +145,8 @@ def inverse_dynamics(lanes=5, rows=3):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_walks_and_pairs(driver, dtype):
     names = [
-        walk_native._target(outward_walks(Plan(RNEA, False), 0).reduce(False), dtype),
-        walk_native._target(inward_walks(Plan(FACTORS, False), 1).walk(True, 2, False), dtype),
+        walk_native._target(outward_walks(CellPlan(RNEA, False), 0).reduce(False), dtype),
+        walk_native._target(inward_walks(CellPlan(FACTORS, False), 1).walk(True, 2, False), dtype),
         pairs_native._target(ENTRIES, dtype),
     ]
     assert set(names) == set(driver.handlers)
@@ -205,7 +205,7 @@ def test_a_chip_that_can_not_run_it_falls_back_and_says_so(driver):
     program = rnea_lanes(False, False).program
     targets = (
         lambda: pairs_native._target(ENTRIES, "float32"),
-        lambda: walk_native._target(outward_walks(Plan(RNEA, False), 0).reduce(False), "float32"),
+        lambda: walk_native._target(outward_walks(CellPlan(RNEA, False), 0).reduce(False), "float32"),
         lambda: programs.program_target(program, "float32", 700, (3,) * 4),
     )
     for target in targets:

@@ -21,9 +21,9 @@ from kinetree.lanes.cuda.tile import block_size, tile_bytes
 from kinetree.lanes.kept.cache import entry_name
 from kinetree.lanes.kept.content import describe
 from kinetree.lanes.kept.notice import forget_warnings
+from kinetree.lanes.primitive import run
 from kinetree.lanes.program import xla
 from kinetree.lanes.program.woven import woven_program
-from kinetree.lanes.run import run
 from kinetree.lanes.target import compiled as native
 from tests.build import build_model
 from tests.dynamics.programs import rnea_lanes

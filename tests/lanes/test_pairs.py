@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.matrices.composite import ENTRIES, intervals
+from kinetree.dynamics.matrices.crba import ENTRIES, intervals
 from kinetree.lanes import tuning
 from kinetree.lanes.cpu import pairs as pairs_host
 from kinetree.lanes.cpu.host import optimized, this_processor, vector_width

@@ -10,14 +10,14 @@ import pytest
 
 from kinetree.dynamics.algorithms.aba import ABA
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.schedules.stages import Plan, inward_walks, outward_walks
+from kinetree.dynamics.schedules.stages import CellPlan, inward_walks, outward_walks
 from kinetree.lanes.cpu import walks as walk_native
 from kinetree.lanes.cpu.walks import cpu_text
 from kinetree.lanes.cuda.programs import in_slices
 from kinetree.lanes.cuda.ptx import assembled
 from kinetree.lanes.cuda.walks import gpu_text
 from kinetree.lanes.walks.prefix import exclusive_prefixes, prefix_walks
-from kinetree.lanes.walks.walk import WALK, Shape, Walk, by_xla, take_walk
+from kinetree.lanes.walks.walk import WALK, Walk, WalkSize, by_xla, take_walk
 
 NUMBER, PAIR = jax.tree.structure(0.0), jax.tree.structure((0.0, 0.0))
 TURNS = 7
@@ -51,7 +51,7 @@ def test_native_and_xla(reverse, scattered, sources, dtype):
     walk = Walk("test_walk", step, NUMBER, PAIR, NUMBER, PAIR, fields, widths, scattered, reverse, sources)
     for lanes in (1, 3, 16, 37, 500):
         arrays, n = data(lanes, sources, dtype)
-        shape = Shape(TURNS, lanes, n if scattered else 0)
+        shape = WalkSize(TURNS, lanes, n if scattered else 0)
         ours = WALK.bind(*arrays, walk=walk, shape=shape, held=None)
         theirs = at_once(*arrays, walk=walk, shape=shape)
         written = np.isin(np.arange(n), arrays[1 + sources]) if scattered else slice(None)
@@ -90,11 +90,11 @@ def test_prefixes(lanes, reverse):
 
 
 KERNELS = [
-    outward_walks(Plan(RNEA, False), 0).reduce(False),
-    inward_walks(Plan(RNEA, False), 1).prefix.walk,
-    outward_walks(Plan(ABA, False), 0).walk(1, True, False),
-    inward_walks(Plan(ABA, False), 1).walk(True, 2, False),
-    outward_walks(Plan(ABA, False), 2).walk(0, False, True),
+    outward_walks(CellPlan(RNEA, False), 0).reduce(False),
+    inward_walks(CellPlan(RNEA, False), 1).prefix.walk,
+    outward_walks(CellPlan(ABA, False), 0).walk(1, True, False),
+    inward_walks(CellPlan(ABA, False), 1).walk(True, 2, False),
+    outward_walks(CellPlan(ABA, False), 2).walk(0, False, True),
 ]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.schedules.record import recorded
+from kinetree.dynamics.schedules.choose import recorded
 from kinetree.lanes.cpu.compiled import CompiledProgram
 from tests.constrain.agreement import compiled, ours
 

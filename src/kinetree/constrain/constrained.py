@@ -13,7 +13,7 @@ from kinetree.dynamics.inverse_dynamics import zero_rates
 from kinetree.dynamics.loops.rows import wrenches
 from kinetree.dynamics.positive import require_solution
 from kinetree.dynamics.schedules.arranged import by_position
-from kinetree.dynamics.schedules.record import note
+from kinetree.dynamics.schedules.choose import note
 from kinetree.dynamics.schedules.whole import Huge, huge
 from kinetree.model import Coupling, Model
 from kinetree.model.arguments import evaluate_for, is_known

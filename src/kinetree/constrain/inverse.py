@@ -7,7 +7,7 @@ import jax
 
 from kinetree._types import Array, Float
 from kinetree.dynamics.schedules.arranged import by_position
-from kinetree.dynamics.schedules.record import note
+from kinetree.dynamics.schedules.choose import note
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for, is_known
 from kinetree.model.world import InverseWeights

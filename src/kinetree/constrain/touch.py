@@ -12,7 +12,7 @@ from kinetree._arrays import library
 from kinetree._types import AnyArray, Bool, Float, Int
 from kinetree.collide import collider
 from kinetree.dynamics.schedules.arranged import arranged
-from kinetree.dynamics.schedules.record import note
+from kinetree.dynamics.schedules.choose import note
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for, is_known
 

@@ -1,10 +1,17 @@
 """Dynamics: one algorithm to a file."""
 
-from .centroidal import centroidal_momentum, centroidal_momentum_matrix, com_jacobian
 from .configuration import difference, integrate
 from .coriolis import coriolis_matrix
 from .derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
-from .energy import center_of_mass, kinetic_energy, momentum, potential_energy
+from .energy import (
+    center_of_mass,
+    centroidal_momentum,
+    centroidal_momentum_matrix,
+    com_jacobian,
+    kinetic_energy,
+    momentum,
+    potential_energy,
+)
 from .explain import Explanation, explain
 from .forward_dynamics import forward_dynamics
 from .frames import frame_acceleration, frame_velocity

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes import NOTHING, Lane, Loop, Memory
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model, Structure
 from kinetree.model import configuration as plain
@@ -19,7 +19,8 @@ from kinetree.spatial import Quaternion, Vec3
 from .directly import Builtin, directly
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lane_coupling import serving
-from .schedules.lane_rows import NOTHING, Part, Turns, joints_with, no_constants
+from .schedules.lane_rows import Part, Turns, joints_with, no_constants
+from .schedules.lane_visits import row_count
 
 Q_COLUMN, V_COLUMN = range(2)
 MEMORY = Memory(nothing=0.0)
@@ -82,8 +83,8 @@ def integrate_lanes() -> LaneAlgorithm:
         lambda nq, nv: _lanes(0, Q_COLUMN, nq) + _lanes(1, V_COLUMN, nv),
         lambda nq, nv: _lanes(0, Q_COLUMN, nq),
     )
-    gives = ("configuration",)
-    return LaneAlgorithm("integrate", parts, MEMORY, 2, 1, lambda s: (int(s.q_start[-1]),), gives=gives)
+    axes = ((lambda s: int(s.q_start[-1]),),)
+    return LaneAlgorithm("integrate", parts, MEMORY, ("q", "v"), axes, gives=("configuration",))
 
 
 @once
@@ -94,9 +95,7 @@ def difference_lanes() -> LaneAlgorithm:
         lambda nq, nv: _lanes(0, Q_COLUMN, nq) + _lanes(1, Q_COLUMN, nq),
         lambda nq, nv: _lanes(0, V_COLUMN, nv),
     )
-    return LaneAlgorithm(
-        "difference", parts, MEMORY, 2, 1, lambda s: (s.tree.n,), takes=("q", "q"), gives=("velocity",)
-    )
+    return LaneAlgorithm("difference", parts, MEMORY, ("q", "q"), ((row_count,),), gives=("velocity",))
 
 
 def _chosen(model: Model, dt: Any) -> tuple[LaneAlgorithm, float]:

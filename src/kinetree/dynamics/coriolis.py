@@ -1,61 +1,156 @@
 """The Coriolis matrix: C qd are the velocity-product forces, and Ḣ − 2 C is skew.
 
 A body with inertia I and velocity v has the body-level matrix B(I, v) of closed_form/terms.py, with B v = v ×* I v and
-B + Bᵀ = v×* I − I v× = İ (Echeandia & Wensing 2021, eq. 13). Summed over subtrees, in coordinates common to the tree,
-with Ṡ_j = v_j × S_j:
-    C_ij = S_i · (Iᶜ_i Ṡ_j + Bᶜ_i S_j)      C_ji = S_j · (Iᶜ_i Ṡ_i + Bᶜ_i S_i)      for j on the way from the base to i
-This is their algorithm with the loops over pairs written as products of (n, 6) factors under the mask of ancestors, as
-crba.py does for H. For joints with one coordinate each, C is the one made of Christoffel symbols. Robots of few rows
-have a lane program (coriolis_lanes.py).
+B + Bᵀ = v×* I − I v× = İ (Echeandia & Wensing 2021, eq. 13). With Ṡ = v × S, v being the velocity of the body that
+carries the axis, and the composites I, B over all that row i carries,
+    C_ji = S_j · (I Ṡ_i + B S_i)        C_ij = Bᵀ S_i · S_j + I S_i · Ṡ_j        for j on the way from the base to i
+This is their algorithm as a lane program: velocities outward, composites inward, then pairs of rows. Everything is in
+world axes, with the origin at the first joint where joints have positions of their own. For joints with one coordinate
+each, C is the one made of Christoffel symbols.
 """
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree._types import Array, Float
-from kinetree.model import Model, coupled
+from kinetree.lanes import NOTHING, Lane, Loop, Memory
+from kinetree.lanes.kept.once import once
+from kinetree.model import Axis, Model, Structure, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
-from kinetree.spatial import Inertia, Motion
-from kinetree.tree import Layout, layout, pick, restore
+from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
+from .closed_form.links import Link, base_part, link_constants, placed_at, world_axis
 from .closed_form.shape import Shape
 from .closed_form.terms import VelocityProduct
-from .coriolis_lanes import coriolis_program, owed
 from .directly import directly
-from .matrices.crba import ancestor_mask, poses_in_tree
-from .schedules.arranged import arranged, by_position, row_velocities
+from .schedules.lane_algorithm import LaneAlgorithm
+from .schedules.lane_coupling import serving
+from .schedules.lane_parts import unrelated, zero_parts
+from .schedules.lane_rows import (
+    OWN,
+    PARENT,
+    PLACEMENT,
+    ZERO3,
+    Part,
+    Q,
+    Turns,
+    V,
+    joints_with,
+    no_constants,
+    placing_parts,
+    row_turns,
+)
+from .schedules.lane_visits import row_count
+
+LAST, PLACE = 4, 5  # more columns of a row table: slots of the joint's last row, place of the diagonal
+ABOVE, ROW, ENTRY, MIRROR = range(4)  # columns of a pair table
+INERTIA = Inertia(0.0, ZERO3, Sym3(*6 * (0.0,)))
+MOTION, FORCE = Motion(ZERO3, ZERO3), Force(ZERO3, ZERO3)
+PRODUCT = VelocityProduct(Mat3(*9 * (0.0,)), ZERO3)
 
 
-@jax.jit
-def _coriolis(laid: Layout, model: Model, q: Any, qd: Any) -> Any:
-    at = arranged(laid, model, q)
-    X = poses_in_tree(laid, model.tree, at).transform
-    v = X.motion_to_parent(row_velocities(laid, at, by_position(laid, qd)))
-    S = X.motion_to_parent(at.rows.axis.times(jnp.ones_like(v.linear.x)))
-    v, S, I = restore(laid, (v, S, X.inertia_to_parent(at.rows.inertia)))
-    carrying: Motion = pick(v, Shape.of(model).last_of_row)
-    above = ancestor_mask(model.tree)  # [i, j]: j is i or an ancestor of i
-    subtree = jnp.asarray(above, q.dtype)
+def owed(S: Motion, rate: Motion, I: Inertia, B: VelocityProduct) -> tuple[Force, Vec3, Force]:
+    """What a row holds ready for those that carry it: I Ṡ + B S, the angular part of Bᵀ S, and I S."""
+    return I @ rate + B.twice(S) * 0.5, B.transposed_twice(S) * 0.5, I @ S
 
-    def composite(x: Any) -> Any:
-        return jnp.einsum("ki,k...->i...", subtree, x)
 
-    composites: tuple[Inertia, VelocityProduct] = jax.tree.map(composite, (I, VelocityProduct.of(I, v)))
-    rate = carrying.cross(S)
-    force, back, momentum = (x.array() for x in owed(S, rate, *composites))
-    lower = jnp.einsum("ibk,jbk->bij", momentum, rate.array()) + jnp.einsum("ibk,jbk->bij", back, S.angular.array())
-    upper = jnp.einsum("jbk,ibk->bji", S.array(), force)
-    C = jnp.where(above, lower, jnp.where(above.T, upper, jnp.zeros((), q.dtype)))
-    return C + _of_rotors(model, qd)
+def _row_table(memory: Memory, inward: bool) -> Any:
+    def turns(structure: Structure) -> Turns:
+        table, rows = row_turns(memory, inward)(structure)
+        last = memory.base(Shape(structure, None).last_of_row[rows])
+        more = np.stack([last, rows * (structure.tree.n + 1)], -1)
+        return np.concatenate([table, more], 1).astype(np.int32), rows
+
+    return turns
+
+
+@once
+def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
+    """q and qd to C, (nv, nv)."""
+    fields: dict[str, Any] = {"pose": PLACEMENT, "v": MOTION, "S": MOTION, "rate": MOTION, "I": INERTIA, "B": PRODUCT}
+    fields |= {"force": FORCE, "back": ZERO3, "momentum": FORCE}
+    fields |= {"placed": PLACEMENT} if quaternions else {}
+    memory = Memory(**fields)
+    at = memory.of
+
+    def begins(gravity: Vec3) -> dict[str, Any]:
+        rest, nothing = Motion.zero_like(gravity.x), Inertia.zero_like(gravity.x)
+        return {"v": rest, "I": nothing, "B": VelocityProduct.of(nothing, rest)}
+
+    def outward(link: Link, given: tuple, reads: tuple) -> tuple:
+        (pose, v), qd = reads[:2], given[0]
+        pose = (reads[2] if quaternions else placed_at(link, given[1])) @ pose
+        S = world_axis(pose, link.axis)
+        v = v + S * qd
+        I: Inertia = pose.transform.inertia_to_parent(link.inertia)
+        return (pose, v, S, I, VelocityProduct.of(I, v)), (), ()
+
+    def inward(_: tuple, __: tuple, reads: tuple) -> tuple:
+        S, I, B, v = reads
+        rate = v.cross(S)
+        force, back, momentum = owed(S, rate, I, B)
+        return (rate, force, back, momentum), (I, B), (S.dot(force),)
+
+    def pair(_: tuple, __: tuple, reads: tuple) -> tuple:
+        S, rate, force, back, momentum = reads
+        return (), (), (S.dot(force), back.dot(S.angular) + rate.dot(momentum))
+
+    def pair_turns(structure: Structure) -> Turns:
+        (i, j), n = Shape(structure, None).pairs, structure.tree.n
+        return np.stack([memory.base(i), memory.base(j), i * n + j, j * n + i], -1).astype(np.int32), 0 * i
+
+    link = Link(None if quaternions else PLACEMENT, Axis(0.0, 0.0), INERTIA, None, None)
+    inputs = (Lane(1, V), *(() if quaternions else (Lane(0, Q),)))
+
+    def links(model: Model, rows: np.ndarray) -> Link:
+        return link_constants(model.uncoupled, rows, framed=not quaternions)
+
+    reads = at(PARENT, "pose", "v") + (at(OWN, "placed") if quaternions else ())
+    carried = at(OWN, "S", "I", "B") + at(LAST, "v")
+    left = at(OWN, "rate", "force", "back", "momentum")
+    parts = [
+        *(placing_parts(memory) if quaternions else []),
+        base_part(memory, quaternions, begins),
+        Part(
+            Loop(outward, 6, jax.tree.structure(link), reads, at(OWN, "pose", "v", "S", "I", "B"), inputs=inputs),
+            _row_table(memory, False),
+            links,
+        ),
+        Part(
+            Loop(inward, 6, NOTHING, carried, left, at(PARENT, "I", "B"), outputs=(Lane(0, PLACE),)),
+            _row_table(memory, True),
+            no_constants,
+        ),
+        Part(
+            Loop(
+                pair,
+                4,
+                NOTHING,
+                at(ABOVE, "S", "rate") + at(ROW, "force", "back", "momentum"),
+                outputs=(Lane(0, ENTRY), Lane(0, MIRROR)),
+            ),
+            pair_turns,
+            no_constants,
+        ),
+        *zero_parts(unrelated),
+    ]
+    name = "coriolis" + "_quaternions" * quaternions
+    return LaneAlgorithm(name, parts, memory, ("q", "v"), ((row_count, row_count),), gives=("matrix",))
+
+
+def _has_rotors(model: Model) -> bool:
+    """True unless free joints are known to have no rotors along their sliding rows."""
+    rotors = model.rows.armature * model.rows.slide
+    return not isinstance(rotors, np.ndarray) or bool(np.any(rotors[model.structure.q_of_row < 0]))
 
 
 def _of_rotors(model: Model, qd: Any) -> Any:
     """armature ω × on the sliding rows of free joints, (batch, nv, nv): C qd is what `armature_shift` costs there."""
-    joints = model.structure.quaternion_joints
-    first = joints[joints[:, 2] == 1, 0]
+    first = joints_with(model.structure, 1)[:, 0]
     C = jnp.zeros((*qd.shape, qd.shape[1]), qd.dtype)
     armature = jnp.asarray(model.rows.armature, qd.dtype)
     for i in range(3):
@@ -63,6 +158,11 @@ def _of_rotors(model: Model, qd: Any) -> Any:
         C = C.at[:, first + 3 + i, first + 3 + k].set(armature[first + 3 + i] * qd[:, first + j])
         C = C.at[:, first + 3 + i, first + 3 + j].set(-armature[first + 3 + i] * qd[:, first + k])
     return C
+
+
+def coriolis_program(model: Model) -> LaneAlgorithm | None:
+    """The program that serves a model; None where rotors of free joints have a share."""
+    return None if _has_rotors(model) else serving(coriolis_lanes(model.structure.has_quaternions), model)
 
 
 @directly(coriolis_program)
@@ -80,13 +180,13 @@ def coriolis_matrix(model: Model, q: Float[Array, "... nq"], qd: Float[Array, ".
     Reference: Echeandia & Wensing 2021, "Numerical methods to compute the Coriolis matrix and Christoffel symbols for
         rigid-body systems".
     """
-    laid = layout(model.tree, "paths")
-    if model.nv == 0:
-        return evaluate_for(model, lambda q, qd: jnp.zeros((q.shape[0], 0, 0), q.dtype), q=q, qd=qd)
 
     def compute(q: Any, qd: Any) -> Any:
+        if model.nv == 0:
+            return jnp.zeros((q.shape[0], 0, 0), q.dtype)
         instead = "bias_force less gravity_force, which is C qd"
         require_matrices("the Coriolis matrix", q, model.nv, model.nv, copies=4, instead=instead)
-        return _coriolis(laid, model, q, qd)
+        C = coriolis_lanes(model.structure.has_quaternions)(model, q, qd)[0].reshape(-1, model.nv, model.nv)
+        return C + _of_rotors(model, qd) if _has_rotors(model) else C
 
     return evaluate_for(model, compute, q=q, qd=qd)

@@ -25,15 +25,13 @@ from .elements.articulated import firm
 from .firmness import is_firm
 from .inverse_dynamics import inverse_dynamics, zero_rates
 from .mass_matrix import mass_matrix
-from .matrices.dense import solve_positive
+from .matrices.dense import pivots, solve_positive
 from .matrices.ltdl_lanes import FACTORIZE, SOLVE
 from .matrices.reduced import reduced_lanes
 from .positive import require_solution
-from .published.vneb import ldlt
-from .schedules.choose import Call, Choice, call_of, choose_coupled
+from .schedules.choose import Call, Choice, call_of, choose_coupled, note
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lane_clusters import cluster_lanes, clusters_of
-from .schedules.record import note
 
 
 def coupled_way(call: Call) -> Choice:
@@ -110,7 +108,7 @@ def _densely(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
         if is_firm(model.uncoupled):
             return qdd
         diagonal = jnp.diagonal(H, axis1=1, axis2=2)
-        D = firm(jnp.diagonal(ldlt(H), axis1=1, axis2=2), model.nv * diagonal)
+        D = firm(pivots(H), model.nv * diagonal)
         return jnp.where(jnp.isnan(D).any(-1, keepdims=True), jnp.full_like(qdd, jnp.nan), qdd)
 
     return evaluate(solve, H=(H, nv + nv), held=(held, nv), tau=(tau, nv))

@@ -24,9 +24,8 @@ from .directly import directly
 from .forward_dynamics import at_once, forward_dynamics
 from .inverse_dynamics import inverse_dynamics
 from .schedules import tuning
-from .schedules.choose import call_of, choose_derivatives
+from .schedules.choose import call_of, choose_derivatives, note
 from .schedules.lane_algorithm import LaneAlgorithm
-from .schedules.record import note
 
 INSTEAD = "jax.jvp and jax.vjp, for products with them"
 

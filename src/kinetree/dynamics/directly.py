@@ -10,7 +10,7 @@ the recursion of a small robot.
 """
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
@@ -78,7 +78,10 @@ def directly(
             call = kept or bind(model, dtype, given, about)
             return call(*(given if whole else map(np.ascontiguousarray, given)))
 
-        return _front(function, partial(_with_dtype, bind), other, same or {})  # type: ignore[return-value]
+        def bind_double(model: Any, given: tuple, about: tuple) -> Builtin:
+            return bind(model, DOUBLE, given, about)
+
+        return _front(function, bind_double, other, same or {})  # type: ignore[return-value]
 
     return decorate
 
@@ -103,10 +106,6 @@ def _facts(function: Callable[..., Any]) -> list[Parameter]:
 
 _NONE: dict[Any, Any] = {}
 ARRAYS = ("q", "q0", "q1", "qd", "qdd", "tau")
-
-
-def _with_dtype(bind: Callable[..., Builtin], model: Any, given: tuple, about: tuple) -> Builtin:
-    return bind(model, DOUBLE, given, about)
 
 
 def _front(

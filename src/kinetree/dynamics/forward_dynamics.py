@@ -24,8 +24,7 @@ from .positive import require_solution
 from .published.abia import forward_dynamics_abia
 from .published.cfa import forward_dynamics_cfa
 from .published.conjugate_gradient import forward_dynamics_cg
-from .published.dca import forward_dynamics_dca
-from .published.dcae import forward_dynamics_dcae
+from .published.dca import forward_dynamics_dca, forward_dynamics_dcae
 from .published.independent_joints import projected_forward_dynamics
 from .published.jsiia import forward_dynamics_jsiia
 from .published.vneb import forward_dynamics_vneb

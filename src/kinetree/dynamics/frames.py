@@ -9,6 +9,8 @@ and an acceleration is in each case the time derivative of the velocity: spatial
 classical acceleration of the origin.
 """
 
+from collections.abc import Callable
+from functools import partial
 from operator import index
 from typing import Any
 
@@ -71,28 +73,23 @@ def row_rates(laid: Layout, model: Model, at: Arranged, qd: Any, qdd: Any, base:
 Chosen = tuple[LaneAlgorithm, tuple[int, ...]]
 
 
-def _velocity_at_once(model: Model, body: int | str, frame: str) -> Chosen:
-    algorithm = frame_velocity_of(int(way_number(frame)))
-    return lane_program_of(algorithm, model), (int(frame_number(model, body)),)
+def _at_once(of: Callable[[int], Algorithm], model: Model, body: int | str, frame: str) -> Chosen:
+    return lane_program_of(of(int(way_number(frame))), model), (int(frame_number(model, body)),)
 
 
-def _acceleration_at_once(model: Model, body: int | str, frame: str) -> Chosen:
-    algorithm = frame_acceleration_of(int(way_number(frame)))
-    return lane_program_of(algorithm, model), (int(frame_number(model, body)),)
-
-
-def _motion(model: Model, algorithm: Algorithm, body: int, **given: Any) -> Any:
-    """(..., 6), from the arrays of states."""
+def _motion(of: Callable[[int], Algorithm], model: Model, body: int | str, frame: str, **given: Any) -> Any:
+    """(..., 6), from the arrays of states; `of` gives the algorithm for one of the ways."""
+    algorithm, number = of(int(way_number(frame))), int(frame_number(model, body))
 
     def compute(*states: Any) -> Any:
         if model.nv == 0:
             return jnp.zeros((len(states[0]), 6), states[0].dtype)
-        return run(algorithm, model, dict(zip(given, states, strict=True)), about=body)["motion"]
+        return run(algorithm, model, dict(zip(given, states, strict=True)), about=number)["motion"]
 
     return evaluate_for(model, compute, **given)
 
 
-@directly(_velocity_at_once)
+@directly(partial(_at_once, frame_velocity_of))
 def frame_velocity(
     model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], body: int | str, frame: str = "world"
 ) -> Float[Array, "... 6"]:
@@ -107,11 +104,10 @@ def frame_velocity(
     Returns:
         (..., 6), angular part first.
     """
-    algorithm = frame_velocity_of(int(way_number(frame)))
-    return _motion(model, algorithm, int(frame_number(model, body)), q=q, qd=qd)
+    return _motion(frame_velocity_of, model, body, frame, q=q, qd=qd)
 
 
-@directly(_acceleration_at_once)
+@directly(partial(_at_once, frame_acceleration_of))
 def frame_acceleration(
     model: Model,
     q: Float[Array, "... nq"],
@@ -131,5 +127,4 @@ def frame_acceleration(
     Returns:
         (..., 6), angular part first.
     """
-    algorithm = frame_acceleration_of(int(way_number(frame)))
-    return _motion(model, algorithm, int(frame_number(model, body)), q=q, qd=qd, qdd=qdd)
+    return _motion(frame_acceleration_of, model, body, frame, q=q, qd=qd, qdd=qdd)

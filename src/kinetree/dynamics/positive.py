@@ -9,10 +9,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.model import Model, Structure
+from kinetree._arrays import library
+from kinetree.model import Axis, Model, Structure
 
+from .elements.articulated import Scale, along_axis, exceeds_rounding, joint_inertia
 from .firmness import is_firm
-from .singular import singular_rows
+from .published.abia import articulated_inertias
 
 
 def singular_states(model: Model, q: Any) -> Any | None:
@@ -88,3 +90,16 @@ def _zero_quaternion(structure: Structure, q: np.ndarray) -> int | None:
         if not np.any(q[start + 3 * free : start + 3 * free + 4]):
             return int(np.searchsorted(structure.v_start, first, side="right")) - 1
     return None
+
+
+def singular_rows(model: Model, q: Any) -> Any:
+    """Rows at which d of the articulated-body algorithm is rounding error, (batch, nv), of q (batch, nq).
+
+    Rows inside a singular one count as singular, too.
+    """
+    I, scale = articulated_inertias(model, q)
+    xp = library(q)
+    turn, slide, armature = (xp.asarray(x, q.dtype) for x in (*model.rows.axis, model.rows.armature))
+    axis = Axis(turn, slide)
+    d = joint_inertia(axis, along_axis(I, axis), armature)
+    return ~exceeds_rounding(d, (Scale.of(I) + scale).along(axis))

@@ -3,53 +3,149 @@
 The wrench that a body needs is linear in its ten numbers, f = A(rates) π, and each row on the way to the body takes up
 its share along its axis: Y_i = S_i · A for row i (Atkeson, An & Hollerbach 1986). So inverse_dynamics = Y π, with the
 columns of the bodies side by side; armature, springs and dampers are no part of it.
+
+It is a lane program: motions outward, wrenches of bodies, then pairs of a row and a body that it carries. Wrenches and
+axes are in world axes, about the first joint where joints have positions of their own.
 """
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from kinetree._types import Array, Float
-from kinetree.model import Model, coupled
+from kinetree.lanes import NOTHING, Lane, Loop, Memory, Slots
+from kinetree.lanes.kept.once import once
+from kinetree.model import Axis, Model, Structure, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
-from kinetree.spatial import Inertia
-from kinetree.tree import Layout, layout, pick, restore
+from kinetree.spatial import Force, Inertia, Motion, Rates, Sym3, Vec3
 
-from .algorithms.rnea import base_rates, body_force, moved_rates
+from .algorithms.rnea import base_rates, body_force, moved_rates, rates
+from .closed_form.links import Link, base_part, link_constants, placed_at, world_axis
 from .directly import directly
-from .frames import row_rates, with_base
-from .matrices.crba import ancestor_mask, poses_in_tree
-from .regressor_lanes import regressor_program
-from .schedules.arranged import arranged
+from .joint_terms import row_acceleration
+from .recursion import Row
+from .schedules.lane_algorithm import LaneAlgorithm
+from .schedules.lane_coupling import serving
+from .schedules.lane_parts import FRAME, frame_constants, zero_parts
+from .schedules.lane_rows import (
+    OWN,
+    PARENT,
+    PLACEMENT,
+    ZERO3,
+    Part,
+    Q,
+    Turns,
+    V,
+    no_constants,
+    placing_parts,
+    row_turns,
+    shift_parts,
+)
+from .schedules.lane_visits import row_count
+
+NUMBERS = 10  # of a body's inertia
+UNITS = [
+    Inertia(x[0], Vec3(*x[1:4]), Sym3(*x[4:])).moments()
+    for x in ([float(i == k) for i in range(10)] for k in range(10))
+]
+WRENCHES = jax.tree.structure(NUMBERS * (Force(ZERO3, ZERO3),))
+ROW, BODY, ENTRY = range(3)  # columns of a pair table
 
 
-@jax.jit
-def _regressor(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any) -> Any:
-    at = arranged(laid, model, q)
-    pose = poses_in_tree(laid, model.tree, at)
-    rates = row_rates(laid, model, at, qd, qdd, base_rates(at.gravity))
-    carrier = model.structure.row_of_body
-    rates, on = pick(with_base(laid, (rates, pose)), carrier + 1)
-    frame = jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[:, None], model.frames)
-    X = frame @ on.transform  # from the tree's root to each body
-    rates = moved_rates(frame, rates)
-    zero, one = jnp.zeros_like(rates.omega.x), jnp.ones_like(rates.omega.x)
-    units = [Inertia.from_array(jnp.stack([one if i == k else zero for i in range(10)], -1)) for k in range(10)]
-    own = [body_force(unit.moments(), rates) for unit in units]
-    wrench = jnp.stack([X.force_to_parent(force).array() for force in own])  # (10, bodies, batch, 6)
-    S = pose.transform.motion_to_parent(at.rows.axis.times(jnp.ones_like(pose.position.x)))
-    Y = jnp.einsum("ibk,pnbk->binp", restore(laid, S).array(), wrench)
-    carries = jnp.where(carrier >= 0, ancestor_mask(model.tree)[carrier].T, False)
-    Y = jnp.where(carries[None, :, :, None], Y, jnp.zeros((), q.dtype))
-    return Y.reshape(q.shape[0], model.nv, 10 * model.n_bodies)
+def carried_bodies(structure: Structure) -> tuple[np.ndarray, np.ndarray]:
+    """(j, b): each row with each body that it carries."""
+    tree, moving = structure.tree, np.flatnonzero(structure.row_of_body >= 0)
+    start, carrier = tree.ancestor_start, structure.row_of_body[moving]
+    count = np.diff(start)[carrier]
+    first = np.repeat(start[carrier] - (np.cumsum(count) - count), count)
+    return tree.ancestor_pairs[1][first + np.arange(count.sum())], np.repeat(moving, count)
+
+
+@once
+def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
+    """q, qd and qdd to Y, (nv, 10 n_bodies)."""
+    fields: dict[str, Any] = {"pose": PLACEMENT, "rates": Rates(ZERO3, ZERO3, ZERO3), "S": Motion(ZERO3, ZERO3)}
+    fields |= {"placed": PLACEMENT, "shift": 0.0} if quaternions else {}
+    memory = Memory(**fields)
+    at = memory.of
+
+    def outward(link: Link, given: tuple, reads: tuple) -> tuple:
+        qd, qdd = given[:2]
+        placed = reads[2] if quaternions else placed_at(link, given[2])
+        qdd = row_acceleration(qdd, reads[3]) if quaternions else qdd
+        moved, _ = rates(Row(at=placed, axis=link.axis, qd=qd, qdd=qdd), reads[1])
+        pose = placed @ reads[0]
+        return (pose, moved, world_axis(pose, link.axis)), (), ()
+
+    def wrenches(frame: Any, _: tuple, reads: tuple) -> tuple:
+        pose, own = reads
+        X, own = frame @ pose.transform, moved_rates(frame, own)
+        return (tuple(X.force_to_parent(body_force(unit, own)) for unit in UNITS),), (), ()
+
+    def region(structure: Structure, bodies: np.ndarray) -> np.ndarray:
+        return memory.size * (structure.tree.n + 1) + WRENCHES.num_leaves * bodies
+
+    def body_turns(structure: Structure) -> Turns:
+        bodies = np.flatnonzero(structure.row_of_body >= 0)
+        table = np.stack([memory.base(structure.row_of_body[bodies]), region(structure, bodies)], -1)
+        return table.astype(np.int32), bodies
+
+    def pair(_: tuple, __: tuple, reads: tuple) -> tuple:
+        S, forces = reads
+        return (), (), tuple(S.dot(f) for f in forces)
+
+    def pair_turns(structure: Structure) -> Turns:
+        row, body = carried_bodies(structure)
+        entry = NUMBERS * (row.astype(np.int64) * structure.n_bodies + body)
+        table = np.stack([memory.base(row), region(structure, body), entry], -1)
+        return table.astype(np.int32), row
+
+    def others(structure: Structure) -> np.ndarray:
+        zero = np.ones((structure.tree.n, structure.n_bodies), bool)
+        zero[carried_bodies(structure)] = False
+        return np.repeat(zero.ravel(), NUMBERS)
+
+    def links(model: Model, rows: np.ndarray) -> Link:
+        return link_constants(model.uncoupled, rows, framed=not quaternions)._replace(inertia=None)
+
+    link = Link(None if quaternions else PLACEMENT, Axis(0.0, 0.0), None, None, None)
+    inputs = (Lane(1, V), Lane(2, V), *(() if quaternions else (Lane(0, Q),)))
+    reads = at(PARENT, "pose", "rates") + (at(OWN, "placed", "shift") if quaternions else ())
+    outputs = tuple(Lane(0, ENTRY, k) for k in range(NUMBERS))
+    parts = [
+        *((*placing_parts(memory), *shift_parts(memory, 1)) if quaternions else ()),
+        base_part(memory, quaternions, lambda gravity: {"rates": base_rates(gravity)}),
+        Part(
+            Loop(outward, 4, jax.tree.structure(link), reads, at(OWN, "pose", "rates", "S"), inputs=inputs),
+            row_turns(memory),
+            links,
+        ),
+        Part(Loop(wrenches, 2, FRAME, at(0, "pose", "rates"), (Slots(1, 0, WRENCHES),)), body_turns, frame_constants),
+        Part(
+            Loop(pair, 3, NOTHING, (memory.at(ROW, "S"), Slots(BODY, 0, WRENCHES)), outputs=outputs),
+            pair_turns,
+            no_constants,
+        ),
+        *zero_parts(others),
+    ]
+    return LaneAlgorithm(
+        "regressor" + "_quaternions" * quaternions,
+        parts,
+        memory,
+        ("q", "v", "v"),
+        ((row_count, lambda s: NUMBERS * s.n_bodies),),
+        gives=("first",),
+        slots=lambda s: int(region(s, np.asarray(s.n_bodies))),
+    )
 
 
 INSTEAD = "jax.jvp of inverse_dynamics by the inertias, for products with it"
 
 
-@directly(regressor_program)
+@directly(lambda model: serving(regressor_lanes(model.structure.has_quaternions), model))
 @coupled("first")
 def inverse_dynamics_regressor(
     model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], qdd: Float[Array, "... nv"]
@@ -66,12 +162,12 @@ def inverse_dynamics_regressor(
 
     Reference: Atkeson, An & Hollerbach 1986.
     """
-    laid = layout(model.tree, "paths")
 
     def compute(q: Any, qd: Any, qdd: Any) -> Any:
         if model.nv == 0:
-            return jnp.zeros((q.shape[0], 0, 10 * model.n_bodies), q.dtype)
-        require_matrices("the regressor", q, model.nv, 10 * model.n_bodies, copies=2, instead=INSTEAD)
-        return _regressor(laid, model, q, qd, qdd)
+            return jnp.zeros((q.shape[0], 0, NUMBERS * model.n_bodies), q.dtype)
+        require_matrices("the regressor", q, model.nv, NUMBERS * model.n_bodies, copies=2, instead=INSTEAD)
+        Y = regressor_lanes(model.structure.has_quaternions)(model, q, qd, qdd)[0]
+        return Y.reshape(-1, model.nv, NUMBERS * model.n_bodies)
 
     return evaluate_for(model, compute, q=q, qd=qd, qdd=qdd)

@@ -2,12 +2,12 @@
 
 from .cpu.threads import set_threads
 from .ffi import native_enabled
+from .primitive import run
 from .program import xla
-from .program.program import Body, Lane, Loop, Memory, Program, Repeat, Slots
+from .program.program import NOTHING, NUMBER, Body, Lane, Loop, Memory, Program, Repeat, Slots, slot
 from .program.straight import written_out
 from .program.teams import Teams
 from .program.woven import Woven, weave
-from .run import run
 from .target import add_target
 
 try:  # here, not in the middle of a first call
@@ -21,6 +21,8 @@ else:
     add_target("cuda", CUDA)
 
 __all__ = [
+    "NOTHING",
+    "NUMBER",
     "Body",
     "Lane",
     "Loop",
@@ -33,6 +35,7 @@ __all__ = [
     "native_enabled",
     "run",
     "set_threads",
+    "slot",
     "weave",
     "written_out",
     "xla",

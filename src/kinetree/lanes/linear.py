@@ -13,10 +13,10 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from .eager import define_eager
 from .partition import knows_devices
 from .primitive import RUN, Bound
 from .program.program import Program
+from .target import define_eager
 
 Axes = tuple[int | None, ...]
 

@@ -1,10 +1,13 @@
-"""A lane program as JAX sees it: one primitive that runs it, two for its derivatives, and their rules.
+"""Running a lane program. JAX sees one primitive that runs it, two for its derivatives, and their rules.
 
 A batch axis becomes lanes. The derivative in a direction and the product with its transpose are linear in the
 direction, which is all that JAX must know to build `jacfwd`, `jacrev` and gradients of any order out of them; both are
 runs of derived programs, so they are native where the program is. Models that differ in their numbers from lane to lane
 run natively too (own_constants.py). Programs that can not be reversed, and trees that differ from lane to lane, go
 through the XLA body.
+
+NumPy arrays are computed in place by the compiled program. JAX arrays go through the primitive: on a CPU an XLA FFI
+call of the same machine code, on an NVIDIA GPU one of a kernel made from the same text, elsewhere the XLA body.
 """
 
 from collections.abc import Callable
@@ -13,12 +16,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import PartitionSpec
 
-from .eager import define_eager
 from .partition import knows_devices, over_devices
 from .program import xla
 from .program.derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
@@ -26,7 +29,7 @@ from .program.own_constants import own_table, with_own_constants
 from .program.program import Program
 from .program.teams import Teams
 from .program.woven import Woven
-from .target import Target, lower
+from .target import Target, compiled, define_eager, lower
 
 
 class Bound(NamedTuple):
@@ -293,3 +296,30 @@ for _primitive, _body, _other in ((TANGENT, _tangent_body, "adjoint"), (ADJOINT,
     ad.primitive_transposes[_primitive] = partial(_transposed, _other)
     batching.primitive_batchers[_primitive] = partial(_batched, _primitive, _body)
     ad.primitive_jvps[_primitive] = partial(_derivative, _body)
+
+
+def run(
+    program: Program,
+    slots: int,
+    widths: tuple,
+    tables: tuple,
+    constants: tuple,
+    inputs: tuple,
+    woven: Woven | None = None,
+    teams: Teams | None = None,
+    written: Program | None = None,
+) -> tuple:
+    """Outputs (lanes, width) of a program on inputs (lanes, width).
+
+    For each loop there is a table, (turns, columns) of int32, and an array of constants, (turns, count). On JAX arrays
+    native bodies run the `woven` program where it is given, and may let several threads share a lane where `teams` are.
+    A GPU runs the `written` one where it is given: the same, written out for one mechanism (cuda/sequence.py).
+    """
+    plain = all(isinstance(x, np.ndarray) for x in (*constants, *inputs))
+    if plain and (native := compiled(program, np.dtype(inputs[0].dtype).name)) is not None:
+        return native(slots, widths, tables, constants, inputs)
+    inputs = tuple(x if isinstance(x, jax.Array) else jnp.asarray(x) for x in inputs)
+    dtype = inputs[0].dtype  # JAX may have narrowed it
+    constants = tuple(c if c.dtype == dtype else c.astype(dtype) for c in constants)
+    bound = Bound(program, slots, tuple(widths), woven, teams, written)
+    return tuple(RUN.bind(*tables, *constants, *inputs, bound=bound))

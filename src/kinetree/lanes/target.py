@@ -7,12 +7,14 @@ calls `lower` with the body for XLA and the name of the method that runs it nati
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
+from . import tuning
 from .ffi import native_enabled
 from .kept.notice import warn_not_native
 
@@ -116,3 +118,21 @@ def lower(
     mlir.register_lowering(primitive, rule(by_xla))
     for platform in PLATFORMS:
         mlir.register_lowering(primitive, rule(body(platform)), platform=platform)
+
+
+def define_eager(primitive: Primitive) -> None:
+    """Let a primitive run on plain arrays.
+
+    Under `jax.disable_jit` too: there `jit` would call the primitive again, without end. A lane program is one
+    operation to JAX, and operations are always compiled.
+    """
+
+    @lru_cache(maxsize=tuning.EAGER_MAX_CALLS)
+    def compiled(**params: Any) -> Any:
+        return jax.jit(partial(primitive.bind, **params))
+
+    def run(*arguments: Any, **params: Any) -> Any:
+        with jax.disable_jit(False):
+            return compiled(**params)(*arguments)
+
+    primitive.def_impl(run)

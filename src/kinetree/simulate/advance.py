@@ -15,7 +15,7 @@ from kinetree._types import AnyArray, Array, Float, Number
 from kinetree._unknown import require_word
 from kinetree.constrain.moving import jvp_of_moving
 from kinetree.dynamics.positive import require_solution
-from kinetree.dynamics.schedules.record import note
+from kinetree.dynamics.schedules.choose import note
 from kinetree.dynamics.schedules.whole import used
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
 from kinetree.model.arguments import evaluate, evaluate_for, is_traced

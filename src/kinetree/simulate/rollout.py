@@ -14,7 +14,7 @@ import numpy as np
 
 from kinetree._types import AnyArray, Bool, Float, Number
 from kinetree._unknown import unknown
-from kinetree.dynamics.schedules.record import note
+from kinetree.dynamics.schedules.choose import note
 from kinetree.model import Model, State, require_state
 from kinetree.model.arguments import in_type, is_traced, result_dtype
 from kinetree.model.fork import require_xla

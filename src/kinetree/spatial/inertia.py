@@ -1,5 +1,6 @@
 """Spatial inertias: of a rigid body (10 numbers) and of an articulated one (21)."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -105,6 +106,15 @@ class ArticulatedInertia(NamedTuple):
     def zero_like(s: Scalar) -> "ArticulatedInertia":
         """Nothing, with components shaped like `s`."""
         return Inertia.zero_like(s).articulated()
+
+    @staticmethod
+    def of(entry: Callable[[int, int], Scalar]) -> "ArticulatedInertia":
+        """From the entries (i, j), i ≤ j, of the matrix."""
+
+        def sym(k: int) -> Sym3:
+            return Sym3(*(entry(k + i, k + j) for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))))
+
+        return ArticulatedInertia(sym(0), Mat3(*(entry(i, 3 + j) for i in range(3) for j in range(3))), sym(3))
 
     def __add__(self, o: "ArticulatedInertia") -> "ArticulatedInertia":
         """21a."""

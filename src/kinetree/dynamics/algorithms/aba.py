@@ -35,11 +35,11 @@ from ..elements.articulated import (
 from ..elements.articulated_element import (
     ArticulatedElement,
     act_on,
+    ballast_of,
     combine_elements,
     no_rows,
     prepend_row,
 )
-from ..elements.ballast import ballast_of
 from ..elements.six_by_six import combine_scalars
 from .poses import VELOCITY, velocity
 

@@ -20,16 +20,7 @@ from typing import NamedTuple
 from kinetree.dynamics.recursion import Row
 from kinetree.spatial import Force, Motion, Scalar
 
-from ..elements.articulated import (
-    Articulated,
-    Pivot,
-    Scale,
-    along_axis,
-    firm,
-    freed_bias,
-    to_parent,
-    velocity_product,
-)
+from ..elements.articulated import Articulated, Pivot, Scale, along_axis, firm, freed_bias, to_parent, velocity_product
 
 
 class Pending(NamedTuple):

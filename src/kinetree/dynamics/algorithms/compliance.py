@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 
 from kinetree.dynamics.recursion import Algorithm, Outward, Row, Share, Stretch, seen_as, zeros
-from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Vec3
+from kinetree.spatial import ArticulatedInertia, Force, Motion, Scalar, Vec3
 
 from ..elements.affine import combined, units
 from ..elements.articulated import Articulated, Pivot, pull_back
@@ -32,12 +32,8 @@ def answer(C: Compliance, f: Force) -> Motion:
 
 def _symmetric(columns: tuple[Motion, ...]) -> Compliance:
     """From what six unit forces move."""
-    rows = [(*m.angular, *m.linear) for m in columns]
-
-    def sym(k: int) -> Sym3:
-        return Sym3(*(rows[k + j][k + i] for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))))
-
-    return Compliance(sym(0), Mat3(*(rows[3 + j][i] for i in range(3) for j in range(3))), sym(3))
+    of_unit = [(*m.angular, *m.linear) for m in columns]
+    return Compliance.of(lambda i, j: of_unit[j][i])
 
 
 def _back(row: Row, f: Force) -> Force:

@@ -107,12 +107,7 @@ FACTORS = Algorithm(
     inputs=("q", "root"),
     passes=(
         Outward(
-            "pose",
-            pose_in_tree,
-            given=("root",),
-            link=("axis",),
-            stretch=replace(POSE, element=in_tree),
-            places=True,
+            "pose", pose_in_tree, given=("root",), link=("axis",), stretch=replace(POSE, element=in_tree), places=True
         ),
         Inward(
             "inertia",

@@ -107,12 +107,7 @@ def frame_acceleration_of(way: int) -> Algorithm:
         inputs=("q", "qd", "qdd"),
         passes=(
             Outward(
-                "accelerating",
-                _accelerate,
-                given=("qd", "qdd"),
-                link=("axis",),
-                stretch=ACCELERATING,
-                places=True,
+                "accelerating", _accelerate, given=("qd", "qdd"), link=("axis",), stretch=ACCELERATING, places=True
             ),
             OneBody("", visit, needs=("accelerating",), outputs=("motion",)),
         ),

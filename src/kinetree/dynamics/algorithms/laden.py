@@ -66,11 +66,7 @@ def _moved(row: Row, parent: Motion) -> tuple[Motion, dict]:
 def _moving(known: Any, **changes: Any) -> Any:
     """The way out, on rows whose joints `known` finds."""
     return seen_as(
-        ACCELERATIONS,
-        known,
-        visit=lambda row, parent: _moved(known(row), parent),
-        outputs=("x", *MOVED),
-        **changes,
+        ACCELERATIONS, known, visit=lambda row, parent: _moved(known(row), parent), outputs=("x", *MOVED), **changes
     )
 
 

@@ -8,20 +8,25 @@ forces F, A, V of three kinds, which go inward as the wrenches of RNEA do:
     ∂L/∂qdd = S · A      ∂L/∂qd = S · (V − v ×* A)      ∂L/∂q = −S · (v ×* V + u ×* F + (a − v × S qd) ×* A)
 
 The last is what a turn of the row about its axis does to all that it receives: −S × X m, for m = v, a, u of its parent.
-So a gradient costs about three times inverse dynamics, however many rows there are. That of forward dynamics is the
-same with w = −H⁻¹ g, for the gradient g that its result has (reverse.py).
+So a gradient costs about three times inverse dynamics, however many rows there are. With L = Σ g τ the gradient of
+inverse dynamics is one run with w = g, and what rotors add.
+Forward dynamics, H qdd + C = τ, has  g · dqdd = λ · (dτ − dID),  λ = H⁻¹ g:  one more run of itself, at rest and
+without weight, and the reverse algorithm with w = −λ.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch
-from kinetree.model import Placement
+from kinetree.model import Model, Placement
 from kinetree.spatial import Force, Motion, Scalar, Transform, Vec3
 
 from ..elements.articulated import base_acceleration, velocity_product
+from .aba import aba_of
+from .rnea import RNEA
 
 
 class ReverseMotion(NamedTuple):
@@ -162,3 +167,25 @@ RNEA_REVERSE = Algorithm(
     outputs=dict.fromkeys(SLOPES, float),
     begins={"moving": _pushed_up},
 )
+
+
+Run = Callable[[Algorithm, Model, dict[str, Any]], dict[str, Any]]  # on (..., n) arrays
+FORWARD = (aba_of(False), aba_of(True))
+
+
+def has_reverse(algorithm: Algorithm, model: Model) -> bool:
+    """True if there are passes for the gradient of an algorithm; not for quaternion joints."""
+    return (algorithm is RNEA or algorithm in FORWARD) and not len(model.structure.quaternion_joints)
+
+
+def gradient(algorithm: Algorithm, run: Run, model: Model, state: tuple, owed: Any) -> tuple:
+    """Gradients with respect to the state, (..., n) arrays, from that with respect to the result."""
+    q, qd, given = state
+    if algorithm is RNEA:
+        armature = jnp.asarray(model.rows.armature, q.dtype)
+        by_q, by_qd, by_qdd = run(RNEA_REVERSE, model, {"q": q, "qd": qd, "qdd": given, "w": owed}).values()
+        return by_q, by_qd, by_qdd + armature * owed
+    (qdd,) = run(algorithm, model, {"q": q, "qd": qd, "tau": given}).values()
+    (answer,) = run(algorithm, model.weightless, {"q": q, "qd": jnp.zeros_like(qd), "tau": owed}).values()
+    by_q, by_qd, _ = run(RNEA_REVERSE, model, {"q": q, "qd": qd, "qdd": qdd, "w": -answer}).values()
+    return by_q, by_qd, answer

@@ -23,15 +23,7 @@ ROW_VELOCITIES = Algorithm(
     name="row_velocities",
     inputs=("q", "qd"),
     passes=(
-        Outward(
-            "v",
-            _velocities,
-            given=("qd",),
-            link=("axis",),
-            outputs=VELOCITIES,
-            stretch=VELOCITY,
-            places=True,
-        ),
+        Outward("v", _velocities, given=("qd",), link=("axis",), outputs=VELOCITIES, stretch=VELOCITY, places=True),
     ),
     fields={"v": Motion},
     outputs=dict.fromkeys(VELOCITIES, float),

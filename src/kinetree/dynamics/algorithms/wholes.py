@@ -95,10 +95,7 @@ POTENTIAL_WITH_SPRINGS = Algorithm(
         total("potential", lambda row: Potential(moment(row.inertia, row.pose), row.held), needs=("pose",)),
         Base(
             "energy",
-            lambda row, _: (
-                None,
-                {"energy": 0.5 * row.potential.springs - row.potential.moment.dot(row.gravity)},
-            ),
+            lambda row, _: (None, {"energy": 0.5 * row.potential.springs - row.potential.moment.dot(row.gravity)}),
             needs=("potential",),
             outputs=("energy",),
         ),
@@ -146,10 +143,7 @@ def _momentum(row: Row) -> Force:
 MOMENTUM = Algorithm(
     name="momentum",
     inputs=("q", "qd"),
-    passes=(
-        MOVING,
-        replace(total("momentum", _momentum, needs=("moving",)), outputs=("momentum",)),
-    ),
+    passes=(MOVING, replace(total("momentum", _momentum, needs=("moving",)), outputs=("momentum",))),
     fields={"moving": Moving, "momentum": Force},
     outputs={"momentum": Force},
     accurate=True,

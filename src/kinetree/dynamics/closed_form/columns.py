@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from kinetree.lanes import Lane, Loop
-from kinetree.lanes.program.program import Slots
+from kinetree.lanes import NOTHING, NUMBER, Lane, Loop, Slots, slot
 
 from ..matrices.ltdl_lanes import eliminate, elimination_turns
 from ..schedules import tuning
-from ..schedules.lane_parts import NUMBER, RUNS, run_starts
-from ..schedules.lane_rows import NOTHING, Part, Turns, no_constants
+from ..schedules.lane_parts import RUNS, run_starts
+from ..schedules.lane_rows import Part, Turns, no_constants
 from .shape import Shape
 
 CHUNK, TERMS = tuning.SOLVE_CHUNK_COLUMNS, tuning.SOLVE_TERMS
@@ -77,10 +76,6 @@ def _chunk(column: int) -> Slots:
     return Slots(column, 0, NUMBERS)
 
 
-def _slot(column: int) -> Slots:
-    return Slots(column, 0, NUMBER)
-
-
 def _turns(table: np.ndarray) -> Turns:
     return table.astype(np.int32), np.zeros(len(table), np.int32)
 
@@ -125,7 +120,7 @@ def prepare(region: Regions, variant: Any) -> list[Part]:
         return [Part(Loop(clear, 1, NOTHING, writes=(Slots(0, 0, THREE),)), entries_turns, no_constants)]
     return [
         Part(Loop(fill, 1, NUMBERS, writes=(_chunk(0),)), rows_turns, rows),
-        Part(Loop(fill, 1, NUMBER, writes=(_slot(0),)), numbers_turns, numbers),
+        Part(Loop(fill, 1, NUMBER, writes=(slot(0),)), numbers_turns, numbers),
     ]
 
 
@@ -174,9 +169,9 @@ def solve(region: Regions) -> list[Part]:
         scale = 1.0 / reads[0]
         return (tuple(x * scale for x in reads[1]),), (), ()
 
-    terms = (*map(_slot, range(TERMS)), *map(_chunk, range(TERMS, 2 * TERMS)))
+    terms = (*map(slot, range(TERMS)), *map(_chunk, range(TERMS, 2 * TERMS)))
     product = Loop(subtract, 2 * TERMS + 1, NOTHING, reads=terms, adds=(_chunk(2 * TERMS),))
-    quotient = Loop(divide, 2, NOTHING, reads=(_slot(0), _chunk(1)), writes=(_chunk(1),))
+    quotient = Loop(divide, 2, NOTHING, reads=(slot(0), _chunk(1)), writes=(_chunk(1),))
     return [
         Part(eliminate(), factors, no_constants),
         Part(product, substitution(outward=False), no_constants),

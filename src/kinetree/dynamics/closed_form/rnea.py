@@ -15,17 +15,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes import NOTHING, NUMBER, Lane, Loop, Memory, Slots, slot
 from kinetree.lanes.kept.once import once
-from kinetree.lanes.program.program import Slots
 from kinetree.model import Axis, Model
 from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
 from ..elements.articulated import base_acceleration, own_bias
 from ..schedules.lane_algorithm import LaneAlgorithm
-from ..schedules.lane_parts import NUMBER, unrelated, zero_parts
+from ..schedules.lane_parts import unrelated, zero_parts
 from ..schedules.lane_rows import (
-    NOTHING,
     OWN,
     PARENT,
     PLACEMENT,
@@ -71,6 +69,10 @@ def program_of(model: Model, external: bool = False, forward: bool = False) -> L
     return program(Variant(model.structure.has_quaternions, external, model.coupling is not None, forward, by_sweeps))
 
 
+def _size(shape: Shape) -> int:
+    return shape.size
+
+
 @once
 def program(variant: Variant) -> LaneAlgorithm:
     """q, qd, qdd, and forces on bodies, to three matrices of nv² columns: see the module, and columns.py."""
@@ -80,15 +82,11 @@ def program(variant: Variant) -> LaneAlgorithm:
         "_".join(["rnea_derivatives", *marks]),
         writer.parts(),
         writer.memory,
-        3 + variant.external,
-        3,
-        lambda shape: (shape.size**2,) * 3,
+        ("q", "v", "v", *(("f_ext",) * variant.external)),
+        ((_size, _size),) * 3,
         reversible=not variant.forward,  # Factors take the place of H.
         shape=Shape.of,
         slots=lambda shape: writer.region(shape).end if variant.gathered else writer.rows_end(shape),
-        forms=lambda shape: ((shape.size, shape.size),) * 3,
-        ranks=(2, 2, 2),
-        takes=("q", "v", "v", *(("f_ext",) if variant.external else ())),
     )
 
 
@@ -314,7 +312,7 @@ class Writer:
             return (), (), tuple(Lane(array, column) for array in range(3) for column in entries)
         count = 2 if self.variant.forward else 3
         slots = tuple(Slots(column, 0, jax.tree.structure((0.0,) * count)) for column in entries)
-        slots += (Slots(packed, 0, NUMBER),) if self.variant.forward and not self.variant.sweeps else ()
+        slots += (slot(packed),) if self.variant.forward and not self.variant.sweeps else ()
         return ((), slots, ()) if self.variant.coupled else (slots, (), ())
 
     def put(self, writes: tuple, adds: tuple, entries: tuple, ratio: Any) -> tuple:

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Memory
-from kinetree.lanes.program.program import Slots
+from kinetree.lanes.program.program import NUMBER, Slots
 from kinetree.lanes.program.woven import Rooms
 from kinetree.model import Model
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Sym3
@@ -23,7 +23,7 @@ from kinetree.tree import Tree
 
 from ..elements.articulated import freed_bias, joint_answer, joint_drive, joint_inertia
 from ..schedules import tuning
-from ..schedules.lane_parts import NUMBER, run_starts
+from ..schedules.lane_parts import run_starts
 from ..schedules.lane_rows import NOTHING, OWN, PARENT, ZERO3, Part, Turns, no_constants, row_turns
 from .shape import Shape
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Vec3
+from kinetree.spatial import ArticulatedInertia, Force, Motion, Scalar, Vec3
 
 from .articulated import Articulated, Scale
 from .articulated_element import ArticulatedElement
@@ -33,10 +33,7 @@ def _symmetric(m: Matrix) -> ArticulatedInertia:
     def entry(i: int, j: int) -> Scalar:
         return m[i][i] if i == j else 0.5 * (m[i][j] + m[j][i])
 
-    def sym(k: int) -> Sym3:
-        return Sym3(*(entry(k + i, k + j) for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))))
-
-    return ArticulatedInertia(sym(0), Mat3(*(entry(i, 3 + j) for i in range(3) for j in range(3))), sym(3))
+    return ArticulatedInertia.of(entry)
 
 
 def _vector(v: Any) -> Vector:

@@ -4,13 +4,13 @@ In lanes each row's momentum is carried up through its ancestors. Over the tree 
 of ancestors.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes.pairs.pairs import all_pairs, each_pair
+from kinetree.lanes.pairs.pairs import ABOVE, BELOW, ON, Case, Pairs, all_pairs, each_pair
 from kinetree.model import Model, Placement
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Inertia
@@ -21,17 +21,44 @@ from kinetree.tree.stages import Stages
 from ..algorithms.crba import CRBA, FACTORS, Factors, compose
 from ..recursion import Row
 from ..schedules.arranged import Arranged
-from ..schedules.choose import IN_ORDER, call_of, choose_mass_matrix, walks_all_entries
+from ..schedules.choose import IN_ORDER, call_of, choose_mass_matrix, note, walks_all_entries
 from ..schedules.lane_algorithm import LaneAlgorithm
 from ..schedules.lane_rows import kind_of
 from ..schedules.lanes import lane_program_of
 from ..schedules.layouts import over_layout
 from ..schedules.operators import inward_operator, outward_operator
-from ..schedules.record import note
 from ..schedules.staged import by_stages, one_at_a_time, row_coordinates, staged
-from ..schedules.stages import Plan, over_stages
-from .composite import ENTRIES, intervals
+from ..schedules.stages import CellPlan, over_stages
 from .packed import unpack
+
+
+class Interval(NamedTuple):
+    """A row's place in the Euler tour: its subtree begins and ends with it."""
+
+    begin: Any
+    end: Any
+
+
+def intervals(tree: Tree) -> Interval:
+    """The interval of each row."""
+    return Interval(*(jnp.asarray(x) for x in (tree.lp, tree.rp)))
+
+
+def _supports(j: Interval, i: Interval) -> Any:
+    """Whether j is an ancestor of i, or i itself."""
+    return (j.begin <= i.begin) & (i.begin <= j.end)
+
+
+ENTRIES = Pairs(  # of H, as a function of two rows
+    "crba_entries",
+    (
+        Case(lambda i, j: i.begin == j.begin, lambda i, j: i.diagonal, ON),
+        Case(lambda i, j: _supports(j, i), lambda i, j: j.axis.dot(i.force), BELOW),  # parents come before children
+        Case(_supports, lambda i, j: i.axis.dot(j.force), ABOVE),
+    ),
+    jax.tree.structure(FACTORS.outputs["factors"]),
+    jax.tree.structure(Interval(0, 0)),
+)
 
 
 def mass_diagonal(laid: Layout, at: Arranged) -> Any:
@@ -86,7 +113,7 @@ def _packed_by_factors(laid: Layout, model: Model, q: Any, pairs: Any) -> Any:
 def _native(laid: Stages, constants: tuple, model: Model, q: Any) -> Any:
     constants, own = row_coordinates(laid, constants, model, q)
     given = {"q": own, "root": jnp.asarray(_roots(model.tree), q.dtype)}
-    found = over_stages(Plan(FACTORS, kind_of(model).hinges), laid, constants, model, given)["factors"]
+    found = over_stages(CellPlan(FACTORS, kind_of(model).hinges), laid, constants, model.gravity, given)["factors"]
     return all_pairs(ENTRIES, found, intervals(model.tree))
 
 

@@ -97,6 +97,14 @@ def _lane_solve(factors: Any, b: Any) -> Any:
     return xp.where(positive, SOLVE(chain, factors, b), xp.asarray(np.nan, b.dtype))
 
 
+def pivots(A: Any) -> Any:
+    """What elimination leaves of the diagonal of A, (batch, n); NaN where a large A is not positive definite."""
+    A, n = lax.stop_gradient(A), A.shape[-1]
+    if n <= tuning.DENSE_LANES_MAX_ROWS:
+        return _lane_factors(A)[:, _chain(n).ancestor_start[:-1]]
+    return jnp.square(jnp.diagonal(cholesky(A), axis1=1, axis2=2))
+
+
 def cholesky(A: Any) -> Any:
     """The lower triangular G of A = G Gᵀ, (batch, n, n); NaN where A is not positive definite."""
     return lax.platform_dependent(A, cpu=_blocked_cholesky, default=jnp.linalg.cholesky)

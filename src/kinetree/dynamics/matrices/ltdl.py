@@ -27,8 +27,7 @@ from kinetree.tree import Layout, Tree, layout
 from ..inverse_dynamics import bias_force
 from ..positive import without_singular
 from ..schedules import tuning
-from ..schedules.choose import IN_ORDER, choose_factorization, fills_lanes
-from ..schedules.record import note
+from ..schedules.choose import IN_ORDER, choose_factorization, fills_lanes, note
 from . import ltdl_lanes as lanes
 from .crba import crba
 from .dense import cholesky, solve_positive

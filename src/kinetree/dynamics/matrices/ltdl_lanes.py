@@ -9,16 +9,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Program, Slots, run
+from kinetree.lanes import NOTHING, NUMBER, Lane, Loop, Program, run, slot
 from kinetree.lanes.program import xla
 from kinetree.tree import Tree
 
-NUMBER = jax.tree.structure(0.0)
-NOTHING = jax.tree.structure(())
 Table = np.ndarray
 MATRIX_IN, VECTOR_IN = 0, 1
 
@@ -37,10 +34,6 @@ class Places(NamedTuple):
     def one(self) -> int:
         """Slot of the number 1."""
         return self.vector + self.tree.n
-
-
-def _slot(column: int) -> Slots:
-    return Slots(column, 0, NUMBER)
 
 
 class TableLoop(NamedTuple):
@@ -104,12 +97,12 @@ def _consecutive(slots: int, count: int) -> Table:
 
 
 def _load(array: int, table: Callable[[Places], Table]) -> TableLoop:
-    copy = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, writes=(_slot(0),), inputs=(Lane(array, 1),))
+    copy = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, writes=(slot(0),), inputs=(Lane(array, 1),))
     return TableLoop(copy, table)
 
 
 def _store(table: Callable[[Places], Table]) -> TableLoop:
-    return TableLoop(Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(_slot(0),), outputs=(Lane(0, 1),)), table)
+    return TableLoop(Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(slot(0),), outputs=(Lane(0, 1),)), table)
 
 
 def _matrix(p: Places) -> Table:
@@ -120,20 +113,19 @@ def _vector(p: Places) -> Table:
     return _consecutive(p.vector, p.tree.n)
 
 
-ONE = TableLoop(Loop(lambda c, _, __: ((c,), (), ()), 1, NUMBER, writes=(_slot(0),)), lambda p: np.array([[p.one]]))
+ONE = TableLoop(Loop(lambda c, _, __: ((c,), (), ()), 1, NUMBER, writes=(slot(0),)), lambda p: np.array([[p.one]]))
 
 
 def eliminate() -> Loop:
     """The loop over the turns of the elimination."""
-    return Loop(_eliminate, 4, NOTHING, reads=(_slot(0), _slot(1), _slot(2)), writes=(_slot(0),), adds=(_slot(3),))
+    return Loop(_eliminate, 4, NOTHING, reads=(slot(0), slot(1), slot(2)), writes=(slot(0),), adds=(slot(3),))
 
 
 ELIMINATE = TableLoop(eliminate(), lambda p: elimination_turns(p.tree, p.one))
-_PRODUCT = Loop(_subtract_product, 3, NOTHING, reads=(_slot(0), _slot(1)), adds=(_slot(2),))
+_PRODUCT = Loop(_subtract_product, 3, NOTHING, reads=(slot(0), slot(1)), adds=(slot(2),))
 LT_SOLVE, L_SOLVE = TableLoop(_PRODUCT, _lt_pairs), TableLoop(_PRODUCT, _l_pairs)
 D_SOLVE = TableLoop(
-    Loop(lambda _, __, x: ((x[0] / x[1],), (), ()), 2, NOTHING, reads=(_slot(0), _slot(1)), writes=(_slot(0),)),
-    _diagonal,
+    Loop(lambda _, __, x: ((x[0] / x[1],), (), ()), 2, NOTHING, reads=(slot(0), slot(1)), writes=(slot(0),)), _diagonal
 )
 LOAD_MATRIX, LOAD_VECTOR = _load(MATRIX_IN, _matrix), _load(VECTOR_IN, _vector)
 
@@ -219,13 +211,13 @@ INVERSE_FACTOR = PackedProgram(
             lambda _, __, x: ((), (), (-x[0] / jnp.sqrt(x[1]),)),
             3,
             NOTHING,
-            reads=(_slot(0), _slot(1)),
+            reads=(slot(0), slot(1)),
             outputs=(Lane(0, 2),),
         ),
         _inverse_entries,
     ),
     TableLoop(
-        Loop(lambda _, __, x: ((), (), (1.0 / jnp.sqrt(x[0]),)), 2, NOTHING, reads=(_slot(0),), outputs=(Lane(0, 1),)),
+        Loop(lambda _, __, x: ((), (), (1.0 / jnp.sqrt(x[0]),)), 2, NOTHING, reads=(slot(0),), outputs=(Lane(0, 1),)),
         _inverse_diagonal,
     ),
     TableLoop(Loop(lambda _, __, ___: ((), (), (0.0,)), 1, NOTHING, outputs=(Lane(0, 0),)), _inverse_zeros),

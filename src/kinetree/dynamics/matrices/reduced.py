@@ -1,37 +1,54 @@
 """Forward dynamics of mechanisms with mimic joints, as one lane program: (Gᵀ H G) qdd = tau − Gᵀ C.
 
-C and H of the free mechanism are found by its passes (algorithms/joint_space.py) and left in slots. They are added up
+C and H of the free mechanism are found in one run, by the passes of RNEA and CRBA, and left in slots. They are added up
 to the reduced C and H, which is factorized and solved in place, as a tree's H is (ltdl_lanes.py): Gᵀ H G is as sparse
 as the mass matrix of another tree, in which a coupled joint stands where the branches of those it moves meet. That tree
 is the elimination tree of its entries.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-import jax
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Program, Slots
+from kinetree.dynamics.recursion import Algorithm, Share
+from kinetree.lanes import NOTHING, NUMBER, Lane, Loop, Program, slot
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model
+from kinetree.spatial import Inertia
 
-from ..algorithms.joint_space import JOINT_SPACE
+from ..algorithms.crba import CRBA
+from ..algorithms.rnea import RNEA
 from ..closed_form.shape import Shape
 from ..elements.articulated import firm
-from ..schedules.lane_algorithm import LaneAlgorithm
+from ..schedules.lane_algorithm import LaneAlgorithm, Shapes
 from ..schedules.lane_coupling import GATHER, CoupledLanes, coupling_of, emit
-from ..schedules.lane_rows import NOTHING, Kind, Turns, kind_of
+from ..schedules.lane_rows import Kind, Turns, kind_of
 from ..schedules.lanes import Variant, lane_program
 from .ltdl_lanes import ELIMINATE, L_SOLVE, LT_SOLVE, Places
 
-NUMBER = jax.tree.structure(0.0)
 TAU, H = range(2)  # Outputs of the free program.
 TAU_IN = 2
 
-
-def _slot(column: int) -> Slots:
-    return Slots(column, 0, NUMBER)
+COMPOSE, CARRY = CRBA.passes
+JOINT_SPACE = Algorithm(  # C and H in one run; a row is placed once for both.
+    name="joint_space",
+    inputs=("q", "qd", "tau"),
+    passes=(
+        *RNEA.passes,
+        replace(COMPOSE, own=Share(lambda row: Inertia.from_moments(row.inertia), link=("inertia",))),
+        CARRY,
+    ),
+    fields=RNEA.fields | CRBA.fields,
+    outputs=RNEA.outputs | CRBA.outputs,
+    begins=RNEA.begins,
+    moments=True,
+    applied=("force",),
+    matrix="H",
+    gives=RNEA.gives | CRBA.gives,
+    resting=("qdd",),
+)
 
 
 def _divide(count: Any, _: tuple, reads: tuple) -> tuple:
@@ -40,10 +57,10 @@ def _divide(count: Any, _: tuple, reads: tuple) -> tuple:
     return (x / firm(D, count * diagonal),), (), ()
 
 
-CLEAR = Loop(lambda zero, _, __: ((zero,), (), ()), 1, NUMBER, writes=(_slot(0),))
-LOAD = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, writes=(_slot(0),), inputs=(Lane(TAU_IN, 1),))
-COPY = Loop(lambda _, __, x: (x, (), ()), 2, NOTHING, reads=(_slot(0),), writes=(_slot(1),))
-DIVIDE = Loop(_divide, 3, NUMBER, reads=(_slot(0), _slot(1), _slot(2)), writes=(_slot(0),))
+CLEAR = Loop(lambda zero, _, __: ((zero,), (), ()), 1, NUMBER, writes=(slot(0),))
+LOAD = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, writes=(slot(0),), inputs=(Lane(TAU_IN, 1),))
+COPY = Loop(lambda _, __, x: (x, (), ()), 2, NOTHING, reads=(slot(0),), writes=(slot(1),))
+DIVIDE = Loop(_divide, 3, NUMBER, reads=(slot(0), slot(1), slot(2)), writes=(slot(0),))
 LOOPS = (CLEAR, LOAD, GATHER, COPY, ELIMINATE.loop, LT_SOLVE.loop, DIVIDE, L_SOLVE.loop, emit(0))
 CLEARED, GATHERED, DIVIDED = (LOOPS.index(x) for x in (CLEAR, GATHER, DIVIDE))
 
@@ -53,10 +70,13 @@ class ReducedLanes(CoupledLanes):
 
     def __init__(self, free: LaneAlgorithm):
         super().__init__(free)
-        self.gives, self.widths, self.slots = ("force",), lambda shape: (shape.size,), self._end
-        self.forms = lambda shape: ((shape.size,),)
+        self.gives, self.slots = ("force",), self._end
         loops = (*(w.loop for w in self.loops), *LOOPS)
         self.program = Program(f"{free.program.name}_reduced", loops, free.program.n_inputs, 1)
+
+    def forms(self, shape: Shape) -> Shapes:
+        """The shape of accelerations."""
+        return ((shape.size,),)
 
     def _end(self, shape: Shape) -> int:
         """The first slot after the free program, its results, and the reduced equation with its diagonal."""

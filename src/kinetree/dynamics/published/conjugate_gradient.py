@@ -22,7 +22,7 @@ from ..inverse_dynamics import bias_force
 from ..matrices.crba import mass_diagonal
 from ..positive import singular_states
 from ..schedules.arranged import arranged, by_position
-from .inertia_times import inertia_times
+from .jsiia import inertia_times
 
 ROUNDING = 64  # the default tolerance, in units of the last place
 

@@ -11,6 +11,12 @@ Relative error in float64 against 80-bit, 2-norm, chains of skew 0.3 and taper 1
 One to four digits worse than the articulated-body algorithm, without pivoting, and still usable at the largest n tried.
 On spatial_v2's chain of 100 with taper 0.95, cond(H) = 1e14, it is off by 4e-8 of the largest entry, aba by 3e-10; if
 forces on bodies and joints cancel there, by 1 to 3 %, aba by 0.1 %: the one method that needs more than eps·cond(H).
+
+The efficient algorithm, DCAe, is the same with larger parts (the same paper, eq. 44 – 71): chains are cut into chunks,
+each is solved by O(n) recursions (chunk_recursion.py), and the chunks are joined as in DCA. Terminal chunks need no
+second handle and are given more bodies. Its errors on the same chains, with 16 chunks and balance 2:
+    error    1.7e-13  1.8e-13  8.4e-15  1.4e-14  8.6e-14  2.7e-13
+Where chunks are long it is as good as the articulated-body algorithm.
 """
 
 from functools import lru_cache
@@ -239,3 +245,17 @@ def forward_dynamics_dca(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) ->
     """Accelerations, (batch, nv)."""
     require_inertias(model, "dca")
     return divide_and_conquer(model, q, qd, tau, f_ext, None, 1.0)
+
+
+def forward_dynamics_dcae(
+    model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *, chunks: int = 16, balance: float = 2.0
+) -> Any:
+    """Accelerations, (batch, nv); up to `chunks` to a path, the terminal one `balance` times (1 to 4) as long as the
+    others.
+    """
+    if chunks < 1:
+        raise ValueError(f"dcae needs at least one chunk, not {chunks}")
+    if not 1 <= balance <= 4:
+        raise ValueError(f"balance is between 1 and 4, not {balance}")
+    require_inertias(model, "dcae")
+    return divide_and_conquer(model, q, qd, tau, f_ext, int(chunks), float(balance))

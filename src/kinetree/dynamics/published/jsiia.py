@@ -4,6 +4,10 @@ Column i of H is the force that gives joint i a unit acceleration and the others
 without weight (Yang, Wu and Pan 2017 §II-B; Walker and Orin 1982, method 1). The columns do not depend on one
 another: they are one batch. Then q̈ = H⁻¹ (τ − C) (eq. 4) by a dense factorization. O(n²) for H in O(log n)
 steps, O(n³) for the solve.
+
+H x without H is inverse dynamics at rest, without gravity, in two passes. At rest a spatial acceleration follows the
+recursion of a velocity, a = X a_parent + S x, and f = I a: so H x is at once the force that accelerates by x and the
+generalised momentum at the rates x.
 """
 
 from typing import Any
@@ -13,13 +17,29 @@ import jax.numpy as jnp
 
 from kinetree.model import Model
 from kinetree.model.memory import require_matrices
-from kinetree.tree import Layout, layout, restore
+from kinetree.spatial import Force, Motion
+from kinetree.tree import Layout, inward, layout, outward, restore
 
+from ..algorithms.rnea import WRENCH, pass_on
 from ..inverse_dynamics import bias_force
 from ..matrices.dense import solve_positive
 from ..positive import without_singular
-from ..schedules.arranged import arranged, by_position
-from .inertia_times import inertia_times
+from ..recursion import Inward, Row
+from ..schedules.arranged import VELOCITIES, Arranged, arranged, by_position
+from ..schedules.operators import inward_operator
+
+WRENCHES = inward_operator(Inward("force", pass_on, stretch=WRENCH))
+
+
+def inertia_times(laid: Layout, at: Arranged, x: Any) -> Any:
+    """H x for x by position, (positions, ..., batch). Its axes between are free: all columns of H go at once."""
+    axes = (slice(None), *(None,) * (x.ndim - 2))
+    rows, placed = jax.tree.map(lambda c: c[axes], (at.rows, at.placed))
+    still = jnp.zeros(x.shape[1:], x.dtype)
+    a = outward(VELOCITIES, laid, Row(at=placed, axis=rows.axis, qd=x), Motion.zero_like(still))
+    f = rows.inertia @ a
+    received = inward(WRENCHES, laid, Row(at=placed, own=f), Force.zero_like(still))
+    return rows.axis.dot(f + received) + rows.armature * x
 
 
 @jax.jit

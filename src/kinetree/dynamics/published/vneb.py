@@ -9,15 +9,13 @@ hinge, slide 1 for a slider)
 and a_ji = Z(j) · (their sum over the links outside j, moments about j's origin). All n² terms are one map; the
 products of rotations (eq. 17), the positions (eq. 24) and the sums (eq. 28, 29) are log-step recurrences: here the
 scans of the tree, so that branches are no obstacle. The frame is that of the root row, where the paper takes the end
-effector's: a tree has many of those. Then the square-root-free Cholesky factorization and two triangular solves, n
-steps each, O(n²) work to a step (§IV).
+effector's: a tree has many of those. Then a Cholesky factorization and two triangular solves (§IV).
 """
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from kinetree.model import Model, Placement
 from kinetree.model.memory import require_matrices
@@ -27,10 +25,11 @@ from kinetree.tree import Layout, Tree, inward, layout, restore
 from ..algorithms.rnea import body_force
 from ..inverse_dynamics import bias_force
 from ..matrices.crba import ancestor_mask, poses_in_tree
+from ..matrices.dense import solve_positive
 from ..positive import without_singular
 from ..recursion import Row
 from ..schedules.arranged import arranged
-from .inertia_times import WRENCHES
+from .jsiia import WRENCHES
 
 
 def _in_one_frame(laid: Layout, model: Model, q: Any) -> tuple:
@@ -83,50 +82,9 @@ def _inner_origin(laid: Layout, tree: Tree, P: Vec3) -> Vec3:
     return jax.tree.map(lambda c: c[above], P)
 
 
-def ldlt(A: Any) -> Any:
-    """L below the diagonal and D on it, with A = L D Lᵀ, (batch, n, n): n updates of the whole matrix."""
-    n = A.shape[-1]
-    index = jnp.arange(n)
-
-    def eliminate(k: Any, A: Any) -> Any:
-        column = A.at[:, :, k].get(mode="promise_in_bounds")
-        pivot = column.at[:, k].get(mode="promise_in_bounds")[:, None]
-        l = jnp.where(index > k, column / pivot, jnp.zeros_like(column))
-        outside = jnp.where(index > k, column, jnp.zeros_like(column))
-        A = A - l[:, :, None] * outside[:, None, :]
-        return jnp.where(index == k, jnp.where(index > k, l, column)[:, :, None], A)
-
-    return lax.fori_loop(0, n, eliminate, A)
-
-
-def ldlt_solve(factors: Any, b: Any) -> Any:
-    """(L D Lᵀ)⁻¹ b, (batch, n): a column sweep down, a scaling, a column sweep up."""
-    n = factors.shape[-1]
-    index = jnp.arange(n)
-
-    def sweep(column: Any, keep: Any, k: Any, x: Any) -> Any:
-        xk = x.at[:, k].get(mode="promise_in_bounds")[:, None]
-        return x - jnp.where(keep, column, jnp.zeros_like(column)) * xk
-
-    def down(k: Any, x: Any) -> Any:
-        return sweep(factors.at[:, :, k].get(mode="promise_in_bounds"), index > k, k, x)
-
-    def up(step: Any, x: Any) -> Any:
-        k = n - 1 - step
-        return sweep(factors.at[:, k, :].get(mode="promise_in_bounds"), index < k, k, x)
-
-    y = lax.fori_loop(0, n, down, b)
-    return lax.fori_loop(0, n, up, y / jnp.diagonal(factors, axis1=1, axis2=2))
-
-
-@jax.jit
-def _factor_and_solve(A: Any, b: Any) -> Any:
-    return ldlt_solve(ldlt(A), b)
-
-
 def forward_dynamics_vneb(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
     """Accelerations, (batch, nv): the inertia matrix, the bias vector b, and A q̈ = τ − b (eq. 3)."""
     require_matrices("method 'vneb'", q, model.nv, model.nv, copies=20, instead="method 'aba'")
     A = inertia_matrix(layout(model.tree, "paths"), model, q)
     b = bias_force(model, q, qd, f_ext)
-    return without_singular(model, q, _factor_and_solve(A, tau - b))
+    return without_singular(model, q, solve_positive(A, tau - b))

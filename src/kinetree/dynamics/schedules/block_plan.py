@@ -9,85 +9,109 @@ prefixes on GPUs). The elements that the next way out needs are made while a blo
 
 from typing import Any
 
+import jax
 import numpy as np
 
-from kinetree.lanes.blocks.lists import OWN, Tasks, call, place
+from kinetree.lanes.blocks.lists import GIVEN, OWN, Tasks, call, place
 from kinetree.model import Model
 from kinetree.tree import Tree
 from kinetree.tree.blocks import BlockPieces, Blocks, Top
 
-from .block_cells import Cells, fields_held
-from .block_walks import INERTIA, AlgorithmCode, BlockPass
+from .block_walks import INERTIA, AlgorithmCode, BlockPass, fields_held
+from .stages import COUNT
 
 TAKEN = "taken"  # The array of what was taken from the inputs.
+
+
+GHOST = [1.0] + [0.0] * (COUNT - 1)  # the identity, no axis, no mass
 
 
 class Region:
     """The blocks of a part of a tree, and where the arrays of their cells are: in memory of a thread, or of all.
 
-    `lines` are the lines of the largest task, and `before` the lines of a task before each of its blocks.
+    `lines` are the lines of the largest task, and `before` the lines of a task before each of its blocks. What is not
+    there, beyond the end of a lane, is a ghost: a row without mass that does not move against its parent.
     """
 
     def __init__(self, code: AlgorithmCode, blocks: Blocks, model: Model, shared: bool, lines: int, before: Any):
         fields, self.code, self.native, dtype = code.fields, code, code.native, code.native.dtype
-        self.cells = Cells(blocks, model, dtype, fields_held(fields.plan.hinges))
-        self.blocks, self.line = blocks, self.cells.line
+        self.blocks, self.line = blocks, dtype.itemsize * code.native.width  # bytes of one field of a line
+        self.first = blocks.first[:-1]  # the first line of each block
         self.widths = fields.widths() | {TAKEN: len(fields.inputs)}
-        self.arrays = {"frame": self.cells.frame, "load": self.cells.load}
+        held = fields_held(fields.plan.hinges)._asdict()
+        self.arrays = {name: _constants(blocks, model, dtype, places) for name, places in held.items()}
         self._before, self._own, self.own_bytes = before, {}, 0
         for name, width in self.widths.items():
             if name in self.arrays:
                 continue
             if shared or name.startswith("kept"):
                 self.arrays[name] = np.empty((len(blocks.rows), width, self.native.width), dtype)
-            else:
-                self._own[name] = self.own(
-                    width * (lines + 1)
-                )  # plus one spare line that absorbs writes of padding cells
+            else:  # One spare line absorbs writes of padding cells.
+                self._own[name] = self.own(width * (lines + 1))
 
     def own(self, vectors: int) -> Any:
         """So many vectors of a thread's own memory."""
         start, self.own_bytes = self.own_bytes, self.own_bytes + vectors * self.line
         return place(OWN, start)
 
-    def at(self, name: str) -> Any:
-        """Where an array is, for each block."""
+    def at(self, name: str, first: Any = None) -> Any:
+        """Where an array is, for each block, or for whole tasks that begin with these lines."""
+        line = self.widths[name] * self.line
         if name in self.arrays:
-            return self.arrays[name].ctypes.data + self.cells.within(self.widths[name])
-        return self._own[name] + self.cells.within(self.widths[name], self._before)
+            return self.arrays[name].ctypes.data + (self.first if first is None else first) * line
+        return self._own[name] + (self._before * line if first is None else 0)
 
     def cell(self, name: str, field: int, cell: Any, task_cell: Any) -> tuple[int, Any]:
         """A base, and byte offsets of cells, whose numbers in the region and within their task are given."""
         if name in self.arrays:
-            return 0, self.arrays[name].ctypes.data + self.cells.cell(cell, self.widths[name], field)
-        return self._own[name], self.cells.cell(task_cell, self.widths[name], field)
+            return 0, self.arrays[name].ctypes.data + self.bytes_before(cell, self.widths[name], field)
+        return self._own[name], self.bytes_before(task_cell, self.widths[name], field)
+
+    def bytes_before(self, cell: np.ndarray, fields: int, field: int) -> np.ndarray:
+        """Bytes before a field of given cells, numbered through all lines."""
+        lanes = self.native.width
+        return (cell // lanes * fields + field) * self.line + cell % lanes * self.native.dtype.itemsize
 
     def walk(self, p: BlockPass, start: Any, *final: Any) -> np.ndarray:
         """Calls of a pass's function, one for each block."""
-        rows = self.blocks.rows.ctypes.data + self.cells.first * (4 * self.native.width)
         taken = [self.at(TAKEN)] if p.taken else []
         streams, results = ([self.at(n) for n in names] for names in (p.streams, p.results))
-        return call(self.native.address[p.name], self.blocks.turns, start, *streams, *taken, rows, *results, *final)
+        operands = (start, *streams, *taken, self._rows(self.first), *results, *final)
+        return call(self.native.address[p.name], self.blocks.turns, *operands)
 
     def take(self, *lines: Any) -> np.ndarray:
-        """Calls that take the inputs."""
-        return self.cells.taking(self.native, self._first(TAKEN, *lines), self.widths[TAKEN], *lines)
+        """Calls that take the inputs of blocks, or of so many lines from first ones on."""
+        return self._moved("take", TAKEN, range(self.widths[TAKEN]), *lines)
 
     def put(self, i: int, *lines: Any) -> list[np.ndarray]:
         """Calls that put the results of pass i where they belong, if it has any."""
-        name, inputs = f"out{i}", len(self.code.fields.inputs) + self.code.fields.felt
+        name, inputs = f"out{i}", len(self.code.fields.inputs)
         if name not in self.widths:
             return []
-        arrays = range(inputs, inputs + self.widths[name])
-        return [self.cells.putting(self.native, self._first(name, *lines), arrays, *lines)]
+        return [self._moved("put", name, range(inputs, inputs + self.widths[name]), *lines)]
 
-    def _first(self, name: str, *lines: Any) -> Any:
-        """Where an array is, for each block, or for runs of lines, which are whole tasks."""
-        if not lines:
-            return self.at(name)
-        if name in self.arrays:
-            return self.arrays[name].ctypes.data + self.cells.within(self.widths[name], lines[0])
-        return self._own[name]
+    def _moved(self, move: str, name: str, given: range, first: Any = None, count: Any = None) -> np.ndarray:
+        """Calls that move what an array holds from, or to, given arrays."""
+        ways: Any = self.native.address[move]
+        array = self.at(name, first)
+        if first is None:
+            first, count, rows, lanes = self.first, self.blocks.turns, self.blocks.rows, self.native.width
+            # lanes that go along consecutive rows, and all to their ends, are read and written a vector at a time
+            last = rows[self.blocks.first[1:] - 1]
+            along = (last == rows[first] + count[:, None] - 1).all(1) & (count % lanes == 0)
+            ways = np.where(along, self.native.address[f"{move}_along"], ways)
+            count = np.where(along, count // lanes, count)
+        return call(ways, count, self._rows(first), array, *(place(GIVEN + k, 0) for k in given))
+
+    def _rows(self, first: Any) -> Any:
+        """Where the rows of blocks are that begin with these lines."""
+        return self.blocks.rows.ctypes.data + first * (4 * self.native.width)
+
+
+def _constants(blocks: Blocks, model: Model, dtype: np.dtype, fields: tuple[int, ...]) -> np.ndarray:
+    """Some constants of the rows in all cells, (lines, fields, lanes)."""
+    ghost, rows, known = blocks.rows < 0, np.maximum(blocks.rows, 0), jax.tree.leaves(model.rows)
+    return np.stack([np.where(ghost, GHOST[k], np.asarray(known[k], dtype)[rows]).astype(dtype) for k in fields], 1)
 
 
 class Beginnings:
@@ -142,7 +166,7 @@ class TopPlan(Region):
         lent = np.zeros((self.count + 1, state, lanes), self.native.dtype)
         if not self.code.lends or not self.count:
             return lent
-        own, rows, first = self.cells.load[:, : INERTIA.num_leaves], blocks.rows, self.cells.first
+        own, rows, first = self.arrays["load"][:, : INERTIA.num_leaves], blocks.rows, self.first
         there = np.add.reduceat(rows >= 0, first)  # rows of each lane
         mean = np.add.reduceat(own, first) / np.maximum(there, 1)[:, None]
         last = np.take_along_axis(own, (first[:, None] + np.maximum(there, 1) - 1)[:, None], 0)
@@ -310,9 +334,9 @@ class PiecesPlan(Region):
         if not hangs.any():
             return
         (name, field), state, top = self.code.joined[j], self.code.state[j], self.above
-        on_top, source = self._on_top[hangs], self.cells.cell(slot[hangs], state, 0)
+        on_top, source = self._on_top[hangs], self.bytes_before(slot[hangs], state, 0)
         line = on_top // self.native.width
-        block = np.searchsorted(top.cells.first, line, "right") - 1
+        block = np.searchsorted(top.first, line, "right") - 1
         order = np.argsort(block, kind="stable")
         lists = [np.ascontiguousarray(x[order], np.int64) for x in (source, top.cell(name, field, on_top, 0)[1])]
         self._kept += lists

@@ -15,16 +15,14 @@ import jax
 from kinetree.dynamics.joint_terms import FELT
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Pass, Row, Stretch
 from kinetree.lanes.blocks.lists import MAX_OPERANDS, BlockCode
-from kinetree.lanes.blocks.scan import TreeScan
-from kinetree.lanes.blocks.text import NOWHERE, BlockWalk
+from kinetree.lanes.blocks.text import NOWHERE, BlockWalk, TreeScan
 from kinetree.lanes.kept.once import once
 from kinetree.lanes.walks.walk import Walk
 from kinetree.spatial import Vec3
 
-from .block_cells import fields_held
 from .lane_rows import GRAVITY
 from .stage_passes import in_array
-from .stages import CONSTANT, NOTHING, Plan, element_structure, inward_walks, numbered, outward_walks
+from .stages import CONSTANT, NOTHING, CellPlan, element_structure, inward_walks, numbered, outward_walks
 
 structure, leaves = jax.tree.structure, jax.tree.leaves
 INERTIA = structure(CONSTANT.inertia)
@@ -57,6 +55,21 @@ def rounds(algorithm: Algorithm) -> list[Round]:
     return found
 
 
+class CellFields(NamedTuple):
+    """Fields that place a row, and those that load it: each lie together, or a core would read past the others."""
+
+    frame: tuple[int, ...]
+    load: tuple[int, ...]
+
+
+def fields_held(hinges: bool) -> CellFields:
+    """The fields that cells hold; of trees of hinges without rotors no axes and armatures: three numbers of twenty."""
+    frame, load = leaves((CONSTANT.orientation, CONSTANT.position)), leaves(CONSTANT.inertia)
+    if not hinges:
+        frame, load = frame + leaves(CONSTANT.axis), load + leaves(CONSTANT.armature)
+    return CellFields(tuple(frame), tuple(load))
+
+
 class BlockPass(NamedTuple):
     """A function of a pass, and the arrays that are its operands."""
 
@@ -70,19 +83,18 @@ class BlockPass(NamedTuple):
 class Fields(NamedTuple):
     """Where fields are, in the cells of blocks; `remembers`: states are, as branches hang from rows."""
 
-    plan: Plan
+    plan: CellPlan
     remembers: bool
-    felt: bool  # True if rotors feel another acceleration than the rows have: quaternion joints.
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Arrays that are taken from, by name."""
         names = dict.fromkeys(n for i in range(len(self.plan.algorithm.passes)) for n in self.plan.given(i))
-        return tuple(n for n in names if n != FELT or self.felt)
+        return tuple(n for n in names if n != FELT)  # Rotors feel qdd: blocks serve no quaternion joints.
 
     def taken(self, i: int) -> tuple[int, ...]:
         """The inputs that pass i reads, by number."""
-        return tuple(self.inputs.index(n if n != FELT or self.felt else "qdd") for n in self.plan.given(i))
+        return tuple(self.inputs.index("qdd" if n == FELT else n) for n in self.plan.given(i))
 
     def later(self, i: int) -> set[str]:
         """What later rounds need of what pass i leaves."""

@@ -1,13 +1,15 @@
 """Which way a call goes: one function from the facts of a call to a `Choice`, with its reason.
 
 Every public function runs what `choose` returns and nothing else; `explain` prints it. The measurements behind the
-thresholds are in benchmarks/NOTES.md, under the names given here.
+thresholds are in benchmarks/NOTES.md, under the names given here. `recorded` tells which ways calls really took.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -251,3 +253,34 @@ def lane_program_kind(call: Call, about: bool = False) -> str:
     if call.device.weaves:
         return "written out for the structure" if few and many else "woven"
     return "shared"
+
+
+class Decision(Protocol):
+    """What was chosen: a `Choice`, or the `Way` of constraints and steps."""
+
+    @property
+    def body(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+_log: ContextVar[list[tuple[str, Decision]] | None] = ContextVar("ways taken", default=None)
+
+
+def note(algorithm: str, choice: Decision) -> None:
+    """An algorithm is about to go this way."""
+    log = _log.get()
+    if log is not None:
+        log.append((algorithm, choice))
+
+
+@contextmanager
+def recorded() -> Iterator[list[tuple[str, Decision]]]:
+    """The algorithms that run inside, and their ways. What `jit` has compiled before leaves no trace."""
+    log: list[tuple[str, Decision]] = []
+    token = _log.set(log)
+    try:
+        yield log
+    finally:
+        _log.reset(token)

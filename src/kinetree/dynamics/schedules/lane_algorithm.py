@@ -1,5 +1,6 @@
 """A lane program bound to models: its tables for a tree, its constants for a model, and which body runs it."""
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -24,15 +25,16 @@ from .lane_rows import Part, Turns
 
 MAX_KEPT_CONSTANTS = 64  # sets of constants kept for one model, in different dtypes and about different bodies
 Shapes = tuple[tuple[int, ...], ...]
+Axis = int | Callable[[Any], int]  # how many entries there are along an axis, or a function of a shape
 
 
 class LaneAlgorithm:
     """A lane program and how it is bound to a model. Make each one once.
 
-    `shape(model)` is what tables and sizes depend on. `widths(shape)` are the columns of each output, and
-    `forms(shape)` its axes for one state, of which there are as many as `ranks` says. `slots(shape)` counts slots, if
-    not by rows alone. `takes` names what each input holds: "q" coordinates, "v" something of each degree of freedom, or
-    a name of `OTHER_INPUTS`. `gives` says what a coupling does to each output (model/coupling.py).
+    `takes` names what each input holds: "q" coordinates, "v" something of each degree of freedom, or a name of
+    `OTHER_INPUTS`. `axes` are those of each output for one state: numbers, or functions of the shape. `shape(model)` is
+    what tables and sizes depend on. `slots(shape)` counts slots, if not by rows alone. `gives` says what a coupling
+    does to each output (model/coupling.py).
     """
 
     def __init__(
@@ -40,24 +42,18 @@ class LaneAlgorithm:
         name: str,
         parts: list[Part],
         memory: Memory,
-        n_inputs: int,
-        n_outputs: int,
-        widths: Callable[[Any], tuple[int, ...]],
+        takes: tuple[str, ...],
+        axes: tuple[tuple[Axis, ...], ...],
+        *,
+        gives: tuple[str, ...] = (),
         reversible: bool = True,
         shape: Callable[[Any], Any] = lambda model: model.structure,
         slots: Callable[[Any], int] | None = None,
-        *,
-        forms: Callable[[Any], Shapes] | None = None,
-        ranks: tuple[int, ...] = (),
-        takes: tuple[str, ...] = (),
-        gives: tuple[str, ...] = (),
     ):
-        self.parts, self.memory, self.widths, self.shape, self.slots = parts, memory, widths, shape, slots
-        self.forms = forms or (lambda shape: tuple((w,) for w in widths(shape)))
-        self.takes = takes or ("q", *("v",) * (n_inputs - 1))
-        self.gives = gives or ("unchanged",) * n_outputs
-        loops = tuple(p.loop for p in parts)
-        self.program = Program(name, loops, n_inputs, n_outputs, reversible, ranks=ranks)
+        self.parts, self.memory, self.takes, self.axes = parts, memory, takes, axes
+        self.shape, self.slots, self.gives = shape, slots, gives or ("unchanged",) * len(axes)
+        loops, ranks = tuple(p.loop for p in parts), tuple(map(len, axes))
+        self.program = Program(name, loops, len(takes), len(axes), reversible, ranks=ranks)
         self._constants: WeakKeyDictionary[Model, dict] = WeakKeyDictionary()
         self._specialized: OncePerOwner[Program] = OncePerOwner()
 
@@ -85,8 +81,16 @@ class LaneAlgorithm:
             found = kept[key] = tuple(_stack(len(table), values, dtype) for (table, _), values in both)
         return found
 
-    def output_shapes(self, model: Model) -> Shapes:
+    def forms(self, shape: Any) -> Shapes:
         """Shapes of the outputs of one state."""
+        return tuple(tuple(a if isinstance(a, int) else a(shape) for a in axes) for axes in self.axes)
+
+    def widths(self, shape: Any) -> tuple[int, ...]:
+        """Columns of the outputs."""
+        return tuple(map(math.prod, self.forms(shape)))
+
+    def output_shapes(self, model: Model) -> Shapes:
+        """Shapes of the outputs of one state of a model."""
         return self.forms(self.shape(model))
 
     def __call__(self, model: Model, *inputs: Any, schedule: str = "lanes", about: tuple[int, ...] = ()) -> tuple:
@@ -122,7 +126,7 @@ class LaneAlgorithm:
     def _for_structure(self, shape: Any, inputs: tuple[int, ...]) -> Program:
         """The program written out for all models of one structure."""
         tables = tuple(table for table, _ in self.turns(shape))
-        return written_out(self.program, tables, inputs + tuple(self.widths(shape)), None)
+        return written_out(self.program, tables, inputs + self.widths(shape), None)
 
     @lru_cache(maxsize=256)  # noqa: B019
     def _woven(self, shape: Any, *about: int) -> Woven | None:
@@ -151,7 +155,7 @@ class LaneAlgorithm:
         shape = self.shape(model)
         tables = tuple(table for table, _ in self.turns(shape, *about))
         slots = self.memory.size * (model.tree.n + 1) if self.slots is None else self.slots(shape)
-        return slots, tuple(self.widths(shape)), tables
+        return slots, self.widths(shape), tables
 
 
 OTHER_INPUTS: dict[str, Callable[[Model], int]] = {  # Widths of inputs that are neither coordinates nor of rows.

@@ -14,20 +14,19 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Memory, Slots
+from kinetree.lanes import NOTHING, NUMBER, Lane, Loop, Memory, Slots
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model
 
 from ..algorithms.aba_clusters import Pending, cluster_body, member_acceleration, member_body
 from ..closed_form.shape import Shape
 from ..recursion import AT, Algorithm, Inward, Pass, Row, zeros
-from .lane_algorithm import LaneAlgorithm
+from .lane_algorithm import LaneAlgorithm, Shapes
 from .lane_coupling import CoupledLanes, coupling_of
-from .lane_rows import NOTHING, OWN, PARENT, STRETCH, Kind, Part, Turns, V, kind_of, no_constants, row_turns
+from .lane_rows import OWN, PARENT, STRETCH, Kind, Part, Turns, V, kind_of, no_constants, row_turns
 from .lane_visits import Visits
 from .lanes import Variant, Writer
 
-NUMBER = jax.tree.structure(0.0)
 PENDING = jax.tree.structure(zeros(Pending))
 BODY, WAITS, ADDS, CLUSTER = range(4, 8)  # Columns for members: where body and coordinate go, and where y waits.
 
@@ -284,8 +283,11 @@ class ClusterLanes(CoupledLanes):
     def __init__(self, free: LaneAlgorithm):
         super().__init__(free)
         assert free.slots is not None
-        self.slots, self.widths = free.slots, lambda shape: (shape.size,)
-        self.forms = lambda shape: ((shape.size,),)
+        self.slots = free.slots
+
+    def forms(self, shape: Shape) -> Shapes:
+        """The shape of accelerations."""
+        return ((shape.size,),)
 
     @lru_cache(maxsize=256)  # noqa: B019
     def turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
@@ -306,12 +308,10 @@ def cluster_program(algorithm: Algorithm, kind: Kind, external: bool) -> Cluster
         "_".join([algorithm.name, "clusters", *marks]),
         writer.parts(),
         writer.memory,
-        len(algorithm.inputs) + external,
-        1,
-        lambda shape: (shape.rows,),
+        ("q", "v", "v", *(("f_ext",) * external)),
+        ((lambda shape: shape.rows,),),
         shape=Shape.of,
         slots=writer.slots,
-        takes=("q", "v", "v", *(("f_ext",) if external else ())),
     )
     return ClusterLanes(free)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Slots
+from kinetree.lanes import NOTHING, NUMBER, Lane, Loop, Slots, slot
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model
 from kinetree.model.coupling import Coupling
@@ -22,9 +22,8 @@ from kinetree.model.coupling import Coupling
 from ..closed_form.shape import Shape
 from .lane_algorithm import LaneAlgorithm, Shapes
 from .lane_parts import RUNS, run_starts, zero_parts, zero_runs
-from .lane_rows import NOTHING, Turns
+from .lane_rows import Turns
 
-NUMBER = jax.tree.structure(0.0)
 LINES = {"q": (0.0, 0.0), "v": (0.0,)}  # What a coordinate is multiplied by, and what is added to it.
 AXES = {"force": (-1,), "first": (-2,), "matrix": (-1, -2)}  # Axes of an output along which forces are added up.
 
@@ -127,13 +126,7 @@ def narrowing(coupling: Coupling, gives: str, shape: tuple[int, ...]) -> Narrowi
     return Narrowing(source, target, ratio, entry)
 
 
-GATHER = Loop(
-    lambda ratio, _, reads: ((), (ratio * reads[0],), ()),
-    2,
-    NUMBER,
-    reads=(Slots(0, 0, NUMBER),),
-    adds=(Slots(1, 0, NUMBER),),
-)
+GATHER = Loop(lambda ratio, _, reads: ((), (ratio * reads[0],), ()), 2, NUMBER, reads=(slot(0),), adds=(slot(1),))
 
 
 def emit(array: int, width: int = 1) -> Loop:
@@ -163,14 +156,11 @@ class CoupledLanes(LaneAlgorithm):
             f"{program.name}_coupled",
             free.parts,
             free.memory,
-            program.n_inputs,
-            program.n_outputs,
-            lambda shape: tuple(map(math.prod, self.narrowed_forms(shape))),
+            free.takes,
+            free.axes,
+            gives=free.gives,
             shape=Shape.of,
             slots=lambda shape: self.regions(shape)[-1],
-            forms=self.narrowed_forms,
-            takes=free.takes,
-            gives=free.gives,
         )
         last = (GATHER, *(emit(k, width) for k in self.moved for width in RUNS)) if self.moved else ()
         self.zero_loops = [k for k, loop in enumerate(program.loops) if loop.outputs and is_zeros(loop)]
@@ -179,8 +169,8 @@ class CoupledLanes(LaneAlgorithm):
         loops = (*(w.loop for w in self.loops), *last, *clear)
         self.program = replace(program, name=f"{program.name}_coupled", body=loops)
 
-    def narrowed_forms(self, shape: Shape) -> Shapes:
-        """Shapes of the outputs of one state."""
+    def forms(self, shape: Shape) -> Shapes:
+        """Shapes of the outputs of one state, without those who follow."""
         both = zip(self.free.gives, self.free.forms(self.free.shape(shape)), strict=True)
         return tuple(s if g == "unchanged" else narrowing(coupling_of(shape), g, s).left.shape for g, s in both)
 

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from kinetree.dynamics.recursion import AT, Algorithm, Ancestors, Pass, Row
-from kinetree.lanes import Lane, Loop
+from kinetree.lanes import NOTHING, Lane, Loop
 from kinetree.model import Model, Structure
 from kinetree.spatial import Force
 
-from .lane_fields import Fields
 from .lane_roots import AXES, LAST, ROWS, resting
-from .lane_rows import NOTHING, Links, Part, Turns, joints_with, no_constants
+from .lane_rows import Links, Part, Turns, joints_with, no_constants
+from .lane_visits import Fields
 
 BELOW, START, ENTRY, MIRROR = range(4)  # Columns for a row of a limb; six mirrored places begin at the last.
 OWN, PLACES = range(2)  # Columns for a root; six places begin at the last.

@@ -13,16 +13,14 @@ import jax
 import numpy as np
 
 from kinetree.dynamics.recursion import AT, Algorithm, Ancestors, Base, Bodies, Inward, OneBody, Outward, Pass, Row
-from kinetree.lanes import Lane, Loop
-from kinetree.lanes.program.program import Slots
+from kinetree.lanes import Lane, Loop, Slots
 from kinetree.model import Axis, Model, Placement
 from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Inertia, Moments, Quaternion, Sym3, Vec3
 from kinetree.tree import pick
 
-from .lane_fields import Fields
 from .lane_rows import OWN, PARENT, STRETCH, ZERO3, Kind, Links, Part, Q, V, joint_turns
-from .lane_visits import Visits
+from .lane_visits import Fields, Visits
 
 ROWS = 6  # rows of a free joint: turns about x, y, z, then slides along them
 LAST = ROWS - 1

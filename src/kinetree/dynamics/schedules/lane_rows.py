@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes import NOTHING, Lane, Loop, Memory
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Axis, Model, Placement, Rows, Structure, place
 from kinetree.model.coordinates import chained_acceleration, joint_pose
@@ -31,7 +31,6 @@ from . import tuning
 ZERO3 = Vec3(0.0, 0.0, 0.0)
 PLACEMENT = Placement(Quaternion(0.0, 0.0, 0.0, 0.0), ZERO3)
 ROWS = jax.tree.structure(Rows(*PLACEMENT, 0.0, 0.0, Inertia(0.0, ZERO3, Sym3(*6 * (0.0,))), 0.0))
-NOTHING = jax.tree.structure(())
 GRAVITY = jax.tree.structure(ZERO3)
 HINGE = Axis(1.0, 0.0)
 

@@ -1,4 +1,7 @@
-"""A pass's visit to a row in a lane, with what the pass does not speak of: rotors, dampers, springs, shifted joints."""
+"""A pass's visit to a row in a lane, with what the pass does not speak of: rotors, dampers, springs, shifted joints.
+
+And the fields of a row, as the slots of a lane's memory; and the axes of an algorithm's outputs.
+"""
 
 from typing import Any
 
@@ -15,7 +18,10 @@ from kinetree.dynamics.joint_terms import (
     row_acceleration,
     row_force,
 )
-from kinetree.dynamics.recursion import Algorithm, Pass, Row
+from kinetree.dynamics.recursion import Algorithm, Base, Bodies, OneBody, Pass, Row, Total
+from kinetree.lanes import Memory, Slots
+from kinetree.model import Structure
+from kinetree.spatial import Mat3
 
 from .lane_rows import STRETCH, Kind
 
@@ -70,3 +76,59 @@ class Visits:
         """What the row brings to later passes, as far as it is known after this one."""
         after = Row({**row, **found, self.pass_.state: state})
         return {x.state: x.own.of(after) for x in self.shares}  # type: ignore[union-attr]
+
+
+class Fields:
+    """The fields of a row as slots. A part of a field that forces are added to has slots of its own."""
+
+    def __init__(self, examples: dict[str, Any], split: str):
+        self.examples = examples
+        self.parts = {name: [name] for name in examples}
+        values = dict(examples)
+        if split:
+            whole = {part: x for part, x in values.pop(split)._asdict().items() if x is not None}
+            self.parts[split] = [f"{split}_{part}" for part in whole]
+            values |= zip(self.parts[split], whole.values(), strict=True)
+        self.memory = Memory(**values)
+
+    def at(self, column: int, *names: str) -> tuple[Slots, ...]:
+        """The slots of some fields of the row in this column of the table."""
+        return tuple(self.memory.at(column, part) for name in names for part in self.parts[name])
+
+    def taken(self, names: tuple[str, ...], slots: list[Any]) -> dict[str, Any]:
+        """Values of some fields, from the values of their slots, which are taken off the list."""
+        found = {}
+        for name in names:
+            parts = [slots.pop(0) for _ in self.parts[name]]
+            found[name] = parts[0] if len(parts) == 1 else self._joined(name, parts)
+        return found
+
+    def spread(self, names: tuple[str, ...], values: dict[str, Any]) -> tuple:
+        """Values of some fields, as their slots take them."""
+        spread = ([x for x in values[n] if x is not None] if len(self.parts[n]) > 1 else [values[n]] for n in names)
+        return tuple(x for parts in spread for x in parts)
+
+    def _joined(self, name: str, parts: list[Any]) -> Any:
+        """A field from its parts; what its example has not, it has not."""
+        rest = iter(parts)
+        return type(self.examples[name])(*(None if x is None else next(rest) for x in self.examples[name]))
+
+
+def row_count(structure: Structure) -> int:
+    """How many rows there are."""
+    return structure.tree.n
+
+
+def output_axes(algorithm: Algorithm, name: str, packed: bool) -> tuple[Any, ...]:
+    """Axes of an output of one state: numbers, or functions of the structure."""
+    example = algorithm.outputs[name]
+    count = jax.tree.structure(example).num_leaves
+    if name == algorithm.matrix:
+        return (lambda structure: structure.tree.n_ancestor_pairs,) if packed else (row_count, row_count)
+    if name in algorithm.columns:
+        return (count, row_count)
+    group = () if count == 1 else (3, 3) if isinstance(example, Mat3) else (count,)
+    (p,) = (p for p in algorithm.passes if name in p.outputs)
+    if isinstance(p, Total | Base | OneBody):
+        return group
+    return ((lambda structure: structure.n_bodies) if isinstance(p, Bodies) else row_count, *group)

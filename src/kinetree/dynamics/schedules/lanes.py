@@ -11,7 +11,6 @@ machine adds what the passes do not speak of:
 - what is known of all rows: a mechanism of hinges without rotors needs neither axes nor armatures.
 """
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -34,28 +33,32 @@ from kinetree.dynamics.recursion import (
     Row,
     Total,
 )
-from kinetree.lanes import Lane, Loop, Memory
+from kinetree.lanes import NOTHING, Lane, Loop, Memory
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model, Placement, Structure
 from kinetree.spatial import Force, Rotation, Transform, Vec3
 
 from .lane_algorithm import LaneAlgorithm
 from .lane_coupling import serving
-from .lane_fields import Fields, output_axes
 from .lane_parts import (
     PLACED,
+    base_parts,
+    body_parts,
+    column_count,
     matrix_places,
+    on_the_way,
     pose_parts,
+    row_outputs,
     stretch_parts,
+    total_parts,
     unrelated,
+    with_columns,
     zero_parts,
 )
-from .lane_places import base_parts, body_parts, column_count, on_the_way, row_outputs, total_parts, with_columns
 from .lane_root_pairs import RootPairs, root_rows
 from .lane_roots import Roots, joins
 from .lane_rows import (
     GRAVITY,
-    NOTHING,
     OWN,
     PARENT,
     PLACEMENT,
@@ -78,7 +81,7 @@ from .lane_rows import (
     stroke,
     with_coordinates,
 )
-from .lane_visits import Visits
+from .lane_visits import Fields, Visits, output_axes
 
 KEPT = {"screw": Stroke(0.0, 0.0, 0.0), "transform": Transform(Rotation(*9 * (0.0,)), ZERO3)}
 SHIFT, WORLD_POSE = "shift", "world_pose"  # Fields of the machine itself.
@@ -325,21 +328,12 @@ def lane_program(algorithm: Algorithm, variant: Variant) -> LaneAlgorithm:
     writer = Writer(algorithm, variant)
     kind = variant.kind
     marks = [k for k, on in (*kind._asdict().items(), ("external", variant.external), ("packed", variant.packed)) if on]
-    axes = [output_axes(algorithm, n, variant.packed) for n in algorithm.outputs]
-
-    def forms(structure: Structure) -> tuple[tuple[int, ...], ...]:
-        return tuple(tuple(a if isinstance(a, int) else a(structure) for a in of_one) for of_one in axes)
-
     return LaneAlgorithm(
         "_".join([algorithm.name, *marks]),
         writer.parts(),
         writer.memory,
-        len(algorithm.inputs) + variant.external,
-        len(algorithm.outputs),
-        lambda structure: tuple(map(math.prod, forms(structure))),
-        reversible=not algorithm.matrix,  # Entries are carried up in the slots that they start from.
-        takes=(*("q" if n == "q" else "v" for n in algorithm.inputs), *(("f_ext",) if variant.external else ())),
+        (*("q" if n == "q" else "v" for n in algorithm.inputs), *(("f_ext",) * variant.external)),
+        tuple(output_axes(algorithm, n, variant.packed) for n in algorithm.outputs),
         gives=tuple(algorithm.gives.get(n, "unchanged") for n in algorithm.outputs),
-        forms=forms,
-        ranks=tuple(map(len, axes)),
+        reversible=not algorithm.matrix,  # Entries are carried up in the slots that they start from.
     )

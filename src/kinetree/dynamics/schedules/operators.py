@@ -22,20 +22,15 @@ def _shaped(stretch: Stretch) -> Any:
     return identity
 
 
+def _of_stretch(s: Stretch | None, *names: str) -> dict[str, Any]:
+    """What a stretch states, as an operator knows it; nothing where there is none."""
+    return {} if s is None else {n: getattr(s, n) for n in ("combine", "act", *names)} | {"identity": _shaped(s)}
+
+
 def outward_operator(p: Pass) -> trees.Outward:
     """An outward pass as an operator on rows."""
-    s = p.stretch
-    return trees.Outward(
-        step=lambda row, state: p.visit(row, state)[0],
-        finds=p.visit,
-        element=s.element if s else None,
-        combine=s.combine if s else None,
-        act=s.act if s else None,
-        identity=_shaped(s) if s else None,
-        inverse=s.inverse if s else None,
-        extend=s.extend if s else None,
-        name=p.state,
-    )
+    known = _of_stretch(p.stretch, "element", "inverse", "extend")
+    return trees.Outward(step=lambda row, state: p.visit(row, state)[0], finds=p.visit, name=p.state, **known)
 
 
 def inward_operator(p: Pass) -> trees.Inward:
@@ -49,15 +44,15 @@ def inward_operator(p: Pass) -> trees.Inward:
         last, mean = (Row(inertia=tree_map(f, rows.inertia)) for f in (lambda x: x[-1], lambda x: x.mean(0)))
         return s.ballast(last, mean)  # type: ignore[misc,union-attr]
 
+    known = _of_stretch(s, "lend")
+    if s is not None:
+        known["element"] = lambda row, branches: s.element(row, whole(row, branches))
+        extend = s.extend
+        known["extend"] = extend and (lambda row, branches, e: extend(row, whole(row, branches), e))
+        known["ballast"] = s.ballast and ballast
     return trees.Inward(
         step=lambda row, received: p.visit(row, whole(row, received))[0],
         finds=lambda row, received: p.visit(row, whole(row, received)),
-        element=(lambda row, branches: s.element(row, whole(row, branches))) if s else None,
-        combine=s.combine if s else None,
-        act=s.act if s else None,
-        identity=_shaped(s) if s else None,
-        extend=(lambda row, branches, e: s.extend(row, whole(row, branches), e)) if s and s.extend else None,  # type: ignore[misc]
-        ballast=ballast if s and s.ballast else None,
-        lend=s.lend if s else None,
         name=p.state,
+        **known,
     )

@@ -25,19 +25,18 @@ from kinetree.model.coupling import NARROW, WIDEN
 from kinetree.tree import Layout, layout
 from kinetree.tree.stages import Stages
 
+from ..algorithms.rnea_reverse import gradient, has_reverse
 from ..closed_form.directions import with_rule
 from ..closed_form.rules import in_closed_form
 from ..passive import passive_by_row
 from .blocks import by_blocks, can_block
-from .choose import Call, Choice, call_of, choose
+from .choose import Call, Choice, call_of, choose, note
 from .euler import over_euler_tour
 from .lane_rows import kind_of
 from .lanes import lane_program_of
 from .layouts import over_layout
-from .record import note
-from .reverse import gradient, has_reverse
 from .staged import by_stages, one_at_a_time, row_coordinates, staged
-from .stages import Plan, can_walk, over_stages
+from .stages import CellPlan, can_walk, over_stages
 
 tree_map = jax.tree.map
 Inputs = dict[str, Any]
@@ -195,7 +194,7 @@ def _over_euler_tour(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: 
 @once
 def _natively(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
     """One state by native walks; the last array is `f_ext`, if `external`."""
-    plan = Plan(with_world_forces(algorithm) if external else algorithm, hinges)
+    plan = CellPlan(with_world_forces(algorithm) if external else algorithm, hinges)
     by_body = {n for p in algorithm.passes if isinstance(p, Bodies) for n in p.outputs}
 
     def native(laid: Stages, constants: tuple, model: Model, *arrays: Any) -> Inputs:
@@ -211,7 +210,7 @@ def _natively(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
             given |= inputs_of_rows(inputs, armature, slide, shift) | {"q": own}
         if external:
             given |= {n: x[0] for n, x in _row_forces(model, arrays[-1][None]).items()}
-        found = over_stages(plan, laid, constants, model, given)
+        found = over_stages(plan, laid, constants, model.gravity, given, model=model)
         if shifts and "qdd" in found:
             found["qdd"] = joint_acceleration(found["qdd"], shift)
         batched = {n: tree_map(lambda x, n=n: x[:, None] if n in by_body else x[None], y) for n, y in found.items()}

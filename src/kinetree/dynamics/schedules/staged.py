@@ -80,11 +80,25 @@ def resident_constants(laid: Stages, model: Model, constants: tuple[Any, ...]) -
     return _keep(model, key, lambda: tuple(map(Resident, constants)))
 
 
+@jax.tree_util.register_pytree_node_class
 class Same:
-    """A model whose numbers are known, as a static part of what is traced: the same one, not one that is equal."""
+    """A model whose numbers are known, as a static part of what is traced: the same one, not one that is equal.
+
+    None of its arrays are arguments of a program. As arguments all of them would become constants of that program, used
+    or not: 336 bytes a body.
+    """
 
     def __init__(self, model: Model):
         self.model = model
+
+    def tree_flatten(self) -> tuple[tuple, "Same"]:
+        """No leaves."""
+        return (), self
+
+    @classmethod
+    def tree_unflatten(cls, same: "Same", _: tuple) -> "Same":
+        """The model, held again."""
+        return same
 
     def __hash__(self) -> int:
         return id(self.model)
@@ -160,28 +174,8 @@ def on_device(model: Model) -> Model:
     return _keep(model, key, lambda: jax.tree.map(jnp.asarray, model)) if _known(model) else model
 
 
-@jax.tree_util.register_pytree_node_class
-class StaticModel:
-    """A model as a part of a program that is being traced: none of its arrays are arguments there.
-
-    As arguments all of them would become constants of that program, used or not: 336 bytes a body.
-    """
-
-    def __init__(self, model: Model):
-        self.model = model
-
-    def tree_flatten(self) -> tuple[tuple, Model]:
-        """No leaves."""
-        return (), self.model
-
-    @classmethod
-    def tree_unflatten(cls, model: Model, _: tuple) -> "StaticModel":
-        """The model, held again."""
-        return cls(model)
-
-
-def _shown(model: Model | StaticModel) -> Model:
-    return model.model if isinstance(model, StaticModel) else model
+def _shown(model: Model | Same) -> Model:
+    return model.model if isinstance(model, Same) else model
 
 
 def _arranged(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
@@ -201,15 +195,18 @@ def row_coordinates(laid: Stages, constants: tuple | Placed, model: Model, q: An
         structure, jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[:, None], model.rows), q[:, None]
     )
     values = jnp.stack([x[:, 0] for x in jax.tree.leaves(placed)], 1)
-    position = laid.position_of[first]
+    return with_placements(laid, constants, laid.position_of[first], values), own
+
+
+def with_placements(laid: Stages, constants: tuple, position: Any, values: Any) -> tuple:
+    """Constants with other placements, (joints, 7), of the rows at these positions; those outside are dropped."""
     updated = []
     for stage, cells in zip(laid.stages, constants, strict=True):
-        lanes = stage.rows.shape[1]
-        # cells of other stages lie outside, and are dropped
-        cell = jnp.where(position >= stage.offset, position - stage.offset, stage.rows.size)
-        turn, lane = cell // lanes, cell % lanes
-        updated.append(cells.at[turn, : values.shape[1], lane].set(values, mode="drop"))
-    return tuple(updated), own
+        lanes = cells.shape[2]
+        # cells of other stages lie outside
+        cell = jnp.where(position >= stage.offset, position - stage.offset, cells.shape[0] * lanes)
+        updated.append(cells.at[cell // lanes, : values.shape[1], cell % lanes].set(values, mode="drop"))
+    return tuple(updated)
 
 
 def one_at_a_time(native: Callable, by_xla: Callable, gradient: Callable | None = None) -> Callable:
@@ -220,7 +217,7 @@ def one_at_a_time(native: Callable, by_xla: Callable, gradient: Callable | None 
     """
 
     def in_turn(function: Callable) -> Callable:
-        def one(laid: Stages, constants: tuple, model: Model | StaticModel, *arrays: Any) -> Any:
+        def one(laid: Stages, constants: tuple, model: Model | Same, *arrays: Any) -> Any:
             return function(laid, constants, _shown(model), *arrays)
 
         return lambda fixed, *arrays: jax.custom_batching.sequential_vmap(one)(*fixed, *arrays)
@@ -230,7 +227,7 @@ def one_at_a_time(native: Callable, by_xla: Callable, gradient: Callable | None 
     return lambda laid, constants, model, *arrays: rule((laid, constants, model), *arrays)
 
 
-def _as_batch(function: Callable, laid: Stages, constants: tuple, model: Model | StaticModel, *arrays: Any) -> Any:
+def _as_batch(function: Callable, laid: Stages, constants: tuple, model: Model | Same, *arrays: Any) -> Any:
     if len(arrays[0]) == 1:
         return jax.tree.map(lambda x: x[None], function(laid, constants, model, *(x[0] for x in arrays)))
     return jax.vmap(partial(function, laid, constants, model))(*arrays)
@@ -243,8 +240,8 @@ def by_stages(function: Callable, laid: Stages, model: Model, *arrays: Any) -> A
     """States, (batch, n) arrays, one after the other through a function made by `one_at_a_time`."""
     given = used_operands(model, arrays[0].dtype)
     if given is not None:
-        return _as_batch(function, given.laid, given.constants, StaticModel(model), *arrays)
+        return _as_batch(function, given.laid, given.constants, Same(model), *arrays)
     constants = stage_constants(laid, model, arrays[0].dtype)
     if _known(model) and is_traced(arrays):
-        return _as_batch(function, laid, resident_constants(laid, model, constants), StaticModel(model), *arrays)
+        return _as_batch(function, laid, resident_constants(laid, model, constants), Same(model), *arrays)
     return _compiled_batch(function, laid, constants, on_device(model), *arrays)

@@ -14,6 +14,7 @@ import numpy as np
 
 from kinetree.dynamics.joint_terms import FELT, LOAD, joint_force
 from kinetree.dynamics.recursion import AT, Algorithm, Base, Bodies, Inward, Outward, Pass, Row, Stretch, Total
+from kinetree.lanes import NOTHING
 from kinetree.lanes.kept.once import once
 from kinetree.lanes.walks.prefix import Prefix, prefix_walks
 from kinetree.lanes.walks.walk import Resident, Walk
@@ -28,7 +29,6 @@ from .stage_passes import InwardWalks, OutwardWalks, Ports, inward_pass, kept, o
 structure, tree_map = jax.tree.structure, jax.tree.map
 COUNT = ROWS.num_leaves  # Constants of a row, in the order of `Rows`.
 CONSTANT = jax.tree.unflatten(ROWS, range(COUNT))
-NOTHING = structure(())
 OWN = "own"  # The row's own share, where it is kept.
 JOINING = "joining"  # What branches bring to a row.
 
@@ -44,7 +44,7 @@ def element_structure(stretch: Stretch | None) -> Any:
     return structure(jax.eval_shape(stretch.identity, jax.ShapeDtypeStruct((), jnp.float32)))
 
 
-class Plan(NamedTuple):
+class CellPlan(NamedTuple):
     """Which fields the cells hold after each pass."""
 
     algorithm: Algorithm
@@ -159,7 +159,7 @@ def _required(algorithm: Algorithm, p: Pass) -> Stretch:
 
 
 @once
-def outward_walks(plan: Plan, i: int) -> OutwardWalks:
+def outward_walks(plan: CellPlan, i: int) -> OutwardWalks:
     """The walks of an outward pass."""
     alg, p = plan.algorithm, plan.algorithm.passes[i]
     stretch, name = _required(alg, p), f"{alg.name}_{p.state}"
@@ -211,7 +211,7 @@ def _example(stretch: Stretch) -> Any:
 
 
 @once
-def inward_walks(plan: Plan, i: int) -> InwardWalks:
+def inward_walks(plan: CellPlan, i: int) -> InwardWalks:
     """The walks of an inward pass."""
     alg, p = plan.algorithm, plan.algorithm.passes[i]
     stretch, name = _required(alg, p), f"{alg.name}_{p.state}"
@@ -283,18 +283,7 @@ def can_walk(algorithm: Algorithm) -> bool:
 
 
 def over_stages(
-    plan: Plan, laid: Stages, constants: tuple[Any, ...], model: Model, given: dict[str, Any]
-) -> dict[str, Any]:
-    """The outputs of an algorithm, (n,), of a sum (), of bodies (bodies,).
-
-    `constants` are those of each stage's cells, (turns, fields, lanes), in the order of `Rows`; `given` are the inputs
-    of the rows, (n,), with `felt` the accelerations that rotors resist.
-    """
-    return walk_stages(plan, laid, constants, model.gravity, given, model=model)
-
-
-def walk_stages(
-    plan: Plan,
+    plan: CellPlan,
     laid: Stages,
     constants: tuple[Any, ...],
     gravity: Any,
@@ -302,7 +291,12 @@ def walk_stages(
     ports: Ports | None = None,
     model: Model | None = None,
 ) -> dict[str, Any]:
-    """The outputs for a part of a tree, with its ports; the model is for passes over bodies."""
+    """The outputs of an algorithm, (n,), of a sum (), of bodies (bodies,).
+
+    `constants` are those of each stage's cells, (turns, fields, lanes), in the order of `Rows`; `given` are the inputs
+    of the rows, (n,), with `felt` the accelerations that rotors resist. A part of a tree has `ports`; passes over
+    bodies and over the base need the model.
+    """
     alg = plan.algorithm
     dtype = constants[0].dtype
     base = alg.base(Vec3(*(jnp.asarray(g, dtype) for g in gravity)))

@@ -13,7 +13,8 @@ from kinetree.tree.stages import Stages
 from ..joint_terms import inputs_of_rows, joint_acceleration
 from ..recursion import Algorithm
 from ..schedules.stage_passes import Ports
-from ..schedules.stages import Plan, walk_stages
+from ..schedules.staged import with_placements
+from ..schedules.stages import CellPlan, over_stages
 
 
 class Springs(NamedTuple):
@@ -75,13 +76,7 @@ def _with_placements(part: DevicePart, constants: tuple[Any, ...], joints: Joint
     rows = part.laid.position_of.shape[0]
     known = part.laid.position_of[jnp.minimum(joints.first, rows - 1)]
     position = jnp.where(joints.first < rows, known, part.laid.positions)
-    updated = []
-    for stage, cells in zip(part.laid.stages, constants, strict=True):
-        lanes = cells.shape[2]
-        # cells of other stages lie outside, and are dropped
-        cell = jnp.where(position >= stage.offset, position - stage.offset, cells.shape[0] * lanes)
-        updated.append(cells.at[cell // lanes, : placed.shape[1], cell % lanes].set(placed, mode="drop"))
-    return tuple(updated)
+    return with_placements(part.laid, constants, position, placed)
 
 
 def _shift(part: DevicePart, qd: Any) -> Any:
@@ -124,7 +119,7 @@ def of_part(
     if "tau" in inputs and passive is not None:
         inputs = inputs | {"tau": inputs["tau"] + passive}
     given = inputs_of_rows(inputs, armature, slide, shift) | {"q": own}
-    found = walk_stages(Plan(algorithm, hinges), part.laid, constants, gravity, given, ports)
+    found = over_stages(CellPlan(algorithm, hinges), part.laid, constants, gravity, given, ports)
     if "qdd" in found:
         found["qdd"] = joint_acceleration(found["qdd"], shift)
     if "tau" in found and passive is not None:

@@ -17,8 +17,7 @@ from ..llvm.kernel import with_helpers
 from ..llvm.text import Text
 from ..llvm.trigonometry import lane_module
 from .moves import moves
-from .scan import TreeScan, TreeScanText
-from .text import BlockText, BlockWalk
+from .text import BlockText, BlockWalk, TreeScan, TreeScanText
 
 MAX_OPERANDS = 20  # arrays that one native call takes
 WORDS = 2 + MAX_OPERANDS

@@ -14,7 +14,7 @@ def moves(emitter: Emitter, taken: int, put: int, cells: Sequence[int]) -> dict[
     if put:
         lists |= {"put": _put(emitter, put), "put_along": _put_along(emitter, put)}
     for n in cells:
-        lists |= {f"add{n}": _add(emitter, n), f"fetch{n}": _fetch(emitter, n), f"spread{n}": _spread(emitter, n)}
+        lists |= {f"add{n}": _add(emitter, n), f"fetch{n}": _fetch(emitter, n)}
     return lists | {"copy": _vectors(emitter, 1), "sum": _vectors(emitter, 2), "wait": _wait(), "signal": _signal()}
 
 
@@ -161,20 +161,6 @@ def _fetch(emitter: Emitter, numbers: int) -> str:
         for k in range(numbers):
             value = to.load(scalar, source, k * emitter.width, scalar)
             to.store(scalar, value, target, to.op(f"add i64 {i}, {k * emitter.width}"), scalar)
-
-    return _each(to, turn)
-
-
-def _spread(emitter: Emitter, numbers: int) -> str:
-    """Operands: groups of numbers, (count, numbers); a base and (count,) byte offsets of their cells."""
-    to, (source, base, offsets) = _open(f"spread{numbers}", 3)
-    scalar = emitter.scalar
-
-    def turn(i: str) -> None:
-        cell = to.at(base, to.load("i64", offsets, i, "i64"))
-        group = to.at(source, to.op(f"mul i64 {i}, {numbers}"), scalar)
-        for k in range(numbers):
-            to.store(scalar, to.load(scalar, group, k, scalar), cell, k * emitter.width, scalar)
 
     return _each(to, turn)
 

@@ -16,8 +16,7 @@ from ..llvm.handler import LANES, MEMORY, POINTERS, advise_large_pages, arrays_h
 from ..llvm.kernel import with_helpers
 from ..llvm.text import Text, over_blocks
 from ..llvm.trigonometry import lane_module
-from ..pairs.pairs import ABOVE, BELOW, Pairs
-from ..pairs.text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
+from ..pairs.pairs import ABOVE, ARRAYS, BELOW, EVERY_SIDE, Pairs, PairsText, least, stacked
 from .host import cpu_target, vector_width
 
 

@@ -15,7 +15,7 @@ from ..llvm.handler import LANES, MEMORY, POINTERS, SCRATCH, arrays_handler, att
 from ..llvm.text import Text, over_blocks
 from ..llvm.trigonometry import lane_module
 from ..walks.text import WalkText, traced
-from ..walks.walk import Resident, Shape, Walk, ffi_call, first_stream
+from ..walks.walk import Resident, Walk, WalkSize, ffi_call, first_stream
 from .host import cpu_target, vector_width
 
 TURNS = SCRATCH  # in a task's record: walks have no scratch, programs no turns of their own
@@ -68,7 +68,7 @@ def _target(walk: Walk, dtype: str) -> str | None:
     return cpu_target(walk.name, walk, dtype, partial(cpu_text, walk))
 
 
-def take_native_walk(walk: Walk, shape: Shape, arrays: Any, held: Resident | None = None) -> list | None:
+def take_native_walk(walk: Walk, shape: WalkSize, arrays: Any, held: Resident | None = None) -> list | None:
     """Results on traced arrays, or None where there is no native body."""
     dtype = np.dtype(arrays[0].dtype)
     name = _target(walk, dtype.name)

@@ -10,8 +10,7 @@ from ..kept.once import once
 from ..llvm.handler import address, dimension, operands, results
 from ..llvm.kernel import with_helpers
 from ..llvm.text import Text
-from ..pairs.pairs import ABOVE, BELOW, Pairs
-from ..pairs.text import ARRAYS, EVERY_SIDE, PairsText, least, stacked
+from ..pairs.pairs import ABOVE, ARRAYS, BELOW, EVERY_SIDE, Pairs, PairsText, least, stacked
 from .driver import begin_handler, cuda_target, launch_values
 from .ptx import ALIGNED, GLOBAL, global_thread, gpu_module
 

@@ -12,7 +12,7 @@ from ..kept.once import once
 from ..llvm.handler import addresses, attribute, given_or
 from ..llvm.text import Text
 from ..walks.text import WalkText, traced
-from ..walks.walk import Resident, Shape, Walk, ffi_call, first_stream
+from ..walks.walk import Resident, Walk, WalkSize, ffi_call, first_stream
 from .driver import begin_handler, cuda_target, launch_values
 from .ptx import global_thread, gpu_module
 
@@ -59,7 +59,7 @@ def _target(walk: Walk, dtype: str) -> str | None:
     return cuda_target(walk.name, walk, kind, lambda: gpu_text(walk, kind), launch)
 
 
-def take_native_walk(walk: Walk, shape: Shape, arrays: Any, held: Resident | None = None) -> list | None:
+def take_native_walk(walk: Walk, shape: WalkSize, arrays: Any, held: Resident | None = None) -> list | None:
     """Results on traced arrays, or None where there is no native body."""
     name = _target(walk, np.dtype(arrays[0].dtype).name)
     return None if name is None else ffi_call(name, walk, shape, arrays, held)

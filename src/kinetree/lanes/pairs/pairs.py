@@ -4,6 +4,7 @@ In JAX's words a map over two broadcast axes, and that is its body on platforms 
 operands again for every entry; the native bodies keep those of a column in registers while they go down the rows.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,11 +12,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
-from ..eager import define_eager
-from ..target import Target, lower
+from ..llvm.emit import Emitter, tracing
+from ..llvm.text import Text
+from ..target import Target, define_eager, lower
 
 
 class Case(NamedTuple):
@@ -85,3 +88,119 @@ def all_pairs(pairs: Pairs, reals: Any, wholes: Any) -> Any:
 @all_pairs.defjvp
 def _derivative(pairs: Pairs, primals: tuple, tangents: tuple) -> tuple:
     return jax.jvp(lambda reals: each_pair(pairs, reals, primals[1]), primals[:1], tangents[:1])
+
+
+ARRAYS = ("%row_reals", "%row_wholes", "%column_reals", "%column_wholes", "%entries")
+EVERY_SIDE = (BELOW, ON, ABOVE)
+TOGETHER = 2  # numbers of one load; the numbers of a row are padded to a multiple
+
+
+def least(to: Text, a: str, b: str | int) -> str:
+    """The smaller of two whole numbers."""
+    to.declare("i64 @llvm.smin.i64(i64, i64)")
+    return to.op(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
+
+
+def _traced(function: Any, tree: Any, dtype: Any) -> Any:
+    """A function of two members as a closed jaxpr on scalars."""
+    member = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct((), dtype)] * tree.num_leaves)
+    with tracing():
+        return jax.make_jaxpr(function)(member, member)
+
+
+def _filled(fields: int) -> int:
+    return -(-fields // TOGETHER) * TOGETHER
+
+
+def stacked(pairs: Pairs, arrays: Any) -> list:
+    """What functions are given: reals and wholes of rows, by member, then those of columns, by field."""
+    groups = [jnp.stack(arrays[: pairs.reals.num_leaves]), jnp.stack(arrays[pairs.reals.num_leaves :])]
+    return [jnp.pad(g.T, ((0, 0), (0, _filled(len(g)) - len(g)))) for g in groups] + groups
+
+
+class PairsText(ABC):
+    """Writes the way down a strip of rows; a target says where strips are and how memory is reached.
+
+    Of the cases that can hold in a strip all are computed and one is chosen. Where none holds in a turn, zeros are
+    written at once.
+    """
+
+    rows: int  # in one turn
+    whole: str  # the type of whole numbers in memory
+
+    def __init__(self, pairs: Pairs, width: int, dtype: np.dtype):
+        self.to = to = Emitter(width, dtype)
+        whole = np.dtype(f"int{to.bits}")  # as wide as a real is what the emitter knows
+        self.reals, self.wholes = pairs.reals.num_leaves, pairs.wholes.num_leaves
+        self.cases = [
+            (c.side, _traced(c.holds, pairs.wholes, whole), _traced(c.value, pairs.reals, dtype)) for c in pairs.cases
+        ]
+        self.columns: list[tuple[str, list[str], list[str]]] = []
+
+    @abstractmethod
+    def of_column(self, array: str, place: str, kind: str) -> str:
+        """A number that is known of each column."""
+
+    @abstractmethod
+    def of_row(self, array: str, place: str, kind: str) -> str:
+        """A number that is known of a row."""
+
+    @abstractmethod
+    def write(self, place: str, entry: str) -> None:
+        """Entries of a row, in the columns from one place on."""
+
+    def column(self, number: str) -> tuple[str, list[str], list[str]]:
+        """A column's number, and what is known of it: reals and wholes."""
+        to, fields = self.to, range(max(self.reals, self.wholes))
+        places = [to.op(f"add i64 {to.op(f'mul i64 %n, {k}')}, {number}") for k in fields]
+        reals = [self.of_column("%column_reals", place, to.scalar) for place in places[: self.reals]]
+        return number, reals, [self.of_column("%column_wholes", place, self.whole) for place in places[: self.wholes]]
+
+    def row(self, array: str, count: int, kind: str, number: str) -> list[str]:
+        """What is known of a row."""
+        at = self.to.op(f"mul i64 {number}, {_filled(count)}")
+        return [self.of_row(array, self.to.op(f"add i64 {at}, {k}"), kind) for k in range(count)]
+
+    def strip(self, name: str, sides: tuple[int, ...], first: str, end: str, after: str) -> None:
+        """From label `name` to label `after`: go down these rows, where only cases of these sides can hold."""
+        to = self.to
+        here = [(holds, value) for side, holds, value in self.cases if side in sides]
+        to.label(name)
+        last = to.op(f"sub i64 {end}, 1")
+        to.into(f"{name}_turn")
+        top = f"%{name}_row"
+        to.lines.append(f"  {top} = phi i64 [ {first}, %{name} ], [ {top}_next, %{name}_next ]")
+        # rows beyond the last are the last once more, and write the same
+        rows = [least(to, to.op(f"add i64 {top}, {k}"), last) for k in range(self.rows)]
+        truths = []  # of each row, column and case
+        for row in rows:
+            of_row = self.row("%row_wholes", self.wholes, self.whole, row)
+            truths.append([[to.jaxpr(holds, [*of_row, *w])[0] for holds, _ in here] for _, _, w in self.columns])
+        anything = to.splat("i1", "0")
+        for truth in (t for of_row in truths for of_column in of_row for t in of_column):
+            anything = to.op(f"or {to.truth} {anything}, {truth}")
+        if to.width > 1:
+            bits = to.op(f"bitcast {to.truth} {anything} to i{to.width}")
+            anything = to.op(f"icmp ne i{to.width} {bits}, 0")
+        to.branch(anything, f"{name}_compute", f"{name}_nothing")
+        for label, values in (("compute", [value for _, value in here]), ("nothing", [])):
+            to.label(f"{name}_{label}")
+            to.begin_block()
+            for row, of_row in zip(rows, truths, strict=True):
+                self.entries(row, of_row, values)
+            to.go(f"{name}_next")
+        to.label(f"{name}_next")
+        to.lines.append(f"  {top}_next = add i64 {top}, {self.rows}")
+        to.branch(to.op(f"icmp slt i64 {top}_next, {end}"), f"{name}_turn", after)
+
+    def entries(self, row: str, truths: list[list[str]], values: list[Any]) -> None:
+        """Write a row's entries in the columns: the value of the first case that holds; zeros without any."""
+        to = self.to
+        of_row = self.row("%row_reals", self.reals, to.scalar, row) if values else []
+        start = to.op(f"mul i64 {row}, %n")
+        for (column, of_column, _), holding in zip(self.columns, truths, strict=True):
+            entry = to.number(0.0)
+            for truth, value in reversed(list(zip(holding, values, strict=False))):
+                (number,) = to.jaxpr(value, [*of_row, *of_column])
+                entry = to.op(f"select {to.truth} {truth}, {to.real} {number}, {to.real} {entry}")
+            self.write(to.op(f"add i64 {start}, {column}"), entry)

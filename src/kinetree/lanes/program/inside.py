@@ -8,12 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from .program import Lane, Loop, Slots
-
-NUMBER = jax.tree.structure(0.0)
+from .program import NUMBER, Lane, Loop, Slots
 
 
 class Inside(NamedTuple):

@@ -10,9 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .program import Body, Lane, Loop, Program, Repeat
-
-NOTHING = jax.tree.structure(())
+from .program import NOTHING, Body, Lane, Loop, Program, Repeat
 
 
 @lru_cache

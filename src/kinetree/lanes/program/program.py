@@ -48,6 +48,14 @@ class Slots(NamedTuple):
         return self.tree.num_leaves
 
 
+NUMBER, NOTHING = (jax.tree.structure(x) for x in (0.0, ()))  # what many slots and constants hold
+
+
+def slot(column: int) -> Slots:
+    """One number, in the slot that a column of the table names."""
+    return Slots(column, 0, NUMBER)
+
+
 class Lane(NamedTuple):
     """One scalar of each lane's own data: column `table[turn, column] + offset` of lane array number `array`.
 
@@ -226,6 +234,10 @@ class Memory:
         """A field of the row whose first slot stands in this column of the table; without one, of the first row."""
         offset, tree = self.fields[name]
         return Slots(column, offset, tree, self.cold, block=self.size)
+
+    def of(self, column: int | None, *names: str) -> tuple[Slots, ...]:
+        """Several fields of that row."""
+        return tuple(self.at(column, name) for name in names)
 
     def base(self, row: Any) -> Any:
         """First slot of a row; the base, row −1, comes first."""

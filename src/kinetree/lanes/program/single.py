@@ -13,10 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..kept.once import once
-from .program import Lane, Loop, Program, Slots
+from .program import NOTHING, Lane, Loop, Program, Slots, slot
 from .straight import slot_numbers
-
-NUMBER, NOTHING = jax.tree.structure(0.0), jax.tree.structure(())
 
 
 class Single(NamedTuple):
@@ -71,7 +69,7 @@ def single(program: Program, tables: tuple[np.ndarray, ...]) -> Single:
 @once
 def _single_program(program: Program, whole: tuple[tuple[bool, ...], ...]) -> Program:
     """The program; `whole` says of each place that turns read whether its slots still stand in a row."""
-    first = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(Slots(0, 0, NUMBER),))
+    first = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(slot(0),))
     loops = (first, *map(_single_loop, program.loops, whole))
     marks = int("1" + "".join(str(int(x)) for row in whole for x in row), 2)
     return Program(f"{program.name}_single_{marks:x}", loops, program.n_inputs, program.n_outputs, reversible=True)
@@ -89,7 +87,7 @@ def _single_loop(loop: Loop, whole: tuple[bool, ...]) -> Loop:
         if first:
             reads.append(Slots(next(columns), 0, place.tree))
         else:
-            reads += [Slots(next(columns), 0, NUMBER) for _ in range(place.count)]
+            reads += [slot(next(columns)) for _ in range(place.count)]
     writes = tuple(Slots(next(columns), 0, place.tree) for place in _made(loop))
 
     def grouped(values: tuple) -> Iterator[Any]:

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import tuning
+from ..program.program import NOTHING
 from .walk import Walk, take_walk
 
 tree_map = jax.tree.map
-NOTHING = jax.tree.structure(())
 
 
 class Prefix(NamedTuple):

@@ -17,8 +17,7 @@ from jax import lax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
-from ..eager import define_eager
-from ..target import Target, lower
+from ..target import Target, define_eager, lower
 
 tree_map, leaves, structure = jax.tree.map, jax.tree.leaves, jax.tree.structure
 
@@ -91,7 +90,7 @@ class Resident:
 
 
 @dataclass(frozen=True)
-class Shape:
+class WalkSize:
     """Turns, lanes, and how many rows results are scattered to."""
 
     turns: int
@@ -99,7 +98,7 @@ class Shape:
     rows: int = 0
 
 
-def by_xla(*arrays: Any, walk: Walk, shape: Shape, held: Resident | None = None) -> list:
+def by_xla(*arrays: Any, walk: Walk, shape: WalkSize, held: Resident | None = None) -> list:
     """The body for any platform. Arrays: states, sources, rows of the cells, streams, gathered."""
     arrays = _shown(walk, arrays, held)
     states, sources, index, streams, gathered = split(walk, arrays)
@@ -136,7 +135,7 @@ def split(walk: Walk, arrays: Any) -> tuple:
     return a[: ends[0]], a[ends[0] : ends[1]], a[ends[1]], a[ends[2] : ends[3]], a[ends[3] :]
 
 
-def shapes(walk: Walk, shape: Shape) -> list[tuple[int, ...]]:
+def shapes(walk: Walk, shape: WalkSize) -> list[tuple[int, ...]]:
     """The shapes of the final states and of the results."""
     cells = (shape.rows,) if walk.scattered else (shape.turns, walk.results.num_leaves, shape.lanes)
     return [(shape.lanes,)] * walk.state.num_leaves + [cells] * walk.outputs
@@ -153,11 +152,11 @@ def _shown(walk: Walk, arrays: Any, held: Resident | None) -> Any:
     return arrays if held is None else (*arrays[:at], jnp.asarray(held.array), *arrays[at + 1 :])
 
 
-def _abstract(*arrays: Any, walk: Walk, shape: Shape, held: Resident | None) -> list:
+def _abstract(*arrays: Any, walk: Walk, shape: WalkSize, held: Resident | None) -> list:
     return [ShapedArray(s, arrays[0].dtype) for s in shapes(walk, shape)]
 
 
-def ffi_call(name: str, walk: Walk, shape: Shape, arrays: Any, held: Resident | None, grain: int = 1) -> list:
+def ffi_call(name: str, walk: Walk, shape: WalkSize, arrays: Any, held: Resident | None, grain: int = 1) -> list:
     """Call a target of XLA's with the arrays; `grain`, lanes that a thread takes at a time, is for CPUs."""
     address = 0 if held is None else held.array.unsafe_buffer_pointer()
     wanted = tuple(jax.ShapeDtypeStruct(s, arrays[0].dtype) for s in shapes(walk, shape))
@@ -165,14 +164,14 @@ def ffi_call(name: str, walk: Walk, shape: Shape, arrays: Any, held: Resident | 
     return list(jax.ffi.ffi_call(name, wanted)(*arrays, **{key: np.int64(n) for key, n in counts.items()}))
 
 
-def _natively(target: Target, *arrays: Any, walk: Walk, shape: Shape, held: Resident | None) -> list | None:
+def _natively(target: Target, *arrays: Any, walk: Walk, shape: WalkSize, held: Resident | None) -> list | None:
     return target.walk(walk, shape, arrays, held)
 
 
 def _prepared(ctx: Any, body: Callable) -> Callable:
     """A body whose resident array lives as long as the program; what is exported has its numbers in it."""
 
-    def run(*arrays: Any, walk: Walk, shape: Shape, held: Resident | None) -> list:
+    def run(*arrays: Any, walk: Walk, shape: WalkSize, held: Resident | None) -> list:
         if held is not None and (ctx.module_context.lowering_parameters.for_export or not held.is_on(ctx)):
             arrays, held = _shown(walk, arrays, held), None
         if held is not None:
@@ -201,7 +200,7 @@ def take_walk(
     if held is not None:  # a place is left for its array
         streams = (jnp.zeros((1, 1, 1), held.dtype), *streams[1:])
     arrays = [*leaves(start), *sources, index, *streams, *leaves(gathered)]
-    shape = Shape(index.shape[0], index.shape[1], rows if walk.scattered else 0)
+    shape = WalkSize(index.shape[0], index.shape[1], rows if walk.scattered else 0)
     out = WALK.bind(*arrays, walk=walk, shape=shape, held=held)
     n = walk.state.num_leaves
     final, results = jax.tree.unflatten(walk.state, out[:n]), out[n:]
