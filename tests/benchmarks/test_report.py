@@ -12,6 +12,8 @@ from benchmarks.records import append, read
 from benchmarks.text import count, rate, ratio, seconds, table
 
 pytest.importorskip("matplotlib")
+from matplotlib.figure import Figure
+
 from benchmarks import experiments, summary
 from benchmarks.report import machines, main, page, pages
 
@@ -28,6 +30,13 @@ def record(case: Case, platform: str, median: float, **more) -> dict:
         "platform": platform, "median_s": median, "states_per_s": case.batch / median, "compile_s": 0.5,
         "ns_per_body": 1e9 * median / case.n / case.batch, "fraction_of_copy_bandwidth": 0.1, "relative_error": 1e-15,
     } | more  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def few_pictures(request, monkeypatch):
+    """One test draws all kinds of pictures; for the others their names are enough."""
+    if request.node.name != "test_the_page_has_every_section_and_its_figures":
+        monkeypatch.setattr(Figure, "savefig", lambda _, path, **__: path.touch())
 
 
 def every_group(platform: str, median: float) -> list[dict]:

@@ -1,6 +1,7 @@
 """One tiny case of each kind through the benchmark runner, and what its figures rest on."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,11 @@ from benchmarks.reference import forward_kinematics, path_sums
 from benchmarks.timing import copy_bandwidth, repeated
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}  # of mechanisms of a dozen bodies
+
+
+@pytest.fixture(autouse=True)
+def small_copies(monkeypatch):
+    monkeypatch.setattr("benchmarks.__main__.copy_bandwidth", partial(copy_bandwidth, megabytes=4))
 
 
 def test_each_tiny_case_is_measured_and_right(tmp_path):
