@@ -113,6 +113,14 @@ def test_sums_of_rare_loops_are_added_one_by_one():
     assert "kernel" in text
 
 
+def test_turns_that_list_by_one_slot_share_rounds():
+    """Nobody but the list looks at the slot, so turns need not come one after the other."""
+    loop = Loop(
+        lambda _, __, x: ((*x, *x), (), ()), 1, NOTHING, (at(0),), (at(0), at(None, 9)), lists=("l", at(None, 9))
+    )
+    assert rounds_of(loop, np.arange(8, dtype=np.int32)[:, None], 10, 4).tolist() == [0] * 4 + [1] * 4
+
+
 def test_teams_fit_in_shared_memory():
     tables = tables_of_mixing(6, (200, 200))
     for itemsize in (4, 8):

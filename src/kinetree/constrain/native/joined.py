@@ -58,7 +58,7 @@ def looked(kinds: list[Kind]) -> list[Part]:
     units = Loop(directions, WIDTH, NOTHING, writes=tuple(SCREW.at(k, "S") for k in range(WIDTH)))
     apart = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(TOUCHES.at(0, "on"),))
     carried = Loop(lambda known, *_: ((known,), (), ()), 1, NUMBER, writes=(on(0),))
-    fill = Loop(lambda *_: ((1.0,), (), ()), 2, NOTHING, writes=(on(1),), when=TOUCHES.at(0, "on"))
+    fill = Loop(lambda *_: ((1.0,), (), ()), 2, NOTHING, writes=(on(1),), when=TOUCHES.at(0, "on"), rare=True)
     work = Loop(look, 4, NOTHING, reads=(on(1), on(2), on(3)), writes=(on(3), works), lists=(WORKS, works))
     blocks = Loop(lambda _, __, x: (x, (), ()), 4, NOTHING, reads=(on(3),), writes=(works,), lists=(BLOCKS, works))
     return [

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import tuning
 from ..llvm.emit import trace
-from ..program.program import Program, Slots
+from ..program.program import Loop, Program, Slots
 from ..program.teams import Teams, sums_of
 from .ptx import GLOBAL, Assembly, CudaWriter, assembled, global_thread, gpu_module, threads_of_grid
 from .tile import SHARED, WARP, tile_memory
@@ -20,6 +20,7 @@ ALL = -1  # threads of a warp
 RESERVED_BYTES = 1024  # bytes of shared memory of each block that are the system's
 MAX_BLOCKS_PER_MULTIPROCESSOR = 32  # of a multiprocessor
 TEAM_SIZES = (2, 4, 8, 16, 32)
+LOOKS = 8  # rounds whose conditions are looked at together
 
 
 def team_size(teams: Teams, itemsize: int) -> int:
@@ -47,6 +48,11 @@ def resident_lanes(slots: int, itemsize: int, size: int, multiprocessors: int) -
 def team_bytes(slots: int, itemsize: int, size: int) -> int:
     """Shared memory of a block, which is one warp."""
     return slots * itemsize * (WARP // size)
+
+
+def _skips(loop: Loop) -> bool:
+    """Whether rounds can be passed over: no turn changes whether another is done."""
+    return loop.when is not None and loop.when.column is not None and (loop.rare or bool(loop.follows))
 
 
 class TeamKernel(CudaWriter):
@@ -122,7 +128,8 @@ class TeamKernel(CudaWriter):
     def _loop(self, k: int, arrays: tuple[str, str, str]) -> None:
         """All rounds of loop k. Whoever has no turn in a round waits for the others.
 
-        The turn of the next round is asked for before that of this one is done.
+        The turn of the next round is asked for before that of this one is done. Rounds in which nobody of the warp has
+        something to do are passed over, `LOOKS` at a time, where turns do not change whether others are done.
         """
         to, loop, label, active = self.to, self.program.loops[k], f"loop{k}", self.mask
         constants, table, rounds = arrays
@@ -134,16 +141,22 @@ class TeamKernel(CudaWriter):
         to.label(f"{label}_first")
         first = self._round(k, "0", table)
         last = to.op(f"sub i64 {rounds}, 1")
-        to.into(f"{label}_round")
+        skips = _skips(loop)
+        head = f"{label}_head" if skips else f"{label}_round"
+        to.into(head)
 
-        def carried(name: str, kind: str, start: str) -> str:
+        def carried(name: str, kind: str, start: str, stays: str = "_skip") -> str:
             value = f"%{label}_{name}"
-            to.lines.append(f"  {value} = phi {kind} [ {start}, %{label}_first ], [ {value}_next, %{label}_met ]")
+            ways = f"[ {start}, %{label}_first ], [ {value}_next, %{label}_met ]"
+            ways += f", [ {value}{stays}, %{label}_skip ]" if skips else ""
+            to.lines.append(f"  {value} = phi {kind} {ways}")
             return value
 
         number = carried("number", "i64", "0")
         entries = [carried(f"entry{j}", "i32", x) for j, x in enumerate(first)]
-        own = [carried(f"sum{j}", to.real, to.number(0.0)) for j in total]
+        own = [carried(f"sum{j}", to.real, to.number(0.0), stays="") for j in total]
+        if skips:
+            self._skip(k, number, last, table)
         end = to.op(f"icmp eq i64 {number}, {last}")
         to.lines.append(f"  {number}_next = add i64 {number}, 1")
         following = self._round(k, to.op(f"select i1 {end}, i64 {last}, i64 {number}_next"), table)
@@ -160,10 +173,42 @@ class TeamKernel(CudaWriter):
         self.meet()
         for j, entry in enumerate(following):
             to.lines.append(f"  %{label}_entry{j}_next = add i32 {entry}, 0")
-        to.branch(end, f"{label}_after", f"{label}_round")
+        to.branch(end, f"{label}_after", head)
         to.label(f"{label}_after")
         if total:
-            self._join(label, sums)
+            self._join(label, sums, skips)
+
+    def _skip(self, k: int, number: str, last: str, table: str) -> None:
+        """Where some rounds begin: pass over them if nobody of the warp has something to do; else go to the first."""
+        to, loop, label = self.to, self.program.loops[k], f"loop{k}"
+        assert loop.when is not None
+        assert loop.when.column is not None
+        begins = to.op(f"icmp eq i64 {to.op(f'and i64 {number}, {LOOKS - 1}')}, 0")
+        enough = to.op(f"icmp sle i64 {to.op(f'add i64 {number}, {LOOKS - 1}')}, {last}")
+        to.branch(to.op(f"and i1 {begins}, {enough}"), f"{label}_look", f"{label}_round")
+        to.label(f"{label}_look")
+        asked: list[tuple[str, str]] = []
+        for j in range(LOOKS):
+            there = to.op(f"mul i64 {to.op(f'add i64 {number}, {j}')}, {self.team}")
+            place = to.op(f"add i64 {there}, {self.member}")
+            turn = to.op(f"mul i64 {place}, {1 + loop.columns}")
+            condition = to.op(f"add i64 {turn}, {1 + loop.when.column}")
+            asked.append((self.constant("i32", table, turn), self.constant("i32", table, condition)))
+        some = "false"
+        for turn, condition in asked:
+            slot = to.op(f"add i64 {to.op(f'sext i32 {condition} to i64')}, {loop.when.offset}")
+            acts = to.op(f"fcmp une {to.real} {self.read_slot(slot, loop.when.cold)}, {to.number(0.0)}")
+            acts = to.op(f"and i1 {acts}, {to.op(f'icmp sge i32 {turn}, 0')}")
+            some = to.op(f"or i1 {some}, {acts}")
+        to.branch(self.any(to.op(f"and i1 {some}, {self.mask}")), f"{label}_round", f"{label}_skip")
+        to.label(f"{label}_skip")
+        to.lines.append(f"  {number}_skip = add i64 {number}, {LOOKS}")
+        past = to.op(f"icmp sgt i64 {number}_skip, {last}")
+        there = to.op(f"select i1 {past}, i64 {last}, i64 {number}_skip")
+        for j, entry in enumerate(self._round(k, there, table)):
+            to.lines.append(f"  %{label}_entry{j}_skip = add i32 {entry}, 0")
+        to.branch(past, f"{label}_after", f"{label}_head")
+        to.label(f"{label}_round")
 
     def _acts(self, k: int) -> str:
         """Whether the condition of loop k holds in this turn."""
@@ -221,13 +266,14 @@ class TeamKernel(CudaWriter):
         to.go(f"{label}_serve")
         return []
 
-    def _join(self, label: str, sums: tuple[Slots, ...]) -> None:
+    def _join(self, label: str, sums: tuple[Slots, ...], skips: bool) -> None:
         """Add the sums of all members to their slots."""
         to = self.to
         numbers = [number for s in sums for number in self._slots(s.whole)]
         values = []
         for j in range(len(numbers)):
             ways = f"[ {to.number(0.0)}, %{label} ], [ %{label}_sum{j}_next, %{label}_met ]"
+            ways += f", [ %{label}_sum{j}, %{label}_skip ]" if skips else ""
             to.lines.append(f"  %{label}_whole{j} = phi {to.real} {ways}")
             values.append(f"%{label}_whole{j}")
         step = 1

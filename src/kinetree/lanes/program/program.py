@@ -91,10 +91,10 @@ class Loop:
 
     Of the turns of a `rare` loop few are done in a lane, and none of them changes whether another is done.
 
-    A loop that `lists` (a name, a slot) puts those of its turns on a list after which that slot is not 0. Loops that
-    `follow` the list have the same turns, and do none that is not on it: their conditions are 0 there, and stay so
-    until the list is made again. A CPU then looks at no others. A `backward` loop has the same turns from the last to
-    the first.
+    A loop that `lists` (a name, a slot) puts those of its turns on a list after which that slot is not 0; where it is
+    the same slot for all turns, nobody else looks at it. Loops that `follow` the list have the same turns, and do none
+    that is not on it: their conditions are 0 there, and stay so until the list is made again. A CPU then looks at no
+    others. A `backward` loop has the same turns from the last to the first.
 
     A loop with a `pool` has more constants than its turns name: further rows after those of the turns. Its step is
     given (constants, pool), where the pool is one long array of all constants, and finds what it needs there at run

@@ -88,7 +88,8 @@ def rounds_of(loop: Loop, table: np.ndarray, slots: int, size: int) -> np.ndarra
     """The round of each turn: the earliest one that has room and comes after all that the turn must wait for."""
     sums = sums_of(loop)
     seen = numbers_of((*loop.reads, *(() if loop.when is None else (loop.when,))), table)
-    changed = numbers_of((*loop.writes, *(s for s in loop.adds if s not in sums)), table)
+    listing = loop.lists[1] if loop.lists is not None and loop.lists[1].column is None else None  # nobody reads it
+    changed = numbers_of((*(s for s in loop.writes if s != listing), *(s for s in loop.adds if s not in sums)), table)
     summed = numbers_of(tuple(s.whole for s in sums), table[:1])
     if loop.rare:  # members with something to do take turns
         return np.arange(len(table)) // size
