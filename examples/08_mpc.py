@@ -5,8 +5,10 @@ problem backward (Li and Todorov 2004), and tries ten step lengths side by side,
 that come with the plan then correct it: without them the load pulls the arm off.
 
     python examples/08_mpc.py
+    python examples/08_mpc.py ur5.urdf     # another arm
 """
 
+import sys
 from pathlib import Path
 
 import jax
@@ -16,7 +18,7 @@ import numpy as np
 import kinetree as kt
 
 jax.config.update("jax_enable_x64", True)
-ARM = Path(__file__).parent / "robots" / "arm7.urdf"
+ARM = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent / "robots" / "arm7.urdf"
 STEPS, DT = 100, 0.01
 POSITION, SPEED, EFFORT = 2e3, 20.0, 1e-3  # weights: of the end, of the end, of every step
 LENGTHS = 0.5 ** np.arange(10)  # step lengths that are tried
@@ -31,10 +33,11 @@ def arm() -> kt.Model:
 
 
 def loaded(model: kt.Model, mass: float) -> kt.Model:
-    """The arm with a load in its hand: at the origin of the last body."""
+    """The arm with a load in its hand: at the origin of the last body that has a mass."""
     inertia = np.array(model.inertia.array())
-    inertia[-1, 0] += mass
-    inertia[-1, 4:7] += 0.01 * mass  # a ball of 16 cm
+    hand = np.flatnonzero(model.inertia.mass)[-1]
+    inertia[hand, 0] += mass
+    inertia[hand, 4:7] += 0.01 * mass  # a ball of 16 cm
     return model.replace(inertia=inertia)
 
 
@@ -106,8 +109,8 @@ def main():
     """Plan, then follow with and without the gains."""
     model = arm()
     n = model.nv
-    state = kt.initial_state(model, np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.5, 0.0])[:n])
-    goal = np.concatenate([np.array([1.0, -0.4, 0.5, 0.8, -0.6, 0.9, 0.3])[:n], np.zeros(n)])
+    state = kt.initial_state(model, np.resize([0.0, 0.6, 0.0, 1.2, 0.0, 0.5, 0.0], n))
+    goal = np.concatenate([np.resize([1.0, -0.4, 0.5, 0.8, -0.6, 0.9, 0.3], n), np.zeros(n)])
     found, history = plan(model, state, goal)
     print(f"{model}: cost {history[0]:.1f} at first, {history[-1]:.3f} after {len(history)} iterations")
     assert history[-1] < 0.1 * history[0]

@@ -5,8 +5,10 @@ into pieces that start from what was recorded; each piece is rolled out, and par
 where the record says: Levenberg and Marquardt's method, with derivatives by forward mode through `kt.rollout`.
 
     python examples/09_identify.py
+    python examples/09_identify.py ur5.urdf     # another arm
 """
 
+import sys
 from pathlib import Path
 
 import jax
@@ -16,7 +18,7 @@ import numpy as np
 import kinetree as kt
 
 jax.config.update("jax_enable_x64", True)
-ARM = Path(__file__).parent / "robots" / "arm7.urdf"
+ARM = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent / "robots" / "arm7.urdf"
 DT, STEPS, PIECE = 0.005, 2000, 20
 STIFFNESS = np.array([80.0, 80.0, 50.0, 50.0, 20.0, 10.0, 5.0])  # N m/rad, of the servos that move it
 NOISE = np.array([2e-4, 2e-3])  # rad, rad/s
@@ -32,19 +34,20 @@ def arm() -> kt.Model:
 
 def with_parameters(model, x):
     """Dampers (nv,) as factors of e, then the mass of a load at the hand."""
-    inertia = jnp.asarray(model.inertia.array())
-    hand = inertia[-1].at[0].add(x[-1]).at[4:7].add(0.01 * x[-1])
-    return model.replace(damping=jnp.exp(x[:-1]), inertia=inertia.at[-1].set(hand))
+    hand = np.flatnonzero(model.inertia.mass)[-1]  # the last body that has a mass
+    load = jnp.zeros(10).at[0].set(x[-1]).at[4:7].set(0.01 * x[-1])
+    inertia = jnp.asarray(model.inertia.array()).at[hand].add(load)
+    return model.replace(damping=jnp.exp(x[:-1]), inertia=inertia)
 
 
 def record(model, real, rng):
     """States (STEPS + 1, n) with noise, and the torques that caused them."""
-    start = kt.initial_state(model, np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.5, 0.0])[: model.nq])
+    start = kt.initial_state(model, np.resize([0.0, 0.6, 0.0, 1.2, 0.0, 0.5, 0.0], model.nq))
     phase, held = rng.uniform(0, 6, (3, model.nv)), kt.gravity_force(model, start.q)
 
     def servo(carry, state, key):  # swings every joint about where it starts
         wave = sum(jnp.sin(2 * jnp.pi * f * state.time + p) for f, p in zip((0.3, 0.7, 1.1), phase, strict=True))
-        return carry, held + STIFFNESS * (start.q + 0.4 * wave - state.q)
+        return carry, held + np.resize(STIFFNESS, model.nv) * (start.q + 0.4 * wave - state.q)
 
     real_arm = with_parameters(model, jnp.asarray(real))
     after, seen = kt.rollout(real_arm, start, servo, steps=STEPS, record=("q", "qd", "ctrl"))
