@@ -85,6 +85,16 @@ def test_steps_are_mujocos(integrator):
     steps_agree(compiled(SCENE), integrator)
 
 
+def test_a_servo_on_a_tendon_whose_joints_bound_their_actuators():
+    # the bound holds the force, and not its damping at the end of the step
+    text = """<mujoco><option integrator="implicitfast"/><worldbody><body>
+      <joint name="a" actuatorfrcrange="-0.2 0.2"/><geom size=".02" pos=".1 .2 0"/>
+      <body pos=".3 0 0"><joint name="b" axis="0 1 0"/><geom size=".02" pos=".1 0 .1"/></body></body></worldbody>
+      <tendon><fixed name="t"><joint joint="a" coef="1"/><joint joint="b" coef="-0.7"/></fixed></tendon>
+      <actuator><position tendon="t" kp="30" kv="2"/></actuator></mujoco>"""
+    steps_agree(compiled(text), "implicitfast")
+
+
 def test_spatial_tendons_sites_and_cranks():
     # tendons around shapes, through them and over pulleys; actuators on tendons, sites, balls and a slider-crank
     steps_agree(

@@ -75,6 +75,6 @@ def not_driven(plan: Any, actuators: Actuators | None, implicit: bool) -> str:
     braking = [k for k in may_brake(actuators) if kinds[k] != "row"] if implicit else []
     if any(kinds[k] == "frames" for k in braking):
         return "implicitfast takes the damping of an actuator on a site at the end of the step"
-    if braking and ranged:
+    if ranged and any(actuators.wiring.targets[k].kind == "joint" for k in braking):
         return "a joint bounds the sum of actuators whose damping is taken at the end of the step"
     return ""
