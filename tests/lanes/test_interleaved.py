@@ -90,6 +90,7 @@ def test_which_slots_a_turn_can_mean():
     assert not block.may_be(Place(1, 2, 5))
     assert not block.may_be(Place(1, 1, 6))
     assert not block.may_be(Place(0, 2, 0))
+    assert not block.may_be(other._replace(apart=True))
 
 
 def overlaps(program, tables):
@@ -115,6 +116,18 @@ def test_blocks_never_overlap_in_part():
             assert not partly
             moved = [t + np.arange(t.shape[1]) for t in tables_of(native, stepper.plan)]
             assert overlaps(native.program, moved)[1]
+
+
+def test_what_is_read_apart_is_not_changed_by_the_same_turn():
+    model, seen = kt.load(mixed_pile()), 0
+    stepper = stepper_for(model, "Euler", np.dtype(float), model.timestep, False)
+    native = program_of(stepper.variant)
+    for loop, table in zip(native.program.loops, tables_of(native, stepper.plan), strict=True):
+        for read in (s for s in loop.reads if s.apart):
+            changed = [table[:, s.column] for s in (*loop.writes, *loop.adds) if s.column is not None]
+            assert all((table[:, read.column] != to).all() for to in changed)
+            seen += 1
+    assert seen
 
 
 def mixed_pile():

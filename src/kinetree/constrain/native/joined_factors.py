@@ -21,11 +21,6 @@ def _entry(column: int, r: int, c: int) -> Slots:
     return CELL.at(column, "k")._replace(offset=WIDTH * r + c, tree=NUMBER)
 
 
-def _known(slots: Slots) -> Slots:
-    """Slots of a block that the loop does not change: no store to other blocks makes it read them early."""
-    return slots._replace(block=slots.block + 1)
-
-
 def _less(x: Any, a: Any, b: Any) -> Any:
     """x − aᵀ b."""
     for one, two in zip(a, b, strict=True):
@@ -84,7 +79,7 @@ def factored() -> list[Part]:
         return (tuple(x for row in L for x in row), tuple(inverse)), (), ()
 
     target = tuple(_entry(3, r, c) for r, c in order)
-    reads = (*(_known(CELL.at(k, "k")) for k in range(3)), *target)
+    reads = (*(CELL.at(k, "k")._replace(apart=True) for k in range(3)), *target)
     eliminated = Loop(eliminate, 4, NOTHING, reads=reads, writes=target, scratch=True, follows=WORKS)
     done = Loop(factor, 2, NOTHING, reads=(CELL.at(0, "k"),), writes=_factor_slots(1), scratch=True)
     return [

@@ -22,9 +22,12 @@ class Place(NamedTuple):
     column: int | None
     offset: int
     block: int
+    apart: bool = False
 
     def may_be(self, other: "Place") -> bool:
         """Whether a turn can mean the same slot by both."""
+        if self.apart or other.apart:
+            return False
         if self.column == other.column or (self.block and other.block):
             return self.offset == other.offset and (self.block == other.block or self.column == other.column)
         return True
@@ -32,7 +35,7 @@ class Place(NamedTuple):
 
 def places(groups: tuple[Slots, ...]) -> list[Place]:
     """All slots that are named, one by one."""
-    return [Place(s.column, s.offset + i, s.block) for s in groups for i in range(s.count)]
+    return [Place(s.column, s.offset + i, s.block, s.apart) for s in groups for i in range(s.count)]
 
 
 def interleaved(

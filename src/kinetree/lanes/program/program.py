@@ -27,7 +27,7 @@ class Slots(NamedTuple):
     them in slower memory than the others. They come after all others, and have columns of their own. Where `total` is
     given, turns add to one of several blocks, and only the sum of the blocks counts: all may go to the one that begins
     there. `block` is the size of the blocks that the column names the first slots of, 0 where it names something else.
-    The blocks that one loop names never overlap in part.
+    The blocks that one loop names never overlap in part. `apart` says that a turn reads here what it does not change.
     """
 
     column: int | None
@@ -36,6 +36,7 @@ class Slots(NamedTuple):
     cold: bool = False
     total: int | None = None
     block: int = 0
+    apart: bool = False
 
     @property
     def whole(self) -> "Slots":
