@@ -82,7 +82,7 @@ def machine(monkeypatch):
     ran, frames = set(), CompiledProgram.frames
 
     def seen(self, *args, **options):
-        ran.add(self.name.rsplit("-", 1)[0])
+        ran.add(self.code.name.rsplit("-", 1)[0])
         return frames(self, *args, **options)
 
     monkeypatch.setattr(CompiledProgram, "frames", seen)
