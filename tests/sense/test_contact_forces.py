@@ -68,3 +68,15 @@ def test_all_forces_together_move_the_centre_of_mass():
     assert (forces[:2, :, 5].sum(1) > 1).all()
     free = envs.make("cart_pole").model
     np.testing.assert_array_equal(kt.contact_forces(free, kt.initial_state(free)), np.zeros((free.n_bodies, 6)))
+
+
+def test_states_without_an_answer_have_no_forces():
+    model = kt.load(PILE.format(cone="pyramidal"))
+    state = kt.initial_state(model)
+    lost = state.replace(q=np.where(np.arange(model.nq) == 2, np.nan, state.q))
+    with pytest.raises(ValueError, match=r"contact_forces: q\[2\] is nan"):
+        kt.contact_forces(model, lost)
+    with pytest.raises(ValueError, match=r"constrained_dynamics: q\[2\] is nan"):
+        kt.constrained_dynamics(model, lost.q, lost.qd)
+    traced = jax.jit(lambda s: kt.contact_forces(model, s))(jax.tree.map(jnp.asarray, lost))
+    assert np.isnan(traced).all()

@@ -110,7 +110,10 @@ def constrained_dynamics(
 
     given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext, "warm_start": warm_start}
     qdd, forces, touch, *rest = evaluate_for(model, compute, **given)
-    require_solution(model, "constrained_dynamics", qdd, **given)
+    if isinstance(qdd, np.ndarray):
+        # A NaN position may leave accelerations finite, and wrong: no contact is found there.
+        placed = np.where(np.isfinite(q).all(-1, keepdims=True), qdd, np.nan)
+        require_solution(model, "constrained_dynamics", placed, **given)
     return Constrained(qdd, forces, contacts_of(model, touch), *rest)
 
 

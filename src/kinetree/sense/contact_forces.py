@@ -7,6 +7,7 @@ import numpy as np
 
 from kinetree._arrays import dtype_of
 from kinetree._types import AnyArray, Float
+from kinetree.dynamics.positive import require_solution
 from kinetree.model import Model, State, require_state
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
@@ -34,10 +35,17 @@ def contact_forces(
         ctrl = np.zeros(model.nu, dtype_of(state.q))
 
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any) -> Any:
-        push = acting(model, q, qd, act, warm_start, ctrl).push
-        if push is None:
-            return jnp.zeros((len(q), model.n_bodies, 6), q.dtype)
-        moment, force = push.on(model, np.eye(model.n_bodies, dtype=bool))
-        return jnp.moveaxis(jnp.stack([*moment, *force], 1), -1, 0)
+        found = acting(model, q, qd, act, warm_start, ctrl)
+        if found.push is None:
+            forces = jnp.zeros((len(q), model.n_bodies, 6), q.dtype)
+        else:
+            moment, force = found.push.on(model, np.eye(model.n_bodies, dtype=bool))
+            forces = jnp.moveaxis(jnp.stack([*moment, *force], 1), -1, 0)
+        # Contacts of a NaN position do not act, so the forces would be finite, and wrong.
+        known = jnp.isfinite(jnp.concatenate([q, found.qdd], -1)).all(-1)[:, None, None]
+        return jnp.where(known, forces, jnp.full_like(forces, jnp.nan))
 
-    return evaluate_for(model, compute, **vars(state), ctrl=ctrl)
+    forces = evaluate_for(model, compute, **vars(state), ctrl=ctrl)
+    flat = forces.reshape(*forces.shape[:-2], -1) if forces.size else forces
+    require_solution(model, "contact_forces", flat, q=state.q, qd=state.qd, ctrl=ctrl)
+    return forces
