@@ -24,7 +24,7 @@ def arrange(laid: Layout, rows: Row) -> Row:
     """From row order to position order."""
     if laid.positions == 1:  # the base alone: there are no rows to take anything from
         return tree_map(lambda x: jnp.zeros((1, *x.shape[1:]), x.dtype), rows)
-    return pick(rows, laid.row_at)
+    return pick(tree_map(jnp.asarray, rows), laid.row_at)
 
 
 def restore(laid: Layout, cells: Any) -> Any:

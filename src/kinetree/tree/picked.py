@@ -18,14 +18,17 @@ def pick(tree: Any, index: Any, axis: int = 0) -> Any:
 
     `index` is an array of numbers within bounds, a slice, or a number. Those of an array of JAX's count from the start.
     """
-    leaves, structure = jax.tree.flatten(tree)
-    if isinstance(index, slice | int | np.integer) or not any(isinstance(x, jax.Array) for x in (index, *leaves)):
-        place = (slice(None),) * axis + (index,)
-        picked = [x[place] for x in leaves]
-    else:
-        column = cache(lambda size: _column(index, size))  # all leaves share one constant
-        picked = [_gather(x, column(x.shape[axis]), axis) for x in map(jnp.asarray, leaves)]
-    return jax.tree.unflatten(structure, picked)
+    plain = isinstance(index, slice | int | np.integer)
+    place = (slice(None),) * axis + (index,)
+    column = cache(lambda size: _column(index, size))  # all leaves share one constant
+
+    def of(x: Any) -> Any:
+        if plain or not (isinstance(x, jax.Array) or isinstance(index, jax.Array)):  # numbers that are known stay known
+            return x[place]
+        x = jnp.asarray(x)
+        return _gather(x, column(x.shape[axis]), axis)
+
+    return jax.tree.map(of, tree)
 
 
 def _column(index: Any, size: int) -> Any:
