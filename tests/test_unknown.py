@@ -60,3 +60,10 @@ def test_names_without_number_are_not_all_compared():
 
     did_you_mean("x", names())
     assert taken == MAX_SEARCHED
+
+
+def test_a_tab_shows_what_a_user_may_use():
+    shown = set(dir(kt))
+    assert set(kt.__all__) <= shown
+    assert not shown & {"Any", "TYPE_CHECKING", "did_you_mean", "sys"}
+    assert all(getattr(kt, name) is not None for name in shown)

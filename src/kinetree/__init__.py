@@ -123,6 +123,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'kinetree' has no attribute {name!r}{meant}")
 
 
+def __dir__() -> list[str]:
+    """The public names and the rooms that a user may open, and nothing that this file itself imports."""
+    return sorted({*__all__, "envs", "io", "learn"})
+
+
 __all__ = [
     "LTDL",
     "Actuator",
