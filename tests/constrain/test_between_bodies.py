@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.constrain.problem import couples
 from tests.constrain.agreement import compiled, errors, ours, states
 
 CLOSE = 1e-9  # relative; 1e-13 is what is found
@@ -67,8 +66,6 @@ GRIPPER = """<mujoco><option timestep="0.004" cone="{}" impratio="2"/><worldbody
 def test_a_gripper_above_a_pile(cone):
     m = compiled(GRIPPER.format(cone))
     model = ours(m)
-    assert couples(model)
-    assert not couples(model.without_constraints)
     reached = states(m, model, count=20, every=15, push=0.3)
     assert reached.contacts.mean() > 2
     found = errors(model, reached)

@@ -7,10 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.model import Model
+from kinetree.model import Model, Structure
+from kinetree.model.configuration import coordinate_columns
 from kinetree.model.world import JointSoftness, World
-from kinetree.spatial import Quaternion, Scalar
+from kinetree.spatial import Quaternion, Scalar, Vec3
 
+from .between import Along, Coupled, Dry
 from .groups import Group, Known, OnBalls, OnJoints
 from .softness import impedance, parts, reference, regularisation
 
@@ -31,7 +33,7 @@ class Present(NamedTuple):
 
     lower: tuple[int, ...]
     upper: tuple[int, ...]
-    loss: tuple[int, ...]
+    loss: tuple[int, ...]  # rows whose friction acts along their own axes
     balls: tuple[int, ...]  # first rows of ball joints
     bodies: tuple[int, ...]  # rows that carry mass or shapes
     tendon_lower: tuple[int, ...] = ()  # tendons, by their numbers
@@ -40,6 +42,7 @@ class Present(NamedTuple):
     tendon_armature: tuple[int, ...] = ()
     tendon_stiffness: tuple[int, ...] = ()
     tendon_damping: tuple[int, ...] = ()
+    sliding_loss: tuple[int, ...] = ()  # sliding rows of free joints, whose friction acts along the parent's axes
 
     @property
     def acts(self) -> bool:
@@ -77,14 +80,16 @@ def present(model: Model) -> Present:
         return tuple(rows[np.isfinite(at) & ((at != 0) | (values is not loss))].tolist())
 
     columns = structure.q_of_row[scalar]
-    every = np.arange(len(structure.q_of_row))
+    sliding = np.sort(coordinate_columns(structure).linear.reshape(-1))
+    along = np.setdiff1d(np.arange(len(structure.q_of_row)), sliding)
     return Present(
         some(scalar, None if limits is None else limits.lower, columns),
         some(scalar, None if limits is None else limits.upper, columns),
-        some(every, loss, every),
+        some(along, loss, along),
         some(balls, turn, balls),
         _with_bodies(model),
-        *(_tendons(world) if len(every) else ()),  # where nothing moves, nothing pulls
+        *(_tendons(world) if len(along) else ()),  # where nothing moves, nothing pulls
+        sliding_loss=some(sliding, loss, sliding),
     )
 
 
@@ -139,11 +144,15 @@ def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, posi
         groups.append(OnJoints(ref, D, None, position_of[own], sign))
     if has.loss:
         own = np.array(has.loss)
-        most = jnp.asarray(model.friction, dtype)[own, None]
-        both = soft.friction_solref[own], soft.friction_solimp[own]
-        active = jnp.broadcast_to(most > 0, qd[own].shape)
-        ref, D = row(*both, jnp.zeros_like(qd[own]), qd[own], weight[own], active, known.least_time)
+        ref, D, most = _loss(model, soft, own, qd[own], weight, known.least_time)
         groups.append(OnJoints(ref, D, most, position_of[own], 1))
+    if has.sliding_loss:
+        own = np.array(has.sliding_loss)
+        at, axes, quaternion = sliding_axes(model.structure, own)
+        here = Quaternion(*(q[quaternion + k] for k in range(4))).normalized()
+        along = jnp.stack(here.to_child(Vec3(*(jnp.asarray(e, dtype)[:, None] for e in axes))), 1)
+        ref, D, most = _loss(model, soft, own, (along * qd[at]).sum(1), weight, known.least_time)
+        groups.append(Coupled(Along(along, position_of[at]), (ref,), Dry(D, most)))
     if has.balls:
         own = np.array(has.balls)
         joined = model.structure.quaternion_joints
@@ -153,6 +162,26 @@ def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, posi
         ref, D = _limit(soft, own, soft.ball_limit[own, None] - angle, velocity, weight, known.least_time)
         groups.append(OnBalls(axis, ref, D, (position_of[own], position_of[own + 1], position_of[own + 2])))
     return groups
+
+
+def sliding_axes(structure: Structure, rows: np.ndarray) -> tuple[np.ndarray, Vec3, np.ndarray]:
+    """Of sliding rows of free joints: all three of their joints, (k, 3); the parent's axes that they stand for; and
+    the first columns of the joints' quaternions.
+
+    In MuJoCo a free joint slides along the world's axes. So the first of its sliding rows rubs along x, and so on.
+    """
+    at = coordinate_columns(structure)
+    joint = np.searchsorted(at.linear[0], rows, "right") - 1
+    axes = np.eye(3)[rows - at.linear[0, joint]]
+    return at.linear[:, joint].T, Vec3(*axes.T), at.quaternion[0, at.free[joint]]
+
+
+def _loss(model: Model, soft: JointSoftness, own: np.ndarray, velocity: Scalar, weight: Any, least: Any) -> Any:
+    """Reference acceleration, D, and the most that friction holds."""
+    most = jnp.asarray(model.friction, velocity.dtype)[own, None]
+    both = soft.friction_solref[own], soft.friction_solimp[own]
+    active = jnp.broadcast_to(most > 0, velocity.shape)
+    return *row(*both, jnp.zeros_like(velocity), velocity, weight[own], active, least), most
 
 
 def near_limits(model: Model, has: Present, q: Any) -> Any:

@@ -15,7 +15,7 @@ from kinetree.dynamics.schedules.layouts import of_bodies
 from kinetree.dynamics.schedules.whole import Huge, Whole, whole_layout
 from kinetree.model import Axis, Model
 from kinetree.model.equalities import Equalities
-from kinetree.model.world import BOTH, InverseWeights, Scene, World
+from kinetree.model.world import InverseWeights, Scene, World
 from kinetree.spatial import Force, Mat3, Rates, Scalar, Vec3
 from kinetree.tree import Layout, layout
 
@@ -26,7 +26,7 @@ from .crowd import Crowded, crowd_contacts, crowd_groups, joined
 from .drift import velocity_drift
 from .equality_groups import frame_groups, joint_equality_groups
 from .groups import Group, Known, OnBalls
-from .joint_groups import Present, joint_groups, present
+from .joint_groups import Present, joint_groups
 from .newton import FreeTree
 from .rigid import rigid_rows
 from .sweeps import Body, Held, Link, Turning
@@ -104,16 +104,6 @@ def equalities_of(model: Model) -> Equalities | None:
     """The equalities that act."""
     world = model.world
     return None if world is None or "equality" in world.disabled else world.equalities
-
-
-def couples(model: Model) -> bool:
-    """Whether some constraint may touch two moving bodies or joints: then the tree alone does not solve a Newton step.
-
-    Equalities count, even those with the base alone, and tendons: the native solver does not know them.
-    """
-    if equalities_of(model) is not None or present(model).tendon_rows or has_crowd(model):
-        return True
-    return has_contacts(model) and any(p.moving == BOTH for p in model.world.scene.layout.pairs)  # type: ignore[union-attr]
 
 
 def make_problem(

@@ -241,7 +241,6 @@ def _note_unmodelled(m: Any, report: Report) -> None:
     def count(name: str) -> int:
         return int(np.count_nonzero(getattr(m, name, 0)))
 
-    free = m.jnt_type == FREE
     ignored = {
         "flexible bodies": m.nflex,
         "plugins": m.nplugin,
@@ -250,11 +249,6 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "nonlinear springs": count("jnt_stiffnesspoly") + count("tendon_stiffnesspoly"),
         "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly") + count("tendon_dampingpoly"),
         "plastic springs": int(getattr(m, "nplastic", 0)),
-        "friction loss of free joints (taken in body axes)": int(np.count_nonzero(m.dof_frictionloss[_dofs(m, free)])),
     }
     report.ignored.update({what: n for what, n in ignored.items() if n})
     report.ignored.update({f"flag {name}": 1 for name in strange_flags(m)})
-
-
-def _dofs(m: Any, joints: np.ndarray) -> np.ndarray:
-    return joints[m.dof_jntid] if m.nv else np.zeros(0, bool)

@@ -139,7 +139,7 @@ class Model:
             damping: force per velocity that opposes motion.
             stiffness: force per stretch that pulls back to `rest`, (nq,), which is the neutral configuration if not
             given.
-            friction: dry friction.
+            friction: dry friction; of a free joint's sliding rows along the axes of its parent.
             limits: of coordinates, velocities and forces.
             actuators: a list of `kinetree.Actuator`, or another model's; the effort limits bound what they do to a
                 joint.

@@ -141,9 +141,8 @@ def _by_xla(
 
 def _only_limits(model: Model, found: Present) -> bool:
     """True if nothing but limits of hinges and sliders constrains a model."""
-    carried = _carried(model)
-    strung = found.tendon_rows or found.tendon_forces
-    return not (found.loss or found.balls or strung or may_touch(model) or carried or _equal(model))
+    others = found._replace(lower=(), upper=())
+    return not (others.acts or may_touch(model) or _carried(model) or _equal(model))
 
 
 def _carried(model: Model) -> bool:
@@ -166,7 +165,7 @@ def acting(model: Model, integrator: str = "") -> str:
         crowd = None if scene is None else scene.layout.crowd
         parts["moving shapes whose pairs are found in each state"] = 0 if crowd is None else len(crowd.shapes)
         parts["joint limits"] = len({*found.lower, *found.upper, *found.balls})
-        parts["dry friction of joints"] = len(found.loss)
+        parts["dry friction of joints"] = len(found.loss) + len(found.sliding_loss)
         parts["tendons"] = len({*found.tendon_rows, *found.tendon_forces})
     parts["actuators, controls at zero"] = model.nu
     return ", ".join(f"{count} {what}" for what, count in parts.items() if count) or "nothing"

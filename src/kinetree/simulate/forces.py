@@ -15,6 +15,8 @@ from kinetree._types import AnyArray, Float
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 
+from .world_axes import to_body, to_world
+
 # (t, q, qd) -> tau
 Controller = Callable[
     [Float[jax.Array, ""], Float[jax.Array, "... nq"], Float[jax.Array, "... nv"]], Float[AnyArray, "... nv"]
@@ -28,13 +30,15 @@ REST_SPEED = 1e-2  # ε, rad/s or m/s
 
 
 @coupled("force")
-def friction_force(model: Model, qd: Any) -> Any:
-    """Dry friction, (..., nv), of joints that move at qd."""
+def friction_force(model: Model, q: Any, qd: Any) -> Any:
+    """Dry friction, (..., nv), of joints that move at qd; of free joints along the axes of their parents."""
 
-    def compute(qd: Any) -> Any:
-        return -jnp.asarray(model.friction, qd.dtype) * qd / jnp.sqrt(qd * qd + REST_SPEED**2)
+    def compute(q: Any, qd: Any) -> Any:
+        u = to_world(model, q, qd)
+        force = -jnp.asarray(model.friction, qd.dtype) * u / jnp.sqrt(u * u + REST_SPEED**2)
+        return to_body(model, q, force)
 
-    return evaluate_for(model, compute, qd=qd)
+    return evaluate_for(model, compute, q=q, qd=qd)
 
 
 def control_force(controller: Controller | None, t: Any, q: Any, qd: Any) -> Any:
@@ -58,10 +62,10 @@ def control_force(controller: Controller | None, t: Any, q: Any, qd: Any) -> Any
 
 def joint_force(model: Model, controller: Controller | None, t: Any, q: Any, qd: Any) -> Any:
     """All that acts on the joints besides springs and dampers, (..., nv)."""
-    return rubbed(model, control_force(controller, t, q, qd), qd)
+    return rubbed(model, control_force(controller, t, q, qd), q, qd)
 
 
-def rubbed(model: Model, tau: Any, qd: Any) -> Any:
+def rubbed(model: Model, tau: Any, q: Any, qd: Any) -> Any:
     """Forces with smooth dry friction, unless it is switched off."""
     off = model.world is not None and "frictionloss" in model.world.disabled
-    return tau if off or model.friction is None else tau + friction_force(model, qd)
+    return tau if off or model.friction is None else tau + friction_force(model, q, qd)

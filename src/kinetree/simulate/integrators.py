@@ -41,9 +41,9 @@ def semi_implicit_step(model: Model, state: State, drive: Drive) -> State:
         qdd = damped_acceleration(model, q, qd, Forces(tau, drive.f_ext, total), h)
     elif model.passive is not None:
         load = h * jnp.asarray(model.passive.damping, q.dtype)[None]
-        qdd = loaded_forward_dynamics(model, q, qd, rubbed(model, tau, qd), drive.f_ext, load)
+        qdd = loaded_forward_dynamics(model, q, qd, rubbed(model, tau, q, qd), drive.f_ext, load)
     else:
-        qdd = forward_dynamics(model, q, qd, rubbed(model, tau, qd), drive.f_ext)
+        qdd = forward_dynamics(model, q, qd, rubbed(model, tau, q, qd), drive.f_ext)
     qd = qd + h * qdd
     return _after(model, state, drive, integrate(model, q, h * qd, 1.0), qd, rate, warm_start)
 
@@ -67,7 +67,7 @@ def rk4_step(model: Model, state: State, drive: Drive) -> State:
         q, qd = moved(before, share * h)
         tau = acted(model, q, qd, state.act, drive, share)[0]
         if drive.constraints is None:
-            qdd = forward_dynamics(model, q, qd, rubbed(model, tau, qd), drive.f_ext)
+            qdd = forward_dynamics(model, q, qd, rubbed(model, tau, q, qd), drive.f_ext)
         else:
             qdd = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h, drive.solver).qdd
         now = coordinate_rate(model, q, qd), qdd

@@ -93,7 +93,7 @@ def _of_spans(plan: Plan) -> tuple[tuple[WrapKind, ...], tuple[bool, ...]]:
 def _of_strings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...], bool, bool, bool]:
     s = plan.strings
     kinds = {"fixed": s.fixed, "follows": s.follows[0], "balls": s.balls[0], "pairs": s.pairs[0], "parts": s.parts[0]}
-    kinds["mimics"] = s.mimics[0]
+    kinds |= {"mimics": s.mimics[0], "slides": s.slides[0]}
     for width, name in ((3, "ball actuators"), (6, "free actuators")):
         kinds[name] = [k for k in s.turned[0] if len(s.rows[k]) == width]
     acting = {k: plan.strings.constrained(k) for k in ("limits", "losses", "holds")}

@@ -10,6 +10,7 @@ LENGTHS = {
     "fixed": lambda: [string_lengths.fixed_tendons()],
     "follows": lambda: [string_lengths.following()],
     "balls": lambda: [string_lengths.ball_angles()],
+    "slides": lambda: [string_lengths.slides()],
     "pairs": string_lengths.tied_tendons,
     "ball actuators": lambda: [string_actuators.turned(False)],
     "free actuators": lambda: [string_actuators.turned(True)],

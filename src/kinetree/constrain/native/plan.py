@@ -203,7 +203,8 @@ class Plan:
         """The row that stands for each row in a branch that is alike; itself where there is none."""
         seen: list[list[Any]] = [[] for _ in range(self.n)]
         has = self.has
-        for name, rows in enumerate((self.resting, has.lower, has.upper, has.loss, has.balls, has.bodies)):
+        kinds = (self.resting, has.lower, has.upper, has.loss, has.balls, has.bodies, has.sliding_loss)
+        for name, rows in enumerate(kinds):
             for row in rows:
                 seen[row].append(name)
         static = [k for k, p in enumerate(self.pairs) if p.moving != BOTH]

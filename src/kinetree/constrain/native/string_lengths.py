@@ -8,11 +8,11 @@ import numpy as np
 
 from kinetree.lanes import Loop, Slots
 from kinetree.model import Model
-from kinetree.spatial import Quaternion
+from kinetree.spatial import Quaternion, Vec3
 
-from ..joint_groups import turn_from_rest
+from ..joint_groups import sliding_axes, turn_from_rest
 from .kinematics import at_q
-from .memory import NOTHING, NUMBER, ROW
+from .memory import NOTHING, NUMBER, ROW, ZERO3
 from .parts import Known, Part, table
 from .plan import Plan
 from .string_plan import STRING
@@ -118,6 +118,25 @@ def ball_angles() -> Part:
         return table(s.string(s.balls.strings), s.entry(s.balls.strings), plan.q + start)
 
     return Part(loop, turns)
+
+
+def slides() -> Part:
+    """Entries of ways along the parent's axes, of free joints that rub; they have no length."""
+
+    def step(axis: Vec3, _: tuple, reads: tuple) -> tuple:
+        return (tuple(Quaternion(*reads[0]).normalized().to_child(axis)),), (), ()
+
+    three = Slots(0, 0, jax.tree.structure((0.0,) * 3))
+    loop = Loop(step, 2, jax.tree.structure(ZERO3), reads=(at_q(1, 4),), writes=(three,))
+
+    def turns(plan: Plan) -> np.ndarray:
+        own = plan.strings.slides
+        return table(plan.strings.entry(own.strings), plan.q + sliding_axes(plan.structure, own.members)[2])
+
+    def axes(model: Model, plan: Plan, known: Known) -> Vec3:
+        return sliding_axes(plan.structure, plan.strings.slides.members)[1]
+
+    return Part(loop, turns, axes)
 
 
 def tied_tendons() -> list[Part]:

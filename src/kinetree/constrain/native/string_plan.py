@@ -1,6 +1,7 @@
 """Strings: lengths that depend on several joints, and where they stand in the memory of a world.
 
-Strings are tendons, joints and tendons that follow others, angles of balls, and the branches of a tendon that resist
+Strings are tendons, joints and tendons that follow others, angles of balls, ways of free joints along their parents'
+axes, and the branches of a tendon that resist
 each on its own (tendons.py says why). Each has a length, and an entry, ∂length, for every row that it moves. Strings
 that constraints or inertia act on are links.
 """
@@ -15,7 +16,7 @@ from kinetree.model import Structure, World
 from kinetree.model.actuators import Wiring
 from kinetree.model.equalities import Equalities
 
-from ..joint_groups import Present
+from ..joint_groups import Present, sliding_axes
 from ..tendons import branches
 from .drive_plan import kinds_of
 from .links import WIDTH, Touch, carrying
@@ -73,7 +74,11 @@ class Strings:
         self.balls = _acting([(self._new([b, b + 1, b + 2]), b) for b in has.balls])
         self.lower = _acting([(t, t) for t in has.tendon_lower])
         self.upper = _acting([(t, t) for t in has.tendon_upper])
-        self.losses = _acting([(t, t) for t in has.tendon_loss])
+        slides = np.array(has.sliding_loss, np.int64)
+        joints = sliding_axes(structure, slides)[0].tolist()
+        self.slides = _acting([(self._new(three), r) for three, r in zip(joints, slides.tolist(), strict=True)])
+        rubbed = [(t, t) for t in has.tendon_loss]
+        self.losses = _acting([*rubbed, *zip(*(x.tolist() for x in self.slides), strict=True)])
         self._find_motors(structure, wiring)
         pulled = {targets[k].first for k in braking if targets[k].kind == "tendon"}
         dampers = {*has.tendon_damping, *pulled} if implicit else set()

@@ -107,10 +107,19 @@ def _limit_constants(model: Model, plan: Plan, known: Known) -> Bound:
 
 
 def _loss_constants(model: Model, plan: Plan, known: Known) -> Loss:
-    assert plan.world.tendons is not None
-    pull, own = plan.world.tendons.pull, plan.strings.losses.members
-    weight = inverse_weights(model).tendon[own]
-    return Loss(pull.friction[own], _softness(pull.friction_solref[own], pull.friction_solimp[own], weight))
+    weights, parts = inverse_weights(model), []
+    own, rows = np.array(plan.has.tendon_loss, np.int64), plan.strings.slides.members
+    if len(own):
+        assert plan.world.tendons is not None
+        pull = plan.world.tendons.pull
+        soft = _softness(pull.friction_solref[own], pull.friction_solimp[own], weights.tendon[own])
+        parts.append(Loss(pull.friction[own], soft))
+    if len(rows):
+        joints = plan.world.joints or JointSoftness.default(plan.n)
+        soft = _softness(joints.friction_solref[rows], joints.friction_solimp[rows], weights.dof[rows])
+        assert model.friction is not None
+        parts.append(Loss(model.friction[rows], soft))
+    return _joined(*parts)
 
 
 def _hold_constants(model: Model, plan: Plan, known: Known) -> Bound:
