@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from kinetree.lanes import tuning
-from kinetree.lanes.cpu.recycled import empty
+from kinetree.lanes.cpu.recycled import empty, last_reach, reach_of
 
 SHAPE = (3, tuning.RECYCLED_MIN_BYTES // 8)
 
@@ -44,7 +44,22 @@ def test_what_is_kept_is_bounded(monkeypatch):
     while held:
         held.pop(0)
     again = [empty(SHAPE, np.float64) for _ in range(4)]
-    assert [address(x) for x in again[:2]] == places[2:]  # the two that came back last
+    assert [address(x) for x in again[:2]] == places[:1:-1]  # the two that came back last
+
+
+def test_reach_is_what_was_handed_out_since_the_memory_was_used_last():
+    shape = (SHAPE[0], SHAPE[1] + 8)  # of no other test
+    size = 8 * shape[0] * shape[1]
+
+    def round_of(count):
+        held = [(empty(shape, np.float64), last_reach.value) for _ in range(count)]
+        return [reach for _, reach in held]
+
+    assert round_of(3) == [size] * 3  # New memory was not used before.
+    assert round_of(3)[1:] == [3 * size] * 2
+    round_of(1)
+    assert round_of(1) == [size]  # A result that takes the same memory each time stays in the cache.
+    assert reach_of([np.zeros(4)]) == 32
 
 
 def test_small_arrays_are_plain():
@@ -59,7 +74,7 @@ def test_results_begin_at_a_line_of_the_cache():
 def test_results_that_outlive_the_modules_say_nothing():
     script = """
 from kinetree.lanes import tuning
-from kinetree.lanes.cpu.recycled import empty
+from kinetree.lanes.cpu.recycled import empty, last_reach, reach_of
 tuning.kept = empty((1 << 20,), float)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

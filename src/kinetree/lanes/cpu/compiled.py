@@ -17,7 +17,7 @@ from .function import LaneFunction
 from .helpers import call_helpers, team
 from .host import loaded, vector_width
 from .pieces import object_files
-from .recycled import empty
+from .recycled import empty, reach_of
 from .shared import NO_MEMORY, part_lanes, shared_text
 from .threads import pool, threads
 
@@ -63,7 +63,7 @@ class CompiledProgram:
         code = loaded(program.name, made_from, kind, text, partial(object_files, program, kind, width, frame_text))
         self.code = code  # who holds it holds the machine code
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
-        shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 4, pointer, integer, pointer)
+        shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 5, pointer, integer, pointer)
         self._shared = shared(code.address("shared"))
         framed = ctypes.CFUNCTYPE(ctypes.c_bool, *[pointer] * 6, *[integer] * 3, pointer, integer, pointer)
         self._framed = framed(code.address("framed"))
@@ -99,19 +99,20 @@ class CompiledProgram:
         between = np.array([x.strides[0] for x in arrays], np.int64)
         numbers = (turns.ctypes.data, widths.ctypes.data)
         ends = (0 if whole else frames, between.ctypes.data)
+        reach = reach_of(outputs)
         slots += sum(columns)
 
         def task(lo: int, hi: int) -> None:
             block = self.width if hi - lo >= self.width else 1
             scratch = np.empty(slots * block + 64 // self.dtype.itemsize, self.dtype)
             start = scratch.ctypes.data + (-scratch.ctypes.data) % 64
-            self._framed(*pointers, *numbers, lanes, lo, hi, start, *ends)
+            self._framed(*pointers, *numbers, reach, lo, hi, start, *ends)
 
         total = int(turns.sum())
         helpers = call_helpers() if frames * lanes * total >= tuning.SHARED_MIN_TURNS else 0
         if helpers:
             least = part_lanes(total * frames, self.width)
-            if self._shared(*pointers, *numbers, lanes, least, slots, helpers, team(), *ends) & NO_MEMORY:
+            if self._shared(*pointers, *numbers, reach, lanes, least, slots, helpers, team(), *ends) & NO_MEMORY:
                 raise MemoryError
         elif helpers is None and (parts := min(threads(), lanes // self._task_lanes)) > 1:
             cuts = [lanes * k // parts // self.width * self.width for k in range(parts)] + [lanes]

@@ -27,7 +27,7 @@ from . import arrays, kept_results
 from .arrays import new_array
 from .helpers import team
 from .interpreter import has_functions
-from .recycled import empty
+from .recycled import empty, last_reach
 from .shared import ONE_FRAME, part_lanes
 from .threads import helper_count
 
@@ -50,7 +50,8 @@ METH_FASTCALL = 0x80
 
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
 # widths follow, as the lane functions take them; then what makes large outputs, and their shapes for one state.
-ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, KEPT, TURNS, GRAIN, SLOTS, ROOM, HELPERS, TEAM, MOST, LISTS = range(0, 112, 8)
+ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, KEPT, TURNS, GRAIN, SLOTS, ROOM, HELPERS, TEAM, MOST = range(0, 104, 8)
+LAST_REACH, LISTS = 104, 112
 
 
 @once
@@ -70,6 +71,9 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
     to.do(f"%arrays = alloca [{inputs + outputs} x ptr]")
     to.do(f"%made = alloca [{outputs} x ptr]")  # arrays of results that are ours
     to.do(f"%sizes = alloca [{1 + max(program.output_ranks)} x i64]")
+    for name in ("taken", "reach"):  # bytes of all results, and their reach (recycled.py)
+        to.do(f"%{name} = alloca i64")
+        to.store("i64", 0, f"%{name}")
     to.do("%result = alloca ptr")
     to.do("%again = alloca ptr")  # an earlier result that serves again, and is ours until it is given away
     to.store("ptr", "null", "%again")
@@ -192,6 +196,7 @@ def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, sha
     numbers = to.op(f"mul i64 {to.load('i64', record, first_width + 8 * k)}, {lanes}")
     taken = to.op(f"mul i64 {numbers}, {dtype.itemsize}")
     to.require(to.op(f"icmp sle i64 {taken}, {to.load('i64', record, MOST)}"), f"fits{k}")
+    to.store("i64", to.op(f"add i64 {to.load('i64', '%taken')}, {taken}"), "%taken")
     single = to.op(f"icmp eq i32 {ndim}, 1")
     few = to.op(f"icmp slt i64 {numbers}, {tuning.RECYCLED_MIN_BYTES // dtype.itemsize}")
     to.branch(to.op(f"or i1 {single}, {few}"), f"new{k}", f"used{k}")
@@ -211,6 +216,8 @@ def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, sha
     to.require(to.op(f"icmp ne ptr {count}, null"), f"counted{k}", "failed")
     make = to.load("ptr", record, makers + 8 * k)
     used = to.call("PyObject_CallFunctionObjArgs", f"ptr {make}", f"ptr {count}", "ptr null")
+    reach = to.op(f"load atomic i64, ptr {to.load('ptr', record, LAST_REACH)} monotonic, align 8")
+    to.store("i64", reach, "%reach")
     to.call("Py_DecRef", f"ptr {count}")
     to.into(f"array_of{k}")
     array = to.op(f"phi ptr [ {fresh}, %new{k} ], [ {used}, %counted{k} ]")
@@ -221,7 +228,10 @@ def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, sha
 
 def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str], work: str) -> None:
     """Run the lanes, without the interpreter's lock where that pays; refuse a result that is not finite."""
-    run = f"call i1 @run(ptr {record}, ptr %arrays, {', '.join(f'i64 {n}' for n in numbers)})"
+    taken, last = (to.load("i64", f"%{name}") for name in ("taken", "reach"))
+    reach = to.op(f"select i1 {to.op(f'icmp sgt i64 {taken}, {last}')}, i64 {taken}, i64 {last}")
+    more = ", ".join(f"i64 {n}" for n in (*numbers, reach))
+    run = f"call i1 @run(ptr {record}, ptr %arrays, {more})"
     to.branch(to.op(f"icmp slt i64 {work}, {tuning.UNLOCKED_MIN_TURNS}"), "short", "long")
     to.label("short")
     quick = to.op(run)
@@ -267,17 +277,17 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
 
 
 def _run(program: Program, dtype: np.dtype, width: int) -> Text:
-    """`run(record, arrays, lanes, helpers)`: whether the lanes were run and every result is finite."""
+    """`run(record, arrays, lanes, helpers, reach)`: whether the lanes were run and every result is finite."""
     to, size = Text("r"), dtype.itemsize
     for declaration in ("ptr @aligned_alloc(i64, i64)", "void @free(ptr)"):
         to.lines.append(f"declare {declaration}")
-    to.begin("internal i1 @run(ptr %record, ptr %arrays, i64 %lanes, i64 %helpers)")
+    to.begin("internal i1 @run(ptr %record, ptr %arrays, i64 %lanes, i64 %helpers, i64 %reach)")
     starts = [to.at("%record", LISTS + 8 * k * len(program.loops)) for k in range(4)]
     lists = ", ".join(f"ptr {x}" for x in ("%arrays", to.at("%arrays", 8 * program.n_inputs), *starts))
     to.branch(to.op("icmp sgt i64 %helpers, 0"), "together", "alone")
     to.label("together")
     grain, slots = (to.load("i64", "%record", offset) for offset in (GRAIN, ROOM))
-    numbers = ", ".join(f"i64 {n}" for n in ("%lanes", grain, slots, "%helpers"))
+    numbers = ", ".join(f"i64 {n}" for n in ("%reach", "%lanes", grain, slots, "%helpers"))
     team = to.load("ptr", "%record", TEAM)
     verdict = to.op(f"call i64 @shared({lists}, {numbers}, ptr {team}, i64 0, ptr {ONE_FRAME})")
     to.do(f"ret i1 {to.op(f'icmp eq i64 {verdict}, 0')}")
@@ -304,7 +314,7 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     returned = {}
     for label, name in (("scalars", "lane"), ("vectors", "lanes")):
         to.label(label)
-        returned[label] = to.op(f"call i1 @{name}({lists}, i64 %lanes, i64 0, i64 %lanes, ptr {scratch})")
+        returned[label] = to.op(f"call i1 @{name}({lists}, i64 %reach, i64 0, i64 %lanes, ptr {scratch})")
         to.go("ran")
     to.label("ran")
     good = to.op(f"phi i1 {', '.join(f'[ {x}, %{label} ]' for label, x in returned.items())}")
@@ -343,7 +353,8 @@ def bind(
     turns = [len(t) for t in tables]
     addresses = [x.ctypes.data for x in (*constants, *tables)]
     grain, room = part_lanes(sum(turns), code.width), slots + sum(widths)
-    numbers = (sum(turns), grain, slots, room, ctypes.addressof(helper_count), team(), most)
+    helpers, reach = map(ctypes.addressof, (helper_count, last_reach))
+    numbers = (sum(turns), grain, slots, room, helpers, team(), most, reach)
     last_results = kept_results.new_list(code.dtype.itemsize * sum(widths[-len(shapes) :]))
     head = (id(np.ndarray), new_array(), *map(id, objects[1:]), id(last_results) if last_results else 0)
     makers = tuple(partial(_used, shape, code.dtype) for shape in shapes)
@@ -363,6 +374,7 @@ def bind(
         constants,
         code,
         helper_count,
+        last_reach,
         last_results,
     )
     return make(ctypes.addressof(definition), kept, None)

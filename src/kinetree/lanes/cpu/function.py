@@ -1,13 +1,14 @@
 """A lane program as one function for a CPU, on a vector of lanes at a time. The function is
 
-    i1 name(ptr inputs[], ptr outputs[], ptr constants[], ptr tables[], i64 turns[], i64 widths[], i64 lanes, i64 lo,
+    i1 name(ptr inputs[], ptr outputs[], ptr constants[], ptr tables[], i64 turns[], i64 widths[], i64 reach, i64 lo,
     i64 hi, ptr scratch)
 
 and runs lanes lo to hi (at least one block), a block of W lanes in vector registers at a time. Lane arrays are (lanes,
 columns), read and written a block at a time (columns.py). `widths` has how far lanes are apart in each array, then how
 many columns each array has: with gaps that is less. The last block may overlap the one before, so outputs must not
 alias inputs. Scratch holds W values for each column of each array, then W for each slot, aligned to 64 bytes. For one
-lane at a time there are slots only. Returns whether all results are finite. `lanes` says how many there are in all.
+lane at a time there are slots only. Returns whether all results are finite. `reach` are the bytes of results that are
+written from one use of this memory to the next: where no cache holds so many, results go past the caches.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ from .block import BlockWriter
 
 SIGNATURE = (
     "ptr noalias readonly %ins, ptr noalias readonly %outs, ptr noalias readonly %consts, ptr noalias readonly %tabs, "
-    "ptr noalias readonly %turns, ptr noalias readonly %widths, i64 %lanes, i64 %lo, i64 %hi, ptr noalias %scratch"
+    "ptr noalias readonly %turns, ptr noalias readonly %widths, i64 %reach, i64 %lo, i64 %hi, ptr noalias %scratch"
 )
 
 
@@ -91,13 +92,11 @@ class LaneFunction(BlockWriter):
 
     def _make_room(self) -> list[str]:
         """Columns of all arrays, before the slots. Find out whether results are too large for a cache."""
-        to, columns, results = self.to, ["%scratch"], "0"
-        for k, count in enumerate(self.widths[self.count :]):
+        to, columns = self.to, ["%scratch"]
+        for count in self.widths[self.count :]:
             columns.append(to.at(columns[-1], count, to.real))
-            results = to.op(f"add i64 {results}, {count}") if k >= self.program.n_inputs else results
         self.slots = columns.pop()
-        numbers = to.op(f"mul i64 {results}, %lanes")
-        self.large = to.op(f"icmp sge i64 {numbers}, {tuning.STREAM_MIN_BYTES // self.size}")
+        self.large = to.op(f"icmp sge i64 %reach, {tuning.STREAM_MIN_BYTES}")
         return columns
 
     def _fetch(self) -> None:

@@ -3,47 +3,67 @@
 The kernel clears each page of new memory before a program may write to it, and results of several megabytes get new
 memory at every call: for matrices of a batch that takes as long as computing them. So memory of large results goes
 back to a list here when the last array on it is gone, and the next result of that size takes it.
+
+The *reach* of a result are the bytes of large results that were handed out since its memory was last used, itself
+included. A cache that holds so many still holds that memory. Else what is written there is better written past the
+caches: three Jacobians of 7 MB, one after the other, are as bad for a cache as one result of 21 MB.
 """
 
+import ctypes
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import tuning
 
+last_reach = ctypes.c_int64()  # of the array that `empty` made last; native code reads it, too
+
+
+class _Block(NamedTuple):
+    """Memory, and how many bytes had been handed out in all when it was handed out last."""
+
+    memory: np.ndarray
+    stamp: int
+
 
 class _Shelf:
     """Memory that no array uses any more. Where there is too much of it, the oldest is freed.
 
-    It has no lock, because a fork could leave one locked: each step here is atomic in Python.
+    It has no lock, because a fork could leave one locked: each step here is atomic in Python. Threads that hand out
+    memory at the same moment may lose some bytes of their sum; that costs no more than a little speed.
     """
 
     def __init__(self) -> None:
-        self._blocks: dict[int, np.ndarray] = {}  # in the order in which they came back
+        self._blocks: dict[int, _Block] = {}  # in the order in which they came back
         self._numbers = count()
+        self._handed_out = 0  # bytes
 
-    def take(self, size: int) -> np.ndarray:
-        """Memory of this size, old or new, and what it takes to begin at a line of the cache."""
+    def take(self, size: int) -> _Block:
+        """Memory of this size, and what it takes to begin at a line of the cache: what was used last, or new."""
         whole = size + tuning.RECYCLED_ALIGNMENT
-        for number, block in list(self._blocks.items()):
-            if block.nbytes == whole and self._blocks.pop(number, None) is not None:
-                return block
-        return np.empty(whole, np.uint8)
+        memory, reach = None, size
+        self._handed_out = stamp = self._handed_out + size
+        for number, block in reversed(list(self._blocks.items())):
+            if block.memory.nbytes == whole and self._blocks.pop(number, None) is not None:
+                memory, reach = block.memory, stamp - block.stamp
+                break
+        last_reach.value = reach
+        return _Block(np.empty(whole, np.uint8) if memory is None else memory, stamp)
 
-    def put_back(self, block: np.ndarray) -> None:
+    def put_back(self, block: _Block) -> None:
         """Take memory back."""
         self._blocks[next(self._numbers)] = block
         held = list(self._blocks.items())
-        total = sum(block.nbytes for _, block in held)
+        total = sum(block.memory.nbytes for _, block in held)
         for number, oldest in held:
             if total <= tuning.RECYCLED_MAX_BYTES:
                 break
             self._blocks.pop(number, None)
-            total -= oldest.nbytes
+            total -= oldest.memory.nbytes
 
 
 _shelf = _Shelf()
@@ -52,9 +72,9 @@ _shelf = _Shelf()
 class _Loan:
     """The owner of an array's memory. It dies with the last array on that memory, and then gives the memory back."""
 
-    def __init__(self, block: np.ndarray, shape: tuple[int, ...], kind: np.dtype):
+    def __init__(self, block: _Block, shape: tuple[int, ...], kind: np.dtype):
         self._block = block
-        start = block.ctypes.data
+        start = block.memory.ctypes.data
         self.__array_interface__ = {
             "data": (start + -start % tuning.RECYCLED_ALIGNMENT, False),
             "shape": tuple(shape),
@@ -74,3 +94,9 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     if size < tuning.RECYCLED_MIN_BYTES:
         return np.empty(shape, kind)
     return np.asarray(_Loan(_shelf.take(size), shape, kind))
+
+
+def reach_of(results: Iterable[np.ndarray]) -> int:
+    """The reach of results that `empty` has just made; of small ones, and of others' arrays, their size."""
+    sizes = [x.nbytes for x in results]
+    return max(sum(sizes), last_reach.value if max(sizes) >= tuning.RECYCLED_MIN_BYTES else 0)

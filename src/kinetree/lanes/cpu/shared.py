@@ -7,7 +7,7 @@ what one frame writes, the next may read, and a thread takes its lanes through a
 import numpy as np
 
 from .. import tuning
-from ..llvm.handler import LANES, POINTERS, SCRATCH, fill_record, scratch_memory, take_part
+from ..llvm.handler import POINTERS, REACH, SCRATCH, fill_record, scratch_memory, take_part
 from ..llvm.text import Text
 from ..program.program import Program
 from .helpers import BACK, SHARE, TAKE
@@ -43,7 +43,7 @@ def _framed(program: Program, width: int) -> Text:
     lists = ("inputs", "outputs", "constants", "tables", "turns", "widths")
     given = [
         *(f"ptr %{x}" for x in lists),
-        "i64 %lanes",
+        "i64 %reach",
         "i64 %lo",
         "i64 %hi",
         "ptr %scratch",
@@ -59,7 +59,7 @@ def _framed(program: Program, width: int) -> Text:
     few = to.op(f"icmp slt i64 {to.op('sub i64 %hi, %lo')}, {width}")
     written = to.at("%arrays", 8 * program.n_inputs)
     whole = to.op("icmp eq i64 %frames, 0")
-    dense, times = to.op(f"select i1 {whole}, i64 %lanes, i64 0"), to.op(f"select i1 {whole}, i64 1, i64 %frames")
+    reach, times = to.op(f"select i1 {whole}, i64 %reach, i64 0"), to.op(f"select i1 {whole}, i64 1, i64 %frames")
     to.into("frame")
     to.lines.append("  %number = phi i64 [ 0, %entry ], [ %next, %moved ]")
     to.lines.append("  %good = phi i1 [ true, %entry ], [ %still, %moved ]")
@@ -69,7 +69,7 @@ def _framed(program: Program, width: int) -> Text:
     rest = ", ".join(f"ptr %{x}" for x in lists[2:])
     for label, name in (("single", "lane"), ("block", "lanes")):
         to.label(label)
-        given = f"ptr %arrays, ptr {written}, {rest}, i64 {dense}, i64 %lo, i64 %hi, ptr %scratch"
+        given = f"ptr %arrays, ptr {written}, {rest}, i64 {reach}, i64 %lo, i64 %hi, ptr %scratch"
         to.lines.append(f"  %good_{name} = call i1 @{name}({given})")
         to.go("moved")
     to.label("moved")
@@ -92,7 +92,7 @@ def _take_parts(width: int) -> Text:
     record = to.at("%job", RECORD)
     memory = scratch_memory(to, to.load("i64", record, SCRATCH))
     lists = [to.load("ptr", record, POINTERS + 8 * k) for k in range(6)]
-    given = ", ".join([*(f"ptr {x}" for x in lists), f"i64 {to.load('i64', record, LANES)}"])
+    given = ", ".join([*(f"ptr {x}" for x in lists), f"i64 {to.load('i64', record, REACH)}"])
     more = f"i64 {to.load('i64', '%job', FRAMES)}, ptr {to.load('ptr', '%job', BYTES)}"
     to.branch(to.op(f"icmp eq ptr {memory}, null"), "without", "take")
     to.label("without")
@@ -110,12 +110,12 @@ def _take_parts(width: int) -> Text:
 
 
 def _shared(dtype: np.dtype, width: int) -> Text:
-    """`shared(six lists as lanes takes them, lanes, least of a part, slots, helpers, team, frames, bytes)`.
+    """`shared(six lists as lanes takes them, reach, lanes, least of a part, slots, helpers, team, frames, bytes)`.
 
     It returns the verdict, 0 if all is good.
     """
     to, lists = Text("j"), [f"%list{k}" for k in range(6)]
-    numbers = ("lanes", "least", "slots", "helpers")
+    numbers = ("reach", "lanes", "least", "slots", "helpers")
     given = [*(f"ptr {x}" for x in lists), *(f"i64 %{x}" for x in numbers), "ptr %team", "i64 %frames", "ptr %bytes"]
     to.begin(f"i64 @shared({', '.join(given)})")
     to.do(f"%job = alloca [{RECORD + POINTERS + 64} x i8], align 64")
@@ -129,6 +129,7 @@ def _shared(dtype: np.dtype, width: int) -> Text:
     fair = to.op(f"sdiv i64 %lanes, {to.op(f'mul i64 {threads}, {tuning.PARTS_OF_THREAD}')}")
     grain = to.op(f"call i64 @llvm.smax.i64(i64 {to.op(f'and i64 {fair}, {-width}')}, i64 %least)")  # whole blocks too
     parts = fill_record(to, record, "%lanes", grain)
+    to.store("i64", "%reach", record, REACH)
     needed = to.op(f"mul i64 %slots, {width * dtype.itemsize}")
     to.store("i64", to.op(f"and i64 {to.op(f'add i64 {needed}, 64')}, -64"), record, SCRATCH)  # never nothing
     for k, x in enumerate(lists):

@@ -47,7 +47,7 @@ declare i32 @madvise(ptr, i64, i32)
 {text_constant("no_memory", "kinetree: there is no memory for the slots of a lane program; use fewer threads")}"""
 
 # offsets in a task's record
-COUNTER, TASKS, DONE, OWNERS, LANES, GRAIN, SCRATCH, POINTERS = 0, 8, 16, 24, 32, 40, 48, 64
+COUNTER, TASKS, DONE, OWNERS, LANES, GRAIN, SCRATCH, REACH, POINTERS = range(0, 72, 8)
 
 
 @once
@@ -91,7 +91,7 @@ def handler_text(program: Program, dtype: np.dtype, width: int, grain: int) -> s
     starts = [POINTERS + 8 * sum(groups[:k]) for k in range(len(groups) + 1)]
 
     def arguments(to: Text) -> str:
-        return ", ".join([*(f"ptr {to.at('%job', o)}" for o in starts[:6]), f"i64 {to.load('i64', '%job', LANES)}"])
+        return ", ".join([*(f"ptr {to.at('%job', o)}" for o in starts[:6]), f"i64 {to.load('i64', '%job', REACH)}"])
 
     task = task_text(width, arguments, scratch=True, result="i1")
     handler = _handler(program, dtype, width, grain, starts)
@@ -285,7 +285,8 @@ def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: 
     to = open_handler()
     given, made = operands(to), results(to)
     count = len(program.loops)
-    job, parts = new_record(to, starts[-1], dimension(to, given, 2 * count, 0), grain)
+    lanes, written = dimension(to, given, 2 * count, 0), "0"
+    job, parts = new_record(to, starts[-1], lanes, grain)
     inputs, outputs, constants, tables, turns, widths = starts[:6]
     for k in range(count):
         to.store("ptr", address(to, given, k), job, tables + 8 * k)
@@ -294,9 +295,13 @@ def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: 
     lists: list[tuple[Any, ...]] = [(given, 2 * count + k, inputs + 8 * k) for k in range(program.n_inputs)]
     lists += [(made, k, outputs + 8 * k) for k in range(program.n_outputs)]
     for number, (list_, k, place) in enumerate(lists):
+        if list_ is made:
+            written = to.op(f"add i64 {written}, {dimension(to, made, k, 1)}")
         to.store("ptr", address(to, list_, k), job, place)
         for twice in (0, len(lists)):  # Lanes are as far apart as there are columns.
             to.store("i64", dimension(to, list_, k, 1), job, widths + 8 * (number + twice))
+    numbers = to.op(f"mul i64 {written}, {lanes}")
+    to.store("i64", to.op(f"mul i64 {numbers}, {dtype.itemsize}"), job, REACH)
     raw = to.op(f"add i64 {to.op(f'mul i64 {attribute(to, 0)}, {width * dtype.itemsize}')}, 64")  # never nothing
     to.store("i64", to.op(f"and i64 {raw}, -64"), job, SCRATCH)
     share(to, job, parts)
