@@ -28,9 +28,9 @@ from kinetree.dynamics.schedules.arranged import arranged, by_position  # noqa: 
 from kinetree.dynamics.schedules.layouts import run_passes  # noqa: E402
 from kinetree.model import Placement, Rows  # noqa: E402
 from kinetree.spatial import Force, Quaternion, Rates, Vec3  # noqa: E402
-from kinetree.tree import Inward, Layout, Outward, inward, layout, outward, restore  # noqa: E402
+from kinetree.tree import InwardRecursion, Layout, OutwardRecursion, inward, layout, outward, restore  # noqa: E402
 
-TURN = Outward(
+TURN = OutwardRecursion(
     step=lambda own, parent: (parent * own).renormalized(),
     element=lambda own: own,
     combine=lambda inner, outer: (inner * outer).renormalized(),
@@ -38,7 +38,7 @@ TURN = Outward(
     identity=lambda own: Quaternion.identity_like(own.w),
     name="rotation",
 )
-SUM_OUT = Outward(
+SUM_OUT = OutwardRecursion(
     step=Vec3.__add__,
     element=lambda own: own,
     combine=Vec3.__add__,
@@ -46,7 +46,7 @@ SUM_OUT = Outward(
     identity=lambda own: Vec3.zero_like(own.x),
     name="sum of ancestors",
 )
-SUM_IN = Inward(
+SUM_IN = InwardRecursion(
     step=Vec3.__add__,
     element=Vec3.__add__,
     combine=Vec3.__add__,

@@ -20,11 +20,11 @@ from rich.table import Table  # noqa: E402
 
 import kinetree as kt  # noqa: E402
 from benchmarks.frames import TURN, error, times  # noqa: E402
-from kinetree.dynamics.algorithms.rnea import RNEA, WRENCH, Load, base_rates, body_force, pass_on  # noqa: E402
+from kinetree.dynamics.algorithms.rnea import RNEA, WRENCH, ForceStretch, base_rates, body_force, pass_on  # noqa: E402
 from kinetree.dynamics.recursion import Inward, Row  # noqa: E402
 from kinetree.dynamics.schedules.arranged import arranged, by_position  # noqa: E402
 from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm  # noqa: E402
-from kinetree.dynamics.schedules.lane_rows import Kind  # noqa: E402
+from kinetree.dynamics.schedules.lane_rows import Traits  # noqa: E402
 from kinetree.dynamics.schedules.lanes import Variant, lane_program  # noqa: E402
 from kinetree.dynamics.schedules.operators import inward_operator, outward_operator  # noqa: E402
 from kinetree.model import Placement, place  # noqa: E402
@@ -97,9 +97,9 @@ def by_paths(kind: str, laid: Any, model: kt.Model, q: Any, qd: Any, qdd: Any) -
     rates = outward(outward_operator(RNEA.passes[0]), laid, moving, base_rates(at.gravity))
     own = body_force(rows.inertia.moments(), rates)
 
-    def nothing(zero: Any) -> Load:
+    def nothing(zero: Any) -> ForceStretch:
         here = Placement(type(X.orientation).identity_like(zero), Vec3.zero_like(zero))
-        return Load(here, Force.zero_like(zero))
+        return ForceStretch(here, Force.zero_like(zero))
 
     wrenches = inward_operator(Inward("force", pass_on, stretch=replace(WRENCH, identity=nothing)))
     received = inward(wrenches, laid, Row(at=X, own=own), Force.zero_like(at.gravity.x))
@@ -108,7 +108,7 @@ def by_paths(kind: str, laid: Any, model: kt.Model, q: Any, qd: Any, qdd: Any) -
 
 def by_lanes(kind: str) -> LaneAlgorithm:
     """The lane program that turns with rotations of one kind."""
-    return lane_program(RNEA, Variant(Kind(quaternions=False, deep=kind == "quaternion", hinges=False)))
+    return lane_program(RNEA, Variant(Traits(quaternions=False, deep=kind == "quaternion", hinges=False)))
 
 
 @partial(jax.jit, static_argnums=0)

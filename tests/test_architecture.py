@@ -60,6 +60,8 @@ BODIES = re.compile(
 TUPLE_METHODS = {"_replace", "_fields", "_asdict", "_make"}  # public, in spite of their names
 OURSELVES = {"self", "cls"}
 FOREIGN = {"_ARRAY_API"}  # NumPy's
+# A loop of a lane program and a rigid loop; the reports of a file and of learning. Users know them by these names.
+PUBLIC_DOUBLES = {"Loop", "Report"}
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|tmp|Users)/")
 
 
@@ -173,6 +175,16 @@ def cycles(sources: dict[str, str]) -> list[list[str]]:
     return [sorted(graph)] if graph else []
 
 
+def doubles(sources: dict[str, str]) -> dict[str, list[str]]:
+    """Classes of the same name in several modules. Names with an underscore are their module's own."""
+    found: dict[str, list[str]] = {}
+    for path, text in sources.items():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(path)
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
 def machine_paths(text: str, path: str) -> list[str]:
     """Places where a text names a folder of somebody's machine."""
     return [f"{path}:{n}: {line.strip()}" for n, line in enumerate(text.splitlines(), 1) if MACHINE_PATH.search(line)]
@@ -191,6 +203,12 @@ def test_modules_leave_each_other_alone():
 
 def test_no_modules_import_each_other():
     assert cycles({p.relative_to(ROOT / "src").as_posix(): p.read_text("utf-8") for p in SOURCES}) == []
+
+
+def test_a_class_has_a_name_of_its_own():
+    found = doubles({p.relative_to(ROOT / "src").as_posix(): p.read_text("utf-8") for p in SOURCES})
+    assert set(found) <= PUBLIC_DOUBLES, found
+    assert doubles({"a.py": "class A: ...\nclass B: ...", "b.py": "class A: ..."}) == {"A": ["a.py", "b.py"]}
 
 
 def test_reaches_and_cycles_are_found():

@@ -73,7 +73,7 @@ def test_whether_shapes_may_touch(kinds, vain):
         Geom(Vec3(*at), Mat3(*Quaternion(*t.T).rotation()).T, Vec3(*size))
         for at, t, size in zip((0 * away, away), turn, half, strict=True)
     )
-    boxes = tuple(near.Box(Vec3(*np.zeros((3, count))), Vec3(*size)) for size in half)
+    boxes = tuple(near.BoundingBox(Vec3(*np.zeros((3, count))), Vec3(*size)) for size in half)
     radius = sum(np.sqrt((size**2).sum(0)) if kinds[0] == "box" else size[0] + size[1] for size in half)
     bounds = near.Bounds(radius + 0.01, 0.01, boxes)
     may = np.all([test(first, second, bounds) for test in near.tests_of(kinds)], 0)

@@ -4,12 +4,12 @@ from kinetree.dynamics.algorithms.aba import aba_of
 from kinetree.dynamics.algorithms.crba import CRBA
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm
-from kinetree.dynamics.schedules.lane_rows import Kind
+from kinetree.dynamics.schedules.lane_rows import Traits
 from kinetree.dynamics.schedules.lanes import Variant, lane_program
 
 
 def rnea_lanes(quaternions: bool, external: bool, deep: bool = False, hinges: bool = False) -> LaneAlgorithm:
-    return lane_program(RNEA, Variant(Kind(quaternions, deep, hinges), external))
+    return lane_program(RNEA, Variant(Traits(quaternions, deep, hinges), external))
 
 
 def aba_lanes(
@@ -22,8 +22,8 @@ def aba_lanes(
 ) -> LaneAlgorithm:
     algorithm = aba_of(not checked)
     algorithm = algorithm.again if again else algorithm
-    return lane_program(algorithm, Variant(Kind(quaternions, deep, hinges), external))
+    return lane_program(algorithm, Variant(Traits(quaternions, deep, hinges), external))
 
 
 def crba_lanes(quaternions: bool, packed: bool) -> LaneAlgorithm:
-    return lane_program(CRBA, Variant(Kind(quaternions, False, False), packed=packed))
+    return lane_program(CRBA, Variant(Traits(quaternions, False, False), packed=packed))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.closed_form.shape import Shape
+from kinetree.dynamics.closed_form.shape import Skeleton
 from kinetree.dynamics.schedules.lane_clusters import clusters_of
 from tests.second import in_turn
 
@@ -64,7 +64,7 @@ def state(model, batch=5):
 @in_turn(("name", "root"), CASES, [None, "free", "spherical"])
 def test_forward_dynamics_is_that_of_the_reduced_equation(name, root):
     model = make(CASES[name], root)
-    assert clusters_of(Shape.of(model)) is not None
+    assert clusters_of(Skeleton.of(model)) is not None
     *given, f_ext = state(model)
     want = expected(model, *given)
     scale = np.abs(want).max()
@@ -76,7 +76,7 @@ def test_forward_dynamics_is_that_of_the_reduced_equation(name, root):
 @pytest.mark.parametrize("name", APART)
 def test_joints_that_do_not_hang_together_are_solved_by_the_mass_matrix(name):
     model = make(APART[name], "free")
-    assert clusters_of(Shape.of(model)) is None
+    assert clusters_of(Skeleton.of(model)) is None
     assert kt.explain(model).method == "crba"
     *given, _ = state(model)
     np.testing.assert_allclose(kt.forward_dynamics(model, *given), expected(model, *given), rtol=1e-9, atol=1e-9)

@@ -11,7 +11,7 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.algorithms.crba import FACTORS
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.schedules.lane_rows import Kind
+from kinetree.dynamics.schedules.lane_rows import Traits
 from kinetree.dynamics.schedules.lanes import Variant, lane_program
 from kinetree.dynamics.schedules.stages import CellPlan, inward_walks, outward_walks
 from kinetree.lanes.kept.content import Indescribable, describe, source_files
@@ -35,7 +35,7 @@ def test_steps_of_the_package_are_described_without_tracing(monkeypatch):
     monkeypatch.setattr(jax, "make_jaxpr", refuse)
     assert len({describe(x) for x in things}) == len(things)
     assert [describe(x) for x in things] == [describe(x) for x in things]
-    again = lane_program.__wrapped__(RNEA, Variant(Kind(False, False, False))).program
+    again = lane_program.__wrapped__(RNEA, Variant(Traits(False, False, False))).program
     assert describe(again) == describe(rnea_lanes(False, False).program)
 
 

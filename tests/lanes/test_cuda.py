@@ -17,7 +17,7 @@ from kinetree.lanes.cuda import driver as cuda
 from kinetree.lanes.cuda import pairs as pairs_native
 from kinetree.lanes.cuda import programs
 from kinetree.lanes.cuda import walks as walk_native
-from kinetree.lanes.cuda.ptx import Assembly, Reach
+from kinetree.lanes.cuda.ptx import Access, Assembly
 from kinetree.lanes.kept.notice import forget_warnings
 from tests.dynamics.programs import rnea_lanes
 from tests.lanes.frame import Frame
@@ -155,7 +155,7 @@ def test_walks_and_pairs(driver, dtype):
 
 def test_programs(driver):
     program = rnea_lanes(False, False).program
-    for widths, reach in (((32,) * 4, Reach.TILE), ((400,) * 4, Reach.COLUMNS)):
+    for widths, reach in (((32,) * 4, Access.TILE), ((400,) * 4, Access.COLUMNS)):
         kernel = programs.program_kernel(program, np.dtype(np.float32), 700, widths)
         assert kernel.reach is reach
         assert kernel.handler

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.closed_form.rnea import Variant, program
+from kinetree.dynamics.closed_form.rnea import SlopeVariant, program
 from kinetree.dynamics.schedules.tuning import MATRICES_MIN_DIRECTIONS as MIN_DIRECTIONS
 from kinetree.lanes.program.derivative import adjoint_program, tangent_program
 from kinetree.lanes.target import compiled
@@ -153,7 +153,7 @@ def test_derived_programs_compile(algorithm, quaternions):
 
 
 def rnea_derivatives(quaternions, external):
-    return program(Variant(quaternions, external, coupled=False))
+    return program(SlopeVariant(quaternions, external, coupled=False))
 
 
 def named_slots(places, row):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kinetree.lanes.cpu.compiled import CompiledProgram
-from kinetree.lanes.cuda.ptx import Reach, ptx
+from kinetree.lanes.cuda.ptx import Access, ptx
 from tests.lanes.assembler import assemble
 from tests.lanes.test_native import ONE_TURN, elementwise
 
@@ -98,7 +98,7 @@ def test_kernels_are_accepted_by_the_assembler(dtype, tmp_path):
     def all_of_them(x, y):
         return sum(f(x) for f in (jnp.exp, jnp.log, jnp.arccos, jnp.tan, jnp.round)) + jnp.arctan2(x, y) + x**y
 
-    text = ptx(elementwise("test_elementary", all_of_them, 2), np.dtype(dtype), 1, reach=Reach.COLUMNS).text
+    text = ptx(elementwise("test_elementary", all_of_them, 2), np.dtype(dtype), 1, reach=Access.COLUMNS).text
     assert ".extern .func" not in text  # of a library that is not there
     assemble(text, tmp_path)
 

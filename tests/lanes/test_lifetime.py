@@ -12,7 +12,7 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.algorithms.rnea import RNEA
 from kinetree.dynamics.schedules import choose, tuning
-from kinetree.dynamics.schedules.lane_rows import Kind
+from kinetree.dynamics.schedules.lane_rows import Traits
 from kinetree.dynamics.schedules.lanes import Variant, lane_program
 from kinetree.lanes import ffi
 from kinetree.lanes.cpu import programs
@@ -67,7 +67,7 @@ def test_what_xla_knows_stays(engines):
 
 def test_two_programs_of_one_content_share_a_target():
     first = rnea_lanes(False, False).program
-    second = lane_program.__wrapped__(RNEA, Variant(Kind(False, False, False))).program
+    second = lane_program.__wrapped__(RNEA, Variant(Traits(False, False, False))).program
     assert first is not second
     names = [programs._target(p, "float64") for p in (first, second)]
     assert names[0] == names[1]

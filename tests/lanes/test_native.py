@@ -16,7 +16,7 @@ from kinetree.lanes import Lane, Loop, Memory, Program, written_out
 from kinetree.lanes.cpu.compiled import CompiledProgram, module_text
 from kinetree.lanes.cpu.host import optimized, this_processor
 from kinetree.lanes.cpu.threads import set_threads
-from kinetree.lanes.cuda.ptx import Reach, local_slots, ptx, reach_of
+from kinetree.lanes.cuda.ptx import Access, local_slots, ptx, reach_of
 from kinetree.lanes.cuda.tile import block_size, tile_bytes
 from kinetree.lanes.kept.cache import entry_name
 from kinetree.lanes.kept.content import describe
@@ -257,7 +257,7 @@ def test_slots_written_then_added_to_match_an_interpreter():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("reach", [Reach.TILE, Reach.COLUMNS])
+@pytest.mark.parametrize("reach", [Access.TILE, Access.COLUMNS])
 @pytest.mark.parametrize("in_local_memory", [True, False])
 def test_kernels_are_accepted_by_the_assembler(dtype, in_local_memory, reach, tmp_path):
     algorithm = rnea_lanes(True, True)
@@ -265,7 +265,7 @@ def test_kernels_are_accepted_by_the_assembler(dtype, in_local_memory, reach, tm
         text = ptx(program, dtype, 1000 if in_local_memory else 0, reach=reach).text
         assert ".entry kernel(" in text
         assert (".local" in text) == in_local_memory
-        assert ("cp.async" in text) == (reach is Reach.TILE)
+        assert ("cp.async" in text) == (reach is Access.TILE)
         assemble(text, tmp_path)
 
 
@@ -273,8 +273,12 @@ def test_how_a_thread_reaches_its_numbers():
     """Short rows of a program written out whole, long ones through shared memory, too long ones by columns."""
     program = rnea_lanes(False, False).program
     tables = tuple(table for table, _ in rnea_lanes(False, False).turns(kt.auto_tree(8).structure))
-    assert reach_of(written_out(program, tables, (8,) * 4, None), (8,) * 4, 4) is Reach.ROWS
-    for widths, size, reach in (((8,) * 4, 4, Reach.TILE), ((90,) * 4, 4, Reach.TILE), ((90,) * 4, 8, Reach.COLUMNS)):
+    assert reach_of(written_out(program, tables, (8,) * 4, None), (8,) * 4, 4) is Access.ROWS
+    for widths, size, reach in (
+        ((8,) * 4, 4, Access.TILE),
+        ((90,) * 4, 4, Access.TILE),
+        ((90,) * 4, 8, Access.COLUMNS),
+    ):
         assert reach_of(program, widths, size) is reach
     for columns in (1, 32, 100, 371):
         threads = block_size(columns, 4)

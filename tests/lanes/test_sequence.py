@@ -16,7 +16,7 @@ import kinetree as kt
 from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, written_out
 from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.exchange import EXCHANGE
-from kinetree.lanes.cuda.ptx import LAYOUT, Reach, ptx
+from kinetree.lanes.cuda.ptx import LAYOUT, Access, ptx
 from kinetree.lanes.cuda.sequence import sequence_ptx, sequence_text
 from kinetree.lanes.program.sequence import Run, Sequenced
 from kinetree.lanes.program.stored import Events
@@ -284,4 +284,4 @@ def test_turns_of_rare_loops_are_one_text():
 def test_the_assembler_takes_kernels_of_very_many_loops(tmp_path):
     """Their arguments take more bytes than the first versions of PTX allow."""
     loop = Loop(lambda _, inputs, __: ((), (), inputs), 1, NOTHING, inputs=(Lane(0, 0),), outputs=(Lane(0, 0),))
-    assemble(ptx(Program("many", (loop,) * 201, 1, 1), "float32", 64, reach=Reach.ROWS).text, tmp_path)
+    assemble(ptx(Program("many", (loop,) * 201, 1, 1), "float32", 64, reach=Access.ROWS).text, tmp_path)

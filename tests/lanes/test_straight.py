@@ -12,7 +12,7 @@ import pytest
 import kinetree as kt
 from kinetree.lanes import Loop, Program, Repeat, Slots, written_out
 from kinetree.lanes.cpu.compiled import CompiledProgram
-from kinetree.lanes.cuda.ptx import Reach, ptx
+from kinetree.lanes.cuda.ptx import Access, ptx
 from kinetree.lanes.llvm.emit import Emitter, trace
 from kinetree.lanes.program.straight import changed, expected, slot_numbers, turn_order
 from tests.dynamics.mixed import mixed_model, state
@@ -158,7 +158,7 @@ def test_what_is_known_of_a_robot_is_not_computed(width):
     assert work[0] < 0.85 * work[1]
 
 
-@pytest.mark.parametrize("reach", [Reach.ROWS, Reach.TILE])
+@pytest.mark.parametrize("reach", [Access.ROWS, Access.TILE])
 @pytest.mark.parametrize("baked", [False, True])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_kernels_written_out(algorithm, baked, reach, tmp_path):
@@ -167,7 +167,7 @@ def test_kernels_written_out(algorithm, baked, reach, tmp_path):
     constants = bound.constants(model, np.dtype(np.float32))
     program = written_out(bound.program, tables, (8,) * 4, constants if baked else None)
     text = ptx(program, "float32", 64, reach=reach).text
-    assert ("cp.async" if reach is Reach.TILE else "ld.global.nc.v4") in text  # a row of eight is two loads
+    assert ("cp.async" if reach is Access.TILE else "ld.global.nc.v4") in text  # a row of eight is two loads
     assemble(text, tmp_path)
     # the same text, at width 1, on this CPU
     x = tuple(a.astype(np.float32) for a in arrays(model))

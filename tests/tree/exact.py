@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.tree import Inward, Outward
+from kinetree.tree import InwardRecursion, OutwardRecursion
 
 PRIME = 97
 
@@ -26,7 +26,7 @@ def eye(a):
     return jnp.broadcast_to(jnp.eye(2, dtype=a.dtype), a.shape)
 
 
-TURNS = Outward(  # a group that does not commute
+TURNS = OutwardRecursion(  # a group that does not commute
     step=lambda row, state: product(state, row),
     element=lambda row: row,
     combine=product,
@@ -35,7 +35,7 @@ TURNS = Outward(  # a group that does not commute
     inverse=adjugate,
     name="turns",
 )
-FLOWS = Inward(  # A (own + what the children bring): does not commute, and A need not have an inverse
+FLOWS = InwardRecursion(  # A (own + what the children bring): does not commute, and A need not have an inverse
     step=lambda row, state: times(row[0], row[1] + state),
     element=lambda row, state: (row[0], times(row[0], row[1] + state)),
     combine=lambda inner, outer: (product(inner[0], outer[0]), (inner[1] + times(inner[0], outer[1])) % PRIME),

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kinetree.tree import Inward, MissingProperty, Outward, Tree, layout, leaffix, rootfix
+from kinetree.tree import InwardRecursion, MissingProperty, OutwardRecursion, Tree, layout, leaffix, rootfix
 
 
 def chain(n):
@@ -79,7 +79,7 @@ def matmul(a, b):
     return jnp.einsum("...ij,...jk->...ik", a, b)
 
 
-PRODUCT = Outward(  # does not commute
+PRODUCT = OutwardRecursion(  # does not commute
     step=lambda row, state: matmul(state, row),
     element=lambda row: row,
     combine=matmul,
@@ -88,7 +88,7 @@ PRODUCT = Outward(  # does not commute
     inverse=jnp.linalg.inv,
     name="product of matrices",
 )
-AFFINE = Inward(  # what the children bring, plus one's own, turned: does not commute
+AFFINE = InwardRecursion(  # what the children bring, plus one's own, turned: does not commute
     step=lambda row, state: jnp.einsum("...ij,...j->...i", row[0], row[1] + state),
     element=lambda row, state: (row[0], jnp.einsum("...ij,...j->...i", row[0], row[1] + state)),
     combine=lambda inner, outer: (
@@ -99,7 +99,7 @@ AFFINE = Inward(  # what the children bring, plus one's own, turned: does not co
     identity=lambda e: (jnp.broadcast_to(jnp.eye(2, dtype=e[0].dtype), e[0].shape), jnp.zeros_like(e[1])),
     name="affine map",
 )
-SUM = Inward(
+SUM = InwardRecursion(
     step=lambda row, state: row + state, own=lambda row: row, commutes=True, name="sum",
     element=lambda row, state: row + state, combine=lambda a, b: a + b, act=lambda e, state: e + state,
     identity=jnp.zeros_like,
@@ -157,7 +157,7 @@ def test_leaffix_of_a_sum_counts_the_subtree(schedule):
 
 def test_a_schedule_refuses_an_operator_that_lacks_what_it_needs():
     tree, rows = Tree(chain(300)), np.ones((300, 2))
-    plain = Outward(step=lambda row, state: row + state, name="plain steps")
+    plain = OutwardRecursion(step=lambda row, state: row + state, name="plain steps")
     np.testing.assert_allclose(rootfix(tree, plain, rows, jnp.zeros(2), schedule="levels")[-1], 300)
     for schedule in ("paths", "euler"):
         with pytest.raises(MissingProperty, match=f"{schedule}.*combine.*plain steps"):
@@ -165,7 +165,7 @@ def test_a_schedule_refuses_an_operator_that_lacks_what_it_needs():
     with pytest.raises(MissingProperty, match=r"euler.*inverse"):
         rootfix(
             tree,
-            Outward(**{**vars(PRODUCT), "inverse": None}),
+            OutwardRecursion(**{**vars(PRODUCT), "inverse": None}),
             turns(np.random.default_rng(0), 300),
             jnp.eye(2),
             schedule="euler",

@@ -10,7 +10,7 @@ import pytest
 import kinetree as kt
 from kinetree.view.live import Live
 from kinetree.view.page_text import page, standalone
-from kinetree.view.scene import Scene, contact_forces
+from kinetree.view.scene import ShownScene, contact_forces
 from kinetree.view.viewer import Viewer
 from tests.simulate.robots import ROBOTS
 
@@ -31,7 +31,7 @@ def test_the_camera_frames_all_of_it(n, length):
     model = kt.Model.from_arrays(
         model.parent, "Rz", _moved(scaled), np.tile([1.0, 0.5, 0, 0, 1, 1, 1, 0, 0, 0], (n, 1))
     )
-    scene = Scene(model)
+    scene = ShownScene(model)
     points = scene.positions(scene.q[0, 0])
     assert (np.abs(points - scene.camera.centre) <= 1.0001 * scene.camera.half + 1e-9).all()
     assert scene.camera.radius < 2 * np.linalg.norm(np.ptp(points, axis=0)) + 1
@@ -47,7 +47,7 @@ def _moved(x: np.ndarray) -> np.ndarray:
 def test_states_of_a_batch_stand_side_by_side():
     model = kt.load(ARM)
     q = np.random.default_rng(0).normal(size=(3, 9, 7))
-    scene = Scene(model, still(model, q))
+    scene = ShownScene(model, still(model, q))
     place = scene.frames(1, 1)[0][: 9 * 9 * 8].reshape(9, 9, 8)[:, :, :3]
     plain = kt.forward_kinematics(model, q[1]).position
     np.testing.assert_allclose(place[:, :-1] - scene.offsets[:, None], plain, atol=1e-5)
@@ -57,23 +57,23 @@ def test_states_of_a_batch_stand_side_by_side():
 
 def test_floors_come_from_the_world():
     model = kt.load(ROBOTS / "quadruped.urdf", floating_base=True, ground=True)
-    (floor,) = Scene(model).planes
+    (floor,) = ShownScene(model).planes
     np.testing.assert_allclose(floor.normal, [0, 0, 1])
-    assert Scene(kt.load(ARM)).planes == []
+    assert ShownScene(kt.load(ARM)).planes == []
     half = np.sqrt(0.5)
     tilted = kt.with_shapes(kt.auto_tree(1), [kt.Shape("plane", position=(0, 0, 2), orientation=(half, half, 0, 0))])
-    (wall,) = Scene(tilted).planes
+    (wall,) = ShownScene(tilted).planes
     np.testing.assert_allclose(wall.normal, [0, -1, 0], atol=1e-12)
     np.testing.assert_allclose(wall.position, [0, 0, 2])
 
 
 def test_sliders_have_names_units_and_limits():
-    scene = Scene(kt.load(ARM))
+    scene = ShownScene(kt.load(ARM))
     elbow = scene.joints[3]
     model = scene.model
     assert (elbow.name, elbow.column, elbow.unit) == ("elbow", 3, "rad")
     assert (elbow.lower, elbow.upper) == (model.limits.lower[3], model.limits.upper[3])
-    slide = Scene(kt.Model.from_arrays([-1], "Px", np.eye(6)[None], np.ones((1, 10)), allow_unphysical=True))
+    slide = ShownScene(kt.Model.from_arrays([-1], "Px", np.eye(6)[None], np.ones((1, 10)), allow_unphysical=True))
     assert slide.joints[0].unit == "m"
 
 
@@ -138,7 +138,7 @@ def test_the_page_asks_nobody():
     """No address but those of the page's own server stands in it; a page of its own needs not even that."""
     assert not re.search(r"(?:https?:)?//[a-z]", re.sub(r"(^|\s)//.*", "", page(), flags=re.M))
     model = kt.load(ARM)
-    text = standalone(Scene(model), name="</script><b>")
+    text = standalone(ShownScene(model), name="</script><b>")
     assert "</script><b>" not in text.replace("\\u003c", "")
     assert "KINETREE_SCENE" in text
     with Viewer(model, port=0) as viewer:
@@ -147,15 +147,15 @@ def test_the_page_asks_nobody():
 
 def test_a_robot_that_nobody_placed_stands_on_the_floor():
     model = kt.load(ROBOTS / "quadruped.urdf", floating_base=True, ground=True)
-    scene = Scene(model)
+    scene = ShownScene(model)
     lowest = scene._corners(scene.q)[..., 2].min()
     assert lowest == pytest.approx(0.0, abs=1e-6)
     assert scene.q[0, 0, 2] > 0.1
     placed = np.array(kt.neutral(model))
     placed[2] = -0.2  # as somebody wants it
     run = kt.Trajectory(np.zeros(1), placed[None], np.zeros((1, model.nv)), np.zeros((1, model.nv)))
-    assert Scene(model, run).q[0, 0, 2] == -0.2
-    assert not Scene(kt.load(ROBOTS / "quadruped.urdf", floating_base=True)).q[0, 0, :3].any()
+    assert ShownScene(model, run).q[0, 0, 2] == -0.2
+    assert not ShownScene(kt.load(ROBOTS / "quadruped.urdf", floating_base=True)).q[0, 0, :3].any()
 
 
 def test_a_robot_stands_where_it_is_told_to():

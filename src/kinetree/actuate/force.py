@@ -17,7 +17,7 @@ from kinetree.model.required import require_model
 
 from . import muscle
 from .activation import next_activation, rates
-from .transmission import Columns, Transmission, columns_of, gathered, transmission
+from .transmission import ActuatorColumns, Transmission, columns_of, gathered, transmission
 
 
 class Actuation(NamedTuple):
@@ -94,7 +94,7 @@ def _laws(actuators: Actuators, seen: Transmission) -> tuple[_Law, _Law]:
     return gain, _Law(jnp.where(resists, rest, found[1].value), jnp.where(resists, 0.0, found[1].slope))
 
 
-def _within_tendons(model: Model, at: Columns, force: Any) -> Any:
+def _within_tendons(model: Model, at: ActuatorColumns, force: Any) -> Any:
     """Forces (batch, n), made smaller where their sum on a tendon is beyond its range."""
     tendons = None if model.world is None else model.world.tendons
     which = np.flatnonzero(at.tendon >= 0)
@@ -109,7 +109,7 @@ def _within_tendons(model: Model, at: Columns, force: Any) -> Any:
     return force.at[:, which].set(force[:, which] * share)
 
 
-def nearest_setpoint(model: Model, at: Columns, u: Any, length: Any) -> Any:
+def nearest_setpoint(model: Model, at: ActuatorColumns, u: Any, length: Any) -> Any:
     """Setpoints (batch, n), where lengths are turns the one of many full turns that is nearest to where it is.
 
     Such are servos on balls, and on sites with a reference whose gear only turns.

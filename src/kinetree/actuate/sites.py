@@ -24,7 +24,7 @@ from kinetree.tree import layout, pick, restore
 NONE = -1
 
 
-class Reach(NamedTuple):
+class MovedRows(NamedTuple):
     """Which rows the actuators on frames move."""
 
     which: np.ndarray  # (k,): their numbers
@@ -37,7 +37,7 @@ class Reach(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def reach(structure: Structure, wiring: Wiring) -> Reach:
+def reach(structure: Structure, wiring: Wiring) -> MovedRows:
     """Tables of one mechanism."""
     found = [(i, t) for i, t in enumerate(wiring.targets) if t.kind in ("site", "crank")]
     parent = np.asarray(structure.tree.parent)
@@ -50,7 +50,7 @@ def reach(structure: Structure, wiring: Wiring) -> Reach:
         )
         entries += [(k, r) for r in sorted(one - two)] + [(len(found) + k, r) for r in sorted(two - one)]
         rows.append(tuple(sorted(one ^ two)))
-    return Reach(
+    return MovedRows(
         np.array([i for i, _ in found], np.int32),
         np.array([t.kind == "crank" for _, t in found], bool),
         np.array([t.first for _, t in found], np.int32),
@@ -65,7 +65,7 @@ class Pushed(NamedTuple):
     """What actuators on frames do."""
 
     length: Any  # (k, batch)
-    entries: Any  # (entries, batch): moments, in the order of `Reach`
+    entries: Any  # (entries, batch): moments, in the order of `MovedRows`
 
 
 def pushed(model: Model, q: Any) -> Pushed:

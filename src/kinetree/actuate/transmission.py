@@ -27,7 +27,7 @@ from .sites import pushed, reach
 GEARS = 6
 
 
-class Columns(NamedTuple):
+class ActuatorColumns(NamedTuple):
     """Where the actuators of a wiring act.
 
     Tables of indices are of 32 bits. JAX remembers the type that it gave to an array, and would give those of 64 bits
@@ -57,7 +57,7 @@ class Columns(NamedTuple):
         return self.on_ball | self.on_refsite
 
 
-def columns_of(model: Model) -> Columns:
+def columns_of(model: Model) -> ActuatorColumns:
     """The tables of a model with actuators."""
     assert model.actuators is not None
     tendons = None if model.world is None else model.world.tendons
@@ -65,7 +65,7 @@ def columns_of(model: Model) -> Columns:
 
 
 @lru_cache(maxsize=256)
-def columns(structure: Structure, wiring: Wiring, routes: Routes | None = None) -> Columns:
+def columns(structure: Structure, wiring: Wiring, routes: Routes | None = None) -> ActuatorColumns:
     """Tables for one mechanism; the routes are those of its tendons."""
     kind = np.array([t.kind for t in wiring.targets], str)
     on_joint = kind == "joint"
@@ -86,7 +86,7 @@ def columns(structure: Structure, wiring: Wiring, routes: Routes | None = None) 
     refers = np.array([t.kind == "site" and t.second >= 0 for t in wiring.targets], bool)
     sources = _sources(dof, used, structure.tree.n)
     lone = not (used.sum(1) > 1).any()
-    return Columns(dof, q, used, on_joint, on_joint & ~has, turned, has & ~free, refers, tendon, sources, lone)
+    return ActuatorColumns(dof, q, used, on_joint, on_joint & ~has, turned, has & ~free, refers, tendon, sources, lone)
 
 
 def _rows(structure: Structure, wiring: Wiring, routes: Routes | None) -> list[Any]:
@@ -157,7 +157,7 @@ def transmission(model: Model, q: Any, qd: Any, pressed: Any = None) -> Transmis
     return Transmission(length, (moment * qd[:, at.dof]).sum(-1), moment)
 
 
-def _on_tendons(model: Model, at: Columns, gear: Any, q: Any, moment: Any, length: Any) -> tuple[Any, Any]:
+def _on_tendons(model: Model, at: ActuatorColumns, gear: Any, q: Any, moment: Any, length: Any) -> tuple[Any, Any]:
     """Moments and lengths, with those of actuators on tendons."""
     which = np.flatnonzero(at.tendon >= 0)
     found = stretched(model, q)
@@ -168,7 +168,9 @@ def _on_tendons(model: Model, at: Columns, gear: Any, q: Any, moment: Any, lengt
     return moment, length.at[:, which].set(found.length.T[:, tendon] * ratio)
 
 
-def _on_frames(model: Model, actuators: Actuators, at: Columns, q: Any, moment: Any, length: Any) -> tuple[Any, Any]:
+def _on_frames(
+    model: Model, actuators: Actuators, at: ActuatorColumns, q: Any, moment: Any, length: Any
+) -> tuple[Any, Any]:
     """Moments and lengths, with those of actuators on sites and cranks."""
     known = reach(model.structure, actuators.wiring)
     found = pushed(model, q)
@@ -192,7 +194,7 @@ def _turned(gear: Any, here: Quaternion, is_free: bool, in_parent: bool) -> tupl
     return jnp.concatenate([angular.array(), here.to_child(axis(gear[:3])).array()], -1), jnp.zeros_like(here.w)
 
 
-def gathered(at: Columns, values: Any) -> Any:
+def gathered(at: ActuatorColumns, values: Any) -> Any:
     """Sums (batch, nv) over the degrees of freedom of values (batch, n, width)."""
     flat = flattened(values)
     flat = jnp.concatenate([flat, jnp.zeros((flat.shape[0], 1), flat.dtype)], -1)

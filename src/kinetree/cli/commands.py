@@ -40,8 +40,8 @@ def simulate(
     """
     from kinetree.cli import looks, many, motion
 
-    choice = motion.Settings(time, dt, integrator, batch, start, seed, controller, rate, free, ground)
-    place = many.Place(devices, processes, share)
+    choice = motion.SimulateOptions(time, dt, integrator, batch, start, seed, controller, rate, free, ground)
+    place = many.RunPlace(devices, processes, share)
     motion.simulate(model, floating_base, choice, out, checkpoint, json, place)
     if view:
         looks.view(model, floating_base, out, ground=ground)

@@ -28,7 +28,7 @@ FORWARD = ("lanes", "sequential", "levels", "paths")  # the schedules of the art
 IN_ORDER_MAX_ROWS = 1000  # rows; XLA would take minutes for the articulated-body algorithm in order, and is left out
 
 
-class Problem(NamedTuple):
+class DemoProblem(NamedTuple):
     """A mechanism and one state of it."""
 
     name: str
@@ -46,11 +46,11 @@ class Measured(NamedTuple):
     chosen: bool
 
 
-def problem(name: str, n: int, branching: float) -> Problem:
+def problem(name: str, n: int, branching: float) -> DemoProblem:
     """Rods on skewed hinges in a random state."""
     model = kt.auto_tree(n, branching, skew=0.3)
     rng = np.random.default_rng(0)
-    return Problem(name, model, (rng.uniform(-np.pi, np.pi, n), rng.standard_normal(n), rng.standard_normal(n)))
+    return DemoProblem(name, model, (rng.uniform(-np.pi, np.pi, n), rng.standard_normal(n), rng.standard_normal(n)))
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
@@ -66,7 +66,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
     return result, first, best
 
 
-def measure(function: Callable[..., Any], schedules: tuple[str, ...], p: Problem) -> list[Measured]:
+def measure(function: Callable[..., Any], schedules: tuple[str, ...], p: DemoProblem) -> list[Measured]:
     """A function of the state under each schedule; the first walks the rows in order, and others are held to it."""
     chosen, reference, rows = kt.explain(p.model).inverse_dynamics.schedule, None, []
     for schedule in schedules:

@@ -103,7 +103,7 @@ def _open_browser(url: str) -> None:
 def _draw(model: Model, run: Trajectory | None, wanted: Drawing) -> None:
     """Write each file, and say so."""
     from kinetree.view import film, page_text, picture
-    from kinetree.view.scene import Scene
+    from kinetree.view.scene import ShownScene
     from kinetree.view.viewer import INLINE_BYTES
 
     width, _, height = wanted.size.partition("x")
@@ -114,7 +114,9 @@ def _draw(model: Model, run: Trajectory | None, wanted: Drawing) -> None:
         check_target(path)
     for kind, path in wanted.files.items():
         if kind == "html":
-            path.write_text(page_text.standalone(Scene(model, run, max_bytes=INLINE_BYTES), name=path.stem), "utf-8")
+            path.write_text(
+                page_text.standalone(ShownScene(model, run, max_bytes=INLINE_BYTES), name=path.stem), "utf-8"
+            )
             print(f"wrote {path}")
             continue
         _require("PIL", "view")
@@ -129,5 +131,5 @@ def _draw(model: Model, run: Trajectory | None, wanted: Drawing) -> None:
         with Console(stderr=True).status("drawing") as told:  # where somebody looks at a terminal
             text = f"drawing {path.name}: {{}} pictures"
             options = {"speed": wanted.speed, "watch": lambda n, text=text: told.update(text.format(n))}
-            count = film.save_film(path, Scene(model, run), **options, **looks)
+            count = film.save_film(path, ShownScene(model, run), **options, **looks)
         print(f"wrote {path}: {count} pictures")

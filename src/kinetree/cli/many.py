@@ -12,7 +12,7 @@ import kinetree as kt
 from kinetree.simulate.shares import Share
 
 
-class Place(NamedTuple):
+class RunPlace(NamedTuple):
     """Where a run is computed: options of `simulate`."""
 
     devices: str | None = None
@@ -20,7 +20,7 @@ class Place(NamedTuple):
     share: str | None = None
 
 
-HERE = Place()
+HERE = RunPlace()
 
 
 def devices_of(wanted: str | None) -> list[Any] | None:

@@ -21,7 +21,7 @@ from kinetree.simulate.trajectory import check_target, read_arrays, write_arrays
 HOLD = 10.0  # natural frequency of the controller `hold`, rad/s
 
 
-class Settings(NamedTuple):
+class SimulateOptions(NamedTuple):
     """Options of `simulate`."""
 
     time: float
@@ -64,7 +64,7 @@ def _controller(model: kt.Model, name: str, q: Any) -> Any:
     return kt.controllers.computed_torque(model, reference, HOLD**2, 2 * HOLD)
 
 
-def _check(choice: Settings) -> None:
+def _check(choice: SimulateOptions) -> None:
     for option in ("time", "dt", "rate", "batch"):
         value = getattr(choice, option)
         if not (value > 0 and math.isfinite(value)):
@@ -83,14 +83,14 @@ def _onto_floor(model: kt.Model, q: Any) -> Any:
     return q
 
 
-def _steps(choice: Settings) -> tuple[int, int]:
+def _steps(choice: SimulateOptions) -> tuple[int, int]:
     """How many steps, a whole number of records, and how many to a record."""
     steps = round(choice.time / choice.dt)
     record = min(steps, max(1, round(1 / (choice.rate * choice.dt))))
     return round(steps / record) * record, record
 
 
-def _words(name: str, floating_base: bool, choice: Settings, out: Path, checkpoint: Path | None) -> list[str]:
+def _words(name: str, floating_base: bool, choice: SimulateOptions, out: Path, checkpoint: Path | None) -> list[str]:
     """The command line of a run."""
     options = {k: v for k, v in choice._asdict().items() if not isinstance(v, bool)} | {"out": out}
     options |= {} if checkpoint is None else {"checkpoint": checkpoint}
@@ -102,11 +102,11 @@ def _words(name: str, floating_base: bool, choice: Settings, out: Path, checkpoi
 def simulate(
     name: str,
     floating_base: bool,
-    choice: Settings,
+    choice: SimulateOptions,
     out: Path,
     checkpoint: Path | None,
     as_json: bool,
-    place: many.Place = many.HERE,
+    place: many.RunPlace = many.HERE,
 ) -> None:
     """Run, save, and say how it went."""
     devices, share = many.devices_of(place.devices), many.share_of(place.share)

@@ -41,7 +41,7 @@ class Cost(Protocol):
 
 @register_dataclass
 @dataclass(frozen=True)
-class Relative:
+class FrameMotion:
     """The motion of a frame on the second body relative to one on the first, in the axes of the frames.
 
     Linear directions come first, then angular ones, which `turn` may mix.

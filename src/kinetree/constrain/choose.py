@@ -73,7 +73,7 @@ def _found(model: Model, goal: Goal) -> Way:
 
 
 def solver_for(model: Model, dtype: Any, h: Any, **asked: Any) -> Solver | None:
-    """The native program of a call, bound to a model; None where XLA serves. `asked`: fields of a `Variant`."""
+    """The native program of a call, bound to a model; None where XLA serves. `asked`: fields of `ConstraintVariant`."""
     model = in_numpy(model)
     plan = way_of(model, dtype, asked.get("goal", Goal.DYNAMICS)).plan
     return None if plan is None else solver_of(model, plan, dtype, h, **asked)

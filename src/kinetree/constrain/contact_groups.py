@@ -10,10 +10,10 @@ from kinetree.model.world import BOTH, PairSurfaces
 from kinetree.spatial import Motion, Quaternion, Rotation, Scalar, Transform, Vec3
 from kinetree.tree import take
 
-from .between import Coupled, Relative
+from .between import Coupled, FrameMotion
 from .cones import Cone
 from .contact_softness import soft_contact
-from .groups import Group, Known, OnBodies
+from .groups import Group, OnBodies, Terms
 from .softness import MIN_VALUE, parts
 from .touching import Touching
 
@@ -29,7 +29,7 @@ def members_of(model: Model, found: Touching) -> list[np.ndarray]:
 
 def contact_groups(
     model: Model,
-    known: Known,
+    known: Terms,
     found: Touching,
     surfaces: PairSurfaces,
     poses: Placement,
@@ -62,17 +62,17 @@ def contact_groups(
 
 
 def between(
-    model: Model, known: Known, contact: Any, surface: Any, both: Any, dim: int, poses: Any, velocities: Any, at: Any
+    model: Model, known: Terms, contact: Any, surface: Any, both: Any, dim: int, poses: Any, velocities: Any, at: Any
 ) -> Coupled:
     """Contacts between moving bodies, `both` (n, 2); `at` are the positions of rows."""
     (at1, X1, v1), (at2, X2, v2) = (_on(model, both[:, k], contact, poses, velocities, at) for k in (0, 1))
     v = v2 - v1
     weight = _weight(known, contact, both)
     ref, cone = _cone(known, surface, contact.distance, dim, weight, (*v.linear, *v.angular))
-    return Coupled(Relative(X1, X2, None, at1, at2, dim), ref, cone)
+    return Coupled(FrameMotion(X1, X2, None, at1, at2, dim), ref, cone)
 
 
-def _weight(known: Known, contact: Any, both: Any) -> Scalar:
+def _weight(known: Terms, contact: Any, both: Any) -> Scalar:
     every = jnp.asarray(known.weights.body, contact.distance.dtype)[:, 0]
     return jnp.where(both >= 0, every[jnp.maximum(both, 0)], 0.0).sum(1)[:, None]
 
@@ -88,7 +88,7 @@ def _on(
     return at, X, X @ velocity
 
 
-def _cone(known: Known, surface: PairSurfaces, distance: Scalar, dim: int, weight: Scalar, v: Any) -> tuple[Any, Cone]:
+def _cone(known: Terms, surface: PairSurfaces, distance: Scalar, dim: int, weight: Scalar, v: Any) -> tuple[Any, Cone]:
     """Reference accelerations and the cone of contacts, from their velocities along the six directions."""
     elliptic = known.world.cone == "elliptic"
     impratio = jnp.maximum(jnp.asarray(known.world.impratio, distance.dtype), MIN_VALUE)

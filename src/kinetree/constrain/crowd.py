@@ -19,7 +19,7 @@ from kinetree.spatial import Mat3, Motion, Scalar, Vec3
 from kinetree.tree import take
 
 from .contact_groups import between
-from .groups import Group, Known
+from .groups import Group, Terms
 from .touching import mixed_surfaces, placed
 
 HASH = (73856093, 19349663, 83492791)  # large primes (Teschner et al. 2003)
@@ -134,7 +134,7 @@ def _radius(kinds: np.ndarray, size: Vec3) -> Scalar:
 
 
 def crowd_groups(
-    model: Model, known: Known, made: Made, poses: Placement, velocities: Motion, at: np.ndarray
+    model: Model, known: Terms, made: Made, poses: Placement, velocities: Motion, at: np.ndarray
 ) -> list[Group]:
     """One group for each two kinds and point."""
     crowd = model.world.scene.layout.crowd  # type: ignore[union-attr]

@@ -14,10 +14,10 @@ from kinetree.model import Model
 from kinetree.model.equalities import CONNECT, WELD, FrameEqualities, JointEqualities
 from kinetree.spatial import Mat3, Quaternion, Scalar, Vec3
 
-from .between import Along, Coupled, Hold, Relative
+from .between import Along, Coupled, FrameMotion, Hold
 from .carried import Carried, ends
 from .cones import Vector
-from .groups import Group, Known
+from .groups import Group, Terms
 from .held import HeldBodies, HeldJoints
 from .softness import impedance, parts, reference, regularisation
 
@@ -47,7 +47,7 @@ def frame_members(model: Model, equal: FrameEqualities) -> list[tuple[np.ndarray
     return [(members, moves) for members, moves in found if len(members)]
 
 
-def frame_groups(model: Model, known: Known, equal: FrameEqualities, rows: Carried, position_of: Any) -> list[Group]:
+def frame_groups(model: Model, known: Terms, equal: FrameEqualities, rows: Carried, position_of: Any) -> list[Group]:
     """Groups of connects and of welds: between two moving bodies, and between one and the base."""
     b1, b2 = (np.array(x, np.int64) for x in (equal.bodies1, equal.bodies2))
     groups: list[Group] = []
@@ -102,7 +102,7 @@ def soft_frame(rows: FrameRows, solref: Vector, solimp: Vector, weight: tuple, l
 
 
 def _frames(
-    model: Model, known: Known, equal: Any, rows: Carried, size: int, bodies: Any, moves: Any, position_of: Any
+    model: Model, known: Terms, equal: Any, rows: Carried, size: int, bodies: Any, moves: Any, position_of: Any
 ) -> Group:
     first = ends(model, rows, bodies[0], equal.position1, equal.orientation1, position_of)
     second = ends(model, rows, bodies[1], equal.position2, equal.orientation2, position_of)
@@ -113,14 +113,14 @@ def _frames(
     one, two = (jnp.where((own >= 0)[:, None], weight[np.maximum(own, 0)], 0.0) for own in bodies)
     ref, D = soft_frame(found, solref, solimp, parts(one + two), known.least_time)
     if all(moves):
-        return Coupled(Relative(first.X, second.X, found.turn, first.at, second.at, size), ref, Hold(D))
+        return Coupled(FrameMotion(first.X, second.X, found.turn, first.at, second.at, size), ref, Hold(D))
     end = second if moves[1] else first
     sign = 1.0 if moves[1] else -1.0
     return HeldBodies(end.X, found.turn, tuple(sign * y for y in ref), D, end.at)
 
 
 def joint_equality_groups(
-    known: Known, equal: JointEqualities, q_of_row: np.ndarray, q: Any, qd: Any, position_of: Any
+    known: Terms, equal: JointEqualities, q_of_row: np.ndarray, q: Any, qd: Any, position_of: Any
 ) -> list[Group]:
     """Groups of joints that follow others, and of joints that are held; q (nq, batch), qd (nv, batch)."""
     rows1, rows2 = np.array(equal.rows1, np.int64), np.array(equal.rows2, np.int64)

@@ -16,12 +16,12 @@ from kinetree.spatial import ArticulatedInertia, Force, Mat3, Scalar, Sym3, Tran
 from kinetree.tree import take
 
 from .cones import Cone, Response, Vector, dry, one_sided, times
-from .sweeps import Body, Held, Moved, Turning
+from .sweeps import HeavyBody, Moved, Passed, Turning
 
 Positions = Any  # (k,) whole numbers; leaves, as those of contacts may be found at run time
 
 
-class Known(NamedTuple):
+class Terms(NamedTuple):
     """What the softness of all constraints depends on."""
 
     world: World
@@ -32,22 +32,22 @@ class Known(NamedTuple):
 class Load(NamedTuple):
     """What constraints add to the tree, by position."""
 
-    body: Body
+    body: HeavyBody
     resistance: Scalar
     force: Scalar
     turning: Turning | None
 
     @property
-    def held(self) -> Held:
+    def held(self) -> Passed:
         """The part that is on bodies."""
-        return Held(self.body, self.turning)
+        return Passed(self.body, self.turning)
 
     @staticmethod
     def none(like: Scalar, turning: bool) -> "Load":
         """Nothing, (positions, batch)."""
         zero = jnp.zeros_like(like)
         turned = Turning(Force.zero_like(zero), zero, zero) if turning else None
-        return Load(Body.zero_like(zero), zero, zero, turned)
+        return Load(HeavyBody.zero_like(zero), zero, zero, turned)
 
 
 class Group(Protocol):
@@ -165,7 +165,7 @@ class OnBodies:
     def load(self, load: Load, r: Response) -> Load:
         inertia = self.X.articulated_to_parent(six_by_six(r.curvature))
         force = self._force(constant(r, self.ref))
-        return load._replace(body=spread(self.at, load.body, Body(inertia, -force)))
+        return load._replace(body=spread(self.at, load.body, HeavyBody(inertia, -force)))
 
     def pull(self, load: Load, force: Vector) -> Load:
         bias = spread(self.at, load.body.bias, -self._force(force))

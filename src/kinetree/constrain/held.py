@@ -10,7 +10,7 @@ from kinetree.tree import take
 
 from .cones import Response, Vector, hold
 from .groups import Load, Positions, constant, spread
-from .sweeps import Body, Moved
+from .sweeps import HeavyBody, Moved
 
 
 def held_inertia(D: Vector, turn: Mat3 | None) -> ArticulatedInertia:
@@ -47,7 +47,7 @@ class HeldBodies:
     def load(self, load: Load, r: Response) -> Load:
         zero = jnp.zeros_like(r.force[0])
         own = self.X.articulated_to_parent(held_inertia(tuple(d + zero for d in self.D), self.turn))
-        return load._replace(body=spread(self.at, load.body, Body(own, -self._force(constant(r, self.ref)))))
+        return load._replace(body=spread(self.at, load.body, HeavyBody(own, -self._force(constant(r, self.ref)))))
 
     def pull(self, load: Load, force: Vector) -> Load:
         bias = spread(self.at, load.body.bias, -self._force(force))

@@ -13,7 +13,7 @@ from kinetree.model.world import JointSoftness, World
 from kinetree.spatial import Quaternion, Scalar, Vec3
 
 from .between import Along, Coupled, Dry
-from .groups import Group, Known, OnBalls, OnJoints
+from .groups import Group, OnBalls, OnJoints, Terms
 from .softness import impedance, parts, reference, regularisation
 
 
@@ -132,7 +132,7 @@ def _tendons(world: World) -> Iterator[tuple[int, ...]]:
     yield some(pull.damping)
 
 
-def joint_groups(model: Model, known: Known, has: Present, q: Any, qd: Any, position_of: np.ndarray) -> list[Group]:
+def joint_groups(model: Model, known: Terms, has: Present, q: Any, qd: Any, position_of: np.ndarray) -> list[Group]:
     """Limits and friction loss; q (nq, batch), qd (nv, batch)."""
     dtype = qd.dtype
     soft = JointSoftness(*(jnp.asarray(x, dtype) for x in known.world.joints or JointSoftness.default(len(qd))))

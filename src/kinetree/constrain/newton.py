@@ -27,7 +27,7 @@ from .conjugate import solve_coupled
 from .groups import Group, Load, TreeGroup
 from .mimic import mimic_inverse
 from .rigid import Rigid, rigid_inverse
-from .sweeps import Answer, Held, Link, Loaded, factored, motion, still, transposed
+from .sweeps import Answer, Loaded, Passed, SweptRow, factored, motion, still, transposed
 from .sweeps import times as times_tree
 
 FULL_STEP_SLOPE = 0.3  # A full step is taken if the slope at its end is at most this part of the slope at its start.
@@ -39,9 +39,9 @@ CURVED_POWER = 1.25  # of the machine epsilon: Δᵀ A Δ over xᵀ A x below wh
 class FreeTree(NamedTuple):
     """The mechanism without constraints, by position."""
 
-    link: Link
+    link: SweptRow
     armature: Scalar
-    own: Held  # inertias of the bodies, no bias
+    own: Passed  # inertias of the bodies, no bias
     b: Scalar  # M a₀: all forces but those of constraints
     rigid: Rigid | None = None  # loops
     whole: Whole | None = None  # of a huge tree: how it is walked

@@ -89,7 +89,7 @@ def _within_ellipse(free: Vector, D: Vector, bound: Vector) -> tuple[Vector, Any
 
 @register_dataclass
 @dataclass(frozen=True)
-class Gripping:
+class GripGroup:
     """A group that touches the tree in one place, with another cost."""
 
     inner: Any
@@ -138,9 +138,9 @@ def _gripping(group: Group, w: Vector) -> Group | None:
     """The group with friction that does not creep; None where all its forces stay."""
     r = group.response(w)
     if isinstance(group, OnBodies) and len(w) > 1:
-        return Gripping(group, _cone_grip(group.cone, w, r))
+        return GripGroup(group, _cone_grip(group.cone, w, r))
     if isinstance(group, OnJoints) and group.most is not None:
-        return Gripping(group, loss_grip(group.D, group.most, r.force))
+        return GripGroup(group, loss_grip(group.D, group.most, r.force))
     if isinstance(group, Coupled) and isinstance(group.cost, Cone) and len(w) > 1:
         return replace(group, cost=_cone_grip(group.cost, w, r))
     if isinstance(group, Coupled) and isinstance(group.cost, Dry):

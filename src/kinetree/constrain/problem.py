@@ -25,11 +25,11 @@ from .contact_groups import contact_groups
 from .crowd import Crowded, crowd_contacts, crowd_groups, joined
 from .drift import velocity_drift
 from .equality_groups import frame_groups, joint_equality_groups
-from .groups import Group, Known, OnBalls
+from .groups import Group, OnBalls, Terms
 from .joint_groups import Present, joint_groups
 from .newton import FreeTree
 from .rigid import rigid_rows
-from .sweeps import Body, Held, Link, Turning
+from .sweeps import HeavyBody, Passed, SweptRow, Turning
 from .tendons import tendon_groups
 from .touching import Touching, surfaces_of_pairs, touching, with_base
 
@@ -111,7 +111,7 @@ def make_problem(
 ) -> Problem:
     """From q (batch, nq), qd (batch, nv) and forces b = M a₀ (batch, nv)."""
     at = arranged(laid, model, q)
-    known = Known(model.world or World(), weights, least_time)
+    known = Terms(model.world or World(), weights, least_time)
     position_of = np.asarray(laid.position_of)
     groups = joint_groups(model, known, has, q.T, qd.T, position_of)
     found = active = None
@@ -157,12 +157,12 @@ def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any)
             n = zero.at[rows[0]].set(group.axis[0]).at[rows[1]].set(group.axis[1]).at[rows[2]].set(group.axis[2])
             carries = zero.at[rows[1:].reshape(-1)].set(1.0)
             turning = Turning(Force.zero_like(zero), zero, zero)
-    link = Link(at.placed.transform, axis, n, carries)
+    link = SweptRow(at.placed.transform, axis, n, carries)
     whole = laid if isinstance(laid, Whole) else None
     filled = np.zeros((laid.positions, 1), bool)
     filled[np.asarray(laid.position_of)] = True
     armature = jnp.where(filled, at.rows.armature, 1.0)  # nothing is singular at positions without a row
-    return FreeTree(link, wide(armature), Held(Body(inertia, Force.zero_like(zero)), turning), b, whole=whole)
+    return FreeTree(link, wide(armature), Passed(HeavyBody(inertia, Force.zero_like(zero)), turning), b, whole=whole)
 
 
 def _along(balls: OnBalls) -> Coupled:

@@ -13,12 +13,12 @@ import numpy as np
 from jax.tree_util import register_dataclass
 
 from kinetree.dynamics.loops.rows import LoopRows, layed, wanted
-from kinetree.dynamics.matrices.semidefinite import Factors, factor, scale_of, solve_factored
+from kinetree.dynamics.matrices.semidefinite import SemidefiniteFactors, factor, scale_of, solve_factored
 from kinetree.model import Loops
 from kinetree.spatial import Force, Scalar
 from kinetree.tree import Layout
 
-from .sweeps import Answer, Link, Reply, motion
+from .sweeps import Answer, Reply, SweptRow, motion
 
 
 @register_dataclass
@@ -47,12 +47,12 @@ class RigidInverse(NamedTuple):
     """A⁻¹ with loops, with the methods of `sweeps.TreeInverse`."""
 
     laid: Layout
-    link: Link
+    link: SweptRow
     inner: Any
     rows: Rigid
     answers: Scalar  # A⁻¹ Gᵀ, (positions, m, batch)
     K: Any  # G A⁻¹ Gᵀ, (batch, m, m)
-    factors: Factors
+    factors: SemidefiniteFactors
     joint: None = None  # the forces that the factors were made with are within `inner`
 
     def force(self, x: Scalar, ref: Scalar) -> Scalar:
@@ -90,7 +90,7 @@ class RigidInverse(NamedTuple):
         return Reply(motion(self.laid, self.link, x), x, found.squared)
 
 
-def rigid_inverse(laid: Layout, link: Link, inner: Any, rows: Rigid) -> RigidInverse:
+def rigid_inverse(laid: Layout, link: SweptRow, inner: Any, rows: Rigid) -> RigidInverse:
     """All answers side by side, and the factors of the small matrix."""
     bias = Force.zero_like(jnp.zeros(rows.G.shape[::2], rows.G.dtype))
     answers = jax.vmap(lambda force: inner.reply(force, bias).x, 1, 1)(rows.G)

@@ -17,19 +17,19 @@ from kinetree.dynamics.elements.articulated import along_axis, freed_bias, joint
 from kinetree.dynamics.schedules.whole import Whole
 from kinetree.model import Axis
 from kinetree.spatial import ArticulatedInertia, Force, Motion, Scalar, Transform
-from kinetree.tree import Inward, Layout, Outward, inward, outward
+from kinetree.tree import InwardRecursion, Layout, OutwardRecursion, inward, outward
 
 
-class Body(NamedTuple):
+class HeavyBody(NamedTuple):
     """f = inertia · a + bias."""
 
     inertia: ArticulatedInertia
     bias: Force
 
     @staticmethod
-    def zero_like(s: Scalar) -> "Body":
+    def zero_like(s: Scalar) -> "HeavyBody":
         """Nothing, with components shaped like `s`."""
-        return Body(ArticulatedInertia.zero_like(s), Force.zero_like(s))
+        return HeavyBody(ArticulatedInertia.zero_like(s), Force.zero_like(s))
 
 
 class Turning(NamedTuple):
@@ -40,14 +40,14 @@ class Turning(NamedTuple):
     bias: Scalar
 
 
-class Held(NamedTuple):
+class Passed(NamedTuple):
     """What the inward sweep passes on."""
 
-    body: Body
+    body: HeavyBody
     turning: Turning | None  # None for trees without ball limits
 
 
-class Link(NamedTuple):
+class SweptRow(NamedTuple):
     """A row of the tree, by position."""
 
     X: Transform
@@ -59,13 +59,13 @@ class Link(NamedTuple):
 class Loaded(NamedTuple):
     """A row with what acts on it."""
 
-    link: Link
+    link: SweptRow
     resistance: Scalar  # armature, and the curvature of the joint's own constraints
     force: Scalar
-    own: Held
+    own: Passed
 
 
-class Joint(NamedTuple):
+class HeavyPivot(NamedTuple):
     """What a row's joint needs to answer an acceleration."""
 
     U: Force
@@ -81,33 +81,33 @@ class Moved(NamedTuple):
     turn: Scalar | None
 
 
-def pivot(row: Loaded, whole: Held) -> Joint:
+def pivot(row: Loaded, whole: Passed) -> HeavyPivot:
     """U = I S, d = Sᵀ U + resistance, u = force − Sᵀ p, with S the screw and the turn together."""
     axis, n = row.link.axis, row.link.n
     U, u = along_axis(whole.body.inertia, axis), joint_drive(axis, row.force, whole.body.bias)
     if n is None or whole.turning is None:
-        return Joint(U, None, 1 / joint_inertia(axis, U, row.resistance), u)
+        return HeavyPivot(U, None, 1 / joint_inertia(axis, U, row.resistance), u)
     coupling, stiffness, bias = whole.turning
     U = U + coupling * n
     Ut = axis.dot(coupling) + stiffness * n
-    return Joint(U, Ut, 1 / joint_inertia(axis, U, n * Ut + row.resistance), u - n * bias)
+    return HeavyPivot(U, Ut, 1 / joint_inertia(axis, U, n * Ut + row.resistance), u - n * bias)
 
 
-def release(row: Loaded, received: Held) -> Held:
+def release(row: Loaded, received: Passed) -> Passed:
     """What a row passes to its parent when its joint moves freely."""
     whole = jax.tree.map(jnp.add, row.own, received)
     joint = pivot(row, whole)
     X, step = row.link.X, joint.u * joint.d_inverse
     left = whole.body.inertia.without(joint.U, joint.d_inverse)
     bias = freed_bias(joint.U, joint.d_inverse, joint.u, whole.body.bias)
-    body = Body(X.articulated_to_parent(left), X.force_to_parent(bias))
+    body = HeavyBody(X.articulated_to_parent(left), X.force_to_parent(bias))
     if whole.turning is None:
-        return Held(body, None)
+        return Passed(body, None)
     coupling, stiffness, turning_bias = whole.turning
     Ut, on = joint.U_turning, row.link.carries
     assert Ut is not None
     assert on is not None
-    return Held(
+    return Passed(
         body,
         Turning(
             X.force_to_parent(coupling - joint.U * (Ut * joint.d_inverse)) * on,
@@ -117,18 +117,18 @@ def release(row: Loaded, received: Held) -> Held:
     )
 
 
-def carried(link: Link, parent: Moved) -> Moved:
+def carried(link: SweptRow, parent: Moved) -> Moved:
     """The parent's motion as the row meets it, its joint at rest."""
     return Moved(link.X @ parent.a, None if link.carries is None else parent.turn * link.carries)
 
 
-def moved(link: Link, before: Moved, x: Scalar) -> Moved:
+def moved(link: SweptRow, before: Moved, x: Scalar) -> Moved:
     """The row's motion, with its joint moving."""
     turn = None if link.n is None or before.turn is None else before.turn + link.n * x
     return Moved(before.a + link.axis.times(x), turn)
 
 
-def own_rate(joint: Joint, u: Scalar, m: Moved) -> Scalar:
+def own_rate(joint: HeavyPivot, u: Scalar, m: Moved) -> Scalar:
     """(u − Uᵀ a)/d, with the turn in a: what a joint adds of its own where its frame would move so."""
     if m.turn is not None and joint.U_turning is not None:
         u = u - m.turn * joint.U_turning
@@ -147,7 +147,7 @@ class Answer(NamedTuple):
     held: Scalar | None = None  # of the whole: the forces λ of rigid loops, (m, batch)
 
 
-def answer(row: tuple[Link, Joint, Scalar], parent: Answer) -> Answer:
+def answer(row: tuple[SweptRow, HeavyPivot, Scalar], parent: Answer) -> Answer:
     """x = (u − Uᵀ a′)/d; the norms are Σ d e² with e what a joint adds of its own."""
     link, joint, old = row
     before, change = carried(link, parent.new), carried(link, parent.change)
@@ -172,16 +172,16 @@ class Reply(NamedTuple):
     squared: Scalar  # the row's share of xᵀ A x
 
 
-class Push(NamedTuple):
+class RowPush(NamedTuple):
     """Forces on a row: on its joint, and on its body (a bias, so with the opposite sign)."""
 
-    link: Link
-    joint: Joint
+    link: SweptRow
+    joint: HeavyPivot
     force: Scalar
     bias: Force
 
 
-def pushed(row: Push, received: tuple[Force, Scalar | None]) -> tuple[Joint, Force, Scalar | None]:
+def pushed(row: RowPush, received: tuple[Force, Scalar | None]) -> tuple[HeavyPivot, Force, Scalar | None]:
     """The joint with its own force u, and all biases at the row: of its body, and of the limit coordinate."""
     link, bias, turning = row.link, row.bias + received[0], received[1]
     u = joint_drive(link.axis, row.force, bias)
@@ -190,7 +190,7 @@ def pushed(row: Push, received: tuple[Force, Scalar | None]) -> tuple[Joint, For
     return row.joint._replace(u=u), bias, turning
 
 
-def pass_on(row: Push, received: tuple[Force, Scalar | None]) -> tuple[Force, Scalar | None]:
+def pass_on(row: RowPush, received: tuple[Force, Scalar | None]) -> tuple[Force, Scalar | None]:
     """The biases that `release` would pass to the parent, with factors that are known already."""
     joint, bias, turning = pushed(row, received)
     up = row.link.X.force_to_parent(freed_bias(joint.U, joint.d_inverse, joint.u, bias))
@@ -200,7 +200,7 @@ def pass_on(row: Push, received: tuple[Force, Scalar | None]) -> tuple[Force, Sc
     return up, (turning + joint.U_turning * (joint.u * joint.d_inverse)) * row.link.carries
 
 
-def reply_step(row: tuple[Link, Joint], parent: Reply) -> Reply:
+def reply_step(row: tuple[SweptRow, HeavyPivot], parent: Reply) -> Reply:
     """x = (u − Uᵀ a′)/d."""
     link, joint = row
     before = carried(link, parent.at)
@@ -208,12 +208,12 @@ def reply_step(row: tuple[Link, Joint], parent: Reply) -> Reply:
     return Reply(moved(link, before, x), x, joint.u * joint.u * joint.d_inverse)
 
 
-RELEASE = Inward(step=release, name="articulated body with constraints")
-ANSWER = Outward(step=answer, name="acceleration with constraints")
-PASS_ON = Inward(step=pass_on, name="bias with known factors")
-REPLY = Outward(step=reply_step, name="acceleration under forces alone")
-MOTION = Outward(step=lambda row, parent: moved(row[0], carried(row[0], parent), row[1]), name="J x")
-FORCE = Inward(step=force_step, name="Jᵀ f")
+RELEASE = InwardRecursion(step=release, name="articulated body with constraints")
+ANSWER = OutwardRecursion(step=answer, name="acceleration with constraints")
+PASS_ON = InwardRecursion(step=pass_on, name="bias with known factors")
+REPLY = OutwardRecursion(step=reply_step, name="acceleration under forces alone")
+MOTION = OutwardRecursion(step=lambda row, parent: moved(row[0], carried(row[0], parent), row[1]), name="J x")
+FORCE = InwardRecursion(step=force_step, name="Jᵀ f")
 
 
 def still(s: Scalar, turning: bool) -> Moved:
@@ -225,17 +225,17 @@ class TreeInverse(NamedTuple):
     """A⁻¹ of a tree with constraints in it, by the factors of one inward sweep: U and d of every row."""
 
     laid: Layout
-    link: Link
-    joint: Joint  # with the forces that the factors were made with
+    link: SweptRow
+    joint: HeavyPivot  # with the forces that the factors were made with
 
-    def answer(self, joint: Joint, old: Scalar) -> Answer:
+    def answer(self, joint: HeavyPivot, old: Scalar) -> Answer:
         """x of every position, under the forces in `joint`; `old` is what Δx is counted from."""
         zero = jnp.zeros_like(old[0])
         base = still(zero, self.link.n is not None)
         return outward(ANSWER, self.laid, (self.link, joint, old), Answer(base, base, zero, zero, zero, zero))
 
-    def _loaded(self, force: Scalar, bias: Force) -> Joint:
-        row = Push(self.link, self.joint, force, bias)
+    def _loaded(self, force: Scalar, bias: Force) -> HeavyPivot:
+        row = RowPush(self.link, self.joint, force, bias)
         zero = jnp.zeros_like(force[0])
         like = Force.zero_like(zero), (zero if self.link.n is not None else None)
         received = inward(PASS_ON, self.laid, row, like)
@@ -319,14 +319,14 @@ def times(laid: Layout, rows: Loaded, x: Scalar) -> Scalar:
     return transposed(laid, rows.link, force) + rows.resistance * x
 
 
-def motion(laid: Layout, link: Link, x: Any) -> Moved:
+def motion(laid: Layout, link: SweptRow, x: Any) -> Moved:
     """J x: accelerations of all positions that x makes."""
     if isinstance(laid, Whole):
         return Moved(laid.velocities(x), None)
     return outward(MOTION, laid, (link, x), still(jnp.zeros_like(x[0]), link.n is not None))
 
 
-def transposed(laid: Layout, link: Link, force: Force) -> Scalar:
+def transposed(laid: Layout, link: SweptRow, force: Force) -> Scalar:
     """Jᵀ f: forces on the joints, by position, that forces on the bodies make."""
     if isinstance(laid, Whole):
         return laid.transposed(force)

@@ -25,12 +25,12 @@ from kinetree.tree import Tree, layout, pick, restore
 from .between import Along, Coupled, Dry, Hold, OneSided
 from .carried import Carried, row_ends
 from .drift import velocity_drift
-from .groups import Group, Known
+from .groups import Group, Terms
 from .joint_groups import Present, row
 from .softness import impedance, parts, reference, regularisation
 
 
-class Strings:
+class TendonRows:
     """The tendons of a model in one state, as rows on joints."""
 
     def __init__(self, model: Model, q: Any, qd: Any, position_of: np.ndarray):
@@ -56,12 +56,12 @@ class Strings:
 
 
 def tendon_groups(
-    model: Model, known: Known, has: Present, equal: TendonEqualities | None, q: Any, qd: Any, position_of: np.ndarray
+    model: Model, known: Terms, has: Present, equal: TendonEqualities | None, q: Any, qd: Any, position_of: np.ndarray
 ) -> list[Group]:
     """Limits, friction loss, equalities and armature; q (batch, nq), qd (batch, nv)."""
     if not (has.tendon_rows or equal is not None):
         return []
-    strings = Strings(model, q, qd, position_of)
+    strings = TendonRows(model, q, qd, position_of)
     weight = jnp.asarray(known.weights.tendon, q.dtype)[:, None]
     groups: list[Group] = []
     for sign, numbers in ((1, has.tendon_lower), (-1, has.tendon_upper)):
@@ -93,7 +93,7 @@ def tendon_groups(
     return groups
 
 
-def _equalities(strings: Strings, known: Known, equal: TendonEqualities, weight: Any) -> list[Group]:
+def _equalities(strings: TendonRows, known: Terms, equal: TendonEqualities, weight: Any) -> list[Group]:
     one, second = np.array(equal.tendons1, np.int64), np.array(equal.tendons2, np.int64)
     follows, two = jnp.asarray((second >= 0)[:, None], strings.dtype), np.maximum(second, 0)
     start = jnp.asarray(strings.tendons.start, strings.dtype)[:, None]

@@ -12,7 +12,7 @@ from .energy import (
     momentum,
     potential_energy,
 )
-from .explain import Explanation, explain
+from .explain import DynamicsExplanation, explain
 from .forward_dynamics import forward_dynamics
 from .frames import frame_acceleration, frame_velocity
 from .hybrid import hybrid_dynamics
@@ -32,7 +32,7 @@ from .tendons.lengths import tendon_jacobian, tendon_length
 
 __all__ = [
     "LTDL",
-    "Explanation",
+    "DynamicsExplanation",
     "PackedMatrix",
     "Pose",
     "ShardedTree",

@@ -23,8 +23,8 @@ from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
-from .closed_form.links import Link, base_part, link_constants, placed_at, world_axis
-from .closed_form.shape import Shape
+from .closed_form.links import SlopeRow, base_part, link_constants, placed_at, world_axis
+from .closed_form.shape import Skeleton
 from .closed_form.terms import VelocityProduct
 from .directly import directly
 from .schedules.lane_algorithm import LaneAlgorithm
@@ -35,8 +35,8 @@ from .schedules.lane_rows import (
     PARENT,
     PLACEMENT,
     ZERO3,
-    Part,
     Q,
+    RowPart,
     Turns,
     V,
     joints_with,
@@ -61,7 +61,7 @@ def owed(S: Motion, rate: Motion, I: Inertia, B: VelocityProduct) -> tuple[Force
 def _row_table(memory: Memory, inward: bool) -> Any:
     def turns(structure: Structure) -> Turns:
         table, rows = row_turns(memory, inward)(structure)
-        last = memory.base(Shape(structure, None).last_of_row[rows])
+        last = memory.base(Skeleton(structure, None).last_of_row[rows])
         more = np.stack([last, rows * (structure.tree.n + 1)], -1)
         return np.concatenate([table, more], 1).astype(np.int32), rows
 
@@ -81,7 +81,7 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
         rest, nothing = Motion.zero_like(gravity.x), Inertia.zero_like(gravity.x)
         return {"v": rest, "I": nothing, "B": VelocityProduct.of(nothing, rest)}
 
-    def outward(link: Link, given: tuple, reads: tuple) -> tuple:
+    def outward(link: SlopeRow, given: tuple, reads: tuple) -> tuple:
         (pose, v), qd = reads[:2], given[0]
         pose = (reads[2] if quaternions else placed_at(link, given[1])) @ pose
         S = world_axis(pose, link.axis)
@@ -100,13 +100,13 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
         return (), (), (S.dot(force), back.dot(S.angular) + rate.dot(momentum))
 
     def pair_turns(structure: Structure) -> Turns:
-        (i, j), n = Shape(structure, None).pairs, structure.tree.n
+        (i, j), n = Skeleton(structure, None).pairs, structure.tree.n
         return np.stack([memory.base(i), memory.base(j), i * n + j, j * n + i], -1).astype(np.int32), 0 * i
 
-    link = Link(None if quaternions else PLACEMENT, Axis(0.0, 0.0), INERTIA, None, None)
+    link = SlopeRow(None if quaternions else PLACEMENT, Axis(0.0, 0.0), INERTIA, None, None)
     inputs = (Lane(1, V), *(() if quaternions else (Lane(0, Q),)))
 
-    def links(model: Model, rows: np.ndarray) -> Link:
+    def links(model: Model, rows: np.ndarray) -> SlopeRow:
         return link_constants(model.uncoupled, rows, framed=not quaternions)
 
     reads = at(PARENT, "pose", "v") + (at(OWN, "placed") if quaternions else ())
@@ -115,17 +115,17 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
     parts = [
         *(placing_parts(memory) if quaternions else []),
         base_part(memory, quaternions, begins),
-        Part(
+        RowPart(
             Loop(outward, 6, jax.tree.structure(link), reads, at(OWN, "pose", "v", "S", "I", "B"), inputs=inputs),
             _row_table(memory, False),
             links,
         ),
-        Part(
+        RowPart(
             Loop(inward, 6, NOTHING, carried, left, at(PARENT, "I", "B"), outputs=(Lane(0, PLACE),)),
             _row_table(memory, True),
             no_constants,
         ),
-        Part(
+        RowPart(
             Loop(
                 pair,
                 4,

@@ -20,7 +20,7 @@ from kinetree.model import Model
 from kinetree.model.arguments import evaluate, evaluate_for
 
 from .algorithms.aba import aba_of
-from .closed_form.shape import Shape
+from .closed_form.shape import Skeleton
 from .elements.articulated import firm
 from .firmness import is_firm
 from .inverse_dynamics import inverse_dynamics, zero_rates
@@ -36,7 +36,7 @@ from .schedules.lane_clusters import cluster_lanes, clusters_of
 
 def coupled_way(call: Call) -> Choice:
     """The way of forward dynamics of a model with a coupling."""
-    return choose_coupled(call, clusters_of(Shape.of(call.model)) is not None)
+    return choose_coupled(call, clusters_of(Skeleton.of(call.model)) is not None)
 
 
 def coupled_program(model: Model, external: bool = False) -> LaneAlgorithm | None:
@@ -85,7 +85,7 @@ def _in_lanes(program: LaneAlgorithm, model: Model, q: Any, qd: Any, tau: Any, f
 
 def _solve(model: Model, H: Any, b: Any) -> Any:
     """H⁻¹ b of the reduced mass matrix, (batch, nv, nv): factors once, then two solves for each direction."""
-    tree = Shape.of(model).tree
+    tree = Skeleton.of(model).tree
     i, j = tree.ancestor_pairs
     factors = FACTORIZE(tree, H[:, i, j])
 

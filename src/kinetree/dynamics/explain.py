@@ -23,7 +23,7 @@ ARRAYS = ("numpy", "jax", "traced")
 
 
 @dataclass(frozen=True)
-class Explanation:
+class DynamicsExplanation:
     """What `auto` does with a model and a batch; prints as text.
 
     `subject` names the call, `method` the method of forward dynamics. All others have the name of a public function,
@@ -46,7 +46,7 @@ class Explanation:
         return "\n".join([self.subject, *(f"  {n}: {algorithms.get(n, '')}{getattr(self, n)}" for n in named)])
 
 
-def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: DType = float) -> Explanation:
+def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: DType = float) -> DynamicsExplanation:
     """What `auto` does with a model, and why. `kinetree.explain` says more, and has the arguments."""
     if not isinstance(batch, int | np.integer) or batch < 0:
         raise ValueError(f"batch must be a number of states, not {batch!r}")
@@ -59,7 +59,7 @@ def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: DType
     )
     call = Call(model, int(batch), arrays, np.dtype(dtype), device=facts())
     method, forward = _forward(call)
-    return Explanation(
+    return DynamicsExplanation(
         subject,
         method,
         way_of(RNEA, call),

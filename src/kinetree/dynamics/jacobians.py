@@ -37,7 +37,7 @@ from .schedules.lane_rows import (
     PLACEMENT,
     SCREW,
     ZERO3,
-    Part,
+    RowPart,
     Screw,
     Turns,
     joints_with,
@@ -122,14 +122,14 @@ def jacobian_lanes(quaternions: bool, roots: bool, way: int) -> LaneAlgorithm:
     parts += [
         base,
         *map(on_the_way, poses),
-        Part(Loop(aim, 2, target, reads=(stands,), writes=(aimed_at,)), one_turn, frame_constants),
-        Part(Loop(column, 8, SCREW, reads=(aimed_at, stands), outputs=outputs), with_column, screw_constants),
+        RowPart(Loop(aim, 2, target, reads=(stands,), writes=(aimed_at,)), one_turn, frame_constants),
+        RowPart(Loop(column, 8, SCREW, reads=(aimed_at, stands), outputs=outputs), with_column, screw_constants),
         *zero_parts(without),
     ]
     if roots:
         of_six = tuple(Lane(0, ENTRIES + k, j) for k in range(6) for j in range(ROWS))
         loop = Loop(columns_of_root, 8, NOTHING, reads=(aimed_at, stands), outputs=of_six)
-        parts.append(Part(loop, of_root, no_constants))
+        parts.append(RowPart(loop, of_root, no_constants))
     name = "jacobian" + "_quaternions" * quaternions + "_roots" * roots
     return LaneAlgorithm(name, parts, memory, ("q",), ((6, row_count),), gives=("force",))
 

@@ -23,7 +23,7 @@ from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia, Motion, Rates, Sym3, Vec3
 
 from .algorithms.rnea import base_rates, body_force, moved_rates, rates
-from .closed_form.links import Link, base_part, link_constants, placed_at, world_axis
+from .closed_form.links import SlopeRow, base_part, link_constants, placed_at, world_axis
 from .directly import directly
 from .joint_terms import row_acceleration
 from .recursion import Row
@@ -35,8 +35,8 @@ from .schedules.lane_rows import (
     PARENT,
     PLACEMENT,
     ZERO3,
-    Part,
     Q,
+    RowPart,
     Turns,
     V,
     no_constants,
@@ -72,7 +72,7 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
     memory = Memory(**fields)
     at = memory.of
 
-    def outward(link: Link, given: tuple, reads: tuple) -> tuple:
+    def outward(link: SlopeRow, given: tuple, reads: tuple) -> tuple:
         qd, qdd = given[:2]
         placed = reads[2] if quaternions else placed_at(link, given[2])
         qdd = row_acceleration(qdd, reads[3]) if quaternions else qdd
@@ -108,23 +108,25 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
         zero[carried_bodies(structure)] = False
         return np.repeat(zero.ravel(), NUMBERS)
 
-    def links(model: Model, rows: np.ndarray) -> Link:
+    def links(model: Model, rows: np.ndarray) -> SlopeRow:
         return link_constants(model.uncoupled, rows, framed=not quaternions)._replace(inertia=None)
 
-    link = Link(None if quaternions else PLACEMENT, Axis(0.0, 0.0), None, None, None)
+    link = SlopeRow(None if quaternions else PLACEMENT, Axis(0.0, 0.0), None, None, None)
     inputs = (Lane(1, V), Lane(2, V), *(() if quaternions else (Lane(0, Q),)))
     reads = at(PARENT, "pose", "rates") + (at(OWN, "placed", "shift") if quaternions else ())
     outputs = tuple(Lane(0, ENTRY, k) for k in range(NUMBERS))
     parts = [
         *((*placing_parts(memory), *shift_parts(memory, 1)) if quaternions else ()),
         base_part(memory, quaternions, lambda gravity: {"rates": base_rates(gravity)}),
-        Part(
+        RowPart(
             Loop(outward, 4, jax.tree.structure(link), reads, at(OWN, "pose", "rates", "S"), inputs=inputs),
             row_turns(memory),
             links,
         ),
-        Part(Loop(wrenches, 2, FRAME, at(0, "pose", "rates"), (Slots(1, 0, WRENCHES),)), body_turns, frame_constants),
-        Part(
+        RowPart(
+            Loop(wrenches, 2, FRAME, at(0, "pose", "rates"), (Slots(1, 0, WRENCHES),)), body_turns, frame_constants
+        ),
+        RowPart(
             Loop(pair, 3, NOTHING, (memory.at(ROW, "S"), Slots(BODY, 0, WRENCHES)), outputs=outputs),
             pair_turns,
             no_constants,

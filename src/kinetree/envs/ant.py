@@ -11,7 +11,7 @@ import numpy as np
 
 from kinetree.model import Model, State
 
-from .description import Body, Capsule, Joint, Robot, sphere
+from .description import BodySpec, Capsule, JointSpec, Robot, sphere
 from .env import Env, jittered
 from .free_base import at_mujoco, mujoco_contact_forces, mujoco_observation
 
@@ -27,17 +27,17 @@ LEGS = (
 
 
 def _robot() -> Robot:
-    bodies = [Body("torso", None, (0, 0, 0.75), (Joint("root", "free"),), (sphere((0, 0, 0), 0.25),))]
+    bodies = [BodySpec("torso", None, (0, 0, 0.75), (JointSpec("root", "free"),), (sphere((0, 0, 0), 0.25),))]
     for number, (name, (x, y), axis, degrees) in enumerate(LEGS, 1):
         out = (0.2 * x, 0.2 * y, 0.0)
         upper, lower = Capsule((0, 0, 0), out, RADIUS), Capsule((0, 0, 0), (2 * out[0], 2 * out[1], 0.0), RADIUS)
         limits = tuple(np.deg2rad(degrees))
-        hip = Joint(f"hip_{number}", range=tuple(np.deg2rad((-30, 30))), armature=1.0, damping=1.0)
-        ankle = Joint(f"ankle_{number}", axis=axis, range=limits, armature=1.0, damping=1.0)  # type: ignore[arg-type]
+        hip = JointSpec(f"hip_{number}", range=tuple(np.deg2rad((-30, 30))), armature=1.0, damping=1.0)
+        ankle = JointSpec(f"ankle_{number}", axis=axis, range=limits, armature=1.0, damping=1.0)  # type: ignore[arg-type]
         bodies += [
-            Body(f"{name}_leg", "torso", (0, 0, 0), (), (upper,)),
-            Body(f"aux_{number}", f"{name}_leg", out, (hip,), (upper,)),
-            Body(f"foot_{number}", f"aux_{number}", out, (ankle,), (lower,)),
+            BodySpec(f"{name}_leg", "torso", (0, 0, 0), (), (upper,)),
+            BodySpec(f"aux_{number}", f"{name}_leg", out, (hip,), (upper,)),
+            BodySpec(f"foot_{number}", f"aux_{number}", out, (ankle,), (lower,)),
         ]
     return Robot(
         bodies,

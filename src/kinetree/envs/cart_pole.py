@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from kinetree.model import Model, State
 
-from .description import Body, Capsule, Joint, Robot
+from .description import BodySpec, Capsule, JointSpec, Robot
 from .env import Env
 
 FARTHEST = 2.4  # m, of the cart from the middle
@@ -19,8 +19,10 @@ def _robot() -> Robot:
     cart = Capsule((-0.1, 0.0, 0.0), (0.1, 0.0, 0.0), 0.05)
     pole = Capsule((0.0, 0.0, 0.0), (0.0, 0.0, -POLE), 0.02)
     bodies = [
-        Body("cart", None, (0.0, 0.0, 0.0), (Joint("slider", "slide", (1.0, 0.0, 0.0), damping=0.1),), (cart,)),
-        Body("pole", "cart", (0.0, 0.0, 0.0), (Joint("hinge", "hinge", (0.0, 1.0, 0.0), damping=0.005),), (pole,)),
+        BodySpec("cart", None, (0.0, 0.0, 0.0), (JointSpec("slider", "slide", (1.0, 0.0, 0.0), damping=0.1),), (cart,)),
+        BodySpec(
+            "pole", "cart", (0.0, 0.0, 0.0), (JointSpec("hinge", "hinge", (0.0, 1.0, 0.0), damping=0.005),), (pole,)
+        ),
     ]
     touches_nothing = {"contype": 0, "conaffinity": 0}
     return Robot(bodies, motors={"slider": 30.0}, surface=touches_nothing, timestep=0.01, integrator="implicitfast")

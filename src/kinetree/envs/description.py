@@ -38,7 +38,7 @@ def rod(center: Any, half_length: float, angle: float, radius: float) -> Capsule
 
 
 @dataclass(frozen=True)
-class Joint:
+class JointSpec:
     """A joint of a body; its axis goes through the point `anchor` of the body."""
 
     name: str
@@ -52,13 +52,13 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class Body:
+class BodySpec:
     """A body, placed in its parent's frame. Without joints it is fixed to the parent."""
 
     name: str
     parent: str | None
     position: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    joints: tuple[Joint, ...] = ()
+    joints: tuple[JointSpec, ...] = ()
     shapes: tuple[Capsule, ...] = ()
     orientation: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
 
@@ -67,7 +67,7 @@ class Body:
 class Robot:
     """A robot and what it stands on."""
 
-    bodies: Sequence[Body]
+    bodies: Sequence[BodySpec]
     motors: Mapping[str, float]  # joint -> gear, in the order of the controls
     control_range: tuple[float, float] = (-1.0, 1.0)
     density: float = 1000.0  # kg/m³
@@ -137,7 +137,7 @@ class _Built:
         self.solids: list[tuple[int, Capsule]] = []
         self.last: dict[str | None, tuple[int, np.ndarray]] = {None: (-1, np.zeros(3))}  # number, anchor in its body
 
-    def add(self, body: Body) -> None:
+    def add(self, body: BodySpec) -> None:
         number, anchor = self.last[body.parent]
         place, turn = np.array(body.position, float) - anchor, body.orientation
         at = np.zeros(3)
@@ -182,7 +182,7 @@ class _Built:
         return found
 
 
-def _kind(joint: Joint | None) -> Any:
+def _kind(joint: JointSpec | None) -> Any:
     if joint is None:
         return Fixed()
     axis = np.array(joint.axis, float)
@@ -210,7 +210,7 @@ def _z_to(way: np.ndarray) -> np.ndarray:
     return np.array([0.0, 1.0, 0.0, 0.0]) if size < 1e-9 else turn / size
 
 
-def _with_physics(model: Model, joints: list[Joint | None], limit_solimp: tuple[float, ...]) -> Model:
+def _with_physics(model: Model, joints: list[JointSpec | None], limit_solimp: tuple[float, ...]) -> Model:
     nq, nv = model.nq, model.nv
     numbers: dict[str, Any] = {name: np.zeros(nv) for name in ("armature", "damping", "stiffness")}
     lower, upper = np.full(nq, -np.inf), np.full(nq, np.inf)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from kinetree.model import Model, State
 
-from .description import Body, Capsule, Joint, Robot, rod
+from .description import BodySpec, Capsule, JointSpec, Robot, rod
 from .env import Env, jittered
 
 RADIUS = 0.046  # m, of all limbs
@@ -16,21 +16,23 @@ LIMP_LIMIT = (0.0, 0.8, 0.03, 0.5, 2.0)
 SURFACE = {"friction": (0.4, 0.1, 0.1), "solimp": LIMP, "conaffinity": 0}
 
 
-def _limb(name: str, parent: str, position: Any, shape: Capsule, range: Any, stiffness: float, damping: float) -> Body:
+def _limb(
+    name: str, parent: str, position: Any, shape: Capsule, range: Any, stiffness: float, damping: float
+) -> BodySpec:
     axis = (0.0, 1.0, 0.0)
-    joint = Joint(name, axis=axis, range=range, armature=0.1, damping=damping, stiffness=stiffness)
-    return Body(name, parent, position, (joint,), (shape,))
+    joint = JointSpec(name, axis=axis, range=range, armature=0.1, damping=damping, stiffness=stiffness)
+    return BodySpec(name, parent, position, (joint,), (shape,))
 
 
 def _robot() -> Robot:
-    torso = Body(
+    torso = BodySpec(
         "torso",
         None,
         (0.0, 0.0, 0.7),
         (
-            Joint("rootx", "slide", (1.0, 0.0, 0.0)),
-            Joint("rootz", "slide", (0.0, 0.0, 1.0)),
-            Joint("rooty", "hinge", (0.0, 1.0, 0.0)),
+            JointSpec("rootx", "slide", (1.0, 0.0, 0.0)),
+            JointSpec("rootz", "slide", (0.0, 0.0, 1.0)),
+            JointSpec("rooty", "hinge", (0.0, 1.0, 0.0)),
         ),
         (Capsule((-0.5, 0.0, 0.0), (0.5, 0.0, 0.0), RADIUS), rod((0.6, 0.0, 0.1), 0.15, 0.87, RADIUS)),
     )

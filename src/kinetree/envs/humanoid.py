@@ -14,7 +14,7 @@ from kinetree.constrain import actuator_force
 from kinetree.dynamics import center_of_mass, forward_kinematics
 from kinetree.model import Model, State, integrate
 
-from .description import Body, Capsule, Joint, Robot, sphere
+from .description import BodySpec, Capsule, JointSpec, Robot, sphere
 from .env import Env, jittered
 from .free_base import at_mujoco, mujoco_contact_forces, mujoco_observation
 
@@ -25,12 +25,12 @@ SURFACE = {"condim": 1, "margin": 0.001}
 
 def _joint(
     name: str, axis: Any, degrees: Any, armature: float, stiffness: float, damping: float = 5.0, anchor: Any = (0, 0, 0)
-) -> Joint:
+) -> JointSpec:
     low, high = np.deg2rad(degrees)
-    return Joint(name, "hinge", axis, anchor, (low, high), armature, damping, stiffness)
+    return JointSpec(name, "hinge", axis, anchor, (low, high), armature, damping, stiffness)
 
 
-def _leg(side: str, sign: float) -> list[Body]:
+def _leg(side: str, sign: float) -> list[BodySpec]:
     """`sign` is −1 on the right, 1 on the left."""
     outward = tuple(-sign * x for x in X), tuple(-sign * z for z in Z)
     hips = (
@@ -40,25 +40,25 @@ def _leg(side: str, sign: float) -> list[Body]:
     )
     knee = _joint(f"{side}_knee", (0.0, -1.0, 0.0), (-160, -2), 0.006, 0 if sign < 0 else 1, 1.0, (0, 0, 0.02))
     return [
-        Body(
+        BodySpec(
             f"{side}_thigh",
             "pelvis",
             (0, sign * 0.1, -0.04),
             hips,
             (Capsule((0, 0, 0), (0, -sign * 0.01, -0.34), 0.06),),
         ),
-        Body(
+        BodySpec(
             f"{side}_shin",
             f"{side}_thigh",
             (0, -sign * 0.01, -0.403),
             (knee,),
             (Capsule((0, 0, 0), (0, 0, -0.3), 0.049),),
         ),
-        Body(f"{side}_foot", f"{side}_shin", (0, 0, -0.45), (), (sphere((0, 0, 0.1), 0.075),)),
+        BodySpec(f"{side}_foot", f"{side}_shin", (0, 0, -0.45), (), (sphere((0, 0, 0.1), 0.075),)),
     ]
 
 
-def _arm(side: str, sign: float) -> list[Body]:
+def _arm(side: str, sign: float) -> list[BodySpec]:
     degrees = (-85, 60) if sign < 0 else (-60, 85)
     shoulder = (
         _joint(f"{side}_shoulder1", (2.0, -sign, 1.0), degrees, 0.0068, 1, 1.0),
@@ -68,14 +68,14 @@ def _arm(side: str, sign: float) -> list[Body]:
     end = sign * 0.16
     lower = Capsule((0.01, -sign * 0.01, 0.01), (0.17, -sign * 0.17, 0.17), 0.031)
     return [
-        Body(
+        BodySpec(
             f"{side}_upper_arm",
             "torso",
             (0, sign * 0.17, 0.06),
             shoulder,
             (Capsule((0, 0, 0), (0.16, end, -0.16), 0.04),),
         ),
-        Body(
+        BodySpec(
             f"{side}_lower_arm",
             f"{side}_upper_arm",
             (0.18, sign * 0.18, -0.18),
@@ -98,9 +98,9 @@ def _robot() -> Robot:
     hips = (_joint("abdomen_x", X, (-35, 35), 0.02, 10, anchor=(0, 0, 0.1)),)
     bent = tuple(np.array(BENT) / np.linalg.norm(BENT))
     bodies = [
-        Body("torso", None, (0, 0, 1.4), (Joint("root", "free"),), trunk),
-        Body("lwaist", "torso", (-0.01, 0, -0.26), waist, (Capsule((0, -0.06, 0), (0, 0.06, 0), 0.06),), bent),
-        Body("pelvis", "lwaist", (0, 0, -0.165), hips, (Capsule((-0.02, -0.07, 0), (-0.02, 0.07, 0), 0.09),), bent),
+        BodySpec("torso", None, (0, 0, 1.4), (JointSpec("root", "free"),), trunk),
+        BodySpec("lwaist", "torso", (-0.01, 0, -0.26), waist, (Capsule((0, -0.06, 0), (0, 0.06, 0), 0.06),), bent),
+        BodySpec("pelvis", "lwaist", (0, 0, -0.165), hips, (Capsule((-0.02, -0.07, 0), (-0.02, 0.07, 0), 0.09),), bent),
         *_leg("right", -1.0),
         *_leg("left", 1.0),
         *_arm("right", -1.0),

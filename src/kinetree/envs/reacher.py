@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from kinetree.dynamics import forward_kinematics
 from kinetree.model import Model, State
 
-from .description import Body, Capsule, Joint, Robot, sphere
+from .description import BodySpec, Capsule, JointSpec, Robot, sphere
 from .env import Env
 
 HEIGHT = 0.01  # m, at which all of it lies
@@ -19,14 +19,16 @@ FARTHEST = 0.2  # m, of targets from the middle
 def _robot() -> Robot:
     link = Capsule((0.0, 0.0, 0.0), (0.1, 0.0, 0.0), 0.01)
     target = (
-        Joint("target_x", "slide", (1.0, 0.0, 0.0), range=(-0.27, 0.27)),
-        Joint("target_y", "slide", (0.0, 1.0, 0.0), range=(-0.27, 0.27)),
+        JointSpec("target_x", "slide", (1.0, 0.0, 0.0), range=(-0.27, 0.27)),
+        JointSpec("target_y", "slide", (0.0, 1.0, 0.0), range=(-0.27, 0.27)),
     )
     bodies = [
-        Body("body0", None, (0, 0, HEIGHT), (Joint("joint0", armature=1.0, damping=1.0),), (link,)),
-        Body("body1", "body0", (0.1, 0, 0), (Joint("joint1", range=(-3, 3), armature=1.0, damping=1.0),), (link,)),
-        Body("fingertip", "body1", (0.11, 0, 0), (), (sphere((0, 0, 0), 0.01),)),
-        Body("target", None, (0, 0, HEIGHT), target, (sphere((0, 0, 0), 0.009),)),
+        BodySpec("body0", None, (0, 0, HEIGHT), (JointSpec("joint0", armature=1.0, damping=1.0),), (link,)),
+        BodySpec(
+            "body1", "body0", (0.1, 0, 0), (JointSpec("joint1", range=(-3, 3), armature=1.0, damping=1.0),), (link,)
+        ),
+        BodySpec("fingertip", "body1", (0.11, 0, 0), (), (sphere((0, 0, 0), 0.01),)),
+        BodySpec("target", None, (0, 0, HEIGHT), target, (sphere((0, 0, 0), 0.009),)),
     ]
     return Robot(
         bodies,

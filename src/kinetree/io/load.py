@@ -17,7 +17,7 @@ from .mjcf import read_mjcf
 from .report import NotModelled, Report
 from .sdf import sdf_to_urdf
 from .urdf import is_xacro, read_urdf
-from .urdf_world import Touch
+from .urdf_world import TouchOptions
 
 # Roots of other documents that people take for robot files, and what to do with them.
 FOREIGN = {
@@ -78,7 +78,7 @@ def load_with_report(
     if root.tag in ("robot", "sdf"):
         report = Report(file, "URDF" if root.tag == "robot" else "SDF")
         root = robot_element(root, path, report)
-        touch = Touch(ground, self_collision)
+        touch = TouchOptions(ground, self_collision)
         model = read_urdf(root, report, floating_base, touch, None if path is None else path.parent)
     elif root.tag == "mujoco":
         if floating_base:

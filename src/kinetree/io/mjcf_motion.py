@@ -10,7 +10,7 @@ import numpy as np
 
 from kinetree.model import Actuators, Keyframes, Model, Stepping
 from kinetree.model.actuators import MUSCLE as MUSCLE_DYNAMICS
-from kinetree.model.actuators import NONE, Muscles, Target, Wiring
+from kinetree.model.actuators import NONE, ActuatorTarget, Muscles, Wiring
 from kinetree.model.copies import with_same_rows
 
 from .converters import Mujoco
@@ -127,16 +127,18 @@ def _muscles(m: Any, kept: list[int], out: np.ndarray) -> Muscles:
     )
 
 
-def _target(m: Any, i: int, joints: dict[int, int], sites: np.ndarray, ours: dict[int, int]) -> Target:
+def _target(m: Any, i: int, joints: dict[int, int], sites: np.ndarray, ours: dict[int, int]) -> ActuatorTarget:
     """What an actuator drives."""
     kind, (first, second) = m.actuator_trntype[i], m.actuator_trnid[i].tolist()
     if kind == TENDON:
-        return Target("tendon", first)
+        return ActuatorTarget("tendon", first)
     if kind in (JOINT, JOINT_IN_PARENT):
-        return Target("joint", joints[first])
+        return ActuatorTarget("joint", joints[first])
     if kind == BODY:
-        return Target("body", ours[first])
-    return Target("crank" if kind == CRANK else "site", int(sites[first]), int(sites[second]) if second >= 0 else -1)
+        return ActuatorTarget("body", ours[first])
+    return ActuatorTarget(
+        "crank" if kind == CRANK else "site", int(sites[first]), int(sites[second]) if second >= 0 else -1
+    )
 
 
 def site_bodies(model: Model, m: Any) -> np.ndarray:

@@ -11,10 +11,10 @@ from kinetree.model.world import (
     Carriers,
     InverseWeights,
     JointSoftness,
-    Layout,
     Pair,
     PairSurfaces,
     Scene,
+    SceneLayout,
     Shapes,
     Surfaces,
     World,
@@ -166,7 +166,7 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
     given = PairSurfaces(*(np.array(getattr(m, f"pair_{k}"), float) for k in fields))
     if override:
         layout_pairs, given = _overridden(m, layout_pairs, surfaces, given)
-    layout = Layout(kinds, bodies, condim, priority, tuple(layout_pairs), names, single=not several_points(m))
+    layout = SceneLayout(kinds, bodies, condim, priority, tuple(layout_pairs), names, single=not several_points(m))
     return Scene(shapes, surfaces, given, layout)
 
 

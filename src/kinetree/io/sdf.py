@@ -21,22 +21,22 @@ WORLD = "world"
 LEFT_OUT = ("plugin", "include", "gripper", "model")
 
 
-class Pose(NamedTuple):
+class SdfPose(NamedTuple):
     """Rotation and position of a frame in another."""
 
     R: np.ndarray
     p: np.ndarray
 
-    def then(self, inner: "Pose") -> "Pose":
+    def then(self, inner: "SdfPose") -> "SdfPose":
         """A frame that stands in this one."""
-        return Pose(self.R @ inner.R, self.R @ inner.p + self.p)
+        return SdfPose(self.R @ inner.R, self.R @ inner.p + self.p)
 
-    def inverse(self) -> "Pose":
+    def inverse(self) -> "SdfPose":
         """This one, seen from the frame itself."""
-        return Pose(self.R.T, -self.R.T @ self.p)
+        return SdfPose(self.R.T, -self.R.T @ self.p)
 
 
-IDENTITY = Pose(np.eye(3), np.zeros(3))
+IDENTITY = SdfPose(np.eye(3), np.zeros(3))
 
 
 def sdf_to_urdf(root: Element, report: Report) -> Element:
@@ -90,7 +90,7 @@ def _value(parent: Element | None, tag: str, default: float) -> float:
     )
 
 
-def _pose(holder: Element | None) -> Pose:
+def _pose(holder: Element | None) -> SdfPose:
     """The content of <pose>: x y z roll pitch yaw, or x y z and a quaternion x y z w."""
     pose = None if holder is None else holder.find("pose")
     if pose is None or not pose.content.strip():
@@ -105,7 +105,7 @@ def _pose(holder: Element | None) -> Pose:
                 [n * (a * c - b * w), n * (b * c + a * w), 1 - n * (a * a + b * b)],
             ]
         )
-        return Pose(R, np.array([x, y, z]))
+        return SdfPose(R, np.array([x, y, z]))
     x, y, z, *angles = _numbers(pose, 6)
     scale = math.pi / 180 if pose.attributes.get("degrees") in ("true", "1") else 1.0
     (cr, sr), (cp, sp), (cy, sy) = ((math.cos(scale * a), math.sin(scale * a)) for a in angles)
@@ -116,10 +116,10 @@ def _pose(holder: Element | None) -> Pose:
             [-sp, cp * sr, cp * cr],
         ]
     )
-    return Pose(R, np.array([x, y, z]))
+    return SdfPose(R, np.array([x, y, z]))
 
 
-def _origin(pose: Pose, like: Element) -> Element:
+def _origin(pose: SdfPose, like: Element) -> Element:
     """The <origin> of URDF: x y z, and roll pitch yaw."""
     R = pose.R
     pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
@@ -138,10 +138,10 @@ class _Frames:
         self.named: dict[str, Element] = {}
         for tag in ("joint", "frame", "link"):  # a link comes before others of its name
             self.named.update({c.attributes.get("name", ""): c for c in model.all(tag)})
-        self.known: dict[int, Pose] = {}
+        self.known: dict[int, SdfPose] = {}
         self.waiting: set[int] = set()
 
-    def place(self, name: str, asked: Element) -> Pose:
+    def place(self, name: str, asked: Element) -> SdfPose:
         """The place of a link, joint or frame in the model."""
         if name in self.named:
             return self.of(self.named[name])
@@ -149,7 +149,7 @@ class _Frames:
             return IDENTITY
         return asked.fail(f"no link, joint or frame is called {name!r}{did_you_mean(name, self.named)}")
 
-    def of(self, element: Element) -> Pose:
+    def of(self, element: Element) -> SdfPose:
         """The place of an element in the model."""
         if id(element) in self.known:
             return self.known[id(element)]
@@ -214,7 +214,7 @@ def _joint(joint: Element, frames: _Frames) -> list[Element]:
     return _with_offset(joint, new, here.inverse().then(frames.place(child, joint)), child)
 
 
-def _with_offset(joint: Element, new: Element, offset: Pose, child: str) -> list[Element]:
+def _with_offset(joint: Element, new: Element, offset: SdfPose, child: str) -> list[Element]:
     if np.allclose(offset.R, np.eye(3), atol=1e-12) and np.allclose(offset.p, 0, atol=1e-12):
         return [new]
     between = f"{new.attributes['name']}__frame"
@@ -239,7 +239,7 @@ def _two_hinges(joint: Element, frames: _Frames) -> list[Element]:
 
 
 def _hinge(
-    joint: Element, name: str, kind: str, parent: str, child: str, axis: Element | None, here: Pose, frames: _Frames
+    joint: Element, name: str, kind: str, parent: str, child: str, axis: Element | None, here: SdfPose, frames: _Frames
 ) -> Element:
     """A URDF joint without its origin."""
     new = _element("joint", joint, name=name, type=kind)

@@ -18,7 +18,7 @@ from kinetree.spatial import Inertia, Rotation, Transform, Vec3
 from .document import XACRO, Element
 from .report import Report, few, in_file
 from .sdf import BALL
-from .urdf_world import NOTHING, Touch, with_world
+from .urdf_world import NOTHING, TouchOptions, with_world
 
 ROOT_JOINT = "root_joint"
 TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
@@ -35,7 +35,7 @@ class Mechanism(NamedTuple):
 
 
 def read_urdf(
-    robot: Element, report: Report, floating_base: bool, touch: Touch = NOTHING, folder: Path | None = None
+    robot: Element, report: Report, floating_base: bool, touch: TouchOptions = NOTHING, folder: Path | None = None
 ) -> Model:
     """The model of a <robot> element.
 

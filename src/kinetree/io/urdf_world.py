@@ -23,18 +23,18 @@ from .meshes import mesh_points
 from .report import Report, in_file
 
 
-class Touch(NamedTuple):
+class TouchOptions(NamedTuple):
     """What the links of a robot may touch besides what is fixed in its file."""
 
     ground: bool = False  # a floor at z = 0
     links: bool = False  # one another
 
 
-NOTHING = Touch()
+NOTHING = TouchOptions()
 
 
 def with_world(
-    model: Model, links: Sequence[Element], origins: Any, folder: Path | None, touch: Touch, report: Report
+    model: Model, links: Sequence[Element], origins: Any, folder: Path | None, touch: TouchOptions, report: Report
 ) -> Model:
     """The model with the collision shapes of its links, and a floor if asked for.
 

@@ -136,7 +136,7 @@ class Actuator:
         return Actuator(muscle=muscle, dynamics="muscle", **options)
 
 
-class Target(NamedTuple):
+class ActuatorTarget(NamedTuple):
     """What an actuator drives."""
 
     kind: str  # "joint", "tendon", "site", "crank" or "body"
@@ -152,7 +152,7 @@ class Wiring(NamedTuple):
 
     names: tuple[str, ...]  # one for each control
     na: int  # activations
-    targets: tuple[Target, ...]
+    targets: tuple[ActuatorTarget, ...]
     controls: tuple[int, ...]  # column of each actuator's control
     activations: tuple[int, ...]  # and of its activation, −1 without one
     dynamics: tuple[int, ...]  # its place in DYNAMICS
@@ -265,7 +265,7 @@ def _muscles(given: Sequence[Actuator]) -> Muscles:
     return Muscles(curve, curve, ranges, np.ones(len(given)), times)
 
 
-def _target(structure: Any, tendons: tuple[str, ...], a: Actuator) -> Target:
+def _target(structure: Any, tendons: tuple[str, ...], a: Actuator) -> ActuatorTarget:
     if sum(x is not None for x in (a.joint, a.tendon, a.site, a.crank, a.body)) != 1:
         raise ModelError(
             f"actuator {a.name or a.drives!r} must drive one thing: a joint, a tendon, a site, a crank or a body"
@@ -281,19 +281,19 @@ def _target(structure: Any, tendons: tuple[str, ...], a: Actuator) -> Target:
     if a.tendon is not None:
         if a.tendon not in tendons:
             raise ModelError(f"an actuator acts on {a.tendon!r}, but no tendon is called so")
-        return Target("tendon", tendons.index(a.tendon))
+        return ActuatorTarget("tendon", tendons.index(a.tendon))
     if a.body is not None:
-        return Target("body", frame(a.body))
+        return ActuatorTarget("body", frame(a.body))
     if a.joint is None:
         kind, names = ("site", (a.site, a.refsite)) if a.crank is None else ("crank", a.crank[:2])
-        return Target(kind, frame(names[0]), frame(names[1]))
+        return ActuatorTarget(kind, frame(names[0]), frame(names[1]))
     if a.joint not in structure.joint_numbers:
         near = did_you_mean(a.joint, structure.joint_numbers)
         raise ModelError(f"an actuator acts on {a.joint!r}, but no joint is called so{near}")
     number = structure.joint_numbers[a.joint]
     if structure.v_start[number + 1] == structure.v_start[number]:
         raise ModelError(f"an actuator acts on {a.joint!r}, but this joint does not move")
-    return Target("joint", number)
+    return ActuatorTarget("joint", number)
 
 
 def _check(a: Actuator) -> None:

@@ -34,7 +34,7 @@ BACK = (  # (1 − θ/2 cot θ/2)/θ² likewise: Bernoulli numbers over factoria
 )  # fmt: skip
 
 
-class Columns(NamedTuple):
+class JointColumns(NamedTuple):
     """Where things stand: columns of q and of qd for all joints of a kind at once."""
 
     scalar_q: np.ndarray  # (s,)
@@ -46,13 +46,13 @@ class Columns(NamedTuple):
     linear: np.ndarray  # (3, f)
 
 
-def coordinate_columns(structure: Structure) -> Columns:
+def coordinate_columns(structure: Structure) -> JointColumns:
     """The columns of all joints of a structure."""
     first, start, has_position = structure.quaternion_joints.T.astype(np.int64)
     rows = np.flatnonzero(structure.q_of_row >= 0)
     free = np.flatnonzero(has_position)
     three = np.arange(3)[:, None]
-    return Columns(
+    return JointColumns(
         scalar_q=structure.q_of_row[rows],
         scalar_v=rows,
         quaternion=start + 3 * has_position + np.arange(4)[:, None],

@@ -18,9 +18,9 @@ from .world import (
     BASE,
     FRICTION,
     Carriers,
-    Layout,
     Pair,
     Scene,
+    SceneLayout,
     Shape,
     Shapes,
     Surfaces,
@@ -69,7 +69,7 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
     pairs, wide = with_cells(pairs, kinds, column("hull"), [radius_of(s) + reach for s in shapes])
     if wide:
         raise ModelError(f"{wide} shapes are over more than {MAX_CELLS} triangles of a height field: make it coarser")
-    layout = Layout(kinds, tuple(numbers), condim, priority, tuple(pairs), column("name"), crowd)
+    layout = SceneLayout(kinds, tuple(numbers), condim, priority, tuple(pairs), column("name"), crowd)
     scene = Scene(*stacked, no_pair_surfaces(), layout)
     return dataclasses.replace(model, world=(model.world or World()).replace(scene=scene, inverse_weights=None))
 
@@ -97,7 +97,7 @@ def with_ground(model: Model, **surface: Any) -> Model:
     floor = _checked(model, Shape("plane", **{"name": "ground", **surface}), 0)
     shapes, surfaces = stack_shapes([floor])
     if world.scene is None:
-        layout = Layout(("plane",), (BASE,), (floor.condim,), (floor.priority,), (), (floor.name,))
+        layout = SceneLayout(("plane",), (BASE,), (floor.condim,), (floor.priority,), (), (floor.name,))
         return dataclasses.replace(
             model, world=world.replace(scene=Scene(shapes, surfaces, no_pair_surfaces(), layout))
         )

@@ -142,7 +142,7 @@ class Pull(NamedTuple):
     force_range: Float[AnyArray, "n 2"]  # of the sum of all actuators of a tendon
 
 
-class Shapes(NamedTuple):
+class WrapShapes(NamedTuple):
     """Spheres and cylinders that tendons go around, in the frames of the rows that carry them."""
 
     position: Float[AnyArray, "n 3"]
@@ -158,7 +158,7 @@ class Tendons:
     coefficients: Any  # of fixed tendons, one for each of `routes.fixed`
     points: Float[AnyArray, "n 3"]  # in the frames of the rows that carry them
     divisors: Any  # of the spans
-    shapes: Shapes
+    shapes: WrapShapes
     pull: Pull
     start: Float[AnyArray, " n"]  # lengths where the model is at rest; tendon equalities count from there
     routes: Routes = field(metadata={"static": True})

@@ -42,7 +42,7 @@ class Pair(NamedTuple):
     cell: Cell = (0, 0, 0)  # of a height field, under the second shape
 
 
-class Layout(NamedTuple):
+class SceneLayout(NamedTuple):
     """What is static about a scene: kinds and bodies of shapes, and which of them may touch."""
 
     kinds: tuple[str, ...]
@@ -94,7 +94,7 @@ class Scene:
     shapes: Shapes
     surfaces: Surfaces
     pairs: PairSurfaces  # of pairs that have surfaces of their own
-    layout: Layout = field(metadata={"static": True})
+    layout: SceneLayout = field(metadata={"static": True})
 
 
 class JointSoftness(NamedTuple):

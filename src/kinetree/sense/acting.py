@@ -18,7 +18,7 @@ from kinetree.model import Model
 from kinetree.tree import layout
 
 from .felt import Felt, felt_by_lanes
-from .pushes import Push, pushes, pushes_of
+from .pushes import PointPush, pushes, pushes_of
 
 
 class Acting(NamedTuple):
@@ -26,7 +26,7 @@ class Acting(NamedTuple):
 
     qdd: Any
     felt: Felt | None = None
-    push: Push | None = None
+    push: PointPush | None = None
 
 
 def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, forces: bool = True) -> Acting:

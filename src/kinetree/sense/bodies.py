@@ -10,7 +10,7 @@ from kinetree.model import Model
 from kinetree.spatial import Inertia, Motion, Scalar, Vec3
 
 
-class Bodies(NamedTuple):
+class BodyMotions(NamedTuple):
     """All bodies, (bodies, batch)."""
 
     mass: Scalar
@@ -21,7 +21,7 @@ class Bodies(NamedTuple):
     moment: Vec3
 
     @staticmethod
-    def of(model: Model, rows: Carried, position_of: np.ndarray) -> "Bodies":
+    def of(model: Model, rows: Carried, position_of: np.ndarray) -> "BodyMotions":
         """From what is known of the rows."""
         dtype = rows.pose.position.x.dtype
         numbers = np.arange(model.n_bodies)
@@ -49,7 +49,7 @@ class Bodies(NamedTuple):
         heavy = body.mass > 0
         center = end.position + outward(body.h * (1 / jnp.where(heavy, body.mass, 1.0)))
         p_world, f_world = outward(p.linear), outward(force)
-        return Bodies(
+        return BodyMotions(
             body.mass + jnp.zeros_like(end.position.x),
             center,
             p_world,
@@ -70,7 +70,7 @@ def _sum(within: np.ndarray, v: Vec3) -> Vec3:
     return Vec3(*(jnp.einsum("sb,bn->sn", jnp.asarray(within, c.dtype), c) for c in v))
 
 
-def wrenches(bodies: Bodies, within: np.ndarray) -> tuple[Vec3, Vec3]:
+def wrenches(bodies: BodyMotions, within: np.ndarray) -> tuple[Vec3, Vec3]:
     """Moment and force that give subtrees their motion."""
     return _sum(within, bodies.moment), _sum(within, bodies.force)
 
@@ -83,7 +83,7 @@ class Momenta(NamedTuple):
     spin: Vec3  # angular momentum about it
 
 
-def momenta(bodies: Bodies, within: np.ndarray) -> Momenta:
+def momenta(bodies: BodyMotions, within: np.ndarray) -> Momenta:
     """The momenta of subtrees of bodies."""
     mass = jnp.einsum("sb,bn->sn", jnp.asarray(within, bodies.mass.dtype), bodies.mass)
     scale = 1 / jnp.where(mass > 0, mass, 1.0)

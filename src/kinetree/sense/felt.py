@@ -13,7 +13,7 @@ from kinetree.constrain.native.contacts import POINT_REPORT
 from kinetree.constrain.native.kinds import FORCE_REPORT
 from kinetree.constrain.touching import Touching
 from kinetree.model import Model
-from kinetree.model.world import Layout, Pair
+from kinetree.model.world import Pair, SceneLayout
 from kinetree.spatial import Mat3, Scalar, Vec3
 from kinetree.tree import pick
 
@@ -29,7 +29,7 @@ class Felt(NamedTuple):
     force: tuple[Scalar, ...]  # 6: on the second body, along the rows of the frame, then the moment about them
 
 
-def pairs_of_points(layout: Layout) -> list[Pair]:
+def pairs_of_points(layout: SceneLayout) -> list[Pair]:
     """The pair of every point, in order."""
     kinds = layout.kinds
     found: list[Pair] = []
@@ -58,7 +58,7 @@ def felt_by_groups(model: Model, found: Touching, forces: list[Any]) -> Felt:
     return Felt(position, frame, distance, tuple(whole))
 
 
-def bodies_of_points(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+def bodies_of_points(layout: SceneLayout) -> tuple[np.ndarray, np.ndarray]:
     """The first and the second body of every point; −1 is the base."""
     pairs = pairs_of_points(layout)
     both = np.array([(layout.bodies[p.first], layout.bodies[p.second]) for p in pairs], np.int64).reshape(-1, 2)

@@ -24,7 +24,7 @@ from kinetree.spatial import Quaternion, Rates, Vec3
 from kinetree.tree import layout
 
 from .acting import Acting
-from .bodies import Bodies, momenta, wrenches
+from .bodies import BodyMotions, momenta, wrenches
 from .touches import contact_data, pressed, relative_velocity
 from .zones import hits
 
@@ -41,7 +41,7 @@ class Driven(NamedTuple):
     own: Any
 
 
-class Known(NamedTuple):
+class SensorInputs(NamedTuple):
     """All that sensors are computed from."""
 
     model: Model
@@ -51,7 +51,7 @@ class Known(NamedTuple):
     driven: Driven | None
     rows: Carried
     position_of: np.ndarray
-    bodies: Bodies | None
+    bodies: BodyMotions | None
     acting: Acting
 
 
@@ -68,21 +68,21 @@ def _own(end: End, v: Vec3) -> Found:
 
 
 def _relative(point: Callable[[End, End], Vec3]) -> Any:
-    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    def measure(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
         return _own(ref, point(end, ref))
 
     return measure
 
 
 def _axis(k: int) -> Any:
-    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    def measure(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
         one, zero = jnp.ones_like(end.position.x), jnp.zeros_like(end.position.x)
         return _own(ref, end.orientation.turn(Vec3(*(one if i == k else zero for i in range(3)))))
 
     return measure
 
 
-def _quaternion(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+def _quaternion(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
     return jnp.stack(tuple(ref.orientation.conjugate() * end.orientation), 1)
 
 
@@ -99,7 +99,7 @@ def _in_world(pick: Callable[[End], Vec3]) -> Any:
     return lambda known, some, end, ref: _stacked(pick(end))
 
 
-def _magnetometer(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+def _magnetometer(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
     field = jnp.asarray([s.field for s in some], end.position.x.dtype)
     return _own(end, Vec3(*(field[:, k, None] + jnp.zeros_like(end.position.x) for k in range(3))))
 
@@ -107,7 +107,7 @@ def _magnetometer(known: Known, some: list[Sensor], end: End, ref: End) -> Found
 def _coordinates(values: str, starts: str, count: int) -> Any:
     """Entries of q or qd that belong to joints."""
 
-    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    def measure(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
         first = getattr(known.model.structure, starts)[np.array([s.joint for s in some])]
         at = first[:, None] + np.arange(count)
         return jnp.moveaxis(getattr(known, values)[:, at], 0, -1)
@@ -115,12 +115,12 @@ def _coordinates(values: str, starts: str, count: int) -> Any:
     return measure
 
 
-def _ball(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+def _ball(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
     q = _coordinates("q", "q_start", 4)(known, some, end, ref)
     return jnp.stack(tuple(Quaternion(*(q[:, k] for k in range(4))).normalized()), 1)
 
 
-def _joint_drive(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+def _joint_drive(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
     at = known.model.structure.v_start[np.array([s.joint for s in some])]
     if known.driven is None:
         return jnp.zeros((len(some), 1, len(known.q)), known.q.dtype)
@@ -128,7 +128,7 @@ def _joint_drive(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
 
 
 def _actuator(name: str) -> Any:
-    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    def measure(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
         numbers = np.array([s.actuator for s in some])
         if known.driven is None:
             return jnp.zeros((len(some), 1, len(known.q)), known.q.dtype)
@@ -144,7 +144,7 @@ def _actuator(name: str) -> Any:
 def _tendon(pick: str) -> Any:
     """Lengths, velocities, or the sum of what actuators do, of tendons."""
 
-    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    def measure(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
         numbers = np.array([s.tendon for s in some])
         if pick == "force":
             on = () if known.model.actuators is None else known.model.actuators.wiring.targets
@@ -161,12 +161,12 @@ def _tendon(pick: str) -> Any:
     return measure
 
 
-def _clock(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+def _clock(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
     return jnp.broadcast_to(known.time, (len(some), 1, len(known.q)))
 
 
 def _subtree(pick: str) -> Any:
-    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    def measure(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
         assert known.bodies is not None
         found = momenta(known.bodies, subtree(known.model.structure.parent, [s.mount.body for s in some]))
         return _stacked(getattr(found, pick))
@@ -177,7 +177,7 @@ def _subtree(pick: str) -> Any:
 def _interaction(pick: str) -> Any:
     """What the parent does to a body, in the frame's axes, moment about its origin."""
 
-    def measure(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+    def measure(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
         assert known.bodies is not None
         within = subtree(known.model.structure.parent, [s.mount.body for s in some])
         moment, force = wrenches(known.bodies, within)
@@ -190,7 +190,7 @@ def _interaction(pick: str) -> Any:
     return measure
 
 
-def _touch(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+def _touch(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
     felt = known.acting.felt
     if felt is None:
         return jnp.zeros((len(some), 1, len(known.q)), known.q.dtype)
@@ -202,7 +202,7 @@ def _touch(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
     return jnp.stack(values)[:, None]
 
 
-def _contact(known: Known, some: list[Sensor], end: End, ref: End) -> Found:
+def _contact(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
     moving = partial(relative_velocity, known.model, known.rows, known.position_of)
     return [contact_data(known.model, known.acting.felt, s, k, end, moving, len(known.q)) for k, s in enumerate(some)]
 
@@ -259,8 +259,8 @@ def measured(model: Model, q: Any, qd: Any, acting: Acting, driven: Driven | Non
     kinds: dict[str, list[Sensor]] = {}
     for sensor in model.sensors:
         kinds.setdefault(sensor.kind, []).append(sensor)
-    bodies = Bodies.of(model, rows, position_of) if OF_BODIES & set(kinds) else None
-    known = Known(model, q, qd, time, driven, rows, position_of, bodies, acting)
+    bodies = BodyMotions.of(model, rows, position_of) if OF_BODIES & set(kinds) else None
+    known = SensorInputs(model, q, qd, time, driven, rows, position_of, bodies, acting)
 
     def mounted(mounts: list[Any]) -> End:
         bodies, places, turns = (np.array(x) for x in zip(*mounts, strict=True))

@@ -21,7 +21,7 @@ from kinetree.tree import Layout, pick
 from .felt import Felt, bodies_of_points, felt_by_groups, in_world
 
 
-class Push(NamedTuple):
+class PointPush(NamedTuple):
     """Forces on second bodies at points, (points, batch), and the opposite on first ones. `push_bodies` has both."""
 
     at_first: Vec3
@@ -55,21 +55,21 @@ def push_bodies(model: Model) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-def pushes_of(felt: Felt) -> Push:
+def pushes_of(felt: Felt) -> PointPush:
     """The pushes of contacts."""
-    return Push(felt.position, felt.position, *in_world(felt))
+    return PointPush(felt.position, felt.position, *in_world(felt))
 
 
 def pushes(
     laid: Layout, model: Model, has: Present, weights: InverseWeights, q: Any, qd: Any, qdd: Any, least: Any
-) -> tuple[Felt | None, Push | None]:
+) -> tuple[Felt | None, PointPush | None]:
     """Contacts with their forces, and what they and equalities between frames push, at given accelerations."""
     problem = make_problem(laid, model, has, weights, q, qd, jnp.zeros_like(qd), least)
     if not problem.groups:
         return None, None
     x = by_position(laid, qdd + velocity_drift(model.structure, qd))
     responses = respond(problem.groups, at_motion(laid, problem.tree, problem.groups, x))
-    parts: list[Push] = []
+    parts: list[PointPush] = []
     felt, contacts = None, 0
     if problem.found is not None:
         contacts = len(members_of(model, problem.found))
@@ -86,7 +86,7 @@ def pushes(
     return felt, whole
 
 
-def _frames(moves: tuple[bool, bool], group: Any, force: Any, poses: Any) -> Push:
+def _frames(moves: tuple[bool, bool], group: Any, force: Any, poses: Any) -> PointPush:
     """Forces of equalities, whose anchors are where their groups have them."""
     zero = jnp.zeros_like(force[0])
     if all(moves):
@@ -101,4 +101,4 @@ def _frames(moves: tuple[bool, bool], group: Any, force: Any, poses: Any) -> Pus
         return pose.position + pose.orientation.turn(X.r)
 
     one, two = (place(*b) for b in both)
-    return Push(one, two, Vec3(*force[:3]) * sign, moment * sign)
+    return PointPush(one, two, Vec3(*force[:3]) * sign, moment * sign)

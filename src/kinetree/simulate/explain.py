@@ -14,7 +14,7 @@ from .native import way_of_rollout, way_of_step
 
 
 @dataclass(frozen=True)
-class Explanation(dynamics.Explanation):
+class Explanation(dynamics.DynamicsExplanation):
     """What dynamics explains; then how constraints are solved, and how steps and rollouts are made."""
 
     constrained_dynamics: Way

@@ -24,7 +24,7 @@ from .advance import advance, checkpointed, step_length, step_of
 from .at_once import at_once
 from .bounded_scan import bounded_scan
 from .constrained import constraints_of, prepared, with_constraints
-from .native import Bound, bound_to, bound_to_worlds, way_of_rollout, with_bound
+from .native import BoundPrograms, bound_to, bound_to_worlds, way_of_rollout, with_bound
 from .worlds import constraints_of_worlds, prepared_worlds
 
 Policy = Callable[[Any, State, Any], tuple[Any, Float[AnyArray, "... nu"]]]  # (carry, state, key) -> (carry, ctrl)
@@ -65,7 +65,7 @@ class _Given(NamedTuple):
     key: Any
     dt: Any
     arrays: tuple[Any, ...]  # leaves of the parts that are arrays, None where there are functions
-    bound: Bound  # native programs, bound to the numbers of the model
+    bound: BoundPrograms  # native programs, bound to the numbers of the model
 
 
 def rollout(

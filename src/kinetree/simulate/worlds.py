@@ -18,7 +18,7 @@ from kinetree.model import Model, State
 from kinetree.model.arguments import in_type, result_dtype
 
 from .constrained import constraints_of, prepared, with_constraints
-from .native import Bound, bound_to_worlds, typical_of, with_bound
+from .native import BoundPrograms, bound_to_worlds, typical_of, with_bound
 
 SIZES = {"q": 1, "qd": 1, "act": 1, "time": 0, "warm_start": 1, "ctrl": 1, "f_ext": 2}  # axes after the batch
 
@@ -68,10 +68,10 @@ def advance_worlds(
 
 @partial(jax.jit, static_argnums=0, static_argnames=("axes", "depth", "substeps", "integrator", "found"))
 def _each(
-    take: Callable[..., State], model: Model, bound: Bound, state: State, ctrl: Any, f_ext: Any, dt: Any,
+    take: Callable[..., State], model: Model, bound: BoundPrograms, state: State, ctrl: Any, f_ext: Any, dt: Any,
     *, axes: tuple, depth: int, substeps: int, integrator: str, found: Present | None
 ) -> State:  # fmt: skip
-    def one(model: Model, bound: Bound, state: State, ctrl: Any, f_ext: Any) -> State:
+    def one(model: Model, bound: BoundPrograms, state: State, ctrl: Any, f_ext: Any) -> State:
         known = with_bound(with_constraints(model, found), bound)
         return take(known, state, ctrl, f_ext, dt=dt, substeps=substeps, integrator=integrator)
 

@@ -2,16 +2,16 @@
 
 from .fix import arrange, inward, leaffix, outward, restore, rootfix
 from .layout import Layout, layout
-from .operator import Inward, MissingProperty, Outward
+from .operator import InwardRecursion, MissingProperty, OutwardRecursion
 from .picked import pick
 from .stacked import take
 from .topology import Tree
 
 __all__ = [
-    "Inward",
+    "InwardRecursion",
     "Layout",
     "MissingProperty",
-    "Outward",
+    "OutwardRecursion",
     "Tree",
     "arrange",
     "inward",

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .operator import Inward, Outward, Row, State, require
+from .operator import InwardRecursion, OutwardRecursion, Row, State, require
 from .scans import add
 from .topology import Tree
 from .vector_tree import VectorTree
@@ -21,7 +21,7 @@ def _one(elements: Any) -> Any:
     return tree_map(lambda x: jnp.zeros(x.shape[1:], x.dtype), elements)
 
 
-def rootfix_elements(tree: Tree, op: Outward, elements: Any, *, exclusive: bool = False) -> Any:
+def rootfix_elements(tree: Tree, op: OutwardRecursion, elements: Any, *, exclusive: bool = False) -> Any:
     """The product of the elements from the base to each row."""
     require(op.composes, op, "euler", "element, combine, act and identity")
     require(op.inverse is not None, op, "euler", "an inverse")
@@ -30,7 +30,7 @@ def rootfix_elements(tree: Tree, op: Outward, elements: Any, *, exclusive: bool 
     return tour.rootfix(op.combine, op.inverse, op.identity(_one(elements)), elements, exclusive=exclusive, block=block)  # type: ignore[misc,arg-type]
 
 
-def rootfix_euler(tree: Tree, op: Outward, rows: Row, base: State, *, exclusive: bool = False) -> State:
+def rootfix_euler(tree: Tree, op: OutwardRecursion, rows: Row, base: State, *, exclusive: bool = False) -> State:
     """`rootfix` under the schedule `euler`."""
     require(op.composes, op, "euler", "element, combine, act and identity")
     product = rootfix_elements(tree, op, op.element(rows), exclusive=exclusive)  # type: ignore[misc]
@@ -44,7 +44,7 @@ def leaffix_sum(tree: Tree, data: Any, *, exclusive: bool = False) -> Any:
     return tour.leaffix(add, negate, _one(data), data, exclusive=exclusive, method="mapped")
 
 
-def leaffix_euler(tree: Tree, op: Inward, rows: Row, like: State, *, exclusive: bool = False) -> State:
+def leaffix_euler(tree: Tree, op: InwardRecursion, rows: Row, like: State, *, exclusive: bool = False) -> State:
     """`leaffix` under the schedule `euler`."""
     require(op.commutes and op.own is not None, op, "euler", "to commute (a plain sum over the subtree of own(row))")
     return leaffix_sum(tree, op.own(rows), exclusive=exclusive)  # type: ignore[misc]

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .layout import Grid, Layout, layout
-from .operator import Element, Inward, Outward, Row, State, require
+from .operator import Element, InwardRecursion, OutwardRecursion, Row, State, require
 from .picked import pick
 from .stacked import Stacked, stack, unstack
 from .topology import Tree
@@ -73,12 +73,12 @@ def _neighbour(e: Element, towards: int) -> Element:
     return tree_map(lambda x: jnp.roll(x, towards, axis=0), e)
 
 
-def outward(op: Outward, laid: Layout, rows: Row, base: State) -> State:
+def outward(op: OutwardRecursion, laid: Layout, rows: Row, base: State) -> State:
     """States of all positions; `base` is the state at the base, with batch axes only."""
     return outward_visits(op, laid, rows, base)[0]
 
 
-def outward_visits(op: Outward, laid: Layout, rows: Row, base: State) -> tuple[State, Any]:
+def outward_visits(op: OutwardRecursion, laid: Layout, rows: Row, base: State) -> tuple[State, Any]:
     """States of all positions, and what their rows find; `base` is the state at the base, with batch axes only."""
     if any(g.longest_run > 1 for g in laid.grids):
         require(op.composes, op, laid.schedule, "element, combine, act and identity")
@@ -92,7 +92,7 @@ def outward_visits(op: Outward, laid: Layout, rows: Row, base: State) -> tuple[S
     return states, found
 
 
-def _outward_grid(op: Outward, grid: Grid, rows: Row, memory: tuple[State, Any]) -> tuple[State, Any]:
+def _outward_grid(op: OutwardRecursion, grid: Grid, rows: Row, memory: tuple[State, Any]) -> tuple[State, Any]:
     count, steps, width = grid.shape
 
     def visit(memory: tuple[State, Any], turn: Any) -> tuple[tuple[State, Any], None]:
@@ -122,12 +122,12 @@ def _outward_grid(op: Outward, grid: Grid, rows: Row, memory: tuple[State, Any])
     return lax.scan(visit, memory, turns)[0]
 
 
-def inward(op: Inward, laid: Layout, rows: Row, like: State) -> State:
+def inward(op: InwardRecursion, laid: Layout, rows: Row, like: State) -> State:
     """What flows into each position from its children; at position 0, into the base. `like` has batch axes only."""
     return inward_visits(op, laid, rows, like)[0]
 
 
-def inward_visits(op: Inward, laid: Layout, rows: Row, like: State) -> tuple[State, Any]:
+def inward_visits(op: InwardRecursion, laid: Layout, rows: Row, like: State) -> tuple[State, Any]:
     """What flows into each position from its children, and what rows find; of the latter the base has zeros."""
     if any(g.longest_run > 1 for g in laid.grids):
         require(op.composes, op, laid.schedule, "element, combine, act and identity")
@@ -144,7 +144,7 @@ def inward_visits(op: Inward, laid: Layout, rows: Row, like: State) -> tuple[Sta
 
 
 def _inward_grid(
-    op: Inward, grid: Grid, rows: Row, branches: Stacked, like: State
+    op: InwardRecursion, grid: Grid, rows: Row, branches: Stacked, like: State
 ) -> tuple[Stacked, tuple[State, Any]]:
     count, steps, width = grid.shape
 
@@ -196,7 +196,7 @@ def _inward_grid(
 
 
 def rootfix(
-    tree: Tree, op: Outward, rows: Row, base: State, *, schedule: str = "paths", exclusive: bool = False
+    tree: Tree, op: OutwardRecursion, rows: Row, base: State, *, schedule: str = "paths", exclusive: bool = False
 ) -> State:
     """State of every row, in row order: what its step made of its parent's (exclusive: its parent's itself)."""
     if schedule == "euler":
@@ -212,7 +212,7 @@ def rootfix(
 
 
 def leaffix(
-    tree: Tree, op: Inward, rows: Row, like: State, *, schedule: str = "paths", exclusive: bool = False
+    tree: Tree, op: InwardRecursion, rows: Row, like: State, *, schedule: str = "paths", exclusive: bool = False
 ) -> State:
     """What every row passes inward, in row order (exclusive: what flows into it from its children)."""
     if schedule == "euler":

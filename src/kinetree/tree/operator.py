@@ -10,7 +10,7 @@ Row = Any  # a pytree of arrays: what the recursion knows of one row before it s
 
 
 @dataclass(frozen=True)
-class Outward:
+class OutwardRecursion:
     """A recursion from the base to the leaves: `state[i] = step(row[i], state[parent[i]])`.
 
     `step` alone is enough to walk row by row and level by level. To take stretches of tree at once a schedule needs
@@ -49,7 +49,7 @@ class Outward:
 
 
 @dataclass(frozen=True)
-class Inward:
+class InwardRecursion:
     """A recursion from the leaves to the base: `out[i] = step(row[i], sum of out[c] over the children c of i)`.
 
     With `element(row, branches)` for a row into which some branches have already flowed, the laws are
@@ -60,7 +60,7 @@ class Inward:
     for operators that need something to stand on at the outer end of a cut: it is lent to the lane inside the cut and
     taken back from the one outside, by `lend`, with act(lend(e, s), t) == s + act(e, t). `commutes` says that the
     result is a plain sum over the subtree, of `own(row)`, whatever the order; with subtraction of states as the
-    inverse that is what the Euler tour needs. `finds` as for `Outward`.
+    inverse that is what the Euler tour needs. `finds` as for `OutwardRecursion`.
     """
 
     step: Callable[[Row, State], State]
@@ -94,7 +94,7 @@ class MissingProperty(ValueError):
     """A schedule was asked to run an operator that lacks what the schedule needs."""
 
 
-def require(ok: bool, operator: Outward | Inward, schedule: str, what: str) -> None:
+def require(ok: bool, operator: OutwardRecursion | InwardRecursion, schedule: str, what: str) -> None:
     """Refuse, with the reason."""
     if not ok:
         raise MissingProperty(f"schedule {schedule!r} needs {what}, which {operator.name!r} does not state")

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from .picture import FRAMES_PER_SECOND, draw
-from .scene import Scene
+from .scene import ShownScene
 
 GIF_COLOURS = 128
 NO_FFMPEG = "writing .mp4 needs the program ffmpeg (apt-get install ffmpeg, or brew install ffmpeg); .gif needs nothing"
 
 
-def frames(scene: Scene, *, speed: float = 1.0, rate: float = FRAMES_PER_SECOND, **looks: Any) -> Iterator[np.ndarray]:
+def frames(
+    scene: ShownScene, *, speed: float = 1.0, rate: float = FRAMES_PER_SECOND, **looks: Any
+) -> Iterator[np.ndarray]:
     """Pictures of a run, so many for each second that the film lasts.
 
     Arguments:
@@ -33,7 +35,7 @@ def frames(scene: Scene, *, speed: float = 1.0, rate: float = FRAMES_PER_SECOND,
 
 def save_film(
     path: Path,
-    scene: Scene,
+    scene: ShownScene,
     *,
     speed: float = 1.0,
     rate: float = FRAMES_PER_SECOND,

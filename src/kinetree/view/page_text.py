@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import solids
-from .scene import Plane, Scene
+from .scene import Plane, ShownScene
 
 SCRIPTS = ("maths.js", "shaders.js", "detail.js", "floor.js", "drawing.js", "camera.js", "data.js", "app.js")
 
@@ -27,7 +27,7 @@ def _plane(plane: Plane) -> dict[str, Any]:
     return {"position": _vector(plane.position), "normal": _vector(plane.normal)}
 
 
-def geometry(scene: Scene) -> bytes:
+def geometry(scene: ShownScene) -> bytes:
     """All parts, one after the other: corners with their normals, float32, then three numbers for each triangle."""
     pieces = []
     for corners, triangles in _indexed(scene):
@@ -35,7 +35,7 @@ def geometry(scene: Scene) -> bytes:
     return b"".join(pieces)
 
 
-def _indexed(scene: Scene) -> list[tuple[np.ndarray, np.ndarray]]:
+def _indexed(scene: ShownScene) -> list[tuple[np.ndarray, np.ndarray]]:
     """For each part: its different corners, (n, 6) with their normals, and (triangles, 3) which of them."""
     found = []
     for part in scene.parts:
@@ -45,7 +45,7 @@ def _indexed(scene: Scene) -> list[tuple[np.ndarray, np.ndarray]]:
     return found
 
 
-def description(scene: Scene, *, name: str = "", live: bool = False, note: str = "") -> dict[str, Any]:
+def description(scene: ShownScene, *, name: str = "", live: bool = False, note: str = "") -> dict[str, Any]:
     """All that the page needs to know beside numbers: the JSON object that it starts from."""
     model, offset, parts = scene.model, 0, []
     for part, (corners, triangles) in zip(scene.parts, _indexed(scene), strict=True):
@@ -94,7 +94,7 @@ def page(own_data: str = "") -> str:
     return (folder / "index.html").read_text("utf-8").replace("<!--scripts-->", text)
 
 
-def standalone(scene: Scene, **facts: Any) -> str:
+def standalone(scene: ShownScene, **facts: Any) -> str:
     """A page that holds its scene, and asks nobody for anything."""
     frames = scene.frames(0, len(scene.records)).astype("<f4").tobytes()
     data = {

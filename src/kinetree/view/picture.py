@@ -10,7 +10,7 @@ import numpy as np
 
 import kinetree as kt
 
-from .scene import Plane, Scene
+from .scene import Plane, ShownScene
 from .shapes import Source
 
 LIGHT = np.array([0.45, -0.35, 1.0]) / np.linalg.norm([0.45, -0.35, 1.0])
@@ -44,7 +44,9 @@ DARK_TONES = Tones(
 class Eye:
     """Where the camera stands, and how it sees."""
 
-    def __init__(self, scene: Scene, centre: np.ndarray, size: tuple[int, int], yaw: float, pitch: float, zoom: float):
+    def __init__(
+        self, scene: ShownScene, centre: np.ndarray, size: tuple[int, int], yaw: float, pitch: float, zoom: float
+    ):
         width, height = size
         (cy, sy), (cp, sp) = (np.cos(yaw), np.sin(yaw)), (np.cos(pitch), np.sin(pitch))
         self.back = np.array([cy * cp, sy * cp, sp])
@@ -125,7 +127,7 @@ class Canvas:
 
 
 def draw(
-    scene: Scene,
+    scene: ShownScene,
     record: int = 0,
     *,
     size: tuple[int, int] = (960, 600),
@@ -168,7 +170,7 @@ def _turned(quaternion: np.ndarray, v: np.ndarray) -> np.ndarray:
     return v + w * t + np.cross(u, t)
 
 
-def _solids(scene: Scene, poses: np.ndarray, eye: Eye) -> tuple[np.ndarray, np.ndarray]:
+def _solids(scene: ShownScene, poses: np.ndarray, eye: Eye) -> tuple[np.ndarray, np.ndarray]:
     """Corners of all triangles in the world, and how they are lit."""
     corners, colours = [], []
     for part in scene.parts:
@@ -190,7 +192,7 @@ def _solids(scene: Scene, poses: np.ndarray, eye: Eye) -> tuple[np.ndarray, np.n
     return np.concatenate(corners), np.concatenate(colours)
 
 
-def _lines(scene: Scene, poses: np.ndarray, eye: Eye, tones: Tones, width: float) -> tuple[np.ndarray, ...]:
+def _lines(scene: ShownScene, poses: np.ndarray, eye: Eye, tones: Tones, width: float) -> tuple[np.ndarray, ...]:
     """Thin rectangles on the screen, from each body to its parent: corners, depths, colours."""
     parent = np.asarray(scene.model.parent)
     own = np.flatnonzero(parent >= 0)
@@ -213,7 +215,7 @@ def _lines(scene: Scene, poses: np.ndarray, eye: Eye, tones: Tones, width: float
     )
 
 
-def _floors(canvas: Canvas, scene: Scene, eye: Eye, tones: Tones, poses: np.ndarray, corners: Any) -> None:
+def _floors(canvas: Canvas, scene: ShownScene, eye: Eye, tones: Tones, poses: np.ndarray, corners: Any) -> None:
     canvas.colour[:] = tones.back
     rays = eye.rays().reshape(-1, 3)
     for number, plane in enumerate(scene.planes):
@@ -274,7 +276,7 @@ def render(
         time: seconds.
         looks: size, dark, yaw, pitch and zoom of the picture.
     """
-    scene = Scene(model, run, source=source)
+    scene = ShownScene(model, run, source=source)
     record = len(scene.time) - 1 if time is None else int(np.abs(scene.time - time).argmin())
     return draw(scene, record, **looks)
 

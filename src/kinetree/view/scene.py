@@ -13,7 +13,7 @@ import kinetree as kt
 from kinetree.model.orientation import quaternion_from_rotation
 
 from . import solids
-from .shapes import Shape, Source, rotation, shapes
+from .shapes import DrawnShape, Source, rotation, shapes
 
 MAX_SOLID_BODIES = 300  # bodies of one state; larger mechanisms are drawn as lines
 MAX_WORLDS = 1024  # states that are drawn side by side; the rest of a batch is left out
@@ -44,7 +44,7 @@ class Camera(NamedTuple):
         return max(float(np.linalg.norm(self.half)), 1e-6)
 
 
-class Joint(NamedTuple):
+class Slider(NamedTuple):
     """A coordinate that a slider can move."""
 
     name: str
@@ -54,7 +54,7 @@ class Joint(NamedTuple):
     upper: float
 
 
-class Scene:
+class ShownScene:
     """A mechanism, and the states that are shown."""
 
     def __init__(
@@ -107,13 +107,13 @@ class Scene:
         return self.worlds * (4 * self.texels * (self.bodies + 1) + 3 + len(self.joints))
 
     @property
-    def joints(self) -> list[Joint]:
+    def joints(self) -> list[Slider]:
         """Coordinates of hinges, sliders and screws; the first of many."""
         if "_joints" not in self.__dict__:
             self._joints = _joints(self.model)
         return self._joints
 
-    def _parts(self, source: Source | None) -> list[Shape]:
+    def _parts(self, source: Source | None) -> list[DrawnShape]:
         many = self.worlds > 16
         found = shapes(self.model, source, COARSE_SIDES if many else FINE_SIDES)
         allowed = MAX_TRIANGLES / self.worlds
@@ -225,9 +225,9 @@ def _grid(worlds: int, step: float) -> np.ndarray:
     return (at - (at.max(0) / 2 if worlds else 0)) * step
 
 
-def _joints(model: kt.Model, most: int = 60) -> list[Joint]:
+def _joints(model: kt.Model, most: int = 60) -> list[Slider]:
     structure, coupling, limits = model.structure, model.coupling, model.limits
-    found: list[Joint] = []
+    found: list[Slider] = []
     row_of_q = {int(c): row for row, c in enumerate(structure.q_of_row) if c >= 0}
     for name, body in structure.joint_numbers.items():
         if len(found) >= most:
@@ -241,7 +241,7 @@ def _joints(model: kt.Model, most: int = 60) -> list[Joint]:
             low, high = (-np.inf, np.inf) if limits is None else (float(limits.lower[wide]), float(limits.upper[wide]))
             if not (np.isfinite([low, high]).all() and low < high):
                 low, high = (-math.pi, math.pi) if turns else (-1.0, 1.0)
-            found.append(Joint(f"{name}[{k}]" if several else name, column, "rad" if turns else "m", low, high))
+            found.append(Slider(f"{name}[{k}]" if several else name, column, "rad" if turns else "m", low, high))
     return found
 
 

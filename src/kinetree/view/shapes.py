@@ -26,7 +26,7 @@ Colour = tuple[float, float, float, float]
 Source = str | bytes | os.PathLike[str]
 
 
-class Shape(NamedTuple):
+class DrawnShape(NamedTuple):
     """A surface in the frame of a body; body −1 is the world."""
 
     body: int
@@ -34,7 +34,7 @@ class Shape(NamedTuple):
     colour: Colour = STEEL
 
 
-def shapes(model: kt.Model, source: Source | None = None, sides: int = FINE) -> list[Shape]:
+def shapes(model: kt.Model, source: Source | None = None, sides: int = FINE) -> list[DrawnShape]:
     """Shapes from the file that the model was loaded from, else those that may touch, else a skeleton.
 
     The skeleton also stands in for bodies whose shapes can not be drawn; a warning says which, and why.
@@ -45,7 +45,7 @@ def shapes(model: kt.Model, source: Source | None = None, sides: int = FINE) -> 
         sides: of round shapes.
     """
     source = model.structure.source if source is None else source
-    found: list[Shape] = []
+    found: list[DrawnShape] = []
     if source is not None:
         content, path = _content(source)
         root = parse(content, "<text>" if path is None else path.name)
@@ -95,8 +95,8 @@ def _origin(origin: Element | None) -> tuple[np.ndarray, np.ndarray]:
 # -- URDF ----------------------------------------------------------------------------------------------------------
 
 
-def _urdf_shapes(model: kt.Model, robot: Element, path: Path | None, sides: int) -> list[Shape]:
-    found: list[Shape] = []
+def _urdf_shapes(model: kt.Model, robot: Element, path: Path | None, sides: int) -> list[DrawnShape]:
+    found: list[DrawnShape] = []
     lost: dict[str, list[str]] = {}  # why: names of the bodies
     file, folder = ("<text>", None) if path is None else (path.name, path.parent)
     colours = {m.attributes.get("name", ""): c for m in robot.all("material") if (c := _rgba(m)) is not None}
@@ -117,7 +117,7 @@ def _urdf_shapes(model: kt.Model, robot: Element, path: Path | None, sides: int)
                 turn, position = _origin(visual.find("origin"))
                 for solid, of_mesh in _urdf_solids(geometry.children[0], folder, sides):
                     placed = solid.placed(turn, position)
-                    found.append(Shape(model.body_index(name), placed, colour or of_mesh or STEEL))
+                    found.append(DrawnShape(model.body_index(name), placed, colour or of_mesh or STEEL))
             except (
                 Exception
             ) as error:  # Mesh readers raise errors of any kind. A shape that can not be drawn must not stop the rest.
@@ -207,7 +207,7 @@ def _mesh_colour(piece: Any) -> Colour | None:
 # -- MJCF ----------------------------------------------------------------------------------------------------------
 
 
-def _mjcf_shapes(model: kt.Model, source: Path | str | bytes, sides: int) -> list[Shape]:
+def _mjcf_shapes(model: kt.Model, source: Path | str | bytes, sides: int) -> list[DrawnShape]:
     """MuJoCo's geoms, except planes, which are floors."""
     mujoco = import_module("mujoco")
     if isinstance(source, Path):
@@ -223,7 +223,7 @@ def _mjcf_shapes(model: kt.Model, source: Path | str | bytes, sides: int) -> lis
         number = int(m.geom_bodyid[g])
         name = m.body(number).name or f"body_{number}"  # as the loader calls it
         body = -1 if number == 0 else model.body_index(name)
-        found.append(Shape(body, solid.placed(rotation(m.geom_quat[g]), m.geom_pos[g]), colour))
+        found.append(DrawnShape(body, solid.placed(rotation(m.geom_quat[g]), m.geom_pos[g]), colour))
     return found
 
 
@@ -270,10 +270,10 @@ def _height_field(m: Any, number: int) -> Solid:
 # -- Without a file ------------------------------------------------------------------------------------------------
 
 
-def _touching_shapes(model: kt.Model, sides: int) -> list[Shape]:
+def _touching_shapes(model: kt.Model, sides: int) -> list[DrawnShape]:
     """The shapes of the model's world, but for planes: they are floors."""
     scene = None if model.world is None else model.world.scene
-    found: list[Shape] = []
+    found: list[DrawnShape] = []
     if scene is None:
         return found
     shapes, layout = scene.shapes, scene.layout
@@ -292,7 +292,7 @@ def _touching_shapes(model: kt.Model, sides: int) -> list[Shape]:
         else:
             continue
         turn = rotation(np.asarray(shapes.orientation[i], float))
-        found.append(Shape(int(body), solid.placed(turn, shapes.position[i])))
+        found.append(DrawnShape(int(body), solid.placed(turn, shapes.position[i])))
     return found
 
 
@@ -302,7 +302,7 @@ def _hull(points: np.ndarray) -> Solid:
     return solids.mesh(body.vertices, body.faces)
 
 
-def skeleton(model: kt.Model, sides: int = FINE) -> list[Shape]:
+def skeleton(model: kt.Model, sides: int = FINE) -> list[DrawnShape]:
     """A capsule from each joint to the next, and a rod along each joint's axis."""
     pose = kt.forward_kinematics(model, kt.neutral(model))
     R, p = pose.rotation, pose.position
@@ -317,11 +317,11 @@ def skeleton(model: kt.Model, sides: int = FINE) -> list[Shape]:
             length = float(np.linalg.norm(way))
             if length > 1e-9:
                 link = solids.capsule(radius, length, sides).placed(_turn_to(way / length), way / 2)
-                found.append(Shape(int(up), link))
+                found.append(DrawnShape(int(up), link))
         if model.structure.v_start[body + 1] - model.structure.v_start[body] == 1:
-            found.append(Shape(body, _axis(model, body, radius, sides), ORANGE))
+            found.append(DrawnShape(body, _axis(model, body, radius, sides), ORANGE))
         if body not in inner:  # a leaf ends somewhere: at its centre of mass
-            found.append(Shape(body, _tip(model, body, radius, sides)))
+            found.append(DrawnShape(body, _tip(model, body, radius, sides)))
     return found
 
 

@@ -17,7 +17,7 @@ import kinetree as kt
 
 from . import page_text
 from .live import Live
-from .scene import Scene, contact_forces
+from .scene import ShownScene, contact_forces
 from .server import PageServer, Reply
 from .shapes import Source
 
@@ -60,7 +60,7 @@ class Viewer:
         self.model, self.run, self.host = model, run, host
         self._source = source
         self.name = name or _file_name(source if source is not None else model.structure.source)
-        self.scene = Scene(model, run, source=source)
+        self.scene = ShownScene(model, run, source=source)
         self.q = np.array(self.scene.q[0, 0], float)
         self._geometry = page_text.geometry(self.scene)
         self._news = threading.Condition()
@@ -89,7 +89,7 @@ class Viewer:
 
     def html(self) -> str:
         """The whole scene as one page that needs no server: save it, send it, open it anywhere."""
-        scene = Scene(self.model, self.run, source=self._source, max_bytes=INLINE_BYTES)
+        scene = ShownScene(self.model, self.run, source=self._source, max_bytes=INLINE_BYTES)
         return page_text.standalone(scene, name=self.name)
 
     def _repr_html_(self) -> str:

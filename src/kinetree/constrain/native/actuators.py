@@ -15,7 +15,7 @@ from kinetree.lanes import Loop, Memory, Slots
 from kinetree.model import Model
 from kinetree.model.actuators import FILTEREXACT, INTEGRATOR, MUSCLE
 
-from .drive_plan import Drive, drives_of
+from .drive_plan import DriveGroup, drives_of
 from .kinematics import at_q
 from .memory import NUMBER, ROW, fixed
 from .parts import Known, Part, table
@@ -33,7 +33,7 @@ class Wires(NamedTuple):
     activation: np.ndarray  # −1 without one
 
 
-def wires(plan: Any, which: Drive | str) -> Wires:
+def wires(plan: Any, which: DriveGroup | str) -> Wires:
     """Wires of the actuators of one loop, or of all on a "row", a "string" or "frames"."""
     wiring = plan.actuators.wiring
     chosen = np.flatnonzero([which in (d, d.on) for d in drives_of(plan.structure, wiring)])
@@ -80,12 +80,12 @@ MOTORS = Motor(0.0, (0.0,) * 3, (0.0,) * 3, (0.0,) * 2, (0.0,) * 2, (0.0,) * 2, 
 FIBRES = Fibres(0.0, 0.0, 0.0, (0.0,) * 9, (0.0,) * 9, (0.0,) * 2, 0.0, (0.0,) * 3)
 
 
-def motor_of(drive: Drive) -> Motor:
+def motor_of(drive: DriveGroup) -> Motor:
     """The tree of an actuator's constants."""
     return MOTORS._replace(fibres=FIBRES) if drive.muscle else MOTORS
 
 
-def motors(drive: Drive) -> Any:
+def motors(drive: DriveGroup) -> Any:
     """The constants of the actuators of a loop."""
 
     def constants(model: Model, plan: Plan, known: Known) -> Motor:
@@ -165,18 +165,18 @@ def _laws(known: Motor, length: Any, velocity: Any) -> list[tuple]:
     return [tuple(jnp.where(is_muscle != 0, x, y) for x, y in zip(a, b, strict=True)) for is_muscle, a, b in chosen]
 
 
-class Ports(NamedTuple):
+class ActuatorSlots(NamedTuple):
     """Slots of actuators: columns of control, activation, and motor."""
 
     reads: tuple[Slots, ...]
     writes: tuple[Slots, ...]
 
     @staticmethod
-    def of(first: int, stateful: bool, implicit: bool) -> "Ports":
+    def of(first: int, stateful: bool, implicit: bool) -> "ActuatorSlots":
         """In three columns from the first on."""
         activation = (ACTIVATION.at(first + 1, "now"),) if stateful else ()
         rate = (ACTIVATION.at(first + 1, "rate"),) if stateful else ()
-        return Ports(
+        return ActuatorSlots(
             (Slots(first, 0, NUMBER), *activation), rate + ((MOTOR.at(first + 2, "slope"),) if implicit else ())
         )
 
@@ -191,7 +191,7 @@ def written(stateful: bool, implicit: bool, slope: Any, rate: Any) -> tuple:
     return ((rate,) if stateful else ()) + ((slope,) if implicit else ())
 
 
-def driving(drive: Drive, to: str, implicit: bool) -> Part:
+def driving(drive: DriveGroup, to: str, implicit: bool) -> Part:
     """Forces of the actuators on hinges and sliders, added to a field of their rows."""
     stateful = drive.stateful
 
@@ -200,14 +200,14 @@ def driving(drive: Drive, to: str, implicit: bool) -> Part:
         force, slope, rate = driven(known, known.gear * q, known.gear * qd, ctrl, rest[0] if stateful else None)
         return written(stateful, implicit, slope, rate), (known.gear * force,), ()
 
-    ports = Ports.of(2, stateful, implicit)
+    ports = ActuatorSlots.of(2, stateful, implicit)
     reads = (at_q(1, 1), ROW.at(0, "qd"), *ports.reads)
     loop = Loop(step, 5, jax.tree.structure(motor_of(drive)), reads=reads, writes=ports.writes, adds=(ROW.at(0, to),))
 
     def turns(plan: Any) -> np.ndarray:
         at = wires(plan, drive)
         rows = rows_of(plan, at)
-        return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows], *Ports.table(plan, at))
+        return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows], *ActuatorSlots.table(plan, at))
 
     return Part(loop, turns, motors(drive))
 
@@ -255,7 +255,7 @@ def bounded(implicit: bool) -> list[Part]:
     return [sums, Part(brake, turns, gears)]
 
 
-def activated(drive: Drive, field: str, rate: str) -> Part:
+def activated(drive: DriveGroup, field: str, rate: str) -> Part:
     """Activations at the end of a step, from a field and a rate."""
 
     def step(known: Motor, _: tuple, reads: tuple) -> tuple:

@@ -30,7 +30,7 @@ from .memory import (
     ZERO3,
     Conjugate,
     Norms,
-    Pivot,
+    PivotSlots,
     coupled_memory,
     fixed,
     held_bias,
@@ -240,7 +240,7 @@ def closing() -> Part:
     return Part(loop, lambda plan: table(plan.row(plan.outward_rows), plan.reply(plan.outward_rows)))
 
 
-def step_norms(change: Motion, S: Motion, pivot: Pivot, x: Any, new: Any) -> tuple[Norms, Motion]:
+def step_norms(change: Motion, S: Motion, pivot: PivotSlots, x: Any, new: Any) -> tuple[Norms, Motion]:
     """What a row adds to the norms of a step, from the change above it; and the change of its own acceleration."""
     by = new - x
     e = by + change.dot(pivot.U) * pivot.d_inverse

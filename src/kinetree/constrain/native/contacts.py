@@ -33,7 +33,7 @@ FAR = 1e10  # m: stands for the distance of a point that is no contact, so that 
 POINT_REPORT = 14  # numbers that are reported of a point
 
 
-class Placed(NamedTuple):
+class PlacedShape(NamedTuple):
     """A shape: where it is in its row's frame, or in the world, its size, and where its hull begins in a pool."""
 
     at: Placement
@@ -44,14 +44,14 @@ class Placed(NamedTuple):
 class Meeting(NamedTuple):
     """Two shapes that may touch."""
 
-    static: Placed
-    moving: Placed
+    static: PlacedShape
+    moving: PlacedShape
     reach: Any
 
 
-PLACED = Placed(PLACEMENT, ZERO3)
+PLACED = PlacedShape(PLACEMENT, ZERO3)
 MEETING = Meeting(PLACED, PLACED, 0.0)
-HULLED = Placed(PLACEMENT, ZERO3, 0.0)
+HULLED = PlacedShape(PLACEMENT, ZERO3, 0.0)
 WITH_HULLS = Meeting(HULLED, HULLED, 0.0)
 
 # Pairs whose colliders are formulas on numbers. All others look up hulls, or have loops of their own: by a pool.
@@ -64,7 +64,7 @@ BY_FORMULA = {
 }
 
 
-def geom(shape: Placed, row: Placement | None = None, pool: Any = None) -> Geom:
+def geom(shape: PlacedShape, row: Placement | None = None, pool: Any = None) -> Geom:
     """A shape in the world's axes; without a row, one that does not move."""
     at = shape.at if row is None else shape.at @ row
     which = None if pool is None else shape.hull.astype(jnp.int32)
@@ -76,7 +76,7 @@ def turned(frame: Any) -> Quaternion:
     return orientation_of(tuple(frame))
 
 
-def shape_places(model: Model) -> Placed:
+def shape_places(model: Model) -> PlacedShape:
     """All shapes in the frames of their rows, or in the world."""
     assert model.world is not None
     assert model.world.scene is not None
@@ -97,7 +97,7 @@ def shape_places(model: Model) -> Placed:
     columns = [tuple(x[:, k] for k in range(x.shape[1])) for x in (shapes.orientation, shapes.position, shapes.size)]
     own = Quaternion(*columns[0])
     at = Placement(carrier.orientation * own, carrier.position + carrier.orientation.turn(Vec3(*columns[1])))
-    return Placed(at, Vec3(*columns[2]))
+    return PlacedShape(at, Vec3(*columns[2]))
 
 
 def _found(collider: Any, first: Geom, second: Geom, reach: Any) -> list[Any]:

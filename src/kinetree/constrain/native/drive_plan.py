@@ -21,7 +21,7 @@ def kinds_of(structure: Structure, wiring: Wiring) -> list[str]:
     return found
 
 
-class Drive(NamedTuple):
+class DriveGroup(NamedTuple):
     """Actuators that one loop serves."""
 
     on: str  # what they act on
@@ -29,11 +29,11 @@ class Drive(NamedTuple):
     muscle: bool  # whether they are muscles
 
 
-def drives_of(structure: Structure, wiring: Wiring) -> list[Drive]:
+def drives_of(structure: Structure, wiring: Wiring) -> list[DriveGroup]:
     """The loop that serves each actuator."""
     muscles = wiring.muscles or ((False, False),) * len(wiring.targets)
     every = zip(kinds_of(structure, wiring), wiring.activations, wiring.dynamics, muscles, strict=True)
-    return [Drive(on, column >= 0, any(own) or kind == MUSCLE) for on, column, kind, own in every]
+    return [DriveGroup(on, column >= 0, any(own) or kind == MUSCLE) for on, column, kind, own in every]
 
 
 def may_brake(actuators: Actuators | None) -> tuple[int, ...]:

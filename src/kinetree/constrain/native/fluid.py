@@ -15,7 +15,7 @@ from .parts import Known, Part, table
 from .plan import Plan
 
 
-class Box(NamedTuple):
+class FluidBox(NamedTuple):
     """A box in a fluid: where it is in its row's frame, and how large; and the fluid."""
 
     at: Placement
@@ -25,7 +25,7 @@ class Box(NamedTuple):
     viscosity: Any
 
 
-BOX = Box(PLACEMENT, ZERO3, ZERO3, 0.0, 0.0)
+BOX = FluidBox(PLACEMENT, ZERO3, ZERO3, 0.0, 0.0)
 
 
 class InBox(NamedTuple):
@@ -37,7 +37,7 @@ class InBox(NamedTuple):
     speed: Vec3
 
 
-def in_box(box: Box, pose: Placement, v: Motion) -> InBox:
+def in_box(box: FluidBox, pose: Placement, v: Motion) -> InBox:
     """Of a box on a row that moves."""
     centre = pose.position + pose.orientation.turn(box.at.position)
     to_world = pose.orientation * box.at.orientation
@@ -52,7 +52,7 @@ def rows_of_boxes(plan: Plan) -> np.ndarray:
     return plan.structure.row_of_body[list(plan.world.fluid.bodies)].astype(np.int64)
 
 
-def box_constants(model: Model, plan: Plan, known: Known) -> Box:
+def box_constants(model: Model, plan: Plan, known: Known) -> FluidBox:
     """The boxes of a model, and the fluid."""
     fluid = plan.world.fluid
     assert fluid is not None
@@ -60,13 +60,13 @@ def box_constants(model: Model, plan: Plan, known: Known) -> Box:
     turn, place, size = (tuple(x[:, k] for k in range(x.shape[1])) for x in boxes)
     wind = Vec3(*(fluid.wind[k] for k in range(3)))
     at = Placement(Quaternion(*turn), Vec3(*place))
-    return Box(at, Vec3(*size), wind, fluid.density, fluid.viscosity)
+    return FluidBox(at, Vec3(*size), wind, fluid.density, fluid.viscosity)
 
 
 def in_fluid() -> Part:
     """What the fluid does to all boxes, added to the forces on their rows."""
 
-    def step(box: Box, _: tuple, reads: tuple) -> tuple:
+    def step(box: FluidBox, _: tuple, reads: tuple) -> tuple:
         centre, to_world, omega, speed = in_box(box, *reads)
         moment, force = drag(box.density, box.viscosity, box.size, omega, speed)
         moment, force = to_world.turn(moment), to_world.turn(force)

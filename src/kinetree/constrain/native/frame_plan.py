@@ -10,7 +10,7 @@ from kinetree.model.equalities import WELD
 from kinetree.spatial import Mat3
 
 from ..equality_groups import frame_members
-from .links import Touch
+from .links import LinkTouch
 from .memory import ZERO3, kept_forces
 
 Moves = tuple[bool, bool]  # which of the two bodies move
@@ -56,10 +56,10 @@ class Frames:
         """All that tables depend on."""
         return () if self.equal is None else (self.equal.held, self.equal.bodies1, self.equal.bodies2)
 
-    def touches(self) -> list[Touch]:
+    def touches(self) -> list[LinkTouch]:
         """What each link touches, in the order of the groups."""
         return [
-            Touch(tuple(int(self.rows[k, e]) for k in (0, 1) if moves[k]))
+            LinkTouch(tuple(int(self.rows[k, e]) for k in (0, 1) if moves[k]))
             for size, moves, members in self.groups
             for e in members
             for _ in range(links_of(size, moves))

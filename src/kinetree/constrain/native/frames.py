@@ -68,7 +68,7 @@ class Ends(NamedTuple):
 ENDS = Ends(PLACEMENT, PLACEMENT, 0.0, (0.0,) * 2, (0.0,) * 5, (0.0,) * 2)
 
 
-class End(NamedTuple):
+class LaneEnd(NamedTuple):
     """A frame in the world, as carried.py has it."""
 
     orientation: Quaternion
@@ -79,18 +79,20 @@ class End(NamedTuple):
     acceleration: Vec3
 
 
-def _end(own: Placement, row: Placement, base: Placement, v: Motion, drift: Motion, gravity: Vec3) -> tuple[End, Vec3]:
+def _end(
+    own: Placement, row: Placement, base: Placement, v: Motion, drift: Motion, gravity: Vec3
+) -> tuple[LaneEnd, Vec3]:
     """A frame on a row; and where it is, about the point of the row's tree."""
     arm = row.position + row.orientation.turn(own.position)
     linear = v.linear + v.angular.cross(arm)
     acceleration = drift.linear + gravity + drift.angular.cross(arm) + v.angular.cross(linear)
     place = row.orientation * own.orientation
-    return End(place, arm - base.position, v.angular, linear, drift.angular, acceleration), arm
+    return LaneEnd(place, arm - base.position, v.angular, linear, drift.angular, acceleration), arm
 
 
-def _still(own: Placement) -> tuple[End, Vec3]:
+def _still(own: Placement) -> tuple[LaneEnd, Vec3]:
     zero = Vec3.zero_like(own.position.x)
-    return End(own.orientation, own.position, zero, zero, zero, zero), zero
+    return LaneEnd(own.orientation, own.position, zero, zero, zero, zero), zero
 
 
 def softening(size: int, moves: Moves, power: int | None) -> Part:

@@ -28,7 +28,7 @@ class Softness(NamedTuple):
     weight: Any
 
 
-class Reach(NamedTuple):
+class LimitStart(NamedTuple):
     """From where on a limit acts: sign 1 for a lower one, −1 for an upper one."""
 
     sign: Any
@@ -36,8 +36,8 @@ class Reach(NamedTuple):
     margin: Any
 
 
-class Bound(NamedTuple):
-    """A limit: as `Reach`, and how soft it is."""
+class SoftLimit(NamedTuple):
+    """A limit: as `LimitStart`, and how soft it is."""
 
     sign: Any
     bound: Any
@@ -54,8 +54,8 @@ class Loss(NamedTuple):
 
 LIMIT_LIST = "limits"  # of those that are reached
 SOFT = Softness((0.0,) * 2, (0.0,) * 5, 0.0)
-REACH = Reach(0.0, 0.0, 0.0)
-BOUND, LOSS = Bound(*REACH, SOFT), Loss(0.0, SOFT)
+REACH = LimitStart(0.0, 0.0, 0.0)
+BOUND, LOSS = SoftLimit(*REACH, SOFT), Loss(0.0, SOFT)
 
 
 def soft_row(soft: Softness, power: int | None, r: Any, velocity: Any, active: Any, least_time: Any) -> tuple:
@@ -78,13 +78,13 @@ def _joints(model: Model, plan: Plan) -> JointSoftness:
 def limits(power: int | None) -> list[Part]:
     """Which limits are reached, and how soft those are."""
 
-    def beyond(known: Reach | Bound, q: Any) -> Any:
+    def beyond(known: LimitStart | SoftLimit, q: Any) -> Any:
         return known.sign * (q - known.bound) - known.margin
 
-    def look(known: Reach, _: tuple, reads: tuple) -> tuple:
+    def look(known: LimitStart, _: tuple, reads: tuple) -> tuple:
         return (jnp.where(beyond(known, *reads[0]) < 0, 1.0, 0.0), 0.0), (), ()
 
-    def step(known: Bound, _: tuple, reads: tuple) -> tuple:
+    def step(known: SoftLimit, _: tuple, reads: tuple) -> tuple:
         (q,), qd, least_time = reads
         return soft_row(known.soft, power, beyond(known, q), known.sign * qd, True, least_time), (), ()
 
@@ -96,18 +96,18 @@ def limits(power: int | None) -> list[Part]:
     def turns(plan: Plan) -> np.ndarray:
         return np.concatenate([limit_table(plan), table(plan.q + plan.structure.q_of_row[plan.limits[:, 0]])], 1)
 
-    def reach(model: Model, plan: Plan, known: Known) -> Reach:
+    def reach(model: Model, plan: Plan, known: Known) -> LimitStart:
         assert model.limits is not None
         rows, sign = plan.limits.T
         column = plan.structure.q_of_row[rows]
         bounds = [x[column[sign == s]] for s, x in ((1, model.limits.lower), (-1, model.limits.upper))]
         margin = _joints(model, plan).limit_margin[rows]
-        return Reach(sign.astype(float), library(bounds).concatenate(bounds), margin)
+        return LimitStart(sign.astype(float), library(bounds).concatenate(bounds), margin)
 
-    def constants(model: Model, plan: Plan, known: Known) -> Bound:
+    def constants(model: Model, plan: Plan, known: Known) -> SoftLimit:
         rows, joints = plan.limits[:, 0], _joints(model, plan)
         own = _softness(joints.limit_solref, joints.limit_solimp, inverse_weights(model).dof, rows)
-        return Bound(*reach(model, plan, known), own)
+        return SoftLimit(*reach(model, plan, known), own)
 
     return [Part(found, turns, reach), Part(soft, turns, constants)]
 

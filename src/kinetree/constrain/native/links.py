@@ -22,7 +22,7 @@ ENTRY = Memory(v=THREE)
 BLOCK = Memory(k=(0.0,) * WIDTH * WIDTH)  # of K, row by row
 
 
-class Touch(NamedTuple):
+class LinkTouch(NamedTuple):
     """What a link touches: rows on which its wrenches act, and rows whose joints it moves."""
 
     ends: tuple[int, ...]
@@ -40,20 +40,20 @@ def carrying(parent: np.ndarray, rows: set[int]) -> list[int]:
     return sorted(found, reverse=True)
 
 
-def in_groups(touches: list[Touch]) -> list[Touch]:
+def in_groups(touches: list[LinkTouch]) -> list[LinkTouch]:
     """What each group of links touches."""
     groups = [touches[k : k + WIDTH] for k in range(0, len(touches), WIDTH)]
 
     def every(rows: list[tuple[int, ...]]) -> tuple[int, ...]:
         return tuple(sorted({r for own in rows for r in own}))
 
-    return [Touch(every([t.ends for t in group]), every([t.joints for t in group])) for group in groups]
+    return [LinkTouch(every([t.ends for t in group]), every([t.joints for t in group])) for group in groups]
 
 
 class Links:
     """First slots of all that belongs to groups of links, and the tables of their loops."""
 
-    def __init__(self, parent: np.ndarray, touches: list[Touch], at: int):
+    def __init__(self, parent: np.ndarray, touches: list[LinkTouch], at: int):
         """From what each link touches; links that touch nothing fill groups up."""
         self.count = sum(bool(t.ends or t.joints) for t in touches)
         self._soft = [float(not t.rigid) for t in touches]
@@ -74,7 +74,7 @@ class Links:
     def __len__(self) -> int:
         return self.count
 
-    def _plan_sweep(self, parent: np.ndarray, k: int, touch: Touch, rows: list[int], at: int) -> int:
+    def _plan_sweep(self, parent: np.ndarray, k: int, touch: LinkTouch, rows: list[int], at: int) -> int:
         first: dict[int, int] = {}
         for i in rows:
             first.setdefault(int(parent[i]), i)

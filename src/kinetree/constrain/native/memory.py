@@ -33,7 +33,7 @@ class Held(NamedTuple):
 HELD = Held(ArticulatedInertia(SYM3, Mat3(*9 * (0.0,)), SYM3), FORCE)
 
 
-class Pivot(NamedTuple):
+class PivotSlots(NamedTuple):
     """What a row's joint needs to answer an acceleration."""
 
     U: Force
@@ -173,7 +173,7 @@ ROW = overlaid(
         "resistance": 0.0,
         "push": 0.0,
         "x_new": 0.0,  # where Newton's step leads
-        "pivot": Pivot(FORCE, 0.0, 0.0, 0.0),
+        "pivot": PivotSlots(FORCE, 0.0, 0.0, 0.0),
         "a_new": MOTION,  # J x_new
         "change": MOTION,  # J (x_new − x)
     },

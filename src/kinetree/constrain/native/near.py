@@ -29,7 +29,7 @@ CROWDED_MIN_PAIRS = 32  # dm_control's manipulator has 168 (2.7 to 4 times MuJoC
 SLACK = 1e-9  # of the size of two shapes: rounding takes no contact away
 
 
-class Box(NamedTuple):
+class BoundingBox(NamedTuple):
     """What holds a shape: a box along its axes."""
 
     centre: Vec3
@@ -41,7 +41,7 @@ class Bounds(NamedTuple):
 
     radius: Any
     reach: Any
-    boxes: tuple[Box, ...]  # none for cheap pairs; the second one's where the first is a plane
+    boxes: tuple[BoundingBox, ...]  # none for cheap pairs; the second one's where the first is a plane
 
 
 def boxes_of(kinds: tuple[str, str]) -> tuple[int, ...]:
@@ -63,7 +63,7 @@ def placed_at(pairs: Any, at: int) -> tuple[dict[int, int], int]:
 
 def bounds_like(kinds: tuple[str, str]) -> Bounds:
     """An example."""
-    return Bounds(0.0, 0.0, tuple(Box(ZERO3, ZERO3) for _ in boxes_of(kinds)))
+    return Bounds(0.0, 0.0, tuple(BoundingBox(ZERO3, ZERO3) for _ in boxes_of(kinds)))
 
 
 def bounds_of(kinds: tuple[str, str], shapes: Any, pairs: list[Any], reach: Any) -> Bounds:
@@ -85,21 +85,21 @@ def _radius(kind: str, shapes: Any, numbers: list[int]) -> Any:
     return radius_of_size(kind, Vec3(*shapes.size[np.array(numbers, np.int64)].T))
 
 
-def _box(kind: str, shapes: Any, numbers: list[int]) -> Box:
+def _box(kind: str, shapes: Any, numbers: list[int]) -> BoundingBox:
     if kind == "mesh":
         ends = [(shapes.hulls[i].vertices.min(0), shapes.hulls[i].vertices.max(0)) for i in numbers]
         low, high = (np.array(x).T for x in zip(*ends, strict=True))
-        return Box(Vec3(*(low + high) / 2), Vec3(*(high - low) / 2))
+        return BoundingBox(Vec3(*(low + high) / 2), Vec3(*(high - low) / 2))
     if kind == "hfield":
         x, y, top, base = np.array([shapes.hulls[i].half for i in numbers]).T
-        return Box(Vec3(0 * x, 0 * x, (top - base) / 2), Vec3(x, y, (top + base) / 2))
+        return BoundingBox(Vec3(0 * x, 0 * x, (top - base) / 2), Vec3(x, y, (top + base) / 2))
     x, y, z = shapes.size[np.array(numbers, np.int64)].T
     half = {
         "sphere": (x, x, x),
         "capsule": (x, x, x + y),
         "cylinder": (x, x, y),
     }.get(kind, (x, y, z))
-    return Box(Vec3(*(0 * x,) * 3), Vec3(*half))
+    return BoundingBox(Vec3(*(0 * x,) * 3), Vec3(*half))
 
 
 def is_asked(kinds: tuple[str, str], many: bool) -> bool:
@@ -150,7 +150,7 @@ def _capsules_near(first: Geom, second: Geom, bounds: Bounds) -> Any:
     return parallel | (between.dot(between) <= most * most)
 
 
-def _width(box: Box, along: tuple) -> Any:
+def _width(box: BoundingBox, along: tuple) -> Any:
     """Half the width of a box in a direction, from how far its axes are along it."""
     x, y, z = (jnp.abs(a) * h for a, h in zip(along, box.half, strict=True))
     return x + y + z

@@ -32,7 +32,7 @@ from .memory import (
     ZERO3,
     Held,
     Norms,
-    Pivot,
+    PivotSlots,
     Search,
     Slope,
     Sums,
@@ -99,7 +99,7 @@ def inward(rooted: bool) -> list[Part]:
         u = joint_drive(S, push, whole.bias)
         left = Held(whole.inertia.without(U, d_inverse), freed_bias(U, d_inverse, u, whole.bias))
         passed = jax.tree.map(lambda a, b: b + merges * a, onto, left)
-        return (Pivot(U, d, d_inverse, u), passed), (), ()
+        return (PivotSlots(U, d, d_inverse, u), passed), (), ()
 
     reads = (
         HELD_BLOCK.at(1, "held"),

@@ -38,7 +38,7 @@ from .string_plan import Strings
 from .tables import table
 
 
-class Touch(NamedTuple):
+class PairLoop(NamedTuple):
     """Pairs of shapes that one loop collides: they agree in both kinds, and in which of the two moves."""
 
     kinds: tuple[str, str]
@@ -342,12 +342,12 @@ class Plan:
         return self._acts + np.asarray(number, np.int64) * ACTS.size
 
     @cached_property
-    def touches(self) -> list[Touch]:
+    def touches(self) -> list[PairLoop]:
         """The pairs, loop by loop."""
         groups: dict[tuple[tuple[str, str], int], list[int]] = {}
         for number, pair in enumerate(self.pairs):
             groups.setdefault((self.kinds(pair), pair.moving), []).append(number)
-        return [Touch(kinds, moving, tuple(pairs)) for (kinds, moving), pairs in groups.items()]
+        return [PairLoop(kinds, moving, tuple(pairs)) for (kinds, moving), pairs in groups.items()]
 
     def members(self, kinds: tuple[str, str], moving: int) -> tuple[int, ...]:
         """The pairs of some kinds."""

@@ -38,7 +38,7 @@ class Goal(Enum):
     ANSWER = auto()  # how accelerations answer small forces, constraints being as they are at given ones
 
 
-class Variant(NamedTuple):
+class ConstraintVariant(NamedTuple):
     """Which program: for what models, and with what inputs."""
 
     features: Features
@@ -272,7 +272,7 @@ def counted(array: int) -> Part:
     return Part(Loop(step, 0, NOTHING, reads=(fixed("iterations"), fixed("converged")), outputs=ends), once)
 
 
-def contact_parts(v: Variant) -> list[Part]:
+def contact_parts(v: ConstraintVariant) -> list[Part]:
     """From q to points of contact, or to their motions."""
     f, told = v.features, v.inputs.index("motions") if v.recalls else None
     placed = [*kinematics.placing(f.quaternions), *kinematics.bases(), *outward(f.quaternions)]
@@ -285,7 +285,7 @@ def contact_parts(v: Variant) -> list[Part]:
     return parts
 
 
-def solution_parts(v: Variant) -> list[Part | Again]:
+def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
     """From a state to accelerations, or from accelerations to forces."""
     f, at = v.features, v.inputs.index
     kinds, between = kinds_of(f), between_of(f)
@@ -329,7 +329,7 @@ def solution_parts(v: Variant) -> list[Part | Again]:
 _programs: Once[Native] = Once()
 
 
-def program_of(variant: Variant) -> Native:
+def program_of(variant: ConstraintVariant) -> Native:
     """The program of a variant, made once."""
 
     def make() -> Native:

@@ -12,8 +12,8 @@ from kinetree.model import Model, Placement
 from kinetree.model.attached import in_rows
 from kinetree.spatial import Force, Quaternion, Vec3
 
-from .actuators import MOTORS, Motor, Ports, driven, motor_of, motors, wires, written
-from .drive_plan import Drive
+from .actuators import MOTORS, ActuatorSlots, Motor, driven, motor_of, motors, wires, written
+from .drive_plan import DriveGroup
 from .memory import PLACEMENT, ROW, ZERO3
 from .parts import Known, Part, table
 from .string_actuators import periods
@@ -43,7 +43,7 @@ def _placed(own: Placement, row: Placement, base: Placement) -> tuple[Vec3, Plac
     return arm, Placement(row.orientation * own.orientation, arm - base.position)
 
 
-def driving(drive: Drive, implicit: bool) -> Part:
+def driving(drive: DriveGroup, implicit: bool) -> Part:
     """Forces of the actuators, on the bodies of their frames; after the forces of motion."""
     stateful = drive.stateful
 
@@ -59,7 +59,7 @@ def driving(drive: Drive, implicit: bool) -> Part:
         force, slope, rate = driven(known.motor, length, velocity, ctrl, act, known.period)
         return written(stateful, implicit, slope, rate), (wrenches[0] * -force, wrenches[1] * -force), ()
 
-    ports = Ports.of(4, stateful, implicit)
+    ports = ActuatorSlots.of(4, stateful, implicit)
     poses = tuple(ROW.at(column, "pose") for column in (0, 1, 2, 3))
     reads = (*poses, ROW.at(0, "v"), ROW.at(2, "v"), *ports.reads)
     adds = (ROW.at(0, "force"), ROW.at(2, "force"))
@@ -78,7 +78,7 @@ def driving(drive: Drive, implicit: bool) -> Part:
         for own in rows.T:
             base = plan.base(plan.tree_of_row[np.maximum(own, 0)])
             columns += [np.where(own >= 0, plan.row(own), base), base]
-        return table(*columns, *Ports.table(plan, at))
+        return table(*columns, *ActuatorSlots.table(plan, at))
 
     def constants(model: Model, plan: Any, known: Known) -> Frame:
         a = model.actuators

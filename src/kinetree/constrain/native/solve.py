@@ -20,7 +20,7 @@ from .contacts import POINT_REPORT
 from .features import Features, features_of
 from .kinds import FORCE_REPORT
 from .plan import Plan
-from .programs import Goal, Variant, is_differentiable, program_of
+from .programs import ConstraintVariant, Goal, is_differentiable, program_of
 from .recalled import searched, width
 
 
@@ -54,7 +54,7 @@ class Solver:
     """A program with its tables and constants. A pytree, so that constants go through `jit`."""
 
     constants: tuple[Any, ...]
-    variant: Variant = field(metadata={"static": True})
+    variant: ConstraintVariant = field(metadata={"static": True})
     plan: Plan = field(metadata={"static": True})
     smooth: tuple[Any, ...] = ()  # constants of the program for derivatives, where there is one
     answers: tuple[Any, ...] = ()  # of the one that answers changes, where accelerations are asked for
@@ -103,12 +103,12 @@ class Solver:
         coupling = self.plan.coupling
         return found(solution - (moved if coupling is None else moved[:, coupling.kept_v]))
 
-    def _widths(self, variant: Variant | None = None) -> tuple[int, ...]:
+    def _widths(self, variant: ConstraintVariant | None = None) -> tuple[int, ...]:
         n, points = self.plan.n, len(self.plan.all_points()[0])
         widths = Solved(n, n, n, 2, POINT_REPORT * points, FORCE_REPORT * points, n, n, 0)
         return tuple(getattr(widths, name) for name in (variant or self.variant).outputs)
 
-    def _split(self, whole: tuple, variant: Variant | None = None) -> Solved:
+    def _split(self, whole: tuple, variant: ConstraintVariant | None = None) -> Solved:
         found = Solved(**dict(zip((variant or self.variant).outputs, whole, strict=True)))
         own = self.plan.coupling
         if own is None or found.qdd is None:
@@ -118,15 +118,15 @@ class Solver:
         )
 
 
-def smooth_variant(variant: Variant) -> Variant:
+def smooth_variant(variant: ConstraintVariant) -> ConstraintVariant:
     """The program whose derivatives are those of a variant, where accelerations are known."""
     recalls = variant._replace(recalls=searched(variant.features))
     return recalls._replace(goal=Goal.BALANCE, warm=True) if variant.goal is Goal.DYNAMICS else recalls
 
 
-def moving(features: Features) -> Variant:
+def moving(features: Features) -> ConstraintVariant:
     """The program that tells how points of contact move which are searched for."""
-    return Variant(Features(*features[:5]), goal=Goal.MOTIONS)
+    return ConstraintVariant(Features(*features[:5]), goal=Goal.MOTIONS)
 
 
 def motions_of(features: Features, plan: Plan, constants: tuple, q: Any) -> Any:
@@ -138,12 +138,12 @@ def motions_of(features: Features, plan: Plan, constants: tuple, q: Any) -> Any:
     ]
 
 
-def answering(features: Features) -> Variant:
+def answering(features: Features) -> ConstraintVariant:
     """The program that answers changes of the balance of forces."""
-    return Variant(features, goal=Goal.ANSWER)
+    return ConstraintVariant(features, goal=Goal.ANSWER)
 
 
-def _inputs(variant: Variant, **given: Any) -> tuple:
+def _inputs(variant: ConstraintVariant, **given: Any) -> tuple:
     """What a program reads; directions that it is linear in come later."""
     flat = {k: flattened(x) if k == "f_ext" and x is not None else x for k, x in given.items()}
     return tuple(flat[name] for name in variant.inputs if name in flat)
@@ -156,14 +156,14 @@ _singles: OncePerOwner[Single] = OncePerOwner()
 def solver_of(model: Model, plan: Plan, dtype: Any, h: Any, **asked: Any) -> Solver:
     """The program of a model, with its constants for a type and a time step; made once where numbers are known.
 
-    `asked` are the fields of a `Variant` beside its features.
+    `asked` are the fields of a `ConstraintVariant` beside its features.
     """
 
     def make() -> Solver:
         features = features_of(model.uncoupled, plan)
         if asked.get("goal") is Goal.CONTACTS:
             features = Features(*features[:5])  # no other feature counts
-        variant = Variant(features, **asked)
+        variant = ConstraintVariant(features, **asked)
         constants = constants_of(program_of(variant), model, plan, dtype, h)
         traced = any(isinstance(x, Tracer) for x in constants)
         smooth, answers, seen = (), (), ()

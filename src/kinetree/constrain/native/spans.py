@@ -58,7 +58,7 @@ def points() -> Part:
     return Part(loop, turns, lambda model, plan, known: Vec3(*split(_tendons(plan).points)))
 
 
-class Shape(NamedTuple):
+class WrapShape(NamedTuple):
     """What a tendon goes around, on its row; and how much its span counts."""
 
     at: Placement
@@ -70,7 +70,7 @@ def wraps(kind: WrapKind) -> Part:
     """Ways around spheres or cylinders, and their arcs."""
     cylinder, sided, passes = kind
 
-    def step(known: Shape, _: tuple, reads: tuple) -> tuple:
+    def step(known: WrapShape, _: tuple, reads: tuple) -> tuple:
         row, base, a, b, *side = reads
         center = row.position + row.orientation.turn(known.at.position) - base.position
         turn = row.orientation * known.at.orientation
@@ -81,7 +81,7 @@ def wraps(kind: WrapKind) -> Part:
     ends = (SPOT.at(2, "position"), SPOT.at(3, "position"), *((SPOT.at(4, "position"),) if sided else ()))
     reads = (ROW.at(0, "pose"), ROW.at(1, "pose"), *ends)
     writes = tuple(WAY.at(5, f) for f in WAY.fields)
-    example = Shape(PLACEMENT, 0.0, 0.0)
+    example = WrapShape(PLACEMENT, 0.0, 0.0)
     loop = Loop(step, 7, jax.tree.structure(example), reads=reads, writes=writes, adds=(STRING.at(6, "length"),))
 
     def turns(plan: Plan) -> np.ndarray:
@@ -93,12 +93,12 @@ def wraps(kind: WrapKind) -> Part:
         strings = plan.strings.string([s.tendon for s in some])
         return table(*_carriers(plan, [a.row for a in arounds]), *ends, side, spans.way(own), strings)
 
-    def constants(model: Model, plan: Plan, known: Known) -> Shape:
+    def constants(model: Model, plan: Plan, known: Known) -> WrapShape:
         tendons, own = _tendons(plan), np.array(spans_of(plan).wraps[kind])
         shapes = tendons.shapes
         at = Placement(Quaternion(*split(shapes.orientation[own])), Vec3(*split(shapes.position[own])))
         counts = 1 / tendons.divisors[[spans_of(plan).span_of_wrap[k] for k in own]]
-        return Shape(at, shapes.radius[own], counts)
+        return WrapShape(at, shapes.radius[own], counts)
 
     return Part(loop, turns, constants)
 

@@ -11,8 +11,8 @@ from kinetree.lanes import Loop, Slots
 from kinetree.model import Model
 from kinetree.spatial import Quaternion, Vec3
 
-from .actuators import MOTOR, Motor, Ports, driven, motor_of, motors, wires, written
-from .drive_plan import Drive
+from .actuators import MOTOR, ActuatorSlots, Motor, driven, motor_of, motors, wires, written
+from .drive_plan import DriveGroup
 from .kinematics import at_q
 from .memory import NOTHING, NUMBER, fixed
 from .parts import Known, Part, table
@@ -94,7 +94,7 @@ def periods(model: Model, numbers: np.ndarray, on_ball: np.ndarray, on_site: np.
     return xp.where(applies, 2 * np.pi * xp.sqrt(squared), 0.0)
 
 
-def driving(drive: Drive, implicit: bool) -> Part:
+def driving(drive: DriveGroup, implicit: bool) -> Part:
     """Forces of the actuators, along their strings."""
     stateful = drive.stateful
 
@@ -105,14 +105,14 @@ def driving(drive: Drive, implicit: bool) -> Part:
         force, slope, rate = driven(motor, motor.gear * length, motor.gear * velocity, ctrl, act, period)
         return written(stateful, implicit, slope, rate), (motor.gear * force,), ()
 
-    ports = Ports.of(1, stateful, implicit)
+    ports = ActuatorSlots.of(1, stateful, implicit)
     reads = (STRING.at(0, "length"), STRING.at(0, "velocity"), *ports.reads)
     example = jax.tree.structure((motor_of(drive), 0.0))
     loop = Loop(step, 4, example, reads=reads, writes=ports.writes, adds=(STRING.at(0, "push"),))
 
     def turns(plan: Any) -> np.ndarray:
         at = wires(plan, drive)
-        return table(plan.strings.string(_strings(plan, at.number)), *Ports.table(plan, at))
+        return table(plan.strings.string(_strings(plan, at.number)), *ActuatorSlots.table(plan, at))
 
     def constants(model: Model, plan: Any, known: Known) -> tuple[Motor, Any]:
         numbers = wires(plan, drive).number

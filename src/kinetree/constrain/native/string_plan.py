@@ -19,7 +19,7 @@ from kinetree.model.equalities import Equalities
 from ..joint_groups import Present, sliding_axes
 from ..tendons import branches
 from .drive_plan import kinds_of
-from .links import WIDTH, Touch, carrying
+from .links import WIDTH, LinkTouch, carrying
 from .memory import LIMIT, kept_forces
 from .span_plan import Spans
 from .tables import table
@@ -27,15 +27,15 @@ from .tables import table
 STRING = Memory(length=0.0, velocity=0.0, a=0.0, a_new=0.0, push=0.0, stiff=0.0, slope=0.0)
 
 
-class Acting(NamedTuple):
+class StringGroup(NamedTuple):
     """A kind of constraints on strings: their strings, and the numbers of what they belong to."""
 
     strings: np.ndarray
     members: np.ndarray
 
 
-def _acting(found: list[tuple[int, int]]) -> Acting:
-    return Acting(*np.array(found, np.int64).reshape(-1, 2).T)
+def _acting(found: list[tuple[int, int]]) -> StringGroup:
+    return StringGroup(*np.array(found, np.int64).reshape(-1, 2).T)
 
 
 class Strings:
@@ -149,11 +149,11 @@ class Strings:
         routes = None if self.spans is None else (self.spans.routes, tuple(self.spans.wraps))
         return joints, tied, self.fixed, routes, tuple(map(tuple, self.rows)), tuple(self.linked.tolist())
 
-    def touches(self) -> list[Touch]:
+    def touches(self) -> list[LinkTouch]:
         """What the links of strings touch."""
         filled = -len(self.linked) % WIDTH
         rigid = set(self.mimics.strings.tolist())
-        return [*(Touch((), tuple(self.rows[s]), s in rigid) for s in self.linked), *filled * [Touch(())]]
+        return [*(LinkTouch((), tuple(self.rows[s]), s in rigid) for s in self.linked), *filled * [LinkTouch(())]]
 
     # -- slots --------------------------------------------------------------------------------------------------------
 
@@ -193,11 +193,11 @@ class Strings:
         return table(self.string(strings), entries, row(rows))
 
     @property
-    def limits(self) -> tuple[Acting, np.ndarray]:
+    def limits(self) -> tuple[StringGroup, np.ndarray]:
         """All limits, and their signs: of tendons, then of balls, which are lower ones."""
         kinds = (self.lower, self.upper, self.balls)
         signs = [np.full(len(k.strings), s) for k, s in zip(kinds, (1.0, -1.0, 1.0), strict=True)]
-        return Acting(*(np.concatenate(x) for x in zip(*kinds, strict=True))), np.concatenate(signs)
+        return StringGroup(*(np.concatenate(x) for x in zip(*kinds, strict=True))), np.concatenate(signs)
 
     def constrained(self, kind: str) -> np.ndarray:
         """Strings and constraints of one kind: "limits", "losses" or "holds"."""

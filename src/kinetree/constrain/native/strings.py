@@ -18,7 +18,7 @@ from kinetree.model.world import JointSoftness
 
 from ..cones import Response, dry, hold, one_sided
 from ..weights import inverse_weights
-from .joints import BOUND, LOSS, Bound, Loss, Softness, soft_row
+from .joints import BOUND, LOSS, Loss, SoftLimit, Softness, soft_row
 from .kinds import Kind, of_one_number
 from .memory import LIMIT, NOTHING, ROW, Norms, fixed, total
 from .parts import Known, Part, table
@@ -85,7 +85,7 @@ def _joined(*parts: Any) -> Any:
     return jax.tree.map(joined, *parts)
 
 
-def _limit_constants(model: Model, plan: Plan, known: Known) -> Bound:
+def _limit_constants(model: Model, plan: Plan, known: Known) -> SoftLimit:
     s, weights = plan.strings, inverse_weights(model)
     (_, members), sign = s.limits
     count = len(s.lower.members) + len(s.upper.members)
@@ -103,7 +103,7 @@ def _limit_constants(model: Model, plan: Plan, known: Known) -> Bound:
         bounds.append(-soft.ball_limit[balls])
         margins.append(soft.limit_margin[balls])
     whole = _joined(*zip(bounds, margins, parts, strict=True))
-    return Bound(sign, *whole)
+    return SoftLimit(sign, *whole)
 
 
 def _loss_constants(model: Model, plan: Plan, known: Known) -> Loss:
@@ -122,7 +122,7 @@ def _loss_constants(model: Model, plan: Plan, known: Known) -> Loss:
     return _joined(*parts)
 
 
-def _hold_constants(model: Model, plan: Plan, known: Known) -> Bound:
+def _hold_constants(model: Model, plan: Plan, known: Known) -> SoftLimit:
     s, weights = plan.strings, inverse_weights(model)
     parts, bounds = [], []
     if s.joints is not None:
@@ -137,7 +137,7 @@ def _hold_constants(model: Model, plan: Plan, known: Known) -> Bound:
         parts.append(_softness(s.tied.solref, s.tied.solimp, weight))
         bounds.append((two < 0) * (plan.world.tendons.start[one] + s.tied.coefficients[:, 0]))
     bound, soft = _joined(*zip(bounds, parts, strict=True))
-    return Bound(np.ones(len(bound)), bound, np.zeros(len(bound)), soft)
+    return SoftLimit(np.ones(len(bound)), bound, np.zeros(len(bound)), soft)
 
 
 CONSTANTS = {"limits": _limit_constants, "losses": _loss_constants, "holds": _hold_constants}

@@ -63,7 +63,7 @@ def pass_on(row: Row, f: Force) -> tuple[Force, dict]:
     return row.at.force_to_parent(f), {}
 
 
-class Load(NamedTuple):
+class ForceStretch(NamedTuple):
     """A stretch of rows: where its outer end stands in its inner one, and what it passes by itself."""
 
     X: Placement | Transform
@@ -79,10 +79,10 @@ MOTION = Stretch(
     placed=lambda e: Placement(e.orientation, e.position),
 )
 WRENCH = Stretch(
-    element=lambda row, own: Load(row.at, row.at.force_to_parent(own)),
-    combine=lambda inner, outer: Load(outer.X @ inner.X, inner.own + inner.X.force_to_parent(outer.own)),
+    element=lambda row, own: ForceStretch(row.at, row.at.force_to_parent(own)),
+    combine=lambda inner, outer: ForceStretch(outer.X @ inner.X, inner.own + inner.X.force_to_parent(outer.own)),
     act=lambda e, force: e.own + e.X.force_to_parent(force),
-    identity=lambda x: Load(Placement.identity_like(x), Force.zero_like(x)),
+    identity=lambda x: ForceStretch(Placement.identity_like(x), Force.zero_like(x)),
     passed=lambda e: e.own,
     carry=lambda X, f: X.force_to_parent(f),
     carry_back=lambda X, f: X.force_to_child(f),

@@ -16,16 +16,16 @@ from kinetree.lanes import NOTHING, NUMBER, Lane, Loop, Slots, slot
 from ..matrices.ltdl_lanes import eliminate, elimination_turns
 from ..schedules import tuning
 from ..schedules.lane_parts import RUNS, run_starts
-from ..schedules.lane_rows import Part, Turns, no_constants
-from .shape import Shape
+from ..schedules.lane_rows import RowPart, Turns, no_constants
+from .shape import Skeleton
 
 CHUNK, TERMS = tuning.SOLVE_CHUNK_COLUMNS, tuning.SOLVE_TERMS
 
 
-class Region(NamedTuple):
+class ColumnRegion(NamedTuple):
     """Slots after those of the rows: X, and for forward dynamics packed H, and the numbers 0 and 1."""
 
-    shape: Shape
+    shape: Skeleton
     start: int
     forward: bool
 
@@ -63,12 +63,12 @@ class Region(NamedTuple):
         return self.start + row * self.columns + number * CHUNK
 
 
-def chunks(shape: Shape) -> int:
+def chunks(shape: Skeleton) -> int:
     """How many chunks the columns of X make."""
     return -(-3 * shape.size // CHUNK)
 
 
-Regions = Callable[[Shape], Region]
+Regions = Callable[[Skeleton], ColumnRegion]
 NUMBERS, THREE = (jax.tree.structure((0.0,) * count) for count in (CHUNK, 3))
 
 
@@ -80,10 +80,10 @@ def _turns(table: np.ndarray) -> Turns:
     return table.astype(np.int32), np.zeros(len(table), np.int32)
 
 
-def prepare(region: Regions, variant: Any) -> list[Part]:
+def prepare(region: Regions, variant: Any) -> list[RowPart]:
     """Zeros where entries are missing or add up; for forward dynamics the unit matrix and the zeros of H, too."""
 
-    def entries_turns(shape: Shape) -> Turns:
+    def entries_turns(shape: Skeleton) -> Turns:
         r, m = region(shape), shape.size
         missing = np.ones((m, m), bool)
         if not variant.coupled:
@@ -91,19 +91,19 @@ def prepare(region: Regions, variant: Any) -> list[Part]:
             missing[i, j] = missing[j, i] = False
         return _turns(r.entry(*np.nonzero(missing))[:, None])
 
-    def rows_turns(shape: Shape) -> Turns:
+    def rows_turns(shape: Skeleton) -> Turns:
         r = region(shape)
         first = r.start + np.arange(0, shape.size * r.columns, CHUNK)
         return first[:, None].astype(np.int32), np.arange(len(first))
 
     def rows(model: Any, turns: np.ndarray) -> tuple:
-        r = region(Shape.of(model))
+        r = region(Skeleton.of(model))
         X = np.zeros((r.shape.size, r.columns))
         own = np.arange(r.shape.size)
         X[own, 3 * own + 2] = 1.0
         return tuple(X.reshape(-1, CHUNK).T)
 
-    def numbers_turns(shape: Shape) -> Turns:
+    def numbers_turns(shape: Skeleton) -> Turns:
         r = region(shape)
         return np.arange(r.packed, r.end)[:, None].astype(np.int32), np.arange(r.end - r.packed)
 
@@ -117,28 +117,28 @@ def prepare(region: Regions, variant: Any) -> list[Part]:
         return ((0.0, 0.0, 0.0),), (), ()
 
     if not variant.forward:
-        return [Part(Loop(clear, 1, NOTHING, writes=(Slots(0, 0, THREE),)), entries_turns, no_constants)]
+        return [RowPart(Loop(clear, 1, NOTHING, writes=(Slots(0, 0, THREE),)), entries_turns, no_constants)]
     return [
-        Part(Loop(fill, 1, NUMBERS, writes=(_chunk(0),)), rows_turns, rows),
-        Part(Loop(fill, 1, NUMBER, writes=(slot(0),)), numbers_turns, numbers),
+        RowPart(Loop(fill, 1, NUMBERS, writes=(_chunk(0),)), rows_turns, rows),
+        RowPart(Loop(fill, 1, NUMBER, writes=(slot(0),)), numbers_turns, numbers),
     ]
 
 
-def solve(region: Regions) -> list[Part]:
+def solve(region: Regions) -> list[RowPart]:
     """Factors of H in its place, then H⁻¹ X in the place of X."""
 
-    def factors(shape: Shape) -> Turns:
+    def factors(shape: Skeleton) -> Turns:
         r = region(shape)
         return _turns(elimination_turns(shape.tree, r.one - r.packed) + r.packed)
 
-    def substitution(outward: bool) -> Callable[[Shape], Turns]:
+    def substitution(outward: bool) -> Callable[[Skeleton], Turns]:
         """Slots of TERMS factors L_kj, of as many chunks of X that are known, and of the one that they are taken off.
 
         Outward the rows j that carry row k are taken off it, inward the rows k off those that carry them. All that is
         taken off a row is known by then. Chunk after chunk: the rows of one stay in the nearest cache.
         """
 
-        def turns(shape: Shape) -> Turns:
+        def turns(shape: Skeleton) -> Turns:
             r, (k, j) = region(shape), (x.astype(np.int64) for x in shape.tree.ancestor_pairs)
             place = np.flatnonzero(k != j)
             number = np.repeat(np.arange(chunks(shape)), len(place))
@@ -153,7 +153,7 @@ def solve(region: Regions) -> list[Part]:
 
         return turns
 
-    def diagonal(shape: Shape) -> Turns:
+    def diagonal(shape: Skeleton) -> Turns:
         r = region(shape)
         k, number = (x.ravel() for x in np.meshgrid(np.arange(shape.size), np.arange(chunks(shape)), indexing="ij"))
         return _turns(np.stack([r.packed + shape.tree.ancestor_start[k], r.chunk(k, number)], -1))
@@ -173,14 +173,16 @@ def solve(region: Regions) -> list[Part]:
     product = Loop(subtract, 2 * TERMS + 1, NOTHING, reads=terms, adds=(_chunk(2 * TERMS),))
     quotient = Loop(divide, 2, NOTHING, reads=(slot(0), _chunk(1)), writes=(_chunk(1),))
     return [
-        Part(eliminate(), factors, no_constants),
-        Part(product, substitution(outward=False), no_constants),
-        Part(quotient, diagonal, no_constants),
-        Part(product, substitution(outward=True), no_constants),
+        RowPart(eliminate(), factors, no_constants),
+        RowPart(product, substitution(outward=False), no_constants),
+        RowPart(quotient, diagonal, no_constants),
+        RowPart(product, substitution(outward=True), no_constants),
     ]
 
 
-def _grouped(r: Region, place: np.ndarray, number: np.ndarray, known: np.ndarray, changed: np.ndarray) -> np.ndarray:
+def _grouped(
+    r: ColumnRegion, place: np.ndarray, number: np.ndarray, known: np.ndarray, changed: np.ndarray
+) -> np.ndarray:
     """The table of a substitution, from its terms, in order; turns that are short of terms have some that are zero."""
     if not len(place):
         return np.zeros((0, 2 * TERMS + 1), np.int64)
@@ -196,7 +198,7 @@ def _grouped(r: Region, place: np.ndarray, number: np.ndarray, known: np.ndarray
     return table
 
 
-def filled(r: Region) -> np.ndarray:
+def filled(r: ColumnRegion) -> np.ndarray:
     """(rows, chunks): where X is not zero before anything has gone outward."""
     m, tree = r.shape.size, r.shape.tree
     k, j = tree.ancestor_pairs
@@ -206,28 +208,28 @@ def filled(r: Region) -> np.ndarray:
     return np.any(related.reshape(m, -1, CHUNK), axis=-1)
 
 
-def store(region: Regions) -> list[Part]:
+def store(region: Regions) -> list[RowPart]:
     """X to the outputs: as many entries of a row at a time as may be. None is stored twice: in reverse, it would count
     twice.
     """
 
-    def turns(shape: Shape, width: int) -> Turns:
+    def turns(shape: Skeleton, width: int) -> Turns:
         m = shape.size
         i, j = (x.ravel() for x in np.meshgrid(np.arange(m), run_starts(m, width), indexing="ij"))
         return _turns(np.stack([region(shape).entry(i, j), i * m + j], -1))
 
-    def part(width: int) -> Part:
+    def part(width: int) -> RowPart:
         def step(_: tuple, __: tuple, reads: tuple) -> tuple:
             return (), (), tuple(reads[0][3 * k + array] for array in range(3) for k in range(width))
 
         reads = (Slots(0, 0, jax.tree.structure((0.0,) * (3 * width))),)
         outputs = tuple(Lane(array, 1, k) for array in range(3) for k in range(width))
         loop = Loop(step, 2, NOTHING, reads=reads, outputs=outputs)
-        return Part(loop, lambda shape: turns(shape, width), no_constants)
+        return RowPart(loop, lambda shape: turns(shape, width), no_constants)
 
     return [part(width) for width in RUNS]
 
 
-def solve_turns(shape: Shape) -> int:
+def solve_turns(shape: Skeleton) -> int:
     """About how many turns a solve takes."""
     return 2 * shape.tree.n_ancestor_pairs * chunks(shape) // TERMS

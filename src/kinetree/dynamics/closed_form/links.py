@@ -11,11 +11,11 @@ from kinetree.model import Axis, Model, Placement, Structure, place
 from kinetree.spatial import Inertia, Motion, Vec3
 from kinetree.tree import pick
 
-from ..schedules.lane_rows import GRAVITY, OWN, Part, Turns, V, base_gravity
-from .shape import Shape
+from ..schedules.lane_rows import GRAVITY, OWN, RowPart, Turns, V, base_gravity
+from .shape import Skeleton
 
 
-class Link(NamedTuple):
+class SlopeRow(NamedTuple):
     """What the outward loop knows of a row; None where it need not know it."""
 
     frame: Any
@@ -25,7 +25,7 @@ class Link(NamedTuple):
     offset: Any
 
 
-class Joint(NamedTuple):
+class SlopeJoint(NamedTuple):
     """What a joint adds to the diagonals, and its ratio to the coordinate that it follows."""
 
     armature: Any
@@ -34,7 +34,7 @@ class Joint(NamedTuple):
     ratio: Any
 
 
-def placed_at(link: Link, q: Any) -> Placement:
+def placed_at(link: SlopeRow, q: Any) -> Placement:
     """Where a screw stands at coordinate q."""
     return place(link.frame.orientation, link.frame.position, link.axis, q)
 
@@ -46,7 +46,7 @@ def world_axis(pose: Placement, axis: Axis) -> Motion:
     return Motion(turning, z * axis.slide + pose.position.cross(turning))
 
 
-def base_part(memory: Memory, quaternions: bool, begins: Callable[[Vec3], dict[str, Any]]) -> Part:
+def base_part(memory: Memory, quaternions: bool, begins: Callable[[Vec3], dict[str, Any]]) -> RowPart:
     """The turn of the base: its `pose`, and the fields that `begins` gives for a gravity.
 
     Where joints have positions of their own, the origin is put at the first of them: far from it, numbers of inertias
@@ -62,31 +62,31 @@ def base_part(memory: Memory, quaternions: bool, begins: Callable[[Vec3], dict[s
             pose = pose._replace(position=-reads[0].position)
         return (pose, *(found[n] for n in names)), (), ()
 
-    def turns(shape: Shape | Structure) -> Turns:
+    def turns(shape: Skeleton | Structure) -> Turns:
         base, row = memory.base(-1), memory.base(0)
         return np.array([[base, base, row, 0]], np.int32), np.zeros(1, np.int64)
 
     writes = tuple(memory.at(OWN, name) for name in ("pose", *names))
-    return Part(Loop(step, 4, GRAVITY, reads, writes), turns, base_gravity)
+    return RowPart(Loop(step, 4, GRAVITY, reads, writes), turns, base_gravity)
 
 
-def link_constants(model: Model, rows: np.ndarray, framed: bool) -> Link:
+def link_constants(model: Model, rows: np.ndarray, framed: bool) -> SlopeRow:
     """Links of these rows; `framed` if their frames are wanted."""
     r, coupling = pick(model.rows, rows), model.coupling
     frame = Placement(r.orientation, r.position) if framed else None
     if coupling is None:
-        return Link(frame, r.axis, r.inertia, None, None)
+        return SlopeRow(frame, r.axis, r.inertia, None, None)
     own = np.maximum(model.structure.q_of_row[rows], 0)
-    return Link(frame, r.axis, r.inertia, coupling.ratio_v[rows], coupling.offset_q[own] if framed else None)
+    return SlopeRow(frame, r.axis, r.inertia, coupling.ratio_v[rows], coupling.offset_q[own] if framed else None)
 
 
-def joint_constants(model: Model, rows: np.ndarray) -> Joint:
+def joint_constants(model: Model, rows: np.ndarray) -> SlopeJoint:
     """Joints of these rows. Springs of quaternion joints are no diagonals: see blocks.py."""
     none = np.zeros(len(rows))
     damping, stiffness = (none, none) if model.passive is None else (x[rows] for x in model.passive[:2])
     ratio = None if model.coupling is None else model.coupling.ratio_v[rows]
     screws = (model.structure.q_of_row[rows] >= 0).astype(float)
-    return Joint(model.rows.armature[rows], stiffness * screws, damping, ratio)
+    return SlopeJoint(model.rows.armature[rows], stiffness * screws, damping, ratio)
 
 
 def pair_ratios(model: Model, pairs: np.ndarray) -> Any:

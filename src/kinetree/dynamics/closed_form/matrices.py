@@ -22,7 +22,7 @@ from . import sweeps
 from .blocks import blocks, has_blocks
 from .columns import solve_turns
 from .rnea import program_of
-from .shape import Shape
+from .shape import Skeleton
 
 Matrices = tuple[Any, Any, Any]  # (batch, nv, nv): by q, by qd, and by accelerations or forces
 
@@ -87,7 +87,7 @@ def forward_way(call: Call) -> Choice:
     if call.model.loops is not None:
         return Choice("directions", "directions", "xla", "", "rigid loops: one direction after the other")
     served = 0 < call.rows <= tuning.CLOSED_FORM_MAX_ROWS
-    shape = Shape.of(call.model)
+    shape = Skeleton.of(call.model)
     turns = sweeps.sweep_turns if sweeps.suit(shape) else solve_turns
     return choose_derivatives(call, turns(shape) if served else 0)
 
@@ -120,7 +120,7 @@ def _solved(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:
 def _by_inverse(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Matrices:
     """The matrices by H⁻¹ = W Wᵀ, with W from the factors of H. A GPU's threads have little memory for more."""
     by_q, by_qd, H = _run(model, q, qd, qdd, f_ext)
-    tree, n = Shape.of(model).tree, model.nv
+    tree, n = Skeleton.of(model).tree, model.nv
     i, j = tree.ancestor_pairs
     W = INVERSE_FACTOR(tree, H[:, i, j]).reshape(-1, n, n)
     inverse = product(W, jnp.swapaxes(W, 1, 2))

@@ -28,8 +28,8 @@ from ..schedules.lane_rows import (
     PARENT,
     PLACEMENT,
     ZERO3,
-    Part,
     Q,
+    RowPart,
     Turns,
     V,
     no_constants,
@@ -37,8 +37,8 @@ from ..schedules.lane_rows import (
     row_turns,
 )
 from . import columns, sweeps
-from .links import Joint, Link, base_part, joint_constants, link_constants, pair_ratios, placed_at, world_axis
-from .shape import Shape
+from .links import SlopeJoint, SlopeRow, base_part, joint_constants, link_constants, pair_ratios, placed_at, world_axis
+from .shape import Skeleton
 from .terms import Axes, Entries, Owed, VelocityProduct, owed, pair_entries
 
 Q_IN, QD_IN, QDD_IN, F_IN = range(4)
@@ -48,7 +48,7 @@ INERTIA = Inertia(0.0, ZERO3, Sym3(*6 * (0.0,)))
 MOTION, FORCE = Motion(ZERO3, ZERO3), Force(ZERO3, ZERO3)
 
 
-class Variant(NamedTuple):
+class SlopeVariant(NamedTuple):
     """Which program: for what kind of mechanism, and of which function."""
 
     quaternions: bool
@@ -65,18 +65,20 @@ class Variant(NamedTuple):
 
 def program_of(model: Model, external: bool = False, forward: bool = False) -> LaneAlgorithm:
     """The program that serves a model."""
-    by_sweeps = forward and sweeps.suit(Shape.of(model))
-    return program(Variant(model.structure.has_quaternions, external, model.coupling is not None, forward, by_sweeps))
+    by_sweeps = forward and sweeps.suit(Skeleton.of(model))
+    return program(
+        SlopeVariant(model.structure.has_quaternions, external, model.coupling is not None, forward, by_sweeps)
+    )
 
 
-def _size(shape: Shape) -> int:
+def _size(shape: Skeleton) -> int:
     return shape.size
 
 
 @once
-def program(variant: Variant) -> LaneAlgorithm:
+def program(variant: SlopeVariant) -> LaneAlgorithm:
     """q, qd, qdd, and forces on bodies, to three matrices of nv² columns: see the module, and columns.py."""
-    writer = Writer(variant)
+    writer = SlopeWriter(variant)
     marks = [name for name, on in variant._asdict().items() if on]
     return LaneAlgorithm(
         "_".join(["rnea_derivatives", *marks]),
@@ -85,15 +87,15 @@ def program(variant: Variant) -> LaneAlgorithm:
         ("q", "v", "v", *(("f_ext",) * variant.external)),
         ((_size, _size),) * 3,
         reversible=not variant.forward,  # Factors take the place of H.
-        shape=Shape.of,
+        shape=Skeleton.of,
         slots=lambda shape: writer.region(shape).end if variant.gathered else writer.rows_end(shape),
     )
 
 
-class Writer:
+class SlopeWriter:
     """Writes the parts of one program."""
 
-    def __init__(self, variant: Variant):
+    def __init__(self, variant: SlopeVariant):
         self.variant = variant
         fields: dict[str, Any] = {"pose": PLACEMENT, "v": MOTION, "a": MOTION, "S": MOTION, "turning": ZERO3}
         fields |= {"moving": ZERO3, "second": MOTION, "I": INERTIA}  # ψ̇ is (turning, moving).
@@ -105,7 +107,7 @@ class Writer:
         self.applied = ("applied",) if variant.external else ()
         self.pulled = ("pulled",) if variant.external else ()
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[RowPart]:
         """All loops, in order."""
         variant = self.variant
         parts = self.placing() if variant.quaternions else []
@@ -129,33 +131,33 @@ class Writer:
         """The slots of some fields of the row in this column of the table."""
         return tuple(self.memory.at(column, name) for name in names)
 
-    def rows_end(self, shape: Shape) -> int:
+    def rows_end(self, shape: Skeleton) -> int:
         """The first slot after those of the rows."""
         return self.memory.size * (shape.rows + 1)
 
-    def region(self, shape: Shape) -> Any:
+    def region(self, shape: Skeleton) -> Any:
         """Where matrices are gathered: a region of columns.py, or of sweeps.py."""
         start = self.rows_end(shape)
-        return (
-            sweeps.Region(shape, start) if self.variant.sweeps else columns.Region(shape, start, self.variant.forward)
-        )
+        if self.variant.sweeps:
+            return sweeps.SweepRegion(shape, start)
+        return columns.ColumnRegion(shape, start, self.variant.forward)
 
     # -- tables -------------------------------------------------------------------------------------------------------
 
-    def of_shape(self, turns: Callable[..., Turns]) -> Callable[[Shape], Turns]:
+    def of_shape(self, turns: Callable[..., Turns]) -> Callable[[Skeleton], Turns]:
         """Turns over rows, with the columns of q and qd that their coordinates follow."""
 
-        def changed(shape: Shape) -> Turns:
+        def changed(shape: Skeleton) -> Turns:
             table, rows = turns(shape.structure)
             table[:, Q], table[:, V] = shape.q_column(table[:, Q]), shape.v_column(table[:, V])
             return table, rows
 
         return changed
 
-    def row_table(self, inward: bool) -> Callable[[Shape], Turns]:
+    def row_table(self, inward: bool) -> Callable[[Skeleton], Turns]:
         """Turns over all rows, with the slots of their joints, and the places of the diagonal."""
 
-        def turns(shape: Shape) -> Turns:
+        def turns(shape: Skeleton) -> Turns:
             table, rows = self.of_shape(row_turns(self.memory, inward))(shape)
             joint = self.memory.base(shape.structure.tree.parent[shape.joint_of_row[rows]])
             last = self.memory.base(shape.last_of_row[rows])
@@ -164,7 +166,7 @@ class Writer:
 
         return turns
 
-    def places(self, shape: Shape, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, ...]:
+    def places(self, shape: Skeleton, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, ...]:
         """Where the entries of rows i and j go: of three matrices, and of H packed."""
         i, j = shape.v_column(i), shape.v_column(j)
         if not self.variant.gathered:
@@ -172,10 +174,12 @@ class Writer:
         region = self.region(shape)
         return region.entry(i, j), 0 * i if self.variant.sweeps else region.packed + shape.packed(i, j)
 
-    def pair_table(self, chosen: Callable[[Shape, np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Shape], Turns]:
+    def pair_table(
+        self, chosen: Callable[[Skeleton, np.ndarray, np.ndarray], np.ndarray]
+    ) -> Callable[[Skeleton], Turns]:
         """Turns over some of the pairs. Instead of rows, the turns are known by the ratios of both rows."""
 
-        def turns(shape: Shape) -> Turns:
+        def turns(shape: Skeleton) -> Turns:
             i, j = shape.pairs
             some = chosen(shape, i, j)
             i, j = i[some], j[some]
@@ -187,24 +191,24 @@ class Writer:
 
     # -- passes over the rows -----------------------------------------------------------------------------------------
 
-    def placing(self) -> list[Part]:
+    def placing(self) -> list[RowPart]:
         """The placements of all rows, where there are quaternion joints."""
         parts = [part._replace(turns=self.of_shape(part.turns)) for part in placing_parts(self.memory)]
         if not self.variant.coupled:
             return parts
         moving, own = parts[0], self.at(OWN, "placed")
-        example = Link(PLACEMENT, Axis(0.0, 0.0), None, 0.0, 0.0)  # type: ignore[arg-type]
+        example = SlopeRow(PLACEMENT, Axis(0.0, 0.0), None, 0.0, 0.0)  # type: ignore[arg-type]
 
-        def step(link: Link, q: tuple, _: tuple) -> tuple:
+        def step(link: SlopeRow, q: tuple, _: tuple) -> tuple:
             return (placed_at(link, link.ratio * q[0] + link.offset),), (), ()
 
-        def constants(model: Model, rows: np.ndarray) -> Link:
+        def constants(model: Model, rows: np.ndarray) -> SlopeRow:
             return link_constants(model, rows, framed=True)._replace(inertia=None)  # type: ignore[arg-type]
 
         loop = Loop(step, 4, jax.tree.structure(example), writes=own, inputs=(Lane(Q_IN, Q),))
-        return [Part(loop, moving.turns, constants), *parts[1:]]
+        return [RowPart(loop, moving.turns, constants), *parts[1:]]
 
-    def base(self) -> Part:
+    def base(self) -> RowPart:
         """What the base passes on: it is pushed up against gravity."""
 
         def begins(gravity: Vec3) -> dict[str, Any]:
@@ -216,18 +220,18 @@ class Writer:
 
         return base_part(self.memory, self.variant.quaternions, begins)
 
-    def outward(self) -> Part:
+    def outward(self) -> RowPart:
         """Placements, velocities, accelerations, and what each body asks for."""
         quaternions, coupled = self.variant.quaternions, self.variant.coupled
         reads = self.at(PARENT, "pose", "v", "a")
         reads += self.at(OWN, "placed") + self.at(JOINT, "v", "a") if quaternions else ()
         inputs = (Lane(QD_IN, V), Lane(QDD_IN, V), *(() if quaternions else (Lane(Q_IN, Q),)))
         ratio = 0.0 if coupled else None
-        example = Link(
+        example = SlopeRow(
             None if quaternions else PLACEMENT, Axis(0.0, 0.0), INERTIA, ratio, None if quaternions else ratio
         )
 
-        def step(link: Link, given: tuple, reads: tuple) -> tuple:
+        def step(link: SlopeRow, given: tuple, reads: tuple) -> tuple:
             qd, qdd = (x if link.ratio is None else link.ratio * x for x in given[:2])
             pose, v, a = reads[:3]
             if quaternions:
@@ -250,14 +254,14 @@ class Writer:
         fields = ("pose", "v", "a", "S", "turning", "moving", "second", "I", "B", "f", *self.applied)
         fields += ("whole",) if self.variant.sweeps else ()
         loop = Loop(step, 8, jax.tree.structure(example), reads, self.at(OWN, *fields), inputs=inputs)
-        return Part(
+        return RowPart(
             loop, self.row_table(False), lambda model, rows: link_constants(model, rows, framed=not quaternions)
         )
 
-    def forces(self) -> Part:
+    def forces(self) -> RowPart:
         """Forces on bodies, moved from the world's origin to ours."""
 
-        def turns(shape: Shape) -> Turns:
+        def turns(shape: Skeleton) -> Turns:
             of_body = shape.structure.row_of_body
             bodies = np.flatnonzero(of_body >= 0)
             table = [self.memory.base(-1) + 0 * bodies, self.memory.base(of_body[bodies]), 6 * bodies]
@@ -269,17 +273,17 @@ class Writer:
 
         inputs = tuple(Lane(F_IN, V, k) for k in range(6))
         loop = Loop(step, 3, NOTHING, self.at(PARENT, "pose"), adds=self.at(OWN, "applied"), inputs=inputs)
-        return Part(loop, turns, no_constants)
+        return RowPart(loop, turns, no_constants)
 
-    def inward(self) -> Part:
+    def inward(self) -> RowPart:
         """Composites, what each row holds ready for pairs, and the diagonals."""
         quaternions = self.variant.quaternions
         reads = self.at(OWN, "S", "turning", "moving", "second", "I", "B", "f", *self.applied)
         reads += self.at(LAST, "v") if quaternions else ()
         both = ("both",) if quaternions else ()
-        example = Joint(0.0, 0.0, 0.0, 0.0 if self.variant.coupled else None)
+        example = SlopeJoint(0.0, 0.0, 0.0, 0.0 if self.variant.coupled else None)
 
-        def step(joint: Joint, _: tuple, reads: tuple) -> tuple:
+        def step(joint: SlopeJoint, _: tuple, reads: tuple) -> tuple:
             S, turning, moving, second, I, B, f = reads[:7]
             rate = Motion(turning, moving)
             sum_of_rates = rate + reads[-1].cross(S) if quaternions else rate * 2.0
@@ -302,7 +306,7 @@ class Writer:
             self.at(PARENT, "I", "B", "f", *self.applied) + adds,
             outputs=outputs,
         )
-        return Part(loop, self.row_table(True), joint_constants)
+        return RowPart(loop, self.row_table(True), joint_constants)
 
     # -- entries ------------------------------------------------------------------------------------------------------
 
@@ -341,7 +345,7 @@ class Writer:
 
     def pair_part(
         self, read: tuple, entries: Callable[[tuple], Entries], chosen: Any, entry: tuple = (ENTRY, MIRROR)
-    ) -> Part:
+    ) -> RowPart:
         """A loop over pairs."""
         coupled = self.variant.coupled
 
@@ -354,18 +358,18 @@ class Writer:
 
         writes, adds, outputs = self.entry_places(entry, PACKED_ENTRY)
         loop = Loop(step, 5, NUMBER if coupled else NOTHING, read, writes, adds, outputs=outputs)
-        return Part(loop, self.pair_table(chosen), pair_ratios if coupled else no_constants)
+        return RowPart(loop, self.pair_table(chosen), pair_ratios if coupled else no_constants)
 
-    def apart(self, shape: Shape, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    def apart(self, shape: Skeleton, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Pairs of different joints, which follow different ones."""
         return (shape.joint_of_row[i] != shape.joint_of_row[j]) & (shape.v_column(i) != shape.v_column(j))
 
-    def pairs(self) -> Part:
+    def pairs(self) -> RowPart:
         """Entries of two rows that carry each other."""
         reads = self.axes_slots() + self.at(ROW, "owed", *self.pulled)
         return self.pair_part(reads, lambda r: pair_entries(self.axes(r), *r[4:]), self.apart)
 
-    def within(self) -> Part:
+    def within(self) -> RowPart:
         """Entries of two axes of one joint: it turns them together."""
         reads = self.axes_slots() + self.at(ROW, "owed", *self.pulled, "S", "f", *self.applied)
 
@@ -378,7 +382,7 @@ class Writer:
 
         return self.pair_part(reads, entries, lambda s, i, j: s.joint_of_row[i] == s.joint_of_row[j])
 
-    def coupled_pairs(self) -> Part:
+    def coupled_pairs(self) -> RowPart:
         """Entries of two rows that follow the same joint."""
         reads = self.axes_slots() + self.at(ROW, "owed", *self.pulled)
         return self.pair_part(

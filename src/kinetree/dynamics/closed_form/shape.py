@@ -9,22 +9,22 @@ from kinetree.model.coupling import Coupling
 from kinetree.tree import Tree
 
 
-class Shape:
+class Skeleton:
     """A structure and its coupling: what the tables of a derivative program depend on."""
 
     def __init__(self, structure: Structure, coupling: Coupling | None):
         self.structure, self.coupling = structure, coupling
 
     @staticmethod
-    def of(model: Model) -> "Shape":
+    def of(model: Model) -> "Skeleton":
         """The shape of a model."""
-        return Shape(model.structure, model.coupling)
+        return Skeleton(model.structure, model.coupling)
 
     def __hash__(self) -> int:
         return hash((self.structure, self.coupling))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Shape):
+        if not isinstance(other, Skeleton):
             return False
         return self.structure == other.structure and self.coupling == other.coupling
 

@@ -24,8 +24,8 @@ from kinetree.tree import Tree
 from ..elements.articulated import freed_bias, joint_answer, joint_drive, joint_inertia
 from ..schedules import tuning
 from ..schedules.lane_parts import run_starts
-from ..schedules.lane_rows import NOTHING, OWN, PARENT, ZERO3, Part, Turns, no_constants, row_turns
-from .shape import Shape
+from ..schedules.lane_rows import NOTHING, OWN, PARENT, ZERO3, RowPart, Turns, no_constants, row_turns
+from .shape import Skeleton
 
 WIDTHS = tuning.SWEEP_WIDTHS
 ROOM = 3 * 6 * WIDTHS[0]  # slots of a room
@@ -39,10 +39,10 @@ FIELDS = {  # of each row
 }
 
 
-class Region(NamedTuple):
+class SweepRegion(NamedTuple):
     """Slots after those of the rows: X, then rooms."""
 
-    shape: Shape
+    shape: Skeleton
     start: int
 
     @property
@@ -65,7 +65,7 @@ class Region(NamedTuple):
         return self.rooms + (number - ZEROS) * ROOM
 
 
-Regions = Callable[[Shape], Region]
+Regions = Callable[[Skeleton], SweepRegion]
 
 
 def inward_rooms(tree: Tree, some: np.ndarray) -> np.ndarray:
@@ -105,7 +105,7 @@ def outward_rooms(tree: Tree) -> np.ndarray:
     return found
 
 
-def _groups(width: int, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+def _groups(width: int, shape: Skeleton) -> tuple[np.ndarray, np.ndarray]:
     """First degrees of freedom of the groups of a width; (groups, rows): which rows are related to one of a group."""
     n = shape.size
     first = run_starts(n, width, WIDTHS)
@@ -130,34 +130,34 @@ def _room(width: int, column: int, kind: Any) -> Slots:
     return Slots(column, 0, jax.tree.structure(3 * width * (kind(ZERO3, ZERO3),)), block=ROOM)
 
 
-def prepare(region: Regions) -> list[Part]:
+def prepare(region: Regions) -> list[RowPart]:
     """Zeros in the room of zeros, and in X where rows take part; the unit matrix."""
 
-    def zeros(shape: Shape) -> Turns:
+    def zeros(shape: Skeleton) -> Turns:
         return _turns([region(shape).room(ZEROS) + 3 * np.arange(ROOM // 3)[:, None]], 1)
 
-    def clear(width: int) -> Callable[[Shape], Turns]:
-        def turns(shape: Shape) -> Turns:
+    def clear(width: int) -> Callable[[Skeleton], Turns]:
+        def turns(shape: Skeleton) -> Turns:
             first, some = _groups(width, shape)
             group, row = np.nonzero(some)
             return _turns([region(shape).entry(row, first[group])[:, None]], 1)
 
         return turns
 
-    def diagonal(shape: Shape) -> Turns:
+    def diagonal(shape: Skeleton) -> Turns:
         own = np.arange(shape.size)
         return _turns([region(shape).entry(own, own)[:, None] + 2], 1)
 
-    def write(width: int, number: float, turns: Callable[[Shape], Turns]) -> Part:
+    def write(width: int, number: float, turns: Callable[[Skeleton], Turns]) -> RowPart:
         slots = Slots(0, 0, jax.tree.structure(width * (0.0,)))
-        return Part(
+        return RowPart(
             Loop(lambda _, __, ___: ((width * (number,),), (), ()), 1, NOTHING, writes=(slots,)), turns, no_constants
         )
 
     return [write(3, 0.0, zeros), *(write(3 * w, 0.0, clear(w)) for w in WIDTHS), write(1, 1.0, diagonal)]
 
 
-def pivots(memory: Memory) -> Part:
+def pivots(memory: Memory) -> RowPart:
     """U and 1/d of all rows, and what their parents feel of them."""
 
     def step(armature: Any, _: tuple, reads: tuple) -> tuple:
@@ -172,21 +172,21 @@ def pivots(memory: Memory) -> Part:
     own = {name: memory.at(OWN, name) for name in ("whole", "S", "U", "d_inverse")}
     loop = Loop(step, 4, NUMBER, (own["whole"], own["S"]), (own["U"], own["d_inverse"]), (memory.at(PARENT, "whole"),))
     turns = row_turns(memory, inward=True)
-    return Part(loop, lambda shape: turns(shape.structure), armatures)
+    return RowPart(loop, lambda shape: turns(shape.structure), armatures)
 
 
-def solve(region: Regions, memory: Memory) -> list[Part]:
+def solve(region: Regions, memory: Memory) -> list[RowPart]:
     """All sweeps inward, then all sweeps outward, whose X are the outputs."""
     known = tuple(memory.at(ROW, name) for name in ("S", "U", "d_inverse"))
 
-    def inward(width: int) -> Part:
+    def inward(width: int) -> RowPart:
         def step(_: tuple, __: tuple, reads: tuple) -> tuple:
             S, U, d_inverse, given, forces, beside = reads
             u = tuple(joint_drive(S, x, p) for x, p in zip(given, forces, strict=True))
             both = zip(u, forces, beside, strict=True)
             return (tuple(other + freed_bias(U, d_inverse, x, p) for x, p, other in both), u), (), ()
 
-        def turns(shape: Shape) -> Turns:
+        def turns(shape: Skeleton) -> Turns:
             r, tree, tables = region(shape), shape.tree, []
             for first, some in zip(*_groups(width, shape), strict=True):
                 rows = tree.preorder[::-1][some[tree.preorder[::-1]]]
@@ -196,16 +196,16 @@ def solve(region: Regions, memory: Memory) -> list[Part]:
 
         x, to = _columns(width, X_AT), _room(width, TO, Force)
         reads = (*known, x, _room(width, FROM, Force), _room(width, BESIDE, Force))
-        return Part(Loop(step, 5, NOTHING, reads, writes=(to, x)), turns, no_constants)
+        return RowPart(Loop(step, 5, NOTHING, reads, writes=(to, x)), turns, no_constants)
 
-    def outward(width: int) -> Part:
+    def outward(width: int) -> RowPart:
         def step(_: tuple, __: tuple, reads: tuple) -> tuple:
             S, U, d_inverse, driven, above = reads
             X = [joint_answer(U, d_inverse, u, a) for u, a in zip(driven, above, strict=True)]
             below = tuple(a + S * x for x, a in zip(X, above, strict=True))
             return (below,), (), tuple(X[3 * k + array] for array in range(3) for k in range(width))
 
-        def turns(shape: Shape) -> Turns:
+        def turns(shape: Skeleton) -> Turns:
             r, tree, tables = region(shape), shape.tree, []
             rows = tree.preorder
             for first, some in zip(*_groups(width, shape), strict=True):
@@ -216,17 +216,19 @@ def solve(region: Regions, memory: Memory) -> list[Part]:
 
         reads = (*known, _columns(width, X_AT), _room(width, ABOVE, Motion))
         outputs = tuple(Lane(array, OUT, k) for array in range(3) for k in range(width))
-        return Part(Loop(step, 5, NOTHING, reads, (_room(width, BELOW, Motion),), outputs=outputs), turns, no_constants)
+        return RowPart(
+            Loop(step, 5, NOTHING, reads, (_room(width, BELOW, Motion),), outputs=outputs), turns, no_constants
+        )
 
     return [pivots(memory), *map(inward, WIDTHS), *map(outward, WIDTHS)]
 
 
-def sweep_turns(shape: Shape) -> int:
+def sweep_turns(shape: Skeleton) -> int:
     """About how many turns all sweeps take."""
     return 2 * shape.size * sum(len(run_starts(shape.size, w, WIDTHS)) for w in WIDTHS)
 
 
-def suit(shape: Shape) -> bool:
+def suit(shape: Skeleton) -> bool:
     """True if sweeps are faster than factors of H: where rows have many ancestors."""
     tree = shape.tree
     return shape.coupling is None and tree.n_ancestor_pairs >= (1 + tuning.SWEEP_MIN_ANCESTORS) * tree.n

@@ -63,7 +63,7 @@ def layed(loops: Loops) -> Layed:
     return Layed(loop, part, axis, point > 0, crossed > 0, np.concatenate([part, np.full(follow, JOINT)]))
 
 
-class End(NamedTuple):
+class LoopEnd(NamedTuple):
     """Frames of loops in the world, components (n, batch)."""
 
     turn: Quaternion
@@ -84,13 +84,13 @@ def _columns(x: Any, dtype: Any) -> list[Any]:
     return [x[:, k, None] for k in range(x.shape[1])]
 
 
-def _end(rows: tuple, carrier: np.ndarray, position: Any, orientation: Any) -> End:
+def _end(rows: tuple, carrier: np.ndarray, position: Any, orientation: Any) -> LoopEnd:
     pose, velocity, rates = pick(rows, carrier + 1)
     dtype = pose.position.x.dtype
     turned = pose.orientation.turn
     own = turned(Vec3(*_columns(position, dtype)))
     omega, alpha = turned(velocity.angular), turned(rates.alpha)
-    return End(
+    return LoopEnd(
         pose.orientation * Quaternion(*_columns(orientation, dtype)),
         pose.position + own,
         omega,
@@ -171,7 +171,7 @@ def _rows_of_frames(model: Model, loops: Loops, at: Any, rows: tuple) -> tuple[A
     return G, n.dot(velocity), drift, error, jnp.stack([*moment, *force], 1)
 
 
-def _directions(lay: Layed, one: End, two: End) -> tuple[Vec3, Vec3]:
+def _directions(lay: Layed, one: LoopEnd, two: LoopEnd) -> tuple[Vec3, Vec3]:
     """The direction of each row, and its rate; (m, batch)."""
     axes1 = one.turn.rotation().rows
     like = jnp.zeros_like(one.place.x)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from kinetree.tree import Inward, Layout, Outward, Tree, arrange, inward, outward, restore
+from kinetree.tree import InwardRecursion, Layout, OutwardRecursion, Tree, arrange, inward, outward, restore
 
 from .packed import by_depth, from_depth
 
@@ -48,7 +48,7 @@ def _complement(row: FactorRow, received: Any) -> Any:
     return left - h[:, :, None] * (h / pivot)[:, None, :]
 
 
-COMPLEMENT = Inward(step=_complement, name="Schur complement")
+COMPLEMENT = InwardRecursion(step=_complement, name="Schur complement")
 
 
 def factor_rows(tree: Tree, values: Any) -> FactorRow:
@@ -87,8 +87,8 @@ def _l_extend(row: SolveRow, path: Any) -> Any:
     return jnp.where(own[:, :, None], x[:, None], path)
 
 
-LT_SOLVE = Inward(step=_lt_pass, name="solve with L transposed")
-L_SOLVE = Outward(step=_l_extend, name="solve with L")
+LT_SOLVE = InwardRecursion(step=_lt_pass, name="solve with L transposed")
+L_SOLVE = OutwardRecursion(step=_l_extend, name="solve with L")
 
 
 def _right_hand_side(laid: Layout, rows: FactorRow, b: Any) -> tuple[SolveRow, Any]:

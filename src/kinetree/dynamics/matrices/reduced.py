@@ -20,11 +20,11 @@ from kinetree.spatial import Inertia
 
 from ..algorithms.crba import CRBA
 from ..algorithms.rnea import RNEA
-from ..closed_form.shape import Shape
+from ..closed_form.shape import Skeleton
 from ..elements.articulated import firm
 from ..schedules.lane_algorithm import LaneAlgorithm, Shapes
 from ..schedules.lane_coupling import GATHER, CoupledLanes, coupling_of, emit
-from ..schedules.lane_rows import Kind, Turns, kind_of
+from ..schedules.lane_rows import Traits, Turns, kind_of
 from ..schedules.lanes import Variant, lane_program
 from .ltdl_lanes import ELIMINATE, L_SOLVE, LT_SOLVE, Places
 
@@ -74,16 +74,16 @@ class ReducedLanes(CoupledLanes):
         loops = (*(w.loop for w in self.loops), *LOOPS)
         self.program = Program(f"{free.program.name}_reduced", loops, free.program.n_inputs, 1)
 
-    def forms(self, shape: Shape) -> Shapes:
+    def forms(self, shape: Skeleton) -> Shapes:
         """The shape of accelerations."""
         return ((shape.size,),)
 
-    def _end(self, shape: Shape) -> int:
+    def _end(self, shape: Skeleton) -> int:
         """The first slot after the free program, its results, and the reduced equation with its diagonal."""
         return self.regions(shape)[-1] + Places(shape.tree).one + 1 + shape.size
 
     @lru_cache(maxsize=256)  # noqa: B019
-    def turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
+    def turns(self, shape: Skeleton, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops."""
         regions, places = self.regions(shape), Places(shape.tree)
         first, rows = regions[-1], np.arange(shape.size)
@@ -110,7 +110,7 @@ class ReducedLanes(CoupledLanes):
 
     def values(self, model: Model, *about: int) -> tuple[Any, ...]:
         """Constants of the free program, then those of the loops here."""
-        shape = Shape.of(model)
+        shape = Skeleton.of(model)
         own: list[Any] = [()] * len(LOOPS)
         own[CLEARED] = np.append(np.zeros(shape.tree.n_ancestor_pairs), 1.0)
         own[GATHERED] = gathered(shape)[1]
@@ -118,7 +118,7 @@ class ReducedLanes(CoupledLanes):
         return (*self.widened_values(model), *own)
 
 
-def gathered(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+def gathered(shape: Skeleton) -> tuple[np.ndarray, np.ndarray]:
     """Where the free C, and H on the ancestor pairs, are added to the reduced equation, and times what."""
     ratio = coupling_of(shape).ratio_v
     i, j = shape.structure.tree.ancestor_pairs
@@ -129,7 +129,7 @@ def gathered(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
 
 
 @once
-def reduced_program(kind: Kind, external: bool) -> ReducedLanes:
+def reduced_program(kind: Traits, external: bool) -> ReducedLanes:
     """The program for mechanisms of a kind, with or without forces on bodies."""
     return ReducedLanes(lane_program(JOINT_SPACE, Variant(kind, external, packed=True)))
 

@@ -18,7 +18,7 @@ from .dense import solve_spd, times, transpose
 RANK_EPS = 64.0  # machine epsilons, times the size of a matrix: a pivot below this part of its scale is rounding error
 
 
-class Factors(NamedTuple):
+class SemidefiniteFactors(NamedTuple):
     """What the sweeps leave, (batch, m, m), and which rows are kept, (batch, m)."""
 
     inverse: Any  # K_SS⁻¹
@@ -27,7 +27,7 @@ class Factors(NamedTuple):
     kept: Any
 
 
-def factor(K: Any, scale: Any) -> Factors:
+def factor(K: Any, scale: Any) -> SemidefiniteFactors:
     """The factors of K, (batch, m, m); `scale`, (batch, m), is how large the diagonal is of a row that moves freely."""
     m = K.shape[-1]
     place = jnp.arange(m)
@@ -55,17 +55,17 @@ def factor(K: Any, scale: Any) -> Factors:
     zero = jnp.zeros((), K.dtype)
     T = jnp.where(~kept[..., :, None] & kept[..., None, :], A, zero)
     one = jnp.broadcast_to(jnp.eye(m, dtype=K.dtype), K.shape)
-    return Factors(jnp.where(both, -A, zero), T, solve_spd(one + T @ transpose(T), one), kept)
+    return SemidefiniteFactors(jnp.where(both, -A, zero), T, solve_spd(one + T @ transpose(T), one), kept)
 
 
-def projected(f: Factors, v: Any) -> Any:
+def projected(f: SemidefiniteFactors, v: Any) -> Any:
     """Π v, the part of v in the range of K."""
     zero = jnp.zeros((), v.dtype)
     along = times(f.share, jnp.where(f.kept, zero, v) - times(f.depend, v))
     return v + times(transpose(f.depend), along) - jnp.where(f.kept, zero, along)
 
 
-def solve_factored(K: Any, f: Factors, r: Any) -> Any:
+def solve_factored(K: Any, f: SemidefiniteFactors, r: Any) -> Any:
     """K⁺ r, with one step of refinement."""
     r = projected(f, r)
     x = times(f.inverse, r)

@@ -44,7 +44,7 @@ class Chunks(NamedTuple):
     beyond: np.ndarray
 
 
-class Round(NamedTuple):
+class PathRound(NamedTuple):
     """Paths of one rank. Subsystems are kept under the number of their first body."""
 
     inner: Chunks
@@ -84,7 +84,7 @@ def _tiles(pairs: list[np.ndarray], empty: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def plan(structure: Structure, chunks: int | None, balance: float) -> tuple[Round, ...]:
+def plan(structure: Structure, chunks: int | None, balance: float) -> tuple[PathRound, ...]:
     """Rounds, outermost paths first; `chunks` to a path, None for one to a body."""
     tree = joint_tree(structure).tree
     rounds = []
@@ -106,7 +106,7 @@ def plan(structure: Structure, chunks: int | None, balance: float) -> tuple[Roun
         left, right = _tiles([np.concatenate(levels[k], 1) for k in sorted(levels)], tree.n)
         head = tree.path_list[tree.path_start[paths]]
         rounds.append(
-            Round(
+            PathRound(
                 _chunks(inner, beyond),
                 _chunks(last, [-1] * len(last)),
                 left,
@@ -119,7 +119,7 @@ def plan(structure: Structure, chunks: int | None, balance: float) -> tuple[Roun
     return jax.tree.map(lambda x: x.astype(np.int32), tuple(rounds))
 
 
-class Solved(NamedTuple):
+class RoundFactors(NamedTuple):
     """What a round keeps for the way back."""
 
     inner: Recursive
@@ -140,7 +140,7 @@ def _joint(bodies: JointedBodies, index: Any) -> JointMotion:
     return JointMotion(bodies.P[index], bodies.tau[index], bodies.armature[index])
 
 
-def _assemble(bodies: JointedBodies, turn: Round) -> Solved:
+def _assemble(bodies: JointedBodies, turn: PathRound) -> RoundFactors:
     """Chunk equations, then pairs, level by level (eq. 37 – 42), then the joints of the heads."""
     n, batch = bodies.I.shape[:2]
     dtype = bodies.I.dtype
@@ -171,10 +171,10 @@ def _assemble(bodies: JointedBodies, turn: Round) -> Solved:
 
     whole, joined = scan(pair, system, (jnp.asarray(turn.left), jnp.asarray(turn.right)))
     heads = junction(whole.phi11[turn.head], _joint(bodies, turn.head))
-    return Solved(inner, last, system, joined, heads, whole.b1[turn.head])
+    return RoundFactors(inner, last, system, joined, heads, whole.b1[turn.head])
 
 
-def _absorb(bodies: JointedBodies, turn: Round, solved: Solved) -> JointedBodies:
+def _absorb(bodies: JointedBodies, turn: PathRound, solved: RoundFactors) -> JointedBodies:
     """Branches as articulated inertias of the bodies they hang from."""
     hangs = turn.hangs
     head, parent = turn.head[hangs], turn.parent[hangs]
@@ -187,7 +187,7 @@ def _absorb(bodies: JointedBodies, turn: Round, solved: Solved) -> JointedBodies
     )
 
 
-def _take_apart(bodies: JointedBodies, turn: Round, solved: Solved, a: Any, u: Any) -> tuple[Any, Any]:
+def _take_apart(bodies: JointedBodies, turn: PathRound, solved: RoundFactors, a: Any, u: Any) -> tuple[Any, Any]:
     """Forces at all handles, from the outside of the assembly in (eq. 23, 26), then the chunks; a has the base last."""
     n, batch = bodies.I.shape[:2]
     reached = times(bodies.X[turn.head], a[turn.parent]) + bodies.c[turn.head]

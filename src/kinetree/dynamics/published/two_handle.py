@@ -68,7 +68,7 @@ def junction(phi: Any, joint: JointMotion) -> Junction:
     return Junction(inverse, K, D, solved[..., 0], solved[..., 1:])
 
 
-class Joined(NamedTuple):
+class JoinedPair(NamedTuple):
     """What taking a joined subsystem apart needs."""
 
     at: Junction
@@ -77,7 +77,7 @@ class Joined(NamedTuple):
     gap: Any  # b1 of the child less b2 of the parent
 
 
-def join(parent: Subsystem, child: Subsystem, joint: JointMotion) -> tuple[Subsystem, Joined]:
+def join(parent: Subsystem, child: Subsystem, joint: JointMotion) -> tuple[Subsystem, JoinedPair]:
     """Eq. 31 – 36."""
     at = junction(child.phi11 + parent.phi22, joint)
     W, gap = at.W, child.b1 - parent.b2
@@ -91,10 +91,10 @@ def join(parent: Subsystem, child: Subsystem, joint: JointMotion) -> tuple[Subsy
         parent.b1 - times(parent.phi12, d),  # (33)
         child.b2 + times(child.phi21, d),  # (36)
     )
-    return whole, Joined(at, child.phi12, parent.phi21, gap)
+    return whole, JoinedPair(at, child.phi12, parent.phi21, gap)
 
 
-def separate(joined: Joined, f1: Any, f2: Any) -> tuple[Any, Any]:
+def separate(joined: JoinedPair, f1: Any, f2: Any) -> tuple[Any, Any]:
     """u̇ of the joint and f1 of the child (eq. 23, 26), from the forces at the handles of the whole."""
     difference = joined.gap + times(joined.child12, f2) - times(joined.parent21, f1)
     return joined.at.rate(difference), joined.at.force(difference)

@@ -80,7 +80,7 @@ class BlockPass(NamedTuple):
     results: tuple[str, ...]
 
 
-class Fields(NamedTuple):
+class BlockFields(NamedTuple):
     """Where fields are, in the cells of blocks; `remembers`: states are, as branches hang from rows."""
 
     plan: CellPlan
@@ -213,7 +213,7 @@ def _ballast(stretch: Stretch, state: int) -> BlockWalk:
 class AlgorithmCode:
     """Machine code of an algorithm's passes over blocks, and where its fields are."""
 
-    def __init__(self, fields: Fields, dtype: str):
+    def __init__(self, fields: BlockFields, dtype: str):
         self.fields, self.algorithm = fields, fields.plan.algorithm
         self.rounds = rounds(self.algorithm)
         self.reduce: list[BlockPass] = []
@@ -270,6 +270,6 @@ class AlgorithmCode:
 
 
 @once
-def algorithm_code(fields: Fields, dtype: str) -> AlgorithmCode:
+def algorithm_code(fields: BlockFields, dtype: str) -> AlgorithmCode:
     """The machine code for cells with these fields."""
     return AlgorithmCode(fields, dtype)

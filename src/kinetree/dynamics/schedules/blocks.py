@@ -24,7 +24,7 @@ from kinetree.tree.blocks import BlockPieces, Top, cut
 
 from . import tuning
 from .block_plan import PiecesPlan, TopPlan
-from .block_walks import Fields, algorithm_code, rounds
+from .block_walks import BlockFields, algorithm_code, rounds
 from .choose import Call
 from .lane_rows import kind_of
 from .stages import CellPlan
@@ -36,10 +36,10 @@ class BlockPlan:
     def __init__(self, algorithm: Algorithm, model: Model, dtype: np.dtype):
         self._algorithm, self._dtype, self._rows = algorithm, dtype, model.tree.n
         plan = CellPlan(algorithm, kind_of(model).hinges, shares=True)
-        widths, width = Fields(plan, True).widths(), vector_width(dtype)
+        widths, width = BlockFields(plan, True).widths(), vector_width(dtype)
         rows = tuning.BLOCK_PIECE_BYTES // (dtype.itemsize * (sum(widths.values()) + len(algorithm.inputs)))
         top, pieces = _cut(model.tree, width, max(1, rows))
-        code = algorithm_code(Fields(plan, not top.alone or bool(len(pieces.piece))), dtype.name)
+        code = algorithm_code(BlockFields(plan, not top.alone or bool(len(pieces.piece))), dtype.name)
         self._code, self._order = code.native, [algorithm.inputs.index(n) for n in code.fields.inputs]
         self._outputs = {n: jax.tree.structure(x).num_leaves for n, x in algorithm.outputs.items()}
         above = TopPlan(code, top, model)

@@ -23,7 +23,7 @@ from kinetree.model.arguments import is_known
 from kinetree.tree import Tree
 
 from . import tuning
-from .lane_rows import Kind, kind_of
+from .lane_rows import Traits, kind_of
 from .staged import staged
 
 SCHEDULES = ("sequential", "lanes", "levels", "paths", "euler")  # What a user may ask for.
@@ -46,7 +46,7 @@ class Call(NamedTuple):
         return self.model.tree.n
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Traits:
         """The kind of mechanism."""
         return kind_of(self.model)
 

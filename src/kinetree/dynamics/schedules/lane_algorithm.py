@@ -21,7 +21,7 @@ from kinetree.model.piecewise import PIECE
 
 from . import tuning
 from .choose import call_of, lane_program_kind
-from .lane_rows import Part, Turns
+from .lane_rows import RowPart, Turns
 
 MAX_KEPT_CONSTANTS = 64  # sets of constants kept for one model, in different dtypes and about different bodies
 Shapes = tuple[tuple[int, ...], ...]
@@ -40,7 +40,7 @@ class LaneAlgorithm:
     def __init__(
         self,
         name: str,
-        parts: list[Part],
+        parts: list[RowPart],
         memory: Memory,
         takes: tuple[str, ...],
         axes: tuple[tuple[Axis, ...], ...],

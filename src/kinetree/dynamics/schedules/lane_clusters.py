@@ -19,11 +19,11 @@ from kinetree.lanes.kept.once import once
 from kinetree.model import Model
 
 from ..algorithms.aba_clusters import Pending, cluster_body, member_acceleration, member_body
-from ..closed_form.shape import Shape
+from ..closed_form.shape import Skeleton
 from ..recursion import AT, Algorithm, Inward, Pass, Row, zeros
 from .lane_algorithm import LaneAlgorithm, Shapes
 from .lane_coupling import CoupledLanes, coupling_of
-from .lane_rows import OWN, PARENT, STRETCH, Kind, Part, Turns, V, kind_of, no_constants, row_turns
+from .lane_rows import OWN, PARENT, STRETCH, RowPart, Traits, Turns, V, kind_of, no_constants, row_turns
 from .lane_visits import Visits
 from .lanes import Variant, Writer
 
@@ -31,7 +31,7 @@ PENDING = jax.tree.structure(zeros(Pending))
 BODY, WAITS, ADDS, CLUSTER = range(4, 8)  # Columns for members: where body and coordinate go, and where y waits.
 
 
-class Clusters(NamedTuple):
+class Followers(NamedTuple):
     """Who follows whom, by rows."""
 
     members: np.ndarray  # rows that share a coordinate
@@ -50,7 +50,7 @@ class Clusters(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def clusters_of(shape: Shape) -> Clusters | None:
+def clusters_of(shape: Skeleton) -> Followers | None:
     """The clusters of a mechanism, or None where the rows that share a coordinate do not hang together."""
     coupling, tree = coupling_of(shape), shape.structure.tree
     source = coupling.source_v
@@ -66,11 +66,11 @@ def clusters_of(shape: Shape) -> Clusters | None:
     carries = before[first + tree.subtree_size] > before[first]
     if carries[members].any() or (parent[number] != above)[~inside].any():
         return None
-    return Clusters(members, number, inside, parent, coupling.kept_v[shared], carries)
+    return Followers(members, number, inside, parent, coupling.kept_v[shared], carries)
 
 
 class ClusterWriter(Writer):
-    """Writes the parts of the program, whose turns are those of a `Shape`."""
+    """Writes the parts of the program, whose turns are those of a `Skeleton`."""
 
     def __init__(self, algorithm: Algorithm, variant: Variant):
         super().__init__(algorithm, variant)
@@ -78,11 +78,11 @@ class ClusterWriter(Writer):
         self.body = jax.tree.structure(fields["body"])
         self.waiting = Memory(pending=zeros(Pending), body=fields["body"], joint=fields["joint"], rate=0.0)
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[RowPart]:
         """All loops, in order."""
         return [part if part.of_coupling else _of_structure(part) for part in super().parts()]
 
-    def over_rows(self, p: Pass) -> list[Part]:
+    def over_rows(self, p: Pass) -> list[RowPart]:
         """The loops of a pass, in the order that clusters ask for."""
         parts = super().over_rows(p)
         if p.places:
@@ -95,22 +95,22 @@ class ClusterWriter(Writer):
 
     # -- slots --------------------------------------------------------------------------------------------------------
 
-    def waits_at(self, shape: Shape, members: Any) -> Any:
+    def waits_at(self, shape: Skeleton, members: Any) -> Any:
         """The slot where the coordinate of each member's cluster waits, as that member sees it."""
         return self.memory.size * (shape.rows + 1) + PENDING.num_leaves * members
 
-    def cluster_at(self, shape: Shape, clusters: Any) -> Any:
+    def cluster_at(self, shape: Skeleton, clusters: Any) -> Any:
         """The first slot of each cluster."""
         return self.waits_at(shape, len(_known(shape).members)) + self.waiting.size * clusters
 
-    def slots(self, shape: Shape) -> int:
+    def slots(self, shape: Skeleton) -> int:
         """How many slots a lane has."""
         return int(self.cluster_at(shape, len(_known(shape).parent)))
 
-    def member_turns(self, inward: bool) -> Callable[[Shape], Turns]:
+    def member_turns(self, inward: bool) -> Callable[[Skeleton], Turns]:
         """Turns over the members."""
 
-        def turns(shape: Shape) -> Turns:
+        def turns(shape: Skeleton) -> Turns:
             found = _known(shape)
             member = np.arange(len(found.members))
             place = np.full(shape.rows, -1)
@@ -127,7 +127,7 @@ class ClusterWriter(Writer):
 
         return turns
 
-    def cluster_turns(self, shape: Shape) -> Turns:
+    def cluster_turns(self, shape: Skeleton) -> Turns:
         """Turns over the clusters."""
         found = _known(shape)
         own = self.cluster_at(shape, np.arange(len(found.parent)))
@@ -136,18 +136,18 @@ class ClusterWriter(Writer):
 
     # -- loops --------------------------------------------------------------------------------------------------------
 
-    def nothing_waits(self) -> list[Part]:
+    def nothing_waits(self) -> list[RowPart]:
         """Zeros for all that is added to."""
         waits, body = Slots(0, 0, PENDING), Slots(1, 0, self.body)
 
         def zero(slots: Slots) -> Any:
             return jax.tree.unflatten(slots.tree, slots.count * [0.0])
 
-        def turns(shape: Shape) -> Turns:
+        def turns(shape: Skeleton) -> Turns:
             first = self.waits_at(shape, np.arange(len(_known(shape).members)))
             return first[:, None].astype(np.int32), np.zeros(0, np.int64)
 
-        def cluster_turns(shape: Shape) -> Turns:
+        def cluster_turns(shape: Skeleton) -> Turns:
             first = self.cluster_at(shape, np.arange(len(_known(shape).parent)))
             table = np.stack([first, first + self.waiting.at(0, "body").offset], -1)
             return table.astype(np.int32), np.zeros(0, np.int64)
@@ -155,9 +155,9 @@ class ClusterWriter(Writer):
         member = Loop(lambda _, __, ___: ((zero(waits),), (), ()), 1, NOTHING, writes=(waits,))
         both = (waits, body)
         cluster = Loop(lambda _, __, ___: (tuple(map(zero, both)), (), ()), 2, NOTHING, writes=both)
-        return [Part(member, turns, no_constants, True), Part(cluster, cluster_turns, no_constants, True)]
+        return [RowPart(member, turns, no_constants, True), RowPart(cluster, cluster_turns, no_constants, True)]
 
-    def members_in(self, p: Pass) -> Part:
+    def members_in(self, p: Pass) -> RowPart:
         """Bodies of the members: what they add to their parents, or to their cluster."""
         resting = replace(self.algorithm, resting=(*self.algorithm.resting, "tau"))
         visits = Visits(resting, self.variant.kind, replace(p, visit=member_body), shifts=False)
@@ -176,9 +176,9 @@ class ClusterWriter(Writer):
             adds=(Slots(BODY, 0, self.body), Slots(ADDS, 0, PENDING)),
             inputs=self.member_inputs(visits),
         )
-        return Part(loop, self.member_turns(inward=True), self.member_constants(visits), of_coupling=True)
+        return RowPart(loop, self.member_turns(inward=True), self.member_constants(visits), of_coupling=True)
 
-    def members_out(self, p: Pass) -> Part:
+    def members_out(self, p: Pass) -> RowPart:
         """Accelerations of the members."""
         visits = Visits(self.algorithm, self.variant.kind, replace(p, visit=member_acceleration, outputs=()), False)
         own = ("a", AT, "v")
@@ -195,9 +195,9 @@ class ClusterWriter(Writer):
             writes=self.fields.at(OWN, "a"),
             inputs=self.member_inputs(visits),
         )
-        return Part(loop, self.member_turns(inward=False), self.member_constants(visits), of_coupling=True)
+        return RowPart(loop, self.member_turns(inward=False), self.member_constants(visits), of_coupling=True)
 
-    def clusters_in(self) -> Part:
+    def clusters_in(self) -> RowPart:
         """What the rows that carry clusters see of them."""
 
         def step(_: tuple, tau: tuple, reads: tuple) -> tuple:
@@ -214,9 +214,9 @@ class ClusterWriter(Writer):
             adds=self.fields.at(PARENT, "body"),
             inputs=(Lane(self.algorithm.inputs.index("tau"), V),),
         )
-        return Part(loop, self.cluster_turns, no_constants, of_coupling=True)
+        return RowPart(loop, self.cluster_turns, no_constants, of_coupling=True)
 
-    def clusters_out(self) -> Part:
+    def clusters_out(self) -> RowPart:
         """The acceleration of the coordinate of each cluster."""
 
         def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -226,7 +226,7 @@ class ClusterWriter(Writer):
 
         reads = (*self.fields.at(PARENT, "a"), self.waiting.at(OWN, "joint"))
         loop = Loop(step, 4, NOTHING, reads=reads, writes=(self.waiting.at(OWN, "rate"),), outputs=(Lane(0, V),))
-        return Part(loop, self.cluster_turns, no_constants, of_coupling=True)
+        return RowPart(loop, self.cluster_turns, no_constants, of_coupling=True)
 
     # -- members ------------------------------------------------------------------------------------------------------
 
@@ -256,20 +256,20 @@ def _link(visits: Visits) -> tuple[str, ...]:
     return tuple(dict.fromkeys(visits.link))
 
 
-def _known(shape: Shape) -> Clusters:
+def _known(shape: Skeleton) -> Followers:
     found = clusters_of(shape)
     assert found is not None
     return found
 
 
-def _of_structure(part: Part) -> Part:
+def _of_structure(part: RowPart) -> RowPart:
     return part._replace(turns=lambda shape: part.turns(shape.structure))
 
 
-def _of_some(part: Part, choose: Callable[[Clusters], np.ndarray]) -> Part:
+def _of_some(part: RowPart, choose: Callable[[Followers], np.ndarray]) -> RowPart:
     """The turns of some rows."""
 
-    def turns(shape: Shape) -> Turns:
+    def turns(shape: Skeleton) -> Turns:
         table, rows = part.turns(shape.structure)
         chosen = choose(_known(shape))[rows]
         return table[chosen], rows[chosen]
@@ -285,12 +285,12 @@ class ClusterLanes(CoupledLanes):
         assert free.slots is not None
         self.slots = free.slots
 
-    def forms(self, shape: Shape) -> Shapes:
+    def forms(self, shape: Skeleton) -> Shapes:
         """The shape of accelerations."""
         return ((shape.size,),)
 
     @lru_cache(maxsize=256)  # noqa: B019
-    def turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
+    def turns(self, shape: Skeleton, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops: results go to the columns of those that are left."""
         source, turns = coupling_of(shape).source_v, self.widened_turns(shape)
         for plan, (table, _) in zip(self.loops, turns, strict=True):
@@ -300,7 +300,7 @@ class ClusterLanes(CoupledLanes):
 
 
 @once
-def cluster_program(algorithm: Algorithm, kind: Kind, external: bool) -> ClusterLanes:
+def cluster_program(algorithm: Algorithm, kind: Traits, external: bool) -> ClusterLanes:
     """The program for mechanisms of a kind, with or without forces on bodies."""
     writer = ClusterWriter(algorithm, Variant(kind, external))
     marks = [k for k, on in (*kind._asdict().items(), ("external", external)) if on]
@@ -310,7 +310,7 @@ def cluster_program(algorithm: Algorithm, kind: Kind, external: bool) -> Cluster
         writer.memory,
         ("q", "v", "v", *(("f_ext",) * external)),
         ((lambda shape: shape.rows,),),
-        shape=Shape.of,
+        shape=Skeleton.of,
         slots=writer.slots,
     )
     return ClusterLanes(free)
@@ -318,6 +318,6 @@ def cluster_program(algorithm: Algorithm, kind: Kind, external: bool) -> Cluster
 
 def cluster_lanes(algorithm: Algorithm, model: Model, external: bool = False) -> ClusterLanes | None:
     """The program of the articulated-body algorithm that serves a coupled mechanism; None where there is none."""
-    if clusters_of(Shape.of(model)) is None:
+    if clusters_of(Skeleton.of(model)) is None:
         return None
     return cluster_program(algorithm, kind_of(model), external)

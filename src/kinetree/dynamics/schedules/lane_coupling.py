@@ -19,7 +19,7 @@ from kinetree.lanes.kept.once import once
 from kinetree.model import Model
 from kinetree.model.coupling import Coupling
 
-from ..closed_form.shape import Shape
+from ..closed_form.shape import Skeleton
 from .lane_algorithm import LaneAlgorithm, Shapes
 from .lane_parts import RUNS, run_starts, zero_parts, zero_runs
 from .lane_rows import Turns
@@ -159,7 +159,7 @@ class CoupledLanes(LaneAlgorithm):
             free.takes,
             free.axes,
             gives=free.gives,
-            shape=Shape.of,
+            shape=Skeleton.of,
             slots=lambda shape: self.regions(shape)[-1],
         )
         last = (GATHER, *(emit(k, width) for k in self.moved for width in RUNS)) if self.moved else ()
@@ -169,12 +169,12 @@ class CoupledLanes(LaneAlgorithm):
         loops = (*(w.loop for w in self.loops), *last, *clear)
         self.program = replace(program, name=f"{program.name}_coupled", body=loops)
 
-    def forms(self, shape: Shape) -> Shapes:
+    def forms(self, shape: Skeleton) -> Shapes:
         """Shapes of the outputs of one state, without those who follow."""
         both = zip(self.free.gives, self.free.forms(self.free.shape(shape)), strict=True)
         return tuple(s if g == "unchanged" else narrowing(coupling_of(shape), g, s).left.shape for g, s in both)
 
-    def regions(self, shape: Shape) -> list[int]:
+    def regions(self, shape: Skeleton) -> list[int]:
         """First slot of each output, and the first after them."""
         free = self.free.shape(shape)
         first = [self.memory.size * (shape.rows + 1) if self.free.slots is None else self.free.slots(free)]
@@ -183,7 +183,7 @@ class CoupledLanes(LaneAlgorithm):
         return first
 
     @lru_cache(maxsize=256)  # noqa: B019
-    def turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
+    def turns(self, shape: Skeleton, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops."""
         turns = list(self.widened_turns(shape, *about))
         if not self.moved:
@@ -206,11 +206,11 @@ class CoupledLanes(LaneAlgorithm):
         last = [np.concatenate(gather), *ends, *clear]
         return (*turns, *((table.astype(np.int32), np.zeros(0, np.int32)) for table in last))
 
-    def narrowing(self, shape: Shape, output: int) -> Narrowing:
+    def narrowing(self, shape: Skeleton, output: int) -> Narrowing:
         """What becomes of one output."""
         return narrowing(coupling_of(shape), self.gives[output], self.free.forms(self.free.shape(shape))[output])
 
-    def zeros(self, shape: Shape, *about: int) -> list[np.ndarray]:
+    def zeros(self, shape: Skeleton, *about: int) -> list[np.ndarray]:
         """Which entries of each output of the free program are always zero."""
         free = self.free.shape(shape)
         found = [np.zeros(math.prod(form), bool) for form in self.free.forms(free)]
@@ -220,7 +220,7 @@ class CoupledLanes(LaneAlgorithm):
                 found[x.array][table[:, x.column] + x.offset] = True
         return found
 
-    def widened_turns(self, shape: Shape, *about: int) -> tuple[Turns, ...]:
+    def widened_turns(self, shape: Skeleton, *about: int) -> tuple[Turns, ...]:
         """Tables of the free program, which reads the coupled coordinates and leaves its results in slots."""
         coupling, regions = coupling_of(shape), self.regions(shape)
         source = {"q": coupling.source_q, "v": coupling.source_v}
@@ -236,7 +236,7 @@ class CoupledLanes(LaneAlgorithm):
         values = self.widened_values(model, *about)
         if not self.moved:
             return values
-        shape = Shape.of(model)
+        shape = Skeleton.of(model)
         zero = self.zeros(shape, *about)
         ratios = [self.narrowing(shape, k).without(zero[k])[0].ratio for k in self.moved]
         return (*values, np.concatenate(ratios), *[()] * ((len(self.moved) + len(self.cleared)) * len(RUNS)))
@@ -253,7 +253,7 @@ class CoupledLanes(LaneAlgorithm):
         )
 
 
-def coupling_of(x: Model | Shape) -> Coupling:
+def coupling_of(x: Model | Skeleton) -> Coupling:
     """The coupling of what is known to have one."""
     assert x.coupling is not None
     return x.coupling

@@ -25,9 +25,9 @@ from .lane_rows import (
     ROWS,
     STRETCH,
     ZERO3,
-    Links,
-    Part,
     Q,
+    RowForm,
+    RowPart,
     Turns,
     V,
     base_gravity,
@@ -44,12 +44,12 @@ from .lane_visits import Fields
 PLACED = "placed"  # The field that holds the placements of quaternion joints.
 
 
-def pose_parts(memory: Memory, field: str, quaternions: bool, roots: bool = False) -> list[Part]:
+def pose_parts(memory: Memory, field: str, quaternions: bool, roots: bool = False) -> list[RowPart]:
     """Loops that write each row's pose in the world into a field; `placed` is the placement of quaternion joints.
 
     With `roots`, the only quaternion joints are free ones that hang from the base: of those, the last row's.
     """
-    links = Links(False, False, accurate=True)
+    links = RowForm(False, False, accurate=True)
     link = ("axis",) if quaternions else ("frame", "axis")
 
     def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
@@ -63,14 +63,14 @@ def pose_parts(memory: Memory, field: str, quaternions: bool, roots: bool = Fals
     reads = (memory.at(PARENT, field), *((memory.at(OWN, PLACED),) if quaternions else ()))
     inputs = () if quaternions else (Lane(0, Q),)
     loop = Loop(step, 4, links.parts_structure(link), reads=reads, writes=(own,), inputs=inputs)
-    parts = [Part(Loop(base, 4, GRAVITY, writes=(own,)), base_turn(memory), base_gravity)]
+    parts = [RowPart(Loop(base, 4, GRAVITY, writes=(own,)), base_turn(memory), base_gravity)]
     if roots:
         parts.append(root_poses(memory, own))
     turns = row_turns(memory, choose=with_coordinates if roots else None)
-    return [*parts, Part(loop, turns, links.parts_constants(link))]
+    return [*parts, RowPart(loop, turns, links.parts_constants(link))]
 
 
-def root_poses(memory: Memory, own: Slots) -> Part:
+def root_poses(memory: Memory, own: Slots) -> RowPart:
     """The loop that writes the poses of the bodies of root joints: they stand in the world as their coordinates say."""
 
     def step(row: Rows, q: tuple, _: tuple) -> tuple:
@@ -79,14 +79,14 @@ def root_poses(memory: Memory, own: Slots) -> Part:
 
     last = own._replace(offset=own.offset + 5 * memory.size)
     loop = Loop(step, 4, ROWS, writes=(last,), inputs=tuple(Lane(0, Q, k) for k in range(7)))
-    return Part(loop, joint_turns(memory, with_position=1))
+    return RowPart(loop, joint_turns(memory, with_position=1))
 
 
-def stretch_parts(memory: Memory, quaternions: bool) -> list[Part]:
+def stretch_parts(memory: Memory, quaternions: bool) -> list[RowPart]:
     """Loops that write how far each joint is from the rest of its spring (model/physics.py)."""
     own = memory.at(OWN, STRETCH)
 
-    def part(columns: int, rows: int, step: Callable[..., tuple], choose: Callable[[Structure], np.ndarray]) -> Part:
+    def part(columns: int, rows: int, step: Callable[..., tuple], choose: Callable[[Structure], np.ndarray]) -> RowPart:
         def turns(structure: Structure) -> Turns:
             table, taken = row_turns(memory, choose=choose)(structure)
             table[:, Q] = q_columns(structure)[taken]
@@ -100,7 +100,7 @@ def stretch_parts(memory: Memory, quaternions: bool) -> list[Part]:
         writes = tuple(own._replace(offset=own.offset + k * memory.size) for k in range(rows))
         inputs = tuple(Lane(0, Q, k) for k in range(columns))
         constants = jax.tree.structure((0.0,) * columns)
-        return Part(Loop(step, 4, constants, writes=writes, inputs=inputs), turns, rest)
+        return RowPart(Loop(step, 4, constants, writes=writes, inputs=inputs), turns, rest)
 
     def scalar(rest: tuple, q: tuple, _: tuple) -> tuple:
         return (q[0] - rest[0],), (), ()
@@ -147,17 +147,17 @@ def zero_runs(zero: np.ndarray) -> dict[int, np.ndarray]:
     return {width: np.concatenate([np.zeros(0, np.int64), *starts]) for width, starts in found.items()}
 
 
-def zero_parts(zeros: Callable[..., np.ndarray], arrays: tuple[int, ...] = (0,)) -> list[Part]:
+def zero_parts(zeros: Callable[..., np.ndarray], arrays: tuple[int, ...] = (0,)) -> list[RowPart]:
     """Loops that write zeros to outputs, where `zeros` of a structure, and of what is asked about, is true."""
 
-    def part(width: int) -> Part:
+    def part(width: int) -> RowPart:
         def turns(structure: Structure, *about: int) -> Turns:
             starts = zero_runs(zeros(structure, *about))[width]
             return starts[:, None].astype(np.int32), np.zeros(0, np.int64)
 
         outputs = tuple(Lane(array, 0, k) for array in arrays for k in range(width))
         nothing = len(outputs) * (0.0,)
-        return Part(Loop(lambda _, __, ___: ((), (), nothing), 1, NOTHING, outputs=outputs), turns, no_constants)
+        return RowPart(Loop(lambda _, __, ___: ((), (), nothing), 1, NOTHING, outputs=outputs), turns, no_constants)
 
     return [part(width) for width in RUNS]
 
@@ -203,15 +203,15 @@ def _count(algorithm: Algorithm, name: str) -> int:
 # -- the base ---------------------------------------------------------------------------------------------------------
 
 
-def total_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[Part]:
+def total_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[RowPart]:
     """A sum that flows inward from row to row, so that a bushy tree is summed as evenly as it branches."""
     own, up = fields.at(OWN, p.state), fields.at(PARENT, p.state)
     flow = Loop(lambda _, __, reads: ((), reads, ()), 4, NOTHING, reads=own, adds=up)
-    parts = [Part(flow, row_turns(fields.memory, inward=True), no_constants)]
+    parts = [RowPart(flow, row_turns(fields.memory, inward=True), no_constants)]
     if p.outputs:
         outputs = tuple(Lane(_place(algorithm, p.state), V, k) for k in range(_count(algorithm, p.state)))
         end = Loop(lambda _, __, reads: ((), (), tuple(jax.tree.leaves(reads))), 4, NOTHING, reads=own, outputs=outputs)
-        parts.append(Part(end, base_turn(fields.memory), no_constants))
+        parts.append(RowPart(end, base_turn(fields.memory), no_constants))
     return parts
 
 
@@ -220,7 +220,7 @@ def _whole_constants(model: Model, rows: np.ndarray) -> Row:
     return Row(gravity=base_gravity(model, rows), mass=model.rows.inertia.mass.sum()[None])
 
 
-def base_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[Part]:
+def base_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[RowPart]:
     """One turn, on the base."""
 
     def step(known: Row, _: tuple, reads: tuple) -> tuple:
@@ -229,13 +229,13 @@ def base_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[Part]:
 
     outputs = tuple(Lane(_place(algorithm, n), V, k) for n in p.outputs for k in range(_count(algorithm, n)))
     loop = Loop(step, 4, WHOLE, reads=fields.at(OWN, *p.needs), writes=fields.at(OWN, *p.leaves), outputs=outputs)
-    return [Part(loop, base_turn(fields.memory), _whole_constants)]
+    return [RowPart(loop, base_turn(fields.memory), _whole_constants)]
 
 
 # -- bodies -----------------------------------------------------------------------------------------------------------
 
 
-def body_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[Part]:
+def body_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[RowPart]:
     """A loop over the bodies, or over the one that the call is about: the row that carries it, and where results go."""
     counts = [_count(algorithm, n) for n in p.outputs]
     one = isinstance(p, OneBody)
@@ -256,7 +256,7 @@ def body_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[Part]:
         for i in range(count)
     )
     loop = Loop(step, 1 + len(counts), FRAME, reads=fields.at(0, *p.needs), outputs=outputs)
-    return [Part(loop, turns, frame_constants)]
+    return [RowPart(loop, turns, frame_constants)]
 
 
 def carrying(structure: Structure, body: int) -> np.ndarray:
@@ -265,7 +265,7 @@ def carrying(structure: Structure, body: int) -> np.ndarray:
     return (row >= 0) & (tree.lp <= tree.lp[row]) & (tree.rp[row] <= tree.rp)
 
 
-def on_the_way(part: Part) -> Part:
+def on_the_way(part: RowPart) -> RowPart:
     """The part with the turns of rows that carry the body only; those of the base and of the body stay."""
     if part.constants in (base_gravity, _whole_constants, frame_constants):
         return part

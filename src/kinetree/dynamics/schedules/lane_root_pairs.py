@@ -14,7 +14,7 @@ from kinetree.model import Model, Structure
 from kinetree.spatial import Force
 
 from .lane_roots import AXES, LAST, ROWS, resting
-from .lane_rows import Links, Part, Turns, joints_with, no_constants
+from .lane_rows import RowForm, RowPart, Turns, joints_with, no_constants
 from .lane_visits import Fields
 
 BELOW, START, ENTRY, MIRROR = range(4)  # Columns for a row of a limb; six mirrored places begin at the last.
@@ -29,7 +29,7 @@ def root_rows(structure: Structure) -> np.ndarray:
 class RootPairs:
     """Writes the turns of root joints for the matrix of one algorithm."""
 
-    def __init__(self, algorithm: Algorithm, links: Links, fields: Fields, packed: bool):
+    def __init__(self, algorithm: Algorithm, links: RowForm, fields: Fields, packed: bool):
         self.links, self.fields, self.packed = links, fields, packed
         self.array = list(algorithm.outputs).index(algorithm.matrix)
         self.name = algorithm.matrix
@@ -43,7 +43,7 @@ class RootPairs:
             found.append(entry[self.name])
         return found
 
-    def among_roots(self, p: Pass) -> Part:
+    def among_roots(self, p: Pass) -> RowPart:
         """The inward pass at a root, whose rows have no body but the last: the entries of its rows."""
         at = [resting(k).transform for k in range(ROWS)]
         hinges = self.links.hinges
@@ -75,13 +75,13 @@ class RootPairs:
             reads=self.fields.at(OWN, p.state),
             outputs=tuple(Lane(self.array, PLACES + k, k - j if self.packed else j) for k, j in self.block()),
         )
-        return Part(loop, turns, armatures)
+        return RowPart(loop, turns, armatures)
 
     def block(self) -> list[tuple[int, int]]:
         """The entries of a root's rows that are written: of a packed matrix those on one side."""
         return [(k, j) for k in range(ROWS) for j in range(k + 1 if self.packed else ROWS)]
 
-    def with_limbs(self) -> Part:
+    def with_limbs(self) -> RowPart:
         """The entries of each row of a limb with the rows of its root."""
         at = [resting(k).transform for k in range(ROWS)]
 
@@ -113,4 +113,4 @@ class RootPairs:
             reads=self.fields.at(BELOW, AT) + self.fields.at(START, self.carry.state),
             outputs=entries + mirrors,
         )
-        return Part(loop, turns, no_constants)
+        return RowPart(loop, turns, no_constants)

@@ -19,7 +19,7 @@ from kinetree.model.coordinates import chained_acceleration, joint_pose
 from kinetree.spatial import Inertia, Moments, Quaternion, Sym3, Vec3
 from kinetree.tree import pick
 
-from .lane_rows import OWN, PARENT, STRETCH, ZERO3, Kind, Links, Part, Q, V, joint_turns
+from .lane_rows import OWN, PARENT, STRETCH, ZERO3, Q, RowForm, RowPart, Traits, V, joint_turns
 from .lane_visits import Fields, Visits
 
 ROWS = 6  # rows of a free joint: turns about x, y, z, then slides along them
@@ -44,10 +44,10 @@ def joins(algorithm: Algorithm) -> bool:
 class Roots:
     """Writes the turns of root joints for the passes of one algorithm."""
 
-    def __init__(self, algorithm: Algorithm, kind: Kind, links: Links, fields: Fields, shifts: bool):
+    def __init__(self, algorithm: Algorithm, kind: Traits, links: RowForm, fields: Fields, shifts: bool):
         self.algorithm, self.kind, self.links, self.fields, self.shifts = algorithm, kind, links, fields, shifts
 
-    def part(self, p: Pass) -> Part:
+    def part(self, p: Pass) -> RowPart:
         """The loop over the root joints of one pass."""
         alg, fields, inward = self.algorithm, self.fields, isinstance(p, Inward)
         replayed = self.replayed(p)
@@ -98,7 +98,7 @@ class Roots:
             ),
             outputs=tuple(Lane(list(alg.outputs).index(n), V, k) for k in range(ROWS) for n in p.outputs),
         )
-        return Part(loop, joint_turns(fields.memory, with_position=1), self.constants)
+        return RowPart(loop, joint_turns(fields.memory, with_position=1), self.constants)
 
     # -- what a pass does -------------------------------------------------------------------------------------------
 

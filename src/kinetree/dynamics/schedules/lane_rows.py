@@ -69,7 +69,7 @@ def screw_constants(model: Model, rows: np.ndarray) -> Screw:
     return Screw(Axis(r.turn[rows], r.slide[rows]), r.armature[rows], r.inertia.mass[rows])
 
 
-class Link(NamedTuple):
+class DynamicRow(NamedTuple):
     """What dynamics knows of a row."""
 
     frame: Placement | Transform  # in its parent's, at q = 0
@@ -101,7 +101,7 @@ def stroke(row: Any, q: Any) -> Stroke:
     return Stroke(jnp.cos(angle), jnp.sin(angle), row.axis.slide * q)
 
 
-class Links(NamedTuple):
+class RowForm(NamedTuple):
     """How the rows of some mechanisms are held: by quaternions if they are deep, else by matrices."""
 
     deep: bool
@@ -133,13 +133,13 @@ class Links(NamedTuple):
         """The treedef of one."""
         frame = PLACEMENT if self.deep or self.accurate else Transform(Rotation(*9 * (0.0,)), ZERO3)
         body = (Moments if self.moments else Inertia)(0.0, ZERO3, Sym3(*6 * (0.0,)))
-        return jax.tree.structure(Link(frame, Axis(0.0, 0.0), body, 0.0, 0.0, 0.0))
+        return jax.tree.structure(DynamicRow(frame, Axis(0.0, 0.0), body, 0.0, 0.0, 0.0))
 
     def held(self, placed: Placement) -> Placement | Transform:
         """A placement as it is held."""
         return placed if self.deep or self.accurate else placed.transform
 
-    def constants(self, model: Model, rows: np.ndarray) -> Link:
+    def constants(self, model: Model, rows: np.ndarray) -> DynamicRow:
         """The links of these rows, in order."""
         of = row_constants(model, rows)
         orientation = of.orientation if self.accurate else of.orientation.renormalized()  # No gradient by its length.
@@ -147,10 +147,10 @@ class Links(NamedTuple):
         none = np.zeros(len(rows))
         damping, stiffness = (none, none) if model.passive is None else (x[rows] for x in model.passive[:2])
         body = of.inertia.moments() if self.moments else of.inertia
-        return Link(frame, of.axis, body, of.armature, damping, stiffness)
+        return DynamicRow(frame, of.axis, body, of.armature, damping, stiffness)
 
 
-class Kind(NamedTuple):
+class Traits(NamedTuple):
     """What decides which program serves a mechanism."""
 
     quaternions: bool  # True if some joints have quaternions.
@@ -162,25 +162,25 @@ class Kind(NamedTuple):
     limbs: bool = False  # True if all other rows are hinges, and no joint has a rotor.
 
     @property
-    def rows(self) -> "Kind":
+    def rows(self) -> "Traits":
         """The kind whose programs take the rows of roots one by one."""
         return self._replace(quaternions=self.quaternions or self.roots, roots=False, limbs=False)
 
 
-_kinds: OncePerOwner[Kind] = OncePerOwner()
+_kinds: OncePerOwner[Traits] = OncePerOwner()
 
 
-def kind_of(model: Model) -> Kind:
+def kind_of(model: Model) -> Traits:
     """The kind of a mechanism, found once."""
 
-    def find() -> Kind:
+    def find() -> Traits:
         structure, (turn, slide, armature) = model.structure, (model.rows.turn, model.rows.slide, model.rows.armature)
         plain = all(isinstance(x, np.ndarray) for x in (turn, slide, armature))
         hinge = (turn == 1) & (slide == 0) & (armature == 0) if plain else np.zeros(1, bool)
         roots = has_roots(structure)
         limbs = roots and plain and bool(np.all(hinge | ((structure.q_of_row < 0) & (armature == 0))))
         passive = ((), ()) if model.passive is None else model.passive[:2]
-        return Kind(
+        return Traits(
             structure.has_quaternions and not roots,
             structure.tree.height >= tuning.DEEP_MIN_LEVELS,
             bool(np.all(hinge)),
@@ -213,7 +213,7 @@ def base_gravity(model: Model, rows: np.ndarray) -> Vec3:
     return Vec3(*(model.gravity[k : k + 1] for k in range(3)))
 
 
-class Part(NamedTuple):
+class RowPart(NamedTuple):
     """A loop, its turns for a given tree, and its constants for a given model."""
 
     loop: Loop
@@ -274,7 +274,7 @@ def _resting(structure: Structure) -> np.ndarray:
     return np.flatnonzero(resting)
 
 
-def placing_parts(memory: Memory, q_array: int = 0) -> list[Part]:
+def placing_parts(memory: Memory, q_array: int = 0) -> list[RowPart]:
     """Parts that write the field `placed` of every row, for models with quaternion joints."""
     placed = (memory.at(OWN, "placed"),)
 
@@ -294,24 +294,24 @@ def placing_parts(memory: Memory, q_array: int = 0) -> list[Part]:
         return (joint_pose(row.orientation, row.position, Quaternion(*q), Vec3.zero_like(q[0])),), (), ()
 
     return [
-        Part(
+        RowPart(
             Loop(moving, 4, ROWS, writes=placed, inputs=inputs(1)),
             row_turns(memory, choose=with_coordinates),
         ),
-        Part(Loop(resting, 4, ROWS, writes=placed), row_turns(memory, choose=_resting)),
-        Part(Loop(free, 4, ROWS, writes=placed, inputs=inputs(7)), joint_turns(memory, 1)),
-        Part(Loop(ball, 4, ROWS, writes=placed, inputs=inputs(4)), joint_turns(memory, 0)),
+        RowPart(Loop(resting, 4, ROWS, writes=placed), row_turns(memory, choose=_resting)),
+        RowPart(Loop(free, 4, ROWS, writes=placed, inputs=inputs(7)), joint_turns(memory, 1)),
+        RowPart(Loop(ball, 4, ROWS, writes=placed, inputs=inputs(4)), joint_turns(memory, 0)),
     ]
 
 
-def shift_parts(memory: Memory, qd_array: int) -> list[Part]:
+def shift_parts(memory: Memory, qd_array: int) -> list[RowPart]:
     """Parts that write the field `shift` of every row: what a joint's acceleration has more than its row's."""
     own = memory.at(OWN, "shift")
 
     def none(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (0.0,), (), ()
 
-    def of_joints(width: int) -> Part:
+    def of_joints(width: int) -> RowPart:
         def step(_: tuple, u: tuple, __: tuple) -> tuple:
             linear = Vec3(*u[3:]) if width == 6 else Vec3.zero_like(u[0])
             turning, sliding = chained_acceleration(Vec3(*u[:3]), linear)
@@ -319,7 +319,7 @@ def shift_parts(memory: Memory, qd_array: int) -> list[Part]:
 
         writes = tuple(own._replace(offset=own.offset + k * memory.size) for k in range(width))
         loop = Loop(step, 4, NOTHING, writes=writes, inputs=tuple(Lane(qd_array, V, k) for k in range(width)))
-        return Part(loop, row_turns(memory, choose=lambda s: joints_with(s, width // 6)[:, 0]), no_constants)
+        return RowPart(loop, row_turns(memory, choose=lambda s: joints_with(s, width // 6)[:, 0]), no_constants)
 
     others = row_turns(memory, choose=with_coordinates)
-    return [Part(Loop(none, 4, NOTHING, writes=(own,)), others, no_constants), of_joints(6), of_joints(3)]
+    return [RowPart(Loop(none, 4, NOTHING, writes=(own,)), others, no_constants), of_joints(6), of_joints(3)]

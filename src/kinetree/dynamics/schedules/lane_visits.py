@@ -23,13 +23,13 @@ from kinetree.lanes import Memory, Slots
 from kinetree.model import Structure
 from kinetree.spatial import Mat3
 
-from .lane_rows import STRETCH, Kind
+from .lane_rows import STRETCH, Traits
 
 
 class Visits:
     """The visits of one pass, to rows whose joints are shifted or to plain ones (joint_terms.py)."""
 
-    def __init__(self, algorithm: Algorithm, kind: Kind, p: Pass, shifts: bool):
+    def __init__(self, algorithm: Algorithm, kind: Traits, p: Pass, shifts: bool):
         self.algorithm, self.pass_ = algorithm, p
         self.shares = algorithm.shares_after(p)
         self.shifted = shifts and not {*p.given, *p.outputs}.isdisjoint(JOINT_QUANTITIES)

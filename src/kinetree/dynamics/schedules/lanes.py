@@ -64,11 +64,11 @@ from .lane_rows import (
     PLACEMENT,
     STRETCH,
     ZERO3,
-    Kind,
-    Links,
-    Part,
     Q,
+    RowForm,
+    RowPart,
     Stroke,
+    Traits,
     Turns,
     V,
     base_gravity,
@@ -91,7 +91,7 @@ BELOW, START, ENTRY, MIRROR = range(4)  # Columns of a table of ancestor pairs (
 class Variant(NamedTuple):
     """Which program of an algorithm: for what kind of mechanism, with or without forces on bodies."""
 
-    kind: Kind
+    kind: Traits
     external: bool = False
     packed: bool = False  # A matrix over pairs is packed on the ancestor pairs, or dense.
 
@@ -104,7 +104,7 @@ class Writer:
         kind = variant.kind
         self.quaternions = kind.quaternions
         self.springs = kind.springs
-        self.links = Links(kind.deep, kind.hinges or kind.limbs, algorithm.moments, algorithm.accurate)
+        self.links = RowForm(kind.deep, kind.hinges or kind.limbs, algorithm.moments, algorithm.accurate)
         named = set(algorithm.inputs) | set(algorithm.outputs)
         shifts = "qd" not in algorithm.resting and not named.isdisjoint(JOINT_QUANTITIES)
         self.shifts = self.quaternions and shifts
@@ -126,7 +126,7 @@ class Writer:
         """How the slots of a row are divided."""
         return self.fields.memory
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[RowPart]:
         """All loops, in order."""
         alg, at = self.algorithm, self.fields.at
         parts = placing_parts(self.memory) if self.quaternions else []
@@ -138,8 +138,8 @@ class Writer:
         def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
             return self.fields.spread(flowing, alg.base(gravity)), (), ()
 
-        parts.append(Part(Loop(base, 4, GRAVITY, writes=at(OWN, *flowing)), base_turn(self.memory), base_gravity))
-        writers: dict[type, Callable[[Pass], list[Part]]] = {
+        parts.append(RowPart(Loop(base, 4, GRAVITY, writes=at(OWN, *flowing)), base_turn(self.memory), base_gravity))
+        writers: dict[type, Callable[[Pass], list[RowPart]]] = {
             Outward: self.over_rows,
             Inward: self.over_rows,
             Ancestors: self.over_ancestors,
@@ -156,7 +156,7 @@ class Writer:
 
     # -- passes over the rows -----------------------------------------------------------------------------------------
 
-    def over_rows(self, p: Pass) -> list[Part]:
+    def over_rows(self, p: Pass) -> list[RowPart]:
         """The loops of an outward or inward pass: over root joints, and over all other rows."""
         alg, fields, inward = self.algorithm, self.fields, isinstance(p, Inward)
         screws = not self.quaternions
@@ -202,7 +202,7 @@ class Writer:
         if alg.matrix in p.outputs:
             turns = self.with_diagonal(turns)
         turns = with_columns(turns, columns) if columns else turns
-        parts = [Part(loop, turns, self.links.parts_constants(link))]
+        parts = [RowPart(loop, turns, self.links.parts_constants(link))]
         if self.roots:
             of_roots = self.root_pairs.among_roots if alg.matrix in p.outputs else self.roots.part
             parts.insert(len(parts) if inward else 0, of_roots(p))
@@ -230,7 +230,7 @@ class Writer:
 
     # -- other passes -------------------------------------------------------------------------------------------------
 
-    def over_ancestors(self, p: Pass) -> list[Part]:
+    def over_ancestors(self, p: Pass) -> list[RowPart]:
         """A loop over the strict ancestor pairs (i, j), j from the parent of i up; then the zeros of a dense matrix."""
         fields, packed = self.fields, self.variant.packed
         names = tuple(p.needs)
@@ -263,7 +263,7 @@ class Writer:
             writes=carried,
             outputs=places,
         )
-        parts = [Part(loop, turns, self.links.parts_constants(p.link))]
+        parts = [RowPart(loop, turns, self.links.parts_constants(p.link))]
         if self.roots:
             parts.append(self.root_pairs.with_limbs())
         if not packed:
@@ -281,7 +281,7 @@ class Writer:
 
         return changed
 
-    def applied_forces(self) -> list[Part]:
+    def applied_forces(self) -> list[RowPart]:
         """Poses of the rows in the world; then forces on bodies, in world coordinates, are taken off a field."""
         alg = self.algorithm
         name = "_".join(alg.applied)
@@ -304,7 +304,7 @@ class Writer:
             inputs=tuple(Lane(f_array, V, k) for k in range(6)),
         )
         poses = pose_parts(self.memory, WORLD_POSE, self.quaternions, self.roots is not None)
-        return [*poses, Part(loop, turns, no_constants)]
+        return [*poses, RowPart(loop, turns, no_constants)]
 
 
 # -- programs ---------------------------------------------------------------------------------------------------------

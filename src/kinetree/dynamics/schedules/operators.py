@@ -27,13 +27,13 @@ def _of_stretch(s: Stretch | None, *names: str) -> dict[str, Any]:
     return {} if s is None else {n: getattr(s, n) for n in ("combine", "act", *names)} | {"identity": _shaped(s)}
 
 
-def outward_operator(p: Pass) -> trees.Outward:
+def outward_operator(p: Pass) -> trees.OutwardRecursion:
     """An outward pass as an operator on rows."""
     known = _of_stretch(p.stretch, "element", "inverse", "extend")
-    return trees.Outward(step=lambda row, state: p.visit(row, state)[0], finds=p.visit, name=p.state, **known)
+    return trees.OutwardRecursion(step=lambda row, state: p.visit(row, state)[0], finds=p.visit, name=p.state, **known)
 
 
-def inward_operator(p: Pass) -> trees.Inward:
+def inward_operator(p: Pass) -> trees.InwardRecursion:
     """An inward pass as an operator on rows, whose field `own` is what they start with."""
     s = p.stretch
 
@@ -50,7 +50,7 @@ def inward_operator(p: Pass) -> trees.Inward:
         extend = s.extend
         known["extend"] = extend and (lambda row, branches, e: extend(row, whole(row, branches), e))
         known["ballast"] = s.ballast and ballast
-    return trees.Inward(
+    return trees.InwardRecursion(
         step=lambda row, received: p.visit(row, whole(row, received))[0],
         finds=lambda row, received: p.visit(row, whole(row, received)),
         name=p.state,

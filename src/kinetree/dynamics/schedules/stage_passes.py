@@ -3,7 +3,7 @@
 Levels, and paths that are not cut, are walked lane by lane. Chunks of a path are first reduced, each to one element;
 prefixes of the elements say what enters each chunk; then all chunks are walked. What crosses from one phase of the tree
 to another goes through memory. Where a tree is spread over devices, each has a part of it that hangs from several
-bases. What enters those, and the outer ends of the spines between them, comes through `Ports`.
+bases. What enters those, and the outer ends of the spines between them, comes through `SharedPorts`.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ def in_array(array: int, places: Any) -> tuple[tuple[int, int], ...]:
     return tuple((array, place) for place in jax.tree.leaves(places))
 
 
-class Ports(NamedTuple):
+class SharedPorts(NamedTuple):
     """What a part of a tree has in common with the others (tree/dealt.py); its first stage is the spines.
 
     `enter(act, spines, base)` says which states enter the bases, and `receive(act, spines, passed)` what enters the
@@ -70,7 +70,7 @@ def outward_pass(
     streams: Sequence[tuple],
     gathered: Any,
     scattered: bool = False,
-    ports: Ports | None = None,
+    ports: SharedPorts | None = None,
 ) -> tuple[list[Any], list[Any]]:
     """Results of all stages, and what their chunks gathered, None where they did not.
 
@@ -120,7 +120,9 @@ def _before(stage: Stage, walks: OutwardWalks, arrays: tuple, gathered: Any, who
     return exclusive_prefixes(walks.prefix, totals, jnp.asarray(stage.first, none.dtype)), totals
 
 
-def _spines_outward(stage: Stage, walks: OutwardWalks, arrays: tuple, gathered: Any, ports: Ports) -> tuple[Any, Any]:
+def _spines_outward(
+    stage: Stage, walks: OutwardWalks, arrays: tuple, gathered: Any, ports: SharedPorts
+) -> tuple[Any, Any]:
     """The elements of whole spines, and those of all chunks before each chunk."""
     before, totals = _before(stage, walks, arrays, gathered, True)
     inner, last = pick((before, totals), ports.last)
@@ -154,7 +156,7 @@ def inward_pass(
     gathered: Any,
     together: Sequence[Any],
     scattered: bool = False,
-    ports: Ports | None = None,
+    ports: SharedPorts | None = None,
 ) -> list[Any]:
     """Results of all stages; `together` are the elements of chunks that are known already, else None."""
     dtype, rows = streams[0][0].dtype, laid.position_of.shape[0]
@@ -190,7 +192,7 @@ def _from_outside(
     gathered: Any,
     totals: Any,
     none: Any,
-    through: tuple[Ports, Any] | None,
+    through: tuple[SharedPorts, Any] | None,
 ) -> Any:
     """What the chunks outside each chunk pass to it; `totals` are the chunks' elements, None if still to be made."""
     last = jnp.concatenate([stage.first[1:], jnp.ones(1, bool)])  # the outermost chunk of its run
@@ -212,7 +214,7 @@ def _from_outside(
 
 
 def _through_ports(
-    stage: Stage, walks: InwardWalks, totals: Any, outside: Any, last: Any, lent: Any, ports: Ports, branches: Any
+    stage: Stage, walks: InwardWalks, totals: Any, outside: Any, last: Any, lent: Any, ports: SharedPorts, branches: Any
 ) -> Any:
     """What enters each chunk of the spines from outside, other parts of the tree included."""
     inner, outer = pick((totals, outside), ports.first)

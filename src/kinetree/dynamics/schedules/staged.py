@@ -107,7 +107,7 @@ class Same:
         return isinstance(other, Same) and other.model is self.model
 
 
-class Placed(NamedTuple):
+class PlacedConstants(NamedTuple):
     """Constants with the placements of quaternion joints in them, and the coordinate of each row, zero for theirs."""
 
     cells: tuple[Any, ...]
@@ -130,13 +130,13 @@ class Operands:
     """
 
     laid: Stages
-    constants: tuple[Any, ...] | Placed
+    constants: tuple[Any, ...] | PlacedConstants
     known: Same = field(metadata={"static": True})
 
     @property
     def dtype(self) -> Any:
         """The dtype of the numbers."""
-        return (self.constants.cells if isinstance(self.constants, Placed) else self.constants)[0].dtype
+        return (self.constants.cells if isinstance(self.constants, PlacedConstants) else self.constants)[0].dtype
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -152,7 +152,9 @@ class Operands:
         """With coordinates in them, (nq,)."""
         if len(self.known.model.structure.quaternion_joints) == 0:
             return self
-        return Operands(self.laid, Placed(*row_coordinates(self.laid, self.constants, self.known.model, q)), self.known)
+        return Operands(
+            self.laid, PlacedConstants(*row_coordinates(self.laid, self.constants, self.known.model, q)), self.known
+        )
 
 
 def used_operands(model: Model, dtype: Any) -> Operands | None:
@@ -183,9 +185,9 @@ def _arranged(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
     return tuple(jnp.stack([s.arrange(x) for x in leaves], 1) for s in laid.stages)
 
 
-def row_coordinates(laid: Stages, constants: tuple | Placed, model: Model, q: Any) -> tuple[tuple, Any]:
-    """What is `Placed`, from constants."""
-    if isinstance(constants, Placed):
+def row_coordinates(laid: Stages, constants: tuple | PlacedConstants, model: Model, q: Any) -> tuple[tuple, Any]:
+    """What is `PlacedConstants`, from constants."""
+    if isinstance(constants, PlacedConstants):
         return constants
     structure = model.structure
     if len(structure.quaternion_joints) == 0:

@@ -24,7 +24,7 @@ from kinetree.tree import pick
 from kinetree.tree.stages import Stages
 
 from .lane_rows import HINGE, PLACEMENT, ROWS
-from .stage_passes import InwardWalks, OutwardWalks, Ports, inward_pass, kept, outward_pass, results_by_row
+from .stage_passes import InwardWalks, OutwardWalks, SharedPorts, inward_pass, kept, outward_pass, results_by_row
 
 structure, tree_map = jax.tree.structure, jax.tree.map
 COUNT = ROWS.num_leaves  # Constants of a row, in the order of `Rows`.
@@ -288,7 +288,7 @@ def over_stages(
     constants: tuple[Any, ...],
     gravity: Any,
     given: dict[str, Any],
-    ports: Ports | None = None,
+    ports: SharedPorts | None = None,
     model: Model | None = None,
 ) -> dict[str, Any]:
     """The outputs of an algorithm, (n,), of a sum (), of bodies (bodies,).

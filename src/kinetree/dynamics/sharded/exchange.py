@@ -15,9 +15,9 @@ import numpy as np
 from jax import lax
 
 from kinetree.lanes.walks.walk import Walk, take_walk
-from kinetree.tree import Inward, Outward, Tree, leaffix, rootfix
+from kinetree.tree import InwardRecursion, OutwardRecursion, Tree, leaffix, rootfix
 
-from ..schedules.stage_passes import Ports
+from ..schedules.stage_passes import SharedPorts
 
 tree_map, structure = jax.tree.map, jax.tree.structure
 
@@ -35,7 +35,7 @@ def _along(name: str, order: np.ndarray, step: Callable, elements: Any, start: A
 
 def ports_between(
     axis: str, tree: Tree, native: bool, slot: np.ndarray, exist: Any, first: Any, last: Any, carries: Any
-) -> Ports:
+) -> SharedPorts:
     """The ports of the device that runs this, among those along a mesh axis.
 
     Arguments:
@@ -43,7 +43,7 @@ def ports_between(
         tree: the tree of all clusters.
         native: whether native code can act with the elements.
         slot: where each cluster is: device · clusters of a device + number there.
-        exist, first, last, carries: (clusters of a device,), see `Ports`.
+        exist, first, last, carries: (clusters of a device,), see `SharedPorts`.
     """
     own = exist.shape[0]
 
@@ -68,7 +68,7 @@ def ports_between(
         elements = everywhere(spines)
         if in_a_row:
             return here(_along("enter", order, act, elements, base))
-        return here(rootfix(tree, Outward(step=act), elements, base, schedule="levels", exclusive=True))
+        return here(rootfix(tree, OutwardRecursion(step=act), elements, base, schedule="levels", exclusive=True))
 
     def receive(act: Callable, spines: Any, passed: Any) -> Any:
         def step(row: Any, state: Any) -> Any:
@@ -77,6 +77,6 @@ def ports_between(
         elements, like = everywhere((spines, passed)), tree_map(lambda x: x[0], passed)
         if in_a_row:
             return here(_along("receive", order[::-1], step, elements, tree_map(jnp.zeros_like, like)))
-        return here(leaffix(tree, Inward(step=step), elements, like, schedule="levels", exclusive=True))
+        return here(leaffix(tree, InwardRecursion(step=step), elements, like, schedule="levels", exclusive=True))
 
-    return Ports(exist, first, last, carries, enter, receive)
+    return SharedPorts(exist, first, last, carries, enter, receive)

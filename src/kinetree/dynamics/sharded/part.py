@@ -12,7 +12,7 @@ from kinetree.tree.stages import Stages
 
 from ..joint_terms import inputs_of_rows, joint_acceleration
 from ..recursion import Algorithm
-from ..schedules.stage_passes import Ports
+from ..schedules.stage_passes import SharedPorts
 from ..schedules.staged import with_placements
 from ..schedules.stages import CellPlan, over_stages
 
@@ -107,7 +107,7 @@ def _passive(part: DevicePart, own: Any, q: Any, qd: Any) -> Any:
 
 
 def of_part(
-    algorithm: Algorithm, hinges: bool, part: DevicePart, ports: Ports, gravity: Any, inputs: dict[str, Any]
+    algorithm: Algorithm, hinges: bool, part: DevicePart, ports: SharedPorts, gravity: Any, inputs: dict[str, Any]
 ) -> dict[str, Any]:
     """The outputs of an algorithm for the rows of a part, (rows,), from arrays over its coordinates and rows."""
     q, qd = inputs["q"], inputs["qd"]

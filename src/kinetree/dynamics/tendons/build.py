@@ -21,12 +21,12 @@ from kinetree.model.tendons import (
     Pull,
     Pulley,
     Routes,
-    Shapes,
     Span,
     Tendon,
     Tendons,
     Via,
     Wrap,
+    WrapShapes,
 )
 
 from .lengths import tendon_length
@@ -133,7 +133,7 @@ def assembled(model: Model, routes: list[Route], pull: Pull, start: Any, names: 
         _array([[c] for c in coefficients], 1)[:, 0],
         place,
         _array([[d] for d in divisors], 1)[:, 0],
-        Shapes(center, turn, _array([[w[5]] for w in wraps], 1)[:, 0]),
+        WrapShapes(center, turn, _array([[w[5]] for w in wraps], 1)[:, 0]),
         pull,
         start,
         Routes(

@@ -31,7 +31,7 @@ class Stretched(NamedTuple):
     moment: Any  # (n, width, batch or 1): ∂length over the degrees of freedom in `paths.dof`
 
 
-class Lines(NamedTuple):
+class PlacedLines(NamedTuple):
     """The straight lines of spatial tendons, (lines, batch)."""
 
     start: Vec3
@@ -77,7 +77,7 @@ def stretched(model: Model, q: Any) -> Stretched:
     return Stretched(length, jnp.concatenate([wide, entries, zero])[at.sources].sum(2))
 
 
-def _entries(at: Paths, axis: Axis, pose: Placement, line: Lines) -> Scalar:
+def _entries(at: Paths, axis: Axis, pose: Placement, line: PlacedLines) -> Scalar:
     """(entries, batch)."""
     own, place = pick((axis, pose), at.row)
     u, p, share = pick((line.direction, line.end, line.share), at.line)
@@ -102,7 +102,7 @@ def _on_rows(rows: np.ndarray, place: Any, pose: Placement, batch: int) -> tuple
     return whole.position + whole.orientation.turn(own), whole.orientation
 
 
-def lines_of(model: Model, pose: Placement, batch: int) -> tuple[Lines, Scalar]:
+def lines_of(model: Model, pose: Placement, batch: int) -> tuple[PlacedLines, Scalar]:
     """All lines, and the arcs of all spans, (spans, batch), from the poses of all rows."""
     tendons = tendons_of(model)
     assert tendons is not None
@@ -125,7 +125,7 @@ def lines_of(model: Model, pose: Placement, batch: int) -> tuple[Lines, Scalar]:
         some = (wrap != NO_WRAP)[:, None]
         arc = jnp.where(way.on, way.length, 0.0)[np.maximum(wrap, 0)]
         arcs = jnp.where(some, arc, 0.0) * share
-    return Lines(start, end, direction, length, share[at.span] * there), arcs
+    return PlacedLines(start, end, direction, length, share[at.span] * there), arcs
 
 
 def _ways(tendons: Tendons, pose: Placement, points: Vec3) -> WrapPath | None:

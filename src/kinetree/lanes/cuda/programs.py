@@ -17,7 +17,7 @@ from ..program.program import Program
 from ..program.teams import Teams
 from .driver import allow_shared, begin_handler, chip, compiled_handler, launch_values, load_kernel, multiprocessors
 from .exchange import threads_of_lane
-from .ptx import Assembly, Reach, local_slots, ptx, reach_of
+from .ptx import Access, Assembly, local_slots, ptx, reach_of
 from .sequence import sequence_ptx
 from .team import resident_lanes, team_bytes, team_ptx, team_size
 from .tile import WARP, block_size, tile_bytes
@@ -70,7 +70,7 @@ class CudaKernel:
     """A program compiled for the GPU; `handler` is the address of its XLA handler."""
 
     def __init__(
-        self, program: Program, assembly: Assembly, launch: Launch, reach: Reach = Reach.ROWS, global_scratch=False
+        self, program: Program, assembly: Assembly, launch: Launch, reach: Access = Access.ROWS, global_scratch=False
     ):
         kernel = load_kernel(assembly)
         if launch.shared:
@@ -96,7 +96,7 @@ def program_kernel(
         return CudaKernel(program, assembly, Launch(tuning.GPU_SEQUENCE_THREADS, threads=threads, crowd=crowd))
     reach, room = reach_of(program, widths, dtype.itemsize), local_slots(slots, dtype)
     launch = Launch(tuning.GPU_BLOCK_THREADS if program.simple else tuning.GPU_REPEAT_THREADS)
-    if reach is Reach.TILE:
+    if reach is Access.TILE:
         threads = block_size(sum(widths), dtype.itemsize)
         launch = Launch(threads, shared_of_column=tile_bytes(1, dtype.itemsize, threads))
     return CudaKernel(program, ptx(program, dtype, room, chip(), reach), launch, reach, room == 0)
@@ -123,7 +123,7 @@ def program_target(
             warn_not_native(f"{program.name} on the GPU", error)
             return None
         name = register(kernel.name, kernel.handler, "CUDA", kernel)
-        return name, kernel.reach is Reach.COLUMNS, kernel.global_scratch
+        return name, kernel.reach is Access.COLUMNS, kernel.global_scratch
 
     return _targets.get(program, (dtype, slots, widths, team, near), make)
 

@@ -50,7 +50,7 @@ def threads_of_grid(to: Text) -> str:
     return to.op(f"mul i64 {blocks}, {size}")
 
 
-class Reach(Enum):
+class Access(Enum):
     """How a thread reaches its lane's numbers."""
 
     ROWS = "rows"
@@ -58,15 +58,15 @@ class Reach(Enum):
     COLUMNS = "columns"
 
 
-def reach_of(program: Program, widths: tuple[int, ...], itemsize: int) -> Reach:
+def reach_of(program: Program, widths: tuple[int, ...], itemsize: int) -> Access:
     """The fastest for a program with inputs and outputs of these widths."""
     if not program.simple:
         # It reads each input once, and its slots again and again: shared memory would take the cache away from them.
-        return Reach.ROWS
+        return Access.ROWS
     inputs, outputs = sum(widths[: program.n_inputs]), sum(widths[program.n_inputs :])
     if program.straight and inputs <= tuning.INPUTS_IN_REGISTERS and outputs <= tuning.GPU_OUTPUTS_BY_ROWS:
-        return Reach.ROWS
-    return Reach.TILE if block_size(sum(widths), itemsize) else Reach.COLUMNS
+        return Access.ROWS
+    return Access.TILE if block_size(sum(widths), itemsize) else Access.COLUMNS
 
 
 class CudaWriter(LoopWriter):
@@ -130,7 +130,7 @@ class CudaWriter(LoopWriter):
 class Kernel(CudaWriter):
     """A lane to a thread, with room for `slots` in local memory, or in a global array where slots is 0."""
 
-    def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, slots: int, reach: Reach):
+    def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, slots: int, reach: Access):
         super().__init__(program, jaxprs, dtype)
         to = self.to
         self.begin()
@@ -139,7 +139,7 @@ class Kernel(CudaWriter):
         if program.straight:
             self.widths = [str(w) for w in program.straight.widths]
         self.reach = reach
-        self.tile = Tile(to, self.size, self.widths, thread, self.lane) if reach is Reach.TILE else None
+        self.tile = Tile(to, self.size, self.widths, thread, self.lane) if reach is Access.TILE else None
         if self.tile:
             self.tile.fetch([f"%{n}" for n in self.inputs])
         if self.tile and program.simple:
@@ -173,7 +173,7 @@ class Kernel(CudaWriter):
         to = self.to
         if self.tile:
             return f"{SHARED} {self.tile.cell(array, column)}"
-        if self.reach is Reach.ROWS:
+        if self.reach is Access.ROWS:
             return super().number_at(array, column)
         place = to.op(f"add i64 {to.op(f'mul i64 {column}, %lanes')}, {self.lane}")
         return f"{GLOBAL} {to.op(f'getelementptr {to.scalar}, {GLOBAL} %{self.arrays[array]}, i64 {place}')}"
@@ -185,7 +185,7 @@ class Kernel(CudaWriter):
         return super().read_lane(array, column)
 
 
-def kernel_text(program: Program, dtype: Any, slots: int, reach: Reach = Reach.TILE) -> str:
+def kernel_text(program: Program, dtype: Any, slots: int, reach: Access = Access.TILE) -> str:
     """The whole LLVM module of the kernel."""
     jaxprs = [trace(loop, dtype) for loop in program.loops]
     kernel = Kernel(program, jaxprs, dtype, slots, reach)
@@ -211,7 +211,7 @@ class Assembly(NamedTuple):
     text: str
 
 
-def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, reach: Reach = Reach.TILE) -> Assembly:
+def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, reach: Access = Access.TILE) -> Assembly:
     """PTX of a program for chips of this compute capability and newer."""
     kind = np.dtype(dtype)
     passes = 3 if program.straight else 0  # they gain nothing that shows in loops, and take a sixth of a first call

@@ -35,7 +35,7 @@ class Cycle:
     changed: frozenset[int]  # slots
 
 
-class Limits(NamedTuple):
+class UnrollLimits(NamedTuple):
     """How many operations of a loop are written out, where its turns might stay together.
 
     A device reads a text that it repeats as fast as it can compute, if it is short enough to be kept: some 8 000
@@ -48,7 +48,7 @@ class Limits(NamedTuple):
     turn: int = 500  # of one turn; values that go from one long turn to another do not stay in registers anyway
 
 
-LIMITS = Limits()
+LIMITS = UnrollLimits()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Sequenced:
     tables: tuple[np.ndarray, ...]
     slots: int
     lines: tuple[int, ...]
-    limits: Limits = LIMITS
+    limits: UnrollLimits = LIMITS
     fold: Fold | None = None  # whose tables these are, if there is one
     near: int = 0  # slots that are kept near; cold ones, which follow them, lie in the device's memory. 0: all of them
 

@@ -1,13 +1,13 @@
 """The native body of steps: one lane program from a state to the state some steps later."""
 
-from .choose import Bound, bound_to, step_solver, stepper_for, way_of_rollout, way_of_step, with_bound
+from .choose import BoundPrograms, bound_to, step_solver, stepper_for, way_of_rollout, way_of_step, with_bound
 from .directly import directly, keep_direct
 from .frames import can_roll, rolled
 from .stepper import Stepper
 from .worlds import bound_to_worlds, typical_of
 
 __all__ = [
-    "Bound",
+    "BoundPrograms",
     "Stepper",
     "bound_to",
     "bound_to_worlds",

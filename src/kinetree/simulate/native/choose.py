@@ -45,7 +45,7 @@ def way_of_rollout(model: Model, integrator: str, dtype: Any = float, traced: bo
     return Way(step.plan, "a lane to a world, all steps in one call")
 
 
-class Bound(NamedTuple):
+class BoundPrograms(NamedTuple):
     """Programs that were bound to the numbers of a model before it was traced: for whole steps, or for constraints.
 
     Both are there where derivatives of a step are made of those of the accelerations within.
@@ -58,14 +58,14 @@ class Bound(NamedTuple):
 BOUND = "_bound"  # the attribute in which a model that is being traced has them
 
 
-def bound_to(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> Bound:
+def bound_to(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> BoundPrograms:
     """The programs of a call."""
     stepper = stepper_for(model, integrator, dtype, h, external)
     whole = stepper is not None and stepper.differentiable
-    return Bound(stepper, None if whole else step_solver(model, dtype, h, external))
+    return BoundPrograms(stepper, None if whole else step_solver(model, dtype, h, external))
 
 
-def with_bound(model: Model, bound: Bound) -> Model:
+def with_bound(model: Model, bound: BoundPrograms) -> Model:
     """A model that is being traced, with the programs that were bound to its numbers before."""
     model.__dict__[BOUND] = bound
     return model

@@ -8,7 +8,7 @@ from kinetree.constrain.native import kinematics, site_actuators, string_actuato
 from kinetree.constrain.native import not_served as not_solved
 from kinetree.constrain.native.actuators import ACTIVATION, activated, bounded, driving
 from kinetree.constrain.native.binding import Native, starting
-from kinetree.constrain.native.drive_plan import Drive, drives_of, may_brake, not_driven
+from kinetree.constrain.native.drive_plan import DriveGroup, drives_of, may_brake, not_driven
 from kinetree.constrain.native.drive_plan import kinds_of as kinds_of_actuators
 from kinetree.constrain.native.features import Features, features_of
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
@@ -47,7 +47,7 @@ class StepVariant(NamedTuple):
     integrator: str
     joints: tuple[bool, bool, bool]
     finishes: bool  # a last round takes velocity terms at the end of the step
-    drives: tuple[Drive, ...]  # the loops of actuators
+    drives: tuple[DriveGroup, ...]  # the loops of actuators
     ranged: bool  # the sum of the actuators of a joint is bounded, or slopes are asked for
     external: bool
     loads: bool  # joints resist at the end of the step: by dampers and actuators
@@ -95,7 +95,7 @@ def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, fi
     )
     finishes |= integrator in IMPLICIT and (features.damped or bool(plan.has.tendon_damping))
     ranged = False
-    drives: tuple[Drive, ...] = ()
+    drives: tuple[DriveGroup, ...] = ()
     if model.actuators is not None:
         wiring = model.actuators.wiring
         drives = tuple(sorted(set(drives_of(plan.structure, wiring))))
@@ -200,7 +200,7 @@ def driven(v: StepVariant) -> list[Part | Again]:
     f = v.features
     implicit = v.integrator in IMPLICIT and v.loads
     to = "driven" if v.ranged else "b"
-    on: dict[str, list[Drive]] = {}
+    on: dict[str, list[DriveGroup]] = {}
     for drive in v.drives:
         on.setdefault(drive.on, []).append(drive)
     motors: list[Part | Again] = [driving(drive, to, implicit) for drive in on.get("row", [])]

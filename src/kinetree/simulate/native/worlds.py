@@ -18,19 +18,19 @@ from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
 from kinetree.model.arguments import is_traced
 
-from .choose import BOUND, Bound, bound_to, way_of_step
+from .choose import BOUND, BoundPrograms, bound_to, way_of_step
 from .plan import StepPlan
 from .step import program_of, variant_of
 from .stepper import Stepper
 
 MAX_HULL_NUMBERS = 10**7  # of the meshes of all worlds, which each have a copy until programs run
 
-NOTHING_BOUND = Bound(None, None)
-_bound: OncePerOwner[Bound] = OncePerOwner()
+NOTHING_BOUND = BoundPrograms(None, None)
+_bound: OncePerOwner[BoundPrograms] = OncePerOwner()
 _typical: OncePerOwner[Model] = OncePerOwner()
 
 
-def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> Bound:
+def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> BoundPrograms:
     """The programs of a call, whose constants have the first axes of the models; none where XLA serves.
 
     Arguments:
@@ -47,7 +47,7 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
         return NOTHING_BOUND
     step = float(np.ravel(h)[0])
 
-    def make() -> Bound:
+    def make() -> BoundPrograms:
         plan = way_of_step(typical, integrator).plan
         if plan is not None:
             variant = variant_of(typical, plan, integrator, external, firm=False)
@@ -56,7 +56,7 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
             def whole(own: Model) -> tuple:
                 return constants_of(native, own, StepPlan(own, integrator, plan), dtype, step)
 
-            return Bound(Stepper(_stacked(model, whole), variant, plan), None)
+            return BoundPrograms(Stepper(_stacked(model, whole), variant, plan), None)
         solves = way_of(typical).plan
         if solves is None:
             return NOTHING_BOUND
@@ -65,15 +65,15 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
         def parts(own: Model) -> tuple:
             return constants_of(program_of_solver(solver.variant), own, Plan(own, has), dtype, step)
 
-        return Bound(None, Solver(_stacked(model, parts), solver.variant, solves))
+        return BoundPrograms(None, Solver(_stacked(model, parts), solver.variant, solves))
 
     return _bound.get(model, (integrator, np.dtype(dtype).name, step, external), make)
 
 
-def _bound_in_trace(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> Bound:
+def _bound_in_trace(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> BoundPrograms:
     """The programs of worlds whose numbers are traced: constants are functions of them, world by world."""
 
-    def one(own: Model, h: Any) -> Bound:
+    def one(own: Model, h: Any) -> BoundPrograms:
         return bound_to(own, integrator, dtype, h, external)
 
     axis = 0 if np.ndim(h) else None
