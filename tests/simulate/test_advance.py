@@ -86,6 +86,18 @@ def test_substeps_have_the_bits_of_single_steps(hinges, jit):
     np.testing.assert_allclose(state.time, 0.015)
 
 
+def test_steps_by_xla_have_the_same_bits_inside_jit():
+    """XLA must not fold numbers of the model in, which it knows there."""
+    model = kt.auto_tree(2, 1, 0.7).replace(damping=0.3, stiffness=1.3)
+    q, qd = kt.random_state(model, 0, (4,))
+    start = kt.initial_state(model, jnp.asarray(q), jnp.asarray(qd))
+    state = start
+    for _ in range(10):
+        state = kt.advance(model, state, dt=0.002, integrator="rk4")
+    inside = jax.jit(lambda s: kt.advance(model, s, dt=0.002, integrator="rk4", substeps=10))(start)
+    jax.tree.map(np.testing.assert_array_equal, inside, state)
+
+
 def test_arrays_come_back_as_they_went_in(hinges):
     state = kt.initial_state(hinges, batch=(2, 3))
     assert state.batch == (2, 3)

@@ -149,6 +149,15 @@ def test_another_coupling_is_another_run(tmp_path):
         _run(tmp_path / "a", None, model.couple({second: (first, 1.0, 0.5)}))
 
 
+def test_a_model_of_a_file_is_the_same_run_when_it_is_loaded_again(tmp_path):
+    """Keyframes were known by their address in memory."""
+    text = """<mujoco><worldbody><body><joint/><geom size="0.1" pos="1 0 0"/></body></worldbody>
+      <keyframe><key qpos="%s"/></keyframe></mujoco>"""
+    models = [kt.load(text % q) for q in (0.1, 0.1, 0.2)]
+    known = [checkpoint.fingerprint(model) for model in models]
+    assert known[0] == known[1] != known[2]
+
+
 def test_a_controller_without_identity_can_not_be_continued(tmp_path):
     stream = iter(())
 

@@ -233,6 +233,12 @@ def test_wrong_arguments_are_told(model, start):
         kt.rollout(model, start, np.zeros((3, 2)), steps=4)
     with pytest.raises(ValueError, match="steps must be a number of steps, not -1"):
         kt.rollout(model, start, steps=-1)
+    with pytest.raises(ValueError, match=r"f_ext must have shape \(\.\.\., \d+, 6\), not \(9, 6\)"):
+        kt.rollout(model, start, steps=1, f_ext=np.ones((9, 6)))
+    with pytest.raises(ValueError, match="qd must have shape"):
+        kt.rollout(model, start.replace(qd=np.zeros(9)), steps=1)
+    with pytest.raises(TypeError, match="ctrl must hold real numbers, not complex128"):
+        kt.rollout(model, start, np.zeros((1, 2), complex), steps=1)
     with pytest.raises(ValueError, match="unknown record 'qdd'"):
         kt.rollout(model, start, steps=1, record=("q", "qdd"))
     with pytest.raises(TypeError, match="the policy can not be traced by JAX"):

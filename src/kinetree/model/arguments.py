@@ -141,7 +141,18 @@ def in_type(dtype: Any, compute: Callable[[Any], Any], from_numpy: bool) -> Any:
 
 
 def evaluate_for(model: Model, function: Callable[..., Any], **arrays: Any) -> Any:
-    """`evaluate`, for arrays whose names say what they are; arrays not listed here have nv numbers."""
+    """`evaluate`, for arrays whose names say what they are."""
+    return evaluate(function, **_with_shapes(model, arrays))
+
+
+def require_shapes(model: Model, **arrays: Any) -> None:
+    """Refuse arrays whose last axes, or whose types, do not suit the model. Their names say what they are."""
+    for name, (value, shape) in _with_shapes(model, arrays).items():
+        _checked(name, value, shape)
+
+
+def _with_shapes(model: Model, arrays: dict[str, Any]) -> dict[str, Given]:
+    """Arrays with the shapes of their last axes; those not listed here have nv numbers."""
     shapes: dict[str, tuple[int, ...]] = {
         "f_ext": (model.n_bodies, 6),
         "ctrl": (model.nu,),
@@ -150,7 +161,7 @@ def evaluate_for(model: Model, function: Callable[..., Any], **arrays: Any) -> A
         "dt": (),
     }
     shapes |= dict.fromkeys(("q", "q0", "q1"), (model.nq,))
-    return evaluate(function, **{name: (x, shapes.get(name, (model.nv,))) for name, x in arrays.items()})
+    return {name: (x, shapes.get(name, (model.nv,))) for name, x in arrays.items()}
 
 
 def in_bits_of(dtype: Any) -> AbstractContextManager[Any]:

@@ -76,6 +76,10 @@ class Keyframes:
         self._key = (self.names, self.placed, tuple((a.shape, a.tobytes()) for a in arrays))
         self._hash = hash(self._key)
 
+    def __repr__(self) -> str:
+        """All values: checkpoints know a model by this text, so it is the same in every process."""
+        return f"Keyframes{self._key!r}"
+
     def __hash__(self) -> int:
         return self._hash
 

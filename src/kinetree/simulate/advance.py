@@ -82,8 +82,12 @@ _plain = partial(jax.jit, static_argnums=0)(_looped)  # one compilation for any 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _traced(name: str, steps: int, model: Model, state: State, drive: Drive) -> State:
-    """Steps inside `jit`, and for derivatives, which need to know how many steps there are."""
-    return _looped(name, model, state, drive, jax.lax.optimization_barrier(jnp.asarray(steps, jnp.int32)))
+    """Steps inside `jit`, and for derivatives, which need to know how many steps there are.
+
+    XLA must know no more here than in `_plain`, or it folds numbers of the model in, and rounds otherwise.
+    """
+    count = jnp.asarray(steps, jnp.int32)
+    return _looped(name, *jax.lax.optimization_barrier((model, state, drive, count)))
 
 
 @partial(_traced.defjvp, symbolic_zeros=True)

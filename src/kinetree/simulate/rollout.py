@@ -16,7 +16,7 @@ from kinetree._types import AnyArray, Bool, Float, Number
 from kinetree._unknown import unknown
 from kinetree.dynamics.schedules.choose import note
 from kinetree.model import Model, State, require_state
-from kinetree.model.arguments import in_type, is_traced, result_dtype
+from kinetree.model.arguments import in_type, is_traced, require_shapes, result_dtype
 from kinetree.model.fork import require_xla
 from kinetree.model.required import require_model, require_steps
 
@@ -127,6 +127,7 @@ def rollout(
     for what, count in (("steps", steps), ("substeps", substeps)):
         require_steps(what, count)
     h = step_length(model, dt)
+    require_shapes(model, **vars(state), **({} if f_ext is None or callable(f_ext) else {"f_ext": f_ext}))
     require_xla()
     original, found = model, (constraints_of_worlds if model.batch else constraints_of)(model)
     model = (prepared_worlds if model.batch else prepared)(model, found)
@@ -230,6 +231,7 @@ def _controls(model: Model, policy: Any, steps: int) -> Any:
     array = policy if isinstance(policy, jax.Array) else np.asarray(policy)
     if array.ndim < 2 or array.shape[0] != steps or array.shape[-1] != model.nu:
         raise ValueError(f"controls must have shape ({steps}, ..., {model.nu}), not {array.shape}")
+    require_shapes(model, ctrl=array)
     return array
 
 
