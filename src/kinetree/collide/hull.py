@@ -5,8 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .cube import directions
+
 MIN_CLIMB_VERTICES = 10  # MuJoCo's mjMESH_HILLCLIMB_MIN: in smaller meshes all corners are tried, in order
 NOBODY = -1  # fills up lists of faces and of their corners
+AT_ONCE = 4  # neighbours of a corner that a turn of the search looks at
 RING = 64  # corners of a face that are kept; of larger ones, as many, evenly spread
 START_COSINE = 0.4  # of a direction's component that counts as one step of the grid of starts
 
@@ -19,7 +22,8 @@ class Hull(NamedTuple):
 
     vertices: Any  # (n, 3)
     neighbours: Any  # (n, k) corners joined by an edge, in order; rows are filled up with the corner itself
-    starts: Any  # (27,) a corner far along each direction of a grid, where the search for the farthest begins
+    starts: Any  # (27,) a corner far along each direction of a grid, where MuJoCo's search for the farthest begins
+    farthest: Any  # (cells,) the corner farthest along the middle of each cell of a cube, where ours begins (cube.py)
     faces: Any  # (m, k) corners of the flat faces, in order around the outward normal; filled up with −1
     normals: Any  # (m, 3) of the faces
     faces_at: Any  # (n, f) faces at each corner; filled up with −1
@@ -120,7 +124,8 @@ def _hull(
     rings = np.full((len(faces), max(map(len, faces), default=1)), NOBODY, np.int32)
     for f, face in enumerate(faces):
         rings[f, : len(face)] = face
-    return Hull(vertices, _padded(lists), starts, rings, normals.reshape(-1, 3), faces_at, wide, radius)
+    farthest = np.argmax(directions() @ vertices.T, 1).astype(np.int32)
+    return Hull(vertices, _padded(lists), starts, farthest, rings, normals.reshape(-1, 3), faces_at, wide, radius)
 
 
 def _thinned(face: list[int]) -> list[int]:
@@ -178,6 +183,6 @@ def _around(vertices: list[list[float]], face: list[int], normal: list[float]) -
 
 
 def _padded(lists: list[list[int]]) -> np.ndarray:
-    """Rows of one length; the row's own number fills up."""
-    most = max(map(len, lists), default=0)
+    """Rows of one length, a multiple of what a turn looks at; the row's own number fills up."""
+    most = -(-max(map(len, lists), default=0) // AT_ONCE) * AT_ONCE
     return np.array([[*row, *[i] * (most - len(row))] for i, row in enumerate(lists)], np.int32)

@@ -13,8 +13,12 @@ import numpy as np
 from kinetree.lanes.program.alone import get, whole
 from kinetree.spatial import Scalar, Vec3
 
-from .hull import NOBODY, START_COSINE, Hull
+from .cube import cell_of
+from .hull import AT_ONCE, NOBODY, START_COSINE, Hull
 
+# Of a hull's radius: corners that are as far along a direction. Corners are rounded to float32, so hulls are convex
+# to 1e-7 of their radius only.
+TIE = 1e-6
 MAX_NUMBERS = 1 << 24  # places that a float32 can name
 
 
@@ -109,34 +113,56 @@ class Corners(NamedTuple):
     def farthest(self, direction: Vec3) -> Any:
         """The number of the corner farthest along a unit vector.
 
-        From a start, go to the neighbour that is farthest until none is farther. The neighbour first in order wins a
-        tie, so ties end where they end in MuJoCo. A turn looks at one neighbour.
+        From a start, go to the neighbour that is farthest until none is farther. Near the end the start does not
+        matter, unless some corners are as far: MuJoCo's start then decides, and the neighbour first in order. So the
+        search begins at a corner that is near, and once more where MuJoCo's does if it ends beside another as far.
         """
-        one = jnp.int32(1)
         numbers, direction = jax.lax.stop_gradient((self.numbers, direction))
         vertices, _ = self._table("vertices")
         rows, width = self._table("neighbours")
-        x, y, z = (
-            one + (c > START_COSINE).astype(jnp.int32) - (c < -START_COSINE).astype(jnp.int32) for c in direction
-        )
+        close = TIE * self.radius
 
         def height(number: Any) -> Scalar:
             first = vertices + 3 * number
             return direction.dot(Vec3(*(get(numbers, first + k) for k in range(3))))
 
-        def look(state: tuple) -> tuple:
-            at, to, best, k, _ = state
-            neighbour = whole(get(numbers, rows + at * width + k))
-            ended = (k >= width) | (neighbour == at)
-            there = height(jnp.where(ended, at, neighbour))
-            better = ~ended & (there > best)
-            to, best = jnp.where(better, neighbour, to), jnp.where(better, there, best)
-            moves = ended & (to != at)
-            return jnp.where(ended, to, at), to, best, jnp.where(ended, 0, k + 1), ~ended | moves
+        def look(s: _Climb) -> _Climb:
+            to, best, beside, last = s.to, s.best, s.beside, s.at
+            for j in range(AT_ONCE):
+                last = whole(get(numbers, rows + s.at * width + s.k + j))
+                there = height(last)
+                beside = jnp.where(last == s.at, beside, jnp.maximum(beside, there))
+                to, best = jnp.where(there > best, last, to), jnp.maximum(there, best)
+            ended = (last == s.at) | (s.k + AT_ONCE >= width)
+            arrived = ended & (to == s.at)
+            again = arrived & ~s.again & (beside >= best - close)
+            at = jnp.where(again, begin, jnp.where(ended, to, s.at))
+            best = jnp.where(again, first, best)
+            beside = jnp.where(ended, -jnp.inf, beside)
+            k = jnp.where(ended, 0, s.k + AT_ONCE)
+            return _Climb(at, jnp.where(again, begin, to), best, beside, k, s.again | again, ~arrived | again)
 
-        start = whole(get(numbers, self._table("starts")[0] + 9 * x + 3 * y + z))
-        begin = (start, start, height(start), jnp.zeros_like(start), start == start)
-        return jax.lax.while_loop(lambda s: s[4], look, begin)[0]
+        grid = (1 + (c > START_COSINE).astype(jnp.int32) - (c < -START_COSINE).astype(jnp.int32) for c in direction)
+        x, y, z = grid
+        begin = whole(get(numbers, self._table("starts")[0] + 9 * x + 3 * y + z))
+        first = height(begin)
+        near = whole(get(numbers, self._table("farthest")[0] + cell_of(direction)))
+        start = height(near)
+        none = jnp.zeros_like(near)
+        state = _Climb(near, near, start, jnp.full_like(start, -jnp.inf), none, none != none, none == none)
+        return jax.lax.while_loop(lambda s: s.goes_on, look, state).at
+
+
+class _Climb(NamedTuple):
+    """A search for the farthest corner."""
+
+    at: Any  # the corner whose neighbours are looked at, from number k on
+    to: Any  # the farthest of those seen, and how far it is
+    best: Scalar
+    beside: Scalar  # how far the farthest neighbour is
+    k: Any
+    again: Any  # whether it began where MuJoCo's does
+    goes_on: Any
 
 
 __all__ = ["NOBODY", "Corners", "pooled"]

@@ -11,6 +11,7 @@ import numpy as np
 from kinetree.lanes.program.alone import get, put, room
 from kinetree.spatial import Vec3
 
+from .cube import CELLS
 from .hull import NOBODY, RING, Hull
 from .pool import Corners
 from .shapes import Geom
@@ -29,8 +30,8 @@ def _unit_box() -> Hull:
     normals = np.array([sign * axis for axis in np.eye(3) for sign in (1, -1)])
     at = np.array([[f for f, face in enumerate(BOX_FACES) if k in face] for k in range(8)], np.int32)
     unused = np.zeros((8, 1), np.int32)
-    faces = np.array(BOX_FACES, np.int32)
-    return Hull(corners, unused, np.zeros(27, np.int32), faces, normals, at, np.zeros((8, 3, 3), np.int32), np.ones(()))
+    faces, starts, farthest = np.array(BOX_FACES, np.int32), np.zeros(27, np.int32), np.zeros(CELLS, np.int32)
+    return Hull(corners, unused, starts, farthest, faces, normals, at, np.zeros((8, 3, 3), np.int32), np.ones(()))
 
 
 UNIT_BOX = _unit_box()

@@ -1,0 +1,47 @@
+"""The farthest corner of a hull: the one that MuJoCo's climb ends at, wherever the search begins."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.collide.cube import CELLS, cell_of, directions
+from kinetree.collide.hull import START_COSINE, Hull
+from kinetree.collide.pool import Corners, pooled
+from kinetree.spatial import Vec3
+
+
+def climbed(hull: Hull, d: np.ndarray) -> int:
+    """From MuJoCo's start to the farthest neighbour, the first in order, until none is farther."""
+    x, y, z = 1 + (d > START_COSINE).astype(int) - (d < -START_COSINE).astype(int)
+    at, heights = int(hull.starts[9 * x + 3 * y + z]), hull.vertices @ d
+    while True:
+        to = max(map(int, hull.neighbours[at]), key=heights.__getitem__)
+        if heights[to] <= heights[at]:
+            return at
+        at = to
+
+
+def test_farthest_is_where_mujoco_climbs_to():
+    """Random directions, and those along which several corners are as far, on round hulls and one with flat sides."""
+    rng = np.random.default_rng(0)
+    ball = rng.standard_normal((150, 3))
+    grid = np.array([[x, y, z] for x in range(4) for y in range(3) for z in range(5)], float) - [1.5, 1.0, 2.0]
+    clouds = [ball / np.linalg.norm(ball, axis=1, keepdims=True), grid, np.concatenate([grid, 2.5 * ball[:20]])]
+    hulls = [Hull.from_points(points) for points in clouds]
+    every = rng.standard_normal((200, 3))
+    every = np.concatenate([every / np.linalg.norm(every, axis=1, keepdims=True), np.eye(3), -np.eye(3)])
+    pool, starts = pooled(hulls, np.float32)
+
+    def farthest(at: jax.Array, d: jax.Array) -> jax.Array:
+        return Corners(jnp.asarray(pool), at).farthest(Vec3(*d))
+
+    search = jax.jit(jax.vmap(farthest, (None, 0)))
+    for hull, start in zip(hulls, starts, strict=True):
+        seen = hull._replace(vertices=hull.vertices.astype(np.float32))
+        found = np.asarray(search(jnp.int32(start), jnp.asarray(every, jnp.float32)))
+        assert found.tolist() == [climbed(seen, d) for d in every.astype(np.float32)]
+
+
+def test_cells_hold_their_middles():
+    """A cell's middle lies in that cell."""
+    assert np.array_equal(cell_of(Vec3(*jnp.asarray(directions().T, jnp.float32))), np.arange(CELLS))
