@@ -37,6 +37,7 @@ def test_processes_are_started_and_their_parts_joined(tmp_path, capsys):
     ("words", "message"),
     [
         (("--devices", "some"), "a number, or all"),
+        (("--processes", "-1"), "at least 1"),
         (("--share", "1"), "as 0/8"),
         (("--share", "2/2"), "share must be"),
         (("--share", "0/2", "--processes", "2"), "leave --share out"),

@@ -128,6 +128,8 @@ def simulate(
         raise ValueError(unknown("start", choice.start, ("random", "neutral", "file")))
     q = _onto_floor(model, q) if choice.ground and floating_base else q
     steps, record = _steps(choice)
+    if place.processes < 1:
+        raise ValueError(f"--processes must be at least 1, not {place.processes}")
     if place.processes > 1:
         if share is not None:
             raise ValueError("--processes starts the processes itself: leave --share out")
