@@ -28,6 +28,8 @@ __all__ = ["pytest_terminal_summary"]
 if "PYTEST_XDIST_WORKER" not in os.environ:
     CACHE = tempfile.TemporaryDirectory(prefix="kinetree-tests-", ignore_cleanup_errors=True)
     os.environ["KINETREE_CACHE"] = CACHE.name
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):  # to parse the sources is half of what a new process takes
+        os.environ["PYTHONPYCACHEPREFIX"] = os.path.join(CACHE.name, "bytecode")
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # two processes share a GPU
 
 jax.config.update("jax_enable_x64", True)
