@@ -203,10 +203,10 @@ pwd.getpwuid = unknown
 import numpy as np, kinetree as kt
 from kinetree.lanes.kept.cache import cache_folder
 from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.schedules.lane_rows import Kind
+from kinetree.dynamics.schedules.lane_rows import Traits
 from kinetree.dynamics.schedules.lanes import Variant, lane_program
 from kinetree.lanes.target import compiled as native
-assert native(lane_program(RNEA, Variant(Kind(False, False, False))).program, "float64") is not None
+assert native(lane_program(RNEA, Variant(Traits(False, False, False))).program, "float64") is not None
 print(cache_folder())
 """
     found = child(

@@ -18,6 +18,7 @@ import pytest
 import kinetree as kt
 from kinetree.lanes.cpu import direct
 from kinetree.lanes.cpu.compiled import CompiledProgram
+from kinetree.lanes.cpu.helpers import call_helpers
 from tests.build import build_model
 from tests.reference import generate
 
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.skipif(not direct.available(), reason="no direct calls 
 @pytest.fixture
 def served(monkeypatch):
     """A list that gets what each direct call returned, of models bound from now on."""
+    call_helpers()  # The first large call of a process goes the ordinary way, which starts the helpers.
     results = []
     bind = CompiledProgram.bound
 
