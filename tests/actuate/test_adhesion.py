@@ -42,6 +42,7 @@ def test_bodies_stick_to_what_they_touch():
     wanted = there.force_here(q, force)
     assert np.abs(wanted).max() > 1
     assert relative(kt.actuator_force(model, q, qd, ctrl), wanted) < 1e-11
+    assert kt.explain(model).advance.body == "native"
     state = kt.advance(model, kt.initial_state(model, q, qd), ctrl)
     assert relative(np.asarray(state.qd), there.v_here(np.asarray(state.q), after)) < 1e-10
     made = model.replace(

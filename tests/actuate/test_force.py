@@ -163,6 +163,7 @@ CARRIED = """<mujoco><option timestep="0.002" integrator="implicitfast"><flag co
 def test_weight_that_actuators_carry_shares_the_range_of_a_joint():
     m = mujoco.MjModel.from_xml_string(CARRIED)
     model, _ = ours(m)
+    assert kt.explain(model).advance.body == "native"
     rng, d = np.random.default_rng(0), mujoco.MjData(m)
     q, qd, ctrl = rng.uniform(-2, 2, (8, 3)), rng.normal(size=(8, 3)), rng.uniform(-2, 2, (8, 2))
     after = kt.advance(model, kt.initial_state(model, q, qd), ctrl)

@@ -96,11 +96,24 @@ def test_a_servo_on_a_tendon_whose_joints_bound_their_actuators():
 
 
 def test_spatial_tendons_sites_and_cranks():
-    # tendons around shapes, through them and over pulleys; actuators on tendons, sites, balls and a slider-crank
-    steps_agree(
-        compiled(strings.scene(actuators=True, inside=True).replace('name="stout" armature="0.3"', 'name="stout"')),
-        "Euler",
+    # tendons around shapes, through them, over pulleys and with inertia, some of which bound their actuators; actuators
+    # on tendons, sites, balls and a slider-crank
+    text = strings.scene(actuators=True, inside=True).replace(
+        'name="string"', 'name="string" actuatorfrcrange="-.2 .1"'
     )
+    steps_agree(compiled(text.replace('<motor tendon="around"/>', '<motor tendon="string"/>')), "Euler")
+
+
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast"])
+def test_a_tendon_bounds_the_sum_of_its_actuators(integrator):
+    # one of them has a range of its own, one has damping; another tendon has no bound
+    text = """<mujoco><worldbody><body><joint name="a"/><geom size=".02" pos=".1 .2 0"/>
+      <body pos=".3 0 0"><joint name="b" axis="0 1 0"/><geom size=".02" pos=".1 0 .1"/></body></body></worldbody>
+     <tendon><fixed name="t" actuatorfrcrange="-.3 .2"><joint joint="a" coef="1"/><joint joint="b" coef="-.7"/></fixed>
+        <fixed name="u"><joint joint="b" coef="0.5"/></fixed></tendon>
+      <actuator><position tendon="t" kp="3" kv="0.1"/><motor tendon="t" forcerange="-0.1 0.15" gear="2"/>
+        <motor tendon="u"/><general tendon="t" dyntype="filter" dynprm="0.1"/></actuator></mujoco>"""
+    steps_agree(compiled(text), integrator)
 
 
 def test_a_net_of_many_loops_is_told_at_once():

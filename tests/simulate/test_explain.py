@@ -12,8 +12,8 @@ from tests.constrain.agreement import compiled, ours
 
 BALL = """<mujoco><worldbody><geom type="plane" size="0 0 1"/><body pos="0 0 1"><freejoint/><geom size="0.1"/></body>
 {more}</worldbody></mujoco>"""
-CARRIED = """<body gravcomp="1" pos="1 0 1"><joint name="j" actuatorgravcomp="true" actuatorfrcrange="-1 1"/>
-<geom size="0.1"/></body></worldbody><actuator><motor joint="j"/></actuator><worldbody>"""
+BOUNDED = """<body pos="1 0 1"><joint name="j" actuatorfrcrange="-1 1"/><site name="s"/><geom size="0.1"/></body>
+</worldbody><actuator><motor joint="j"/><motor site="s"/></actuator><worldbody>"""
 LINK = '<link name="{}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>'
 HINGE = '<joint name="{0}" type="continuous"><parent link="{1}"/><child link="{2}"/><axis xyz="0 1 0"/>{3}</joint>'
 FINGER = "".join(
@@ -25,7 +25,7 @@ MAKERS = {
     "arm": lambda: kt.auto_tree(4, 1, 0.3),
     "tree": lambda: kt.auto_tree(12, 2, 0.3),
     "ball": lambda: ours(compiled(BALL.format(more=""))),
-    "carried": lambda: ours(compiled(BALL.format(more=CARRIED))),
+    "bounded": lambda: ours(compiled(BALL.format(more=BOUNDED))),
     "finger": lambda: kt.load(FINGER),
 }
 NATIVE = ("arm", "tree", "ball")  # Native code serves their steps and constraints; XLA's would take long to compile.
@@ -99,7 +99,7 @@ SOLVERS = {  # The beginnings of the names of their programs.
 
 
 CASES = [
-    (name, arrays) for name in MAKERS for arrays in ("numpy", "jax", "traced") if (name, arrays) != ("carried", "jax")
+    (name, arrays) for name in MAKERS for arrays in ("numpy", "jax", "traced") if (name, arrays) != ("bounded", "jax")
 ]
 
 
@@ -148,8 +148,8 @@ def test_what_serves_and_why():
     assert said.advance.plan is not None
     assert "constrained_dynamics: native lanes" in str(said)
     assert "rollout: native lanes: a lane to a world, all steps in one call" in str(said)
-    said = str(kt.explain(MAKERS["carried"]()))
-    assert "  advance: XLA: actuators carry weight within the ranges of joints" in said
+    said = str(kt.explain(MAKERS["bounded"]()))
+    assert "  advance: XLA: a joint bounds the sum of its actuators, and one acts on a site" in said
     said = str(kt.explain(MAKERS["finger"]()))
     assert "forward_dynamics: aba, lanes (lanes, native, shared program): joints that follow one another hang" in said
     assert "  advance: native lanes: a lane to a world" in said

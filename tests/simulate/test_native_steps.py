@@ -87,14 +87,11 @@ def test_our_integrator_is_that_of_xla(monkeypatch):
 
 
 def test_what_it_does_not_know_is_told():
-    tied = WORLD.format(integrator="Euler").replace(
-        "<actuator>",
-        '<tendon><fixed name="t" actuatorfrcrange="-1 1"><joint joint="tip" coef="1"/></fixed></tendon><actuator>'
-        '<motor tendon="t"/>',
-    )
-    way = way_of_step(ours(compiled(tied)), "Euler")
+    bounded = WORLD.format(integrator="Euler").replace("<actuator>", '<actuator><motor site="s"/>')
+    bounded = bounded.replace('<joint name="tip"', '<site name="s"/><joint name="tip"')
+    way = way_of_step(ours(compiled(bounded)), "Euler")
     assert way.plan is None
-    assert "a tendon bounds the sum of its actuators" in way.reason
+    assert "a joint bounds the sum of its actuators, and one acts on a site" in way.reason
 
 
 def unconstrained(text: str) -> str:

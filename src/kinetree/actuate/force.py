@@ -14,10 +14,13 @@ from kinetree._types import Array, Float
 from kinetree.model import Actuators, Model
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
+from kinetree.model.tendons import Tendons
 
 from . import muscle
 from .activation import next_activation, rates
 from .transmission import ActuatorColumns, Transmission, columns_of, gathered, transmission
+
+ROUNDING = 64  # units in the last place of a sum, within which it is its bound
 
 
 class Actuation(NamedTuple):
@@ -67,6 +70,7 @@ def actuation(
     full = (total <= weakest) | (total >= strongest)
     # At its bound a force does not grow with velocity. MuJoCo sees a joint's bound for actuators on joints only.
     held = (force <= least) | (force >= most) | (at.on_joint & (full[:, at.dof] & at.used).any(-1))
+    held = held | _held_by_tendons(model, at, force)
     slope = jnp.where(held, jnp.zeros_like(force), bias.slope + gain.slope * u)
     return Actuation(jnp.clip(total, weakest, strongest), rate, seen.moment, slope, seen.length, seen.velocity, force)
 
@@ -100,13 +104,31 @@ def _within_tendons(model: Model, at: ActuatorColumns, force: Any) -> Any:
     which = np.flatnonzero(at.tendon >= 0)
     if tendons is None or not len(which):
         return force
-    own = at.tendon[which]
-    same = jnp.asarray(own[:, None] == own[None], force.dtype)
-    total = (force[:, which][:, None] * same).sum(-1)  # of the tendon of each actuator
-    least, most = jnp.asarray(tendons.pull.force_range, force.dtype)[own].T
+    total, least, most = _on_tendons(tendons, at.tendon[which], force[:, which])
     share = jnp.clip(total, least, most) / jnp.where(total == 0, jnp.ones_like(total), total)
     share = jnp.where(total == 0, jnp.ones_like(total), share)
     return force.at[:, which].set(force[:, which] * share)
+
+
+def _on_tendons(tendons: Tendons, own: np.ndarray, force: Any) -> tuple[Any, Any, Any]:
+    """Of the tendon of each of some actuators: the sum of their forces, and its bounds."""
+    same = jnp.asarray(own[:, None] == own[None], force.dtype)
+    return (force[:, None] * same).sum(-1), *jnp.asarray(tendons.pull.force_range, force.dtype)[own].T
+
+
+def _held_by_tendons(model: Model, at: ActuatorColumns, force: Any) -> Any:
+    """(batch, n): forces whose sum on a tendon is at its bound."""
+    tendons = None if model.world is None else model.world.tendons
+    which, held = np.flatnonzero(at.tendon >= 0), jnp.zeros(force.shape, bool)
+    if tendons is None or not len(which):
+        return held
+    return held.at[:, which].set(is_full(*_on_tendons(tendons, at.tendon[which], force[:, which])))
+
+
+def is_full(total: Any, least: Any, most: Any) -> Any:
+    """Whether a sum is at its bounds: the parts of what was scaled to a bound add up to it within rounding."""
+    near = ROUNDING * float(jnp.finfo(total.dtype).eps) * jnp.abs(total)
+    return (total <= least + near) | (total >= most - near)
 
 
 def nearest_setpoint(model: Model, at: ActuatorColumns, u: Any, length: Any) -> Any:

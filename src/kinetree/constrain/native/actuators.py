@@ -15,6 +15,7 @@ from kinetree.lanes import Loop, Memory, Slots
 from kinetree.model import Model
 from kinetree.model.actuators import FILTEREXACT, INTEGRATOR, MUSCLE
 
+from .carrying import CARRIED
 from .drive_plan import DriveGroup, drives_of
 from .kinematics import at_q
 from .memory import NUMBER, ROW, fixed
@@ -22,7 +23,7 @@ from .parts import Known, Part, table
 from .plan import Plan
 
 ACTIVATION = Memory(now=0.0, rate=0.0, start=0.0, mean=0.0)  # the last two are for the stages of a step
-MOTOR = Memory(slope=0.0)
+MOTOR = Memory(slope=0.0, force=0.0)
 
 
 class Wires(NamedTuple):
@@ -128,6 +129,19 @@ def next_activation(known: Motor, act: Any, rate: Any) -> Any:
 
 
 def driven(known: Motor, length: Any, velocity: Any, ctrl: Any, act: Any, period: Any = None) -> tuple:
+    """The force of an actuator, its slope by the velocity, and the rate of its activation, as `unbounded`."""
+    force, slope, rate = unbounded(known, length, velocity, ctrl, act, period)
+    return *within(known.force_range, force, slope), rate
+
+
+def within(bounds: tuple, force: Any, slope: Any) -> tuple:
+    """A force within its range, at whose ends it does not grow with velocity; and its slope."""
+    force = clip(force, bounds)
+    held = (force <= bounds[0]) | (force >= bounds[1])
+    return force, jnp.where(held, jnp.zeros_like(force), slope)
+
+
+def unbounded(known: Motor, length: Any, velocity: Any, ctrl: Any, act: Any, period: Any = None) -> tuple:
     """The force of an actuator, its slope by the velocity, and the rate of its activation, if `act` is one.
 
     Arguments:
@@ -148,9 +162,7 @@ def driven(known: Motor, length: Any, velocity: Any, ctrl: Any, act: Any, period
         safe = jnp.where(winds, period, jnp.ones_like(period))
         u = jnp.where(winds, u - safe * jnp.floor((u - length) / safe + 0.5), u)
     (strength, grows), (bias, resists) = _laws(known, length, velocity)
-    force = clip(strength * u + bias, known.force_range)
-    held = (force <= known.force_range[0]) | (force >= known.force_range[1])
-    return force, jnp.where(held, jnp.zeros_like(force), resists + grows * u), rate
+    return strength * u + bias, resists + grows * u, rate
 
 
 def _laws(known: Motor, length: Any, velocity: Any) -> list[tuple]:
@@ -212,45 +224,61 @@ def driving(drive: DriveGroup, to: str, implicit: bool) -> Part:
     return Part(loop, turns, motors(drive))
 
 
-def bounded(implicit: bool) -> list[Part]:
-    """The sum of the actuators of a joint, within its range, added to the forces; loads of implicit steps."""
+def bounded(implicit: bool, carries: bool) -> list[Part]:
+    """The sum of the actuators of a joint, within its range, added to the forces; loads of implicit steps.
+
+    `carries`: gravity compensation counts in the sum (carrying.py).
+    """
+    weight = (CARRIED.at(1, "tau"),) if carries else ()
+
+    def clear(bounds: tuple, carried: Any) -> tuple:
+        """What a range leaves to actuators."""
+        return tuple(bound - carried[0] for bound in bounds) if carries else bounds
 
     def step(bounds: tuple, _: tuple, reads: tuple) -> tuple:
-        return (), (clip(reads[0], bounds),), ()
+        return (), (clip(reads[0], clear(bounds, reads[1:])),), ()
 
-    loop = Loop(step, 1, jax.tree.structure((0.0, 0.0)), reads=(ROW.at(0, "driven"),), adds=(ROW.at(0, "b"),))
+    example = jax.tree.structure((0.0, 0.0))
+    loop = Loop(step, 1 + carries, example, reads=(ROW.at(0, "driven"), *weight), adds=(ROW.at(0, "b"),))
 
     def rows(plan: Any) -> np.ndarray:
         strung = [r for s in plan.strings.motors.strings for r in plan.strings.rows[s]]
-        return np.unique([*rows_of(plan, wires(plan, "row")), *strung]).astype(np.int64)
+        own = [*rows_of(plan, wires(plan, "row")), *strung, *(plan.actuators.wiring.carries if carries else ())]
+        return np.unique(own).astype(np.int64)
 
-    def ranges(model: Model, plan: Plan, known: Known) -> tuple:
+    def columns(plan: Any, own: np.ndarray) -> list[Any]:
+        return [plan.row(own), *([plan.carried(own)] if carries else [])]
+
+    def ranges(model: Model, own: np.ndarray) -> tuple:
         assert model.actuators is not None
-        return tuple(model.actuators.joint_range[rows(plan), k] for k in range(2))
+        return tuple(model.actuators.joint_range[own, k] for k in range(2))
 
-    sums = Part(loop, lambda plan: table(plan.row(rows(plan))), ranges)
+    def bounds_of(model: Model, plan: Any, known: Known) -> tuple:
+        return ranges(model, rows(plan))
+
+    sums = Part(loop, lambda plan: table(*columns(plan, rows(plan))), bounds_of)
     if not implicit:
         return [sums]
 
     def braked(known: tuple, _: tuple, reads: tuple) -> tuple:
-        gear, weakest, strongest = known
-        total, slope, h = reads
+        gear, bounds = known
+        total, slope, h, *carried = reads
+        weakest, strongest = clear(bounds, carried)
         full = (total <= weakest) | (total >= strongest)
         return (), (jnp.where(full, jnp.zeros_like(slope), -h * slope * gear * gear),), ()
 
-    reads = (ROW.at(0, "driven"), MOTOR.at(1, "slope"), fixed("h"))
-    brake = Loop(braked, 2, jax.tree.structure((0.0, 0.0, 0.0)), reads=reads, adds=(ROW.at(0, "load"),))
+    reads = (ROW.at(0, "driven"), MOTOR.at(1 + carries, "slope"), fixed("h"), *weight)
+    brake = Loop(braked, 2 + carries, jax.tree.structure((0.0, (0.0, 0.0))), reads=reads, adds=(ROW.at(0, "load"),))
 
     def turns(plan: Any) -> np.ndarray:
         at = wires(plan, "row")
-        return table(plan.row(rows_of(plan, at)), plan.motor(at.number))
+        return table(*columns(plan, rows_of(plan, at)), plan.motor(at.number))
 
     def gears(model: Model, plan: Plan, known: Known) -> tuple:
         a = model.actuators
         assert a is not None
         at = wires(plan, "row")
-        own = rows_of(plan, at)
-        return a.gear[at.number, 0], a.joint_range[own, 0], a.joint_range[own, 1]
+        return a.gear[at.number, 0], ranges(model, rows_of(plan, at))
 
     return [sums, Part(brake, turns, gears)]
 

@@ -9,7 +9,7 @@ from kinetree.model.actuators import MUSCLE, Wiring
 
 
 def kinds_of(structure: Structure, wiring: Wiring) -> list[str]:
-    """What each actuator acts on: a "row", a "string", "frames"; or what lanes do not know: "rows", a "body"."""
+    """What each actuator acts on: a "row", a "string", "frames"; a "body"; or what lanes do not know: "rows"."""
     found = []
     for t in wiring.targets:
         if t.kind != "joint":
@@ -49,6 +49,17 @@ def may_brake(actuators: Actuators | None) -> tuple[int, ...]:
     return tuple(np.flatnonzero(brakes).tolist())
 
 
+def is_ranged(bounds: Any) -> bool:
+    """Whether some bound counts, as far as numbers are known."""
+    return not isinstance(bounds, np.ndarray) or bool(np.isfinite(bounds).any())
+
+
+def is_shared(plan: Any, wiring: Wiring) -> bool:
+    """Whether a tendon bounds the sum of its actuators."""
+    pulled = sorted({t.first for t in wiring.targets if t.kind == "tendon"})
+    return bool(pulled) and plan.world.tendons is not None and is_ranged(plan.world.tendons.pull.force_range[pulled])
+
+
 def not_driven(plan: Any, actuators: Actuators | None, implicit: bool) -> str:
     """Why lanes can not serve these actuators; nothing where they can."""
     if actuators is None:
@@ -56,25 +67,17 @@ def not_driven(plan: Any, actuators: Actuators | None, implicit: bool) -> str:
     kinds, structure = kinds_of(plan.structure, actuators.wiring), plan.structure
     if "rows" in kinds:
         return "an actuator moves a joint with several degrees of freedom"
-    if "body" in kinds:
-        return "an actuator makes a body stick"
-    if actuators.wiring.carries:
-        return "actuators carry weight within the ranges of joints"
-    pulled = {t.first for t in actuators.wiring.targets if t.kind == "tendon"}
-    bounds = None if plan.world.tendons is None else plan.world.tendons.pull.force_range
-    if pulled and not (isinstance(bounds, np.ndarray) and np.isinf(bounds[sorted(pulled)]).all()):
-        return "a tendon bounds the sum of its actuators"
-    ranged = not isinstance(actuators.joint_range, np.ndarray) or bool(np.isfinite(actuators.joint_range).any())
-    if ranged and "frames" in kinds:
-        return "a joint bounds the sum of its actuators, and one acts on a site"
+    ranged = is_ranged(actuators.joint_range)
+    if ranged and {"frames", "body"} & set(kinds):
+        return "a joint bounds the sum of its actuators, and one acts on a site or makes a body stick"
     for t in actuators.wiring.targets:
         if t.kind in ("site", "crank"):
             one, two = (structure.row_of_body[b] if b >= 0 else -1 for b in (t.first, t.second))
             if one == two:
                 return "an actuator acts on a site, with a reference on the same body"
     braking = [k for k in may_brake(actuators) if kinds[k] != "row"] if implicit else []
-    if any(kinds[k] == "frames" for k in braking):
-        return "implicitfast takes the damping of an actuator on a site at the end of the step"
+    if any(kinds[k] in ("frames", "body") for k in braking):
+        return "implicitfast takes the damping of an actuator on a site or a body at the end of the step"
     if ranged and any(actuators.wiring.targets[k].kind == "joint" for k in braking):
         return "a joint bounds the sum of actuators whose damping is taken at the end of the step"
     return ""

@@ -18,11 +18,12 @@ class Linking(NamedTuple):
 
     lengths: tuple[str, ...] = ()  # kinds of strings
     strung: tuple[str, ...] = ()  # kinds of constraints on strings
-    pulled: bool = False  # tendons have springs or dampers
+    pulled: bool = False  # tendons have springs or dampers, or are heavy and bend
     resists: bool = False  # or armature, or dampers that are taken at the end of a step
     brakes: bool = False  # actuators on strings are taken at the end of a step, too
     wraps: tuple[WrapKind, ...] = ()
     wrapped: tuple[bool, ...] = ()  # lines of spans without a wrap, and with one
+    bends: bool = False  # some spatial tendons have armature
     frames: tuple[tuple[int, tuple[bool, bool]], ...] = ()  # sizes of equalities, and which bodies move
 
 
@@ -85,9 +86,11 @@ def _sprung(model: Model) -> tuple[int, ...]:
     return tuple(w for w in (1, 3, 6) if (width == w).any() and any_number(model.passive.stiffness[width == w]))
 
 
-def _of_spans(plan: Plan) -> tuple[tuple[WrapKind, ...], tuple[bool, ...]]:
+def _of_spans(plan: Plan) -> tuple[tuple[WrapKind, ...], tuple[bool, ...], bool]:
     spans = plan.strings.spans
-    return ((), ()) if spans is None else (tuple(sorted(spans.wraps)), tuple(sorted(set(spans.wrapped))))
+    if spans is None:
+        return (), (), False
+    return tuple(sorted(spans.wraps)), tuple(sorted(set(spans.wrapped))), bool(len(spans.bending(plan.has)))
 
 
 def _of_strings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...], bool, bool, bool]:
@@ -98,7 +101,7 @@ def _of_strings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...], bool, boo
         kinds[name] = [k for k in s.turned[0] if len(s.rows[k]) == width]
     acting = {k: plan.strings.constrained(k) for k in ("limits", "losses", "holds")}
     lengths, strung = (tuple(k for k, x in found.items() if len(x)) for found in (kinds, acting))
-    pulled = bool(plan.has.tendon_stiffness or plan.has.tendon_damping)
+    pulled = bool(plan.has.tendon_stiffness or plan.has.tendon_damping or _of_spans(plan)[2])
     return lengths, strung, pulled, bool(len(s.resists[0])), bool(len(s.brakes[0]))
 
 
@@ -131,23 +134,10 @@ def with_power(solimp: tuple, power: int | None) -> tuple:
     return solimp if power is None else (*solimp[:4], power)
 
 
-def _spans_not_served(plan: Plan) -> str:
-    """Why the native body can not serve spatial tendons; nothing where it can."""
-    spans, tendons = plan.strings.spans, plan.world.tendons
-    if spans is None or tendons is None:
-        return ""
-    if {s.tendon for s in spans.routes.spans} & set(plan.has.tendon_armature):
-        return "a tendon that runs through points has armature"
-    return ""
-
-
 def not_known(model: Model, plan: Plan) -> str:
     """Why the native body can not make the constraints of a model; nothing where it can."""
     if model.nv == 0:
         return "nothing moves"
-    reason = _spans_not_served(plan)
-    if reason:
-        return reason
     if plan.frames.equal is not None and (plan.frames.rows[0] == plan.frames.rows[1]).any():
         return "an equality holds a body to itself"
     return f"more than {MAX_LINKS} rows couple bodies" if len(plan.links) > MAX_LINKS else ""

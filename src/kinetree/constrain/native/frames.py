@@ -23,6 +23,7 @@ from ..weights import inverse_weights
 from .features import with_power
 from .frame_plan import Moves, frame_memory
 from .kinds import Kind
+from .kinematics import point_rates
 from .links import CARRIER, GROUP, WIDTH
 from .memory import HELD_BLOCK, NOTHING, NUMBER, PLACEMENT, ROW, Held, fixed, held_bias
 from .parts import Known, Part, table
@@ -84,8 +85,7 @@ def _end(
 ) -> tuple[LaneEnd, Vec3]:
     """A frame on a row; and where it is, about the point of the row's tree."""
     arm = row.position + row.orientation.turn(own.position)
-    linear = v.linear + v.angular.cross(arm)
-    acceleration = drift.linear + gravity + drift.angular.cross(arm) + v.angular.cross(linear)
+    linear, acceleration = point_rates(arm, v, drift, gravity)
     place = row.orientation * own.orientation
     return LaneEnd(place, arm - base.position, v.angular, linear, drift.angular, acceleration), arm
 

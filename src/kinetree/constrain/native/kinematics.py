@@ -211,6 +211,22 @@ class Mass(NamedTuple):
     carried_h: Vec3
 
 
+def carried_weight(model: Model, plan: Plan) -> tuple[Any, Vec3]:
+    """Mass and first moment of what of each body's weight is carried."""
+    fraction = plan.world.gravity_compensation
+    if fraction is None:
+        return 0.0, ZERO3
+    weights = jax.tree.map(lambda x: x * fraction, model.inertia)
+    rows = merge_inertia(plan.structure.row_of_body, model.frames, weights, plan.n)
+    return rows.mass[plan.massive], Vec3(*(c[plan.massive] for c in rows.h))
+
+
+def point_rates(arm: Vec3, v: Motion, drift: Motion, gravity: Vec3) -> tuple[Vec3, Vec3]:
+    """Velocity and acceleration, where x is zero, of a point of a body; its base accelerates against gravity."""
+    linear = v.linear + v.angular.cross(arm)
+    return linear, drift.linear + gravity + drift.angular.cross(arm) + v.angular.cross(linear)
+
+
 def bodies() -> list[Part]:
     """Inertias of the bodies, and the forces of their motion where x is zero; no force on other rows and on bases."""
 
@@ -226,13 +242,7 @@ def bodies() -> list[Part]:
     loop = Loop(step, 2, jax.tree.structure(Mass(INERTIA, 0.0, ZERO3)), reads=reads, writes=writes)
 
     def constants(model: Model, plan: Plan, known: Known) -> Mass:
-        inertia = pick(model.rows.inertia, plan.massive)
-        fraction = plan.world.gravity_compensation
-        if fraction is None:
-            return Mass(inertia, 0.0, ZERO3)
-        weights = jax.tree.map(lambda x: x * fraction, model.inertia)
-        rows = merge_inertia(plan.structure.row_of_body, model.frames, weights, plan.n)
-        return Mass(inertia, rows.mass[plan.massive], Vec3(*(c[plan.massive] for c in rows.h)))
+        return Mass(pick(model.rows.inertia, plan.massive), *carried_weight(model, plan))
 
     own = Part(loop, lambda plan: table(plan.row(plan.massive), plan.body(plan.massive)), constants)
 

@@ -26,7 +26,7 @@ def length_parts(f: Linking) -> list[Part]:
     found = [string_lengths.cleared()]
     if f.wrapped:
         found += [spans.points(), *map(spans.wraps, f.wraps), *map(spans.lines, f.wrapped)]
-        found += spans.entries()
+        found += [*spans.entries(), *([spans.bending()] if f.bends else [])]
     return [*found, *(p for kind in f.lengths for p in LENGTHS[kind]()), string_lengths.rates()]
 
 

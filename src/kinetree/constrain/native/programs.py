@@ -218,8 +218,12 @@ def touching_parts(features: Features, report: int | None = None, told: int | No
 
 def constraint_parts(features: Features, report: int | None = None, told: int | None = None) -> list[Part]:
     """What touches, and how soft all constraints are; `report` and `told` as for `touching_parts`."""
-    parts = touching_parts(features, report, told)
-    parts += [contacts.softening(dim, features.elliptic, features.power) for dim in features.dims]
+    return [*touching_parts(features, report, told), *softening_parts(features)]
+
+
+def softening_parts(features: Features) -> list[Part]:
+    """How soft all constraints are."""
+    parts = [contacts.softening(dim, features.elliptic, features.power) for dim in features.dims]
     parts += [coupled.softening(dim, features.elliptic, features.power) for dim in features.coupled]
     parts += [strings.softening(kind, features.power) for kind in features.linking.strung]
     parts += joints.limits(features.power) if features.limits else []

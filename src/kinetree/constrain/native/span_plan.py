@@ -9,6 +9,7 @@ from kinetree.lanes import Memory
 from kinetree.model.arguments import is_known
 from kinetree.model.tendons import NO_SIDE, NO_WRAP, Tendons
 
+from ..joint_groups import Present
 from .memory import ZERO3
 from .tables import table
 
@@ -74,6 +75,11 @@ class Spans:
         at, own = self.paths.lines, self.members(wrapped)
         wraps = self.way(np.maximum(at.wrap[own], 0)) if wrapped else 0
         return table(self.spot(at.first[own]), self.spot(at.second[own]), self.line(own), string(at.tendon[own]), wraps)
+
+    def bending(self, has: Present) -> np.ndarray:
+        """Numbers of lines whose tendons have armature, and that wrap around nothing (tendons.py)."""
+        lines = self.paths.lines
+        return np.flatnonzero((lines.wrap == NO_WRAP) & np.isin(lines.tendon, has.tendon_armature))
 
     def members(self, wrapped: bool) -> np.ndarray:
         """Numbers of lines of spans with a wrap, or without."""

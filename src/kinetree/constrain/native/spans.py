@@ -15,7 +15,8 @@ from kinetree.model import Model, Placement
 from kinetree.model.tendons import Tendons
 from kinetree.spatial import Force, Quaternion, Vec3
 
-from .memory import NOTHING, NUMBER, PLACEMENT, ROW, ZERO3
+from .kinematics import point_rates
+from .memory import NOTHING, NUMBER, PLACEMENT, ROW, ZERO3, fixed
 from .parts import Known, Part, table
 from .plan import Plan
 from .span_plan import LINE, SPOT, WAY, Spans, WrapKind
@@ -123,6 +124,38 @@ def lines(wrapped: bool) -> Part:
         return 1 / _tendons(plan).divisors[at.span[own]], at.touching[own].astype(float)
 
     return Part(loop, lambda plan: spans_of(plan).lines(wrapped, plan.strings.string), constants)
+
+
+def bending() -> Part:
+    """How fast lines of tendons with inertia grow faster where x is zero, as `bending` in tendons.py."""
+
+    def step(share: Any, _: tuple, reads: tuple) -> tuple:
+        start, end, base1, base2, v1, drift1, v2, drift2, gravity = reads
+        one = point_rates(start + base1.position, v1, drift1, gravity)
+        two = point_rates(end + base2.position, v2, drift2, gravity)
+        speed, acceleration = two[0] - one[0], two[1] - one[1]
+        direction, length = unit(end - start)
+        along, some = direction.dot(speed), length > 0
+        across = (speed.dot(speed) - along * along) / jnp.where(some, length, jnp.ones_like(length))
+        return (), (share * (direction.dot(acceleration) + jnp.where(some, across, jnp.zeros_like(across))),), ()
+
+    spots = (SPOT.at(0, "position"), SPOT.at(1, "position"))
+    carriers = (ROW.at(3, "pose"), ROW.at(5, "pose"))
+    moves = tuple(ROW.at(column, field) for column in (2, 4) for field in ("v", "drift"))
+    reads = (*spots, *carriers, *moves, fixed("gravity"))
+    loop = Loop(step, 7, NUMBER, reads=reads, adds=(STRING.at(6, "bend"),))
+
+    def turns(plan: Plan) -> np.ndarray:
+        spans, own = spans_of(plan), spans_of(plan).bending(plan.has)
+        ends = [x[own] for x in (spans.paths.lines.first, spans.paths.lines.second)]
+        rows = [column for end in ends for column in _carriers(plan, np.array(spans.routes.points)[end])]
+        return table(*map(spans.spot, ends), *rows, plan.strings.string(spans.paths.lines.tendon[own]))
+
+    def shares(model: Model, plan: Plan, known: Known) -> Any:
+        spans = spans_of(plan)
+        return 1 / _tendons(plan).divisors[spans.paths.lines.span[spans.bending(plan.has)]]
+
+    return Part(loop, turns, shares)
 
 
 def entries() -> list[Part]:

@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import library
+from kinetree.actuate.force import is_full
 from kinetree.lanes import Loop, Slots
 from kinetree.model import Model
 from kinetree.spatial import Quaternion, Vec3
 
-from .actuators import MOTOR, ActuatorSlots, Motor, driven, motor_of, motors, wires, written
+from .actuators import MOTOR, Motor, ActuatorSlots, clip, driven, motor_of, motors, unbounded, wires, within, written
 from .drive_plan import DriveGroup
 from .kinematics import at_q
 from .memory import NOTHING, NUMBER, fixed
@@ -62,7 +63,8 @@ def turned(is_free: bool) -> Part:
 
 def still() -> Part:
     """No force yet."""
-    loop = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(STRING.at(0, "push"),))
+    fields = ("push", "drawn", "taken")
+    loop = Loop(lambda *_: ((0.0,) * 3, (), ()), 1, NOTHING, writes=tuple(STRING.at(0, f) for f in fields))
     return Part(loop, lambda plan: plan.strings.every(np.unique(plan.strings.motors.strings)))
 
 
@@ -94,21 +96,24 @@ def periods(model: Model, numbers: np.ndarray, on_ball: np.ndarray, on_site: np.
     return xp.where(applies, 2 * np.pi * xp.sqrt(squared), 0.0)
 
 
-def driving(drive: DriveGroup, implicit: bool) -> Part:
-    """Forces of the actuators, along their strings."""
+def driving(drive: DriveGroup, implicit: bool, shared: bool) -> Part:
+    """Forces of the actuators, along their strings; `shared`: before their sums, and they themselves, are bounded."""
     stateful = drive.stateful
 
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
         motor, period = known
         length, velocity, ctrl, *rest = reads
         act = rest[0] if stateful else None
-        force, slope, rate = driven(motor, motor.gear * length, motor.gear * velocity, ctrl, act, period)
-        return written(stateful, implicit, slope, rate), (motor.gear * force,), ()
+        given = motor, motor.gear * length, motor.gear * velocity, ctrl, act, period
+        force, slope, rate = unbounded(*given) if shared else driven(*given)
+        made = written(stateful, implicit, slope, rate)
+        return ((*made, force), (force,), ()) if shared else (made, (motor.gear * force,), ())
 
     ports = ActuatorSlots.of(1, stateful, implicit)
     reads = (STRING.at(0, "length"), STRING.at(0, "velocity"), *ports.reads)
+    writes = (*ports.writes, *((MOTOR.at(3, "force"),) if shared else ()))
     example = jax.tree.structure((motor_of(drive), 0.0))
-    loop = Loop(step, 4, example, reads=reads, writes=ports.writes, adds=(STRING.at(0, "push"),))
+    loop = Loop(step, 4, example, reads=reads, writes=writes, adds=(STRING.at(0, "drawn" if shared else "push"),))
 
     def turns(plan: Any) -> np.ndarray:
         at = wires(plan, drive)
@@ -123,6 +128,46 @@ def driving(drive: DriveGroup, implicit: bool) -> Part:
         return own._replace(gear=_gears(model, plan, numbers)), period
 
     return Part(loop, turns, constants)
+
+
+def sharing(implicit: bool) -> list[Part]:
+    """Forces made smaller where their sum on a tendon is beyond its range, and then kept within their own."""
+
+    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+        gear, own, bounds = known
+        total, force, *slope = reads
+        some = total != 0
+        share = jnp.where(some, clip(total, bounds) / jnp.where(some, total, jnp.ones_like(total)), 1.0)
+        force, slopes = within(own, force * share, slope[0] if implicit else jnp.zeros_like(force))
+        return ((slopes,) if implicit else ()), (gear * force, force), ()
+
+    slope = (MOTOR.at(1, "slope"),) if implicit else ()
+    reads = (STRING.at(0, "drawn"), MOTOR.at(1, "force"), *slope)
+    example = jax.tree.structure((0.0, (0.0, 0.0), (0.0, 0.0)))
+    adds = (STRING.at(0, "push"), STRING.at(0, "taken"))
+    loop = Loop(step, 2, example, reads=reads, writes=slope, adds=adds)
+
+    def hold(known: tuple, _: tuple, reads: tuple) -> tuple:
+        total, slope = reads
+        return (jnp.where(is_full(total, *known[2]), jnp.zeros_like(slope), slope),), (), ()
+
+    held = Loop(hold, 2, example, reads=(STRING.at(0, "taken"), MOTOR.at(1, "slope")), writes=slope)
+
+    def turns(plan: Any) -> np.ndarray:
+        strings, members = plan.strings.motors
+        return table(plan.strings.string(strings), plan.motor(members))
+
+    def constants(model: Model, plan: Any, known: Known) -> tuple:
+        strings, numbers = plan.strings.motors
+        assert model.actuators is not None
+        tendons = plan.world.tendons
+        strung = strings < plan.strings.n_tendons
+        bounds = np.tile([-np.inf, np.inf], (1, 1)) if tendons is None else tendons.pull.force_range
+        own = bounds[np.where(strung, strings, 0)]
+        own = [library(own).where(strung, own[:, k], x) for k, x in enumerate((-np.inf, np.inf))]
+        return _gears(model, plan, numbers), split(model.actuators.force_range[numbers]), tuple(own)
+
+    return [Part(loop, turns, constants), *([Part(held, turns, constants)] if implicit else [])]
 
 
 def braked() -> Part:

@@ -30,8 +30,8 @@ def split(x: Any) -> tuple:
 
 def cleared() -> Part:
     """No length and no motion."""
-    fields = ("length", "velocity", "a")
-    loop = Loop(lambda *_: ((0.0,) * 3, (), ()), 1, NOTHING, writes=tuple(STRING.at(0, f) for f in fields))
+    fields = ("length", "velocity", "a", "bend")
+    loop = Loop(lambda *_: ((0.0,) * 4, (), ()), 1, NOTHING, writes=tuple(STRING.at(0, f) for f in fields))
     return Part(loop, lambda plan: plan.strings.every())
 
 

@@ -24,7 +24,11 @@ from .memory import LIMIT, kept_forces
 from .span_plan import Spans
 from .tables import table
 
-STRING = Memory(length=0.0, velocity=0.0, a=0.0, a_new=0.0, push=0.0, stiff=0.0, slope=0.0)
+# `bend`: how fast the velocity grows where x is zero. `drawn`, `taken`: what actuators pull, before and after their sum
+# is bounded.
+STRING = Memory(
+    length=0.0, velocity=0.0, a=0.0, a_new=0.0, push=0.0, stiff=0.0, slope=0.0, bend=0.0, drawn=0.0, taken=0.0
+)
 
 
 class StringGroup(NamedTuple):

@@ -47,21 +47,21 @@ def _which(plan: Plan, which: str) -> np.ndarray:
 
 
 def springs_and_dampers() -> list[Part]:
-    """Forces of tendons, on the joints."""
+    """Forces of tendons, on the joints: of springs and dampers, and of inertia where lines bend."""
 
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
-        stiffness, damping, low, high = known
-        length, velocity = reads
+        stiffness, damping, armature, low, high = known
+        length, velocity, bend = reads
         stretch = length - jnp.minimum(jnp.maximum(length, low), high)
-        return (-stiffness * stretch - damping * velocity,), (), ()
+        return (-stiffness * stretch - damping * velocity - armature * bend,), (), ()
 
-    reads = (STRING.at(0, "length"), STRING.at(0, "velocity"))
-    loop = Loop(step, 1, jax.tree.structure((0.0,) * 4), reads=reads, writes=(STRING.at(0, "push"),))
+    reads = (STRING.at(0, "length"), STRING.at(0, "velocity"), STRING.at(0, "bend"))
+    loop = Loop(step, 1, jax.tree.structure((0.0,) * 5), reads=reads, writes=(STRING.at(0, "push"),))
 
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
         assert plan.world.tendons is not None
         pull = plan.world.tendons.pull
-        return pull.stiffness, pull.damping, pull.slack[:, 0], pull.slack[:, 1]
+        return pull.stiffness, pull.damping, pull.armature, pull.slack[:, 0], pull.slack[:, 1]
 
     return [
         Part(loop, lambda plan: plan.strings.every(np.arange(plan.strings.n_tendons)), constants),

@@ -7,6 +7,8 @@ import numpy as np
 
 from kinetree.constrain.native import Plan
 from kinetree.constrain.native.actuators import ACTIVATION, MOTOR
+from kinetree.constrain.native.adhesion import STICKY
+from kinetree.constrain.native.carrying import CARRIED
 from kinetree.constrain.native.drive_plan import may_brake
 from kinetree.model import Model
 
@@ -33,6 +35,12 @@ class StepPlan(Plan):
         self._controls, at = at, at + self.nu
         self._activations, at = at, at + ACTIVATION.size * self.na
         self._motors, at = at, at + MOTOR.size * (0 if self.actuators is None else len(self.actuators.wiring.joints))
+        wiring = None if self.actuators is None else self.actuators.wiring
+        stick = [] if wiring is None else [k for k, t in enumerate(wiring.targets) if t.kind == "body"]
+        self._sticking = np.array(stick, np.int64)
+        self._sticky, at = at, at + STICKY.size * len(stick)
+        self._carried = at  # a block for the base, and each row, of weight that actuators carry
+        at += CARRIED.size * (1 + self.n) if wiring is not None and wiring.carries else 0
         self._sloped = at  # a block for each tree's base, and each row, whose terms are taken at the end (implicit.py)
         at += SLOPED.size * (self.n_trees + len(self.sloped_rows)) if len(self.sloped_rows) else 0
         self._stages, self.start_q = at, at + STAGE.size * self.n
@@ -61,6 +69,14 @@ class StepPlan(Plan):
     def motor(self, number: Any) -> Any:
         """First slots of actuators."""
         return self._motors + np.asarray(number, np.int64) * MOTOR.size
+
+    def sticky(self, number: Any) -> Any:
+        """First slots of actuators on bodies."""
+        return self._sticky + np.searchsorted(self._sticking, np.asarray(number, np.int64)) * STICKY.size
+
+    def carried(self, row: Any) -> Any:
+        """First slots of weight that is carried; row −1 is the base."""
+        return self._carried + (1 + np.asarray(row, np.int64)) * CARRIED.size
 
     def sloped_base(self, tree: Any) -> Any:
         """First slots of what bases need for terms at the end of a step."""

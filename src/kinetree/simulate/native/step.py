@@ -7,8 +7,10 @@ import numpy as np
 from kinetree.constrain.native import kinematics, site_actuators, string_actuators, strings
 from kinetree.constrain.native import not_served as not_solved
 from kinetree.constrain.native.actuators import ACTIVATION, activated, bounded, driving
+from kinetree.constrain.native.adhesion import sticking
 from kinetree.constrain.native.binding import Native, starting
-from kinetree.constrain.native.drive_plan import DriveGroup, drives_of, may_brake, not_driven
+from kinetree.constrain.native.carrying import carried
+from kinetree.constrain.native.drive_plan import DriveGroup, drives_of, is_ranged, is_shared, may_brake, not_driven
 from kinetree.constrain.native.drive_plan import kinds_of as kinds_of_actuators
 from kinetree.constrain.native.features import Features, features_of
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
@@ -21,6 +23,8 @@ from kinetree.constrain.native.programs import (
     force_parts,
     motion_parts,
     rounds_of,
+    softening_parts,
+    touching_parts,
 )
 from kinetree.dynamics.firmness import is_firm
 from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm
@@ -49,6 +53,8 @@ class StepVariant(NamedTuple):
     finishes: bool  # a last round takes velocity terms at the end of the step
     drives: tuple[DriveGroup, ...]  # the loops of actuators
     ranged: bool  # the sum of the actuators of a joint is bounded, or slopes are asked for
+    carries: bool  # gravity compensation counts in that sum
+    shared: bool  # the sum of the actuators of a tendon is bounded
     external: bool
     loads: bool  # joints resist at the end of the step: by dampers and actuators
     sloped: bool  # some rows have other velocity terms that are taken at the end of the step (implicit.py)
@@ -94,13 +100,13 @@ def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, fi
         integrator in ("implicitfast", "semi_implicit") or (integrator == "Euler" and implicit)
     )
     finishes |= integrator in IMPLICIT and (features.damped or bool(plan.has.tendon_damping))
-    ranged = False
+    ranged = carries = shared = False
     drives: tuple[DriveGroup, ...] = ()
     if model.actuators is not None:
         wiring = model.actuators.wiring
         drives = tuple(sorted(set(drives_of(plan.structure, wiring))))
-        bounds = model.actuators.joint_range
-        ranged = not isinstance(bounds, np.ndarray) or bool(np.isfinite(bounds).any())
+        ranged, shared = is_ranged(model.actuators.joint_range), is_shared(plan, wiring)
+        carries = ranged and bool(wiring.carries)
         brakes = bool(may_brake(model.actuators))
         if integrator in IMPLICIT and brakes:
             finishes = ranged = True
@@ -111,7 +117,8 @@ def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, fi
     if plan.coupling is None and _is_free(model) and not sloped:
         free = free_algorithm(model, is_firm(model) if firm is None else firm, finishes, external)
         features = Features(features.quaternions)
-    return StepVariant(features, integrator, joints, finishes, drives, ranged, external, loads, sloped, free)
+    driving = drives, ranged, carries, shared
+    return StepVariant(features, integrator, joints, finishes, *driving, external, loads, sloped, free)
 
 
 def _is_free(model: Model) -> bool:
@@ -206,10 +213,11 @@ def driven(v: StepVariant) -> list[Part | Again]:
     motors: list[Part | Again] = [driving(drive, to, implicit) for drive in on.get("row", [])]
     if "string" in on:
         motors.append(string_actuators.still())
-        motors += [string_actuators.driving(drive, implicit) for drive in on["string"]]
+        motors += [string_actuators.driving(drive, implicit, v.shared) for drive in on["string"]]
+        motors += string_actuators.sharing(implicit) if v.shared else []
         motors.append(strings.spread(to, "motors"))
     if v.ranged:
-        motors += bounded(implicit)
+        motors += [*(carried() if v.carries else []), *bounded(implicit, v.carries)]
     motors += [site_actuators.driving(drive, implicit) for drive in on.get("frames", [])]
     turned = f.quaternions
     begin = [*followed(v), unforced(), *(kinematics.shifts() if turned else [])]
@@ -222,12 +230,13 @@ def driven(v: StepVariant) -> list[Part | Again]:
 def forces(v: StepVariant, told: int | None = None) -> list[Part | Again]:
     """From a state to all forces but those of constraints, and how soft these are; `told`: contacts are inputs."""
     f = v.features
-    return [
-        *driven(v),
-        *([kinematics.applied(v.inputs.index("f_ext"))] if v.external else []),
-        *force_parts(f),
-        *constraint_parts(f, None, told),
-    ]
+    pushes = [kinematics.applied(v.inputs.index("f_ext"))] if v.external else []
+    sticky = [drive for drive in v.drives if drive.on == "body"]
+    if not sticky:
+        return [*driven(v), *pushes, *force_parts(f), *constraint_parts(f, None, told)]
+    touches = (*((False,) if f.dims else ()), *((True,) if f.coupled else ()))
+    pressed = sticking(sticky, touches, v.integrator in IMPLICIT and v.loads)
+    return [*driven(v), *pushes, *touching_parts(f, None, told), *pressed, *force_parts(f), *softening_parts(f)]
 
 
 def followed(v: StepVariant) -> list[Part]:

@@ -1,0 +1,140 @@
+"""Actuators on bodies in lanes: adhesion presses a body onto all that it touches, as constrain/actuated.py has it.
+
+The force is shared by the points of contact that are near, whether they push or not. It acts along their normals, on
+both bodies. It has no length; its velocity is the mean of how fast bodies come together.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree.lanes import Loop, Memory, Slots
+from kinetree.model.world import BOTH
+from kinetree.spatial import Force, Vec3
+
+from .actuators import Ports, driven, motor_of, motors, wires, written
+from .drive_plan import Drive
+from .memory import ACTS, NOTHING, NUMBER, POINT, ROW, ZERO3, coupled_memory
+from .parts import Part, table
+
+STICKY = Memory(count=0.0, closing=0.0, share=0.0)  # points that are near, their speeds, and the force of each
+
+
+def _pushed(position: Vec3, normal: Vec3) -> Force:
+    """A unit force along the normal."""
+    return Force(position.cross(normal), normal)
+
+
+def _ends(both: bool) -> tuple[Slots, ...]:
+    """The normal's point, and where it is about the second body's tree."""
+    other = (Slots(4, 0, jax.tree.structure(ZERO3), cold=True),) if both else ()
+    return (Slots(2, 0, jax.tree.structure(POINT)), *other)
+
+
+def _presses(plan: Any, both: bool) -> np.ndarray:
+    """(3, k): points of contact of bodies that stick, their pairs, and the actuators."""
+    found = []
+    for k in wires(plan, "body").number.tolist():
+        body = plan.actuators.wiring.targets[k].first
+        for point, number in zip(*(x.tolist() for x in plan.all_points()), strict=True):
+            pair, bodies = plan.pairs[number], plan.world.scene.layout.bodies
+            if (pair.moving == BOTH) == both and body in (bodies[pair.first], bodies[pair.second]):
+                found.append((point, number, k))
+    return np.array(found, np.int64).reshape(-1, 3).T
+
+
+def _turns(both: bool) -> Any:
+    """Rows of both bodies; the point, whether it is near, its other place; and what presses.
+
+    Of a contact with the static world the first row is the base, which has no velocity and feels no force.
+    """
+
+    def turns(plan: Any) -> np.ndarray:
+        point, pair, motor = _presses(plan, both)
+        if not len(point):
+            return np.zeros((0, 6), np.int32)
+        one, two = (plan.rows_of_pair(pair, k) for k in (0, 1))
+        first = plan.row(one) if both else plan.base(plan.tree_of_row[two])
+        offset = [coupled_memory(plan.pairs[p].condim).at(0, "other").offset for p in pair] if both else 0
+        place = plan.point(point)
+        return table(first, plan.row(two), place, plan.acts(point), place + np.array(offset), plan.sticky(motor))
+
+    return turns
+
+
+def _signs(both: bool) -> Any:
+    """1 where the normal points to the body in the second column, −1 where it comes from there."""
+
+    def signs(model: Any, plan: Any, known: Any) -> np.ndarray:
+        moving = [plan.pairs[p].moving for p in _presses(plan, both)[1]]
+        return np.where(np.array(moving, np.int64) == 0, -1.0, 1.0)
+
+    return signs
+
+
+def looked(both: bool) -> Part:
+    """How many points are near, and how fast they come together."""
+
+    def step(sign: Any, _: tuple, reads: tuple) -> tuple:
+        near, v1, v2, point, *other = reads
+        pulls = _pushed(other[0] if both else point.position, point.normal)
+        first = v1.dot(_pushed(point.position, point.normal)) if both else jnp.zeros_like(sign)
+        return (), (near, near * sign * (first - v2.dot(pulls))), ()
+
+    near = ACTS.at(3, "D")
+    reads = (near, ROW.at(0, "v"), ROW.at(1, "v"), *_ends(both))
+    adds = (STICKY.at(5, "count"), STICKY.at(5, "closing"))
+    loop = Loop(step, 6, NUMBER, reads=reads, adds=adds, when=near)
+    return Part(loop, _turns(both), _signs(both))
+
+
+def pressed(both: bool) -> Part:
+    """Forces on the bodies, at each point; before the forces of motion are summed up."""
+
+    def step(sign: Any, _: tuple, reads: tuple) -> tuple:
+        share, point, *other = reads
+        second = _pushed(other[0] if both else point.position, point.normal) * (sign * share)
+        return (), ((_pushed(point.position, point.normal) * -share, second) if both else (second,)), ()
+
+    adds = (*((ROW.at(0, "force"),) if both else ()), ROW.at(1, "force"))
+    reads = (STICKY.at(5, "share"), *_ends(both))
+    loop = Loop(step, 6, NUMBER, reads=reads, adds=adds, when=ACTS.at(3, "D"))
+    return Part(loop, _turns(both), _signs(both))
+
+
+def _driving(drive: Drive, implicit: bool) -> Part:
+    """The forces of the actuators, and each point's share."""
+    stateful = drive.stateful
+
+    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        count, closing, ctrl, *rest = reads
+        some = jnp.maximum(count, jnp.ones_like(count))
+        none = jnp.zeros_like(count)
+        force, slope, rate = driven(known, none, closing / some, ctrl, rest[0] if stateful else None)
+        return (force / some, *written(stateful, implicit, slope, rate)), (), ()
+
+    ports = Ports.of(1, stateful, implicit)
+    reads = (STICKY.at(0, "count"), STICKY.at(0, "closing"), *ports.reads)
+    writes = (STICKY.at(0, "share"), *ports.writes)
+    loop = Loop(step, 4, jax.tree.structure(motor_of(drive)), reads=reads, writes=writes)
+
+    def turns(plan: Any) -> np.ndarray:
+        at = wires(plan, drive)
+        return table(plan.sticky(at.number), *Ports.table(plan, at))
+
+    return Part(loop, turns, motors(drive))
+
+
+def sticking(drives: list[Drive], touches: tuple[bool, ...], implicit: bool) -> list[Part]:
+    """All of it, after contacts were found; `touches`: with the static world (False), and between moving bodies."""
+    clear = Loop(
+        lambda *_: ((0.0, 0.0), (), ()), 1, NOTHING, writes=tuple(STICKY.at(0, f) for f in ("count", "closing"))
+    )
+    return [
+        Part(clear, lambda plan: table(plan.sticky(wires(plan, "body").number))),
+        *map(looked, touches),
+        *(_driving(drive, implicit) for drive in drives),
+        *map(pressed, touches),
+    ]
