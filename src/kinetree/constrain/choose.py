@@ -64,7 +64,8 @@ def _found(model: Model, goal: Goal) -> Way:
     if goal is Goal.DYNAMICS:
         reason = not_served(model, plan)
     elif goal is Goal.FORCES:
-        reason = not_known(model, plan)
+        heavy = "tendons with armature, whose inertia is a force here" if plan.has.tendon_armature else ""
+        reason = not_known(model, plan) or heavy
     else:
         reason = "" if plan.touches else "nothing touches"
     if reason:
