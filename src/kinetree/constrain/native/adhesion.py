@@ -14,8 +14,8 @@ from kinetree.lanes import Loop, Memory, Slots
 from kinetree.model.world import BOTH
 from kinetree.spatial import Force, Vec3
 
-from .actuators import Ports, driven, motor_of, motors, wires, written
-from .drive_plan import Drive
+from .actuators import ActuatorSlots, driven, motor_of, motors, wires, written
+from .drive_plan import DriveGroup
 from .memory import ACTS, NOTHING, NUMBER, POINT, ROW, ZERO3, coupled_memory
 from .parts import Part, table
 
@@ -104,7 +104,7 @@ def pressed(both: bool) -> Part:
     return Part(loop, _turns(both), _signs(both))
 
 
-def _driving(drive: Drive, implicit: bool) -> Part:
+def _driving(drive: DriveGroup, implicit: bool) -> Part:
     """The forces of the actuators, and each point's share."""
     stateful = drive.stateful
 
@@ -115,19 +115,19 @@ def _driving(drive: Drive, implicit: bool) -> Part:
         force, slope, rate = driven(known, none, closing / some, ctrl, rest[0] if stateful else None)
         return (force / some, *written(stateful, implicit, slope, rate)), (), ()
 
-    ports = Ports.of(1, stateful, implicit)
+    ports = ActuatorSlots.of(1, stateful, implicit)
     reads = (STICKY.at(0, "count"), STICKY.at(0, "closing"), *ports.reads)
     writes = (STICKY.at(0, "share"), *ports.writes)
     loop = Loop(step, 4, jax.tree.structure(motor_of(drive)), reads=reads, writes=writes)
 
     def turns(plan: Any) -> np.ndarray:
         at = wires(plan, drive)
-        return table(plan.sticky(at.number), *Ports.table(plan, at))
+        return table(plan.sticky(at.number), *ActuatorSlots.table(plan, at))
 
     return Part(loop, turns, motors(drive))
 
 
-def sticking(drives: list[Drive], touches: tuple[bool, ...], implicit: bool) -> list[Part]:
+def sticking(drives: list[DriveGroup], touches: tuple[bool, ...], implicit: bool) -> list[Part]:
     """All of it, after contacts were found; `touches`: with the static world (False), and between moving bodies."""
     clear = Loop(
         lambda *_: ((0.0, 0.0), (), ()), 1, NOTHING, writes=tuple(STICKY.at(0, f) for f in ("count", "closing"))

@@ -12,7 +12,7 @@ from kinetree.lanes import Loop, Slots
 from kinetree.model import Model
 from kinetree.spatial import Quaternion, Vec3
 
-from .actuators import MOTOR, Motor, ActuatorSlots, clip, driven, motor_of, motors, unbounded, wires, within, written
+from .actuators import MOTOR, ActuatorSlots, Motor, clip, driven, motor_of, motors, unbounded, wires, within, written
 from .drive_plan import DriveGroup
 from .kinematics import at_q
 from .memory import NOTHING, NUMBER, fixed
