@@ -116,6 +116,18 @@ def test_a_tendon_bounds_the_sum_of_its_actuators(integrator):
     steps_agree(compiled(text), integrator)
 
 
+def test_inverse_dynamics_knows_the_armature_of_tendons():
+    text = """<mujoco><worldbody><body><joint name="a"/><geom size=".02" pos=".1 .2 0"/>
+      <body pos=".3 0 0"><joint name="b" axis="0 1 0"/><geom size=".02" pos=".1 0 .1"/></body></body></worldbody>
+      <tendon><fixed armature="0.3"><joint joint="a" coef="1"/><joint joint="b" coef="-.7"/></fixed></tendon></mujoco>"""
+    m = compiled(text)
+    model, d = ours(m), mujoco.MjData(m)
+    d.qpos[:], d.qvel[:], d.qacc[:] = (0.3, -0.4), (1.0, 2.0), (3.0, -5.0)
+    mujoco.mj_inverse(m, d)
+    tau = kt.constrained_inverse_dynamics(model, d.qpos.copy(), d.qvel.copy(), d.qacc.copy())
+    np.testing.assert_allclose(tau, d.qfrc_inverse, rtol=1e-12)
+
+
 def test_a_net_of_many_loops_is_told_at_once():
     links = "".join(
         f'<body name="b{k}" pos="{k} 0 0"><joint axis="0 1 0"/><geom type="sphere" size="0.1" contype="0"/></body>'
