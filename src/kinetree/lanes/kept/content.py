@@ -10,7 +10,7 @@ is the description.
 import dataclasses
 import hashlib
 import os
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
@@ -22,6 +22,8 @@ from .once import once
 
 PACKAGE = __name__.split(".")[0]
 VERSIONED = (PACKAGE, "jax", "jaxlib", "numpy", "builtins")  # packages whose text or version is part of every name
+PLAIN = (bool, int, float, complex, str, bytes, np.dtype, np.generic)
+DIGEST_LENGTH = 32  # characters, see `digest`
 
 
 class Indescribable(Exception):
@@ -31,35 +33,48 @@ class Indescribable(Exception):
 def describe(x: Any) -> str:
     """All that the code made from a thing can depend on; raises Indescribable where that is not known."""
     try:
-        return _describe(x)
+        return _describe(x, {})
     except (RecursionError, ValueError) as error:  # it refers to itself, or to what is not there yet
         raise Indescribable(str(error)) from error
 
 
-def _describe(x: Any) -> str:
-    if x is None or isinstance(x, bool | int | float | complex | str | bytes | np.dtype | np.generic):
+Known = dict[
+    int, tuple[Any, str]
+]  # By its address: a thing, held so that no other gets its address, and its description.
+
+
+def _describe(x: Any, known: Known) -> str:
+    """A thing is described once. A long description is a digest: steps of one program hold the same things."""
+    if x is None or isinstance(x, PLAIN):
         return f"{type(x).__name__}:{x!r}"
+    if id(x) not in known:
+        text = _description(x, known)
+        known[id(x)] = x, text if len(text) <= DIGEST_LENGTH else digest(text)
+    return known[id(x)][1]
+
+
+def _description(x: Any, known: Known) -> str:
     if isinstance(x, jax.tree_util.PyTreeDef):
         return str(x)
     if isinstance(x, tuple | list):
-        return f"{_name(type(x))}({', '.join(map(_describe, x))})"
+        return f"{_name(type(x))}({', '.join(_describe(y, known) for y in x)})"
     if isinstance(x, dict):
-        return f"{{{', '.join(f'{_describe(k)}: {_describe(v)}' for k, v in x.items())}}}"
+        return f"{{{', '.join(f'{_describe(k, known)}: {_describe(v, known)}' for k, v in x.items())}}}"
     if isinstance(x, np.ndarray):
         return f"array({x.shape}, {x.dtype}, {hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()})"
     if isinstance(x, FunctionType):
-        return _of_function(x)
+        return _of_function(x, known)
     if isinstance(x, MethodType):
-        return f"{_describe(x.__func__)} of {_describe(x.__self__)}"
+        return f"{_describe(x.__func__, known)} of {_describe(x.__self__, known)}"
     if isinstance(x, partial):
-        return f"partial({_describe(x.func)}, {_describe(x.args)}, {_describe(x.keywords)})"
+        return f"partial{_describe((x.func, x.args, x.keywords), known)}"
     if isinstance(x, type | BuiltinFunctionType | np.ufunc | jax.numpy.ufunc) or hasattr(x, "__wrapped__"):
         return _name(x)
     if dataclasses.is_dataclass(x):
         fields = {f.name: getattr(x, f.name) for f in dataclasses.fields(x)}
-        return f"{_name(type(x))}{_describe(fields)}"
+        return f"{_name(type(x))}{_describe(fields, known)}"
     if type(x).__module__.split(".")[0] == PACKAGE and hasattr(x, "__dict__"):
-        return f"{_name(type(x))}{_describe(vars(x))}"
+        return f"{_name(type(x))}{_describe(vars(x), known)}"
     raise Indescribable(f"{type(x).__name__} says nothing of what it is")
 
 
@@ -71,14 +86,15 @@ def _name(x: Any) -> str:
     return f"{module}.{name}"
 
 
-def _of_function(f: FunctionType) -> str:
+def _of_function(f: FunctionType, known: Known) -> str:
     if (f.__module__ or "").split(".")[0] not in VERSIONED:
         raise Indescribable(f"{f.__module__}.{f.__qualname__} comes from elsewhere")
-    held = [_describe(cell.cell_contents) for cell in f.__closure__ or ()]
-    defaults = _describe((f.__defaults__, f.__kwdefaults__))
+    held = [_describe(cell.cell_contents, known) for cell in f.__closure__ or ()]
+    defaults = _describe((f.__defaults__, f.__kwdefaults__), known)
     return f"{f.__module__}.{f.__qualname__}{_of_code(f.__code__)}({', '.join(held)}; {defaults})"
 
 
+@cache
 def _of_code(code: CodeType) -> str:
     """What tells a function from others of its name: lambdas of one line have the same."""
     constants = [_of_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
@@ -109,4 +125,4 @@ def sources() -> str:
 
 def digest(*parts: str) -> str:
     """A short name for texts."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:DIGEST_LENGTH]
