@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help show demo test browser lint format bench docs clean
+.PHONY: help show demo test browser lint style format bench docs clean
 
 help:  ## List the targets.
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
@@ -14,16 +14,18 @@ show: $(VENV)/.show  ## A humanoid on the ground, live in the browser.
 demo: $(VENV)/.demo  ## Show what kinetree does. Leaves no file behind but its environment.
 	$(BIN)/kinetree demo
 
-test: lint browser  ## Lint, check types, run the tests, in random order. ARGS go to pytest.
-	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+test: style browser  ## Lint, check types, run the tests, in random order. ARGS go to pytest.
+	$(BIN)/pyright & types=$$!; $(BIN)/pytest -n 2 --dist worksteal $(ARGS); tests=$$?; wait $$types && exit $$tests
 
 browser: $(VENV)/.test  ## Bring the browser that the tests of the viewer need, unless one is installed.
 	$(BIN)/python -m tests.view.chromium
 
-lint: $(VENV)/.test  ## Lint and check types.
+lint: style  ## Lint and check types.
+	$(BIN)/pyright
+
+style: $(VENV)/.test  ## Lint.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
 
 format: $(VENV)/.test  ## Rewrite the sources in the common style.
 	$(BIN)/ruff check --fix .
