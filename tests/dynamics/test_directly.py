@@ -170,6 +170,31 @@ def test_more_calls_compute_what_other_passes_do_and_need_no_xla(monkeypatch):
         np.testing.assert_array_equal(batch[2], one, err_msg=name)
 
 
+WITH_FORCES = (kt.inverse_dynamics, kt.forward_dynamics, kt.inverse_dynamics_derivatives)
+WITH_FORCES = (*WITH_FORCES, kt.forward_dynamics_derivatives, lambda m, q, v, x, f: kt.bias_force(m, q, v, f_ext=f))
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("make", [MODELS["dampers"], lambda: free_base(), MODELS["coupled hinges"]])
+def test_forces_on_bodies_need_no_xla(make, monkeypatch):
+    """One state and a batch have the bits of the ordinary path; other shapes still go there."""
+    model = make()
+    given = *states(model), np.random.default_rng(5).standard_normal((9, model.n_bodies, 6))
+    # A broadcast axis is what no builtin takes.
+    wanted = [call(model, *(x[None] for x in given[:3]), given[3]) for call in WITH_FORCES]
+    monkeypatch.setattr(_Process, "lost_xla", True)
+    for call, expected in zip(WITH_FORCES, wanted, strict=True):
+        batch, one = call(model, *given), call(model, *(x[2] for x in given))
+        for a, b, c in zip(*map(jax.tree.leaves, (batch, one, expected)), strict=True):
+            np.testing.assert_array_equal(a, c[0])
+            np.testing.assert_array_equal(a[2], b)
+    single = kt.inverse_dynamics(model, *(x.astype(np.float32) for x in given))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, wanted[0][0], rtol=1e-2, atol=1e-2 * np.abs(wanted[0]).max())
+    with pytest.raises(ValueError, match="f_ext must have shape"):
+        kt.inverse_dynamics(model, *(x[0] for x in given[:3]), np.zeros(6))
+
+
 @pytest.mark.cpu
 def test_derivatives_of_one_state_need_no_xla(monkeypatch):
     """They are the ordinary path's, state by state; of a free base, and with followers."""
@@ -282,12 +307,13 @@ def files_entered(call):
 
 
 def test_the_way_of_a_torque_is_short():
-    """docs/design.md lists the files: a plain batch runs no Python at all, one of float32 or with gaps one file."""
+    """docs/design.md lists the files: plain batches run no Python; float32, gaps and forces, one file."""
     model = kt.auto_tree(7, 1, 0.3)
     x = np.random.default_rng(0).uniform(-1, 1, (10, 7))
     assert files_entered(lambda: kt.inverse_dynamics(model, x, x, x)) == set()
-    for given in (x.astype(np.float32), x[::2]):
-        seen = files_entered(lambda g=given: kt.inverse_dynamics(model, g, g, g))
+    forces = np.zeros((10, 7, 6))
+    for given in ((x.astype(np.float32),) * 3, (x[::2],) * 3, (x, x, x, forces)):
+        seen = files_entered(lambda g=given: kt.inverse_dynamics(model, *g))
         assert seen == {"<front of inverse_dynamics>", "/dynamics/directly.py"}
     assert (
         len(files_entered(lambda: kt.inverse_dynamics(model, x, x, x, schedule="lanes"))) > 6

@@ -43,29 +43,29 @@ def _by_directions(function: Callable, model: Model, q: Any, qd: Any, x: Any, f_
     return jax.vmap(single)(q, qd, x, f_ext)
 
 
-def _inverse_at_once(model: Model) -> LaneAlgorithm | None:
+def _inverse_at_once(model: Model, external: bool = False) -> LaneAlgorithm | None:
     served = 0 < model.tree.n <= tuning.CLOSED_FORM_MAX_ROWS and not has_blocks(model)
-    return program_of(model) if served else None
+    return program_of(model, external) if served else None
 
 
-def _forward_at_once(model: Model) -> tuple[LaneAlgorithm, LaneAlgorithm] | None:
+def _forward_at_once(model: Model, external: bool = False) -> tuple[LaneAlgorithm, LaneAlgorithm] | None:
     """Forward dynamics, and its derivatives at accelerations that are known."""
-    accelerations = at_once(model)
+    accelerations = at_once(model, external)
     served = not has_blocks(model) and solves_in_lanes(model)
-    return (accelerations, program_of(model, forward=True)) if served and accelerations else None
+    return (accelerations, program_of(model, external, forward=True)) if served and accelerations else None
 
 
 def _one_after_the_other(
     model: Model, dtype: np.dtype, programs: tuple[LaneAlgorithm, LaneAlgorithm]
 ) -> Callable[..., Any] | None:
-    """A function of q, qd and tau from the builtins of two programs."""
+    """A function of q, qd, tau and perhaps forces on bodies from the builtins of two programs."""
     accelerations, derivatives = (program.direct(model, dtype) for program in programs)
     if accelerations is None or derivatives is None:
         return None
 
-    def call(q: Any, qd: Any, tau: Any) -> Any:
-        qdd = accelerations(q, qd, tau)
-        return None if qdd is None else derivatives(q, qd, qdd)
+    def call(q: Any, qd: Any, tau: Any, *forces: Any) -> Any:
+        qdd = accelerations(q, qd, tau, *forces)
+        return None if qdd is None else derivatives(q, qd, qdd, *forces)
 
     return call
 

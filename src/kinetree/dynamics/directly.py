@@ -9,6 +9,7 @@ out for each function, with its own parameters: packing arguments into a tuple a
 the recursion of a small robot.
 """
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, signature
@@ -30,6 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Builtin = Callable[..., Any]  # arrays to a result, or to None
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+PLAIN_ARRAYS = {np.ndarray}  # the types of arrays that a builtin takes
 MAX_KEPT_CALLS = 1024  # builtins of one function and model: one for each body, frame and dtype
 
 
@@ -45,43 +47,56 @@ def directly(
     `made(model, *facts)` gives the lane algorithm that answers a call with no other arguments, for a model that "auto"
     walks in lanes, a single state too; or the algorithm and the numbers that it is about; or None where there is none.
     The arrays are the parameters q, q0, q1, qd, qdd and tau; `result` is the named tuple that several outputs make.
+    Where the function takes forces on bodies, `made(model, True)` gives the algorithm that takes them after the others.
     `builtin(model, dtype, *made)` binds what `made` returned, if not as one program. `same` has a word for some
     parameters, which asks for what their default is, where no joint of the model follows another.
     """
 
     def decorate(function: F) -> F:
+        places = {dtype: f"_{function.__name__}_{dtype.name}" for dtype in (DOUBLE, SINGLE)}
+
         def bind(model: Any, dtype: np.dtype, given: tuple, about: tuple) -> Builtin:
             """The model's builtin for a dtype, or a refusal in its place; made once, when it may be of use."""
             if not isinstance(model, Model) or any(isinstance(x, jax.Array) for x in given):
                 return _refuse
             try:
-                calls = model.__dict__.setdefault(f"_{function.__name__}_{dtype.name}", {})
+                calls = model.__dict__.setdefault(places[dtype], {})
                 if about not in calls:
-                    chosen = made(model, *about) if _walks(model, dtype) else None
+                    chosen = made(model, *about) if _walks(model, dtype, about is FORCED) else None
                     if len(calls) >= MAX_KEPT_CALLS:
                         calls.clear()
                     calls[about] = (_bound(model, dtype, chosen, result, builtin) or _refuse) if chosen else _refuse
             except (ValueError, KeyError, TypeError):  # The ordinary path says what is wrong.
                 return _refuse
-            if dtype is DOUBLE:
+            if dtype is DOUBLE and about is not FORCED:
                 _keep(model, function, about, calls[about])
             return calls[about]
 
         def other(model: Any, given: tuple, about: tuple) -> Any:
             """What is found where the builtin for float64 refuses: for float32, and for arrays with gaps."""
-            if any(type(x) is not np.ndarray for x in given):
+            if set(map(type, given)) != PLAIN_ARRAYS:
                 return None
-            dtype, whole = given[0].dtype, all(x.flags.c_contiguous for x in given)
-            if dtype is not SINGLE and (dtype is not DOUBLE or whole):
+            dtype = given[0].dtype
+            if dtype is not SINGLE and (dtype is not DOUBLE or all(x.flags.c_contiguous for x in given)):
                 return None
-            kept = getattr(model, f"_{function.__name__}_{dtype.name}", _NONE).get(about)
-            call = kept or bind(model, dtype, given, about)
-            return call(*(given if whole else map(np.ascontiguousarray, given)))
+            call = getattr(model, places[dtype], _NONE).get(about) or bind(model, dtype, given, about)
+            return _called(call, given)
+
+        def forced(model: Any, given: tuple, f_ext: Any) -> Any:
+            """What is found where forces on bodies are given."""
+            if set(map(type, (*given, f_ext))) != PLAIN_ARRAYS:
+                return None
+            dtype, axes = given[0].dtype, given[0].ndim + 1
+            if dtype not in places or f_ext.ndim != axes or f_ext.shape[-1] != 6:
+                return None
+            call = getattr(model, places[dtype], _NONE).get(FORCED) or bind(model, dtype, given, FORCED)
+            flat = f_ext.reshape(*f_ext.shape[:-2], math.prod(f_ext.shape[-2:]))
+            return _called(call, (*given, flat))
 
         def bind_double(model: Any, given: tuple, about: tuple) -> Builtin:
             return bind(model, DOUBLE, given, about)
 
-        return _front(function, bind_double, other, same or {})  # type: ignore[return-value]
+        return _front(function, bind_double, (other, forced), same or {})  # type: ignore[return-value]
 
     return decorate
 
@@ -105,11 +120,13 @@ def _facts(function: Callable[..., Any]) -> list[Parameter]:
 
 
 _NONE: dict[Any, Any] = {}
+PLAIN_FORCES = "f_ext is default_f_ext"  # the condition that none are given
+FORCED = (True,)  # the fact that forces on bodies are given
 ARRAYS = ("q", "q0", "q1", "qd", "qdd", "tau")
 
 
 def _front(
-    function: Callable[..., Any], bind: Callable[..., Any], other: Callable[..., Any], same: dict[str, str]
+    function: Callable[..., Any], bind: Callable[..., Any], others: tuple[Callable[..., Any], ...], same: dict[str, str]
 ) -> Callable[..., Any]:
     """The function that users call: `function`, with its own parameters, behind its builtins."""
     model, *parameters = signature(function).parameters.values()
@@ -118,7 +135,8 @@ def _front(
     taken = ["model"]
     passed = ["model"]
     plain = []  # Conditions of a plain call: nothing else is given.
-    names: dict[str, Any] = {"function": function, "bind": bind, "other": other, "require_model": require_model}
+    names: dict[str, Any] = {"function": function, "bind": bind, "require_model": require_model}
+    names["other"], names["forced"] = others
     names["served"] = model.annotation  # Some functions take a tree over devices, too.
     for p in parameters:
         if p.kind is p.KEYWORD_ONLY and "*" not in taken:
@@ -134,9 +152,16 @@ def _front(
             alike = word and f"{word} and getattr(model, 'coupling', None) is None"
             plain.append(f"({usual} or {alike})" if alike else usual)
     given, about = ", ".join(arrays), "".join(f"{name}, " for name in facts)
+    free_of_forces = [x for x in plain if x != PLAIN_FORCES]
+    with_forces = f"""
+    if f_ext is not None and {" and ".join(free_of_forces) or "True"}:
+        found = forced(model, ({given},), f_ext)
+        if found is not None:
+            return found"""
+    with_forces = with_forces if len(free_of_forces) < len(plain) else ""
     kept = f"model._{function.__name__}_float64[{about}]" if facts else f"model._{function.__name__}"
     text = f"""
-def {function.__name__}({", ".join(taken)}):
+def {function.__name__}({", ".join(taken)}):{with_forces}
     if {" and ".join(plain) or "True"}:
         try:
             call = {kept}
@@ -162,11 +187,19 @@ def _refuse(*given: Any) -> None:
     """What stands for a builtin that there can not be."""
 
 
-def _walks(model: Model, dtype: np.dtype) -> bool:
+def _called(call: Builtin, given: tuple) -> Any:
+    """What a builtin finds; arrays with gaps are copied for it."""
+    found = call(*given)
+    if found is not None or all(x.flags.c_contiguous for x in given):
+        return found
+    return call(*map(np.ascontiguousarray, given))
+
+
+def _walks(model: Model, dtype: np.dtype, external: bool) -> bool:
     """Whether the ordinary path would walk one state in lanes, with numbers that are known."""
     if model.nv == 0 or not is_known(model):
         return False
-    return choose(Call(model, 1, "numpy", dtype, device=facts()), blocks=lambda _: True).way == "lanes"
+    return choose(Call(model, 1, "numpy", dtype, external, facts()), blocks=lambda _: True).way == "lanes"
 
 
 def _bound(

@@ -52,13 +52,13 @@ def method_function(method: str) -> Callable[..., Any]:
     return METHODS["aba" if method == "auto" else method]
 
 
-def at_once(model: Model) -> LaneAlgorithm | None:
+def at_once(model: Model, external: bool = False) -> LaneAlgorithm | None:
     """The program of "auto"."""
     if model.loops is not None:
         return None
     if model.coupling is None:
-        return lane_program_of(aba_of(is_firm(model)), model)
-    return coupled_program(model)
+        return lane_program_of(aba_of(is_firm(model)), model, external)
+    return coupled_program(model, external)
 
 
 @directly(at_once, same={"method": "aba"})

@@ -64,7 +64,7 @@ def zero_rates(model: Model, like: Any) -> Any:
     return np.zeros(model.nv, dtype)
 
 
-@directly(lambda model: lane_program_of(BIAS, model.without_passive))
+@directly(lambda model, external=False: lane_program_of(BIAS, model.without_passive, external))
 def bias_force(
     model: Model,
     q: Float[Array, "... nq"],
