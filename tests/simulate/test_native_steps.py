@@ -8,6 +8,7 @@ import pytest
 import kinetree as kt
 from kinetree.io import Mujoco
 from kinetree.lanes.target import facts
+from kinetree.model.fork import _Process
 from kinetree.simulate.native import stepper_for, way_of_step
 from kinetree.simulate.native.directly import directly
 from tests.constrain.agreement import compiled, ours
@@ -68,6 +69,45 @@ def test_steps_are_those_of_mujoco(integrator):
         np.testing.assert_array_equal(getattr(many, name), getattr(one, name))
     single = kt.advance(model, kt.initial_state(model, q[3], qd[3]).replace(act=act[3]), ctrl[3])
     np.testing.assert_array_equal(single.q, after.q[3])
+
+
+def test_plain_calls_without_controls_and_with_forces_are_direct():
+    m = compiled(WORLD.format(integrator="Euler"))
+    model = ours(m)
+    state = kt.initial_state(model, *kt.random_state(model, 0, (5,)))
+    f_ext = np.random.default_rng(0).standard_normal((5, model.n_bodies, 6))
+    long = kt.advance(model, state), kt.advance(model, state, f_ext=f_ext)  # the first calls go the long way
+    short = directly(model, state, None, None, None, 1, None), directly(model, state, None, f_ext, None, 1, None)
+    one = directly(model, jax.tree.map(lambda x: np.array(x[0]), state), None, f_ext[0], None, 1, None)
+    assert one is not None
+    for before, after in zip(long, short, strict=True):
+        assert after is not None
+        jax.tree.map(np.testing.assert_array_equal, before, after)
+    np.testing.assert_array_equal(one.q, long[1].q[0])
+    with pytest.raises(ValueError, match=f"f_ext must have shape .*{model.n_bodies}, 6"):  # as many numbers
+        kt.advance(model, state, f_ext=np.swapaxes(f_ext, 1, 2).copy())
+
+
+def test_steps_and_contact_in_a_forked_child(monkeypatch):
+    """A child whose parent used XLA makes native steps, also if its parent never did."""
+    text = WORLD.format(integrator="Euler")
+    parent, model = ours(compiled(text)), ours(compiled(text))
+    q, qd = kt.random_state(parent, 0, (5,))
+    state = kt.initial_state(parent, q, qd)
+    known = kt.advance(parent, state), kt.step(parent, q, qd, 0.01), kt.contacts(parent, q)
+    monkeypatch.setattr(_Process, "lost_xla", True)
+    found = kt.advance(model, state), kt.step(model, q, qd, 0.01), kt.contacts(model, q)
+    jax.tree.map(np.testing.assert_array_equal, known, found)
+
+
+def test_a_step_without_a_controller_is_that_of_whole_states():
+    model = ours(compiled(WORLD.format(integrator="Euler")))
+    q, qd = kt.random_state(model, 0, (5,))
+    q_next, qd_next = kt.step(model, q, qd, 0.01)
+    after = kt.advance(model, kt.initial_state(model, q, qd), dt=0.01, integrator="semi_implicit")
+    np.testing.assert_array_equal(q_next, after.q)
+    np.testing.assert_array_equal(qd_next, after.qd)
+    np.testing.assert_allclose(kt.step(model, q, qd, 0.01, lambda t, q, qd: 0 * qd)[1], qd_next, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.thorough

@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model, Structure
+from kinetree.model.arguments import is_known
 from kinetree.model.configuration import coordinate_columns
 from kinetree.model.world import JointSoftness, World
 from kinetree.spatial import Quaternion, Scalar, Vec3
@@ -60,8 +62,15 @@ class Present(NamedTuple):
         return (*self.tendon_stiffness, *self.tendon_damping, *self.tendon_armature)
 
 
+_present: OncePerOwner[Present] = OncePerOwner()
+
+
 def present(model: Model) -> Present:
     """Found outside of `jit`, so that rows without constraints cost nothing inside."""
+    return _present.get(model, None, lambda: _found(model)) if is_known(model) else _found(model)
+
+
+def _found(model: Model) -> Present:
     world = model.world or World()
     structure = model.structure
     scalar = np.flatnonzero(structure.q_of_row >= 0)

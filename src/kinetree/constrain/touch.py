@@ -13,8 +13,10 @@ from kinetree._types import AnyArray, Bool, Float, Int
 from kinetree.collide import collider
 from kinetree.dynamics.schedules.arranged import arranged
 from kinetree.dynamics.schedules.choose import note
+from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for, is_known
+from kinetree.model.world import SceneLayout
 
 from .choose import native_for
 from .crowd import Crowded, joined
@@ -132,6 +134,13 @@ def contact_bodies(model: Model) -> np.ndarray:
     assert model.world is not None
     assert model.world.scene is not None
     layout = model.world.scene.layout
+    return _bodies.get(model, None, lambda: _bodies_of_points(layout)).copy()
+
+
+_bodies: OncePerOwner[np.ndarray] = OncePerOwner()
+
+
+def _bodies_of_points(layout: SceneLayout) -> np.ndarray:
     kinds, bodies = np.array(layout.kinds), np.array(layout.bodies, np.int64)
     first, second = np.array([p[:2] for p in layout.pairs], np.int64).T
     points = np.zeros(len(first), np.int64)

@@ -18,8 +18,7 @@ KEPT = "_in_numpy"  # where a model keeps the copy below, beside its fields
 
 def in_numpy(model: Model) -> Model:
     """The model with JAX arrays as NumPy arrays, made once; those that are traced stay."""
-    leaves = jax.tree.leaves(model)
-    if all(isinstance(x, np.ndarray | Tracer) for x in leaves):
+    if is_known(model) or all(isinstance(x, np.ndarray | Tracer) for x in jax.tree.leaves(model)):
         return model
     kept = model.__dict__
     if KEPT not in kept:

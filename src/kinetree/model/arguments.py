@@ -21,6 +21,7 @@ from .model import Model
 Given = tuple[Any, tuple[int, ...]]  # a value and the shape of its last axes
 OPTIONAL = ("f_ext", "warm_start")
 SMALLER = "use smaller batches"
+KNOWN = "_known"  # where a model keeps whether its numbers are known, beside its fields
 
 
 def _is_jax(value: Any) -> bool:
@@ -172,9 +173,20 @@ def in_bits_of(dtype: Any) -> AbstractContextManager[Any]:
 
 def is_known(*trees: Any) -> bool:
     """True if all arrays are NumPy's: their numbers are known, and stay as they are."""
-    return all(isinstance(x, np.ndarray) for x in jax.tree.leaves(trees))
+    return all(map(_is_known, trees))
+
+
+def _is_known(tree: Any) -> bool:
+    if isinstance(tree, np.ndarray):
+        return True
+    if not isinstance(tree, Model):
+        return all(isinstance(x, np.ndarray) for x in jax.tree.leaves(tree))
+    kept = tree.__dict__  # A model has some 80 arrays, and none of them is ever replaced.
+    if KNOWN not in kept:
+        kept[KNOWN] = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(tree))
+    return kept[KNOWN]
 
 
 def is_traced(*trees: Any) -> bool:
     """True if some array has no values yet: it is inside `jit` or another transformation of JAX."""
-    return any(isinstance(x, Tracer) for x in jax.tree.leaves(trees))
+    return any(isinstance(x, Tracer) for t in trees if not _is_known(t) for x in jax.tree.leaves(t))

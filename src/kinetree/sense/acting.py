@@ -15,6 +15,7 @@ from kinetree.constrain.native import Solver
 from kinetree.constrain.problem import equalities_of, has_contacts, has_crowd
 from kinetree.constrain.weights import inverse_weights
 from kinetree.model import Model
+from kinetree.model.arguments import is_traced
 from kinetree.tree import layout
 
 from .felt import Felt, felt_by_lanes
@@ -31,7 +32,7 @@ class Acting(NamedTuple):
 
 def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, forces: bool = True) -> Acting:
     """What acts with actuators at work and constraints. `forces`: those of contacts and equalities, too."""
-    given = tuple(map(jnp.asarray, (q, qd, act, warm_start, ctrl)))
+    given = q, qd, act, warm_start, ctrl
     if forces and has_crowd(model):
         raise ValueError("forces of contacts are not told for a crowd of shapes, whose pairs are found in each state")
     if not forces or (not has_contacts(model) and equalities_of(model) is None):
@@ -40,13 +41,16 @@ def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, 
     framed = equal is not None and equal.frames is not None  # Lanes do not tell the forces of such equalities.
     solver = None if framed else solver_for(model, given[0].dtype, model.timestep, warm=True, forces=True)
     has = present(model.uncoupled)
+    if solver is not None and not is_traced(solver, model, given):
+        return _by_lanes(solver, model, *given)  # JAX would take milliseconds to look at the arrays of a model.
+    given = tuple(map(jnp.asarray, given))
     return _by_xla(has, model, *given) if solver is None else _natively(has, solver, model, *given)
 
 
 def acceleration(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Any:
     """The acceleration of states with actuators at work and constraints, (batch, nv)."""
     given = {"ctrl": ctrl, "act": act} if model.actuators is not None else {}
-    return jnp.asarray(constrained_dynamics(model, q, qd, warm_start=warm_start, **given).qdd)
+    return constrained_dynamics(model, q, qd, warm_start=warm_start, **given).qdd
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -54,6 +58,10 @@ def _natively(
     has: Present, solver: Solver, model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any
 ) -> Acting:
     """The result by lanes; derivatives are those of XLA's."""
+    return _by_lanes(solver, model, q, qd, act, warm_start, ctrl)
+
+
+def _by_lanes(solver: Solver, model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Acting:
     solved = solver(q, qd, actuator_force(model, q, qd, ctrl, act), None, warm_start)
     if solved.points is None:
         return Acting(solved.qdd)

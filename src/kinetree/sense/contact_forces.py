@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from kinetree._arrays import dtype_of
+from kinetree._arrays import dtype_of, library
 from kinetree._types import AnyArray, Float
 from kinetree.dynamics.positive import require_solution
 from kinetree.model import Model, State, require_state
@@ -36,14 +35,15 @@ def contact_forces(
 
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any) -> Any:
         found = acting(model, q, qd, act, warm_start, ctrl)
+        xp = library(q, found)
         if found.push is None:
-            forces = jnp.zeros((len(q), model.n_bodies, 6), q.dtype)
+            forces = xp.zeros((len(q), model.n_bodies, 6), q.dtype)
         else:
             moment, force = found.push.on(model, np.eye(model.n_bodies, dtype=bool))
-            forces = jnp.moveaxis(jnp.stack([*moment, *force], 1), -1, 0)
+            forces = xp.moveaxis(xp.stack([*moment, *force], 1), -1, 0)
         # Contacts of a NaN position do not act, so the forces would be finite, and wrong.
-        known = jnp.isfinite(jnp.concatenate([q, found.qdd], -1)).all(-1)[:, None, None]
-        return jnp.where(known, forces, jnp.full_like(forces, jnp.nan))
+        known = xp.isfinite(xp.concatenate([q, found.qdd], -1)).all(-1)[:, None, None]
+        return xp.where(known, forces, xp.full_like(forces, xp.nan))
 
     forces = evaluate_for(model, compute, **vars(state), ctrl=ctrl)
     flat = forces.reshape(*forces.shape[:-2], -1) if forces.size else forces

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree.collide import collider
 from kinetree.constrain.contact_groups import members_of
 from kinetree.constrain.native import Solved
@@ -41,8 +42,9 @@ def pairs_of_points(layout: SceneLayout) -> list[Pair]:
 def felt_by_lanes(solved: Solved) -> Felt:
     """From what the native body found, with forces."""
     batch, count = len(solved.qdd), prod(solved.points.shape[1:]) // POINT_REPORT
-    seen = jnp.moveaxis(jnp.asarray(solved.points).reshape(batch, count, POINT_REPORT), 0, -1)
-    pushed = jnp.moveaxis(jnp.asarray(solved.pushes).reshape(batch, count, FORCE_REPORT), 0, -1)
+    xp = library(solved.points)
+    seen = xp.moveaxis(solved.points.reshape(batch, count, POINT_REPORT), 0, -1)
+    pushed = xp.moveaxis(solved.pushes.reshape(batch, count, FORCE_REPORT), 0, -1)
     columns = [seen[:, k] for k in range(POINT_REPORT)]
     force = tuple(pushed[:, k] for k in range(FORCE_REPORT))
     return Felt(Vec3(*columns[:3]), Mat3(*columns[3:12]), -columns[12], force)

@@ -35,9 +35,9 @@ class PointPush(NamedTuple):
         padded = np.concatenate([within, np.zeros((len(within), 1), bool)], 1)  # nobody counts what is done to the base
         total: list[Vec3] = []
         for bodies, sign, point in ((first, -1.0, self.at_first), (second, 1.0, self.at_second)):
-            share = jnp.asarray(padded[:, bodies] * sign, self.force.x.dtype)
+            share = (padded[:, bodies] * sign).astype(self.force.x.dtype)
             moment = self.moment + point.cross(self.force)
-            total += [Vec3(*(jnp.einsum("sp,pn->sn", share, c) for c in v)) for v in (moment, self.force)]
+            total += [Vec3(*(share @ c for c in v)) for v in (moment, self.force)]
         return total[0] + total[2], total[1] + total[3]
 
 

@@ -18,7 +18,7 @@ from kinetree.dynamics.positive import require_solution
 from kinetree.dynamics.schedules.choose import note
 from kinetree.dynamics.schedules.whole import used
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
-from kinetree.model.arguments import evaluate, evaluate_for, is_traced
+from kinetree.model.arguments import evaluate, evaluate_for, is_traced, require_shapes
 from kinetree.model.fork import require_xla
 from kinetree.model.required import require_model, require_steps
 
@@ -173,7 +173,6 @@ def advance(
     name = step_of(model, integrator)
     require_steps("substeps", substeps)
     h = step_length(model, dt)
-    require_xla()
     given = {
         "q": state.q,
         "qd": state.qd,
@@ -183,6 +182,7 @@ def advance(
         "f_ext": f_ext,
     }
     if model.batch:
+        require_xla()
         after = advance_worlds(advance, model, state, ctrl, f_ext, dt, substeps, name)
         require_solution(model, "advance", after.qd, **given)
         return after
@@ -261,6 +261,11 @@ def step(
     name = step_of(model, integrator)
     if not isinstance(dt, jax.Array) and not (_is_number(dt) and math.isfinite(dt)):
         raise ValueError(f"dt must be a number of seconds, not {dt!r}")
+    if controller is None and (is_traced(dt) or dt > 0):
+        require_shapes(model, q=q, qd=qd)
+        act, time, warm_start = (np.zeros(shape, dtype_of(q)) for shape in (model.na, (), model.nv))
+        now: Any = advance(model, State(q, qd, act, time, warm_start), dt=dt, integrator=name)
+        return now.q, now.qd
     require_xla()
     found = constraints_of(model)
     original, model = model, prepared(model, found)

@@ -77,7 +77,10 @@ def constrained(
     if found is None:
         return Accelerated(forward_dynamics(model, q, qd, tau, f_ext))
     if solver is not None:
-        return _natively(found, solver, model, q, qd, tau, f_ext, warm_start, h)
+        given = q, qd, tau, f_ext, warm_start
+        if not is_traced(solver, given):  # JAX takes milliseconds to look at the arrays of a model.
+            return _by_lanes(solver, *given)
+        return _natively(found, solver, model, *given, h)
     return _by_xla(found, model, q, qd, tau, f_ext, warm_start, h)
 
 
@@ -85,8 +88,12 @@ def constrained(
 def _natively(
     found: Present, solver: Solver, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
 ) -> Accelerated:
-    """The result by lanes."""
-    solved = solver(q, qd, tau, f_ext, warm_start)
+    """The result by lanes, with its derivatives."""
+    return _by_lanes(solver, q, qd, tau, f_ext, warm_start)
+
+
+def _by_lanes(solver: Solver, *given: Any) -> Accelerated:
+    solved = solver(*given)
     return Accelerated(solved.qdd, solved.total)
 
 

@@ -11,6 +11,7 @@ from ..llvm.emit import trace
 from ..llvm.handler import handler_text
 from ..llvm.trigonometry import lane_module
 from ..program.program import Program
+from .addresses import addresses
 from .columns import columns_text
 from .direct import available, bind, direct_text
 from .function import LaneFunction
@@ -91,8 +92,8 @@ class CompiledProgram:
         """
         frames, lanes = outputs[0].shape[:2]
         arrays = inputs + outputs
-        groups = [inputs, outputs, constants, tables]
-        pointers = [(ctypes.c_void_p * max(1, len(g)))(*(x.ctypes.data for x in g)) for g in groups]
+        own = [(ctypes.c_void_p * max(1, len(g)))(*(x.ctypes.data for x in g)) for g in (inputs, outputs)]
+        pointers = *own, addresses(constants), addresses(tables)
         turns = np.array([len(t) for t in tables], np.int64)
         columns = [x.shape[2] for x in arrays]
         widths = np.array([x.strides[1] // self.dtype.itemsize for x in arrays] + columns, np.int64)

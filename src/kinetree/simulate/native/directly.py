@@ -1,4 +1,4 @@
-"""Plain calls of `advance`: NumPy arrays of one type, controls given. A builtin makes the steps, found by one lookup.
+"""Plain calls of `advance`: NumPy arrays of one type. A builtin makes the steps, found by one lookup.
 
 The first call of a kind goes the long way (advance.py), which checks all arguments and leaves the builtin with the
 model. The builtin refuses whatever is not plain, and such calls go the long way, too.
@@ -28,7 +28,8 @@ class Direct(NamedTuple):
     stepper: Stepper
     moving: Callable[[State], tuple]  # coordinates and velocities, and the first guess where there is one
     stateful: bool
-    driven: bool
+    still: np.ndarray | None  # controls of zero, where there are controls
+    pushed: tuple[int, int] | None  # the shape of forces on bodies, where there are some
     guessing: bool
 
 
@@ -36,17 +37,20 @@ def keep_direct(model: Model, stepper: Stepper, key: tuple, like: Any) -> None:
     """Leave the builtin of a kind of calls with the model."""
     dt, count, _ = key
     large = len(like) * count >= OWN_BUILTIN_MIN_STEPS
-    if not isinstance(like, np.ndarray) or stepper.variant.external or not (dt is None or type(dt) is float):
+    if not isinstance(like, np.ndarray) or not (dt is None or type(dt) is float):
         return
     kept = model.__dict__.setdefault(KEPT, {})
-    if (*key, like.dtype, large) in kept or len(kept) >= MAX_KEPT:
+    v = stepper.variant
+    key = *key, like.dtype, large, v.external
+    if key in kept or len(kept) >= MAX_KEPT:
         return
     call = stepper.direct(like.dtype, count, len(like))
     if call is not None:
-        v = stepper.variant
         guessing = "warm_start" in v.inputs
         moving = attrgetter("q", "qd", *(("warm_start",) if guessing else ()))
-        kept[*key, like.dtype, large] = Direct(call, stepper, moving, v.stateful, "ctrl" in v.inputs, guessing)
+        still = np.zeros(model.nu, like.dtype) if "ctrl" in v.inputs else None
+        pushed = (model.n_bodies, 6) if v.external else None
+        kept[key] = Direct(call, stepper, moving, v.stateful, still, pushed, guessing)
 
 
 def directly(
@@ -54,21 +58,26 @@ def directly(
 ) -> State | None:
     """The state after the steps, or None where the long way has to be taken."""
     kept, q = getattr(model, KEPT, None), state.q
-    if kept is None or f_ext is not None or type(q) is not np.ndarray or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+    if kept is None or type(q) is not np.ndarray or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         return None
     try:
-        found = kept.get((dt, substeps, integrator, q.dtype, q.ndim > 1 and len(q) * substeps >= OWN_BUILTIN_MIN_STEPS))
+        large = q.ndim > 1 and len(q) * substeps >= OWN_BUILTIN_MIN_STEPS
+        found = kept.get((dt, substeps, integrator, q.dtype, large, f_ext is not None))
     except TypeError:  # an argument that can not be hashed
         return None
-    if found is None or type(state.time) is not np.ndarray or (ctrl is None) == found.driven:
+    if found is None or type(state.time) is not np.ndarray or (found.still is None and ctrl is not None):
         return None
     if not found.guessing and getattr(state.warm_start, "shape", None) != state.qd.shape:  # it is passed on as it is
         return None
     given = (*found.moving(state), state.time[..., None])
-    if found.driven:
-        given += (ctrl,)
+    if found.still is not None:
+        given += (found.still if ctrl is None else ctrl,)
     if found.stateful:
         given += (state.act,)
+    if found.pushed is not None:
+        if type(f_ext) is not np.ndarray or f_ext.shape[-2:] != found.pushed:
+            return None
+        given += (f_ext.reshape(*f_ext.shape[:-2], -1),)
     if q.ndim > 1:
         given = tuple(_without_gaps(x, q) for x in given)
     whole = found.call(*given)
