@@ -14,6 +14,9 @@ CPU_WRITTEN_OUT_STEP_ROWS = 16  # rows; steps of larger robots take longer than 
 UNLOCKED_MIN_TURNS = 5000  # turns; a direct call of more lets go of Python's lock: about 50 µs [cpu/]
 HELPER_AWAKE_NS = 500_000  # nanoseconds that a helper stays awake; waking one takes as long as a small batch [cpu/]
 HELPER_LOOKS = 64  # looks that a waiting thread takes before it lets others have its core [cpu/]
+ORDERED_LANES = 1024  # lanes that are sorted at a time, a power of two; as many places of 8 bytes on the stack [heaps]
+ORDERED_PART_LANES = 128  # lanes that a thread sorts and runs at a time, where it has as many [heaps]
+LANE_HINTS = 1 << 16  # lanes whose last turns are remembered, a power of two; 8 bytes each [heaps]
 BLOCK_LOOKS = 2000  # looks at the flag of another block before other threads may run instead [million]
 
 # -- a CPU: memory -----------------------------------------------------------------------------------------------------

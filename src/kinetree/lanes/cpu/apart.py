@@ -5,8 +5,8 @@ for: a function that was compiled for one program serves all others that have th
 
     void name.W(ptr inputs[], ptr results[], ptr slots, ptr constants, ptr table, i64 turns, ...)
 
-After these come the lists (numbers, count) that it makes and that it follows, if any; then the mask, of the lanes that
-take part, where the loop is in a repeat and W > 1.
+After these come the lists (numbers, count, and for W > 1 what lanes did) that it makes and that it follows, if any;
+then the mask, of the lanes that take part, where the loop is in a repeat and W > 1.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from typing import Any
 from ..llvm.trigonometry import lane_module
 from ..program.program import Body, Loop, Program, Repeat
 from .block import BlockWriter
+from .order import TurnList
 
 KNOWN = "ptr noalias readonly"
 PARAMETERS = f"{KNOWN} %ins, {KNOWN} %outs, ptr noalias %slots, {KNOWN} %constants, {KNOWN} %table, i64 %turns"
@@ -36,8 +37,11 @@ class LoopFunction(BlockWriter):
         ins, outs = (1 + max((x.array for x in places), default=-1) for places in (loop.inputs, loop.outputs))
         super().__init__(Program("loop", (loop,), ins, outs), [jaxpr], width, dtype)
         to, self.mask = self.to, "%mask" if in_repeat and width > 1 else ""
-        self.lists = {name: (f"%numbers{k}", f"%count{k}") for k, name in enumerate(list_names(loop))}
-        more = "".join(f", ptr {x}" for pair in self.lists.values() for x in pair)
+        names = enumerate(list_names(loop))
+        self.lists = {
+            name: TurnList(f"%numbers{k}", f"%count{k}", f"%seen{k}" if width > 1 else "") for k, name in names
+        }
+        more = "".join(f", ptr {x}" for one in self.lists.values() for x in one.places)
         more += f", {to.truth} %mask" if self.mask else ""
         to.begin(f"void @{_symbol(name, width)}({PARAMETERS}{more})")
         self.inputs = [to.load("ptr", "%ins", k, "ptr") for k in range(ins)]
@@ -68,7 +72,7 @@ def call_apart(caller: Any, name: str, loop: Loop, arrays: tuple[str, str, str])
     constants, table, turns = arrays
     given = [("ptr", x) for x in ("%places", to.at("%places", caller.program.n_inputs, "ptr"), caller.slots)]
     given += [("ptr", constants), ("ptr", table), ("i64", turns)]
-    given += [("ptr", x) for one in list_names(loop) for x in caller.lists.get(one, ())]
+    given += [("ptr", x) for one in list_names(loop) for x in caller.lists[one].places if one in caller.lists]
     given += [(to.truth, caller.mask)] if caller.mask else []
     to.declare(f"void @{symbol}({', '.join(kind for kind, _ in given)})")
     to.do(f"call void @{symbol}({', '.join(f'{kind} {x}' for kind, x in given)})")

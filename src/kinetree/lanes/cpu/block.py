@@ -12,6 +12,7 @@ from ..llvm.kernel import LoopWriter
 from ..program.program import Program, Slots
 from .ahead import TURNS, Step, split
 from .interleaved import Place, interleaved, places
+from .order import TurnList
 
 
 class BlockWriter(LoopWriter):
@@ -23,7 +24,7 @@ class BlockWriter(LoopWriter):
         self.outputs: list[str] = []
         self.slots = ""  # address
         self.sines: tuple[Step, list[str]] | None = None  # The rest of a step whose sines are known, and these.
-        self.lists: dict[str, tuple[str, str]] = {}  # room for the numbers of turns on each list, and their count
+        self.lists: dict[str, TurnList] = {}
 
     def _chosen(self, new: str, old: str) -> str:
         """The new value in the lanes that take part.
@@ -39,7 +40,7 @@ class BlockWriter(LoopWriter):
         """All turns of loop k, or those on the list that it follows."""
         to, loop = self.to, self.program.loops[k]
         if loop.lists is not None:
-            to.store("i64", 0, self.lists[loop.lists[0]][1])
+            self.lists[loop.lists[0]].clear(to)
         if loop.follows not in self.lists:
             steps = (
                 None
@@ -48,7 +49,7 @@ class BlockWriter(LoopWriter):
             )
             super()._loop(k, arrays) if steps is None else self._ahead(k, arrays, *steps)
             return
-        numbers, count = self.lists[loop.follows]
+        numbers, count, _ = self.lists[loop.follows]
         most = to.load("i64", count)
 
         def turn(place: str) -> None:
@@ -126,12 +127,10 @@ class BlockWriter(LoopWriter):
         to, lists = self.to, self.program.loops[k].lists
         if lists is None:
             return
-        (numbers, count), slots = self.lists[lists[0]], lists[1]
+        name, slots = lists
         acts = to.op(f"fcmp une {to.real} {self.read_slot(self._slots(slots)[0], slots.cold)}, {to.number(0.0)}")
         acts = to.op(f"and {to.truth} {self.mask}, {acts}") if self.mask else acts
-        last = to.load("i64", count)
-        to.do(f"store i32 {to.op(f'trunc i64 {number} to i32')}, ptr {to.at(numbers, last, 'i32')}")
-        to.store("i64", to.op(f"add i64 {last}, {to.op(f'zext i1 {self.any(acts)} to i64')}"), count)
+        self.lists[name].add(to, number, acts)
 
     def constant(self, kind: str, base: str, index: str | int) -> str:
         """From an array in memory."""

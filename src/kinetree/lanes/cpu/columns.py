@@ -21,13 +21,34 @@ CACHE_LINE = 64  # bytes
 STRIP = 64  # columns that are put side by side, of all rows of a block: 4.6 kB, or less
 
 
-def columns_text(dtype: np.dtype, width: int) -> str:
-    """Definitions of `fetch` and `give`, for blocks of `width` lanes, and of `all_finite`."""
-    return with_helpers(_fetch(dtype, width), _give(dtype, width), _all_finite(dtype, width))
+def columns_text(dtype: np.dtype, width: int, ordered: bool = False) -> str:
+    """Definitions of `fetch` and `give`, for blocks of `width` lanes, and of `all_finite`.
+
+    `ordered`: both have one more argument, the numbers of the lanes; rows are then counted from the first of all lanes.
+    """
+    return with_helpers(_fetch(dtype, width, ordered), _give(dtype, width, ordered), _all_finite(dtype, width))
 
 
 class Tiles(Emitter):
-    """Text that goes over the rows of a block, `%rows` and `%apart`, and over its columns, `%columns` and `%count`."""
+    """Text that goes over the rows of a block, `%rows` and `%apart`, and over its columns, `%columns` and `%count`.
+
+    Rows follow each other, or `%order` has their numbers.
+    """
+
+    def __init__(self, width: int, dtype: np.dtype, ordered: bool = False):
+        super().__init__(width, dtype)
+        self.ordered = ordered
+        self._starts: list[str] = []
+
+    def begin_rows(self, signature: str) -> None:
+        """Begin a function on rows."""
+        self.begin(signature.replace(")", ", ptr noalias readonly %order)") if self.ordered else signature)
+        self._starts = [self.row(str(k)) for k in range(self.width)] if self.ordered else []
+
+    def row(self, number: str) -> str:
+        """Where a row of the block begins."""
+        number = self.load("i64", "%order", number, "i64") if self.ordered else number
+        return self.at("%rows", self.op(f"mul i64 {number}, %apart"), self.scalar)
 
     @property
     def aligned(self) -> str:
@@ -36,6 +57,8 @@ class Tiles(Emitter):
 
     def in_rows(self, column: str) -> list[str]:
         """Where this column is in each row."""
+        if self.ordered:
+            return [self.at(start, column, self.scalar) for start in self._starts]
         places = [self.at("%rows", column, self.scalar)]
         for _ in range(1, self.width):
             places.append(self.at(places[-1], "%apart", self.scalar))
@@ -98,15 +121,15 @@ class Tiles(Emitter):
         return self.op(f"xor i1 {self.any(self.op(f'fcmp une {self.real} {seen}, zeroinitializer'))}, true")
 
 
-def _fetch(dtype: np.dtype, width: int) -> Emitter:
-    """`fetch(rows, apart, count, columns)`: a block as columns; asks for a later block, too."""
-    to = Tiles(width, dtype)
-    to.begin("internal void @fetch(ptr noalias %rows, i64 %apart, i64 %count, ptr noalias %columns) noinline")
+def _fetch(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
+    """`fetch(rows, apart, count, columns)`: a block as columns; asks for a later block, too, if that is known."""
+    to = Tiles(width, dtype, ordered)
+    to.begin_rows("internal void @fetch(ptr noalias %rows, i64 %apart, i64 %count, ptr noalias %columns) noinline")
     later = to.op(f"mul i64 %apart, {tuning.PREFETCH_BLOCKS * width}")
 
     def tile(first: str) -> None:
         ahead = to.op(f"add i64 {later}, {to.op(f'mul i64 {first}, {width}')}")
-        for line in range(0, width * width, CACHE_LINE // dtype.itemsize):
+        for line in () if ordered else range(0, width * width, CACHE_LINE // dtype.itemsize):
             to.prefetch(to.at("%rows", to.op(f"add i64 {ahead}, {line}"), to.scalar))
         rows = [to.op(f"load {to.real}, ptr {place}, {to.aligned}") for place in to.in_rows(first)]
         for k, value in enumerate(transposed(to, to.real, rows)):
@@ -125,14 +148,14 @@ def _fetch(dtype: np.dtype, width: int) -> Emitter:
     return to
 
 
-def _give(dtype: np.dtype, width: int) -> Emitter:
+def _give(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
     """`give(columns, rows, apart, count, large)`: a block as rows; returns whether all numbers are finite.
 
     `large`: no cache will hold all results.
     """
-    to = Tiles(width, dtype)
+    to = Tiles(width, dtype, ordered)
     given = "ptr noalias %columns, ptr noalias %rows, i64 %apart, i64 %count, i1 %large"
-    to.begin(f"internal i1 @give({given}) noinline")
+    to.begin_rows(f"internal i1 @give({given}) noinline")
     to.start_looking()
 
     def taken(first: str, count: int) -> list[str]:
@@ -186,7 +209,7 @@ def _strips(to: Tiles, tile: Callable[[str], list[str]]) -> None:
 
         def row(number: str) -> None:
             source = to.at("%strip", to.op(f"add i64 {to.op(f'mul i64 {number}, {room}')}, {width}"), to.scalar)
-            target = to.at("%rows", to.op(f"add i64 {to.op(f'mul i64 {number}, %apart')}, {start}"), to.scalar)
+            target = to.at(to.row(number), start, to.scalar)
 
             def copy(kind: str, how: str) -> Callable[[str], None]:
                 def one(k: str) -> None:

@@ -14,9 +14,10 @@ from ..program.program import Program
 from .addresses import addresses
 from .columns import columns_text
 from .direct import available, bind, direct_text
-from .function import LaneFunction
+from .function import GIVEN, SIGNATURE, LaneFunction
 from .helpers import call_helpers, team
 from .host import loaded, vector_width
+from .order import is_ordered, order_text
 from .pieces import object_files
 from .recycled import empty, reach_of
 from .shared import NO_MEMORY, part_lanes, shared_text
@@ -42,10 +43,11 @@ def module_text(program: Program, dtype: np.dtype, width: int) -> str:
 
 def frame_text(program: Program, jaxprs: list[Any], dtype: np.dtype, width: int, apart: dict[int, str]) -> str:
     """An LLVM module: the vector function, the scalar one, what XLA and Python call, and no loop that is `apart`."""
-    lines = [columns_text(dtype, width)]
-    for w, name in ((width, "lanes"), (1, "lane")):
+    ordered = is_ordered(program)
+    lines = [columns_text(dtype, width, ordered), *([order_text(SIGNATURE, GIVEN)] if ordered else [])]
+    for w, name in ((width, "blocks" if ordered else "lanes"), (1, "lane")):
         lines.append(LaneFunction(program, jaxprs, w, dtype, name, apart).text())
-    lines += [handler_text(program, dtype, width, task_lanes(program)), shared_text(program, dtype, width)]
+    lines += [handler_text(program, dtype, width, task_lanes(program), ordered), shared_text(program, dtype, width)]
     if has_direct(program):
         lines.append(direct_text(program, dtype, width))
     return lane_module(*lines)

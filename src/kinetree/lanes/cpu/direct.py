@@ -9,7 +9,7 @@ shape that the model gives it; several come as a tuple, or as a named one. Large
 knows how to convert, broadcast and complain, does it all.
 
 Only CPython's stable ABI is used, by address, and NumPy's (arrays.py): where something is missing there is no `direct`,
-and nothing else changes. Nothing is shared between calls: scratch is on the stack, or allocated.
+and nothing else changes. Nothing but hints (order.py) is shared between calls: scratch is on the stack, or allocated.
 """
 
 import ctypes

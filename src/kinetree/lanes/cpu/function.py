@@ -8,7 +8,8 @@ columns), read and written a block at a time (columns.py). `widths` has how far 
 many columns each array has: with gaps that is less. The last block may overlap the one before, so outputs must not
 alias inputs. Scratch holds W values for each column of each array, then W for each slot, aligned to 64 bytes. For one
 lane at a time there are slots only. Returns whether all results are finite. `reach` are the bytes of results that are
-written from one use of this memory to the next: where no cache holds so many, results go past the caches.
+written from one use of this memory to the next: where no cache holds so many, results go past the caches. Where lanes
+are sorted (order.py), lo and hi are places in a list of the numbers of lanes, `ptr order`, which comes last.
 """
 
 from typing import Any
@@ -18,11 +19,13 @@ from ..llvm.text import over_blocks
 from ..program.program import Loop, Program
 from .apart import call_apart
 from .block import BlockWriter
+from .order import TurnList, bits_of_lists, is_ordered, leave_hint, new_list
 
 SIGNATURE = (
     "ptr noalias readonly %ins, ptr noalias readonly %outs, ptr noalias readonly %consts, ptr noalias readonly %tabs, "
     "ptr noalias readonly %turns, ptr noalias readonly %widths, i64 %reach, i64 %lo, i64 %hi, ptr noalias %scratch"
 )
+GIVEN = "ptr %ins, ptr %outs, ptr %consts, ptr %tabs, ptr %turns, ptr %widths, i64 %reach"  # what all parts share
 
 
 class LaneFunction(BlockWriter):
@@ -40,7 +43,8 @@ class LaneFunction(BlockWriter):
         super().__init__(program, jaxprs, width, dtype)
         to, self.apart = self.to, apart or {}
         self.count = program.n_inputs + program.n_outputs  # of arrays
-        to.begin(f"i1 @{name}({SIGNATURE})")
+        self.bits = bits_of_lists(program) if width > 1 and is_ordered(program) else None
+        to.begin(f"i1 @{name}({SIGNATURE}{', ptr noalias readonly %order' if self.bits else ''})")
         self.arrays = [to.load("ptr", "%ins", k, "ptr") for k in range(program.n_inputs)]
         self.arrays += [to.load("ptr", "%outs", k, "ptr") for k in range(program.n_outputs)]
         self.widths = [to.load("i64", "%widths", k, "i64") for k in range(2 * self.count)]
@@ -50,7 +54,7 @@ class LaneFunction(BlockWriter):
         turns = [to.load("i64", "%turns", k, "i64") for k in count]
         self.lists = self._make_lists(turns)
         self.rows: list[str] = []  # where the block begins in each array
-        self.slots, self.large = "%scratch", "false"
+        self.slots, self.large, self.order = "%scratch", "false", ""
         if self.apart:
             to.do(f"%places = alloca [{max(1, self.count)} x ptr]")
         to.do("%good = alloca i1")
@@ -58,10 +62,11 @@ class LaneFunction(BlockWriter):
         columns = self._make_room() if width > 1 else []
 
         def block(lane: str) -> None:
-            self.rows = [
-                to.at(array, to.op(f"mul i64 {lane}, {apart}"), to.scalar)
-                for array, apart in zip(self.arrays, self.widths[: self.count], strict=True)
-            ]
+            if self.bits is None:
+                distances = zip(self.arrays, self.widths[: self.count], strict=True)
+                self.rows = [to.at(array, to.op(f"mul i64 {lane}, {apart}"), to.scalar) for array, apart in distances]
+            else:
+                self.rows, self.order = self.arrays, f", ptr {to.at('%order', lane, 'i64')}"
             places = columns or self.rows
             self.inputs, self.outputs = places[: program.n_inputs], places[program.n_inputs :]
             for k, place in enumerate(places if self.apart else ()):
@@ -104,7 +109,7 @@ class LaneFunction(BlockWriter):
         places = self.inputs if self.program.simple else self.inputs + self.outputs
         for k, columns in enumerate(places):
             apart, count = self.widths[k], self.widths[self.count + k]
-            self.to.do(f"call void @fetch(ptr {self.rows[k]}, i64 {apart}, i64 {count}, ptr {columns})")
+            self.to.do(f"call void @fetch(ptr {self.rows[k]}, i64 {apart}, i64 {count}, ptr {columns}{self.order})")
 
     def _give(self) -> None:
         """Look at the results of the block, and write them as rows."""
@@ -115,10 +120,12 @@ class LaneFunction(BlockWriter):
             apart, count = self.widths[k], self.widths[self.count + k]
             call = f"call i1 @all_finite(ptr {place}, i64 {count})"
             if to.width > 1:
-                given = f"ptr {place}, ptr {self.rows[k]}, i64 {apart}, i64 {count}, i1 {self.large}"
+                given = f"ptr {place}, ptr {self.rows[k]}, i64 {apart}, i64 {count}, i1 {self.large}{self.order}"
                 call = f"call i1 @give({given})"
             good = to.op(f"and i1 {good}, {to.op(call)}")
         to.store("i1", good, "%good")
+        if self.bits is not None:
+            leave_hint(to, self.order.removeprefix(", ptr "), self.lists, self.bits)
         to.go("blockend")
 
     def _verdict(self) -> str:
@@ -129,12 +136,13 @@ class LaneFunction(BlockWriter):
 
     # -- lists of turns -----------------------------------------------------------------------------------------------
 
-    def _make_lists(self, turns: list[str]) -> dict[str, tuple[str, str]]:
-        """Room for the numbers of turns on each list, and for how many there are."""
-        to, found = self.to, {}
+    def _make_lists(self, turns: list[str]) -> dict[str, TurnList]:
+        """Room for each list."""
+        found, bits = {}, self.bits or {}
         for loop, most in zip(self.program.loops, turns, strict=True):
             if loop.lists is not None and self.program.straight is None:
-                found[loop.lists[0]] = to.op(f"alloca i32, i64 {most}"), to.op("alloca i64")
+                name = loop.lists[0]
+                found[name] = new_list(self.to, most, bits[name][1] if bits else None)
         return found
 
 

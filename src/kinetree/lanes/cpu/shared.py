@@ -7,10 +7,20 @@ what one frame writes, the next may read, and a thread takes its lanes through a
 import numpy as np
 
 from .. import tuning
-from ..llvm.handler import POINTERS, REACH, SCRATCH, fill_record, scratch_memory, take_part
+from ..llvm.handler import (
+    POINTERS,
+    REACH,
+    SCRATCH,
+    SMALLER_LARGER,
+    enough_to_sort,
+    fill_record,
+    scratch_memory,
+    take_part,
+)
 from ..llvm.text import Text
 from ..program.program import Program
 from .helpers import BACK, SHARE, TAKE
+from .order import is_ordered
 
 # Offsets in a job: what follows, frames and the bytes between them, and where its record begins, as handler.py has it.
 VERDICT, FRAMES, BYTES, RECORD = 16, 24, 32, 64
@@ -28,7 +38,7 @@ def shared_text(program: Program, dtype: np.dtype, width: int) -> str:
     texts = (
         _framed(program, width),
         _take_parts(width),
-        _shared(dtype, width),
+        _shared(dtype, width, is_ordered(program)),
     )
     return "\n".join(map(str, texts))
 
@@ -109,7 +119,7 @@ def _take_parts(width: int) -> Text:
     return to
 
 
-def _shared(dtype: np.dtype, width: int) -> Text:
+def _shared(dtype: np.dtype, width: int, ordered: bool) -> Text:
     """`shared(six lists as lanes takes them, reach, lanes, least of a part, slots, helpers, team, frames, bytes)`.
 
     It returns the verdict, 0 if all is good.
@@ -128,6 +138,7 @@ def _shared(dtype: np.dtype, width: int) -> Text:
     threads = to.op("add i64 %helpers, 1")
     fair = to.op(f"sdiv i64 %lanes, {to.op(f'mul i64 {threads}, {tuning.PARTS_OF_THREAD}')}")
     grain = to.op(f"call i64 @llvm.smax.i64(i64 {to.op(f'and i64 {fair}, {-width}')}, i64 %least)")  # whole blocks too
+    grain = enough_to_sort(to, grain, "%lanes", threads, width) if ordered else grain
     parts = fill_record(to, record, "%lanes", grain)
     to.store("i64", "%reach", record, REACH)
     needed = to.op(f"mul i64 %slots, {width * dtype.itemsize}")
@@ -138,5 +149,5 @@ def _shared(dtype: np.dtype, width: int) -> Text:
     wanted = to.op(f"call i64 @llvm.smin.i64(i64 {others}, i64 %helpers)")
     to.do(f"call void {to.load('ptr', '%team', SHARE)}(ptr %team, ptr %job, i64 %helpers, i64 {wanted})")
     to.end(f"i64 {to.load('i64', '%job', VERDICT)}")
-    to.lines += [f"declare i64 @llvm.{name}.i64(i64, i64)" for name in ("smin", "smax")]
+    to.lines += SMALLER_LARGER
     return to

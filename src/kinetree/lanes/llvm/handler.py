@@ -83,8 +83,8 @@ def answer_metadata(to: Text, traits: int) -> None:
     to.label("execute")
 
 
-def handler_text(program: Program, dtype: np.dtype, width: int, grain: int) -> str:
-    """Definitions of `task` and `handler`."""
+def handler_text(program: Program, dtype: np.dtype, width: int, grain: int, ordered: bool = False) -> str:
+    """Definitions of `task` and `handler`; `ordered`: lanes of a part are sorted."""
     count = len(program.loops)
     arrays = program.n_inputs + program.n_outputs
     groups = [program.n_inputs, program.n_outputs, count, count, count, 2 * arrays]
@@ -94,8 +94,18 @@ def handler_text(program: Program, dtype: np.dtype, width: int, grain: int) -> s
         return ", ".join([*(f"ptr {to.at('%job', o)}" for o in starts[:6]), f"i64 {to.load('i64', '%job', REACH)}"])
 
     task = task_text(width, arguments, scratch=True, result="i1")
-    handler = _handler(program, dtype, width, grain, starts)
-    return "\n".join([MEMORY, str(task), str(handler)])
+    handler = _handler(program, dtype, (width, grain), starts, ordered)
+    return "\n".join([MEMORY, *SMALLER_LARGER, str(task), str(handler)])
+
+
+SMALLER_LARGER = [f"declare i64 @llvm.{name}.i64(i64, i64)" for name in ("smin", "smax")]
+
+
+def enough_to_sort(to: Text, grain: str | int, lanes: str, threads: str, width: int) -> str:
+    """Lanes of a part, so many that there are like ones among them, but no more than a thread's share."""
+    share = to.op(f"and i64 {to.op(f'sdiv i64 {lanes}, {threads}')}, {-width}")
+    enough = to.op(f"call i64 @llvm.smin.i64(i64 {share}, i64 {tuning.ORDERED_PART_LANES})")
+    return to.op(f"call i64 @llvm.smax.i64(i64 {enough}, i64 {grain})")
 
 
 def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = False, result: str = "void") -> Text:
@@ -281,11 +291,12 @@ def arrays_handler(inputs: int, outputs: int, prepare: Callable[[Text, str], Non
     return to
 
 
-def _handler(program: Program, dtype: np.dtype, width: int, grain: int, starts: list[int]) -> Text:
-    to = open_handler()
+def _handler(program: Program, dtype: np.dtype, sizes: tuple[int, int], starts: list[int], ordered: bool) -> Text:
+    to, (width, least) = open_handler(), sizes
     given, made = operands(to), results(to)
     count = len(program.loops)
     lanes, written = dimension(to, given, 2 * count, 0), "0"
+    grain = enough_to_sort(to, least, lanes, to.load("i64", f"@{CORES}"), width) if ordered else least
     job, parts = new_record(to, starts[-1], lanes, grain)
     inputs, outputs, constants, tables, turns, widths = starts[:6]
     for k in range(count):
