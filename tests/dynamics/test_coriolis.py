@@ -32,3 +32,29 @@ def test_it_is_made_of_christoffel_symbols():
     d = jax.jacfwd(lambda q: mass_matrix(model, q))(q)  # d[i, j, k] = ∂H_ij/∂q_k
     symbols = 0.5 * (d + jnp.swapaxes(d, 1, 2) - jnp.transpose(d, (2, 1, 0)))
     np.testing.assert_allclose(kt.coriolis_matrix(model, q, qd), symbols @ qd, atol=1e-12)
+
+
+LINK = """<link name="{}"><inertial><origin xyz="0.1 0.02 0.3"/><mass value="1.3"/>
+<inertia ixx="0.1" iyy="0.2" izz="0.15" ixy="0.01" ixz="0" iyz="0"/></inertial></link>"""
+HINGE = """<joint name="{0}" type="continuous"><parent link="{1}"/><child link="{2}"/><origin xyz="0.1 0.2 0.3"/>
+<axis xyz="{3}"/>{4}</joint>"""
+MIMIC = '<mimic joint="j" multiplier="-0.7" offset="0.2"/>'
+FINGERS = "".join(
+    [
+        '<robot name="fingers">',
+        *map(LINK.format, "abcd"),
+        HINGE.format("i", "a", "b", "0 0 1", ""),
+        HINGE.format("j", "b", "c", "0 1 0", ""),
+        HINGE.format("k", "b", "d", "1 1 0", MIMIC),
+        "</robot>",
+    ]
+)
+
+
+def test_rotors_of_a_free_base_where_joints_follow_others():
+    model = kt.load(FINGERS.encode(), floating_base=True)
+    model = model.replace(armature=[0.1, 0.1, 0.1, 0.5, 0.5, 0.5, 0.2, 0.3, 0.4])
+    q, qd = kt.random_state(model, 0, (4,))
+    expected = kt.bias_force(model, q, qd) - kt.gravity_force(model, q)
+    for C in (kt.coriolis_matrix(model, q, qd), jax.jit(kt.coriolis_matrix)(model, jnp.asarray(q), jnp.asarray(qd))):
+        np.testing.assert_allclose(np.einsum("bij,bj->bi", C, qd), expected, atol=1e-12)

@@ -148,6 +148,7 @@ def _has_rotors(model: Model) -> bool:
     return not isinstance(rotors, np.ndarray) or bool(np.any(rotors[model.structure.q_of_row < 0]))
 
 
+@coupled("matrix")
 def _of_rotors(model: Model, qd: Any) -> Any:
     """armature ω × on the sliding rows of free joints, (batch, nv, nv): C qd is what `armature_shift` costs there."""
     first = joints_with(model.structure, 1)[:, 0]
@@ -160,13 +161,12 @@ def _of_rotors(model: Model, qd: Any) -> Any:
     return C
 
 
-def coriolis_program(model: Model) -> LaneAlgorithm | None:
-    """The program that serves a model; None where rotors of free joints have a share."""
-    return None if _has_rotors(model) else serving(coriolis_lanes(model.structure.has_quaternions), model)
+def coriolis_program(model: Model) -> LaneAlgorithm:
+    """The program for a model; entries of joints that follow others are added up in it. Rotors have no share in it."""
+    return serving(coriolis_lanes(model.structure.has_quaternions), model)
 
 
-@directly(coriolis_program)
-@coupled("matrix")
+@directly(lambda model: None if _has_rotors(model) else coriolis_program(model))
 def coriolis_matrix(model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"]) -> Float[Array, "... nv nv"]:
     """A matrix C with C qd the Coriolis and centrifugal forces, and Ḣ − 2 C skew-symmetric.
 
@@ -186,7 +186,7 @@ def coriolis_matrix(model: Model, q: Float[Array, "... nq"], qd: Float[Array, ".
             return jnp.zeros((q.shape[0], 0, 0), q.dtype)
         instead = "bias_force less gravity_force, which is C qd"
         require_matrices("the Coriolis matrix", q, model.nv, model.nv, copies=4, instead=instead)
-        C = coriolis_lanes(model.structure.has_quaternions)(model, q, qd)[0].reshape(-1, model.nv, model.nv)
+        C = coriolis_program(model)(model, q, qd)[0].reshape(-1, model.nv, model.nv)
         return C + _of_rotors(model, qd) if _has_rotors(model) else C
 
     return evaluate_for(model, compute, q=q, qd=qd)

@@ -17,7 +17,7 @@ import numpy as np
 from kinetree._types import Array, Float
 from kinetree.lanes import NOTHING, Lane, Loop, Memory, Slots
 from kinetree.lanes.kept.once import once
-from kinetree.model import Axis, Model, Structure, coupled
+from kinetree.model import Axis, Model, Structure
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia, Motion, Rates, Sym3, Vec3
@@ -147,8 +147,12 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
 INSTEAD = "jax.jvp of inverse_dynamics by the inertias, for products with it"
 
 
-@directly(lambda model: serving(regressor_lanes(model.structure.has_quaternions), model))
-@coupled("first")
+def regressor_of(model: Model) -> LaneAlgorithm:
+    """The program for a model; columns of joints that follow others are added up in it."""
+    return serving(regressor_lanes(model.structure.has_quaternions), model)
+
+
+@directly(regressor_of)
 def inverse_dynamics_regressor(
     model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], qdd: Float[Array, "... nv"]
 ) -> Float[Array, "... nv parameters"]:
@@ -169,7 +173,7 @@ def inverse_dynamics_regressor(
         if model.nv == 0:
             return jnp.zeros((q.shape[0], 0, NUMBERS * model.n_bodies), q.dtype)
         require_matrices("the regressor", q, model.nv, NUMBERS * model.n_bodies, copies=2, instead=INSTEAD)
-        Y = regressor_lanes(model.structure.has_quaternions)(model, q, qd, qdd)[0]
+        Y = regressor_of(model)(model, q, qd, qdd)[0]
         return Y.reshape(-1, model.nv, NUMBERS * model.n_bodies)
 
     return evaluate_for(model, compute, q=q, qd=qd, qdd=qdd)
