@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.constrain.choose import way_of
 
-from ..dynamics.closed import FOUR_BAR_GUESS, four_bar
+from ..dynamics.closed import FOUR_BAR_GUESS, four_bar, grown, leg, stewart_platform
 
 
 def soft_and_rigid() -> kt.Model:
@@ -112,3 +113,41 @@ def test_equalities_of_a_file_made_rigid():
     np.testing.assert_allclose(qd[2], slope * qd[0], atol=1e-12)
     qdd = kt.forward_dynamics(model, q, qd, np.zeros(3))
     np.testing.assert_allclose(qdd[2], slope * qdd[0] + 0.4 * qd[0] ** 2, atol=1e-10)
+
+
+def test_native_loops_as_pinocchio():
+    """One loop, the same twice, so that one is redundant, and six on trees that float, each by the native program."""
+    rng = np.random.default_rng(0)
+    bar, (platform, there), cassie = four_bar(), stewart_platform(), leg()
+    twice = bar._replace(loops=bar.loops * 2)
+    for mechanism, guess in ((bar, FOUR_BAR_GUESS), (twice, FOUR_BAR_GUESS), (platform, there), (cassie, None)):
+        model = mechanism.closed
+        assert way_of(model).body == "native"
+        q, qd = kt.close_loops(model, kt.neutral(model) if guess is None else guess, rng.standard_normal(model.nv))
+        tau = rng.standard_normal(model.nv)
+        expected = mechanism.accelerations(q, qd, tau)
+        size = np.abs(expected).max()
+        found = kt.constrained_dynamics(model, q, qd, tau)
+        np.testing.assert_allclose(found.qdd, expected, atol=1e-11 * size)
+        np.testing.assert_allclose(kt.forward_dynamics(model, q, qd, tau), expected, atol=1e-11 * size)
+        left = kt.inverse_dynamics(model.without_loops, q, qd, found.qdd) - tau
+        np.testing.assert_allclose(found.tau_constraint, left, atol=1e-10 * size)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["revolute", "prismatic", "cylindrical", "planar", "universal", "weld", "connect"])
+def test_native_loops_as_the_reference(kind, monkeypatch):
+    """All kinds of loops between two bodies and to the base, in steps and forces, open by a little."""
+    rng = np.random.default_rng(3)
+    loops = [kt.Loop(2, 4, rng.standard_normal(3), rng.standard_normal(3), kind, 0.1), kt.Loop(5, -1, kind=kind)]
+    model = grown(3, 6).model.replace(loops=loops)
+    move, qd, tau = rng.standard_normal((3, model.nv))
+    q = kt.integrate(model, kt.neutral(model), move, 1.0)
+    results = []
+    for native in ("1", "0"):
+        monkeypatch.setenv("KINETREE_NATIVE", native)
+        solved = kt.constrained_dynamics(model, q, qd, tau)
+        step = kt.advance(model, kt.initial_state(model, q, qd), dt=1e-4, integrator="Euler")
+        results.append([solved.qdd, solved.loop_forces, step.q, step.qd])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9 * max(1, np.abs(b).max()))

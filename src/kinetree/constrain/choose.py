@@ -32,14 +32,12 @@ class Way(NamedTuple):
         return f"{'native lanes' if self.plan is not None else 'XLA'}: {self.reason}"
 
 
-def refused(model: Model, dtype: Any, goal: Goal = Goal.DYNAMICS) -> str:
+def refused(model: Model, dtype: Any) -> str:
     """Why the native body serves no call with such a model and type; empty where it may."""
     if not native_enabled():
         return "native bodies are switched off"
     if np.dtype(dtype).name not in DTYPES:
         return f"numbers are of type {np.dtype(dtype).name}"
-    if model.loops is not None and goal is Goal.DYNAMICS:
-        return f"rigid loops, {UNKNOWN}"
     if has_crowd(model):
         return f"pairs of shapes that are found in each state, {UNKNOWN}"
     if model.nv > MAX_ROWS:
@@ -53,7 +51,7 @@ _ways: OncePerOwner[Way] = OncePerOwner()
 def way_of(model: Model, dtype: Any = float, goal: Goal = Goal.DYNAMICS) -> Way:
     """How a question about the constraints of a model is answered, in a type."""
     model = in_numpy(model)
-    reason = refused(model, dtype, goal)
+    reason = refused(model, dtype)
     if reason:
         return Way(None, reason)
     return _ways.get(model, goal, lambda: _found(model, goal)) if is_known(model) else _found(model, goal)

@@ -154,7 +154,7 @@ def _touch(found: Solved, q: Any) -> Any:
 def _reported(found: Solved, q: Any) -> Any:
     """What the native body found, as XLA's gives it."""
     touch = _touch(found, q)
-    held = touch[0][:, :0, :1].repeat(6, -1)  # the native body knows no loops
+    held = touch[0][:, :0, :1].repeat(6, -1) if found.loops is None else found.loops.reshape(len(q), -1, 6)
     return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held
 
 

@@ -104,7 +104,8 @@ def forward_dynamics(
         if method == "jsiia":
             return projected_forward_dynamics(model, q, qd, tau, f_ext)
         tree = partial(forward_dynamics, method=method, schedule=schedule, **options)
-        return closed_forward_dynamics(model, tree, q, qd, tau, f_ext)
+        auto = method == schedule == "auto" and not options
+        return closed_forward_dynamics(model, tree, q, qd, tau, f_ext, auto)
     if model.coupling is not None:
         return coupled_forward_dynamics(model, q, qd, tau, f_ext, method)
     if schedule != "auto":

@@ -161,10 +161,11 @@ def stepping(kind: Kind, dim: int) -> Part:
 # -- the tree ---------------------------------------------------------------------------------------------------------
 
 
-def answering(links: bool) -> list[Part]:
+def answering(links: bool, rigid: bool) -> list[Part]:
     """How the tree answers the forces in `sag`: z = A⁻¹ of them, and the accelerations of its rows.
 
-    Free joints on which trees hang answer in one turn, but where links ask for the pivots of all rows.
+    Free joints on which trees hang answer in one turn, but where links ask for the pivots of all rows. `rigid`: some
+    links are loops.
     """
 
     def inward(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -200,7 +201,8 @@ def answering(links: bool) -> list[Part]:
         rows = _swept_rows(plan, links)
         return table(plan.row(rows), plan.reply(rows), plan.reply_up(rows))
 
-    between = corrected(True) if links else [roots.replied()]
+    asks = "wanted" if rigid else ""
+    between = corrected(True, asks, _closing()) if links else [roots.replied()]
     return [Part(back, lambda plan: turns(plan)[::-1].copy()), *between, Part(out, turns)]
 
 
@@ -350,12 +352,14 @@ def sum_of_rest() -> Part:
     return Part(Loop(lambda *_: ((0.0,), (), ()), 0, NOTHING, writes=(fixed("rest"),)), once)
 
 
-def conjugate_gradients(kinds: list[tuple[Kind, int]], finishes: bool, links: bool) -> list[Part | Again]:
-    """All turns, after the tree was swept; `links`: some are of its matrix, too."""
+def conjugate_gradients(
+    kinds: list[tuple[Kind, int]], finishes: bool, links: bool, rigid: bool = False
+) -> list[Part | Again]:
+    """All turns, after the tree was swept; `links`: some are of its matrix, too; `rigid`: of these some are loops."""
     turn: list[Part | Again] = [
         cleared(),
         *(asking(k, d) for k, d in kinds),
-        *answering(links),
+        *answering(links, rigid),
         closing(),
         *(measuring(k, d) for k, d in kinds),
         judged(),

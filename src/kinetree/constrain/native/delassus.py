@@ -8,7 +8,9 @@ With V = Ψ Gᵀ √C, one sweep for each row along the bodies that carry it,
 So coupling rows change u, between the sweep inward and the one outward, and nothing else. K, the scaled Delassus
 matrix, has a row for each link (links.py) and is factored as L D Lᵀ, in blocks of three links, where it has entries.
 Its eigenvalues are at least 1, where C is not negative. Rows with C < 0 (actuators that drive velocities) have √−C in
-V, and −1 in place of 1. Rows without softness (joints that follow others), C → ∞, have 0 there.
+V, and −1 in place of 1.
+Rows without softness (joints that follow others, loops), C → ∞, have 0 there; some of those of loops are redundant
+(loops.py).
 Links that do not act have no stiffness; groups of which none acts take no turns.
 """
 
@@ -18,9 +20,10 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.dynamics.elements.articulated import freed_bias, joint_drive
-from kinetree.lanes import Loop
+from kinetree.lanes import Loop, Slots
 from kinetree.spatial import Force
 
+from . import loops
 from .links import BLOCK, CARRIER, ENTRY, GROUP, WIDTH
 from .memory import NOTHING, NUMBER, REPLY, ROW, ZERO3
 from .parts import Part
@@ -29,7 +32,8 @@ from .plan import Plan
 Three = tuple[Any, Any, Any]
 
 
-def _of_pivot(column: int, field: str) -> Any:
+def of_pivot(column: int, field: str) -> Slots:
+    """A number of the pivot of a row."""
     whole = ROW.at(column, "pivot")
     return whole._replace(offset=whole.offset + {"d_inverse": 7, "u": 8}[field], tree=NUMBER)
 
@@ -110,8 +114,8 @@ def swept() -> Part:
     )
 
 
-def factored() -> list[Part]:
-    """K and its factors, in blocks."""
+def factored(rigid: bool) -> list[Part]:
+    """K and its factors, in blocks; `rigid`: there are loops."""
 
     def unit(known: Three, _: tuple, reads: tuple) -> tuple:
         zero = jnp.zeros_like(known[0])
@@ -136,21 +140,28 @@ def factored() -> list[Part]:
 
     stiff = (GROUP.at(1, "stiff"),)
     ones = Loop(unit, 2, jax.tree.structure((0.0,) * WIDTH), reads=stiff, writes=(BLOCK.at(0, "k"),))
-    reads = (ENTRY.at(1, "v"), ENTRY.at(2, "v"), _of_pivot(3, "d_inverse"), GROUP.at(5, "acts"))
+    reads = (ENTRY.at(1, "v"), ENTRY.at(2, "v"), of_pivot(3, "d_inverse"), GROUP.at(5, "acts"))
     products = Loop(product, 6, NOTHING, reads=reads, adds=(BLOCK.at(0, "k"),), when=GROUP.at(4, "acts"))
     four = tuple(BLOCK.at(column, "k") for column in range(4))
     eliminated = Loop(eliminate, 5, NOTHING, reads=four, writes=four[:1], when=GROUP.at(4, "acts"))
     done = Loop(factor, 2, NOTHING, reads=four[:1], writes=(GROUP.at(1, "factors"),), when=GROUP.at(1, "acts"))
     return [
         Part(ones, lambda plan: plan.links.matrix()[0], lambda model, plan, known: tuple(plan.links.matrix()[1].T)),
+        *([loops.softened()] if rigid else []),
         Part(products, lambda plan: plan.links.products(plan.row)),
         Part(eliminated, lambda plan: plan.links.eliminations()),
         Part(done, lambda plan: plan.links.diagonal()),
     ]
 
 
-def corrected(replies: bool) -> list[Part]:
-    """u − V K⁻¹ Vᵀ D⁻¹ u, of the sweeps of Newton's method, or of replies to forces."""
+def corrected(replies: bool, asks: str = "", closing: Slots | None = None) -> list[Part]:
+    """u − V K⁻¹ (Vᵀ D⁻¹ u − γ), of the sweeps of Newton's method, or of replies to forces.
+
+    Arguments:
+        replies: to forces, to which loops answer by staying closed: γ is zero.
+        asks: the field of loops that has γ; nothing where there are no loops.
+        closing: where it is told whether a reply is the last one.
+    """
 
     def total(_: tuple, __: tuple, reads: tuple) -> tuple:
         v, u, d_inverse = reads
@@ -173,19 +184,24 @@ def corrected(replies: bool) -> list[Part]:
         v, t = reads
         return (), (-dot3(v, t),), ()
 
-    u = REPLY.at(3, "u") if replies else _of_pivot(2, "u")
+    u = REPLY.at(3, "u") if replies else of_pivot(2, "u")
     acts, own = GROUP.at(1, "acts"), (GROUP.at(1, "t"), GROUP.at(1, "factors"))
     zero = Loop(lambda *_: (((0.0,) * WIDTH,), (), ()), 1, NOTHING, writes=(GROUP.at(0, "t"),))
-    reads = (ENTRY.at(0, "v"), u, _of_pivot(2, "d_inverse"))
+    reads = (ENTRY.at(0, "v"), u, of_pivot(2, "d_inverse"))
     summed = Loop(total, 4, NOTHING, reads=reads, adds=own[:1], when=acts)
     mine = (GROUP.at(0, "t"), GROUP.at(0, "factors"))
     answered = Loop(answer, 1, NOTHING, reads=mine, writes=mine[:1], when=GROUP.at(0, "acts"))
     ended = Loop(correct, 4, NOTHING, reads=(ENTRY.at(0, "v"), own[0]), adds=(u,), when=acts)
-    return [
-        Part(zero, lambda plan: plan.links.every()),
-        Part(summed, _entries),
+    solve = [
         Part(substitute(False), lambda plan: plan.links.substitutions(False)),
         Part(substitute(True), lambda plan: plan.links.substitutions(True)),
         Part(answered, lambda plan: plan.links.every()),
         Part(ended, _entries),
     ]
+    begin = [Part(zero, lambda plan: plan.links.every())]
+    if not asks:
+        return [*begin, Part(summed, _entries), *solve]
+    begin += [] if replies else [loops.asked(asks), loops.forceless()]
+    tell = loops.told(closing)
+    again = [loops.refined(), *solve, tell] * loops.PROXIMAL_TURNS
+    return [*begin, Part(summed, _entries), *solve, tell, *again]

@@ -8,6 +8,7 @@ from kinetree.model import Model, World
 from kinetree.model.world import SOLIMP
 
 from .links import MAX_LINKS
+from .loop_plan import LoopKind
 from .near import is_crowded
 from .plan import Plan
 from .span_plan import WrapKind
@@ -25,6 +26,13 @@ class Linking(NamedTuple):
     wrapped: tuple[bool, ...] = ()  # lines of spans without a wrap, and with one
     bends: bool = False  # some spatial tendons have armature
     frames: tuple[tuple[int, tuple[bool, bool]], ...] = ()  # sizes of equalities, and which bodies move
+    loops: tuple[LoopKind, ...] = ()  # kinds of rigid loops
+    following: bool = False  # joints follow others, rigidly as loops do
+
+    @property
+    def rigid(self) -> bool:
+        """Whether there are rigid loops."""
+        return bool(self.loops or self.following)
 
 
 class Features(NamedTuple):
@@ -67,7 +75,7 @@ def features_of(model: Model, plan: Plan) -> Features:
         bool(plan.has.loss),
         passive is not None and any_number(passive.damping),
         _sprung(model),
-        Linking(*_of_strings(plan), *_of_spans(plan), plan.frames.kinds),
+        Linking(*_of_strings(plan), *_of_spans(plan), plan.frames.kinds, *_of_loops(plan)),
         _shared_power(plan),
         plan.world.fluid is not None,
         plan.world.noslip,
@@ -91,6 +99,10 @@ def _of_spans(plan: Plan) -> tuple[tuple[WrapKind, ...], tuple[bool, ...], bool]
     if spans is None:
         return (), (), False
     return tuple(sorted(spans.wraps)), tuple(sorted(set(spans.wrapped))), bool(len(spans.bending(plan.has)))
+
+
+def _of_loops(plan: Plan) -> tuple[tuple[LoopKind, ...], bool]:
+    return tuple(plan.rigid.groups), bool(plan.rigid.following)
 
 
 def _of_strings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...], bool, bool, bool]:

@@ -80,7 +80,7 @@ class LaneEnd(NamedTuple):
     acceleration: Vec3
 
 
-def _end(
+def carried_end(
     own: Placement, row: Placement, base: Placement, v: Motion, drift: Motion, gravity: Vec3
 ) -> tuple[LaneEnd, Vec3]:
     """A frame on a row; and where it is, about the point of the row's tree."""
@@ -90,7 +90,7 @@ def _end(
     return LaneEnd(place, arm - base.position, v.angular, linear, drift.angular, acceleration), arm
 
 
-def _still(own: Placement) -> tuple[LaneEnd, Vec3]:
+def still_end(own: Placement) -> tuple[LaneEnd, Vec3]:
     zero = Vec3.zero_like(own.position.x)
     return LaneEnd(own.orientation, own.position, zero, zero, zero, zero), zero
 
@@ -104,12 +104,12 @@ def softening(size: int, moves: Moves, power: int | None) -> Part:
         found, guessed = [], []
         for own, moving in zip((known.first, known.second), moves, strict=True):
             if not moving:
-                found.append(_still(own))
+                found.append(still_end(own))
                 guessed.append(None)
                 continue
             row, base, v, drift, a, *rest = rest
             guessed.append(a)
-            found.append(_end(own, row, base, v, drift, gravity))
+            found.append(carried_end(own, row, base, v, drift, gravity))
         (first, arm1), (second, arm2) = found
         rows = frame_rows(first, second, size, known.scale)
         ref, D = soft_frame(rows, known.solref, with_power(known.solimp, power), known.weight, least_time)

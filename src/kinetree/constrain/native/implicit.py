@@ -131,7 +131,7 @@ def answered_change(
     if joins:
         solved = [*joined.solution()]
     elif between:
-        solved += conjugate_gradients(between, False, bool(linked.swept))
+        solved += conjugate_gradients(between, False, bool(linked.swept), linked.rigid)
     round_: list[Part | Again] = [
         *unloaded(loaded is not None),
         *linked.before,

@@ -170,7 +170,7 @@ def cleared() -> Part:
     return Part(Loop(step, SIDES, NOTHING, writes=(*totals("sums"), *totals("norms")), scratch=True), Plan.totals)
 
 
-def judged(finishes: bool, coupled: bool) -> Part:
+def judged(finishes: bool, coupled: bool, rigid: bool) -> Part:
     """Whether the step is the last one, and whether it is taken as it is."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -178,17 +178,19 @@ def judged(finishes: bool, coupled: bool) -> Part:
         last = list(reads[2 * SIDES :])
         tiny = float(jnp.finfo(h.dtype).eps) ** CURVED_POWER
         settled = ((sums.changed == 0) & (sums.curved == 0)) | (h <= tiny * size)
+        first = last.pop() == 0 if rigid else False
         if coupled:  # and the forces between bodies were found
             settled = settled & (last.pop() == 0)
         slope = sums.begin - sums.end - sums.bent
-        take = settled | (jnp.abs(slope) <= FULL_STEP_SLOPE * h)
+        take = settled | (jnp.abs(slope) <= FULL_STEP_SLOPE * h) | first
         if finishes:
             take = take | (last[0] != 0)
         one = jnp.ones_like(h)
         search = Search(one, 0 * one, UNBOUNDED * one, sums.begin - h, h - sums.bent)
         return (_flag(settled, h), _flag(~take, h), search), (), ()
 
-    names = (*(("finishing",) if finishes else ()), *(("coupling",) if coupled else ()))
+    flags = {"finishing": finishes, "coupling": coupled, "iterations": rigid}
+    names = tuple(name for name, there in flags.items() if there)
     reads = (*totals("sums"), *totals("norms"), *map(fixed, names))
     writes = tuple(map(fixed, ("settled", "searching", "search")))
     return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=writes), Plan.totals)
@@ -298,6 +300,7 @@ class Linked(NamedTuple):
     ended: list[Part]  # the step was taken
     begun: tuple[Part, ...] = ()  # before the first round
     judged: tuple[Part, ...] = ()  # it is known whether the step is the last one
+    rigid: bool = False  # some are rigid loops: the first step goes to where they are closed, and all others stay there
 
 
 NO_LINKS = Linked([], [], [], [], [])
@@ -331,7 +334,7 @@ def newton(
     if joins:
         solved = [*joined.solution()]
     elif between:
-        solved += conjugate_gradients(between, finishes, bool(linked.swept))
+        solved += conjugate_gradients(between, finishes, bool(linked.swept), linked.rigid)
     names = ("going", "finishing", "iterations", "converged")
     start = Loop(begin, 0, NOTHING, writes=tuple(map(fixed, names)))
     parts: list[Part | Again] = [
@@ -344,7 +347,7 @@ def newton(
         *solved,
         *linked.moved,
         *map(comparing, every),
-        judged(finishes, bool(between) and not joins),
+        judged(finishes, bool(between) and not joins, linked.rigid),
         *([searching(every)] if every else []),
         moved(finishes and not free),
         *linked.judged,

@@ -19,6 +19,7 @@ from ..traced import forgotten
 from .frame_plan import Frames
 from .joined_plan import Joined
 from .links import Links
+from .loop_plan import RigidLoops
 from .memory import (
     ACTS,
     BODY,
@@ -60,10 +61,8 @@ class Plan:
         self.structure: Structure = model.structure
         self.world: World = model.world or World()
         self.has = present(model) if has is None else has
-        self.pairs: tuple[Pair, ...] = ()
-        if has_contacts(model):
-            assert self.world.scene is not None
-            self.pairs = self.world.scene.layout.pairs
+        scene = self.world.scene
+        self.pairs: tuple[Pair, ...] = scene.layout.pairs if scene is not None and has_contacts(model) else ()
         self.nq = int(self.structure.q_start[-1])
         self.n = self.structure.tree.n
         self.parent = np.asarray(self.structure.tree.parent, np.int64)
@@ -72,6 +71,7 @@ class Plan:
             self.structure, self.has, self.world, equal, self._wiring, implicit, self.braking, self.followers
         )
         self.frames = Frames(model, equal)
+        self.rigid = RigidLoops(model)
         self._trees()
         self._blocks()
 
@@ -92,7 +92,7 @@ class Plan:
         layout = None if world.scene is None else world.scene.layout
         facts = world.cone, world.disabled, world.iterations, world.safe_reference, world.noslip
         own = self.structure, self.has, layout, facts, self.implicit, self.coupling
-        return *own, self.strings.key, self.frames.key
+        return *own, self.strings.key, self.frames.key, self.rigid.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -130,8 +130,7 @@ class Plan:
         way: list[int] = []
         marks = []
         for t in range(roots):
-            row = int([*self.massive[tree[self.massive] == t], *np.flatnonzero(tree == t)[-1:]][0])
-            path = [row]
+            path = [int([*self.massive[tree[self.massive] == t], *np.flatnonzero(tree == t)[-1:]][0])]
             while self.parent[path[-1]] >= 0:
                 path.append(int(self.parent[path[-1]]))
             path = path[::-1]
@@ -160,8 +159,9 @@ class Plan:
         at += self._limit * (len(self.limits) + len(self.has.loss))
         self._replies = at
         at += REPLY.size * (self.n_trees + self.n) if self.coupled_dims else 0
-        self.links = Links(self.parent, [*self.strings.touches(), *self.frames.touches()], self.strings.place(at))
-        at = self.frames.place(self.links.end, len(self.strings.touches()))
+        strung, tied = self.strings.touches(), self.frames.touches()
+        self.links = Links(self.parent, [*strung, *tied, *self.rigid.touches()], self.strings.place(at))
+        at = self.rigid.place(self.frames.place(self.links.end, len(strung)), len(strung) + len(tied))
         self.joined = self._join()
         at = at if self.joined is None else self.joined.place_flags(at)
         at = self.more_blocks(at)

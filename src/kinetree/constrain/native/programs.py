@@ -10,7 +10,7 @@ from kinetree.lanes import Lane, Loop, Slots
 from kinetree.lanes.kept.once import Once
 from kinetree.model import Model
 
-from . import contacts, coupled, joints, kinematics, roots, strings
+from . import contacts, coupled, joints, kinematics, loops, roots, strings
 from .binding import Native, starting
 from .features import Features
 from .fluid import in_fluid
@@ -59,7 +59,8 @@ class ConstraintVariant(NamedTuple):
             return found
         points = ("points",) if self.features.touches else ()
         more = "left" if self.goal is Goal.BALANCE else "counts"
-        return (*found, more, *points, *(("pushes",) if self.forces else ()))
+        loops = ("loops",) if self.features.linking.loops else ()
+        return (*found, more, *points, *(("pushes",) if self.forces else ()), *loops)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -327,6 +328,7 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
         *more,
         answered(f.quaternions),
         *(telling(kind, dim, put["pushes"]) for kind, dim in told),
+        *(loops.telling(kind, put["loops"]) for kind in f.linking.loops),
     ]
 
 
@@ -346,5 +348,6 @@ def program_of(variant: ConstraintVariant) -> Native:
 
 
 def is_differentiable(features: Features) -> bool:
-    """Whether derivatives are native: tendons do not resist accelerations, and friction slips."""
-    return not (features.linking.resists or features.linking.brakes or features.noslip)
+    """Whether derivatives are native: tendons do not resist accelerations, friction slips, and no loop is rigid."""
+    linking = features.linking
+    return not (linking.resists or linking.brakes or linking.rigid or features.noslip)

@@ -36,6 +36,7 @@ class Solved(NamedTuple):
     left: Any = None  # of the balance of forces, on all rows
     answer: Any = None  # of all rows, to a change
     motions: Any = None  # of points of contact that are searched for
+    loops: Any = None  # (batch, 6 a loop): what rigid loops do to their second bodies, in the world
 
     @property
     def iterations(self) -> Any:
@@ -105,7 +106,8 @@ class Solver:
 
     def _widths(self, variant: ConstraintVariant | None = None) -> tuple[int, ...]:
         n, points = self.plan.n, len(self.plan.all_points()[0])
-        widths = Solved(n, n, n, 2, POINT_REPORT * points, FORCE_REPORT * points, n, n, 0)
+        held = 6 * sum(map(len, self.plan.rigid.groups.values()))
+        widths = Solved(n, n, n, 2, POINT_REPORT * points, FORCE_REPORT * points, n, n, 0, held)
         return tuple(getattr(widths, name) for name in (variant or self.variant).outputs)
 
     def _split(self, whole: tuple, variant: ConstraintVariant | None = None) -> Solved:

@@ -8,7 +8,7 @@ rows may be singular: loops may hold what others hold already (matrices/semidefi
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -94,10 +94,31 @@ def answers_of(model: Model, solve: Solve, q: Any, G: Any) -> Any:
     return solve(model.weightless, xp.repeat(q, m, 0), xp.zeros_like(force), force, None).reshape(-1, m, nv)
 
 
-def closed_forward_dynamics(model: Model, solve: Solve, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
-    """Accelerations, (..., nv), of a model with loops."""
+class ClosedProgram(Protocol):
+    """Finds the accelerations of a closed mechanism by one native program."""
 
-    def compute(q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
+    def __call__(self, model: Model, reference: Solve, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
+        """From (batch, ...) arrays; None where it does not serve. `reference`, of the arrays, has the derivatives."""
+
+
+_programs: list[ClosedProgram] = []
+
+
+def offer(program: ClosedProgram) -> ClosedProgram:
+    """A room above, which has lanes for constraints, offers its program."""
+    _programs.append(program)
+    return program
+
+
+def closed_forward_dynamics(model: Model, solve: Solve, q: Any, qd: Any, tau: Any, f_ext: Any, auto: bool) -> Any:
+    """Accelerations, (..., nv), of a model with loops; `auto`: by whatever serves best."""
+
+    def reference(q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
         return closed_answer(model, solve, q, qd, solve(model.without_loops, q, qd, tau, f_ext)).qdd
+
+    def compute(*given: Any) -> Any:
+        offers = (program(model, reference, *given) for program in _programs if auto)
+        found = next((x for x in offers if x is not None), None)
+        return reference(*given) if found is None else found
 
     return evaluate_for(model, compute, q=q, qd=qd, tau=tau, f_ext=f_ext)

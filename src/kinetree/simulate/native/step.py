@@ -35,6 +35,7 @@ from kinetree.model import DEFAULT_STEPPING, Model
 from ..constrained import constraints_of
 from . import implicit as implicit_terms
 from . import integrate
+from .closing import closing
 from .free import free_algorithm, free_parts
 from .moves import BALL, FREE, SCALAR, Moves, kinds_of_joints
 from .plan import StepPlan
@@ -125,7 +126,7 @@ def _is_free(model: Model) -> bool:
     """Whether nothing constrains a model, and its actuators, if any, need only coordinates."""
     wiring = None if model.actuators is None else model.actuators.wiring
     on = () if wiring is None else kinds_of_actuators(model.structure, wiring)
-    return constraints_of(model) is None and all(kind == "row" for kind in on)
+    return model.loops is None and constraints_of(model) is None and all(kind == "row" for kind in on)
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
@@ -263,7 +264,7 @@ def one_step(v: StepVariant, plain: bool = False) -> list[Part | Again]:
     """A step of the integrator; `plain` where its stages are written one after the other."""
     if v.integrator != "RK4":
         ends = implicit_terms.taken_at_end(v.finishes) if v.sloped else []
-        return [*dynamics(v), *ends, *v.activated("now", "rate"), *taken(v)]
+        return [*dynamics(v), *ends, *v.activated("now", "rate"), *taken(v), *closing(v.features, v.moves)]
     stage: list[Part | Again] = [
         integrate.share_and_weight(),
         *map(integrate.set_stage, v.moves),
@@ -285,6 +286,7 @@ def one_step(v: StepVariant, plain: bool = False) -> list[Part | Again]:
         *map(integrate.end_stages, v.moves),
         *v.activated("start", "mean"),
         step_done(),
+        *closing(v.features, v.moves),
     ]
 
 

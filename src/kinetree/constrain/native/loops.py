@@ -1,0 +1,373 @@
+"""Rigid loops in lanes: rows G with G x = γ, as links without softness (links.py, delassus.py).
+
+Redundant rows make the matrix K = G A⁻¹ Gᵀ singular. So what is factored is K + M, with M a small part of what a free
+row would have, and the solution is δ₀ + δ₁ + …, δₖ₊₁ = (K + M)⁻¹ M δₖ: the proximal iteration (Carpentier, Budhiraja
+and Mansard 2021). It converges to K⁺ as (M/K)ᵏ, and rows that others hold already share the load.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kinetree._arrays import library
+from kinetree.dynamics.loops.held import LINEAR, LoopEnd, following_row, held_rows, wanted_of
+from kinetree.dynamics.loops.rows import layed
+from kinetree.lanes import Lane, Loop, Slots
+from kinetree.model import Model, Placement
+from kinetree.spatial import Force, Quaternion, Vec3
+
+from ..weights import inverse_weights
+from .frames import carried_end, still_end
+from .links import BLOCK, CARRIER, GROUP, THREE, WIDTH
+from .loop_plan import FOLLOWING3, HELD3, LoopKind, blocks_of
+from .memory import NOTHING, NUMBER, PLACEMENT, ROW, fixed
+from .parts import Known, Part, table
+from .plan import Plan
+from .string_lengths import number, split
+
+PROXIMAL_POWER = 2 / 3  # of the machine epsilon: M, against a row that moves freely
+PROXIMAL_TURNS = 2  # after the first; with M of 4e-11 (float64), 2e-5 (float32) of a row's own
+HEAD = HELD3  # blocks of all kinds begin alike: with the fields of loop_plan.ROWS3
+
+
+def _both(plan: Plan, kind: LoopKind, of: Any, static: Any) -> list[np.ndarray]:
+    """Something of the rows of both bodies of the loops of a kind; `static` for a body that does not move."""
+    own = plan.rigid.rows[:, plan.rigid.groups[kind]]
+    return [of(np.maximum(r, 0)) if moves else np.full(len(r), static) for r, moves in zip(own, kind[1], strict=True)]
+
+
+def _bases(plan: Plan) -> Any:
+    return lambda rows: plan.base(plan.tree_of_row[rows])
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+class LoopFrames(NamedTuple):
+    """Constants of a loop."""
+
+    first: Placement
+    second: Placement
+    rate: Any  # at which errors fade
+
+
+def _blocks(kind: LoopKind, column: int, field: str) -> tuple[Slots, ...]:
+    """A field of the blocks of a loop."""
+    own = HELD3.at(column, field)
+    return tuple(own._replace(offset=own.offset + k * HELD3.size) for k in range(blocks_of(kind[0])))
+
+
+def rows_of(kind: LoopKind) -> Part:
+    """The rows of all loops of a kind, while accelerations without x are known."""
+    name, moves = kind
+    size = WIDTH * blocks_of(name)
+
+    def step(known: LoopFrames, _: tuple, reads: tuple) -> tuple:
+        *rest, gravity = reads
+        ends, centres = [], []
+        for own, moving in zip((known.first, known.second), moves, strict=True):
+            if moving:
+                row, base, v, drift, *rest = rest
+                ends.append(carried_end(own, row, base, v, drift, gravity)[0])
+                centres.append(base.position)
+            else:
+                ends.append(still_end(own)[0])
+                centres.append(Vec3.zero_like(own.position.x))
+        held = held_rows(name, LoopEnd(*ends[0]), LoopEnd(*ends[1]))
+        zero = jnp.zeros_like(known.rate)
+        found = [(wanted_of(known.rate, r.velocity, r.drift, r.error), -r.error, -r.velocity) for r in held.rows]
+        pushes = [_pushes(r.part, r.n, (held.first, held.second), centres) for r in held.rows]
+        none = Force.zero_like(zero)
+        found += [(zero,) * 3] * (size - len(found))
+        pushes += [(none, none)] * (size - len(pushes))
+        each = zip(*found, strict=True)
+        three = [tuple(x[k : k + WIDTH]) for x in each for k in range(0, size, WIDTH)]
+        return (*three, *(tuple(pushes[k : k + WIDTH]) for k in range(0, size, WIDTH))), (), ()
+
+    reads = tuple(
+        x
+        for k in (0, 1)
+        if moves[k]
+        for x in (ROW.at(k, "pose"), ROW.at(2 + k, "pose"), ROW.at(k, "v"), ROW.at(k, "drift"))
+    )
+    writes = tuple(s for f in ("wanted", "motion", "change", "pushes") for s in _blocks(kind, 4, f))
+    example = jax.tree.structure(LoopFrames(PLACEMENT, PLACEMENT, 0.0))
+    loop = Loop(step, 5, example, reads=(*reads, fixed("gravity")), writes=writes)
+
+    def turns(plan: Plan) -> np.ndarray:
+        base = plan.base(0)
+        return table(*_both(plan, kind, plan.row, base), *_both(plan, kind, _bases(plan), base), _first(plan, kind))
+
+    def constants(model: Model, plan: Plan, known: Known) -> LoopFrames:
+        loops, own = model.loops, plan.rigid.groups[kind]
+        assert loops is not None
+        places = [
+            Placement(Quaternion(*split(turn[own])), Vec3(*split(at[own])))
+            for turn, at in ((loops.orientation1, loops.position1), (loops.orientation2, loops.position2))
+        ]
+        time, xp = loops.stabilisation[own], library(loops.stabilisation)
+        return LoopFrames(places[0], places[1], xp.where(time > 0, 1 / xp.where(time > 0, time, 1.0), 0.0))
+
+    return Part(loop, turns, constants)
+
+
+def _first(plan: Plan, kind: LoopKind) -> np.ndarray:
+    return plan.rigid.first(kind)[0]
+
+
+def _pushes(part: int, n: Vec3, points: tuple[Vec3, Vec3], centres: list[Vec3]) -> tuple[Force, Force]:
+    """Unit forces of a row on both bodies, about the points of their trees."""
+    if part != LINEAR:
+        zero = Vec3.zero_like(n.x)
+        return Force(-n, zero), Force(n, zero)
+    first, second = (p + c for p, c in zip(points, centres, strict=True))
+    return -Force(first.cross(n), n), Force(second.cross(n), n)
+
+
+class Polynomial(NamedTuple):
+    """Constants of a joint that follows another."""
+
+    c: tuple
+    reference1: Any
+    reference2: Any
+    follows: Any
+
+
+def following() -> Part:
+    """Rows of joints that follow others."""
+
+    def step(known: Polynomial, _: tuple, reads: tuple) -> tuple:
+        q1, q2, qd1, qd2 = reads
+        row = following_row(known.c, q1 - known.reference1, known.follows * (q2 - known.reference2), qd2)
+        speed = qd1 - row.slope * qd2
+        return (wanted_of(0.0, speed, row.drift, row.error), -row.error, -speed, row.slope), (), ()
+
+    reads = (number(0), number(1), ROW.at(2, "qd"), ROW.at(3, "qd"))
+    fields = ("wanted", "motion", "change", "slope")
+    example = jax.tree.structure(Polynomial((0.0,) * 5, 0.0, 0.0, 0.0))
+    loop = Loop(step, 4 + len(fields), example, reads=reads, writes=tuple(number(4 + k) for k in range(len(fields))))
+
+    def turns(plan: Plan) -> np.ndarray:
+        one, two = _followed(plan)
+        columns = plan.structure.q_of_row
+        slots = [plan.rigid.follower(f) for f in fields]
+        return table(plan.q + columns[one], plan.q + columns[two], plan.row(one), plan.row(two), *slots)
+
+    def constants(model: Model, plan: Plan, known: Known) -> Polynomial:
+        assert model.loops is not None
+        equal = model.loops.joints
+        assert equal is not None
+        follows = (np.array(equal.rows2) >= 0).astype(float)
+        c = split(equal.coefficients)
+        return Polynomial((c[0], *(x * follows for x in c[1:])), equal.reference1, equal.reference2, follows)
+
+    return Part(loop, turns, constants)
+
+
+def _followed(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that follow others, and these; a row that is held at a number follows itself, by nothing."""
+    pairs = np.array([(a, a if b < 0 else b) for a, b in plan.rigid.following], np.int64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
+
+
+# -- as links ---------------------------------------------------------------------------------------------------------
+
+
+def _three(values: Any) -> tuple:
+    return tuple(values[:, k] for k in range(WIDTH))
+
+
+def _groups(plan: Plan) -> np.ndarray:
+    blocks, groups = plan.rigid.blocks()
+    return table(plan.links.group(groups), blocks)
+
+
+def stiff() -> Part:
+    """The links of loops act."""
+    loop = Loop(lambda known, *_: ((known,), (), ()), 2, jax.tree.structure(THREE), writes=(GROUP.at(0, "stiff"),))
+
+    def constants(model: Model, plan: Plan, known: Known) -> tuple:
+        assert model.loops is not None
+        return _three(plan.rigid.spread(np.ones(model.loops.n_rows), np))
+
+    return Part(loop, _groups, constants)
+
+
+def pushed(kind: LoopKind) -> Part:
+    """Unit forces of the rows, on the carriers of their links."""
+    moves, blocks = kind[1], blocks_of(kind[0])
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        ends = [k for k in (0, 1) if moves[k]]
+        return tuple(tuple(-row[k] for row in block) for block in reads for k in ends), (), ()
+
+    count = sum(moves) * blocks
+    writes = tuple(CARRIER.at(1 + k, "sags") for k in range(count))
+    loop = Loop(step, 1 + count, NOTHING, reads=_blocks(kind, 0, "pushes"), writes=writes)
+
+    def turns(plan: Plan) -> np.ndarray:
+        first, group = plan.rigid.first(kind)
+        own = plan.rigid.rows[:, plan.rigid.groups[kind]]
+        carriers = [
+            [plan.links.carrier(int(g) + b, int(own[e, i])) for b in range(blocks) for e in (0, 1) if moves[e]]
+            for i, g in enumerate(group)
+        ]
+        return table(first, *np.array(carriers, np.int64).T)
+
+    return Part(loop, turns)
+
+
+def pushed_followers() -> list[Part]:
+    """Entries of the rows of joints that follow others."""
+    one = Loop(lambda *_: ((), (1.0,), ()), 1, NOTHING, adds=(number(0),))
+    other = Loop(lambda _, __, reads: ((), (-reads[0],), ()), 2, NOTHING, reads=(number(1),), adds=(number(0),))
+
+    def slots(plan: Plan, which: int) -> np.ndarray:
+        links, rows = plan.rigid.follower_links(), _followed(plan)[which]
+        return np.array([plan.links.v(int(k), int(r)) for k, r in zip(links, rows, strict=True)], np.int64)
+
+    return [
+        Part(one, lambda plan: table(slots(plan, 0))),
+        Part(other, lambda plan: table(slots(plan, 1), plan.rigid.follower("slope"))),
+    ]
+
+
+def _proximal(model: Model, plan: Plan, known: Known) -> np.ndarray:
+    """(blocks, 3): M, a small part of what a row would have that moves freely."""
+    loops = model.loops
+    assert loops is not None
+    weights, lay = inverse_weights(model), layed(loops)
+    xp = library(weights.body, weights.dof)
+    total = xp.zeros(0)
+    if len(lay.loop):
+        ends = [np.array(b, np.int64)[lay.loop] for b in (loops.bodies1, loops.bodies2)]
+        part = lay.classes[: len(lay.loop)]
+        one, two = (xp.where(b >= 0, weights.body[np.maximum(b, 0), part], 0.0) for b in ends)
+        total = one + two
+    if loops.joints is not None:
+        one, two = (np.array(r, np.int64) for r in (loops.joints.rows1, loops.joints.rows2))
+        dof = weights.dof[one] + xp.where(two >= 0, weights.dof[np.maximum(two, 0)], 0.0)
+        total = xp.concatenate([total, dof])
+    return plan.rigid.spread(float(np.finfo(known.dtype).eps) ** PROXIMAL_POWER * total, xp)
+
+
+def softened() -> Part:
+    """M, on the diagonal of K."""
+    diagonal = tuple(BLOCK.at(0, "k")._replace(offset=k * (WIDTH + 1), tree=NUMBER) for k in range(WIDTH))
+    loop = Loop(lambda known, *_: ((), known, ()), 1, jax.tree.structure(THREE), adds=diagonal)
+
+    def turns(plan: Plan) -> np.ndarray:
+        return table(plan.links.diagonal()[plan.rigid.blocks()[1], 0])
+
+    return Part(loop, turns, lambda *given: _three(_proximal(*given)))
+
+
+def asked(field: str) -> Part:
+    """The right side of the equation for the forces: what is asked of G x is taken off."""
+    loop = Loop(
+        lambda _, __, reads: ((tuple(-x for x in reads[0]),), (), ()),
+        2,
+        NOTHING,
+        reads=(HEAD.at(1, field),),
+        writes=(GROUP.at(0, "t"),),
+    )
+    return Part(loop, _groups)
+
+
+def refined() -> Part:
+    """M times what was found last: the right side of the next turn; nothing for other links."""
+
+    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+        return (tuple(m * t for m, t in zip(known, reads[0], strict=True)),), (), ()
+
+    own = GROUP.at(0, "t")
+    loop = Loop(step, 1, jax.tree.structure(THREE), reads=(own,), writes=(own,))
+
+    def constants(model: Model, plan: Plan, known: Known) -> tuple:
+        M = _proximal(model, plan, known)
+        others = library(M).zeros((len(plan.links.groups) - len(M), WIDTH))
+        return _three(library(M).concatenate([others, M]))  # loops have the last groups
+
+    return Part(loop, lambda plan: plan.links.every(), constants)
+
+
+def forceless() -> Part:
+    """No force of the rows yet."""
+    loop = Loop(lambda *_: ((THREE,), (), ()), 2, NOTHING, writes=(HEAD.at(1, "force"),))
+    return Part(loop, _groups)
+
+
+def told(closing: Slots | None) -> Part:
+    """The forces of the rows grow by what was found; within conjugate gradients only in their last turn."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (), (tuple(-x for x in reads[0]),), ()
+
+    loop = Loop(step, 2, NOTHING, reads=(GROUP.at(0, "t"),), adds=(HEAD.at(1, "force"),), when=closing)
+    return Part(loop, _groups)
+
+
+# -- forces -----------------------------------------------------------------------------------------------------------
+
+
+def _total(forces: tuple, pushes: tuple, end: int) -> Force:
+    """What a loop does to one of its bodies."""
+    found = [
+        row[end] * f for force, push in zip(forces, pushes, strict=True) for f, row in zip(force, push, strict=True)
+    ]
+    return sum(found[1:], found[0])
+
+
+def pulling(kind: LoopKind) -> Part:
+    """Forces of loops on their bodies."""
+    ends = [k for k in (0, 1) if kind[1][k]]
+    own = *_blocks(kind, 2, "force"), *_blocks(kind, 2, "pushes")
+    half = len(own) // 2
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (), tuple(_total(reads[:half], reads[half:], k) for k in ends), ()
+
+    loop = Loop(step, 3, NOTHING, reads=own, adds=tuple(ROW.at(k, "force") for k in ends))
+    return Part(loop, lambda plan: table(*_both(plan, kind, plan.row, plan.base(0)), _first(plan, kind)))
+
+
+def pulling_followers() -> Part:
+    """Forces of joints that follow others, on both."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        force, slope = reads
+        return (), (force, -slope * force), ()
+
+    loop = Loop(step, 4, NOTHING, reads=(number(2), number(3)), adds=(ROW.at(0, "push"), ROW.at(1, "push")))
+
+    def turns(plan: Plan) -> np.ndarray:
+        own = [plan.rigid.follower(f) for f in ("force", "slope")]
+        return table(*map(plan.row, _followed(plan)), *own)
+
+    return Part(loop, turns)
+
+
+def telling(kind: LoopKind, array: int) -> Part:
+    """What loops do to their second bodies, put out: in the world, about its origin."""
+    own = *_blocks(kind, 1, "force"), *_blocks(kind, 1, "pushes")
+    half = len(own) // 2
+    moves = kind[1][1]
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        whole = _total(reads[:half], reads[half : 2 * half], 1)
+        moment = whole.angular - reads[-1].position.cross(whole.linear) if moves else whole.angular
+        return (), (), (*moment, *whole.linear)
+
+    bases = (ROW.at(0, "pose"),) if moves else ()
+    outputs = tuple(Lane(array, 2, k) for k in range(6))
+    loop = Loop(step, 3, NOTHING, reads=(*own, *bases), outputs=outputs)
+
+    def turns(plan: Plan) -> np.ndarray:
+        return table(_both(plan, kind, _bases(plan), plan.base(0))[1], _first(plan, kind), 6 * plan.rigid.groups[kind])
+
+    return Part(loop, turns)
+
+
+assert FOLLOWING3.at(0, "force").offset == HEAD.at(0, "force").offset

@@ -1,0 +1,87 @@
+"""The end of a step with rigid loops, in lanes: a projection onto what they leave free (simulate/closing.py).
+
+Two steps of Newton's method. Each finds the least motion, in the metric of the mass matrix, that closes the loops: one
+round of Newton's tree without forces (constrain/native). With the factors of the last one, the least change of the
+velocity that keeps them closed.
+"""
+
+import numpy as np
+
+from kinetree.constrain.native import kinematics
+from kinetree.constrain.native.delassus import corrected, of_pivot
+from kinetree.constrain.native.features import Features, Linking
+from kinetree.constrain.native.kinematics import at_q, rows_apart
+from kinetree.constrain.native.linked import linked_parts, loop_parts
+from kinetree.constrain.native.memory import NOTHING, ROW, fixed
+from kinetree.constrain.native.newton import at_rest, inward, outward, unloaded
+from kinetree.constrain.native.parts import Again, Part, once, table
+from kinetree.constrain.native.plan import Plan
+from kinetree.constrain.native.programs import following
+from kinetree.constrain.native.programs import outward as placed
+from kinetree.lanes import Loop, Slots
+
+from .moves import Moves
+
+CLOSING_STEPS = 2  # each squares the error that a step in time leaves
+
+
+def _rows(plan: Plan) -> np.ndarray:
+    return table(plan.row(np.arange(plan.n)))
+
+
+def _emptied(slots: Slots) -> Part:
+    """A number of all rows is zero."""
+    return Part(Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(slots,)), _rows)
+
+
+def _moved(m: Moves) -> Part:
+    """q, by the motion that was found."""
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (m.screwed(reads[0], tuple(reads[1:])),), (), ()
+
+    q = at_q(1, m.nq)
+    loop = Loop(step, 2, NOTHING, reads=(q, *rows_apart(0, "x_new", m.nv)), writes=(q,))
+
+    def turns(plan: Plan) -> np.ndarray:
+        rows, columns = m.joints(plan)
+        return table(plan.row(rows), plan.q + columns)
+
+    return Part(loop, turns)
+
+
+def _kept() -> Part:
+    """qd, along the loops."""
+    loop = Loop(lambda _, __, x: ((), x, ()), 1, NOTHING, reads=(ROW.at(0, "x_new"),), adds=(ROW.at(0, "qd"),))
+    return Part(loop, _rows)
+
+
+def closing(f: Features, moves: list[Moves]) -> list[Part | Again]:
+    """All steps; none where there are no loops."""
+    if not f.linking.rigid:
+        return []
+    follows = "mimics" in f.linking.lengths
+    bare = Linking(("mimics",) if follows else (), loops=f.linking.loops, following=f.linking.following)
+    linked = linked_parts(bare, False, True, "motion")
+    start = Loop(lambda *_: ((float(CLOSING_STEPS),), (), ()), 0, NOTHING, writes=(fixed("going"),))
+    done = Loop(lambda *_: ((), (-1.0,), ()), 0, NOTHING, adds=(fixed("going"),))
+    steps: list[Part | Again] = [
+        *([following()] if follows else []),
+        *kinematics.placing(f.quaternions),
+        *kinematics.bases(),
+        *placed(f.quaternions),
+        *loop_parts(f.linking),
+        *kinematics.bodies(),
+        _emptied(ROW.at(0, "b")),
+        *unloaded(False),
+        *linked.before,
+        *linked.after,
+        at_rest(),
+        *inward(False),
+        *linked.swept,
+        *outward(False),
+        *map(_moved, moves),
+        Part(done, once),
+    ]
+    last = [_emptied(of_pivot(0, "u")), *corrected(False, "change"), *outward(False), _kept()]
+    return [Part(start, once), Again(steps, fixed("going").offset, CLOSING_STEPS, uniform=True), *last]
