@@ -42,6 +42,29 @@ def test_farthest_is_where_mujoco_climbs_to():
         assert found.tolist() == [climbed(seen, d) for d in every.astype(np.float32)]
 
 
+def test_lists_leave_no_corner_out():
+    """Any corner that is as far will do; lists of directions along which very many are nearly as far end early."""
+    rng = np.random.default_rng(1)
+    angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    disc = np.concatenate([np.stack((np.cos(angle), np.sin(angle), 0 * angle + z), 1) for z in (-0.2, 0.2)])
+    ball = rng.standard_normal((400, 3))
+    hulls = [Hull.from_points(x) for x in (disc, ball / np.linalg.norm(ball, axis=1, keepdims=True), ball[:12])]
+    assert (hulls[0].cells[:, 1] < 0).any()
+    assert (hulls[2].cells[:, 1] > 0).all()
+    every = np.concatenate([rng.standard_normal((2000, 3)), [0, 0, 1] + 1e-3 * rng.standard_normal((200, 3))])
+    every /= np.linalg.norm(every, axis=1, keepdims=True)
+    pool, starts = pooled(hulls, np.float64)
+
+    def farthest(at: jax.Array, d: jax.Array) -> jax.Array:
+        return Corners(jnp.asarray(pool), at).farthest(Vec3(*d), any_of=True)
+
+    search = jax.jit(jax.vmap(farthest, (None, 0)))
+    for hull, start in zip(hulls, starts, strict=True):
+        heights = hull.vertices @ every.T
+        found = np.asarray(search(jnp.int32(start), jnp.asarray(every)))
+        np.testing.assert_allclose(heights[found, np.arange(len(every))], heights.max(0), rtol=0, atol=1e-14)
+
+
 def test_cells_hold_their_middles():
     """A cell's middle lies in that cell."""
     assert np.array_equal(cell_of(Vec3(*jnp.asarray(directions().T, jnp.float32))), np.arange(CELLS))

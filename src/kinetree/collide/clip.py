@@ -19,6 +19,7 @@ from .solids import FACE_ALIGNED, Feature
 POINTS = 4
 EDGE_FLAT = 0.0888  # MuJoCo's mjEDGE_TOL: cosine up to which an edge counts as parallel to a face
 SLACK = 1e-15  # metres that a corner may be outside a side and count as inside (mjMINVAL)
+ROUNDING = 1e-6  # of a ball that holds a polygon: rounding of float32 leaves no corner outside
 MAX_TURNS = 4_000  # of the search for a large quadrilateral; it needs about five for each corner
 
 
@@ -35,9 +36,12 @@ class _Polygon(NamedTuple):
     points: Vec3  # of arrays
     start: Any  # where its corners begin in them
     count: Any
+    turned: Any  # the number, in the arrays, of the corner that counts as the first
 
     def at(self, k: Any) -> Vec3:
         """Corner k."""
+        k = k + self.turned
+        k = jnp.where(k < self.count, k, k - self.count)
         return Vec3(*(get(x, self.start + k) for x in self.points))
 
 
@@ -54,49 +58,68 @@ def _after(k: Any, count: Any) -> Any:
     return jnp.where(k + 1 < count, k + 1, 0)
 
 
+def _ball(p: _Polygon, zero: Scalar) -> tuple[Vec3, Scalar]:
+    """The middle and the radius of a ball that holds a polygon."""
+    total = counted(p.count, lambda k, total: total + p.at(k), Vec3(zero, zero, zero))
+    middle = total * (1 / jnp.maximum(p.count, 1).astype(zero.dtype))
+
+    def widened(k: Any, most: Scalar) -> Scalar:
+        away = p.at(k) - middle
+        return jnp.maximum(most, away.dot(away))
+
+    return middle, jnp.sqrt(counted(p.count, widened, zero)) * (1 + ROUNDING)
+
+
 def clipped(sides: _Polygon, normal: Vec3, polygon: _Polygon, width: int, margin: Scalar) -> _Polygon:
     """What of a polygon is within the sides of another, which goes around against its normal, and not high above it.
 
-    The arrays of the polygon have room for twice `width` corners: it moves from one half to the other and back.
+    The arrays of the polygon have room for twice `width` corners and two more: it moves from one half to the other and
+    back. A side that all corners are within only makes the next corner the first.
     """
+    middle, radius = _ball(polygon, jnp.zeros_like(margin))
 
-    def by_side(e: Any, state: tuple[Vec3, Any, Any]) -> tuple[Vec3, Any, Any]:
-        points, start, count = state
+    def by_side(e: Any, p: _Polygon) -> _Polygon:
         corner = sides.at(e)
         inward = _unit((sides.at(_after(e, sides.count)) - corner).cross(normal))
-        other = width - start
+        cuts = (middle - corner).dot(inward) <= radius
 
-        def look(k: Any, state: tuple) -> tuple:
-            points, made, here, height = state
-            there = Vec3(*(get(x, start + _after(k, count)) for x in points))
-            next_height = (there - corner).dot(inward)
-            stays = next_height > -SLACK
-            fall = height - next_height
-            share = height / jnp.where(fall != 0, fall, 1.0)
-            crosses = ((height > -SLACK) != stays) & (fall != 0) & (share >= 0) & (share <= 1)
-            crossing = here + (there - here) * share
-            for p, flag in ((crossing, crosses), (there, stays)):
-                place = other + jnp.minimum(made, width - 1)
-                points = _put(points, place, where(flag, p, Vec3(*(get(x, place) for x in points))))
-                made = made + jnp.where(flag, 1, 0)
-            return points, made, there, next_height
+        def cut(p: _Polygon) -> _Polygon:
+            other = width + 1 - p.start
 
-        first = Vec3(*(get(x, start) for x in points))
-        begin = (points, jnp.zeros_like(count), first, (first - corner).dot(inward))
-        points, made, _, _ = counted(count, look, begin)
-        return points, other, jnp.minimum(made, width)
+            def look(k: Any, state: tuple) -> tuple:
+                points, made, here, height = state
+                there = p._replace(points=points).at(_after(k, p.count))
+                next_height = (there - corner).dot(inward)
+                stays = next_height > -SLACK
+                fall = height - next_height
+                share = height / jnp.where(fall != 0, fall, 1.0)
+                crosses = ((height > -SLACK) != stays) & (fall != 0) & (share >= 0) & (share <= 1)
+                crossing = here + (there - here) * share
+                for point, flag in ((crossing, crosses), (there, stays)):  # What does not count is written over.
+                    points = _put(points, other + jnp.minimum(made, width), point)
+                    made = made + jnp.where(flag, 1, 0)
+                return points, made, there, next_height
 
-    points, start, count = counted(sides.count, by_side, (polygon.points, polygon.start, polygon.count))
-    origin = sides.at(jnp.zeros_like(count))
+            none = jnp.zeros_like(p.count)
+            first = p.at(none)
+            points, made, _, _ = counted(p.count, look, (p.points, none, first, (first - corner).dot(inward)))
+            return _Polygon(points, other, jnp.minimum(made, width), none)
+
+        return once(cuts, cut, p._replace(turned=jnp.where(cuts, p.turned, _after(p.turned, p.count))))
+
+    p = counted(sides.count, by_side, polygon)
+    origin = sides.at(jnp.zeros_like(p.count))
+    other = width + 1 - p.start
 
     def keep(k: Any, state: tuple[Vec3, Any]) -> tuple[Vec3, Any]:
         points, made = state
-        p = Vec3(*(get(x, start + k) for x in points))
-        below = (p - origin).dot(normal) <= margin
-        return _put(points, start + made, p), made + jnp.where(below, 1, 0)
+        corner = p._replace(points=points).at(k)
+        below = (corner - origin).dot(normal) <= margin
+        return _put(points, other + made, corner), made + jnp.where(below, 1, 0)
 
-    points, made = counted(count, keep, (points, jnp.zeros_like(count)))
-    return _Polygon(points, start, made)
+    none = jnp.zeros_like(p.count)
+    points, made = counted(p.count, keep, (p.points, none))
+    return _Polygon(points, other, made, none)
 
 
 class _Quad(NamedTuple):
@@ -226,9 +249,9 @@ def several_points(f1: Feature, f2: Feature, margin: Scalar) -> Points:
         return Vec3(*(room(count, margin) for _ in range(3)))
 
     # The second face, or an edge of it, is clipped by the first face; an edge of the first by the second face.
-    sides = _Polygon(corners(max(f1.width, f2.width)), zero, zero)
+    sides = _Polygon(corners(max(f1.width, f2.width)), zero, zero, zero)
     sides = _copied(_copied(sides, f1, i1, meets & ~edge1), f2, i2, edge1)
-    given = _Polygon(corners(2 * width), zero, zero)
+    given = _Polygon(corners(2 * width + 2), zero, zero, zero)
     given = _line(_line(_copied(given, f2, i2, face_face), f1, line1, edge1), f2, line2, edge2)
     up = where(edge1, n2, n1)
     found = clipped(sides, up, given, width, margin)

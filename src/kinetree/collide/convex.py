@@ -23,7 +23,7 @@ from .epa import CYLINDER_TOLERANCE, TOLERANCE, Penetration, penetration, polish
 from .gjk import Nearest, nearest_points
 from .shapes import Contact, Geom, contact, frame_of, unit, where
 from .solids import UNIT_BOX, feature, support_corner
-from .support import bounding_radius, core_radius, support
+from .support import bounding_radius, core_box, core_radius, support
 
 FACES = ("cylinder", "box", "mesh")  # These have flat faces, or lines, and may touch in several points.
 Kinds = tuple[str, str]
@@ -34,12 +34,39 @@ def _start(a: Geom, b: Geom) -> Vec3:
     return unit(b.position - a.position)[0]
 
 
-def _ends(kinds: Kinds, a: Geom, b: Geom) -> Callable[[Vec3], tuple[Vec3, Vec3, tuple[Any, Any]]]:
-    """The farthest points of two cores along a direction and against it, and the numbers of their corners."""
+def _between(kinds: Kinds, a: Geom, b: Geom) -> Vec3:
+    """A unit vector from one core to the other along which they may be apart.
+
+    Boxes that hold them are farthest apart along it, or overlap least, of the axes of both and the line between their
+    middles.
+    """
+    if "prism" in kinds:
+        return _start(a, b)
+    (middle1, half1), (middle2, half2) = (core_box(k, g) for k, g in zip(kinds, (a, b), strict=True))
+    away = b.position - a.position + b.rotation @ middle2 - a.rotation @ middle1
+    best, most = unit(away)[0], None
+    for axis in (best, *a.rotation.T.rows, *b.rotation.T.rows):
+        along = away.dot(axis)
+        gap = jnp.abs(along)
+        for geom, half in ((a, half1), (b, half2)):
+            for c, h in zip(geom.rotation.t_mul(axis), half, strict=True):
+                gap = gap - jnp.abs(c) * h
+        most = gap if most is None else most
+        best = where(gap > most, axis * jnp.where(along < 0, -1.0, 1.0).astype(gap.dtype), best)
+        most = jnp.maximum(gap, most)
+    return best
+
+
+def _ends(kinds: Kinds, a: Geom, b: Geom, any_of: bool = False) -> Callable[[Vec3], tuple[Vec3, Vec3, tuple[Any, Any]]]:
+    """The farthest points of two cores along a direction and against it, and the numbers of their corners.
+
+    Of corners that are as far `any_of` takes any; else they are MuJoCo's.
+    """
 
     def ends(d: Vec3) -> tuple[Vec3, Vec3, tuple[Any, Any]]:
         both = [
-            (k, g, e, support_corner(k, g, g.rotation.t_mul(e))) for k, g, e in ((kinds[0], a, d), (kinds[1], b, -d))
+            (k, g, e, support_corner(k, g, g.rotation.t_mul(e), any_of))
+            for k, g, e in ((kinds[0], a, d), (kinds[1], b, -d))
         ]
         first, second = (support(*x) for x in both)
         return first, second, (both[0][3], both[1][3])
@@ -56,9 +83,9 @@ def _near(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Any:
 
 def _apart(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Nearest:
     """The nearest points of two cores."""
-    ends = _ends(kinds, a, b)
+    ends = _ends(kinds, a, b, any_of=True)
     far = reach + core_radius(kinds[0], a) + core_radius(kinds[1], b)
-    return nearest_points(lambda d: ends(d)[:2], ends(_start(a, b))[:2], far)
+    return nearest_points(lambda d: ends(d)[:2], _between(kinds, a, b), far)
 
 
 def _deep(kinds: Kinds, a: Geom, b: Geom) -> Penetration:

@@ -5,11 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cube import directions
+from .cube import CELLS, directions, may_be_farthest
 
 MIN_CLIMB_VERTICES = 10  # MuJoCo's mjMESH_HILLCLIMB_MIN: in smaller meshes all corners are tried, in order
 NOBODY = -1  # fills up lists of faces and of their corners
-AT_ONCE = 4  # neighbours of a corner that a turn of the search looks at
+AT_ONCE = 4  # corners that a turn of the search for the farthest looks at
+MAX_LISTED = 16  # corners listed for a cell of directions; where more may be the farthest, they are climbed over
+# Of a hull's radius: corners that are as far along a direction. Corners are rounded to float32, so hulls are convex
+# to 1e-7 of their radius only.
+TIE = 1e-6
 RING = 64  # corners of a face that are kept; of larger ones, as many, evenly spread
 START_COSINE = 0.4  # of a direction's component that counts as one step of the grid of starts
 
@@ -23,11 +27,15 @@ class Hull(NamedTuple):
     vertices: Any  # (n, 3)
     neighbours: Any  # (n, k) corners joined by an edge, in order; rows are filled up with the corner itself
     starts: Any  # (27,) a corner far along each direction of a grid, where MuJoCo's search for the farthest begins
-    farthest: Any  # (cells,) the corner farthest along the middle of each cell of a cube, where ours begins (cube.py)
+    cells: (
+        Any  # (cells, 2) of directions (cube.py): where its list begins, and how long it is; negative if not complete
+    )
+    listed: Any  # (m,) lists of the corners that may be the farthest along a direction of a cell, or tie with it
     faces: Any  # (m, k) corners of the flat faces, in order around the outward normal; filled up with −1
     normals: Any  # (m, 3) of the faces
     faces_at: Any  # (n, f) faces at each corner; filled up with −1
     wide: Any  # (n, f, 3) three more corners of that face, spread wide; missing ones are the corner itself
+    box: Any  # (2, 3) the middle of the box along the axes that holds it, and half of the box's sides
     radius: Any  # of the sphere about the shape's origin that MuJoCo gives the shape (geom_rbound)
 
     @staticmethod
@@ -124,8 +132,26 @@ def _hull(
     rings = np.full((len(faces), max(map(len, faces), default=1)), NOBODY, np.int32)
     for f, face in enumerate(faces):
         rings[f, : len(face)] = face
-    farthest = np.argmax(directions() @ vertices.T, 1).astype(np.int32)
-    return Hull(vertices, _padded(lists), starts, farthest, rings, normals.reshape(-1, 3), faces_at, wide, radius)
+    cells, listed = _by_direction(vertices, TIE * float(radius))
+    low, high = vertices.min(0), vertices.max(0)
+    box = np.stack((low + high, high - low)) / 2
+    tables = cells, listed, rings, normals.reshape(-1, 3), faces_at, wide, box
+    return Hull(vertices, _padded(lists), starts, *tables, radius)
+
+
+def _by_direction(vertices: np.ndarray, slack: float) -> tuple[np.ndarray, np.ndarray]:
+    """The tables `cells` and `listed`. Lists have lengths that are multiples of what a turn looks at."""
+    cell, number = may_be_farthest(vertices, slack)
+    count = np.bincount(cell, minlength=CELLS)
+    crowded = count > MAX_LISTED
+    middle = np.argmax(directions() @ vertices.T, 1)
+    first = np.cumsum(count) - count
+    length = np.where(crowded, AT_ONCE, -(-count // AT_ONCE) * AT_ONCE)
+    begin = np.cumsum(length) - length
+    place = np.arange(length.sum()) - np.repeat(begin, length)  # within the list
+    taken = np.repeat(first, length) + np.minimum(place, np.repeat(count, length) - 1)  # The last one fills up.
+    listed = np.where(np.repeat(crowded, length), np.repeat(middle, length), number[taken])
+    return np.stack((begin, np.where(crowded, -length, length)), 1).astype(np.int32), listed.astype(np.int32)
 
 
 def _thinned(face: list[int]) -> list[int]:

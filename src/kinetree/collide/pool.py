@@ -3,22 +3,19 @@
 Each hull begins with a head that says where its tables are, counted from there. Integers stand as numbers, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes.program.alone import get, whole
+from kinetree.lanes.program.alone import get, once, whole
 from kinetree.spatial import Scalar, Vec3
 
 from .cube import cell_of
-from .hull import AT_ONCE, NOBODY, START_COSINE, Hull
+from .hull import AT_ONCE, NOBODY, START_COSINE, TIE, Hull
 
-# Of a hull's radius: corners that are as far along a direction. Corners are rounded to float32, so hulls are convex
-# to 1e-7 of their radius only.
-TIE = 1e-6
 MAX_NUMBERS = 1 << 24  # places that a float32 can name
 
 
@@ -110,21 +107,54 @@ class Corners(NamedTuple):
         """An integer of the pool."""
         return whole(get(self.numbers, place))
 
-    def farthest(self, direction: Vec3) -> Any:
+    @property
+    def box(self) -> tuple[Vec3, Vec3]:
+        """The box that holds it: its middle, and half of its sides."""
+        row = jnp.zeros_like(self.at)
+        return self._vector("box", row), self._vector("box", row + 1)
+
+    def farthest(self, direction: Vec3, any_of: bool = False) -> Any:
         """The number of the corner farthest along a unit vector.
 
-        From a start, go to the neighbour that is farthest until none is farther. Near the end the start does not
-        matter, unless some corners are as far: MuJoCo's start then decides, and the neighbour first in order. So the
-        search begins at a corner that is near, and once more where MuJoCo's does if it ends beside another as far.
+        The corners that may be are listed for each cell of directions. Where several are as far, MuJoCo's search
+        decides, unless any of them will do: from a start, go to the neighbour that is farthest, the first in order,
+        until none is farther. Where very many may be, the same search begins at one that is near.
         """
         numbers, direction = jax.lax.stop_gradient((self.numbers, direction))
         vertices, _ = self._table("vertices")
-        rows, width = self._table("neighbours")
         close = TIE * self.radius
 
         def height(number: Any) -> Scalar:
             first = vertices + 3 * number
             return direction.dot(Vec3(*(get(numbers, first + k) for k in range(3))))
+
+        cell = self._table("cells")[0] + 2 * cell_of(direction)
+        first, count = (whole(get(numbers, cell + k)) for k in range(2))
+        first = first + self._table("listed")[0]
+        last = first + jnp.where(count < 0, -count, count)
+
+        def look(s: _Listed) -> _Listed:
+            best, far, second = s.best, s.far, s.second
+            for j in range(AT_ONCE):
+                number = whole(get(numbers, s.place + j))
+                there = height(number)
+                farther = there > far
+                second = jnp.where(number == best, second, jnp.maximum(second, jnp.minimum(there, far)))
+                best, far = jnp.where(farther, number, best), jnp.maximum(there, far)
+            return _Listed(s.place + AT_ONCE, best, far, second)
+
+        lowest = jnp.full_like(direction.x, -jnp.inf)
+        start = _Listed(first, jnp.full_like(first, NOBODY), lowest, lowest)
+        found = jax.lax.while_loop(lambda s: s.place < last, look, start)
+        tied = found.second != found.second if any_of else found.second >= found.far - close
+        near = jnp.maximum(found.best, 0)  # There is none along a direction that is no number.
+        return once(tied | (count < 0), lambda corner: self._climbed(direction, height, corner, tied, any_of), near)
+
+    def _climbed(self, direction: Vec3, height: Callable[[Any], Scalar], near: Any, tied: Any, any_of: bool) -> Any:
+        """From corner to corner, to the farthest: from one that is near, or from MuJoCo's start if some tie."""
+        numbers = self.numbers
+        rows, width = self._table("neighbours")
+        close = -jnp.inf if any_of else TIE * self.radius
 
         def look(s: _Climb) -> _Climb:
             to, best, beside, last = s.to, s.best, s.beside, s.at
@@ -146,11 +176,19 @@ class Corners(NamedTuple):
         x, y, z = grid
         begin = whole(get(numbers, self._table("starts")[0] + 9 * x + 3 * y + z))
         first = height(begin)
-        near = whole(get(numbers, self._table("farthest")[0] + cell_of(direction)))
-        start = height(near)
+        start = jnp.where(tied, begin, near)
         none = jnp.zeros_like(near)
-        state = _Climb(near, near, start, jnp.full_like(start, -jnp.inf), none, none != none, none == none)
+        state = _Climb(start, start, height(start), jnp.full_like(first, -jnp.inf), none, tied, none == none)
         return jax.lax.while_loop(lambda s: s.goes_on, look, state).at
+
+
+class _Listed(NamedTuple):
+    """A look through a list of corners."""
+
+    place: Any  # the next one
+    best: Any  # the farthest of those seen, how far it is, and the next to it
+    far: Scalar
+    second: Scalar
 
 
 class _Climb(NamedTuple):

@@ -11,7 +11,6 @@ import numpy as np
 from kinetree.lanes.program.alone import get, put, room
 from kinetree.spatial import Vec3
 
-from .cube import CELLS
 from .hull import NOBODY, RING, Hull
 from .pool import Corners
 from .shapes import Geom
@@ -30,8 +29,9 @@ def _unit_box() -> Hull:
     normals = np.array([sign * axis for axis in np.eye(3) for sign in (1, -1)])
     at = np.array([[f for f, face in enumerate(BOX_FACES) if k in face] for k in range(8)], np.int32)
     unused = np.zeros((8, 1), np.int32)
-    faces, starts, farthest = np.array(BOX_FACES, np.int32), np.zeros(27, np.int32), np.zeros(CELLS, np.int32)
-    return Hull(corners, unused, starts, farthest, faces, normals, at, np.zeros((8, 3, 3), np.int32), np.ones(()))
+    faces, starts, cells = np.array(BOX_FACES, np.int32), np.zeros(27, np.int32), np.zeros((1, 2), np.int32)
+    wide, listed, box = np.zeros((8, 3, 3), np.int32), np.zeros(1, np.int32), np.array([[0.0] * 3, [1.0] * 3])
+    return Hull(corners, unused, starts, cells, listed, faces, normals, at, wide, box, np.ones(()))
 
 
 UNIT_BOX = _unit_box()
@@ -241,10 +241,13 @@ def feature(kind: str, geom: Geom, corners: tuple[Any, ...], outward: Vec3, know
     return _Cylinder(geom, outward) if kind == "cylinder" else _Solid(geom, kind == "box", corners, outward, known)
 
 
-def support_corner(kind: str, geom: Geom, direction: Vec3) -> Any:
-    """The number of the corner farthest along a direction of the shape's own frame; 0 for round shapes."""
+def support_corner(kind: str, geom: Geom, direction: Vec3, any_of: bool = False) -> Any:
+    """The number of the corner farthest along a direction of the shape's own frame; 0 for round shapes.
+
+    Of several that are as far it is MuJoCo's, or any of them if `any_of` says that this does not matter.
+    """
     if kind == "box":
         return sum(jnp.where(c >= 0, 1 << k, 0).astype(jnp.int32) for k, c in enumerate(direction))
     if kind != "mesh":
         return jnp.zeros_like(direction.x).astype(jnp.int32)
-    return Corners(geom.hull, geom.which).farthest(direction)
+    return Corners(geom.hull, geom.which).farthest(direction, any_of)

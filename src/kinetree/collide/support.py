@@ -77,6 +77,19 @@ def core_radius(kind: str, geom: Geom) -> Scalar:
     return geom.size.x if kind in ("sphere", "capsule") else jnp.zeros_like(geom.size.x)
 
 
+def core_box(kind: str, geom: Geom) -> tuple[Vec3, Vec3]:
+    """A box along a shape's axes that holds its core: the middle, and half of the sides."""
+    if kind == "mesh":
+        return Corners(geom.hull, geom.which).box
+    size, zero = geom.size, jnp.zeros_like(geom.size.x)
+    half = {
+        "sphere": Vec3(zero, zero, zero),
+        "capsule": Vec3(zero, zero, size.y),
+        "cylinder": Vec3(size.x, size.x, size.y),
+    }
+    return Vec3(zero, zero, zero), half.get(kind, size)
+
+
 def bounding_radius(kind: str, geom: Geom) -> Scalar:
     """The radius of a ball about a shape's centre that holds it."""
     if kind == "mesh":
