@@ -11,6 +11,7 @@ PARTS_OF_THREAD = 32  # parts for each thread of a very large batch, where longe
 TASK_MIN_LANES = 256  # lanes that a task of XLA's thread pool takes at the least [cpu/]
 REPEAT_TASK_MIN_LANES = 32  # the same of programs with repeats, whose lanes take microseconds [rollouts]
 CPU_WRITTEN_OUT_STEP_ROWS = 16  # rows; steps of larger robots take longer than a second to compile [rollouts]
+BLOCK_MIN_LANES = 3  # lanes that are worth a block, where one has more; two take as long one after the other [robots]
 UNLOCKED_MIN_TURNS = 5000  # turns; a direct call of more lets go of Python's lock: about 50 µs [cpu/]
 HELPER_AWAKE_NS = 500_000  # nanoseconds that a helper stays awake; waking one takes as long as a small batch [cpu/]
 HELPER_LOOKS = 64  # looks that a waiting thread takes before it lets others have its core [cpu/]

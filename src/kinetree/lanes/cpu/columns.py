@@ -6,6 +6,8 @@ as columns, which the cache of a core holds. Results are gathered there, too. Wh
 (are all finite?) and written as rows, each line of memory once. Results that no cache will hold go past the caches,
 which would first read each line that is written to. Such stores are of whole vectors, at places that are multiples of
 their size; rows begin anywhere. So some tiles are put side by side in a strip first, and stored from there.
+
+A batch may have fewer lanes than a block. Then the block repeats the last of them, whose row is written several times.
 """
 
 from collections.abc import Callable
@@ -32,7 +34,8 @@ def columns_text(dtype: np.dtype, width: int, ordered: bool = False) -> str:
 class Tiles(Emitter):
     """Text that goes over the rows of a block, `%rows` and `%apart`, and over its columns, `%columns` and `%count`.
 
-    Rows follow each other, or `%order` has their numbers.
+    Rows follow each other, and `%present` of them are there: the last of these stands for the others. Or `%order` has
+    their numbers.
     """
 
     def __init__(self, width: int, dtype: np.dtype, ordered: bool = False):
@@ -41,9 +44,17 @@ class Tiles(Emitter):
         self._starts: list[str] = []
 
     def begin_rows(self, signature: str) -> None:
-        """Begin a function on rows."""
-        self.begin(signature.replace(")", ", ptr noalias readonly %order)") if self.ordered else signature)
-        self._starts = [self.row(str(k)) for k in range(self.width)] if self.ordered else []
+        """Begin a function on rows, and find where each of them begins."""
+        which = "ptr noalias readonly %order" if self.ordered else "i64 %present"
+        self.begin(signature.replace(")", f", {which})"))
+        if self.ordered:
+            self._starts = [self.row(str(k)) for k in range(self.width)]
+            return
+        self._starts = ["%rows"]
+        for lane in range(1, self.width):
+            there = self.op(f"icmp sgt i64 %present, {lane}")
+            step = self.op(f"select i1 {there}, i64 %apart, i64 0")
+            self._starts.append(self.at(self._starts[-1], step, self.scalar))
 
     def row(self, number: str) -> str:
         """Where a row of the block begins."""
@@ -57,12 +68,7 @@ class Tiles(Emitter):
 
     def in_rows(self, column: str) -> list[str]:
         """Where this column is in each row."""
-        if self.ordered:
-            return [self.at(start, column, self.scalar) for start in self._starts]
-        places = [self.at("%rows", column, self.scalar)]
-        for _ in range(1, self.width):
-            places.append(self.at(places[-1], "%apart", self.scalar))
-        return places
+        return [self.at(start, column, self.scalar) for start in self._starts]
 
     def column(self, number: str) -> str:
         """Where a column is in scratch memory."""
@@ -122,7 +128,7 @@ class Tiles(Emitter):
 
 
 def _fetch(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
-    """`fetch(rows, apart, count, columns)`: a block as columns; asks for a later block, too, if that is known."""
+    """`fetch(rows, apart, count, columns, which rows)`: a block as columns; asks for a later one if it knows it."""
     to = Tiles(width, dtype, ordered)
     to.begin_rows("internal void @fetch(ptr noalias %rows, i64 %apart, i64 %count, ptr noalias %columns) noinline")
     later = to.op(f"mul i64 %apart, {tuning.PREFETCH_BLOCKS * width}")
@@ -149,9 +155,9 @@ def _fetch(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
 
 
 def _give(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
-    """`give(columns, rows, apart, count, large)`: a block as rows; returns whether all numbers are finite.
+    """`give(columns, rows, apart, count, large, which rows)`: a block as rows; returns whether all are finite.
 
-    `large`: no cache will hold all results.
+    `large`: no cache will hold all results, and all rows are present.
     """
     to = Tiles(width, dtype, ordered)
     given = "ptr noalias %columns, ptr noalias %rows, i64 %apart, i64 %count, i1 %large"

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import tuning
 from ..llvm.emit import trace
-from ..llvm.handler import handler_text
+from ..llvm.handler import block_lanes, handler_text
 from ..llvm.trigonometry import lane_module
 from ..program.program import Program
 from .addresses import addresses
@@ -44,7 +44,7 @@ def module_text(program: Program, dtype: np.dtype, width: int) -> str:
 def frame_text(program: Program, jaxprs: list[Any], dtype: np.dtype, width: int, apart: dict[int, str]) -> str:
     """An LLVM module: the vector function, the scalar one, what XLA and Python call, and no loop that is `apart`."""
     ordered = is_ordered(program)
-    lines = [columns_text(dtype, width, ordered), *([order_text(SIGNATURE, GIVEN)] if ordered else [])]
+    lines = [columns_text(dtype, width, ordered), *([order_text(SIGNATURE, GIVEN, width)] if ordered else [])]
     for w, name in ((width, "blocks" if ordered else "lanes"), (1, "lane")):
         lines.append(LaneFunction(program, jaxprs, w, dtype, name, apart).text())
     lines += [handler_text(program, dtype, width, task_lanes(program), ordered), shared_text(program, dtype, width)]
@@ -106,7 +106,7 @@ class CompiledProgram:
         slots += sum(columns)
 
         def task(lo: int, hi: int) -> None:
-            block = self.width if hi - lo >= self.width else 1
+            block = self.width if hi - lo >= block_lanes(self.width) else 1
             scratch = np.empty(slots * block + 64 // self.dtype.itemsize, self.dtype)
             start = scratch.ctypes.data + (-scratch.ctypes.data) % 64
             self._framed(*pointers, *numbers, reach, lo, hi, start, *ends)

@@ -21,6 +21,7 @@ import numpy as np
 
 from .. import tuning
 from ..kept.once import once
+from ..llvm.handler import block_lanes
 from ..llvm.text import Caller, Text, declared
 from ..program.program import Program
 from . import arrays, kept_results
@@ -292,7 +293,7 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     verdict = to.op(f"call i64 @shared({lists}, {numbers}, ptr {team}, i64 0, ptr {ONE_FRAME})")
     to.do(f"ret i1 {to.op(f'icmp eq i64 {verdict}, 0')}")
     to.label("alone")
-    few = to.op(f"icmp slt i64 %lanes, {width}")
+    few = to.op(f"icmp slt i64 %lanes, {block_lanes(width)}")
     of_one, of_block = (
         to.op(f"mul i64 {to.load('i64', '%record', offset)}, {n * size}") for offset, n in ((SLOTS, 1), (ROOM, width))
     )

@@ -54,7 +54,7 @@ class LaneFunction(BlockWriter):
         turns = [to.load("i64", "%turns", k, "i64") for k in count]
         self.lists = self._make_lists(turns)
         self.rows: list[str] = []  # where the block begins in each array
-        self.slots, self.large, self.order = "%scratch", "false", ""
+        self.slots, self.large, self.which = "%scratch", "false", ""
         if self.apart:
             to.do(f"%places = alloca [{max(1, self.count)} x ptr]")
         to.do("%good = alloca i1")
@@ -63,10 +63,11 @@ class LaneFunction(BlockWriter):
 
         def block(lane: str) -> None:
             if self.bits is None:
+                lane = self._most(lane, "%lo") if width > 1 else lane  # There may be fewer lanes than in a block.
                 distances = zip(self.arrays, self.widths[: self.count], strict=True)
                 self.rows = [to.at(array, to.op(f"mul i64 {lane}, {apart}"), to.scalar) for array, apart in distances]
             else:
-                self.rows, self.order = self.arrays, f", ptr {to.at('%order', lane, 'i64')}"
+                self.rows, self.which = self.arrays, f"ptr {to.at('%order', lane, 'i64')}"
             places = columns or self.rows
             self.inputs, self.outputs = places[: program.n_inputs], places[program.n_inputs :]
             for k, place in enumerate(places if self.apart else ()):
@@ -101,15 +102,23 @@ class LaneFunction(BlockWriter):
         for count in self.widths[self.count :]:
             columns.append(to.at(columns[-1], count, to.real))
         self.slots = columns.pop()
-        self.large = to.op(f"icmp sge i64 %reach, {tuning.STREAM_MIN_BYTES}")
+        present = to.op("sub i64 %hi, %lo")
+        self.which = f"i64 {present}"
+        whole = to.op(f"icmp sge i64 {present}, {to.width}")
+        self.large = to.op(f"and i1 {whole}, {to.op(f'icmp sge i64 %reach, {tuning.STREAM_MIN_BYTES}')}")
         return columns
+
+    def _most(self, a: str, b: str) -> str:
+        self.to.declare("i64 @llvm.smax.i64(i64, i64)")
+        return self.to.op(f"call i64 @llvm.smax.i64(i64 {a}, i64 {b})")
 
     def _fetch(self) -> None:
         """The columns of the inputs; those of outputs, too, where some lanes may leave them as they are."""
         places = self.inputs if self.program.simple else self.inputs + self.outputs
         for k, columns in enumerate(places):
             apart, count = self.widths[k], self.widths[self.count + k]
-            self.to.do(f"call void @fetch(ptr {self.rows[k]}, i64 {apart}, i64 {count}, ptr {columns}{self.order})")
+            given = f"ptr {self.rows[k]}, i64 {apart}, i64 {count}, ptr {columns}"
+            self.to.do(f"call void @fetch({given}, {self.which})")
 
     def _give(self) -> None:
         """Look at the results of the block, and write them as rows."""
@@ -120,12 +129,12 @@ class LaneFunction(BlockWriter):
             apart, count = self.widths[k], self.widths[self.count + k]
             call = f"call i1 @all_finite(ptr {place}, i64 {count})"
             if to.width > 1:
-                given = f"ptr {place}, ptr {self.rows[k]}, i64 {apart}, i64 {count}, i1 {self.large}{self.order}"
-                call = f"call i1 @give({given})"
+                given = f"ptr {place}, ptr {self.rows[k]}, i64 {apart}, i64 {count}, i1 {self.large}"
+                call = f"call i1 @give({given}, {self.which})"
             good = to.op(f"and i1 {good}, {to.op(call)}")
         to.store("i1", good, "%good")
         if self.bits is not None:
-            leave_hint(to, self.order.removeprefix(", ptr "), self.lists, self.bits)
+            leave_hint(to, self.which.removeprefix("ptr "), self.lists, self.bits)
         to.go("blockend")
 
     def _verdict(self) -> str:

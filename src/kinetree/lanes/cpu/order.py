@@ -42,8 +42,10 @@ def bits_of_lists(program: Program) -> dict[str, tuple[int, int]]:
 GAPS = (301, 132, 57, 23, 10, 4, 1)  # of Shell's sort (Ciura 2001)
 
 
-def order_text(parameters: str, given: str) -> str:
+def order_text(parameters: str, given: str, width: int) -> str:
     """`lanes(parameters)`: calls `blocks(given, 0, count, scratch, order)` on sorted lanes lo to hi.
+
+    Where there are fewer than in a block, the last of them stands for the others, too.
 
     They are sorted in parts of equal size, each of at most `tuning.ORDERED_LANES`. Signatures are read once: whatever
     other threads write meanwhile, an order has every lane once.
@@ -139,9 +141,18 @@ name:
   store i64 %name_of, ptr %sorted_at
   %j_next = add i64 %j, 1
   %unnamed = icmp slt i64 %j_next, %count
-  br i1 %unnamed, label %name, label %sorted
+  br i1 %unnamed, label %name, label %fill
+fill:
+  %k = phi i64 [ %count, %name ], [ %k_next, %repeat ]
+  %missing = icmp slt i64 %k, {width}
+  br i1 %missing, label %repeat, label %sorted
+repeat:
+  %repeated_at = getelementptr i64, ptr %order, i64 %k
+  store i64 %name_of, ptr %repeated_at
+  %k_next = add i64 %k, 1
+  br label %fill
 sorted:
-  %now = call i1 @blocks({given}, i64 0, i64 %count, ptr %scratch, ptr %order)
+  %now = call i1 @blocks({given}, i64 0, i64 %k, ptr %scratch, ptr %order)
   %still = and i1 %good, %now
   %left = icmp slt i64 %p_next, %parts
   br i1 %left, label %part, label %done

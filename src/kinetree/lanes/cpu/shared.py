@@ -12,6 +12,7 @@ from ..llvm.handler import (
     REACH,
     SCRATCH,
     SMALLER_LARGER,
+    block_lanes,
     enough_to_sort,
     fill_record,
     scratch_memory,
@@ -66,7 +67,7 @@ def _framed(program: Program, width: int) -> Text:
         inside = k < program.n_inputs
         first = to.load("ptr", "%inputs" if inside else "%outputs", 8 * (k if inside else k - program.n_inputs))
         to.store("ptr", first, "%arrays", 8 * k)
-    few = to.op(f"icmp slt i64 {to.op('sub i64 %hi, %lo')}, {width}")
+    few = to.op(f"icmp slt i64 {to.op('sub i64 %hi, %lo')}, {block_lanes(width)}")
     written = to.at("%arrays", 8 * program.n_inputs)
     whole = to.op("icmp eq i64 %frames, 0")
     reach, times = to.op(f"select i1 {whole}, i64 %reach, i64 0"), to.op(f"select i1 {whole}, i64 1, i64 %frames")

@@ -93,7 +93,7 @@ def handler_text(program: Program, dtype: np.dtype, width: int, grain: int, orde
     def arguments(to: Text) -> str:
         return ", ".join([*(f"ptr {to.at('%job', o)}" for o in starts[:6]), f"i64 {to.load('i64', '%job', REACH)}"])
 
-    task = task_text(width, arguments, scratch=True, result="i1")
+    task = task_text(block_lanes(width), arguments, scratch=True, result="i1")
     handler = _handler(program, dtype, (width, grain), starts, ordered)
     return "\n".join([MEMORY, *SMALLER_LARGER, str(task), str(handler)])
 
@@ -108,11 +108,16 @@ def enough_to_sort(to: Text, grain: str | int, lanes: str, threads: str, width: 
     return to.op(f"call i64 @llvm.smax.i64(i64 {enough}, i64 {grain})")
 
 
-def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = False, result: str = "void") -> Text:
+def block_lanes(width: int) -> int:
+    """The fewest lanes that a lane program takes in one block of this width."""
+    return min(width, tuning.BLOCK_MIN_LANES)
+
+
+def task_text(least: int, arguments: Callable[[Text], str], scratch: bool = False, result: str = "void") -> Text:
     """`task(job)`: take parts until none is left; the last one to leave frees the record.
 
-    A part is a call of `lanes`, or of `lane` where it is less than a block, with `arguments`, its first and last lane
-    and, if it wants some, scratch memory; `result` is the type of what it returns, which nobody looks at.
+    A part is a call of `lanes`, or of `lane` where there are fewer than the `least`, with `arguments`, its first and
+    last lane and, if it wants some, scratch memory; `result` is the type of what it returns, which nobody looks at.
     """
     to = Text("t")
     to.begin("internal void @task(ptr %job)")
@@ -122,7 +127,7 @@ def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = Fals
         to.branch(to.op(f"icmp eq ptr {memory}, null"), "leave", "take")
     else:
         to.go("take")
-    take_part(to, "%job", width, given, memory, result=result)
+    take_part(to, "%job", least, given, memory, result=result)
     to.op(f"atomicrmw add ptr {to.at('%job', DONE)}, i64 1 release")
     to.go("take")
     to.label("leave")
@@ -134,7 +139,7 @@ def task_text(width: int, arguments: Callable[[Text], str], scratch: bool = Fals
     return to
 
 
-def take_part(to: Text, job: str, width: int, given: str, memory: str, more: str = "", result: str = "void") -> str:
+def take_part(to: Text, job: str, least: int, given: str, memory: str, more: str = "", result: str = "void") -> str:
     """At label `take`: run the next part, or go to `leave`.
 
     With `more` arguments, those of frames, it is run in all its frames; returns whether all results are finite then.
@@ -151,7 +156,7 @@ def take_part(to: Text, job: str, width: int, given: str, memory: str, more: str
     hi = to.op(f"select i1 {final}, i64 {lanes}, i64 {end}")
     if more:
         return to.op(f"call i1 @framed({given}, i64 {lo}, i64 {hi}, ptr {memory}, {more})")
-    few = to.op(f"icmp slt i64 {to.op(f'sub i64 {hi}, {lo}')}, {width}")
+    few = to.op(f"icmp slt i64 {to.op(f'sub i64 {hi}, {lo}')}, {least}")
     to.branch(few, "single", "block")
     for label, name in (("single", "lane"), ("block", "lanes")):
         to.label(label)

@@ -119,8 +119,9 @@ def over_blocks(
 ) -> None:
     """The rest of a function: `body(start)` for blocks of `width` from first to end, then the end of the function.
 
-    There are at least as many as in a block; the last block may overlap the one before. The body begins in the block
-    `block`, and goes to the label `blockend`. `result()` writes what comes last, and says what is returned.
+    Where there are as many as in a block, the last block may overlap the one before; else the only one starts too
+    early. The body begins in the block `block`, and goes to the label `blockend`. `result()` writes what comes last,
+    and says what is returned.
     """
     last = to.op(f"sub i64 {end}, {width}")
     to.into("block")
