@@ -19,7 +19,7 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import one_context, quick_code
+from tests import one_context, quick_code, quick_operators
 from tests.left_out import pytest_terminal_summary
 
 __all__ = ["pytest_terminal_summary"]
@@ -48,6 +48,7 @@ settings.load_profile("kinetree")
 
 quick_code.install()
 one_context.install()
+quick_operators.install()
 
 
 @pytest.fixture

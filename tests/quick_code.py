@@ -14,7 +14,10 @@ MAX_OPTIMIZED_LINES = 2_000  # lines of LLVM text; half of all programs are long
 MAX_OPTIMIZED_LOOP_LINES = 400  # the same for loops of long programs, which are modules of their own
 
 HERE = Path(__file__).parents[1]
-IN_CHILDREN = f"import sys; sys.path.insert(0, {str(HERE)!r}); from tests import quick_code; quick_code.install()\n"
+IN_CHILDREN = f"""import sys; sys.path.insert(0, {str(HERE)!r})
+from tests import one_context, quick_code, quick_operators
+quick_code.install(), one_context.install(), quick_operators.install()
+"""
 ENVIRONMENT = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # XLA's share, in the surroundings of a process
 
 _optimized_code = host.machine_code

@@ -27,12 +27,18 @@ from tests.reference import generate
 from tests.second import few, in_turn
 
 
+@cache
+def compiled(algorithm, hinges):
+    """One program, as users get: operation after operation would be a hundred."""
+    return jax.jit(_over_stages(algorithm, hinges, False, True))
+
+
 def inverse(*given, hinges=False):
-    return _over_stages(RNEA, hinges, False, True)(*given)["tau"]
+    return compiled(RNEA, hinges)(*given)["tau"]
 
 
-def forward(*given, hinges=False):
-    return _over_stages(ABA, hinges, False, True)(*given)["qdd"]
+def forward(*given):
+    return compiled(ABA, False)(*given)["qdd"]
 
 
 FIELDS = jax.tree.unflatten(ROWS, range(ROWS.num_leaves))
@@ -126,7 +132,7 @@ def test_hinges_alone_give_the_same_without_reading_which_joints_they_are(branch
 def test_mass_matrix(model, lanes):
     q = state(model)[0]
     laid = laid_out(model, lanes)
-    ours = MASS_MATRIX(laid, stage_constants(laid, model, q.dtype), model, q)
+    ours = jax.jit(MASS_MATRIX)(laid, stage_constants(laid, model, q.dtype), model, q)
     theirs = kt.mass_matrix(model, np.asarray(q), schedule="lanes")
     assert np.abs(ours - theirs).max() <= 1e-13 * np.abs(theirs).max()
     related = np.asarray(ancestor_mask(model.tree))
