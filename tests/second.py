@@ -12,11 +12,13 @@ def second(*values: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.thorough)
 
 
-def few(names: str, values: Iterable[Any], chosen: Sequence[Any], **more: Any) -> Any:
+def few(names: Any, values: Iterable[Any], chosen: Sequence[Any], **more: Any) -> Any:
     """A test for each of the values; each run takes those that are chosen."""
     values = list(values)
     assert all(c in values for c in chosen), "what is chosen is among the values"
-    return pytest.mark.parametrize(names, [v if v in chosen else second(v) for v in values], **more)
+    several = not isinstance(names, str)
+    others = {k: second(*v) if several else second(v) for k, v in enumerate(values) if v not in chosen}
+    return pytest.mark.parametrize(names, [others.get(k, v) for k, v in enumerate(values)], **more)
 
 
 def in_turn(names: Any, first: Iterable[Any], others: Sequence[Any], turn: int = 0, **more: Any) -> Any:

@@ -197,7 +197,7 @@ def test_three_hundred_rows():
 
 @pytest.mark.parametrize(
     ("function", "follows"),
-    [second(kt.inverse_dynamics, False), (kt.inverse_dynamics, True), (kt.forward_dynamics, False)],
+    [second(kt.inverse_dynamics, False), second(kt.inverse_dynamics, True), (kt.forward_dynamics, True)],
 )
 def test_gradients_where_the_model_is_an_argument(function, follows):
     """In closed form; with forces on bodies that stand still, or follow the state."""

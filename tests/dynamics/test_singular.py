@@ -8,6 +8,7 @@ from scipy.spatial.transform import Rotation
 
 import kinetree as kt
 from kinetree.dynamics.firmness import is_firm
+from tests.second import few
 
 
 def plucker(E, r):
@@ -81,7 +82,7 @@ def test_every_singular_state_is_nan(kind, dtype):
     assert np.isnan(jax.jit(kt.forward_dynamics)(model, *given)).all()
 
 
-@pytest.mark.parametrize("schedule", ["sequential", "levels", "paths"])
+@few("schedule", ["sequential", "levels", "paths"], ["levels", "paths"])
 def test_schedules_agree(schedule):
     model = singular_model("massless root, floating", np.random.default_rng(2))
     given = [jnp.asarray(x) for x in state(model, 3, (20,))]

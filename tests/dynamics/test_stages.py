@@ -2,6 +2,7 @@
 
 import pickle
 from functools import cache, partial
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -117,7 +118,7 @@ def test_inverse_dynamics(model, lanes):
     assert np.linalg.norm(ours - theirs) <= 1e-12 * np.linalg.norm(theirs)
 
 
-@pytest.mark.parametrize("branching", [1, 1.01, 2])
+@few("branching", [1, 1.01, 2], [1, 2])
 def test_hinges_alone_give_the_same_without_reading_which_joints_they_are(branching):
     model = kt.auto_tree(500, branching, 0.3)
     laid, given = laid_out(model, 20), state(model)
@@ -128,7 +129,12 @@ def test_hinges_alone_give_the_same_without_reading_which_joints_they_are(branch
     np.testing.assert_array_equal(inverse(laid, unread, model, *given, hinges=True), hinges)
 
 
-@in_turn(("model", "lanes"), MODELS, [5, 64], 1, indirect=["model"])
+@few(
+    ("model", "lanes"),
+    product(MODELS, [5, 64]),
+    [("one", 5), ("binary", 64), ("trunk with limbs", 5), ("chain of every joint", 64)],
+    indirect=["model"],
+)
 def test_mass_matrix(model, lanes):
     q = state(model)[0]
     laid = laid_out(model, lanes)
@@ -139,7 +145,12 @@ def test_mass_matrix(model, lanes):
     assert (np.asarray(ours)[~(related | related.T)] == 0).all()
 
 
-@in_turn(("model", "lanes"), MODELS, [5, 64], 0, indirect=["model"])
+@few(
+    ("model", "lanes"),
+    product(MODELS, [5, 64]),
+    [("one", 5), ("chain", 64), ("twigs", 5), ("every joint", 64)],
+    indirect=["model"],
+)
 def test_forward_dynamics(model, lanes):
     q, qd, tau = state(model)
     laid = laid_out(model, lanes)

@@ -143,8 +143,7 @@ def test_gradient_inside_a_loop_and_jit():
     close(jax.jit(jax.grad(lambda u: rollout(u, "lanes")))(u), jax.jit(jax.grad(lambda u: rollout(u, "sequential")))(u))
 
 
-@pytest.mark.parametrize("quaternions", [False, True])
-@pytest.mark.parametrize("algorithm", [rnea_lanes, aba_lanes])
+@in_turn(("algorithm", "quaternions"), [rnea_lanes, aba_lanes], [False, True])
 def test_derived_programs_compile(algorithm, quaternions):
     program = algorithm(quaternions, True).program
     for moving in (False, True):
