@@ -25,7 +25,7 @@ def read_equalities(model: Model, m: Any, ours: dict[int, int], report: Report) 
     between = np.array([e for e in active[kinds < JOINT] if _is_free(model, m, ours, e)], np.int64)
     joints = active[kinds == JOINT]
     frames = _frames(model, m, ours, between) if len(between) else None
-    follow = _joints(model, m, joints) if len(joints) else None
+    follow = _joints(m, joints) if len(joints) else None
     tendons = active[kinds == TENDON]
     strung = read_tendon_equalities(m, tendons) if len(tendons) else None
     found = frames, follow, strung
@@ -72,7 +72,7 @@ def _frames(model: Model, m: Any, ours: dict[int, int], which: np.ndarray) -> Fr
     )
 
 
-def _joints(model: Model, m: Any, which: np.ndarray) -> JointEqualities:
+def _joints(m: Any, which: np.ndarray) -> JointEqualities:
     one, two = m.eq_obj1id[which], m.eq_obj2id[which]
     start = m.qpos0[m.jnt_qposadr]
     return JointEqualities(

@@ -50,7 +50,7 @@ def sdf_to_urdf(root: Element, report: Report) -> Element:
     if any(WORLD in (_end(j, "parent"), _end(j, "child")) for j in joints) and WORLD not in names:
         robot.children.append(_element("link", model, name=WORLD))
     for link in model.all("link"):
-        robot.children.append(_link(link, frames))
+        robot.children.append(_link(link))
     for joint in joints:
         robot.children += _joint(joint, frames)
     return robot
@@ -165,7 +165,7 @@ class _Frames:
         return self.known[id(element)]
 
 
-def _link(link: Element, frames: _Frames) -> Element:
+def _link(link: Element) -> Element:
     new = _element("link", link, name=link.text("name"))
     inertial = link.find("inertial")
     if inertial is not None:

@@ -46,7 +46,7 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
         exclude: pairs of bodies, by name or number (None is the base), whose shapes never touch.
     """
     require_model(model)
-    shapes = [_checked(model, shape, i) for i, shape in enumerate(shapes)]
+    shapes = [_checked(shape, i) for i, shape in enumerate(shapes)]
     numbers = [body_number(model, s.body) for s in shapes]
     out = {frozenset((body_number(model, a), body_number(model, b))) for a, b in exclude}
     every = range(len(shapes)) if out else ()
@@ -94,7 +94,7 @@ def with_ground(model: Model, **surface: Any) -> Model:
     """
     require_model(model)
     world = model.world or World()
-    floor = _checked(model, Shape("plane", **{"name": "ground", **surface}), 0)
+    floor = _checked(Shape("plane", **{"name": "ground", **surface}), 0)
     shapes, surfaces = stack_shapes([floor])
     if world.scene is None:
         layout = SceneLayout(("plane",), (BASE,), (floor.condim,), (floor.priority,), (), (floor.name,))
@@ -137,7 +137,7 @@ def body_number(model: Model, body: Any) -> int:
     return number
 
 
-def _checked(model: Model, shape: Shape, number: int) -> Shape:
+def _checked(shape: Shape, number: int) -> Shape:
     """A shape with its sizes checked, and its hull."""
     if not isinstance(shape, Shape):
         raise TypeError(f"with_shapes takes kinetree.Shape, not a {type(shape).__name__}")

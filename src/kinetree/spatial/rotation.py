@@ -80,13 +80,6 @@ class Quaternion(NamedTuple):
         return Quaternion(a[..., 0], a[..., 1], a[..., 2], a[..., 3])
 
     @staticmethod
-    def about_z(angle: Scalar) -> "Quaternion":
-        """A turn about z. 1m, one sine, one cosine."""
-        half = angle * 0.5
-        z = jnp.zeros_like(half)
-        return Quaternion(jnp.cos(half), z, z, jnp.sin(half))
-
-    @staticmethod
     def exp(v: Vec3) -> "Quaternion":
         """The turn by the rotation vector v; smooth at zero."""
         squared = v.dot(v)

@@ -69,11 +69,6 @@ class Vec3(NamedTuple):
         """The matrix self oᵀ. 9m."""
         return Mat3(*(a * b for a in self for b in o))
 
-    def outer_self(self) -> "Sym3":
-        """The symmetric matrix self selfᵀ. 6m."""
-        x, y, z = self
-        return Sym3(x * x, y * y, z * z, x * y, x * z, y * z)
-
 
 class Mat3(NamedTuple):
     """A 3 by 3 matrix, row by row."""
