@@ -22,6 +22,7 @@ BLOCK_LOOKS = 2000  # looks at the flag of another block before other threads ma
 
 # -- a CPU: memory -----------------------------------------------------------------------------------------------------
 STACK_BYTES = 1 << 15  # bytes of slots that a direct call keeps on the stack [cpu/]
+KEPT_SCRATCH_MAX_BYTES = 1 << 22  # bytes of slots that a call leaves to the next; more are given back [heaps]
 LARGE_PAGES_MIN_BYTES = 1 << 22  # bytes from which memory is advised to come in large pages of 2 MB [lynghus_crba]
 RECYCLED_ALIGNMENT = 64  # bytes; whole cache lines, so that results can go past the caches [robots]
 RECYCLED_MIN_BYTES = 1 << 20  # bytes of a result whose memory is used again, as new pages must be cleared [derivatives]

@@ -9,7 +9,7 @@ shape that the model gives it; several come as a tuple, or as a named one. Large
 knows how to convert, broadcast and complain, does it all.
 
 Only CPython's stable ABI is used, by address, and NumPy's (arrays.py): where something is missing there is no `direct`,
-and nothing else changes. Nothing but hints (order.py) is shared between calls: scratch is on the stack, or allocated.
+and nothing else changes. Calls share hints (order.py) and scratch memory that is not in use (scratch.py), nothing else.
 """
 
 import ctypes
@@ -22,11 +22,12 @@ import numpy as np
 from .. import tuning
 from ..kept.once import once
 from ..llvm.handler import block_lanes
+from ..llvm.scratch import leave_scratch, take_scratch
 from ..llvm.text import Caller, Text, declared
 from ..program.program import Program
 from . import arrays, kept_results
 from .arrays import new_array
-from .helpers import team
+from .helpers import SCRATCH_PLACES, team
 from .interpreter import has_functions
 from .recycled import empty, last_reach
 from .shared import ONE_FRAME, part_lanes
@@ -280,8 +281,6 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
 def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     """`run(record, arrays, lanes, helpers, reach)`: whether the lanes were run and every result is finite."""
     to, size = Text("r"), dtype.itemsize
-    for declaration in ("ptr @aligned_alloc(i64, i64)", "void @free(ptr)"):
-        to.lines.append(f"declare {declaration}")
     to.begin("internal i1 @run(ptr %record, ptr %arrays, i64 %lanes, i64 %helpers, i64 %reach)")
     starts = [to.at("%record", LISTS + 8 * k * len(program.loops)) for k in range(4)]
     lists = ", ".join(f"ptr {x}" for x in ("%arrays", to.at("%arrays", 8 * program.n_inputs), *starts))
@@ -305,7 +304,8 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     near = to.op(f"alloca i8, i64 {bytes_}, align 64")
     to.go("go")
     to.label("heap")
-    far = to.op(f"call ptr @aligned_alloc(i64 64, i64 {bytes_})")
+    places = to.at(to.load("ptr", "%record", TEAM), SCRATCH_PLACES)
+    far = take_scratch(to, places, bytes_)
     to.branch(to.op(f"icmp eq ptr {far}, null"), "out_of_memory", "go")
     to.label("out_of_memory")
     to.do("ret i1 false")
@@ -321,7 +321,7 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     good = to.op(f"phi i1 {', '.join(f'[ {x}, %{label} ]' for label, x in returned.items())}")
     to.branch(small, "end", "give_back")
     to.label("give_back")
-    to.do(f"call void @free(ptr {scratch})")
+    leave_scratch(to, to.at(to.load("ptr", "%record", TEAM), SCRATCH_PLACES), scratch)
     to.into("end")
     to.end(f"i1 {good}")
     return to

@@ -28,6 +28,7 @@ import numpy as np
 
 from .. import tuning
 from ..kept.once import immortal, once
+from ..llvm.scratch import PLACES
 from ..llvm.text import Caller, Text, declared
 from . import threads
 from .host import MachineCode, loaded
@@ -41,6 +42,7 @@ PAUSE = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": HINT, "arm64": HINT}.get
 TAKE, BACK = 0, 8  # offsets in a job: its function of the job, and how many helpers have come back from it
 STATE, LOCK, CELL = 0, 8, 128  # offsets in a cell, and its size: processors fetch lines of cache in pairs
 SHARE = 0  # offset in a team: the function `share`; the helpers' cells follow, the first at CELL
+SCRATCH_PLACES = CELL - 8 * PLACES  # and before these, memory for all who call (scratch.py)
 AWAKE, ASLEEP, BUSY = range(3)  # states of a helper; others are addresses of jobs
 
 MAX_HELPERS = threads.MAX_THREADS - 1  # helpers

@@ -12,8 +12,9 @@ import numpy as np
 
 from .. import tuning
 from ..kept.once import once
-from ..llvm.handler import LANES, MEMORY, POINTERS, advise_large_pages, arrays_handler, task_text
+from ..llvm.handler import LANES, MEMORY, POINTERS, arrays_handler, task_text
 from ..llvm.kernel import with_helpers
+from ..llvm.scratch import advise_large_pages
 from ..llvm.text import Text, over_blocks
 from ..llvm.trigonometry import lane_module
 from ..pairs.pairs import ABOVE, ARRAYS, BELOW, EVERY_SIDE, Pairs, PairsText, least, stacked

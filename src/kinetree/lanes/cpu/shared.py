@@ -15,16 +15,17 @@ from ..llvm.handler import (
     block_lanes,
     enough_to_sort,
     fill_record,
-    scratch_memory,
     take_part,
 )
+from ..llvm.scratch import leave_scratch, take_scratch
 from ..llvm.text import Text
 from ..program.program import Program
-from .helpers import BACK, SHARE, TAKE
+from .helpers import BACK, SCRATCH_PLACES, SHARE, TAKE
 from .order import is_ordered
 
-# Offsets in a job: what follows, frames and the bytes between them, and where its record begins, as handler.py has it.
-VERDICT, FRAMES, BYTES, RECORD = 16, 24, 32, 64
+# Offsets in a job: what follows, frames and the bytes between them, places of scratch memory; and where its record
+# begins, as handler.py has it.
+VERDICT, FRAMES, BYTES, KEPT, RECORD = 16, 24, 32, 40, 64
 NOT_FINITE, NO_MEMORY = 1, 2
 ONE_FRAME = "@one_frame"  # bytes between frames where there is one
 
@@ -101,7 +102,8 @@ def _take_parts(width: int) -> Text:
     to = Text("p")
     to.begin("internal void @take_parts(ptr %job)")
     record = to.at("%job", RECORD)
-    memory = scratch_memory(to, to.load("i64", record, SCRATCH))
+    kept = to.load("ptr", "%job", KEPT)
+    memory = take_scratch(to, kept, to.load("i64", record, SCRATCH))
     lists = [to.load("ptr", record, POINTERS + 8 * k) for k in range(6)]
     given = ", ".join([*(f"ptr {x}" for x in lists), f"i64 {to.load('i64', record, REACH)}"])
     more = f"i64 {to.load('i64', '%job', FRAMES)}, ptr {to.load('ptr', '%job', BYTES)}"
@@ -115,7 +117,7 @@ def _take_parts(width: int) -> Text:
     to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NOT_FINITE} monotonic")
     to.go("take")
     to.label("leave")
-    to.do(f"call void @free(ptr {memory})")
+    leave_scratch(to, kept, memory)
     to.end()
     return to
 
@@ -135,6 +137,7 @@ def _shared(dtype: np.dtype, width: int, ordered: bool) -> Text:
     to.store("i64", 0, "%job", VERDICT)
     to.store("i64", "%frames", "%job", FRAMES)
     to.store("ptr", "%bytes", "%job", BYTES)
+    to.store("ptr", to.at("%team", SCRATCH_PLACES), "%job", KEPT)
     record = to.at("%job", RECORD)
     threads = to.op("add i64 %helpers, 1")
     fair = to.op(f"sdiv i64 %lanes, {to.op(f'mul i64 {threads}, {tuning.PARTS_OF_THREAD}')}")

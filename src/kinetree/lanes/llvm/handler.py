@@ -7,7 +7,6 @@ take one after the other from a counter. What goes wrong is returned to XLA as a
 """
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,10 @@ import numpy as np
 from .. import tuning
 from ..kept.once import once
 from ..program.program import Program
+from .scratch import KEPT_SCRATCH, leave_scratch, scratch_text, take_scratch
 from .text import Text
 
 VERSIONS = ((0, 3), (0, 4))  # whose call frames have the offsets used here
-
-LARGE_PAGE = 1 << 21
-HUGE_PAGES = 14  # MADV_HUGEPAGE
 
 RESOURCE_EXHAUSTED, INTERNAL = 8, 13  # of XLA's error codes
 CORES = "cores"
@@ -95,7 +92,7 @@ def handler_text(program: Program, dtype: np.dtype, width: int, grain: int, orde
 
     task = task_text(block_lanes(width), arguments, scratch=True, result="i1")
     handler = _handler(program, dtype, (width, grain), starts, ordered)
-    return "\n".join([MEMORY, *SMALLER_LARGER, str(task), str(handler)])
+    return "\n".join([MEMORY, scratch_text(), *SMALLER_LARGER, str(task), str(handler)])
 
 
 SMALLER_LARGER = [f"declare i64 @llvm.{name}.i64(i64, i64)" for name in ("smin", "smax")]
@@ -121,7 +118,7 @@ def task_text(least: int, arguments: Callable[[Text], str], scratch: bool = Fals
     """
     to = Text("t")
     to.begin("internal void @task(ptr %job)")
-    memory = scratch_memory(to, to.load("i64", "%job", SCRATCH)) if scratch else ""
+    memory = take_scratch(to, KEPT_SCRATCH, to.load("i64", "%job", SCRATCH)) if scratch else ""
     given = arguments(to)
     if scratch:  # without memory it leaves all parts to others
         to.branch(to.op(f"icmp eq ptr {memory}, null"), "leave", "take")
@@ -132,7 +129,7 @@ def task_text(least: int, arguments: Callable[[Text], str], scratch: bool = Fals
     to.go("take")
     to.label("leave")
     if scratch:
-        to.do(f"call void @free(ptr {memory})")
+        leave_scratch(to, KEPT_SCRATCH, memory)
     _release(to, "%job", "out")
     to.label("out")
     to.end()
@@ -165,36 +162,6 @@ def take_part(to: Text, job: str, least: int, given: str, memory: str, more: str
         to.go("finished")
     to.label("finished")
     return ""
-
-
-def scratch_memory(to: Text, size: str) -> str:
-    """Memory for slots; large ones in large pages where the system has them, or each page would cost a fault."""
-    if sys.platform != "linux":
-        return to.op(f"call ptr @aligned_alloc(i64 64, i64 {size})")
-    large = to.op(f"icmp sge i64 {size}, {tuning.LARGE_PAGES_MIN_BYTES}")
-    unit = to.op(f"select i1 {large}, i64 {LARGE_PAGE}, i64 64")
-    up = to.op(f"add i64 {size}, {to.op(f'sub i64 {unit}, 1')}")
-    rounded = to.op(f"and i64 {up}, {to.op(f'sub i64 0, {unit}')}")
-    memory = to.op(f"call ptr @aligned_alloc(i64 {unit}, i64 {rounded})")
-    there = to.op(f"icmp ne ptr {memory}, null")
-    advise_large_pages(to, memory, to.op(f"select i1 {there}, i64 {rounded}, i64 0"))
-    return memory
-
-
-def advise_large_pages(to: Text, memory: str, size: str) -> None:
-    """Ask for memory that is not yet written to come in large pages, where it is large enough."""
-    if sys.platform != "linux":
-        return
-    to.branch(to.op(f"icmp sge i64 {size}, {tuning.LARGE_PAGES_MIN_BYTES}"), "advise", "advised")
-    to.label("advise")
-    start = to.op(f"ptrtoint ptr {memory} to i64")
-    # those that lie in it as a whole
-    first, end = (
-        to.op(f"and i64 {to.op(f'add i64 {start}, {further}')}, {-LARGE_PAGE}") for further in (LARGE_PAGE - 1, size)
-    )
-    place = to.op(f"inttoptr i64 {first} to ptr")
-    to.op(f"call i32 @madvise(ptr {place}, i64 {to.op(f'sub i64 {end}, {first}')}, i32 {HUGE_PAGES})")
-    to.into("advised")
 
 
 def _release(to: Text, job: str, after: str) -> None:

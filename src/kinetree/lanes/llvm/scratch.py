@@ -1,0 +1,128 @@
+"""Scratch memory that a call leaves to the next one: new pages cost more than the step of a small robot.
+
+Who frees memory gives its pages back to the system now and then, and each is cleared again at its next use. So some
+*places* hold what nobody uses. Threads take from them and put there by atomic exchanges: none waits for another. A head
+of 64 bytes before the memory says how large it is.
+"""
+
+import sys
+from collections.abc import Callable
+
+from .. import tuning
+from .text import Text
+
+PLACES, HEAD = 8, 64  # addresses that are kept together; bytes
+KEPT_SCRATCH = "@kept_scratch"  # the places of a module; programs that Python calls share those of a team
+LARGE_PAGE = 1 << 21
+HUGE_PAGES = 14  # MADV_HUGEPAGE
+
+
+def scratch_text() -> str:
+    """Definitions of the module's places, of `take_scratch(places, size)` and `leave_scratch(places, memory)`."""
+    return "\n".join(
+        [f"{KEPT_SCRATCH} = internal global [{PLACES} x i64] zeroinitializer", str(_take()), str(_leave())]
+    )
+
+
+def take_scratch(to: Text, places: str, size: str) -> str:
+    """Memory of a size, at a multiple of 64 bytes; null where there is none."""
+    return to.op(f"call ptr @take_scratch(ptr {places}, i64 {size})")
+
+
+def leave_scratch(to: Text, places: str, memory: str) -> None:
+    """Leave memory, if there was some, to those who come."""
+    to.do(f"call void @leave_scratch(ptr {places}, ptr {memory})")
+
+
+def _over_places(to: Text, before: str, visit: Callable[[str], None]) -> None:
+    """From the block `before`: `visit(place)` for all places, which goes on at `next` or leaves. Then label `none`."""
+    to.into("look")
+    to.lines.append(f"  %k = phi i64 [ 0, %{before} ], [ %further, %next ]")
+    to.branch(to.op(f"icmp slt i64 %k, {PLACES}"), "place", "none")
+    to.label("place")
+    visit(to.at("%places", "%k", "i64"))
+    to.label("next")
+    to.lines.append("  %further = add i64 %k, 1")
+    to.go("look")
+    to.label("none")
+
+
+def _take() -> Text:
+    to = Text("s")
+    to.begin("internal ptr @take_scratch(ptr %places, i64 %size) noinline")
+
+    def visit(place: str) -> None:
+        there = to.op(f"load atomic i64, ptr {place} monotonic, align 8")
+        to.branch(to.op(f"icmp eq i64 {there}, 0"), "next", "some")
+        to.label("some")
+        got = to.op(f"atomicrmw xchg ptr {place}, i64 0 acq_rel")
+        to.branch(to.op(f"icmp eq i64 {got}, 0"), "next", "got")
+        to.label("got")
+        memory = to.op(f"inttoptr i64 {got} to ptr")
+        to.branch(to.op(f"icmp sge i64 {to.load('i64', memory)}, %size"), "large", "small")
+        to.label("large")
+        to.do(f"ret ptr {to.at(memory, HEAD)}")
+        to.label("small")  # A larger one will take its place.
+        to.do(f"call void @free(ptr {memory})")
+        to.go("none")
+
+    _over_places(to, "entry", visit)
+    new = scratch_memory(to, to.op(f"add i64 %size, {HEAD}"))
+    to.branch(to.op(f"icmp eq ptr {new}, null"), "nothing", "new")
+    to.label("nothing")
+    to.do("ret ptr null")
+    to.label("new")
+    to.store("i64", "%size", new)
+    to.end(f"ptr {to.at(new, HEAD)}")
+    return to
+
+
+def _leave() -> Text:
+    to = Text("l")
+    to.begin("internal void @leave_scratch(ptr %places, ptr %memory) noinline")
+    to.branch(to.op("icmp eq ptr %memory, null"), "done", "some")
+    to.label("some")
+    head = to.at("%memory", -HEAD)
+    address = to.op(f"ptrtoint ptr {head} to i64")
+    to.branch(to.op(f"icmp sle i64 {to.load('i64', head)}, {tuning.KEPT_SCRATCH_MAX_BYTES}"), "keep", "none")
+    to.label("keep")
+
+    def visit(place: str) -> None:
+        pair = to.op(f"cmpxchg ptr {place}, i64 0, i64 {address} acq_rel monotonic, align 8")
+        to.branch(to.op(f"extractvalue {{ i64, i1 }} {pair}, 1"), "done", "next")
+
+    _over_places(to, "keep", visit)
+    to.do(f"call void @free(ptr {head})")
+    to.into("done")
+    to.end()
+    return to
+
+
+def scratch_memory(to: Text, size: str) -> str:
+    """Memory for slots; large ones in large pages where the system has them, or each page would cost a fault."""
+    if sys.platform != "linux":
+        return to.op(f"call ptr @aligned_alloc(i64 64, i64 {size})")
+    large = to.op(f"icmp sge i64 {size}, {tuning.LARGE_PAGES_MIN_BYTES}")
+    unit = to.op(f"select i1 {large}, i64 {LARGE_PAGE}, i64 64")
+    up = to.op(f"add i64 {size}, {to.op(f'sub i64 {unit}, 1')}")
+    rounded = to.op(f"and i64 {up}, {to.op(f'sub i64 0, {unit}')}")
+    memory = to.op(f"call ptr @aligned_alloc(i64 {unit}, i64 {rounded})")
+    there = to.op(f"icmp ne ptr {memory}, null")
+    advise_large_pages(to, memory, to.op(f"select i1 {there}, i64 {rounded}, i64 0"))
+    return memory
+
+
+def advise_large_pages(to: Text, memory: str, size: str) -> None:
+    """Ask for memory that is not yet written to come in large pages, where it is large enough."""
+    if sys.platform != "linux":
+        return
+    to.branch(to.op(f"icmp sge i64 {size}, {tuning.LARGE_PAGES_MIN_BYTES}"), "advise", "advised")
+    to.label("advise")
+    start = to.op(f"ptrtoint ptr {memory} to i64")
+    # those that lie in it as a whole
+    first, end = (
+        to.op(f"and i64 {to.op(f'add i64 {start}, {further}')}, {-LARGE_PAGE}") for further in (LARGE_PAGE - 1, size)
+    )
+    place = to.op(f"inttoptr i64 {first} to ptr")
+    to.op(f"call i32 @madvise(ptr {place}, i64 {to.op(f'sub i64 {end}, {first}')}, i32 {HUGE_PAGES})")
+    to.into("advised")
