@@ -132,6 +132,17 @@ def test_every_form_gives_what_the_ordinary_path_gives(function, form, arm, stat
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
+def test_rows_may_be_any_distance_apart(function, arm, state, served):
+    rng = np.random.default_rng(0)
+    whole, row = rng.standard_normal((21, 30)), rng.standard_normal(7)
+    given = whole[:, 2:9], whole[::-1, 20:27], np.broadcast_to(row, (21, 7))
+    wanted = function(arm, *map(np.ascontiguousarray, given))
+    served.clear()
+    np.testing.assert_array_equal(function(arm, *given), wanted)
+    assert [found is not None for found in served] == [True]  # by the first call, on the arrays as they are
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_wrong_arguments_give_the_ordinary_errors(function, arm, state):
     q, qd, x = state
     function(arm, q, qd, x)

@@ -16,9 +16,10 @@ from ..kept.once import once
 
 HEADER = object.__basicsize__  # bytes of an object's reference count and type
 TYPE = HEADER - 8  # Offsets in an array, and in its dtype.
-DATA, NDIM, SHAPE, DESCRIPTION, FLAGS, WEAK = (HEADER + k for k in (0, 8, 16, 40, 48, 56))
+DATA, NDIM, SHAPE, STRIDES, DESCRIPTION, FLAGS, WEAK = (HEADER + k for k in (0, 8, 16, 24, 40, 48, 56))
 KIND = HEADER + 9  # Two letters of a dtype: its type and its byte order.
-PLAIN = 0x1 | 0x100  # C-contiguous and aligned
+ALIGNED = 0x100
+PLAIN = 0x1 | ALIGNED  # C-contiguous and aligned
 OWN = PLAIN | 0x4 | 0x400  # with memory of its own, that can be written to
 NEW_ARRAY, ARRAY_TYPE = 94, 2  # Places in NumPy's table.
 NEW_KIND = "ptr (ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)"  # subtype, dtype (taken over), ndim, shape, four options
@@ -58,7 +59,9 @@ def _as_described(array: np.ndarray) -> bool:
         return kind.from_address(place).value or 0
 
     here, described = id(array), id(array.dtype)
-    shape = (ctypes.c_int64 * array.ndim).from_address(word(here + SHAPE)) if array.ndim else ()
+    shape, strides = (
+        (ctypes.c_int64 * array.ndim).from_address(word(here + at)) if array.ndim else () for at in (SHAPE, STRIDES)
+    )
     plain = array.flags.c_contiguous and array.flags.aligned
     owns = array.flags.owndata and array.flags.writeable
     letters = f"{array.dtype.char}{array.dtype.byteorder}".encode()
@@ -67,6 +70,7 @@ def _as_described(array: np.ndarray) -> bool:
         and word(here + DATA) == array.ctypes.data
         and word(here + NDIM, ctypes.c_int) == array.ndim
         and tuple(shape) == array.shape
+        and tuple(strides) == array.strides
         and word(here + DESCRIPTION) == described
         and (word(here + FLAGS, ctypes.c_int) & PLAIN == PLAIN) == plain
         and (word(here + FLAGS, ctypes.c_int) & OWN == OWN) == (plain and owns)

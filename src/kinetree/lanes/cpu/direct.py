@@ -2,11 +2,12 @@
 
 For a single state everything around the program costs more than the program. So each module also holds `direct`, a
 function that the interpreter calls as it calls `len`: it looks at the arrays, makes the result, runs the lanes. It
-serves the plain case only: exact `numpy.ndarray`s of the program's dtype, C-contiguous, all (width,) or all
-(lanes, width), with results that are finite, and not so large that memory must be asked for first. Each output has the
-shape that the model gives it; several come as a tuple, or as a named one. Large batches it shares with helpers
-(helpers.py). For anything else, and while nobody has counted the helpers, it returns None, and the ordinary path, which
-knows how to convert, broadcast and complain, does it all.
+serves the plain case only: exact `numpy.ndarray`s of the program's dtype, all (width,) or all (lanes, width), numbers
+of a row next to each other, with results that are finite, and not so large that memory must be asked for first. Rows
+may be any distance apart: parts of states are columns of one array. Each output has the shape that the model gives it;
+several come as a tuple, or as a named one. Large batches it shares with helpers (helpers.py). For anything else, and
+while nobody has counted the helpers, it returns None, and the ordinary path, which knows how to convert, broadcast and
+complain, does it all.
 
 Only CPython's stable ABI is used, by address, and NumPy's (arrays.py): where something is missing there is no `direct`,
 and nothing else changes. Calls share hints (order.py) and scratch memory that is not in use (scratch.py), nothing else.
@@ -76,6 +77,7 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
     for name in ("taken", "reach"):  # bytes of all results, and their reach (recycled.py)
         to.do(f"%{name} = alloca i64")
         to.store("i64", 0, f"%{name}")
+    to.do(f"%widths = alloca [{2 * (inputs + outputs)} x i64]")  # how far lanes are apart in arrays, then columns
     to.do("%result = alloca ptr")
     to.do("%again = alloca ptr")  # an earlier result that serves again, and is ours until it is given away
     to.store("ptr", "null", "%again")
@@ -131,23 +133,34 @@ def _take_inputs(to: Caller, record: str, program: Program, dtype: np.dtype) -> 
         to.require(to.op(f"icmp eq ptr {kind}, {array_type}"), f"array{k}")
         letters = to.load("i16", to.load("ptr", array, arrays.DESCRIPTION), arrays.KIND, extra=", align 1")
         to.require(to.op(f"icmp eq i16 {letters}, {arrays.kind_letters(dtype)}"), f"kind{k}")
-        flags = to.op(f"and i32 {to.load('i32', array, arrays.FLAGS)}, {arrays.PLAIN}")
-        to.require(to.op(f"icmp eq i32 {flags}, {arrays.PLAIN}"), f"plain{k}")
+        flags = to.op(f"and i32 {to.load('i32', array, arrays.FLAGS)}, {arrays.ALIGNED}")
+        to.require(to.op(f"icmp eq i32 {flags}, {arrays.ALIGNED}"), f"aligned{k}")
         axes = to.load("i32", array, arrays.NDIM)
         if not ndim:
             to.require(to.op(f"icmp ult i32 {to.op(f'sub i32 {axes}, 1')}, 2"), "axes")
             ndim = axes
         else:
             to.require(to.op(f"icmp eq i32 {axes}, {ndim}"), f"axes{k}")
-        sizes = to.load("ptr", array, arrays.SHAPE)
-        last = to.load("i64", sizes, to.op(f"sext i32 {to.op(f'sub i32 {axes}, 1')} to i64"), "i64")
+        sizes, strides = (to.load("ptr", array, at) for at in (arrays.SHAPE, arrays.STRIDES))
+        axis = to.op(f"sext i32 {to.op(f'sub i32 {axes}, 1')} to i64")
+        last, step = (to.load("i64", x, axis, "i64") for x in (sizes, strides))
         single = to.op(f"icmp eq i32 {axes}, 1")
         rows = to.op(f"select i1 {single}, i64 1, i64 {to.load('i64', sizes)}")
         lanes = lanes or rows
         wanted = to.load("i64", record, LISTS + 8 * (3 * len(program.loops) + k))
         same = to.op(f"icmp eq i64 {rows}, {lanes}")
-        to.require(to.op(f"and i1 {same}, {to.op(f'icmp eq i64 {last}, {wanted}')}"), f"taken{k}")
+        to.require(to.op(f"and i1 {same}, {to.op(f'icmp eq i64 {last}, {wanted}')}"), f"shaped{k}")
+        close = to.op(f"icmp eq i64 {step}, {dtype.itemsize}")
+        to.require(to.op(f"or i1 {close}, {to.op(f'icmp slt i64 {last}, 2')}"), f"taken{k}")
+        between = to.load("i64", strides)  # aligned ones are whole numbers apart
+        to.store("i64", to.op(f"sdiv i64 {between}, {dtype.itemsize}"), "%widths", 8 * k)
         to.store("ptr", to.load("ptr", array, arrays.DATA), "%arrays", 8 * k)
+    count = program.n_inputs + program.n_outputs
+    for k in range(count):
+        columns = to.load("i64", record, LISTS + 8 * (3 * len(program.loops) + k))
+        to.store("i64", columns, "%widths", 8 * (count + k))
+        if k >= program.n_inputs:
+            to.store("i64", columns, "%widths", 8 * k)
     return ndim, lanes
 
 
@@ -233,7 +246,7 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
     taken, last = (to.load("i64", f"%{name}") for name in ("taken", "reach"))
     reach = to.op(f"select i1 {to.op(f'icmp sgt i64 {taken}, {last}')}, i64 {taken}, i64 {last}")
     more = ", ".join(f"i64 {n}" for n in (*numbers, reach))
-    run = f"call i1 @run(ptr {record}, ptr %arrays, {more})"
+    run = f"call i1 @run(ptr {record}, ptr %arrays, ptr %widths, {more})"
     to.branch(to.op(f"icmp slt i64 {work}, {tuning.UNLOCKED_MIN_TURNS}"), "short", "long")
     to.label("short")
     quick = to.op(run)
@@ -279,11 +292,11 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
 
 
 def _run(program: Program, dtype: np.dtype, width: int) -> Text:
-    """`run(record, arrays, lanes, helpers, reach)`: whether the lanes were run and every result is finite."""
+    """`run(record, arrays, widths, lanes, helpers, reach)`: whether the lanes were run and every result is finite."""
     to, size = Text("r"), dtype.itemsize
-    to.begin("internal i1 @run(ptr %record, ptr %arrays, i64 %lanes, i64 %helpers, i64 %reach)")
-    starts = [to.at("%record", LISTS + 8 * k * len(program.loops)) for k in range(4)]
-    lists = ", ".join(f"ptr {x}" for x in ("%arrays", to.at("%arrays", 8 * program.n_inputs), *starts))
+    to.begin("internal i1 @run(ptr %record, ptr %arrays, ptr %widths, i64 %lanes, i64 %helpers, i64 %reach)")
+    starts = [to.at("%record", LISTS + 8 * k * len(program.loops)) for k in range(3)]
+    lists = ", ".join(f"ptr {x}" for x in ("%arrays", to.at("%arrays", 8 * program.n_inputs), *starts, "%widths"))
     to.branch(to.op("icmp sgt i64 %helpers, 0"), "together", "alone")
     to.label("together")
     grain, slots = (to.load("i64", "%record", offset) for offset in (GRAIN, ROOM))

@@ -79,13 +79,11 @@ def directly(
             return None
         given += (f_ext.reshape(*f_ext.shape[:-2], -1),)
     if q.ndim > 1:
-        given = tuple(_without_gaps(x, q) for x in given)
+        given = tuple(_for_all(x, q) for x in given)
     whole = found.call(*given)
     return None if whole is None else found.stepper.split(whole, state)
 
 
-def _without_gaps(x: Any, like: np.ndarray) -> Any:
-    """An array in one piece: those of an earlier step are columns of one array. One row, of controls, is for all."""
-    if type(x) is not np.ndarray or x.dtype != like.dtype:
-        return x
-    return np.ascontiguousarray(np.broadcast_to(x, (len(like), len(x))) if x.ndim == 1 else x)
+def _for_all(x: Any, like: np.ndarray) -> Any:
+    """An array with a row for each lane: one row, of controls, is for all."""
+    return np.broadcast_to(x, (len(like), len(x))) if type(x) is np.ndarray and x.ndim == 1 else x
