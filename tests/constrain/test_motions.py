@@ -61,3 +61,36 @@ def test_against_differences(shape, at, step, monkeypatch):
     for k, unit in enumerate(np.eye(6)):
         wanted = (value(step * unit) - value(-step * unit)) / (2 * step)
         np.testing.assert_allclose(slopes[:, k], wanted, rtol=1e-6, atol=1e-6 if step < 1e-5 else 2e-4)
+
+
+ASSET = """<asset><mesh name="m" vertex=".2 .25 .3 -.2 .25 .3 .2 -.25 .3 -.2 -.25 .3
+  .25 .3 -.3 -.25 .3 -.3 .25 -.3 -.3 -.25 -.3 -.3"/></asset>"""
+MESH, CYLINDER = 'type="mesh" mesh="m"', 'type="cylinder" size=".2 .3"'
+
+
+@pytest.mark.parametrize(
+    ("below", "above"),
+    [
+        (MESH, MESH),
+        pytest.param(BOX, BOX, marks=pytest.mark.thorough),
+        pytest.param(BOX, MESH, marks=pytest.mark.thorough),
+        pytest.param(BOX, CYLINDER, marks=pytest.mark.thorough),
+    ],
+)
+def test_points_that_sides_cut_out(below, above):
+    """Two faces that are not quite parallel, one turned over the side of the other: each point slides as it should."""
+    scene = SCENE.replace("<worldbody>", ASSET + "<worldbody>").replace(BOX, below)
+    model = ours(compiled(scene.format(shape=above)))
+    q = jnp.array([0.12, -0.07, 0.585, np.cos(0.2), 0.008, 0.004, np.sin(0.2)])  # 0.4 rad about z, 1 degree off
+    active = np.flatnonzero(np.asarray(kt.contacts(model, q).active))
+    assert len(active) > 2
+
+    def points(x):
+        found = kt.contacts(model, kt.integrate(model, q, x, 1.0))
+        whole = found.position, found.frame[..., 0, :], found.depth[..., None]
+        return jnp.concatenate(whole, -1)[active]
+
+    slopes, value, step = jax.jit(jax.jacfwd(points))(jnp.zeros(6)), jax.jit(points), 1e-6
+    for k, unit in enumerate(np.eye(6)):
+        wanted = (value(step * unit) - value(-step * unit)) / (2 * step)
+        np.testing.assert_allclose(slopes[..., k], wanted, atol=1e-8)

@@ -196,12 +196,11 @@ def corrected(replies: bool, asks: str = "", closing: Slots | None = None) -> li
         Part(substitute(False), lambda plan: plan.links.substitutions(False)),
         Part(substitute(True), lambda plan: plan.links.substitutions(True)),
         Part(answered, lambda plan: plan.links.every()),
-        Part(ended, _entries),
     ]
     begin = [Part(zero, lambda plan: plan.links.every())]
     if not asks:
-        return [*begin, Part(summed, _entries), *solve]
+        return [*begin, Part(summed, _entries), *solve, Part(ended, _entries)]
     begin += [] if replies else [loops.asked(asks), loops.forceless()]
-    tell = loops.told(closing)
-    again = [loops.refined(), *solve, tell] * loops.PROXIMAL_TURNS
-    return [*begin, Part(summed, _entries), *solve, tell, *again]
+    again = [loops.refined(), *solve, loops.gathered()] * loops.PROXIMAL_TURNS
+    turns = [*solve, loops.gathered(first=True), *again, loops.settled(), loops.told(closing)]
+    return [*begin, Part(summed, _entries), *turns, Part(ended, _entries)]

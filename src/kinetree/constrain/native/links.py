@@ -16,7 +16,7 @@ from .tables import table
 WIDTH = 3  # links go in groups of three: a turn of a loop costs more than what it computes
 MAX_LINKS = 120  # of a model that lanes serve; K is dense where all hang from one body
 THREE = (0.0,) * WIDTH
-GROUP = Memory(stiff=THREE, t=THREE, factors=(0.0,) * 6, acts=0.0)
+GROUP = Memory(stiff=THREE, t=THREE, factors=(0.0,) * 6, acts=0.0, found=THREE)  # `found`: where some are loops
 CARRIER = Memory(sags=(FORCE,) * WIDTH)
 ENTRY = Memory(v=THREE)
 BLOCK = Memory(k=(0.0,) * WIDTH * WIDTH)  # of K, row by row

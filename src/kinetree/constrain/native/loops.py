@@ -293,6 +293,29 @@ def refined() -> Part:
     return Part(loop, lambda plan: plan.links.every(), constants)
 
 
+def gathered(first: bool = False) -> Part:
+    """The sum of what all turns found."""
+    own, whole = GROUP.at(0, "t"), GROUP.at(0, "found")
+    step = (lambda _, __, t: (t, (), ())) if first else (lambda _, __, t: ((), t, ()))
+    loop = Loop(step, 1, NOTHING, reads=(own,), writes=(whole,) if first else (), adds=() if first else (whole,))
+    return Part(loop, lambda plan: plan.links.every())
+
+
+def settled() -> Part:
+    """The forces of links. What is left of the last turn is what redundant rows ask for and can not have, M⁻¹ of it.
+
+    Every turn found the same of that; it moves nothing, and is taken off.
+    """
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        t, whole = reads
+        return (tuple(a - (1 + PROXIMAL_TURNS) * b for a, b in zip(whole, t, strict=True)),), (), ()
+
+    own = GROUP.at(0, "t")
+    loop = Loop(step, 1, NOTHING, reads=(own, GROUP.at(0, "found")), writes=(own,))
+    return Part(loop, lambda plan: plan.links.every())
+
+
 def forceless() -> Part:
     """No force of the rows yet."""
     loop = Loop(lambda *_: ((THREE,), (), ()), 2, NOTHING, writes=(HEAD.at(1, "force"),))
@@ -300,7 +323,7 @@ def forceless() -> Part:
 
 
 def told(closing: Slots | None) -> Part:
-    """The forces of the rows grow by what was found; within conjugate gradients only in their last turn."""
+    """The forces of the rows; within conjugate gradients only in their last turn."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), (tuple(-x for x in reads[0]),), ()
