@@ -45,7 +45,7 @@ def test_slopes_under_every_schedule(name, monkeypatch):
     }
     plan = blocks.block_plan(RNEA_REVERSE, model, np.dtype(float))
     assert plan is not None
-    found["blocks"] = plan(q, qd, qdd, w)
+    found["blocks"] = [x[0] for x in plan(*(x[None] for x in (q, qd, qdd, w))).values()]
     for schedule, slopes in found.items():
         for a, b in zip(slopes, wanted, strict=True):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(b).max(), err_msg=schedule)

@@ -78,7 +78,8 @@ INPUTS_IN_REGISTERS = 32  # inputs of a lane that a written-out program reads at
 EAGER_MAX_CALLS = 512  # compiled calls of one primitive that are kept
 
 # -- the cache on disk -------------------------------------------------------------------------------------------------
-CACHE_MAX_MB = 512  # megabytes that the folder may take; an entry takes 0.02 to 0.3
+CACHE_MAX_MB = 512  # megabytes that the folder may take; a program takes 0.02 to 0.3, a plan of a million rows 10 to 40
+KEPT_PLAN_MIN_ROWS = 100_000  # rows; smaller trees are planned in less time than a file is read [million]
 CACHE_KEPT_SHARE = 0.75  # of that, left after tidying up, so that not each entry is followed by another search
 CACHE_STALE_SECONDS = 3600  # seconds after which a temporary file belongs to nobody: writing one takes milliseconds
 CACHE_USED_SECONDS = 3600  # seconds for which an entry counts as just used, so that reading it writes nothing

@@ -78,8 +78,11 @@ class Top(NamedTuple):
     alone: bool  # whether nothing hangs from it but from its ends, and its blocks are in order
 
 
-def cut(tree: Tree, width: int, piece_rows: int) -> tuple[Top, BlockPieces]:
-    """Cut a tree into its top and pieces of about `piece_rows` rows, for vectors of `lanes` lanes."""
+def cut(tree: Tree, width: int, piece_rows: int, inner: np.ndarray | None = None) -> tuple[Top, BlockPieces]:
+    """Cut a tree into its top and pieces of about `piece_rows` rows, for vectors of `lanes` lanes.
+
+    No chunk begins with a row that is `inner`, (rows,): those of one joint stay together.
+    """
     in_top = tree.subtree_size > piece_rows
     alone = bool((tree.n_children[in_top] <= 1).all())
     if alone:  # long paths, which then are all top
@@ -94,7 +97,7 @@ def cut(tree: Tree, width: int, piece_rows: int) -> tuple[Top, BlockPieces]:
     # nothing of a long path is looked for twice, so its lanes may be longer, while there are blocks for many cores
     longest, fair = tuning.MAX_BLOCK_ROWS_PER_PIECE * piece_rows, tree.n // tuning.MIN_TOP_BLOCKS
     rows = min(longest, max(piece_rows, fair)) if alone else piece_rows
-    top = _top(tree, stretches.take(of_top), width, max(1, rows // width), alone)
+    top = _top(tree, stretches.take(of_top), width, max(1, rows // width), alone, inner)
     return top, _pieces(tree, stretches.take(~of_top), in_top, width, piece_rows)
 
 
@@ -105,12 +108,19 @@ def _size_of_tree(tree: Tree) -> np.ndarray:
     return of_row
 
 
-def _top(tree: Tree, stretches: Stretches, width: int, turns: int, alone: bool) -> Top:
+def _top(tree: Tree, stretches: Stretches, width: int, turns: int, alone: bool, inner: np.ndarray | None) -> Top:
     head, length = stretches
     count = -(-length // turns)
     stretch = np.repeat(np.arange(len(head)), count)
     number = np.arange(len(stretch)) - np.repeat(np.cumsum(count) - count, count)  # of the chunk in its stretch
-    chunks = Stretches(head[stretch] + number * turns, np.minimum(turns, length[stretch] - number * turns))
+    begins, ends = head[stretch] + number * turns, (head + length)[stretch]
+    if inner is not None:  # rows of a joint follow one another in the preorder
+        places = np.arange(tree.n)
+        begins = np.maximum.accumulate(np.where(inner[tree.preorder], 0, places))[begins]
+        filled = np.append(begins[1:] != begins[:-1], True)[: len(begins)]  # a joint may be longer than a chunk
+        begins, ends, stretch = begins[filled], ends[filled], stretch[filled]
+    follows = np.append(stretch[1:] == stretch[:-1], False)[: len(stretch)]
+    chunks = Stretches(begins, np.where(follows, np.append(begins[1:], 0)[: len(begins)], ends) - begins)
     order = np.arange(len(stretch)) if alone else np.argsort(-chunks.length, kind="stable")
     blocks, sorted_place = _blocks(tree, chunks.take(order), np.zeros(len(order)), width)
     place = np.empty(len(order), np.int64)

@@ -78,7 +78,7 @@ def named(example: Any, name: str) -> tuple[str, ...]:
 
 
 UNCHANGED = Stretch(  # For a state that all rows have from the base: elements are zero.
-    element=lambda row: jnp.zeros_like(jax.tree.leaves(row.at)[0]),
+    element=lambda row: jnp.zeros_like(jax.tree.leaves(row)[0]),
     combine=jnp.add,
     act=lambda zero, state: jax.tree.map(lambda x: x + zero, state),
     identity=jnp.zeros_like,

@@ -9,124 +9,31 @@ prefixes on GPUs). The elements that the next way out needs are made while a blo
 
 from typing import Any
 
-import jax
 import numpy as np
 
-from kinetree.lanes.blocks.lists import GIVEN, OWN, Tasks, call, place
+from kinetree.lanes.blocks.lists import Tasks, call
 from kinetree.model import Model
 from kinetree.tree import Tree
-from kinetree.tree.blocks import BlockPieces, Blocks, Top
+from kinetree.tree.blocks import BlockPieces, Top
 
-from .block_walks import INERTIA, AlgorithmCode, BlockPass, fields_held
-from .stages import COUNT
-
-TAKEN = "taken"  # The array of what was taken from the inputs.
-
-
-GHOST = [1.0] + [0.0] * (COUNT - 1)  # the identity, no axis, no mass
-
-
-class Region:
-    """The blocks of a part of a tree, and where the arrays of their cells are: in memory of a thread, or of all.
-
-    `lines` are the lines of the largest task, and `before` the lines of a task before each of its blocks. What is not
-    there, beyond the end of a lane, is a ghost: a row without mass that does not move against its parent.
-    """
-
-    def __init__(self, code: AlgorithmCode, blocks: Blocks, model: Model, shared: bool, lines: int, before: Any):
-        fields, self.code, self.native, dtype = code.fields, code, code.native, code.native.dtype
-        self.blocks, self.line = blocks, dtype.itemsize * code.native.width  # bytes of one field of a line
-        self.first = blocks.first[:-1]  # the first line of each block
-        self.widths = fields.widths() | {TAKEN: len(fields.inputs)}
-        held = fields_held(fields.plan.hinges)._asdict()
-        self.arrays = {name: _constants(blocks, model, dtype, places) for name, places in held.items()}
-        self._before, self._own, self.own_bytes = before, {}, 0
-        for name, width in self.widths.items():
-            if name in self.arrays:
-                continue
-            if shared or name.startswith("kept"):
-                self.arrays[name] = np.empty((len(blocks.rows), width, self.native.width), dtype)
-            else:  # One spare line absorbs writes of padding cells.
-                self._own[name] = self.own(width * (lines + 1))
-
-    def own(self, vectors: int) -> Any:
-        """So many vectors of a thread's own memory."""
-        start, self.own_bytes = self.own_bytes, self.own_bytes + vectors * self.line
-        return place(OWN, start)
-
-    def at(self, name: str, first: Any = None) -> Any:
-        """Where an array is, for each block, or for whole tasks that begin with these lines."""
-        line = self.widths[name] * self.line
-        if name in self.arrays:
-            return self.arrays[name].ctypes.data + (self.first if first is None else first) * line
-        return self._own[name] + (self._before * line if first is None else 0)
-
-    def cell(self, name: str, field: int, cell: Any, task_cell: Any) -> tuple[int, Any]:
-        """A base, and byte offsets of cells, whose numbers in the region and within their task are given."""
-        if name in self.arrays:
-            return 0, self.arrays[name].ctypes.data + self.bytes_before(cell, self.widths[name], field)
-        return self._own[name], self.bytes_before(task_cell, self.widths[name], field)
-
-    def bytes_before(self, cell: np.ndarray, fields: int, field: int) -> np.ndarray:
-        """Bytes before a field of given cells, numbered through all lines."""
-        lanes = self.native.width
-        return (cell // lanes * fields + field) * self.line + cell % lanes * self.native.dtype.itemsize
-
-    def walk(self, p: BlockPass, start: Any, *final: Any) -> np.ndarray:
-        """Calls of a pass's function, one for each block."""
-        taken = [self.at(TAKEN)] if p.taken else []
-        streams, results = ([self.at(n) for n in names] for names in (p.streams, p.results))
-        operands = (start, *streams, *taken, self._rows(self.first), *results, *final)
-        return call(self.native.address[p.name], self.blocks.turns, *operands)
-
-    def take(self, *lines: Any) -> np.ndarray:
-        """Calls that take the inputs of blocks, or of so many lines from first ones on."""
-        return self._moved("take", TAKEN, range(self.widths[TAKEN]), *lines)
-
-    def put(self, i: int, *lines: Any) -> list[np.ndarray]:
-        """Calls that put the results of pass i where they belong, if it has any."""
-        name, inputs = f"out{i}", len(self.code.fields.inputs)
-        if name not in self.widths:
-            return []
-        return [self._moved("put", name, range(inputs, inputs + self.widths[name]), *lines)]
-
-    def _moved(self, move: str, name: str, given: range, first: Any = None, count: Any = None) -> np.ndarray:
-        """Calls that move what an array holds from, or to, given arrays."""
-        ways: Any = self.native.address[move]
-        array = self.at(name, first)
-        if first is None:
-            first, count, rows, lanes = self.first, self.blocks.turns, self.blocks.rows, self.native.width
-            # lanes that go along consecutive rows, and all to their ends, are read and written a vector at a time
-            last = rows[self.blocks.first[1:] - 1]
-            along = (last == rows[first] + count[:, None] - 1).all(1) & (count % lanes == 0)
-            ways = np.where(along, self.native.address[f"{move}_along"], ways)
-            count = np.where(along, count // lanes, count)
-        return call(ways, count, self._rows(first), array, *(place(GIVEN + k, 0) for k in given))
-
-    def _rows(self, first: Any) -> Any:
-        """Where the rows of blocks are that begin with these lines."""
-        return self.blocks.rows.ctypes.data + first * (4 * self.native.width)
-
-
-def _constants(blocks: Blocks, model: Model, dtype: np.dtype, fields: tuple[int, ...]) -> np.ndarray:
-    """Some constants of the rows in all cells, (lines, fields, lanes)."""
-    ghost, rows, known = blocks.rows < 0, np.maximum(blocks.rows, 0), jax.tree.leaves(model.rows)
-    return np.stack([np.where(ghost, GHOST[k], np.asarray(known[k], dtype)[rows]).astype(dtype) for k in fields], 1)
+from .block_lines import BodyLines
+from .block_region import Region
+from .block_walks import INERTIA, AlgorithmCode
 
 
 class Beginnings:
     """How each pass begins: the numbers of the element of no rows, and of the state of the base."""
 
     def __init__(self, code: AlgorithmCode, gravity: np.ndarray):
-        native, count = code.native, sum(code.element) + sum(code.state)
+        native, count = code.native, sum(code.element.values()) + sum(code.state.values())
         given = np.repeat(np.asarray(gravity, native.dtype)[:, None], native.width, 1)
         found, rows = np.empty((count, native.width), native.dtype), np.zeros(native.width, np.int32)
         addresses = (0, *(x.ctypes.data for x in (given, rows, found)))
         native.run(Tasks.of([call(native.address["beginnings"], 1, *addresses)]), [rows], [])
-        self.element, self.base, at = [], [], 0
-        for e, s in zip(code.element, code.state, strict=True):
-            self.element.append(found[at : at + e])
-            self.base.append(found[at + e : at + e + s])
+        self.element, self.base, at = {}, {}, 0
+        for i, e in code.element.items():
+            s = code.state[i]
+            self.element[i], self.base[i] = found[at : at + e], found[at + e : at + e + s]
             at += e + s
 
 
@@ -139,9 +46,13 @@ class TopPlan(Region):
         self.alone, self.top, self.count = top.alone, top, len(top.blocks.turns)
         begin, lanes = Beginnings(code, np.asarray(model.gravity)), self.native.width
         # one block more than there are: its first lane is the base
-        self.elements = [np.repeat(e[None], self.count + 1, 0) for e in begin.element]
-        self.entering = [np.repeat(s[None], self.count + 1, 0) for s in begin.base]
-        self.identity = [e.copy() for e in begin.element]
+        self.elements = {i: np.repeat(e[None], self.count + 1, 0) for i, e in begin.element.items()}
+        self.entering = {i: np.repeat(s[None], self.count + 1, 0) for i, s in begin.base.items()}
+        self.identity = {i: e.copy() for i, e in begin.element.items()}
+        self.sums = {i: np.zeros((self.count, n, lanes), code.native.dtype) for i, n in code.sums.items() if n}
+        self._started = self.own(max(n + code.sums[i] for i, n in code.state.items()))
+        self._none = np.zeros((max(code.sums.values()), lanes), code.native.dtype)
+        self._bodies = BodyLines.of(self, model, self.first)
         self._lists = [np.where(x < 0, self.count * lanes, x).astype(np.int32) for x in (top.chunks, top.parents)]
         self.ballast = {r.back: self._ballast(r.back) for r in code.rounds if r.back is not None}
         self._withdrawn = {j: -b for j, b in self.ballast.items()}
@@ -168,8 +79,9 @@ class TopPlan(Region):
             return lent
         own, rows, first = self.arrays["load"][:, : INERTIA.num_leaves], blocks.rows, self.first
         there = np.add.reduceat(rows >= 0, first)  # rows of each lane
-        mean = np.add.reduceat(own, first) / np.maximum(there, 1)[:, None]
-        last = np.take_along_axis(own, (first[:, None] + np.maximum(there, 1) - 1)[:, None], 0)
+        total = np.add.reduceat(own, first)
+        of_all = total.sum((0, 2))[:, None] / there.sum()  # for chunks of nothing but inner rows of a joint
+        mean = np.where(total[:, :1] > 0, total / np.maximum(there, 1)[:, None], of_all)
         last = own[first[:, None] + np.maximum(there, 1) - 1, :, np.arange(lanes)].transpose(0, 2, 1)
         links, rows_of = np.ascontiguousarray(np.concatenate([last, mean], 1)), np.zeros(lanes, np.int32)
         sizes = [x.shape[1] * self.line * np.arange(self.count) for x in (links, lent)]
@@ -204,17 +116,29 @@ class TopPlan(Region):
         i, j = self.code.rounds[number]
         if not self.count:
             return []
-        first = [Tasks.side_by_side(self.take(), self._reduce(i))] if number == 0 else []
+        first = [Tasks.side_by_side(*self.take(), self._reduce(i))] if number == 0 else []
         first.append(Tasks.of([self._scan(i)]))
-        walk = self.walk(self.code.walk[i], self._of(self.entering[i]))
+        walk = [*self._out(i), *self.put(i)]
+        bodies = self._bodies.calls() if number == len(self.code.rounds) - 1 else []
         if not self.alone:
-            return [
-                *first,
-                Tasks.side_by_side(walk, *(self.put(i) if j is None else ()), *self._next(number, j is None)),
-            ]
-        back = [] if j is None else [*self._lookback(j), *self._back(j)]
-        calls = [self.take(), walk, *back, *self.put(i if j is None else j), *self._next(number)]
+            return [*first, Tasks.side_by_side(*walk, *bodies, *self._next(number, j is None))]
+        back = [] if j is None else [*self._lookback(j), *self._back(j), *self.put(j)]
+        calls = [*self.take(), *walk, *bodies, *back, *self._next(number)]
         return [*first, Tasks.side_by_side(*(x[::-1] for x in calls))]
+
+    def _out(self, i: int) -> list[np.ndarray]:
+        """The way out of each block, and what is added up on it."""
+        entering, sums = self._of(self.entering[i]), self.code.sums[i]
+        if not sums:
+            return [self.walk(self.code.walk[i], entering)]
+        copy, count = self.native.address["copy"], np.full(self.count, 1)
+        so_far = self._started + self.code.state[i] * self.line
+        return [
+            call(copy, self.code.state[i] * count, entering, self._started),
+            call(copy, sums * count, self._none.ctypes.data, so_far),
+            self.walk(self.code.walk[i], self._started, self._started),
+            call(copy, sums * count, so_far, self._of(self.sums[i])),
+        ]
 
     def inward(self, number: int) -> list[Tasks]:
         """What it does after them."""
@@ -267,8 +191,13 @@ class PiecesPlan(Region):
         super().__init__(code, blocks, model, False, int(self._lines.max()), before)
         self.pieces, self.above = pieces, above
         self._hang(tree)
-        self._start, self._end = (self.own(max(code.state)) for _ in range(2))
-        self._zero = np.zeros((max(code.state), self.native.width), self.native.dtype)
+        most = max(n + code.sums[i] for i, n in code.state.items())
+        self._start, self._end = (self.own(most) for _ in range(2))
+        self._zero = np.zeros((most, self.native.width), self.native.dtype)
+        self.sums = {
+            i: np.zeros((len(self._lines), n, self.native.width), code.native.dtype) for i, n in code.sums.items() if n
+        }
+        self._bodies = BodyLines.of(self, model, self._ends[:-1])
         self._kept: list[np.ndarray] = []  # that native code is told the addresses of
         self._slots: dict[int, np.ndarray] = {}
 
@@ -278,11 +207,11 @@ class PiecesPlan(Region):
         there = heads >= 0
         parent = np.where(there, tree.parent[heads], -1)
         self._root = self.pieces.is_root[:, None]
-        self._inside = np.where(parent >= 0, self.blocks.cell_of(tree.n)[parent], 0)
+        self._inside = np.where(parent >= 0, self.cells[parent], 0)
         ahead = (self._ends[self.pieces.piece] * lanes)[:, None]
         nobody = int(self._lines.max()) * lanes
         self._in_piece = np.where((parent >= 0) & ~self._root, self._inside - ahead, nobody)
-        self._on_top = np.where(there & self._root & (parent >= 0), self.above.blocks.cell_of(tree.n)[parent], -1)
+        self._on_top = np.where(there & self._root & (parent >= 0), self.above.cells[parent], -1)
 
     def _keep(self, offsets: Any) -> Any:
         """Rows of offsets, (blocks, lanes), as operands."""
@@ -304,7 +233,7 @@ class PiecesPlan(Region):
         count = np.full(len(from_top), self.native.width)
         return [
             call(fetch, count, np.where(from_top, 0, base), offsets, self._start),
-            self.walk(self.code.walk[i], self._start),
+            self.walk(self.code.walk[i], self._start, *([self._start] if self.code.sums[i] else [])),
         ]
 
     def _back(self, j: int) -> list[np.ndarray]:
@@ -355,8 +284,28 @@ class PiecesPlan(Region):
         def one_by_one(calls: list[np.ndarray], order: np.ndarray) -> tuple:
             return np.concatenate(calls), np.tile(piece, 2), np.concatenate([2 * order, 2 * order + 1])
 
-        steps = [(self.take(*lines), each, each), one_by_one(self._out(i), block)]
+        def for_each(calls: list[np.ndarray]) -> list[tuple]:
+            return [(x, each, each) for x in calls]
+
+        steps = for_each([*self.take(*lines), *self._begun(i)])
+        steps += [one_by_one(self._out(i), block), *for_each([*self._ended(i), *self.put(i, *lines)])]
         if j is not None:
-            steps.append(one_by_one(self._back(j), -block))
-        steps += [(put, each, each) for put in self.put(i if j is None else j, *lines)]
+            steps += [one_by_one(self._back(j), -block), *for_each(self.put(j, *lines))]
+        if number == len(self.code.rounds) - 1:
+            steps += for_each(self._bodies.calls())
         return Tasks.grouped(steps)
+
+    def _begun(self, i: int) -> list[np.ndarray]:
+        """Before the way out of a piece: nothing is added up yet."""
+        sums, so_far = self.code.sums[i], self._start + self.code.state[i] * self.line
+        count = np.full(len(self._lines), sums)
+        return [call(self.native.address["copy"], count, self._zero.ctypes.data, so_far)] if sums else []
+
+    def _ended(self, i: int) -> list[np.ndarray]:
+        """What is added up in each piece."""
+        sums, so_far = self.code.sums[i], self._start + self.code.state[i] * self.line
+        if not sums:
+            return []
+        each = np.arange(len(self._lines))
+        target = self.sums[i].ctypes.data + each * (sums * self.line)
+        return [call(self.native.address["copy"], sums + 0 * each, so_far, target)]

@@ -13,16 +13,40 @@ from typing import Any, NamedTuple
 import jax
 
 from kinetree.dynamics.joint_terms import FELT
-from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Pass, Row, Stretch
+from kinetree.dynamics.recursion import (
+    APPLIED,
+    Algorithm,
+    Base,
+    Bodies,
+    Inward,
+    Outward,
+    Pass,
+    Row,
+    Stretch,
+    Total,
+    at_rest,
+)
 from kinetree.lanes.blocks.lists import MAX_OPERANDS, BlockCode
+from kinetree.lanes.blocks.moves import BlockMoves, FieldGroup
 from kinetree.lanes.blocks.text import NOWHERE, BlockWalk, TreeScan
 from kinetree.lanes.kept.once import once
 from kinetree.lanes.walks.walk import Walk
 from kinetree.spatial import Vec3
 
+from .block_alone import AloneCode, put_groups
 from .lane_rows import GRAVITY
 from .stage_passes import in_array
-from .stages import CONSTANT, NOTHING, CellPlan, element_structure, inward_walks, numbered, outward_walks
+from .stages import (
+    CONSTANT,
+    COUNT,
+    NOTHING,
+    SHIFT,
+    CellPlan,
+    element_structure,
+    inward_walks,
+    numbered,
+    outward_walks,
+)
 
 structure, leaves = jax.tree.structure, jax.tree.leaves
 INERTIA = structure(CONSTANT.inertia)
@@ -38,19 +62,25 @@ class Round(NamedTuple):
 
 def rounds(algorithm: Algorithm) -> list[Round]:
     """The rounds of an algorithm; refuses what blocks do not know."""
-    passes, found = algorithm.passes, []
+    passes, found, sums = algorithm.passes, [], set()
     for i, p in enumerate(passes):
-        if not isinstance(p, Outward | Inward) or p.stretch is None:
+        if isinstance(p, Outward | Inward) and p.stretch is None:
             raise ValueError(f"{algorithm.name}: blocks have no pass like {p.state!r}, which states no stretch")
         if isinstance(p, Outward):
             found.append(Round(i, None))
-        elif not found or found[-1].back is not None:
-            raise ValueError(f"{algorithm.name}: blocks have no way in that does not follow a way out")
-        else:
+        elif isinstance(p, Inward):
+            if not found or found[-1].back is not None:
+                raise ValueError(f"{algorithm.name}: blocks have no way in that does not follow a way out")
             found[-1] = Round(found[-1].out, i)
-    if max(len(algorithm.inputs), len(algorithm.outputs)) + 2 > MAX_OPERANDS:
+        elif isinstance(p, Total):
+            sums.add(p.state)
+        elif not isinstance(p, Bodies | Base) or (isinstance(p, Base) and not sums.issuperset(p.needs)):
+            raise ValueError(f"{algorithm.name}: blocks have no pass of kind {type(p).__name__} like {p.state!r}")
+    if max(len(algorithm.inputs), *(structure(x).num_leaves for x in algorithm.outputs.values())) + 2 > MAX_OPERANDS:
         raise ValueError(f"{algorithm.name}: blocks have calls of at most {MAX_OPERANDS} operands")
-    if not passes[0].places or sum(bool(p.outputs) for p in passes) != 1:
+    if algorithm.resting:
+        raise ValueError(f"{algorithm.name}: blocks have no inputs that are zero")
+    if not passes[0].places or not any(p.outputs for p in passes):
         raise ValueError(f"{algorithm.name}: blocks need a first pass that places the rows, and one with the results")
     return found
 
@@ -80,6 +110,17 @@ class BlockPass(NamedTuple):
     results: tuple[str, ...]
 
 
+class Taken(NamedTuple):
+    """Neighbours among the inputs of a cell, and where they are: scalars of given arrays, at the place of the row."""
+
+    first: int
+    given: tuple[tuple[int, int], ...]  # the number of an array, and of a scalar among those at one place
+    place: str  # "row", "coordinate" or "force": which places rows have in these arrays
+
+
+FORCES = "forces"  # The array of all forces on rows, (·, 6).
+
+
 class BlockFields(NamedTuple):
     """Where fields are, in the cells of blocks; `remembers`: states are, as branches hang from rows."""
 
@@ -88,9 +129,36 @@ class BlockFields(NamedTuple):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Arrays that are taken from, by name."""
-        names = dict.fromkeys(n for i in range(len(self.plan.algorithm.passes)) for n in self.plan.given(i))
-        return tuple(n for n in names if n != FELT)  # Rotors feel qdd: blocks serve no quaternion joints.
+        """What is taken for a row, by name; forces on bodies are the last."""
+        names = dict.fromkeys(n for i in self.row_passes for n in self.plan.given(i))
+        names = dict.fromkeys("qdd" if n == FELT else n for n in names)  # What a rotor feels is made of qdd.
+        return tuple(sorted(names, key=lambda n: n in APPLIED))
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The arrays that are given, by name."""
+        return tuple(dict.fromkeys(FORCES if n in APPLIED else n for n in self.inputs))
+
+    @property
+    def groups(self) -> list[Taken]:
+        """The inputs, in groups with the same places."""
+
+        def place(name: str) -> str:
+            return "force" if name in APPLIED else "coordinate" if name == "q" and self.plan.quaternions else "row"
+
+        found: list[Taken] = []
+        for k, name in enumerate(self.inputs):
+            scalar = (self.arrays.index(FORCES), APPLIED.index(name)) if name in APPLIED else (k, 0)
+            if found and found[-1].place == place(name):
+                found[-1] = found[-1]._replace(given=(*found[-1].given, scalar))
+            else:
+                found.append(Taken(k, (scalar,), place(name)))
+        return found
+
+    @property
+    def row_passes(self) -> list[int]:
+        """Numbers of the passes that go over the rows."""
+        return [i for i, p in enumerate(self.plan.algorithm.passes) if isinstance(p, Outward | Inward)]
 
     def taken(self, i: int) -> tuple[int, ...]:
         """The inputs that pass i reads, by number."""
@@ -119,13 +187,17 @@ class BlockFields(NamedTuple):
         """Fields of all arrays."""
         held = fields_held(self.plan.hinges)
         found = {"frame": len(held.frame), "load": len(held.load)}
-        for i in range(len(self.plan.algorithm.passes)):
+        if any(self.plan.shifted(p) for p in self.plan.algorithm.passes):
+            found[SHIFT] = 1
+        for i in self.row_passes:
             for array, field in (x for places in self.places(i).values() for x in places):
                 found[array] = max(found.get(array, 0), field + 1)
         return found
 
     def place(self, array: int, field: int) -> Place | None:
         """Where a field of a walk is, None if nowhere: arrays of walks are the constants, then what passes leave."""
+        if (array, field) == (0, COUNT):
+            return SHIFT, 0
         if array == 0:
             held = fields_held(self.plan.hinges)
             return next(
@@ -180,16 +252,18 @@ def _scan(p: Pass, example: Any, name: str) -> TreeScan:
     return TreeScan(walk, name)
 
 
-def _beginnings(algorithm: Algorithm) -> BlockWalk:
-    """From the gravity: of each pass the element of no rows, and the state of the base."""
+def _beginnings(algorithm: Algorithm, passes: list[int]) -> BlockWalk:
+    """From the gravity: of each pass over rows the element of no rows, and the state of the base."""
 
     def step(_: Any, gravity: Vec3, given: Any, exists: Any) -> tuple:
-        base = algorithm.base(gravity)
-        return (), tuple((p.stretch.identity(gravity.x), base[p.state]) for p in algorithm.passes)  # type: ignore[union-attr]
+        base, over = algorithm.base(gravity), [algorithm.passes[i] for i in passes]
+        # A state that the base finds later is put in its place then.
+        states = [base[p.state] if p.state in base else at_rest(algorithm.fields[p.state], gravity.x) for p in over]
+        return (), tuple((p.stretch.identity(gravity.x), x) for p, x in zip(over, states, strict=True))  # type: ignore[union-attr]
 
     count = sum(
         element_structure(p.stretch).num_leaves + structure(algorithm.fields[p.state]).num_leaves
-        for p in algorithm.passes
+        for p in (algorithm.passes[i] for i in passes)
     )
     results = tuple((0, k) for k in range(count))
     walk = Walk("beginnings", step, NOTHING, GRAVITY, NOTHING, NOTHING, in_array(0, (0, 1, 2)), (3,))
@@ -211,32 +285,45 @@ def _ballast(stretch: Stretch, state: int) -> BlockWalk:
 
 
 class AlgorithmCode:
-    """Machine code of an algorithm's passes over blocks, and where its fields are."""
+    """Machine code of an algorithm's passes over blocks, and where its fields are; lists by number of the pass."""
 
     def __init__(self, fields: BlockFields, dtype: str):
         self.fields, self.algorithm = fields, fields.plan.algorithm
         self.rounds = rounds(self.algorithm)
-        self.reduce: list[BlockPass] = []
-        self.walk: list[BlockPass] = []
-        self.state: list[int] = []  # numbers
-        self.element: list[int] = []  # numbers
-        walks, scans = [_beginnings(self.algorithm)], []
-        for i, p in enumerate(self.algorithm.passes):
+        passes, alone = self.algorithm.passes, AloneCode(fields.plan)
+        self.alone = alone
+        self.reduce: dict[int, BlockPass] = {}
+        self.walk: dict[int, BlockPass] = {}
+        self.state: dict[int, int] = {}  # numbers
+        self.element: dict[int, int] = {}  # numbers
+        self.sums: dict[int, int] = {}  # numbers that are added up while the pass goes over the rows
+        walks, scans = [_beginnings(self.algorithm, fields.row_passes), *alone.walks], []
+        for i in fields.row_passes:
+            p = passes[i]
             example = self.algorithm.fields[p.state]
-            self.state.append(structure(example).num_leaves)
-            self.element.append(element_structure(p.stretch).num_leaves)
+            self.state[i] = structure(example).num_leaves
+            self.element[i] = element_structure(p.stretch).num_leaves
+            totals = tuple(self.algorithm.fields[x.state] for x in fields.plan.totals(p))
+            self.sums[i] = structure(totals).num_leaves
             scans.append(_scan(p, example, f"scan{i}"))
             for made, of in zip(self._walks(i, p), (self.reduce, self.walk), strict=True):
                 walks.append(made[0])
-                of.append(made[1])
-        lending = [p.stretch for p in self.algorithm.passes if p.stretch and p.stretch.ballast]
-        inward = [n for n, p in zip(self.state, self.algorithm.passes, strict=True) if isinstance(p, Inward)]
+                of[i] = made[1]
+        lending = [p.stretch for p in passes if p.stretch and p.stretch.ballast]
         if lending:
-            walks.append(_ballast(lending[0], inward[0]))
+            walks.append(_ballast(lending[0], next(self.state[r.back] for r in self.rounds if r.back is not None)))
         self.lends = bool(lending)
-        put, cells = self.outputs, sorted({*self.state, len(leaves((CONSTANT.orientation, CONSTANT.position)))})
-        name = f"{self.algorithm.name}_blocks"
-        self.native = BlockCode(name, walks, scans, len(fields.inputs), put, tuple(cells), dtype)
+        cells = sorted({*self.state.values(), len(leaves((CONSTANT.orientation, CONSTANT.position)))})
+        self.put = {i: put_groups(self.algorithm, passes[i].outputs) for i in fields.row_passes}
+        put = [FieldGroup(len(g.given), sum(len(x.given) for x in of)) for of in self.put.values() for g in of]
+        taken = [FieldGroup(len(g.given), len(fields.inputs)) for g in fields.groups]
+        moved = BlockMoves(
+            tuple(dict.fromkeys([*taken, *alone.taken])),
+            tuple(dict.fromkeys([*put, *alone.put])),
+            tuple(cells),
+            tuple(sorted({n for n in self.sums.values() if n})),
+        )
+        self.native = BlockCode(f"{self.algorithm.name}_blocks", walks, scans, moved, dtype)
 
     def _walks(self, i: int, p: Pass) -> list[tuple[BlockWalk, BlockPass]]:
         plan, fields = self.fields.plan, self.fields
@@ -251,13 +338,8 @@ class AlgorithmCode:
         results = [x for where in places.values() for x in where]
         return [
             fields.blocked(i, reduce, f"reduce{i}", [], True),
-            fields.blocked(i, walk, f"walk{i}", results, isinstance(p, Inward)),
+            fields.blocked(i, walk, f"walk{i}", results, isinstance(p, Inward) or self.sums[i] > 0),
         ]
-
-    @property
-    def outputs(self) -> int:
-        """Numbers of a row's results."""
-        return structure(tuple(self.algorithm.outputs.values())).num_leaves
 
     @cached_property
     def joined(self) -> dict[int, Place]:

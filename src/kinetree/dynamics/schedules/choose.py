@@ -136,7 +136,7 @@ def _auto(call: Call) -> tuple[str, str]:
 
 def _fills_blocks(call: Call) -> bool:
     large = call.rows >= tuning.BLOCKS_MIN_ROWS and call.batch > 0 and call.native_cpu
-    return large and call.known and not call.kind.quaternions  # To look at all arrays of a model takes a while.
+    return large and call.known  # To look at all arrays of a model takes a while.
 
 
 def choose_mass_matrix(call: Call, asked: str = "auto", packed: bool = False) -> Choice:

@@ -29,7 +29,8 @@ from ..algorithms.rnea_reverse import gradient, has_reverse
 from ..closed_form.directions import with_rule
 from ..closed_form.rules import in_closed_form
 from ..passive import passive_by_row
-from .blocks import by_blocks, can_block
+from .block_walks import FORCES
+from .blocks import by_blocks, can_block, forces_on_rows
 from .choose import Call, Choice, call_of, choose, note
 from .euler import over_euler_tour
 from .lane_rows import kind_of
@@ -126,7 +127,7 @@ def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -
         given = dict(zip(inputs, arrays, strict=False))
         if f_ext is None:
             return by_blocks(algorithm, model, given)
-        return by_blocks(with_world_forces(algorithm), model, given | _row_forces(model, arrays[-1]))
+        return by_blocks(with_world_forces(algorithm), model, given | {FORCES: forces_on_rows(model, arrays[-1])})
 
     def by_lanes(_: tuple, *arrays: Any) -> Inputs:
         forces = None if f_ext is None else arrays[-1]

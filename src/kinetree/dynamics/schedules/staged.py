@@ -13,6 +13,7 @@ import numpy as np
 
 from kinetree.dynamics.closed_form.directions import with_rule
 from kinetree.lanes.kept.once import OncePerOwner
+from kinetree.lanes.kept.plans import constants_of, kept_plan
 from kinetree.lanes.target import current
 from kinetree.lanes.walks.walk import Resident
 from kinetree.model import Model
@@ -20,6 +21,7 @@ from kinetree.model.arguments import is_traced
 from kinetree.model.coordinates import first_placements
 from kinetree.model.fork import require_xla
 from kinetree.tree import Tree
+from kinetree.tree import tuning as limits
 from kinetree.tree.stages import Stages, stages
 
 from . import tuning
@@ -34,7 +36,7 @@ def staged(tree: Tree) -> Stages | None:
 
 @lru_cache(maxsize=64)
 def _laid_out(tree: Tree, lanes: int, levels: int) -> Stages:
-    laid = stages(tree, lanes, levels)
+    laid = kept_plan("stages", tree.parent, (lanes, levels, constants_of(limits)), lambda: stages(tree, lanes, levels))
     require_xla()
     with jax.ensure_compile_time_eval():  # they outlive whatever is being traced
         return jax.tree.map(lambda x: jnp.asarray(x, np.int32 if x.dtype.kind == "i" else x.dtype), laid)

@@ -12,7 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.dynamics.joint_terms import FELT, LOAD, joint_force
+from kinetree.dynamics.joint_terms import (
+    FELT,
+    JOINT_QUANTITIES,
+    LOAD,
+    inputs_of_rows,
+    joint_acceleration,
+    joint_force,
+)
 from kinetree.dynamics.recursion import AT, Algorithm, Base, Bodies, Inward, Outward, Pass, Row, Stretch, Total
 from kinetree.lanes import NOTHING
 from kinetree.lanes.kept.once import once
@@ -31,6 +38,7 @@ COUNT = ROWS.num_leaves  # Constants of a row, in the order of `Rows`.
 CONSTANT = jax.tree.unflatten(ROWS, range(COUNT))
 OWN = "own"  # The row's own share, where it is kept.
 JOINING = "joining"  # What branches bring to a row.
+SHIFT = "shift"  # What a joint's acceleration has more than its row's.
 
 
 def numbered(examples: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +57,8 @@ class CellPlan(NamedTuple):
 
     algorithm: Algorithm
     hinges: bool  # True if all joints are hinges without rotors.
-    shares: bool = False  # True if own shares are kept in any case: branches are added to them.
+    in_blocks: bool = False  # True for blocks: own shares are kept, as branches are added to them, and totals are not.
+    quaternions: bool = False  # True for blocks of trees with quaternion joints, whose cells hold the joints' shifts.
 
     def kept_names(self) -> set[str]:
         """Fields that later passes read."""
@@ -57,7 +66,16 @@ class CellPlan(NamedTuple):
 
     def is_lazy(self, p: Pass) -> bool:
         """True if a pass computes the rows' own shares itself: all that they are made of is kept anyway."""
-        return p.own is not None and not self.shares and set(p.own.needs) <= self.kept_names()
+        return p.own is not None and not self.in_blocks and set(p.own.needs) <= self.kept_names()
+
+    def shares(self, p: Pass) -> list[Pass]:
+        """The passes whose own shares are left in the cells as soon as `p` is done."""
+        after = [x for x in self.algorithm.shares_after(p) if not self.is_lazy(x)]
+        return [x for x in after if not (self.in_blocks and isinstance(x, Total))]
+
+    def totals(self, p: Pass) -> list[Pass]:
+        """The sums that are made while `p` goes over the rows."""
+        return [x for x in self.algorithm.shares_after(p) if self.in_blocks and isinstance(x, Total)]
 
     def left(self, i: int) -> dict[str, Any]:
         """What pass i leaves in the cells, by example."""
@@ -65,7 +83,7 @@ class CellPlan(NamedTuple):
         names = self.kept_names()
         left: dict[str, Any] = {AT: PLACEMENT} if p.places and AT in names else {}
         left |= {p.state: alg.fields[p.state]} if isinstance(p, Outward) and p.state in names else {}
-        left |= {x.state: alg.fields[x.state] for x in alg.shares_after(p) if not self.is_lazy(x)}
+        left |= {x.state: alg.fields[x.state] for x in self.shares(p)}
         return left | {n: alg.fields[n] for n in p.leaves} | {n: alg.outputs[n] for n in p.outputs}
 
     def width(self, i: int) -> int:
@@ -80,6 +98,7 @@ class CellPlan(NamedTuple):
             "inertia": (0, CONSTANT.inertia),
             "armature": (0, CONSTANT.armature),
             "mass": (0, CONSTANT.inertia.mass),
+            SHIFT: (0, COUNT),
         }
         for k in range(i):
             found |= {n: (1 + k, places) for n, places in numbered(self.left(k)).items()}
@@ -104,6 +123,7 @@ class CellPlan(NamedTuple):
         if p.own is not None:
             names += (*p.own.link, *p.own.needs) if self.is_lazy(p) else (p.state,)
         names += ("armature",) if self.rotor(p) else ()
+        names += ("axis", "armature", SHIFT) if self.shifted(p) else ()
         return tuple(dict.fromkeys(names))
 
     def given(self, i: int) -> tuple[str, ...]:
@@ -115,6 +135,10 @@ class CellPlan(NamedTuple):
         """True if rotors add to an output of the pass."""
         return "tau" in p.outputs
 
+    def shifted(self, p: Pass) -> bool:
+        """True if the rows of quaternion joints and the joints differ in what the pass reads or finds."""
+        return self.quaternions and any(n in JOINT_QUANTITIES for n in (*p.given, *p.outputs))
+
     def row(self, i: int, cell: Row, given: tuple) -> Row:
         """A row as pass i sees it."""
         p, alg = self.algorithm.passes[i], self.algorithm
@@ -123,6 +147,10 @@ class CellPlan(NamedTuple):
             row |= {n: fact for n, fact in (("axis", HINGE), ("armature", 0.0)) if n in row}
         if LOAD in row:
             row["armature"] = row.armature + row.load
+        if SHIFT in row:
+            of_joint = {n: row[n] for n in JOINT_QUANTITIES if n in row} | ({"qdd": row.felt} if FELT in row else {})
+            of_rows = inputs_of_rows(of_joint, row.armature, row.axis.slide, row.shift)
+            row |= {n: x for n, x in of_rows.items() if n in row}
         if alg.moments and "inertia" in row:
             row["inertia"] = row.inertia.moments()
         if p.places:
@@ -164,9 +192,10 @@ def outward_walks(plan: CellPlan, i: int) -> OutwardWalks:
     alg, p = plan.algorithm, plan.algorithm.passes[i]
     stretch, name = _required(alg, p), f"{alg.name}_{p.state}"
     state, given = alg.fields[p.state], structure((0.0,) * len(plan.given(i)))
-    shares = [x for x in alg.shares_after(p) if not plan.is_lazy(x)]
+    shares, totals = plan.shares(p), plan.totals(p)
     gathered = next((x for x in shares if x.stretch and x.stretch.gathers), None)
-    of_shares = tuple(n for x in shares for n in x.own.link)  # type: ignore[union-attr]
+    of_shares = tuple(n for x in (*shares, *totals) for n in x.own.link)  # type: ignore[union-attr]
+    apart = bool(totals)  # A state is then carried with the sums so far.
     left = plan.left(i)
     moving, fields, widths = plan.streams(i, plan.names(i))
     whole, all_fields, _ = plan.streams(i, tuple(dict.fromkeys(plan.names(i) + of_shares)))
@@ -185,11 +214,16 @@ def outward_walks(plan: CellPlan, i: int) -> OutwardWalks:
     def walk(sources: int, remembered: bool, scattered: bool, gathering: bool = False) -> Walk:
         def step(carried: Any, cell: Row, inputs: tuple, exists: Any) -> tuple:
             row = plan.row(i, cell, inputs)
-            new, found = p.visit(row, carried[0] if gathering else carried)
+            new, found = p.visit(row, carried[0] if gathering or apart else carried)
             after = Row({**row, p.state: new})
+            if SHIFT in row and "qdd" in found:
+                found["qdd"] = joint_acceleration(found["qdd"], row.shift)
             found |= {x.state: x.own.of(after) for x in shares}  # type: ignore[union-attr]
             results = tuple({**after, **found}[n] for n in left)
             results += (new,) if remembered else ()
+            if apart:
+                sums = tree_map(jnp.add, carried[1], tuple(x.own.of(after) for x in totals))  # type: ignore[union-attr]
+                return (new, kept(exists, sums, carried[1])), results
             if not gathering:
                 return new, results
             inner = gathered.stretch  # type: ignore[union-attr]
@@ -197,6 +231,7 @@ def outward_walks(plan: CellPlan, i: int) -> OutwardWalks:
             return (new, kept(exists, _combine(inner)(carried[1], outer), carried[1])), results  # type: ignore[arg-type]
 
         begin = structure(state) if not gathering else structure((state, _example(gathered.stretch)))  # type: ignore[union-attr,arg-type]
+        begin = structure((state, tuple(alg.fields[x.state] for x in totals))) if apart else begin
         results = structure((*left.values(), *((state,) if remembered else ())))
         return Walk(name, step, begin, whole, given, results, all_fields, widths, scattered, sources=sources)
 

@@ -14,6 +14,7 @@ DEEP_MIN_LEVELS = 100  # levels; here matrices leave an error of 3e-15 in float6
 # -- one huge tree -----------------------------------------------------------------------------------------------------
 BLOCKS_MIN_ROWS = 20_000  # rows; from here on blocks on all cores beat lanes on a CPU, state by state [million]
 BLOCK_PIECE_BYTES = 43 * 8 * 2048  # bytes of a piece and what is known of it: most of a level-2 cache [million]
+JOINT_TASK_LINES = 64  # lines of quaternion joints that a core places at a time: some 2 µs [million]
 STAGES_MIN_ROWS_OF_BATCH = 8000  # rows; native walks of smaller trees do not fill a GPU state by state [million]
 RESIDENT_MIN_NUMBERS = 1 << 20  # numbers; fewer are constants of the programs that use them [million]
 SHARDED_MIN_LANES = 16  # lanes that the spines of a device are cut into, where native code asks for no more [scaling]

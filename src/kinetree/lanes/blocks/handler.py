@@ -4,7 +4,8 @@ All lists stand in a table of this process. A compiled program knows its lists b
 to another process. Tokens are never used twice, so the handler then finds nothing, and says so. Lists have memory of
 their own, so whoever runs them, changes them or takes them away holds their lock.
 
-The arrays that XLA gives are (..., rows), any number of states, one after the other.
+The arrays that XLA gives have leading axes for any number of states, which are done one after the other. The first has
+one more axis; what follows the states in the others is theirs.
 """
 
 import ctypes
@@ -129,6 +130,7 @@ def _handler() -> Text:
     to.begin("ptr @handler(ptr %frame)")
     to.do("%failure = alloca [4 x i64]")
     to.do(f"%addresses = alloca [{MAX_ARRAYS} x i64]")
+    to.do(f"%bytes = alloca [{MAX_ARRAYS} x i64]")
     answer_metadata(to, traits=0)
     token, size, inputs, outputs = (attribute(to, k) for k in range(4))
     entry = _each(to, "entry_of", str(MAX_LISTS), "execute", "gone")
@@ -146,7 +148,6 @@ def _handler() -> Text:
     given, made = operands(to), results(to)
     first = to.load("ptr", given)
     dims, axes = to.load("ptr", first, 40), to.op(f"sub i64 {to.load('i64', first, 32)}, 1")
-    row = to.op(f"mul i64 {to.load('i64', dims, axes, 'i64')}, {size}")
     to.do("%states = alloca i64")
     to.store("i64", 1, "%states")
     axis = _each(to, "axis", axes, "held", "counted")
@@ -154,13 +155,32 @@ def _handler() -> Text:
     to.go("axis_next")
     to.label("counted")
     states, total = to.load("i64", "%states"), to.op(f"add i64 {inputs}, {outputs}")
-    state = _each(to, "state", states, "counted", "over")
-    before = to.op(f"mul i64 {state}, {row}")
+
+    def buffer(number: str) -> str:
+        """Operand or result of this number, the operands first."""
+        is_given = to.op(f"icmp slt i64 {number}, {inputs}")
+        of = to.op(f"select i1 {is_given}, ptr {given}, ptr {made}")
+        own = to.op(f"select i1 {is_given}, i64 {number}, i64 {to.op(f'sub i64 {number}, {inputs}')}")
+        return to.load("ptr", of, own, "ptr")
+
+    some = to.op(f"select i1 {to.op(f'icmp sgt i64 {states}, 0')}, i64 {states}, i64 1")
+    sized = _each(to, "sized", total, "counted", "measured")
+    measured = buffer(sized)
+    dims, axes = to.load("ptr", measured, 40), to.load("i64", measured, 32)
+    to.store("i64", size, "%bytes", sized, "i64")
+    axis = _each(to, "dim", axes, "sized_turn", "dims_done")
+    whole = to.op(f"mul i64 {to.load('i64', '%bytes', sized, 'i64')}, {to.load('i64', dims, axis, 'i64')}")
+    to.store("i64", whole, "%bytes", sized, "i64")
+    to.go("dim_next")
+    to.label("dims_done")
+    whole = to.load("i64", "%bytes", sized, "i64")
+    to.store("i64", to.op(f"udiv i64 {whole}, {some}"), "%bytes", sized, "i64")
+    to.go("sized_next")
+    to.label("measured")
+    state = _each(to, "state", states, "measured", "over")
     array = _each(to, "array", total, "state_turn", "ready")
-    is_given = to.op(f"icmp slt i64 {array}, {inputs}")
-    of = to.op(f"select i1 {is_given}, ptr {given}, ptr {made}")
-    number = to.op(f"select i1 {is_given}, i64 {array}, i64 {to.op(f'sub i64 {array}, {inputs}')}")
-    place = to.at(to.load("ptr", to.load("ptr", of, number, "ptr"), 24), before)
+    before = to.op(f"mul i64 {state}, {to.load('i64', '%bytes', array, 'i64')}")
+    place = to.at(to.load("ptr", buffer(array), 24), before)
     to.store("ptr", place, "%addresses", array, "i64")
     to.go("array_next")
     to.label("ready")
@@ -244,7 +264,7 @@ class Lists:
             _function("unlock", 1)(entry)
 
     def traced(self, arrays: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
-        """Results on traced arrays, (..., rows)."""
+        """Results on traced arrays: the first is (..., numbers), and the axes before that are those of the states."""
         _function("lock", 1)(self._entry.ctypes.data)
         try:
             self._make_room()

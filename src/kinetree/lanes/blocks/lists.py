@@ -16,7 +16,7 @@ from ..llvm.emit import Emitter
 from ..llvm.kernel import with_helpers
 from ..llvm.text import Text
 from ..llvm.trigonometry import lane_module
-from .moves import moves
+from .moves import BlockMoves, moves
 from .text import BlockText, BlockWalk, TreeScan, TreeScanText
 
 MAX_OPERANDS = 20  # arrays that one native call takes
@@ -106,33 +106,27 @@ def _work() -> str:
 
 
 class BlockCode:
-    """Machine code of some walks and scans, and of what lists of calls take besides.
-
-    `taken` and `put` are how many arrays states come from and results go to, `cells` are the numbers that a cell may
-    have of what lanes bring to each other.
-    """
+    """Machine code of some walks and scans, and of what lists of calls move besides."""
 
     def __init__(
         self,
         name: str,
         walks: Sequence[BlockWalk],
         scans: Sequence[TreeScan],
-        taken: int,
-        put: int,
-        cells: Sequence[int],
+        moved: BlockMoves,
         dtype: Any,
     ):
         self.dtype = np.dtype(dtype)
         self.width = vector_width(self.dtype)
         emitter = Emitter(self.width, self.dtype)
-        others = moves(emitter, taken, put, cells)
+        others = moves(emitter, moved)
 
         def text() -> str:
             written = [BlockText(w, self.width, self.dtype).to for w in walks]
             written += [TreeScanText(s, self.width, self.dtype).to for s in scans]
             return lane_module(with_helpers(*written), *others.values(), _work())
 
-        code = loaded(name, (walks, scans, taken, put, cells), self.dtype, text)
+        code = loaded(name, (walks, scans, moved), self.dtype, text)
         self._engine = code.engine
         self.address = {n: code.address(n) for n in (*(w.name for w in (*walks, *scans)), *others)}
         self.work = code.address("work")

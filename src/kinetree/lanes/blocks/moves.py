@@ -1,20 +1,44 @@
 """What is done with blocks besides walking them, as LLVM text: fetching and returning numbers, adding, waiting."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
+from typing import NamedTuple
 
 from .. import tuning
 from ..llvm.emit import Emitter
 from ..llvm.text import Text, transposed
 
 
-def moves(emitter: Emitter, taken: int, put: int, cells: Sequence[int]) -> dict[str, str]:
-    """Texts by name, for the numbers of arrays that are read and written, and the sizes of cells."""
-    lists = {"take": _take(emitter, taken), "take_along": _take_along(emitter, taken)}
-    if put:
-        lists |= {"put": _put(emitter, put), "put_along": _put_along(emitter, put)}
-    for n in cells:
+class FieldGroup(NamedTuple):
+    """So many fields of a cell that are moved at once, of all its fields."""
+
+    count: int
+    of: int
+
+    def named(self, move: str) -> str:
+        """The name of a move of such fields."""
+        return f"{move}{self.count}of{self.of}"
+
+
+class BlockMoves(NamedTuple):
+    """Which moves there are: fields that are taken and put at once, and numbers of cells that are added and folded."""
+
+    taken: tuple[FieldGroup, ...]
+    put: tuple[FieldGroup, ...]
+    cells: tuple[int, ...]
+    folded: tuple[int, ...] = ()
+
+
+def moves(emitter: Emitter, wanted: BlockMoves) -> dict[str, str]:
+    """Texts by name."""
+    lists: dict[str, str] = {}
+    for g in wanted.taken:
+        lists |= {g.named("take"): _take(emitter, g), g.named("take_along"): _take_along(emitter, g)}
+    for g in wanted.put:
+        lists |= {g.named("put"): _put(emitter, g), g.named("put_along"): _put_along(emitter, g)}
+    for n in wanted.cells:
         lists |= {f"add{n}": _add(emitter, n), f"fetch{n}": _fetch(emitter, n)}
+    lists |= {f"fold{n}": _fold(emitter, n) for n in wanted.folded}
     return lists | {"copy": _vectors(emitter, 1), "sum": _vectors(emitter, 2), "wait": _wait(), "signal": _signal()}
 
 
@@ -24,8 +48,8 @@ def _open(name: str, operands: int) -> tuple[Text, list[str]]:
     return to, [to.load("ptr", "%operands", 8 * k) for k in range(operands)]
 
 
-def _each(to: Text, body: Callable[[str], None]) -> str:
-    """A loop of `body(number)` over the count; the text is complete then."""
+def _each(to: Text, body: Callable[[str], None], after: Callable[[], None] | None = None) -> str:
+    """A loop of `body(number)` over the count, and what comes after it; the text is complete then."""
     to.branch(to.op("icmp sgt i64 %count, 0"), "turn", "done")
     to.label("turn")
     to.lines.append("  %i = phi i64 [ 0, %entry ], [ %next, %turn ]")
@@ -33,6 +57,8 @@ def _each(to: Text, body: Callable[[str], None]) -> str:
     to.lines.append("  %next = add i64 %i, 1")
     to.branch(to.op("icmp slt i64 %next, %count"), "turn", "done")
     to.label("done")
+    if after:
+        after()
     return _closed(to)
 
 
@@ -42,12 +68,12 @@ def _closed(to: Text) -> str:
     return "\n".join([*sorted(to.declarations), str(to)])
 
 
-def _take(emitter: Emitter, arrays: int) -> str:
-    """Operands: rows, (count, lanes); where their values go, (count, arrays, lanes); the arrays that have them.
+def _take(emitter: Emitter, group: FieldGroup) -> str:
+    """Operands: places, (count, lanes); the first of the fields where values go, (count, fields, lanes); the arrays.
 
-    Of row −1, which is none, all are zero.
+    What has place −1, which is none, is zero.
     """
-    to, (rows, target, *sources) = _open("take", 2 + arrays)
+    to, (rows, target, *sources) = _open(group.named("take"), 2 + group.count)
     width, real, scalar = emitter.width, emitter.real, emitter.scalar
     indices, truth = (emitter.vector(kind) for kind in ("i32", "i1"))
 
@@ -63,18 +89,18 @@ def _take(emitter: Emitter, arrays: int) -> str:
                 number = to.load(scalar, source, where, scalar)
                 value = to.op(f"insertelement {real} {value}, {scalar} {number}, i32 {lane}")
             value = to.op(f"select {truth} {present}, {real} {value}, {real} zeroinitializer")
-            cell = to.op(f"add i64 {to.op(f'mul i64 {first}, {arrays}')}, {a * width}")
+            cell = to.op(f"add i64 {to.op(f'mul i64 {first}, {group.of}')}, {a * width}")
             to.store(real, value, target, cell, scalar, f", align {emitter.dtype.itemsize}")
 
     return _each(to, turn)
 
 
-def _take_along(emitter: Emitter, arrays: int) -> str:
+def _take_along(emitter: Emitter, group: FieldGroup) -> str:
     """`take`, where lanes go along consecutive rows; the count is in blocks of as many lines as there are lanes.
 
     The first operand is the rows of the first line.
     """
-    to, (rows, target, *sources) = _open("take_along", 2 + arrays)
+    to, (rows, target, *sources) = _open(group.named("take_along"), 2 + group.count)
     width, real, scalar, align = emitter.width, emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
     first = [to.op(f"sext i32 {to.load('i32', rows, k, 'i32')} to i64") for k in range(width)]
 
@@ -87,21 +113,21 @@ def _take_along(emitter: Emitter, arrays: int) -> str:
             lines = transposed(to, real, [to.load(real, source, p, scalar, align) for p in places])
             for k, value in enumerate(lines):
                 at = to.op(f"add i64 {line}, {k}")
-                cell = to.op(f"add i64 {to.op(f'mul i64 {at}, {arrays * width}')}, {a * width}")
+                cell = to.op(f"add i64 {to.op(f'mul i64 {at}, {group.of * width}')}, {a * width}")
                 to.store(real, value, target, cell, scalar, align)
 
     return _each(to, turn)
 
 
-def _put_along(emitter: Emitter, arrays: int) -> str:
+def _put_along(emitter: Emitter, group: FieldGroup) -> str:
     """`put`, for lines like those of `take_along`."""
-    to, (rows, source, *targets) = _open("put_along", 2 + arrays)
+    to, (rows, source, *targets) = _open(group.named("put_along"), 2 + group.count)
     width, real, scalar, align = emitter.width, emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
     first = [to.op(f"sext i32 {to.load('i32', rows, k, 'i32')} to i64") for k in range(width)]
 
     def turn(i: str) -> None:
         line = to.op(f"mul i64 {i}, {width}")
-        lines = [to.op(f"mul i64 {to.op(f'add i64 {line}, {k}')}, {arrays * width}") for k in range(width)]
+        lines = [to.op(f"mul i64 {to.op(f'add i64 {line}, {k}')}, {group.of * width}") for k in range(width)]
         for a, target in enumerate(targets):
             cells = [to.op(f"add i64 {at}, {a * width}") for at in lines]
             lanes = transposed(to, real, [to.load(real, source, c, scalar, align) for c in cells])
@@ -111,9 +137,9 @@ def _put_along(emitter: Emitter, arrays: int) -> str:
     return _each(to, turn)
 
 
-def _put(emitter: Emitter, arrays: int) -> str:
-    """Operands: rows, (count, lanes), −1 for none; values, (count, arrays, lanes); the arrays that they go to."""
-    to, (rows, source, *targets) = _open("put", 2 + arrays)
+def _put(emitter: Emitter, group: FieldGroup) -> str:
+    """Operands: places, (count, lanes), −1 for none; the first field of values, (count, fields, lanes); the arrays."""
+    to, (rows, source, *targets) = _open(group.named("put"), 2 + group.count)
     width, real, scalar, size = emitter.width, emitter.real, emitter.scalar, emitter.dtype.itemsize
     indices, truth, pointers = (emitter.vector(kind) for kind in ("i32", "i1", "ptr"))
     scatter = f"void @llvm.masked.scatter.v{width}f{emitter.bits}.v{width}p0"
@@ -125,7 +151,7 @@ def _put(emitter: Emitter, arrays: int) -> str:
         wide = to.op(f"sext {indices} {where} to {emitter.vector('i64')}")
         present = to.op(f"icmp sge {indices} {where}, zeroinitializer")
         for a, target in enumerate(targets):
-            cell = to.op(f"add i64 {to.op(f'mul i64 {first}, {arrays}')}, {a * width}")
+            cell = to.op(f"add i64 {to.op(f'mul i64 {first}, {group.of}')}, {a * width}")
             value = to.load(real, source, cell, scalar, f", align {size}")
             cells = to.op(f"getelementptr {scalar}, ptr {target}, {emitter.vector('i64')} {wide}")
             to.do(f"call {scatter}({real} {value}, {pointers} {cells}, i32 {size}, {truth} {present})")
@@ -163,6 +189,33 @@ def _fetch(emitter: Emitter, numbers: int) -> str:
             to.store(scalar, value, target, to.op(f"add i64 {i}, {k * emitter.width}"), scalar)
 
     return _each(to, turn)
+
+
+def _fold(emitter: Emitter, numbers: int) -> str:
+    """Operands: cells, (count, numbers, lanes); where the sums over all of them and their lanes go, in each lane."""
+    to, (cells, target) = _open(f"fold{numbers}", 2)
+    real, scalar, align, width = emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}", emitter.width
+    for k in range(numbers):
+        to.store(real, "zeroinitializer", target, k * width, scalar, align)
+
+    def turn(i: str) -> None:
+        first = to.op(f"mul i64 {i}, {numbers * width}")
+        for k in range(numbers):
+            value = to.load(real, cells, to.op(f"add i64 {first}, {k * width}"), scalar, align)
+            total = to.op(f"fadd {real} {to.load(real, target, k * width, scalar, align)}, {value}")
+            to.store(real, total, target, k * width, scalar, align)
+
+    def over_lanes() -> None:
+        for k in range(numbers):
+            whole = to.load(real, target, k * width, scalar, align)
+            lanes = [to.op(f"extractelement {real} {whole}, i32 {lane}") for lane in range(width)]
+            total = lanes[0]
+            for lane in lanes[1:]:
+                total = to.op(f"fadd {scalar} {total}, {lane}")
+            for lane in range(width):
+                to.store(scalar, total, target, k * width + lane, scalar)
+
+    return _each(to, turn, over_lanes)
 
 
 def _vectors(emitter: Emitter, sources: int) -> str:

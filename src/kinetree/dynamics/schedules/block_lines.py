@@ -1,0 +1,303 @@
+"""Calls over lines of lanes that are no blocks of rows: quaternion joints before the first round, bodies and the base.
+
+Quaternion joints are placed before anything is walked: the cells of their first rows hold where they stand, and those
+of all their rows the shift of their accelerations. Bodies are computed from the rows that carry them while these are in
+a core's cache. The base adds up what blocks and pieces have added up, and makes its results of that.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from kinetree.dynamics.recursion import Base, Total
+from kinetree.lanes.blocks.lists import GIVEN, OWN, Tasks, call, place
+from kinetree.lanes.blocks.moves import FieldGroup
+from kinetree.model import Model
+
+from . import tuning
+from .block_alone import FRAME, MOVED, POSED, RATES, TURNED, put_groups
+from .block_region import Region
+from .block_walks import AlgorithmCode
+from .stages import SHIFT
+
+structure = jax.tree.structure
+
+
+def in_lines(numbers: np.ndarray, lanes: int) -> np.ndarray:
+    """Numbers as lines, filled up with −1."""
+    lines = np.full(-(-len(numbers) // lanes) * lanes, -1, np.int32)
+    lines[: len(numbers)] = numbers
+    return lines.reshape(-1, lanes)
+
+
+def _at(lines: np.ndarray, first: Any) -> Any:
+    """Addresses of lines."""
+    return lines.ctypes.data + np.asarray(first) * lines.strides[0]
+
+
+def _cells(region: Region, cells: np.ndarray, name: str, field: int) -> np.ndarray:
+    """Where a field of cells is among the numbers of an array; −1 for cell −1."""
+    numbers = region.bytes_before(np.maximum(cells, 0), region.widths[name], field) // region.native.dtype.itemsize
+    return np.where(cells >= 0, numbers, -1)
+
+
+class JointLines:
+    """All quaternion joints, some lines to a task."""
+
+    def __init__(self, code: AlgorithmCode, model: Model, regions: list[Region]):
+        native, joints = code.native, model.structure.quaternion_joints.astype(np.int64)
+        lanes, self._native, self._kept = native.width, native, []
+        first, start, free = joints.T
+        places = [start + 3 * free, np.where(free, start, -1), first, np.where(free, first, -1)]
+        self._turned, self._moved, self._spun, self._slid = (in_lines(x, lanes) for x in places)
+        known = np.stack([np.asarray(x, native.dtype)[first] for x in jax.tree.leaves(model.rows)[:POSED]], 1)
+        self._fixed = np.zeros((len(self._turned) * lanes, POSED), native.dtype)
+        self._fixed[: len(joints)] = known
+        self._fixed = np.ascontiguousarray(self._fixed.reshape(-1, lanes, POSED).swapaxes(1, 2))
+        self._line, tasks = native.dtype.itemsize * lanes, tuning.JOINT_TASK_LINES
+        self._first = np.arange(0, len(self._turned), tasks)
+        self._lines = np.minimum(tasks, len(self._turned) - self._first)
+        width = TURNED + MOVED + POSED + 2 * RATES
+        self.own_bytes = width * tasks * self._line
+        at = np.cumsum([0, TURNED + MOVED, POSED, RATES]) * tasks * self._line
+        self._own = [place(OWN, int(x)) for x in at]
+        calls = self._placed(code, first, regions)
+        calls += self._shifted(code, first, free, regions) if "shifts" in native.address else []
+        self.tasks = Tasks.side_by_side(*calls)
+
+    def _take(self, group: FieldGroup, lines: np.ndarray, target: Any, array: int, scalar: int) -> np.ndarray:
+        size = self._native.dtype.itemsize
+        sources = (place(GIVEN + array, (scalar + k) * size) for k in range(group.count))
+        return call(self._native.address[group.named("take")], self._lines, _at(lines, self._first), target, *sources)
+
+    def _put(self, group: FieldGroup, cells: np.ndarray, source: Any, addresses: list[int]) -> np.ndarray:
+        lines = in_lines(cells, self._native.width)
+        self._kept.append(lines)
+        put = self._native.address[group.named("put")]
+        return call(put, self._lines, _at(lines, self._first), source, *addresses)
+
+    def _placed(self, code: AlgorithmCode, first: np.ndarray, regions: list[Region]) -> list[np.ndarray]:
+        own, posed, *_ = self._own
+        array, group = code.fields.arrays.index("q"), TURNED + MOVED
+        walk = call(
+            self._native.address["joints"],
+            self._lines,
+            0,
+            _at(self._fixed, self._first),
+            own,
+            _at(self._turned, self._first),
+            posed,
+        )
+        puts = [
+            self._put(
+                FieldGroup(POSED, POSED),
+                _cells(r, r.cells[first], "frame", 0),
+                posed,
+                [r.arrays["frame"].ctypes.data + k * self._line for k in range(POSED)],
+            )
+            for r in regions
+        ]
+        return [
+            self._take(FieldGroup(TURNED, group), self._turned, own, array, 0),
+            self._take(FieldGroup(MOVED, group), self._moved, own + TURNED * self._line, array, 0),
+            walk,
+            *puts,
+        ]
+
+    def _shifted(self, code: AlgorithmCode, first: np.ndarray, free: Any, regions: list[Region]) -> list[np.ndarray]:
+        *_, own, shifts = self._own
+        array, half = code.fields.arrays.index("qd"), RATES // 2
+        walk = call(self._native.address["shifts"], self._lines, 0, own, _at(self._spun, self._first), shifts)
+        puts = []
+        for r in regions:
+            for k in range(RATES):
+                there = (k < half) | (free > 0)
+                cells = np.where(there, r.cells[np.where(there, first + k, 0)], -1)
+                target = [r.arrays[SHIFT].ctypes.data]
+                puts.append(
+                    self._put(FieldGroup(1, RATES), _cells(r, cells, SHIFT, 0), shifts + k * self._line, target)
+                )
+        return [
+            self._take(FieldGroup(half, RATES), self._spun, own, array, 0),
+            self._take(FieldGroup(half, RATES), self._slid, own + half * self._line, array, half),
+            walk,
+            *puts,
+        ]
+
+
+class BodyLines:
+    """The bodies that the rows of a region carry, task by task."""
+
+    def __init__(self, region: Region, model: Model, bodies: np.ndarray, cells: np.ndarray, first: np.ndarray):
+        code, native = region.code, region.native
+        lanes, self._region, self._first = native.width, region, first
+        order = np.argsort(cells, kind="stable")
+        bodies, cells = bodies[order], cells[order]
+        task = np.searchsorted(first, cells // lanes, "right") - 1
+        count = np.bincount(task, minlength=len(first))
+        self._lines = -(-count // lanes)
+        self._before = np.cumsum(self._lines) - self._lines
+        within = np.arange(len(bodies)) - np.repeat(np.cumsum(count) - count, count)
+        at, total = self._before[task] * lanes + within, int(self._lines.sum()) * lanes
+
+        def lined(numbers: np.ndarray) -> np.ndarray:
+            lines = np.full(total, -1, np.int32)
+            lines[at] = numbers
+            return lines.reshape(-1, lanes)
+
+        p: Any = code.alone.bodies
+        self._sources, inside = [], cells - first[task] * lanes
+        for name in p.needs:
+            (array, field), *more = next(
+                places[name] for i in reversed(code.fields.row_passes) if name in (places := code.fields.places(i))
+            )
+            numbers = region.bytes_before(inside, region.widths[array], field) // native.dtype.itemsize
+            self._sources.append((array, 1 + len(more), lined(numbers)))
+        self._groups = put_groups(code.algorithm, p.outputs)
+        self._numbers = {g.numbers: lined(g.numbers * bodies) for g in self._groups}
+        frames = np.zeros((total, FRAME), native.dtype)
+        frames[at] = np.stack([np.asarray(x, native.dtype)[bodies] for x in jax.tree.leaves(model.frames)], 1)
+        self._frames = np.ascontiguousarray(frames.reshape(-1, lanes, FRAME).swapaxes(1, 2))
+        most = int(self._lines.max(initial=0))
+        self._needed = sum(count for _, count, _ in self._sources)
+        self._found = sum(len(g.given) for g in self._groups)
+        self._taken, self._result = region.own(self._needed * most), region.own(self._found * most)
+
+    @staticmethod
+    def of(region: Region, model: Model, first: np.ndarray) -> "BodyLines | NoLines":
+        """The bodies of a region whose tasks begin with these lines."""
+        if region.code.alone.bodies is None:
+            return NoLines()
+        carrier = model.structure.row_of_body
+        cells = np.where(carrier >= 0, region.cells[np.maximum(carrier, 0)], -1)
+        bodies = np.flatnonzero(cells >= 0)
+        return BodyLines(region, model, bodies, cells[bodies], first)
+
+    def calls(self) -> list[np.ndarray]:
+        """Lists with a call for each task."""
+        region, native, size = self._region, self._region.native, self._region.native.dtype.itemsize
+        found, before = [], 0
+        for array, count, lines in self._sources:
+            source = region.at(array, self._first)
+            operands = (source + k * region.line for k in range(count))
+            take = native.address[FieldGroup(count, self._needed).named("take")]
+            target = self._taken + before * region.line
+            found.append(call(take, self._lines, _at(lines, self._before), target, *operands))
+            before += count
+        numbers = next(iter(self._numbers.values()))
+        streams = (_at(self._frames, self._before), self._taken, _at(numbers, self._before), self._result)
+        walk = np.where(
+            self._lines > 0, native.address["bodies"], native.address["copy"]
+        )  # a walk takes a turn or more
+        found.append(call(walk, self._lines, 0, *streams))
+        given = len(region.code.fields.arrays)
+        for g in self._groups:
+            put = native.address[FieldGroup(len(g.given), self._found).named("put")]
+            targets = (place(GIVEN + given + array, k * size) for array, k in g.given)
+            source = self._result + g.first * region.line
+            found.append(call(put, self._lines, _at(self._numbers[g.numbers], self._before), source, *targets))
+        return found
+
+
+class NoLines:
+    """No bodies are asked for."""
+
+    def calls(self) -> list[np.ndarray]:
+        """Nothing."""
+        return []
+
+
+class BaseLines:
+    """What the base makes of what is added up, and the bodies that stand on it."""
+
+    def __init__(self, code: AlgorithmCode, model: Model, parts: list[Any]):
+        self._code, self._parts, native = code, parts, code.native
+        self._rows = in_lines(np.zeros(1, np.int64), native.width)
+        self._kept: list[np.ndarray] = []
+        world = [*np.asarray(model.gravity), np.asarray(model.rows.inertia.mass).sum()]
+        self._world = self._vectors(np.repeat(np.asarray(world, native.dtype)[:, None], native.width, 1))
+        self._line, self._size = native.dtype.itemsize * native.width, native.dtype.itemsize
+        self._at: dict[str, int] = {}  # where sums are
+        self._still = self._bodies(model) if code.alone.bodies is not None else []
+
+    def _vectors(self, values: np.ndarray) -> int:
+        self._kept.append(np.ascontiguousarray(values))
+        return self._kept[-1].ctypes.data
+
+    def _room(self, numbers: int) -> int:
+        return self._vectors(np.zeros((numbers, self._code.native.width), self._code.native.dtype))
+
+    def _put(self, name: str, source: int) -> np.ndarray:
+        """The call that puts one of the results where it belongs."""
+        outputs, before = self._code.algorithm.outputs, len(self._code.fields.arrays)
+        count, array = structure(outputs[name]).num_leaves, before + list(outputs).index(name)
+        targets = (place(GIVEN + array, k * self._size) for k in range(count))
+        put = self._code.native.address[FieldGroup(count, count).named("put")]
+        return call(put, 1, self._rows.ctypes.data, source, *targets)
+
+    def _folded(self, i: int) -> list[np.ndarray]:
+        """Calls that add up what all blocks and pieces have."""
+        address, numbers = self._code.native.address, self._code.sums[i]
+        tables = [part.sums[i] for part in self._parts]
+        rooms = [self._room(numbers) for _ in tables]
+        calls = [call(address[f"fold{numbers}"], len(t), t.ctypes.data, r) for t, r in zip(tables, rooms, strict=True)]
+        whole = rooms[0]
+        if len(rooms) > 1:
+            whole = self._room(numbers)
+            calls.append(call(address["sum"], numbers, *rooms, whole))
+        for x in self._code.fields.plan.totals(self._code.algorithm.passes[i]):
+            self._at[x.state] = whole
+            whole += structure(self._code.algorithm.fields[x.state]).num_leaves * self._line
+        return calls
+
+    def tasks(self, number: int) -> list[Tasks]:
+        """What the base does after a round."""
+        code, passes = self._code, self._code.algorithm.passes
+        i = code.rounds[number].out
+        calls = self._folded(i) if code.sums[i] else []
+        end = code.rounds[number + 1].out if number + 1 < len(code.rounds) else len(passes)
+        for k in range(i, end):
+            if isinstance(passes[k], Base):
+                calls += self._found(k)
+            elif isinstance(passes[k], Total):
+                calls += [self._put(n, self._at[n]) for n in passes[k].outputs]
+        calls += self._still if number + 1 == len(code.rounds) else []
+        return [Tasks.of([np.concatenate(calls)])] if calls else []
+
+    def _found(self, k: int) -> list[np.ndarray]:
+        """Calls of a pass of the base."""
+        code, p = self._code, self._code.algorithm.passes[k]
+        enters = {code.algorithm.passes[i].state: self._parts[0].base(i) for i in code.fields.row_passes}
+        places = {n: self._room(structure(code.algorithm.outputs[n]).num_leaves) for n in p.outputs}
+        results = [*(enters[n] for n in p.leaves), *places.values()]
+        given = (self._world, *(self._at[n] for n in p.needs), self._rows.ctypes.data, *results)
+        walk = call(code.native.address[f"base{k}"], 1, 0, *given)
+        return [walk, *(self._put(n, at) for n, at in places.items())]
+
+    def _bodies(self, model: Model) -> list[np.ndarray]:
+        """Calls that put what is known of bodies on the base: they stand still."""
+        code, native = self._code, self._code.native
+        bodies, p = np.flatnonzero(model.structure.row_of_body < 0), code.alone.bodies
+        if not len(bodies) or p is None:
+            return []
+        groups = put_groups(code.algorithm, p.outputs)
+        count, lines = sum(len(g.given) for g in groups), in_lines(bodies, native.width)
+        frames = np.zeros((lines.size, FRAME), native.dtype)
+        frames[: len(bodies)] = np.stack(
+            [np.asarray(x, native.dtype)[bodies] for x in jax.tree.leaves(model.frames)], 1
+        )
+        frames = np.ascontiguousarray(frames.reshape(-1, native.width, FRAME).swapaxes(1, 2))
+        enters = {code.algorithm.passes[i].state: self._parts[0].entering[i][-1] for i in code.fields.row_passes}
+        base = np.concatenate([enters[n] for n in p.needs])
+        taken = np.ascontiguousarray(np.broadcast_to(base, (len(lines), *base.shape)))
+        result = np.zeros((len(lines), count, native.width), native.dtype)
+        addresses = (x.ctypes.data for x in (frames, taken, lines, result))
+        native.run(Tasks.of([call(native.address["bodies"], len(lines), 0, *addresses)]), [lines], [])
+        self._kept += [result, *(places := [g.numbers * lines.clip(0) + np.minimum(lines, 0) for g in groups])]
+        given, calls = len(code.fields.arrays), []
+        for g, where in zip(groups, places, strict=True):
+            targets = (place(GIVEN + given + array, k * self._size) for array, k in g.given)
+            put = native.address[FieldGroup(len(g.given), count).named("put")]
+            calls.append(call(put, len(lines), where.ctypes.data, result.ctypes.data + g.first * self._line, *targets))
+        return calls

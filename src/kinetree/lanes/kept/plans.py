@@ -1,0 +1,39 @@
+"""Plans of huge trees, kept on disk between processes, beside the compiled programs and under the same rules.
+
+A plan is named tuples and data classes of arrays. Its name is made from the tree, from what else the plan depends on,
+and from the package's sources. It is read by `pickle`, which can run code. That is no more than what the folder holds
+anyway: cache.py reads nothing that others could have written, or that was damaged.
+"""
+
+import hashlib
+import pickle
+from collections.abc import Callable
+from types import ModuleType
+from typing import TypeVar
+
+import numpy as np
+
+from .. import tuning
+from .cache import keep_cached, read_cached
+from .content import digest, sources
+
+T = TypeVar("T")
+
+
+def constants_of(module: ModuleType) -> list[tuple[str, object]]:
+    """The thresholds of a `tuning.py`: tests change them, and plans depend on them."""
+    return [(n, x) for n, x in sorted(vars(module).items()) if n.isupper()]
+
+
+def kept_plan(name: str, parent: np.ndarray, about: object, make: Callable[[], T]) -> T:
+    """The plan of a tree with these parents; `about` says all else that it depends on. Small trees are planned anew."""
+    if len(parent) < tuning.KEPT_PLAN_MIN_ROWS:
+        return make()
+    tree = hashlib.sha256(np.asarray(parent, np.int64).tobytes()).hexdigest()
+    entry = f"plan_{name}-{digest(tree, repr(about), np.__version__, sources())}"
+    raw = read_cached(entry)
+    if raw is not None:
+        return pickle.loads(raw)
+    plan = make()
+    keep_cached(entry, pickle.dumps(plan, protocol=5))
+    return plan
