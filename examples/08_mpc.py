@@ -25,10 +25,11 @@ LENGTHS = 0.5 ** np.arange(10)  # step lengths that are tried
 
 
 def arm() -> kt.Model:
-    """The arm with a motor, its rotor and a damper in every joint, free of limits."""
+    """The arm with a motor, its rotor and a damper in every joint that follows no other, free of limits."""
     model = kt.load(ARM).without_constraints
-    moving = [j for j in model.joint_names if model.v_index(j).start < model.v_index(j).stop]
-    model = model.replace(actuators=[kt.Actuator.motor(j) for j in moving])
+    columns = {j: model.v_index(j) for j in reversed(model.joint_names)}
+    driven = {at.start: j for j, at in columns.items() if at.start < at.stop}  # a mimic joint moves with its leader
+    model = model.replace(actuators=[kt.Actuator.motor(driven[k]) for k in sorted(driven)])
     return model.replace(armature=0.1, damping=0.5, timestep=DT, integrator="semi_implicit")
 
 

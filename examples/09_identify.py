@@ -24,11 +24,17 @@ STIFFNESS = np.array([80.0, 80.0, 50.0, 50.0, 20.0, 10.0, 5.0])  # N m/rad, of t
 NOISE = np.array([2e-4, 2e-3])  # rad, rad/s
 
 
+def driven(model: kt.Model) -> list[str]:
+    """The joints that follow no other, one for each coordinate; a mimic joint moves with its leader."""
+    columns = {j: model.v_index(j) for j in reversed(model.joint_names)}
+    found = {at.start: j for j, at in columns.items() if at.start < at.stop}
+    return [found[k] for k in sorted(found)]
+
+
 def arm() -> kt.Model:
-    """The arm as it is drawn, with a motor and its rotor in every joint."""
+    """The arm as it is drawn, with a motor and its rotor in every joint that follows no other."""
     model = kt.load(ARM).without_constraints
-    moving = [j for j in model.joint_names if model.v_index(j).start < model.v_index(j).stop]
-    model = model.replace(actuators=[kt.Actuator.motor(j) for j in moving])
+    model = model.replace(actuators=[kt.Actuator.motor(j) for j in driven(model)])
     return model.replace(armature=0.1, timestep=DT, integrator="implicitfast")
 
 
@@ -37,7 +43,10 @@ def with_parameters(model, x):
     hand = np.flatnonzero(model.inertia.mass)[-1]  # the last body that has a mass
     load = jnp.zeros(10).at[0].set(x[-1]).at[4:7].set(0.01 * x[-1])
     inertia = jnp.asarray(model.inertia.array()).at[hand].add(load)
-    return model.replace(damping=jnp.exp(x[:-1]), inertia=inertia)
+    rows = np.array(
+        [model.uncoupled.v_index(j).start for j in driven(model)]
+    )  # mimic joints have rows, too: no dampers
+    return model.replace(damping=jnp.zeros(model.uncoupled.nv).at[rows].set(jnp.exp(x[:-1])), inertia=inertia)
 
 
 def record(model, real, rng):
