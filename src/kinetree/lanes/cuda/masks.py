@@ -33,6 +33,7 @@ class ValueWriter(CudaWriter):
         self.events = Events()
         self.certain = True  # whether all lanes do what is being written
         self.arrays_of_module: dict[str, str] = {}
+        self._lists: dict[str, tuple[str, str]] = {}
         self._blocks = 0
 
     def at(self, name: str) -> str:
@@ -101,12 +102,20 @@ class ValueWriter(CudaWriter):
         return to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}")
 
     def key_of(self, run: Run) -> tuple[int, ...]:
-        """The conditions of all turns of a loop, if a mask has bits for them; else those of a run."""
+        """The conditions of all turns of a loop, if a mask has bits for them; else those of a run's stretches."""
         loop, table = self.program.loops[run.loop], self.tables[run.loop]
-        return conditions(loop, table, self.numbered(run))
+        turns = self.numbered(run)
+        return conditions(loop, table, turns if len(table) <= MASK_BITS else [turns[n] for n in self.stretches(run)])
+
+    def stretches(self, run: Run) -> Sequence[int]:
+        """Where in a run each stretch of turns with one condition begins, if they are too many for a mask."""
+        loop, table = self.program.loops[run.loop], self.tables[run.loop]
+        every = conditions(loop, table, run.turns)
+        begins = [n for n, slot in enumerate(every) if n == 0 or slot != every[n - 1]]
+        return begins if len(begins) > MASK_BITS else range(len(every))
 
     def numbered(self, run: Run) -> Sequence[int]:
-        """The turns that the bits of a run's mask, or the numbers of its list, mean."""
+        """The turns that the bits of a run's mask mean; without a mask those of the run."""
         table = self.tables[run.loop]
         return range(len(table)) if len(table) <= MASK_BITS else run.turns
 
@@ -126,7 +135,7 @@ class ValueWriter(CudaWriter):
                         self.mask_of(key)
 
     def mask_of(self, key: tuple[int, ...]) -> tuple[str, str]:
-        """The turns that are done: bits, or where their numbers are listed."""
+        """The turns that are done: bits, or where the numbers of their stretches are listed."""
         if key not in self.masks:
             self.masks[key] = self._bits(key) if len(key) <= MASK_BITS else self._listed(key)
         return self.masks[key]
@@ -167,6 +176,12 @@ class ValueWriter(CudaWriter):
         to.branch(to.op(f"icmp slt i32 %{turn}_more, {count}"), turn, end)
         to.label(end)
         return listing, f"%{turn}_next"
+
+    def list_of(self, name: str, most: int) -> tuple[str, str]:
+        """Room for the numbers of the turns on a list, and for their count."""
+        if name not in self._lists:
+            self._lists[name] = self.variable_array(most), self.variable_array(1)
+        return self._lists[name]
 
     def variable_array(self, count: int) -> str:
         """Room for whole numbers, of the whole function."""

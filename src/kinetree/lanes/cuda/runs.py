@@ -16,6 +16,7 @@ from ..program.sequence import Run, conditions
 from ..program.straight import slot_numbers
 from .exchange import PairWriter
 from .masks import signed
+from .turns import Counted, Listed, Masked, Stretched
 
 
 class RunWriter(PairWriter):
@@ -56,26 +57,11 @@ class RunWriter(PairWriter):
         """A run of several turns."""
         to, k, turns = self.to, run.loop, run.turns
         loop, table = self.program.loops[k], self.tables[k]
-        listing = ""
-        counted = loop.when is None or loop.when.column is None
-        if loop.when is None:
-            kind, whole = "i32", str(len(turns))
-        elif counted:
-            (slot,) = set(conditions(loop, table, turns))
-            kind, whole = "i32", to.op(f"select i1 {self.differs(slot)}, i32 {len(turns)}, i32 0")
-        else:
-            kind, whole = self.mask_of(self.key_of(run))
-            listing = "" if kind in ("i32", "i64") else kind
-            numbered = self.numbered(run)
-            if not listing and len(turns) < len(numbered):
-                bits = signed(sum(1 << numbered.index(t) for t in turns), kind)
-                whole = to.op(f"and {kind} {whole}, {bits}")
-        counted |= bool(listing)
-        kind = "i32" if counted else kind
+        picked = self._picked(run)
         before = dict(self.values)
         start = self.at("run")
         name = start
-        to.branch(to.op(f"icmp ne {kind} {whole}, 0"), f"pre{name}", f"done{name}")
+        to.branch(to.op(f"icmp ne {picked.kind} {picked.count}, 0"), f"pre{name}", f"done{name}")
         to.label(f"pre{name}")
         known = to.begin_block()
         columns = sorted({p.column for p in loop.places if p.column is not None and self.varies(run, p)})
@@ -87,18 +73,18 @@ class RunWriter(PairWriter):
         ]
         sums = [i for p in loop.adds if not self.varies(run, p) for i in slot_numbers(p, table[turns[0]])]
         begin = {i: self.value(i) for i in sums}
+        first = picked.first(to)
+        at = [f"%{name}_at{j}" for j in range(len(first))]
         to.go(f"turn{name}")
         to.label(f"turn{name}")
-        first, next_ = ("0", f"%{name}_more") if counted else (whole, f"%{name}_left")
-        to.lines.append(f"  %{name}_at = phi {kind} [ {first}, %pre{name} ], [ {next_}, %turned{name} ]")
         head = len(to.lines)  # the sums' own lines come here, when their new values have names
         outer, self.certain = self.certain, False
         for p in (*loop.reads, *loop.adds):
             if self.varies(run, p):
                 for slot in {i for t in turns for i in slot_numbers(p, table[t])}:
                     self.events.read(slot)
-        own = self._own_turn(f"%{name}_at", kind, counted, listing)
-        every = turns if counted and not listing else self.numbered(run)
+        own = picked.number(to, at)
+        every = self.numbered(run) if isinstance(picked, Masked) else turns
         entries = self._entries_of(run, columns, own, every)
         values: list[Any] = self._constants_of(run, own, every)
         values += [self.pool(f"%const{k}")] if loop.pool else []
@@ -138,20 +124,17 @@ class RunWriter(PairWriter):
             changed.update(i for t in turns for i in slot_numbers(p, table[t]))
         for x in loop.outputs:
             self.write_lane(x.array, self._column_of(run, x, own, every), next(results))
+        if loop.lists is not None and self.sequenced.listed(loop):
+            self._put_on_list(loop.lists[0], own, written[loop.lists[1]][0], len(turns))
+        following, more = picked.next(to, at)
         to.go(f"turned{name}")
         to.label(f"turned{name}")
-        carried = list(totals)
+        carried = [*zip(at, [picked.kind] * len(at), first, following, strict=True)]
+        carried += [(f"%{name}_sum{n}", to.real, begin[i], totals[n]) for n, i in enumerate(sums)]
         to.lines[head:head] = [
-            f"  %{name}_sum{n} = phi {to.real} [ {begin[i]}, %pre{name} ], [ {carried[n]}, %turned{name} ]"
-            for n, i in enumerate(sums)
+            f"  {value} = phi {kind} [ {old}, %pre{name} ], [ {new}, %turned{name} ]"
+            for value, kind, old, new in carried
         ]
-        if counted:
-            to.lines.append(f"  %{name}_more = add i32 %{name}_at, 1")
-            more = to.op(f"icmp slt i32 %{name}_more, {whole}")
-        else:
-            less = to.op(f"sub {kind} %{name}_at, 1")
-            to.lines.append(f"  %{name}_left = and {kind} %{name}_at, {less}")
-            more = to.op(f"icmp ne {kind} %{name}_left, 0")
         to.branch(more, f"turn{name}", f"end{name}")
         to.label(f"end{name}")
         whose = [self.side(run, p) for p in loop.adds if not self.varies(run, p) for _ in range(p.count)]
@@ -168,16 +151,39 @@ class RunWriter(PairWriter):
                 self.values[i] = to.op(f"phi {to.real} [ {before[i]}, %{start} ], [ {totals[n]}, %end{name} ]")
         self.forget_masks(changed)
 
-    def _own_turn(self, at: str, kind: str, counted: bool, listing: str) -> str:
-        """The number of a turn within its run."""
-        to = self.to
-        if listing:
-            return to.op(f"load i32, ptr {to.op(f'getelementptr i32, ptr {listing}, i32 {at}')}")
-        if counted:
-            return at
-        to.declare(f"{kind} @llvm.cttz.{kind}({kind}, i1)")
-        bit = to.op(f"call {kind} @llvm.cttz.{kind}({kind} {at}, i1 true)")
-        return bit if kind == "i32" else to.op(f"trunc i64 {bit} to i32")
+    def _picked(self, run: Run) -> Counted:
+        """Which turns of a run a lane does."""
+        to, loop, table = self.to, self.program.loops[run.loop], self.tables[run.loop]
+        by_list, most = self.sequenced.listed(loop), len(run.turns)
+        if by_list and loop.lists is not None:
+            to.do(f"store i32 0, ptr {self.list_of(loop.lists[0], most)[1]}")
+        if by_list and loop.follows:
+            numbers, count = self.list_of(loop.follows, most)
+            return Listed(to.op(f"load i32, ptr {count}"), numbers=numbers, end=most if loop.backward else 0)
+        if loop.when is None:
+            return Counted(str(most))
+        if loop.when.column is None:
+            (slot,) = set(conditions(loop, table, run.turns))
+            return Counted(to.op(f"select i1 {self.differs(slot)}, i32 {most}, i32 0"))
+        kind, whole = self.mask_of(self.key_of(run))
+        if kind not in ("i32", "i64"):
+            begins = self.stretches(run)
+            if len(begins) == most:
+                return Listed(whole, numbers=kind)
+            return Stretched(whole, numbers=kind, begins=lambda number: self.one_of([*begins, most], number))
+        numbered = self.numbered(run)
+        if most < len(numbered):
+            whole = to.op(f"and {kind} {whole}, {signed(sum(1 << numbered.index(t) for t in run.turns), kind)}")
+        return Masked(whole, kind)
+
+    def _put_on_list(self, name: str, turn: str, value: str, most: int) -> None:
+        """Put a turn on a list where a value is not 0."""
+        to, (numbers, count) = self.to, self.list_of(name, most)
+        last = to.op(f"load i32, ptr {count}")
+        to.do(f"store i32 {turn}, ptr {to.op(f'getelementptr i32, ptr {numbers}, i32 {last}')}")
+        acts = to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}")
+        more = to.op(f"zext i1 {acts} to i32")
+        to.do(f"store i32 {to.op(f'add i32 {last}, {more}')}, ptr {count}")
 
     def _entries_of(self, run: Run, columns: list[int], own: str, every: Sequence[int]) -> dict[int, str]:
         """The entries of a turn's row in these columns."""

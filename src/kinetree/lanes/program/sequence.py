@@ -103,6 +103,8 @@ class Sequenced:
         lines, alone = self.lines[k], [Run(k, (t,)) for t in every]
         if len(table) < 2:
             return alone
+        if self.listed(loop):
+            return [Run(k, tuple(every))]
         turns = len(self.tables[k]) if self.fold is None else self.fold.turns[k].max() + 1  # of one thread alone
         long = lines * turns > (limits.repeated if within else limits.once)
         if loop.when is None or loop.when.column is None:
@@ -120,6 +122,33 @@ class Sequenced:
         if loop.rare or lines * len(groups) > limits.groups:
             return [Run(k, tuple(every))]
         return sorted((Run(k, tuple(own)) for own in groups.values()), key=lambda run: run.turns)
+
+    @cached_property
+    def lists(self) -> frozenset[str]:
+        """Lists that a lane makes: long loops that depend on no conditions follow them.
+
+        Where loops that follow depend on conditions, masks say what is on the list.
+        """
+        found = set()
+        for name in {loop.follows for loop in self.program.loops if loop.follows and loop.when is None}:
+            own = [k for k, loop in enumerate(self.program.loops) if self._of_list(loop, name)]
+            made = any(self.program.loops[k].lists is not None for k in own)
+            long = any(self.lines[k] * len(self.tables[k]) > self.limits.repeated for k in own)
+            if made and long and self.fold is None and all(self._one_text(k) for k in own):
+                found.add(name)
+        return frozenset(found)
+
+    def _of_list(self, loop: Loop, name: str) -> bool:
+        made = loop.lists is not None and loop.lists[0] == name
+        return made or (loop.follows == name and loop.when is None)
+
+    def _one_text(self, k: int) -> bool:
+        loop, table = self.program.loops[k], self.tables[k]
+        return loop.when is None and len(table) > 1 and self._shares(loop, table)
+
+    def listed(self, loop: Loop) -> bool:
+        """Whether a loop makes or follows such a list."""
+        return any(self._of_list(loop, name) for name in self.lists)
 
     def _fits(self, loop: Loop, table: np.ndarray) -> bool:
         """Whether no turn changes what is found before the first: conditions of others, and what all of them share."""
@@ -184,11 +213,13 @@ class Sequenced:
         return np.unique(self.named(run, (*loop.writes, *loop.adds)))
 
     def _in_order(self, runs: list[Run]) -> list[Run]:
-        changed: dict[int, int] = {}
-        readers: dict[int, list[int]] = {}
+        changed: dict[int | str, int] = {}
+        readers: dict[int | str, list[int]] = {}
         needs: dict[int, set[int]] = {}
         for number, run in enumerate(runs):
-            touched, seen = self.changed(run).tolist(), self.seen(run).tolist()
+            loop = self.program.loops[run.loop]
+            touched: list[int | str] = [*self.changed(run).tolist(), *(() if loop.lists is None else loop.lists[:1])]
+            seen: list[int | str] = [*self.seen(run).tolist(), *((loop.follows,) if loop.follows else ())]
             before = {changed[i] for i in (*touched, *seen) if i in changed}
             before.update(other for i in touched for other in readers.get(i, ()))
             for i in seen:
