@@ -18,6 +18,7 @@ from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.exchange import EXCHANGE
 from kinetree.lanes.cuda.ptx import LAYOUT, Access, ptx
 from kinetree.lanes.cuda.sequence import sequence_ptx, sequence_text
+from kinetree.lanes.cuda.tile import WARP
 from kinetree.lanes.program.sequence import Run, Sequenced
 from kinetree.lanes.program.stored import Events
 from kinetree.simulate.native.choose import stepper_for
@@ -63,8 +64,8 @@ met:
 class OnHost:
     """A kernel on the host, the threads of one lane at a time."""
 
-    def __init__(self, program, slots, dtype, near=0):
-        self.program, self.cold = program, slots - near if near else 0
+    def __init__(self, program, slots, dtype, near=None):
+        self.program, self.cold = program, 0 if near is None else slots - near
         text = sequence_text(program, slots, dtype, near)
         text = text.replace('target triple = "nvptx64-nvidia-cuda"', "").replace(f'target datalayout = "{LAYOUT}"', "")
         text = text.replace(" addrspace(1)", "").replace("ptx_kernel ", "")
@@ -101,7 +102,7 @@ class OnHost:
         kept = [np.ascontiguousarray(c, inputs[0].dtype) for c in constants]
         pointers = [x.ctypes.data for x in (*arrays, *kept)] + [0] * count
         numbers = [0] * count + [x.shape[1] for x in arrays] + [lanes]
-        attic = np.full((lanes, self.cold), np.nan, inputs[0].dtype)
+        attic = np.full((-(-lanes // WARP) * WARP, self.cold), np.nan, inputs[0].dtype)
         values = [*map(ctypes.c_void_p, pointers), *map(ctypes.c_int64, numbers)]
         values += [ctypes.c_void_p(attic.ctypes.data), ctypes.c_int64(self.cold)]
         kind = ctypes.CFUNCTYPE(None, *map(type, values))
@@ -170,6 +171,45 @@ def test_conditions_and_repeats_give_the_same_bits(turns):
         np.testing.assert_array_equal(found[0], wanted[0])
 
 
+def listing(n, turns):
+    """Numbers that are not 0 are listed; loops follow the list there and back, and do all turns of a stretch."""
+    first = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, inputs=(Lane(0, 1),), writes=(slot(0),))
+    clear = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(slot(0),))
+    on = slot(None, 0)
+    look = Loop(lambda _, __, x: (x, (), ()), 2, NOTHING, reads=(slot(0),), writes=(on,), lists=("some", on))
+
+    def blend(_, __, reads):
+        x, y = reads
+        for k in range(1, 4):
+            y = jnp.where(x != 0, 0.5 * y + k * x, y)  # of a number that is not listed nothing is left, either
+        return (y,), (), ()
+
+    def follow(backward):
+        return Loop(blend, 2, NOTHING, reads=(slot(0), slot(1)), writes=(slot(1),), follows="some", backward=backward)
+
+    add = Loop(lambda _, __, x: ((), (3 * x[0],), ()), 2, NOTHING, reads=(slot(0),), adds=(slot(1),), when=slot(0))
+    out = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(slot(0),), outputs=(Lane(0, 1),))
+    at, sums, results = 1 + np.arange(n), 1 + n + np.arange(n) // 7, 1 + n + np.arange(-(-n // 7))
+    pairs = np.stack([at, sums], 1)
+    stretches = np.stack([np.repeat(at, turns), np.tile(results, n)[: n * turns]], 1)
+    tables = [np.stack([at, np.arange(n)], 1), results[:, None], pairs, pairs, pairs[::-1], stretches]
+    tables.append(np.stack([results, np.arange(len(results))], 1))
+    program = Program("listing", (first, clear, look, follow(False), follow(True), add, out), 1, 1)
+    return program, 1 + n + len(results), tuple(np.ascontiguousarray(t, np.int32) for t in tables)
+
+
+@pytest.mark.parametrize(("n", "turns"), [(200, 1), (70, 3)])
+def test_lists_and_stretches_give_the_same_bits(n, turns):
+    program, slots, tables = listing(n, turns)
+    constants, width = [np.zeros((len(t), 0)) for t in tables], len(tables[-1])
+    x = np.random.default_rng(n).normal(size=(5, n)) * (np.random.default_rng(1).uniform(size=(5, n)) < 0.3)
+    (wanted,) = CompiledProgram(program, "float64")(slots, (width,), tables, constants, (x,))
+    own = written_out(program, tables, (n, width), tuple(constants), uneven=True)
+    assert Sequenced(own, tables, slots, (30,) * len(tables)).lists == {"some"}
+    (found,) = OnHost(own, slots, "float64")((width,), constants, [x])
+    np.testing.assert_array_equal(found, wanted)
+
+
 CART = """<mujoco><option timestep="0.01"/><worldbody><geom type="plane" size="5 5 1"/>
 <body name="a" pos="0 0 0.3"><freejoint/><geom type="capsule" size="0.1" fromto="-0.2 0 0 0.2 0 0"/>
 <body name="b" pos="0.3 0 0"><joint name="j" axis="0 1 0" range="-20 20" limited="true" damping="0.1"/>
@@ -190,6 +230,10 @@ WALKER = f"""<mujoco><option timestep="0.01"/><default><geom contype="1" conaffi
 <body pos="0 0 0.5"><freejoint/><geom type="box" size="0.2 0.1 0.05"/>
 {LEG.format(y=0.1)}{LEG.format(y=-0.12)}</body></worldbody></mujoco>"""
 
+HEAP = """<mujoco><option timestep="0.01"/><worldbody><geom type="plane" size="5 5 1"/>
+<body pos="0 0 0.1"><freejoint/><geom size="0.1"/></body><body pos="0.15 0 0.12"><freejoint/><geom size="0.1"/></body>
+<body pos="0 0.15 0.14"><freejoint/><geom size="0.1"/></body></worldbody></mujoco>"""
+
 
 def stepper_of(text):
     model = kt.load(text)
@@ -207,16 +251,19 @@ def stepper():
 
 
 @pytest.mark.parametrize(
-    ("text", "threads", "attic"),
-    [(CART, 1, False), (CART, 1, True), (WALKER, 2, False)],
-    ids=["cart", "cold slots apart", "walker"],
+    ("text", "threads", "near"),
+    [(CART, 1, "all"), (CART, 1, "hot"), (CART, 1, "none"), (WALKER, 2, "all"), (HEAP, 1, "all")],
+    ids=["cart", "cold slots apart", "all slots apart", "walker", "heap"],
 )
-def test_steps_with_contact_have_the_same_bits(text, threads, attic):
-    """Two threads share a robot with two sides that are alike; cold slots may lie in the device's memory."""
+def test_steps_with_contact_have_the_same_bits(text, threads, near):
+    """Two threads share a robot with two sides that are alike; slots may lie in the device's memory.
+
+    The matrix of a heap is eliminated by a list of turns.
+    """
     model, made, own = stepper_of(text)
-    host = OnHost(own, made.slots, "float64", made.plan.hot if attic else 0)
+    host = OnHost(own, made.slots, "float64", {"all": None, "hot": made.plan.hot, "none": 0}[near])
     assert host.threads == threads
-    assert (host.cold > 0) == attic
+    assert (host.cold > 0) == (near != "all")
     rng = np.random.default_rng(0)
     state = kt.initial_state(model, batch=(6,))
     state = state.replace(qd=rng.normal(size=state.qd.shape))

@@ -31,6 +31,7 @@ class Facts:
     weaves: bool = False  # True if memory is what lanes wait for: loops are woven into one, placements made again.
     written_out_min_states: int = 1 << 62  # states; fewer do not pay for up to a second of compiling
     written_out_step_rows: int = 0  # rows; steps of robots with more are not written out unasked
+    sequence_rows: int = 0  # rows; the same of steps in which lanes go different ways
     level_cost: int = 4  # levels of a tree that cost as much as one stage of chunks
 
 

@@ -2,7 +2,8 @@
 
 As constrain/conjugate.py has it. With x = A⁻¹(f + Gᵀλ) the unknowns are the forces λ of the coupling rows, which must
 be λ = g − C w; what they lack is ρ. A turn asks the tree how it answers ρ: a sweep inward with the pivots at hand, and
-one outward. The last turn moves x by the forces that were found. Lanes without such contacts take no turn.
+one outward. After the turns x is moved by the forces that were found, in all lanes together. Lanes without such
+contacts take no turn.
 """
 
 from typing import Any
@@ -90,17 +91,16 @@ def lacking(kind: Kind, dim: int) -> Part:
     return Part(loop, kind.table, kind.numbers)
 
 
-def asking(kind: Kind, dim: int) -> Part:
-    """Forces on the tree: what is lacking; in the last turn all that was added since the beginning."""
+def asking(kind: Kind, dim: int, last: bool) -> Part:
+    """Forces on the tree: what is lacking; at last all that was added since the beginning."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        point, other, rest, force, first, state = reads
-        last = state.closing != 0
-        f = tuple(jnp.where(last, b - a, x) for x, a, b in zip(rest, first, force, strict=True))
+        point, other, *forces = reads
+        f = tuple(b - a for a, b in zip(*forces, strict=True)) if last else forces[0]
         one, two = both_forces(point, other, f)
         return (), (-one, -two), ()
 
-    reads = (*(_field(dim, f) for f in ("point", "other", "rest", "force", "first")), fixed("conjugate"))
+    reads = tuple(_field(dim, f) for f in ("point", "other", *(("first", "force") if last else ("rest",))))
     adds = (REPLY.at(REPLY1, "sag"), REPLY.at(REPLY2, "sag"))
     return Part(Loop(step, COLUMNS, NOTHING, reads=reads, adds=adds, rare=True, **kind.acting), kind.table)
 
@@ -202,7 +202,7 @@ def answering(links: bool, rigid: bool) -> list[Part]:
         return table(plan.row(rows), plan.reply(rows), plan.reply_up(rows))
 
     asks = "wanted" if rigid else ""
-    between = corrected(True, asks, _closing()) if links else [roots.replied()]
+    between = corrected(True, asks, _state("closing")) if links else [roots.replied()]
     return [Part(back, lambda plan: turns(plan)[::-1].copy()), *between, Part(out, turns)]
 
 
@@ -226,19 +226,19 @@ def cleared() -> Part:
     return Part(loop, once)
 
 
-def _closing(field: str = "closing") -> Slots:
+def _state(field: str) -> Slots:
     state = fixed("conjugate")
     return state._replace(offset=state.offset + Conjugate._fields.index(field), tree=NUMBER)
 
 
 def closing() -> Part:
-    """In the last turn, x and its accelerations with the forces that were found."""
+    """x and its accelerations with the forces that were found."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), reads, ()
 
     reads, adds = (REPLY.at(1, "z"), REPLY.at(1, "a")), (ROW.at(0, "x_new"), ROW.at(0, "a_new"))
-    loop = Loop(step, 2, NOTHING, reads=reads, adds=adds, when=_closing())
+    loop = Loop(step, 2, NOTHING, reads=reads, adds=adds)
     return Part(loop, lambda plan: table(plan.row(plan.outward_rows), plan.reply(plan.outward_rows)))
 
 
@@ -311,11 +311,10 @@ def judged() -> Part:
         least = _least(summed(reads[4:]))
         steep = jnp.maximum(state.steep, product / jnp.where(lacks > 0, lacks, 1.0))
         zero = jnp.zeros_like(product)
-        closed = state.closing != 0
-        done = closed | (product <= least)
-        beta = jnp.where(done | (state.turns == 0), zero, product / jnp.where(state.size > 0, state.size, 1.0))
-        again = coupling * _flag(~(closed | (done & (state.turns == 0))), zero)
-        return (Conjugate(state.turns + 1, _flag(done, zero), product, zero, beta, steep), again), (), ()
+        done, first = product <= least, state.turns == 0
+        beta = jnp.where(done | first, zero, product / jnp.where(state.size > 0, state.size, 1.0))
+        closing, again = _flag(done & ~first, zero), coupling * _flag(~done, zero)
+        return (Conjugate(state.turns + 1, closing, product, zero, beta, steep), again), (), ()
 
     reads = (*map(fixed, ("conjugate", "product", "coupling", "lacks")), *totals("norms"))
     return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=(fixed("conjugate"), fixed("coupling"))), Plan.totals)
@@ -325,26 +324,27 @@ def weighed() -> Part:
     """How far to go along the direction; nowhere when it is over."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        state, bent = reads
-        still = (state.closing != 0) | ~(bent > 0)
+        state, bent, coupling = reads
+        still = (coupling == 0) | ~(bent > 0)
         alpha = jnp.where(still, jnp.zeros_like(bent), state.size / jnp.where(still, 1.0, bent))
         return (state._replace(alpha=alpha), 0.0), (), ()
 
     own = fixed("conjugate")
-    return Part(Loop(step, 0, NOTHING, reads=(own, fixed("bent")), writes=(own, fixed("lacks"))), once)
+    reads = (own, *map(fixed, ("bent", "coupling")))
+    return Part(Loop(step, 0, NOTHING, reads=reads, writes=(own, fixed("lacks"))), once)
 
 
 def foreseen() -> Part:
     """What is lacking is so little that the tree need not be asked to know that it is below rounding."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        closing, steep, lacks = reads[:3]
-        little = lacks * steep * FORESEEN <= _least(summed(reads[3:]))
-        return (jnp.where(little, jnp.ones_like(closing), closing),), (), ()
+        closing, coupling, steep, lacks = reads[:4]
+        little = (lacks * steep * FORESEEN <= _least(summed(reads[4:]))) & (coupling != 0)
+        return (jnp.where(little, 1.0, closing), jnp.where(little, 0.0, coupling)), (), ()
 
-    own = _closing()
-    reads = (own, _closing("steep"), fixed("lacks"), *totals("norms"))
-    return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=(own,)), Plan.totals)
+    own = _state("closing"), fixed("coupling")
+    reads = (*own, _state("steep"), fixed("lacks"), *totals("norms"))
+    return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=own), Plan.totals)
 
 
 def sum_of_rest() -> Part:
@@ -358,9 +358,8 @@ def conjugate_gradients(
     """All turns, after the tree was swept; `links`: some are of its matrix, too; `rigid`: of these some are loops."""
     turn: list[Part | Again] = [
         cleared(),
-        *(asking(k, d) for k, d in kinds),
+        *(asking(k, d, False) for k, d in kinds),
         *answering(links, rigid),
-        closing(),
         *(measuring(k, d) for k, d in kinds),
         judged(),
         *(turning(k, d) for k, d in kinds),
@@ -370,4 +369,6 @@ def conjugate_gradients(
     ]
     lacks = [lacking(k, d) for k, d in kinds]
     again = Again(turn, fixed("coupling").offset, MOST_TURNS)
-    return [sum_of_rest(), *lacks, started(finishes), again, *measured(links)]
+    moving = [*(asking(k, d, True) for k, d in kinds), *answering(links, rigid), closing()]
+    last = Again(moving, _state("closing").offset, 1)
+    return [sum_of_rest(), *lacks, started(finishes), again, last, *measured(links)]

@@ -88,7 +88,7 @@ class Conjugate(NamedTuple):
     """Conjugate gradients for constraints that couple bodies: where they stand."""
 
     turns: Any
-    closing: Any  # 1 in the last turn, which moves the tree by the forces that were found
+    closing: Any  # 1 after the last turn, where the tree is to be moved by the forces that were found
     size: Any  # ρᵀ G A⁻¹ Gᵀ ρ of the turn before
     alpha: Any
     beta: Any

@@ -235,7 +235,7 @@ def may_write_out(program: Any, rows: int, steps: int) -> bool:
 def may_sequence(model: Model) -> bool:
     """True if steps in which lanes go different ways are written out for one robot unasked, whatever the batch is."""
     device = facts()
-    return device.weaves and model.tree.n <= device.written_out_step_rows and _among_first(model)
+    return model.tree.n <= device.sequence_rows and _among_first(model)
 
 
 def lane_program_kind(call: Call, about: bool = False) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from ..program.sequence import Cycle, Run, Sequenced, conditions
 from ..program.stored import Events
 from .ptx import GLOBAL, CudaWriter
+from .tile import WARP
 
 MASK_BITS = 64
 AT_ONCE = 8  # conditions that are looked at together, to make a list
@@ -20,7 +21,7 @@ class ValueWriter(CudaWriter):
     """Reads and writes slots. `stored` are the writes that somebody looks up in memory; None while that is unknown."""
 
     home = ""  # address of the slots, in local memory
-    attic = ""  # where slot 0 would be in the device's memory, if cold slots lie there
+    attic = ""  # where slot 0 would be in the device's memory, if some slots lie there
 
     def __init__(self, sequenced: Sequenced, jaxprs: list[Any], dtype: Any, stored: set[int] | None):
         super().__init__(sequenced.program, jaxprs, dtype)
@@ -34,6 +35,7 @@ class ValueWriter(CudaWriter):
         self.certain = True  # whether all lanes do what is being written
         self.arrays_of_module: dict[str, str] = {}
         self._lists: dict[str, tuple[str, str]] = {}
+        self._rooms: dict[tuple[int, ...], str] = {}  # of lists, by conditions
         self._blocks = 0
 
     def at(self, name: str) -> str:
@@ -59,16 +61,20 @@ class ValueWriter(CudaWriter):
 
     def place_of(self, slot: int) -> str:
         """Where a slot is in memory."""
-        cold = self.sequenced.has_attic and slot >= self.sequenced.near
-        return self.cell(self.whole(cold), slot)
+        near = self.sequenced.near
+        return self.cell(self.whole(cold=near is not None and slot >= near), slot)
 
     def whole(self, cold: bool) -> str:
-        """Where the slots begin, or the cold ones."""
-        return f"{GLOBAL} {self.attic}" if cold and self.sequenced.has_attic else f"ptr {self.home}"
+        """Where slots are counted from, or cold ones."""
+        far = self.sequenced.has_attic and (cold or self.sequenced.near == 0)
+        return f"{GLOBAL} {self.attic}" if far else f"ptr {self.home}"
 
     def cell(self, base: str, number: int | str) -> str:
-        """Where a slot is, counted from a base."""
-        return f"{base.rpartition(' ')[0]} {self.to.op(f'getelementptr {self.to.scalar}, {base}, i32 {number}')}"
+        """Where a slot is, counted from a base. In the device's memory 32 lanes lie side by side."""
+        to, space = self.to, base.rpartition(" ")[0]
+        if space == GLOBAL:
+            number = number * WARP if isinstance(number, int) else to.op(f"mul i32 {number}, {WARP}")
+        return f"{space} {to.op(f'getelementptr {to.scalar}, {base}, i32 {number}')}"
 
     def value(self, slot: int) -> str:
         """What a slot holds."""
@@ -152,25 +158,32 @@ class ValueWriter(CudaWriter):
         to, count = self.to, len(key)
         for slot in key:
             self.events.read(slot)
-        listing = self.variable_array(count)
+        listing = self._rooms.setdefault(key, "") or self.variable_array(count)
+        self._rooms[key] = listing  # a list that is made again takes the place of one that is no longer true
         start = self.at("list")
         turn = self.at("listing")
-        to.lines.append(f"  %{turn}_j = phi i32 [ 0, %{start} ], [ %{turn}_more, %{turn} ]")
-        to.lines.append(f"  %{turn}_n = phi i32 [ 0, %{start} ], [ %{turn}_next, %{turn} ]")
-        numbers = [to.op(f"add i32 %{turn}_j, {k}") for k in range(AT_ONCE)]
+        to.lines.append(f"  %{turn}_j = phi i32 [ 0, %{start} ], [ %{turn}_more, %{turn}_end ]")
+        to.lines.append(f"  %{turn}_n = phi i32 [ 0, %{start} ], [ %{turn}_next, %{turn}_end ]")
         after = range(key[-1] + 1, key[-1] + 1 + AT_ONCE)  # looked at in the last turn, and left out
-        last = (self.sequenced.near or self.sequenced.slots) - 1
-        assert max(key) <= last, "conditions are not cold"
-        padded = [min(slot, last) for slot in (*key, *after)]
-        places = [self.cell(self.whole(cold=False), self.one_of(padded, j)) for j in numbers]
-        values = [to.op(f"load {to.scalar}, {place}") for place in places]
+        last = (self.sequenced.near or self.sequenced.slots) - 1  # conditions are not cold
+        assert max(key) <= last
+        slots = self._next_of([min(slot, last) for slot in (*key, *after)], f"%{turn}_j")
+        values = [to.op(f"load {to.scalar}, {self.cell(self.whole(cold=False), slot)}") for slot in slots]
+        truths = [to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}") for value in values]
+        some = truths[0]
+        for truth in truths[1:]:
+            some = to.op(f"or i1 {some}, {truth}")
+        to.branch(some, f"{turn}_some", f"{turn}_end")
+        to.label(f"{turn}_some")
         found = f"%{turn}_n"
-        for j, value in zip(numbers, values, strict=True):
+        for k, truth in enumerate(truths):
+            j = to.op(f"add i32 %{turn}_j, {k}")
             to.do(f"store i32 {j}, ptr {to.op(f'getelementptr i32, ptr {listing}, i32 {found}')}")
-            holds = to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}")
-            holds = to.op(f"and i1 {holds}, {to.op(f'icmp slt i32 {j}, {count}')}")
+            holds = to.op(f"and i1 {truth}, {to.op(f'icmp slt i32 {j}, {count}')}")
             found = to.op(f"add i32 {found}, {to.op(f'zext i1 {holds} to i32')}")
-        to.lines.append(f"  %{turn}_next = add i32 {found}, 0")
+        to.go(f"{turn}_end")
+        to.label(f"{turn}_end")
+        to.lines.append(f"  %{turn}_next = phi i32 [ %{turn}_n, %{turn} ], [ {found}, %{turn}_some ]")
         to.lines.append(f"  %{turn}_more = add i32 %{turn}_j, {AT_ONCE}")
         end = self._new_label("listed")
         to.branch(to.op(f"icmp slt i32 %{turn}_more, {count}"), turn, end)
@@ -200,6 +213,19 @@ class ValueWriter(CudaWriter):
         """A number of an array of the module."""
         place = self.to.op(f"getelementptr {kind}, {GLOBAL} {array}, i32 {index}")
         return self.to.op(f"load {kind}, {GLOBAL} {place}, !invariant.load !8")
+
+    def _next_of(self, numbers: list[int], at: str) -> list[str]:
+        """AT_ONCE of several whole numbers, from a multiple of that on: loaded four at a time, or computed."""
+        to, step = self.to, numbers[1] - numbers[0]
+        if all(b - a == step for a, b in pairwise(numbers)):
+            return [self.one_of(numbers, to.op(f"add i32 {at}, {k}")) for k in range(AT_ONCE)]
+        array = self.module_array("i32", [*numbers, *[0] * (-len(numbers) % AT_ONCE)])
+        found = []
+        for k in range(0, AT_ONCE, 4):
+            place = to.op(f"getelementptr i32, {GLOBAL} {array}, i32 {to.op(f'add i32 {at}, {k}')}")
+            four = to.op(f"load <4 x i32>, {GLOBAL} {place}, align 16, !invariant.load !8")
+            found += [to.op(f"extractelement <4 x i32> {four}, i32 {n}") for n in range(4)]
+        return found
 
     def one_of(self, numbers: list[int], which: str) -> str:
         """One of several whole numbers: computed, where they follow each other at equal distances."""

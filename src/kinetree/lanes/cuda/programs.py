@@ -81,11 +81,11 @@ class CudaKernel:
 
 
 def program_kernel(
-    program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...], team: int = 0, near: int = 0
+    program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...], team: int = 0, near: int | None = None
 ) -> CudaKernel:
     """The kernel for a robot of about this many slots and these widths of inputs and outputs; for teams, if any.
 
-    Of a program that is written out only the first slots may be `near`; 0 means all.
+    Of a program that is written out only the first slots may be `near`; None means all.
     """
     if team:
         launch = Launch(WARP, team, team_bytes(slots, dtype.itemsize, team))
@@ -106,7 +106,7 @@ _targets: OncePerOwner[tuple[str, bool, bool] | None] = OncePerOwner()
 
 
 def program_target(
-    program: Program, dtype: str, slots: int, widths: tuple, team: int = 0, near: int = 0
+    program: Program, dtype: str, slots: int, widths: tuple, team: int = 0, near: int | None = None
 ) -> tuple[str, bool, bool] | None:
     """Name of the FFI target, whether it wants arrays by columns, and slots in global memory.
 
@@ -144,11 +144,10 @@ def run_program(
     here, cold, team = slots, 0, 0
     columns = (*(x.shape[1] for x in inputs), *widths)
     target = None
-    most = tuning.GPU_SEQUENCE_MAX_BYTES // itemsize
-    if written is not None and slots > most and teams is not None:
-        here, cold = teams.hot, slots - teams.hot
-    if written is not None and here <= most:
-        target = program_target(written, np.dtype(dtype).name, slots, columns, near=here if cold else 0)
+    if written is not None:
+        near = near_slots(slots, slots if teams is None else teams.hot, itemsize)
+        here, cold = (slots, 0) if near is None else (near, slots - near)
+        target = program_target(written, np.dtype(dtype).name, slots, columns, near=near)
     if target is None:
         here, cold = slots, 0
         team = 0 if teams is None else team_size(teams, itemsize)
@@ -170,7 +169,7 @@ def run_program(
             most = resident_lanes(here, itemsize, team, multiprocessors())
             room = min(count, most), max(1, cold)
         elif cold:
-            room = count, cold
+            room = -(-count // WARP) * WARP, cold
         else:
             room = slots if in_global_memory else 1, count
         wanted.append(jax.ShapeDtypeStruct(room, dtype))
@@ -179,6 +178,12 @@ def run_program(
 
     far = slots if in_global_memory else 0 if team else cold
     return in_slices(call, inputs, most_lanes(far * itemsize) if far else lanes)
+
+
+def near_slots(slots: int, hot: int, itemsize: int) -> int | None:
+    """How many slots of a written-out program are kept near: all (None), those that are not cold, or none."""
+    most = tuning.GPU_SEQUENCE_MAX_BYTES // itemsize
+    return None if slots <= most else hot if hot <= most else 0
 
 
 def most_lanes(bytes_of_lane: int) -> int:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..program.fold import OWN
-from ..program.program import Lane, Slots, number_in
-from ..program.sequence import Run, conditions
+from ..program.program import Lane, Slots
+from ..program.sequence import Run, conditions, same
 from ..program.straight import slot_numbers
+from ..program.teams import numbers_of
 from .exchange import PairWriter
 from .masks import signed
-from .turns import Counted, Listed, Masked, Stretched
+from .turns import CountedTurns, ListedTurns, MaskedTurns, StretchedTurns
 
 
 class RunWriter(PairWriter):
@@ -26,8 +27,9 @@ class RunWriter(PairWriter):
         """Whether a place is not the same for all turns of a run."""
         if isinstance(place, Lane):
             return len({n for t in run.turns for n in self.both_columns(run.loop, t, place)}) > 1
-        table = self.tables[run.loop]
-        return len({number_in(place, table[t]) for t in run.turns}) > 1 or len(set(self.sides(run, place))) > 1
+        rows = self.tables[run.loop][list(run.turns)]
+        alike = place.column is None or same(rows[:, place.column])
+        return not alike or len(set(self.sides(run, place))) > 1
 
     @contextmanager
     def if_not_zero(self, value: str) -> Iterator[None]:
@@ -81,10 +83,10 @@ class RunWriter(PairWriter):
         outer, self.certain = self.certain, False
         for p in (*loop.reads, *loop.adds):
             if self.varies(run, p):
-                for slot in {i for t in turns for i in slot_numbers(p, table[t])}:
+                for slot in np.unique(self.sequenced.named(run, (p,))).tolist():
                     self.events.read(slot)
         own = picked.number(to, at)
-        every = self.numbered(run) if isinstance(picked, Masked) else turns
+        every = self.numbered(run) if isinstance(picked, MaskedTurns) else turns
         entries = self._entries_of(run, columns, own, every)
         values: list[Any] = self._constants_of(run, own, every)
         values += [self.pool(f"%const{k}")] if loop.pool else []
@@ -96,11 +98,9 @@ class RunWriter(PairWriter):
             values += there
         to.rooms_used = {}
         results = iter(to.jaxpr(self.jaxprs[k], values))
-        changed: set[int] = set(sums)
         written = {p: [next(results) for _ in range(p.count)] for p in loop.writes}
         guarded: dict[Slots, list[Slots]] = {}
         for p in loop.writes:
-            changed.update(i for t in turns for i in slot_numbers(p, table[t]))
             guard = self._guard_of(run, p)
             if guard is None:
                 self._store(run, p, entries, written[p], self._side_of(run, p, own, every))
@@ -121,7 +121,6 @@ class RunWriter(PairWriter):
                 old = to.op(f"load {to.scalar}, {place}")
                 new = self.owned(to.arithmetic("fadd", old, next(results)), old, side)
                 to.do(f"store {to.scalar} {new}, {place}")
-            changed.update(i for t in turns for i in slot_numbers(p, table[t]))
         for x in loop.outputs:
             self.write_lane(x.array, self._column_of(run, x, own, every), next(results))
         if loop.lists is not None and self.sequenced.listed(loop):
@@ -145,13 +144,14 @@ class RunWriter(PairWriter):
         to.restore(known)
         to.go(f"done{name}")
         to.label(f"done{name}")
+        changed = set(self.sequenced.changed(run).tolist())
         self.values = {i: v for i, v in before.items() if i not in changed}
         for n, i in enumerate(sums):
             if i in before:
                 self.values[i] = to.op(f"phi {to.real} [ {before[i]}, %{start} ], [ {totals[n]}, %end{name} ]")
         self.forget_masks(changed)
 
-    def _picked(self, run: Run) -> Counted:
+    def _picked(self, run: Run) -> CountedTurns:
         """Which turns of a run a lane does."""
         to, loop, table = self.to, self.program.loops[run.loop], self.tables[run.loop]
         by_list, most = self.sequenced.listed(loop), len(run.turns)
@@ -159,22 +159,22 @@ class RunWriter(PairWriter):
             to.do(f"store i32 0, ptr {self.list_of(loop.lists[0], most)[1]}")
         if by_list and loop.follows:
             numbers, count = self.list_of(loop.follows, most)
-            return Listed(to.op(f"load i32, ptr {count}"), numbers=numbers, end=most if loop.backward else 0)
+            return ListedTurns(to.op(f"load i32, ptr {count}"), numbers=numbers, end=most if loop.backward else 0)
         if loop.when is None:
-            return Counted(str(most))
+            return CountedTurns(str(most))
         if loop.when.column is None:
             (slot,) = set(conditions(loop, table, run.turns))
-            return Counted(to.op(f"select i1 {self.differs(slot)}, i32 {most}, i32 0"))
+            return CountedTurns(to.op(f"select i1 {self.differs(slot)}, i32 {most}, i32 0"))
         kind, whole = self.mask_of(self.key_of(run))
         if kind not in ("i32", "i64"):
             begins = self.stretches(run)
             if len(begins) == most:
-                return Listed(whole, numbers=kind)
-            return Stretched(whole, numbers=kind, begins=lambda number: self.one_of([*begins, most], number))
+                return ListedTurns(whole, numbers=kind)
+            return StretchedTurns(whole, numbers=kind, begins=lambda number: self.one_of([*begins, most], number))
         numbered = self.numbered(run)
         if most < len(numbered):
             whole = to.op(f"and {kind} {whole}, {signed(sum(1 << numbered.index(t) for t in run.turns), kind)}")
-        return Masked(whole, kind)
+        return MaskedTurns(whole, kind)
 
     def _put_on_list(self, name: str, turn: str, value: str, most: int) -> None:
         """Put a turn on a list where a value is not 0."""
@@ -190,7 +190,7 @@ class RunWriter(PairWriter):
         if not columns:
             return {}
         table = self.tables[run.loop]
-        return {c: self.one_of([int(table[t, c]) for t in every], own) for c in columns}
+        return {c: self.one_of(table[list(every), c].tolist(), own) for c in columns}
 
     def _column_of(self, run: Run, x: Lane, own: str, every: Sequence[int]) -> str:
         both = [self.both_columns(run.loop, t, x) for t in every]
@@ -215,10 +215,10 @@ class RunWriter(PairWriter):
 
     def _guard_of(self, run: Run, place: Slots) -> Slots | None:
         """What the turns of a run write too, and without which nobody reads what they write to a place."""
-        loop, table, guards = self.program.loops[run.loop], self.tables[run.loop], self.sequenced.guards
+        loop, guards = self.program.loops[run.loop], self.sequenced.guards
+        rows = self.tables[run.loop][list(run.turns)]
         for other in loop.writes if len(set(loop.writes)) == len(loop.writes) else ():
-            pairs = [(i, number_in(other, table[t])) for t in run.turns for i in slot_numbers(place, table[t])]
-            if other.count == 1 and all(guards.get(i) == guard for i, guard in pairs):
+            if other.count == 1 and (guards[numbers_of((place,), rows)] == numbers_of((other,), rows)).all():
                 return other
         return None
 

@@ -18,6 +18,7 @@ from ..program.straight import slot_numbers
 from .masks import signed
 from .ptx import GLOBAL, Assembly, assembled, gpu_module
 from .runs import RunWriter
+from .tile import WARP
 
 
 class SequenceKernel(RunWriter):
@@ -28,9 +29,12 @@ class SequenceKernel(RunWriter):
         to = self.to
         self.begin()
         self.begin_threads()
-        self.home = to.op(f"alloca [{sequenced.near or sequenced.slots} x {to.scalar}], align 16")
-        if sequenced.has_attic:
-            first = to.op(f"sub i64 {to.op(f'mul i64 {self.lane}, %room')}, {sequenced.near}")
+        near = sequenced.slots if sequenced.near is None else sequenced.near
+        self.home = to.op(f"alloca [{near} x {to.scalar}], align 16") if near else ""
+        if sequenced.near is not None:  # [warp, slot, lane of a warp]
+            own = to.op(f"and i64 {self.lane}, {WARP - 1}")
+            others = to.op(f"sub i64 {self.lane}, {own}")
+            first = to.op(f"add i64 {to.op(f'mul i64 {others}, %room')}, {to.op(f'sub i64 {own}, {near * WARP}')}")
             self.attic = to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {first}")
         to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")
         to.label("before0")
@@ -141,7 +145,7 @@ class SequenceKernel(RunWriter):
         self.values |= new
         guarded: dict[int, list[int]] = {}
         for slot, value in new.items():
-            guard = self.sequenced.guards.get(slot)
+            guard = int(self.sequenced.guards[slot])
             if guard in new and not self.literal(new[guard]):
                 guarded.setdefault(guard, []).append(slot)
             else:
@@ -224,13 +228,13 @@ def length(jaxpr: Any) -> int:
     return len(jaxpr.eqns) - len(inner) + sum(length(getattr(p, "jaxpr", p)) for p in inner)
 
 
-def sequence_text(program: Program, slots: int, dtype: Any, near: int = 0) -> str:
+def sequence_text(program: Program, slots: int, dtype: Any, near: int | None = None) -> str:
     """The whole LLVM module of the kernel; `near` as for `Sequenced`."""
     assert program.straight is not None
     jaxprs = [trace(loop, dtype) for loop in program.loops]
     lines = tuple(length(j.jaxpr) for j in jaxprs)
     straight = program.straight
-    fold = None if near else folded(program.loops, straight.tables, slots, straight.mirror)
+    fold = None if near is not None else folded(program.loops, straight.tables, slots, straight.mirror)
     if fold is not None and fold.share(program.loops, straight.tables, lines) > tuning.GPU_FOLD_MAX_SHARE:
         fold = None
     tables = straight.tables if fold is None else fold.tables
@@ -240,7 +244,7 @@ def sequence_text(program: Program, slots: int, dtype: Any, near: int = 0) -> st
     return gpu_module(*arrays, kernel.text())
 
 
-def sequence_ptx(program: Program, slots: int, dtype: Any, chip: int = 90, near: int = 0) -> Assembly:
+def sequence_ptx(program: Program, slots: int, dtype: Any, chip: int = 90, near: int | None = None) -> Assembly:
     """PTX of a program for chips of this compute capability and newer."""
     name, made_from = f"{program.name}_sequence", (program, slots, near)
     return assembled(

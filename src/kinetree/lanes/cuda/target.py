@@ -19,6 +19,7 @@ CUDA = Target(
         weaves=True,
         written_out_min_states=1 << 14,
         written_out_step_rows=tuning.GPU_WRITTEN_OUT_STEP_ROWS,
+        sequence_rows=tuning.GPU_SEQUENCE_MAX_ROWS,
         level_cost=16,
     ),
     run_program,

@@ -7,7 +7,7 @@ from ..llvm.text import Text
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedTurns:
     """All turns of a run, or none."""
 
     count: str
@@ -28,7 +28,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Masked(Counted):
+class MaskedTurns(CountedTurns):
     """Those whose bits are set; `count` is the mask."""
 
     def first(self, to: Text) -> list[str]:
@@ -48,7 +48,7 @@ class Masked(Counted):
 
 
 @dataclass(frozen=True)
-class Listed(Counted):
+class ListedTurns(CountedTurns):
     """Those whose numbers are on a list; from the last to the first, and counted from the end, if there is an `end`."""
 
     numbers: str = ""
@@ -66,7 +66,7 @@ class Listed(Counted):
 
 
 @dataclass(frozen=True)
-class Stretched(Listed):
+class StretchedTurns(ListedTurns):
     """Stretches of turns, whose numbers are on a list; `begins` are the first turns of all of them, and the end."""
 
     begins: Any = None  # a function: from the number of a stretch to its first turn

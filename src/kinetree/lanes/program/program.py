@@ -14,6 +14,7 @@ its outputs as they are.
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -201,7 +202,7 @@ class Program:
         if self.reversible and any(place.column is None for loop in self.loops for place in loop.places):
             raise ValueError(f"{self.name} is reversible, so its tables must name all its slots and data")
 
-    @property
+    @cached_property
     def loops(self) -> tuple[Loop, ...]:
         """All loops, also those that are repeated, in the order of the tables and constants."""
         return tuple(flattened(self.body))

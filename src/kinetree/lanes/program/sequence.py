@@ -15,7 +15,7 @@ import numpy as np
 
 from .fold import ALONE, Fold
 from .program import Body, Loop, Program, Repeat, Slots, flattened, number_in
-from .straight import in_order, slot_numbers
+from .straight import in_order
 from .teams import apart, numbers_of
 
 
@@ -61,12 +61,12 @@ class Sequenced:
     lines: tuple[int, ...]
     limits: UnrollLimits = LIMITS
     fold: Fold | None = None  # whose tables these are, if there is one
-    near: int = 0  # slots that are kept near; cold ones, which follow them, lie in the device's memory. 0: all of them
+    near: int | None = None  # slots that are kept near; those after them lie in the device's memory. None: all are near
 
     @property
     def has_attic(self) -> bool:
-        """Whether cold slots lie in the device's memory."""
-        return bool(self.near)
+        """Whether some slots lie in the device's memory."""
+        return self.near is not None
 
     @cached_property
     def parts(self) -> "list[list[Run] | Cycle]":
@@ -154,7 +154,8 @@ class Sequenced:
         """Whether no turn changes what is found before the first: conditions of others, and what all of them share."""
         assert loop.when is not None
         whens, changes = numbers_of((loop.when,), table), numbers_of((*loop.writes, *loop.adds), table)
-        others = any(np.isin(np.delete(whens, t), own).any() for t, own in enumerate(changes))
+        turns_of = np.bincount(whens[:, 0], minlength=self.slots)  # whose condition a slot is
+        others = (turns_of[changes] > (changes == whens)).any()
         return not others and self._shares(loop, table)
 
     def _shares(self, loop: Loop, table: np.ndarray) -> bool:
@@ -165,7 +166,7 @@ class Sequenced:
         changes = numbers_of((*loop.writes, *loop.adds), table)
 
         def named(places: tuple[Slots, ...], shared: bool) -> set[int]:
-            chosen = tuple(p for p in places if (len({number_in(p, row) for row in table}) == 1) == shared)
+            chosen = tuple(p for p in places if (p.column is None or same(table[:, p.column])) == shared)
             return set(numbers_of(chosen, table).ravel().tolist())
 
         seen, sums = named(loop.reads, True), named(loop.adds, True)
@@ -173,29 +174,27 @@ class Sequenced:
         return not (seen | elsewhere) & sums and not seen & set(changes.ravel().tolist())
 
     @cached_property
-    def guards(self) -> dict[int, int]:
-        """Slots that are read only where another slot is not 0, and that slot: there is no need to store others.
+    def guards(self) -> np.ndarray:
+        """For each slot another one, where it is read only if that is not 0: there is no need to store it else. Or −1.
 
         A turn writes both; no other turn makes the second one different from 0, unless it is so already.
         """
-        readers: dict[int, set[int | None]] = {}
-        sources: dict[int, set[tuple[int, int]]] = {}
-        for k, (loop, table) in enumerate(zip(self.program.loops, self.tables, strict=True)):
-            for t, row in enumerate(table):
-                when = None if loop.when is None else number_in(loop.when, row)
-                for place in (*loop.reads, *loop.adds):
-                    for slot in slot_numbers(place, row):
-                        readers.setdefault(slot, set()).add(when)
-                for place in (*loop.writes, *loop.adds):
-                    for slot in slot_numbers(place, row):
-                        if slot != when:
-                            sources.setdefault(slot, set()).add((k, t))
-        found: dict[int, int] = {}
-        for slot, whens in readers.items():
-            (guard,) = whens if len(whens) == 1 else (None,)
-            if guard is not None and guard != slot and len(sources.get(guard, ())) == 1:
-                found[slot] = guard
-        return found
+        always, several, nobody = -1, -2, -3
+        guard, sources = np.full(self.slots, nobody), np.zeros(self.slots, np.int64)
+        for loop, table in zip(self.program.loops, self.tables, strict=True):
+            whens = np.full((len(table), 1), always) if loop.when is None else numbers_of((loop.when,), table)
+            seen = numbers_of((*loop.reads, *loop.adds), table)
+            for lower in (True, False):  # two conditions of one slot: the least and the largest differ
+                found = np.full(self.slots, self.slots if lower else nobody)
+                (np.minimum if lower else np.maximum).at(found, seen, np.broadcast_to(whens, seen.shape))
+                there = np.unique(seen)
+                old = guard[there]
+                guard[there] = np.where((old == nobody) | (old == found[there]), found[there], several)
+            changed = numbers_of((*loop.writes, *loop.adds), table)
+            np.add.at(sources, changed[changed != whens], 1)
+        own = (guard >= 0) & (guard != np.arange(self.slots))
+        own[own] = sources[guard[own]] == 1
+        return np.where(own, guard, -1)
 
     def named(self, run: Run, places: Sequence[Slots]) -> np.ndarray:
         """Slots that the turns of a run name."""
@@ -230,7 +229,12 @@ class Sequenced:
         return [runs[i] for i in in_order(needs)]
 
 
+def same(numbers: np.ndarray) -> bool:
+    """Whether all are the same."""
+    return bool((numbers == numbers[:1]).all())
+
+
 def conditions(loop: Loop, table: np.ndarray, turns: Sequence[int]) -> tuple[int, ...]:
     """The slots that say whether turns are done."""
     assert loop.when is not None
-    return tuple(slot_numbers(loop.when, table[t])[0] for t in turns)
+    return tuple(numbers_of((loop.when,), table[list(turns)])[:, 0].tolist())
