@@ -65,6 +65,26 @@ def test_lists_leave_no_corner_out():
         np.testing.assert_allclose(heights[found, np.arange(len(every))], heights.max(0), rtol=0, atol=1e-14)
 
 
+def test_rounded_corners_hide_none():
+    """Where corners of a flat side are rounded, MuJoCo's climb ends short of the farthest; ours does not."""
+    rng = np.random.default_rng(2)
+    angle = np.linspace(0, 2 * np.pi, 14, endpoint=False)
+    ring = np.stack((np.cos(angle), np.sin(angle), 0 * angle), 1)
+    disc = np.concatenate([ring + np.array([0, 0, side]) for side in (-0.2, 0.2)])
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    hull = Hull.from_points(disc @ turn.T)
+    hull = hull._replace(vertices=hull.vertices.astype(np.float32).astype(np.float64))
+    every = turn[:, 2] + 1e-9 * rng.standard_normal((100, 3))
+    every /= np.linalg.norm(every, axis=1, keepdims=True)
+    heights = hull.vertices @ every.T
+    top = heights.max(0)
+    assert any(heights[climbed(hull, d), k] < top[k] - 1e-10 for k, d in enumerate(every))
+    pool, _ = pooled([hull], np.float64)
+    search = jax.jit(jax.vmap(lambda d: Corners(jnp.asarray(pool), jnp.int32(0)).farthest(Vec3(*d))))
+    found = np.asarray(search(jnp.asarray(every)))
+    np.testing.assert_allclose(heights[found, np.arange(len(every))], top, rtol=0, atol=1e-14)
+
+
 def test_cells_hold_their_middles():
     """A cell's middle lies in that cell."""
     assert np.array_equal(cell_of(Vec3(*jnp.asarray(directions().T, jnp.float32))), np.arange(CELLS))

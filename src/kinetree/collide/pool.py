@@ -151,7 +151,10 @@ class Corners(NamedTuple):
         return once(tied | (count < 0), lambda corner: self._climbed(direction, height, corner, tied, any_of), near)
 
     def _climbed(self, direction: Vec3, height: Callable[[Any], Scalar], near: Any, tied: Any, any_of: bool) -> Any:
-        """From corner to corner, to the farthest: from one that is near, or from MuJoCo's start if some tie."""
+        """From corner to corner, to the farthest: from one that is near, or from MuJoCo's start if some tie.
+
+        Corners are rounded, so MuJoCo's search may end short of the farthest that is known: then that one counts.
+        """
         numbers = self.numbers
         rows, width = self._table("neighbours")
         close = -jnp.inf if any_of else TIE * self.radius
@@ -170,7 +173,10 @@ class Corners(NamedTuple):
             best = jnp.where(again, first, best)
             beside = jnp.where(ended, -jnp.inf, beside)
             k = jnp.where(ended, 0, s.k + AT_ONCE)
-            return _Climb(at, jnp.where(again, begin, to), best, beside, k, s.again | again, ~arrived | again)
+            known = jnp.where(again, s.at, s.known)
+            top = jnp.where(again, s.best, s.top)
+            to = jnp.where(again, begin, to)
+            return _Climb(at, to, best, beside, k, known, top, s.again | again, ~arrived | again)
 
         grid = (1 + (c > START_COSINE).astype(jnp.int32) - (c < -START_COSINE).astype(jnp.int32) for c in direction)
         x, y, z = grid
@@ -178,8 +184,11 @@ class Corners(NamedTuple):
         first = height(begin)
         start = jnp.where(tied, begin, near)
         none = jnp.zeros_like(near)
-        state = _Climb(start, start, height(start), jnp.full_like(first, -jnp.inf), none, tied, none == none)
-        return jax.lax.while_loop(lambda s: s.goes_on, look, state).at
+        lowest = jnp.full_like(first, -jnp.inf)
+        state = _Climb(start, start, height(start), lowest, none, near, height(near), tied, none == none)
+        end = jax.lax.while_loop(lambda s: s.goes_on, look, state)
+        level = 4 * float(jnp.finfo(direction.x.dtype).eps) * self.radius
+        return jnp.where(end.best >= end.top - level, end.at, end.known)
 
 
 class _Listed(NamedTuple):
@@ -199,6 +208,8 @@ class _Climb(NamedTuple):
     best: Scalar
     beside: Scalar  # how far the farthest neighbour is
     k: Any
+    known: Any  # the farthest one found before it began where MuJoCo's does, and how far it is
+    top: Scalar
     again: Any  # whether it began where MuJoCo's does
     goes_on: Any
 
