@@ -46,6 +46,8 @@ settings.register_profile(
 )
 settings.load_profile("kinetree")
 
+gc.disable()  # until all tests are collected: that takes a quarter less, and leaves no garbage
+
 quick_code.install()
 one_context.install()
 quick_operators.install()
@@ -76,6 +78,7 @@ def pytest_collection_finish(session):
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
+    gc.enable()
 
 
 OFTEN = 20  # tests; to count the maps takes 7 ms

@@ -7,6 +7,7 @@ import kinetree as kt
 from kinetree.dynamics.algorithms.frames import frame_acceleration_of, frame_velocity_of
 from kinetree.dynamics.schedules.run import run
 from tests.dynamics.mixed import BODIES, mixed_model, rate, state
+from tests.second import few
 
 
 @pytest.mark.parametrize("frame", ["world", "local", "aligned"])
@@ -50,7 +51,7 @@ def test_pinocchio_agrees(tmp_path):
         np.testing.assert_allclose(got, motion.vector[SWAP], atol=1e-12)
 
 
-@pytest.mark.parametrize("schedule", ["levels", "paths"])
+@few("schedule", ["levels", "paths"], ["paths"])
 def test_walks_over_the_tree_give_what_lanes_give(schedule):
     """Large trees on a GPU go this way; here every body, fixed ones too, and the three ways to give a motion."""
     model = mixed_model()

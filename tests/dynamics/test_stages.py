@@ -159,7 +159,7 @@ def test_forward_dynamics(model, lanes):
     assert np.linalg.norm(ours - theirs) <= 1e-11 * np.linalg.norm(theirs)
 
 
-@few("model", MODELS, ["twigs", "every joint"], indirect=True)
+@few("model", MODELS, ["every joint"], indirect=True)
 def test_float32(model):
     q, qd, qdd = state(model, np.float32)
     laid = laid_out(model, 16)
