@@ -88,6 +88,15 @@ def test_plain_calls_without_controls_and_with_forces_are_direct():
         kt.advance(model, state, f_ext=np.swapaxes(f_ext, 1, 2).copy())
 
 
+def test_activations_without_controls_are_those_with_controls_of_zero():
+    model = ours(compiled(WORLD.format(integrator="Euler")))
+    q, qd = kt.random_state(model, 0)
+    act = np.full(model.na, 0.2)
+    found = kt.constrained_dynamics(model, q, qd, act=act).qdd
+    np.testing.assert_array_equal(found, kt.constrained_dynamics(model, q, qd, ctrl=np.zeros(model.nu), act=act).qdd)
+    assert np.abs(found - kt.constrained_dynamics(model, q, qd).qdd).max() > 1e-3
+
+
 def test_steps_and_contact_in_a_forked_child(monkeypatch):
     """A child whose parent used XLA makes native steps, also if its parent never did."""
     text = WORLD.format(integrator="Euler")

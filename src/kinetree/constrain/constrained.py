@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import dtype_of
 from kinetree._types import AnyArray, Bool, Float, Int
 from kinetree.dynamics import inverse_dynamics
 from kinetree.dynamics.inverse_dynamics import zero_rates
@@ -70,7 +71,7 @@ def constrained_dynamics(
         q, qd: (..., nq), (..., nv); leading axes are batches and broadcast.
         tau: (..., nv), forces on the joints; none if not given.
         f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
-        ctrl, act: controls and activations of the actuators; their forces add to tau.
+        ctrl, act: controls and activations of the actuators, zero if only the other is given; their forces add to tau.
         warm_start: (..., nv), accelerations to start from, such as those of the last time step.
 
     Returns:
@@ -81,7 +82,8 @@ def constrained_dynamics(
     """
     require_model(model)
     if ctrl is not None or act is not None:
-        driven: Any = actuator_force(model, q, qd, ctrl, act)  # type: ignore[arg-type] - it refuses None
+        ctrl = np.zeros(model.nu, dtype_of(q)) if ctrl is None else ctrl
+        driven: Any = actuator_force(model, q, qd, ctrl, act)  # type: ignore[type-var]
         tau = driven if tau is None else tau + driven
     tau = zero_rates(model, qd) if tau is None else tau
     coupling = model.coupling
