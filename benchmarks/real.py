@@ -5,6 +5,7 @@ field `table`, which tells them from the records of `python -m benchmarks`. The 
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,10 @@ def robots(records: Sequence[Record]) -> Iterator[str]:
             words = WORDS.get(name, name)
             rows.append([f"{words}, {title}", ratio(middle), f"{ratio(found[0][0])} ({found[0][1]})", count(below)])
     if rows:
-        yield "## Times as fast as Pinocchio: example-robot-data as loaded, fixed and floating, two threads each\n"
-        yield from table(["quantity", "median", "worst robot", "slower than Pinocchio"], rows)
+        days = Counter(r["run"][:10] for r in latest(records, "robots", ("robot", "call")))
+        when = ", ".join(f"{n} on {day}" for day, n in sorted(days.items()))
+        yield f"## Times as fast as Pinocchio: robots of example-robot-data as loaded, fixed and floating ({when})\n"
+        yield from table(["quantity, two threads each", "median", "worst robot", "slower than Pinocchio"], rows)
 
 
 def ground(records: Sequence[Record]) -> Iterator[str]:
