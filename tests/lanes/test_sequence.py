@@ -234,6 +234,10 @@ HEAP = """<mujoco><option timestep="0.01"/><worldbody><geom type="plane" size="5
 <body pos="0 0 0.1"><freejoint/><geom size="0.1"/></body><body pos="0.15 0 0.12"><freejoint/><geom size="0.1"/></body>
 <body pos="0 0.15 0.14"><freejoint/><geom size="0.1"/></body></worldbody></mujoco>"""
 
+EGGS = """<mujoco><option timestep="0.01"/><worldbody><geom type="ellipsoid" size="1 1 0.1"/>
+<geom type="ellipsoid" size="1 1 0.1" pos="0.5 0 0"/>
+<body pos="0 0 0.25"><joint type="slide"/><geom type="ellipsoid" size="0.1 0.1 0.2"/></body></worldbody></mujoco>"""
+
 
 def stepper_of(text):
     model = kt.load(text)
@@ -252,8 +256,8 @@ def stepper():
 
 @pytest.mark.parametrize(
     ("text", "threads", "near"),
-    [(CART, 1, "all"), (CART, 1, "hot"), (CART, 1, "none"), (WALKER, 2, "all"), (HEAP, 1, "all")],
-    ids=["cart", "cold slots apart", "all slots apart", "walker", "heap"],
+    [(CART, 1, "all"), (CART, 1, "hot"), (CART, 1, "none"), (WALKER, 2, "all"), (HEAP, 1, "all"), (EGGS, 1, "all")],
+    ids=["cart", "cold slots apart", "all slots apart", "walker", "heap", "contacts that are searched for"],
 )
 def test_steps_with_contact_have_the_same_bits(text, threads, near):
     """Two threads share a robot with two sides that are alike; slots may lie in the device's memory.

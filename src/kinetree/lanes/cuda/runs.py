@@ -79,7 +79,6 @@ class RunWriter(PairWriter):
         at = [f"%{name}_at{j}" for j in range(len(first))]
         to.go(f"turn{name}")
         to.label(f"turn{name}")
-        head = len(to.lines)  # the sums' own lines come here, when their new values have names
         outer, self.certain = self.certain, False
         for p in (*loop.reads, *loop.adds):
             if self.varies(run, p):
@@ -130,6 +129,7 @@ class RunWriter(PairWriter):
         to.label(f"turned{name}")
         carried = [*zip(at, [picked.kind] * len(at), first, following, strict=True)]
         carried += [(f"%{name}_sum{n}", to.real, begin[i], totals[n]) for n, i in enumerate(sums)]
+        head = to.lines.index(f"turn{name}:") + 1  # looked for now: steps may have put their arrays before it
         to.lines[head:head] = [
             f"  {value} = phi {kind} [ {old}, %pre{name} ], [ {new}, %turned{name} ]"
             for value, kind, old, new in carried
