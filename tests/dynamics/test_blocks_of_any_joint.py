@@ -137,3 +137,24 @@ def test_the_base_finds_what_a_second_round_begins_with():
         found = kt.centroidal_momentum(model, q, qd)
     assert ways[0][1].way == "blocks"
     close(found, wanted[..., 0], 1e-11)
+
+
+@few("name", list(MODELS), ["random"])
+def test_gradients_have_passes(name):
+    """Against those of lanes, which are made by differentiating steps."""
+    model = MODELS[name]()
+    q, qd, given = map(jnp.asarray, states(model))
+    weights = jnp.cos(jnp.arange(given.size, dtype=float)).reshape(given.shape)
+    for function in (kt.inverse_dynamics, kt.forward_dynamics):
+
+        def power(*x, schedule, f=function):
+            return (f(model, *x, schedule=schedule) * weights).sum()
+
+        wanted = jax.grad(lambda *x: power(*x, schedule="lanes"), (0, 1, 2))(q, qd, given)
+        with recorded() as ways:
+            found = jax.grad(lambda *x: power(*x, schedule="auto"), (0, 1, 2))(q, qd, given)
+        assert any(name == "rnea_reverse_placed" and way.way == "blocks" for name, way in ways)
+        inside = jax.jit(jax.grad(lambda *x: power(*x, schedule="auto"), (0, 1, 2)))(q, qd, given)
+        for a, b, c in zip(found, wanted, inside, strict=True):
+            assert np.abs(a - b).max() <= 1e-10 * np.abs(b).max()
+            assert np.abs(c - b).max() <= 1e-10 * np.abs(b).max()

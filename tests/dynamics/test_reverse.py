@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.dynamics.algorithms.rnea import RNEA
-from kinetree.dynamics.algorithms.rnea_reverse import RNEA_REVERSE, has_reverse
+from kinetree.dynamics.algorithms.rnea_reverse import RNEA_REVERSE
 from kinetree.dynamics.schedules import blocks, tuning
 from kinetree.dynamics.schedules.run import run
 from tests.build import build_model
@@ -79,8 +78,3 @@ def test_a_direction_is_the_transpose_of_the_gradient(monkeypatch):
     h = 1e-5
     slope = jax.grad(lambda y: (moved(y) * w).sum())
     np.testing.assert_allclose(twice @ w, ((slope(q + h * w) - slope(q - h * w)) @ along) / (2 * h), rtol=1e-6)
-
-
-def test_quaternion_joints_have_none():
-    free = build_model(generate.random_tree(np.random.default_rng(1), 9, ("free", "revolute"), "chain"))
-    assert not has_reverse(RNEA, free)

@@ -15,6 +15,7 @@ without weight, and the reverse algorithm with w = −λ.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +23,7 @@ import jax.numpy as jnp
 
 from kinetree.dynamics.recursion import Algorithm, Inward, Outward, Row, Share, Stretch
 from kinetree.model import Model, Placement
+from kinetree.model.coordinates import first_placements, velocity_product_shift
 from kinetree.spatial import Force, Motion, Scalar, Transform, Vec3
 
 from ..elements.articulated import base_acceleration, velocity_product
@@ -85,6 +87,17 @@ def pulls(row: Row, whole: Pulls) -> tuple[Pulls, dict]:
     found = {"q": -row.axis.dot(turned), "qd": row.axis.dot(V - v.cross_force(A)), "qdd": row.axis.dot(A)}
     passed = Pulls(*(row.at.force_to_parent(f) for f in (F, A, V)))
     return passed, {f"{n}_slope": x for n, x in found.items()}
+
+
+def placed_pulls(row: Row, whole: Pulls) -> tuple[Pulls, dict]:
+    """The same, and what any small motion of the row's frame in its parent does: for joints with quaternions."""
+    passed, found = pulls(row, whole)
+    v, a, u = row.moving
+    along = row.axis.times
+    V = whole.V + along(row.qd).cross_force(whole.A)
+    rest = a - velocity_product(v, row.axis, row.qd) - along(row.qdd)
+    turned = (v - along(row.qd)).cross_force(V) + (u - along(row.w)).cross_force(whole.F) + rest.cross_force(whole.A)
+    return passed, found | {"placed_slope": -turned}
 
 
 class Relative(NamedTuple):
@@ -168,24 +181,83 @@ RNEA_REVERSE = Algorithm(
     begins={"moving": _pushed_up},
 )
 
+RNEA_REVERSE_PLACED = replace(
+    RNEA_REVERSE,
+    name="rnea_reverse_placed",
+    passes=(
+        RNEA_REVERSE.passes[0],
+        replace(
+            RNEA_REVERSE.passes[1],
+            visit=placed_pulls,
+            given=("qd", "qdd", "w"),
+            outputs=(*SLOPES, "placed_slope"),
+        ),
+    ),
+    outputs={**dict.fromkeys(SLOPES, float), "placed_slope": Force},
+)
+
 
 Run = Callable[[Algorithm, Model, dict[str, Any]], dict[str, Any]]  # on (..., n) arrays
 FORWARD = (aba_of(False), aba_of(True))
 
 
-def has_reverse(algorithm: Algorithm, model: Model) -> bool:
-    """True if there are passes for the gradient of an algorithm; not for quaternion joints."""
-    return (algorithm is RNEA or algorithm in FORWARD) and not len(model.structure.quaternion_joints)
+def has_reverse(algorithm: Algorithm) -> bool:
+    """True if there are passes for the gradient of an algorithm."""
+    return algorithm is RNEA or algorithm in FORWARD
+
+
+class RowSlopes(NamedTuple):
+    """Derivatives of Σ w τ of the rows with respect to q, and to velocities and accelerations of the rows."""
+
+    q: Any
+    qd: Any
+    qdd: Any
+
+
+def _slopes(run: Run, model: Model, q: Any, qd: Any, qdd: Any, w: Any) -> RowSlopes:
+    """Those of the rows, with (..., n) arrays; q as the joints have it."""
+    given = {"q": q, "qd": qd, "qdd": qdd, "w": w}
+    structure = model.structure
+    if not len(structure.quaternion_joints):
+        return RowSlopes(*run(RNEA_REVERSE, model, given).values())
+    found = run(RNEA_REVERSE_PLACED, model, given)  # JAX may have sorted the names
+    by_row, by_qd, by_qdd, placed = (found[n] for n in RNEA_REVERSE_PLACED.outputs)
+    own = structure.q_of_row >= 0
+    by_q = jnp.zeros_like(q).at[..., structure.q_of_row[own]].set(by_row[..., own])
+    rows = jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[:, None], model.rows)
+    states = q.reshape(-1, q.shape[-1]).T  # (nq, batch)
+    first, at = first_placements(structure, rows, states)
+
+    def motion(states: Any) -> tuple:
+        """How the first rows move, in their own coordinates, to first order."""
+        new = first_placements(structure, rows, states)[1]
+        turned = at.orientation.conjugate() * new.orientation
+        moved = at.orientation.conjugate().turn(new.position - at.position)
+        return (2 * turned.x, 2 * turned.y, 2 * turned.z, *moved)
+
+    pulls = placed.reshape(-1, *placed.shape[-2:])[:, first]  # (batch, joints, 6)
+    (more,) = jax.vjp(motion, states)[1](tuple(pulls[..., k].T for k in range(6)))
+    return RowSlopes(by_q + more.T.reshape(q.shape), by_qd, by_qdd)
+
+
+def _by_shift(model: Model, qd: Any, owed: Any) -> Any:
+    """What is owed to the shifts of quaternion joints (joint_terms.py), owed to qd."""
+    if not len(model.structure.quaternion_joints):
+        return jnp.zeros_like(qd)
+    shift = jax.vjp(lambda x: velocity_product_shift(model.structure, x), qd.reshape(-1, qd.shape[-1]).T)[1]
+    return shift(owed.reshape(-1, qd.shape[-1]).T)[0].T.reshape(qd.shape)
 
 
 def gradient(algorithm: Algorithm, run: Run, model: Model, state: tuple, owed: Any) -> tuple:
     """Gradients with respect to the state, (..., n) arrays, from that with respect to the result."""
     q, qd, given = state
+    armature, slide = (jnp.asarray(x, q.dtype) for x in (model.rows.armature, model.rows.slide))
     if algorithm is RNEA:
-        armature = jnp.asarray(model.rows.armature, q.dtype)
-        by_q, by_qd, by_qdd = run(RNEA_REVERSE, model, {"q": q, "qd": qd, "qdd": given, "w": owed}).values()
-        return by_q, by_qd, by_qdd + armature * owed
+        slopes = _slopes(run, model, q, qd, given, owed)
+        of_shift = armature * slide * owed - slopes.qdd
+        return slopes.q, slopes.qd + _by_shift(model, qd, of_shift), slopes.qdd + armature * owed
     (qdd,) = run(algorithm, model, {"q": q, "qd": qd, "tau": given}).values()
     (answer,) = run(algorithm, model.weightless, {"q": q, "qd": jnp.zeros_like(qd), "tau": owed}).values()
-    by_q, by_qd, _ = run(RNEA_REVERSE, model, {"q": q, "qd": qd, "qdd": qdd, "w": -answer}).values()
-    return by_q, by_qd, answer
+    slopes = _slopes(run, model, q, qd, qdd, -answer)
+    of_shift = owed - armature * (1 + slide) * answer
+    return slopes.q, slopes.qd + _by_shift(model, qd, of_shift), answer

@@ -111,7 +111,7 @@ def _over_tree(
     if choice.way == "stages":
         laid = staged(model.tree)
         assert laid is not None
-        reverses = f_ext is None and has_reverse(algorithm, model)
+        reverses = f_ext is None and has_reverse(algorithm)
         function = _over_stages(algorithm, kind_of(model).hinges, f_ext is not None, reverses)
         return by_stages(function, laid, model, *inputs.values(), *(() if f_ext is None else (f_ext,)))
     if choice.way == "euler tour":
@@ -139,7 +139,7 @@ def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -
     arrays = (*inputs.values(), *(() if f_ext is None else (f_ext,)))
     if not is_traced(arrays):
         return function((), *arrays)
-    reverses = f_ext is None and has_reverse(algorithm, model)
+    reverses = f_ext is None and has_reverse(algorithm)
     return with_rule(function, by_lanes, gradient=back if reverses else None)((), *arrays)
 
 
