@@ -13,6 +13,7 @@ from kinetree.lanes import native_enabled
 from kinetree.lanes.blocks.handler import Lists, serve_jit
 from kinetree.lanes.blocks.lists import Tasks
 from kinetree.lanes.cpu.host import vector_width
+from kinetree.lanes.cpu.recycled import empty
 from kinetree.lanes.kept.notice import warn_not_native
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.kept.plans import constants_of, kept_plan
@@ -62,7 +63,7 @@ class BlockPlan:
     def __call__(self, *states: np.ndarray) -> dict[str, np.ndarray]:
         """Results of states, by name, with the states first; the inputs are those of the algorithm, in its order."""
         given = [np.ascontiguousarray(states[k], self._dtype) for k in self._order]
-        found = {n: np.empty((len(given[0]), *shape), self._dtype) for n, shape in self._shapes.items()}
+        found = {n: empty((len(given[0]), *shape), self._dtype) for n, shape in self._shapes.items()}
         for state in zip(*given, *(x.reshape(len(x), -1) for x in found.values()), strict=True):
             self._lists(state)
         return found
