@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.constrain.newton import below_rounding
 from kinetree.model.world import Scene
 from kinetree.spatial import Quaternion
 
@@ -29,6 +30,12 @@ REST = np.array([0, 0, SIZE + 0.01 - 1e-5, 1, 0, 0, 0.0])
 
 
 COUNT = 5  # states in every batch, so that all tests share one compilation
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_norms_that_overflow_do_not_end_the_search(dtype):
+    steps, sizes = (np.array(x, dtype) for x in ([0, 1e-30, 1, np.inf, np.inf], [0, 1, 1, np.inf, 1]))
+    assert below_rounding(steps, sizes).tolist() == [True, True, False, False, False]
 
 
 def test_a_box_on_a_slope_slips_exactly_past_its_friction_angle():

@@ -107,6 +107,7 @@ def test_equalities_of_a_file_made_rigid():
     """A joint that follows another, as a row of a loop; nothing soft is left."""
     model = kt.load(FOLLOWING.format("0.1 0.5 0.2 0 0"), rigid_equalities=True)
     assert model.world.equalities is None
+    assert "rigid loops are solved with the tree" in kt.explain(model).forward_dynamics.reason
     q, qd = kt.close_loops(model, np.array([0.3, 0.2, 0.0]), np.array([1.0, 0.5, 0.0]))
     np.testing.assert_allclose(q[2], 0.1 + 0.5 * q[0] + 0.2 * q[0] ** 2, atol=1e-12)
     slope = 0.5 + 0.4 * q[0]

@@ -10,7 +10,7 @@ from kinetree.model import Model
 from kinetree.model.arguments import is_known
 from kinetree.model.copies import with_same_rows
 
-from .choose import native_for
+from .choose import Way, native_for, way_of
 from .moving import jvp_of_moving
 from .native import Solver
 
@@ -24,6 +24,11 @@ def _without_world(model: Model) -> Model:
         return with_same_rows(model, world=None, friction=None, limits=None, actuators=None, sensors=(), stepping=None)
 
     return _bare.get(model, "bare", make) if is_known(model) else make()
+
+
+def way_of_closed(model: Model, dtype: Any = float) -> Way:
+    """How forward dynamics of a model with loops is made, where no method is asked for."""
+    return way_of(_without_world(model), dtype)
 
 
 def natively_closed(model: Model, reference: Any, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:

@@ -36,6 +36,12 @@ SEARCH_STEPS = 30  # steps of a search; a bracket that is halved 30 times is 1e-
 CURVED_POWER = 1.25  # of the machine epsilon: Δᵀ A Δ over xᵀ A x below which the next step is below rounding
 
 
+def below_rounding(h: Any, size: Any) -> Any:
+    """Whether the next step is below rounding, from Δᵀ A Δ and xᵀ A x. Norms that overflow tell nothing."""
+    kind = jnp.finfo(size.dtype)
+    return (h <= float(kind.eps) ** CURVED_POWER * size) & (size <= float(kind.max))
+
+
 class FreeTree(NamedTuple):
     """The mechanism without constraints, by position."""
 
@@ -177,7 +183,7 @@ def _search(groups: list[Group], w: Any, dw: Any, start: Scalar, m1: Scalar, m2:
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def minimise(walk: Traversal, most: int, tree: FreeTree, groups: list[Group], x: Scalar, w: Any) -> Solution:
     """The minimum, from a first guess x with its residuals w. Lanes that are done keep their x while others go on."""
-    walk, tiny = walk.on(tree), jnp.finfo(x.dtype).eps ** CURVED_POWER
+    walk = walk.on(tree)
 
     def unfinished(s: _State) -> Scalar:
         return ~s.done.all()
@@ -194,7 +200,7 @@ def minimise(walk: Traversal, most: int, tree: FreeTree, groups: list[Group], x:
         bent = _bending(responses, dw)
         if any(isinstance(g, Coupled) for g in groups):
             h = h + _bending(_coupled(groups, responses)[1], tuple(_coupled(groups, dw)[1]))
-        settled = ((same & ~curved) | (h <= tiny * size)) & solved
+        settled = ((same & ~curved) | below_rounding(h, size)) & solved
         begin = _power(responses, dw)
         slope = begin - _power(ends, dw) - bent
         take = settled | (jnp.abs(slope) <= FULL_STEP_SLOPE * h) | s.done

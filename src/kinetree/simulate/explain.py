@@ -1,11 +1,13 @@
 """`kinetree.explain`: what `auto` takes for dynamics, constraints and steps, and why."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kinetree import dynamics
 from kinetree.constrain.choose import Way, way_of
+from kinetree.constrain.closed import way_of_closed
 from kinetree.constrain.native import Goal
+from kinetree.dynamics.schedules.choose import Choice
 from kinetree.model import Model
 from kinetree.model.required import require_model
 
@@ -45,6 +47,9 @@ def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: Any =
     found, name = dynamics.explain(model, batch, arrays=arrays, dtype=dtype), step_of(model, None)
     rollout = way_of_rollout(model, name, dtype, arrays == "traced")
     free = model.uncoupled
+    if model.loops is not None and way_of_closed(model, dtype).plan is not None:
+        lanes = Choice("lanes", "lanes", "native", "", "rigid loops are solved with the tree, a lane to a state")
+        found = replace(found, forward_dynamics=lanes)
     return Explanation(
         **vars(found),
         constrained_dynamics=way_of(model, dtype),

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from kinetree.lanes import Loop
 
 from ..cones import Cone, Response
-from ..newton import CURVED_POWER
+from ..newton import below_rounding
 from ..noslip import TURNS, cone_bounds, cone_grip, loss_grip
 from .kinds import Kind
 from .memory import NOTHING, SIDES, Gripping, fixed, kept_forces, summed, totals
@@ -94,8 +94,7 @@ def _turned() -> Part:
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         (h, size), settled, g = summed(reads[:SIDES]), *reads[SIDES:]
-        tiny = float(jnp.finfo(h.dtype).eps) ** CURVED_POWER
-        still = (g.again != 0) & (h <= tiny * size)
+        still = (g.again != 0) & below_rounding(h, size)
         again = (settled != 0) & (g.turns > 0) & ~still
         zero = jnp.zeros_like(h)
         one = jnp.where(again, jnp.ones_like(h), zero)

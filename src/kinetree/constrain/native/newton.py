@@ -16,7 +16,7 @@ from kinetree.lanes import Loop
 from kinetree.model import Model
 from kinetree.spatial import Force, Motion
 
-from ..newton import CURVED_POWER, FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS
+from ..newton import FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS, below_rounding
 from ..noslip import TURNS
 from . import joined, roots
 from .conjugate import beginning, conjugate_gradients, step_norms, unforced
@@ -176,8 +176,7 @@ def judged(finishes: bool, coupled: bool, rigid: bool) -> Part:
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         sums, (h, size) = summed(reads[:SIDES]), summed(reads[SIDES : 2 * SIDES])
         last = list(reads[2 * SIDES :])
-        tiny = float(jnp.finfo(h.dtype).eps) ** CURVED_POWER
-        settled = ((sums.changed == 0) & (sums.curved == 0)) | (h <= tiny * size)
+        settled = ((sums.changed == 0) & (sums.curved == 0)) | below_rounding(h, size)
         first = last.pop() == 0 if rigid else False
         if coupled:  # and the forces between bodies were found
             settled = settled & (last.pop() == 0)
