@@ -126,7 +126,7 @@ def _held_by_tendons(model: Model, at: ActuatorColumns, force: Any) -> Any:
 
 
 def is_full(total: Any, least: Any, most: Any) -> Any:
-    """Whether a sum is at its bounds: the parts of what was scaled to a bound add up to it within rounding."""
+    """True if a sum is at its bounds: the parts of what was scaled to a bound add up to it within rounding."""
     near = ROUNDING * float(jnp.finfo(total.dtype).eps) * jnp.abs(total)
     return (total <= least + near) | (total >= most - near)
 

@@ -101,7 +101,7 @@ def view(
     model: str = MODEL,
     trajectory: Path = typer.Argument(None, help="A trajectory to play; without one, sliders move the joints."),
     live: bool = typer.Option(False, "--live", help="Simulate while the page is open; the mouse pushes bodies."),
-    host: str = typer.Option("127.0.0.1", help="Who may see it: 0.0.0.0 lets other machines look."),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on: 0.0.0.0 lets other machines look."),
     port: int = typer.Option(8080, min=0, max=65535, help="Where the browser finds it; the next free one if in use."),
     png: Path = typer.Option(None, help="Write a picture instead, without a browser."),
     gif: Path = typer.Option(None, help="Write a film instead, without a browser."),

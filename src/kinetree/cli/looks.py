@@ -94,7 +94,7 @@ def view(
 
 
 def _open_browser(url: str) -> None:
-    """Open the page where somebody looks at a screen."""
+    """Open the page, if there is a screen."""
     screen = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if screen and sys.stdout.isatty():
         webbrowser.open(url)
@@ -128,7 +128,7 @@ def _draw(model: Model, run: Trajectory | None, wanted: Drawing) -> None:
             raise ValueError(f"--{kind} needs a trajectory")
         if path.suffix.lower() != f".{kind}":
             raise ValueError(f"--{kind} writes a .{kind} file, not {path.name}")
-        with Console(stderr=True).status("drawing") as told:  # where somebody looks at a terminal
+        with Console(stderr=True).status("drawing") as told:  # only drawn on a terminal
             text = f"drawing {path.name}: {{}} pictures"
             options = {"speed": wanted.speed, "watch": lambda n, text=text: told.update(text.format(n))}
             count = film.save_film(path, ShownScene(model, run), **options, **looks)

@@ -76,8 +76,8 @@ class _Edge(NamedTuple):
 
     axis: Vec3  # 1 for the edge's own axis, 0 for the others
     side: Vec3  # -1 or 1 for the others, 0 for its own
-    own: Vec3  # whether this is the edge's axis
-    upper: Vec3  # whether the side is 1
+    own: Vec3  # True if this is the edge's axis
+    upper: Vec3  # True if the side is 1
 
 
 def _edges() -> _Edge:

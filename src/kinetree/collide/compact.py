@@ -25,7 +25,7 @@ def compacted(function: Callable[..., Any], wanted: Any, *lanes: Any) -> Any:
     count = jnp.sum(wanted, dtype=jnp.int32)
     number = jnp.arange(n, dtype=jnp.int32)
     place = jnp.where(wanted, jnp.cumsum(wanted, dtype=jnp.int32) - 1, n + block)
-    order = jnp.full(n + block, n, jnp.int32).at[place].set(number, mode="drop")  # n is nobody: nothing is written
+    order = jnp.full(n + block, n, jnp.int32).at[place].set(number, mode="drop")  # n means no point: it is not written
     like = jax.eval_shape(jax.vmap(function), *lanes)
     empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
 

@@ -75,7 +75,7 @@ def _ends(kinds: Kinds, a: Geom, b: Geom, any_of: bool = False) -> Callable[[Vec
 
 
 def _near(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Any:
-    """Whether balls around two shapes meet."""
+    """True if balls around two shapes meet."""
     away = b.position - a.position
     radius = bounding_radius(kinds[0], a) + bounding_radius(kinds[1], b) + reach
     return away.dot(away) <= radius * radius

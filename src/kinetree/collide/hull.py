@@ -1,4 +1,4 @@
-"""Convex hulls: corners, who is next to whom, and flat faces. Constants of a shape, in its own frame."""
+"""Convex hulls: corners, neighbours of corners, and flat faces. Constants of a shape, in its own frame."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ import numpy as np
 from .cube import CELLS, directions, may_be_farthest
 
 MIN_CLIMB_VERTICES = 10  # MuJoCo's mjMESH_HILLCLIMB_MIN: in smaller meshes all corners are tried, in order
-NOBODY = -1  # fills up lists of faces and of their corners
+NOBODY = -1  # pads lists of faces and of their corners
 AT_ONCE = 4  # corners that a turn of the search for the farthest looks at
 MAX_LISTED = 16  # corners listed for a cell of directions; where more may be the farthest, they are climbed over
 # Of a hull's radius: corners that are as far along a direction. Corners are rounded to float32, so hulls are convex

@@ -35,9 +35,9 @@ class Local(NamedTuple):
 
     bend: Any  # (direction) -> how the point moves
     flats: tuple[Flat, Flat]
-    face: Any  # whether the direction is the normal of a face
+    face: Any  # True if the direction is the normal of a face
     sizes: tuple[Vec3, Vec3, Vec3]
-    nearly: Any  # whether it is nearly that, so that several points are cut out of the face
+    nearly: Any  # True if it is nearly that, so that several points are cut out of the face
     normal: Vec3  # of that face
 
 

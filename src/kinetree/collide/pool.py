@@ -210,7 +210,7 @@ class _Climb(NamedTuple):
     k: Any
     known: Any  # the farthest one found before it began where MuJoCo's does, and how far it is
     top: Scalar
-    again: Any  # whether it began where MuJoCo's does
+    again: Any  # True if it began where MuJoCo's does
     goes_on: Any
 
 

@@ -60,7 +60,7 @@ class Contact(NamedTuple):
 
     @property
     def active(self) -> Scalar:
-        """Whether this is a contact."""
+        """True if this is a contact."""
         return self.distance < NEVER
 
 

@@ -44,7 +44,7 @@ class Feature(ABC):
     n_faces: Any  # flat ones, in order
     n_edges: Any
     width: int  # corners of a face, at most
-    edge_counts: Any = True  # whether its edges count where the other shape comes first
+    edge_counts: Any = True  # True if its edges count where the other shape comes first
 
     @abstractmethod
     def normal(self, face: Any) -> Vec3:

@@ -28,7 +28,7 @@ class Response(NamedTuple):
     curvature: Symmetric
     pull: Vector
     state: Scalar  # a number for each piece of the cost
-    curved: Scalar  # whether the force is not linear here
+    curved: Scalar  # True if the force is not linear here
 
 
 def times(H: Symmetric, v: Vector) -> Vector:

@@ -36,7 +36,7 @@ class Near(NamedTuple):
 
 
 class Crowded(NamedTuple):
-    """Points of contact, (points, 1), and who meets there."""
+    """Points of contact, (points, 1), and the two shapes of each."""
 
     point: Contact
     bodies: Any  # (points, 2)
@@ -79,7 +79,7 @@ def near_pairs(crowd: Crowd, centre: Vec3, radius: Any, reach: Any) -> Near:
 
 
 def _may_meet(crowd: Crowd, here: Any, other: Any) -> Any:
-    """Whether MuJoCo lets two shapes touch: by their bits, and as nobody touches itself or its parent."""
+    """True if MuJoCo lets two shapes touch: their bits match, and neither body is the other or its parent."""
     own, above, contype, conaffinity = (
         jnp.asarray(np.array(x, np.int32)) for x in (crowd.own, crowd.above, crowd.contype, crowd.conaffinity)
     )

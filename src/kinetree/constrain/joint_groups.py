@@ -48,7 +48,7 @@ class Present(NamedTuple):
 
     @property
     def acts(self) -> bool:
-        """Whether there is something that constrains or pulls; every mechanism has bodies."""
+        """True if there is something that constrains or pulls; every mechanism has bodies."""
         return any((*self._replace(bodies=()),))
 
     @property

@@ -37,7 +37,7 @@ CURVED_POWER = 1.25  # of the machine epsilon: Δᵀ A Δ over xᵀ A x below wh
 
 
 def below_rounding(h: Any, size: Any) -> Any:
-    """Whether the next step is below rounding, from Δᵀ A Δ and xᵀ A x. Norms that overflow tell nothing."""
+    """True if the next step is below rounding, from Δᵀ A Δ and xᵀ A x. Norms that overflow tell nothing."""
     kind = jnp.finfo(size.dtype)
     return (h <= float(kind.eps) ** CURVED_POWER * size) & (size <= float(kind.max))
 

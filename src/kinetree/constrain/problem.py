@@ -45,7 +45,7 @@ class Problem(NamedTuple):
     active: Scalar | None  # which points of contact push
     loops: LoopRows | None = None  # rows of rigid loops
     crowded: Crowded | None = None  # contacts whose pairs were found in this state
-    lost: Any = False  # whether there was no room for some of those
+    lost: Any = False  # True if there was no room for some of those
 
 
 def layout_of(model: Model, q: Any, known: Huge | None = None) -> Layout:
@@ -84,18 +84,18 @@ def scene_of(model: Model) -> Scene | None:
 
 
 def has_contacts(model: Model) -> bool:
-    """Whether some listed pair of shapes may touch."""
+    """True if some listed pair of shapes may touch."""
     scene = scene_of(model)
     return scene is not None and bool(scene.layout.pairs)
 
 
 def may_touch(model: Model) -> bool:
-    """Whether some pair of shapes may touch, listed or found in each state."""
+    """True if some pair of shapes may touch, listed or found in each state."""
     return has_contacts(model) or has_crowd(model)
 
 
 def has_crowd(model: Model) -> bool:
-    """Whether there are shapes whose pairs are found in each state."""
+    """True if there are shapes whose pairs are found in each state."""
     scene = scene_of(model)
     return scene is not None and scene.layout.crowd is not None
 

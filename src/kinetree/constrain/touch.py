@@ -36,7 +36,7 @@ class Contacts(NamedTuple):
     frame: Float[AnyArray, "... n 3 3"]  # rows are the normal, from the first body to the second, and two tangents
     depth: Float[AnyArray, "... n"]  # how far the surfaces overlap; −inf where they are not near
     bodies: Int[AnyArray, "*batch n 2"]  # the two bodies, −1 the base; (n, 2) where pairs are listed beforehand
-    active: Bool[AnyArray, "... n"]  # whether the contact pushes
+    active: Bool[AnyArray, "... n"]  # True if the contact pushes
 
 
 @coupled("unchanged")

@@ -196,7 +196,7 @@ def _called(call: Builtin, given: tuple) -> Any:
 
 
 def _walks(model: Model, dtype: np.dtype, external: bool) -> bool:
-    """Whether the ordinary path would walk one state in lanes, with numbers that are known."""
+    """True if the ordinary path would walk one state in lanes, with numbers that are known."""
     if model.nv == 0 or not is_known(model):
         return False
     return choose(Call(model, 1, "numpy", dtype, external, facts()), blocks=lambda _: True).way == "lanes"

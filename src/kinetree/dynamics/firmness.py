@@ -71,7 +71,7 @@ _firm: WeakKeyDictionary[Model, bool] = WeakKeyDictionary()
 
 
 def is_firm(model: Model) -> bool:
-    """Whether every joint's body resists every motion by itself; found once. False where numbers are not known."""
+    """True if every joint's body resists every motion by itself; found once. False where numbers are not known."""
     if model not in _firm:
         _firm[model] = _is_firm(model)
     return _firm[model]

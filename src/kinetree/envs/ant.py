@@ -60,7 +60,7 @@ class Ant(Env):
     healthy_reward: float = field(default=1.0, kw_only=True)
     contact_weight: float = field(default=5e-4, kw_only=True)
     contact_force_range: tuple[float, float] = field(default=(-1.0, 1.0), kw_only=True)  # N, N m
-    contact_forces: bool = field(default=True, kw_only=True)  # whether observations have them
+    contact_forces: bool = field(default=True, kw_only=True)  # True if observations have them
     healthy_height: tuple[float, float] = field(default=(0.2, 1.0), kw_only=True)  # m
 
     def robot(self) -> Model:

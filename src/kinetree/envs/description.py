@@ -1,7 +1,7 @@
 """Robots of the environments, described in code: bodies of capsules and spheres, and their joints, to a model.
 
 Numbers and rules are those of MJCF: masses from volumes, several joints to a body, each about a point of it. So the
-robots match files of MuJoCo, and nobody needs MuJoCo to make them.
+robots match files of MuJoCo, but MuJoCo is not needed to make them.
 """
 
 import dataclasses

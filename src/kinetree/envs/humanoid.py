@@ -169,7 +169,7 @@ class Humanoid(Env):
     healthy_reward: float = field(default=5.0, kw_only=True)
     contact_weight: float = field(default=5e-7, kw_only=True)
     contact_cost_range: tuple[float, float] = field(default=(-np.inf, 10.0), kw_only=True)
-    contact_forces: bool = field(default=True, kw_only=True)  # whether observations have them
+    contact_forces: bool = field(default=True, kw_only=True)  # True if observations have them
     healthy_height: tuple[float, float] = field(default=(1.0, 2.0), kw_only=True)  # m
 
     def robot(self) -> Model:

@@ -39,7 +39,7 @@ def _bodies(m: Any, e: int) -> list[int]:
 
 
 def _is_free(model: Model, m: Any, ours: dict[int, int], e: int) -> bool:
-    """Whether its bodies can move against each other; if not, such as a mocap body and the world, it does nothing."""
+    """True if its bodies can move against each other; if not, such as a mocap body and the world, it does nothing."""
     one, two = (-1 if ours[b] < 0 else int(model.structure.row_of_body[ours[b]]) for b in _bodies(m, e))
     return one != two
 

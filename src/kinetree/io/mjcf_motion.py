@@ -97,7 +97,7 @@ def _actuators(model: Model, m: Any, table: _Table, ours: dict[int, int], report
     gain[:, 1:] *= affine_gain[:, None]
     clamped = np.zeros(m.nu, bool) if disabled(m, "CLAMPCTRL") else np.array(m.actuator_ctrllimited, bool)
     joint_range = np.tile([-np.inf, np.inf], (m.nv, 1))
-    if off or not m.nu:  # then nobody carries the weight that joints leave to actuators
+    if off or not m.nu:  # then no actuator carries the weight that joints leave to actuators
         joint_range[carries] = 0
     else:  # a joint's range holds for what acts
         limited = np.flatnonzero(m.jnt_actfrclimited)
@@ -184,7 +184,7 @@ def _placed(model: Model, m: Any, ours: dict[int, int]) -> tuple[list[str], np.n
 
 
 def _is_lone(m: Any, j: int) -> bool:
-    """Whether a free joint's body is a tree of its own, without mass on it but its own."""
+    """True if a free joint's body is a tree of its own, and no other body on it has mass."""
     body = int(m.jnt_bodyid[j])
     alone = np.count_nonzero(m.dof_treeid == m.dof_treeid[m.jnt_dofadr[j]]) == 6
     return bool(alone and m.body_subtreemass[body] == m.body_mass[body])

@@ -16,7 +16,7 @@ from .document import HUGE
 
 
 def disabled(m: Any, *names: str) -> bool:
-    """Whether one of these parts of the physics is switched off; parts that this version does not know are not."""
+    """True if one of these parts of the physics is switched off; parts that this version does not know are not."""
     bits = import_module("mujoco").mjtDisableBit
     return any(m.opt.disableflags & int(getattr(bits, f"mjDSBL_{name}", 0)) for name in names)
 
@@ -63,7 +63,7 @@ def strange_flags(m: Any) -> list[str]:
 
 
 def several_points(m: Any) -> bool:
-    """Whether convex shapes may touch in several points: multiccd, which older MuJoCos switch on by a flag."""
+    """True if convex shapes may touch in several points: multiccd, which older MuJoCos switch on by a flag."""
     mujoco = import_module("mujoco")
     if hasattr(mujoco.mjtDisableBit, "mjDSBL_MULTICCD"):
         return not disabled(m, "MULTICCD")

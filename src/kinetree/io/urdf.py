@@ -88,7 +88,7 @@ def _macro(robot: Element) -> Element | None:
 
 
 def is_xacro(robot: Element) -> bool:
-    """Whether there is something to expand."""
+    """True if there is something to expand."""
     return _macro(robot) is not None
 
 
@@ -117,7 +117,7 @@ def _by_name(robot: Element, tag: str) -> dict[str, Element]:
 
 
 def _assemble(robot: Element) -> Mechanism:
-    """Who carries whom. One root, and everything reached from it."""
+    """The parent of each link. There is one root, and every link is reached from it."""
     links, joints = _by_name(robot, "link"), _by_name(robot, "joint")
     if not links:
         robot.fail("has no links")

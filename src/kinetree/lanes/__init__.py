@@ -13,7 +13,7 @@ from .target import add_target
 try:  # here, not in the middle of a first call
     from .cpu.target import CPU
     from .cuda.target import CUDA
-except (ImportError, OSError) as _error:  # llvmlite is missing, or broken: whoever needs it says so
+except (ImportError, OSError) as _error:  # llvmlite is missing or broken; the code that needs it will say so
     add_target("cpu", _error)
     add_target("cuda", _error)
 else:

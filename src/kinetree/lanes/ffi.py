@@ -14,12 +14,12 @@ DTYPES = ("float32", "float64")
 
 
 def native_enabled() -> bool:
-    """Whether native bodies may be used at all: KINETREE_NATIVE=0 switches them off."""
+    """True if native bodies may be used at all: KINETREE_NATIVE=0 switches them off."""
     return os.environ.get("KINETREE_NATIVE") != "0"
 
 
 def supported() -> bool:
-    """Whether the JAX at hand can call native code; says so if it can not."""
+    """True if the JAX at hand can call native code; says so if it can not."""
     if handler.supported():
         return True
     known = " and ".join(".".join(map(str, v)) for v in handler.VERSIONS)

@@ -35,7 +35,7 @@ def _numbers(value: Any, what: str) -> np.ndarray:
 
 
 def frozen(value: Any) -> Any:
-    """An array as a model keeps it: nobody can write to it. Others than arrays are returned as they are.
+    """An array as a model keeps it: read-only. Anything that is not an array is returned as it is.
 
     An array that someone else could still write to, itself or by what it is a view of, is copied.
     """
@@ -47,7 +47,7 @@ def frozen(value: Any) -> Any:
 
 
 def settle(tree: Any) -> Any:
-    """Arrays that nobody else holds, made such that nobody can write to them: `frozen` then need not copy them."""
+    """Make arrays read-only that no other code holds. `frozen` then need not copy them."""
     for x in jax.tree.leaves(tree):
         if isinstance(x, np.ndarray) and x.flags.owndata:
             x.flags.writeable = False
@@ -223,7 +223,7 @@ def check_leaves(parent: np.ndarray, rows: Rows, first: np.ndarray, name_of_row:
 
 
 def _singular_joint(rows: Rows, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Whether Sᵀ I S is singular, for joints of several rows that stand at zero, carrying a rigid body."""
+    """True if Sᵀ I S is singular, for joints of several rows that stand at zero, carrying a rigid body."""
     width = int((last - first).max()) + 1
     one, zero = np.ones(len(last)), np.zeros(len(last))
     mass, h, J = rows.inertia

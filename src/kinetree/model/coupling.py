@@ -94,7 +94,7 @@ def _array(x: Any, size: int, name: str) -> Any:
 
 
 def make_coupling(structure: Any, follows: Mapping[str, Follow]) -> Coupling:
-    """Resolve who follows whom; joints that follow followers are led by the last in line."""
+    """Find the leader of each coupled joint. If joints follow each other in a chain, the last one leads all."""
     numbers = structure.joint_numbers
     nq, nv = int(structure.q_start[-1]), int(structure.v_start[-1])
     ratio_q, offset_q, ratio_v = np.ones(nq), np.zeros(nq), np.ones(nv)
@@ -118,7 +118,7 @@ def make_coupling(structure: Any, follows: Mapping[str, Follow]) -> Coupling:
 
 
 def _lines(follows: Mapping[str, Follow]) -> dict[str, Follow]:
-    """For each joint that follows: the joint at the end of its line, which follows nobody, and ratio and offset to it.
+    """For each joint that follows another: the free joint at the end of its chain, with ratio and offset to it.
 
     A line is followed up to the first joint that is known already, so each joint is passed once.
     """

@@ -33,7 +33,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def xla_is_lost() -> bool:
-    """Whether this process was forked from one that had started XLA."""
+    """True if this process was forked from one that had started XLA."""
     return _Process.lost_xla
 
 

@@ -53,7 +53,7 @@ def _cached_files(path: Path) -> int:
 
 
 def available_memory() -> int | None:
-    """Bytes that results may take where JAX computes by default; None where nobody can say."""
+    """Bytes that results may take on JAX's default device; None if unknown."""
     if jax.default_backend() != "cpu":
         return (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
     return min((x for x in (_of_system(), _of_group()) if x is not None), default=None)

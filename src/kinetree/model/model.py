@@ -51,7 +51,7 @@ class Model:
     world: World | None = None  # what it touches, and how soft constraints are; None: nothing, and MuJoCo's defaults
 
     def __post_init__(self) -> None:
-        """Keep arrays that nobody can write to: programs are compiled and results kept for the numbers of a model."""
+        """Make the arrays read-only: programs are compiled, and results kept, for the numbers of a model."""
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
             if not f.metadata.get("static") and value is not None:
@@ -257,7 +257,7 @@ class Model:
 
     @cached_property
     def specialized(self) -> bool:
-        """Whether the model has programs of its own; see `kinetree.specialize`."""
+        """True if the model has programs of its own; see `kinetree.specialize`."""
         return False
 
     @property

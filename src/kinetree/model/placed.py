@@ -1,4 +1,4 @@
-"""`kinetree.place_bodies`: bodies that nobody but the user moves, such as MuJoCo's mocap bodies, at other poses."""
+"""`kinetree.place_bodies`: other poses for bodies that only the user moves, such as MuJoCo's mocap bodies."""
 
 import dataclasses
 from collections.abc import Mapping

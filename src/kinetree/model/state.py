@@ -32,7 +32,7 @@ class State:
         return dataclasses.replace(self, **changes)
 
     def after(self, changes: dict[str, Any]) -> "State":
-        """As `replace`, by those who know the fields; `dataclasses.replace` takes as long as a small step."""
+        """As `replace`, without its checks of names: `dataclasses.replace` takes as long as a small step."""
         new = object.__new__(State)
         object.__setattr__(new, "__dict__", {**self.__dict__, **changes})
         return new

@@ -101,7 +101,7 @@ class Structure:
 
     @cached_property
     def has_quaternions(self) -> bool:
-        """Whether there are spherical or free joints."""
+        """True if there are spherical or free joints."""
         return len(self.quaternion_joints) > 0
 
     @cached_property

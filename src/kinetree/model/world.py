@@ -247,7 +247,7 @@ def candidate_pairs(
 
 
 def is_crowd(on: Carriers, contype: Any, conaffinity: Any) -> bool:
-    """Whether the shapes that move are so many that their pairs are not listed."""
+    """True if the shapes that move are so many that their pairs are not listed."""
     moving = ~np.asarray(on.still)
     _, _, count = _by_bits(np.asarray(contype)[moving], np.asarray(conaffinity)[moving], np.ones(moving.sum(), bool))
     return count > MAX_LISTED
@@ -288,7 +288,7 @@ def _meeting(contype: np.ndarray, conaffinity: np.ndarray, among: np.ndarray) ->
 
 
 def collides(a: str, b: str) -> bool:
-    """Whether two kinds of shapes have a collider."""
+    """True if two kinds of shapes have a collider."""
     return tuple(sorted((a, b), key=KINDS.index)) in COLLIDERS
 
 

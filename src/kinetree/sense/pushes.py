@@ -32,7 +32,7 @@ class PointPush(NamedTuple):
     def on(self, model: Model, within: np.ndarray) -> tuple[Vec3, Vec3]:
         """Moment about the origin, and force, on sets of bodies, (sets, bodies)."""
         first, second = push_bodies(model)
-        padded = np.concatenate([within, np.zeros((len(within), 1), bool)], 1)  # nobody counts what is done to the base
+        padded = np.concatenate([within, np.zeros((len(within), 1), bool)], 1)  # forces on the base are not counted
         total: list[Vec3] = []
         for bodies, sign, point in ((first, -1.0, self.at_first), (second, 1.0, self.at_second)):
             share = (padded[:, bodies] * sign).astype(self.force.x.dtype)

@@ -54,7 +54,7 @@ def relative_velocity(
 
 
 def _matches(model: Model, side: Side | None) -> tuple[np.ndarray, np.ndarray]:
-    """Whether the first, and the second, shape of each point is of a side."""
+    """Two masks over points: the first shape is of this side; the second shape is of this side."""
     assert model.world is not None
     assert model.world.scene is not None
     layout = model.world.scene.layout

@@ -32,7 +32,7 @@ def _round(p: tuple[Scalar, ...], d: tuple[Scalar, ...], radius: Scalar) -> tupl
 
 
 def hits(zone: tuple[str, tuple[float, ...]], place: Vec3, turn: Quaternion, start: Vec3, ray: Vec3) -> Scalar:
-    """Whether rays, which start somewhere, meet a shape at a place; elementwise."""
+    """True if rays, which start somewhere, meet a shape at a place; elementwise."""
     kind, size = zone
     p, d = turn.to_child(start - place), turn.to_child(ray)
     if kind == "sphere":
@@ -54,7 +54,7 @@ def hits(zone: tuple[str, tuple[float, ...]], place: Vec3, turn: Quaternion, sta
 
 
 def within(zone: tuple[str, tuple[float, ...]], place: Vec3, turn: Quaternion, point: Vec3) -> Scalar:
-    """Whether points are inside a shape at a place; elementwise."""
+    """True if points are inside a shape at a place; elementwise."""
     kind, size = zone
     p = turn.to_child(point - place)
     if kind == "box":

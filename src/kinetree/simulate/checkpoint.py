@@ -72,7 +72,7 @@ class Checkpoint:
         return Progress(int(arrays["steps"]), state, records)
 
     def due(self) -> bool:
-        """Whether it is time: `every` seconds, and at most a tenth of the time spent on writing."""
+        """True if it is time: `every` seconds, and at most a tenth of the time spent on writing."""
         return time.monotonic() - self.last >= max(self.every, 10 * self.cost if self.every else 0.0)
 
     def write(self, progress: Progress) -> None:

@@ -153,7 +153,7 @@ def _only_limits(model: Model, found: Present) -> bool:
 
 
 def _carried(model: Model) -> bool:
-    """Whether a fluid, or what carries their weight, acts on bodies."""
+    """True if a fluid, or what carries their weight, acts on bodies."""
     world = model.world
     return world is not None and (world.gravity_compensation is not None or world.fluid is not None)
 

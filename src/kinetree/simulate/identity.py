@@ -84,7 +84,7 @@ class _Digest:
         yield from (str(array.dtype), str(array.shape), np.ascontiguousarray(array).tobytes())
 
     def model(self, model: Model) -> Iterator[bytes]:
-        """All numbers, the tree, the joints with their names, and who follows whom."""
+        """All numbers, the tree, the joints with their names, and which joint follows which."""
         s, coupling = model.structure, model.coupling
         yield from map(self.array_hash, jax.tree.leaves(model))
         yield self.of((str(jax.tree.structure(dataclasses.replace(model, structure=None, coupling=None))),))  # type: ignore[arg-type]
@@ -143,7 +143,7 @@ def _unbound(member: Any) -> Any:
 
 
 def _matters(name: str, member: Any) -> bool:
-    """Whether a member of a class is something that its author wrote."""
+    """True if a member of a class is something that its author wrote."""
     written = isinstance(_unbound(member), types.FunctionType | np.ndarray | jax.Array)
     return written or (isinstance(member, PLAIN) and not name.startswith("__"))
 
@@ -155,7 +155,7 @@ def _names(code: types.CodeType) -> set[str]:
 
 
 def _installed(function: Callable | type) -> bool:
-    """Whether a function or class belongs to an installed package, or to this one, and is known by its code."""
+    """True if a function or class belongs to an installed package, or to this one, and is known by its code."""
     module = function.__module__ or ""
     if module.split(".")[0] == "kinetree":
         return True

@@ -181,7 +181,7 @@ def _wiring(model: Model) -> Any:
 
 
 def _may_brake(model: Model, i: int) -> bool:
-    """Whether an actuator's force can depend on velocity, as far as numbers are known."""
+    """True if an actuator's force can depend on velocity, as far as numbers are known."""
     gain, bias = model.actuators.gain, model.actuators.bias  # type: ignore[union-attr]
     if _wiring(model).muscles and _wiring(model).muscles[i][0]:
         return True

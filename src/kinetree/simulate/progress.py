@@ -1,4 +1,4 @@
-"""A progress bar for runs that take long, where rich is installed and somebody is looking."""
+"""A progress bar for long runs, if rich is installed and the output is a terminal."""
 
 import sys
 import threading

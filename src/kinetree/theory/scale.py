@@ -82,7 +82,7 @@ class Prediction(NamedTuple):
     compute: float
     launches: float
     messages: float
-    fits: bool  # whether a device's memory holds its share
+    fits: bool  # True if a device's memory holds its share
 
     @property
     def total(self) -> float:

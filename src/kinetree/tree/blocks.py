@@ -75,7 +75,7 @@ class Top(NamedTuple):
     blocks: Blocks
     chunks: np.ndarray  # lanes of blocks, numbered through all of them: inner ones first
     parents: np.ndarray  # the chunk that each hangs from, −1 for the base
-    alone: bool  # whether nothing hangs from it but from its ends, and its blocks are in order
+    alone: bool  # True if nothing hangs from it but from its ends, and its blocks are in order
 
 
 def cut(tree: Tree, width: int, piece_rows: int, inner: np.ndarray | None = None) -> tuple[Top, BlockPieces]:

@@ -92,7 +92,7 @@ def divide(tree: Tree, weight: np.ndarray, parts: int) -> Clusters:
 
 
 def spines(parent: np.ndarray, tails: np.ndarray, of_row: np.ndarray) -> np.ndarray:
-    """Whether each row is on the way from the base of its cluster to one of the tails."""
+    """For each row: True if it is on the way from the base of its cluster to one of the tails."""
     row = np.arange(len(parent), dtype=parent.dtype)
     begins = parent != row - 1
     begins[1:] |= np.diff(of_row) != 0

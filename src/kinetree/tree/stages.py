@@ -30,8 +30,8 @@ class Stage:
     children: tuple[np.ndarray, ...]  # of (lanes,) each: lanes of the next stage that hang from it, −1 for none
     offset: int = field(metadata={"static": True})  # position of the first cell; position 0 is the base
     chained: bool = field(metadata={"static": True})  # hangs from the stage before alone, lane by lane
-    remembered: bool = field(metadata={"static": True})  # whether lanes of later stages hang from its cells
-    cut: bool = field(metadata={"static": True})  # whether some lanes follow one another
+    remembered: bool = field(metadata={"static": True})  # True if lanes of later stages hang from its cells
+    cut: bool = field(metadata={"static": True})  # True if some lanes follow one another
     start: int | None = field(metadata={"static": True})  # its first row, where its lanes hold all from there in order
 
     @property

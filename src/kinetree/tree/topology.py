@@ -119,7 +119,7 @@ class Tree:
 
     @cached_property
     def is_leaf(self) -> NDArray[np.bool_]:
-        """Whether each row has no children."""
+        """For each row: True if it has no children."""
         flags = self.n_children == 0
         flags.flags.writeable = False
         return flags
@@ -203,7 +203,7 @@ class Tree:
 
     @cached_property
     def starts_path(self) -> NDArray[np.bool_]:
-        """Whether each row is the head of its heavy path."""
+        """For each row: True if it is the head of its heavy path."""
         heads = np.ones(self.n, bool)
         heads[self.heavy_child[self.heavy_child >= 0]] = False
         heads.setflags(write=False)

@@ -95,7 +95,7 @@ def page(own_data: str = "") -> str:
 
 
 def standalone(scene: ShownScene, **facts: Any) -> str:
-    """A page that holds its scene, and asks nobody for anything."""
+    """A page that holds its scene, so it loads nothing else."""
     frames = scene.frames(0, len(scene.records)).astype("<f4").tobytes()
     data = {
         "scene": description(scene, **facts),

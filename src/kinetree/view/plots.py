@@ -22,7 +22,7 @@ MOST_CURVES = len(CURVES)  # A panel has at most one curve of each colour.
 BAND = (5.0, 95.0)  # percentiles of a batch that its band spans
 WIDTH = 7.0  # inches; the width of the text on a page
 PANEL = 1.75  # inches; the height of one panel
-MOST_PANELS = 6  # of a comparison, where nobody says which joints
+MOST_PANELS = 6  # panels of a comparison, if the user does not choose joints
 
 
 class Column(NamedTuple):

@@ -36,7 +36,7 @@ class Camera(NamedTuple):
 
     centre: np.ndarray
     half: np.ndarray  # half of its edges
-    follow: bool  # whether the mechanism may leave that box
+    follow: bool  # True if the mechanism may leave that box
 
     @property
     def radius(self) -> float:
@@ -124,7 +124,7 @@ class ShownScene:
         return [p._replace(solid=solids.simplified(p.solid, max(FEW, int(share * len(p.solid.points))))) for p in found]
 
     def _lifted(self, q: np.ndarray) -> np.ndarray:
-        """A robot that nobody has placed (its free root lies at the origin) stands on the floor, not in it."""
+        """A robot without a given place (its free root lies at the origin) stands on the floor, not in it."""
         structure = self.model.structure
         free = self.model.nq >= 7 and structure.joints[structure.joint_code[0]].kind in ("free", "floating")
         level = [p for p in self.planes if p.normal[2] > 0.999]
@@ -173,7 +173,7 @@ class ShownScene:
 
     @property
     def floating(self) -> bool:
-        """Whether a body on the base moves freely."""
+        """True if a body on the base moves freely."""
         roots = np.flatnonzero(np.asarray(self.model.parent) < 0)
         kinds = [self.model.structure.joints[self.model.structure.joint_code[b]].kind for b in roots]
         return any(kind in ("free", "floating", "planar", "translation") for kind in kinds) or any(

@@ -284,7 +284,7 @@ def _flag(condition: Any, like: Any) -> Any:
 
 
 def started(finishes: bool) -> Part:
-    """Whether there is something to do: something is lacking, and this is not the last round."""
+    """Decide if another round follows: the residual is not small yet, and this is not the last round."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         rest, *last = reads
@@ -304,7 +304,7 @@ def _least(norms: Norms) -> Any:
 
 
 def judged() -> Part:
-    """Whether what is lacking is below rounding; if not, how the next direction bends from the last."""
+    """Decide if the residual is below rounding; if not, find the factor of the last direction in the next one."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         state, product, coupling, lacks = reads[:4]

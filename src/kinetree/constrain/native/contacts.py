@@ -101,7 +101,7 @@ def shape_places(model: Model) -> PlacedShape:
 
 
 def _found(collider: Any, first: Geom, second: Geom, reach: Any) -> list[Any]:
-    """Whether each point is near, the point, and its distance."""
+    """For each point: True if it is near, its position, and its distance."""
     found: list[Any] = []
     for c in collider.function(first, second, reach):
         normal, tangent, _ = c.frame.rows
@@ -122,7 +122,7 @@ class Between(NamedTuple):
 
     @property
     def both(self) -> bool:
-        """Whether both shapes move."""
+        """True if both shapes move."""
         return self.moving == BOTH
 
     def places(self, reads: tuple) -> tuple[Placement | None, Placement, Vec3]:

@@ -25,8 +25,8 @@ class DriveGroup(NamedTuple):
     """Actuators that one loop serves."""
 
     on: str  # what they act on
-    stateful: bool  # whether they have activations
-    muscle: bool  # whether they are muscles
+    stateful: bool  # True if they have activations
+    muscle: bool  # True if they are muscles
 
 
 def drives_of(structure: Structure, wiring: Wiring) -> list[DriveGroup]:
@@ -50,12 +50,12 @@ def may_brake(actuators: Actuators | None) -> tuple[int, ...]:
 
 
 def is_ranged(bounds: Any) -> bool:
-    """Whether some bound counts, as far as numbers are known."""
+    """True if some bound counts, as far as numbers are known."""
     return not isinstance(bounds, np.ndarray) or bool(np.isfinite(bounds).any())
 
 
 def is_shared(plan: Any, wiring: Wiring) -> bool:
-    """Whether a tendon bounds the sum of its actuators."""
+    """True if a tendon bounds the sum of its actuators."""
     pulled = sorted({t.first for t in wiring.targets if t.kind == "tendon"})
     return bool(pulled) and plan.world.tendons is not None and is_ranged(plan.world.tendons.pull.force_range[pulled])
 

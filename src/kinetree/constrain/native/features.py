@@ -31,7 +31,7 @@ class Linking(NamedTuple):
 
     @property
     def rigid(self) -> bool:
-        """Whether there are rigid loops."""
+        """True if there are rigid loops."""
         return bool(self.loops or self.following)
 
 
@@ -57,7 +57,7 @@ class Features(NamedTuple):
 
 
 def any_number(values: Any) -> bool:
-    """Whether some number is not zero, as far as numbers are known."""
+    """True if some number is not zero, as far as numbers are known."""
     return bool(np.any(values)) if isinstance(values, np.ndarray) else True
 
 

@@ -90,7 +90,7 @@ def _begun() -> Part:
 
 
 def _turned() -> Part:
-    """Whether another turn follows: the last one is over, and it changed something."""
+    """True if another turn follows: the last one is over, and it changed something."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         (h, size), settled, g = summed(reads[:SIDES]), *reads[SIDES:]

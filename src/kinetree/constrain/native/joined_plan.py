@@ -59,7 +59,7 @@ class Joined:
 
     @property
     def served(self) -> bool:
-        """Whether it is small enough."""
+        """True if it is small enough."""
         return len(self.groups) <= MAX_GROUPS
 
     def _group(self, tree: np.ndarray, roots: np.ndarray) -> None:

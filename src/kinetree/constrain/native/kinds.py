@@ -56,14 +56,14 @@ class Kind(NamedTuple):
     pulls: tuple[Slots, ...]
     pull: Callable[[Any, tuple, tuple], tuple]  # (known, kept, force) -> what is added
     rows: tuple[int, ...] = (0,)  # columns of the rows whose motion counts
-    couples: bool = False  # whether it touches two rows: then the tree does not carry it
-    links: bool = False  # whether links carry it (links.py)
+    couples: bool = False  # True if it touches two rows: then the tree does not carry it
+    links: bool = False  # True if links carry it (links.py)
     moves: Memory = ROW  # the blocks of what it moves
     listed: str = ""  # the name of the list of those that act
     keeps: tuple[Slots, ...] = ()  # w at x, and at the end of the full step; if not kept, w is found from the motion
     end: Slots | None = None  # where forces are kept if friction does not slip: after the constraint's own slots
     friction: str = ""  # what of it is friction: "cone" or "dry"; nothing of others
-    linear: bool = False  # whether forces are −C J x alone: those of a small change of a solution
+    linear: bool = False  # True if forces are −C J x alone: those of a small change of a solution
 
     @property
     def linearised(self) -> "Kind":

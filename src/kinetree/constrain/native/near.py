@@ -1,4 +1,4 @@
-"""Whether two shapes may touch: asked before it is computed where, if that pays.
+"""A quick test if two shapes may touch. It runs before the contact points are computed, where that pays.
 
 Balls about the centres are the first thing to ask. Shapes whose contacts take thousands of operations (boxes, hulls)
 are also held in boxes along their own axes, which are apart where one of the six directions of their faces tells so
@@ -50,7 +50,7 @@ def boxes_of(kinds: tuple[str, str]) -> tuple[int, ...]:
 
 
 def is_crowded(pairs: Any) -> bool:
-    """Whether so many pairs have a shape that does not move that all are asked."""
+    """True if so many pairs have a shape that does not move that all are asked."""
     return sum(p.moving != BOTH for p in pairs) >= CROWDED_MIN_PAIRS
 
 
@@ -103,12 +103,12 @@ def _box(kind: str, shapes: Any, numbers: list[int]) -> BoundingBox:
 
 
 def is_asked(kinds: tuple[str, str], many: bool) -> bool:
-    """Whether pairs are asked; `many`: those of shapes that both move, or of a crowd."""
+    """True if pairs are asked; `many`: those of shapes that both move, or of a crowd."""
     return many or kinds not in CHEAP
 
 
 def tests_of(kinds: tuple[str, str]) -> list[Test]:
-    """Whether two shapes may be within reach: tests that follow each other, the cheapest first."""
+    """True if two shapes may be within reach: tests that follow each other, the cheapest first."""
     if kinds == ("capsule", "capsule"):
         return [_balls_near, _capsules_near]
     first = _above_plane if kinds[0] == "plane" else _balls_near
@@ -144,7 +144,7 @@ def _boxes_near(first: Geom, second: Geom, bounds: Bounds) -> Any:
 
 
 def _capsules_near(first: Geom, second: Geom, bounds: Bounds) -> Any:
-    """Whether the lines within two capsules come as near as their radii; where they are parallel, they may."""
+    """True if the lines within two capsules come as near as their radii; where they are parallel, they may."""
     a, b, parallel = nearest_of_capsules(first, second)
     between, most = b - a, first.size.x + second.size.x + bounds.reach + SLACK * bounds.radius
     return parallel | (between.dot(between) <= most * most)

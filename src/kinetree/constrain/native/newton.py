@@ -171,7 +171,7 @@ def cleared() -> Part:
 
 
 def judged(finishes: bool, coupled: bool, rigid: bool) -> Part:
-    """Whether the step is the last one, and whether it is taken as it is."""
+    """Decide if the step is the last one, and if it needs a line search, whose start is the third result."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         sums, (h, size) = summed(reads[:SIDES]), summed(reads[SIDES : 2 * SIDES])

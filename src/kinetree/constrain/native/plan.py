@@ -310,7 +310,7 @@ class Plan:
 
     @property
     def single(self) -> bool:
-        """Whether convex shapes touch in one point where there might be more."""
+        """True if convex shapes touch in one point where there might be more."""
         return self.world.scene is not None and self.world.scene.layout.single
 
     def n_points(self, pair: Pair) -> int:

@@ -44,9 +44,9 @@ class ConstraintVariant(NamedTuple):
     features: Features
     external: bool = False
     warm: bool = False
-    forces: bool = False  # whether forces of contacts are put out
+    forces: bool = False  # True if forces of contacts are put out
     goal: Goal = Goal.DYNAMICS
-    recalls: bool = False  # whether points of contact that are searched for are given, with their motions
+    recalls: bool = False  # True if points of contact that are searched for are given, with their motions
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -348,6 +348,6 @@ def program_of(variant: ConstraintVariant) -> Native:
 
 
 def is_differentiable(features: Features) -> bool:
-    """Whether derivatives are native: tendons do not resist accelerations, friction slips, and no loop is rigid."""
+    """True if derivatives are native: tendons do not resist accelerations, friction slips, and no loop is rigid."""
     linking = features.linking
     return not (linking.resists or linking.brakes or linking.rigid or features.noslip)

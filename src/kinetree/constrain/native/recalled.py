@@ -27,13 +27,13 @@ from .parts import Known, Part, WithPool
 from .plan import Plan
 
 Kinds = tuple[str, str]
-FOUND = 8  # whether a point is near, its position, normal and distance
+FOUND = 8  # numbers of a point: 1 if it is near, its position, normal and distance
 REPORT = FOUND + 7 * COLUMNS  # numbers of a point: what was found, then motions of position, normal and distance
 CLOSED_FORMS = BY_FORMULA - {("box", "box")}  # kinds of pairs whose formulas can be run backwards
 
 
 def searched(features: Features) -> bool:
-    """Whether there are contacts that a search finds."""
+    """True if there are contacts that a search finds."""
     return any(kinds not in CLOSED_FORMS for kinds, _ in features.touches)
 
 
@@ -66,7 +66,7 @@ class _Turns:
 
     @property
     def slots(self) -> tuple[Slots, ...]:
-        """Whether a point is near, the point, its distance, and where it is about the other tree."""
+        """The slots of a point: a flag that it is near, its position, its distance, its place in the other tree."""
         distance = self.memory.at(self.rows, "ref")._replace(tree=jax.tree.structure(0.0))
         own = ACTS.at(self.rows + 1, "D"), self.memory.at(self.rows, "point"), distance
         other = Slots(self.rows + 2, 0, jax.tree.structure(ZERO3), cold=True)

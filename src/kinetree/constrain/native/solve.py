@@ -45,7 +45,7 @@ class Solved(NamedTuple):
 
     @property
     def converged(self) -> Any:
-        """Whether the iterations were enough."""
+        """True if the iterations were enough."""
         return self.counts[:, 1] != 0
 
 
@@ -63,7 +63,7 @@ class Solver:
 
     @property
     def differentiable(self) -> bool:
-        """Whether derivatives are native, too."""
+        """True if derivatives are native, too."""
         return bool(self.smooth)
 
     def __call__(

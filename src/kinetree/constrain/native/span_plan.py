@@ -27,7 +27,7 @@ class WrapKind(NamedTuple):
 
 
 def _may_pass(tendons: Tendons, wrap: int) -> bool:
-    """Whether a tendon may pass through the inside of a shape: the point on its side may be there."""
+    """True if a tendon may pass through the inside of a shape: the point on its side may be there."""
     own = tendons.routes.arounds[wrap]
     if own.side == NO_SIDE:
         return False

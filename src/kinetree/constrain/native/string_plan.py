@@ -134,7 +134,7 @@ class Strings:
     def _find_branches(self, structure: Structure, resisting: set[int]) -> None:
         """Branches of tendons that resist acceleration, with their tendons; a tendon without branches is its own."""
         found: list[tuple[int, int]] = []
-        self.forked = False  # whether branches of one tendon meet in a row that it moves, too
+        self.forked = False  # True if branches of one tendon meet in a row that it moves, too
         if resisting and self.paths is not None:
             numbers, masks = branches(structure.tree, self.paths, np.array(sorted(resisting)))
             for t, mask in zip(numbers.tolist(), masks, strict=True):

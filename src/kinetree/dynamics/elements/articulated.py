@@ -142,7 +142,7 @@ def along_axis(I: ArticulatedInertia, axis: Axis) -> Force:
 
 
 def exceeds_rounding(d: Scalar, went_in: Scalar) -> Scalar:
-    """Whether d is more than rounding error of what went into it. 1m."""
+    """True if d is more than rounding error of what went into it. 1m."""
     return d > ROUNDINGS * float(jnp.finfo(d.dtype).eps) * went_in
 
 

@@ -45,7 +45,7 @@ def intervals(tree: Tree) -> Interval:
 
 
 def _supports(j: Interval, i: Interval) -> Any:
-    """Whether j is an ancestor of i, or i itself."""
+    """True if j is an ancestor of i, or i itself."""
     return (j.begin <= i.begin) & (i.begin <= j.end)
 
 

@@ -32,11 +32,11 @@ BODY, WAITS, ADDS, CLUSTER = range(4, 8)  # Columns for members: where body and 
 
 
 class Followers(NamedTuple):
-    """Who follows whom, by rows."""
+    """Which row follows which."""
 
     members: np.ndarray  # rows that share a coordinate
     number: np.ndarray  # the cluster of each
-    inside: np.ndarray  # whether its parent is a member, too
+    inside: np.ndarray  # True if its parent is a member, too
     parent: np.ndarray  # of each cluster: the row that it hangs from
     leader: np.ndarray  # of each cluster: the row that has the coordinate
     carries: np.ndarray  # (rows,): whether a cluster hangs from the row, or from one that it carries

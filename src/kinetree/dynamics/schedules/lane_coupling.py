@@ -43,7 +43,7 @@ def widened(loop: Loop, takes: tuple[str, ...], gives: tuple[str, ...]) -> Widen
     pairs = zip(loop.outputs, moved, strict=True)
     written = tuple(dict.fromkeys((x.array, x.column) for x, other in pairs if other))
     first = loop.columns + len(read)
-    # Joints with several coordinates follow nobody: only the first column of a joint is scaled.
+    # Joints with several coordinates never follow another joint, so only the first column of a joint is scaled.
     line = [read.index((takes[x.array], x.column)) if takes[x.array] in LINES else -1 for x in loop.inputs]
 
     def lane(x: Lane, k: int) -> Lane:
@@ -170,7 +170,7 @@ class CoupledLanes(LaneAlgorithm):
         self.program = replace(program, name=f"{program.name}_coupled", body=loops)
 
     def forms(self, shape: Skeleton) -> Shapes:
-        """Shapes of the outputs of one state, without those who follow."""
+        """Shapes of the outputs of one state, without the joints that follow others."""
         both = zip(self.free.gives, self.free.forms(self.free.shape(shape)), strict=True)
         return tuple(s if g == "unchanged" else narrowing(coupling_of(shape), g, s).left.shape for g, s in both)
 

@@ -35,7 +35,7 @@ def resting(k: int) -> Placement:
 
 
 def joins(algorithm: Algorithm) -> bool:
-    """Whether the rows of a root can be taken in one turn: passes from row to row, and bodies that find their rows."""
+    """True if the rows of a root can be taken in one turn: passes from row to row, and bodies that find their rows."""
     return not algorithm.columns and all(
         isinstance(p, Outward | Inward | Ancestors | Bodies | OneBody) for p in algorithm.passes
     )

@@ -193,7 +193,7 @@ def kind_of(model: Model) -> Traits:
 
 
 def has_roots(structure: Structure) -> bool:
-    """Whether all quaternion joints are free ones that hang from the base."""
+    """True if all quaternion joints are free ones that hang from the base."""
     free = joints_with(structure, 1)
     return 0 < len(free) == len(structure.quaternion_joints) and bool(np.all(structure.tree.parent[free[:, 0]] < 0))
 

@@ -106,7 +106,7 @@ def outward_pass(
 
 
 def _cells(stage: Stage, results: Any, like: Any, fields: int) -> Any:
-    """States of all cells of a stage, zero where nobody will ask."""
+    """States of all cells of a stage; zero where no later stage reads them."""
     leaves, tree = jax.tree.flatten(like)
     if not stage.remembered:
         return tree_map(lambda x: jnp.zeros(stage.rows.size, x.dtype), like)

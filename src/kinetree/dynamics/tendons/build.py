@@ -83,7 +83,7 @@ class Route:
         divisor: Any = 1.0
         last: int | None = None
         wrap = NO_WRAP
-        lone = False  # whether the last point has no neighbour yet
+        lone = False  # True if the last point has no neighbour yet
         for thing in path:
             if isinstance(thing, Pulley):
                 if wrap != NO_WRAP or lone:

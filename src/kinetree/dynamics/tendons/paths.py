@@ -21,7 +21,7 @@ class Lines(NamedTuple):
     first: np.ndarray  # points: those of the routes, then two for each wrap
     second: np.ndarray
     wrap: np.ndarray  # NO_WRAP: always there
-    touching: np.ndarray  # whether the line is there if the wrap is touched, or if not
+    touching: np.ndarray  # True: the line exists if the wrap is touched; False: if it is not
 
 
 class Paths(NamedTuple):
@@ -38,7 +38,7 @@ class Paths(NamedTuple):
 
     @property
     def spatial(self) -> bool:
-        """Whether some tendon goes through points."""
+        """True if some tendon goes through points."""
         return bool(len(self.lines.first))
 
 

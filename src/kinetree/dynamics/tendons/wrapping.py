@@ -25,7 +25,7 @@ Point = tuple[Scalar, Scalar]  # in the plane
 class WrapPath(NamedTuple):
     """How a string goes around something."""
 
-    on: Scalar  # whether it touches
+    on: Scalar  # True if it touches
     length: Scalar  # on the surface
     first: Vec3  # where it comes to the surface, in world axes
     second: Vec3  # and where it leaves

@@ -1,11 +1,11 @@
 """Lists of calls carried out natively, by a direct call or inside `jit`.
 
-All lists stand in a table of this process. A compiled program knows its lists by a token: it may outlive them, or come
-to another process. Tokens are never used twice, so the handler then finds nothing, and says so. Lists have memory of
-their own, so whoever runs them, changes them or takes them away holds their lock.
+All lists stand in a table of this process. A compiled program knows its lists by a token, because it may outlive them
+or be loaded in another process. Tokens are never used twice, so in these cases the handler finds no lists and returns
+an error. Lists have memory of their own, so the thread that runs, changes or removes them holds their lock.
 
-The arrays that XLA gives have leading axes for any number of states, which are done one after the other. The first has
-one more axis; what follows the states in the others is theirs.
+The arrays that XLA passes have leading axes for any number of states. The states are computed one after the other. The
+first array has one more axis; in the other arrays all axes after those of the states belong to one state.
 """
 
 import ctypes
@@ -30,10 +30,10 @@ from .lists import BASES, CALLS, JOB, STARTS, TASKS, Tasks
 
 MAX_LISTS = 4096  # lists that one process may have at the same time
 MAX_ARRAYS = 64
-# Offsets in an entry: its token; the lock; the lists, and how many; the function that takes their tasks; for each
-# thread the bases of its operands, and how many threads; where the number of helpers is, and their team.
+# Offsets in an entry: its token; the lock; the lists and their number; the function that runs their tasks; the bases of
+# the operands of each thread, and the number of threads; the address of the number of helpers; the team of helpers.
 TOKEN, LOCK, LISTS, PHASES, WORK, THREADS, MEMBERS, HELPERS, TEAM, ENTRY = range(0, 80, 8)
-NOT_FOUND = 5  # of XLA's error codes
+NOT_FOUND = 5  # an error code of XLA
 GONE = "kinetree: this program was compiled for a tree that is not in this process, or not any more"
 
 
@@ -67,7 +67,7 @@ def _unlock() -> Text:
 
 
 def _each(to: Text, name: str, count: str, before: str, after: str) -> str:
-    """Open a loop over a count; who closes it goes to label `name_next`, and the text goes on at `after`."""
+    """Open a loop over a count. Its body ends with a jump to label `name_next`; the text continues at label `after`."""
     to.go(name)
     to.label(name)
     to.lines.append(f"  %{name}_i = phi i64 [ 0, %{before} ], [ %{name}_j, %{name}_next ]")
@@ -80,7 +80,7 @@ def _each(to: Text, name: str, count: str, before: str, after: str) -> str:
 
 
 def _perform() -> Text:
-    """`perform(lists, addresses, count)`: all lists, for arrays at these addresses; its caller holds the lock."""
+    """`perform(lists, addresses, count)`: run all lists on arrays at these addresses. The caller holds the lock."""
     to = Text("p")
     to.begin("void @perform(ptr %lists, ptr %addresses, i64 %count)")
     to.do(f"%job = alloca [{JOB // 8} x i64], align 64")
@@ -125,7 +125,7 @@ def _least(to: Text, a: str, b: str) -> str:
 
 
 def _handler() -> Text:
-    """Attributes: the token, the bytes of a number, and how many operands and results there are."""
+    """The handler. Its attributes: the token, the bytes of a number, and the numbers of operands and results."""
     to = Text("h")
     to.begin("ptr @handler(ptr %frame)")
     to.do("%failure = alloca [4 x i64]")
@@ -157,7 +157,7 @@ def _handler() -> Text:
     states, total = to.load("i64", "%states"), to.op(f"add i64 {inputs}, {outputs}")
 
     def buffer(number: str) -> str:
-        """Operand or result of this number, the operands first."""
+        """The operand or result with this number; operands come first."""
         is_given = to.op(f"icmp slt i64 {number}, {inputs}")
         of = to.op(f"select i1 {is_given}, ptr {given}, ptr {made}")
         own = to.op(f"select i1 {is_given}, i64 {number}, i64 {to.op(f'sub i64 {number}, {inputs}')}")
@@ -218,7 +218,7 @@ def _first_token(process: int) -> int:
 
 
 class Lists:
-    """Lists of calls, ready to be carried out; `arrays` are given and found, first the given ones."""
+    """Lists of calls, ready to run. `arrays` are the inputs, then the results."""
 
     def __init__(self, tasks: Sequence[Tasks], work: int, own_bytes: int, arrays: int):
         self._own_bytes, self._arrays, self._tasks = own_bytes, arrays, tasks
@@ -252,7 +252,7 @@ class Lists:
         self._entry[THREADS // 8], self._entry[MEMBERS // 8] = self._threads.ctypes.data, len(self._threads)
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> None:
-        """Carry them out on contiguous arrays."""
+        """Run the lists on contiguous arrays."""
         addresses = np.array([x.ctypes.data for x in arrays], np.int64)
         entry = self._entry.ctypes.data
         _function("lock", 1)(entry)
@@ -264,7 +264,7 @@ class Lists:
             _function("unlock", 1)(entry)
 
     def traced(self, arrays: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
-        """Results on traced arrays: the first is (..., numbers), and the axes before that are those of the states."""
+        """Results on traced arrays. The first array is (..., numbers); all axes before the last are axes of states."""
         _function("lock", 1)(self._entry.ctypes.data)
         try:
             self._make_room()
@@ -278,7 +278,7 @@ class Lists:
 
 
 def _forget(entry: np.ndarray, token: int, process: int) -> None:
-    """Take lists away when nobody runs them; a fork's child leaves those of its parent, whose locks may be held."""
+    """Remove lists once no thread runs them. A forked child leaves its parent's lists: their locks may be held."""
     if process == os.getpid() and entry[TOKEN // 8] == token:
         _function("lock", 1)(entry.ctypes.data)
         entry[TOKEN // 8] = 0
@@ -286,5 +286,5 @@ def _forget(entry: np.ndarray, token: int, process: int) -> None:
 
 
 def serve_jit() -> bool:
-    """True if programs of XLA's can carry out lists."""
+    """True if programs of XLA can run lists."""
     return supported()

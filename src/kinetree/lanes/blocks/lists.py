@@ -1,8 +1,8 @@
-"""Lists of native calls, carried out by several threads: how a huge tree is walked on a CPU.
+"""Lists of native calls, run by several threads: this is how a CPU walks a huge tree.
 
-A call is a function of text.py, a count, and operands. Calls that follow each other on the same data are a task;
-threads take tasks in order, so a task may wait for one that comes before it. An operand is an address, or a place in
-something that differs from one run to the next: the memory that a thread has to itself, or an array that was given.
+A call is a function of text.py, a count, and operands. A task is several calls, one after the other, on the same data.
+Threads take tasks in order, so a task may wait for an earlier one. An operand is an address, or a place in memory that
+differs from run to run: the thread's own memory, or an input array.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ from .text import BlockText, BlockWalk, TreeScan, TreeScanText
 
 MAX_OPERANDS = 20  # arrays that one native call takes
 WORDS = 2 + MAX_OPERANDS
-KIND = 56  # bits of a place; what it is a place in stands above them
-OWN, GIVEN = 1, 2  # kinds: the thread's own memory, the first array that is given; 0 is an address
+KIND = 56  # bits of an offset; the bits above them say which memory the offset is in
+OWN, GIVEN = 1, 2  # kinds of memory: the thread's own, the first input array (then the others); 0 is an address
 
 
 def place(kind: int, offset: Any) -> Any:
-    """An operand: an offset in bytes, in the thread's own memory or in a given array."""
+    """An operand: an offset in bytes, in the thread's own memory or in an input array."""
     return (kind << KIND) + offset
 
 
 def call(address: Any, count: Any, *operands: Any) -> np.ndarray:
-    """Calls, (calls, words): functions, counts and operands, which are numbers, or arrays with one for each call."""
+    """Calls as an array (calls, words): functions, counts and operands. Each operand is one number, or one per call."""
     parts = np.broadcast_arrays(*(np.asarray(x, np.int64) for x in (address, count, *operands)))
     words = np.zeros((parts[0].size, WORDS), np.int64)
     for k, part in enumerate(parts):
@@ -40,10 +40,10 @@ def call(address: Any, count: Any, *operands: Any) -> np.ndarray:
 
 
 class Tasks(NamedTuple):
-    """Calls, and where each task begins among them."""
+    """Calls, and the place among them where each task begins."""
 
     calls: np.ndarray
-    starts: np.ndarray  # one more than there are tasks
+    starts: np.ndarray  # one entry per task, and one for the end
 
     @staticmethod
     def of(tasks: Sequence[np.ndarray]) -> "Tasks":
@@ -53,15 +53,15 @@ class Tasks(NamedTuple):
 
     @staticmethod
     def side_by_side(*calls: np.ndarray) -> "Tasks":
-        """Lists of equally many calls as tasks: task k is call k of every list."""
+        """Tasks from lists of equal length: task k is call k of every list."""
         tasks, steps = len(calls[0]), len(calls)
         return Tasks(np.stack(calls, 1).reshape(tasks * steps, WORDS), np.arange(tasks + 1) * steps)
 
     @staticmethod
     def grouped(steps: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> "Tasks":
-        """From lists of calls, with the task that each belongs to, and its number within the step.
+        """Tasks from lists of calls. Each call comes with the number of its task and its place within the step.
 
-        A task is its calls of the first list, in the order of their numbers, then those of the next.
+        A task has its calls of the first list, in the order of their places, then those of the second list, and so on.
         """
         calls, task, number = (np.concatenate(parts) for parts in zip(*steps, strict=True))
         step = np.repeat(np.arange(len(steps)), [len(s[0]) for s in steps])
@@ -69,13 +69,13 @@ class Tasks(NamedTuple):
         return Tasks(calls[np.lexsort((number, step, task))], starts)
 
 
-# Offsets in a job, after what helpers want of it: the next task, how many there are, where each begins, the calls,
-# how many threads take part, and what each of them has instead of places.
+# Offsets in a job, after the part that helpers use: the next task, the number of tasks, where each begins, the calls,
+# the number of threads that take part, and for each thread the addresses that stand for its places.
 NEXT, TASKS, STARTS, CALLS, MEMBERS, BASES, JOB = range(64, 64 + 56, 8)
 
 
 def _work() -> str:
-    """`work(job)`: take tasks until none is left."""
+    """`work(job)`: run tasks until none is left."""
     to = Text("w")
     to.begin("void @work(ptr %job)")
     to.do(f"%operands = alloca [{MAX_OPERANDS} x ptr]")
@@ -106,7 +106,7 @@ def _work() -> str:
 
 
 class BlockCode:
-    """Machine code of some walks and scans, and of what lists of calls move besides."""
+    """Machine code of some walks and scans, and of the moves of data between them."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class BlockCode:
         self.work = code.address("work")
 
     def run(self, tasks: Tasks, own: Sequence[np.ndarray], given: Sequence[np.ndarray]) -> None:
-        """Carry out all tasks, with no more threads than there are memories `own`."""
+        """Run all tasks. `own` has one memory per thread, so it also limits the number of threads."""
         bases = [np.array([0, memory.ctypes.data, *(x.ctypes.data for x in given)], np.int64) for memory in own]
         each = np.array([b.ctypes.data for b in bases], np.int64)
         job = np.zeros(JOB // 8, np.int64)

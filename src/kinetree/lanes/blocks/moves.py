@@ -1,4 +1,4 @@
-"""What is done with blocks besides walking them, as LLVM text: fetching and returning numbers, adding, waiting."""
+"""Moves of data between blocks, as LLVM text: gather, scatter, add, fold, wait."""
 
 from collections.abc import Callable
 from itertools import product
@@ -10,18 +10,18 @@ from ..llvm.text import Text, transposed
 
 
 class FieldGroup(NamedTuple):
-    """So many fields of a cell that are moved at once, of all its fields."""
+    """Fields of a cell that are moved together, and how many fields the cell has."""
 
     count: int
     of: int
 
     def named(self, move: str) -> str:
-        """The name of a move of such fields."""
+        """The name of a move of these fields."""
         return f"{move}{self.count}of{self.of}"
 
 
 class BlockMoves(NamedTuple):
-    """Which moves there are: fields that are taken and put at once, and numbers of cells that are added and folded."""
+    """The moves that are needed: groups of fields to take and put, and sizes of cells to add and fold."""
 
     taken: tuple[FieldGroup, ...]
     put: tuple[FieldGroup, ...]
@@ -49,7 +49,7 @@ def _open(name: str, operands: int) -> tuple[Text, list[str]]:
 
 
 def _each(to: Text, body: Callable[[str], None], after: Callable[[], None] | None = None) -> str:
-    """A loop of `body(number)` over the count, and what comes after it; the text is complete then."""
+    """A loop of `body(number)` over the count, then `after`. The function is complete then."""
     to.branch(to.op("icmp sgt i64 %count, 0"), "turn", "done")
     to.label("turn")
     to.lines.append("  %i = phi i64 [ 0, %entry ], [ %next, %turn ]")
@@ -63,15 +63,15 @@ def _each(to: Text, body: Callable[[str], None], after: Callable[[], None] | Non
 
 
 def _closed(to: Text) -> str:
-    """The end of a function, which is then complete, with what it declares."""
+    """End the function; return its text with its declarations."""
     to.end()
     return "\n".join([*sorted(to.declarations), str(to)])
 
 
 def _take(emitter: Emitter, group: FieldGroup) -> str:
-    """Operands: places, (count, lanes); the first of the fields where values go, (count, fields, lanes); the arrays.
+    """Operands: places, (count, lanes); the first field to fill, (count, fields, lanes); the source arrays.
 
-    What has place −1, which is none, is zero.
+    Place −1 means none; its value is zero.
     """
     to, (rows, target, *sources) = _open(group.named("take"), 2 + group.count)
     width, real, scalar = emitter.width, emitter.real, emitter.scalar
@@ -96,7 +96,7 @@ def _take(emitter: Emitter, group: FieldGroup) -> str:
 
 
 def _take_along(emitter: Emitter, group: FieldGroup) -> str:
-    """`take`, where lanes go along consecutive rows; the count is in blocks of as many lines as there are lanes.
+    """`take`, for lanes that go along consecutive rows. The count is in blocks of as many lines as there are lanes.
 
     The first operand is the rows of the first line.
     """
@@ -107,7 +107,7 @@ def _take_along(emitter: Emitter, group: FieldGroup) -> str:
     def turn(i: str) -> None:
         line = to.op(f"mul i64 {i}, {width}")
         places = [to.op(f"add i64 {f}, {line}") for f in first]
-        for source, place in product(sources, places):  # lanes are too short for a processor to see where they go
+        for source, place in product(sources, places):  # lanes are too short for the hardware prefetcher
             to.prefetch(to.at(source, to.op(f"add i64 {place}, {tuning.PREFETCH_VECTORS * width}"), scalar))
         for a, source in enumerate(sources):
             lines = transposed(to, real, [to.load(real, source, p, scalar, align) for p in places])
@@ -120,7 +120,7 @@ def _take_along(emitter: Emitter, group: FieldGroup) -> str:
 
 
 def _put_along(emitter: Emitter, group: FieldGroup) -> str:
-    """`put`, for lines like those of `take_along`."""
+    """`put`, for lanes that go along consecutive rows, as in `take_along`."""
     to, (rows, source, *targets) = _open(group.named("put_along"), 2 + group.count)
     width, real, scalar, align = emitter.width, emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
     first = [to.op(f"sext i32 {to.load('i32', rows, k, 'i32')} to i64") for k in range(width)]
@@ -160,7 +160,7 @@ def _put(emitter: Emitter, group: FieldGroup) -> str:
 
 
 def _add(emitter: Emitter, numbers: int) -> str:
-    """Operands: a base and (count,) byte offsets of cells; another base and offsets of cells that they are added to."""
+    """Operands: a base and (count,) byte offsets of source cells; a base and offsets of the cells they are added to."""
     to, (base, offsets, target, target_offsets) = _open(f"add{numbers}", 4)
     scalar = emitter.scalar
 
@@ -178,7 +178,7 @@ def _add(emitter: Emitter, numbers: int) -> str:
 
 
 def _fetch(emitter: Emitter, numbers: int) -> str:
-    """Operands: a base and (count,) byte offsets of cells; where these go side by side, as many as there are lanes."""
+    """Operands: a base and (count,) byte offsets of cells; the place where they go side by side, one cell to a lane."""
     to, (base, offsets, target) = _open(f"fetch{numbers}", 3)
     scalar = emitter.scalar
 
@@ -192,7 +192,7 @@ def _fetch(emitter: Emitter, numbers: int) -> str:
 
 
 def _fold(emitter: Emitter, numbers: int) -> str:
-    """Operands: cells, (count, numbers, lanes); where the sums over all of them and their lanes go, in each lane."""
+    """Operands: cells, (count, numbers, lanes); the place of the sums over cells and lanes, repeated in each lane."""
     to, (cells, target) = _open(f"fold{numbers}", 2)
     real, scalar, align, width = emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}", emitter.width
     for k in range(numbers):
@@ -219,7 +219,7 @@ def _fold(emitter: Emitter, numbers: int) -> str:
 
 
 def _vectors(emitter: Emitter, sources: int) -> str:
-    """Operands: one array of vectors, or two; the array that gets their copy, or their sum."""
+    """Operands: one array of vectors, or two; the array that receives the copy of one, or the sum of two."""
     to, (*given, target) = _open(("copy", "sum")[sources - 1], sources + 1)
     real, scalar, align = emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
 
@@ -233,7 +233,7 @@ def _vectors(emitter: Emitter, sources: int) -> str:
 
 
 def _wait() -> str:
-    """Operands: a flag; what it must become. A thread that took an earlier task is on its way to set it."""
+    """Wait for a flag. Operands: the flag; the value to wait for. A thread with an earlier task will set it."""
     to, (flag, wanted) = _open("wait", 2)
     to.declare("i32 @sched_yield()")
     value = to.load("i64", wanted)
@@ -244,7 +244,7 @@ def _wait() -> str:
     to.branch(to.op(f"icmp eq i64 {seen}, {value}"), "done", "again")
     to.label("again")
     to.branch(to.op(f"icmp slt i64 %more, {tuning.BLOCK_LOOKS}"), "look", "rest")
-    to.label("rest")  # the other thread may not be running at all
+    to.label("rest")  # The other thread may have no core: let it run.
     to.op("call i32 @sched_yield()")
     to.go("look")
     to.label("done")
@@ -252,7 +252,7 @@ def _wait() -> str:
 
 
 def _signal() -> str:
-    """Operands: a flag; what it becomes."""
+    """Set a flag. Operands: the flag; its new value."""
     to, (flag, value) = _open("signal", 2)
     to.do(f"store atomic i64 {to.load('i64', value)}, ptr {flag} release, align 8")
     return _closed(to)

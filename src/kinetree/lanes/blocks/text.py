@@ -1,10 +1,10 @@
-"""Walks over blocks of lanes as LLVM text: what one core does with a huge tree, block by block, in its own cache.
+"""Walks over blocks of lanes as LLVM text: one core goes through a huge tree block by block, in its own cache.
 
-A block is as many lanes as a vector register has, for some turns. Its arrays are (turns, fields, lanes), so that a core
-reads and writes forward without a gap. Every function has the same form, `f(ptr operands, i64 count)`, with the
-addresses of its arrays as operands; a list of such calls (lists.py) says what to do with a tree.
+A block has as many lanes as a vector register, and some turns. Its arrays are (turns, fields, lanes), so that a core
+reads and writes forward without a gap. Every function has the form `f(ptr operands, i64 count)`; its operands are the
+addresses of its arrays. A list of such calls (lists.py) is an algorithm on one tree.
 
-Scans over a small tree, one element after the other, say what enters each chunk of a huge tree.
+A scan goes over a small tree, one element after the other. It finds what enters each chunk of a huge tree.
 """
 
 from dataclasses import dataclass
@@ -15,30 +15,30 @@ from ..llvm.emit import Emitter
 from ..walks.text import begin_turns, carry, end_turns, traced
 from ..walks.walk import Walk
 
-NOWHERE = (-1, 0)  # the place of a field that blocks do not hold, because the walk does not use it
+NOWHERE = (-1, 0)  # the place of a field that is not stored, because the walk does not use it
 
 
 @dataclass(frozen=True)
 class BlockWalk:
-    """A walk over one block, and where its numbers are.
+    """A walk over one block, and where its operands lie.
 
-    Operands: the states that lanes start with, side by side, (fields, lanes); the arrays of the streams; where there
-    are given inputs, the array of what was taken, whose fields `taken` are what the walk calls gathered; the rows, −1
-    where there is none; the arrays of results; and, if it `ends`, where final states go, side by side. Result k goes to
-    field `results[k]`: the number of an array, and a place in it.
+    The operands, in order: the start states of the lanes, side by side, (fields, lanes); the arrays of the streams; the
+    array of gathered inputs, if there are any, whose fields are `taken`; the rows, −1 for none; the arrays of results;
+    and, if it `ends`, the place of the final states, side by side. Result k goes to field `results[k]`: the number of
+    an array, and a place in it.
     """
 
     walk: Walk
     name: str
     taken: tuple[int, ...] = ()
-    arrays: int = 0  # fields of what was taken
+    arrays: int = 0  # fields of the array of gathered inputs
     results: tuple[tuple[int, int], ...] = ()
-    widths: tuple[int, ...] = ()  # fields of each array of results
+    widths: tuple[int, ...] = ()  # fields of each result array
     ends: bool = False
 
 
 class BlockText:
-    """Writes the function of a block walk for vectors of a number of lanes."""
+    """Writes the function of a block walk, for vectors of `width` lanes."""
 
     def __init__(self, block: BlockWalk, width: int, dtype: Any):
         self.block, self.walk = block, block.walk
@@ -65,7 +65,7 @@ class BlockText:
         to.do(f"store {to.real} {value}, ptr {place}, align {self.size}")
 
     def _exist(self, rows: str, turn: str) -> str:
-        """Which lanes have a row."""
+        """A mask of the lanes that have a row."""
         to, kind = self.to, self.to.vector("i32")
         index = to.load(kind, rows, to.op(f"mul i64 {turn}, {to.width}"), "i32", ", align 4")
         return to.op(f"icmp sge {kind} {index}, zeroinitializer")
@@ -101,11 +101,12 @@ class BlockText:
 
 @dataclass(frozen=True)
 class TreeScan:
-    """`walk` goes over the elements of a tree, outward or, reversed, inward.
+    """A scan: `walk` goes over the elements of a tree, outward or, if reversed, inward.
 
     Operands: numbers of the elements, parents first; numbers of their parents; the states; the arrays of the fields.
-    Arrays are those of blocks, (blocks, fields, lanes), an element to a lane. Outward, an element's state is what its
-    parent makes of the state that it has. Inward, what an element makes of its state is added to that of its parent.
+    The arrays are those of blocks, (blocks, fields, lanes), one element to a lane. Outward, the step of the parent
+    turns the parent's state into the state of the element. Inward, the result of an element's step is added to its
+    parent's state.
     """
 
     walk: Walk

@@ -53,7 +53,7 @@ def _samples() -> list[np.ndarray]:
 
 
 def _as_described(array: np.ndarray) -> bool:
-    """Whether all parts of an array are where they should be."""
+    """True if all parts of an array are where they should be."""
 
     def word(place: int, kind: Any = ctypes.c_void_p) -> int:
         return kind.from_address(place).value or 0
@@ -80,7 +80,7 @@ def _as_described(array: np.ndarray) -> bool:
 
 
 def _finds_weak_references(array: np.ndarray) -> bool:
-    """Whether the first weak reference to an array is where it should be."""
+    """True if the first weak reference to an array is where it should be."""
     before = ctypes.c_void_p.from_address(id(array) + WEAK).value
     weak = ref(array)
     return before is None and ctypes.c_void_p.from_address(id(array) + WEAK).value == id(weak)

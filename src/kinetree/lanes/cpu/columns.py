@@ -122,7 +122,7 @@ class Tiles(Emitter):
         self.do(f"store {self.real} {self.op(f'fadd {self.real} {before}, {nothing}')}, ptr %seen")
 
     def seen_finite(self) -> str:
-        """Whether all that was looked at is finite."""
+        """True if all that was looked at is finite."""
         seen = self.op(f"load {self.real}, ptr %seen")
         return self.op(f"xor i1 {self.any(self.op(f'fcmp une {self.real} {seen}, zeroinitializer'))}, true")
 

@@ -27,7 +27,7 @@ MAX_DIRECT_OUTPUTS = 3  # outputs; programs with more are parts of others, and P
 
 
 def has_direct(program: Program) -> bool:
-    """Whether the program's module has a function that Python can call."""
+    """True if the program's module has a function that Python can call."""
     return available() and 0 < program.n_outputs <= MAX_DIRECT_OUTPUTS
 
 

@@ -59,7 +59,7 @@ LAST_REACH, LISTS = 104, 112
 
 @once
 def available() -> bool:
-    """Whether this interpreter and its NumPy have what a direct call takes; tells LLVM where it is."""
+    """True if this interpreter and its NumPy have what a direct call takes; tells LLVM where it is."""
     return has_functions((*API, "PyCFunction_NewEx")) and new_array() != 0
 
 

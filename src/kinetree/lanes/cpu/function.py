@@ -156,6 +156,6 @@ class LaneFunction(BlockWriter):
 
 
 def _is_fixed(loop: Loop) -> bool:
-    """Whether all results of a loop are the same for every lane, and go to no slot."""
+    """True if all results of a loop are the same for every lane, and go to no slot."""
     taken = (*loop.inputs, *loop.reads, *loop.writes, *loop.adds)
     return not taken and loop.constants.num_leaves == 0 and loop.when is None

@@ -50,7 +50,7 @@ MAX_HELPERS = threads.MAX_THREADS - 1  # helpers
 
 @once
 def available() -> bool:
-    """Whether this interpreter and this system have what helpers take."""
+    """True if this interpreter and this system have what helpers take."""
     starting = ("PyThread_allocate_lock", "PyThread_start_new_thread")
     return hasattr(time, "CLOCK_MONOTONIC") and has_functions((*API, *starting))
 
@@ -69,7 +69,7 @@ class Hand(Caller):
         return self.op(f"load atomic i64, ptr {self.at(cell, STATE)} monotonic, align 8")
 
     def exchange(self, cell: str, old: str | int, new: str | int) -> str:
-        """Whether the cell held `old`, and now holds `new`; what was written before either was put there is seen."""
+        """True if the cell held `old`, and now holds `new`; what was written before either was put there is seen."""
         pair = self.op(f"cmpxchg ptr {self.at(cell, STATE)}, i64 {old}, i64 {new} acq_rel monotonic, align 8")
         return self.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
 

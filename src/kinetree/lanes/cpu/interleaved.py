@@ -25,7 +25,7 @@ class Place(NamedTuple):
     apart: bool = False
 
     def may_be(self, other: "Place") -> bool:
-        """Whether a turn can mean the same slot by both."""
+        """True if a turn can mean the same slot by both."""
         if self.apart or other.apart:
             return False
         if self.column == other.column or (self.block and other.block):

@@ -26,12 +26,12 @@ def new_list(n_bytes: int) -> list[Any]:
 
 
 def is_free(to: Text, thing: str) -> str:
-    """Whether only one place refers to an object."""
+    """True if only one place refers to an object."""
     return to.op(f"icmp eq i64 {to.load('i64', thing)}, 1")
 
 
 def is_as_made(to: Text, array: str, dtype: str, sizes: list[str]) -> str:
-    """Whether an array has one reference, this dtype and shape, its own memory, and no weak references."""
+    """True if an array has one reference, this dtype and shape, its own memory, and no weak references."""
     facts = [is_free(to, array), to.op(f"icmp eq ptr {to.load('ptr', array, arrays.DESCRIPTION)}, {dtype}")]
     facts.append(to.op(f"icmp eq ptr {to.load('ptr', array, arrays.WEAK)}, null"))
     facts.append(to.op(f"icmp eq i32 {to.load('i32', array, arrays.NDIM)}, {len(sizes)}"))
@@ -44,7 +44,7 @@ def is_as_made(to: Text, array: str, dtype: str, sizes: list[str]) -> str:
 
 
 def has_shape(to: Text, array: str, sizes: list[str]) -> str:
-    """Whether an array with as many axes has these sizes."""
+    """True if an array with as many axes has these sizes."""
     shape, found = to.load("ptr", array, arrays.SHAPE), "true"
     for k, size in enumerate(sizes):
         same = to.op(f"icmp eq i64 {to.load('i64', shape, 8 * k)}, {size}")

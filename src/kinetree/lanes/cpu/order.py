@@ -20,7 +20,7 @@ SEEN = 64  # bytes; where the bits of the lanes begin, after that scale
 
 
 def is_ordered(program: Program) -> bool:
-    """Whether a program sorts its lanes."""
+    """True if a program sorts its lanes."""
     return program.straight is None and not program.woven and any(loop.lists for loop in program.loops)
 
 

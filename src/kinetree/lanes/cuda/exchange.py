@@ -23,7 +23,7 @@ class PairWriter(ValueWriter):
     def __init__(self, sequenced: Sequenced, jaxprs: list[Any], dtype: Any, stored: set[int] | None):
         super().__init__(sequenced, jaxprs, dtype, stored)
         self.fold: Fold | None = sequenced.fold
-        self.second = ""  # whether this is the second thread of its lane
+        self.second = ""  # True if this is the second thread of its lane
         self._here, self._pair = "", ""  # number of this thread in its warp, and a mask of the two
 
     def begin_threads(self) -> None:

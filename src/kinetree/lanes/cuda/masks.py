@@ -32,7 +32,7 @@ class ValueWriter(CudaWriter):
         self.values: dict[int, str] = {}  # of slots, in registers
         self.masks: dict[tuple[int, ...], tuple[str, str]] = {}  # by conditions: kind and value
         self.events = Events()
-        self.certain = True  # whether all lanes do what is being written
+        self.certain = True  # True if all lanes do what is being written
         self.arrays_of_module: dict[str, str] = {}
         self._lists: dict[str, tuple[str, str]] = {}
         self._rooms: dict[tuple[int, ...], str] = {}  # of lists, by conditions
@@ -96,11 +96,11 @@ class ValueWriter(CudaWriter):
         self.masks = {key: mask for key, mask in self.masks.items() if not slots.intersection(key)}
 
     def literal(self, value: str) -> bool:
-        """Whether a value is known."""
+        """True if a value is known."""
         return not value.startswith("%")
 
     def differs(self, slot: int) -> str:
-        """Whether a slot is not 0."""
+        """True if a slot is not 0."""
         to, value = self.to, self.values.get(slot)
         if value is None:
             self.events.read(slot)

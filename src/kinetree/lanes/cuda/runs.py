@@ -24,7 +24,7 @@ class RunWriter(PairWriter):
     """Writes runs."""
 
     def varies(self, run: Run, place: Slots | Lane) -> bool:
-        """Whether a place is not the same for all turns of a run."""
+        """True if a place is not the same for all turns of a run."""
         if isinstance(place, Lane):
             return len({n for t in run.turns for n in self.both_columns(run.loop, t, place)}) > 1
         rows = self.tables[run.loop][list(run.turns)]

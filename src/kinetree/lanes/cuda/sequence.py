@@ -156,7 +156,7 @@ class SequenceKernel(RunWriter):
                     self.keep(slot, new[slot])
 
     def _holds(self, run: Run) -> str:
-        """Whether a single turn is done."""
+        """True if a single turn is done."""
         to, loop, table = self.to, self.program.loops[run.loop], self.tables[run.loop]
         assert loop.when is not None
         key, side = self.key_of(run), self.side(run, loop.when)

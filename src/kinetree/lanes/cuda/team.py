@@ -51,7 +51,7 @@ def team_bytes(slots: int, itemsize: int, size: int) -> int:
 
 
 def _skips(loop: Loop) -> bool:
-    """Whether rounds can be passed over: no turn changes whether another is done."""
+    """True if rounds can be passed over: no turn changes whether another is done."""
     return loop.when is not None and loop.when.column is not None and (loop.rare or bool(loop.follows))
 
 
@@ -108,7 +108,7 @@ class TeamKernel(CudaWriter):
         self.to.do(f"call void @llvm.nvvm.bar.warp.sync(i32 {ALL})")
 
     def any(self, truths: str) -> str:
-        """Whether a thread of the warp has a truth. They have met then: nobody changes what others still look at."""
+        """True if a thread of the warp has a truth. They have met then: nobody changes what others still look at."""
         self.to.declare("i1 @llvm.nvvm.vote.any.sync(i32, i1)")
         return self.to.op(f"call i1 @llvm.nvvm.vote.any.sync(i32 {ALL}, i1 {truths})")
 
@@ -211,7 +211,7 @@ class TeamKernel(CudaWriter):
         to.label(f"{label}_round")
 
     def _acts(self, k: int) -> str:
-        """Whether the condition of loop k holds in this turn."""
+        """True if the condition of loop k holds in this turn."""
         when = self.program.loops[k].when
         assert when is not None
         return self.to.op(f"fcmp une {self.to.real} {self.read_slot(self._slots(when)[0])}, {self.to.number(0.0)}")

@@ -113,14 +113,14 @@ def _user() -> int:
 
 
 def _only_we_write(about: os.stat_result) -> bool:
-    """Whether a file or folder is this user's, or the administrator's, and nobody else may write to it."""
+    """True if a file or folder is this user's, or the administrator's, and nobody else may write to it."""
     if not hasattr(os, "geteuid"):
         return True  # such systems keep the users' folders apart by other means
     return about.st_uid in (_user(), 0) and not stat.S_IMODE(about.st_mode) & OTHERS_MAY_WRITE
 
 
 def _trusted_folder(folder: Path) -> bool:
-    """Whether nobody else can put files there; says so if somebody can. Raises OSError where there is no folder."""
+    """True if nobody else can put files there; says so if somebody can. Raises OSError where there is no folder."""
     about = os.stat(folder)
     if _only_we_write(about):
         return True

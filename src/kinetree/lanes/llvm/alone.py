@@ -27,7 +27,7 @@ class Room(NamedTuple):
 
 
 def is_room(aval: Any) -> bool:
-    """Whether an array is more than one number."""
+    """True if an array is more than one number."""
     return aval.shape not in ((), (1,))
 
 

@@ -225,7 +225,7 @@ class Emitter(Text):
         return self.intrinsic("fma", a, b, c)
 
     def any(self, truths: str) -> str:
-        """Whether one lane's truth holds."""
+        """True if one lane's truth holds."""
         if self.width == 1:
             return truths
         self.declare(f"i1 @llvm.vector.reduce.or.v{self.width}i1(<{self.width} x i1>)")

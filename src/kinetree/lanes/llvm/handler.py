@@ -59,7 +59,7 @@ def version() -> tuple[int, ...]:
 
 
 def supported() -> bool:
-    """Whether handlers written here can be called by the JAX at hand."""
+    """True if handlers written here can be called by the JAX at hand."""
     return version() in VERSIONS
 
 

@@ -43,7 +43,7 @@ class LoopWriter(ABC):
         self.to = Emitter(width, dtype)
         self.size = self.to.dtype.itemsize
         self.columns: list[str] = []
-        self.side_by_side = width > 1  # whether several lanes go one way
+        self.side_by_side = width > 1  # True if several lanes go one way
         self.mask = ""  # those of them that take part, where not all may
         self._repeats = self._variables = 0
 
@@ -121,7 +121,7 @@ class LoopWriter(ABC):
         return self.read_slot(str(part.going))
 
     def any(self, truths: str) -> str:
-        """Whether one of the lanes that go the same way has a truth."""
+        """True if one of the lanes that go the same way has a truth."""
         return self.to.any(truths)
 
     def _choose(self, value: str, then: str, otherwise: str) -> None:
@@ -156,7 +156,7 @@ class LoopWriter(ABC):
             to.go("pick")
 
     def _short(self, known: Straight) -> bool:
-        """Whether all inputs of a lane can be read before anything else."""
+        """True if all inputs of a lane can be read before anything else."""
         return sum(known.widths[: self.program.n_inputs]) <= tuning.INPUTS_IN_REGISTERS
 
     def straight(self, known: Straight, constants: list[str]) -> None:

@@ -28,11 +28,11 @@ class Fold:
     sides: tuple[np.ndarray, ...]  # (turns, places): whose reads, writes, adds and condition these are
 
     def asks(self, loop: Loop, k: int, turn: int) -> bool:
-        """Whether threads must ask each other if a turn of loop k is done."""
+        """True if threads must ask each other if a turn of loop k is done."""
         return loop.when is not None and self.sides[k][turn, -1] != OWN
 
     def alone(self, loop: Loop, k: int, turn: int) -> bool:
-        """Whether a turn is written by itself: threads ask if it is done, or it changes both sides of a pair."""
+        """True if a turn is written by itself: threads ask if it is done, or it changes both sides of a pair."""
         changed = numbers_of((*loop.writes, *loop.adds), self.tables[k][turn : turn + 1])[0]
         return self.asks(loop, k, turn) or len(set(changed.tolist())) < len(changed)
 

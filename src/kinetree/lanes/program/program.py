@@ -214,7 +214,7 @@ class Program:
 
     @property
     def even(self) -> bool:
-        """Whether all lanes do the same turns, equally often."""
+        """True if all lanes do the same turns, equally often."""
 
         def of(body: Body) -> bool:
             return all(part.when is None if isinstance(part, Loop) else part.uniform and of(part.body) for part in body)

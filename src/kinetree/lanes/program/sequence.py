@@ -65,7 +65,7 @@ class Sequenced:
 
     @property
     def has_attic(self) -> bool:
-        """Whether some slots lie in the device's memory."""
+        """True if some slots lie in the device's memory."""
         return self.near is not None
 
     @cached_property
@@ -147,11 +147,11 @@ class Sequenced:
         return loop.when is None and len(table) > 1 and self._shares(loop, table)
 
     def listed(self, loop: Loop) -> bool:
-        """Whether a loop makes or follows such a list."""
+        """True if a loop makes or follows such a list."""
         return any(self._of_list(loop, name) for name in self.lists)
 
     def _fits(self, loop: Loop, table: np.ndarray) -> bool:
-        """Whether no turn changes what is found before the first: conditions of others, and what all of them share."""
+        """True if no turn changes what is found before the first: conditions of others, and what all of them share."""
         assert loop.when is not None
         whens, changes = numbers_of((loop.when,), table), numbers_of((*loop.writes, *loop.adds), table)
         turns_of = np.bincount(whens[:, 0], minlength=self.slots)  # whose condition a slot is
@@ -159,7 +159,7 @@ class Sequenced:
         return not others and self._shares(loop, table)
 
     def _shares(self, loop: Loop, table: np.ndarray) -> bool:
-        """Whether what all turns share stays as it is.
+        """True if what all turns share stays as it is.
 
         Sums that all of them add to are carried in registers: nobody may look for them in memory.
         """
@@ -230,7 +230,7 @@ class Sequenced:
 
 
 def same(numbers: np.ndarray) -> bool:
-    """Whether all are the same."""
+    """True if all are the same."""
     return bool((numbers == numbers[:1]).all())
 
 

@@ -80,7 +80,7 @@ def all_places(loops: Sequence[Loop], tables: Tables) -> set[range]:
 
 
 def overlapping(ranges: set[range]) -> bool:
-    """Whether some overlap in part, so that each slot has a story of its own."""
+    """True if some overlap in part, so that each slot has a story of its own."""
     ends = sorted((r.start, r.stop) for r in ranges)
     return any(a[1] > b[0] for a, b in pairwise(ends))
 

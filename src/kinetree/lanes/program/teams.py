@@ -122,7 +122,7 @@ def numbers_of(places: tuple[Slots, ...], table: np.ndarray) -> np.ndarray:
 
 
 def apart(seen: np.ndarray, changed: np.ndarray, slots: int) -> bool:
-    """Whether no turn sees or changes what another changes."""
+    """True if no turn sees or changes what another changes."""
     turn = np.arange(len(changed))[:, None]
     owner = np.full(slots, -1)
     owner[changed] = turn

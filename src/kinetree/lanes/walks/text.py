@@ -82,7 +82,7 @@ class WalkText:
         to.do(f"store {to.real} {value}, ptr{self.space} {place}, align {to.dtype.itemsize}")
 
     def present(self, index: str) -> str:
-        """Whether there is a row."""
+        """True if there is a row."""
         kind = self.to.vector("i32")
         return self.to.op(f"icmp sge {kind} {index}, {self.to.splat('i32', '0')}")
 

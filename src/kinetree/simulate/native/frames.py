@@ -26,7 +26,7 @@ class Rolled(NamedTuple):
 
 
 def can_roll(stepper: Stepper, dtype: Any, work: int) -> bool:
-    """Whether there is native code for NumPy arrays; it is compiled if not."""
+    """True if there is native code for NumPy arrays; it is compiled if not."""
     return compiled(stepper.program(work), np.dtype(dtype).name) is not None
 
 

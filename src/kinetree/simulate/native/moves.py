@@ -88,6 +88,6 @@ FREE = Moves(
 
 
 def kinds_of_joints(plan: Plan) -> tuple[bool, bool, bool]:
-    """Whether there are hinges or sliders, balls, free joints."""
+    """Three truths: there are hinges or sliders, balls, free joints."""
     free = plan.structure.quaternion_joints[:, 2]
     return bool((plan.structure.q_of_row >= 0).any()), bool((free == 0).any()), bool((free == 1).any())

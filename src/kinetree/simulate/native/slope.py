@@ -35,7 +35,7 @@ ENDS = ("q", "qd", "warm_start", "time")
 
 
 def has_slopes(v: StepVariant) -> bool:
-    """Whether derivatives of a step with constraints are native."""
+    """True if derivatives of a step with constraints are native."""
     return v.free is None and v.integrator != "RK4" and not v.sloped and is_differentiable(v.features)
 
 

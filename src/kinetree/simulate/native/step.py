@@ -63,7 +63,7 @@ class StepVariant(NamedTuple):
 
     @property
     def stateful(self) -> bool:
-        """Whether some actuators have activations."""
+        """True if some actuators have activations."""
         return any(drive.stateful for drive in self.drives)
 
     def activated(self, field: str, rate: str) -> list[Part]:
@@ -123,7 +123,7 @@ def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, fi
 
 
 def _is_free(model: Model) -> bool:
-    """Whether nothing constrains a model, and its actuators, if any, need only coordinates."""
+    """True if nothing constrains a model, and its actuators, if any, need only coordinates."""
     wiring = None if model.actuators is None else model.actuators.wiring
     on = () if wiring is None else kinds_of_actuators(model.structure, wiring)
     return model.loops is None and constraints_of(model) is None and all(kind == "row" for kind in on)

@@ -104,7 +104,7 @@ class Stepper:
 
     @property
     def differentiable(self) -> bool:
-        """Whether derivatives of a step are native, too."""
+        """True if derivatives of a step are native, too."""
         return bool(self.smooth)
 
     def told(self, state: State, ctrl: Any, f_ext: Any) -> tuple[State, Any]:
