@@ -1,7 +1,7 @@
-"""Where the numbers of arrays lie that programs read again and again: tables, and the constants of a model.
+"""Addresses of arrays that programs read again and again: tables, and the constants of a model.
 
-A step with contact has a hundred such arrays. NumPy takes half a microsecond to tell the address of one, which is more
-than the step itself takes. So the address of an array is kept until the array dies.
+A step with contact has a hundred such arrays. NumPy takes half a microsecond to return the address of one, and for all
+of them that is more than the step itself takes. So the address of an array is kept until the array dies.
 """
 
 import ctypes

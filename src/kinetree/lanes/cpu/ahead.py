@@ -12,11 +12,11 @@ from jax.extend.core import Literal
 
 TURNS = 32  # turns whose sines are computed together: 2 to 4 kB of a core's cache
 SINES = {"sin", "cos"}
-ANGLES = {"mul", "neg"}  # what makes angles of coordinates; sums might be fused otherwise than in the whole step
+ANGLES = {"mul", "neg"}  # make angles of coordinates; a sum might be fused differently than in the step
 
 
 class Equations(NamedTuple):
-    """Part of a jaxpr, as an emitter reads it."""
+    """Part of a jaxpr, in the form that an emitter reads."""
 
     invars: list[Any]
     eqns: list[Any]
@@ -32,16 +32,16 @@ class Step(NamedTuple):
 
 
 def split(closed: Any, known: int) -> tuple[Step, Step] | None:
-    """A step in two: its sines and cosines, of its first arguments, and the rest, which takes these as its last.
+    """Split a step: first its sines and cosines, from its first arguments; then the rest, which takes them as inputs.
 
-    None where it has none that depend on its first arguments alone, the `known` ones.
+    None if no sine depends on the first `known` arguments alone.
     """
     jaxpr = closed.jaxpr
     sines = [e for e in jaxpr.eqns if e.primitive.name in SINES]
     made = {v: e for e in jaxpr.eqns for v in e.outvars}
     given = {*jaxpr.invars[:known], *jaxpr.constvars}
     first: list[Any] = list(sines)
-    for e in first:  # It grows.
+    for e in first:  # The list grows meanwhile.
         wanted = [made.get(v) for v in e.invars if not isinstance(v, Literal) and v not in given]
         if any(x is None or x.primitive.name not in ANGLES for x in wanted):
             return None

@@ -1,12 +1,12 @@
-"""Loops of a program as functions of their own, compiled apart from it.
+"""Loops of a program as separate functions, compiled by themselves.
 
-LLVM takes far more than twice the time for a function that is twice as long, and loops do not care which robot they are
-for: a function that was compiled for one program serves all others that have the loop. It does all turns in one block:
+LLVM takes far more than twice the time for a function that is twice as long. And a loop does not depend on the robot,
+so its function serves all programs that have the loop. The function does all turns of one block:
 
     void name.W(ptr inputs[], ptr results[], ptr slots, ptr constants, ptr table, i64 turns, ...)
 
-After these come the lists (numbers, count, and for W > 1 what lanes did) that it makes and that it follows, if any;
-then the mask, of the lanes that take part, where the loop is in a repeat and W > 1.
+After these come the lists that it makes and follows, if any (numbers, count, and for W > 1 what the lanes did). Last
+comes the mask of the lanes that take part, if the loop is in a repeat and W > 1.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ PARAMETERS = f"{KNOWN} %ins, {KNOWN} %outs, ptr noalias %slots, {KNOWN} %constan
 
 
 def masked(body: Body, inside: bool = False) -> Iterator[bool]:
-    """For each loop, whether it is done while some lanes may have finished."""
+    """For each loop: True if some lanes may have finished when it runs."""
     for part in body:
         if isinstance(part, Repeat):
             yield from masked(part.body, inside or not part.uniform)
@@ -67,7 +67,7 @@ def loop_text(loop: Loop, jaxpr: Any, widths: tuple[int, ...], dtype: Any, name:
 
 
 def call_apart(caller: Any, name: str, loop: Loop, arrays: tuple[str, str, str]) -> None:
-    """Call the function of a loop, with what a `LaneFunction` knows of its block."""
+    """Call the function of a loop with the addresses of a `LaneFunction` and its block."""
     to, symbol = caller.to, _symbol(name, caller.to.width)
     constants, table, turns = arrays
     given = [("ptr", x) for x in ("%places", to.at("%places", caller.program.n_inputs, "ptr"), caller.slots)]

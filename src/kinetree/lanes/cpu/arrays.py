@@ -1,8 +1,8 @@
-"""NumPy arrays as machine code finds them: where the parts of an array are in memory, and the function that makes one.
+"""NumPy arrays for machine code: the offsets of an array's parts in memory, and the function that makes an array.
 
 Both belong to the ABI that NumPy keeps for compiled extensions: the struct behind `PyArrayObject`, and the table
-`_ARRAY_API`. Reading an array costs a few loads, where a buffer of CPython's stable ABI costs 35 ns to take and give
-back. Everything is tried once on real arrays; where something is not where it should be, there are no direct calls.
+`_ARRAY_API`. To read an array so costs a few loads. A buffer of CPython's stable ABI costs 35 ns to take and give back.
+All offsets are checked once on real arrays. If one is wrong, there are no direct calls.
 """
 
 import ctypes
@@ -32,7 +32,7 @@ def kind_letters(dtype: np.dtype) -> int:
 
 @once
 def new_array() -> int:
-    """The address of NumPy's `PyArray_NewFromDescr`; 0 where arrays are not as they are described here."""
+    """The address of NumPy's `PyArray_NewFromDescr`; 0 if arrays do not have the layout described here."""
     try:
         return _find()
     except (AttributeError, ValueError, TypeError):
@@ -53,7 +53,7 @@ def _samples() -> list[np.ndarray]:
 
 
 def _as_described(array: np.ndarray) -> bool:
-    """True if all parts of an array are where they should be."""
+    """True if all parts of an array are at the offsets above."""
 
     def word(place: int, kind: Any = ctypes.c_void_p) -> int:
         return kind.from_address(place).value or 0
@@ -80,7 +80,7 @@ def _as_described(array: np.ndarray) -> bool:
 
 
 def _finds_weak_references(array: np.ndarray) -> bool:
-    """True if the first weak reference to an array is where it should be."""
+    """True if the first weak reference to an array is at the offset above."""
     before = ctypes.c_void_p.from_address(id(array) + WEAK).value
     weak = ref(array)
     return before is None and ctypes.c_void_p.from_address(id(array) + WEAK).value == id(weak)

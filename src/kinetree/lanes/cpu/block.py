@@ -1,6 +1,6 @@
-"""How the turns of a loop reach memory on a CPU: a block of W lanes at a time, in vector registers.
+"""Memory access of the turns of a loop on a CPU: a block of W lanes at a time, in vector registers.
 
-Columns of lane arrays (columns.py) and slots are W numbers each. A single lane has its rows in the place of columns.
+A column of a lane array (columns.py) and a slot are W numbers each. A single lane uses its rows in place of columns.
 """
 
 from collections.abc import Callable
@@ -16,28 +16,28 @@ from .order import TurnList
 
 
 class BlockWriter(LoopWriter):
-    """Loops over a block of lanes; who writes a function says where things are."""
+    """Loops over a block of lanes. The class that writes a function sets the addresses."""
 
     def __init__(self, program: Program, jaxprs: list[Any], width: int, dtype: Any):
         super().__init__(program, jaxprs, width, dtype)
-        self.inputs: list[str] = []  # where the columns of the block are, of each array
+        self.inputs: list[str] = []  # for each array, the address of the block's columns
         self.outputs: list[str] = []
         self.slots = ""  # address
-        self.sines: tuple[Step, list[str]] | None = None  # The rest of a step whose sines are known, and these.
+        self.sines: tuple[Step, list[str]] | None = None  # a step without its sines and cosines, and their values
         self.lists: dict[str, TurnList] = {}
 
     def _chosen(self, new: str, old: str) -> str:
         """The new value in the lanes that take part.
 
-        LLVM would make a masked store of it. With masks in vectors of 32 bytes those take some nine cycles on AMD's
-        processors, so it may not see what is stored.
+        LLVM would make a masked store of this. With masks in vectors of 32 bytes such a store takes some nine cycles on
+        processors of AMD. So the value is hidden from LLVM.
         """
         chosen = super()._chosen(new, old)
         hidden = self.mask and self.size * self.to.width == 32
         return self.to.intrinsic("arithmetic.fence", chosen) if hidden else chosen
 
     def _loop(self, k: int, arrays: tuple[str, str, str]) -> None:
-        """All turns of loop k, or those on the list that it follows."""
+        """Write all turns of loop k, or those on the list that it follows."""
         to, loop = self.to, self.program.loops[k]
         if loop.lists is not None:
             self.lists[loop.lists[0]].clear(to)
@@ -60,11 +60,11 @@ class BlockWriter(LoopWriter):
         self._counted(f"loop{k}", most, turn)
 
     def _from_end(self, number: str, count: str) -> str:
-        """The number of a place, of so many, from the other end."""
+        """A place counted from the other end."""
         return self.to.op(f"sub i64 {self.to.op(f'sub i64 {count}, 1')}, {number}")
 
     def _ahead(self, k: int, arrays: tuple[str, str, str], sines: Step, rest: Step) -> None:
-        """All turns of loop k, some at a time: first their sines and cosines, then all else."""
+        """Write all turns of loop k in groups: first the sines and cosines of a group, then all else."""
         to, (constants, table, turns) = self.to, arrays
         count, align = len(sines.jaxpr.outvars), f"align {self.size * to.width}"
         room = f"%ahead{k}_room"
@@ -99,7 +99,7 @@ class BlockWriter(LoopWriter):
         self._counted(f"parts{k}", parts, some)
 
     def step(self, k: int, given: list[Any]) -> None:
-        """The step of loop k, in an order that suits few registers; one that searches has memory of its own."""
+        """Write the step of loop k, in an order that needs few registers. A step that searches has its own memory."""
         loop = self.program.loops[k]
         if loop.pool:
             super().step(k, given)
@@ -122,7 +122,7 @@ class BlockWriter(LoopWriter):
         self.write_slot(number, self._chosen(self.to.arithmetic("fadd", old, value), old))
 
     def _turn(self, k: int, number: str, constants: str) -> None:
-        """One turn; it is put on a list where one of the lanes asks for that."""
+        """Write one turn. It goes on the list of the loop if one of the lanes needs it there."""
         super()._turn(k, number, constants)
         to, lists = self.to, self.program.loops[k].lists
         if lists is None:

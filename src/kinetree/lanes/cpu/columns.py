@@ -1,11 +1,11 @@
 """Lane arrays as columns: a block of lanes is transposed on its way in, and its results on their way out.
 
-Arrays are (lanes, columns), a row to a lane. A program wants a number of all lanes of a block in one vector register.
-So the rows of a block are read as they lie in memory, transposed in registers, tile by tile, and kept in scratch memory
-as columns, which the cache of a core holds. Results are gathered there, too. When the block is done they are looked at
-(are all finite?) and written as rows, each line of memory once. Results that no cache will hold go past the caches,
-which would first read each line that is written to. Such stores are of whole vectors, at places that are multiples of
-their size; rows begin anywhere. So some tiles are put side by side in a strip first, and stored from there.
+Arrays are (lanes, columns), one row to a lane. A program needs the same number of all lanes of a block in one vector
+register. So the rows of a block are read in the order of memory, transposed in registers, tile by tile, and kept as
+columns in scratch memory, which fits a core's cache. Results are gathered there, too. When the block is done, they are
+checked (are all finite?) and written as rows, each cache line once. Results that are too large for all caches go past
+the caches, which would first read each line that is written. Such stores need whole, aligned vectors, but rows begin
+anywhere. So some tiles are put side by side in a strip first, and stored from there.
 
 A batch may have fewer lanes than a block. Then the block repeats the last of them, whose row is written several times.
 """
@@ -26,7 +26,7 @@ STRIP = 64  # columns that are put side by side, of all rows of a block: 4.6 kB,
 def columns_text(dtype: np.dtype, width: int, ordered: bool = False) -> str:
     """Definitions of `fetch` and `give`, for blocks of `width` lanes, and of `all_finite`.
 
-    `ordered`: both have one more argument, the numbers of the lanes; rows are then counted from the first of all lanes.
+    If `ordered`, both have one more argument, the numbers of the lanes; rows then count from the first of all lanes.
     """
     return with_helpers(_fetch(dtype, width, ordered), _give(dtype, width, ordered), _all_finite(dtype, width))
 
@@ -34,8 +34,8 @@ def columns_text(dtype: np.dtype, width: int, ordered: bool = False) -> str:
 class Tiles(Emitter):
     """Text that goes over the rows of a block, `%rows` and `%apart`, and over its columns, `%columns` and `%count`.
 
-    Rows follow each other, and `%present` of them are there: the last of these stands for the others. Or `%order` has
-    their numbers.
+    Rows follow each other. Only `%present` of them exist, and the last of these stands for the missing ones. Or
+    `%order` has the numbers of the rows.
     """
 
     def __init__(self, width: int, dtype: np.dtype, ordered: bool = False):
@@ -44,7 +44,7 @@ class Tiles(Emitter):
         self._starts: list[str] = []
 
     def begin_rows(self, signature: str) -> None:
-        """Begin a function on rows, and find where each of them begins."""
+        """Begin a function on rows, and compute the address of each row."""
         which = "ptr noalias readonly %order" if self.ordered else "i64 %present"
         self.begin(signature.replace(")", f", {which})"))
         if self.ordered:
@@ -57,25 +57,25 @@ class Tiles(Emitter):
             self._starts.append(self.at(self._starts[-1], step, self.scalar))
 
     def row(self, number: str) -> str:
-        """Where a row of the block begins."""
+        """The address of a row of the block."""
         number = self.load("i64", "%order", number, "i64") if self.ordered else number
         return self.at("%rows", self.op(f"mul i64 {number}, %apart"), self.scalar)
 
     @property
     def aligned(self) -> str:
-        """What may be known of the place of a number."""
+        """The alignment of a number."""
         return f"align {self.dtype.itemsize}"
 
     def in_rows(self, column: str) -> list[str]:
-        """Where this column is in each row."""
+        """The addresses of this column in all rows."""
         return [self.at(start, column, self.scalar) for start in self._starts]
 
     def column(self, number: str) -> str:
-        """Where a column is in scratch memory."""
+        """The address of a column in scratch memory."""
         return self.at("%columns", number, self.real)
 
     def over(self, label: str, visit: Callable[[str], None], step: int) -> None:
-        """At a label: `visit(first)` for tiles of so many columns; the last may overlap the one before. Then `done`."""
+        """At `label`: `visit(first)` for tiles of `step` columns; the last may overlap the one before. Then `done`."""
         self.label(f"{label}_start")
         last = self.op(f"sub i64 %count, {step}")
         self.into(label)
@@ -100,7 +100,7 @@ class Tiles(Emitter):
         self.label(f"{label}_after")
 
     def either(self, tile: Callable[[str], None], column: Callable[[str], None]) -> None:
-        """Tiles where there are enough columns for one, else single columns; then `done`."""
+        """Tiles if there are enough columns for one, else single columns; then `done`."""
         self.branch(self.op(f"icmp slt i64 %count, {self.width}"), "some", "many_start")
         self.label("some")
         self.branch(self.op("icmp sgt i64 %count, 0"), "few_start", "done")
@@ -108,12 +108,12 @@ class Tiles(Emitter):
         self.over("many", tile, self.width)
 
     def start_looking(self) -> None:
-        """Nothing was looked at so far."""
+        """Start a check of results."""
         self.do(f"%seen = alloca {self.real}")
         self.do(f"store {self.real} zeroinitializer, ptr %seen")
 
     def look(self, values: list[str]) -> None:
-        """Look at vectors, 1, 2, 4, ...: zero times what is not finite is NaN. Large numbers may be called infinite."""
+        """Check 1, 2, 4, ... vectors: 0 · x is NaN if x is not finite. Very large numbers may count as infinite."""
         while len(values) > 1:
             pairs = zip(values[::2], values[1::2], strict=True)
             values = [self.op(f"fadd {self.real} {a}, {b}") for a, b in pairs]
@@ -122,13 +122,13 @@ class Tiles(Emitter):
         self.do(f"store {self.real} {self.op(f'fadd {self.real} {before}, {nothing}')}, ptr %seen")
 
     def seen_finite(self) -> str:
-        """True if all that was looked at is finite."""
+        """True if all checked numbers are finite."""
         seen = self.op(f"load {self.real}, ptr %seen")
         return self.op(f"xor i1 {self.any(self.op(f'fcmp une {self.real} {seen}, zeroinitializer'))}, true")
 
 
 def _fetch(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
-    """`fetch(rows, apart, count, columns, which rows)`: a block as columns; asks for a later one if it knows it."""
+    """`fetch(rows, apart, count, columns, which rows)`: a block as columns. It prefetches a later block if it can."""
     to = Tiles(width, dtype, ordered)
     to.begin_rows("internal void @fetch(ptr noalias %rows, i64 %apart, i64 %count, ptr noalias %columns) noinline")
     later = to.op(f"mul i64 %apart, {tuning.PREFETCH_BLOCKS * width}")
@@ -155,7 +155,7 @@ def _fetch(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
 
 
 def _give(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
-    """`give(columns, rows, apart, count, large, which rows)`: a block as rows; returns whether all are finite.
+    """`give(columns, rows, apart, count, large, which rows)`: a block as rows; true if all numbers are finite.
 
     `large`: no cache will hold all results, and all rows are present.
     """
@@ -191,10 +191,10 @@ def _give(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
 
 
 def _strips(to: Tiles, tile: Callable[[str], list[str]]) -> None:
-    """All columns, past the caches; `tile(first)` are the rows of one. Before a row of the strip lies a vector's room.
+    """All columns, past the caches. `tile(first)` are the rows of a tile. Rows of the strip begin with a spare vector.
 
-    What is left of a row after its last whole line comes before the next strip. So strips hold whole vectors all along;
-    single numbers are stored before the first of a row, and after the last.
+    The rest of a row after its last whole line goes before the next strip. So all stores from a strip are whole
+    vectors. Single numbers are stored only before the first vector of a row, and after the last.
     """
     width, size, room = to.width, to.dtype.itemsize, STRIP + to.width
     to.declare("i64 @llvm.smin.i64(i64, i64)")

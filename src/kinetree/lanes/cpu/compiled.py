@@ -23,7 +23,7 @@ from .recycled import empty, reach_of
 from .shared import NO_MEMORY, part_lanes, shared_text
 from .threads import pool, threads
 
-MAX_DIRECT_OUTPUTS = 3  # outputs; programs with more are parts of others, and Python never calls them
+MAX_DIRECT_OUTPUTS = 3  # outputs; programs with more are parts of others, so Python never calls them
 
 
 def has_direct(program: Program) -> bool:
@@ -32,7 +32,7 @@ def has_direct(program: Program) -> bool:
 
 
 def task_lanes(program: Program) -> int:
-    """The fewest lanes of a task, where a batch is divided into several."""
+    """The fewest lanes of a task, if a batch is divided into tasks."""
     return tuning.TASK_MIN_LANES if program.simple else tuning.REPEAT_TASK_MIN_LANES
 
 
@@ -42,7 +42,7 @@ def module_text(program: Program, dtype: np.dtype, width: int) -> str:
 
 
 def frame_text(program: Program, jaxprs: list[Any], dtype: np.dtype, width: int, apart: dict[int, str]) -> str:
-    """An LLVM module: the vector function, the scalar one, what XLA and Python call, and no loop that is `apart`."""
+    """An LLVM module: vector and scalar functions, and those that XLA and Python call, without the loops `apart`."""
     ordered = is_ordered(program)
     lines = [columns_text(dtype, width, ordered), *([order_text(SIGNATURE, GIVEN, width)] if ordered else [])]
     for w, name in ((width, "blocks" if ordered else "lanes"), (1, "lane")):
@@ -57,14 +57,14 @@ class CompiledProgram:
     """Machine code of a program in one dtype, and how to call it."""
 
     def __init__(self, program: Program, dtype: Any):
-        # It holds no reference to the program, so that the program can die.
+        # There is no reference to the program here, so that the program can die.
         self.dtype = kind = np.dtype(dtype)
         self._task_lanes = task_lanes(program)
         self.width = width = vector_width(kind)
         made_from = (program, has_direct(program))
         text = partial(module_text, program, kind, width)
         code = loaded(program.name, made_from, kind, text, partial(object_files, program, kind, width, frame_text))
-        self.code = code  # who holds it holds the machine code
+        self.code = code  # keeps the machine code alive
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 5, pointer, integer, pointer)
         self._shared = shared(code.address("shared"))
@@ -83,14 +83,14 @@ class CompiledProgram:
         return outputs
 
     def room(self, shape: tuple[int, ...]) -> np.ndarray:
-        """An array for results, on memory that an earlier one no longer needs."""
+        """An array for results, on the memory of an earlier result that is gone."""
         return empty(shape, self.dtype)
 
     def frames(
         self, slots: int, tables: tuple, constants: tuple, inputs: tuple, outputs: tuple, whole: bool = False
     ) -> None:
-        """Run it in all frames, one after the other: arrays are (frames, lanes, width), with any distance between lanes
-        and between frames. So inputs may be what an earlier frame writes. `whole`: one frame, without gaps.
+        """Run all frames, one after the other. Arrays are (frames, lanes, width), with any distance between lanes and
+        between frames, so an input may be the result of an earlier frame. `whole`: there is one frame, without gaps.
         """
         frames, lanes = outputs[0].shape[:2]
         arrays = inputs + outputs
@@ -127,7 +127,7 @@ class CompiledProgram:
             task(0, lanes)
 
     def bound(self, slots: int, widths: tuple[int, ...], tables: tuple, constants: tuple, *made: Any) -> Any:
-        """The program as a builtin for one model, or None where there can be none; see `bind` in direct.py."""
+        """The program as a builtin for one model, or None if that is not possible; see `bind` in direct.py."""
         if self.direct is None:
             return None
         return bind(self, slots, widths, tables, constants, *made)

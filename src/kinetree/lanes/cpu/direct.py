@@ -1,16 +1,16 @@
 """A lane program as a Python builtin on NumPy arrays: one call, with no Python inside.
 
-For a single state everything around the program costs more than the program. So each module also holds `direct`, a
-function that the interpreter calls as it calls `len`: it looks at the arrays, makes the result, runs the lanes. It
-serves the plain case only: exact `numpy.ndarray`s of the program's dtype, all (width,) or all (lanes, width), numbers
-of a row next to each other, with results that are finite, and not so large that memory must be asked for first. Rows
-may be any distance apart: parts of states are columns of one array. Each output has the shape that the model gives it;
-several come as a tuple, or as a named one. Large batches it shares with helpers (helpers.py). For anything else, and
-while nobody has counted the helpers, it returns None, and the ordinary path, which knows how to convert, broadcast and
-complain, does it all.
+For a single state the code around the program costs more than the program. So each module also holds `direct`, a
+function that the interpreter calls as it calls `len`: it checks the arrays, makes the result, and runs the lanes. It
+serves the plain case only: exact `numpy.ndarray`s of the program's dtype, all (width,) or all (lanes, width), with the
+numbers of a row next to each other. Results must be finite, and small enough that memory need not be checked first.
+Rows may be any distance apart, because parts of states are columns of one array. Each output has the shape that the
+model gives it; several come as a tuple or a named tuple. Large batches are shared with helpers (helpers.py). In all
+other cases, and before the helpers were counted, it returns None. Then the ordinary path converts, broadcasts, or
+raises.
 
-Only CPython's stable ABI is used, by address, and NumPy's (arrays.py): where something is missing there is no `direct`,
-and nothing else changes. Calls share hints (order.py) and scratch memory that is not in use (scratch.py), nothing else.
+Only the stable ABI of CPython and that of NumPy (arrays.py) are used, by address. If a function is missing there is no
+`direct`, and nothing else changes. Calls share only hints (order.py) and free scratch memory (scratch.py).
 """
 
 import ctypes
@@ -52,14 +52,14 @@ API = {
 METH_FASTCALL = 0x80
 
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
-# widths follow, as the lane functions take them; then what makes large outputs, and their shapes for one state.
+# widths follow, in the form of the lane functions; then the function for large outputs, and their shapes for one state.
 ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, KEPT, TURNS, GRAIN, SLOTS, ROOM, HELPERS, TEAM, MOST = range(0, 104, 8)
 LAST_REACH, LISTS = 104, 112
 
 
 @once
 def available() -> bool:
-    """True if this interpreter and its NumPy have what a direct call takes; tells LLVM where it is."""
+    """True if this interpreter and its NumPy have all functions of a direct call. Gives LLVM their addresses."""
     return has_functions((*API, "PyCFunction_NewEx")) and new_array() != 0
 
 
@@ -72,14 +72,14 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
     to, inputs, outputs = Caller("d", API), program.n_inputs, program.n_outputs
     to.begin("ptr @direct(ptr %self, ptr %given, i64 %count)")
     to.do(f"%arrays = alloca [{inputs + outputs} x ptr]")
-    to.do(f"%made = alloca [{outputs} x ptr]")  # arrays of results that are ours
+    to.do(f"%made = alloca [{outputs} x ptr]")  # result arrays that this call holds
     to.do(f"%sizes = alloca [{1 + max(program.output_ranks)} x i64]")
     for name in ("taken", "reach"):  # bytes of all results, and their reach (recycled.py)
         to.do(f"%{name} = alloca i64")
         to.store("i64", 0, f"%{name}")
     to.do(f"%widths = alloca [{2 * (inputs + outputs)} x i64]")  # how far lanes are apart in arrays, then columns
     to.do("%result = alloca ptr")
-    to.do("%again = alloca ptr")  # an earlier result that serves again, and is ours until it is given away
+    to.do("%again = alloca ptr")  # an earlier result that is used again; this call holds it until it returns it
     to.store("ptr", "null", "%again")
     record = to.call("PyLong_AsVoidPtr", f"ptr {to.call('PyTuple_GetItem', 'ptr %self', 'i64 0')}")
     nothing = to.load("ptr", record, NOTHING)
@@ -124,7 +124,7 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
 
 
 def _take_inputs(to: Caller, record: str, program: Program, dtype: np.dtype) -> tuple[str, str]:
-    """The numbers of all inputs; returns how many axes the arrays have, and how many lanes."""
+    """Load the addresses of all inputs. Return how many axes the arrays have, and how many lanes."""
     array_type = to.load("ptr", record, ARRAY_TYPE)
     ndim = lanes = ""
     for k in range(program.n_inputs):
@@ -165,7 +165,7 @@ def _take_inputs(to: Caller, record: str, program: Program, dtype: np.dtype) -> 
 
 
 def _count_work(to: Caller, record: str, lanes: str) -> tuple[str, str]:
-    """Count the turns of all lanes, and find how many helpers share them. Refuse a call without lanes."""
+    """Count the turns of all lanes, and choose how many helpers share them. Refuse a call without lanes."""
     work = to.op(f"mul i64 {lanes}, {to.load('i64', record, TURNS)}")
     known = to.op(f"load atomic i64, ptr {to.load('ptr', record, HELPERS)} monotonic, align 8")
     large = to.op(f"icmp sge i64 {work}, {tuning.SHARED_MIN_TURNS}")
@@ -176,7 +176,7 @@ def _count_work(to: Caller, record: str, lanes: str) -> tuple[str, str]:
 
 
 def _take_kept(to: Caller, record: str, program: Program, ndim: str) -> None:
-    """Go to `run` with an earlier result of one state that nobody holds (kept_results.py), else on."""
+    """Go to `run` with an earlier result of one state that is free (kept_results.py), else go on."""
     count, ranks = program.n_outputs, program.output_ranks
     kept, dtype = to.load("ptr", record, KEPT), to.load("ptr", record, DTYPE)
     sizes_at = LISTS + 8 * (3 * len(program.loops) + 2 * program.n_inputs + 3 * count)
@@ -202,7 +202,7 @@ def _take_kept(to: Caller, record: str, program: Program, ndim: str) -> None:
 
 
 def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, shape: tuple[str, str], k: int) -> None:
-    """A new array for output k; a large one on memory that an earlier result no longer needs (recycled.py)."""
+    """A new array for output k. A large one is on the memory of an earlier result that is gone (recycled.py)."""
     ndim, lanes = shape
     ranks = program.output_ranks
     first_width = LISTS + 8 * (3 * len(program.loops) + program.n_inputs)
@@ -242,7 +242,7 @@ def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, sha
 
 
 def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str], work: str) -> None:
-    """Run the lanes, without the interpreter's lock where that pays; refuse a result that is not finite."""
+    """Run the lanes, without the interpreter's lock if that pays. Refuse a result that is not finite."""
     taken, last = (to.load("i64", f"%{name}") for name in ("taken", "reach"))
     reach = to.op(f"select i1 {to.op(f'icmp sgt i64 {taken}, {last}')}, i64 {taken}, i64 {last}")
     more = ", ".join(f"i64 {n}" for n in (*numbers, reach))
@@ -292,7 +292,7 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
 
 
 def _run(program: Program, dtype: np.dtype, width: int) -> Text:
-    """`run(record, arrays, widths, lanes, helpers, reach)`: whether the lanes were run and every result is finite."""
+    """`run(record, arrays, widths, lanes, helpers, reach)`: true if the lanes ran and every result is finite."""
     to, size = Text("r"), dtype.itemsize
     to.begin("internal i1 @run(ptr %record, ptr %arrays, ptr %widths, i64 %lanes, i64 %helpers, i64 %reach)")
     starts = [to.at("%record", LISTS + 8 * k * len(program.loops)) for k in range(3)]
@@ -360,8 +360,8 @@ def bind(
 ) -> Callable[..., Any]:
     """The builtin of a compiled program for one model.
 
-    `widths` are those of the inputs, then of the outputs; `shapes` are the outputs' for one state; `result` is the
-    named tuple that several outputs make, if not a plain one; `most` is how many bytes an output may take.
+    `widths` are those of the inputs, then of the outputs. `shapes` are those of the outputs, for one state. `result` is
+    the named tuple for several outputs, or None for a plain tuple. `most` is the limit of an output in bytes.
     """
     objects = (np.ndarray, result, code.dtype, None)
     turns = [len(t) for t in tables]
@@ -377,7 +377,7 @@ def bind(
     definition = _MethodDef(b"direct", code.direct, METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    # The builtin owns its `self`: the address of the record, then everything that the record points to.
+    # The builtin keeps its `self` alive: the address of the record, then everything that the record points to.
     kept = (
         record.ctypes.data,
         record,

@@ -1,16 +1,16 @@
-"""A public function before which a builtin of its model is tried, with no Python frame between the caller and it.
+"""A public function that first tries a builtin of its model, without a Python frame between caller and builtin.
 
 To enter a Python function with keyword-only parameters takes 100 ns or more, as long as the inverse dynamics of a small
-robot. So what users call is an object of a type of our own, which the interpreter calls as it calls a builtin
-(vectorcall). It looks up the builtin that the model keeps, calls it with the other arguments, and gives its result
-back. Where the call is not plain, the model has no builtin, or the builtin refuses (returns None), it calls the Python
-function with all arguments as they came. In all else it stands for that function: it has its name, text and signature,
-is pickled by name, and is documented as a function.
+robot. So what users call is an object of a special type, which the interpreter calls as it calls a builtin
+(vectorcall). It looks up the builtin that the model keeps, calls it with the other arguments, and returns its result.
+If the call is not plain, the model has no builtin, or the builtin refuses (returns None), it calls the Python function
+with the same arguments. In all else it behaves as that function: it has its name, docstring and signature, is pickled
+by name, and is documented as a function.
 
 Such objects live as long as the process. Their type takes no part in garbage collection, and CPython does not clear the
 weak references to an object of such a type when it dies: JAX keeps weak references to what it compiles.
 
-Only functions that CPython exports are used; where one is missing, the Python function itself is what users call.
+Only functions that CPython exports are used. If one is missing, users call the Python function itself.
 """
 
 import ctypes
@@ -58,7 +58,7 @@ def front_text() -> str:
     to.go("other")
     to.label("found")
     to.branch(to.op(f"icmp eq i64 {facts}, 0"), "run", "about")
-    to.label("about")  # The builtin for what the last argument names.
+    to.label("about")  # The builtin that belongs to the last argument.
     last = to.load("ptr", "%given", to.op(f"sub i64 {count}, 1"), "ptr")
     one = to.call("PyDict_GetItemWithError", f"ptr {found}", f"ptr {last}")
     to.branch(to.op(f"icmp eq ptr {one}, null"), "unknown", "known")
@@ -120,7 +120,7 @@ def _address(name: str) -> int:
 
 @once
 def _kind() -> tuple[type, int] | None:
-    """The type of such objects, and the address of what they do when called; None where there can be none."""
+    """The type of such objects, and the address of their call function; None if there can be none."""
     needed = ("PyVectorcall_Call", "PyObject_GenericGetDict", "PyObject_GenericSetDict", "PyType_FromSpec")
     if not native_enabled() or not has_functions((*API, *needed)):
         return None
@@ -147,10 +147,10 @@ def _kind() -> tuple[type, int] | None:
 
 
 def before(function: Callable[..., Any], name: str, arrays: int, about: bool) -> Callable[..., Any]:
-    """The function behind a call of what a model keeps under a name.
+    """Put a builtin, which a model keeps under `name`, in front of a function.
 
-    Under that name is a callable on arrays, as many as `arrays`, which come right after the model. With `about` there
-    is a dictionary of callables, whose key comes right after the arrays.
+    The builtin takes as many arrays as `arrays` says; they come right after the model. With `about` the model keeps a
+    dictionary of builtins instead. Its key is the argument right after the arrays.
     """
     found = _kind()
     if found is None:

@@ -3,13 +3,13 @@
     i1 name(ptr inputs[], ptr outputs[], ptr constants[], ptr tables[], i64 turns[], i64 widths[], i64 reach, i64 lo,
     i64 hi, ptr scratch)
 
-and runs lanes lo to hi (at least one block), a block of W lanes in vector registers at a time. Lane arrays are (lanes,
-columns), read and written a block at a time (columns.py). `widths` has how far lanes are apart in each array, then how
-many columns each array has: with gaps that is less. The last block may overlap the one before, so outputs must not
-alias inputs. Scratch holds W values for each column of each array, then W for each slot, aligned to 64 bytes. For one
-lane at a time there are slots only. Returns whether all results are finite. `reach` are the bytes of results that are
-written from one use of this memory to the next: where no cache holds so many, results go past the caches. Where lanes
-are sorted (order.py), lo and hi are places in a list of the numbers of lanes, `ptr order`, which comes last.
+and runs lanes lo to hi (at least one block), W lanes at a time in vector registers. It returns true if all results are
+finite. Lane arrays are (lanes, columns), read and written a block at a time (columns.py). `widths` has the distance of
+lanes in each array, then the number of columns of each array, which is less if there are gaps. The last block may
+overlap the one before, so outputs must not alias inputs. Scratch holds W values for each column of each array, then W
+for each slot, aligned to 64 bytes; for one lane at a time it holds slots only. `reach` is the number of bytes of
+results that are written from one use of this memory to the next. If no cache holds so many, results go past the caches.
+If lanes are sorted (order.py), lo and hi are places in `ptr order`, a list of lane numbers, which comes last.
 """
 
 from typing import Any
@@ -53,7 +53,7 @@ class LaneFunction(BlockWriter):
         tables = [to.load("ptr", "%tabs", k, "ptr") for k in count]
         turns = [to.load("i64", "%turns", k, "i64") for k in count]
         self.lists = self._make_lists(turns)
-        self.rows: list[str] = []  # where the block begins in each array
+        self.rows: list[str] = []  # for each array, the address of the block
         self.slots, self.large, self.which = "%scratch", "false", ""
         if self.apart:
             to.do(f"%places = alloca [{max(1, self.count)} x ptr]")
@@ -81,7 +81,7 @@ class LaneFunction(BlockWriter):
         over_blocks(to, width, "%lo", "%hi", block, self._verdict)
 
     def _loop(self, k: int, arrays: tuple[str, str, str]) -> None:
-        """All turns of loop k, here or in its own function. What depends on nothing stays from block to block."""
+        """All turns of loop k, here or in its own function. Results that depend on no lane are computed once."""
         to, loop = self.to, self.program.loops[k]
         once = to.width > 1 and self.program.simple and _is_fixed(loop)
         if once:
@@ -97,7 +97,7 @@ class LaneFunction(BlockWriter):
     # -- columns ------------------------------------------------------------------------------------------------------
 
     def _make_room(self) -> list[str]:
-        """Columns of all arrays, before the slots. Find out whether results are too large for a cache."""
+        """Reserve columns of all arrays, before the slots. Check if the results are too large for a cache."""
         to, columns = self.to, ["%scratch"]
         for count in self.widths[self.count :]:
             columns.append(to.at(columns[-1], count, to.real))
@@ -113,7 +113,7 @@ class LaneFunction(BlockWriter):
         return self.to.op(f"call i64 @llvm.smax.i64(i64 {a}, i64 {b})")
 
     def _fetch(self) -> None:
-        """The columns of the inputs; those of outputs, too, where some lanes may leave them as they are."""
+        """Load the columns of the inputs, and those of outputs if some lanes may leave them unchanged."""
         places = self.inputs if self.program.simple else self.inputs + self.outputs
         for k, columns in enumerate(places):
             apart, count = self.widths[k], self.widths[self.count + k]
@@ -121,7 +121,7 @@ class LaneFunction(BlockWriter):
             self.to.do(f"call void @fetch({given}, {self.which})")
 
     def _give(self) -> None:
-        """Look at the results of the block, and write them as rows."""
+        """Check the results of the block, and write them as rows."""
         to = self.to
         to.label("look")
         good = to.load("i1", "%good")
@@ -138,9 +138,9 @@ class LaneFunction(BlockWriter):
         to.go("blockend")
 
     def _verdict(self) -> str:
-        """The end of the function: whether all results are finite."""
+        """End the function; it returns true if all results are finite."""
         if self.to.width > 1:
-            self.to.do("fence seq_cst")  # Before others are told that the results are there.
+            self.to.do("fence seq_cst")  # before other threads see that the results are complete
         return f"i1 {self.to.load('i1', '%good')}"
 
     # -- lists of turns -----------------------------------------------------------------------------------------------
@@ -156,6 +156,6 @@ class LaneFunction(BlockWriter):
 
 
 def _is_fixed(loop: Loop) -> bool:
-    """True if all results of a loop are the same for every lane, and go to no slot."""
+    """True if all results of a loop are the same in every lane, and none goes to a slot."""
     taken = (*loop.inputs, *loop.reads, *loop.writes, *loop.adds)
     return not taken and loop.constants.num_leaves == 0 and loop.when is None

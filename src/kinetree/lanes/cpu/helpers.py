@@ -1,8 +1,8 @@
-"""Helpers: native threads that take part in a job, and stay awake for a while for the next one.
+"""Helpers: native threads that take part in a job, and then stay awake for a while to wait for the next one.
 
-A thread that sleeps comes 60 µs late, a third of what 4096 states of an arm take. So a helper that has done its part
-looks at its own *cell* for a while before it sleeps. Who has a job to share puts its address there, by one
-compare-and-exchange. What a cell holds changes in these ways only:
+To wake a sleeping thread takes 60 µs, a third of the time of 4096 states of an arm. So a helper that has done its part
+watches its own *cell* for a while before it sleeps. A caller with a job to share puts the job's address there, by one
+compare-and-exchange. The content of a cell changes in these ways only:
 
     AWAKE -> job            offered
     ASLEEP -> job           offered, and called to wake up
@@ -10,12 +10,11 @@ compare-and-exchange. What a cell holds changes in these ways only:
     job -> AWAKE            the caller took it back: nothing was left to do
     AWAKE -> ASLEEP         nothing came
 
-A job's function takes parts from a counter until none is left, and its caller takes parts as well. So nobody waits for
-a helper that comes late, has another's job, or stayed in the parent of a fork: only for parts that were begun.
+A job's function takes parts from a counter until none is left, and its caller takes parts as well. So the caller waits
+only for parts that were begun, never for a helper that is late, has another job, or stayed in the parent of a fork.
 
-A helper never ends; one that is not wanted any more sleeps. It knows nothing of Python: it takes no lock of the
-interpreter's, and at exit it is left where it is. Its sleep is on a lock of CPython's stable ABI, which any thread may
-release.
+A helper never ends; one that is no longer needed sleeps. It does not use Python: it never takes the interpreter's lock,
+and at exit it is not stopped. It sleeps on a lock of CPython's stable ABI, which any thread may release.
 """
 
 import ctypes
@@ -36,27 +35,27 @@ from .interpreter import has_functions
 
 API = {"PyThread_acquire_lock": "i32 (ptr, i32)", "PyThread_release_lock": "void (ptr)"}
 LIBRARY = {"clock_gettime": "i32 (i32, ptr)", "sched_yield": "i32 ()"}
-HINT = "@llvm.aarch64.hint(i32 1)"  # to yield
+HINT = "@llvm.aarch64.hint(i32 1)"  # the instruction `yield`
 PAUSE = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": HINT, "arm64": HINT}.get(platform.machine(), "")
 
 TAKE, BACK = 0, 8  # offsets in a job: its function of the job, and how many helpers have come back from it
 STATE, LOCK, CELL = 0, 8, 128  # offsets in a cell, and its size: processors fetch lines of cache in pairs
 SHARE = 0  # offset in a team: the function `share`; the helpers' cells follow, the first at CELL
-SCRATCH_PLACES = CELL - 8 * PLACES  # and before these, memory for all who call (scratch.py)
-AWAKE, ASLEEP, BUSY = range(3)  # states of a helper; others are addresses of jobs
+SCRATCH_PLACES = CELL - 8 * PLACES  # offset in a team: scratch memory that all callers share (scratch.py)
+AWAKE, ASLEEP, BUSY = range(3)  # states of a helper; any other number is the address of a job
 
 MAX_HELPERS = threads.MAX_THREADS - 1  # helpers
 
 
 @once
 def available() -> bool:
-    """True if this interpreter and this system have what helpers take."""
+    """True if this interpreter and this system have all functions that helpers need."""
     starting = ("PyThread_allocate_lock", "PyThread_start_new_thread")
     return hasattr(time, "CLOCK_MONOTONIC") and has_functions((*API, *starting))
 
 
 class Hand(Caller):
-    """A text that gives and takes jobs."""
+    """A text with the operations on cells and jobs."""
 
     def numbers(self, *names: str) -> None:
         """Numbers in memory, zero at first."""
@@ -65,11 +64,11 @@ class Hand(Caller):
             self.store("i64", 0, f"%{name}")
 
     def state(self, cell: str) -> str:
-        """What a cell holds."""
+        """The state in a cell."""
         return self.op(f"load atomic i64, ptr {self.at(cell, STATE)} monotonic, align 8")
 
     def exchange(self, cell: str, old: str | int, new: str | int) -> str:
-        """True if the cell held `old`, and now holds `new`; what was written before either was put there is seen."""
+        """Compare-and-exchange: true if the cell held `old` and now holds `new`. Earlier writes are then visible."""
         pair = self.op(f"cmpxchg ptr {self.at(cell, STATE)}, i64 {old}, i64 {new} acq_rel monotonic, align 8")
         return self.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
 
@@ -80,7 +79,7 @@ class Hand(Caller):
         return total
 
     def wait(self, again: str, long: str) -> None:
-        """Go to look `again`, after a moment for the core's other thread; after many looks by the label `long`."""
+        """Pause, then jump to label `again`. After many pauses jump to label `long` instead."""
         if PAUSE:
             self.do(f"call void {PAUSE}")
         phase = self.op(f"urem i64 {self.count('%looks', 1)}, {tuning.HELPER_LOOKS}")
@@ -184,7 +183,7 @@ def _each_cell(
     to.branch(to.op(f"icmp slt i64 {k}, %helpers"), f"{name}_look", then)
     to.label(f"{name}_look")
     cell = to.at("%team", to.op(f"mul i64 {to.op(f'add i64 {k}, 1')}, {CELL}"))
-    # Read before the exchange: a read does not take the cache line away from its owner.
+    # Read first, then exchange: a read does not take the cache line away from its owner.
     to.branch(to.op(f"icmp eq i64 {to.state(cell)}, {old}"), f"{name}_try", f"{name}_next")
     to.label(f"{name}_try")
     to.branch(to.exchange(cell, old, new), f"{name}_visit", f"{name}_next")
@@ -208,9 +207,9 @@ _started = 0
 
 
 def call_helpers() -> int | None:
-    """How many helpers native code may share its work with; None where there can be none.
+    """The number of helpers that native code may use; None if there can be none.
 
-    The first call, and the first after a fork or with another number of threads, starts those that are missing.
+    The first call starts the helpers. The first call after a fork, or with more threads, starts the missing ones.
     """
     global _started
     if not available():

@@ -28,7 +28,7 @@ class Processor(NamedTuple):
     vector_bytes: int  # in a vector register
 
     def machine(self, jit: bool = True) -> Any:
-        """A target machine of LLVM; an engine takes its own for good, so each asks for a new one."""
+        """A new target machine of LLVM. An engine owns its machine, so each engine needs a new one."""
         target = llvm.Target.from_triple(self.triple)
         return target.create_target_machine(cpu=self.name, features=self.features, opt=3, jit=jit)
 
@@ -68,9 +68,9 @@ PASSES = (
 
 
 def _side_by_side(function: str) -> Any:
-    """A function of llvmlite that threads may run at the same time.
+    """Let threads run a function of llvmlite at the same time.
 
-    llvmlite lets one thread in at a time, because most modules share a context of LLVM. Ours have one each.
+    llvmlite lets in one thread at a time, because modules usually share a context of LLVM. Here each has its own.
     """
     found = getattr(llvm.ffi.lib, function)
     return getattr(found, "_cfn", found)
@@ -79,8 +79,9 @@ def _side_by_side(function: str) -> Any:
 def optimized(text: str, machine: Any) -> Any:
     """The module, verified and optimised.
 
-    All that LLVM has to do is to find what is computed twice: text comes without branches that matter, vectorised, with
-    nothing to be moved out of its loops. The passes for a whole program in C take five times as long for the same code.
+    LLVM only has to find values that are computed twice. The text is vectorised already, has hardly any branches, and
+    its loops hold nothing that could be moved out. LLVM's default passes take five times as long and make the same
+    code.
     """
     module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
@@ -120,7 +121,7 @@ class MachineCode(NamedTuple):
     """A module in memory, under the name that its content gives it."""
 
     name: str
-    engine: Any  # who holds it holds the code
+    engine: Any  # keeps the code alive
     from_cache: bool
 
     def address(self, function: str) -> int:
@@ -142,7 +143,7 @@ def loaded(
     text: Callable[[], str],
     pieces: Callable[[], list[bytes]] | None = None,
 ) -> MachineCode:
-    """The machine code of a module that `text` writes from all that `made_from` holds; or of several, `pieces`."""
+    """The machine code of a module, which `text` writes from all that `made_from` holds; or of several `pieces`."""
     own_name = full_name(name, made_from, dtype, text)
     code = found = read_cached(own_name)
     if code is None:

@@ -1,9 +1,10 @@
 """The order of one turn's loads, operations and stores.
 
-A turn of a sweep has a hundred values, a processor 16 registers. So each result is computed in its turn, with what it
-needs and nobody has computed yet, and stored at once. What a turn reads is loaded where it is needed, a second time if
-need be: a load costs less than to keep a value on the stack. A slot that will be needed is loaded before a store that
-might change it. LLVM keeps this order, because it does not know which slots are different.
+A turn of a sweep has a hundred values, a processor has 16 registers. So the results are computed one after the other,
+each with those values that it needs and that do not exist yet, and each is stored at once. A slot is loaded where its
+value is needed, twice if necessary: a load costs less than to keep the value on the stack. If a store might change a
+slot that is still needed, the slot is loaded before it. LLVM keeps this order, because it does not know which slots are
+different.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ class Place(NamedTuple):
     apart: bool = False
 
     def may_be(self, other: "Place") -> bool:
-        """True if a turn can mean the same slot by both."""
+        """True if both can be the same slot in some turn."""
         if self.apart or other.apart:
             return False
         if self.column == other.column or (self.block and other.block):
@@ -45,9 +46,9 @@ def interleaved(
     reads: Sequence[tuple[Place, Callable[[], str]]],
     results: Sequence[tuple[Place | None, Callable[[str], None]]],
 ) -> None:
-    """Emit a step. Its arguments are the first of what is `given`, `reads` (slots, and how to load them), and the rest.
+    """Emit a step. Its arguments are `given[0]`, then the `reads` (slots, and how to load them), then `given[1]`.
 
-    `results` are slots and how to store there; those without a slot go elsewhere.
+    `results` are slots and how to store there. Results without a slot go elsewhere.
     """
     jaxpr = closed.jaxpr
     work = Evaluation(to, closed, [*given[0], *(Late(load) for _, load in reads), *given[1]])
@@ -59,7 +60,7 @@ def interleaved(
         work.known[v].kept = True
 
     def make(v: Any) -> None:
-        """Emit what a variable needs, the operands first."""
+        """Emit the equations that a variable needs, the operands first."""
         waiting = [v]
         while waiting:
             number = None if isinstance(waiting[-1], Literal) else makers.get(waiting[-1])

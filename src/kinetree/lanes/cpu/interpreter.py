@@ -8,7 +8,7 @@ import llvmlite.binding as llvm
 
 
 def has_functions(names: Iterable[str]) -> bool:
-    """True if this interpreter has all of these; tells LLVM where they are."""
+    """True if this interpreter has all of these functions. Gives LLVM their addresses."""
     if platform.python_implementation() != "CPython":
         return False
     try:

@@ -1,12 +1,12 @@
-"""Results of one state that nobody holds any more, used again by the next direct call.
+"""Results of one state that no code holds any more: the next direct call uses them again.
 
-To make an array takes NumPy 50 ns, and a pose is two of them in a named tuple: more than the kinematics of a small
-robot. So each builtin keeps its last two results in a list. A control loop holds one of them while it asks for the
-next; the other is its own again as soon as the loop lets go of it. What nobody else can reach has one reference, the
-list's, and no weak ones; its arrays must still be as they were made, since in Python an array can be reshaped in place.
+NumPy takes 50 ns to make an array. A pose is two arrays in a named tuple; to make them takes longer than the kinematics
+of a small robot. So each builtin keeps its last two results in a list. A control loop holds one of them while it asks
+for the next; the other is free again as soon as the loop drops it. A free result has one reference, from the list, and
+no weak references. Its arrays must also have their first shape: in Python an array can be reshaped in place.
 
-The first word of an object is its reference count. Interpreters that count in another way have another number there,
-and never find a result that is free.
+The first word of an object is its reference count. Interpreters that count in another way have another number there, so
+they never find a free result.
 """
 
 from typing import Any
@@ -21,12 +21,12 @@ API = {"PyList_GetItem": "ptr (ptr, i64)", "PyList_SetItem": "i32 (ptr, i64, ptr
 
 
 def new_list(n_bytes: int) -> list[Any]:
-    """The list in which a builtin keeps its last results; empty where a result has too many bytes."""
+    """The list in which a builtin keeps its last results; empty if a result has too many bytes."""
     return [None] * KEPT if n_bytes <= tuning.KEPT_RESULT_MAX_BYTES else []
 
 
 def is_free(to: Text, thing: str) -> str:
-    """True if only one place refers to an object."""
+    """True if an object has one reference."""
     return to.op(f"icmp eq i64 {to.load('i64', thing)}, 1")
 
 

@@ -1,11 +1,11 @@
-"""The order of lanes: those that did like turns when they were last run share a block.
+"""The order of lanes: lanes that did similar turns in their last run share a block.
 
-A block does all turns that one of its lanes needs, as often as its slowest lane asks for. Which turns a lane did stands
-in the lists of its program (`Loop.lists`). So each lane leaves a signature of them behind, under its number, and the
-next call sorts its lanes by these. Worlds of a simulation touch in much the same places from step to step.
+A block does all turns that one of its lanes needs, as often as its slowest lane needs. The lists of a program
+(`Loop.lists`) say which turns a lane did. So each lane leaves a signature of these turns, stored by lane number, and
+the next call sorts its lanes by signature. This helps because the contacts of a world change little from step to step.
 
-A signature is a hint: it may be of other worlds, or half of it of an older call. Any order gives the same results, as a
-lane's never depend on the lanes beside it. A program that lists nothing, or is written out, takes lanes as they come.
+A signature is a hint: it may come from other worlds, or partly from an older call. Any order gives the same results, as
+no lane depends on the lanes beside it. A program without lists, or one that is written out, does not sort its lanes.
 """
 
 from typing import NamedTuple
@@ -15,8 +15,8 @@ from ..llvm.emit import Emitter
 from ..program.program import Program, Slots
 
 INDEX_BITS = tuning.ORDERED_LANES.bit_length() - 1
-SCALE_BITS = 20  # binary places of how many bits there are to a turn
-SEEN = 64  # bytes; where the bits of the lanes begin, after that scale
+SCALE_BITS = 20  # binary places of the scale: bits of a signature for each turn
+SEEN = 64  # bytes; the offset of the bits of the lanes, after that scale
 
 
 def is_ordered(program: Program) -> bool:
@@ -25,7 +25,7 @@ def is_ordered(program: Program) -> bool:
 
 
 def bits_of_lists(program: Program) -> dict[str, tuple[int, int]]:
-    """For each list its first bit in the signature, and how many; most, and the highest, for the dearest turns."""
+    """For each list its first bit in the signature, and its number of bits. Costly turns get most, and the highest."""
     cost = {loop.lists[0]: 0 for loop in program.loops if loop.lists is not None}
     for loop in program.loops:
         if loop.follows in cost:
@@ -45,10 +45,10 @@ GAPS = (301, 132, 57, 23, 10, 4, 1)  # of Shell's sort (Ciura 2001)
 def order_text(parameters: str, given: str, width: int) -> str:
     """`lanes(parameters)`: calls `blocks(given, 0, count, scratch, order)` on sorted lanes lo to hi.
 
-    Where there are fewer than in a block, the last of them stands for the others, too.
+    If there are fewer lanes than in a block, the last one fills up the block.
 
-    They are sorted in parts of equal size, each of at most `tuning.ORDERED_LANES`. Signatures are read once: whatever
-    other threads write meanwhile, an order has every lane once.
+    Lanes are sorted in parts of equal size, each of at most `tuning.ORDERED_LANES`. Signatures are read once, so an
+    order has every lane once even if other threads write meanwhile.
     """
     most, hints = tuning.ORDERED_LANES, tuning.LANE_HINTS
     return f"""
@@ -176,7 +176,7 @@ def leave_hint(to: Emitter, order: str, lists: dict[str, "TurnList"], bits: dict
 
 
 class TurnList(NamedTuple):
-    """Where a list of turns is: the numbers on it, how many, and which of its turns each lane did."""
+    """The addresses of a list of turns: its numbers, its length, and which of its turns each lane did."""
 
     numbers: str
     count: str
@@ -188,13 +188,13 @@ class TurnList(NamedTuple):
         return (self.numbers, self.count, *((self.seen,) if self.seen else ()))
 
     def clear(self, to: Emitter) -> None:
-        """Nothing is on it."""
+        """Make the list empty."""
         to.store("i64", 0, self.count)
         if self.seen:
             to.store(f"<{to.width} x i64>", "zeroinitializer", self.seen, SEEN, extra=", align 64")
 
     def add(self, to: Emitter, number: str, acts: str) -> None:
-        """Put a turn on it if one of the lanes acts, and note those."""
+        """Append a turn if one of the lanes does it, and note which lanes do."""
         last = to.load("i64", self.count)
         to.do(f"store i32 {to.op(f'trunc i64 {number} to i32')}, ptr {to.at(self.numbers, last, 'i32')}")
         to.store("i64", to.op(f"add i64 {last}, {to.op(f'zext i1 {to.any(acts)} to i64')}"), self.count)
@@ -210,7 +210,7 @@ class TurnList(NamedTuple):
 
 
 def new_list(to: Emitter, turns: str, bits: int | None) -> TurnList:
-    """A list of so many turns at most; with `bits` lanes note what they did."""
+    """A list of at most `turns` turns. With `bits`, lanes note which turns they did."""
     numbers, count, seen = to.op(f"alloca i32, i64 {turns}"), to.op("alloca i64"), ""
     if bits is not None:
         seen = to.op(f"alloca [{SEEN + 8 * to.width} x i8], align 64")

@@ -63,7 +63,7 @@ class PairsFunction(PairsText):
         return self.to.load(self.to.vector(kind), array, place, kind, f", align {self.to.dtype.itemsize}")
 
     def of_row(self, array: str, place: str, kind: str) -> str:
-        """What a row brings, for all columns."""
+        """A number of a row, for all columns."""
         return self.to.broadcast(self.to.load(kind, array, place, kind), kind)
 
     def write(self, place: str, entry: str) -> None:
@@ -95,7 +95,7 @@ def _target(pairs: Pairs, dtype: str) -> str | None:
 
 
 def pairs_matrix(pairs: Pairs, arrays: Any) -> list | None:
-    """The matrix from traced arrays, or None where there is no native body."""
+    """The matrix from traced arrays, or None if there is no native body."""
     n, dtype = arrays[0].shape[0], np.dtype(arrays[0].dtype)
     name = _target(pairs, dtype.name)
     if name is None or n == 0:

@@ -1,7 +1,7 @@
-"""A program as object files: the long loops of a long program apart (apart.py), and one for all else.
+"""A program as object files: one for each long loop of a long program (apart.py), and one for the rest.
 
-Each long loop is kept on disk under a name of its own, so programs that share loops share their code. What is not there
-is compiled by all threads, while this one still writes text.
+Each long loop is kept on disk under its own name, so programs that share loops share their code. Loops that are not yet
+on disk are compiled by all threads, while this thread still writes the other texts.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Frame = Callable[[Program, list[Any], np.dtype, int, dict[int, str]], str]
 
 
 def object_files(program: Program, dtype: np.dtype, width: int, frame: Frame) -> list[bytes]:
-    """The object files of a program; `frame` writes the module of what is not apart."""
+    """The object files of a program; `frame` writes the module of all that is not apart."""
     jaxprs: list[Any] = []
     apart: dict[int, str] = {}
     pieces: list[Future[bytes] | bytes] = []
@@ -48,7 +48,7 @@ def object_files(program: Program, dtype: np.dtype, width: int, frame: Frame) ->
 
 
 def _name(loop: Any, in_repeat: bool, dtype: np.dtype) -> str | None:
-    """The name of a loop's code; None where nothing says all that it is made of."""
+    """The name of a loop's code; None if its content can not be described."""
     try:
         return host.full_name("loop", (loop, in_repeat), dtype)
     except Indescribable:
@@ -63,6 +63,6 @@ def _made(name: str | None, text: str) -> bytes:
 
 
 def _equations(jaxpr: Any) -> int:
-    """How many there are, with those within others."""
+    """The number of equations, with nested ones."""
     inner = (x.jaxpr for e in jaxpr.eqns for x in e.params.values() if hasattr(x, "jaxpr"))
     return len(jaxpr.eqns) + sum(map(_equations, inner))

@@ -17,7 +17,7 @@ _targets: OncePerOwner[str | None] = OncePerOwner()
 
 
 def compiled_program(program: Program, dtype: str) -> CompiledProgram | None:
-    """The compiled program, or None where the native body can not serve. It lives as long as the program."""
+    """The compiled program, or None if there is no native body. It lives as long as the program."""
 
     def make() -> CompiledProgram | None:
         if dtype not in DTYPES:

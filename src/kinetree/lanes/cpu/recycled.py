@@ -1,11 +1,11 @@
 """Large arrays whose memory is used again.
 
-The kernel clears each page of new memory before a program may write to it, and results of several megabytes get new
-memory at every call: for matrices of a batch that takes as long as computing them. So memory of large results goes
-back to a list here when the last array on it is gone, and the next result of that size takes it.
+The kernel clears each page of new memory, and results of several megabytes get new memory at every call. For matrices
+of a batch that takes as long as to compute them. So the memory of a large result goes back to a list here when the last
+array on it is gone, and the next result of that size takes it.
 
-The *reach* of a result are the bytes of large results that were handed out since its memory was last used, itself
-included. A cache that holds so many still holds that memory. Else what is written there is better written past the
+The *reach* of a result is the number of bytes of large results that were handed out since its memory was last used,
+itself included. A cache of that size still holds the memory. In a smaller cache results are better written past the
 caches: three Jacobians of 7 MB, one after the other, are as bad for a cache as one result of 21 MB.
 """
 
@@ -24,17 +24,17 @@ last_reach = ctypes.c_int64()  # of the array that `empty` made last; native cod
 
 
 class _Block(NamedTuple):
-    """Memory, and how many bytes had been handed out in all when it was handed out last."""
+    """Memory, and the total of bytes handed out when this memory was handed out last."""
 
     memory: np.ndarray
     stamp: int
 
 
 class _Shelf:
-    """Memory that no array uses any more. Where there is too much of it, the oldest is freed.
+    """Memory that no array uses any more. If there is too much of it, the oldest is freed.
 
-    It has no lock, because a fork could leave one locked: each step here is atomic in Python. Threads that hand out
-    memory at the same moment may lose some bytes of their sum; that costs no more than a little speed.
+    It has no lock, because a fork could leave a lock held; each step here is atomic in Python. If two threads hand out
+    memory at the same moment, the sum may miss some bytes. That only costs a little speed.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class _Shelf:
         self._handed_out = 0  # bytes
 
     def take(self, size: int) -> _Block:
-        """Memory of this size, and what it takes to begin at a line of the cache: what was used last, or new."""
+        """Memory of this size plus alignment to a cache line: the block used last, or a new one."""
         whole = size + tuning.RECYCLED_ALIGNMENT
         memory, reach = None, size
         self._handed_out = stamp = self._handed_out + size
@@ -83,7 +83,7 @@ class _Loan:
         }
 
     def __del__(self, shelf: _Shelf = _shelf, ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not ending():  # Then the modules that put_back needs may be gone.
+        if not ending():  # at exit the modules that put_back needs may be gone
             shelf.put_back(self._block)
 
 
@@ -97,6 +97,6 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def reach_of(results: Iterable[np.ndarray]) -> int:
-    """The reach of results that `empty` has just made; of small ones, and of others' arrays, their size."""
+    """The reach of results that `empty` has just made. For small results and all other arrays it is their size."""
     sizes = [x.nbytes for x in results]
     return max(sum(sizes), last_reach.value if max(sizes) >= tuning.RECYCLED_MIN_BYTES else 0)

@@ -1,7 +1,7 @@
-"""A lane program shared with helpers (helpers.py), as LLVM text: what NumPy calls on large batches do.
+"""A lane program shared with helpers (helpers.py), as LLVM text. NumPy calls on large batches use it.
 
-It may be run in many frames, one after the other: each array has a number of bytes by which its next frame follows. So
-what one frame writes, the next may read, and a thread takes its lanes through all of them.
+It may run many frames, one after the other. Each array has a distance in bytes from one frame to the next. So a frame
+can read what the frame before wrote, and a thread takes its lanes through all frames.
 """
 
 import numpy as np
@@ -23,8 +23,8 @@ from ..program.program import Program
 from .helpers import BACK, SCRATCH_PLACES, SHARE, TAKE
 from .order import is_ordered
 
-# Offsets in a job: what follows, frames and the bytes between them, places of scratch memory; and where its record
-# begins, as handler.py has it.
+# Offsets in a job: the verdict, the frames and the bytes between them, the places of scratch memory; and the start of
+# its record, which handler.py describes.
 VERDICT, FRAMES, BYTES, KEPT, RECORD = 16, 24, 32, 40, 64
 NOT_FINITE, NO_MEMORY = 1, 2
 ONE_FRAME = "@one_frame"  # bytes between frames where there is one
@@ -46,7 +46,7 @@ def shared_text(program: Program, dtype: np.dtype, width: int) -> str:
 
 
 def _framed(program: Program, width: int) -> Text:
-    """`framed(as lanes takes them, frames, bytes)`: lanes lo to hi, however few, in all frames.
+    """`framed(the arguments of lanes, frames, bytes)`: lanes lo to hi, any number of them, in all frames.
 
     Zero frames mean one frame of arrays without gaps. Only then may results be written past the caches.
     """
@@ -98,7 +98,7 @@ def _framed(program: Program, width: int) -> Text:
 
 
 def _take_parts(width: int) -> Text:
-    """`take_parts(job)`: take parts until none is left."""
+    """`take_parts(job)`: run parts until none is left."""
     to = Text("p")
     to.begin("internal void @take_parts(ptr %job)")
     record = to.at("%job", RECORD)
@@ -123,9 +123,9 @@ def _take_parts(width: int) -> Text:
 
 
 def _shared(dtype: np.dtype, width: int, ordered: bool) -> Text:
-    """`shared(six lists as lanes takes them, reach, lanes, least of a part, slots, helpers, team, frames, bytes)`.
+    """`shared(the six lists of lanes, reach, lanes, least lanes of a part, slots, helpers, team, frames, bytes)`.
 
-    It returns the verdict, 0 if all is good.
+    It returns 0 if all results are finite.
     """
     to, lists = Text("j"), [f"%list{k}" for k in range(6)]
     numbers = ("reach", "lanes", "least", "slots", "helpers")

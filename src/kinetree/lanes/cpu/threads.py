@@ -9,7 +9,7 @@ from threading import Lock
 from ..kept.notice import warn_once
 
 UNKNOWN = -1
-MAX_THREADS = 1024  # more than any machine has cores for; each takes memory of its own
+MAX_THREADS = 1024  # more than any machine has cores; each thread takes memory
 helper_count = ctypes.c_int64(UNKNOWN)  # how many helpers native code may call; helpers.py starts and counts them
 changing = Lock()  # held while a number here changes
 
@@ -18,7 +18,7 @@ _executor: ThreadPoolExecutor | None = None
 
 
 def set_threads(n: int | None) -> None:
-    """How many CPU threads the native body uses; None is all cores. KINETREE_THREADS sets the start value."""
+    """Set how many CPU threads native code uses; None is all cores. KINETREE_THREADS sets the start value."""
     global _threads, _executor
     if n is not None:
         n = _checked(n)
@@ -38,7 +38,7 @@ def _checked(n: int) -> int:
 
 
 def threads() -> int:
-    """The number in force."""
+    """The number of CPU threads that native code uses."""
     return _threads if _threads is not None else _of_environment() or cores()
 
 
@@ -56,13 +56,13 @@ def _of_environment() -> int | None:
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """The number of cores that this process may use."""
     have = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(have, MAX_THREADS)
 
 
 def pool() -> ThreadPoolExecutor:
-    """Threads to help the calling one, one fewer than the number in force."""
+    """A pool of threads beside the calling one: one fewer than `threads()`."""
     global _executor
     with changing:
         if _executor is None:
@@ -72,7 +72,7 @@ def pool() -> ThreadPoolExecutor:
 
 def _after_fork() -> None:
     global _executor, changing
-    _executor, changing = None, Lock()  # their threads, and who may have held this one, stayed in the parent
+    _executor, changing = None, Lock()  # the pool's threads, and any thread that held the lock, stayed in the parent
     if helper_count.value:
         helper_count.value = UNKNOWN
 

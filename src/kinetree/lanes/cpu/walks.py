@@ -1,7 +1,7 @@
 """Walks on this CPU: lanes in vector registers, blocks of them on XLA's threads.
 
-The handler is given the arrays in the order of walks/text.py, and as attributes how many lanes a thread takes at a
-time, the numbers of lanes and turns, and the address of what is resident.
+The handler gets the arrays in the order of walks/text.py. Its attributes are: how many lanes a thread takes at a time,
+the numbers of lanes and turns, and the address of the resident array.
 """
 
 from functools import partial
@@ -32,7 +32,7 @@ class CpuWalk(WalkText):
         over_blocks(to, width, "%lo", "%hi", lambda lane: self.turns(lane, "blockend"))
 
     def ahead(self, pointer: str, turn: str, field: int, width: int, lane: str) -> None:
-        """A turn is longer than the processor looks ahead by itself."""
+        """Prefetch a field of a later turn: the hardware does not look that far ahead."""
         to = self.to
         later = to.op(f"add i64 {turn}, {-tuning.PREFETCH_TURNS if self.walk.reverse else tuning.PREFETCH_TURNS}")
         place = self.place(pointer, self.in_turn(later, field, width, lane), to.scalar)
@@ -69,7 +69,7 @@ def _target(walk: Walk, dtype: str) -> str | None:
 
 
 def take_native_walk(walk: Walk, shape: WalkSize, arrays: Any, held: Resident | None = None) -> list | None:
-    """Results on traced arrays, or None where there is no native body."""
+    """Results on traced arrays, or None if there is no native body."""
     dtype = np.dtype(arrays[0].dtype)
     name = _target(walk, dtype.name)
     block = vector_width(dtype)
