@@ -1,7 +1,8 @@
-"""A lane program that is linear in its last inputs, as JAX sees it; another program is its transpose.
+"""A lane program that is linear in its last inputs, as a JAX primitive; another program is its transpose.
 
-So a system of equations that a program solves, with repeats that nobody could run backwards, has derivatives by its
-right-hand side. How the answer depends on the other inputs is not told: that is a second derivative of a solution.
+So if a program solves a system of equations, its result has derivatives by the right-hand side, although the repeats of
+the program can not run backwards. Derivatives by the other inputs are missing: they are second derivatives of a
+solution.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ Axes = tuple[int | None, ...]
 
 
 class Bounded(NamedTuple):
-    """A program with all that it needs but its inputs; the names are those of `run`."""
+    """A program with all that it needs except its inputs. The names are those of `run`."""
 
     program: Program
     slots: int
@@ -32,7 +33,7 @@ class Bounded(NamedTuple):
 
     @property
     def bound(self) -> Bound:
-        """What a compiled call depends on."""
+        """Everything that a compiled call depends on."""
         return Bound(self.program, self.slots, self.widths)
 
     def given(self, dtype: Any) -> tuple:
@@ -42,7 +43,7 @@ class Bounded(NamedTuple):
 
 @dataclass(frozen=True)
 class _Call:
-    """The program and its transpose, how many inputs stay fixed, and the axes of maps around both."""
+    """The program and its transpose, how many inputs are fixed, and the axes of maps around both."""
 
     forward: Bound
     backward: Bound
@@ -51,7 +52,7 @@ class _Call:
 
     @property
     def still(self) -> int:
-        """How many arguments are not linear: tables and constants of both programs, and fixed inputs."""
+        """The number of arguments that are not linear: tables and constants of both programs, and fixed inputs."""
         return 2 * sum(len(b.program.loops) for b in (self.forward, self.backward)) + self.fixed
 
     @property
@@ -103,7 +104,7 @@ def _derivative(primals: Any, tangents: Any, *, call: _Call) -> tuple:
 
 
 def _batched(arguments: Any, axes: Any, *, call: _Call) -> tuple:
-    """One more map around the run. Linear inputs all have its axis, so that the transpose owes something to each."""
+    """One more map around the run. All linear inputs get its axis, so that each has a cotangent in the transpose."""
     size = next(x.shape[d] for x, d in zip(arguments, axes, strict=True) if d is not None)
     linear = [
         jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
@@ -120,10 +121,10 @@ batching.primitive_batchers[LINEAR] = _batched
 
 
 def run_linear(forward: Bounded, backward: Bounded, fixed: tuple, linear: tuple) -> tuple:
-    """Outputs of `forward` on inputs (lanes, width), the last of which it is linear in.
+    """Outputs of `forward` on inputs (lanes, width). It is linear in the last inputs.
 
-    `backward` has the same fixed inputs, then what is owed to the outputs of `forward`; it puts out what is owed to the
-    linear inputs.
+    `backward` has the same fixed inputs, then the cotangents of the outputs of `forward`. Its outputs are the
+    cotangents of the linear inputs.
     """
     dtype = linear[0].dtype
     given = *forward.given(dtype), *backward.given(dtype), *(jnp.asarray(x, dtype) for x in fixed)

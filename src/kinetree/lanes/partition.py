@@ -1,8 +1,8 @@
-"""Batches over several devices: each device runs a program on the lanes that it holds.
+"""Batches on several devices: each device runs a program on its own lanes.
 
-XLA can not look into native code, so by itself it would bring all lanes to every device. Here it is told that lanes do
-not know of each other: the first axis of lane arrays may be divided in any way, tables and constants are the same
-everywhere.
+XLA can not look into native code, so by default it would copy all lanes to every device. This module tells XLA that
+lanes are independent: the first axis of lane arrays may be divided in any way; tables and constants are the same on all
+devices.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 
 def over_devices(local: Callable[..., list], shared: int, lane_arrays: int, outputs: int) -> Callable[..., list]:
-    """The function `local(*shared, *lane arrays) -> outputs`, on the lanes of each device alone.
+    """The function `local(*shared, *lane arrays) -> outputs`, run by each device on its own lanes.
 
     Arguments:
         local: the function on one device.
-        shared: how many arrays are the same for all lanes; each has two axes, like all the others.
-        lane_arrays, outputs: how many arrays have lanes for their first axis.
+        shared: how many arrays are the same for all lanes; each has two axes, like all the others. lane_arrays,
+        outputs: how many arrays have lanes as their first axis.
     """
 
     def partition(mesh: Any, arguments: Any, results: Any) -> tuple:
@@ -53,5 +53,5 @@ def over_devices(local: Callable[..., list], shared: int, lane_arrays: int, outp
 
 
 def knows_devices(primitive: Primitive) -> None:
-    """Tell JAX that the primitive is lowered by `over_devices`, which must know the devices."""
+    """Tell JAX that the lowering of the primitive, by `over_devices`, must know the devices."""
     prim_requires_devices_during_lowering.add(primitive)

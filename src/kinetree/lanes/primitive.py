@@ -1,13 +1,12 @@
-"""Running a lane program. JAX sees one primitive that runs it, two for its derivatives, and their rules.
+"""How JAX runs a lane program: one primitive for the program, two for its derivatives, and their rules.
 
-A batch axis becomes lanes. The derivative in a direction and the product with its transpose are linear in the
-direction, which is all that JAX must know to build `jacfwd`, `jacrev` and gradients of any order out of them; both are
-runs of derived programs, so they are native where the program is. Models that differ in their numbers from lane to lane
-run natively too (own_constants.py). Programs that can not be reversed, and trees that differ from lane to lane, go
-through the XLA body.
+A batch axis becomes lanes. The derivative in a direction, and its transpose, are linear in the direction. From these
+JAX builds `jacfwd`, `jacrev` and gradients of any order. Both are runs of derived programs, so they are native if the
+program is native. Models whose numbers differ from lane to lane run natively too (own_constants.py). Programs that can
+not be reversed, and trees that differ from lane to lane, are run by XLA.
 
-NumPy arrays are computed in place by the compiled program. JAX arrays go through the primitive: on a CPU an XLA FFI
-call of the same machine code, on an NVIDIA GPU one of a kernel made from the same text, elsewhere the XLA body.
+The compiled program computes NumPy arrays directly. JAX arrays go through the primitive: on a CPU it is an XLA FFI call
+of the same machine code, on an NVIDIA GPU of a kernel made from the same text, elsewhere the XLA body.
 """
 
 from collections.abc import Callable
@@ -33,10 +32,10 @@ from .target import Target, compiled, define_eager, lower
 
 
 class Bound(NamedTuple):
-    """A program, how many slots it takes, and the widths of its outputs: all that a compiled call depends on.
+    """All that a compiled call depends on: a program, its number of slots, and the widths of its outputs.
 
-    Native bodies run it `woven` where that is given; several threads may share a lane where `teams` are. GPUs run what
-    is `written` out for one mechanism.
+    If there is a `woven` program, native code runs that one. If there are `teams`, several threads may share a lane. If
+    there is a program `written` out for one mechanism, GPUs run that one.
     """
 
     program: Program
@@ -47,7 +46,7 @@ class Bound(NamedTuple):
     written: Program | None = None
 
     def split(self, arguments: Any) -> tuple[tuple, tuple, tuple, tuple]:
-        """Tables, constants, inputs, and what comes after them."""
+        """Tables, constants, inputs, and the remaining arguments."""
         n, m = len(self.program.loops), self.program.n_inputs
         a = tuple(arguments)
         return a[:n], a[n : 2 * n], a[2 * n : 2 * n + m], a[2 * n + m :]
@@ -63,7 +62,7 @@ def _make(name: str, abstract: Callable) -> Primitive:
 
 
 def _array(shape: tuple, dtype: Any, like: Any = None) -> Any:
-    """A shape; its lanes are divided among devices like those of `like`, where a mesh says so in types."""
+    """An abstract array. Its lanes are divided among devices like those of `like`, if a mesh puts that in types."""
     sharding = getattr(like, "sharding", None)
     if sharding is None or sharding.mesh.empty:
         return ShapedArray(shape, dtype)
@@ -122,7 +121,7 @@ def _size(arguments: Any, axes: Any) -> int:
 def _run_batched(arguments: Any, axes: Any, *, bound: Bound) -> tuple:
     inputs, in_axes = bound.split(arguments)[2], bound.split(axes)
     size = _size(arguments, axes)
-    if any(d is not None for d in in_axes[0]):  # different trees side by side: not lanes of one program
+    if any(d is not None for d in in_axes[0]):  # the trees differ, so these are not lanes of one program
         results = jax.vmap(partial(_by_xla, bound=bound), tuple(axes))(*arguments)
         return results, [0] * len(results)
     lanes = [_as_lanes(x, d, size) for x, d in zip(inputs, in_axes[2], strict=True)]
@@ -132,7 +131,7 @@ def _run_batched(arguments: Any, axes: Any, *, bound: Bound) -> tuple:
 
 
 class _Own(NamedTuple):
-    """A run in which each member of a batch has constants of its own."""
+    """A run in which each member of a batch has its own constants."""
 
     bound: Bound
     numbers: list[int]  # of the loops whose constants are lane arrays
@@ -142,7 +141,7 @@ class _Own(NamedTuple):
 
 
 def _with_own_constants(bound: Bound, arguments: Any, axes: Any, differ: Any, repeats: int) -> _Own:
-    """The run; `differ` says of each loop whether members differ in its constants, `repeats` is their lanes."""
+    """The run. `differ`: for each loop, true if its constants differ between members. `repeats`: lanes of a member."""
     (tables, constants, *_), const_axes = bound.split(arguments), bound.split(axes)[1]
     size = _size(arguments, axes)
     shared = [x if d is None else jnp.moveaxis(x, d, 0)[0] for x, d in zip(constants, const_axes, strict=True)]
@@ -152,7 +151,7 @@ def _with_own_constants(bound: Bound, arguments: Any, axes: Any, differ: Any, re
     for k in numbers:
         new_tables[k] = own_table(tables[k], shapes[k][1])
         own = _as_own(constants[k], const_axes[k], size, repeats)
-        pool = bound.program.loops[k].pool  # It stays where it is: the same in all worlds.
+        pool = bound.program.loops[k].pool  # the pool stays shared: it is the same in all worlds
         lanes.append(own[:, : tables[k].shape[0] * shapes[k][1]] if pool else own)
         shared[k] = shared[k] if pool else jnp.zeros((shapes[k][0], 0), shared[k].dtype)
     if numbers:
@@ -238,7 +237,7 @@ def _transposed(other: str, cotangents: Any, *arguments: Any, **params: Any) -> 
 
 
 def _batched(primitive: Primitive, body: Callable, arguments: Any, axes: Any, **params: Any) -> tuple:
-    """Lanes for all members of a batch; the run stays linear in its directions, so that JAX can transpose it."""
+    """Lanes for all members of a batch. The run stays linear in its directions, so that JAX can transpose it."""
     bound = params["bound"]
     if any(d is not None for d in bound.split(axes)[0]):
         results = jax.vmap(partial(body, **params), tuple(axes))(*arguments)
@@ -269,8 +268,8 @@ def _batched_tangent(arguments: Any, axes: Any, *, bound: Bound, moving: bool) -
 def _batched_adjoint(arguments: Any, axes: Any, *, bound: Bound, moving: bool) -> list:
     _, constants, inputs, linear = bound.split(arguments)
     _, const_axes, in_axes, linear_axes = bound.split(axes)
-    size, n = _size(arguments, axes), len(constants) if moving else 0  # what is owed to constants comes first
-    differ = [moving or d is not None for d in const_axes]  # each member has its own part of what is owed
+    size, n = _size(arguments, axes), len(constants) if moving else 0  # cotangents of the constants come first
+    differ = [moving or d is not None for d in const_axes]  # each member has its own cotangents
     both = zip((*inputs, *linear), (*in_axes, *linear_axes), strict=True)
     lanes = [_as_lanes(x, d, size) for x, d in both]
     own = _with_own_constants(bound, arguments, axes, differ, len(lanes[0]) // size)
@@ -284,7 +283,7 @@ def _batched_adjoint(arguments: Any, axes: Any, *, bound: Bound, moving: bool) -
 
 
 def _derivative(body: Callable, primals: Any, tangents: Any, **params: Any) -> tuple:
-    """The derivative of any order: the body is a run of a derived program, which has derivatives of its own."""
+    """The derivative of any order: the body runs a derived program, which has derivatives itself."""
     n = len(params["bound"].program.loops)
     still = 2 * n if all(isinstance(t, ad.Zero) for t in tangents[: 2 * n]) else n  # tables, and often the constants
     moved = tuple(ad.instantiate_zeros(t) for t in tangents[still:])
@@ -312,14 +311,14 @@ def run(
     """Outputs (lanes, width) of a program on inputs (lanes, width).
 
     For each loop there is a table, (turns, columns) of int32, and an array of constants, (turns, count). On JAX arrays
-    native bodies run the `woven` program where it is given, and may let several threads share a lane where `teams` are.
-    A GPU runs the `written` one where it is given: the same, written out for one mechanism (cuda/sequence.py).
+    native code runs the `woven` program if there is one, and several threads may share a lane if there are `teams`. A
+    GPU runs the `written` program if there is one: the same, written out for one mechanism (cuda/sequence.py).
     """
     plain = all(isinstance(x, np.ndarray) for x in (*constants, *inputs))
     if plain and (native := compiled(program, np.dtype(inputs[0].dtype).name)) is not None:
         return native(slots, widths, tables, constants, inputs)
     inputs = tuple(x if isinstance(x, jax.Array) else jnp.asarray(x) for x in inputs)
-    dtype = inputs[0].dtype  # JAX may have narrowed it
+    dtype = inputs[0].dtype  # JAX may have converted it to float32
     constants = tuple(c if c.dtype == dtype else c.astype(dtype) for c in constants)
     bound = Bound(program, slots, tuple(widths), woven, teams, written)
     return tuple(RUN.bind(*tables, *constants, *inputs, bound=bound))

@@ -1,8 +1,8 @@
 """Targets: kinds of devices that native code is made for.
 
-A target is one folder with one `Target` in it (cpu/, cuda/); `lanes/__init__.py` adds them. Whoever has a primitive
-calls `lower` with the body for XLA and the name of the method that runs it natively. Whoever chooses a way asks
-`facts()`. Nothing else knows how many targets there are, or their names.
+A target is one folder with one `Target` in it (cpu/, cuda/); `lanes/__init__.py` adds them. A module with a primitive
+calls `lower` with the body for XLA and a function that calls the native one of a target. The code that chooses a way
+uses `facts()`. No other code depends on the number of targets, or on their names.
 """
 
 from collections.abc import Callable
@@ -23,21 +23,21 @@ PLATFORMS = ("cpu", "cuda")  # JAX's names of the platforms that have a target
 
 @dataclass(frozen=True)
 class Facts:
-    """What the choice of a way must know of a device."""
+    """The facts about a device that decide which way is chosen."""
 
-    backend: str  # what `jax.default_backend()` calls it
+    backend: str  # its name in `jax.default_backend()`
     native: bool = False  # True if native code runs there.
     serves_numpy: bool = False  # True if NumPy arrays need not be copied to it.
-    weaves: bool = False  # True if memory is what lanes wait for: loops are woven into one, placements made again.
-    written_out_min_states: int = 1 << 62  # states; fewer do not pay for up to a second of compiling
-    written_out_step_rows: int = 0  # rows; steps of robots with more are not written out unasked
+    weaves: bool = False  # True if lanes wait for memory: loops are woven into one, placements are computed again.
+    written_out_min_states: int = 1 << 62  # states; fewer are not worth up to a second of compiling
+    written_out_step_rows: int = 0  # rows; steps of larger robots are not written out by default
     sequence_rows: int = 0  # rows; the same of steps in which lanes go different ways
     level_cost: int = 4  # levels of a tree that cost as much as one stage of chunks
 
 
 @dataclass(frozen=True)
 class Target:
-    """What native code for one kind of device can do. Results are None where it can not serve; it has said why."""
+    """Native code for one kind of device. A result of None means that it can not serve; it has warned why."""
 
     facts: Facts
     run: Callable[
@@ -45,7 +45,7 @@ class Target:
     ]  # (program, slots, widths, tables, constants, inputs, teams, written) -> outputs, on traced arrays
     walk: Callable[..., list | None]  # (walk, shape, arrays, resident) -> final states and results, on traced arrays
     pairs: Callable[..., list | None]  # (pairs, arrays) -> the matrix of all pairs, from traced arrays
-    chunks: Callable[[int], int]  # rows of a huge tree -> lanes that its long paths are cut into, 0 for other ways
+    chunks: Callable[[int], int]  # rows of a huge tree -> chunks of its long paths, 0 to choose another way
     compiled: Callable[..., Any] | None = None  # (program, dtype) -> the program for NumPy arrays
 
 
@@ -54,7 +54,7 @@ _missing: dict[str, Exception] = {}
 
 
 def add_target(platform: str, target: Target | Exception) -> None:
-    """Make a target known, or why there is none."""
+    """Register a target, or the reason why there is none."""
     if isinstance(target, Exception):
         _missing[platform] = target
     else:
@@ -62,7 +62,7 @@ def add_target(platform: str, target: Target | Exception) -> None:
 
 
 def target_of(platform: str, what: str) -> Target | None:
-    """The target of a platform; None, with a warning that names `what`, where it could not be made."""
+    """The target of a platform; None, with a warning that names `what`, if there is none."""
     if not native_enabled():
         return None
     if platform in _missing:
@@ -71,21 +71,21 @@ def target_of(platform: str, what: str) -> Target | None:
 
 
 def facts(backend: str | None = None) -> Facts:
-    """The facts of a backend, by default the one where JAX computes."""
+    """The facts of a backend, by default of JAX's default backend."""
     name = jax.default_backend() if backend is None else backend
     known = next((t.facts for t in _targets.values() if t.facts.backend == name), None)
     return known if known is not None and native_enabled() else Facts(name)
 
 
 def current() -> Target | None:
-    """The target where JAX computes by default."""
+    """The target of JAX's default backend."""
     name = jax.default_backend()
     found = next((t for t in _targets.values() if t.facts.backend == name), None)
     return found if native_enabled() else None
 
 
 def compiled(program: Any, dtype: str) -> Any:
-    """The program for NumPy arrays, or None where they must go through JAX. It lives as long as the program."""
+    """The program for NumPy arrays, or None if they must go through JAX. It lives as long as the program."""
     target = target_of("cpu", program.name)
     return None if target is None or target.compiled is None else target.compiled(program, dtype)
 
@@ -96,12 +96,12 @@ def lower(
     natively: Callable[..., list | None],
     prepared: Callable[[Any, Callable], Callable] = lambda ctx, body: body,
 ) -> None:
-    """Tell JAX how a primitive is compiled.
+    """Register the lowering of a primitive.
 
     Arguments:
         primitive: it has several results.
         by_xla: `(*arrays, **params) -> results`, the body for any platform.
-        natively: `(target, *arrays, **params) -> results`, or None where the target can not serve.
+        natively: `(target, *arrays, **params) -> results`, or None if the target can not serve.
         prepared: `(context of the lowering, body) -> body`.
     """
 
@@ -122,10 +122,10 @@ def lower(
 
 
 def define_eager(primitive: Primitive) -> None:
-    """Let a primitive run on plain arrays.
+    """Let a primitive run on concrete arrays.
 
-    Under `jax.disable_jit` too: there `jit` would call the primitive again, without end. A lane program is one
-    operation to JAX, and operations are always compiled.
+    This also works under `jax.disable_jit`, where `jit` would call the primitive again, without end. To JAX a lane
+    program is one operation, and operations are always compiled.
     """
 
     @lru_cache(maxsize=tuning.EAGER_MAX_CALLS)

@@ -1,8 +1,8 @@
 """Kernels on an NVIDIA GPU: PTX loaded by the driver, launched on XLA's stream by a handler that XLA calls.
 
-The handler decodes the same call frame as handler.py, asks XLA for the stream, and calls cuLaunchKernel; it does
-nothing that a CUDA graph could not capture. Kernels come from a library of the driver's, which belongs to no device:
-a launch goes to the device of its stream. A launch that the driver refuses becomes an error of XLA's.
+The handler decodes the same call frame as handler.py, asks XLA for the stream, and calls cuLaunchKernel. A CUDA graph
+can capture all of this. Kernels are loaded as a library of the driver, which belongs to no device: a launch goes to the
+device of its stream. If the driver refuses a launch, XLA raises an error.
 """
 
 import ctypes
@@ -59,7 +59,7 @@ def _devices(driver: Any) -> list[int]:
 
 
 def _attributes(driver: Any, attribute: int) -> list[int]:
-    """What all devices say of one attribute."""
+    """The values of one attribute, for all devices."""
     found = []
     for device in _devices(driver):
         value = ctypes.c_int()
@@ -72,7 +72,7 @@ def _attributes(driver: Any, attribute: int) -> list[int]:
 
 @once
 def chip() -> int:
-    """The least compute capability among the devices: what is compiled for it runs on all."""
+    """The lowest compute capability of all devices: code compiled for it runs on each of them."""
     driver = _driver()
     pairs = zip(_attributes(driver, MAJOR), _attributes(driver, MINOR), strict=True)
     return min(10 * major + minor for major, minor in pairs)
@@ -80,13 +80,13 @@ def chip() -> int:
 
 @once
 def multiprocessors() -> int:
-    """Of the largest device."""
+    """The number of multiprocessors of the largest device."""
     return max(_attributes(_driver(), MULTIPROCESSORS))
 
 
 @once
 def load_kernel(assembly: Assembly) -> int:
-    """Handle of the kernel in a library made from PTX; it serves all devices, and lives as long as the process."""
+    """Load a library from PTX; return the handle of its kernel. It serves all devices until the process ends."""
     driver = _driver()
     library, kernel = ctypes.c_void_p(), ctypes.c_void_p()
     nothing = (None, None, 0)  # no options
@@ -101,7 +101,7 @@ def load_kernel(assembly: Assembly) -> int:
 
 @once
 def allow_shared(kernel: int, size: int) -> None:
-    """Give the blocks of a kernel this much shared memory on all devices, in place of a large cache."""
+    """Allow a kernel this much shared memory in a block, on all devices. The cache gets smaller by that."""
     driver = _driver()
     for device in _devices(driver):
         for attribute, value in ((SHARED_BYTES, size), (SHARED_SHARE, tuning.GPU_SHARED_PERCENT)):
@@ -110,7 +110,7 @@ def allow_shared(kernel: int, size: int) -> None:
 
 
 def _bring(driver: Any, kernel: Any, device: int) -> None:
-    """Load the kernel on a device that is in use, now: loading it at its first launch could disturb a capture."""
+    """Load the kernel now on a device that is in use: to load it at the first launch could disturb a graph capture."""
     flags, active = ctypes.c_uint(), ctypes.c_int()
     state = driver.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
     _check(driver, state, "cuDevicePrimaryCtxGetState")
@@ -145,9 +145,9 @@ def launch_values(
     threads: int | str = tuning.GPU_BLOCK_THREADS,
     shared: str = "0",
 ) -> None:
-    """Launch a kernel on XLA's stream, a thread to a lane, with these values, and return from the handler.
+    """Launch a kernel on XLA's stream with these values, one thread for each lane, and return from the handler.
 
-    `threads` are those of a block, known or an i64 of the handler.
+    `threads` is the size of a block: a number, or the name of an i64 of the handler.
     """
     for k, (kind, value) in enumerate(values):
         to.store(kind, value, "%values", 8 * k)
@@ -194,7 +194,7 @@ def _function(to: Text, name: str) -> str:
 def cuda_target(
     name: str, made_from: Any, dtype: np.dtype, text: Callable[[], str], launch: Callable[[int], Text]
 ) -> str | None:
-    """Name of the FFI target for the kernel of a module; None where there can be none.
+    """Name of the FFI target for the kernel of a module; None if there can be none.
 
     `launch` writes the handler up to its end, for a kernel with this handle.
     """

@@ -1,4 +1,4 @@
-"""Two threads to a lane: what each does for its own side, and what they ask each other for (program/fold.py)."""
+"""Two threads for one lane: each works for its own side, and they exchange values (program/fold.py)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +13,12 @@ EXCHANGE = "llvm.nvvm.shfl.sync.idx.i32"
 
 
 def threads_of_lane(assembly: Assembly) -> int:
-    """How many threads a kernel has for a lane: those of a folded program ask each other."""
+    """How many threads a kernel has for a lane: 2 if its text has an exchange, as folded programs have."""
     return 2 if "shfl.sync.idx" in assembly.text else 1
 
 
 class PairWriter(ValueWriter):
-    """Values, numbers and columns that differ between the two threads of a lane; without a fold there is one."""
+    """Values, numbers and columns that differ between the two threads of a lane. Without a fold there is one thread."""
 
     def __init__(self, sequenced: Sequenced, jaxprs: list[Any], dtype: Any, stored: set[int] | None):
         super().__init__(sequenced, jaxprs, dtype, stored)
@@ -27,7 +27,7 @@ class PairWriter(ValueWriter):
         self._here, self._pair = "", ""  # number of this thread in its warp, and a mask of the two
 
     def begin_threads(self) -> None:
-        """Which lane this thread has, and which side of it."""
+        """Find the lane of this thread, and its side."""
         to = self.to
         self.lane, thread = global_thread(to)
         if self.fold is None:
@@ -40,13 +40,13 @@ class PairWriter(ValueWriter):
     # -- which side ---------------------------------------------------------------------------------------------------
 
     def side(self, run: Run, place: Slots) -> int:
-        """Whose slots a run names; they must be the same for all its turns."""
+        """The side of the slots that a run names. It must be the same for all its turns."""
         sides = self.sides(run, place)
         assert len(set(sides)) == 1
         return sides[0]
 
     def sides(self, run: Run, place: Slots) -> list[int]:
-        """Of each turn of a run."""
+        """The same, for each turn of a run."""
         if self.fold is None:
             return [OWN] * len(run.turns)
         j = places_of(self.program.loops[run.loop]).index(place)
@@ -67,16 +67,16 @@ class PairWriter(ValueWriter):
     # -- between threads ----------------------------------------------------------------------------------------------
 
     def either(self, kind: str, first: Any, second: Any) -> str:
-        """What this thread takes of two."""
+        """The one of two values that belongs to this thread."""
         same = str(first) == str(second)
         return str(first) if same else self.to.op(f"select i1 {self.second}, {kind} {second}, {kind} {first}")
 
     def place_in(self, own: str, count: int) -> str:
-        """A number among those of the first thread, which those of the second follow."""
+        """A place in a list that has the numbers of the first thread, then those of the second."""
         return self.to.op(f"add i32 {own}, {self.either('i32', 0, count)}")
 
     def across(self, values: Sequence[str], side: int | str) -> list[str]:
-        """Values that the thread of a side has; `side` is known, or a number found at run time."""
+        """Values of the thread that has this side. `side` is a constant, or a number found at run time."""
         if side == OWN:
             return list(values)
         to = self.to
@@ -104,7 +104,7 @@ class PairWriter(ValueWriter):
         return to.op(f"bitcast <{count} x i32> {found} to {to.real}")
 
     def owned(self, new: str, old: str, side: int | str) -> str:
-        """The new value where this thread has that side, or where both have it."""
+        """The new value if this thread has that side or both have it; else the old value."""
         to = self.to
         if side == OWN:
             return new

@@ -14,14 +14,14 @@ from .ptx import GLOBAL, CudaWriter
 from .tile import WARP
 
 MASK_BITS = 64
-AT_ONCE = 8  # conditions that are looked at together, to make a list
+AT_ONCE = 8  # conditions that are tested together, to make a list
 
 
 class ValueWriter(CudaWriter):
-    """Reads and writes slots. `stored` are the writes that somebody looks up in memory; None while that is unknown."""
+    """Reads and writes slots. `stored` are the writes that are later read from memory; None while that is unknown."""
 
     home = ""  # address of the slots, in local memory
-    attic = ""  # where slot 0 would be in the device's memory, if some slots lie there
+    attic = ""  # the address of slot 0 in the device's memory, if some slots lie there
 
     def __init__(self, sequenced: Sequenced, jaxprs: list[Any], dtype: Any, stored: set[int] | None):
         super().__init__(sequenced.program, jaxprs, dtype)
@@ -32,7 +32,7 @@ class ValueWriter(CudaWriter):
         self.values: dict[int, str] = {}  # of slots, in registers
         self.masks: dict[tuple[int, ...], tuple[str, str]] = {}  # by conditions: kind and value
         self.events = Events()
-        self.certain = True  # True if all lanes do what is being written
+        self.certain = True  # True if all lanes do the operations that are being written
         self.arrays_of_module: dict[str, str] = {}
         self._lists: dict[str, tuple[str, str]] = {}
         self._rooms: dict[tuple[int, ...], str] = {}  # of lists, by conditions
@@ -60,43 +60,43 @@ class ValueWriter(CudaWriter):
         self.to.do(f"store {self.to.scalar} {value}, {self.place_of(int(number))}")
 
     def place_of(self, slot: int) -> str:
-        """Where a slot is in memory."""
+        """The address of a slot."""
         near = self.sequenced.near
         return self.cell(self.whole(cold=near is not None and slot >= near), slot)
 
     def whole(self, cold: bool) -> str:
-        """Where slots are counted from, or cold ones."""
+        """The base address of slots, or of cold slots."""
         far = self.sequenced.has_attic and (cold or self.sequenced.near == 0)
         return f"{GLOBAL} {self.attic}" if far else f"ptr {self.home}"
 
     def cell(self, base: str, number: int | str) -> str:
-        """Where a slot is, counted from a base. In the device's memory 32 lanes lie side by side."""
+        """The address of a slot relative to a base. In the device's memory 32 lanes lie side by side."""
         to, space = self.to, base.rpartition(" ")[0]
         if space == GLOBAL:
             number = number * WARP if isinstance(number, int) else to.op(f"mul i32 {number}, {WARP}")
         return f"{space} {to.op(f'getelementptr {to.scalar}, {base}, i32 {number}')}"
 
     def value(self, slot: int) -> str:
-        """What a slot holds."""
+        """The value of a slot."""
         if slot not in self.values:
             self.events.read(slot)
             self.values[slot] = self.read_slot(str(slot))
         return self.values[slot]
 
     def keep(self, slot: int, value: str) -> None:
-        """Store what a slot holds, if somebody looks it up."""
+        """Store the value of a slot, if it is read from memory later."""
         number = self.events.write(slot, self.certain)
         if self.stored is None or number in self.stored:
             self.write_slot(str(slot), value)
         self.forget_masks((slot,))
 
     def forget_masks(self, slots: Any) -> None:
-        """Conditions changed."""
+        """Drop masks of conditions that changed."""
         slots = set(slots)
         self.masks = {key: mask for key, mask in self.masks.items() if not slots.intersection(key)}
 
     def literal(self, value: str) -> bool:
-        """True if a value is known."""
+        """True if a value is a literal."""
         return not value.startswith("%")
 
     def differs(self, slot: int) -> str:
@@ -108,25 +108,25 @@ class ValueWriter(CudaWriter):
         return to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}")
 
     def key_of(self, run: Run) -> tuple[int, ...]:
-        """The conditions of all turns of a loop, if a mask has bits for them; else those of a run's stretches."""
+        """The conditions of all turns of a loop if a mask has bits for them; else those of the stretches of a run."""
         loop, table = self.program.loops[run.loop], self.tables[run.loop]
         turns = self.numbered(run)
         return conditions(loop, table, turns if len(table) <= MASK_BITS else [turns[n] for n in self.stretches(run)])
 
     def stretches(self, run: Run) -> Sequence[int]:
-        """Where in a run each stretch of turns with one condition begins, if they are too many for a mask."""
+        """The first turn of each stretch of turns with one condition, if a run has too many turns for a mask."""
         loop, table = self.program.loops[run.loop], self.tables[run.loop]
         every = conditions(loop, table, run.turns)
         begins = [n for n, slot in enumerate(every) if n == 0 or slot != every[n - 1]]
         return begins if len(begins) > MASK_BITS else range(len(every))
 
     def numbered(self, run: Run) -> Sequence[int]:
-        """The turns that the bits of a run's mask mean; without a mask those of the run."""
+        """The turns that belong to the bits of a run's mask; without a mask, the turns of the run."""
         table = self.tables[run.loop]
         return range(len(table)) if len(table) <= MASK_BITS else run.turns
 
     def masks_for(self, cycle: Cycle) -> None:
-        """Masks of the runs in a repeat whose conditions it leaves alone."""
+        """Masks of those runs in a repeat whose conditions it does not change."""
         for part in cycle.parts:
             if isinstance(part, Cycle):
                 self.masks_for(part)
@@ -141,7 +141,7 @@ class ValueWriter(CudaWriter):
                         self.mask_of(key)
 
     def mask_of(self, key: tuple[int, ...]) -> tuple[str, str]:
-        """The turns that are done: bits, or where the numbers of their stretches are listed."""
+        """The turns to do: a mask, or the address of a list with the numbers of their stretches."""
         if key not in self.masks:
             self.masks[key] = self._bits(key) if len(key) <= MASK_BITS else self._listed(key)
         return self.masks[key]
@@ -159,12 +159,12 @@ class ValueWriter(CudaWriter):
         for slot in key:
             self.events.read(slot)
         listing = self._rooms.setdefault(key, "") or self.variable_array(count)
-        self._rooms[key] = listing  # a list that is made again takes the place of one that is no longer true
+        self._rooms[key] = listing  # when a list is made again, it replaces the old one
         start = self.at("list")
         turn = self.at("listing")
         to.lines.append(f"  %{turn}_j = phi i32 [ 0, %{start} ], [ %{turn}_more, %{turn}_end ]")
         to.lines.append(f"  %{turn}_n = phi i32 [ 0, %{start} ], [ %{turn}_next, %{turn}_end ]")
-        after = range(key[-1] + 1, key[-1] + 1 + AT_ONCE)  # looked at in the last turn, and left out
+        after = range(key[-1] + 1, key[-1] + 1 + AT_ONCE)  # read in the last turn, then ignored
         last = (self.sequenced.near or self.sequenced.slots) - 1  # conditions are not cold
         assert max(key) <= last
         slots = self._next_of([min(slot, last) for slot in (*key, *after)], f"%{turn}_j")
@@ -191,31 +191,31 @@ class ValueWriter(CudaWriter):
         return listing, f"%{turn}_next"
 
     def list_of(self, name: str, most: int) -> tuple[str, str]:
-        """Room for the numbers of the turns on a list, and for their count."""
+        """Memory for the numbers of the turns on a list, and for their count."""
         if name not in self._lists:
             self._lists[name] = self.variable_array(most), self.variable_array(1)
         return self._lists[name]
 
     def variable_array(self, count: int) -> str:
-        """Room for whole numbers, of the whole function."""
+        """Memory for integers, for the whole function."""
         self._variables += 1
         name = f"%variable{self._variables}"
         self.to.lines.insert(self.to.lines.index("entry:") + 1, f"  {name} = alloca [{count + 1} x i32]")
         return name
 
     def module_array(self, kind: str, numbers: list[Any]) -> str:
-        """Numbers that never change."""
+        """An array of constants in the module."""
         texts = ", ".join(f"{kind} {x}" for x in numbers)
         text = f"internal unnamed_addr addrspace(1) constant [{len(numbers)} x {kind}] [{texts}], align 16"
         return self.arrays_of_module.setdefault(text, f"@known{len(self.arrays_of_module)}")
 
     def entry(self, kind: str, array: str, index: str) -> str:
-        """A number of an array of the module."""
+        """An entry of a constant array."""
         place = self.to.op(f"getelementptr {kind}, {GLOBAL} {array}, i32 {index}")
         return self.to.op(f"load {kind}, {GLOBAL} {place}, !invariant.load !8")
 
     def _next_of(self, numbers: list[int], at: str) -> list[str]:
-        """AT_ONCE of several whole numbers, from a multiple of that on: loaded four at a time, or computed."""
+        """AT_ONCE consecutive integers of a list, loaded four at a time or computed. `at` is a multiple of AT_ONCE."""
         to, step = self.to, numbers[1] - numbers[0]
         if all(b - a == step for a, b in pairwise(numbers)):
             return [self.one_of(numbers, to.op(f"add i32 {at}, {k}")) for k in range(AT_ONCE)]
@@ -228,7 +228,7 @@ class ValueWriter(CudaWriter):
         return found
 
     def one_of(self, numbers: list[int], which: str) -> str:
-        """One of several whole numbers: computed, where they follow each other at equal distances."""
+        """One of several integers. It is computed if they are equally spaced, else loaded."""
         step = numbers[1] - numbers[0] if len(numbers) > 1 else 0
         if any(b - a != step for a, b in pairwise(numbers)):
             return self.entry("i32", self.module_array("i32", numbers), which)
@@ -236,6 +236,6 @@ class ValueWriter(CudaWriter):
 
 
 def signed(bits: int, kind: str) -> int:
-    """Bits as LLVM writes a whole number of a kind."""
+    """Bits as a literal of an LLVM integer type."""
     size = int(kind[1:])
     return bits - (1 << size) if bits >> (size - 1) else bits

@@ -1,4 +1,4 @@
-"""Pairs on an NVIDIA GPU: a thread goes down a strip of rows in a few columns, so that a warp writes neighbours."""
+"""Pairs on an NVIDIA GPU: a thread goes down a strip of rows in a few columns, so a warp writes side by side."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ SPAN = THREADS * COLUMNS  # columns of a block
 class PairsKernel(PairsText):
     """`kernel(row reals, row wholes, column reals, column wholes, entries, n)`; rows by member, columns by field.
 
-    Where a strip lies on one side of the diagonal, half of the cases fall away.
+    If a strip lies on one side of the diagonal, half of the cases are left out.
     """
 
     rows, whole = tuning.GPU_PAIRS_ROWS, "i32"
@@ -40,7 +40,7 @@ class PairsKernel(PairsText):
         to.branch(to.op(f"icmp slt i64 {first}, %n"), "begin", "done")
         to.label("begin")
         last = to.op("sub i64 %n, 1")
-        # columns beyond the last are the last once more
+        # columns beyond the last repeat the last one
         numbers = [least(to, to.op(f"add i64 {left}, {THREADS * c}"), last) for c in range(COLUMNS)]
         self.columns = [self.column(number) for number in numbers]
         end = least(to, to.op(f"add i64 {first}, {STRIP}"), "%n")
@@ -54,7 +54,7 @@ class PairsKernel(PairsText):
         to.end()
 
     def of_column(self, array: str, place: str, kind: str) -> str:
-        """A number that never changes; whole ones as wide as reals."""
+        """A constant of a column; integers are as wide as reals."""
         address = self.to.at(array, place, kind, " addrspace(1)")
         value = self.to.op(f"load {kind}, {GLOBAL} {address}, !invariant.load !8")
         return self.to.op(f"sext i32 {value} to {self.to.integer}") if kind == "i32" and self.to.bits > 32 else value
@@ -62,7 +62,7 @@ class PairsKernel(PairsText):
     of_row = of_column
 
     def write(self, place: str, entry: str) -> None:
-        """One number."""
+        """Write one entry."""
         address = self.to.at("%entries", place, self.to.scalar, " addrspace(1)")
         self.to.do(f"store {self.to.scalar} {entry}, {GLOBAL} {address}")
 
@@ -95,7 +95,7 @@ def _target(pairs: Pairs, dtype: str) -> str | None:
 
 
 def pairs_matrix(pairs: Pairs, arrays: Any) -> list | None:
-    """The matrix from traced arrays, or None where there is no native body."""
+    """The matrix from traced arrays, or None if there is no native body."""
     n, dtype = arrays[0].shape[0], arrays[0].dtype
     name = _target(pairs, np.dtype(dtype).name)
     if name is None or n == 0:

@@ -26,16 +26,16 @@ from .tile import WARP, block_size, tile_bytes
 class Launch(NamedTuple):
     """How a kernel is launched: threads of a block, and the bytes of shared memory of a block.
 
-    `of_lane` threads share a lane, for each row of its room; there is a thread to a lane where it is 0. Blocks of many
-    threads leave a multiprocessor together: a crowd may have larger ones than a few lanes, which must reach them all.
+    `of_lane` threads share a lane; 0 means one thread for each lane. All threads of a block leave a multiprocessor
+    together. A large batch, a crowd, may have larger blocks than a small one, which must reach all multiprocessors.
     """
 
     block: int
     of_lane: int = 0
     shared: int = 0
-    shared_of_column: int = 0  # more bytes, for each column of inputs and outputs
+    shared_of_column: int = 0  # bytes of shared memory for each column of inputs and outputs, in addition
     threads: int = 1  # to a lane, where `of_lane` is 0
-    crowd: int = 0  # threads of a block where there are many in all; 0: as for few
+    crowd: int = 0  # threads of a block in a large batch; 0: as in a small one
 
 
 def _handler_text(program: Program, function: int, launch: Launch) -> str:
@@ -83,9 +83,9 @@ class CudaKernel:
 def program_kernel(
     program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...], team: int = 0, near: int | None = None
 ) -> CudaKernel:
-    """The kernel for a robot of about this many slots and these widths of inputs and outputs; for teams, if any.
+    """The kernel for a robot with about this many slots, these widths of inputs and outputs, and this team, if any.
 
-    Of a program that is written out only the first slots may be `near`; None means all.
+    Only the first `near` slots of a program that is written out are in fast memory; None means all.
     """
     if team:
         launch = Launch(WARP, team, team_bytes(slots, dtype.itemsize, team))
@@ -108,10 +108,10 @@ _targets: OncePerOwner[tuple[str, bool, bool] | None] = OncePerOwner()
 def program_target(
     program: Program, dtype: str, slots: int, widths: tuple, team: int = 0, near: int | None = None
 ) -> tuple[str, bool, bool] | None:
-    """Name of the FFI target, whether it wants arrays by columns, and slots in global memory.
+    """Name of the FFI target; true if it reads arrays by columns; true if slots lie in global memory.
 
-    None where there is none. `widths` are those of inputs and outputs; `team` is how many threads share a lane, 0
-    where a lane is a thread's alone; `near` as for `program_kernel`.
+    None if there is no target. `widths` are those of inputs and outputs. `team` is how many threads share a lane; 0 is
+    one thread for each lane. `near` is as for `program_kernel`.
     """
 
     def make() -> tuple[str, bool, bool] | None:
@@ -138,7 +138,7 @@ def run_program(
     teams: Teams | None = None,
     written: Program | None = None,
 ) -> tuple | None:
-    """Outputs of a program on traced arrays; None where there is no native body."""
+    """Outputs of a program on traced arrays; None if there is no native body."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
     itemsize = np.dtype(dtype).itemsize
     here, cold, team = slots, 0, 0
@@ -181,19 +181,19 @@ def run_program(
 
 
 def near_slots(slots: int, hot: int, itemsize: int) -> int | None:
-    """How many slots of a written-out program are kept near: all (None), those that are not cold, or none."""
+    """How many slots of a written-out program are in fast memory: all (None), those that are not cold, or none."""
     most = tuning.GPU_SEQUENCE_MAX_BYTES // itemsize
     return None if slots <= most else hot if hot <= most else 0
 
 
 def most_lanes(bytes_of_lane: int) -> int:
-    """Lanes whose slots take a quarter of the device's memory."""
+    """The number of lanes whose slots take a quarter of the device's memory."""
     memory = jax.devices()[0].memory_stats() or {}
     return max(1024, memory.get("bytes_limit", 1 << 34) // 4 // bytes_of_lane)
 
 
 def in_slices(call: Callable[[tuple], tuple], inputs: tuple, most: int) -> tuple:
-    """The results of `call` on (lanes, width) arrays, with a bound on the lanes of one launch."""
+    """The results of `call` on (lanes, width) arrays, with at most `most` lanes in one launch."""
     lanes = inputs[0].shape[0]
     if lanes <= most:
         return call(inputs)

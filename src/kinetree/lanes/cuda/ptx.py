@@ -1,9 +1,9 @@
-"""A lane program as a CUDA kernel, a lane to a thread: the loops of kernel.py, with slots in the thread's local memory.
+"""A lane program as a CUDA kernel, one thread for each lane: the loops of kernel.py, with slots in local memory.
 
-Lane arrays are (lanes, width). Short rows of a program written out are taken whole, by each thread its own, and so are
-those of programs with repeats; longer ones go through shared memory (tile.py); those too long for that come by columns,
-so that the threads of a warp read neighbours. Slots that do not fit in local memory go to a (slots, lanes) array in
-global memory.
+Lane arrays are (lanes, width). If a program is written out and its rows are short, each thread reads its own row; so do
+threads of programs with repeats. Longer rows go through shared memory (tile.py). If they are too long for that, arrays
+come by columns, so that the threads of a warp read side by side. Slots that do not fit in local memory go to a (slots,
+lanes) array in global memory.
 """
 
 from collections.abc import Callable
@@ -26,14 +26,14 @@ from .tile import SHARED, Tile, block_size, tile_memory
 
 GLOBAL = "ptr addrspace(1)"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
-ALIGNED = 128  # bytes: what XLA gives every array
-ARGUMENT_BYTES = 8  # of each argument of a kernel
-MAX_ARGUMENTS_BYTES = 4096  # of all of them, before version 8.1 of PTX (CUDA 12.1)
-CHIPS = (90, 89, 86, 80)  # newer chips run the text of these; older ones do not copy to shared memory by themselves
+ALIGNED = 128  # bytes: the alignment of XLA's arrays
+ARGUMENT_BYTES = 8  # bytes of each argument of a kernel
+MAX_ARGUMENTS_BYTES = 4096  # bytes of all arguments of a kernel, before version 8.1 of PTX (CUDA 12.1)
+CHIPS = (90, 89, 86, 80)  # newer chips run the text of these; older ones have no asynchronous copy to shared memory
 
 
 def global_thread(to: Text) -> tuple[str, str]:
-    """Number of this thread among all, and in its block."""
+    """The number of this thread in the grid, and in its block."""
     registers = [f"i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in ("tid.x", "ctaid.x", "ntid.x")]
     for r in registers:
         to.declare(r)
@@ -42,7 +42,7 @@ def global_thread(to: Text) -> tuple[str, str]:
 
 
 def threads_of_grid(to: Text) -> str:
-    """How many threads there are."""
+    """The number of threads in the grid."""
     registers = [f"i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in ("nctaid.x", "ntid.x")]
     for r in registers:
         to.declare(r)
@@ -51,7 +51,7 @@ def threads_of_grid(to: Text) -> str:
 
 
 class Access(Enum):
-    """How a thread reaches its lane's numbers."""
+    """How a thread accesses the numbers of its lane."""
 
     ROWS = "rows"
     TILE = "tile"
@@ -59,9 +59,9 @@ class Access(Enum):
 
 
 def reach_of(program: Program, widths: tuple[int, ...], itemsize: int) -> Access:
-    """The fastest for a program with inputs and outputs of these widths."""
+    """The fastest access for a program with inputs and outputs of these widths."""
     if not program.simple:
-        # It reads each input once, and its slots again and again: shared memory would take the cache away from them.
+        # Each input is read once, slots are read often: shared memory would make the cache for slots smaller.
         return Access.ROWS
     inputs, outputs = sum(widths[: program.n_inputs]), sum(widths[program.n_inputs :])
     if program.straight and inputs <= tuning.INPUTS_IN_REGISTERS and outputs <= tuning.GPU_OUTPUTS_BY_ROWS:
@@ -81,7 +81,7 @@ class CudaWriter(LoopWriter):
         self.lane = ""
 
     def begin(self) -> None:
-        """The head of the kernel."""
+        """Write the head of the kernel."""
         count = range(len(self.program.loops))
         names = self.arrays + [f"const{k}" for k in count] + [f"tab{k}" for k in count]
         arguments = [f"{GLOBAL} noalias align {ALIGNED} %{n}" for n in names]
@@ -90,14 +90,14 @@ class CudaWriter(LoopWriter):
         self.to.begin(f"ptx_kernel void @kernel({', '.join(arguments)})")
 
     def loops(self, after: str = "done") -> None:
-        """The whole program, from label `before0` to another label."""
+        """Write the whole program, from label `before0` to label `after`."""
         count = range(len(self.program.loops))
         constants, tables, turns = ([f"%{name}{k}" for k in count] for name in ("const", "tab", "turns"))
         self.body(constants, tables, turns, after)
         self.to.label(after)
 
     def end(self) -> None:
-        """The end of the kernel."""
+        """Write the end of the kernel."""
         self.to.end()
 
     def _load(self, kind: str, base: str, index: str | int, extra: str = "") -> str:
@@ -113,7 +113,7 @@ class CudaWriter(LoopWriter):
         return Room(self.to.scalar, constants, GLOBAL, ", !invariant.load !8", shared=True, fixed=True)
 
     def number_at(self, array: int, column: str) -> str:
-        """Where this lane's number in a column of an array is."""
+        """The address of this lane's number in a column of an array."""
         to = self.to
         place = to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {self.widths[array]}')}, {column}")
         return f"{GLOBAL} {to.op(f'getelementptr {to.scalar}, {GLOBAL} %{self.arrays[array]}, i64 {place}')}"
@@ -128,7 +128,7 @@ class CudaWriter(LoopWriter):
 
 
 class Kernel(CudaWriter):
-    """A lane to a thread, with room for `slots` in local memory, or in a global array where slots is 0."""
+    """One thread for each lane, with `slots` slots in local memory; if `slots` is 0, in a global array."""
 
     def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, slots: int, reach: Access):
         super().__init__(program, jaxprs, dtype)
@@ -143,7 +143,7 @@ class Kernel(CudaWriter):
         if self.tile:
             self.tile.fetch([f"%{n}" for n in self.inputs])
         if self.tile and program.simple:
-            to.go("before0")  # All threads go on. Those without a lane compute too, and their results are not used.
+            to.go("before0")  # All threads go on. Threads without a lane compute too; their results are not used.
         else:
             to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")
         self.loops()
@@ -169,7 +169,7 @@ class Kernel(CudaWriter):
         self.to.do(f"store {self.to.scalar} {value}, {space} {place}")
 
     def number_at(self, array: int, column: str) -> str:
-        """Where this lane's number in a column of an array is."""
+        """The address of this lane's number in a column of an array."""
         to = self.to
         if self.tile:
             return f"{SHARED} {self.tile.cell(array, column)}"
@@ -180,7 +180,7 @@ class Kernel(CudaWriter):
 
     def read_lane(self, array: int, column: str) -> str:
         """From this lane's row."""
-        if self.tile:  # volatile: or it would be kept in a register from its first use to its last
+        if self.tile:  # volatile: else it would stay in a register from its first use to its last
             return self.to.op(f"load volatile {self.to.scalar}, {self.number_at(array, column)}")
         return super().read_lane(array, column)
 
@@ -214,7 +214,7 @@ class Assembly(NamedTuple):
 def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, reach: Access = Access.TILE) -> Assembly:
     """PTX of a program for chips of this compute capability and newer."""
     kind = np.dtype(dtype)
-    passes = 3 if program.straight else 0  # they gain nothing that shows in loops, and take a sixth of a first call
+    passes = 3 if program.straight else 0  # in loops they gain nothing, and take a sixth of a first call
     made_from = (program, slots, reach.value)
     return assembled(program.name, made_from, kind, chip, lambda: kernel_text(program, kind, slots, reach), passes)
 
@@ -222,7 +222,7 @@ def ptx(program: Program, dtype: Any, slots: int, chip: int = 90, reach: Access 
 def assembled(
     name: str, made_from: Any, dtype: np.dtype, chip: int, text: Callable[[], str], passes: int = 3
 ) -> Assembly:
-    """PTX of a module, from the cache if it is there; `passes` is how much LLVM is to optimise."""
+    """PTX of a module, from the cache if it is there. `passes` is LLVM's level of optimisation."""
     known = next(c for c in CHIPS if c <= max(chip, CHIPS[-1]))
     full_name = entry_name(name, made_from, dtype, f"ptx {known}", text)
     if (kept := read_cached(full_name)) is not None:
@@ -233,7 +233,7 @@ def assembled(
 
 
 def features_for(text: str) -> str:
-    """What a module asks of LLVM: kernels of very many loops have more arguments than older versions of PTX allow."""
+    """Features for LLVM: a kernel with very many loops has more arguments than older versions of PTX allow."""
     head = next(line for line in text.splitlines() if "ptx_kernel" in line)
     return "+ptx81" if ARGUMENT_BYTES * (head.count(",") + 1) > MAX_ARGUMENTS_BYTES else ""
 
@@ -253,7 +253,7 @@ def _assemble(text: str, known: int, passes: int) -> str:
 
 
 def local_slots(slots: int, dtype: Any) -> int:
-    """Room to compile for: rounded up, so that robots of about one size share a kernel; 0 means global memory."""
-    step = max(tuning.GPU_MIN_ROOM, 1 << max(0, slots.bit_length() - 3))  # an eighth to a quarter of what is needed
+    """Slots to compile for: rounded up, so that robots of similar size share a kernel; 0 means global memory."""
+    step = max(tuning.GPU_MIN_ROOM, 1 << max(0, slots.bit_length() - 3))  # an eighth to a quarter of the slots
     room = -(-max(slots, 1) // step) * step
     return room if room * np.dtype(dtype).itemsize <= tuning.GPU_LOCAL_MAX_BYTES else 0

@@ -1,7 +1,7 @@
 """Runs of turns as loops of a CUDA kernel.
 
-What all turns of a run share is found before them, and what they add to the same slots is carried from turn to turn in
-registers.
+Values that all turns of a run share are computed before the loop. Sums into the same slots are carried in registers
+from turn to turn.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ class RunWriter(PairWriter):
     """Writes runs."""
 
     def varies(self, run: Run, place: Slots | Lane) -> bool:
-        """True if a place is not the same for all turns of a run."""
+        """True if a place differs between the turns of a run."""
         if isinstance(place, Lane):
             return len({n for t in run.turns for n in self.both_columns(run.loop, t, place)}) > 1
         rows = self.tables[run.loop][list(run.turns)]
@@ -33,7 +33,7 @@ class RunWriter(PairWriter):
 
     @contextmanager
     def if_not_zero(self, value: str) -> Iterator[None]:
-        """What is written here is done where a value is not 0."""
+        """A context: the text written inside runs only if a value is not 0."""
         to = self.to
         start = self.at("guard")
         to.branch(to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}"), f"do{start}", f"done{start}")
@@ -43,7 +43,7 @@ class RunWriter(PairWriter):
         to.label(f"done{start}")
 
     def constants(self, k: int, turn: int) -> list[Any]:
-        """Of a single turn."""
+        """The constants of a single turn."""
         to, count = self.to, self.program.loops[k].constants.num_leaves
         known = None if self.known.constants is None else self.known.constants[k]
         first, second = self.both(k, turn)
@@ -129,7 +129,7 @@ class RunWriter(PairWriter):
         to.label(f"turned{name}")
         carried = [*zip(at, [picked.kind] * len(at), first, following, strict=True)]
         carried += [(f"%{name}_sum{n}", to.real, begin[i], totals[n]) for n, i in enumerate(sums)]
-        head = to.lines.index(f"turn{name}:") + 1  # looked for now: steps may have put their arrays before it
+        head = to.lines.index(f"turn{name}:") + 1  # searched only now: steps may have put their arrays before it
         to.lines[head:head] = [
             f"  {value} = phi {kind} [ {old}, %pre{name} ], [ {new}, %turned{name} ]"
             for value, kind, old, new in carried
@@ -152,7 +152,7 @@ class RunWriter(PairWriter):
         self.forget_masks(changed)
 
     def _picked(self, run: Run) -> CountedTurns:
-        """Which turns of a run a lane does."""
+        """The turns of a run that a lane does."""
         to, loop, table = self.to, self.program.loops[run.loop], self.tables[run.loop]
         by_list, most = self.sequenced.listed(loop), len(run.turns)
         if by_list and loop.lists is not None:
@@ -177,7 +177,7 @@ class RunWriter(PairWriter):
         return MaskedTurns(whole, kind)
 
     def _put_on_list(self, name: str, turn: str, value: str, most: int) -> None:
-        """Put a turn on a list where a value is not 0."""
+        """Put a turn on a list if a value is not 0."""
         to, (numbers, count) = self.to, self.list_of(name, most)
         last = to.op(f"load i32, ptr {count}")
         to.do(f"store i32 {turn}, ptr {to.op(f'getelementptr i32, ptr {numbers}, i32 {last}')}")
@@ -202,7 +202,7 @@ class RunWriter(PairWriter):
         return self.to.op(f"sext i32 {self.one_of(numbers, place)} to i64")
 
     def _side_of(self, run: Run, place: Slots, own: str, every: Sequence[int]) -> int | str:
-        """Whose slots a turn names."""
+        """The side of the slots that a turn names."""
         own_sides = set(self.sides(run, place))
         if len(own_sides) == 1:
             return own_sides.pop()
@@ -214,7 +214,7 @@ class RunWriter(PairWriter):
         return [self.cell(base, j) for j in range(place.offset, place.offset + place.count)]
 
     def _guard_of(self, run: Run, place: Slots) -> Slots | None:
-        """What the turns of a run write too, and without which nobody reads what they write to a place."""
+        """The guard of a place: the turns of a run write it, too, and the place is read only if the guard is not 0."""
         loop, guards = self.program.loops[run.loop], self.sequenced.guards
         rows = self.tables[run.loop][list(run.turns)]
         for other in loop.writes if len(set(loop.writes)) == len(loop.writes) else ():
@@ -223,7 +223,7 @@ class RunWriter(PairWriter):
         return None
 
     def _store(self, run: Run, place: Slots, entries: dict[int, str], values: list[str], side: int | str = OWN) -> None:
-        """Values of a place, to memory; of a side that only one thread has, by that one."""
+        """Store the values of a place. If only one thread has its side, that thread stores them."""
         to, row = self.to, self.tables[run.loop][run.turns[0]]
         cells = self._cells(place, entries) if self.varies(run, place) else self._fixed_cells(place, row)
         for cell, value in zip(cells, values, strict=True):
@@ -234,7 +234,7 @@ class RunWriter(PairWriter):
         return [self.place_of(i) for i in slot_numbers(place, row)]
 
     def _constants_of(self, run: Run, own: str, every: Sequence[int]) -> list[Any]:
-        """The constants of a turn of a run: those that all share are known."""
+        """The constants of a turn of a run. Constants that all turns share are literals."""
         to, k = self.to, run.loop
         count = self.program.loops[k].constants.num_leaves
         known = None if self.known.constants is None or self.program.loops[k].pool else self.known.constants[k]

@@ -1,8 +1,8 @@
 """A lane program with repeats and conditions as a CUDA kernel for one mechanism, a lane to a thread.
 
-Its turns are written out in order (program/sequence.py), tables and constants known. A slot's value stays in a register
-from the turn that makes it to the next one that needs it, if that is near; others wait in the thread's local memory.
-The text is written twice: the first time finds what is ever looked up in memory. Only that is stored.
+Its turns are written out in order (program/sequence.py), with known tables and constants. The value of a slot stays in
+a register until the next turn that needs it, if that is near; other values wait in the thread's local memory. The text
+is written twice. The first time finds which values are read from memory; the second text stores only these.
 """
 
 from typing import Any
@@ -74,7 +74,7 @@ class SequenceKernel(RunWriter):
             self._evict(uses, place - 1)
 
     def _condition(self, run: Run) -> tuple[int, int] | None:
-        """The slot that a single turn depends on, if any, and whose it is."""
+        """The slot that a single turn depends on, if any, and its side."""
         loop = self.program.loops[run.loop]
         if loop.when is None or len(run.turns) > 1:
             return None
@@ -85,7 +85,7 @@ class SequenceKernel(RunWriter):
         return set(self.sequenced.changed(run).tolist())
 
     def _static(self, run: Run) -> set[int]:
-        """Slots whose values the text of a run asks for."""
+        """Slots whose values the text of a run needs."""
         loop, table = self.program.loops[run.loop], self.tables[run.loop]
         places = (*loop.reads, *loop.adds)
         found = {i for p in places if not self.varies(run, p) for i in slot_numbers(p, table[run.turns[0]])}
@@ -96,7 +96,7 @@ class SequenceKernel(RunWriter):
         return found
 
     def _evict(self, uses: dict[int, list[int]], now: int) -> None:
-        """Forget values that nobody needs, and those needed last of all while there are too many."""
+        """Drop values that are no longer needed; if there are still too many, drop those that are needed latest."""
         following: list[tuple[int, int]] = []
         for slot, value in list(self.values.items()):
             coming = uses.get(slot, [])
@@ -113,7 +113,7 @@ class SequenceKernel(RunWriter):
             del self.values[slot]
 
     def _cycle(self, cycle: Cycle) -> None:
-        """A repeat: within it, and after it, only known values and masks of what it leaves alone are there."""
+        """A repeat. Inside it and after it, only values and masks are known that it does not change."""
         self.masks_for(cycle)
         fixed = {i: v for i, v in self.values.items() if self.literal(v) and i not in cycle.changed}
         masks = {key: mask for key, mask in self.masks.items() if not cycle.changed.intersection(key)}
@@ -156,7 +156,7 @@ class SequenceKernel(RunWriter):
                     self.keep(slot, new[slot])
 
     def _holds(self, run: Run) -> str:
-        """True if a single turn is done."""
+        """The condition of a single turn."""
         to, loop, table = self.to, self.program.loops[run.loop], self.tables[run.loop]
         assert loop.when is not None
         key, side = self.key_of(run), self.side(run, loop.when)
@@ -170,7 +170,7 @@ class SequenceKernel(RunWriter):
         return self.differs(conditions(loop, table, run.turns)[0])
 
     def _where(self, condition: str, runs: list[Run]) -> None:
-        """Single turns where a condition holds; values that are not in registers stay in memory."""
+        """Single turns that run if a condition holds. Values that are not in registers stay in memory."""
         to, before, outer = self.to, dict(self.values), self.certain
         start = self.at("if")
         to.branch(condition, f"do{start}", f"done{start}")
@@ -196,7 +196,7 @@ class SequenceKernel(RunWriter):
                 self.values[slot] = to.op(f"phi {to.real} {ways}")
 
     def _single(self, run: Run) -> dict[int, str]:
-        """The new values of the slots that a turn changes; outputs are written."""
+        """Do a turn: write its outputs, and return the new values of the slots that it changes."""
         k, turn = run.loop, run.turns[0]
         to, loop, row = self.to, self.program.loops[k], self.tables[k][turn]
         values: list[Any] = self.constants(k, turn) + ([self.pool(f"%const{k}")] if loop.pool else [])
@@ -223,7 +223,7 @@ class SequenceKernel(RunWriter):
 
 
 def length(jaxpr: Any) -> int:
-    """How many operations a step takes."""
+    """The number of operations of a step."""
     inner = [p for e in jaxpr.eqns for p in e.params.values() if hasattr(getattr(p, "jaxpr", p), "eqns")]
     return len(jaxpr.eqns) - len(inner) + sum(length(getattr(p, "jaxpr", p)) for p in inner)
 

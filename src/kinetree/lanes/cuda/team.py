@@ -1,8 +1,8 @@
 """A lane program as a CUDA kernel, a lane to a team of threads, with slots in shared memory.
 
-A program with repeats goes over its slots again and again, and the slots of many lanes fit no cache. Here a lane has
-its slots in shared memory while a multiprocessor works on it, and several threads share out its turns
-(program/teams.py): they meet after each round. The teams of a warp lie side by side, slot by slot.
+A program with repeats reads its slots again and again, and the slots of many lanes fit no cache. So here the slots of a
+lane are in shared memory while a multiprocessor works on it, and a team of threads divides its turns
+(program/teams.py). The threads synchronise after each round. In each slot the teams of a warp lie side by side.
 """
 
 from typing import Any
@@ -16,22 +16,22 @@ from ..program.teams import Teams, sums_of
 from .ptx import GLOBAL, Assembly, CudaWriter, assembled, global_thread, gpu_module, threads_of_grid
 from .tile import SHARED, WARP, tile_memory
 
-ALL = -1  # threads of a warp
-RESERVED_BYTES = 1024  # bytes of shared memory of each block that are the system's
+ALL = -1  # the mask of all threads of a warp
+RESERVED_BYTES = 1024  # bytes of shared memory that the system takes in each block
 MAX_BLOCKS_PER_MULTIPROCESSOR = 32  # of a multiprocessor
 TEAM_SIZES = (2, 4, 8, 16, 32)
-LOOKS = 8  # rounds whose conditions are looked at together
+LOOKS = 8  # rounds whose conditions are tested together
 
 
 def team_size(teams: Teams, itemsize: int) -> int:
-    """Threads of a team, so that a multiprocessor is busy with the lanes that it has room for; 0 where it has none.
+    """Threads of a team, such that the lanes that fit on a multiprocessor keep it busy; 0 if no lane fits.
 
-    A round takes some time, however few threads there are, and its instructions take the time of all warps. The size
-    depends on the program and the mechanism alone, so that results do not depend on how many lanes there are.
+    A round has a latency, and its instructions take time in each warp. The size depends only on the program and the
+    mechanism, so that results do not depend on the number of lanes.
     """
 
     def time(size: int) -> float:
-        """Of a lane, in cycles."""
+        """Cycles of a lane."""
         rounds, lanes = teams.length(size), resident_lanes(teams.hot, itemsize, size, 1)
         return rounds * max(tuning.GPU_ROUND_CYCLES / lanes, tuning.GPU_ROUND_ISSUE_CYCLES * size / WARP)
 
@@ -40,7 +40,7 @@ def team_size(teams: Teams, itemsize: int) -> int:
 
 
 def resident_lanes(slots: int, itemsize: int, size: int, multiprocessors: int) -> int:
-    """Lanes that the device works on at the same time."""
+    """How many lanes the device works on at the same time."""
     blocks = tuning.GPU_SHARED_BYTES // (team_bytes(slots, itemsize, size) + RESERVED_BYTES)
     return multiprocessors * min(MAX_BLOCKS_PER_MULTIPROCESSOR, max(1, blocks)) * (WARP // size)
 
@@ -51,15 +51,15 @@ def team_bytes(slots: int, itemsize: int, size: int) -> int:
 
 
 def _skips(loop: Loop) -> bool:
-    """True if rounds can be passed over: no turn changes whether another is done."""
+    """True if rounds can be skipped: no turn changes the condition of another one."""
     return loop.when is not None and loop.when.column is not None and (loop.rare or bool(loop.follows))
 
 
 class TeamKernel(CudaWriter):
     """The kernel for teams of `size` threads.
 
-    All teams of a warp go the same way, as long as one of them has to: then they meet without asking who is there.
-    There are as many teams as the device works on at the same time, and each takes one lane after the other.
+    All teams of a warp take the same branch if one of them needs it, so they can synchronise without a mask. There are
+    as many teams as the device works on at the same time, and each takes one lane after the other.
     """
 
     def __init__(self, program: Program, jaxprs: list[Any], dtype: Any, size: int):
@@ -68,11 +68,11 @@ class TeamKernel(CudaWriter):
         self.begin()
         whole, thread = global_thread(to)
         shift = size.bit_length() - 1
-        place = to.op(f"lshr i64 {whole}, {shift}")  # of the team among all that work at the same time
+        place = to.op(f"lshr i64 {whole}, {shift}")  # number of the team among all that work at the same time
         self.member = to.op(f"and i64 {thread}, {size - 1}")
         own = to.op(f"lshr i64 {thread}, {shift}")  # number of the team in its warp
         self.memory = to.op(f"getelementptr {to.scalar}, {SHARED} @tile, i64 {own}")
-        self.first = to.op(f"trunc i64 {to.op(f'shl i64 {own}, {shift}')} to i32")  # member, among the warp's threads
+        self.first = to.op(f"trunc i64 {to.op(f'shl i64 {own}, {shift}')} to i32")  # first member, in the warp
         row = to.op(f"mul i64 {place}, %room")
         self.attic = to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {row}")
         self.sums: dict[Slots, list[str]] = {}
@@ -103,17 +103,17 @@ class TeamKernel(CudaWriter):
         self.to.do(f"store {self.to.scalar} {value}, {self._cell(number, cold)}")
 
     def meet(self) -> None:
-        """All threads of the warp wait for each other, and see what the others have written."""
+        """Synchronise the threads of the warp; writes of the others are then visible."""
         self.to.declare("void @llvm.nvvm.bar.warp.sync(i32)")
         self.to.do(f"call void @llvm.nvvm.bar.warp.sync(i32 {ALL})")
 
     def any(self, truths: str) -> str:
-        """True if a thread of the warp has a truth. They have met then: nobody changes what others still look at."""
+        """True if the condition holds for a thread of the warp. This also synchronises: earlier reads are done."""
         self.to.declare("i1 @llvm.nvvm.vote.any.sync(i32, i1)")
         return self.to.op(f"call i1 @llvm.nvvm.vote.any.sync(i32 {ALL}, i1 {truths})")
 
     def add(self, slots: Slots, values: list[str]) -> None:
-        """Add to slots, or to this member's own sums."""
+        """Add to slots, or to the sums of this member."""
         if slots not in self.sums:
             super().add(slots, values)
             return
@@ -121,15 +121,15 @@ class TeamKernel(CudaWriter):
         self.sums[slots] = [self.to.op(f"fadd {self.to.real} {a}, {b}") for a, b in pairs]
 
     def _round(self, k: int, number: str, table: str) -> list[str]:
-        """The number of this member's turn in a round of loop k, and its row of the table."""
+        """The number of this member's turn in a round of loop k, and the row of the table for it."""
         place = self.to.op(f"add i64 {self.to.op(f'mul i64 {number}, {self.team}')}, {self.member}")
         return self._entries(place, table, 1 + self.program.loops[k].columns)
 
     def _loop(self, k: int, arrays: tuple[str, str, str]) -> None:
-        """All rounds of loop k. Whoever has no turn in a round waits for the others.
+        """All rounds of loop k. A member without a turn in a round waits for the others.
 
-        The turn of the next round is asked for before that of this one is done. Rounds in which nobody of the warp has
-        something to do are passed over, `LOOKS` at a time, where turns do not change whether others are done.
+        The row for the next round is loaded before this round is done. If no turn changes the condition of another one,
+        rounds without work for the warp are skipped, `LOOKS` at a time.
         """
         to, loop, label, active = self.to, self.program.loops[k], f"loop{k}", self.mask
         constants, table, rounds = arrays
@@ -179,7 +179,7 @@ class TeamKernel(CudaWriter):
             self._join(label, sums, skips)
 
     def _skip(self, k: int, number: str, last: str, table: str) -> None:
-        """Where some rounds begin: pass over them if nobody of the warp has something to do; else go to the first."""
+        """Before some rounds: skip them if no member of the warp has work; else go to the first."""
         to, loop, label = self.to, self.program.loops[k], f"loop{k}"
         assert loop.when is not None
         assert loop.when.column is not None
@@ -218,14 +218,14 @@ class TeamKernel(CudaWriter):
 
     def _done(self, k: int, turn: str, constants: str, then: str) -> None:
         """A turn of a member that takes part."""
-        active, self.mask = self.mask, ""  # only those are here that take part
+        active, self.mask = self.mask, ""  # only members that take part get here
         self._turn(k, turn, constants)
         self.mask = active
         self.to.into(f"loop{k}_done")
         self.to.go(then)
 
     def _all_at_once(self, k: int, turn: str, mine: str, constants: str) -> list[str]:
-        """The turns of a round. Returns the labels from which members come that did none."""
+        """The turns of a round. Returns the labels from which members without a turn come."""
         to, label = self.to, f"loop{k}"
         to.branch(mine, f"{label}_mine", f"{label}_met")
         to.label(f"{label}_mine")
@@ -238,7 +238,7 @@ class TeamKernel(CudaWriter):
         return idle
 
     def _one_by_one(self, k: int, turn: str, mine: str, constants: str) -> list[str]:
-        """The turns of a round of a rare loop: in every team the members that have something to do take turns."""
+        """A round of a rare loop: in every team, the members that have a turn do it one after the other."""
         to, label = self.to, f"loop{k}"
         to.branch(mine, f"{label}_mine", f"{label}_asked")
         to.label(f"{label}_mine")
@@ -289,7 +289,7 @@ class TeamKernel(CudaWriter):
         self.meet()
 
     def _of_partner(self, value: str, step: int) -> str:
-        """The value of the member whose number differs by one bit."""
+        """The value of the member whose number differs in one bit."""
         to = self.to
         to.declare("i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)")
         count = self.size // 4

@@ -1,8 +1,8 @@
 """The lanes of a warp in shared memory.
 
-A thread walks along its own row of a (lanes, width) array, so what the threads of a warp read at one time lies `width`
-apart: 32 lines of cache for 32 numbers. The rows of a warp lie in one piece, though. The warp copies them to shared
-memory first, turned around, works on them there, and copies the results back at the end.
+A thread walks along its own row of a (lanes, width) array. So the numbers that the threads of a warp read at one time
+lie `width` apart: 32 cache lines for 32 numbers. But all rows of a warp are contiguous. So the warp first copies them
+to shared memory, transposed, works on them there, and copies the results back at the end.
 """
 
 from collections.abc import Callable
@@ -11,18 +11,18 @@ from ..llvm.emit import Emitter
 
 WARP = 32
 PITCH = WARP + 1  # between columns: odd, so that copying along a row meets every bank
-TILE_BYTES = 48 << 10  # that a block may have without asking
+TILE_BYTES = 48 << 10  # shared memory that a block may have without a special request
 BLOCKS = (128, 64, 32)  # threads
 SHARED = "ptr addrspace(3)"
 
 
 def block_size(columns: int, itemsize: int) -> int:
-    """Threads of a block whose rows fit in shared memory; 0 where not even one warp's do."""
+    """Threads of a block whose rows fit in shared memory; 0 if not even the rows of one warp fit."""
     return next((b for b in BLOCKS if tile_bytes(columns, itemsize, b) <= TILE_BYTES), 0)
 
 
 def tile_bytes(columns: int, itemsize: int, threads: int) -> int:
-    """Of a block's rows."""
+    """Bytes of the rows of a block."""
     return columns * PITCH * itemsize * (threads // WARP)
 
 
@@ -55,7 +55,7 @@ class Tile:
         return to.op(f"getelementptr {to.scalar}, {SHARED} {self.base}, i64 {place}")
 
     def fetch(self, arrays: list[str]) -> None:
-        """Copy the warp's rows of these arrays, the first ones, here; nothing waits for a single number."""
+        """Copy the warp's rows of these arrays, the first ones, to shared memory. The copies are asynchronous."""
         asm = f'asm sideeffect "cp.async.ca.shared.global [$0], [$1], {self.size};", "l,l,~{{memory}}"'
 
         def copy(near: str, far: str) -> None:
@@ -68,7 +68,7 @@ class Tile:
         self._meet()
 
     def give_back(self, arrays: list[str]) -> None:
-        """Copy the warp's rows to these arrays, the last ones, once all threads have written theirs."""
+        """Copy the warp's rows to these arrays, the last ones, after all threads have written."""
         self._meet()
 
         def copy(near: str, far: str) -> None:
@@ -81,7 +81,7 @@ class Tile:
         self.to.do('call void asm sideeffect "bar.warp.sync 0xffffffff;", "~{memory}"()')
 
     def _each_number(self, k: int, array: str, copy: Callable[[str, str], None]) -> None:
-        """Walk along the warp's rows, the threads side by side, and copy between a number's cell and its place."""
+        """Walk along the warp's rows, the threads side by side, and copy each number between its cell and its place."""
         to, width, label = self.to, self.widths[k], f"copy{k}"
         count = to.op(f"mul i64 {self.rows}, {width}")
         begin = to.at(array, to.op(f"mul i64 {self.first}, {width}"), to.scalar, " addrspace(1)")

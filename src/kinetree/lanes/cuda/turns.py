@@ -14,7 +14,7 @@ class CountedTurns:
     kind: str = "i32"  # of the numbers that say where a lane is
 
     def first(self, to: Text) -> list[str]:
-        """The numbers before the first turn, of which there is one where `count` is not 0."""
+        """The numbers before the first turn. There is a turn if `count` is not 0."""
         return ["0"]
 
     def number(self, to: Text, at: list[str]) -> str:
@@ -29,27 +29,27 @@ class CountedTurns:
 
 @dataclass(frozen=True)
 class MaskedTurns(CountedTurns):
-    """Those whose bits are set; `count` is the mask."""
+    """The turns whose bits are set; `count` is the mask."""
 
     def first(self, to: Text) -> list[str]:
         """The whole mask."""
         return [self.count]
 
     def number(self, to: Text, at: list[str]) -> str:
-        """The lowest bit."""
+        """The number of the lowest bit."""
         to.declare(f"{self.kind} @llvm.cttz.{self.kind}({self.kind}, i1)")
         bit = to.op(f"call {self.kind} @llvm.cttz.{self.kind}({self.kind} {at[0]}, i1 true)")
         return bit if self.kind == "i32" else to.op(f"trunc i64 {bit} to i32")
 
     def next(self, to: Text, at: list[str]) -> tuple[list[str], str]:
-        """Without that bit."""
+        """The mask without that bit."""
         left = to.op(f"and {self.kind} {at[0]}, {to.op(f'sub {self.kind} {at[0]}, 1')}")
         return [left], to.op(f"icmp ne {self.kind} {left}, 0")
 
 
 @dataclass(frozen=True)
 class ListedTurns(CountedTurns):
-    """Those whose numbers are on a list; from the last to the first, and counted from the end, if there is an `end`."""
+    """The turns on a list, from the last to the first. If there is an `end`, numbers count from the end of the run."""
 
     numbers: str = ""
     end: int = 0  # how many turns the run has
@@ -67,12 +67,12 @@ class ListedTurns(CountedTurns):
 
 @dataclass(frozen=True)
 class StretchedTurns(ListedTurns):
-    """Stretches of turns, whose numbers are on a list; `begins` are the first turns of all of them, and the end."""
+    """Stretches of turns, whose numbers are on a list. `begins` has the first turn of each stretch, and the end."""
 
     begins: Any = None  # a function: from the number of a stretch to its first turn
 
     def first(self, to: Text) -> list[str]:
-        """A place of the list, and a turn."""
+        """A place on the list, and a turn."""
         return ["0", self.begins(self._entry(to, "0"))]
 
     def number(self, to: Text, at: list[str]) -> str:

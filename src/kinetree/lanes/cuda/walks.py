@@ -1,7 +1,7 @@
-"""Walks on an NVIDIA GPU: a lane to a thread.
+"""Walks on an NVIDIA GPU: one thread for each lane.
 
-The handler is given the arrays in the order of walks/text.py, and as attributes the numbers of lanes and turns, and the
-address of what is resident.
+The handler gets the arrays in the order of walks/text.py. Its attributes are the numbers of lanes and turns, and the
+address of the resident array.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from .ptx import global_thread, gpu_module
 
 
 class PtxWalk(WalkText):
-    """A kernel: a lane to a thread."""
+    """A kernel with one thread for each lane."""
 
     space = " addrspace(1)"
 
@@ -60,6 +60,6 @@ def _target(walk: Walk, dtype: str) -> str | None:
 
 
 def take_native_walk(walk: Walk, shape: WalkSize, arrays: Any, held: Resident | None = None) -> list | None:
-    """Results on traced arrays, or None where there is no native body."""
+    """Results on traced arrays, or None if there is no native body."""
     name = _target(walk, np.dtype(arrays[0].dtype).name)
     return None if name is None else ffi_call(name, walk, shape, arrays, held)

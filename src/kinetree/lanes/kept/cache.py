@@ -1,9 +1,10 @@
 """Compiled programs, kept on disk between processes.
 
 The folder is KINETREE_CACHE, or the user's cache folder. An entry's name says what it was compiled from (content.py).
-An entry that can not be read, or does not fit its name, is made again. Writing is a rename: two processes do no harm.
-What lies there is run as machine code, so a folder or a file that others could have written is not used.
-Whoever writes an entry also tidies up: the folder stays below KINETREE_CACHE_MB, and those unused for the longest go.
+An entry that can not be read, or does not fit its name, is made again. Entries are written by a rename, so two
+processes can write the same one. Entries run as machine code, so a folder or file that other users could have written
+is not used. After each write the folder is tidied up: it stays below KINETREE_CACHE_MB, and the entries unused for
+longest are deleted.
 """
 
 import hashlib
@@ -30,29 +31,29 @@ from .notice import warn_once
 OTHERS_MAY_WRITE = 0o022
 
 ENTRY = re.compile(r"\w+-[0-9a-f]{24,32}\.o")
-TEMPORARY = re.compile(r"\.kinetree-\w+\.tmp|tmp\w{8}")  # the second is what earlier versions left behind
+TEMPORARY = re.compile(r"\.kinetree-\w+\.tmp|tmp\w{8}")  # the second form comes from earlier versions
 
 
 def cache_folder() -> Path:
-    """Where compiled programs are kept."""
+    """The folder of compiled programs."""
     if given := os.environ.get("KINETREE_CACHE"):
         return Path(given)
-    # A source tree may be used where nothing can be installed: without platformdirs the temporary folder serves.
+    # A source tree may be used without its dependencies: without platformdirs the temporary folder is used.
     with suppress(ImportError, RuntimeError):  # a RuntimeError: there is no home folder
         from platformdirs import user_cache_path
 
         folder = user_cache_path("kinetree", appauthor=False)
         if folder.is_absolute():  # earlier versions of platformdirs do not raise
             return folder
-    # the temporary folder is for all users, so what has this name in it must turn out to be ours
+    # All users write to the temporary folder, so a folder of this name is checked before its use.
     return Path(tempfile.gettempdir()) / f"kinetree-{_user()}"
 
 
 def entry_name(name: str, made_from: Any, dtype: np.dtype, kind: str, text: Callable[[], str] | None) -> str:
-    """A name for a program compiled for a dtype and a kind of target: the same wherever the same code would come out.
+    """A name for a program compiled for a dtype and a kind of target. Equal names mean equal code.
 
-    `made_from` is all that its LLVM text is written from; `text` writes it, where that can not be described. Without
-    `text` it raises Indescribable then.
+    `made_from` is all that the LLVM text depends on. If it can not be described, `text` writes the LLVM text, which is
+    used instead; without `text`, Indescribable is raised.
     """
     versions = f"{jax.__version__} {jaxlib_version} {llvmlite.__version__} {llvm.llvm_version_info}"
     try:
@@ -65,7 +66,7 @@ def entry_name(name: str, made_from: Any, dtype: np.dtype, kind: str, text: Call
 
 
 def read_cached(name: str) -> bytes | None:
-    """The code of an entry, or None where there is none that is whole and ours."""
+    """The code of an entry, or None if there is none that is complete and trusted."""
     path = cache_folder() / f"{name}.o"
     try:
         if not _trusted_folder(path.parent):
@@ -84,7 +85,7 @@ def read_cached(name: str) -> bytes | None:
 
 
 def keep_cached(name: str, code: bytes) -> None:
-    """Write an entry, whole or not at all."""
+    """Write an entry, complete or not at all."""
     folder = cache_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -100,11 +101,11 @@ def keep_cached(name: str, code: bytes) -> None:
             raise
         _tidy_up(folder)
     except OSError:
-        pass  # a cache that can not be written costs time, nothing else
+        pass  # a cache that can not be written only costs time
 
 
 def _check(name: str, code: bytes) -> bytes:
-    """What stands at the end of an entry; with its name, so that no entry can take the place of another."""
+    """The checksum at the end of an entry. It includes the name, so that no entry can replace another."""
     return hashlib.sha256(name.encode() + b"\0" + code).digest()
 
 
@@ -113,19 +114,19 @@ def _user() -> int:
 
 
 def _only_we_write(about: os.stat_result) -> bool:
-    """True if a file or folder is this user's, or the administrator's, and nobody else may write to it."""
+    """True if a file or folder belongs to this user or the administrator, and no other user may write to it."""
     if not hasattr(os, "geteuid"):
-        return True  # such systems keep the users' folders apart by other means
+        return True  # such systems protect the users' folders in another way
     return about.st_uid in (_user(), 0) and not stat.S_IMODE(about.st_mode) & OTHERS_MAY_WRITE
 
 
 def _trusted_folder(folder: Path) -> bool:
-    """True if nobody else can put files there; says so if somebody can. Raises OSError where there is no folder."""
+    """True if no other user can write to a folder; else it warns. Raises OSError if there is no folder."""
     about = os.stat(folder)
     if _only_we_write(about):
         return True
     if about.st_uid == _user() and not os.environ.get("KINETREE_CACHE"):
-        os.chmod(folder, 0o700)  # it is for nothing else; earlier versions left this to the umask
+        os.chmod(folder, 0o700)  # the folder has no other use; earlier versions left this to the umask
         return True
     warn_once(
         f"kinetree does not use its cache {folder}, and compiles again in each process: others may write to it. "
@@ -144,7 +145,7 @@ def _limit_bytes() -> int:
 
 
 def _tidy_up(folder: Path) -> None:
-    """Remove what a process that was killed left behind, and the entries unused for the longest if there are many."""
+    """Remove files of killed processes; if the folder is too large, also the entries unused for longest."""
     entries, limit, now = [], _limit_bytes(), time.time()
     with os.scandir(folder) as found:
         for file in found:
@@ -167,5 +168,5 @@ def _tidy_up(folder: Path) -> None:
 
 
 def _remove(path: str) -> None:
-    with suppress(OSError):  # another process was faster, or it is not ours
+    with suppress(OSError):  # another process was faster, or the file belongs to another user
         os.unlink(path)

@@ -1,10 +1,10 @@
-"""Names for compiled things, made from what they are compiled from.
+"""Names for compiled code, made from everything that the code depends on.
 
-Machine code depends on the steps of a program, on the emitter, on versions and on the target. Tracing the steps would
-say the most, but takes longer than loading the code (20 to 40 ms against 5). So steps of this package are described by
-where they stand in its sources, whose text is part of every name (3 ms, once in a process), and by everything that they
-close over. Where a step closes over something that can not be described, or comes from elsewhere, the whole LLVM text
-is the description.
+Machine code depends on the steps of a program, on the emitter, on versions and on the target. To trace the steps would
+be exact, but takes longer than to load the code (20 to 40 ms against 5). So a step of this package is described by its
+place in the sources, whose text is part of every name (3 ms, once in a process), and by everything that it closes over.
+If a step closes over something that can not be described, or comes from another package, the whole LLVM text is the
+description.
 """
 
 import dataclasses
@@ -27,24 +27,24 @@ DIGEST_LENGTH = 32  # characters, see `digest`
 
 
 class Indescribable(Exception):
-    """Nothing here says all that a thing is."""
+    """An object has no complete description."""
 
 
 def describe(x: Any) -> str:
-    """All that the code made from a thing can depend on; raises Indescribable where that is not known."""
+    """A text with all that the code made from an object can depend on. Raises Indescribable if that is not known."""
     try:
         return _describe(x, {})
-    except (RecursionError, ValueError) as error:  # it refers to itself, or to what is not there yet
+    except (RecursionError, ValueError) as error:  # it refers to itself, or to a variable that is not set yet
         raise Indescribable(str(error)) from error
 
 
 Known = dict[
     int, tuple[Any, str]
-]  # By its address: a thing, held so that no other gets its address, and its description.
+]  # By address: the object, kept alive so that no other one gets its address, and its description.
 
 
 def _describe(x: Any, known: Known) -> str:
-    """A thing is described once. A long description is a digest: steps of one program hold the same things."""
+    """Each object is described once. A long description becomes a digest: steps of one program share objects."""
     if x is None or isinstance(x, PLAIN):
         return f"{type(x).__name__}:{x!r}"
     if id(x) not in known:
@@ -79,7 +79,7 @@ def _description(x: Any, known: Known) -> str:
 
 
 def _name(x: Any) -> str:
-    """The name of a thing that a package names, and that closes over nothing."""
+    """The name of an object that is defined in a package and closes over nothing."""
     module, name = getattr(x, "__module__", None) or "builtins", getattr(x, "__qualname__", None) or x.__name__
     if module.split(".")[0] not in VERSIONED or "<" in name:
         raise Indescribable(f"{module}.{name} comes from elsewhere")
@@ -96,13 +96,13 @@ def _of_function(f: FunctionType, known: Known) -> str:
 
 @cache
 def _of_code(code: CodeType) -> str:
-    """What tells a function from others of its name: lambdas of one line have the same."""
+    """A text that distinguishes functions of the same name, such as two lambdas on one line."""
     constants = [_of_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
     text = repr((code.co_firstlineno, code.co_names, code.co_varnames, constants)).encode() + code.co_code
     return f"@{code.co_firstlineno}:{hashlib.sha256(text).hexdigest()[:12]}"
 
 
-ROOT = Path(__file__).parents[2]  # of the whole package: steps of all rooms become machine code
+ROOT = Path(__file__).parents[2]  # root of the package: steps of all rooms become machine code
 
 
 def source_files() -> list[str]:

@@ -1,4 +1,4 @@
-"""Warnings that are given once for each reason: whatever works, but not as it should."""
+"""Warnings that are given once for each reason, about things that work, but not as they should."""
 
 import warnings
 from threading import Lock
@@ -17,11 +17,11 @@ def warn_once(text: str) -> None:
 
 
 def warn_not_native(what: str, reason: object) -> None:
-    """Say that a program runs in XLA and not in native code, and why."""
+    """Warn that a program runs in XLA and not in native code, and why."""
     warn_once(f"kinetree runs {what} in XLA instead of native code, with the same results but slower: {reason}")
 
 
 def forget_warnings() -> None:
-    """Give them all again; for tests."""
+    """Forget which warnings were given; for tests."""
     with _telling:
         _told.clear()

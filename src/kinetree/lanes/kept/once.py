@@ -1,9 +1,9 @@
-"""Things made once, whichever thread asks first, and kept.
+"""Objects that are made once, by the first thread that needs them, and kept.
 
-`functools.cache` is no lock: two threads that ask at the same time both make the thing, and one of the two is thrown
-away, perhaps after its address was given to XLA. Here the second thread waits for the first. Each key has a lock of its
-own, so unrelated things are made side by side, and a thing may ask for others while it is made. Nothing is kept of a
-failure: the next caller tries again.
+`functools.cache` has no such lock: if two threads ask at the same time, both make the object and one of the two is
+dropped, perhaps after XLA got its address. Here the second thread waits for the first. Each key has its own lock, so
+different objects are made side by side, and making one may need others. A failure is not kept: the next caller tries
+again.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """Values by key, each made by the first caller that asks for it."""
+    """Values by key. The first caller makes the value of a key."""
 
     def __init__(self) -> None:
         self._values: dict[Hashable, T] = {}
@@ -31,7 +31,7 @@ class Once(Generic[T]):
         self._making: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value of a key; `make()` where there is none."""
+        """The value of a key; `make()` if there is none."""
         try:
             return self._values[key]
         except KeyError:
@@ -43,7 +43,7 @@ class Once(Generic[T]):
                 self._values[key] = make()
             value = self._values[key]
         with self._guard:
-            self._making.pop(key, None)  # whoever still waits for this lock finds the value
+            self._making.pop(key, None)  # a thread that still waits for this lock will find the value
         return value
 
     def clear(self) -> None:
@@ -52,7 +52,7 @@ class Once(Generic[T]):
 
 
 class OncePerOwner(Generic[T]):
-    """Values by owner and key, which live no longer than their owner. No value may refer to its owner."""
+    """Values by owner and key. They die with their owner, so no value may refer to its owner."""
 
     def __init__(self) -> None:
         self._owners: WeakKeyDictionary[Any, Once[T]] = WeakKeyDictionary()
@@ -63,7 +63,7 @@ class OncePerOwner(Generic[T]):
         self._guard = Lock()
 
     def get(self, owner: Any, key: Hashable, make: Callable[[], T]) -> T:
-        """The value of a key of an owner; `make()` where there is none."""
+        """The value of a key of an owner; `make()` if there is none."""
         with self._guard:
             kept = self._owners.get(owner)
             if kept is None:
@@ -97,12 +97,12 @@ class OnceFunction(Generic[P, T]):
 
 
 def once(function: Callable[P, T]) -> OnceFunction[P, T]:
-    """Decorator: call the function once for each set of arguments, in a process, and keep the results."""
+    """Decorator: call the function once in a process for each set of arguments, and keep the results."""
     return OnceFunction(function)
 
 
 def immortal(thing: T) -> T:
-    """Keep a thing until the process ends: native threads and XLA may outlive the interpreter."""
+    """Keep an object until the process ends: native threads and XLA may outlive the interpreter."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 
@@ -112,7 +112,7 @@ _everything: WeakSet[Any] = WeakSet()
 
 def _after_fork() -> None:
     for each in list(_everything):
-        each._forget_locks()  # whoever held them stayed in the parent
+        each._forget_locks()  # the threads that held them stayed in the parent
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,8 +1,8 @@
 """Plans of huge trees, kept on disk between processes, beside the compiled programs and under the same rules.
 
-A plan is named tuples and data classes of arrays. Its name is made from the tree, from what else the plan depends on,
-and from the package's sources. It is read by `pickle`, which can run code. That is no more than what the folder holds
-anyway: cache.py reads nothing that others could have written, or that was damaged.
+A plan is made of named tuples and data classes of arrays. Its name is made from the tree, from all else that the plan
+depends on, and from the package's sources. It is read by `pickle`, which can run code. This adds no risk, as the folder
+holds machine code anyway: cache.py reads no file that is damaged or that other users could have written.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ def constants_of(module: ModuleType) -> list[tuple[str, object]]:
 
 
 def kept_plan(name: str, parent: np.ndarray, about: object, make: Callable[[], T]) -> T:
-    """The plan of a tree with these parents; `about` says all else that it depends on. Small trees are planned anew."""
+    """The plan of a tree with these parents; `about` has all else that it depends on. Small plans are not kept."""
     if len(parent) < tuning.KEPT_PLAN_MIN_ROWS:
         return make()
     tree = hashlib.sha256(np.asarray(parent, np.int64).tobytes()).hexdigest()

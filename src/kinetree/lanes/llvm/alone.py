@@ -1,9 +1,9 @@
-"""What a lane does by itself within a step: loops of its own, and memory with places that it finds at run time.
+"""Steps that search: a lane has loops of its own, and memory that it indexes at run time.
 
-`lax.while_loop` becomes a loop that goes on while one lane of the vector does; the others keep what they have. A
-one-dimensional array made of one number becomes room on the stack, a column for each lane; it is changed in place, so a
-step may not look at an array again after it was changed. Arrays that are given (a loop's pool) are the same for all
-lanes, and are only read.
+`lax.while_loop` becomes a loop that goes on while one lane of the vector goes on; the others keep their values. A
+one-dimensional array filled with one number becomes memory on the stack, a column for each lane. It is changed in
+place, so a step may not read an old version of an array after a change. Input arrays (a loop's pool) are the same for
+all lanes, and are only read.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ class Room(NamedTuple):
     kind: str  # of a number
     base: str
     space: str = "ptr"  # type of the address
-    extra: str = ""  # what every load says
-    shared: bool = False  # by all lanes
-    fixed: bool = False  # may not be changed here
+    extra: str = ""  # attributes of every load
+    shared: bool = False  # True if all lanes share it
+    fixed: bool = False  # True if it may not be changed here
 
 
 def is_room(aval: Any) -> bool:
@@ -32,14 +32,14 @@ def is_room(aval: Any) -> bool:
 
 
 def last_uses(jaxpr: Any) -> dict[Any, int]:
-    """For each variable, the number of the last equation that takes it; results count as one more."""
+    """For each variable, the number of the last equation that uses it. The results count as one more equation."""
     found = {v: k for k, e in enumerate(jaxpr.eqns) for v in e.invars if not isinstance(v, Literal)}
     found.update({v: len(jaxpr.eqns) for v in jaxpr.outvars if not isinstance(v, Literal)})
     return found
 
 
 def new_room(to: Any, aval: Any, value: str) -> Room:
-    """An array of one number."""
+    """A new array filled with one number."""
     (count,) = aval.shape
     kind = to.scalar if np.issubdtype(aval.dtype, np.floating) else f"i{to.bits}"
     wide = to.vector(kind)
@@ -58,7 +58,7 @@ def new_room(to: Any, aval: Any, value: str) -> Room:
 
 
 def _free(to: Any, count: int, wide: str, align: str) -> str:
-    """Room on the stack. Turns of other loops have used it before; what they left there nobody needs."""
+    """Memory on the stack. Turns of other loops may have used it before, but need it no longer."""
     used = to.rooms_used.setdefault((count, wide), 0)
     to.rooms_used[count, wide] += 1
     base = f"%room_{used}_{count}_{'whole' if f'i{to.bits}' in wide else 'real'}"
@@ -98,7 +98,7 @@ def read(to: Any, room: Room, index: str) -> str:
 
 
 def write(to: Any, room: Room, index: str, value: str) -> None:
-    """Put a number at each lane's own place."""
+    """Write a number at each lane's own place."""
     place, wide = _place(to, room, index), to.vector(room.kind)
     if to.width == 1:
         to.do(f"store {wide} {value}, {room.space} {place}")
@@ -109,7 +109,7 @@ def write(to: Any, room: Room, index: str, value: str) -> None:
 
 
 def on_arrays(to: Any, e: Any, args: list[Any], is_last: Callable[[Any], bool], unknown: type[Exception]) -> list[Any]:
-    """The results of an equation that has arrays, or is a loop. `is_last(variable)`: it is not looked at again."""
+    """The results of an equation with arrays, or of a loop. `is_last(variable)`: the variable is not used later."""
     name = e.primitive.name
     if name == "dynamic_slice" and e.params["slice_sizes"] == (1,):
         return [read(to, *args)]
@@ -137,7 +137,7 @@ def _while(to: Any, e: Any, args: list[Any], unknown: type[Exception]) -> list[A
     to.go(label)
     to.label(label)
     to.into(f"{label}_look")
-    mark = f"  ; {label}"  # where the values that are carried come in, once it is known what the body makes of them
+    mark = f"  ; {label}"  # stands for the carried values until the results of the body are known
     to.lines.append(mark)
     carried = [a if isinstance(a, Room) else f"%{label}_{k}" for k, a in enumerate(start)]
     memory = to.begin_block()

@@ -1,7 +1,7 @@
 """Elementary functions in LLVM text, the same bits on every target: here exponentials, logarithms, powers and arc
 tangents; sines and cosines are in trigonometry.py. Each becomes a function of a module that calls it.
 
-Each argument is reduced to a short interval; there the plain power series serves, whose coefficients are known exactly:
+Each argument is reduced to a short interval. There the plain power series is used, whose coefficients are exact:
 1/n! for the exponential, 1/(2n + 1) for the logarithm, by log m = 2 artanh((m − 1)/(m + 1)), and for the arc tangent.
 Every operation is a sum, a product, a quotient or a fused multiply-add, rounded as IEEE 754 says. The logarithm is
 computed in two parts, about 10 bits more than one number holds, so that powers keep their precision.
@@ -19,21 +19,21 @@ from .trigonometry import sincos
 LN2 = Fraction("0.69314718055994530941723212145817656807550013436026")
 HALF_PI = Fraction("1.5707963267948966192313216916397514420985846996876")
 ARCTAN_OF_HALF = Fraction("0.46364760900080611621425623146121440202853705428612")
-NEAR_ZERO, NEAR_ONE = 0.2361, 0.7247  # quotients below and above which 0 and 1 are nearer than 1/2, as angles go
+NEAR_ZERO, NEAR_ONE = 0.2361, 0.7247  # quotients; below and above, the angle is nearer to that of 0 or 1 than of 1/2
 
 MANTISSA = {64: 52, 32: 23}  # bits of a number's fraction
 BIAS = {64: 1023, 32: 127}
 LOWEST_EXPONENT = {64: -1022, 32: -126}  # of a number that is not subnormal
 ROOT_HALF = {64: 0x3FE6A09E667F3BCD, 32: 0x3F3504F3}  # bits of √½
 SUBNORMAL_SHIFT = {64: 54, 32: 25}  # powers of two that make a subnormal number normal
-EXP_LIMIT = {64: 800.0, 32: 150.0}  # beyond, and long before, exp is infinite, or 0
+EXP_LIMIT = {64: 800.0, 32: 150.0}  # beyond this, and well before it, exp is infinite or 0
 EXP_TERMS = {64: 14, 32: 8}  # of |r| ≤ log(2)/2: the next is below 2⁻⁵⁶ (2⁻²⁶)
 LOG_TERMS = {64: 11, 32: 5}  # of z ≤ 0.0295
 ARCTAN_TERMS = {64: 14, 32: 7}  # of z ≤ 0.0558
 
 
 def _parts(to: Any, x: Fraction) -> tuple[str, str]:
-    """A number in two parts: rounded, and what is left."""
+    """A number in two parts: rounded, and the rest."""
     high = float(np.float32(x) if to.bits == 32 else float(x))
     return to.number(high), to.number(float(x - Fraction(high)))
 
@@ -75,7 +75,7 @@ def _exp(to: Any, x: str, small: str = "") -> str:
     power = _series(to, r, [1 / factorial(n) for n in range(EXP_TERMS[to.bits])])
     k = to.op(f"sub {to.integer} {_bits(to, shifted)}, {_bits(to, rounding)}")
     half = to.op(f"ashr {to.integer} {k}, {to.whole(1)}")
-    # by two factors, since 2^k may be too large or too small for one
+    # two factors, since 2^k alone may overflow or underflow
     for part in (half, to.op(f"sub {to.integer} {k}, {half}")):
         exponent = to.op(f"add {to.integer} {part}, {to.whole(BIAS[to.bits])}")
         factor = _real(to, to.op(f"shl {to.integer} {exponent}, {to.whole(MANTISSA[to.bits])}"))
@@ -84,7 +84,7 @@ def _exp(to: Any, x: str, small: str = "") -> str:
 
 
 def _log(to: Any, x: str) -> tuple[str, str]:
-    """log x in two parts, of a finite x > 0: k log 2 + log m, with m between √½ and √2."""
+    """log x in two parts, for a finite x > 0: k log 2 + log m, with m between √½ and √2."""
     fraction, shift = MANTISSA[to.bits], SUBNORMAL_SHIFT[to.bits]
     tiny = _holds(to, "olt", x, to.number(2.0 ** LOWEST_EXPONENT[to.bits]))
     x = _select(to, tiny, to.arithmetic("fmul", x, to.number(2.0**shift)), x)
@@ -118,7 +118,7 @@ def _log(to: Any, x: str) -> tuple[str, str]:
 
 
 def _two_sum(to: Any, a: str, b: str) -> tuple[str, str]:
-    """a + b, and what rounding took away (Knuth)."""
+    """a + b, and its rounding error (Knuth)."""
     total = to.arithmetic("fadd", a, b)
     of_b = to.arithmetic("fsub", total, a)
     of_a = to.arithmetic("fsub", total, of_b)
@@ -131,7 +131,7 @@ def exp(to: Any, x: str) -> str:
 
 
 def log(to: Any, x: str) -> str:
-    """The natural logarithm; of 0 it is −∞, of what is less NaN."""
+    """The natural logarithm: −∞ at 0, NaN below 0."""
     zero, infinity = to.number(0.0), to.number(np.inf)
     # ∞ and NaN are their own logarithms
     result = _select(to, _holds(to, "olt", x, infinity), _log(to, x)[0], x)
@@ -149,7 +149,7 @@ def power(to: Any, x: str, y: str) -> str:
     far = _holds(to, "uge", to.intrinsic("fabs", product), to.number(EXP_LIMIT[to.bits]))
     result = _exp(to, product, _select(to, far, zero, rest))
     vanishes = to.op(f"xor {to.truth} {_holds(to, 'olt', size, one)}, {_holds(to, 'olt', y, zero)}")
-    limit = _select(to, vanishes, zero, infinity)  # of 0, ∞, and any number to the power of ∞
+    limit = _select(to, vanishes, zero, infinity)  # the result for x = 0, x = ∞, or an infinite y
     extreme = _holds(to, "oeq", size, zero)
     for value in (size, to.intrinsic("fabs", y)):
         extreme = to.op(f"or {to.truth} {extreme}, {_holds(to, 'oeq', value, infinity)}")
@@ -177,7 +177,7 @@ def arctan2(to: Any, y: str, x: str) -> str:
     zero, one = to.number(0.0), to.number(1.0)
     ax, ay = to.intrinsic("fabs", x), to.intrinsic("fabs", y)
     large, small = to.intrinsic("maximum", ax, ay), to.intrinsic("minimum", ax, ay)
-    # no sum of large numbers may overflow; both infinite is as both 1, both 0 as 0 and 1
+    # no sum of large numbers may overflow; two infinities are treated as 1 and 1, two zeros as 0 and 1
     scale = _select(to, _holds(to, "ogt", large, one), to.number(0.25), one)
     both = _holds(to, "oeq", small, to.number(np.inf))
     none = _holds(to, "oeq", large, zero)
@@ -205,7 +205,7 @@ def arctan2(to: Any, y: str, x: str) -> str:
     return _select(to, bad, to.number(np.nan), to.intrinsic("copysign", angle, y))
 
 
-# How each is written, and how many arguments it has.
+# The writer of each function, and its number of arguments.
 FUNCTIONS = {"sincos": (sincos, 1), "exp": (exp, 1), "log": (log, 1), "pow": (power, 2), "atan2": (arctan2, 2)}
 
 
@@ -215,7 +215,7 @@ def function_name(to: Any, name: str) -> str:
 
 
 def define(to: Any, name: str) -> None:
-    """Emit a function; `to` is a fresh emitter of the width and dtype that it is for."""
+    """Emit a function; `to` is a new emitter of its width and dtype."""
     write, count = FUNCTIONS[name]
     names = [f"%x{k}" for k in range(count)]
     given = ", ".join(f"{to.real} {x}" for x in names)
@@ -232,7 +232,7 @@ def define(to: Any, name: str) -> None:
 
 
 def result_type(to: Any, count: int) -> str:
-    """So many reals."""
+    """The type of `count` reals."""
     return f"{{ {', '.join([to.real] * count)} }}"
 
 

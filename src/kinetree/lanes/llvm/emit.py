@@ -1,10 +1,10 @@
 """From the jaxpr of a step to LLVM text: straight-line code on scalars, or on vectors of lanes.
 
-One emitter serves all targets. A product that is used once, in a sum, becomes one explicit fused multiply-add; nothing
-else may be contracted or reordered, so a CPU vector, a CPU scalar and a GPU thread compute the same bits. Arithmetic
-with known zeros and ones, which LLVM must keep for the sake of signed zeros and infinities, is left out, and so is what
-a known choice does not choose: a screw's axis has four zeros, and a program for one robot knows which row is a hinge.
-Loops and arrays within a step are in alone.py.
+One emitter serves all targets. A product that is used once, in a sum, becomes one explicit fused multiply-add. Nothing
+else may be contracted or reordered, so a CPU vector, a CPU scalar and a GPU thread compute the same bits. LLVM must
+keep arithmetic with zeros and ones, because of signed zeros and infinities. Here it is left out, and so is the branch
+that a known condition does not take: a screw's axis has four zeros, and a program for one robot knows which row is a
+hinge. Loops and arrays within a step are in alone.py.
 """
 
 from collections import Counter
@@ -29,12 +29,12 @@ INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "
 
 
 class UnknownPrimitive(Exception):
-    """The native bodies can not run this step; the XLA body can."""
+    """Native code can not run this step; XLA can."""
 
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """Steps are traced in 64 bits, or literals would be rounded to float32, and as if there were no mesh of devices."""
+    """Trace steps in 64 bits, because else literals are rounded to float32, and without a mesh of devices."""
     with jax.enable_x64(True), jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
         yield
 
@@ -59,16 +59,16 @@ def trace(loop: Loop, dtype: Any) -> Any:
 
 
 class Product:
-    """A product not yet computed: it may become part of a fused multiply-add."""
+    """A product that is not computed yet: it may become part of a fused multiply-add."""
 
     def __init__(self, a: str, b: str):
         self.a, self.b = a, b
 
 
 class Late:
-    """A value in memory, loaded where it is needed: again for each sum and product, so that it fills no register.
+    """A value in memory. It is loaded again for each sum and product, so that it occupies no register.
 
-    Where it is `kept` it is loaded once, and has a register.
+    If it is `kept`, it is loaded once and stays in a register.
     """
 
     def __init__(self, load: Callable[[], str]):
@@ -76,7 +76,7 @@ class Late:
 
 
 class Evaluation:
-    """The equations of a closed jaxpr, emitted one by one; each after those that it needs."""
+    """The equations of a closed jaxpr, emitted one by one, each after the equations that it needs."""
 
     def __init__(self, to: "Emitter", closed: Any, args: list[Any]):
         jaxpr = closed.jaxpr
@@ -90,7 +90,7 @@ class Evaluation:
             self.known[v] = to.literal(np.asarray(c).item(), v.aval)
 
     def value(self, v: Any) -> Any:
-        """What is known of a variable: a value, or a product that is not computed yet."""
+        """The value of a variable, or its product if that is not computed yet."""
         if isinstance(v, Literal):
             return self.to.literal(v.val, v.aval)
         if isinstance(self.known[v], Late) and self.known[v].kept:
@@ -104,7 +104,7 @@ class Evaluation:
         return self.to.arithmetic("fmul", found.a, found.b) if isinstance(found, Product) else found
 
     def settle(self, v: Any) -> None:
-        """Load a late value for all that needs it from now on."""
+        """Load a late value once, for all later uses."""
         if not isinstance(v, Literal) and isinstance(self.known[v], Late):
             self.known[v] = self.known[v].load()
 
@@ -152,16 +152,16 @@ class Emitter(Text):
         self.scalar = "double" if self.bits == 64 else "float"
         self.real, self.integer, self.truth = (self.vector(t) for t in (self.scalar, f"i{self.bits}", "i1"))
         self.called: set[str] = set()  # functions that the module must define
-        self.mask = ""  # the lanes that take part, where not all may
+        self.mask = ""  # the lanes that take part; empty: all do
         self._labels = 0
         self.rooms: set[str] = set()  # arrays on the stack
-        self.rooms_used: dict[tuple[int, str], int] = {}  # how many, of each size and type, since a turn began
+        self.rooms_used: dict[tuple[int, str], int] = {}  # arrays used since the turn began, by size and type
         self._sincos: dict[str, tuple[str, ...]] = {}
         self._literals: dict[str, float] = {}
         self._wholes: dict[str, int] = {}
 
     def vector(self, kind: str) -> str:
-        """The type of one `kind` for each lane."""
+        """The type of a vector with one `kind` for each lane."""
         return kind if self.width == 1 else f"<{self.width} x {kind}>"
 
     def splat(self, kind: str, literal: str) -> str:
@@ -197,7 +197,7 @@ class Emitter(Text):
         return self.op(f"call {self.real} @llvm.{name}.{suffix}({', '.join(f'{self.real} {a}' for a in args)})")
 
     def arithmetic(self, name: str, a: str, b: str) -> str:
-        """fadd, fsub, fmul or fdiv; nothing where a known zero or one makes it trivial."""
+        """fadd, fsub, fmul or fdiv; no instruction if a known zero or one makes it trivial."""
         x, y = self._literals.get(a), self._literals.get(b)
         if name == "fmul":
             if x == 0 or y == 0:
@@ -225,7 +225,7 @@ class Emitter(Text):
         return self.intrinsic("fma", a, b, c)
 
     def any(self, truths: str) -> str:
-        """True if one lane's truth holds."""
+        """True if the truth holds in one lane or more."""
         if self.width == 1:
             return truths
         self.declare(f"i1 @llvm.vector.reduce.or.v{self.width}i1(<{self.width} x i1>)")
@@ -238,12 +238,12 @@ class Emitter(Text):
         return self._sincos[x]
 
     def begin_block(self) -> Any:
-        """Forget what was computed in another block; returns what was known."""
+        """Forget values computed in another block. Returns the values known so far, for `restore`."""
         known, self._sincos = self._sincos, {}
         return known
 
     def restore(self, known: Any) -> None:
-        """After a block within another: know again what was known before."""
+        """After a nested block: restore the values known before it."""
         self._sincos = known
 
     def number_of_labels(self) -> int:
@@ -347,7 +347,7 @@ class Emitter(Text):
         raise UnknownPrimitive(f"the native bodies do not know {name}")
 
     def _known(self, truth: str) -> bool | None:
-        """A truth, where it is a literal."""
+        """The truth if it is a literal, else None."""
         return {self.splat("i1", str(int(value))): value for value in (False, True)}.get(truth)
 
     def _compare(self, name: str, kind: str, a: str, b: str) -> str:

@@ -2,8 +2,8 @@
 
 XLA calls `handler(call frame)`. The frame (versions 0.3 and 0.4 of XLA's C API, c_api.h) is decoded here, at fixed
 offsets; `supported()` checks once that the JAX at hand has one of them. Operands are the tables, the constants, then
-the lane inputs; the one attribute is the number of slots. Lanes are cut into tasks of `grain`, which XLA's own threads
-take one after the other from a counter. What goes wrong is returned to XLA as an error, which JAX raises.
+the lane inputs; the one attribute is the number of slots. Lanes are cut into tasks of `grain` lanes. XLA's threads take
+them one after the other from a counter. Errors are returned to XLA, and JAX raises them.
 """
 
 import re
@@ -22,20 +22,20 @@ from .text import Text
 
 VERSIONS = ((0, 3), (0, 4))  # whose call frames have the offsets used here
 
-RESOURCE_EXHAUSTED, INTERNAL = 8, 13  # of XLA's error codes
+RESOURCE_EXHAUSTED, INTERNAL = 8, 13  # error codes of XLA
 CORES = "cores"
-CLOSED = 1 << 62  # in a record's counter: no part is left, and none was
+CLOSED = 1 << 62  # the counter of a record, if no part may be taken
 
 
 def text_constant(name: str, text: str) -> str:
-    """Definition of a string that ends as those of C do."""
+    """Definition of a string that ends with a zero byte."""
     raw = text.encode() + b"\0"
     letters = "".join(rf"\{byte:02X}" for byte in raw)
     return f'@{name} = internal unnamed_addr constant [{len(raw)} x i8] c"{letters}"'
 
 
-# Declarations of what tasks and handlers call; how many cores there are, which who loads the module writes there; and
-# how many calls of the handler are at work now.
+# Declarations of the functions that tasks and handlers call; the number of cores, which is written when the module is
+# loaded; and the number of calls of the handler that run now.
 MEMORY = f"""declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 declare i32 @madvise(ptr, i64, i32)
@@ -49,7 +49,7 @@ COUNTER, TASKS, DONE, OWNERS, LANES, GRAIN, SCRATCH, REACH, POINTERS = range(0, 
 
 @once
 def version() -> tuple[int, ...]:
-    """Version of the FFI that the JAX at hand speaks; empty where it does not say."""
+    """Version of the FFI of the installed JAX; empty if unknown."""
     try:
         text = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
     except OSError:
@@ -59,12 +59,12 @@ def version() -> tuple[int, ...]:
 
 
 def supported() -> bool:
-    """True if handlers written here can be called by the JAX at hand."""
+    """True if the installed JAX can call handlers written here."""
     return version() in VERSIONS
 
 
 def answer_metadata(to: Text, traits: int) -> None:
-    """Start a handler: registration asks for our version; stages other than execution ask for nothing."""
+    """Start a handler. XLA asks for our version when it registers it; stages other than execution do nothing."""
     extension = to.load("ptr", "%frame", 8)
     to.branch(to.op(f"icmp eq ptr {extension}, null"), "stage", "metadata")
     to.label("metadata")
@@ -81,7 +81,7 @@ def answer_metadata(to: Text, traits: int) -> None:
 
 
 def handler_text(program: Program, dtype: np.dtype, width: int, grain: int, ordered: bool = False) -> str:
-    """Definitions of `task` and `handler`; `ordered`: lanes of a part are sorted."""
+    """Definitions of `task` and `handler`. If `ordered`, the lanes of a part are sorted."""
     count = len(program.loops)
     arrays = program.n_inputs + program.n_outputs
     groups = [program.n_inputs, program.n_outputs, count, count, count, 2 * arrays]
@@ -99,7 +99,7 @@ SMALLER_LARGER = [f"declare i64 @llvm.{name}.i64(i64, i64)" for name in ("smin",
 
 
 def enough_to_sort(to: Text, grain: str | int, lanes: str, threads: str, width: int) -> str:
-    """Lanes of a part, so many that there are like ones among them, but no more than a thread's share."""
+    """Lanes of a part: enough that sorting brings similar lanes together, but at most the share of a thread."""
     share = to.op(f"and i64 {to.op(f'sdiv i64 {lanes}, {threads}')}, {-width}")
     enough = to.op(f"call i64 @llvm.smin.i64(i64 {share}, i64 {tuning.ORDERED_PART_LANES})")
     return to.op(f"call i64 @llvm.smax.i64(i64 {enough}, i64 {grain})")
@@ -111,16 +111,16 @@ def block_lanes(width: int) -> int:
 
 
 def task_text(least: int, arguments: Callable[[Text], str], scratch: bool = False, result: str = "void") -> Text:
-    """`task(job)`: take parts until none is left; the last one to leave frees the record.
+    """`task(job)`: run parts until none is left. The last thread to leave frees the record.
 
-    A part is a call of `lanes`, or of `lane` where there are fewer than the `least`, with `arguments`, its first and
-    last lane and, if it wants some, scratch memory; `result` is the type of what it returns, which nobody looks at.
+    A part is a call of `lanes`, or of `lane` for fewer than `least` lanes. Its arguments are `arguments`, its first and
+    last lane and, if needed, scratch memory. `result` is the type of its result, which is ignored.
     """
     to = Text("t")
     to.begin("internal void @task(ptr %job)")
     memory = take_scratch(to, KEPT_SCRATCH, to.load("i64", "%job", SCRATCH)) if scratch else ""
     given = arguments(to)
-    if scratch:  # without memory it leaves all parts to others
+    if scratch:  # without memory this thread leaves all parts to others
         to.branch(to.op(f"icmp eq ptr {memory}, null"), "leave", "take")
     else:
         to.go("take")
@@ -137,9 +137,10 @@ def task_text(least: int, arguments: Callable[[Text], str], scratch: bool = Fals
 
 
 def take_part(to: Text, job: str, least: int, given: str, memory: str, more: str = "", result: str = "void") -> str:
-    """At label `take`: run the next part, or go to `leave`.
+    """At label `take`: run the next part, or jump to `leave`.
 
-    With `more` arguments, those of frames, it is run in all its frames; returns whether all results are finite then.
+    With `more` arguments, which describe frames, it runs the part in all frames. It then returns true if all results
+    are finite.
     """
     to.label("take")
     tasks, lanes, grain = (to.load("i64", job, o) for o in (TASKS, LANES, GRAIN))
@@ -148,7 +149,7 @@ def take_part(to: Text, job: str, least: int, given: str, memory: str, more: str
     to.label("work")
     lo = to.op(f"mul i64 {part}, {grain}")
     end = to.op(f"add i64 {lo}, {grain}")
-    # the last part also takes what is left over, so that every part is at least a block
+    # the last part also takes the remainder, so that every part has at least a block
     final = to.op(f"icmp eq i64 {to.op(f'add i64 {part}, 1')}, {tasks}")
     hi = to.op(f"select i1 {final}, i64 {lanes}, i64 {end}")
     if more:
@@ -183,7 +184,7 @@ def open_handler() -> Text:
 
 
 def new_record(to: Text, size: int, lanes: str, grain: str | int) -> tuple[str, str]:
-    """A record of this size, with all about its parts filled in, and how many parts there are."""
+    """A new record of this size, with the numbers about its parts, and how many parts there are."""
     job = to.op(f"call ptr @aligned_alloc(i64 64, i64 {(size + 63) // 64 * 64})")
     to.branch(to.op(f"icmp eq ptr {job}, null"), "no_record", "recorded")
     to.label("no_record")
@@ -193,7 +194,7 @@ def new_record(to: Text, size: int, lanes: str, grain: str | int) -> tuple[str, 
 
 
 def refuse(to: Text, code: int, message: str) -> None:
-    """Return an error to XLA; `message` is the address of its text, which XLA copies."""
+    """Return an error to XLA. `message` is the address of its text, which XLA copies."""
     for kind, value, offset in (("i64", 28, 0), ("ptr", "null", 8), ("ptr", message, 16), ("i32", code, 24)):
         to.store(kind, value, "%failure", offset)
     create = to.load("ptr", to.load("ptr", "%frame", 16), 48)
@@ -201,7 +202,7 @@ def refuse(to: Text, code: int, message: str) -> None:
 
 
 def fill_record(to: Text, job: str, lanes: str, grain: str | int) -> str:
-    """Write all about a record's parts; returns how many there are."""
+    """Write the numbers about a record's parts. Returns how many parts there are."""
     parts = to.op(f"sdiv i64 {lanes}, {grain}")
     parts = to.op(f"select i1 {to.op(f'icmp slt i64 {parts}, 1')}, i64 1, i64 {parts}")
     for value, offset in ((0, COUNTER), (0, DONE), (parts, TASKS), (lanes, LANES), (grain, GRAIN)):
@@ -226,7 +227,7 @@ def results(to: Text) -> str:
 
 
 def address(to: Text, list_: str, k: int) -> str:
-    """Where the numbers of an array of a list are."""
+    """The address of the numbers of an array of a list."""
     return to.load("ptr", to.load("ptr", list_, 8 * k), 24)
 
 
@@ -242,15 +243,15 @@ def addresses(to: Text, inputs: int, outputs: int) -> list[str]:
 
 
 def given_or(to: Text, attribute: str, pointer: str) -> str:
-    """The address in an attribute, or the pointer where that is 0."""
+    """The address in an attribute, or the pointer if the attribute is 0."""
     given = to.op(f"inttoptr i64 {attribute} to ptr")
     return to.op(f"select i1 {to.op(f'icmp eq i64 {attribute}, 0')}, ptr {pointer}, ptr {given}")
 
 
 def arrays_handler(inputs: int, outputs: int, prepare: Callable[[Text, str], None]) -> Text:
-    """A handler whose record has the addresses of its arrays; its first attributes are the grain and the lanes.
+    """A handler whose record has the addresses of its arrays. Its first attributes are the grain and the lanes.
 
-    `prepare(text, job)` does what else is to be done before the parts are shared.
+    `prepare(text, job)` writes all that must be done before the parts are shared.
     """
     to = open_handler()
     grain, lanes = (attribute(to, k) for k in range(2))
@@ -281,7 +282,7 @@ def _handler(program: Program, dtype: np.dtype, sizes: tuple[int, int], starts: 
         if list_ is made:
             written = to.op(f"add i64 {written}, {dimension(to, made, k, 1)}")
         to.store("ptr", address(to, list_, k), job, place)
-        for twice in (0, len(lists)):  # Lanes are as far apart as there are columns.
+        for twice in (0, len(lists)):  # the distance of lanes equals the number of columns
             to.store("i64", dimension(to, list_, k, 1), job, widths + 8 * (number + twice))
     numbers = to.op(f"mul i64 {written}, {lanes}")
     to.store("i64", to.op(f"mul i64 {numbers}, {dtype.itemsize}"), job, REACH)
@@ -293,10 +294,10 @@ def _handler(program: Program, dtype: np.dtype, sizes: tuple[int, int], starts: 
 
 
 def share(to: Text, job: str, parts: str) -> None:
-    """Order helpers from XLA's pool, take part, and wait for the last part.
+    """Start helpers from XLA's pool, take part, and wait for the last part.
 
-    Calls that several devices make at the same time share the cores. XLA's pool has as many threads as there are
-    devices, so its size says nothing about cores.
+    Calls that several devices make at the same time share the cores. XLA's pool has one thread for each device, so its
+    size does not tell the number of cores.
     """
     context, api = to.load("ptr", "%frame", 24), to.load("ptr", "%frame", 16)
     to.store("i64", 1, "%threads")
@@ -331,7 +332,7 @@ def share(to: Text, job: str, parts: str) -> None:
     to.go("order_next")
     to.label("join")
     to.do(f"call void @task(ptr {job})")
-    # Parts are left only where this thread had no memory for them. Nobody else may be coming: those begun must do.
+    # Parts are left only if this thread had no memory for them. No other thread may come, so wait only for begun parts.
     begun = to.op(f"atomicrmw xchg ptr {to.at(job, COUNTER)}, i64 {CLOSED} acq_rel")
     lacking = to.op(f"icmp slt i64 {begun}, {parts}")
     due = to.op(f"select i1 {lacking}, i64 {begun}, i64 {parts}")

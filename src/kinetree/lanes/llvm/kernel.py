@@ -1,4 +1,4 @@
-"""The loops of a lane program as LLVM text: turns, slots, repeats, conditions. Targets add how memory is reached
+"""The loops of a lane program as LLVM text: turns, slots, repeats, conditions. Targets add the access to memory
 (cpu/function.py, cuda/ptx.py).
 """
 
@@ -14,11 +14,11 @@ from .alone import Room
 from .elementary import define
 from .emit import Emitter
 
-Given = tuple[int, tuple[str, str, str]]  # the number of a loop, its constants, its table, and how many turns it has
+Given = tuple[int, tuple[str, str, str]]  # the number of a loop; its constants, its table, its number of turns
 
 
 def with_helpers(*texts: Emitter) -> str:
-    """The texts with what they call: declarations, and the functions of each width."""
+    """The texts, with declarations and the functions of each width that they call."""
     helpers = []
     for width, name in sorted({(to.width, name) for to in texts for name in to.called}):
         helpers.append(Emitter(width, texts[0].dtype))
@@ -28,23 +28,23 @@ def with_helpers(*texts: Emitter) -> str:
 
 
 class WrittenOut(NamedTuple):
-    """What the text of a straight program knows."""
+    """The values that are known in the text of a straight program."""
 
     slots: dict[int, str]  # values
-    read: Callable[[Lane, Any], str]  # an input that a row of a table names
+    read: Callable[[Lane, Any], str]  # (place, row of a table) -> an input
     constant: Callable[[int, int], list[str]]  # the constants of a turn of a loop
 
 
 class LoopWriter(ABC):
-    """Writes the loops of a program; a target says how tables, slots and lane arrays are reached."""
+    """Writes the loops of a program. A target adds the access to tables, slots and lane arrays."""
 
     def __init__(self, program: Program, jaxprs: list[Any], width: int, dtype: Any):
         self.program, self.jaxprs = program, jaxprs
         self.to = Emitter(width, dtype)
         self.size = self.to.dtype.itemsize
         self.columns: list[str] = []
-        self.side_by_side = width > 1  # True if several lanes go one way
-        self.mask = ""  # those of them that take part, where not all may
+        self.side_by_side = width > 1  # True if several lanes share one control flow
+        self.mask = ""  # the lanes that take part; empty: all do
         self._repeats = self._variables = 0
 
     def text(self) -> str:
@@ -53,7 +53,7 @@ class LoopWriter(ABC):
 
     @abstractmethod
     def constant(self, kind: str, base: str, index: str | int) -> str:
-        """A value that never changes: a table's or a row's."""
+        """A constant of a table or a row."""
 
     @abstractmethod
     def pool(self, constants: str) -> Room:
@@ -96,7 +96,7 @@ class LoopWriter(ABC):
                 self._loop(*next(given))
 
     def _repeat(self, part: Repeat, going: Callable[[], str], body: Callable[[], None]) -> None:
-        """The body, while some lane of the vector is going; the others keep what they have."""
+        """Repeat the body while some lane of the vector is going; the others keep their values."""
         to, before = self.to, self.mask
         self._repeats += 1
         label = f"repeat{self._repeats}"
@@ -117,25 +117,25 @@ class LoopWriter(ABC):
         self.mask = before
 
     def going(self, part: Repeat) -> str:
-        """What tells whether lanes go on."""
+        """The value that says if lanes go on."""
         return self.read_slot(str(part.going))
 
     def any(self, truths: str) -> str:
-        """True if one of the lanes that go the same way has a truth."""
+        """True if the condition holds in one of the lanes with the same control flow."""
         return self.to.any(truths)
 
     def _choose(self, value: str, then: str, otherwise: str) -> None:
-        """Go on, at label `then`, with the lanes whose value is not 0; at `otherwise` if there is none."""
+        """Go on at label `then` with the lanes whose value is not 0; at `otherwise` if there is none."""
         to = self.to
         chosen = to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}")
         if self.mask:
             chosen = to.op(f"and {to.truth} {self.mask}, {chosen}")
         to.branch(self.any(chosen), then, otherwise)
         to.label(then)
-        self.mask = chosen if self.side_by_side else ""  # a single lane takes part, or is not here
+        self.mask = chosen if self.side_by_side else ""  # a single lane gets here only if it takes part
 
     def woven(self, constants: list[str], tables: list[str], turns: list[str], after: str) -> None:
-        """Turns of all loops, each of which names the next: the number of a turn times that of loops, and its loop."""
+        """Turns of all loops. Each names the next as: number of its turn times the number of loops, plus its loop."""
         to, loops = self.to, self.program.loops
         to.label("before0")
         header = to.op(f"mul i64 {turns[0]}, {loops[0].columns}")
@@ -156,14 +156,14 @@ class LoopWriter(ABC):
             to.go("pick")
 
     def _short(self, known: Straight) -> bool:
-        """True if all inputs of a lane can be read before anything else."""
+        """True if all inputs of a lane are few enough to be read before anything else."""
         return sum(known.widths[: self.program.n_inputs]) <= tuning.INPUTS_IN_REGISTERS
 
     def straight(self, known: Straight, constants: list[str]) -> None:
-        """All turns one after the other, with slots as values: nothing is looked up, nothing goes through memory."""
+        """All turns one after the other, with slots as values: no table is read, and no slot goes through memory."""
         given: dict[tuple[int, int], str] = {}
         if self._short(known):
-            # all in one go, so that neighbours can be loaded together
+            # all at once, so that neighbours can be loaded together
             for array in range(self.program.n_inputs):
                 for column in range(known.widths[array]):
                     given[array, column] = self.read_lane(array, str(column))
@@ -183,7 +183,7 @@ class LoopWriter(ABC):
         self._in_a_row(self.program.body, 0, known.tables, WrittenOut({}, read, constant), set())
 
     def _in_a_row(self, body: Body, number: int, tables: Any, known: "WrittenOut", after: set[int]) -> None:
-        """Parts of a straight program, the first of whose loops has a number; `after` are slots needed after them."""
+        """Parts of a straight program. `number` is that of their first loop; `after` are slots needed later."""
         rest = list(body)
         while rest:
             count = next((n for n, part in enumerate(rest) if isinstance(part, Repeat)), len(rest))
@@ -197,7 +197,7 @@ class LoopWriter(ABC):
                 tables, number = tables[own:], number + own
 
     def _carried(self, part: Any, number: int, tables: Any, known: "WrittenOut", after: set[int]) -> None:
-        """A repeat: what one time leaves to the next, or to what comes after, is kept in variables of the function."""
+        """A repeat. Values that the next time or later parts need are kept in variables of the function."""
         to, slots = self.to, known.slots
         after = after | expected(part.body, tables) | {part.going}
         new = changed(part.body, tables)
@@ -224,7 +224,7 @@ class LoopWriter(ABC):
         fetch()
 
     def variable(self) -> str:
-        """A place for a value of each lane, of the whole function: LLVM makes a register of it."""
+        """A variable of the function, with a value for each lane. LLVM makes a register of it."""
         self._variables += 1
         name = f"%variable{self._variables}"
         self.to.lines.insert(self.to.lines.index("entry:") + 1, f"  {name} = alloca {self.to.real}")
@@ -272,14 +272,14 @@ class LoopWriter(ABC):
         if loop.when is not None:
             self._choose(self.read_slot(self._slots(loop.when)[0]), f"do{k}", f"done{k}")
         elif loop.scratch and not loop.outputs:
-            self.mask = ""  # others may be given anything
+            self.mask = ""  # the other lanes may get any value
         self._turn(k, number, constants)
         self.mask = before
         if loop.when is not None:
             to.into(f"done{k}")
 
     def _take_row(self, k: int, number: str, table: str) -> None:
-        """Leave the entries of a row of the table of loop k in `columns`."""
+        """Load a row of the table of loop k into `columns`."""
         self.columns = self._wide(self._entries(number, table, self.program.loops[k].columns))
 
     def _entries(self, row: str, table: str, columns: int) -> list[str]:
@@ -292,7 +292,7 @@ class LoopWriter(ABC):
         return [self.to.op(f"sext i32 {entry} to i64") for entry in entries]
 
     def _given(self, k: int, number: str, constants: str) -> list[Any]:
-        """Constants and inputs of loop k in a turn, whose row of the table was taken."""
+        """Constants and inputs of loop k in a turn, after `_take_row`."""
         to, loop = self.to, self.program.loops[k]
         to.begin_block()
         count = loop.constants.num_leaves
@@ -305,13 +305,13 @@ class LoopWriter(ABC):
         return values
 
     def _turn(self, k: int, number: str, constants: str) -> None:
-        """One turn of loop k, whose row of the table was taken."""
+        """One turn of loop k, after `_take_row`."""
         self.to.mask = self.mask if self.to.width > 1 else ""
         self.to.rooms_used = {}
         self.step(k, self._given(k, number, constants))
 
     def step(self, k: int, given: list[Any]) -> None:
-        """The step of loop k: all that it reads, then all that it writes."""
+        """The step of loop k: first all reads, then all writes."""
         loop = self.program.loops[k]
         reads = [self.read_slot(number, slots.cold) for slots in loop.reads for number in self._slots(slots)]
         results = iter(self.to.jaxpr(self.jaxprs[k], [*given, *reads]))

@@ -1,8 +1,8 @@
-"""Scratch memory that a call leaves to the next one: new pages cost more than the step of a small robot.
+"""Scratch memory that is kept from call to call: new pages cost more than the step of a small robot.
 
-Who frees memory gives its pages back to the system now and then, and each is cleared again at its next use. So some
-*places* hold what nobody uses. Threads take from them and put there by atomic exchanges: none waits for another. A head
-of 64 bytes before the memory says how large it is.
+`free` now and then gives pages back to the system, and each page is cleared again at its next use. So some *places*
+hold the addresses of unused memory. Threads take memory from them and put it back by atomic exchanges, so no thread
+waits. A head of 64 bytes before the memory holds its size.
 """
 
 import sys
@@ -12,7 +12,7 @@ from .. import tuning
 from .text import Text
 
 PLACES, HEAD = 8, 64  # addresses that are kept together; bytes
-KEPT_SCRATCH = "@kept_scratch"  # the places of a module; programs that Python calls share those of a team
+KEPT_SCRATCH = "@kept_scratch"  # the places of a module; programs that Python calls share those of the helpers
 LARGE_PAGE = 1 << 21
 HUGE_PAGES = 14  # MADV_HUGEPAGE
 
@@ -30,12 +30,12 @@ def take_scratch(to: Text, places: str, size: str) -> str:
 
 
 def leave_scratch(to: Text, places: str, memory: str) -> None:
-    """Leave memory, if there was some, to those who come."""
+    """Leave memory, if there is some, for later calls."""
     to.do(f"call void @leave_scratch(ptr {places}, ptr {memory})")
 
 
 def _over_places(to: Text, before: str, visit: Callable[[str], None]) -> None:
-    """From the block `before`: `visit(place)` for all places, which goes on at `next` or leaves. Then label `none`."""
+    """From the block `before`: `visit(place)` for all places; it jumps to `next` or leaves. Then label `none`."""
     to.into("look")
     to.lines.append(f"  %k = phi i64 [ 0, %{before} ], [ %further, %next ]")
     to.branch(to.op(f"icmp slt i64 %k, {PLACES}"), "place", "none")
@@ -62,7 +62,7 @@ def _take() -> Text:
         to.branch(to.op(f"icmp sge i64 {to.load('i64', memory)}, %size"), "large", "small")
         to.label("large")
         to.do(f"ret ptr {to.at(memory, HEAD)}")
-        to.label("small")  # A larger one will take its place.
+        to.label("small")  # a larger memory will take its place
         to.do(f"call void @free(ptr {memory})")
         to.go("none")
 
@@ -99,7 +99,7 @@ def _leave() -> Text:
 
 
 def scratch_memory(to: Text, size: str) -> str:
-    """Memory for slots; large ones in large pages where the system has them, or each page would cost a fault."""
+    """Memory for slots. Large memory comes in large pages if the system has them, to save page faults."""
     if sys.platform != "linux":
         return to.op(f"call ptr @aligned_alloc(i64 64, i64 {size})")
     large = to.op(f"icmp sge i64 {size}, {tuning.LARGE_PAGES_MIN_BYTES}")
@@ -113,13 +113,13 @@ def scratch_memory(to: Text, size: str) -> str:
 
 
 def advise_large_pages(to: Text, memory: str, size: str) -> None:
-    """Ask for memory that is not yet written to come in large pages, where it is large enough."""
+    """Ask the system for large pages for new memory, if it is large enough."""
     if sys.platform != "linux":
         return
     to.branch(to.op(f"icmp sge i64 {size}, {tuning.LARGE_PAGES_MIN_BYTES}"), "advise", "advised")
     to.label("advise")
     start = to.op(f"ptrtoint ptr {memory} to i64")
-    # those that lie in it as a whole
+    # only the pages that lie wholly inside it
     first, end = (
         to.op(f"and i64 {to.op(f'add i64 {start}, {further}')}, {-LARGE_PAGE}") for further in (LARGE_PAGE - 1, size)
     )

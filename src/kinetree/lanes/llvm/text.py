@@ -70,16 +70,16 @@ class Text:
         self.do(f"store {kind} {value}, ptr {self.at(base, index, of)}{extra}")
 
     def prefetch(self, place: str, write: int = 0) -> None:
-        """Ask for what will be needed from a place in memory, or be written there."""
+        """Prefetch a place in memory that will be read or, if `write`, written."""
         self.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         self.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 {write}, i32 3, i32 1)")
 
     def branch(self, condition: str, then: str, otherwise: str) -> None:
-        """Go one of two ways."""
+        """Jump to one of two labels."""
         self.do(f"br i1 {condition}, label %{then}, label %{otherwise}")
 
     def go(self, label: str) -> None:
-        """Go on at a label."""
+        """Jump to a label."""
         self.do(f"br label %{label}")
 
     def __str__(self) -> str:
@@ -87,14 +87,14 @@ class Text:
 
 
 class Caller(Text):
-    """A text that calls functions of C by their names; `api` has their types, such as "ptr (ptr, i64)"."""
+    """A text that calls functions of C by name. `api` has their types, such as "ptr (ptr, i64)"."""
 
     def __init__(self, prefix: str, api: dict[str, str]):
         super().__init__(prefix)
         self.api = api
 
     def call(self, name: str, *arguments: str) -> str:
-        """The result of a function, empty if it has none; arguments are written as "ptr %x"."""
+        """Call a function; return its result, empty if it has none. Arguments are written as "ptr %x"."""
         kind = self.api[name]
         result = kind.split(" ", 1)[0]
         text = f"call {kind if '...' in kind else result} @{name}({', '.join(arguments)})"
@@ -119,9 +119,9 @@ def over_blocks(
 ) -> None:
     """The rest of a function: `body(start)` for blocks of `width` from first to end, then the end of the function.
 
-    Where there are as many as in a block, the last block may overlap the one before; else the only one starts too
-    early. The body begins in the block `block`, and goes to the label `blockend`. `result()` writes what comes last,
-    and says what is returned.
+    The last block may overlap the one before. If there are fewer lanes than in a block, the only block starts before
+    `first`. The body begins in the block `block`, and jumps to the label `blockend`. `result()` writes the last
+    instructions, and returns the name of the result.
     """
     last = to.op(f"sub i64 {end}, {width}")
     to.into("block")
@@ -135,7 +135,7 @@ def over_blocks(
 
 
 def transposed(to: Text, real: str, vectors: list[str]) -> list[str]:
-    """A square of vectors, transposed: number k of vector i becomes number i of vector k."""
+    """A square of vectors, transposed: entry k of vector i becomes entry i of vector k."""
     width = len(vectors)
     step = 1
     while step < width:
@@ -143,7 +143,7 @@ def transposed(to: Text, real: str, vectors: list[str]) -> list[str]:
         for i in range(width):
             if i & step:
                 continue
-            # swap, in the pair (i, i + step), the numbers whose place has `step` in it
+            # in each pair (i, i + step), swap the entries whose place has the bit `step`
             low = [k if not k & step else width + k - step for k in range(width)]
             high = [k + step if not k & step else width + k for k in range(width)]
             for target, picked in ((i, low), (i + step, high)):

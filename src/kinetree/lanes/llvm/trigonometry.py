@@ -2,8 +2,8 @@
 
 The argument is reduced by the nearest multiple of π/2 in three parts (Cody and Waite) with fused multiply-adds; the
 remainder goes into the minimax polynomials of fdlibm (float64) or Cephes (float32), whose coefficients are facts about
-sine and cosine. That reduction holds to |x| = 1e5 (2e4 in float32). Where a lane is beyond, it is reduced by a product
-with as many digits of 2/π as its exponent asks for (Payne and Hanek), in integers.
+sine and cosine. That reduction holds to |x| = 1e5 (2e4 in float32). Larger arguments are reduced by a product with as
+many digits of 2/π as the exponent needs (Payne and Hanek), in integers.
 """
 
 import struct
@@ -55,10 +55,10 @@ def _horner(to: Any, z: str, coefficients: tuple[float, ...], number: Callable[[
 
 
 def _numbers(to: Any) -> Callable[[float], str]:
-    """How the numbers of sine and cosine are reached.
+    """The constants of sine and cosine, as operands.
 
-    Vectors of them lie in a table, behind a pointer that LLVM can not see through: an operand at a known distance from
-    it costs no instruction. As a literal each would cost two, for its address and to make a vector of it.
+    Vectors of constants lie in a table, behind a pointer that LLVM can not resolve. An operand at a fixed offset from
+    it costs no instruction. A literal would cost two: one for its address, and one to make a vector.
     """
     if to.width == 1:
         return to.number
@@ -72,7 +72,7 @@ def _numbers(to: Any) -> Callable[[float], str]:
 
 
 def sincos(to: Any, x: str) -> tuple[str, str]:
-    """Sine and cosine of x: the rest of a function of it."""
+    """Write the rest of a function: sine and cosine of x."""
     kind, truth, whole = to.real, to.truth, to.integer
     number = _numbers(to)
     shifted = to.fma(x, number(TWO_OVER_PI), number(ROUND[to.bits]))
@@ -184,7 +184,7 @@ def _far_reduction() -> str:
     last = to.op(f"trunc i128 {products[2]} to i64")
     high = to.op(f"call i64 @llvm.fshl.i64(i64 {top64}, i64 {middle}, i64 2)")
     low = to.op(f"call i64 @llvm.fshl.i64(i64 {middle}, i64 {last}, i64 2)")
-    # a fraction of a half or more, read as a signed number, is the distance to the next quadrant
+    # a fraction of at least a half, read as a signed number, is the distance to the next quadrant
     quadrant = to.op(f"add i64 {to.op(f'lshr i64 {top64}, 62')}, {to.op(f'lshr i64 {high}, 63')}")
     a = to.op(f"fmul double {to.op(f'sitofp i64 {high} to double')}, 0x{_bits(2.0**-64)}")
     b = to.op(f"fmul double {to.op(f'uitofp i64 {low} to double')}, 0x{_bits(2.0**-128)}")

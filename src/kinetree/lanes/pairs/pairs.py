@@ -1,7 +1,7 @@
-"""A function of all pairs: entry (i, j) of a dense matrix from what is known of i and what is known of j.
+"""A function of all pairs: entry (i, j) of a dense matrix from the numbers of i and the numbers of j.
 
-In JAX's words a map over two broadcast axes, and that is its body on platforms that have no other. XLA reads both
-operands again for every entry; the native bodies keep those of a column in registers while they go down the rows.
+In JAX this is a map over two broadcast axes; platforms without native code run it so. XLA reads both operands again for
+every entry. Native code keeps the operands of a column in registers while it goes down the rows.
 """
 
 from abc import ABC, abstractmethod
@@ -22,9 +22,9 @@ from ..target import Target, define_eager, lower
 
 
 class Case(NamedTuple):
-    """Where `holds(i, j)`, of whole numbers, an entry is `value(i, j)`, of real ones.
+    """If `holds(i, j)`, a function of integers, an entry is `value(i, j)`, a function of reals.
 
-    `side`: it holds only below the diagonal (BELOW, i > j), above it (ABOVE), or on it (ON).
+    `side`: the case holds only below the diagonal (BELOW, i > j), above it (ABOVE), or on it (ON).
     """
 
     holds: Callable[[Any, Any], Any]
@@ -37,11 +37,11 @@ BELOW, ON, ABOVE = -1, 0, 1
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """An entry is the value of the first case that holds, else zero. Compared by identity: make each one once."""
+    """An entry is the value of the first case that holds, else zero. Compared by identity: make each object once."""
 
     name: str
     cases: tuple[Case, ...]
-    reals: Any  # treedefs of what is known of one member
+    reals: Any  # treedefs of the numbers of one member
     wholes: Any
 
 
@@ -92,7 +92,7 @@ def _derivative(pairs: Pairs, primals: tuple, tangents: tuple) -> tuple:
 
 ARRAYS = ("%row_reals", "%row_wholes", "%column_reals", "%column_wholes", "%entries")
 EVERY_SIDE = (BELOW, ON, ABOVE)
-TOGETHER = 2  # numbers of one load; the numbers of a row are padded to a multiple
+TOGETHER = 2  # numbers of one load; the numbers of a row are padded to a multiple of this
 
 
 def least(to: Text, a: str, b: str | int) -> str:
@@ -113,16 +113,16 @@ def _filled(fields: int) -> int:
 
 
 def stacked(pairs: Pairs, arrays: Any) -> list:
-    """What functions are given: reals and wholes of rows, by member, then those of columns, by field."""
+    """The operands: reals and wholes of rows, by member, then those of columns, by field."""
     groups = [jnp.stack(arrays[: pairs.reals.num_leaves]), jnp.stack(arrays[pairs.reals.num_leaves :])]
     return [jnp.pad(g.T, ((0, 0), (0, _filled(len(g)) - len(g)))) for g in groups] + groups
 
 
 class PairsText(ABC):
-    """Writes the way down a strip of rows; a target says where strips are and how memory is reached.
+    """Writes the loop down a strip of rows. A target adds the places of strips and the access to memory.
 
-    Of the cases that can hold in a strip all are computed and one is chosen. Where none holds in a turn, zeros are
-    written at once.
+    All cases that can hold in a strip are computed, and one is selected. If none holds in a turn, zeros are written at
+    once.
     """
 
     rows: int  # in one turn
@@ -130,7 +130,7 @@ class PairsText(ABC):
 
     def __init__(self, pairs: Pairs, width: int, dtype: np.dtype):
         self.to = to = Emitter(width, dtype)
-        whole = np.dtype(f"int{to.bits}")  # as wide as a real is what the emitter knows
+        whole = np.dtype(f"int{to.bits}")  # the emitter needs integers as wide as reals
         self.reals, self.wholes = pairs.reals.num_leaves, pairs.wholes.num_leaves
         self.cases = [
             (c.side, _traced(c.holds, pairs.wholes, whole), _traced(c.value, pairs.reals, dtype)) for c in pairs.cases
@@ -139,30 +139,30 @@ class PairsText(ABC):
 
     @abstractmethod
     def of_column(self, array: str, place: str, kind: str) -> str:
-        """A number that is known of each column."""
+        """One of the numbers of a column."""
 
     @abstractmethod
     def of_row(self, array: str, place: str, kind: str) -> str:
-        """A number that is known of a row."""
+        """One of the numbers of a row."""
 
     @abstractmethod
     def write(self, place: str, entry: str) -> None:
-        """Entries of a row, in the columns from one place on."""
+        """Write entries of a row, in the columns from one place on."""
 
     def column(self, number: str) -> tuple[str, list[str], list[str]]:
-        """A column's number, and what is known of it: reals and wholes."""
+        """The index of a column, and its reals and wholes."""
         to, fields = self.to, range(max(self.reals, self.wholes))
         places = [to.op(f"add i64 {to.op(f'mul i64 %n, {k}')}, {number}") for k in fields]
         reals = [self.of_column("%column_reals", place, to.scalar) for place in places[: self.reals]]
         return number, reals, [self.of_column("%column_wholes", place, self.whole) for place in places[: self.wholes]]
 
     def row(self, array: str, count: int, kind: str, number: str) -> list[str]:
-        """What is known of a row."""
+        """The reals or wholes of a row."""
         at = self.to.op(f"mul i64 {number}, {_filled(count)}")
         return [self.of_row(array, self.to.op(f"add i64 {at}, {k}"), kind) for k in range(count)]
 
     def strip(self, name: str, sides: tuple[int, ...], first: str, end: str, after: str) -> None:
-        """From label `name` to label `after`: go down these rows, where only cases of these sides can hold."""
+        """From label `name` to label `after`: go down these rows, with only the cases of these sides."""
         to = self.to
         here = [(holds, value) for side, holds, value in self.cases if side in sides]
         to.label(name)
@@ -170,9 +170,9 @@ class PairsText(ABC):
         to.into(f"{name}_turn")
         top = f"%{name}_row"
         to.lines.append(f"  {top} = phi i64 [ {first}, %{name} ], [ {top}_next, %{name}_next ]")
-        # rows beyond the last are the last once more, and write the same
+        # rows beyond the last repeat the last one, and write the same numbers
         rows = [least(to, to.op(f"add i64 {top}, {k}"), last) for k in range(self.rows)]
-        truths = []  # of each row, column and case
+        truths = []  # for each row, column and case
         for row in rows:
             of_row = self.row("%row_wholes", self.wholes, self.whole, row)
             truths.append([[to.jaxpr(holds, [*of_row, *w])[0] for holds, _ in here] for _, _, w in self.columns])

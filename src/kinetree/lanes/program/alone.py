@@ -1,7 +1,7 @@
-"""How a step is written that a lane does by itself: loops of its own, and memory with places found at run time.
+"""Functions to write steps that search: loops of a single lane, and memory that is indexed at run time.
 
-Such steps run in all bodies of the lane machine (llvm/alone.py), and in XLA mapped over lanes. An array that was put
-into must not be looked at again, only what `put` returns: native bodies change it in place.
+Such steps run in all bodies of the lane machine (llvm/alone.py); XLA maps them over lanes. After `put`, use only the
+array that it returns, never the old one: native code changes it in place.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def room(count: int, like: Any) -> Any:
-    """An array of zeros, at least two, of the type of a number."""
+    """An array of at least two zeros, of the type of a number."""
     return lax.broadcast(jnp.zeros((), jnp.result_type(like)), (count,))
 
 
@@ -31,7 +31,7 @@ def put(array: Any, index: Any, value: Any) -> Any:
 
 
 def whole(x: Any) -> Any:
-    """A number that stands for an integer, as one."""
+    """A real that holds an integer, as an integer."""
     return x.astype(jnp.int32)
 
 
@@ -42,7 +42,7 @@ def counted(count: Any, body: Callable[[Any, T], T], state: T) -> T:
 
 
 def once(flag: Any, function: Callable[[T], T], state: T) -> T:
-    """`function(state)` where a flag is set, the state as it is elsewhere. It is skipped where no lane needs it."""
+    """`function(state)` if a flag is set, else the state. It is skipped if no lane of the block needs it."""
 
     def body(s: tuple[Any, T]) -> tuple[Any, T]:
         made = jax.tree.map(lambda x, y: jnp.asarray(x, y.dtype), function(s[1]), s[1])

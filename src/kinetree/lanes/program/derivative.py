@@ -1,11 +1,11 @@
 """Derivatives of a lane program are lane programs, made from the derivatives of its steps.
 
-Forward, every slot has a tangent beside it and every step moves value and tangent together. Backward, the program runs
-once for its values; then its loops run in reverse, from last turn to first, and each turn adds what its results owe to
-the adjoints of what it read. Memory is
+Forward, every slot has a tangent beside it, and every step computes value and tangent together. Backward, the program
+first runs for its values. Then its loops run in reverse, from last turn to first, and each turn adds to the adjoints of
+the numbers that it read. Memory is
     [values | tangents or adjoints of the slots | adjoints of the inputs (backward only)]
 so a derived table is the table itself, beside copies that point into the other parts. Several directions are several
-lanes: sharing one run of values among them was measured to gain nothing, as the registers do not hold them.
+lanes. To share one run of values among them gains nothing (measured), as the registers do not hold them.
 """
 
 from collections.abc import Iterable
@@ -22,12 +22,12 @@ ZEROS = 16  # slots that one turn of the clearing loop writes
 
 
 def _flat(count: int) -> Any:
-    """The treedef of `count` scalars in a row."""
+    """The treedef of a list of `count` scalars."""
     return jax.tree.structure((0.0,) * count)
 
 
 def _beside(places: Iterable[Slots], columns: int) -> tuple[Slots, ...]:
-    """Tangents or adjoints of these slots, found through the second copy of the table."""
+    """The places of tangents or adjoints of these slots, by the second copy of the table."""
     return tuple(s._replace(column=columns + _column(s)) for s in places)
 
 
@@ -43,7 +43,7 @@ def _grouped(places: tuple[Slots, ...], leaves: Iterable[Any]) -> tuple:
 
 
 class _FlatStep(NamedTuple):
-    """A step as a function of lists of scalars, which is what JAX differentiates."""
+    """A step as a function of lists of scalars, for JAX to differentiate."""
 
     loop: Loop
 
@@ -90,7 +90,7 @@ def _tangent_loop(program: Program, loop: Loop, moving: bool) -> Loop:
 def tangent_program(program: Program, moving: bool) -> Program:
     """The directional derivative of the outputs; inputs are those of the program, then their tangents.
 
-    Where `moving`, the constants have tangents too, after the values in each turn.
+    If `moving`, the constants have tangents too, after the values in each turn.
     """
     loops = tuple(_tangent_loop(program, loop, moving) for loop in program.loops)
     return Program(
@@ -120,7 +120,7 @@ def _adjoint_loop(program: Program, number: int, loop: Loop, moving: bool) -> Lo
     n_read, n_write = (sum(s.count for s in places) for places in (loop.reads, loop.writes))
 
     def step(constants: tuple, given: tuple, reads: tuple) -> tuple:
-        if n_constants + n_in + n_read == 0:  # nothing that anything could be owed to
+        if n_constants + n_in + n_read == 0:  # no input, so no adjoint
             return (), (), ()
         slots = jax.tree.leaves(reads)
         _, pullback = jax.vjp(_FlatStep(loop), list(constants), list(given[:n_in]), slots[:n_read])
@@ -129,7 +129,7 @@ def _adjoint_loop(program: Program, number: int, loop: Loop, moving: bool) -> Lo
         added = _grouped(loop.reads, of_reads) + tuple((x,) for x in of_inputs)
         return (), added, tuple(of_constants) if moving else ()
 
-    # after the table: its copy into the adjoints of slots, one into those of each input array, and the turn
+    # after the table: its copy for adjoints of slots, one copy for each input array, and the number of the turn
     of_inputs = tuple(Slots(columns * (2 + x.array) + _column(x), x.offset, _flat(1)) for x in loop.inputs)
     turn = columns * (2 + program.n_inputs)
     of_constants = tuple(Lane(program.n_inputs + number, turn, i) for i in range(n_constants))
@@ -165,8 +165,8 @@ def _result_loop(array: int) -> Loop:
 def adjoint_program(program: Program, moving: bool) -> Program:
     """The product with the transposed derivative.
 
-    Inputs: those of the program, then the adjoints of its outputs. Outputs: the adjoints of each input; where `moving`,
-    those of each loop's constants too, turn after turn.
+    Inputs: those of the program, then the adjoints of its outputs. Outputs: the adjoints of each input; if `moving`,
+    also those of each loop's constants, turn after turn.
     """
     assert program.reversible
     values = tuple(_values_loop(loop) for loop in program.loops)
@@ -182,7 +182,7 @@ def adjoint_program(program: Program, moving: bool) -> Program:
 
 
 class Backward(NamedTuple):
-    """What the backward program needs beside its inputs."""
+    """All that the backward program needs except its inputs."""
 
     slots: int
     tables: tuple

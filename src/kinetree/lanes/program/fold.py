@@ -1,9 +1,9 @@
-"""A program folded along a symmetry of its mechanism: two threads to a lane, each with one of two sides that are alike.
+"""A program folded along a symmetry of its mechanism: two threads share a lane, one for each of two similar sides.
 
-The slots of one side are paired with those of the other; slots of neither are the trunk's. Both threads run one text,
-in the names of the first side: where it says "left hip" the second thread means the right one. A *folded* turn is done
-by each thread for its own side. All others are done by both threads, which ask each other for what only one of them
-has; so the trunk is known to both. No sum is made in another order than before: the bits are those of the program.
+The slots of one side are paired with those of the other; all other slots belong to the trunk. Both threads run one
+text, with the names of the first side: "left hip" is the right one for the second thread. A *folded* turn is done by
+each thread for its own side. All other turns are done by both threads, which exchange the values that only one of them
+has; so both know the trunk. All sums keep their order, so the bits are those of the program.
 """
 
 from collections import defaultdict
@@ -15,34 +15,34 @@ import numpy as np
 from .program import Loop, Slots
 from .teams import numbers_of
 
-OWN = 2  # the side of slots that both threads have, each for itself
-ALONE = 2  # the kind of turns that are written by themselves
+OWN = 2  # the side of slots of which each thread has its own
+ALONE = 2  # the kind of turns that are written one by one
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """For each loop the turns that are left, in the names of the first side."""
+    """For each loop the turns that remain, with the names of the first side."""
 
     tables: tuple[np.ndarray, ...]
-    turns: tuple[np.ndarray, ...]  # (turns, 2): which turn of the program the first and the second thread do
-    sides: tuple[np.ndarray, ...]  # (turns, places): whose reads, writes, adds and condition these are
+    turns: tuple[np.ndarray, ...]  # (turns, 2): the turns of the program that the first and the second thread do
+    sides: tuple[np.ndarray, ...]  # (turns, places): the side of each read, write, add and condition
 
     def asks(self, loop: Loop, k: int, turn: int) -> bool:
-        """True if threads must ask each other if a turn of loop k is done."""
+        """True if threads must exchange the condition of a turn of loop k."""
         return loop.when is not None and self.sides[k][turn, -1] != OWN
 
     def alone(self, loop: Loop, k: int, turn: int) -> bool:
-        """True if a turn is written by itself: threads ask if it is done, or it changes both sides of a pair."""
+        """True if a turn is written alone: threads exchange its condition, or it changes both sides of a pair."""
         changed = numbers_of((*loop.writes, *loop.adds), self.tables[k][turn : turn + 1])[0]
         return self.asks(loop, k, turn) or len(set(changed.tolist())) < len(changed)
 
     def kind(self, loop: Loop, k: int, turn: int) -> int:
-        """Turns of one kind may be done by one text."""
+        """The kind of a turn. Turns of one kind can share one text."""
         first, second = self.turns[k][turn]
         return ALONE if self.alone(loop, k, turn) else int(first != second)
 
     def share(self, loops: Sequence[Loop], tables: Sequence[np.ndarray], lines: Sequence[int]) -> float:
-        """How long its text is, compared to the program's; more than 1 where turns of a run had to be written alone."""
+        """The length of its text relative to the program. It is above 1 if turns of a run must be written alone."""
         own, whole = (sum(n * len(t) for n, t in zip(lines, x, strict=True)) for x in (self.tables, tables))
         alone = [k for k, loop in enumerate(loops) for t in range(len(self.tables[k])) if self._parted(loop, k, t)]
         return (own + whole * (len(alone) > 0)) / max(whole, 1)
@@ -57,10 +57,10 @@ def places_of(loop: Loop) -> tuple[Slots, ...]:
 
 
 class Symmetry:
-    """Pairs of slots. Begins with some blocks, and learns the others from turns that stand for each other."""
+    """Pairs of slots. It begins with some blocks, and finds the others from pairs of turns."""
 
     def __init__(self, loops: Sequence[Loop], tables: Sequence[np.ndarray], slots: int, blocks: np.ndarray):
-        """`blocks` (k, 3): first slots of blocks that are partners, or the same twice, and their sizes."""
+        """`blocks` (k, 3): first slots of two partner blocks (or the same slot twice), and their size."""
         self.loops, self.tables = loops, tables
         self.partner, self.side, self.known = np.arange(slots), np.full(slots, OWN), np.zeros(slots, bool)
         for a, b, size in blocks.tolist():
@@ -69,11 +69,11 @@ class Symmetry:
             for place in places_of(loop):
                 if place.column is None:
                     self.known[place.offset : place.offset + place.count] = True
-        while sum(self._learn(k) for k in range(len(loops))):  # all of them, as long as one learns something
+        while sum(self._learn(k) for k in range(len(loops))):  # visit all loops until none finds a new pair
             pass
 
     def _pair(self, first: np.ndarray, second: np.ndarray) -> bool:
-        """Slots of the first side, and of the second; the same twice for the trunk."""
+        """Pair slots of the first side with those of the second; slots of the trunk with themselves."""
         new = ~(self.known[first] | self.known[second])
         if not new.any() or (self.partner[first] != second)[~new].any():
             return False
@@ -85,7 +85,7 @@ class Symmetry:
         return True
 
     def _learn(self, k: int) -> bool:
-        """Slots that turns name beside others that are known."""
+        """Pair the slots of turns whose other slots are known. Returns true if it found new pairs."""
         places = [p for p in places_of(self.loops[k]) if p.column is not None]
         numbers = [numbers_of((p,), self.tables[k]) for p in places]
         known = np.array([self.known[x].all(1) for x in numbers], bool).reshape(len(places), len(self.tables[k])).T
@@ -106,7 +106,7 @@ class Symmetry:
         return learned
 
     def fold(self) -> Fold | None:
-        """The folded program; None where names do not fit into tables."""
+        """The folded program; None if the sides do not fit into tables."""
         made = [self._fold_loop(k) for k in range(len(self.loops))]
         found = [x for x in made if x is not None]
         return Fold(*map(tuple, zip(*found, strict=True))) if len(found) == len(made) else None
@@ -130,7 +130,7 @@ class Symmetry:
             if len(own) and ((side != side[:, :1]).any() or (name != name[:, :1] + np.arange(place.count)).any()):
                 return None
             if place.column is None and (side != OWN).any():
-                return None  # no table says which side it is
+                return None  # without a column, the table can not say which side it is
             if place.column is not None and len(own):
                 base = names.setdefault(place.column, name[:, 0] - place.offset)
                 if (base != name[:, 0] - place.offset).any():
@@ -144,7 +144,7 @@ class Symmetry:
 
 
 def _ordered(seen: np.ndarray, changed: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Pairs of turns in an order in which every turn finds what it found before; all by themselves if there is none."""
+    """Pairs of turns in an order that keeps all dependencies; single turns if there is no such order."""
     pair_of = np.arange(len(pairs))
     for t, (first, second) in enumerate(pairs.tolist()):
         if first == t:
@@ -170,7 +170,7 @@ def _ordered(seen: np.ndarray, changed: np.ndarray, pairs: np.ndarray) -> np.nda
 
 
 def _matches(keys: list[tuple], images: list[tuple]) -> Iterator[tuple[int, int]]:
-    """Turns, and those that name the partners of what they name; of several in order."""
+    """Turns, and the turns that name the partners of their slots; several of one kind are matched in order."""
     places: dict[tuple, list[int]] = defaultdict(list)
     rank: list[int] = []
     for t, key in enumerate(keys):
@@ -186,7 +186,7 @@ def _matches(keys: list[tuple], images: list[tuple]) -> Iterator[tuple[int, int]
 
 
 def folded(loops: Sequence[Loop], tables: Sequence[np.ndarray], slots: int, blocks: np.ndarray) -> Fold | None:
-    """A program folded along a symmetry of some blocks; None where it has none."""
+    """A program folded along a symmetry of some blocks; None if there is no symmetry."""
     if not len(blocks) or (blocks[:, 0] == blocks[:, 1]).all():
         return None
     return Symmetry(loops, tables, slots, blocks).fold()

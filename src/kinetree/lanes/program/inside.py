@@ -1,7 +1,7 @@
-"""A program inside another: some of its lane arrays lie in slots of the memory that both share.
+"""A program inside another one: some of its lane arrays become slots of the memory that both share.
 
-So forward dynamics, which reads its inputs and writes its results as lane arrays, becomes the middle of a step that
-makes the inputs and takes the results.
+Forward dynamics reads its inputs and writes its results as lane arrays. Here it becomes the middle of a simulation
+step, which makes its inputs and uses its results.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,14 +14,14 @@ from .program import NUMBER, Lane, Loop, Slots
 
 
 class Inside(NamedTuple):
-    """A loop that was moved inside another program, and how its table is made from that which it had."""
+    """A loop that was moved inside another program, and how its new table is made from its old one."""
 
     loop: Loop
     own: tuple[int, ...]  # columns that name slots of its own memory
-    new: tuple[tuple[str, int], ...]  # for each new column: the array that it goes into, and the column it comes from
+    new: tuple[tuple[str, int], ...]  # for each new column: the array that it names, and the old column
 
     def table(self, table: np.ndarray, first: int, slots: Mapping[str, Callable[[np.ndarray], Any]]) -> np.ndarray:
-        """The table, where its own memory begins at slot `first`, and column c of an array at `slots[array](c)`."""
+        """The new table. Its own memory begins at slot `first`; column c of an array is in slot `slots[array](c)`."""
         moved = table.astype(np.int64)
         moved[:, list(self.own)] += first
         columns = [np.asarray(slots[array](moved[:, column])).reshape(-1, 1) for array, column in self.new]
@@ -33,9 +33,9 @@ def inside(loop: Loop, inputs: tuple[str | int, ...], outputs: tuple[str, ...], 
 
     Arguments:
         loop: its tables name all its slots and data.
-        inputs: for each lane array that it reads, a name where it lies in slots, or else its number as a lane array.
-        outputs: the names of those that it writes.
-        apart: how many slots a column of a named array is from the next.
+        inputs: for each lane array that it reads, a name if it lies in slots, else its number as a lane array.
+        outputs: the names of the arrays that it writes. apart: the distance in slots between two columns of a named
+        array.
     """
     names = [(inputs[x.array], x) for x in loop.inputs] + [(outputs[x.array], x) for x in loop.outputs]
     new = tuple(dict.fromkeys((name, _column(x)) for name, x in names if isinstance(name, str)))

@@ -1,6 +1,6 @@
-"""Constants that differ from lane to lane: the same program, which takes some loops' constants from data of the lanes.
+"""Constants that differ from lane to lane: the same program, with the constants of some loops as lane arrays.
 
-So models that share a tree but not their numbers, such as worlds with masses of their own, run side by side.
+So models with the same tree but different numbers, such as worlds with different masses, run side by side.
 """
 
 import dataclasses
@@ -15,9 +15,9 @@ from .program import NOTHING, Body, Lane, Loop, Program, Repeat
 
 @lru_cache
 def with_own_constants(program: Program, own: tuple[bool, ...]) -> Program:
-    """The program whose loops, where `own` says so, find their constants in lane arrays after its inputs.
+    """The program with the constants of some loops, those in `own`, in lane arrays after its inputs.
 
-    There is one such array for each of these loops: turn after turn, (lanes, turns · constants). Pools stay shared.
+    Each of these loops has one such array: turn after turn, (lanes, turns · constants). Pools stay shared.
     """
     numbers = iter(range(len(own)))
     arrays = iter(range(program.n_inputs, program.n_inputs + sum(own)))
@@ -52,6 +52,6 @@ def _own(loop: Loop, array: int) -> Loop:
 
 
 def own_table(table: Any, count: int) -> Any:
-    """The table of such a loop: its last column says where the constants of a turn begin."""
+    """The table of such a loop. Its last column is the first constant of each turn."""
     turns = jnp.arange(table.shape[0], dtype=table.dtype)[:, None]
     return jnp.concatenate([table, count * turns], 1)

@@ -1,14 +1,14 @@
 """The lane program: a short list of loops over `[slot, lane]` memory.
 
 A lane is one state of a robot, or one chunk of a long chain. All lanes run the same program. A loop is a step and an
-integer table: each turn takes one row of the table, reads the slots it names, calls the step, and writes or adds to
-the slots it names. A step is a pure function of components, written in `jax.numpy`, that knows nothing of lanes or
-slots; so the same step runs in XLA, in the vector registers of a CPU, and in the threads of a GPU. Tables and row data
+integer table. Each turn takes one row of the table, reads the slots that it names, calls the step, and writes or adds
+to the slots that it names. A step is a pure function of components, written in `jax.numpy`, that does not know lanes or
+slots. So the same step runs in XLA, in the vector registers of a CPU, and in the threads of a GPU. Tables and row data
 are run-time inputs: two models of the same size share one compiled program.
 
-Loops may be repeated, for each lane until it is done (`Repeat`), and turns left out where a lane does not need them
-(`Loop.when`). What a lane computes never depends on the lanes beside it: a lane that takes no part keeps its memory and
-its outputs as they are.
+Loops may be repeated, for each lane until it is done (`Repeat`), and a lane can skip turns that it does not need
+(`Loop.when`). The results of a lane never depend on the lanes beside it: a lane that takes no part keeps its memory and
+its outputs.
 """
 
 import hashlib
@@ -24,16 +24,16 @@ import numpy as np
 class Slots(NamedTuple):
     """Consecutive slots that hold one pytree of scalars, at `table[turn, column] + offset`.
 
-    Without a column (None) they are the same for all turns, at `offset`. `cold` ones are rarely used: a device may keep
-    them in slower memory than the others. They come after all others, and have columns of their own. Where `total` is
-    given, turns add to one of several blocks, and only the sum of the blocks counts: all may go to the one that begins
-    there. `block` is the size of the blocks that the column names the first slots of, 0 where it names something else.
-    The blocks that one loop names never overlap in part. `apart` says that a turn reads here what it does not change.
+    Without a column (None) they are the same for all turns, at `offset`. Cold slots are rarely used, so a device may
+    keep them in slower memory. They come after all others, and have their own columns. With `total`, turns add to one
+    of several blocks, and only the sum of the blocks matters, so a program may add everything to the block that begins
+    at `total`. `block` is the size of a block if the column names the first slot of a block, else 0. The blocks of one
+    loop are equal or do not overlap. `apart` promises that a turn does not change the slots that it reads here.
     """
 
     column: int | None
     offset: int
-    tree: Any  # treedef of what they hold
+    tree: Any  # treedef of their values
     cold: bool = False
     total: int | None = None
     block: int = 0
@@ -41,20 +41,20 @@ class Slots(NamedTuple):
 
     @property
     def whole(self) -> "Slots":
-        """Where all turns may add to."""
+        """The slots that all turns may add to instead; see `total`."""
         return self if self.total is None else Slots(None, self.total + self.offset, self.tree)
 
     @property
     def count(self) -> int:
-        """How many slots."""
+        """The number of slots."""
         return self.tree.num_leaves
 
 
-NUMBER, NOTHING = (jax.tree.structure(x) for x in (0.0, ()))  # what many slots and constants hold
+NUMBER, NOTHING = (jax.tree.structure(x) for x in (0.0, ()))  # common contents of slots and constants
 
 
 def slot(column: int) -> Slots:
-    """One number, in the slot that a column of the table names."""
+    """The slot of one number, named by a column of the table."""
     return Slots(column, 0, NUMBER)
 
 
@@ -70,7 +70,7 @@ class Lane(NamedTuple):
 
 
 def number_in(place: Slots | Lane, row: Any) -> int:
-    """Number of the first slot, or of the column, that a row of a table means."""
+    """The number of the first slot, or of the column, that a row of a table names."""
     return place.offset + (0 if place.column is None else int(row[place.column]))
 
 
@@ -83,24 +83,24 @@ Step = Callable[[Any, tuple, tuple], tuple[tuple, tuple, tuple]]
 class Loop:
     """`step(constants, inputs, reads) -> (writes, adds, outputs)`, once for each row of a table.
 
-    `constants` is a treedef; each turn has its own values. Writes replace, adds accumulate; both happen after all
-    reads of the turn. Slots that are added to must have been written before, and every output column must be written
-    by some turn: memory starts out undefined. Where `when` names a slot, only the lanes do a turn in which that slot is
-    not 0. The slots that a turn writes and adds to are all different.
+    `constants` is a treedef; each turn has its own values. Writes replace, adds accumulate; both happen after all reads
+    of the turn. Memory is undefined at first, so slots must be written before a turn adds to them, and every output
+    column must be written by some turn. If `when` names a slot, only lanes in which that slot is not 0 do the turn. The
+    slots that a turn writes and adds to are all different.
 
-    What a `scratch` loop in a `Repeat` writes is needed in the same pass only, after it was written: lanes that no
-    longer take part may find anything there. That spares a CPU to read what it keeps for them.
+    A `scratch` loop in a `Repeat` writes values that are needed only later in the same pass. Lanes that no longer take
+    part may get any value there, so a CPU need not load and keep their old values.
 
-    Of the turns of a `rare` loop few are done in a lane, and none of them changes whether another is done.
+    A lane does few turns of a `rare` loop, and none of them changes the condition of another.
 
-    A loop that `lists` (a name, a slot) puts those of its turns on a list after which that slot is not 0; where it is
-    the same slot for all turns, nobody else looks at it. Loops that `follow` the list have the same turns, and do none
-    that is not on it: their conditions are 0 there, and stay so until the list is made again. A CPU then looks at no
-    others. A `backward` loop has the same turns from the last to the first.
+    A loop that `lists` (a name, a slot) makes a list of its turns after which that slot is not 0. If it is the same
+    slot for all turns, no other loop reads it. Loops that `follow` the list have the same turns, and do only those on
+    the list: the conditions of the others are 0 until the list is made again. So a CPU visits only turns on the list. A
+    `backward` loop has the same turns from the last to the first.
 
-    A loop with a `pool` has more constants than its turns name: further rows after those of the turns. Its step is
-    given (constants, pool), where the pool is one long array of all constants, and finds what it needs there at run
-    time. Each lane does it by itself: it may have loops and arrays of its own (alone.py).
+    A loop with a `pool` has more constants than its turns name: further rows after those of the turns. Its step gets
+    (constants, pool), where the pool is one long array of all constants, and reads from it at run time. Each lane runs
+    the step by itself, so it may have loops and arrays of its own (alone.py).
     """
 
     step: Step
@@ -121,16 +121,16 @@ class Loop:
 
     @property
     def places(self) -> tuple[Slots | Lane, ...]:
-        """All that its turns name."""
+        """All places that its turns name."""
         return (*self.reads, *self.writes, *self.adds, *self.inputs, *self.outputs)
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """Its loops, again and again for each lane while slot number `going` is not 0, but at most `most` times.
+    """Repeats its loops, for each lane while slot number `going` is not 0, at most `most` times.
 
-    The slot is looked at before each time, also the first. Repeats may stand in one another. `uniform` promises that
-    all lanes that begin go on equally often.
+    The slot is tested before each time, also before the first. Repeats may be nested. `uniform` promises that all lanes
+    that begin go on equally often.
     """
 
     body: "tuple[Loop | Repeat, ...]"
@@ -143,7 +143,7 @@ Body = tuple[Loop | Repeat, ...]
 
 
 def flattened(body: Body) -> Iterator[Loop]:
-    """All loops, in the order in which they stand: the order of their tables and constants."""
+    """All loops in order, which is the order of their tables and constants."""
     for part in body:
         if isinstance(part, Repeat):
             yield from flattened(part.body)
@@ -153,12 +153,12 @@ def flattened(body: Body) -> Iterator[Loop]:
 
 @dataclass(frozen=True, eq=False)
 class Straight:
-    """Tables known when a program is compiled, the widths of its inputs and outputs, and perhaps its constants."""
+    """What is known when a program is compiled: tables, widths of inputs and outputs, perhaps constants."""
 
     tables: tuple[np.ndarray, ...]
     widths: tuple[int, ...]
     constants: tuple[np.ndarray | None, ...] | None  # None for loops whose constants are not known
-    mirror: np.ndarray = field(default_factory=lambda: np.zeros((0, 3), np.int64))  # blocks that are alike (fold.py)
+    mirror: np.ndarray = field(default_factory=lambda: np.zeros((0, 3), np.int64))  # pairs of similar blocks (fold.py)
 
     @property
     def digest(self) -> str:
@@ -174,12 +174,12 @@ class Straight:
 class Program:
     """Loops and repeats, run one after the other. Compared by identity: make each program once.
 
-    `reversible` promises that a slot, once read, is never changed again. Then values that the steps saw are still there
-    when the program is run backwards, and its derivatives are lane programs too (derivative.py). `straight` is for one
-    mechanism alone: the native bodies then take nothing from the tables that they are given (straight.py; sequence.py
-    for those that are not `even`, on GPUs). The turns of a `woven` program follow each other as its tables say
-    (woven.py), and only native bodies can run it: a `simple` one, of loops without conditions. Reversible ones name no
-    slots or data without a column of a table.
+    `reversible` promises that a slot is never changed after it was read. Then all values that the steps read are still
+    there when the program runs backwards, and its derivatives are lane programs too (derivative.py). A reversible
+    program names all slots and data by columns of tables. A program with `straight` is for one mechanism: native code
+    ignores the tables that it gets (straight.py; on GPUs sequence.py for programs that are not `even`). In a `woven`
+    program each turn names the next one in the tables (woven.py). Only native code can run it, and only a `simple`
+    program, of loops without conditions, can be woven.
     """
 
     name: str
@@ -189,11 +189,11 @@ class Program:
     reversible: bool = False
     straight: Straight | None = None
     woven: bool = False
-    ranks: tuple[int, ...] = ()  # Axes of each output of one state, for direct calls; vectors unless told.
+    ranks: tuple[int, ...] = ()  # the number of axes of each output of one state, for direct calls; 1 by default
 
     @property
     def output_ranks(self) -> tuple[int, ...]:
-        """Axes of each output of one state."""
+        """The number of axes of each output of one state."""
         return self.ranks or (1,) * self.n_outputs
 
     def __post_init__(self) -> None:
@@ -209,7 +209,7 @@ class Program:
 
     @property
     def simple(self) -> bool:
-        """True if it is a list of loops, and all lanes do all of their turns."""
+        """True if it has only loops, without repeats, and all lanes do all turns."""
         return all(isinstance(part, Loop) and part.when is None for part in self.body)
 
     @property
@@ -223,7 +223,7 @@ class Program:
 
 
 class Memory:
-    """How the slots of one row are divided into named fields."""
+    """The layout of the slots of one row: named fields."""
 
     def __init__(self, **fields: Any):
         self.fields, self.size, self.cold = {}, 0, False
@@ -233,7 +233,7 @@ class Memory:
             self.size += tree.num_leaves
 
     def at(self, column: int | None, name: str) -> Slots:
-        """A field of the row whose first slot stands in this column of the table; without one, of the first row."""
+        """A field of the row whose first slot is in this column of the table; without a column, of the first row."""
         offset, tree = self.fields[name]
         return Slots(column, offset, tree, self.cold, block=self.size)
 
@@ -242,5 +242,5 @@ class Memory:
         return tuple(self.at(column, name) for name in names)
 
     def base(self, row: Any) -> Any:
-        """First slot of a row; the base, row −1, comes first."""
+        """The first slot of a row; the base, row −1, comes first."""
         return (np.asarray(row) + 1) * self.size

@@ -1,9 +1,8 @@
-"""The turns of a program in one order, for one mechanism: what is written out where lanes go different ways.
+"""The turns of a program in one order, for one mechanism: the text of programs whose lanes branch differently.
 
 As in straight.py each turn comes right before it is needed, but only among the loops between two repeats. Turns of one
-loop that depend on conditions, and add to the same slots, stay together as a *run*: a loop over those of its turns that
-a lane does. So do the turns of loops that are too long to be written out. What is added to a slot is added in the same
-order as ever.
+loop that depend on conditions and add to the same slots stay together as a *run*: a loop over those turns that a lane
+does. The turns of loops that are too long to be written out are a run, too. Sums keep their order.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from .teams import apart, numbers_of
 
 
 class Run(NamedTuple):
-    """Turns of one loop, done one after the other by one text; a single one is written out."""
+    """Turns of one loop, done one after the other by one text. A single turn is written out."""
 
     loop: int
     turns: tuple[int, ...]
@@ -28,7 +27,7 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Cycle:
-    """A repeat, and what is in it, in order."""
+    """A repeat, and its parts in order."""
 
     repeat: Repeat
     parts: "list[list[Run] | Cycle]"
@@ -36,16 +35,15 @@ class Cycle:
 
 
 class UnrollLimits(NamedTuple):
-    """How many operations of a loop are written out, where its turns might stay together.
+    """How many operations of a loop are written out, if its turns could stay together instead.
 
-    A device reads a text that it repeats as fast as it can compute, if it is short enough to be kept: some 8 000
-    instructions of a GPU.
+    A repeated text costs no time to fetch if it fits the instruction cache: some 8 000 instructions of a GPU.
     """
 
     once: int = 3000
     repeated: int = 1000
-    groups: int = 8000  # of turns that depend on conditions
-    turn: int = 500  # of one turn; values that go from one long turn to another do not stay in registers anyway
+    groups: int = 8000  # operations of all turns that depend on conditions
+    turn: int = 500  # operations of one turn; between longer turns no values stay in registers anyway
 
 
 LIMITS = UnrollLimits()
@@ -53,15 +51,15 @@ LIMITS = UnrollLimits()
 
 @dataclass(frozen=True, eq=False)
 class Sequenced:
-    """A program in order. `lines` says how long the text of a turn of each loop is."""
+    """A program in order. `lines` is the length of the text of a turn, for each loop."""
 
     program: Program
     tables: tuple[np.ndarray, ...]
     slots: int
     lines: tuple[int, ...]
     limits: UnrollLimits = LIMITS
-    fold: Fold | None = None  # whose tables these are, if there is one
-    near: int | None = None  # slots that are kept near; those after them lie in the device's memory. None: all are near
+    fold: Fold | None = None  # the fold that the tables belong to, if there is one
+    near: int | None = None  # slots in local memory; those after them lie in the device's memory. None: all are local
 
     @property
     def has_attic(self) -> bool:
@@ -90,7 +88,7 @@ class Sequenced:
         return [*found, self._in_order(runs)]
 
     def _runs(self, k: int, within: bool) -> list[Run]:
-        """The turns of a loop, put together; `within` a repeat that lanes leave at different times."""
+        """The turns of a loop as runs; `within` a repeat that lanes leave at different times."""
         kinds: dict[int, list[int]] = {}
         for t in range(len(self.tables[k])):
             kinds.setdefault(0 if self.fold is None else self.fold.kind(self.program.loops[k], k, t), []).append(t)
@@ -98,14 +96,14 @@ class Sequenced:
         return sorted((*found, *(r for own in kinds.values() for r in self._alike(k, own, within))))
 
     def _alike(self, k: int, every: list[int], within: bool) -> list[Run]:
-        """The same of turns that threads do in the same way."""
+        """The same for turns that both threads do in the same way."""
         loop, table, limits = self.program.loops[k], self.tables[k][every], self.limits
         lines, alone = self.lines[k], [Run(k, (t,)) for t in every]
         if len(table) < 2:
             return alone
         if self.listed(loop):
             return [Run(k, tuple(every))]
-        turns = len(self.tables[k]) if self.fold is None else self.fold.turns[k].max() + 1  # of one thread alone
+        turns = len(self.tables[k]) if self.fold is None else self.fold.turns[k].max() + 1  # turns of one thread
         long = lines * turns > (limits.repeated if within else limits.once)
         if loop.when is None or loop.when.column is None:
             free = apart(numbers_of(loop.reads, table), numbers_of((*loop.writes, *loop.adds), table), self.slots)
@@ -125,9 +123,9 @@ class Sequenced:
 
     @cached_property
     def lists(self) -> frozenset[str]:
-        """Lists that a lane makes: long loops that depend on no conditions follow them.
+        """Lists that a lane makes. Long loops without conditions follow them.
 
-        Where loops that follow depend on conditions, masks say what is on the list.
+        If the following loops have conditions, masks replace the list.
         """
         found = set()
         for name in {loop.follows for loop in self.program.loops if loop.follows and loop.when is None}:
@@ -147,21 +145,21 @@ class Sequenced:
         return loop.when is None and len(table) > 1 and self._shares(loop, table)
 
     def listed(self, loop: Loop) -> bool:
-        """True if a loop makes or follows such a list."""
+        """True if a loop makes or follows a list."""
         return any(self._of_list(loop, name) for name in self.lists)
 
     def _fits(self, loop: Loop, table: np.ndarray) -> bool:
-        """True if no turn changes what is found before the first: conditions of others, and what all of them share."""
+        """True if no turn changes what is read before the first one: conditions, and values that all turns share."""
         assert loop.when is not None
         whens, changes = numbers_of((loop.when,), table), numbers_of((*loop.writes, *loop.adds), table)
-        turns_of = np.bincount(whens[:, 0], minlength=self.slots)  # whose condition a slot is
+        turns_of = np.bincount(whens[:, 0], minlength=self.slots)  # how many turns have a slot as their condition
         others = (turns_of[changes] > (changes == whens)).any()
         return not others and self._shares(loop, table)
 
     def _shares(self, loop: Loop, table: np.ndarray) -> bool:
-        """True if what all turns share stays as it is.
+        """True if no turn changes the values that all turns share.
 
-        Sums that all of them add to are carried in registers: nobody may look for them in memory.
+        Sums that all of them add to are carried in registers, so no turn may read them from memory.
         """
         changes = numbers_of((*loop.writes, *loop.adds), table)
 
@@ -175,9 +173,9 @@ class Sequenced:
 
     @cached_property
     def guards(self) -> np.ndarray:
-        """For each slot another one, where it is read only if that is not 0: there is no need to store it else. Or −1.
+        """The guard of each slot, or −1. A guarded slot is read only if its guard is not 0; else it need not be stored.
 
-        A turn writes both; no other turn makes the second one different from 0, unless it is so already.
+        A turn writes both. No other turn changes the guard from 0 to another value.
         """
         always, several, nobody = -1, -2, -3
         guard, sources = np.full(self.slots, nobody), np.zeros(self.slots, np.int64)
@@ -201,13 +199,13 @@ class Sequenced:
         return numbers_of(tuple(places), self.tables[run.loop][list(run.turns)])
 
     def seen(self, run: Run) -> np.ndarray:
-        """Slots that its turns look at."""
+        """Slots that the turns of a run read."""
         loop = self.program.loops[run.loop]
-        kept = (*loop.writes, loop.when) if loop.when is not None else ()  # a turn that is left out keeps them
+        kept = (*loop.writes, loop.when) if loop.when is not None else ()  # a turn that is left out keeps their values
         return np.unique(self.named(run, (*loop.reads, *loop.adds, *kept)))
 
     def changed(self, run: Run) -> np.ndarray:
-        """Slots that its turns change."""
+        """Slots that the turns of a run change."""
         loop = self.program.loops[run.loop]
         return np.unique(self.named(run, (*loop.writes, *loop.adds)))
 
@@ -230,11 +228,11 @@ class Sequenced:
 
 
 def same(numbers: np.ndarray) -> bool:
-    """True if all are the same."""
+    """True if all numbers are the same."""
     return bool((numbers == numbers[:1]).all())
 
 
 def conditions(loop: Loop, table: np.ndarray, turns: Sequence[int]) -> tuple[int, ...]:
-    """The slots that say whether turns are done."""
+    """The slots that hold the conditions of turns."""
     assert loop.when is not None
     return tuple(numbers_of((loop.when,), table[list(turns)])[:, 0].tolist())

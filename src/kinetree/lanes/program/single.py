@@ -1,8 +1,8 @@
-"""A program in which every slot is written once, for one mechanism: it can be run backwards (derivative.py).
+"""A program in which every slot is written once, for one mechanism, so that it can run backwards (derivative.py).
 
-What a turn writes goes to slots of its own, and whoever reads it afterwards finds it there, so values that steps saw
-stay where they were. What is added becomes a sum that is written. A turn that some lanes leave out is done by all, and
-those lanes keep what they had: whatever such a turn computes for them, nothing of it reaches a value or a derivative.
+Each turn writes to new slots, and later turns read from these, so all values that steps read are kept. An addition
+becomes a write of the sum. A turn that some lanes skip is done by all lanes, and those lanes keep their old values. So
+what such a turn computes for them reaches no value and no derivative.
 """
 
 from collections.abc import Iterator
@@ -26,13 +26,13 @@ class Single(NamedTuple):
 
 
 def _seen(loop: Loop) -> tuple[Slots, ...]:
-    """All places whose values a turn must know."""
+    """All places that a turn must read."""
     kept = () if loop.when is None else (loop.when, *loop.writes)
     return (*loop.reads, *loop.adds, *kept)
 
 
 def _made(loop: Loop) -> tuple[Slots, ...]:
-    """All places that a turn gives new values."""
+    """All places that a turn changes."""
     return (*loop.writes, *loop.adds)
 
 
@@ -42,7 +42,7 @@ def _lanes(loop: Loop) -> tuple[Lane, ...]:
 
 def single(program: Program, tables: tuple[np.ndarray, ...]) -> Single:
     """The same program, with every slot written once. It has loops, but no repeats."""
-    at: dict[int, int] = {}  # where the value of a slot is now; nothing was written to slot 0 but zero
+    at: dict[int, int] = {}  # the new slot with the value of an old one; slot 0 holds only zero
     size = 1
     found: list[tuple[list[np.ndarray], list[np.ndarray]]] = []
     for loop, table in zip(program.loops, tables, strict=True):
@@ -68,7 +68,7 @@ def single(program: Program, tables: tuple[np.ndarray, ...]) -> Single:
 
 @once
 def _single_program(program: Program, whole: tuple[tuple[bool, ...], ...]) -> Program:
-    """The program; `whole` says of each place that turns read whether its slots still stand in a row."""
+    """The program. `whole`: for each place that turns read, true if its slots are still consecutive."""
     first = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(slot(0),))
     loops = (first, *map(_single_loop, program.loops, whole))
     marks = int("1" + "".join(str(int(x)) for row in whole for x in row), 2)

@@ -1,4 +1,4 @@
-"""What of a text that is written out must be stored: the writes to slots in memory that somebody reads there."""
+"""Which writes of a written-out text must be stored: those to slots that are later read from memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,24 +7,24 @@ NONE: frozenset[int] = frozenset()
 
 
 class Events:
-    """What happens to slots in memory, in order: which of the numbered writes does somebody read?"""
+    """Reads and writes of slots in memory, in order. They tell which of the numbered writes are read."""
 
     def __init__(self) -> None:
         self.writes = 0
         self._now: list[Any] = []
 
     def write(self, slot: int, certain: bool) -> int:
-        """The number of a write; one that is not certain may be left out at run time."""
+        """Note a write; return its number. A write that is not certain may be left out at run time."""
         self._now.append((slot, self.writes, certain))
         self.writes += 1
         return self.writes - 1
 
     def read(self, slot: int) -> None:
-        """Somebody looks a slot up."""
+        """Note a read of a slot."""
         self._now.append((slot, None, True))
 
     def cycle(self, within: Callable[[], None]) -> None:
-        """What happens within a repeat."""
+        """Note the events of a repeat."""
         before, self._now = self._now, []
         within()
         self._now = [*before, self._now]
@@ -37,9 +37,9 @@ class Events:
 
 
 def _follow(events: list[Any], reaching: dict[int, frozenset[int]], found: set[int]) -> dict[int, frozenset[int]]:
-    """The writes that may have made what slots hold, after some events."""
+    """For each slot, the writes that may have made its value, after some events."""
     for event in events:
-        if isinstance(event, list):  # It is done no time, once, or again.
+        if isinstance(event, list):  # a repeat: done never, once, or more often
             for _ in range(2):
                 after = _follow(event, dict(reaching), found)
                 reaching = {i: reaching.get(i, NONE) | after.get(i, NONE) for i in reaching.keys() | after.keys()}

@@ -1,9 +1,9 @@
-"""A program written out for one mechanism: every turn of every loop, in an order that keeps little alive.
+"""A program written out for one mechanism: every turn of every loop, in an order that keeps few values alive.
 
-Rows, tables and perhaps constants are known, so slots become values in registers. Walking inward as soon as a branch
-is complete, instead of after all of the tree, lets a branch's values die before the next one begins. What is added to
-a slot is added in the same order as ever, so the results have the same bits. Loops that all lanes repeat equally often
-stay loops, which carry the values of few slots from one time to the next.
+Rows, tables and perhaps constants are known, so slots become values in registers. The inward pass over a branch follows
+as soon as the branch is complete, not after the whole tree, so its values die before the next branch begins. Sums keep
+their order, so the results have the same bits. Loops that all lanes repeat equally often stay loops, which carry the
+values of few slots from one time to the next.
 """
 
 from collections import defaultdict
@@ -32,8 +32,8 @@ def written_out(
 ) -> Program:
     """The program for these tables, and inputs and outputs of these widths; with constants, for one model alone.
 
-    Constants of a loop that are None are run-time inputs all the same. Where it is not `even`, GPUs alone can run it
-    (cuda/sequence.py): that has to be asked for. `mirror` (k, 3) has the first slots of blocks that are alike, and
+    If the constants of a loop are None, they stay run-time inputs. A program that is not `even` runs on GPUs only
+    (cuda/sequence.py), and only if `uneven` is set. `mirror` (k, 3) has the first slots of pairs of similar blocks, and
     their sizes (fold.py).
     """
     if not (uneven or program.even):
@@ -43,7 +43,7 @@ def written_out(
 
 
 def slot_numbers(place: Slots, row: np.ndarray) -> range:
-    """Slots that a turn means."""
+    """The slots that a turn names."""
     first = number_in(place, row)
     return range(first, first + place.count)
 
@@ -80,7 +80,7 @@ def all_places(loops: Sequence[Loop], tables: Tables) -> set[range]:
 
 
 def overlapping(ranges: set[range]) -> bool:
-    """True if some overlap in part, so that each slot has a story of its own."""
+    """True if two ranges overlap partly. Slots must then be tracked one by one."""
     ends = sorted((r.start, r.stop) for r in ranges)
     return any(a[1] > b[0] for a, b in pairwise(ends))
 
@@ -104,7 +104,7 @@ def turn_order(loops: Sequence[Loop], tables: Tables) -> list[Turn]:
 
 
 def in_order(needs: dict[Any, set[Any]]) -> list[Any]:
-    """All of these, each after those that it needs, and right before it is needed."""
+    """All items, each after those that it needs, and right before it is needed."""
     needed = set().union(*needs.values())
     stack = [turn for turn in reversed(needs) if turn not in needed]
     order: dict[Any, None] = {}
@@ -129,14 +129,14 @@ def changed(body: Body, tables: Tables) -> set[int]:
 
 
 def expected(body: Body, tables: Tables) -> set[int]:
-    """Slots whose values from before matter: those that may be read before they are written."""
+    """Slots that may be read before they are written, so their old values matter."""
     found: set[int] = set()
     written: set[int] = set()
     rest = iter(tables)
     for part in body:
         if isinstance(part, Repeat):
             own = [next(rest) for _ in flattened(part.body)]
-            found |= ({part.going} | expected(part.body, own)) - written  # it may be done no time at all
+            found |= ({part.going} | expected(part.body, own)) - written  # the repeat may run zero times
             continue
         for row in next(rest):
             found |= _slots(part.reads + part.adds, row[None]) - written

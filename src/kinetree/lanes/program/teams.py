@@ -1,10 +1,9 @@
-"""Turns that may be done at the same time, for one mechanism: what a team of threads shares out.
+"""Turns that may be done at the same time, for one mechanism: a team of threads divides them.
 
 The turns of a loop are put into rounds of at most `size` turns. A turn comes in a later round than every earlier turn
-whose slots it needs or changes, so rounds one after the other leave the same numbers in all slots as turns one after
-the other. In a round of a rare loop those members that have something to do take turns, in order. Sums over all turns,
-which are added to slots without a column or to parts of a total, are the exception: each member of a team adds up its
-own turns, and the members' sums are joined at the end.
+whose slots it reads or changes, so rounds in order leave the same numbers in all slots as turns in order. In a round of
+a rare loop, the members that have a turn do it one after the other. Sums over all turns, into slots without a column or
+into parts of a total, are different: each member adds up its own turns, and the members' sums are added at the end.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from ..kept.once import Once
 from .program import Body, Loop, Program, Repeat, Slots
 
 NO_TURN = -1
-REPEATED = 2.5  # A repeat is taken to go round this many times, where costs are compared.
+REPEATED = 2.5  # assumed rounds of a repeat, to compare costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,7 @@ class Teams:
     _rounds: Once[tuple[np.ndarray, ...]] = field(default_factory=Once)
 
     def rounds(self, size: int) -> tuple[np.ndarray, ...]:
-        """For each loop a table (rounds, size · (1 + columns)): the number of each member's turn, and its row."""
+        """For each loop a table (rounds, size · (1 + columns)): for each member the number of its turn, and its row."""
 
         def make() -> tuple[np.ndarray, ...]:
             pairs = zip(self.program.loops, self.tables, strict=True)
@@ -45,7 +44,7 @@ class Teams:
         return self._rounds.get(size, make)
 
     def length(self, size: int) -> float:
-        """How many rounds teams of this size take, if each repeat is done `REPEATED` times."""
+        """How many rounds a team of this size takes, if each repeat runs `REPEATED` times."""
         found, tables = 0.0, iter(self.rounds(size))
 
         def add(body: Body, weight: float) -> None:
@@ -79,16 +78,16 @@ def _dealt(table: np.ndarray, round_of_turn: np.ndarray, size: int) -> np.ndarra
 
 
 def sums_of(loop: Loop) -> tuple[Slots, ...]:
-    """What a loop adds up over all its turns; members add turns of a rare loop one by one."""
+    """The sums of a loop over all its turns. In a rare loop members add their turns one by one."""
     summing = loop.columns and not loop.rare
     return tuple(s for s in loop.adds if s.whole.column is None) if summing else ()
 
 
 def rounds_of(loop: Loop, table: np.ndarray, slots: int, size: int) -> np.ndarray:
-    """The round of each turn: the earliest one that has room and comes after all that the turn must wait for."""
+    """The round of each turn: the earliest round with room after all turns that it must wait for."""
     sums = sums_of(loop)
     seen = numbers_of((*loop.reads, *(() if loop.when is None else (loop.when,))), table)
-    listing = loop.lists[1] if loop.lists is not None and loop.lists[1].column is None else None  # nobody reads it
+    listing = loop.lists[1] if loop.lists is not None and loop.lists[1].column is None else None  # no turn reads it
     changed = numbers_of((*(s for s in loop.writes if s != listing), *(s for s in loop.adds if s not in sums)), table)
     summed = numbers_of(tuple(s.whole for s in sums), table[:1])
     if loop.rare:  # members with something to do take turns
@@ -112,7 +111,7 @@ def rounds_of(loop: Loop, table: np.ndarray, slots: int, size: int) -> np.ndarra
 
 
 def numbers_of(places: tuple[Slots, ...], table: np.ndarray) -> np.ndarray:
-    """(turns, count): numbers of all slots that turns name."""
+    """The numbers of all slots that turns name, (turns, count)."""
 
     def of(place: Slots) -> np.ndarray:
         first: Any = 0 if place.column is None else table[:, place.column : place.column + 1].astype(np.int64)
@@ -122,7 +121,7 @@ def numbers_of(places: tuple[Slots, ...], table: np.ndarray) -> np.ndarray:
 
 
 def apart(seen: np.ndarray, changed: np.ndarray, slots: int) -> bool:
-    """True if no turn sees or changes what another changes."""
+    """True if no turn reads or changes a slot that another turn changes."""
     turn = np.arange(len(changed))[:, None]
     owner = np.full(slots, -1)
     owner[changed] = turn

@@ -1,8 +1,9 @@
 """The loops of a program woven into one, for one mechanism: turns in the order of straight.py, slots used again.
 
-Taking a branch inward as soon as it is complete leaves little alive at a time; a slot whose value nobody reads any more
-holds another. A humanoid's memory shrinks to that of its longest limbs, which caches hold. Tables stay run-time inputs:
-each turn says which comes next, so one compiled program serves all mechanisms. Results have the same bits.
+The inward pass over a branch follows as soon as the branch is complete, so few values are alive at a time; a slot whose
+value is no longer needed is used again. The memory of a humanoid shrinks to that of its longest limbs, which caches
+hold. Tables stay run-time inputs, and each turn names the next one, so one compiled program serves all mechanisms.
+Results have the same bits.
 """
 
 from collections import defaultdict
@@ -14,7 +15,7 @@ import numpy as np
 from .program import Loop, Program, Slots
 from .straight import Turn, all_places, overlapping, places, slot_numbers, turn_order
 
-LAST = -1  # stands in place of the next turn where there is none
+LAST = -1  # in place of the next turn, after the last one
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,7 @@ class Woven:
 
 @lru_cache
 def woven_program(program: Program) -> Program:
-    """The same steps, where a row of a table has more columns: a first slot for each place, then the next turn."""
+    """The same steps, but a row of a table has more columns: a first slot for each place, then the next turn."""
 
     def loop(old: Loop) -> Loop:
         columns = iter(range(old.columns, old.columns + len(places(old))))
@@ -41,26 +42,26 @@ def woven_program(program: Program) -> Program:
 
 
 class Rooms:
-    """Gives rooms of consecutive slots, and takes them back."""
+    """Allocates rooms of consecutive slots, and frees them."""
 
     def __init__(self) -> None:
         self.size = 0
         self._free: dict[int, list[int]] = defaultdict(list)
 
     def take(self, count: int) -> int:
-        """First slot of a room."""
+        """Allocate a room; return its first slot."""
         if self._free[count]:
             return self._free[count].pop()
         self.size += count
         return self.size - count
 
     def give_back(self, first: int, count: int) -> None:
-        """The room may be taken again."""
+        """Free a room."""
         self._free[count].append(first)
 
 
 def weave(program: Program, tables: tuple[np.ndarray, ...]) -> Woven | None:
-    """The program for these tables; None where its places overlap each other in part."""
+    """The program for these tables; None if some of its places overlap partly."""
     if overlapping(all_places(program.loops, tables)):
         return None
     order = turn_order(program.loops, tables)
@@ -72,7 +73,7 @@ def weave(program: Program, tables: tuple[np.ndarray, ...]) -> Woven | None:
     ]
     for turn in order:
         k, t = turn
-        for r in touched[turn]:  # no turn's own values may share a room, so all are found before any is given back
+        for r in touched[turn]:  # the values of one turn may not share a room: allocate all before any is freed
             if r not in at:
                 at[r] = rooms.take(len(r))
         columns = program.loops[k].columns
@@ -82,7 +83,7 @@ def weave(program: Program, tables: tuple[np.ndarray, ...]) -> Woven | None:
             rooms.give_back(at.pop(r), len(r))
     for (k, t), after in zip(order, [*order[1:], None], strict=True):
         new[k][t, -1] = _number(program, after)
-    # where to begin stands in a row of its own, at the end of the first table
+    # the first turn is named in a row of its own, at the end of the first table
     header = np.zeros((1, new[0].shape[1]), np.int32)
     header[0, -1] = _number(program, order[0])
     return Woven(woven_program(program), (np.concatenate([new[0], header]), *new[1:]), rooms.size)

@@ -21,7 +21,7 @@ def _both(mask: Any, other: Any) -> Any:
 
 
 def _turn(loop: Loop, pool: Any, inputs: tuple, mask: Any, carry: tuple, turn: tuple) -> tuple[tuple, None]:
-    """One turn, of the lanes in `mask`; None stands for all."""
+    """One turn, for the lanes in `mask`; None means all."""
     memory, outputs = carry
     row, constants = turn
     lanes = memory.shape[1]
@@ -70,7 +70,7 @@ def _turn(loop: Loop, pool: Any, inputs: tuple, mask: Any, carry: tuple, turn: t
 
 
 def _all_turns(body: Body, tables: list, constants: list, inputs: tuple, mask: Any, carry: tuple) -> tuple:
-    """Loops and repeats one after the other, of the lanes in `mask`; their tables and constants are taken away."""
+    """Loops and repeats in order, for the lanes in `mask`. Removes their tables and constants from the lists."""
     for part in body:
         if isinstance(part, Repeat):
             count = len(list(flattened(part.body)))

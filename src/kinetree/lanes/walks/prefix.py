@@ -1,8 +1,8 @@
-"""Prefixes over lanes: what all lanes before a lane in its run make together, by walks over walks.
+"""Prefixes over lanes: the combination of all lanes before a lane in its run, by walks over walks.
 
-Groups of neighbours are reduced, a lane to a group; the groups' totals have prefixes by the same way; and a second walk
-takes each group's prefix through it. Every level is a walk, so on a GPU nothing waits for more than a few dozen
-combinations in a row.
+Groups of neighbours are reduced, one lane to a group. The totals of the groups get prefixes in the same way. A second
+walk takes the prefix of each group through the group. Every level is a walk, so on a GPU the longest chain is a few
+dozen combinations.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ tree_map = jax.tree.map
 
 
 class Prefix(NamedTuple):
-    """The two walks of an operator; `identity` makes its neutral element, of components like a given array."""
+    """The two walks of an operator. `identity` makes its neutral element, with components like a given array."""
 
     reduce: Walk
     walk: Walk
@@ -28,7 +28,7 @@ class Prefix(NamedTuple):
 
 
 def prefix_walks(name: str, combine: Callable, identity: Callable[[Any], Any], element: Any) -> Prefix:
-    """For `combine(before, after)` of elements with this structure."""
+    """The walks for `combine(before, after)` of elements with this structure."""
     state = jax.tree.structure((jax.tree.unflatten(element, [0.0] * element.num_leaves), 0.0))
 
     def extend(before: Any, lane: Any, exists: Any) -> Any:
@@ -50,16 +50,16 @@ def prefix_walks(name: str, combine: Callable, identity: Callable[[Any], Any], e
 
 
 def _groups(lanes: int) -> np.ndarray:
-    """Neighbours as (turns, groups), −1 beyond the last."""
+    """Groups of neighbours, (turns, groups); −1 beyond the last lane."""
     groups = -(-lanes // tuning.PREFIX_GROUP)
     index = np.arange(groups) * tuning.PREFIX_GROUP + np.arange(min(tuning.PREFIX_GROUP, lanes))[:, None]
     return np.where(index < lanes, index, -1).astype(np.int32)
 
 
 def exclusive_prefixes(op: Prefix, e: Any, first: Any, reverse: bool = False) -> Any:
-    """For each lane, the combination of those before it, back to the last that is `first` (1.0; others 0.0).
+    """For each lane, the combination of the lanes before it, back to the last lane whose `first` is 1.0 (else 0.0).
 
-    In reverse, of those after it, and `first` are the lanes where runs begin from that side.
+    In reverse, of the lanes after it; `first` then marks the lanes where runs begin from that side.
     """
     index = _groups(first.shape[0])
     if reverse:

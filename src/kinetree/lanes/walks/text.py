@@ -24,7 +24,7 @@ def traced(walk: Walk, dtype: Any) -> Any:
 
 
 def begin_turns(to: Emitter, states: int) -> tuple[list[str], int]:
-    """Into the loop over the turns, %t: names of the states carried, and where in the text they are to be defined."""
+    """Begin the loop over the turns, %t. Returns names of the carried states, and the line for their definitions."""
     to.into("begin")
     to.into("turn")
     to.begin_block()
@@ -33,14 +33,14 @@ def begin_turns(to: Emitter, states: int) -> tuple[list[str], int]:
 
 
 def carry(to: Emitter, carried: list[str], place: int, start: list[str], new: list[str]) -> None:
-    """Define what is carried, at its place: what a lane starts with, then what the turn before made of it."""
+    """Define the carried states at their line: first the start state, then the result of the turn before."""
     to.lines[place:place] = [
         f"  {c} = phi {to.real} [ {a}, %begin ], [ {b}, %next ]" for c, a, b in zip(carried, start, new, strict=True)
     ]
 
 
 def end_turns(to: Emitter) -> None:
-    """The end of the loop; the text goes on at label `finish`."""
+    """End the loop; the text continues at label `finish`."""
     to.label("next")
     to.lines.append("  %u = add i64 %t, 1")
     to.branch(to.op("icmp slt i64 %u, %turns"), "turn", "finish")
@@ -48,7 +48,7 @@ def end_turns(to: Emitter) -> None:
 
 
 class WalkText:
-    """Writes the loop; `space` is what pointers are in, `pointers` their names, in the order of the arrays."""
+    """Writes the loop. `space` is the type of pointers, `pointers` their names in the order of the arrays."""
 
     space = ""
 
@@ -61,7 +61,7 @@ class WalkText:
         self.pointers: list[str] = []
 
     def group(self, k: int) -> list[str]:
-        """Pointers of states, sources, rows, streams, gathered, final states or results."""
+        """The pointers of group k: states, sources, rows, streams, gathered, final states, results."""
         return self.pointers[self.starts[k] : self.starts[k + 1]]
 
     def place(self, pointer: str, index: str, kind: str) -> str:
@@ -82,12 +82,12 @@ class WalkText:
         to.do(f"store {to.real} {value}, ptr{self.space} {place}, align {to.dtype.itemsize}")
 
     def present(self, index: str) -> str:
-        """True if there is a row."""
+        """True in lanes that have a row."""
         kind = self.to.vector("i32")
         return self.to.op(f"icmp sge {kind} {index}, {self.to.splat('i32', '0')}")
 
     def gather(self, pointer: str, index: str, present: str) -> str:
-        """Each lane's own element; zero where there is none."""
+        """Each lane's own element; zero if there is none."""
         to, zero = self.to, self.to.number(0.0)
         if to.width == 1:
             inside = to.op(f"select i1 {present}, i32 {index}, i32 0")
@@ -107,7 +107,7 @@ class WalkText:
         return pointers, f"v{to.width}f{to.bits}.v{to.width}p0"
 
     def scatter(self, values: list[tuple[str, str]], index: str, present: str, after: str) -> None:
-        """Each lane's values to its own elements, where there are any; goes on at label `after`."""
+        """Write each lane's values to its own elements, if there are any; continue at label `after`."""
         to = self.to
         if to.width == 1:
             to.branch(present, "store", after)
@@ -132,10 +132,10 @@ class WalkText:
         return to.op(f"add i64 {to.op(f'mul i64 {before}, %lanes')}, {lane}")
 
     def ahead(self, pointer: str, turn: str, field: int, width: int, lane: str) -> None:
-        """Ask for a field of a later turn; nothing on a GPU, which has other threads to run."""
+        """Prefetch a field of a later turn. On a GPU do nothing, as it has other threads to run."""
 
     def start(self, lane: str) -> list[str]:
-        """The state that a lane begins with."""
+        """The start state of a lane."""
         if not self.walk.sources:
             return [self.read(p, lane) for p in self.group(0)]
         places = [self.read(p, lane, "i32") for p in self.group(1)]
@@ -150,7 +150,7 @@ class WalkText:
         return totals
 
     def turns(self, lane: str, done: str) -> None:
-        """From label `begin` to label `done`, for the lane or lanes that start there."""
+        """The loop from label `begin` to label `done`, for the lanes from `lane` on."""
         to, walk = self.to, self.walk
         start = self.start(lane)
         carried, place = begin_turns(to, len(start))

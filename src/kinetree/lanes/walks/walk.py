@@ -1,9 +1,9 @@
 """Walks: many lanes, each going along its own stretch of rows with a state that it carries.
 
-This is the lane machine for huge trees, where a lane is a chunk of a long path, or one row of a level. All lanes take
-the same number of turns. A turn sees the carried state, the data of its cell, and data that it finds by the number of
-the cell's row, and gives the next state and results. In JAX's words it is `lax.scan` over arrays of (turns, lanes), and
-that is its body on platforms that have no other; natively the state stays in registers.
+This is the lane machine for huge trees. A lane is a chunk of a long path, or one row of a level. All lanes take the
+same number of turns. A turn reads the carried state, the data of its cell, and data at the row of its cell; it returns
+the next state and results. In JAX this is `lax.scan` over arrays of (turns, lanes), which platforms without native code
+run; in native code the state stays in registers.
 """
 
 from collections.abc import Callable
@@ -28,9 +28,9 @@ class Walk:
 
     `streams` are fields of the cell, in arrays of (turns, fields, lanes), so that what a turn needs lies together: leaf
     k is field `fields[k]`, an array's number and a place in it. `gathered` are arrays that are read at the row of each
-    cell; `exists` says whether the cell has a row. Results go to cells, as fields of one array, or, if `scattered`, to
-    the rows, an array each. A lane starts from its entry of the given states or, with `sources`, from the sum of so
-    many entries that it names.
+    cell; `exists` is true if the cell has a row. Results go to cells, as fields of one array, or, if `scattered`, to
+    the rows, one array for each. A lane starts from its entry of the given states or, with `sources`, from the sum of
+    as many entries.
     """
 
     name: str
@@ -54,9 +54,9 @@ class Walk:
 
 @jax.tree_util.register_pytree_node_class
 class Resident:
-    """An array that programs know by its address: XLA would take seconds to compile the numbers of a large constant.
+    """An array that programs read by its address: XLA would take seconds to compile a large constant.
 
-    In JAX's trees it is a part without leaves. Programs keep it alive. It stands for the first array of streams.
+    In JAX's pytrees it has no leaves. Programs keep it alive. It is the first array of the streams.
     """
 
     def __init__(self, array: jax.Array):
@@ -73,13 +73,13 @@ class Resident:
         return resident
 
     def is_on(self, ctx: Any) -> bool:
-        """True if a program that is being lowered runs where the array is."""
+        """True if the program that is being lowered runs on the device of the array."""
         (device,) = self.array.devices()
         platforms = tuple(ctx.module_context.platforms)
         return len(platforms) == 1 and (device.platform == "cpu") == (platforms == ("cpu",))
 
     def made(self, key: Any, function: Callable[[Any], Any]) -> Any:
-        """What a function makes of the array, before any program runs."""
+        """The result of a function of the array, computed once, before any program runs."""
         if key not in self._made:
             with jax.ensure_compile_time_eval():
                 self._made[key] = jax.jit(function)(self.array)
@@ -147,7 +147,7 @@ def first_stream(walk: Walk) -> int:
 
 
 def _shown(walk: Walk, arrays: Any, held: Resident | None) -> Any:
-    """With the array in its place."""
+    """The arrays, with the resident one in its place."""
     at = first_stream(walk)
     return arrays if held is None else (*arrays[:at], jnp.asarray(held.array), *arrays[at + 1 :])
 
@@ -157,7 +157,7 @@ def _abstract(*arrays: Any, walk: Walk, shape: WalkSize, held: Resident | None) 
 
 
 def ffi_call(name: str, walk: Walk, shape: WalkSize, arrays: Any, held: Resident | None, grain: int = 1) -> list:
-    """Call a target of XLA's with the arrays; `grain`, lanes that a thread takes at a time, is for CPUs."""
+    """Call an FFI target with the arrays. `grain`, the lanes that a thread takes at a time, is for CPUs."""
     address = 0 if held is None else held.array.unsafe_buffer_pointer()
     wanted = tuple(jax.ShapeDtypeStruct(s, arrays[0].dtype) for s in shapes(walk, shape))
     counts = {"a_grain": grain, "b_lanes": shape.lanes, "c_turns": shape.turns, "d_held": address}
@@ -169,7 +169,7 @@ def _natively(target: Target, *arrays: Any, walk: Walk, shape: WalkSize, held: R
 
 
 def _prepared(ctx: Any, body: Callable) -> Callable:
-    """A body whose resident array lives as long as the program; what is exported has its numbers in it."""
+    """A body that keeps its resident array alive as long as the program. Exported programs contain its numbers."""
 
     def run(*arrays: Any, walk: Walk, shape: WalkSize, held: Resident | None) -> list:
         if held is not None and (ctx.module_context.lowering_parameters.for_export or not held.is_on(ctx)):
@@ -193,11 +193,11 @@ def take_walk(
 ) -> tuple[Any, Any]:
     """Final states, leaves (lanes,), and results: one array (turns, fields, lanes), or if scattered leaves (rows,).
 
-    `index`, (turns, lanes) of int32, has the row of each cell, −1 where there is none; `sources`, as many arrays of
-    (lanes,), where in the given states a lane starts, −1 for nothing.
+    `index`, (turns, lanes) of int32, has the row of each cell, −1 for none. Each of the `sources`, (lanes,), has the
+    entry of the given states where a lane starts, −1 for none.
     """
     held = streams[0] if streams and isinstance(streams[0], Resident) else None
-    if held is not None:  # a place is left for its array
+    if held is not None:  # leave a place for the resident array
         streams = (jnp.zeros((1, 1, 1), held.dtype), *streams[1:])
     arrays = [*leaves(start), *sources, index, *streams, *leaves(gathered)]
     shape = WalkSize(index.shape[0], index.shape[1], rows if walk.scattered else 0)
