@@ -122,3 +122,24 @@ def test_sensors_of_what_is_not_there(sensor, message):
         kt.with_sensors(kt.auto_tree(3), [sensor])
     with pytest.raises(TypeError, match=r"takes kinetree\.Sensor, not a str"):
         kt.with_sensors(kt.auto_tree(3), ["gyro"])
+
+
+STILL = """<mujoco><option actuatorgroupdisable="3"><flag actuation="{}"/></option><worldbody><body>
+  <joint name="j" axis="0 1 0"/><geom size="0.1" pos="0.1 0 0"/></body></worldbody>
+  <actuator><position name="a" joint="j" kp="3" kv="0.2" group="3" gear="2"/>
+  <intvelocity name="b" joint="j" kp="3" group="3" actrange="-1 1"/></actuator>
+  <sensor><actuatorpos actuator="a"/><actuatorvel actuator="a"/><actuatorfrc actuator="a"/><actuatorfrc actuator="b"/>
+  <jointactuatorfrc joint="j"/></sensor></mujoco>"""
+
+
+@pytest.mark.parametrize("actuation", ["enable", "disable"])
+def test_actuators_that_are_switched_off_have_a_length(actuation):
+    """Sensors on them told zero, or failed where no actuator was left."""
+    m = compiled(STILL.format(actuation))
+    d, model = mujoco.MjData(m), ours(m)
+    d.qpos[:], d.qvel[:], d.act[:], d.ctrl[:] = 0.3, 0.4, 0.2, 1
+    mujoco.mj_step(m, d)
+    state = kt.initial_state(model, [0.3], [0.4]).replace(act=np.array([0.2]))
+    found = np.concatenate(list(kt.sensors(model, state, np.ones(2)).values()))
+    np.testing.assert_allclose(found, d.sensordata, atol=1e-14)
+    np.testing.assert_array_equal(kt.advance(model, state, np.ones(2)).act, d.act)

@@ -217,3 +217,24 @@ def test_lone_bodies_tumble_as_in_mujoco(floor):
     after = kt.advance(model, kt.initial_state(model, q[:-1], qd[:-1]), np.full((30, 1), 0.3))
     assert np.abs(after.q - q[1:]).max() < 1e-12
     assert np.abs(after.qd - qd[1:]).max() < 1e-10
+
+
+BETWEEN = """<mujoco><option timestep="0.004"/><default><geom contype="0" size="0.05"/></default><worldbody>
+  <body><joint axis="0 1 0" damping="0.1"/><geom type="capsule" fromto="0 0 0 0.4 0 0"/>
+    <site name="low" pos="0.3 0.1 0" euler="10 20 30"/>
+    <body pos="0.4 0 0"><joint axis="0 0 1"/><geom pos="0.1 0.1 0"/><site name="left" pos="0.3 0 0.1"/></body>
+    <body pos="0.1 0.2 0"><joint type="ball"/><geom pos="0 0 -0.1"/>
+      <site name="right" pos="0.1 0.2 0" euler="30 10 5"/></body></body></worldbody>
+  <actuator><position kp="3" kv="0.2" gear="1 2 3 0.1 0.2 0.3" site="{}" refsite="{}"/></actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("sites", [("left", "right"), ("left", "low"), ("low", "right")], ids=" ".join)
+def test_what_carries_two_sites_feels_nothing_of_their_actuator(sites):
+    """In native steps the two forces' moment turned the first hinge."""
+    m = compiled(BETWEEN.format(*sites))
+    model = ours(m)
+    assert way_of_step(model, "Euler").plan is not None
+    q, qd, _, ctrl, next_q, next_qd, _ = reached(m, model, count=5)
+    after = kt.advance(model, kt.initial_state(model, q, qd), ctrl)
+    assert np.abs(after.q - next_q).max() < 1e-13
+    assert np.abs(after.qd - next_qd).max() < 1e-12

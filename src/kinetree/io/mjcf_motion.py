@@ -2,8 +2,10 @@
 
 Actuators that are not modelled (DC motors, PID controllers, plugins, delays) do nothing,
 but keep their places in controls and activations: a policy's controls fit, number by number.
+Those and the ones that are switched off still have a length, if a sensor asks for it.
 """
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,13 @@ def with_motion(model: Model, m: Any, ours: dict[int, int], report: Report) -> M
     return with_same_rows(model, **parts)
 
 
+def _seen(m: Any) -> set[int]:
+    """The actuators whose length or velocity a sensor tells."""
+    kinds = import_module("mujoco").mjtSensor
+    wanted = [int(kinds.mjSENS_ACTUATORPOS), int(kinds.mjSENS_ACTUATORVEL)]
+    return {int(i) for i in m.sensor_objid[np.isin(m.sensor_type, wanted)]}
+
+
 def _why_not(m: Any, table: _Table, i: int) -> str | None:
     """What about an actuator is not modelled, or None."""
     if m.actuator_plugin[i] >= 0:
@@ -65,17 +74,19 @@ def _actuators(model: Model, m: Any, table: _Table, ours: dict[int, int], report
         report.ignored[f"actuators ({reason})"] += 1
     off = disabled(m, "ACTUATION")
     group = [0 <= g <= 30 and bool(m.opt.disableactuator & (1 << int(g))) for g in m.actuator_group]
-    kept = [i for i in range(table.count) if not off and not group[i] and why[i] is None]
+    acts = np.array([not off and not group[i] and why[i] is None for i in range(table.count)], bool)
+    seen = _seen(m)
+    kept = [i for i in range(table.count) if acts[i] or (table.known[i] and i in seen)]
     names: list[str] = []
     for i in range(table.count):
         name, count = m.actuator(i).name or f"actuator_{i}", int(table.controls[i])
         names += [name] if count == 1 else [f"{name}/{k}" for k in range(count)]
-    dynamics = tuple(int(m.actuator_dyntype[i]) for i in kept)
-    affine_gain = np.array([m.actuator_gaintype[i] == AFFINE for i in kept], bool)
-    affine_bias = np.array([m.actuator_biastype[i] == AFFINE for i in kept], bool)
+    dynamics = tuple(int(m.actuator_dyntype[i]) if acts[i] else NONE for i in kept)
+    gains, biases = (np.where(acts, kind, FIXED)[kept] for kind in (m.actuator_gaintype, m.actuator_biastype))
+    affine_gain, affine_bias = gains == AFFINE, biases == AFFINE
     joints, sites = joint_bodies(model), site_bodies(model, m)
-    muscles = tuple((m.actuator_gaintype[i] == MUSCLE, m.actuator_biastype[i] == MUSCLE) for i in kept)
-    muscles = tuple((bool(a), bool(b)) for a, b in muscles) if np.any(muscles) else ()
+    muscles = tuple((bool(a), bool(b)) for a, b in zip(gains == MUSCLE, biases == MUSCLE, strict=True))
+    muscles = muscles if np.any(muscles) else ()
     carries = (m.jnt_actgravcomp != 0)[m.dof_jntid] if m.nv else np.zeros(0, bool)
     wiring = Wiring(
         names=tuple(names),
@@ -87,14 +98,15 @@ def _actuators(model: Model, m: Any, table: _Table, ours: dict[int, int], report
         early=tuple(bool(m.actuator_actearly[i]) for i in kept),
         in_parent=tuple(bool(m.actuator_trntype[i] == JOINT_IN_PARENT) for i in kept),
         servos=tuple(
-            m.actuator_gaintype[i] == FIXED and m.actuator_biastype[i] == AFFINE and m.actuator_dyntype[i] < 2
-            for i in kept
+            bool(gain == FIXED and bias == AFFINE and law < 2)
+            for gain, bias, law in zip(gains, biases, dynamics, strict=True)
         ),
         muscles=muscles,
         carries=tuple(np.flatnonzero(carries & (m.body_gravcomp != 0).any()).tolist()),
     )
     gain = np.array(m.actuator_gainprm[kept, :3])
     gain[:, 1:] *= affine_gain[:, None]
+    gain *= acts[kept][:, None]
     clamped = np.zeros(m.nu, bool) if disabled(m, "CLAMPCTRL") else np.array(m.actuator_ctrllimited, bool)
     joint_range = np.tile([-np.inf, np.inf], (m.nv, 1))
     if off or not m.nu:  # then no actuator carries the weight that joints leave to actuators

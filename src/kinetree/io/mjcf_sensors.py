@@ -9,6 +9,7 @@ from kinetree.model import Mount, Sensor
 from kinetree.model.actuators import Wiring
 from kinetree.model.sensor import CONTACT_DATA, CONTACT_REDUCE, Side
 
+from .mujoco_model import disabled
 from .report import Report
 
 # Sensors that are modelled, by their names: MuJoCo's numbers of them are not the same in all versions.
@@ -78,6 +79,9 @@ def read_sensors(
     found = []
     taken: set[str] = set()
     kinds = import_module("mujoco").mjtSensor
+    still = disabled(m, "ACTUATION")  # then MuJoCo tells no velocities of actuators
+    if m.nsensor and disabled(m, "SENSOR"):
+        report.ignored["flag sensor (disabled)"] += 1
     for i in range(m.nsensor):
         kind = kinds(int(m.sensor_type[i])).name.removeprefix("mjSENS_").lower()
         kind = RENAMED.get(kind, kind)
@@ -105,7 +109,7 @@ def read_sensors(
                 mount,
                 reference,
                 joints[number] if of == JOINT else -1,
-                _actuator(m, wiring, number) if of == ACTUATOR else -1,
+                _actuator(m, wiring, number) if of == ACTUATOR and not (still and kind == "actuatorvel") else -1,
                 zone,
                 tuple(map(float, m.opt.magnetic)) if kind == "magnetometer" else (0.0, 0.0, 0.0),
                 float(m.sensor_cutoff[i]),

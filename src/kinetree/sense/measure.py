@@ -133,9 +133,7 @@ def _actuator(name: str) -> Any:
         if known.driven is None:
             return jnp.zeros((len(some), 1, len(known.q)), known.q.dtype)
         values = getattr(known.driven, name)
-        padded = jnp.concatenate(
-            [values, jnp.zeros_like(values[:, :1])], 1
-        )  # actuators that are not modelled do nothing
+        padded = jnp.pad(values, ((0, 0), (0, 1)))  # actuators that are not modelled do nothing
         return padded[:, np.where(numbers >= 0, numbers, values.shape[1])].T[:, None]
 
     return measure

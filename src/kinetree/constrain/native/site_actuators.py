@@ -1,4 +1,8 @@
-"""Actuators on sites and slider-cranks in lanes: wrenches on two bodies. The formulas are those of actuate/sites.py."""
+"""Actuators on sites and slider-cranks in lanes: wrenches on two bodies. The formulas are those of actuate/sites.py.
+
+Rows that carry both frames feel nothing. But a force on one site and its opposite on another make a moment, which the
+rows below both would feel. So the lowest body that carries both takes the opposite of the two wrenches' sum.
+"""
 
 from typing import Any, NamedTuple
 
@@ -7,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.actuate.sites import by_crank, on_sites
+from kinetree.dynamics.tendons.paths import ancestors
 from kinetree.lanes import Loop
 from kinetree.model import Model, Placement
 from kinetree.model.attached import in_rows
@@ -30,11 +35,12 @@ class Frame(NamedTuple):
     push: Vec3
     turn: Vec3
     refers: Any  # 1 with a second site
+    carries: Any  # 3 numbers; 1 where the first frame's body, the second one's, or a third body carries both
     crank: Any  # 1 for a slider-crank
     rod: Any
 
 
-FRAME = Frame(MOTORS, 0.0, PLACEMENT, PLACEMENT, ZERO3, ZERO3, 0.0, 0.0, 0.0)
+FRAME = Frame(MOTORS, 0.0, PLACEMENT, PLACEMENT, ZERO3, ZERO3, 0.0, ZERO3, 0.0, 0.0)
 
 
 def _placed(own: Placement, row: Placement, base: Placement) -> tuple[Vec3, Placement]:
@@ -48,36 +54,52 @@ def driving(drive: DriveGroup, implicit: bool) -> Part:
     stateful = drive.stateful
 
     def step(known: Frame, _: tuple, reads: tuple) -> tuple:
-        places, moves, (ctrl, *rest) = reads[0:4], reads[4:6], reads[6:]
+        places, moves, (ctrl, *rest) = reads[0:4], reads[4:7], reads[7:]
         (arm1, one), (arm2, two) = _placed(known.first, *places[:2]), _placed(known.second, *places[2:])
         site = on_sites(known.refers != 0, one, two, known.push, known.turn)
         crank = by_crank(one, two, known.rod, known.motor.gear)
         both, length = jax.tree.map(lambda a, b: jnp.where(known.crank != 0, a, b), crank, site)
-        wrenches = [Force(w.angular + arm.cross(w.linear), w.linear) for w, arm in zip(both, (arm1, arm2), strict=True)]
-        velocity = moves[0].dot(wrenches[0]) + moves[1].dot(wrenches[1])
+        pair = [Force(w.angular + arm.cross(w.linear), w.linear) for w, arm in zip(both, (arm1, arm2), strict=True)]
+        excess = pair[0] + pair[1]
+        wrenches = [
+            own + excess * -carries
+            for own, carries in zip((*pair, Force.zero_like(arm1.x)), known.carries, strict=True)
+        ]
+        velocity = sum(move.dot(wrench) for move, wrench in zip(moves, wrenches, strict=True))
         act = rest[0] if stateful else None
         force, slope, rate = driven(known.motor, length, velocity, ctrl, act, known.period)
-        return written(stateful, implicit, slope, rate), (wrenches[0] * -force, wrenches[1] * -force), ()
+        return written(stateful, implicit, slope, rate), tuple(w * -force for w in wrenches), ()
 
-    ports = ActuatorSlots.of(4, stateful, implicit)
+    ports = ActuatorSlots.of(5, stateful, implicit)
     poses = tuple(ROW.at(column, "pose") for column in (0, 1, 2, 3))
-    reads = (*poses, ROW.at(0, "v"), ROW.at(2, "v"), *ports.reads)
-    adds = (ROW.at(0, "force"), ROW.at(2, "force"))
+    moves = (ROW.at(column, "v") for column in (0, 2, 4))
+    reads = (*poses, *moves, *ports.reads)
+    adds = tuple(ROW.at(column, "force") for column in (0, 2, 4))
     example = jax.tree.structure(FRAME._replace(motor=motor_of(drive)))
-    loop = Loop(step, 7, example, reads=reads, writes=ports.writes, adds=adds)
+    loop = Loop(step, 8, example, reads=reads, writes=ports.writes, adds=adds)
 
     def bodies(plan: Any, numbers: np.ndarray) -> np.ndarray:
         targets = [plan.actuators.wiring.targets[k] for k in numbers]
         return np.array([(t.first, t.second) for t in targets], np.int64).reshape(-1, 2)
 
+    def rows_of(plan: Any, numbers: np.ndarray) -> np.ndarray:
+        """Of the two bodies, and of the lowest that carries both; −1 is the base."""
+        both = bodies(plan, numbers)
+        rows = np.where(both >= 0, plan.structure.row_of_body[np.maximum(both, 0)], -1).astype(np.int64)
+        lowest = [
+            max({*ancestors(plan.parent, a)} & {*ancestors(plan.parent, b)}, default=-1) for a, b in rows.tolist()
+        ]
+        return np.column_stack([rows, np.array(lowest, np.int64)])
+
     def turns(plan: Any) -> np.ndarray:
         at = wires(plan, drive)
-        both = bodies(plan, at.number)
-        rows = np.where(both >= 0, plan.structure.row_of_body[np.maximum(both, 0)], -1).astype(np.int64)
+        rows = rows_of(plan, at.number)
         columns = []
-        for own in rows.T:
+        for own in rows.T[:2]:
             base = plan.base(plan.tree_of_row[np.maximum(own, 0)])
             columns += [np.where(own >= 0, plan.row(own), base), base]
+        third = np.where((rows[:, 2:] == rows[:, :2]).any(1), -1, rows[:, 2])  # the first two have a place already
+        columns += [np.where(third >= 0, plan.row(third), plan.base(plan.tree_of_row[np.maximum(rows[:, 0], 0)]))]
         return table(*columns, *ActuatorSlots.table(plan, at))
 
     def constants(model: Model, plan: Any, known: Known) -> Frame:
@@ -97,6 +119,9 @@ def driving(drive: DriveGroup, implicit: bool) -> Part:
         rod = np.ones(len(numbers)) if a.rod is None else a.rod[numbers]
         motor = motors(drive)(model, plan, known)
         both_gears = Vec3(*gear[:3]), Vec3(*gear[3:])
-        return Frame(motor, period, places[0], places[1], *both_gears, refers * 1.0, crank * 1.0, rod)
+        one, two, lowest = rows_of(plan, numbers).T
+        here = (one == lowest, two == lowest, (one != lowest) & (two != lowest))
+        carries = Vec3(*(((lowest >= 0) & x) * 1.0 for x in here))
+        return Frame(motor, period, places[0], places[1], *both_gears, refers * 1.0, carries, crank * 1.0, rod)
 
     return Part(loop, turns, constants)
