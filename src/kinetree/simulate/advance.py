@@ -29,7 +29,7 @@ from .drive import Drive, Shaped
 from .forces import Controller
 from .integrators import discrete_step, rk4_step, semi_implicit_step
 from .mujoco_steps import euler_step, implicit_step, implicitfast_step, runge_kutta_step
-from .native import Stepper, directly, keep_direct, step_solver, stepper_for, way_of_step
+from .native import Stepper, at_once, directly, keep_direct, step_solver, stepper_for, way_of_step
 from .worlds import advance_worlds
 
 Step = Callable[[Model, State, Drive], State]
@@ -139,6 +139,7 @@ def checkpointed(function: Any) -> Any:
     return jax.checkpoint(function, prevent_cse=False, policy=jax.checkpoint_policies.save_only_these_names(STEPPED))
 
 
+@at_once
 def advance(
     model: Model,
     state: State,

@@ -21,13 +21,21 @@ KIND = HEADER + 9  # Two letters of a dtype: its type and its byte order.
 ALIGNED = 0x100
 PLAIN = 0x1 | ALIGNED  # C-contiguous and aligned
 OWN = PLAIN | 0x4 | 0x400  # with memory of its own, that can be written to
-NEW_ARRAY, ARRAY_TYPE = 94, 2  # Places in NumPy's table.
+NEW_ARRAY, ARRAY_TYPE, SET_BASE = 94, 2, 282  # Places in NumPy's table.
 NEW_KIND = "ptr (ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)"  # subtype, dtype (taken over), ndim, shape, four options
 
 
 def kind_letters(dtype: np.dtype) -> int:
     """The two letters of a dtype in native byte order, as one number of 16 bits."""
     return int.from_bytes(f"{dtype.char}=".encode(), sys.byteorder)
+
+
+@once
+def set_base() -> int:
+    """The address of NumPy's `PyArray_SetBaseObject`; 0 where arrays or NumPy's floats are not as described here."""
+    number = np.float64(1.5)
+    plain = ctypes.c_double.from_address(id(number) + HEADER).value == number
+    return _table(SET_BASE)[SET_BASE] or 0 if new_array() and plain else 0
 
 
 @once
@@ -39,11 +47,16 @@ def new_array() -> int:
         return 0
 
 
-def _find() -> int:
+def _table(last: int) -> Any:
+    """NumPy's table of addresses, up to one of them."""
     core: Any = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = (ctypes.c_void_p * (NEW_ARRAY + 1)).from_address(pointer(core._ARRAY_API, None))
+    return (ctypes.c_void_p * (last + 1)).from_address(pointer(core._ARRAY_API, None))
+
+
+def _find() -> int:
+    table = _table(NEW_ARRAY)
     return table[NEW_ARRAY] or 0 if table[ARRAY_TYPE] == id(np.ndarray) and all(map(_as_described, _samples())) else 0
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from ..ffi import native_enabled
 from ..kept.once import immortal, once
 from ..llvm.text import Caller, declared, module_of
-from .host import loaded
+from .host import MachineCode, loaded
 from .interpreter import has_functions
 
 HEADER = object.__basicsize__
@@ -83,7 +83,37 @@ def front_text() -> str:
     function = to.load("ptr", "%self", FUNCTION)
     given = f"ptr {function}", "ptr %given", "i64 %flagged", "ptr %names"
     to.end(f"ptr {to.call('PyObject_Vectorcall', *given)}")
-    return module_of(str(to))
+    return str(to)
+
+
+def passing_text() -> str:
+    """Definition of `passing(self, arguments, count, names)`, a vectorcall function: all goes on to what is found."""
+    to = Caller("f", API)
+    to.lines += declared(API)
+    to.begin("ptr @passing(ptr %self, ptr %given, i64 %flagged, ptr %names)")
+    count = to.op("and i64 %flagged, 9223372036854775807")
+    to.branch(to.op(f"icmp eq i64 {count}, 0"), "other", "look")
+    to.label("look")
+    model = to.load("ptr", "%given")
+    call = to.call("PyObject_GetAttr", f"ptr {model}", f"ptr {to.load('ptr', '%self', NAME)}")
+    to.branch(to.op(f"icmp eq ptr {call}, null"), "missing", "run")
+    to.label("missing")
+    to.call("PyErr_Clear")
+    to.go("other")
+    to.label("run")
+    rest = f"ptr {to.at('%given', 8)}", f"i64 {to.op(f'sub i64 {count}, 1')}", "ptr %names"
+    result = to.call("PyObject_Vectorcall", f"ptr {call}", *rest)
+    to.call("Py_DecRef", f"ptr {call}")
+    nothing = to.load("ptr", "%self", NOTHING)
+    to.branch(to.op(f"icmp eq ptr {result}, {nothing}"), "refused", "answer")
+    to.label("answer")  # or an exception
+    to.do(f"ret ptr {result}")
+    to.label("refused")
+    to.call("Py_DecRef", f"ptr {nothing}")
+    to.into("other")
+    given = f"ptr {to.load('ptr', '%self', FUNCTION)}", "ptr %given", "i64 %flagged", "ptr %names"
+    to.end(f"ptr {to.call('PyObject_Vectorcall', *given)}")
+    return str(to)
 
 
 class _Member(ctypes.Structure):
@@ -119,13 +149,14 @@ def _address(name: str) -> int:
 
 
 @once
-def _kind() -> tuple[type, int] | None:
-    """The type of such objects, and the address of their call function; None if there can be none."""
+def _kind() -> tuple[type, MachineCode] | None:
+    """The type of such objects, and the code of their call functions; None if there can be none."""
     needed = ("PyVectorcall_Call", "PyObject_GenericGetDict", "PyObject_GenericSetDict", "PyType_FromSpec")
     if not native_enabled() or not has_functions((*API, *needed)):
         return None
     try:
-        code = loaded("front", front_text(), np.dtype(np.float64), front_text)
+        text = module_of(front_text(), passing_text())
+        code = loaded("front", text, np.dtype(np.float64), lambda: text)
     except RuntimeError:
         return None
     offsets = {b"__vectorcalloffset__": CALL, b"__dictoffset__": DICT, b"__weaklistoffset__": WEAK}
@@ -143,7 +174,7 @@ def _kind() -> tuple[type, int] | None:
     kind.__get__ = lambda self, _, __=None: self  # As static methods; so it is documented as functions are.
     for owner in (code.engine, members, properties, spec, slots):
         immortal(owner)
-    return kind, code.address("front")
+    return kind, code
 
 
 def before(function: Callable[..., Any], name: str, arrays: int, about: bool) -> Callable[..., Any]:
@@ -152,14 +183,23 @@ def before(function: Callable[..., Any], name: str, arrays: int, about: bool) ->
     The builtin takes as many arrays as `arrays` says; they come right after the model. With `about` the model keeps a
     dictionary of builtins instead. Its key is the argument right after the arrays.
     """
+    return _before(function, name, "front", 1 + arrays + about, about)
+
+
+def before_all(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Put a builtin, which a model keeps under `name`, in front of a function. It takes all other arguments."""
+    return _before(function, name, "passing", 0, False)
+
+
+def _before(function: Callable[..., Any], name: str, how: str, count: int, about: bool) -> Callable[..., Any]:
     found = _kind()
     if found is None:
         return function
-    kind, address = found
+    kind, code = found
     front: Any = immortal(update_wrapper(kind(), function))
     front.__wrapped__ = getattr(function, "__wrapped__", function)
     held = front.__dict__.setdefault("_held", (function, name))
-    numbers = (address, *map(id, held), 1 + arrays + about, int(about), id(None))
+    numbers = (code.address(how), *map(id, held), count, int(about), id(None))
     for offset, number in zip((CALL, FUNCTION, NAME, COUNT, FACTS, NOTHING), numbers, strict=True):
         ctypes.c_int64.from_address(id(front) + offset).value = number
     return front

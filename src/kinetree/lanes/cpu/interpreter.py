@@ -1,10 +1,14 @@
-"""Functions of CPython's stable ABI, for LLVM text to call by name."""
+"""Functions of CPython's stable ABI, for LLVM text to call by name; builtins of machine code."""
 
 import ctypes
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
+
+from ..llvm.text import Text
 
 
 def has_functions(names: Iterable[str]) -> bool:
@@ -17,3 +21,29 @@ def has_functions(names: Iterable[str]) -> bool:
     except (AttributeError, ValueError):
         return False
     return True
+
+
+def counted(to: Text, name: str, most: str, body: Callable[[str], None]) -> None:
+    """Do `body(k)` for k from 0 to most."""
+    to.lines.insert(to.lines.index("entry:") + 1, f"  %{name}_at = alloca i64")
+    to.store("i64", 0, f"%{name}_at")
+    to.into(name)
+    k = to.load("i64", f"%{name}_at")
+    to.branch(to.op(f"icmp slt i64 {k}, {most}"), f"{name}_go", f"{name}_end")
+    to.label(f"{name}_go")
+    body(k)
+    to.store("i64", to.op(f"add i64 {k}, 1"), f"%{name}_at")
+    to.go(name)
+    to.label(f"{name}_end")
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+def builtin_of(code: Any, name: str, flags: int, record: np.ndarray, *owned: Any) -> Any:
+    """A builtin that owns its record, and all that this points to."""
+    definition = _MethodDef(name.encode(), code.address(name), flags, None)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return make(ctypes.addressof(definition), (record.ctypes.data, record, definition, code.engine, owned), None)

@@ -2,20 +2,35 @@
 
 The first call of a kind goes the long way (advance.py), which checks all arguments and leaves the builtin with the
 model. The builtin refuses whatever is not plain, and such calls go the long way, too.
+
+Calls on float64 and few lanes enter no Python function: machine code takes the fields of the state, and makes the next
+one (lanes/cpu/fields.py), with the program for the facts of the call (lanes/cpu/chooser.py).
 """
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 
+from kinetree.lanes.cpu.chooser import chooser
+from kinetree.lanes.cpu.fields import COLUMNS, MATRIX, SCALAR, Input, ResultField, over_fields
+from kinetree.lanes.cpu.front import before_all
 from kinetree.model import Model, State
 
 from .stepper import Stepper
 
+F = TypeVar("F", bound=Callable[..., Any])
 KEPT = "_direct_steps"  # beside the fields of a model, so that no copy with other numbers has it
+AT_ONCE = (
+    "_advance",
+    "_advances",
+)  # likewise: a builtin that takes the arguments of `advance`, and those it chooses from
+PARAMETERS = ("state", "ctrl", "f_ext", "dt", "substeps", "integrator")  # of `advance`, after the model
+USUAL = (None, None, None, 1, None)  # of those, after the state
+ARRAYS = 3  # of them are no facts
+FIELDS = ("q", "qd", "act", "time", "warm_start")  # of a state
 MAX_KEPT = 64  # builtins of a model
 # steps in all lanes; a call of more has a builtin of its own, perhaps of a program written out for the model
 OWN_BUILTIN_MIN_STEPS = 4096
@@ -35,7 +50,7 @@ class Direct(NamedTuple):
 
 def keep_direct(model: Model, stepper: Stepper, key: tuple, like: Any) -> None:
     """Leave the builtin of a kind of calls with the model."""
-    dt, count, _ = key
+    dt, count, integrator = key
     large = len(like) * count >= OWN_BUILTIN_MIN_STEPS
     if not isinstance(like, np.ndarray) or not (dt is None or type(dt) is float):
         return
@@ -51,6 +66,42 @@ def keep_direct(model: Model, stepper: Stepper, key: tuple, like: Any) -> None:
         still = np.zeros(model.nu, like.dtype) if "ctrl" in v.inputs else None
         pushed = (model.n_bodies, 6) if v.external else None
         kept[key] = Direct(call, stepper, moving, v.stateful, still, pushed, guessing)
+        if like.dtype == np.float64 and not large:
+            _keep_at_once(model, (dt, count, integrator, v.external), kept[key], OWN_BUILTIN_MIN_STEPS // max(1, count))
+
+
+def at_once(function: F) -> F:
+    """`advance` behind the builtin that a model keeps for it."""
+    return before_all(function, AT_ONCE[0])  # type: ignore[return-value]
+
+
+def _keep_at_once(model: Model, key: tuple, found: Direct, most: int) -> None:
+    """Leave with the model what needs no Python function around the builtin of a kind of calls."""
+    stepper, nu = found.stepper, model.nu
+    width, still = stepper.widths, np.zeros(nu)
+    sources = {name: Input(name, 0, None, COLUMNS, width[name]) for name in ("q", "qd", "warm_start", "act")}
+    sources |= {"time": Input("time", 0, None, SCALAR, 1), "ctrl": Input(None, 1, still, COLUMNS, nu)}
+    sources["f_ext"] = Input(None, 2, None, MATRIX, width["f_ext"])
+    inputs = [sources[name] for name in stepper.variant.inputs]
+    # What the program does not read is still looked at.
+    inputs += [
+        x._replace(passed=False) for name, x in sources.items() if name not in (*stepper.variant.inputs, "f_ext")
+    ]
+    parts = [
+        ResultField(name, at if isinstance(at, int) else at.start, -1 if isinstance(at, int) else at.stop - at.start)
+        for name, at in stepper.columns.items()
+    ]
+    kept = [name for name in FIELDS if name not in stepper.columns]
+    call = over_fields(found.call, State, inputs, parts, kept, stepper.width, max(1, most - 1))
+    if call is None:
+        return
+    place, table_place = AT_ONCE
+    table = model.__dict__.setdefault(table_place, {})
+    table[key] = call
+    if place not in model.__dict__:
+        choose = chooser(table, PARAMETERS, USUAL, ARRAYS, ARRAYS)
+        if choose is not None:
+            model.__dict__[place] = choose
 
 
 def directly(

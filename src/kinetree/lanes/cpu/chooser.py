@@ -1,0 +1,165 @@
+"""A builtin with keywords that finds, by the facts of a call, the builtin that serves it.
+
+A step is another program for another integrator, another length or another number of substeps. Those are facts: they
+come by keywords, and have usual values. All other parameters are arrays, or objects that have some. The builtin of a
+call is in a dictionary, by its facts. Where it is not there, or where the builtin refuses, the result is None.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ffi import native_enabled
+from ..kept.once import once
+from ..llvm.text import Caller, declared, module_of
+from .arrays import HEADER
+from .host import MachineCode, loaded
+from .interpreter import builtin_of, counted, has_functions
+
+API = {
+    "PyTuple_GetItem": "ptr (ptr, i64)",
+    "PyTuple_New": "ptr (i64)",
+    "PyTuple_SetItem": "i32 (ptr, i64, ptr)",
+    "PyLong_AsVoidPtr": "ptr (ptr)",
+    "PyDict_GetItemWithError": "ptr (ptr, ptr)",
+    "PyObject_Vectorcall": "ptr (ptr, ptr, i64, ptr)",
+    "PyErr_Clear": "void ()",
+    "Py_IncRef": "void (ptr)",
+    "Py_DecRef": "void (ptr)",
+}
+METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
+MAX_ARGUMENTS = 8
+
+# Offsets in the record of a builtin. The names of all parameters follow, then their values where they are not given.
+TABLE, USUAL, ABSENT, YES, NO, POSITIONAL, ARRAYS, PARAMETERS, NAMES = range(0, 72, 8)
+
+
+def _chooser_text() -> Caller:
+    """`chooser(self, given, count, words)`, a builtin with keywords: calls what a dictionary has for its facts."""
+    to = Caller("c", API)
+    to.begin("ptr @chooser(ptr %self, ptr %given, i64 %count, ptr %words)")
+    to.do(f"%values = alloca [{MAX_ARGUMENTS} x ptr]")
+    record = to.call("PyLong_AsVoidPtr", f"ptr {to.call('PyTuple_GetItem', 'ptr %self', 'i64 0')}")
+    most, given, every = (to.load("i64", record, x) for x in (POSITIONAL, ARRAYS, PARAMETERS))
+    names, nothing = to.at(record, NAMES), to.load("ptr", record, ABSENT)
+    usual = to.at(names, every, "ptr")
+    to.require(to.op(f"icmp ule i64 %count, {most}"), "positional", "refuse")
+
+    def begin(k: str) -> None:
+        to.store("ptr", to.load("ptr", usual, k, "ptr"), "%values", k, "ptr")
+
+    def copy(k: str) -> None:
+        to.store("ptr", to.load("ptr", "%given", k, "ptr"), "%values", k, "ptr")
+
+    counted(to, "begins", every, begin)
+    counted(to, "copies", "%count", copy)
+    to.branch(to.op("icmp eq ptr %words, null"), "ready", "keywords")
+    to.label("keywords")
+    more = to.load("i64", "%words", HEADER)  # the size of a tuple
+
+    def word(k: str) -> None:
+        own = to.call("PyTuple_GetItem", "ptr %words", f"i64 {k}")
+        value = to.load("ptr", "%given", to.op(f"add i64 %count, {k}"), "ptr")
+        to.store("i1", "false", "%known")
+
+        def compare(n: str) -> None:
+            to.branch(to.op(f"icmp eq ptr {to.load('ptr', names, n, 'ptr')}, {own}"), "same", "differs")
+            to.label("same")
+            to.require(to.op(f"icmp sge i64 {n}, %count"), "new", "refuse")
+            to.store("ptr", value, "%values", n, "ptr")
+            to.store("i1", "true", "%known")
+            to.into("differs")
+
+        counted(to, "looks", every, compare)
+        to.require(to.load("i1", "%known"), "named", "refuse")
+
+    to.lines.insert(to.lines.index("entry:") + 1, "  %known = alloca i1")
+    counted(to, "word", more, word)
+    to.into("ready")
+    to.require(to.op(f"icmp ne ptr {to.load('ptr', '%values')}, null"), "first", "refuse")
+    # The key: the facts, and whether the last array is given.
+    last = to.load("ptr", "%values", to.op(f"sub i64 {given}, 1"), "ptr")
+    without = to.op(f"icmp eq ptr {last}, {nothing}")
+    to.lines.insert(to.lines.index("entry:") + 1, "  %plain = alloca i1")
+    to.store("i1", without, "%plain")
+    facts = to.op(f"sub i64 {every}, {given}")
+
+    def is_usual(k: str) -> None:
+        n = to.op(f"add i64 {given}, {k}")
+        same = to.op(f"icmp eq ptr {to.load('ptr', '%values', n, 'ptr')}, {to.load('ptr', usual, n, 'ptr')}")
+        to.store("i1", to.op(f"and i1 {same}, {to.load('i1', '%plain')}"), "%plain")
+
+    counted(to, "usuals", facts, is_usual)
+    to.branch(to.load("i1", "%plain"), "as_usual", "other")
+    to.label("as_usual")
+    known = to.load("ptr", record, USUAL)
+    to.call("Py_IncRef", f"ptr {known}")
+    to.go("look")
+    to.label("other")
+    key = to.call("PyTuple_New", f"i64 {to.op(f'add i64 {facts}, 1')}")
+    to.branch(to.op(f"icmp eq ptr {key}, null"), "forget", "fill")
+    to.label("fill")
+
+    def fill(k: str) -> None:
+        value = to.load("ptr", "%values", to.op(f"add i64 {given}, {k}"), "ptr")
+        to.call("Py_IncRef", f"ptr {value}")
+        to.call("PyTuple_SetItem", f"ptr {key}", f"i64 {k}", f"ptr {value}")
+
+    counted(to, "fills", facts, fill)
+    yes, no = (to.load("ptr", record, x) for x in (YES, NO))
+    pushed = to.op(f"select i1 {without}, ptr {no}, ptr {yes}")
+    to.call("Py_IncRef", f"ptr {pushed}")
+    to.call("PyTuple_SetItem", f"ptr {key}", f"i64 {facts}", f"ptr {pushed}")
+    to.into("look")
+    wanted = to.op(f"phi ptr [ {known}, %as_usual ], [ {key}, %fills_end ]")
+    found = to.call("PyDict_GetItemWithError", f"ptr {to.load('ptr', record, TABLE)}", f"ptr {wanted}")
+    to.branch(to.op(f"icmp eq ptr {found}, null"), "unknown", "found")
+    to.label("unknown")
+    to.call("Py_DecRef", f"ptr {wanted}")
+    to.into("forget")
+    to.call("PyErr_Clear")
+    to.into("refuse")
+    to.call("Py_IncRef", f"ptr {nothing}")
+    to.do(f"ret ptr {nothing}")
+    to.label("found")
+    to.call("Py_IncRef", f"ptr {found}")
+    to.call("Py_DecRef", f"ptr {wanted}")
+    result = to.call("PyObject_Vectorcall", f"ptr {found}", "ptr %values", f"i64 {given}", "ptr null")
+    to.call("Py_DecRef", f"ptr {found}")
+    to.end(f"ptr {result}")
+    return to
+
+
+@once
+def _code() -> MachineCode | None:
+    """The machine code of such builtins; None where there can be none."""
+    if not native_enabled() or not has_functions((*API, "PyCFunction_NewEx")):
+        return None
+
+    def text() -> str:
+        return module_of(*declared(API), str(_chooser_text()))
+
+    try:
+        return loaded("chooser", text(), np.dtype(np.float64), text)
+    except RuntimeError:
+        return None
+
+
+def chooser(table: dict[tuple, Any], names: Sequence[str], usual: Sequence[Any], arrays: int, positional: int) -> Any:
+    """A builtin that calls what `table` has for the facts of a call; None where there is none.
+
+    `names` are those of all parameters, of which the first ones are `arrays`; the others are facts. `usual` are the
+    values of those that are not given, but the first parameter, which has to be. A key of the table are the facts, and
+    whether the last array is given. The first parameters, so many as `positional`, may be given by their places.
+    """
+    code = _code()
+    if code is None or len(names) > MAX_ARGUMENTS:
+        return None
+    known = (*usual[arrays - 1 :], False)
+    objects = table, known, None, True, False
+    words = tuple(map(sys.intern, names))
+    values = *map(id, words), 0, *map(id, usual)
+    record = np.array([*map(id, objects), positional, arrays, len(words), *values], np.int64)
+    return builtin_of(code, "chooser", METH_FASTCALL | METH_KEYWORDS, record, objects, words, tuple(usual))

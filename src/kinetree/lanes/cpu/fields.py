@@ -1,0 +1,372 @@
+"""A builtin on an object whose fields are arrays, such as a state: it takes them, and makes another such object.
+
+A step of a small robot takes two microseconds, and Python takes as long again to fetch five fields, to cut a result in
+five and to make a state of them. Here machine code does all three, around the builtin of the program (direct.py). What
+an input is comes from a field of the first argument or is an argument itself. Arrays for one lane serve all, a field
+of one number becomes a column, and the last two axes of a matrix one; nothing is copied. The fields of the result are
+parts of one array. Exact types only: for anything else, and where the program's builtin refuses, this returns None.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ffi import native_enabled
+from ..kept.once import once
+from ..llvm.text import Caller, declared, module_of
+from . import arrays
+from .arrays import HEADER, new_array, set_base
+from .host import MachineCode, loaded
+from .interpreter import builtin_of, counted, has_functions
+
+API = {
+    "PyTuple_GetItem": "ptr (ptr, i64)",
+    "PyLong_AsVoidPtr": "ptr (ptr)",
+    "PyObject_GetAttr": "ptr (ptr, ptr)",
+    "PyObject_GenericSetAttr": "i32 (ptr, ptr, ptr)",
+    "PyObject_Vectorcall": "ptr (ptr, ptr, i64, ptr)",
+    "PyErr_Clear": "void ()",
+    "Py_IncRef": "void (ptr)",
+    "Py_DecRef": "void (ptr)",
+}
+DOUBLE = np.dtype(np.float64)
+METH_FASTCALL = 0x80
+TP_NEW = 65  # a slot of a type
+MAX_INPUTS = 8
+VIEW_FLAGS = arrays.ALIGNED | 0x400  # that can be written to
+SCALAR, COLUMNS, MATRIX = 0, 1, 2  # axes of an input
+
+# Offsets in the record of a builtin on fields. Its inputs follow, then its results.
+KIND, NOTHING, DIRECT, ARRAY_TYPE, DTYPE, NEW, SET_BASE, MAKE, EMPTY, NUMBER_TYPE = range(0, 80, 8)
+MOST, INPUTS, PASSED, MADE, KEPT, WIDTH, LISTS = range(80, 136, 8)
+ENTRY = 40  # bytes of an input: name or null, argument, array in its place or null, axes, width
+PART = 24  # bytes of a result: name, first column, width (negative: one number, and no axis)
+
+
+class Input(NamedTuple):
+    """Where an input comes from."""
+
+    name: str | None  # the field of the first argument,
+    argument: int  # or which argument it is
+    absent: np.ndarray | None  # what stands for an argument that is None; without it the call is refused
+    axes: int  # of one lane
+    width: int  # numbers
+    passed: bool = True  # False: it is looked at, and no more
+
+
+class ResultField(NamedTuple):
+    """A field of the result: columns of the output."""
+
+    name: str
+    first: int
+    width: int  # numbers; -1 for one number without an axis
+
+
+def _view_text() -> Caller:
+    """`view(record, axes, lanes, apart, width, step, data)`: an array on memory of another, or null."""
+    to = Caller("v", API)
+    to.begin("internal ptr @view(ptr %record, i32 %axes, i64 %lanes, i64 %apart, i64 %width, i64 %step, ptr %data)")
+    to.do("%sizes = alloca [2 x i64]")
+    to.do("%steps = alloca [2 x i64]")
+    for place, values in (("%sizes", ("%lanes", "%width")), ("%steps", ("%apart", "%step"))):
+        for k, value in enumerate(values):
+            to.store("i64", value, place, 8 * k)
+    kind, described, new = (to.load("ptr", "%record", x) for x in (ARRAY_TYPE, DTYPE, NEW))
+    to.call("Py_IncRef", f"ptr {described}")  # the new array's
+    given = f"ptr {kind}, ptr {described}, i32 %axes, ptr %sizes, ptr %steps, ptr %data, i32 {VIEW_FLAGS}, ptr null"
+    to.end(f"ptr {to.op(f'call {arrays.NEW_KIND} {new}({given})')}")
+    return to
+
+
+def _take_text() -> Caller:
+    """`take(record, source, given, count, batch, lanes, held, passed)`: an input as the program's builtin takes it.
+
+    `batch` is how many axes of lanes there are, 0 or 1. `held` and `passed` get what it is, and an array on it where
+    one is needed: both are to be released. Returns false where it is not plain.
+    """
+    to = Caller("t", API)
+    to.begin(
+        "internal i1 @take(ptr %record, ptr %source, ptr %given, i64 %count, i64 %batch, i64 %lanes, "
+        "ptr %held, ptr %passed)"
+    )
+    name = to.load("ptr", "%source")
+    to.branch(to.op(f"icmp eq ptr {name}, null"), "argument", "field")
+    to.label("field")
+    field = to.call("PyObject_GetAttr", f"ptr {to.load('ptr', '%given')}", f"ptr {name}")
+    to.branch(to.op(f"icmp eq ptr {field}, null"), "missing", "found")
+    to.label("missing")
+    to.call("PyErr_Clear")
+    to.go("refuse")
+    to.label("argument")
+    number = to.load("i64", "%source", 8)
+    nothing, absent = to.load("ptr", "%record", NOTHING), to.load("ptr", "%source", 16)
+    to.branch(to.op(f"icmp slt i64 {number}, %count"), "has", "ungiven")
+    to.label("has")
+    one = to.load("ptr", "%given", number, "ptr")
+    to.branch(to.op(f"icmp eq ptr {one}, {nothing}"), "ungiven", "taken")
+    to.label("ungiven")
+    to.branch(to.op(f"icmp eq ptr {absent}, null"), "refuse", "taken")
+    to.label("taken")
+    own = to.op(f"phi ptr [ {one}, %has ], [ {absent}, %ungiven ]")
+    to.call("Py_IncRef", f"ptr {own}")
+    to.into("found")
+    thing = to.op(f"phi ptr [ {field}, %field ], [ {own}, %taken ]")
+    to.store("ptr", thing, "%held")
+    axes, width = (to.load("i64", "%source", at) for at in (24, 32))
+    kind = to.load("ptr", thing, arrays.TYPE)
+    plain = to.op(f"icmp eq ptr {kind}, {to.load('ptr', '%record', ARRAY_TYPE)}")
+    to.branch(plain, "array", "number")
+    to.label("number")  # NumPy's own float, of one lane
+    same = to.op(f"icmp eq ptr {kind}, {to.load('ptr', '%record', NUMBER_TYPE)}")
+    alone = to.op(f"icmp eq i64 {to.op(f'or i64 {axes}, %batch')}, 0")
+    to.require(to.op(f"and i1 {same}, {alone}"), "float", "refuse")
+    value = to.at(thing, HEADER)
+    to.go("make")
+    to.label("array")
+    letters = to.load("i16", to.load("ptr", thing, arrays.DESCRIPTION), arrays.KIND, extra=", align 1")
+    to.require(to.op(f"icmp eq i16 {letters}, {arrays.kind_letters(DOUBLE)}"), "kind", "refuse")
+    flags = to.op(f"and i32 {to.load('i32', thing, arrays.FLAGS)}, {arrays.ALIGNED}")
+    to.require(to.op(f"icmp ne i32 {flags}, 0"), "aligned", "refuse")
+    ndim = to.op(f"sext i32 {to.load('i32', thing, arrays.NDIM)} to i64")
+    more = to.op(f"sub i64 {ndim}, {axes}")  # axes of lanes
+    to.require(to.op(f"icmp ule i64 {more}, %batch"), "axes", "refuse")
+    sizes, strides, data = (to.load("ptr", thing, at) for at in (arrays.SHAPE, arrays.STRIDES, arrays.DATA))
+    to.branch(to.op(f"icmp eq i64 {more}, 0"), "one", "many")
+    to.label("many")
+    between = to.load("i64", strides)
+    to.require(to.op(f"icmp eq i64 {to.load('i64', sizes)}, %lanes"), "as_many", "refuse")
+    to.go("sized")
+    to.label("one")
+    to.into("sized")
+    apart = to.op(f"phi i64 [ {between}, %as_many ], [ 0, %one ]")
+    to.do(f"switch i64 {axes}, label %matrix [ i64 {SCALAR}, label %scalar i64 {COLUMNS}, label %columns ]")
+    to.label("scalar")
+    to.go("make")
+    to.label("columns")
+    last = to.op(f"sub i64 {ndim}, 1")
+    to.require(to.op(f"icmp eq i64 {to.load('i64', sizes, last, 'i64')}, {width}"), "wide", "refuse")
+    step = to.load("i64", strides, last, "i64")
+    to.branch(to.op(f"icmp eq i64 {more}, %batch"), "as_it_is", "make")
+    to.label("as_it_is")
+    to.call("Py_IncRef", f"ptr {thing}")
+    to.store("ptr", thing, "%passed")
+    to.do("ret i1 true")
+    to.label("matrix")  # rows right after one another
+    row, column = (to.op(f"sub i64 {ndim}, {k}") for k in (2, 1))
+    rows, columns = (to.load("i64", sizes, x, "i64") for x in (row, column))
+    row_step, column_step = (to.load("i64", strides, x, "i64") for x in (row, column))
+    good = to.op(f"icmp eq i64 {to.op(f'mul i64 {rows}, {columns}')}, {width}")
+    for fact in (
+        f"icmp eq i64 {columns}, 6",
+        f"icmp eq i64 {column_step}, {DOUBLE.itemsize}",
+        f"icmp eq i64 {row_step}, {6 * DOUBLE.itemsize}",
+    ):
+        good = to.op(f"and i1 {good}, {to.op(fact)}")
+    to.require(good, "close", "refuse")
+    to.into("make")
+    item = DOUBLE.itemsize
+    froms = (
+        ("float", value, "0", str(item)),
+        ("scalar", data, apart, str(item)),
+        ("wide", data, apart, step),
+        ("close", data, apart, str(item)),
+    )
+    start, gap, inner = (
+        to.op(f"phi {t} {', '.join(f'[ {x[k]}, %{x[0]} ]' for x in froms)}")
+        for k, t in ((1, "ptr"), (2, "i64"), (3, "i64"))
+    )
+    to.branch(to.op("icmp eq i64 %batch, 0"), "single", "several")
+    for label, (axis, first, between_) in {
+        "single": ("1", width, inner),
+        "several": ("2", "%lanes", gap),
+    }.items():
+        to.label(label)
+        given = f"ptr %record, i32 {axis}, i64 {first}, i64 {between_}, i64 {width}, i64 {inner}, ptr {start}"
+        made = to.op(f"call ptr @view({given})")
+        to.store("ptr", made, "%passed")
+        to.branch(to.op(f"icmp eq ptr {made}, null"), "missing", "done")
+    to.label("done")
+    to.do("ret i1 true")
+    to.label("refuse")
+    to.end("i1 false")
+    return to
+
+
+def _part_text() -> Caller:
+    """`put(record, part, new, whole, batch, lanes)`: give a new object a field of the output; false on failure."""
+    to = Caller("p", API)
+    to.begin("internal i1 @put(ptr %record, ptr %part, ptr %new, ptr %whole, i64 %batch, i64 %lanes)")
+    name = to.load("ptr", "%part")
+    first, width = (to.load("i64", "%part", at) for at in (8, 16))
+    data = to.at(to.load("ptr", "%whole", arrays.DATA), first, "i64")
+    apart = to.op(f"mul i64 {to.load('i64', '%record', WIDTH)}, {DOUBLE.itemsize}")
+    alone = to.op(f"icmp slt i64 {width}, 0")
+    axes = to.op(f"add i64 %batch, {to.op(f'select i1 {alone}, i64 0, i64 1')}")
+    single = to.op("icmp eq i64 %batch, 0")
+    size, step = (
+        to.op(f"select i1 {single}, i64 {a}, i64 {b}") for a, b in ((width, "%lanes"), (DOUBLE.itemsize, apart))
+    )
+    given = f"i32 {to.op(f'trunc i64 {axes} to i32')}, i64 {size}, i64 {step}, i64 {width}, i64 {DOUBLE.itemsize}"
+    made = to.op(f"call ptr @view(ptr %record, {given}, ptr {data})")
+    to.require(to.op(f"icmp ne ptr {made}, null"), "base", "failed")
+    to.call("Py_IncRef", "ptr %whole")  # taken over
+    based = to.op(f"call i32 {to.load('ptr', '%record', SET_BASE)}(ptr {made}, ptr %whole)")
+    found = to.call("PyObject_GenericSetAttr", "ptr %new", f"ptr {name}", f"ptr {made}")
+    to.call("Py_DecRef", f"ptr {made}")
+    both = to.op(f"or i32 {based}, {found}")
+    to.do(f"ret i1 {to.op(f'icmp eq i32 {both}, 0')}")
+    to.label("failed")
+    to.end("i1 false")
+    return to
+
+
+def _fields_text() -> Caller:
+    """`fields(self, given, count)`, a builtin: the first of `given` is the object, arguments of inputs follow."""
+    to = Caller("f", API)
+    to.begin("ptr @fields(ptr %self, ptr %given, i64 %count)")
+    to.do(f"%held = alloca [{2 * MAX_INPUTS} x ptr]")  # then what is passed on
+    to.do("%result = alloca ptr")
+    record = to.call("PyLong_AsVoidPtr", f"ptr {to.call('PyTuple_GetItem', 'ptr %self', 'i64 0')}")
+    nothing = to.load("ptr", record, NOTHING)
+    passed = to.at("%held", MAX_INPUTS, "ptr")
+    for k in range(2 * MAX_INPUTS):
+        to.store("ptr", "null", "%held", k, "ptr")
+    to.store("ptr", nothing, "%result")
+    to.call("Py_IncRef", f"ptr {nothing}")
+    old = to.load("ptr", "%given")
+    kind = to.load("ptr", record, KIND)
+    to.require(to.op(f"icmp eq ptr {to.load('ptr', old, arrays.TYPE)}, {kind}"), "object")
+    # The first input says how many lanes there are.
+    entries = to.at(record, LISTS)
+    first = to.call("PyObject_GetAttr", f"ptr {old}", f"ptr {to.load('ptr', entries)}")
+    to.require(to.op(f"icmp ne ptr {first}, null"), "first", "failed")
+    to.call("Py_DecRef", f"ptr {first}")  # which the object holds
+    plain = to.op(f"icmp eq ptr {to.load('ptr', first, arrays.TYPE)}, {to.load('ptr', record, ARRAY_TYPE)}")
+    to.require(plain, "plain")
+    ndim = to.op(f"sub i32 {to.load('i32', first, arrays.NDIM)}, 1")
+    to.require(to.op(f"icmp ult i32 {ndim}, 2"), "axes")
+    batch = to.op(f"zext i32 {ndim} to i64")
+    several = to.op(f"icmp eq i64 {batch}, 1")
+    lanes = to.op(f"select i1 {several}, i64 {to.load('i64', to.load('ptr', first, arrays.SHAPE))}, i64 1")
+    to.require(to.op(f"icmp ule i64 {lanes}, {to.load('i64', record, MOST)}"), "few")
+    count = to.load("i64", record, INPUTS)
+
+    def take(k: str) -> None:
+        entry = to.at(entries, to.op(f"mul i64 {k}, {ENTRY}"))
+        places = (to.at(x, k, "ptr") for x in ("%held", passed))
+        given = f"ptr %given, i64 %count, i64 {batch}, i64 {lanes}, {', '.join(f'ptr {x}' for x in places)}"
+        to.require(to.op(f"call i1 @take(ptr {record}, ptr {entry}, {given})"), "took")
+
+    counted(to, "inputs", count, take)
+    call = f"ptr {to.load('ptr', record, DIRECT)}", f"ptr {passed}", f"i64 {to.load('i64', record, PASSED)}"
+    whole = to.call("PyObject_Vectorcall", *call, "ptr null")
+    to.require(to.op(f"icmp ne ptr {whole}, null"), "came", "failed")
+    to.branch(to.op(f"icmp eq ptr {whole}, {nothing}"), "refused", "good")
+    to.label("refused")
+    to.call("Py_DecRef", f"ptr {nothing}")
+    to.go("leave")
+    to.label("good")
+    make, empty = (to.load("ptr", record, x) for x in (MAKE, EMPTY))
+    new = to.op(f"call ptr {make}(ptr {kind}, ptr {empty}, ptr null)")
+    to.branch(to.op(f"icmp eq ptr {new}, null"), "unmade", "made")
+    to.label("made")
+    parts = to.at(entries, to.op(f"mul i64 {count}, {ENTRY}"))
+    made, kept = (to.load("i64", record, x) for x in (MADE, KEPT))
+
+    def put(k: str) -> None:
+        part = to.at(parts, to.op(f"mul i64 {k}, {PART}"))
+        given = f"ptr {record}, ptr {part}, ptr {new}, ptr {whole}, i64 {batch}, i64 {lanes}"
+        to.require(to.op(f"call i1 @put({given})"), "placed", "half")
+
+    names = to.at(parts, to.op(f"mul i64 {made}, {PART}"))
+
+    def keep(k: str) -> None:
+        name = to.load("ptr", names, k, "ptr")
+        value = to.call("PyObject_GetAttr", f"ptr {old}", f"ptr {name}")
+        to.require(to.op(f"icmp ne ptr {value}, null"), "value", "half")
+        done = to.call("PyObject_GenericSetAttr", f"ptr {new}", f"ptr {name}", f"ptr {value}")
+        to.call("Py_DecRef", f"ptr {value}")
+        to.require(to.op(f"icmp eq i32 {done}, 0"), "kept", "half")
+
+    counted(to, "parts", made, put)
+    counted(to, "others", kept, keep)
+    to.store("ptr", new, "%result")
+    to.call("Py_DecRef", f"ptr {nothing}")
+    to.call("Py_DecRef", f"ptr {whole}")
+    to.go("leave")
+    to.label("half")
+    to.call("Py_DecRef", f"ptr {new}")
+    to.into("unmade")
+    to.call("Py_DecRef", f"ptr {whole}")
+    to.into("failed")  # The ordinary path will raise this exception again.
+    to.call("PyErr_Clear")
+    to.into("leave")
+
+    def drop(k: str) -> None:
+        thing = to.load("ptr", "%held", k, "ptr")
+        to.branch(to.op(f"icmp eq ptr {thing}, null"), "none", "drop")
+        to.label("drop")
+        to.call("Py_DecRef", f"ptr {thing}")
+        to.into("none")
+
+    counted(to, "held_ones", str(2 * MAX_INPUTS), drop)
+    to.end(f"ptr {to.load('ptr', '%result')}")
+    return to
+
+
+def _text() -> str:
+    texts = _view_text(), _take_text(), _part_text(), _fields_text()
+    return module_of(*declared(API), *map(str, texts))
+
+
+@once
+def _code() -> MachineCode | None:
+    """The machine code of such builtins; None where there can be none."""
+    needed = (*API, "PyCFunction_NewEx", "PyType_GetSlot")
+    if not native_enabled() or not has_functions(needed) or not new_array() or not set_base():
+        return None
+    try:
+        return loaded("fields", _text(), DOUBLE, _text)
+    except RuntimeError:
+        return None
+
+
+def _make_of(kind: type) -> int:
+    """The address of `object.__new__`, which makes objects without a constructor; 0 for types that have another."""
+    slot = ctypes.pythonapi.PyType_GetSlot
+    slot.restype, slot.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
+    own, plain = slot(kind, TP_NEW), slot(object, TP_NEW)
+    return plain if own == plain else 0
+
+
+def over_fields(
+    call: Any,
+    kind: type,
+    inputs: Sequence[Input],
+    parts: Sequence[ResultField],
+    kept: Sequence[str],
+    width: int,
+    most: int,
+) -> Any:
+    """A builtin on an object of a type and on arguments, which returns such an object; None where there is none.
+
+    `call` is the builtin of a program. Its inputs are those of `inputs` that are passed, which come first; the first
+    one is a field, with an axis of numbers. `parts` are fields of the result that are columns of the output, which has
+    `width` numbers; fields `kept` are those of the object. `most` is how many lanes it takes.
+    """
+    code, make = _code(), _make_of(kind)
+    if code is None or not make or len(inputs) > MAX_INPUTS:
+        return None
+    sizes = len(inputs), sum(x.passed for x in inputs), len(parts), len(kept), width
+    objects = kind, None, call, np.ndarray, DOUBLE
+    empty: tuple[()] = ()
+    numbers = [*map(id, objects), new_array(), set_base(), make, id(empty), id(np.float64), most, *sizes]
+    for x in inputs:
+        numbers += [0 if x.name is None else id(x.name), x.argument, 0 if x.absent is None else id(x.absent)]
+        numbers += [x.axes, x.width]
+    for x in parts:
+        numbers += [id(x.name), x.first, x.width]
+    record = np.array([*numbers, *map(id, kept)], np.int64)
+    return builtin_of(code, "fields", METH_FASTCALL, record, objects, empty, tuple(inputs), tuple(parts), tuple(kept))
