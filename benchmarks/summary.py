@@ -16,9 +16,9 @@ LARGE = (  # platform, group, algorithm, bodies, branching
 )
 HEAD = """# Performance
 
-One screen; every number is read from `benchmarks/results/` by `python -m benchmarks.report`. All cases, errors,
-versions and what is slower: [Performance, in detail](performance_details.md). Published experiments, drawn again:
-[Experiments](experiments.md). Your own machine: `kinetree bench run --filter cpu --peers --out mine.jsonl`.
+One screen; every number is read from `benchmarks/results/` by `python -m benchmarks.report`. [All cases, errors
+and versions](performance_details.md). [Published experiments, drawn again](experiments.md). What is slow or short
+beyond these tables: [limits](limits.md). Your own machine: `kinetree bench run --filter cpu --peers --out mine.jsonl`.
 """
 
 
@@ -85,5 +85,5 @@ def ledger(machines: Sequence[Any]) -> Iterator[str]:
     for machine in machines:
         found = len(dict.fromkeys(machine.slower))
         words = f"{count(found)} case{'s' * (found != 1)}" if found else "nothing that was measured"
-        cases = f"[{words}](performance_details.md)"
+        cases = f"[{words}](performance_details.md) of these tables"
         yield f"- {machine.name}: {cases} behind what others have published or reach, or short of a goal."
