@@ -23,7 +23,7 @@ def shifted(model: Model, tau: Any, qd: Any) -> Any:
 
 @jax.jit
 def unshifted(model: Model, qdd: Any, qd: Any) -> Any:
-    """Accelerations of the joints, (batch, nv), from those of the rows: quaternion joints take their shift back."""
+    """Accelerations of the joints, (batch, nv), from those of the rows: the shift of quaternion joints is added."""
     return qdd + velocity_product_shift(model.structure, qd.T).T
 
 

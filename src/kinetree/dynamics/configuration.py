@@ -36,7 +36,7 @@ def _quaternions(free: int) -> Callable[[Structure], np.ndarray]:
 
 
 def _parts(steps: tuple[Any, Any, Any], inputs: Any, outputs: Any) -> list[RowPart]:
-    """A loop for each kind of joint: with how many columns of q and of v it has."""
+    """A loop for each kind of joint, which has so many columns of q and of v."""
     kinds = ((1, 1, _scalars), (4, 3, _quaternions(0)), (7, 6, _quaternions(1)))
 
     def part(step: Any, nq: int, nv: int, joints: Callable[[Structure], np.ndarray]) -> RowPart:
@@ -77,7 +77,7 @@ def _free_between(*g: Any) -> tuple:
 
 @once
 def integrate_lanes() -> LaneAlgorithm:
-    """q and a move, to q."""
+    """From q and a move, the new q."""
     parts = _parts(
         (lambda q, v: (q + v,), _ball_step, _free_step),
         lambda nq, nv: _lanes(0, Q_COLUMN, nq) + _lanes(1, V_COLUMN, nv),
@@ -89,7 +89,7 @@ def integrate_lanes() -> LaneAlgorithm:
 
 @once
 def difference_lanes() -> LaneAlgorithm:
-    """q0 and q1, to the move between them."""
+    """From q0 and q1, the move between them."""
     parts = _parts(
         (lambda a, b: (b - a,), _ball_between, _free_between),
         lambda nq, nv: _lanes(0, Q_COLUMN, nq) + _lanes(1, Q_COLUMN, nq),
@@ -100,7 +100,7 @@ def difference_lanes() -> LaneAlgorithm:
 
 def _chosen(model: Model, dt: Any) -> tuple[LaneAlgorithm, float]:
     if not isinstance(dt, int | float):
-        raise TypeError  # A time for each state: the ordinary path broadcasts it.
+        raise TypeError  # each state has its own time step: the ordinary path broadcasts it
     return serving(integrate_lanes(), model), float(dt)
 
 

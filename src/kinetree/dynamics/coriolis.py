@@ -1,12 +1,12 @@
 """The Coriolis matrix: C qd are the velocity-product forces, and Ḣ − 2 C is skew.
 
-A body with inertia I and velocity v has the body-level matrix B(I, v) of closed_form/terms.py, with B v = v ×* I v and
-B + Bᵀ = v×* I − I v× = İ (Echeandia & Wensing 2021, eq. 13). With Ṡ = v × S, v being the velocity of the body that
-carries the axis, and the composites I, B over all that row i carries,
+A body with inertia I and velocity v has the matrix B(I, v) of closed_form/terms.py, with B v = v ×* I v and B + Bᵀ =
+v×* I − I v× = İ (Echeandia & Wensing 2021, eq. 13). Let Ṡ = v × S, with v the velocity of the body that carries the
+axis, and let I, B be the composites of all that row i carries. Then
     C_ji = S_j · (I Ṡ_i + B S_i)        C_ij = Bᵀ S_i · S_j + I S_i · Ṡ_j        for j on the way from the base to i
 This is their algorithm as a lane program: velocities outward, composites inward, then pairs of rows. Everything is in
-world axes, with the origin at the first joint where joints have positions of their own. For joints with one coordinate
-each, C is the one made of Christoffel symbols.
+world axes. If joints have positions of their own, the origin is at the first such joint. If each joint has one
+coordinate, C is the matrix made of Christoffel symbols.
 """
 
 from typing import Any
@@ -54,7 +54,7 @@ PRODUCT = VelocityProduct(Mat3(*9 * (0.0,)), ZERO3)
 
 
 def owed(S: Motion, rate: Motion, I: Inertia, B: VelocityProduct) -> tuple[Force, Vec3, Force]:
-    """What a row holds ready for those that carry it: I Ṡ + B S, the angular part of Bᵀ S, and I S."""
+    """The terms of a row for pairs with the rows that carry it: I Ṡ + B S, the angular part of Bᵀ S, and I S."""
     return I @ rate + B.twice(S) * 0.5, B.transposed_twice(S) * 0.5, I @ S
 
 
@@ -150,7 +150,7 @@ def _has_rotors(model: Model) -> bool:
 
 @coupled("matrix")
 def _of_rotors(model: Model, qd: Any) -> Any:
-    """armature ω × on the sliding rows of free joints, (batch, nv, nv): C qd is what `armature_shift` costs there."""
+    """armature ω × on the sliding rows of free joints, (batch, nv, nv): C qd is the force of `armature_shift` there."""
     first = joints_with(model.structure, 1)[:, 0]
     C = jnp.zeros((*qd.shape, qd.shape[1]), qd.dtype)
     armature = jnp.asarray(model.rows.armature, qd.dtype)
@@ -162,7 +162,7 @@ def _of_rotors(model: Model, qd: Any) -> Any:
 
 
 def coriolis_program(model: Model) -> LaneAlgorithm:
-    """The program for a model; entries of joints that follow others are added up in it. Rotors have no share in it."""
+    """The program for a model. It adds up entries of joints that follow others, and leaves out rotors."""
     return serving(coriolis_lanes(model.structure.has_quaternions), model)
 
 

@@ -1,10 +1,10 @@
 """Forward dynamics of models with mimic joints.
 
-Where the rows that follow one another hang together, as those of most hands, the articulated-body algorithm takes them
-as one joint (algorithms/aba_clusters.py). Other models are solved by the reduced equation of motion: with q_all =
-G q + g and G constant, (Gᵀ H G) qdd = tau − Gᵀ (C − tau_passive) (matrices/reduced.py). Both are lane programs, for
-models whose numbers are known; their derivatives follow from ID(q, qd, FD(q, qd, tau)) = tau. Elsewhere H and the
-right-hand side come from the functions that serve the free model, and are solved densely.
+If the rows that follow one another hang together, as in most hands, the articulated-body algorithm treats them as one
+joint (algorithms/aba_clusters.py). Other models are solved by the reduced equation of motion: with q_all = G q + g and
+G constant, (Gᵀ H G) qdd = tau − Gᵀ (C − tau_passive) (matrices/reduced.py). Both are lane programs for models whose
+numbers are known. Their derivatives follow from ID(q, qd, FD(q, qd, tau)) = tau. In all other cases H and the
+right-hand side come from the functions of the free model, and a dense solve follows.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ def coupled_way(call: Call) -> Choice:
 
 
 def coupled_program(model: Model, external: bool = False) -> LaneAlgorithm | None:
-    """The lane program that serves a model with a coupling, whose numbers are known; None where there is none."""
+    """The lane program for a model with a coupling and known numbers; None if there is none."""
     if coupled_way(Call(model, 1, "numpy", np.dtype(float), external, facts())).way != "lanes":
         return None
     clusters = cluster_lanes(aba_of(is_firm(model.uncoupled)), model, external)
@@ -84,7 +84,7 @@ def _in_lanes(program: LaneAlgorithm, model: Model, q: Any, qd: Any, tau: Any, f
 
 
 def _solve(model: Model, H: Any, b: Any) -> Any:
-    """H⁻¹ b of the reduced mass matrix, (batch, nv, nv): factors once, then two solves for each direction."""
+    """H⁻¹ b of the reduced mass matrix, (batch, nv, nv): factored once, with two solves for each direction."""
     tree = Skeleton.of(model).tree
     i, j = tree.ancestor_pairs
     factors = FACTORIZE(tree, H[:, i, j])

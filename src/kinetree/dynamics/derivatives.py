@@ -1,7 +1,7 @@
-"""Derivatives of inverse and forward dynamics as whole matrices: what control and optimisation ask for at every step.
+"""Derivatives of inverse and forward dynamics as whole matrices, as control and optimisation need at every step.
 
-They are in closed form (closed_form/), in one run for all directions, for all joints. Mechanisms of very many rows are
-differentiated direction by direction, along the tangents of their coordinates.
+They are in closed form (closed_form/): one run gives all directions, for all kinds of joints. Mechanisms with very many
+rows are differentiated direction by direction, along the tangents of their coordinates.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def _inverse_at_once(model: Model, external: bool = False) -> LaneAlgorithm | No
 
 
 def _forward_at_once(model: Model, external: bool = False) -> tuple[LaneAlgorithm, LaneAlgorithm] | None:
-    """Forward dynamics, and its derivatives at accelerations that are known."""
+    """Forward dynamics, and its derivatives at known accelerations."""
     accelerations = at_once(model, external)
     served = not has_blocks(model) and solves_in_lanes(model)
     return (accelerations, program_of(model, external, forward=True)) if served and accelerations else None
@@ -58,7 +58,7 @@ def _forward_at_once(model: Model, external: bool = False) -> tuple[LaneAlgorith
 def _one_after_the_other(
     model: Model, dtype: np.dtype, programs: tuple[LaneAlgorithm, LaneAlgorithm]
 ) -> Callable[..., Any] | None:
-    """A function of q, qd, tau and perhaps forces on bodies from the builtins of two programs."""
+    """A function of q, qd, tau and, if used, forces on bodies, from the builtins of two programs."""
     accelerations, derivatives = (program.direct(model, dtype) for program in programs)
     if accelerations is None or derivatives is None:
         return None

@@ -1,12 +1,12 @@
-"""Plain calls on NumPy arrays are answered by machine code at once (lanes/cpu/direct.py); all others by Python.
+"""Direct calls: machine code answers plain calls on NumPy arrays (lanes/cpu/direct.py); Python answers all others.
 
-A control loop calls for one state at a time, where the checks, broadcasts and choices of the ordinary path cost a
-hundred times what the recursion does. So each model keeps, beside its arrays, builtins bound to it. They refuse what
-is not plain by returning None: wrong arguments meet the ordinary path's errors, JAX arrays and tracers its JAX.
+A control loop computes one state at a time. There the checks, broadcasts and choices of the ordinary path cost a
+hundred times as much as the recursion. So each model keeps builtins that are bound to it. A builtin refuses a call that
+is not plain by returning None. Then the ordinary path raises its errors, or handles JAX arrays and tracers.
 
-The plainest calls never enter a Python function (lanes/cpu/front.py). What Python itself does of the others is written
-out for each function, with its own parameters: packing arguments into a tuple and a dictionary would take as long as
-the recursion of a small robot.
+The plainest calls never enter a Python function (lanes/cpu/front.py). For the other direct calls the Python code is
+generated for each function, with its own parameters, because to pack arguments into a tuple and a dictionary would take
+as long as the recursion of a small robot.
 """
 
 import math
@@ -28,7 +28,7 @@ from .schedules.choose import Call, choose
 from .schedules.lane_algorithm import LaneAlgorithm
 
 F = TypeVar("F", bound=Callable[..., Any])
-Builtin = Callable[..., Any]  # arrays to a result, or to None
+Builtin = Callable[..., Any]  # arrays -> result, or None
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 PLAIN_ARRAYS = {np.ndarray}  # the types of arrays that a builtin takes
@@ -42,21 +42,21 @@ def directly(
     builtin: Callable[..., Builtin | None] | None = None,
     same: dict[str, str] | None = None,
 ) -> Callable[[F], F]:
-    """For a public function of a model, of arrays, and perhaps of facts such as a body's name.
+    """Decorator for a public function of a model, of arrays, and of facts such as a body's name, if any.
 
-    `made(model, *facts)` gives the lane algorithm that answers a call with no other arguments, for a model that "auto"
-    walks in lanes, a single state too; or the algorithm and the numbers that it is about; or None where there is none.
-    The arrays are the parameters q, q0, q1, qd, qdd and tau; `result` is the named tuple that several outputs make.
-    Where the function takes forces on bodies, `made(model, True)` gives the algorithm that takes them after the others.
-    `builtin(model, dtype, *made)` binds what `made` returned, if not as one program. `same` has a word for some
-    parameters, which asks for what their default is, where no joint of the model follows another.
+    `made(model, *facts)` returns the lane algorithm for a call without other arguments, or the algorithm and the
+    numbers that it is about, or None if there is none. It is used if "auto" walks a single state of the model in lanes.
+    The arrays are the parameters q, q0, q1, qd, qdd and tau. `result` is the named tuple of several outputs. If the
+    function takes forces on bodies, `made(model, True)` returns the algorithm that takes them after the other arrays.
+    `builtin(model, dtype, *made)` binds the result of `made` if it is not one program. `same` gives, for some
+    parameters, a value that means the same as the default if no joint of the model follows another.
     """
 
     def decorate(function: F) -> F:
         places = {dtype: f"_{function.__name__}_{dtype.name}" for dtype in (DOUBLE, SINGLE)}
 
         def bind(model: Any, dtype: np.dtype, given: tuple, about: tuple) -> Builtin:
-            """The model's builtin for a dtype, or a refusal in its place; made once, when it may be of use."""
+            """The model's builtin for a dtype, or a function that refuses. It is made once, when it can be used."""
             if not isinstance(model, Model) or any(isinstance(x, jax.Array) for x in given):
                 return _refuse
             try:
@@ -66,14 +66,14 @@ def directly(
                     if len(calls) >= MAX_KEPT_CALLS:
                         calls.clear()
                     calls[about] = (_bound(model, dtype, chosen, result, builtin) or _refuse) if chosen else _refuse
-            except (ValueError, KeyError, TypeError):  # The ordinary path says what is wrong.
+            except (ValueError, KeyError, TypeError):  # the ordinary path will raise a clear error
                 return _refuse
             if dtype is DOUBLE and about is not FORCED:
                 _keep(model, function, about, calls[about])
             return calls[about]
 
         def other(model: Any, given: tuple, about: tuple) -> Any:
-            """What is found where the builtin for float64 refuses: for float32, and for arrays with gaps."""
+            """The result if the builtin for float64 refuses: for float32, and for arrays with gaps."""
             if set(map(type, given)) != PLAIN_ARRAYS:
                 return None
             dtype = given[0].dtype
@@ -83,7 +83,7 @@ def directly(
             return _called(call, given)
 
         def forced(model: Any, given: tuple, f_ext: Any) -> Any:
-            """What is found where forces on bodies are given."""
+            """The result if forces on bodies are given."""
             if set(map(type, (*given, f_ext))) != PLAIN_ARRAYS:
                 return None
             dtype, axes = given[0].dtype, given[0].ndim + 1
@@ -102,7 +102,7 @@ def directly(
 
 
 def _keep(model: Model, function: Callable[..., Any], about: tuple, call: Builtin) -> None:
-    """Where the quickest way finds it: by the function's name, or by the first fact where the others are usual."""
+    """Store a builtin for front.py: by the function's name, or by the first fact if all others are defaults."""
     place, facts = f"_{function.__name__}", _facts(function)
     if not about:
         model.__dict__[place] = call
@@ -114,13 +114,13 @@ def _keep(model: Model, function: Callable[..., Any], about: tuple, call: Builti
 
 
 def _facts(function: Callable[..., Any]) -> list[Parameter]:
-    """Parameters, after the model, that are no arrays but facts such as a body's name."""
+    """The parameters after the model that are not arrays but facts, such as a body's name."""
     parameters = list(signature(function).parameters.values())[1:]
     return [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in (*ARRAYS, "f_ext")]
 
 
 _NONE: dict[Any, Any] = {}
-PLAIN_FORCES = "f_ext is default_f_ext"  # the condition that none are given
+PLAIN_FORCES = "f_ext is default_f_ext"  # the condition that no forces are given
 FORCED = (True,)  # the fact that forces on bodies are given
 ARRAYS = ("q", "q0", "q1", "qd", "qdd", "tau")
 
@@ -134,10 +134,10 @@ def _front(
     facts = [p.name for p in _facts(function)]
     taken = ["model"]
     passed = ["model"]
-    plain = []  # Conditions of a plain call: nothing else is given.
+    plain = []  # conditions of a plain call: all other arguments have their defaults
     names: dict[str, Any] = {"function": function, "bind": bind, "require_model": require_model}
     names["other"], names["forced"] = others
-    names["served"] = model.annotation  # Some functions take a tree over devices, too.
+    names["served"] = model.annotation  # some functions also take a tree over devices
     for p in parameters:
         if p.kind is p.KEYWORD_ONLY and "*" not in taken:
             taken.append("*")
@@ -184,11 +184,11 @@ def {function.__name__}({", ".join(taken)}):{with_forces}
 
 
 def _refuse(*given: Any) -> None:
-    """What stands for a builtin that there can not be."""
+    """A function that always refuses, if there can be no builtin."""
 
 
 def _called(call: Builtin, given: tuple) -> Any:
-    """What a builtin finds; arrays with gaps are copied for it."""
+    """The result of a builtin; arrays with gaps are copied first."""
     found = call(*given)
     if found is not None or all(x.flags.c_contiguous for x in given):
         return found
@@ -196,7 +196,7 @@ def _called(call: Builtin, given: tuple) -> Any:
 
 
 def _walks(model: Model, dtype: np.dtype, external: bool) -> bool:
-    """True if the ordinary path would walk one state in lanes, with numbers that are known."""
+    """True if the ordinary path would walk one state in lanes, and the model's numbers are known."""
     if model.nv == 0 or not is_known(model):
         return False
     return choose(Call(model, 1, "numpy", dtype, external, facts()), blocks=lambda _: True).way == "lanes"
@@ -209,7 +209,7 @@ def _bound(
     result: type[tuple] | None,
     builtin: Callable[..., Builtin | None] | None,
 ) -> Builtin | None:
-    """The builtin of what was chosen."""
+    """The builtin of the chosen algorithm."""
     if builtin is not None:
         return builtin(model, dtype, chosen)
     algorithm, about = chosen if isinstance(chosen, tuple) else (chosen, ())

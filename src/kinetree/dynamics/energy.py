@@ -36,7 +36,7 @@ from .schedules.run import run
 
 
 def of_whole(model: Model, algorithm: Algorithm, schedule: str = "auto", **given: Any) -> Any:
-    """The one output of an algorithm about the whole mechanism."""
+    """The single output of an algorithm about the whole mechanism."""
     check_schedule(schedule)
     (name,) = algorithm.outputs
 

@@ -1,4 +1,4 @@
-"""What `auto` takes, and why: the text behind `kinetree.explain`."""
+"""What `auto` chooses, and why: the text behind `kinetree.explain`."""
 
 from dataclasses import dataclass, fields, replace
 

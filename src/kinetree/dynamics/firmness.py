@@ -1,8 +1,8 @@
-"""Which mechanisms can not have a singular mass matrix, whatever their state.
+"""Firm mechanisms: their mass matrix is not singular in any state.
 
-Where the body of every joint resists every motion by itself, H is positive definite: for each joint, d is at least what
-its own body resists. Most robots are like that, and need no check as they are computed. The others have massless links,
-point masses, thin rods, or bodies so light that they vanish beside what they carry.
+If the body of every joint resists every motion by itself, H is positive definite: the d of each joint is at least the
+resistance of its own body. Most robots are firm, and need no check. The others have massless links, point masses, thin
+rods, or bodies that are very light compared with what they carry.
 """
 
 from functools import lru_cache
@@ -17,7 +17,7 @@ from kinetree.model.piecewise import in_pieces
 from kinetree.spatial import Inertia
 from kinetree.tree import Tree, pick
 
-FIRM = 1e-6  # A body is firm if it resists by itself at least a millionth of what its subtree does.
+FIRM = 1e-6  # a body is firm if its own resistance is at least a millionth of that of its subtree
 
 
 class JointTree(NamedTuple):
@@ -41,13 +41,13 @@ def joint_tree(structure: Structure) -> JointTree:
     first, count = structure.v_start[moving], count[moving].astype(np.int32)
     joint_of_row = np.repeat(np.arange(len(moving)), count)
     if len(first) == structure.tree.n:
-        return JointTree(structure.tree, first, count)  # A row to a joint: what is known of that tree serves here.
+        return JointTree(structure.tree, first, count)  # one row to a joint: the tree of rows is the tree of joints
     above = structure.tree.parent[first]
     return JointTree(Tree(np.where(above >= 0, joint_of_row[np.maximum(above, 0)], -1)), first, count)
 
 
 def least_moments(own: Inertia) -> np.ndarray:
-    """Least principal moment of inertia about the centre of mass, (bodies,). In NumPy: `jit` traces even constants."""
+    """Least principal moment of inertia about the centre of mass, (bodies,). NumPy, as `jit` traces constants too."""
     xx, yy, zz, xy, xz, yz = own.I
     I = np.stack([np.stack(row, -1) for row in ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))], -2)
     mass = np.maximum(own.mass, np.finfo(float).tiny)
@@ -57,7 +57,7 @@ def least_moments(own: Inertia) -> np.ndarray:
 
 
 def resists(own: Inertia, least: np.ndarray) -> np.ndarray:
-    """Where all principal moments of inertia about the centre of mass are larger than `least`: J − least 1 > 0."""
+    """True where all principal moments of inertia about the centre of mass exceed `least`: J − least 1 > 0."""
     mass = np.maximum(own.mass, np.finfo(float).tiny)
     x, y, z = own.h
     xx, yy, zz, xy, xz, yz = own.I
@@ -71,7 +71,7 @@ _firm: WeakKeyDictionary[Model, bool] = WeakKeyDictionary()
 
 
 def is_firm(model: Model) -> bool:
-    """True if every joint's body resists every motion by itself; found once. False where numbers are not known."""
+    """True if every joint's body resists every motion by itself; found once. False if numbers are not known."""
     if model not in _firm:
         _firm[model] = _is_firm(model)
     return _firm[model]

@@ -53,7 +53,7 @@ def method_function(method: str) -> Callable[..., Any]:
 
 
 def at_once(model: Model, external: bool = False) -> LaneAlgorithm | None:
-    """The program of "auto"."""
+    """The lane program that "auto" takes for direct calls."""
     if model.loops is not None:
         return None
     if model.coupling is None:
@@ -114,7 +114,7 @@ def forward_dynamics(
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
         if model.nv == 0:
             return jnp.zeros((q.shape[0], 0), q.dtype)
-        if model.passive is None or solve is forward_dynamics_aba:  # whose programs know springs and dampers
+        if model.passive is None or solve is forward_dynamics_aba:  # the programs of ABA include springs and dampers
             return solve(model, q, qd, tau, f_ext, **options)
         return solve(model.without_passive, q, qd, tau + passive_by_row(model, q, qd), f_ext, **options)
 

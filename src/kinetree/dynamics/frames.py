@@ -1,7 +1,7 @@
 """Frames: how a body, or a frame fixed to one, moves.
 
-Links, bodies on fixed joints and sites are all bodies of the model, asked for by number or by name. A motion is given
-in one of three ways, angular part first:
+Links, bodies on fixed joints and sites are all bodies of the model, named by number or by name. A motion is given in
+one of three ways, angular part first:
     "world"    world coordinates, linear part at the world's origin: the spatial vector of the book
     "local"    the frame's own coordinates, at its own origin
     "aligned"  world coordinates, at the frame's own origin
@@ -37,7 +37,7 @@ from .schedules.run import run
 
 
 def frame_number(model: Model, body: int | str) -> np.int32:
-    """Which body a number or a name means."""
+    """The number of a body, from its number or name."""
     if isinstance(body, str):
         return np.int32(model.body_index(body))
     try:
@@ -50,13 +50,13 @@ def frame_number(model: Model, body: int | str) -> np.int32:
 
 
 def way_number(frame: str) -> np.int32:
-    """Which way to give motions a name means. A number, so that one compiled program serves all three."""
+    """The number of a way to give motions, from its name. One compiled program serves all three."""
     require_word("frame", frame, WAYS)
     return np.int32(WAYS.index(frame))
 
 
 def with_base(laid: Layout, by_place: Any) -> Any:
-    """Row order with the base first, from data by position: row i is at i + 1."""
+    """Data in row order with the base first, from data by position: row i is at i + 1."""
     order = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.asarray(laid.position_of)])
     return pick(by_place, order)
 
@@ -78,7 +78,7 @@ def _at_once(of: Callable[[int], Algorithm], model: Model, body: int | str, fram
 
 
 def _motion(of: Callable[[int], Algorithm], model: Model, body: int | str, frame: str, **given: Any) -> Any:
-    """(..., 6), from the arrays of states; `of` gives the algorithm for one of the ways."""
+    """The motion, (..., 6), from the arrays of states; `of` gives the algorithm for one of the ways."""
     algorithm, number = of(int(way_number(frame))), int(frame_number(model, body))
 
     def compute(*states: Any) -> Any:
@@ -116,7 +116,7 @@ def frame_acceleration(
     body: int | str,
     frame: str = "world",
 ) -> Float[Array, "... 6"]:
-    """Time derivative of `frame_velocity` along the motion q, qd, qdd. Gravity has no part in it.
+    """Time derivative of `frame_velocity` along the motion q, qd, qdd, without gravity.
 
     Arguments:
         model: the mechanism.

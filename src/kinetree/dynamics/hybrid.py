@@ -1,8 +1,8 @@
-"""Hybrid dynamics: some joints have their force given, the others their acceleration (RBDA section 9.2).
+"""Hybrid dynamics: for some joints the force is given, for the others the acceleration (RBDA section 9.2).
 
-A joint that follows a given acceleration, whatever the force, is one with infinite armature: its 1/d is zero. So this
+A joint with a given acceleration does not react to forces, as if its armature were infinite: its 1/d is zero. So this
 is the articulated-body algorithm with S qdd added to the velocity product c of such joints. Inverse dynamics then gives
-the forces of these.
+their forces.
 """
 
 from dataclasses import replace
@@ -24,11 +24,11 @@ from .recursion import Row, seen_as
 from .schedules.run import run
 
 VELOCITIES, BODIES, ACCELERATIONS = ABA.passes
-LED, FREE = "led", "free"  # The acceleration of a joint that is led, else 0; and 1 where the force is given, else 0.
+LED, FREE = "led", "free"  # the given acceleration of a joint, else 0; and 1 if its force is given, else 0
 
 
 def _locked(row: Row) -> Row:
-    """A joint that is led does not answer to forces."""
+    """The row with 1/d = 0 if its acceleration is given: forces do not move it."""
     none = jnp.zeros_like(row.free)
     return Row({**row, "armature": row.armature + jnp.where(row.free > 0, none, jnp.full_like(none, jnp.inf))})
 

@@ -1,4 +1,4 @@
-"""What a force at a body does to the rates of all joints: H⁻¹ Jᵀ f, and to the body itself: J H⁻¹ Jᵀ f.
+"""The effect of a force at a body on the rates of all joints, H⁻¹ Jᵀ f, and on the body itself, J H⁻¹ Jᵀ f.
 
 J is the body's Jacobian in world coordinates about the world origin: its columns are the axes of the joints that
 carry the body. One factorization of H serves all right-hand sides.
@@ -23,8 +23,8 @@ from .positive import require_solution, without_singular
 
 
 def _response(model: Model, q: Any, forces: Any) -> Any:
-    """H⁻¹ times generalised forces, (batch, k, nv). States come first, so that a batch over devices stays divided."""
-    if model.coupling is not None:  # mimic joints leave no sparsity to keep
+    """H⁻¹ times generalised forces, (batch, k, nv). States come first, so a batch over devices stays divided."""
+    if model.coupling is not None:  # with mimic joints the sparsity of the tree is lost
         return jax.vmap(solve_positive, (None, 1), 1)(jnp.asarray(mass_matrix(model, q)), forces)
     found = factorize(model, mass_matrix(model, q[:, None], packed=True)).solve(forces)
     return jax.vmap(partial(without_singular, model, q), 1, 1)(found)

@@ -1,4 +1,4 @@
-"""Inverse dynamics: the forces that a motion takes."""
+"""Inverse dynamics: the forces that a motion needs."""
 
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ def inverse_dynamics(
 ) -> Float[Array, "... nv"]:
     """Generalised forces that produce the accelerations `qdd` in the state `q`, `qd`.
 
-    tau = H qdd + C − tau_passive − forces on bodies: what springs and dampers of the joints do, nothing else has to.
+    tau = H qdd + C − tau_passive − forces on bodies. tau_passive are the forces of the joints' springs and dampers.
 
     Arguments:
         model: the mechanism, or a tree over several devices (`kinetree.shard_tree`), without `f_ext`.
@@ -59,7 +59,7 @@ def inverse_dynamics(
 
 
 def zero_rates(model: Model, like: Any) -> Any:
-    """Velocities or accelerations of zero, in the dtype of `like`, which JAX could not give in its 32-bit mode."""
+    """Velocities or accelerations of zero, in the dtype of `like`, also if JAX is in 32-bit mode."""
     dtype = like.dtype if isinstance(like, jax.Array) else np.result_type(np.asarray(like), np.float32)
     return np.zeros(model.nv, dtype)
 
@@ -79,6 +79,6 @@ def bias_force(
 
 @directly(lambda model: lane_program_of(GRAVITY, model.without_passive))
 def gravity_force(model: Model, q: Float[Array, "... nq"], *, schedule: str = "auto") -> Float[Array, "... nv"]:
-    """Forces that hold the mechanism at rest against gravity; springs have no part in them."""
+    """Forces that hold the mechanism at rest against gravity, without springs."""
     rest = zero_rates(model, q)
     return inverse_dynamics(model.without_passive, q, rest, rest, schedule=schedule)

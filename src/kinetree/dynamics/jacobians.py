@@ -1,11 +1,11 @@
 """Jacobians of bodies and frames: velocity = J qd.
 
-Column i is what row i's axis does at the point in question, if row i is on the way from the base to the body:
+Column i is the velocity of the point for a unit rate of row i, if row i is on the way from the base to the body:
     angular  turn_i z_i          linear  slide_i z_i + turn_i z_i × (point − p_i)
-with z_i and p_i the axis and origin of the row in the world (RBDA eq. 8.8; the difference of points is taken first, so
-a robot far from the origin loses nothing).
+with z_i and p_i the axis and origin of the row in the world (RBDA eq. 8.8). The difference of points is taken first, so
+a robot far from the origin loses no digits.
 
-The lane program finds the poses of the rows that carry the body, then a column of each. The other rows' are zero.
+The lane program finds the poses of the rows that carry the body, then their columns. All other columns are zero.
 """
 
 from typing import Any
@@ -52,7 +52,7 @@ TARGET, ROW, ENTRIES = 0, 1, 2  # columns of the table: first slots of the base 
 
 
 def jacobian_column(pose: Placement, axis: Axis, E: Rotation, point: Vec3) -> Motion:
-    """What a row's axis does at a point of the world, in coordinates turned by E: see jacobians.py. 36m 28a."""
+    """The column of a row for a point of the world, in coordinates turned by E; see the module. 36m 28a."""
     z = pose.orientation.rotation().rows[2]
     angular = z * axis.turn
     return Motion(E @ angular, E @ (z * axis.slide + angular.cross(point - pose.position)))
@@ -70,8 +70,8 @@ def jacobian_lanes(quaternions: bool, roots: bool, way: int) -> LaneAlgorithm:
     """The program, in one of the three ways of frames.py.
 
     Arguments:
-        quaternions: whether there are joints with quaternions, other than `roots`.
-        roots: whether there are free joints that hang from the base.
+        quaternions: True if there are joints with quaternions, other than `roots`. roots: True if there are free joints
+        that hang from the base.
         way: see frames.py.
     """
     fields = {"pose": PLACEMENT, "target": Transform(Rotation(*9 * (0.0,)), ZERO3)}

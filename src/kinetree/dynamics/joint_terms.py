@@ -1,11 +1,11 @@
-"""What joints add to the plain screws that passes see: rotors, springs, dampers, and the shift of quaternion joints.
+"""The terms of joints beyond the plain screws of passes: rotors, springs, dampers, the shift of quaternion joints.
 
-The equation of motion of the joints is that of their rows with two changes (model/coordinates.py). A quaternion joint
-accelerates by `shift` more than its rows. A rotor resists acceleration with its inertia, the armature: it adds to
-d = Sᵀ U in forward dynamics, to the diagonal of H, and to the force of inverse dynamics. Along the sliding rows of a
-free joint it feels the acceleration of the joint's origin, which has the shift once more (`armature_shift`). A load, an
-input of some algorithms, is a rotor that each state has of its own: implicit integrators use it. Springs and dampers
-(model/physics.py) act on the joint beside the force that is given or wanted.
+The equation of motion of the joints is that of their rows with two changes (model/coordinates.py). The acceleration of
+a quaternion joint is that of its rows plus `shift`. A rotor resists acceleration with its inertia, the armature: it
+adds to d = Sᵀ U in forward dynamics, to the diagonal of H, and to the force of inverse dynamics. Along the sliding rows
+of a free joint it feels the acceleration of the joint's origin, which has the shift twice (`armature_shift`). A load,
+an input of some algorithms, is a rotor that differs from state to state: implicit integrators use it. Springs and
+dampers (model/physics.py) act on the joint in addition to its force.
 """
 
 from typing import Any
@@ -33,17 +33,17 @@ def felt_acceleration(qdd: Scalar, slide: Scalar, shift: Scalar) -> Scalar:
 
 
 def row_force(tau: Scalar, armature: Scalar, slide: Scalar, shift: Scalar) -> Scalar:
-    """The force on a row with a rotor that feels the row's acceleration, from that on its joint."""
+    """The force on a row whose rotor feels the row's acceleration, from the force on its joint."""
     return tau - armature * ((1 + slide) * shift)
 
 
 def joint_force(tau: Scalar, armature: Scalar, felt: Scalar) -> Scalar:
-    """The force on a joint whose rotor feels this acceleration, from that on its row without a rotor."""
+    """The force on a joint whose rotor feels this acceleration, from the force on its row without rotor."""
     return tau + armature * felt
 
 
 def inputs_of_rows(inputs: dict[str, Any], armature: Scalar, slide: Scalar, shift: Scalar) -> dict[str, Any]:
-    """Inputs of an algorithm as rows see them, from those of the joints; accelerations come with those felt."""
+    """Inputs of an algorithm for rows, from those for joints. With accelerations come those that rotors feel."""
     given = dict(inputs)
     if "qdd" in inputs:
         given[FELT] = felt_acceleration(inputs["qdd"], slide, shift)
@@ -54,6 +54,6 @@ def inputs_of_rows(inputs: dict[str, Any], armature: Scalar, slide: Scalar, shif
 
 
 def passive_force(row: Any) -> Scalar:
-    """What the joint's damper and spring do, where the row has them: −damping · qd − stiffness · stretch."""
+    """The force of the joint's damper and spring, if the row has them: −damping · qd − stiffness · stretch."""
     damper = -(row.damping * row.qd) if "damping" in row else 0.0
     return damper - row.stiffness * row.stretch if "stiffness" in row else damper

@@ -1,4 +1,4 @@
-"""Forward kinematics: where the bodies are."""
+"""Forward kinematics: the poses of the bodies."""
 
 from functools import partial
 from typing import Any, NamedTuple

@@ -1,7 +1,7 @@
-"""Forward dynamics with loads on the joints: (H + diag(load)) qdd + C = tau, each state with loads of its own.
+"""Forward dynamics with loads on the joints: (H + diag(load)) qdd + C = tau. Each state has its own loads.
 
-A load is to a joint what rotor inertia is: on a free joint it resists the acceleration of the origin in the world. So
-this is the articulated-body algorithm with d = Sᵀ U + armature + load.
+A load acts as rotor inertia; on a free joint it resists the acceleration of the origin in the world. So this is the
+articulated-body algorithm with d = Sᵀ U + armature + load.
 Implicit integrators use it: their dampers and servos at the end of a step are loads h ∂f/∂qd.
 """
 
@@ -41,7 +41,7 @@ def loaded_forward_dynamics(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any,
 
 
 def with_load(load: Any) -> Callable[..., Any]:
-    """`loaded_forward_dynamics` of these loads as a function of states, several to a load where there are more."""
+    """`loaded_forward_dynamics` with these loads as a function of states; several states may share a load."""
 
     def solve(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
         return loaded_forward_dynamics(model, q, qd, tau, f_ext, jnp.repeat(load, max(1, len(q) // len(load)), 0))

@@ -39,7 +39,7 @@ def mass_matrix(
 
 @directly(crba_at_once)
 def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "auto", packed: bool = False) -> Any:
-    """The joint-space inertia matrix H, symmetric and positive definite, zero where neither joint supports the other.
+    """The joint-space inertia matrix H, symmetric and positive definite; zero if neither joint carries the other.
 
     Arguments:
         model: the mechanism.

@@ -31,8 +31,8 @@ def spring_energy(model: Model, q: Any) -> Any:
 def passive_force(model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"]) -> Float[Array, "... nv"]:
     """Forces of the joints' own springs and dampers: −stiffness · stretch(q) − damping · qd.
 
-    They are a term of the equation of motion, H qdd + C = tau + tau_passive: `inverse_dynamics` takes them off what it
-    returns, `forward_dynamics` adds them to what it is given; `model.without_passive` switches them off.
+    They are a term of the equation of motion, H qdd + C = tau + tau_passive. `inverse_dynamics` subtracts them from its
+    result, `forward_dynamics` adds them to `tau`; `model.without_passive` switches them off.
 
     Arguments:
         model: the mechanism.

@@ -1,7 +1,7 @@
-"""Where forward dynamics, or a step, has no answer: NaN in that state for JAX arrays, one ValueError for NumPy.
+"""States without an answer of forward dynamics or of a step: NaN for JAX arrays, one ValueError for NumPy arrays.
 
-The error says what is wrong: an argument that is not finite, a quaternion of length zero, or a singular mass matrix,
-and then in which state, and of which joint.
+The error says what is wrong: an argument that is not finite, a quaternion of length zero, or a singular mass matrix. It
+names the state and the joint.
 """
 
 from typing import Any
@@ -18,18 +18,18 @@ from .published.abia import articulated_inertias
 
 
 def singular_states(model: Model, q: Any) -> Any | None:
-    """Which states, (batch,), make the mass matrix singular; None where none can."""
+    """True for states, (batch,), with a singular mass matrix; None if no state can have one."""
     return None if is_firm(model) else singular_rows(model, q).any(-1)
 
 
 def without_singular(model: Model, q: Any, qdd: Any) -> Any:
-    """qdd, (batch, nv), with NaN in the states that make the mass matrix singular."""
+    """qdd, (batch, nv), with NaN in states with a singular mass matrix."""
     singular = singular_states(model, q)
     return qdd if singular is None else jnp.where(singular[:, None], jnp.full_like(qdd, jnp.nan), qdd)
 
 
 def require_solution(model: Model, method: str, result: Any, **given: Any) -> Any:
-    """`result`, (..., nv); where it is a NumPy array, it must be finite, else the arguments `given` explain it."""
+    """`result`, (..., nv). If a NumPy array is not finite, raise an error that names the wrong one of `given`."""
     if isinstance(result, np.ndarray) and not np.isfinite(result).all():
         finite = np.isfinite(result)
         state = tuple(map(int, np.argwhere(~finite.all(-1))[0]))
@@ -80,7 +80,7 @@ def whole_q(model: Model, q: Any) -> Any:
 
 
 def _own_index(shape: tuple, batch: tuple[int, ...], state: tuple[int, ...], last: int) -> tuple[int, ...]:
-    """Where the state of a batch is in an argument that was broadcast to it."""
+    """The index of a state of the batch in an argument that was broadcast to it."""
     lead = shape[: len(shape) - last]
     return tuple(0 if size == 1 else k for size, k in zip(lead, state[len(batch) - len(lead) :], strict=True))
 
@@ -95,7 +95,7 @@ def _zero_quaternion(structure: Structure, q: np.ndarray) -> int | None:
 def singular_rows(model: Model, q: Any) -> Any:
     """Rows at which d of the articulated-body algorithm is rounding error, (batch, nv), of q (batch, nq).
 
-    Rows inside a singular one count as singular, too.
+    Rows closer to the base than a singular one count as singular, too.
     """
     I, scale = articulated_inertias(model, q)
     xp = library(q)

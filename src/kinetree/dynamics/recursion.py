@@ -6,11 +6,11 @@ A pass is one function, `visit(row, state) -> (state, found)`, and a declaration
   (`at`), the inputs that the pass declares (`qd`, `qdd`, `tau`), and the fields that earlier passes left for it.
 - `state` is what flows along the tree. Outward it is the parent's state, and the result is the row's own. Inward it is
   the row's own share (`Share`) plus what its children passed, and the result is what the row passes to its parent.
-- `found` names the fields that the pass leaves for later ones, and the outputs.
+- `found` has the fields that the pass leaves for later ones, and the outputs, by name.
 
-A pass knows nothing of slots, lanes, chunks or arrays. A schedule (schedules/) makes its program from it. To cut a long
-path into chunks a schedule must know how rows in a row act as one: that is the pass's `Stretch`. A schedule that needs
-more than a pass states refuses it with the reason.
+A pass does not depend on slots, lanes, chunks or arrays. A schedule (schedules/) makes its program from it. To cut a
+long path into chunks a schedule must know how consecutive rows act together: this is the pass's `Stretch`. If a
+schedule needs more than a pass states, it refuses the pass and says why.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ AT = "at"  # The name of a row's placement among the fields.
 
 
 class Row(dict[str, Any]):
-    """What a pass knows of one row, by name: `row.axis`, `row.at`, `row.qd`, and fields of earlier passes."""
+    """What a pass may read of one row, by name: `row.axis`, `row.at`, `row.qd`, and fields of earlier passes."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -48,10 +48,10 @@ jax.tree_util.register_pytree_node(
 
 
 class Share(NamedTuple):
-    """What a row itself brings to an inward pass: a function of some constants and of fields of earlier passes.
+    """A row's own part of an inward sum: a function of some constants and of fields of earlier passes.
 
-    It is apart from the visit so that a machine may compute it when its fields are at hand, and keep the smaller of the
-    two.
+    It is separate from the visit, so that a schedule can compute it as soon as its fields exist, and keep either the
+    fields or the share, whichever is smaller.
     """
 
     of: Callable[[Row], State]
@@ -61,22 +61,22 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class Stretch:
-    """How rows in a row act as one: what a schedule needs to cut a long path into chunks.
+    """How consecutive rows act together, which a schedule needs to cut a long path into chunks.
 
     With e1 the inner of two stretches, outward and inward have the laws
         act(element(row), s) == visit(row, s)             act(combine(e1, e2), s) == act(e2, act(e1, s))
         act(element(row, own), s) == visit(row, own + s)  act(combine(e1, e2), s) == act(e1, act(e2, s))
-    where visit means the new state. `identity(x)` is a stretch of no rows, with components shaped like `x`.
+    where visit means its new state. `identity(x)` is a stretch of no rows, with components shaped like `x`.
 
-    `extend` adds a row where that is cheaper than an element and a combination: extend(e, row) outward, and
-    extend(row, own, e) inward. `combine_components` is `combine` for native code, where the best text for XLA is not
-    the best for registers. `inverse` is for schedules that take differences of prefixes. `placed(e)` says where the
-    outer end of an outward stretch stands in its inner one, where elements know.
+    `extend` adds a row, if that is cheaper than an element and a combination: extend(e, row) outward, and extend(row,
+    own, e) inward. `combine_components` is `combine` for native code, if the best text for XLA is not the best for
+    registers. `inverse` is for schedules that take differences of prefixes. `placed(e)` is the placement of the outer
+    end of an outward stretch in its inner one, if elements have it.
 
-    The rest is for inward stretches. `passed(e)` is what one passes by itself: act(e, 0). `gathers` says that it is
-    cheap enough to be put together on the way out. `carry(X, state)` and `carry_back` are for states that are moved to
-    the parent's coordinates and nothing else. A recursion may need something to stand on at the outer end of a cut:
-    `ballast(last, mean)`, from the outermost link of a chunk and the mean of all, is lent to the chunk inside the cut
+    The rest is for inward stretches. `passed(e)` is act(e, 0). `gathers` means that elements are cheap enough to be
+    combined on the way out. `carry(X, state)` and `carry_back` are for states that only change coordinates from row to
+    parent. A recursion may need a state at the outer end of a cut, so that it is not singular there: `ballast(last,
+    mean)`, from the outermost link of a chunk and the mean of all its links. It is lent to the chunk inside the cut,
     and taken back from the chunk outside it by `lend`, with act(lend(e, s), t) == s + act(e, t).
     """
 
@@ -101,9 +101,9 @@ class Pass:
     """One visit to each row.
 
     `state` names the field that flows. `given` are the inputs that the visit reads, `link` the constants, `needs` the
-    fields of earlier passes (`at` among them, except in the pass that places the rows). `leaves` are the fields that it
-    leaves, `outputs` the results of the algorithm that it finds. Rotors, springs and the coordinates of quaternion
-    joints are no pass's business: the machine folds them in (joint_terms.py).
+    fields of earlier passes (also `at`, except in the pass that places the rows). `leaves` are the fields that it
+    leaves, `outputs` the results of the algorithm that it finds. Passes do not handle rotors, springs and the
+    coordinates of quaternion joints: the schedules add them (joint_terms.py).
     """
 
     state: str
@@ -123,7 +123,7 @@ class Outward(Pass):
 
 
 class Inward(Pass):
-    """Leaves first: a row's own share and its children's make what it passes to its parent."""
+    """Leaves first: from its own share and what its children passed, a row finds what it passes to its parent."""
 
 
 class Ancestors(Pass):
@@ -135,7 +135,7 @@ class Ancestors(Pass):
 
 
 class Total(Pass):
-    """The sum of the rows' own shares; it is left with the base, and may be an output of the same name."""
+    """The sum of the rows' own shares. It becomes a field of the base, and may be an output of the same name."""
 
 
 class Bodies(Pass):
@@ -143,7 +143,7 @@ class Bodies(Pass):
 
 
 class OneBody(Pass):
-    """The one body that a call is about, as in `Bodies`. In lanes other passes visit only the rows that carry it."""
+    """Only the body that a call is about, as in `Bodies`. In lanes other passes visit only the rows that carry it."""
 
 
 class Base(Pass):
@@ -154,17 +154,17 @@ class Base(Pass):
 class Algorithm:
     """Passes, and what flows between them.
 
-    `fields` gives the kind of each field, or an example of it. The base is where every pass begins or ends: its fields
-    are zero, and placements the identity, except those that `begins` gives as functions of gravity. `outputs` gives the
-    kind of each output, or an example: one for each row, except the entries of a matrix over pairs of rows, which is
-    named by `matrix`.
+    `fields` gives the type of each field, or an example of it. Every pass begins or ends at the base. The fields of the
+    base are zero, and its placements the identity, except those that `begins` gives as functions of gravity. `outputs`
+    gives the type of each output, or an example. There is one output for each row; only the output named by `matrix`
+    has entries for pairs of rows.
 
-    The rest is advice to the machine. `moments`: bodies come as moments of mass. `keeps`: what a later pass finds of
-    a placement, "screw" (three numbers; the transform is made again) or "transform" (twelve). `accurate`: rotations
-    stay quaternions at every depth. `applied` names the share, and the part of it, that forces on bodies are taken off.
-    `columns` are the outputs that are matrices with a column for each row: (count, rows). `gives` says what mimic
-    joints do to an output ("force", "first", "matrix": model/coupling.py); they leave the others as they are. What is
-    `resting` is given to the passes, but is no input: it is zero everywhere (lanes only).
+    The rest is for the schedules. `moments`: bodies come as moments of mass. `keeps`: the form in which placements are
+    kept for later passes, "screw" (three numbers; the transform is computed again) or "transform" (twelve). `accurate`:
+    rotations stay quaternions at every depth. `applied` names the share, and the part of it, from which forces on
+    bodies are subtracted. `columns` are the outputs that are matrices with a column for each row: (count, rows).
+    `gives` says how mimic joints change an output ("force", "first", "matrix": model/coupling.py); other outputs do not
+    change. `resting` names values that passes read as inputs, but that are zero in every call (lanes only).
     """
 
     name: str
@@ -181,8 +181,8 @@ class Algorithm:
     columns: tuple[str, ...] = ()
     gives: dict[str, str] = field(default_factory=dict)
     resting: tuple[str, ...] = ()
-    again: "Algorithm | None" = None  # The same, with an early pass done again in the last one (`placed_again`).
-    shallow: "Algorithm | None" = None  # The same by matrices, which lanes take for mechanisms of few levels.
+    again: "Algorithm | None" = None  # the same, with an early pass repeated in the last one (`placed_again`)
+    shallow: "Algorithm | None" = None  # the same by matrices, for lanes of mechanisms with few levels
 
     def __post_init__(self) -> None:
         for name in ("fields", "outputs"):
@@ -193,7 +193,7 @@ class Algorithm:
         return hash(self.name)
 
     def base(self, gravity: Vec3) -> Found:
-        """The fields of the base that passes begin or end with; not those that the base itself finds (`Base`)."""
+        """The fields of the base at which passes begin or end, without those that a `Base` pass finds."""
         found = {name for p in self.passes if isinstance(p, Base) for name in p.leaves}
         flowing = [p.state for p in self.passes if isinstance(p, Outward | Inward | Total) and p.state not in found]
         return {n: self.begins[n](gravity) if n in self.begins else at_rest(self.fields[n], gravity.x) for n in flowing}
@@ -210,11 +210,11 @@ class Algorithm:
 
     @property
     def all_passes(self) -> tuple[Pass, ...]:
-        """The passes, after one that only places the rows where the first pass does not do so."""
+        """The passes, with one that only places the rows put first, if the first pass does not place them."""
         return self.passes if self.passes[0].places else (PLACING, *self.passes)
 
     def shares_after(self, p: Pass) -> list[Pass]:
-        """The passes whose own shares can be computed as soon as `p` is done, and not before."""
+        """The passes whose own shares can be computed right after `p`, but not earlier."""
         order = [x.state for x in self.all_passes if isinstance(x, Outward)]
 
         def ready(x: Pass) -> int:
@@ -227,10 +227,10 @@ PLACING = Outward("", lambda row, parent: (None, {}), link=(), places=True)
 
 
 def placed_again(algorithm: Algorithm) -> Algorithm:
-    """The algorithm with its first pass done again inside its last, both outward.
+    """The algorithm with its first pass repeated inside its last; both are outward.
 
-    What the last pass needs of the first is then computed twice and not kept. That suits a GPU, whose threads have
-    little memory.
+    Values of the first pass that the last one needs are then computed twice and not kept. That suits a GPU, whose
+    threads have little memory.
     """
     one, two = algorithm.passes[0], algorithm.passes[-1]
     again = f"{one.state}_again"
@@ -263,7 +263,7 @@ def placed_again(algorithm: Algorithm) -> Algorithm:
 
 
 def seen_as(p: Pass, known: Callable[[Row], Row], **changes: Any) -> Pass:
-    """The pass, with a visit and a stretch that see each row as `known` makes it; `changes` are fields of the pass."""
+    """The pass with each row changed by `known` before the visit and the stretch; `changes` are fields of the pass."""
 
     def of(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *given: function(*(known(x) if isinstance(x, Row) else x for x in given))
@@ -277,7 +277,7 @@ APPLIED = ("applied_nx", "applied_ny", "applied_nz", "applied_fx", "applied_fy",
 
 
 def less_force(value: State, part: tuple[str, ...], f: Force) -> State:
-    """A share, with a force taken off it or off a part of it."""
+    """A share minus a force; or a share with a force subtracted from one part."""
     return value._replace(**{n: getattr(value, n) - f for n in part}) if part else value - f
 
 
@@ -292,7 +292,7 @@ def at_rest(example: Any, s: Scalar) -> Any:
 
 
 def zeros(kind: type) -> Any:
-    """An example of a named tuple of components, all of them 0.0: what a field of this kind holds."""
+    """An example of a named tuple of components, all of them 0.0."""
     options = [option for option in (kind, *get_args(kind)) if hasattr(option, "_fields")]
     if not options:
         return 0.0

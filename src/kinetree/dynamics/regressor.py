@@ -1,11 +1,11 @@
 """The inverse dynamics regressor: forces as a linear function of the inertias.
 
-The wrench that a body needs is linear in its ten numbers, f = A(rates) π, and each row on the way to the body takes up
-its share along its axis: Y_i = S_i · A for row i (Atkeson, An & Hollerbach 1986). So inverse_dynamics = Y π, with the
-columns of the bodies side by side; armature, springs and dampers are no part of it.
+The wrench that moves a body is linear in the ten numbers of its inertia, f = A(rates) π. Each row on the way to the
+body has the part along its axis: Y_i = S_i · A for row i (Atkeson, An & Hollerbach 1986). So inverse_dynamics = Y π,
+with the columns of the bodies side by side, and without armature, springs and dampers.
 
 It is a lane program: motions outward, wrenches of bodies, then pairs of a row and a body that it carries. Wrenches and
-axes are in world axes, about the first joint where joints have positions of their own.
+axes are in world axes. If joints have positions of their own, they are about the first such joint.
 """
 
 from typing import Any
@@ -46,7 +46,7 @@ from .schedules.lane_rows import (
 )
 from .schedules.lane_visits import row_count
 
-NUMBERS = 10  # of a body's inertia
+NUMBERS = 10  # numbers of a body's inertia
 UNITS = [
     Inertia(x[0], Vec3(*x[1:4]), Sym3(*x[4:])).moments()
     for x in ([float(i == k) for i in range(10)] for k in range(10))
@@ -56,7 +56,7 @@ ROW, BODY, ENTRY = range(3)  # columns of a pair table
 
 
 def carried_bodies(structure: Structure) -> tuple[np.ndarray, np.ndarray]:
-    """(j, b): each row with each body that it carries."""
+    """Pairs (j, b): each row with each body that it carries."""
     tree, moving = structure.tree, np.flatnonzero(structure.row_of_body >= 0)
     start, carrier = tree.ancestor_start, structure.row_of_body[moving]
     count = np.diff(start)[carrier]
@@ -148,7 +148,7 @@ INSTEAD = "jax.jvp of inverse_dynamics by the inertias, for products with it"
 
 
 def regressor_of(model: Model) -> LaneAlgorithm:
-    """The program for a model; columns of joints that follow others are added up in it."""
+    """The program for a model. It adds up columns of joints that follow others."""
     return serving(regressor_lanes(model.structure.has_quaternions), model)
 
 
@@ -156,7 +156,7 @@ def regressor_of(model: Model) -> LaneAlgorithm:
 def inverse_dynamics_regressor(
     model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], qdd: Float[Array, "... nv"]
 ) -> Float[Array, "... nv parameters"]:
-    """The matrix Y with Y π the forces of the motion, π being the ten inertia numbers of every body.
+    """The matrix Y such that Y π are the forces of the motion, with π the ten inertia numbers of every body.
 
     Arguments:
         model: the mechanism; its inertias do not matter.

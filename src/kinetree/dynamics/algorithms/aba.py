@@ -1,18 +1,18 @@
 """The articulated-body algorithm: forward dynamics in three passes (RBDA chapter 7, table 7.1).
 
-A row, with all that hangs from it, answers an acceleration `a` of its frame with the force `f = IA a + pA`. Its joint
-moves freely, so with U = IA S, d = Sᵀ U + armature and u = τ − Sᵀ pA
+To give the frame of a row the acceleration `a` takes the force `f = IA a + pA`, for the row with all that hangs from
+it. Its joint moves freely, so with U = IA S, d = Sᵀ U + armature and u = τ − Sᵀ pA
 
     qdd = (u − Uᵀ a′) / d,   a′ = X a_parent + c,   a = a′ + S qdd              (RBDA eq. 7.44 – 7.46)
 
 and the parent sees   Xᵀ (IA − U Uᵀ/d) X   and   Xᵀ (pA + (IA − U Uᵀ/d) c + U u/d)   (7.47, 7.48).
 Accelerations are spatial, and gravity is an acceleration of the base.
 
-Where H is singular, some d is zero, and what is computed in its place is rounding error. The scale of what went into d
-tells the two apart (articulated.py): such a d becomes NaN.
+If H is singular, some d is zero, and the computed d is only rounding error. A d that is as small as the rounding error
+of the numbers that went into it becomes NaN (articulated.py).
 
-Long stretches of tree are taken at once by articulated elements on the way in (articulated_element.py) and by affine
-maps of accelerations, a ↦ P X a + g, on the way out (affine.py): O(log n) rounds.
+To take long stretches of tree at once, in O(log n) rounds, there are articulated elements on the way in
+(articulated_element.py) and affine maps of accelerations, a ↦ P X a + g, on the way out (affine.py).
 """
 
 from collections.abc import Callable
@@ -65,7 +65,7 @@ def accelerations(row: Row, parent: Motion) -> tuple[Motion, dict]:
 
 
 def product(row: Row) -> Motion | None:
-    """c, the row's velocity product, or None at rest; with the acceleration of a joint that is led (hybrid.py)."""
+    """c, the row's velocity product, or None at rest; plus the given acceleration of a led joint (hybrid.py)."""
     if "v" not in row:
         return None
     c = velocity_product(row.v, row.axis, row.qd)
@@ -73,12 +73,12 @@ def product(row: Row) -> Motion | None:
 
 
 def own_body(row: Row) -> Articulated:
-    """The row's own inertia, and the force on it when it moves on without acceleration."""
+    """The row's own inertia, and the force on it when it moves without acceleration."""
     return Articulated.exact(row.inertia.articulated(), own_bias(row.inertia, row.v))
 
 
 def articulated_stretch(kept: Callable[[Articulated], Articulated]) -> Stretch:
-    """Articulated elements; `kept` says what of a body is carried along."""
+    """The stretch of articulated elements. `kept` selects the parts of a body that are carried along."""
 
     def prepend(row: Row, own: Articulated, e: ArticulatedElement) -> ArticulatedElement:
         return prepend_row(row, product(row), own, e)
@@ -110,12 +110,12 @@ ACCELERATIONS = Stretch(
 
 
 def unchecked(body: Articulated) -> Articulated:
-    """A body without the scale by which singular mass matrices are found."""
+    """A body without the scale, which serves to find singular mass matrices."""
     return body._replace(scale=None)
 
 
 def articulated_body_algorithm(firm: bool, loaded: bool) -> Algorithm:
-    """The algorithm. Where all bodies are firm, no mass matrix is singular, and nothing is checked (firmness.py).
+    """The algorithm. If all bodies are `firm`, no mass matrix is singular, and there is no check (firmness.py).
 
     `loaded`: joints have loads, an input that adds to their rotors (joint_terms.py).
     """
@@ -155,7 +155,7 @@ def articulated_body_algorithm(firm: bool, loaded: bool) -> Algorithm:
 
 
 def with_again(algorithm: Algorithm) -> Algorithm:
-    """The algorithm, which knows itself with velocities computed again in the last pass."""
+    """The algorithm, with a variant (`again`) that computes velocities again in its last pass."""
     return replace(algorithm, again=placed_again(algorithm))
 
 
@@ -168,5 +168,5 @@ ABA = VARIANTS[False, False]
 
 
 def aba_of(firm: bool, loaded: bool = False) -> Algorithm:
-    """The algorithm for mechanisms whose bodies are all firm, or for any; with or without loads on the joints."""
+    """The algorithm for firm or for all mechanisms, with or without loads on the joints; made once."""
     return VARIANTS[firm, loaded]

@@ -1,8 +1,8 @@
-"""Joints that follow one another, in the articulated-body algorithm.
+"""Joints that follow one another (mimic joints), in the articulated-body algorithm.
 
-Rows that one coordinate y moves, qdd_i = r_i ÿ, are a *cluster* where they hang together from one row. Inside it ÿ is
-not known yet, so what hangs from a row answers an acceleration `a` of its frame by a force that has ÿ in it, and so
-does what balances y's own force so far:
+Rows that one coordinate y moves, qdd_i = r_i ÿ, are a *cluster* if they hang together from one row. Inside the cluster
+ÿ is not known yet. So the force f on a row with acceleration `a` depends on ÿ, and so does the force τ along y, summed
+over the rows so far:
 
     f = IA a + pA + w ÿ,      τ = e + wᵀ a + d ÿ
 
@@ -10,9 +10,9 @@ With a = a′ + S r ÿ, a′ = X a_parent + c and w′ = w + r IA S, the parent 
 
     Xᵀ IA X,   Xᵀ (pA + IA c),   Xᵀ w′,   d + r Sᵀ (w + w′) + r² armature,   e + w′ᵀ c + r (Sᵀ pA − τ_passive)
 
-All of these add up where branches meet. On the row that carries the whole cluster ÿ = (τ − e − wᵀ a)/d, and that row
-sees IA − w wᵀ/d and pA + w (τ − e)/d: a joint like any other, with w as its U (aba.py). A. Jain, Robot and Multibody
-Dynamics, 2011, chapter 15, has the idea ("constraint embedding").
+All of these add up where branches meet. On the row that carries the whole cluster ÿ = (τ − e − wᵀ a)/d. That row sees
+IA − w wᵀ/d and pA + w (τ − e)/d, as from any other joint, with w as its U (aba.py). The idea is "constraint embedding"
+(A. Jain, Robot and Multibody Dynamics, 2011, chapter 15).
 """
 
 from typing import NamedTuple
@@ -24,12 +24,12 @@ from ..elements.articulated import Articulated, Pivot, Scale, along_axis, firm, 
 
 
 class Pending(NamedTuple):
-    """What a coordinate that is not yet solved for does to a row, and the row to it."""
+    """How a row and the unknown ÿ of its cluster act on each other: the w, d and e of the module's docstring."""
 
     w: Force
     d: Scalar
     e: Scalar
-    went_in: Scalar  # How large the inertias were that went into d, before they cancelled.
+    went_in: Scalar  # size of the inertias that went into d, before they cancelled
 
 
 def _product(row: Row) -> Motion:
@@ -37,7 +37,7 @@ def _product(row: Row) -> Motion:
 
 
 def member_body(row: Row, state: tuple[Articulated, Pending]) -> tuple[tuple[Articulated, Pending], dict]:
-    """Inward: a row of a cluster; `row.tau` is what its own spring and damper do."""
+    """Inward: a row of a cluster; `row.tau` is the force of its own spring and damper."""
     whole, (w, d, e, went_in) = state
     axis, r, c = row.axis, row.ratio, _product(row)
     total = w + along_axis(whole.inertia, axis) * r
@@ -50,7 +50,7 @@ def member_body(row: Row, state: tuple[Articulated, Pending]) -> tuple[tuple[Art
 
 
 def cluster_body(tau: Scalar, whole: Articulated, y: Pending) -> tuple[Articulated, Pivot]:
-    """Inward: all rows of a cluster, seen by the row that carries them; and how ÿ answers its acceleration."""
+    """Inward: the effect of a cluster on the row that carries it; and the pivot, which gives ÿ on the way out."""
     d = y.d if whole.scale is None else firm(y.d, y.went_in)
     joint = Pivot(y.w, 1 / d, tau - y.e)
     left = whole.inertia.without(joint.U, joint.d_inverse)
@@ -63,7 +63,7 @@ def member_acceleration(row: Row, parent: Motion) -> tuple[Motion, dict]:
 
 
 def _scale(whole: Articulated, y: Pending, joint: Pivot) -> Scale | None:
-    """What may be left of errors, which a small d enlarges (articulated.py, `scale_passed`)."""
+    """The scale of errors that are passed on; a small d enlarges them (articulated.py, `scale_passed`)."""
     if whole.scale is None:
         return None
     errors = Scale.of(whole.inertia) + whole.scale

@@ -1,7 +1,7 @@
 """Forces on bodies as inputs of an algorithm: any algorithm, with six more numbers for each row, in world coordinates.
 
-The first way out carries the rows' poses along, which costs little: stretches of rows know their placements anyway. A
-row's own share is then less by its force, in its own coordinates.
+The first outward pass also carries the poses of the rows, which costs little, as stretches of rows have placements
+anyway. Then the force on a row, in its own coordinates, is subtracted from the row's own share.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ from .poses import to_row
 
 
 class Posed(NamedTuple):
-    """What flows outward, and where the row stands in the world."""
+    """The state that flows outward, and the pose of the row in the world."""
 
     own: Any
     pose: Placement
@@ -40,7 +40,7 @@ def with_world_forces(algorithm: Algorithm) -> Algorithm:
     first, (state, *part) = algorithm.passes[0], algorithm.applied
 
     def plain(row: Row) -> Row:
-        """A row as the passes of the algorithm know it."""
+        """A row in the form that the passes of the algorithm expect."""
         return Row({**row, first.state: row[first.state].own}) if first.state in row else row
 
     def begun(row: Row, parent: Posed) -> tuple[Posed, Found]:
@@ -78,7 +78,7 @@ def with_world_forces(algorithm: Algorithm) -> Algorithm:
 
 
 def _posed(stretch: Stretch | None) -> Stretch | None:
-    """The stretch of the first way out: its elements know their placements."""
+    """The stretch of the first outward pass; its elements know their placements."""
     if stretch is None or stretch.placed is None:
         return None
     act, placed = stretch.act, stretch.placed

@@ -1,6 +1,6 @@
-"""What unit forces move: the diagonal of H⁻¹, and of each row the map from forces on it to its acceleration.
+"""Compliances: the diagonal of H⁻¹, and for each row the map from forces on it to its acceleration.
 
-With articulated inertias known (RBDA chapter 7), P = 1 − S Uᵀ/d, and Ω = J H⁻¹ Jᵀ of the row's own J, going outward
+With known articulated inertias (RBDA chapter 7), P = 1 − S Uᵀ/d, and Ω = J H⁻¹ Jᵀ for the row's own J, going outward
 
     Ω = P X Ω_parent Xᵀ Pᵀ + S Sᵀ/d                H⁻¹ᵢᵢ = 1/d + (Xᵀ U/d)ᵀ Ω_parent (Xᵀ U/d)
 
@@ -26,12 +26,12 @@ OMEGA = named(zeros(Compliance), "omega")
 
 
 def answer(C: Compliance, f: Force) -> Motion:
-    """What a force moves."""
+    """The motion that a force makes."""
     return Motion(*(C @ Motion(*f)))
 
 
 def _symmetric(columns: tuple[Motion, ...]) -> Compliance:
-    """From what six unit forces move."""
+    """A symmetric map from the motions that six unit forces make."""
     of_unit = [(*m.angular, *m.linear) for m in columns]
     return Compliance.of(lambda i, j: of_unit[j][i])
 
@@ -53,7 +53,7 @@ def _out(row: Row, C: Compliance, unit: Forces) -> Compliance:
 
 
 def _still(row: Row) -> Row:
-    """The row under no forces."""
+    """The row without forces."""
     return Row({**row, "tau": 0 * row.armature})
 
 
@@ -67,7 +67,7 @@ def compliances(row: Row, parent: Compliance) -> tuple[Compliance, dict]:
 
 
 class Passage(NamedTuple):
-    """A stretch: the rows of A, as what unit forces at the outer end are at the inner one, and C."""
+    """A stretch: C, and the rows of A, which are the forces at the inner end for unit forces at the outer end."""
 
     A: Forces
     C: Compliance

@@ -4,14 +4,14 @@
     F_i  = Iᶜ_i S_i,   H_ii = S_i · F_i               (eq. 78)
     H_ij = S_j · F_i, with F_i carried from row to row up to j, its ancestor; H_ij = 0 where neither is the other's
 
-The momentum F of each row's subtree is carried from row to parent on the way to the root, and gives an entry of H at
-each stop (Featherstone's pseudocode; RBDA table 6.2). Nothing is taken about a far origin.
+The momentum F of each row's subtree is carried from row to parent on the way to the root. At each row on the way it
+gives an entry of H (Featherstone's pseudocode; RBDA table 6.2). No momentum is taken about a far origin.
 
-Lynghus takes F_i to the base and from there to j, for every pair. Taking S_j to the base as well leaves a product of
-two (n, 6) factors under the mask of ancestors: nothing but H itself is as large as H. "The base" is here the root row
-of each tree, which spares a floating robot the rounding errors of its distance from the world origin. What is left is
-an absolute error of about ε |r| |F_i| in row i, r being the distance from the root: below 1e-14 of the largest entry
-for chains of up to 1 000 bodies (benchmarks/NOTES.md). The diagonal is taken in each row's own frame.
+Lynghus takes F_i to the base and from there to j, for every pair. If S_j is taken to the base as well, H is a product
+of two (n, 6) factors under the mask of ancestors, and no other array is as large as H. Here "the base" is the root row
+of each tree, so a floating robot has no rounding errors from its distance to the world origin. The remaining absolute
+error in row i is about ε |r| |F_i|, with r the distance from the root: below 1e-14 of the largest entry for chains of
+up to 1 000 bodies (benchmarks/NOTES.md). The diagonal is computed in each row's own frame.
 """
 
 from dataclasses import replace
@@ -85,18 +85,18 @@ class Factors(NamedTuple):
 
 
 def in_tree(row: Row) -> Placement:
-    """Where a row stands in its parent; root rows, where `root` is 1, stand at the origin of their tree."""
+    """The place of a row in its parent; root rows, where `root` is 1, are at the origin of their tree."""
     here = Placement.identity_like(row.at.position.x)
     return jax.tree.map(lambda a, b: jnp.where(row.root > 0, a, b), here, row.at)
 
 
 def pose_in_tree(row: Row, parent: Placement) -> tuple[Placement, dict]:
-    """Outward: where a row stands in the root row of its tree."""
+    """Outward: the pose of a row in the root row of its tree."""
     return in_tree(row) @ parent, {}
 
 
 def factors(row: Row, I: Inertia) -> tuple[Inertia, dict]:
-    """Inward: composite inertias, and with them each row's momentum and axis in the frame of the root row."""
+    """Inward: composite inertias; from them each row's momentum, and its axis, in the frame of the root row."""
     passed, found = compose(row, I)
     X, S = row.pose.transform, row.axis.times(jnp.ones_like(I.mass))
     return passed, {"factors": Factors(X.force_to_parent(found["F"]), X.motion_to_parent(S), found["H"])}

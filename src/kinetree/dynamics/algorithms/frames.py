@@ -1,4 +1,4 @@
-"""Velocity and acceleration of one frame: outward along the rows that carry it, then to the coordinates asked for.
+"""Velocity and acceleration of one frame: outward along the rows that carry it, then in the requested coordinates.
 
 The three ways to give a motion are those of dynamics/frames.py.
 """
@@ -18,7 +18,7 @@ WAYS = ("world", "local", "aligned")
 
 
 def axes_and_point(E: Rotation, p: Vec3, way: Any) -> tuple[Rotation, Vec3]:
-    """For a frame in the world: rotation from world coordinates to those wanted, and the point wanted, in the world."""
+    """For a frame in the world: the rotation from world to requested coordinates, and the requested point."""
     own, origin = way == WAYS.index("local"), way == WAYS.index("world")
     plain = Rotation.identity_like(p.x)
     axes = Rotation(*(jnp.where(own, a, b) for a, b in zip(E, plain, strict=True)))
@@ -26,15 +26,15 @@ def axes_and_point(E: Rotation, p: Vec3, way: Any) -> tuple[Rotation, Vec3]:
 
 
 def frame_motion(E: Rotation, p: Vec3, omega: Vec3, linear: Vec3, way: Any) -> Motion:
-    """A frame's velocity, known at its own origin in world coordinates, as it is asked for."""
+    """A frame's velocity in the requested form, from that at its own origin in world coordinates."""
     axes, point = axes_and_point(E, p, way)
     return Motion(axes @ omega, axes @ (linear + omega.cross(point - p)))
 
 
 def frame_change(E: Rotation, p: Vec3, omega: Vec3, velocity: Vec3, rates: tuple[Vec3, Vec3], way: Any) -> Motion:
-    """Its acceleration, from α and the classical acceleration of its origin.
+    """A frame's acceleration in the requested form, from α and the classical acceleration of its origin.
 
-    Spatial accelerations are taken at the point wanted; at the frame's own origin ω × v more makes the classical one.
+    Spatial accelerations are taken at the requested point; ω × v is added for the classical one at the frame's origin.
     """
     alpha, a = rates
     axes, point = axes_and_point(E, p, way)
@@ -45,14 +45,14 @@ def frame_change(E: Rotation, p: Vec3, omega: Vec3, velocity: Vec3, rates: tuple
 
 
 class Accelerating(NamedTuple):
-    """Where a row stands, its velocity, and its rates, both in its own coordinates."""
+    """The pose of a row, and its velocity and rates in its own coordinates."""
 
     moving: Moving
     rates: Rates
 
 
 def _velocity(row: Row) -> tuple[Rotation, Vec3, Vec3, Vec3]:
-    """Where the frame stands, and its velocity at its own origin, in world coordinates."""
+    """The pose of the frame, and its velocity at its own origin in world coordinates."""
     (pose, v), r = row.moving, row.frame.r
     turn, there = pose.orientation.turn, carried(pose, row.frame)
     return there.E, there.r, turn(v.angular), turn(v.linear + v.angular.cross(r))
@@ -60,7 +60,7 @@ def _velocity(row: Row) -> tuple[Rotation, Vec3, Vec3, Vec3]:
 
 @once
 def frame_velocity_of(way: int) -> Algorithm:
-    """The passes of `frame_velocity`, given in one of the ways."""
+    """The passes of `frame_velocity`, for one of the ways."""
     return Algorithm(
         name=f"frame_velocity_{WAYS[way]}",
         inputs=("q", "qd"),
@@ -93,7 +93,7 @@ ACCELERATING = Stretch(
 
 @once
 def frame_acceleration_of(way: int) -> Algorithm:
-    """The passes of `frame_acceleration`, given in one of the ways."""
+    """The passes of `frame_acceleration`, for one of the ways."""
 
     def visit(row: Row, _: None) -> tuple[None, dict]:
         at, (w, alpha, a) = row.accelerating.moving, row.accelerating.rates

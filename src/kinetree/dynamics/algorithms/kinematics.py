@@ -1,6 +1,6 @@
 """Forward kinematics: poses of the rows outward, then of the bodies that they carry.
 
-Along few rows matrices are as accurate as quaternions, and faster: they need not be made unit again at every row.
+Along few rows matrices are as accurate as quaternions, and faster, as they need not be normalised at every row.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ def body(row: Row, _: None) -> tuple[None, dict]:
 
 
 def body_by_matrix(row: Row, _: None) -> tuple[None, dict]:
-    """Orientation and origin of one body, where poses are matrices."""
+    """Orientation and origin of one body, if poses are matrices."""
     E, p = row.frame @ row.pose
     return None, {"rotation": E.T, "position": p}
 

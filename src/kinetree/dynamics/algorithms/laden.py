@@ -1,14 +1,14 @@
-"""The articulated-body algorithm for trees that are laden: each state brings its own bodies, forces and resistances.
+"""The articulated-body algorithm for laden trees: each state has its own additional inertias, forces and resistances.
 
-Constraints make bodies heavier (RBDA chapter 7 with other inertias): what they add to a row is a symmetric 6 by 6 map
-from motion to force, a bias force, a resistance and a force along the joint. All of these are inputs, beside what the
-row has by itself. There are no velocities and there is no gravity: x is what the Jacobian of the constraints acts on.
+Constraints make bodies heavier (RBDA chapter 7 with other inertias). They add to a row a symmetric 6 by 6 map from
+motion to force, a bias force, and a resistance and a force along the joint. All of these are inputs. There are no
+velocities and there is no gravity. The Jacobian of the constraints acts on x:
 
     (Σ Jᵢᵀ Iᵢ Jᵢ + diag(resistance)) x = force − Σ Jᵢᵀ biasᵢ
 
-`LADEN` gives x, and J x: the acceleration that it makes of every row. Where many forces meet the same bodies, `FACTORS`
-gives U and 1/d of every row, and `PUSHED` the answers to forces from these: two passes with maps of 6 by 6 at the most.
-The passes are those of aba.py, at rest.
+`LADEN` gives x, and J x, the acceleration of every row. If many forces act on the same inertias, `FACTORS` first gives
+U and 1/d of every row, and `PUSHED` then the answer to each force, in two passes. The passes are those of aba.py, at
+rest.
 """
 
 from typing import Any
@@ -37,17 +37,17 @@ _, BODIES, ACCELERATIONS = aba.aba_of(firm=True).passes
 
 
 def _driven(row: Row) -> Row:
-    """The row as articulated bodies know it."""
+    """The row in the form that aba.py expects."""
     return Row({**row, "tau": row.push, "armature": row.resistance})
 
 
 def _taken(row: Row, names: tuple[str, ...], example: Any) -> Any:
-    """A group of scalars that a row is given."""
+    """A named tuple from a group of scalar inputs of a row."""
     return jax.tree.unflatten(jax.tree.structure(example), [row[name] for name in names])
 
 
 def _own(row: Row) -> Articulated:
-    """The body that a row is given."""
+    """The body of a row, with the inputs added."""
     inertia, bias = _taken(row, BODY_INPUTS, BODY)
     return Articulated(inertia, bias, None)
 
@@ -64,7 +64,7 @@ def _moved(row: Row, parent: Motion) -> tuple[Motion, dict]:
 
 
 def _moving(known: Any, **changes: Any) -> Any:
-    """The way out, on rows whose joints `known` finds."""
+    """The outward pass; `known` finds the pivots of the joints."""
     return seen_as(
         ACCELERATIONS, known, visit=lambda row, parent: _moved(known(row), parent), outputs=("x", *MOVED), **changes
     )
@@ -79,7 +79,7 @@ LADEN = Algorithm(
             BODIES,
             _driven,
             given=INPUTS,
-            link=("axis", "inertia"),  # Cuts of long paths stand on the inertia of the link.
+            link=("axis", "inertia"),  # where a long path is cut, the inertia of the link is the ballast
             needs=("at",),
             own=Share(_own),
         ),
@@ -137,7 +137,7 @@ def _joint(row: Row, u: Any) -> Pivot:
 
 
 def _pulled(row: Row, whole: Force) -> tuple[Force, dict]:
-    """Inward: lines 13 to 17 of the table for biases alone."""
+    """Inward: lines 13 to 17 of the table, only for biases."""
     joint = _joint(row, joint_drive(row.axis, row.push, whole))
     return row.at.force_to_parent(freed_bias(*joint, whole)), {"u": joint.u, "joint": joint}
 

@@ -16,17 +16,17 @@ from kinetree.spatial import Force, Motion, Transform
 
 
 def pose(row: Row, parent: Placement) -> tuple[Placement, dict]:
-    """Outward: where the row stands in the world."""
+    """Outward: the pose of the row in the world."""
     return row.at @ parent, {}
 
 
 def to_row(pose: Placement, f: Force) -> Force:
-    """A force in world coordinates, about the world origin, in those of a row."""
+    """A force in row coordinates, from one in world coordinates about the world origin."""
     return pose.transform.force_to_child(f)
 
 
 def carried(pose: Placement, frame: Transform) -> Transform:
-    """A frame fixed to a row, in the world: from world to frame coordinates, and its origin. 51m 51a."""
+    """The rotation from world coordinates to those of a frame fixed to a row, and its origin. 51m 51a."""
     return Transform(frame.E.after(pose.orientation.rotation()), pose.position + pose.orientation.turn(frame.r))
 
 
@@ -34,7 +34,7 @@ def velocity(row: Row, parent: Motion) -> Motion:
     """v = X v_parent + S qd.
 
     With `at` as a quaternion the velocities of a long chain, and so its forward dynamics, are a quarter more accurate:
-    products of quaternions are made unit again on the way, products of matrices drift.
+    products of quaternions are normalised on the way, products of matrices drift.
     """
     return row.at @ parent + row.axis.times(row.qd)
 
@@ -57,7 +57,7 @@ VELOCITY = Stretch(
 
 
 class Moving(NamedTuple):
-    """Where a row stands in the world, and its velocity in its own coordinates."""
+    """The pose of a row in the world, and its velocity in its own coordinates."""
 
     pose: Placement
     velocity: Motion
@@ -77,7 +77,7 @@ def named(example: Any, name: str) -> tuple[str, ...]:
     return tuple(f"{name}_{k}" for k in range(jax.tree.structure(example).num_leaves))
 
 
-UNCHANGED = Stretch(  # For a state that all rows have from the base: elements are zero.
+UNCHANGED = Stretch(  # for a state that is the same in all rows: elements are zero
     element=lambda row: jnp.zeros_like(jax.tree.leaves(row)[0]),
     combine=jnp.add,
     act=lambda zero, state: jax.tree.map(lambda x: x + zero, state),
@@ -87,7 +87,7 @@ UNCHANGED = Stretch(  # For a state that all rows have from the base: elements a
 
 
 def placing(given: tuple[str, ...] = ()) -> Outward:
-    """A way out that only places the rows, for algorithms that begin on the way in; its state, "begun", is zero."""
+    """An outward pass that only places the rows, for algorithms that begin inward. Its state, "begun", is zero."""
     return Outward("begun", lambda row, s: (s, {}), given=given, link=("axis",), stretch=UNCHANGED, places=True)
 
 

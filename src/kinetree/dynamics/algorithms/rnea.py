@@ -19,7 +19,7 @@ from kinetree.spatial import Force, Moments, Rates, RelativeMotion, Transform, V
 
 
 def body_force(body: Moments, s: Rates) -> Force:
-    """Wrench, about the row's origin, that gives the body these rates. 42m 39a."""
+    """The wrench, about the row's origin, that gives the body these rates. 42m 39a."""
     W, a = s.gradient, s.acceleration
     (wx, wy, wz), (mx, my, mz) = W.rows, body.second.rows
     n = body.first.cross(a)
@@ -34,7 +34,7 @@ def body_force(body: Moments, s: Rates) -> Force:
 
 
 def moved_rates(frame: Transform, s: Rates) -> Rates:
-    """Rates of a frame that stands still in one with these rates. 42m 42a."""
+    """The rates of a frame that is fixed in a frame with these rates. 42m 42a."""
     return Rates(frame.E @ s.omega, frame.E @ s.alpha, frame.E @ s.acceleration_at(frame.r))
 
 
@@ -44,7 +44,7 @@ def base_rates(gravity: Vec3) -> Rates:
 
 
 def motion(row: Row) -> RelativeMotion:
-    """How the row moves in its parent."""
+    """The motion of the row in its parent."""
     return relative_motion(row.at, row.axis, row.qd, row.qdd)
 
 
@@ -59,12 +59,12 @@ def wrench(row: Row, f: Force) -> tuple[Force, dict]:
 
 
 def pass_on(row: Row, f: Force) -> tuple[Force, dict]:
-    """Inward, where only the sums are wanted."""
+    """Inward, if only the sums are needed."""
     return row.at.force_to_parent(f), {}
 
 
 class ForceStretch(NamedTuple):
-    """A stretch of rows: where its outer end stands in its inner one, and what it passes by itself."""
+    """A stretch of rows: the placement of its outer end in its inner one, and the force that it passes by itself."""
 
     X: Placement | Transform
     own: Force

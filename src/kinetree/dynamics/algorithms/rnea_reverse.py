@@ -1,15 +1,15 @@
-"""Inverse dynamics in reverse: what a change of q, qd and qdd does to Σ w τ, for all rows, in two passes.
+"""The gradient of inverse dynamics: the derivatives of Σ w τ by q, qd and qdd, for all rows, in two passes.
 
-With u the velocities that w would give the rows (u = X u_parent + S w), power is  L = Σ w τ = Σ u · f,  f = I a +
-v ×* I v.  Its derivatives with respect to what each row hands on to its children, summed over all that it carries, are
-forces F, A, V of three kinds, which go inward as the wrenches of RNEA do:
+Let u be the velocities of the rows at the rates w (u = X u_parent + S w). Then the power is  L = Σ w τ = Σ u · f, f = I
+a + v ×* I v.  The derivatives of L by the u, a and v of a row, summed over all rows that it carries, are forces F, A, V
+of three kinds, which go inward as the wrenches of RNEA do:
 
     F = Σ f      A = Σ I u      V = Σ I (u × v) − u ×* I v,  and S qd ×* A,  as  a = X a_parent + S qdd + v × S qd
     ∂L/∂qdd = S · A      ∂L/∂qd = S · (V − v ×* A)      ∂L/∂q = −S · (v ×* V + u ×* F + (a − v × S qd) ×* A)
 
-The last is what a turn of the row about its axis does to all that it receives: −S × X m, for m = v, a, u of its parent.
-So a gradient costs about three times inverse dynamics, however many rows there are. With L = Σ g τ the gradient of
-inverse dynamics is one run with w = g, and what rotors add.
+The last follows because a turn of the row about its axis changes each motion m = v, a, u of its parent by −S × X m. So
+a gradient costs about three times inverse dynamics, for any number of rows. With L = Σ g τ the gradient of inverse
+dynamics is one run with w = g, plus the terms of rotors.
 Forward dynamics, H qdd + C = τ, has  g · dqdd = λ · (dτ − dID),  λ = H⁻¹ g:  one more run of itself, at rest and
 without weight, and the reverse algorithm with w = −λ.
 """
@@ -32,7 +32,7 @@ from .rnea import RNEA
 
 
 class ReverseMotion(NamedTuple):
-    """Velocity, acceleration, and the velocity that w would give."""
+    """Velocity v, acceleration a, and u, the velocity at the rates w."""
 
     v: Motion
     a: Motion
@@ -40,12 +40,12 @@ class ReverseMotion(NamedTuple):
 
 
 def _pushed_up(gravity: Vec3) -> ReverseMotion:
-    """The base at rest: gravity is an acceleration of it."""
+    """The base at rest, with gravity as its acceleration."""
     return ReverseMotion(Motion.zero_like(gravity.x), base_acceleration(gravity), Motion.zero_like(gravity.x))
 
 
 class Pulls(NamedTuple):
-    """Derivatives of L with respect to u, a and v of a row, of all that it carries."""
+    """F, A, V: derivatives of L by u, a and v of a row, for all rows that it carries."""
 
     F: Force
     A: Force
@@ -53,7 +53,7 @@ class Pulls(NamedTuple):
 
     @staticmethod
     def zero_like(s: Scalar) -> "Pulls":
-        """Nothing, with components shaped like `s`."""
+        """Zero, with components shaped like `s`."""
         return Pulls(*(Force.zero_like(s) for _ in range(3)))
 
 
@@ -65,20 +65,20 @@ def moves(row: Row, parent: ReverseMotion) -> tuple[ReverseMotion, dict]:
 
 
 def own_pulls(row: Row) -> Pulls:
-    """What the row's own body brings."""
+    """F, A and V of the row's own body."""
     v, a, u = row.moving
     h = row.inertia @ v
     return Pulls(row.inertia @ a + v.cross_force(h), row.inertia @ u, row.inertia @ u.cross(v) - u.cross_force(h))
 
 
 def pulled(X: Placement | Transform, velocity: Motion, p: Pulls) -> Pulls:
-    """What goes to the parent through a stretch of rows, whose outer end stands and moves so in its inner one."""
+    """F, A, V at the inner end of a stretch of rows; X and velocity are those of its outer end in its inner end."""
     V = p.V + velocity.cross_force(p.A)
     return Pulls(*(X.force_to_parent(f) for f in (p.F, p.A, V)))
 
 
 def pulls(row: Row, whole: Pulls) -> tuple[Pulls, dict]:
-    """Inward: derivatives along the row's own joint, and what its parent feels."""
+    """Inward: derivatives along the row's own joint, and the F, A, V that its parent receives."""
     v, a, u = row.moving
     F, A, _ = whole
     V = whole.V + row.axis.times(row.qd).cross_force(A)
@@ -90,7 +90,7 @@ def pulls(row: Row, whole: Pulls) -> tuple[Pulls, dict]:
 
 
 def placed_pulls(row: Row, whole: Pulls) -> tuple[Pulls, dict]:
-    """The same, and what any small motion of the row's frame in its parent does: for joints with quaternions."""
+    """The same, with derivatives by any small motion of the row's frame in its parent, for quaternion joints."""
     passed, found = pulls(row, whole)
     v, a, u = row.moving
     along = row.axis.times
@@ -101,7 +101,7 @@ def placed_pulls(row: Row, whole: Pulls) -> tuple[Pulls, dict]:
 
 
 class Relative(NamedTuple):
-    """A stretch of rows: how its outer end stands and moves in its inner one."""
+    """A stretch of rows: placement and motion of its outer end in its inner one."""
 
     X: Placement
     v: Motion
@@ -128,7 +128,7 @@ def moved(e: Relative, s: ReverseMotion) -> ReverseMotion:
 
 
 class Pulling(NamedTuple):
-    """A stretch of rows on the way in, and what it passes by itself."""
+    """A stretch of rows on the way in, and the F, A, V that it passes by itself."""
 
     X: Placement | Transform
     v: Motion
@@ -207,7 +207,7 @@ def has_reverse(algorithm: Algorithm) -> bool:
 
 
 class RowSlopes(NamedTuple):
-    """Derivatives of Σ w τ of the rows with respect to q, and to velocities and accelerations of the rows."""
+    """Derivatives of Σ w τ by q, and by velocities and accelerations of the rows."""
 
     q: Any
     qd: Any
@@ -215,7 +215,7 @@ class RowSlopes(NamedTuple):
 
 
 def _slopes(run: Run, model: Model, q: Any, qd: Any, qdd: Any, w: Any) -> RowSlopes:
-    """Those of the rows, with (..., n) arrays; q as the joints have it."""
+    """The derivatives for the rows, with (..., n) arrays; q is that of the joints."""
     given = {"q": q, "qd": qd, "qdd": qdd, "w": w}
     structure = model.structure
     if not len(structure.quaternion_joints):
@@ -229,7 +229,7 @@ def _slopes(run: Run, model: Model, q: Any, qd: Any, qdd: Any, w: Any) -> RowSlo
     first, at = first_placements(structure, rows, states)
 
     def motion(states: Any) -> tuple:
-        """How the first rows move, in their own coordinates, to first order."""
+        """The motion of the first rows, in their own coordinates, to first order."""
         new = first_placements(structure, rows, states)[1]
         turned = at.orientation.conjugate() * new.orientation
         moved = at.orientation.conjugate().turn(new.position - at.position)
@@ -241,7 +241,7 @@ def _slopes(run: Run, model: Model, q: Any, qd: Any, qdd: Any, w: Any) -> RowSlo
 
 
 def _by_shift(model: Model, qd: Any, owed: Any) -> Any:
-    """What is owed to the shifts of quaternion joints (joint_terms.py), owed to qd."""
+    """The gradient with respect to qd, from that with respect to the shifts of quaternion joints (joint_terms.py)."""
     if not len(model.structure.quaternion_joints):
         return jnp.zeros_like(qd)
     shift = jax.vjp(lambda x: velocity_product_shift(model.structure, x), qd.reshape(-1, qd.shape[-1]).T)[1]
@@ -249,7 +249,7 @@ def _by_shift(model: Model, qd: Any, owed: Any) -> Any:
 
 
 def gradient(algorithm: Algorithm, run: Run, model: Model, state: tuple, owed: Any) -> tuple:
-    """Gradients with respect to the state, (..., n) arrays, from that with respect to the result."""
+    """Gradients by the state, (..., n) arrays, from the gradient by the result."""
     q, qd, given = state
     armature, slide = (jnp.asarray(x, q.dtype) for x in (model.rows.armature, model.rows.slide))
     if algorithm is RNEA:

@@ -1,4 +1,4 @@
-"""Velocities and rates of all rows, and what forces on rows do to the joints: the Jacobian, and its transpose.
+"""Velocities and rates of all rows, and the joint forces of forces on rows: the Jacobian and its transpose.
 
 Row velocities are linear in qd, so the same passes give J x for any x.
 """
@@ -40,7 +40,7 @@ ROW_RATES = Algorithm(
     name="row_rates",
     inputs=("q", "qd", "qdd"),
     passes=(Outward("rates", _rates, given=("qd", "qdd"), link=("axis",), outputs=RATES, stretch=MOTION, places=True),),
-    fields={"rates": Rates},  # The base does not accelerate: gravity has no part in rates.
+    fields={"rates": Rates},  # the base does not accelerate, so rates do not include gravity
     outputs=dict.fromkeys(RATES, float),
     accurate=True,
 )

@@ -1,7 +1,8 @@
-"""Quantities of the whole mechanism, each by the passes that it needs and no more.
+"""Quantities of the whole mechanism, each with only the passes that it needs.
 
-Shares of the rows are added up with the base, which makes the result of them. Momenta about the centre of mass are
-taken there row by row, so a robot far from the world's origin loses nothing (Orin, Goswami & Lee 2013, eq. 27).
+The shares of the rows are added up at the base, which computes the result from the sum. Momenta about the centre of
+mass are moved there row by row, so a robot far from the world's origin loses no digits (Orin, Goswami & Lee 2013, eq.
+27).
 """
 
 from collections.abc import Callable
@@ -38,7 +39,7 @@ def moment(I: Inertia, pose: Placement) -> Vec3:
 
 
 def total(state: str, of: Callable[[Row], Any], needs: tuple[str, ...], link: tuple[str, ...] = ("inertia",)) -> Total:
-    """The sum of what `of` finds for each row."""
+    """The sum of `of(row)` over all rows."""
     return Total(state, lambda row, whole: (whole, {}), own=Share(of, link=link, needs=needs))
 
 
@@ -83,7 +84,7 @@ POTENTIAL_ENERGY = Algorithm(
 
 
 def _stretched(row: Row, parent: Placement) -> tuple[Placement, dict]:
-    """Outward: pose, and what the springs of the row hold."""
+    """Outward: the pose, and the energy in the springs of the row."""
     return pose(row, parent)[0], {"held": row.stiffness * row.stretch * row.stretch}
 
 
@@ -182,7 +183,7 @@ CENTROIDAL_MOMENTUM = Algorithm(
 
 
 def _by_matrix(row: Row) -> Row:
-    """The row as CRBA knows it; its diagonal of H is not wanted."""
+    """The row in the form that CRBA expects; the diagonal of H is not needed."""
     return Row({**row, "at": row.at.transform, "armature": 0.0})
 
 

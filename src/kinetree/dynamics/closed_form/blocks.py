@@ -1,7 +1,7 @@
-"""What springs and rotors of quaternion joints add to derivatives: small blocks, left to JAX.
+"""Terms of derivatives from springs and rotors of quaternion joints: small blocks, computed by JAX.
 
-Springs of such joints pull along a rotation vector, and along a way that turns with the body (model/physics.py). A
-rotor of a free joint's sliding rows feels ω × v (model/coordinates.py). Few mechanisms have either.
+Springs of such joints pull along a rotation vector, and along an offset that turns with the body (model/physics.py). A
+rotor of a free joint's sliding rows feels ω × v (model/coordinates.py). Few mechanisms have such springs or rotors.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ def _some(x: Any) -> bool:
 
 
 def has_blocks(model: Model) -> bool:
-    """True unless the model is known to have neither."""
+    """False if the model is known to have no such springs and rotors."""
     turning = np.flatnonzero(model.structure.q_of_row < 0)
     if not len(turning):
         return False
@@ -31,7 +31,7 @@ def has_blocks(model: Model) -> bool:
 
 @jax.jit
 def blocks(model: Model, q: Any, qd: Any) -> tuple[Any, Any]:
-    """What they add to ∂τ/∂q and ∂τ/∂qd, (batch, nv, nv)."""
+    """Their terms of ∂τ/∂q and ∂τ/∂qd, (batch, nv, nv)."""
     free, coupling = model.uncoupled, model.coupling
     wide_q, wide_qd = (q, qd) if coupling is None else (coupling.widen_q(q), coupling.widen_v(qd))
     turning = jnp.asarray(model.structure.q_of_row < 0, q.dtype)

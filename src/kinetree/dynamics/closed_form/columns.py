@@ -1,8 +1,8 @@
 """Matrices gathered in slots, and the solution of H X = B for all their columns at once.
 
 X has a row for each degree of freedom, and three columns for each: of ∂/∂q, ∂/∂qd, and H, or for forward dynamics the
-unit matrix, which becomes H⁻¹. H itself is packed on the elimination tree, and its factors LᵀDL take its place
-(matrices/ltdl_lanes.py). A turn of a solve moves CHUNK columns at a time.
+unit matrix, which becomes H⁻¹. H itself is packed on the elimination tree, and its factors LᵀDL replace it
+(matrices/ltdl_lanes.py). A turn of a solve handles CHUNK columns.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ CHUNK, TERMS = tuning.SOLVE_CHUNK_COLUMNS, tuning.SOLVE_TERMS
 
 
 class ColumnRegion(NamedTuple):
-    """Slots after those of the rows: X, and for forward dynamics packed H, and the numbers 0 and 1."""
+    """The slots after those of the rows: X; for forward dynamics also packed H, and the numbers 0 and 1."""
 
     shape: Skeleton
     start: int
@@ -31,7 +31,7 @@ class ColumnRegion(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """Columns of X, rounded up to whole chunks where X is solved for."""
+        """The number of columns of X, rounded up to whole chunks if X is solved for."""
         return chunks(self.shape) * CHUNK if self.forward else 3 * self.shape.size
 
     @property
@@ -51,7 +51,7 @@ class ColumnRegion(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The first slot after all."""
+        """The first slot after this region."""
         return self.one + 1 if self.forward else self.packed
 
     def entry(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
@@ -64,7 +64,7 @@ class ColumnRegion(NamedTuple):
 
 
 def chunks(shape: Skeleton) -> int:
-    """How many chunks the columns of X make."""
+    """The number of chunks of columns of X."""
     return -(-3 * shape.size // CHUNK)
 
 
@@ -81,7 +81,7 @@ def _turns(table: np.ndarray) -> Turns:
 
 
 def prepare(region: Regions, variant: Any) -> list[RowPart]:
-    """Zeros where entries are missing or add up; for forward dynamics the unit matrix and the zeros of H, too."""
+    """Write zeros where entries are missing or add up; for forward dynamics also the unit matrix and the zeros of H."""
 
     def entries_turns(shape: Skeleton) -> Turns:
         r, m = region(shape), shape.size
@@ -125,17 +125,18 @@ def prepare(region: Regions, variant: Any) -> list[RowPart]:
 
 
 def solve(region: Regions) -> list[RowPart]:
-    """Factors of H in its place, then H⁻¹ X in the place of X."""
+    """Replace H by its factors, then X by H⁻¹ X."""
 
     def factors(shape: Skeleton) -> Turns:
         r = region(shape)
         return _turns(elimination_turns(shape.tree, r.one - r.packed) + r.packed)
 
     def substitution(outward: bool) -> Callable[[Skeleton], Turns]:
-        """Slots of TERMS factors L_kj, of as many chunks of X that are known, and of the one that they are taken off.
+        """Turns of a substitution: slots of TERMS factors L_kj, of TERMS known chunks of X, and of the chunk to change.
 
-        Outward the rows j that carry row k are taken off it, inward the rows k off those that carry them. All that is
-        taken off a row is known by then. Chunk after chunk: the rows of one stay in the nearest cache.
+        Outward, the rows j that carry row k are subtracted from it; inward, row k is subtracted from the rows that
+        carry it. The subtracted rows are always complete by then. The loop goes chunk by chunk, so the rows of a chunk
+        stay in the nearest cache.
         """
 
         def turns(shape: Skeleton) -> Turns:
@@ -143,7 +144,7 @@ def solve(region: Regions) -> list[RowPart]:
             place = np.flatnonzero(k != j)
             number = np.repeat(np.arange(chunks(shape)), len(place))
             place = np.tile(place, chunks(shape))
-            if not outward:  # Rows of X know only columns of related rows so far.
+            if not outward:  # so far a row of X has only the columns of related rows
                 some = filled(r)[k[place], number]
                 place, number = place[some], number[some]
             known, changed = (j[place], k[place]) if outward else (k[place], j[place])
@@ -183,7 +184,7 @@ def solve(region: Regions) -> list[RowPart]:
 def _grouped(
     r: ColumnRegion, place: np.ndarray, number: np.ndarray, known: np.ndarray, changed: np.ndarray
 ) -> np.ndarray:
-    """The table of a substitution, from its terms, in order; turns that are short of terms have some that are zero."""
+    """The table of a substitution, from its terms, in order. Turns with too few terms are padded with zero terms."""
     if not len(place):
         return np.zeros((0, 2 * TERMS + 1), np.int64)
     target = number * r.shape.size + changed
@@ -199,7 +200,7 @@ def _grouped(
 
 
 def filled(r: ColumnRegion) -> np.ndarray:
-    """(rows, chunks): where X is not zero before anything has gone outward."""
+    """(rows, chunks): where X is not zero before the outward substitution."""
     m, tree = r.shape.size, r.shape.tree
     k, j = tree.ancestor_pairs
     related = np.zeros((m, r.columns), bool)
@@ -209,8 +210,8 @@ def filled(r: ColumnRegion) -> np.ndarray:
 
 
 def store(region: Regions) -> list[RowPart]:
-    """X to the outputs: as many entries of a row at a time as may be. None is stored twice: in reverse, it would count
-    twice.
+    """X to the outputs, with as many entries of a row at a time as possible. No entry is stored twice, as in reverse
+    mode it would count twice.
     """
 
     def turns(shape: Skeleton, width: int) -> Turns:
@@ -231,5 +232,5 @@ def store(region: Regions) -> list[RowPart]:
 
 
 def solve_turns(shape: Skeleton) -> int:
-    """About how many turns a solve takes."""
+    """An estimate of the turns that a solve takes."""
     return 2 * shape.tree.n_ancestor_pairs * chunks(shape) // TERMS

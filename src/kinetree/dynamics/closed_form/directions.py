@@ -1,9 +1,9 @@
-"""Derivatives along directions: one by a run of the derived lane program, many by matrices in closed form.
+"""Derivatives along directions: one direction by a run of the derived lane program, many by matrices in closed form.
 
-A direction costs two or three times the function, whatever the robot; all n² derivatives cost as much as about five
-directions. How many there are is known when JAX maps over them, as `jacfwd` and `jacrev` do. So a direction of a
-function of the state is one primitive to JAX, linear in the direction: mapped over directions alone it multiplies them
-by matrices, otherwise it is what JAX makes of the function.
+A direction costs two or three times the function, for any robot; all n² derivatives cost as much as about five
+directions. The number of directions is known when JAX maps over them, as `jacfwd` and `jacrev` do. So the derivative
+along a direction is one primitive, linear in the direction. If it is mapped over directions only, it multiplies them by
+matrices; otherwise it is JAX's own derivative of the function.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from kinetree.lanes.partition import knows_devices
 
 from ..schedules import tuning
 
-Linear = Callable[..., Any]  # Directions of some of the state to that of the result.
+Linear = Callable[..., Any]  # directions of some parts of the state -> direction of the result
 
 
 class Function:
@@ -32,7 +32,7 @@ class Function:
         value: (parameters, *state) -> result.
         linear: (parameters, state, which, result) -> a linear function of the directions of those of the state that
             `which` lists; None where matrices would be too large.
-        gradient: (parameters, state, owed) -> gradients with respect to the state, where they have a way of their own.
+        gradient: (parameters, state, owed) -> gradients by the state, if there is a special way to find them.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class Function:
 
 
 class RuleCall:
-    """A function, how many parameters it has, and which of the state moves."""
+    """A function, its number of parameters, and which parts of the state move."""
 
     def __init__(self, function: Function, parameters: int, state: int, which: tuple[int, ...]):
         self.function, self.parameters, self.state, self.which = function, parameters, state, which
 
     @property
     def fixed(self) -> int:
-        """Arguments that are no directions."""
+        """The number of arguments that are not directions."""
         return self.parameters + self.state
 
     def split(self, arguments: Any) -> tuple[list, list, list]:
@@ -61,7 +61,7 @@ class RuleCall:
         return a[: self.parameters], a[self.parameters : self.fixed], a[self.fixed :]
 
     def of_moving(self, parameters: list, state: list) -> tuple[Callable[..., Any], list]:
-        """The function of what moves, and where that stands."""
+        """The function of the moving parts of the state, and their values."""
 
         def function(*moving: Any) -> Any:
             values = list(state)
@@ -112,7 +112,7 @@ BACKWARD = _make("direction_back", _backward_shapes, _backward)
 
 
 def direction(function: Function, parameters: list, state: list, moved: dict[int, Any]) -> Any:
-    """The direction of the result, from directions of some of the state."""
+    """The direction of the result, from directions of some parts of the state."""
     call = RuleCall(function, len(parameters), len(state), tuple(moved))
     return FORWARD.bind(*parameters, *state, *moved.values(), call=call)[0]
 
@@ -125,8 +125,8 @@ def with_rule(
 ) -> Callable[..., Any]:
     """`function(fixed, *state)`, of one array, with derivatives by `slow(fixed, *state)`.
 
-    Where nothing is asked of what is `fixed`, `linear` and `gradient` say how directions and gradients are found (see
-    `Function`; their parameters are what is fixed). Without either, all derivatives are those of `slow`.
+    If no derivative by `fixed` is needed, directions and gradients come from `linear` and `gradient` (see `Function`;
+    `fixed` are its parameters). Without both, all derivatives are those of `slow`.
     """
     rule = jax.custom_jvp(function)
 
@@ -193,7 +193,7 @@ def _transposed(other: str, cotangents: Any, *arguments: Any, call: RuleCall) ->
 
 
 def _derivative(primitive: Primitive, body: Callable, primals: Any, tangents: Any, *, call: RuleCall) -> tuple:
-    """The derivative, of any order. It is linear in its directions: if nothing else moves, it is its own derivative."""
+    """The derivative, of any order. It is linear in its directions; if only they move, it is its own derivative."""
     if all(isinstance(t, ad.Zero) for t in tangents[: call.fixed]):
         moved = (ad.instantiate_zeros(t) for t in tangents[call.fixed :])
         fixed = primals[: call.fixed]

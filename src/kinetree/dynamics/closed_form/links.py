@@ -1,4 +1,4 @@
-"""What programs in world axes share: constants of links, joints and pairs of rows; the base; axes in the world."""
+"""Common parts of programs in world axes: constants of links, joints and pairs of rows; the base; axes in the world."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from .shape import Skeleton
 
 
 class SlopeRow(NamedTuple):
-    """What the outward loop knows of a row; None where it need not know it."""
+    """The constants of a row in the outward loop; None for those that are not needed."""
 
     frame: Any
     axis: Axis
@@ -26,7 +26,7 @@ class SlopeRow(NamedTuple):
 
 
 class SlopeJoint(NamedTuple):
-    """What a joint adds to the diagonals, and its ratio to the coordinate that it follows."""
+    """The joint's terms on the diagonals, and its ratio to the coordinate that it follows."""
 
     armature: Any
     stiffness: Any
@@ -35,24 +35,24 @@ class SlopeJoint(NamedTuple):
 
 
 def placed_at(link: SlopeRow, q: Any) -> Placement:
-    """Where a screw stands at coordinate q."""
+    """The placement of a screw at coordinate q."""
     return place(link.frame.orientation, link.frame.position, link.axis, q)
 
 
 def world_axis(pose: Placement, axis: Axis) -> Motion:
-    """S of a row that stands so in the world, in world axes about the origin."""
+    """S of a row with this pose, in world axes about the origin."""
     z = pose.orientation.rotation().rows[2]
     turning = z * axis.turn
     return Motion(turning, z * axis.slide + pose.position.cross(turning))
 
 
 def base_part(memory: Memory, quaternions: bool, begins: Callable[[Vec3], dict[str, Any]]) -> RowPart:
-    """The turn of the base: its `pose`, and the fields that `begins` gives for a gravity.
+    """The turn of the base: its `pose`, and the fields of `begins(gravity)`.
 
-    Where joints have positions of their own, the origin is put at the first of them: far from it, numbers of inertias
-    about it would lose their digits.
+    If joints have positions of their own, the origin is put at the first such joint: inertias about a far origin would
+    lose digits.
     """
-    # The names alone, found without XLA, which a forked process has not.
+    # only the names, found without XLA, which a forked process can not use
     names = tuple(jax.eval_shape(begins, Vec3(*3 * (jax.ShapeDtypeStruct((), np.float32),))))
     reads = (memory.at(V, "placed"),) if quaternions else ()
 
@@ -71,7 +71,7 @@ def base_part(memory: Memory, quaternions: bool, begins: Callable[[Vec3], dict[s
 
 
 def link_constants(model: Model, rows: np.ndarray, framed: bool) -> SlopeRow:
-    """Links of these rows; `framed` if their frames are wanted."""
+    """Links of these rows; `framed`: with their frames."""
     r, coupling = pick(model.rows, rows), model.coupling
     frame = Placement(r.orientation, r.position) if framed else None
     if coupling is None:
@@ -81,7 +81,7 @@ def link_constants(model: Model, rows: np.ndarray, framed: bool) -> SlopeRow:
 
 
 def joint_constants(model: Model, rows: np.ndarray) -> SlopeJoint:
-    """Joints of these rows. Springs of quaternion joints are no diagonals: see blocks.py."""
+    """Joints of these rows. Springs of quaternion joints are not diagonal: see blocks.py."""
     none = np.zeros(len(rows))
     damping, stiffness = (none, none) if model.passive is None else (x[rows] for x in model.passive[:2])
     ratio = None if model.coupling is None else model.coupling.ratio_v[rows]
@@ -90,7 +90,7 @@ def joint_constants(model: Model, rows: np.ndarray) -> SlopeJoint:
 
 
 def pair_ratios(model: Model, pairs: np.ndarray) -> Any:
-    """Products of the ratios of two rows, i and j, known by i n + j."""
+    """Products of the ratios of two rows, i and j, numbered by i n + j."""
     assert model.coupling is not None
     n, ratio = model.tree.n, model.coupling.ratio_v
     return ratio[pairs // n] * ratio[pairs % n]

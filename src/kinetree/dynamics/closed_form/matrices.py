@@ -38,7 +38,7 @@ def product(a: Any, b: Any) -> Any:
     """a b of (batch, n, n)."""
     if a.shape[1] > 32 or facts().weaves:
         return jnp.matmul(a, b, precision="highest")
-    # Written out: XLA multiplies many small matrices five times as fast so on a CPU.
+    # Written out, because on a CPU XLA then multiplies many small matrices five times as fast.
     return sum(a[:, :, k, None] * b[:, k, None, :] for k in range(a.shape[1]))
 
 
@@ -52,7 +52,7 @@ def of_inverse(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Ma
 
 
 def of_forward(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Matrices:
-    """∂qdd/∂q, ∂qdd/∂qd and H⁻¹, at accelerations that are known."""
+    """∂qdd/∂q, ∂qdd/∂qd and H⁻¹, at known accelerations."""
     by_q, by_qd, inverse = _solved(model, q, qd, qdd, f_ext)
     if not has_blocks(model):
         return by_q, by_qd, inverse
@@ -61,9 +61,9 @@ def of_forward(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Ma
 
 
 def taken_apart(model: Model) -> tuple[list, Callable[[list], Model]]:
-    """The numbers of a model that JAX knows of, and how to make the model of others in their place.
+    """The JAX arrays of a model, and a function that makes the model with other arrays in their place.
 
-    Where there are none, that is the model itself, with all that is kept beside it.
+    Without JAX arrays the function returns the model itself, with all that is kept beside it.
     """
     leaves, treedef = jax.tree.flatten(model)
     places = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating)]
@@ -83,7 +83,7 @@ def solves_in_lanes(model: Model) -> bool:
 
 
 def forward_way(call: Call) -> Choice:
-    """The way of the derivatives of forward dynamics."""
+    """The way for the derivatives of forward dynamics."""
     if call.model.loops is not None:
         return Choice("directions", "directions", "xla", "", "rigid loops: one direction after the other")
     served = 0 < call.rows <= tuning.CLOSED_FORM_MAX_ROWS
@@ -93,7 +93,7 @@ def forward_way(call: Call) -> Choice:
 
 
 def _solved(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:
-    """Solutions of H X = −∂τ/∂q, −∂τ/∂qd and 1. Factors are no lane program to differentiate, so X has a rule."""
+    """Solutions of H X = −∂τ/∂q, −∂τ/∂qd and 1. The factors can not be differentiated in lanes, so X has a rule."""
     solve = partial(_run, forward=True) if solves_in_lanes(model) else _by_inverse
     state = (q, qd, qdd) if f_ext is None else (q, qd, qdd, f_ext)
     if not any(isinstance(x, jax.Array) for x in state):
@@ -118,7 +118,7 @@ def _solved(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:
 
 @jax.jit
 def _by_inverse(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> Matrices:
-    """The matrices by H⁻¹ = W Wᵀ, with W from the factors of H. A GPU's threads have little memory for more."""
+    """The matrices by H⁻¹ = W Wᵀ, with W from the factors of H. The threads of a GPU have no memory for more."""
     by_q, by_qd, H = _run(model, q, qd, qdd, f_ext)
     tree, n = Skeleton.of(model).tree, model.nv
     i, j = tree.ancestor_pairs

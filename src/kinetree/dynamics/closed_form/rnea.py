@@ -1,12 +1,12 @@
 """Derivatives of inverse dynamics in closed form, as lane programs: ∂τ/∂q, ∂τ/∂qd and H, all at once, in O(n · depth).
 
-One loop outward, one inward, one over the pairs of rows that carry each other, where a derivative costs a dot product
-or two (terms.py). The rows of a quaternion joint move together: their rates are those of the joint's axes in its
-parent, so there is no shift of accelerations (model/coordinates.py) to differentiate.
+There is one loop outward, one inward, and one over the pairs of a row and a row that it carries, where a derivative
+costs one or two dot products (terms.py). The rows of a quaternion joint move together: their rates are those of the
+joint's axes in its parent, so there is no shift of accelerations (model/coordinates.py) to differentiate.
 
-Each entry is an output. They are gathered in slots first (columns.py) where joints follow others: there several of
-them, each times the ratios of its rows, add up (Gᵀ X G); and for the derivatives of forward dynamics, where the
-matrices are solved with.
+Each entry is an output. In two cases entries are first gathered in slots (columns.py): if joints follow others, because
+several entries, each times the ratios of its rows, add up (Gᵀ X G); and for forward dynamics, which solves with the
+matrices.
 """
 
 from collections.abc import Callable
@@ -52,10 +52,10 @@ class SlopeVariant(NamedTuple):
     """Which program: for what kind of mechanism, and of which function."""
 
     quaternions: bool
-    external: bool = False  # Forces act on bodies.
-    coupled: bool = False  # Joints follow others.
-    forward: bool = False  # Derivatives of forward dynamics.
-    sweeps: bool = False  # They are solved for by sweeps (sweeps.py), not by factors of H (columns.py).
+    external: bool = False  # True if forces act on bodies.
+    coupled: bool = False  # True if joints follow others.
+    forward: bool = False  # True for derivatives of forward dynamics.
+    sweeps: bool = False  # True to solve by sweeps (sweeps.py), not by factors of H (columns.py).
 
     @property
     def gathered(self) -> bool:
@@ -86,7 +86,7 @@ def program(variant: SlopeVariant) -> LaneAlgorithm:
         writer.memory,
         ("q", "v", "v", *(("f_ext",) * variant.external)),
         ((_size, _size),) * 3,
-        reversible=not variant.forward,  # Factors take the place of H.
+        reversible=not variant.forward,  # factors overwrite H
         shape=Skeleton.of,
         slots=lambda shape: writer.region(shape).end if variant.gathered else writer.rows_end(shape),
     )
@@ -136,7 +136,7 @@ class SlopeWriter:
         return self.memory.size * (shape.rows + 1)
 
     def region(self, shape: Skeleton) -> Any:
-        """Where matrices are gathered: a region of columns.py, or of sweeps.py."""
+        """The slots where matrices are gathered: a region of columns.py, or of sweeps.py."""
         start = self.rows_end(shape)
         if self.variant.sweeps:
             return sweeps.SweepRegion(shape, start)
@@ -145,7 +145,7 @@ class SlopeWriter:
     # -- tables -------------------------------------------------------------------------------------------------------
 
     def of_shape(self, turns: Callable[..., Turns]) -> Callable[[Skeleton], Turns]:
-        """Turns over rows, with the columns of q and qd that their coordinates follow."""
+        """Turns over rows, with the columns of q and qd of their coordinates, or of those that these follow."""
 
         def changed(shape: Skeleton) -> Turns:
             table, rows = turns(shape.structure)
@@ -167,7 +167,7 @@ class SlopeWriter:
         return turns
 
     def places(self, shape: Skeleton, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Where the entries of rows i and j go: of three matrices, and of H packed."""
+        """The places of the entries of rows i and j: in three matrices, and in packed H."""
         i, j = shape.v_column(i), shape.v_column(j)
         if not self.variant.gathered:
             return i * shape.size + j, 0 * i
@@ -177,7 +177,7 @@ class SlopeWriter:
     def pair_table(
         self, chosen: Callable[[Skeleton, np.ndarray, np.ndarray], np.ndarray]
     ) -> Callable[[Skeleton], Turns]:
-        """Turns over some of the pairs. Instead of rows, the turns are known by the ratios of both rows."""
+        """Turns over some of the pairs. The constants of a turn are the ratios of both rows."""
 
         def turns(shape: Skeleton) -> Turns:
             i, j = shape.pairs
@@ -192,7 +192,7 @@ class SlopeWriter:
     # -- passes over the rows -----------------------------------------------------------------------------------------
 
     def placing(self) -> list[RowPart]:
-        """The placements of all rows, where there are quaternion joints."""
+        """The placements of all rows, if there are quaternion joints."""
         parts = [part._replace(turns=self.of_shape(part.turns)) for part in placing_parts(self.memory)]
         if not self.variant.coupled:
             return parts
@@ -209,7 +209,7 @@ class SlopeWriter:
         return [RowPart(loop, moving.turns, constants), *parts[1:]]
 
     def base(self) -> RowPart:
-        """What the base passes on: it is pushed up against gravity."""
+        """The state of the base, with gravity as an upward acceleration."""
 
         def begins(gravity: Vec3) -> dict[str, Any]:
             s = gravity.x
@@ -221,7 +221,7 @@ class SlopeWriter:
         return base_part(self.memory, self.variant.quaternions, begins)
 
     def outward(self) -> RowPart:
-        """Placements, velocities, accelerations, and what each body asks for."""
+        """Placements, velocities, accelerations, and the terms of each body."""
         quaternions, coupled = self.variant.quaternions, self.variant.coupled
         reads = self.at(PARENT, "pose", "v", "a")
         reads += self.at(OWN, "placed") + self.at(JOINT, "v", "a") if quaternions else ()
@@ -259,7 +259,7 @@ class SlopeWriter:
         )
 
     def forces(self) -> RowPart:
-        """Forces on bodies, moved from the world's origin to ours."""
+        """Forces on bodies, moved from the world's origin to that of the program."""
 
         def turns(shape: Skeleton) -> Turns:
             of_body = shape.structure.row_of_body
@@ -276,7 +276,7 @@ class SlopeWriter:
         return RowPart(loop, turns, no_constants)
 
     def inward(self) -> RowPart:
-        """Composites, what each row holds ready for pairs, and the diagonals."""
+        """Composites, the terms of each row for pairs, and the diagonals."""
         quaternions = self.variant.quaternions
         reads = self.at(OWN, "S", "turning", "moving", "second", "I", "B", "f", *self.applied)
         reads += self.at(LAST, "v") if quaternions else ()
@@ -320,7 +320,7 @@ class SlopeWriter:
         return ((), slots, ()) if self.variant.coupled else (slots, (), ())
 
     def put(self, writes: tuple, adds: tuple, entries: tuple, ratio: Any) -> tuple:
-        """The results of a step: entries (by_q, by_qd, H), or both sides of the diagonal of each, where they go."""
+        """The results of a step: entries (by_q, by_qd, H), or both sides of the diagonal of each, at their places."""
         if not self.variant.gathered:
             return writes, adds, entries
         sides = len(entries) // 3
@@ -335,7 +335,7 @@ class SlopeWriter:
         return (writes, adds + groups, ()) if self.variant.coupled else (writes + groups, adds, ())
 
     def axes_slots(self) -> tuple[Slots, ...]:
-        """What pairs read of the row that carries the other."""
+        """The slots that a pair reads of the row that carries the other."""
         return self.at(ANCESTOR, "S", "turning", "second", "both" if self.variant.quaternions else "moving")
 
     def axes(self, reads: tuple) -> Axes:
@@ -352,7 +352,7 @@ class SlopeWriter:
         def step(ratio: Any, _: tuple, reads: tuple) -> tuple:
             e = entries(reads)
             both_sides = (e.by_q, e.back_q, e.by_qd, e.back_qd, e.H, e.H)
-            if len(entry) == 1:  # One entry gets both.
+            if len(entry) == 1:  # one entry gets both sides
                 both_sides = (e.by_q + e.back_q, e.by_qd + e.back_qd, 2.0 * e.H)
             return self.put((), (), both_sides, ratio if coupled else None)
 
@@ -365,12 +365,12 @@ class SlopeWriter:
         return (shape.joint_of_row[i] != shape.joint_of_row[j]) & (shape.v_column(i) != shape.v_column(j))
 
     def pairs(self) -> RowPart:
-        """Entries of two rows that carry each other."""
+        """Entries of two rows, one of which carries the other."""
         reads = self.axes_slots() + self.at(ROW, "owed", *self.pulled)
         return self.pair_part(reads, lambda r: pair_entries(self.axes(r), *r[4:]), self.apart)
 
     def within(self) -> RowPart:
-        """Entries of two axes of one joint: it turns them together."""
+        """Entries of two axes of one joint, which turn together."""
         reads = self.axes_slots() + self.at(ROW, "owed", *self.pulled, "S", "f", *self.applied)
 
         def entries(reads: tuple) -> Entries:

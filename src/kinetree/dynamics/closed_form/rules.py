@@ -1,9 +1,9 @@
-"""Inverse and forward dynamics, whose derivatives are in closed form (matrices.py) where there are many directions.
+"""Inverse and forward dynamics, with derivatives in closed form (matrices.py) if there are many directions.
 
-JAX sees functions with rules of their own (directions.py): directions of inverse dynamics are multiplied by ∂τ/∂q,
-∂τ/∂qd and H, those of forward dynamics by ∂qdd/∂q, ∂qdd/∂qd and H⁻¹. A direction of q is first taken to the tangent
-that the joints move along. A single direction, and whatever else is differentiated, a model's parameters, forces on
-bodies, or a robot of very many rows, goes through the derivatives of the lane programs themselves.
+To JAX these are functions with their own derivative rules (directions.py). Directions of inverse dynamics are
+multiplied by ∂τ/∂q, ∂τ/∂qd and H, those of forward dynamics by ∂qdd/∂q, ∂qdd/∂qd and H⁻¹. A direction of q is first
+converted to a velocity of the joints. All else uses the derivatives of the lane programs: a single direction,
+derivatives by parameters of a model or by forces on bodies, and robots of very many rows.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ MATRICES = {"rnea": of_inverse, "aba": of_forward, "aba_checked": of_forward}
 
 
 def in_closed_form(algorithm: Algorithm, model: Model, q: Any, f_ext: Any, run: Run) -> Callable[..., tuple]:
-    """`run(model, f_ext, *state)` as a function of the state, with a rule of its own where there is one."""
+    """`run(model, f_ext, *state)` as a function of the state, with its own derivative rule if there is one."""
     matrices = MATRICES.get(algorithm.name)
     if matrices is None or not isinstance(q, jax.Array) or not 0 < model.tree.n <= tuning.CLOSED_FORM_MAX_ROWS:
         return partial(run, model, f_ext)
@@ -58,7 +58,7 @@ def in_closed_form(algorithm: Algorithm, model: Model, q: Any, f_ext: Any, run: 
 
 
 def tangent(model: Model, q: Any, moved: Any) -> Any:
-    """A direction of q, (batch, nq), as the velocity that joints move with, (batch, nv).
+    """A direction of q, (batch, nq), as a velocity of the joints, (batch, nv).
 
     Only the direction of a quaternion matters, not its length; a free joint's velocity is in body coordinates.
     """

@@ -1,4 +1,4 @@
-"""The coordinates that derivatives are taken by: all those of a tree, or fewer where joints follow others."""
+"""The coordinates of derivatives: all those of a tree, or fewer if joints follow others."""
 
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from kinetree.tree import Tree
 
 
 class Skeleton:
-    """A structure and its coupling: what the tables of a derivative program depend on."""
+    """A structure and its coupling: the tables of a derivative program depend on these."""
 
     def __init__(self, structure: Structure, coupling: Coupling | None):
         self.structure, self.coupling = structure, coupling
@@ -48,13 +48,13 @@ class Skeleton:
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """(i, j): each row j with each row i ≠ j that carries it."""
+        """Pairs (i, j): each row j with each row i ≠ j that carries it."""
         j, i = (x.astype(np.int64) for x in self.structure.tree.ancestor_pairs)
         return i[i != j], j[i != j]
 
     @cached_property
     def joint_of_row(self) -> np.ndarray:
-        """The first row of the joint that each row belongs to, among the joints with quaternions; else the row."""
+        """For each row of a quaternion joint, the first row of the joint; for other rows, the row itself."""
         first = np.arange(self.rows)
         for row, _, free in self.structure.quaternion_joints:
             first[row : row + 3 + 3 * free] = row
@@ -62,7 +62,7 @@ class Skeleton:
 
     @cached_property
     def last_of_row(self) -> np.ndarray:
-        """The last row of the joint that each row belongs to, likewise."""
+        """For each row of a quaternion joint, the last row of the joint; for other rows, the row itself."""
         last = np.arange(self.rows)
         for row, _, free in self.structure.quaternion_joints:
             last[row : row + 3 + 3 * free] = row + 2 + 3 * free
@@ -72,7 +72,8 @@ class Skeleton:
     def tree(self) -> Tree:
         """The elimination tree of H over the degrees of freedom: H_ij ≠ 0 only if one of them is the other's ancestor.
 
-        Without coupling it is the tree of the rows. A coupled coordinate is related to all that its followers are.
+        Without coupling it is the tree of the rows. A coupled coordinate is related to all coordinates that its
+        followers are related to.
         """
         if self.coupling is None:
             return self.structure.tree
@@ -89,7 +90,7 @@ class Skeleton:
         return Tree(parent)
 
     def packed(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        """Where H packed on the elimination tree has (i, j)."""
+        """The place of (i, j) in H packed on the elimination tree."""
         low, high = np.minimum(i, j), np.maximum(i, j)
         start, depth = self.tree.ancestor_start, self.tree.depth
         return start[high] + depth[high] - depth[low]

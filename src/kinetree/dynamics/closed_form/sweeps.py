@@ -3,9 +3,9 @@
 In world axes a sweep needs no transforms. With U = I S and d of the articulated inertias (elements/articulated.py), a
 column goes inward as forces p and outward as accelerations a:
     u = B − Sᵀ p      p_parent += p + U u/d      X = (u − Uᵀ a)/d      a_child = a + S X
-A turn is one row, and the columns of some degrees of freedom, three for each: of ∂/∂q, ∂/∂qd, and the unit matrix,
-which becomes H⁻¹. Inward, rows that are not related to one of these have nothing to do. Rows come in preorder, so that
-few p and a are needed at a time: they lie in *rooms*, which a row takes over from its first child, or its parent.
+A turn is one row and the columns of some degrees of freedom, three for each: of ∂/∂q, ∂/∂qd, and the unit matrix, which
+becomes H⁻¹. Inward, rows that are not related to one of these are left out. Rows come in preorder, so that few p and a
+are needed at a time: they lie in *rooms*, which a row takes over from its first child, or from its parent.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from .shape import Skeleton
 
 WIDTHS = tuning.SWEEP_WIDTHS
 ROOM = 3 * 6 * WIDTHS[0]  # slots of a room
-ZEROS, NOBODY = -2, -1  # numbers of a room that holds zeros, and of one that is written only
+ZEROS, NOBODY = -2, -1  # numbers of a room that holds zeros, and of one that is never read
 ROW, X_AT, FROM, BESIDE, TO = range(5)  # Columns of the inward table: slots of a row, of X, and rooms of p.
 ABOVE, BELOW, OUT = range(2, 5)  # Columns of the outward table after the first two: rooms of a, and where X goes.
 FIELDS = {  # of each row
@@ -40,7 +40,7 @@ FIELDS = {  # of each row
 
 
 class SweepRegion(NamedTuple):
-    """Slots after those of the rows: X, then rooms."""
+    """The slots after those of the rows: X, then rooms."""
 
     shape: Skeleton
     start: int
@@ -52,7 +52,7 @@ class SweepRegion(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The first slot after all."""
+        """The first slot after this region."""
         tree = self.shape.tree
         return int(self.room(1 + max(inward_rooms(tree, np.ones(tree.n, bool)).max(), outward_rooms(tree).max())))
 
@@ -69,9 +69,9 @@ Regions = Callable[[Skeleton], SweepRegion]
 
 
 def inward_rooms(tree: Tree, some: np.ndarray) -> np.ndarray:
-    """(rows, 3): the rooms FROM which a row takes p, of what is BESIDE it in its parent, and TO which the sum goes.
+    """(rows, 3): the room of a row's own p (FROM), of the sum so far in its parent (BESIDE), and of the new sum (TO).
 
-    `some` are the rows that take part, with all that carry them, and in reversed preorder.
+    `some` are the rows that take part, with all rows that carry them, in reversed preorder.
     """
     rooms, at, found = Rooms(), {}, np.full((tree.n, 3), ZEROS)
     for row in tree.preorder[::-1]:
@@ -89,7 +89,7 @@ def inward_rooms(tree: Tree, some: np.ndarray) -> np.ndarray:
 
 
 def outward_rooms(tree: Tree) -> np.ndarray:
-    """(rows, 2): the rooms of the accelerations ABOVE a row and BELOW it, in preorder."""
+    """(rows, 2): the rooms of the accelerations of a row's parent (ABOVE) and of the row (BELOW), in preorder."""
     rooms, found, left = Rooms(), np.full((tree.n, 2), ZEROS), np.array(tree.n_children)
     for row in tree.preorder:
         parent = tree.parent[row]
@@ -106,7 +106,7 @@ def outward_rooms(tree: Tree) -> np.ndarray:
 
 
 def _groups(width: int, shape: Skeleton) -> tuple[np.ndarray, np.ndarray]:
-    """First degrees of freedom of the groups of a width; (groups, rows): which rows are related to one of a group."""
+    """The first degree of freedom of each group of a width; (groups, rows): the rows related to one of a group."""
     n = shape.size
     first = run_starts(n, width, WIDTHS)
     related = np.zeros((n, n), bool)
@@ -121,7 +121,7 @@ def _turns(table: list[np.ndarray], columns: int) -> Turns:
 
 
 def _columns(width: int, column: int) -> Slots:
-    """X of a turn, three columns for each degree of freedom."""
+    """The slots of X in a turn, three columns for each degree of freedom."""
     return Slots(column, 0, jax.tree.structure(3 * width * (0.0,)), block=3 * width)
 
 
@@ -131,7 +131,7 @@ def _room(width: int, column: int, kind: Any) -> Slots:
 
 
 def prepare(region: Regions) -> list[RowPart]:
-    """Zeros in the room of zeros, and in X where rows take part; the unit matrix."""
+    """Write zeros to the room of zeros, and to X where rows take part; then the unit matrix."""
 
     def zeros(shape: Skeleton) -> Turns:
         return _turns([region(shape).room(ZEROS) + 3 * np.arange(ROOM // 3)[:, None]], 1)
@@ -158,7 +158,7 @@ def prepare(region: Regions) -> list[RowPart]:
 
 
 def pivots(memory: Memory) -> RowPart:
-    """U and 1/d of all rows, and what their parents feel of them."""
+    """U and 1/d of all rows, and the inertias that their parents receive."""
 
     def step(armature: Any, _: tuple, reads: tuple) -> tuple:
         whole, S = reads
@@ -176,7 +176,7 @@ def pivots(memory: Memory) -> RowPart:
 
 
 def solve(region: Regions, memory: Memory) -> list[RowPart]:
-    """All sweeps inward, then all sweeps outward, whose X are the outputs."""
+    """All sweeps inward, then all sweeps outward. The X of the outward sweeps are the outputs."""
     known = tuple(memory.at(ROW, name) for name in ("S", "U", "d_inverse"))
 
     def inward(width: int) -> RowPart:
@@ -224,11 +224,11 @@ def solve(region: Regions, memory: Memory) -> list[RowPart]:
 
 
 def sweep_turns(shape: Skeleton) -> int:
-    """About how many turns all sweeps take."""
+    """An estimate of the turns of all sweeps."""
     return 2 * shape.size * sum(len(run_starts(shape.size, w, WIDTHS)) for w in WIDTHS)
 
 
 def suit(shape: Skeleton) -> bool:
-    """True if sweeps are faster than factors of H: where rows have many ancestors."""
+    """True if sweeps are faster than factors of H, because rows have many ancestors."""
     tree = shape.tree
     return shape.coupling is None and tree.n_ancestor_pairs >= (1 + tuning.SWEEP_MIN_ANCESTORS) * tree.n

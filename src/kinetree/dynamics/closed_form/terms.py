@@ -1,4 +1,4 @@
-"""The terms of the closed forms: what a moving body, and all that it carries, contribute to derivatives of forces.
+"""The terms of the closed forms: the part of a moving body, and of all bodies that it carries, in the derivatives.
 
 After Singh, Russo and Wensing, "Efficient Analytical Derivatives of Rigid-Body Dynamics using Spatial Vector Algebra"
 (2022), with everything in coordinates that do not move. Joint j moves in its parent p(j) with axes S, so its body has
@@ -8,13 +8,13 @@ and a joint i that carries j (columns of S one by one; ψ̇ + Ṡ is 2 ψ̇ wher
     ∂τ_i/∂q_j  = S_i · (2 B ψ̇_j + I ψ̈_j + S_j ×* f)        ∂τ_j/∂q_i  = 2 Bᵀ S_j · ψ̇_i + I S_j · ψ̈_i
     ∂τ_i/∂qd_j = S_i · (2 B S_j + I (ψ̇ + Ṡ)_j)             ∂τ_j/∂qd_i = 2 Bᵀ S_j · S_i + I S_j · (ψ̇ + Ṡ)_i
     H_ij = H_ji = I S_j · S_i
-The axes of one joint turn together with its body, so between two of them the term S_j ×* f is left out.
+The axes of one joint turn together with its body, so for two axes of one joint the term S_j ×* f is left out.
 
-Forces on bodies stand still in the world while the bodies move. Their composite g is no part of f, and they add
-−S_i · (S_j ×* g) to ∂τ_j/∂q_i; between two axes of one joint also S_i · (S_j ×* g) to ∂τ_i/∂q_j.
+Forces on bodies are constant in the world while the bodies move. Their composite g is not part of f. They add −S_i ·
+(S_j ×* g) to ∂τ_j/∂q_i; for two axes of one joint also S_i · (S_j ×* g) to ∂τ_i/∂q_j.
 
-B is that of 2 B = v ×* I − I v × + (I v) ×̄*, of which, with J, h, m of the body and v = (ω, u), nothing is left but
-    B = [[ω× J − ½ tr J ω× + (u · h) 1 − u hᵀ, 0], [−p×, 0]],    p = m u − h × ω.
+B is defined by 2 B = v ×* I − I v × + (I v) ×̄*. With J, h, m of the body and v = (ω, u) it is B = [[ω× J − ½ tr J ω× +
+(u · h) 1 − u hᵀ, 0], [−p×, 0]],    p = m u − h × ω.
 """
 
 from typing import Any, NamedTuple
@@ -50,7 +50,7 @@ class VelocityProduct(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """What pairs need of a row that carries others."""
+    """The terms of a row that carries others, for pairs."""
 
     S: Motion
     turning: Vec3  # The angular part of ψ̇.
@@ -59,7 +59,7 @@ class Axes(NamedTuple):
 
 
 class Owed(NamedTuple):
-    """What a row holds ready for the rows that carry it, and for itself."""
+    """The terms of a row for pairs with the rows that carry it, and for its own diagonal."""
 
     by_q: Force
     by_qd: Force
@@ -80,14 +80,14 @@ class Entries(NamedTuple):
 def owed(
     S: Motion, rate: Motion, second: Motion, both: Motion, carried: tuple[Inertia, VelocityProduct, Force]
 ) -> Owed:
-    """What a row owes that has these axes and these composites I, B, f."""
+    """The terms of a row with these axes and these composites I, B, f."""
     I, B, f = carried
     by_q = B.twice(rate) + I @ second + S.cross_force(f)
     return Owed(by_q, B.twice(S) + I @ both, B.transposed_twice(S), I @ S)
 
 
 def pair_entries(i: Axes, j: Owed, pulled: Any = None) -> Entries:
-    """The entries of a row j and a row i that carries it; `pulled` is S_j ×* g, where forces act on bodies."""
+    """The entries of a row j and a row i that carries it; `pulled` is S_j ×* g, if forces act on bodies."""
     back_q = j.back.dot(i.turning) + i.second.dot(j.momentum)
     if pulled is not None:
         back_q = back_q - i.S.dot(pulled)

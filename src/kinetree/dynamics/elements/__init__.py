@@ -1,1 +1,1 @@
-"""Elements: what a stretch of rows does to accelerations and forces, and what two in a row make."""
+"""Elements: how a stretch of rows acts on accelerations and forces, and how two stretches combine."""

@@ -1,7 +1,7 @@
-"""Affine maps of motions outward, and of forces inward: what a stretch of rows makes of what enters it.
+"""Affine maps of motions outward, and of forces inward: how a stretch of rows changes what enters it.
 
 outward   a_out = F a_in + g        one row: F = (1 − S Uᵀ/d) X,      g = (1 − S Uᵀ/d) c + S u/d
-inward    f_in  = F f_out + g       one row: F = Xᵀ (1 − U Sᵀ/d),     g = what the row passes to its parent by itself
+inward    f_in  = F f_out + g       one row: F = Xᵀ (1 − U Sᵀ/d),     g = the force that the row passes by itself
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Six = TypeVar("Six", Motion, Force)
 
 
 class Affine(NamedTuple):
-    """x ↦ F x + g, for motions or for forces: the columns of F are what unit vectors become."""
+    """x ↦ F x + g, for motions or for forces. The columns of F are the images of unit vectors."""
 
     F: tuple[Any, ...]
     g: Any
@@ -32,12 +32,12 @@ def units(kind: type[Six], s: Scalar) -> tuple[Six, ...]:
 
 
 def no_change(kind: type[Six]) -> Callable[[Scalar], Affine]:
-    """The map of no rows at all, with components shaped like a given scalar."""
+    """The identity map, with components shaped like a given scalar."""
     return lambda s: Affine(units(kind, s), kind.zero_like(s))
 
 
 def combined(columns: tuple[Six, ...], x: Motion | Force) -> Six:
-    """F x, of the columns of F. 36m 30a."""
+    """F x, from the columns of F. 36m 30a."""
     parts = (*x.angular, *x.linear)
     total = columns[0] * parts[0]
     for column, part in zip(columns[1:], parts[1:], strict=True):
@@ -56,7 +56,7 @@ def then(first: Affine, second: Affine) -> Affine:
 
 
 def append_row(e: Affine, row: Row, c: Motion | None) -> Affine:
-    """Outward, one row more: its visit on g, and the linear part of that on the columns; c is None at rest."""
+    """Add a row outward: its visit acts on g, and the linear part of the visit on the columns; c is None at rest."""
 
     def moved(a: Motion) -> Motion:
         a = row.at @ a
@@ -67,7 +67,7 @@ def append_row(e: Affine, row: Row, c: Motion | None) -> Affine:
 
 
 def forces_stretch(visit: Callable[[Row, Force], tuple[Force, Found]]) -> Stretch:
-    """The stretch of an inward pass over bias forces that finds `joint`, a pivot with known U and d."""
+    """The stretch of an inward pass over bias forces, which finds `joint`, a pivot with known U and d."""
 
     def extend(row: Row, own: Force, e: Affine) -> Affine:
         passed, found = visit(row, own + e.g)

@@ -1,10 +1,10 @@
-"""Articulated bodies: what a row passes to its parent when it is free to move along its screw (RBDA chapter 7).
+"""Articulated bodies: the inertia and bias that a freely moving row passes to its parent (RBDA chapter 7).
 
 algorithms/aba.py has the equations.
 
-Where H is singular, some d is zero, and what is computed in its place is rounding error of the inertias that went into
-it: those of the children before their joints were released. `Scale` says how large these were. A d that is no larger
-than their rounding error becomes NaN, and so does every acceleration of that tree.
+If H is singular, some d is zero, and the computed d is the rounding error of the inertias that went into it: those of
+the children before their joints were released. `Scale` is the size of these. A d that is no larger than their rounding
+error becomes NaN, and so does every acceleration of that tree.
 """
 
 from typing import Any, NamedTuple
@@ -14,11 +14,11 @@ import jax.numpy as jnp
 from kinetree.model import Axis
 from kinetree.spatial import ArticulatedInertia, Force, Inertia, Mat3, Motion, Scalar, Sym3, Transform, Vec3
 
-ROUNDINGS = 2  # Pivots of singular mechanisms stay below 0.2 ε of what went into them, others above 1 000 ε in float32.
+ROUNDINGS = 2  # in units of ε: singular mechanisms have d below 0.2 ε of their scale, others above 1 000 ε in float32
 
 
 class Scale(NamedTuple):
-    """How large inertias were before they cancelled, over all directions; their rounding error is ε times that."""
+    """The size of inertias before they cancelled, over all directions. Their rounding error is ε times that."""
 
     turning: Scalar  # kg m²
     sliding: Scalar  # kg

@@ -1,15 +1,15 @@
 """The articulated element: a stretch of rows between an inner and an outer handle, and what two in a row make.
 
     a_out = A a_in − C f_out + b          f_in = J a_in + Aᵀ f_out + η          C, J symmetric, positive semidefinite
-f_out is the force that the rest of the tree takes from the outer end, f_in what the stretch takes from the row inside
-it. Two in a row, 1 inside 2, with M = (1 + C1 J2)⁻¹, which always exists, though not without pivoting:
+f_out is the force that the outer end passes to the rest of the tree, f_in the force that the stretch receives from the
+row inside it. Two stretches, 1 inside 2, combine with M = (1 + C1 J2)⁻¹, which always exists, but needs pivoting:
     A = A2 M A1                  C = C2 + A2 M C1 A2ᵀ        b = b2 + A2 M (b1 − C1 η2)
     J = J1 + A1ᵀ J2 M A1         η = η1 + A1ᵀ (η2 + J2 M (b1 − C1 η2))
-That is the two-handle equation of the divide-and-conquer algorithm solved for what stays finite: a joint that moves
-freely makes C, not its inverse, and a body without mass is no trouble. So articulated bodies can be scanned.
+This is the two-handle equation of the divide-and-conquer algorithm, solved for the quantities that stay finite: a free
+joint adds to C, not to its inverse, and a body may have no mass. So articulated bodies can be scanned.
 
-One row put before a stretch needs no inverse. With U, d, u of the row that carries J2, η2 (articulated.py), P = 1 − S
-Uᵀ/d:
+To put one row before a stretch needs no inverse. With U, d, u of the row that carries J2, η2 (articulated.py), and P =
+1 − S Uᵀ/d:
     A = A2 P X      C = C2 + (A2 S)(A2 S)ᵀ/d      b = b2 + A2 (P c + S u/d)      J, η: the step of the algorithm itself
 """
 
@@ -24,11 +24,11 @@ from ..recursion import Row
 from .affine import units
 from .articulated import Articulated, Scale, pivot, pull_back, released, to_parent
 
-Forces = tuple[Force, ...]  # six of them: the rows of A, as what unit forces at the outer handle are at the inner one
+Forces = tuple[Force, ...]  # six: the rows of A, which are the forces at the inner handle for unit forces at the outer
 
 
 class ArticulatedElement(NamedTuple):
-    """A, b, C as above; `passed` is (J, η), what the stretch passes inward when nothing pulls at its outer end."""
+    """A, b, C as above; `passed` is (J, η), which the stretch passes inward if no force acts at its outer end."""
 
     A: Forces
     b: Motion
@@ -43,12 +43,12 @@ def no_rows(s: Scalar) -> ArticulatedElement:
 
 
 def _rank_one(v: list[Scalar], w: list[Scalar]) -> ArticulatedInertia:
-    """v wᵀ where that is symmetric."""
+    """v wᵀ, if that is symmetric."""
     return ArticulatedInertia.of(lambda i, j: v[i] * w[j])
 
 
 def prepend_row(row: Row, c: Motion | None, own: Articulated, e: ArticulatedElement) -> ArticulatedElement:
-    """A row with its own body, what branches brought to it included, put before a stretch; c is None at rest."""
+    """Put a row before a stretch. `own` is its own body with the branches that join it; c is None at rest."""
     whole = own + e.passed
     joint = pivot(row.axis, row.armature, row.tau, whole)
     along = [row.axis.dot(f) for f in e.A]  # A2 S
@@ -106,18 +106,18 @@ def combine_elements(inner: ArticulatedElement, outer: ArticulatedElement) -> Ar
 
 
 def act_on(e: ArticulatedElement, received: Articulated) -> Articulated:
-    """What a stretch passes inward, given what it receives at its outer end."""
+    """The body that a stretch passes inward, from the body that it receives at its outer end."""
     s = received.bias.linear.x
     return combine_elements(e, no_rows(s)._replace(passed=received)).passed
 
 
 def ballast_of(last: ArticulatedInertia, mean: ArticulatedInertia) -> Articulated:
-    """An inertia to stand on, for a lane whose outermost row has none that resists every motion.
+    """The ballast of a lane: an inertia lent to its outer end, if its outermost row does not resist every motion.
 
-    From the inertia of that row, and the mean of all rows of the lane. Where the row's own inertia is positive
-    definite, a joint of the lane that nothing resists is one that nothing resists in the whole tree. Where it is not
-    (inner rows of a joint, thin rods), the rows outside the cut have to help: they lend the mean inertia of the lane,
-    made the same in all directions.
+    It is made from the inertia of that row, and the mean of all rows of the lane. If the row's own inertia is positive
+    definite, no ballast is needed: a joint of the lane that nothing resists is singular in the whole tree, too. If not
+    (inner rows of a joint, thin rods), the rows outside the cut lend the mean inertia of the lane, made equal in all
+    directions.
     """
     mass = last.C.xx
     firm = mass > 0

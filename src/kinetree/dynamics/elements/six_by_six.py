@@ -1,7 +1,7 @@
 """Two articulated stretches in a row, in scalars: `combine_elements` of articulated_element.py for native walks.
 
-M = (1 + C1 J2)⁻¹ is made without an inverse. C1 = Σ δ l lᵀ is six joints in a row, each compliant along one l;
-releasing them one after the other, as the algorithm itself releases joints, gives M as a product of projections
+M = (1 + C1 J2)⁻¹ is computed without an inverse. C1 = Σ δ l lᵀ acts as six joints in a row, each compliant along one l.
+They are released one after the other, as the algorithm releases joints. So M is a product of projections
     M = F1 F2 … F6,   F = 1 − g l uᵀ,   u = J l,   g = δ / (1 + δ lᵀ u),   J ← J − g u uᵀ   (J = J2 at first)
 in which every denominator is at least one.
 """
@@ -18,7 +18,7 @@ from .articulated_element import ArticulatedElement
 Vector = list[Scalar]
 Matrix = list[Vector]  # of rows
 SIX = range(6)
-ROUNDINGS = 4  # Of a diagonal entry, at most so many are left where elimination leaves nothing else.
+ROUNDINGS = 4  # in units of ε of a diagonal entry: a rest below this is only rounding error
 
 
 def _rows(I: ArticulatedInertia) -> Matrix:
@@ -56,11 +56,11 @@ def _columns(m: Matrix) -> Matrix:
 
 
 def _compliances(C: Matrix) -> list[tuple[Scalar, Vector]]:
-    """C = Σ δ l lᵀ, δ ≥ 0: square-root-free Cholesky; each pivot has kept the largest share of its diagonal entry.
+    """C = Σ δ l lᵀ, δ ≥ 0: Cholesky without square roots. The pivot has the largest share of its diagonal entry left.
 
-    C is singular where rows are fewer than six, or where their axes depend on each other. Then the last diagonals are
-    rounding, and so is what stands beside them: as pivots taken too early they would make l large. Where only rounding
-    is left, δ is zero.
+    C is singular if there are fewer than six rows, or if their axes depend on each other. Then the last diagonals and
+    the entries beside them are rounding error; as early pivots they would make l large. If only rounding error is left,
+    δ is zero.
     """
     left = [list(row) for row in C]
     zero, one = jnp.zeros_like(C[0][0]), jnp.ones_like(C[0][0])

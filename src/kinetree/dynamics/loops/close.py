@@ -1,9 +1,10 @@
 """Configurations and velocities in which loops are closed.
 
-`close_loops` finds one near a guess by Levenberg and Marquardt's method on the manifold of configurations; the damping
-fades as the square of the error, so convergence is quadratic, redundant rows or not (Fan and Yuan 2005). Where it
-stalls, as in a stretched mechanism that must bend, it starts again a little aside. `kept_closed` takes off the drift of
-a step in time: two Newton steps with the metric of the mass matrix, and the velocity's part along the loops.
+`close_loops` finds a configuration near a guess by Levenberg and Marquardt's method on the manifold of configurations.
+The damping decreases as the square of the error, so convergence is quadratic, also with redundant rows (Fan and Yuan
+2005). If the search stalls, as in a stretched mechanism that must bend, it starts again at a nearby point.
+`kept_closed` removes the drift of a time step: two Newton steps with the metric of the mass matrix, and a projection of
+the velocity.
 """
 
 from collections.abc import Callable
@@ -31,13 +32,13 @@ RESTART_DISTANCE = 0.1  # radians and metres; the second attempt starts this far
 DAMPING_GROWTH = 4.0  # The damping is multiplied by this after a step that did not help.
 DAMPING_DECAY = 0.25  # The damping is multiplied by this after a step that helped.
 MAX_DAMPING = 1e6  # An attempt ends at this damping: its steps have become too short to help.
-CLOSED_POWER = 0.6  # of the machine epsilon: the largest error, in metres or radians, of a closed loop; 4e-10, 7e-5
-DONE_EPS = 4.0  # machine epsilons; loops that are open by less are closed as well as rounding allows
+CLOSED_POWER = 0.6  # power of the machine epsilon: the largest error of a closed loop (m, rad), 4e-10 or 7e-5
+DONE_EPS = 4.0  # machine epsilons; loops with a smaller error are closed as well as rounding allows
 
 
 @jax.jit
 def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
-    """The best configuration of one state, (nq,), and its errors (m,); `aside`, (tries, nv), says where to start."""
+    """The best configuration of one state, (nq,), and its errors (m,); `aside`, (tries, nv): offsets of the starts."""
 
     def rows(q: Any) -> tuple[Any, Any]:
         found = rows_of_state(model, q[None], jnp.zeros((1, model.nv), q.dtype))
@@ -69,7 +70,7 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
         best = jnp.where(closer, q, best[0]), jnp.where(closer, error, best[1])
         near = jnp.abs(best[1]).max() <= eps**CLOSED_POWER
         stalled = damping > MAX_DAMPING
-        ended = stalled & near  # closed to rounding, and nothing helps any more
+        ended = stalled & near  # closed to rounding, and no step helps any more
         start = integrate(model, first, aside[jnp.minimum(tries, MAX_TRIES - 1)], 1.0)
         again = stalled & ~near
 
@@ -88,7 +89,7 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
 
 
 def _closed(model: Model, q: Any) -> Any:
-    """q with the loops closed, NaN where they are not."""
+    """q with the loops closed; NaN in states where they stay open."""
     rng = np.random.default_rng(0)
     aside = (
         RESTART_DISTANCE * np.linspace(1, MAX_TRIES, MAX_TRIES)[:, None] * rng.standard_normal((MAX_TRIES, model.nv))
@@ -172,7 +173,7 @@ def along_loops(model: Model, q: Any, qd: Any) -> Any:
 
 
 def kept_closed(model: Model, q: Any, qd: Any) -> tuple[Any, Any]:
-    """A state, (batch, ...), without the drift that a step in time leaves: two steps of Newton's method, and qd."""
+    """A state, (batch, ...), without the drift of a time step: q after two Newton steps, and qd projected."""
     rows, back = _way_back(model, q, qd)
     q = integrate(model, q, back(-rows.error), 1.0)
     rows, back = _way_back(model, q, qd)
@@ -180,7 +181,7 @@ def kept_closed(model: Model, q: Any, qd: Any) -> tuple[Any, Any]:
 
 
 def _way_back(model: Model, q: Any, qd: Any) -> tuple[LoopRows, Callable[[Any], Any]]:
-    """The rows, and the least motion, (batch, nv), that moves them by what is wanted."""
+    """The rows, and the least motion, (batch, nv), that closes them."""
     assert model.loops is not None
     rows = rows_of_state(model, q, qd)
     hold = holder(rows.G, answers_of(model, forward_dynamics, q, rows.G), layed(model.loops).classes)

@@ -1,10 +1,10 @@
-"""Forward dynamics with rigid loops: cut joints are represented by their forces λ, found from what those do.
+"""Forward dynamics with rigid loops: cut joints are replaced by their forces λ.
 
     H qdd + C = tau + Gᵀ λ,  G qdd = γ,    so    (G H⁻¹ Gᵀ) λ = γ − G qdd₀
-with qdd₀ the acceleration of the open tree. Both qdd₀ and the answers H⁻¹ Gᵀ come from a method for trees, as a batch
-of states: all rows at once. So every method serves loops: the articulated-body algorithm, and divide and conquer,
-whose authors close loops this way (Featherstone 1999, part 2; Critchley, Anderson and Binani 2007). The matrix of the
-rows may be singular: loops may hold what others hold already (matrices/semidefinite.py).
+with qdd₀ the acceleration of the open tree. Both qdd₀ and the answers H⁻¹ Gᵀ come from a method for trees; all rows are
+one batch of states. So every method serves loops: the articulated-body algorithm, and divide and conquer, whose authors
+close loops this way (Featherstone 1999, part 2; Critchley, Anderson and Binani 2007). The matrix of the rows may be
+singular, because loops may be redundant (matrices/semidefinite.py).
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def _rows(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any) -> LoopRows:
 
 
 def rows_of_state(model: Model, q: Any, qd: Any, qdd: Any = None) -> LoopRows:
-    """The rows in the coordinates that a model has: joints that mimic others move with them."""
+    """The rows in the coordinates of the model: mimic joints move with their leaders."""
     coupling, laid = model.coupling, layout(model.tree, SCHEDULE)
     if coupling is None:
         return _rows(laid, model, q, qd, qdd)
@@ -51,7 +51,7 @@ def rows_of_state(model: Model, q: Any, qd: Any, qdd: Any = None) -> LoopRows:
 
 
 def holder(G: Any, answers: Any, classes: np.ndarray) -> Callable[[Any], tuple[Any, Any]]:
-    """From how the rows shall move, (batch, m), to their forces λ and what those do, H⁻¹ Gᵀ λ, with G times it so.
+    """A function from wanted accelerations of rows, (batch, m), to their forces λ and the answer x = H⁻¹ Gᵀ λ.
 
     `answers` are H⁻¹ Gᵀ, (batch, m, nv).
     """
@@ -62,7 +62,7 @@ def holder(G: Any, answers: Any, classes: np.ndarray) -> Callable[[Any], tuple[A
     def hold(right: Any) -> tuple[Any, Any]:
         force = solve(right)
         added = times(transpose(answers), force)
-        again = solve(right - times(G, added))  # K has rounding errors of its own
+        again = solve(right - times(G, added))  # a refinement, because K has rounding errors
         return force + again, added + times(transpose(answers), again)
 
     return hold
@@ -75,7 +75,7 @@ def _closed(loops: Loops, rows: LoopRows, free: Any, answers: Any) -> Closed:
 
 
 def closed_answer(model: Model, solve: Solve, q: Any, qd: Any, free: Any, start: Any = None) -> Closed:
-    """Accelerations x = qdd − start of the closed mechanism, from those of the open one; (batch, ...) arrays.
+    """Accelerations x = qdd − start of the closed mechanism, from those of the open one, as (batch, ...) arrays.
 
     `solve` serves trees; `start` is zero if not given.
     """
@@ -95,23 +95,23 @@ def answers_of(model: Model, solve: Solve, q: Any, G: Any) -> Any:
 
 
 class ClosedProgram(Protocol):
-    """Finds the accelerations of a closed mechanism by one native program."""
+    """One native program for the accelerations of a closed mechanism."""
 
     def __call__(self, model: Model, reference: Solve, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
-        """From (batch, ...) arrays; None where it does not serve. `reference`, of the arrays, has the derivatives."""
+        """Accelerations from (batch, ...) arrays; None if it does not serve. `reference` gives the derivatives."""
 
 
 _programs: list[ClosedProgram] = []
 
 
 def offer(program: ClosedProgram) -> ClosedProgram:
-    """A room above, which has lanes for constraints, offers its program."""
+    """Register the native program of a higher room, constrain."""
     _programs.append(program)
     return program
 
 
 def closed_forward_dynamics(model: Model, solve: Solve, q: Any, qd: Any, tau: Any, f_ext: Any, auto: bool) -> Any:
-    """Accelerations, (..., nv), of a model with loops; `auto`: by whatever serves best."""
+    """Accelerations, (..., nv), of a model with loops; `auto`: by the best method."""
 
     def reference(q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
         return closed_answer(model, solve, q, qd, solve(model.without_loops, q, qd, tau, f_ext)).qdd

@@ -1,12 +1,15 @@
-"""What a loop of one kind holds: its rows, from the two frames that it joins. Elementwise, for arrays and for lanes.
+"""The rows of a loop, from the two frames that it joins. Elementwise, for arrays and for lanes.
 
-A row is a direction n, linear or angular, of the motion of the second body relative to the first. It has n · u and
-n · u̇ + ṅ · u, with u the relative velocity of two points that are together when the loop is closed. With d = p₂ − p₁,
-    points that are held         u = v₂ − v₁             world axes
-    frames whose origins are     u = v₂ − v₁ − ω₂ × d    at p₁, in the axes of the first frame
-    frames that may slide        u = v₂ − v₁ − ω₁ × d    at p₂, in the axes of the first frame
-The last is the rate of n · d. The first two are Pinocchio's, so accelerations agree with its also in states in which
-loops move apart (Carpentier, Budhiraja and Mansard 2021, "Proximal and sparse resolution of constrained dynamic
+A row is a direction n, linear or angular, of the motion of the second body relative to the first. Its velocity is n · u
+and its acceleration n · u̇ + ṅ · u, with u the relative velocity of two points that coincide when the loop is closed.
+With d = p₂ − p₁, for loops that hold
+
+    two points                   u = v₂ − v₁             world axes
+    two frames                   u = v₂ − v₁ − ω₂ × d    at p₁, in the axes of the first frame
+    two frames that may slide    u = v₂ − v₁ − ω₁ × d    at p₂, in the axes of the first frame
+
+The last is the rate of n · d. The first two are Pinocchio's, so accelerations agree with Pinocchio also in states in
+which loops move apart (Carpentier, Budhiraja and Mansard 2021, "Proximal and sparse resolution of constrained dynamic
 equations").
 """
 
@@ -18,8 +21,8 @@ import numpy as np
 from kinetree.model.loops import KINDS
 from kinetree.spatial import Quaternion, Vec3
 
-LINEAR, ANGULAR, JOINT = 0, 1, 2  # classes of rows: what they hold
-HALF_TURN = 1e-6  # sine of the angle between axes that point apart, below which the way back is chosen freely
+LINEAR, ANGULAR, JOINT = 0, 1, 2  # classes of rows: what a row holds
+HALF_TURN = 1e-6  # sine of the angle between opposite axes; below it, any direction of the way back is good
 
 
 class LoopEnd(NamedTuple):
@@ -39,7 +42,7 @@ class HeldRow(NamedTuple):
     part: int  # LINEAR or ANGULAR
     n: Vec3
     velocity: Any
-    drift: Any  # the acceleration of the row, as the ends move
+    drift: Any  # the acceleration of the row from the motion of the ends
     error: Any  # how far the loop is open, in metres or radians
 
 
@@ -52,7 +55,7 @@ class HeldLoop(NamedTuple):
 
 
 def classes_of(kind: str) -> list[int]:
-    """What the rows of a kind of loop hold, in their order."""
+    """The classes of the rows of a kind of loop, in order."""
     held = KINDS[kind]
     return [LINEAR] * len(held.linear) + [ANGULAR] * (len(held.angular) + held.crossed)
 
@@ -109,7 +112,7 @@ class FollowingRow(NamedTuple):
 
 
 def following_row(c: Any, q1: Any, q2: Any, speed: Any) -> FollowingRow:
-    """From coordinates less their references; `speed` is q̇₂. A joint that follows nothing has q2 and c₁ … c₄ at 0."""
+    """The row from coordinates minus their references; `speed` is q̇₂. A free joint has q2 and c₁ … c₄ at 0."""
     slope = c[1] + q2 * (2 * c[2] + q2 * (3 * c[3] + q2 * 4 * c[4]))
     bend = 2 * c[2] + q2 * (6 * c[3] + q2 * 12 * c[4])
     error = q1 - c[0] - q2 * (c[1] + q2 * (c[2] + q2 * (c[3] + q2 * c[4])))
@@ -117,5 +120,5 @@ def following_row(c: Any, q1: Any, q2: Any, speed: Any) -> FollowingRow:
 
 
 def wanted_of(rate: Any, velocity: Any, drift: Any, error: Any) -> Any:
-    """G qdd of a motion that keeps a row closed, or closes it at a rate by Baumgarte's method."""
+    """The G qdd that keeps a row closed, or closes it at a rate by Baumgarte's method."""
     return -drift - 2 * rate * velocity - rate * rate * error

@@ -1,4 +1,4 @@
-"""The rows of rigid loops: G qd is how fast a loop opens, G qdd + drift how that changes (held.py)."""
+"""The rows of rigid loops: G qd is the rate at which a loop opens, G qdd + drift its acceleration (held.py)."""
 
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ class LoopRows(NamedTuple):
 
 
 class Layed(NamedTuple):
-    """What is static about the rows of loops."""
+    """The static facts about the rows of loops."""
 
     loop: np.ndarray  # (m,): which loop
     classes: np.ndarray  # of all rows, those of joints too
@@ -68,7 +68,7 @@ def _end(rows: tuple, carrier: np.ndarray, position: Any, orientation: Any) -> L
 
 
 def _carries(structure: Structure, carrier: np.ndarray) -> np.ndarray:
-    """(n, rows, 1): which rows move a frame."""
+    """(n, rows, 1): True where a row moves a frame."""
     lp, rp = structure.tree.lp, structure.tree.rp
     own = np.maximum(carrier, 0)[:, None]
     return ((carrier[:, None] >= 0) & (lp <= lp[own]) & (rp[own] <= rp))[..., None]
@@ -80,7 +80,7 @@ def _rows_of_frames(model: Model, loops: Loops, at: Any, rows: tuple) -> tuple[A
     c1, c2 = _carriers(structure, loops.bodies1), _carriers(structure, loops.bodies2)
     one = _end(rows, c1, loops.position1, loops.orientation1)
     two = _end(rows, c2, loops.position2, loops.orientation2)
-    # what each row of the tree does to the frames
+    # the motion of the frames for a unit rate of each row of the tree
     pose, axis = pick(at[0], np.arange(1, structure.tree.n + 1)), at[1]
     z = pose.orientation.rotation().rows[2]
     spin, slide = z * axis.turn, z * axis.slide
@@ -125,7 +125,7 @@ def _rows_of_joints(model: Model, equal: JointEqualities, q: Any, qd: Any) -> tu
 
 
 def loop_rows(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any = None, at: Arranged | None = None) -> LoopRows:
-    """Rows of a state, of the free model where joints mimic others; drifts are those of qdd, zero if not given."""
+    """Rows of a state, for the free model if there are mimic joints. Drifts belong to qdd, zero if not given."""
     loops = model.loops
     assert loops is not None
     instead = "equalities (connect, weld): they are soft, and need no matrix"
@@ -146,7 +146,7 @@ def loop_rows(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any = None, at: 
 
 
 def wrenches(loops: Loops, rows: LoopRows, force: Any) -> Any:
-    """(batch, n, 6): what each loop does to its second body, from the forces (batch, m) of the rows."""
+    """(batch, n, 6): the wrench of each loop on its second body, from the forces (batch, m) of the rows."""
     mine = np.zeros((len(loops.kinds), loops.n_rows))
     lay = layed(loops)
     mine[lay.loop, np.arange(len(lay.loop))] = 1.0
@@ -154,7 +154,7 @@ def wrenches(loops: Loops, rows: LoopRows, force: Any) -> Any:
 
 
 def wanted(loops: Loops, rows: LoopRows) -> Any:
-    """(batch, m): G qdd of a motion that keeps the loops closed, or closes them by Baumgarte's method."""
+    """(batch, m): the G qdd that keeps the loops closed, or closes them by Baumgarte's method."""
     counts = np.diff(loops.starts)
     time = jnp.repeat(jnp.asarray(loops.stabilisation, rows.drift.dtype), counts, total_repeat_length=int(counts.sum()))
     time = jnp.concatenate([time, jnp.zeros(rows.drift.shape[1] - len(time), time.dtype)])

@@ -1,7 +1,7 @@
 """The mass matrix by the composite-rigid-body algorithm (algorithms/crba.py), under any schedule.
 
-In lanes each row's momentum is carried up through its ancestors. Over the tree H is a product of factors under the mask
-of ancestors.
+In lanes each row's momentum is carried up through its ancestors. In the other schedules H is a product of factors under
+the mask of ancestors.
 """
 
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ from .packed import unpack
 
 
 class Interval(NamedTuple):
-    """A row's place in the Euler tour: its subtree begins and ends with it."""
+    """The interval of a row's subtree in the Euler tour."""
 
     begin: Any
     end: Any
@@ -49,7 +49,7 @@ def _supports(j: Interval, i: Interval) -> Any:
     return (j.begin <= i.begin) & (i.begin <= j.end)
 
 
-ENTRIES = Pairs(  # of H, as a function of two rows
+ENTRIES = Pairs(  # entries of H, as a function of two rows
     "crba_entries",
     (
         Case(lambda i, j: i.begin == j.begin, lambda i, j: i.diagonal, ON),
@@ -123,7 +123,7 @@ _OVER_STAGES = one_at_a_time(
 
 
 def crba_at_once(model: Model) -> LaneAlgorithm | None:
-    """The program of the dense matrix where one state of it is best computed by walking all entries."""
+    """The program of the dense matrix, if for one state it is best to walk all entries; else None."""
     return lane_program_of(CRBA, model) if walks_all_entries(model.tree) else None
 
 

@@ -1,12 +1,14 @@
 """Dense solves that never call LAPACK on a CPU.
 
-jaxlib 0.10 shares the batch of a LAPACK call among XLA's worker threads, and waits for them inside one of those
-threads. Two such calls that are ready at once on two cores wait for ever. So on a CPU
-    positive matrices of few rows    are factored by the lane program of LᵀDL: a dense matrix is that of a chain
-    positive matrices of many rows   by Cholesky's method in blocks, out of XLA's matrix products
-    stacks of small matrices         by Gauss and Jordan's method, elementwise over the stack
-and other devices use their own libraries. This is the only file that may name `linalg` of JAX. Derivatives of a solve
-are solves with the same matrix, forward and in reverse.
+jaxlib 0.10 divides the batch of a LAPACK call among XLA's worker threads, and waits for them inside one of those
+threads. If two such calls run at the same time on two cores, they wait forever. So on a CPU these methods are used:
+
+    positive definite, few rows      the lane program of LᵀDL: a dense matrix is that of a chain
+    positive definite, many rows     Cholesky's method in blocks, with XLA's matrix products
+    stacks of small matrices         Gauss and Jordan's method, elementwise over the stack
+
+Other devices use their own libraries. This is the only file that may name `linalg` of JAX. Derivatives of a solve are
+solves with the same matrix, forward and in reverse.
 """
 
 from functools import lru_cache
@@ -39,7 +41,7 @@ def transpose(A: Any) -> Any:
 
 
 def solve_positive(A: Any, b: Any) -> Any:
-    """A⁻¹ b, (batch, n), for symmetric A, (batch, n, n); NaN where A is not positive definite."""
+    """A⁻¹ b, (batch, n), for symmetric A, (batch, n, n); NaN if A is not positive definite."""
     if isinstance(A, np.ndarray) and isinstance(b, np.ndarray) and A.shape[-1] <= tuning.DENSE_LANES_MAX_ROWS:
         return _lane_solve(_lane_factors(A), b)
     return _solve_positive(A, b)
@@ -68,7 +70,7 @@ def _solve_positive(A: Any, b: Any) -> Any:
 
 @lru_cache(maxsize=tuning.DENSE_LANES_MAX_ROWS + 1)
 def _chain(n: int) -> Tree:
-    """The tree of a dense matrix: every row has all rows before it for ancestors."""
+    """The tree of a dense matrix: the ancestors of a row are all rows before it."""
     return Tree(np.arange(n) - 1)
 
 
@@ -80,7 +82,7 @@ def _lane_factors(A: Any) -> Any:
 
 
 def _embedded(factors: Any, A: Any) -> Any:
-    """Packed factors in a matrix, so that they have the shape of a Cholesky factor."""
+    """Packed factors in a matrix, with the shape of a Cholesky factor."""
     i, j = _chain(A.shape[-1]).ancestor_pairs
     return jnp.zeros_like(A).at[:, i, j].set(factors)
 
@@ -98,7 +100,7 @@ def _lane_solve(factors: Any, b: Any) -> Any:
 
 
 def pivots(A: Any) -> Any:
-    """What elimination leaves of the diagonal of A, (batch, n); NaN where a large A is not positive definite."""
+    """The pivots of an elimination of A, (batch, n); NaN if a large A is not positive definite."""
     A, n = lax.stop_gradient(A), A.shape[-1]
     if n <= tuning.DENSE_LANES_MAX_ROWS:
         return _lane_factors(A)[:, _chain(n).ancestor_start[:-1]]
@@ -115,7 +117,7 @@ def _blocked_cholesky(A: Any) -> Any:
     size = -(-n // tuning.DENSE_BLOCK_ROWS) * tuning.DENSE_BLOCK_ROWS
     width = -(-size // tuning.DENSE_PANELS // tuning.DENSE_BLOCK_ROWS) * tuning.DENSE_BLOCK_ROWS
     whole = jnp.zeros((batch, size, size), A.dtype).at[:, :n, :n].set(A)
-    whole = whole + jnp.diag(jnp.asarray(np.arange(size) >= n, A.dtype))  # a unit matrix fills up the last block
+    whole = whole + jnp.diag(jnp.asarray(np.arange(size) >= n, A.dtype))  # pads the last block with a unit matrix
     panels: list[Any] = []  # of columns, from their diagonal down
     for first in range(0, size, width):
         here = whole[:, first:, first : first + width]
@@ -162,7 +164,7 @@ def _factored(D: Any) -> tuple[Any, Any]:
 
 
 def _cholesky_solve(G: Any, b: Any) -> Any:
-    """(G Gᵀ)⁻¹ b: both sweeps row by row, the second on Gᵀ turned about."""
+    """(G Gᵀ)⁻¹ b: both sweeps row by row; the second uses Gᵀ with reversed order."""
     y = _substituted(G, b)
     return _substituted(transpose(G)[:, ::-1, ::-1], y[:, ::-1])[:, ::-1]
 
@@ -209,7 +211,7 @@ def _gauss_jordan(A: Any, B: Any, pivoting: bool) -> Any:
     place = jnp.arange(k)[:, None]
 
     def swapped(i: Any, M: Any) -> Any:
-        """Row i changed about with the one, from i on, that has the largest entry in column i."""
+        """Swap row i with the row, from i on, that has the largest entry in column i."""
         size = jnp.abs(lax.dynamic_index_in_dim(M, i, -1))
         size = jnp.where(place >= i, size, jnp.asarray(-1, M.dtype))
         chosen = place == jnp.argmax(size, -2, keepdims=True)
@@ -228,7 +230,7 @@ def _gauss_jordan(A: Any, B: Any, pivoting: bool) -> Any:
 def orthonormal_basis(P: Any) -> Any:
     """Q, (..., m, m), orthogonal, whose first columns span those of P, (..., m, k), by Householder's reflections.
 
-    Columns of zeros, which must be the last ones of P, change nothing.
+    Columns of zeros must be the last ones of P; they change nothing.
     """
     m, k = P.shape[-2:]
     place = np.arange(m)
@@ -237,7 +239,7 @@ def orthonormal_basis(P: Any) -> Any:
     for i in range(k):  # at most six motions of a joint
         x = jnp.where(place >= i, P[..., i], zero)
         square = (x * x).sum(-1, keepdims=True)
-        length = jnp.sqrt(jnp.where(square > 0, square, one))  # never differentiate sqrt at 0
+        length = jnp.sqrt(jnp.where(square > 0, square, one))  # the derivative of sqrt at 0 is infinite
         v = x + jnp.where(place == i, jnp.where(x[..., i : i + 1] < 0, -length, length), zero)
         v = jnp.where(square > 0, v, zero)
         norm = (v * v).sum(-1, keepdims=True)[..., None]

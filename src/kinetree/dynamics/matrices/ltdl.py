@@ -1,8 +1,8 @@
 """H = LᵀDL on the ancestor pairs: the factorization that keeps the sparsity of a tree.
 
-L is unit lower triangular with nonzeros only where H has them, at (row, ancestor): eliminating from the last row to
-the first touches ancestors of the row in hand and nothing else, so there is no fill-in, and the cost is O(n · depth²)
-(Featherstone, slides "Sparse Factorization" and "Exploiting Sparsity"; RBDA §6.5). Three ways, one result:
+L is unit lower triangular with nonzeros only where H has them, at (row, ancestor). Elimination from the last row to the
+first changes only ancestors of the current row, so there is no fill-in, and the cost is O(n · depth²) (Featherstone,
+slides "Sparse Factorization" and "Exploiting Sparsity"; RBDA §6.5). Three ways give the same result:
     lanes        in place, triple by triple, states side by side (ltdl_lanes.py); `sequential` is the same by XLA
     levels       all rows of a level at once, Schur complements passed inward (ltdl_levels.py)
     dense        for deep trees, where there is little sparsity to keep: Cholesky of H with rows and columns reversed
@@ -156,7 +156,7 @@ def factorize(model: Model, H: Float[AnyArray, "... nv nv"] | PackedMatrix, *, s
     """Factors of a mass matrix, H = LᵀDL, without fill-in.
 
     Arguments:
-        model: the mechanism; its tree tells where H is zero, and entries there are not looked at.
+        model: the mechanism; its tree defines where H is zero. Entries there are not read.
         H: (..., nv, nv), or the `PackedMatrix` of `mass_matrix(packed=True)`.
         schedule: "auto", "lanes", "sequential", "levels" or "dense".
 
@@ -164,7 +164,7 @@ def factorize(model: Model, H: Float[AnyArray, "... nv nv"] | PackedMatrix, *, s
         LTDL, with `.solve(b)`, `.L`, `.D`, products and solves with L and Lᵀ, and the determinant.
 
     Raises:
-        ValueError: where H is not positive definite (not under tracing).
+        ValueError: if H is not positive definite (not under tracing).
 
     Reference: Featherstone 2008 §6.5, table 6.3.
     """

@@ -1,8 +1,8 @@
-"""LᵀDL in place, and its solves, as lane programs: a lane holds one packed H, and walks triples and pairs of its tree.
+"""LᵀDL in place, and its solves, as lane programs: a lane has one packed H, and walks triples and pairs of its tree.
 
 Featherstone's loops (slide "Sparse Factorization"), k from the last row to the first, i and j over its ancestors:
     a = H_ki / H_kk;   H_ij −= H_kj a  for all j from i up;   H_ki = a
-With one turn for each triple (k, i, j) the turn j = i does the division; the others divide by a slot that holds 1.
+There is one turn for each triple (k, i, j). The turn j = i divides by H_kk; the others divide by a slot that holds 1.
 """
 
 from collections.abc import Callable
@@ -141,7 +141,7 @@ class PackedProgram:
         output: Callable[[Places], Table] | None = None,
         width: Callable[[Places], int] | None = None,
     ):
-        """`output` lists the slots that are the result; without it the walks write one of this width."""
+        """`output` lists the slots of the result. Without it the walks write an output of this `width`."""
         self.walks = walks if output is None else (*walks, _store(output))
         self.width = width
         self.program = Program(name, tuple(w.loop for w in self.walks), inputs, 1)
@@ -166,9 +166,9 @@ class PackedProgram:
 
 
 def _inversion(p: Places) -> Table:
-    """(L_ik, V_kj, V_ij), i ascending, j from the root, k between them: V = −(L⁻¹ − 1) takes the place of L.
+    """(L_ik, V_kj, V_ij), i ascending, j from the root, k between them: V = −(L⁻¹ − 1) replaces L.
 
-    V_ij = L_ij − Σ_k L_ik V_kj. The factors L_ik that it needs are nearer to i than j, so they are still there.
+    V_ij = L_ij − Σ_k L_ik V_kj. The needed factors L_ik are nearer to i than j, so they are not yet replaced.
     """
     start, depth = p.tree.ancestor_start, p.tree.depth.astype(np.int64)
     pair, i, j = _strict_pairs(p.tree)

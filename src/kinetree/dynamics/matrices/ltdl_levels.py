@@ -1,9 +1,9 @@
 """LᵀDL and its solves as recursions over the tree, all rows of a level at once.
 
-The Schur complement that row k leaves on its ancestors is a matrix over their depths, 0 to d_k − 1. Those are also
-the depths of its parent and the parent's ancestors: so complements of children add up as they are, and the
-factorization is a leaffix with them as the state. The two triangular solves are a leaffix and a rootfix, with vectors
-over the depths as states. Work is n · height², in `height` steps; the complements take n · height² numbers of memory.
+The Schur complement of row k on its ancestors is a matrix over their depths, 0 to d_k − 1. These are also the depths of
+its parent and the parent's ancestors. So complements of children can be added, and the factorization is a leaffix with
+complements as the state. The two triangular solves are a leaffix and a rootfix, with vectors over the depths as states.
+The work is n · height², in `height` steps; the complements take n · height² numbers of memory.
 """
 
 from typing import Any, NamedTuple
@@ -23,19 +23,19 @@ class FactorRow(NamedTuple):
 
 
 def _at_depth(row: FactorRow, x: Any) -> Any:
-    """x, whose first axis after the rows is a depth, at each row's own depth."""
+    """The entry of x at each row's own depth; the first axis of x after the rows is a depth."""
     index = row.depth.reshape(-1, *(1,) * (x.ndim - 1))
     return jnp.take_along_axis(x, index, axis=1)[:, 0]
 
 
 def _inside(row: FactorRow, x: Any) -> Any:
-    """x with what belongs to the row itself, or to depths past it, set to zero; its axis 1 is a depth."""
+    """x with zeros at the row's own depth and beyond; its axis 1 is a depth."""
     inside = jnp.arange(x.shape[1], dtype=row.depth.dtype) < row.depth.reshape(-1, 1)
     return jnp.where(inside.reshape(*inside.shape, *(1,) * (x.ndim - 2)), x, jnp.zeros_like(x))
 
 
 def _pivot_row(row: FactorRow, received: Any) -> tuple[Any, Any]:
-    """Row k of the matrix when its turn comes, H_kj for all ancestors j, and the pivot H_kk."""
+    """Row k of the matrix before its elimination: H_kj for all ancestors j, and the pivot H_kk."""
     h = row.entries + _at_depth(row, received)
     return h, _at_depth(row, h)[:, None]
 
@@ -81,7 +81,7 @@ def _lt_pass(row: SolveRow, received: Any) -> Any:
 
 
 def _l_extend(row: SolveRow, path: Any) -> Any:
-    """The solution on a row's ancestors, with its own put in at its depth."""
+    """The solution on a row's ancestors and, at its own depth, on the row."""
     x = row.b - (_inside(row.L, row.L.entries) * path).sum(1)
     own = jnp.arange(path.shape[1], dtype=row.L.depth.dtype) == row.L.depth[:, None]
     return jnp.where(own[:, :, None], x[:, None], path)

@@ -1,4 +1,4 @@
-"""Symmetric matrices with the sparsity of a tree: numbers on the pairs (row, ancestor) only, n · depth of them.
+"""Symmetric matrices with the sparsity of a tree: only the pairs (row, ancestor) have numbers, n · depth in all.
 
 The pairs stand in the order of `Tree.ancestor_pairs`: row by row, each from itself to its root. So the entries of a
 row are consecutive, and the entry for the ancestor at depth δ of a row at depth d stands d − δ places after the row's
@@ -77,13 +77,13 @@ def _scattered(values: Any, n: int, i: Any, j: Any) -> Any:
 
 
 def pack(tree: Tree, H: Any) -> Any:
-    """(batch, pairs) from a dense matrix, (batch, n, n); its entries elsewhere are not looked at."""
+    """(batch, pairs) from a dense matrix, (batch, n, n). Entries outside the pairs are not read."""
     i, j = tree.ancestor_pairs
     return H[:, i, j]
 
 
 def by_depth(tree: Tree, values: Any) -> Any:
-    """(batch, pairs) as (n, height, batch): the entry of each row for its ancestor at each depth, zero past its own."""
+    """(batch, pairs) as (n, height, batch): each row's entry for its ancestor at each depth; zero below the row."""
     depth = tree.depth[:, None]
     column = np.arange(tree.height)
     place = tree.ancestor_start[:-1, None] + np.maximum(depth - column, 0)

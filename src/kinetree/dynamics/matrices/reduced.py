@@ -1,9 +1,9 @@
 """Forward dynamics of mechanisms with mimic joints, as one lane program: (Gᵀ H G) qdd = tau − Gᵀ C.
 
-C and H of the free mechanism are found in one run, by the passes of RNEA and CRBA, and left in slots. They are added up
-to the reduced C and H, which is factorized and solved in place, as a tree's H is (ltdl_lanes.py): Gᵀ H G is as sparse
-as the mass matrix of another tree, in which a coupled joint stands where the branches of those it moves meet. That tree
-is the elimination tree of its entries.
+The passes of RNEA and CRBA find C and H of the free mechanism in one run, and leave them in slots. They are added up to
+the reduced C and H. The reduced H is factorized and solved in place, as that of a tree (ltdl_lanes.py): Gᵀ H G is as
+sparse as the mass matrix of another tree, the elimination tree of its entries. There a coupled joint is where the
+branches that it moves meet.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ from ..schedules.lane_rows import Traits, Turns, kind_of
 from ..schedules.lanes import Variant, lane_program
 from .ltdl_lanes import ELIMINATE, L_SOLVE, LT_SOLVE, Places
 
-TAU, H = range(2)  # Outputs of the free program.
+TAU, H = range(2)  # outputs of the free program
 TAU_IN = 2
 
 COMPOSE, CARRY = CRBA.passes
@@ -52,7 +52,7 @@ JOINT_SPACE = Algorithm(  # C and H in one run; a row is placed once for both.
 
 
 def _divide(count: Any, _: tuple, reads: tuple) -> tuple:
-    """x / D, or NaN where D is rounding error of the diagonal that it is left of."""
+    """x / D, or NaN if D is only rounding error of the diagonal entry that it comes from."""
     x, D, diagonal = reads
     return (x / firm(D, count * diagonal),), (), ()
 
@@ -66,7 +66,7 @@ CLEARED, GATHERED, DIVIDED = (LOOPS.index(x) for x in (CLEAR, GATHER, DIVIDE))
 
 
 class ReducedLanes(CoupledLanes):
-    """q, qd, tau and perhaps forces on bodies to qdd."""
+    """A program from q, qd, tau and, if used, forces on bodies to qdd."""
 
     def __init__(self, free: LaneAlgorithm):
         super().__init__(free)
@@ -119,11 +119,11 @@ class ReducedLanes(CoupledLanes):
 
 
 def gathered(shape: Skeleton) -> tuple[np.ndarray, np.ndarray]:
-    """Where the free C, and H on the ancestor pairs, are added to the reduced equation, and times what."""
+    """The places in the reduced equation where the free C, and H on the ancestor pairs, are added; and the factors."""
     ratio = coupling_of(shape).ratio_v
     i, j = shape.structure.tree.ancestor_pairs
     a, b = shape.v_column(i), shape.v_column(j)
-    twice = 1.0 + ((i != j) & (a == b))  # Both halves of H count where one coordinate moves both joints.
+    twice = 1.0 + ((i != j) & (a == b))  # both halves of H count if one coordinate moves both joints
     force = shape.tree.n_ancestor_pairs + shape.v_column(np.arange(shape.rows))
     return np.concatenate([force, shape.packed(a, b)]), np.concatenate([-ratio, ratio[i] * ratio[j] * twice])
 
@@ -135,5 +135,5 @@ def reduced_program(kind: Traits, external: bool) -> ReducedLanes:
 
 
 def reduced_lanes(model: Model, external: bool = False) -> ReducedLanes:
-    """The program that serves a coupled mechanism."""
+    """The program for a coupled mechanism."""
     return reduced_program(kind_of(model).rows, external)

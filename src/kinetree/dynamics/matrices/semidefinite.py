@@ -1,9 +1,9 @@
-"""K⁺ r of symmetric positive semidefinite K: rows that depend on others are found and share the load.
+"""K⁺ r for a symmetric positive semidefinite K: redundant rows are found, and share the load.
 
-The sweep operator with diagonal pivots, elementwise over the batch: it eliminates the row whose pivot is the largest,
-until what is left is rounding error. Rows in S are then kept, rows in D depend on them, G_D = T G_S, and the matrix
-holds −K_SS⁻¹, Tᵀ, T and nothing. With B = K_SS⁻¹ (zero elsewhere) and Π the projector onto the range of K,
-K⁺ = Π B Π; the null space is spanned by (−Tᵀ; 1), so Π needs one more solve, with 1 + T Tᵀ.
+The sweep operator with diagonal pivots, elementwise over the batch, eliminates the row with the largest pivot until the
+rest is rounding error. Then rows in S are kept, and rows in D depend on them, G_D = T G_S. The matrix has the blocks
+−K_SS⁻¹, Tᵀ, T and zero. With B = K_SS⁻¹ (zero elsewhere) and Π the projector onto the range of K, K⁺ = Π B Π. The null
+space is spanned by (−Tᵀ; 1), so Π needs one more solve, with 1 + T Tᵀ.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from jax import lax
 
 from .dense import solve_spd, times, transpose
 
-RANK_EPS = 64.0  # machine epsilons, times the size of a matrix: a pivot below this part of its scale is rounding error
+RANK_EPS = 64.0  # machine epsilons, times the size of a matrix; a pivot below this share of its scale is zero
 
 
 class SemidefiniteFactors(NamedTuple):
-    """What the sweeps leave, (batch, m, m), and which rows are kept, (batch, m)."""
+    """The matrix after the sweeps, (batch, m, m), and which rows are kept, (batch, m)."""
 
     inverse: Any  # K_SS⁻¹
     depend: Any  # T: how rows in D depend on those in S
@@ -28,7 +28,7 @@ class SemidefiniteFactors(NamedTuple):
 
 
 def factor(K: Any, scale: Any) -> SemidefiniteFactors:
-    """The factors of K, (batch, m, m); `scale`, (batch, m), is how large the diagonal is of a row that moves freely."""
+    """The factors of K, (batch, m, m); `scale`, (batch, m), is the diagonal entry of a row that moves freely."""
     m = K.shape[-1]
     place = jnp.arange(m)
     tiny = RANK_EPS * m * jnp.finfo(K.dtype).eps
@@ -74,7 +74,7 @@ def solve_factored(K: Any, f: SemidefiniteFactors, r: Any) -> Any:
 
 
 def solver_of(K: Any, scale: Any) -> Callable[[Any], Any]:
-    """r to K⁺ r, (batch, m), factored once; derivatives are solves with the same K."""
+    """A function from r to K⁺ r, (batch, m), factored once. Its derivatives are solves with the same K."""
     known = lax.stop_gradient(K)
     f = factor(known, lax.stop_gradient(scale))
 

@@ -1,7 +1,7 @@
 """The hybrid articulated-body inertia algorithm of Yang, Wu and Pan 2017 (§II-B).
 
-They hold that one step can not be parallel: the recursion for articulated inertias. So it is walked row by row. All
-else is linear recursions, solved by scans.
+The paper says that one step can not be parallel: the recursion for articulated inertias. So it is walked row by row.
+All other recursions are linear, and are solved by scans.
 
     sequentially   IA = I + Σ Xᵀ (IA − U Uᵀ/d) X over the children
     scan inward    pA = p + Σ Xᵀ (pA + (IA − U Uᵀ/d) c + U u/d) over the children: affine in pA     (eq. 5, right)
@@ -58,7 +58,7 @@ INERTIAS = Algorithm(
 
 
 def articulated_inertias(model: Model, q: Any) -> tuple[ArticulatedInertia, Scale]:
-    """Articulated inertias of all rows, row by row, and the scales of what went into them: (batch, nv) each.
+    """Articulated inertias of all rows, row by row, and their scales: (batch, nv) each.
 
     NumPy arrays give NumPy arrays, without XLA.
     """
@@ -66,7 +66,7 @@ def articulated_inertias(model: Model, q: Any) -> tuple[ArticulatedInertia, Scal
 
 
 def _biases(row: Row, p: Force) -> tuple[Force, dict]:
-    """Inward: bias forces, where articulated inertias are known."""
+    """Inward: bias forces, with known articulated inertias."""
     inertia, scale = jax.tree.unflatten(jax.tree.structure(WHOLE), [row[name] for name in ENTRIES])
     passed, found = bodies(row, Articulated(inertia, p, scale))
     return passed.bias, found

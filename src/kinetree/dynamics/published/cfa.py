@@ -1,8 +1,8 @@
 """The constraint force algorithm (Fijany, Sharf and D'Eleuterio 1995) as in Yang, Wu and Pan 2017, Algorithms 1 and 2.
 
-Of the force through a joint the part along its motions is known, the rest does no work on them: F = S (SᵀS)⁻¹ τδ + W
-Fc with Wᵀ S = 0 (eq. 14). That accelerations of neighbours differ by a motion of their joint, Wᵀ (V̇ᵢ − Ad V̇ᵢ₋₁) = 0,
-is a block tridiagonal system for the constraint forces (eq. 15), with Ψ = J⁻¹ of each body
+The force through a joint has a known part along its motions, and a part that does no work: F = S (SᵀS)⁻¹ τδ + W Fc with
+Wᵀ S = 0 (eq. 14). The accelerations of neighbours differ by a motion of their joint, Wᵀ (V̇ᵢ − Ad V̇ᵢ₋₁) = 0. This is a
+block tridiagonal system for the constraint forces (eq. 15), with Ψ = J⁻¹ of each body
     Dᵢ = Wᵢᵀ (Ψᵢ + Xᵢ Ψᵢ₋₁ Xᵢᵀ) Wᵢ          Uᵢ = −Wᵢᵀ Ψᵢ Xᵢ₊₁ᵀ Wᵢ₊₁
 which odd-even elimination makes diagonal in ceil(log2 n) steps (eq. 19). τδ = τ − bias, by inverse dynamics. Serial
 chains only; joints may have several degrees of freedom; every body needs an inertia, and joints can have no armature.
@@ -53,7 +53,7 @@ def odd_even_elimination(system: Tridiagonal) -> Any:
     def step(j: Any, s: Tridiagonal) -> Tridiagonal:
         reach = jnp.left_shift(1, j)
 
-        def shifted(x: Any, by: Any) -> Any:  # zero where it comes from beyond the ends
+        def shifted(x: Any, by: Any) -> Any:  # zero beyond the ends
             inside = ((place + by >= 0) & (place + by < n)).reshape(-1, *(1,) * (x.ndim - 1))
             return jnp.where(inside, x[(place + by) % n], jnp.zeros_like(x))
 
@@ -70,7 +70,7 @@ def odd_even_elimination(system: Tridiagonal) -> Any:
 
 
 def _constraints(bodies: JointedBodies) -> tuple[Any, Any, Any]:
-    """W (6, 6) of every joint, zero in columns past its constraints; which columns are used; and SᵀS, made regular."""
+    """W (6, 6) of every joint, zero in unused columns; which columns are used; and SᵀS, made regular."""
     moves = (bodies.P != 0).any(-2)
     Q = orthonormal_basis(bodies.P)
     used = jnp.arange(6) >= moves.sum(-1)[..., None]
@@ -81,7 +81,7 @@ def _constraints(bodies: JointedBodies) -> tuple[Any, Any, Any]:
 
 
 def _before(x: Any) -> Any:
-    """What the next body inward has; nothing for the base."""
+    """The values of the next body inward; zero for the base."""
     return jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]])
 
 

@@ -1,9 +1,9 @@
 """Two-handle equations of a chunk of bodies by O(n) recursions (Critchley, Anderson and Binani 2007, eq. 44 – 71).
 
-Forward, from the chunk's outermost body to its innermost, Î A = f1 + Ê f2 + F̂ (eq. 55 – 59), the articulated-body
-recursion with one more term; this gives handle 1. Backward, from the innermost to the outermost, the same with inner
-and outer changed about (eq. 60 – 71), which gives handle 2. A chunk of one body has the equations of that body (eq. 13
-– 16). Arrays are (steps, chunks, batch, ...); chunks that are shorter than `steps` are filled up at their outer end.
+The forward recursion goes from the chunk's outermost body to its innermost: Î A = f1 + Ê f2 + F̂ (eq. 55 – 59), the
+articulated-body recursion with one more term. It gives handle 1. The backward recursion goes from the innermost to the
+outermost, with inner and outer exchanged (eq. 60 – 71), and gives handle 2. A chunk of one body has the equations of
+that body (eq. 13 – 16). Arrays are (steps, chunks, batch, ...); shorter chunks are padded at their outer end.
 """
 
 from collections.abc import Callable
@@ -20,14 +20,14 @@ from .two_handle import Subsystem
 
 
 def scan(step: Callable, start: Any, turns: Any, reverse: bool = False) -> tuple[Any, Any]:
-    """`lax.scan`, of no turns too, which JAX refuses under `disable_jit`."""
+    """`lax.scan`, also of zero turns, which JAX refuses under `disable_jit`."""
     none = jax.tree.leaves(turns)[0].shape[0] == 0
     with jax.disable_jit(False) if none else nullcontext():
         return lax.scan(step, start, turns, reverse=reverse)
 
 
 class Recursive(NamedTuple):
-    """Î, Ê, F̂ of a body, or with the body's own terms left out what it receives."""
+    """Î, Ê, F̂ of a body; without the body's own terms, what it receives."""
 
     I: Any
     E: Any
@@ -39,7 +39,7 @@ def _choose(mask: Any, a: Any, b: Any) -> Any:
 
 
 def _released(r: Recursive, P: Any, c: Any, tau: Any, armature: Any) -> Recursive:
-    """The body with its joint free, as felt across the joint: U, M of eq. 46 and 47."""
+    """The body as seen across its free joint: U, M of eq. 46 and 47."""
     U = r.I @ P
     M = transpose(P) @ U + armature[..., None] * jnp.eye(P.shape[-1], dtype=P.dtype)
     N = transpose(solve_spd(M, transpose(U)))  # U M⁻¹
@@ -79,7 +79,7 @@ def backward(bodies: JointedBodies, valid: Any) -> Recursive:
 
 
 def equations(bodies: JointedBodies, valid: Any, X_next: Any, c_next: Any, every: Recursive) -> Subsystem:
-    """Eq. 51 and 52, from the forward recursion `every` and a backward one; X_next, c_next lead to the body beyond."""
+    """Eq. 51 and 52, from the forward recursion `every` and a backward one; X_next, c_next: of the body beyond."""
     base = jax.tree.map(lambda x: x[0], every)
     right = solve_spd(
         base.I,
@@ -100,7 +100,7 @@ def equations(bodies: JointedBodies, valid: Any, X_next: Any, c_next: Any, every
 
 
 def terminal_equations(every: Recursive) -> tuple[Any, Any]:
-    """Φ11 and b1 of chunks with nothing beyond (eq. 50)."""
+    """Φ11 and b1 of terminal chunks (eq. 50)."""
     base = jax.tree.map(lambda x: x[0], every)
     one = jnp.broadcast_to(jnp.eye(6, dtype=base.I.dtype), base.I.shape)
     solved = solve_spd(base.I, jnp.concatenate([one, base.F[..., None]], -1))
@@ -108,7 +108,7 @@ def terminal_equations(every: Recursive) -> tuple[Any, Any]:
 
 
 def solution(bodies: JointedBodies, valid: Any, every: Recursive, a_first: Any, f2: Any) -> tuple[Any, Any]:
-    """u̇ and A of every body, outward, eq. 57; the first one's A is given, and its u̇ is not the chunk's to find."""
+    """u̇ and A of every body, outward, eq. 57. The first body's A is given; its u̇ is found outside the chunk."""
 
     def step(a: Any, turn: Any) -> tuple[Any, Any]:
         (X, P, c, _, _, tau, armature), (I, E, F), ok = turn

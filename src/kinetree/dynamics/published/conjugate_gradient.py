@@ -1,9 +1,8 @@
-"""Forward dynamics by conjugate gradients: H x is inverse dynamics at rest, H itself is never formed.
+"""Forward dynamics by conjugate gradients: H x is inverse dynamics at rest, so H is never formed.
 
-Walker and Orin's method 4, which Fijany and Bejczy (1989, §I) class as the O(n²) one: at most n iterations of O(n)
-work each in exact arithmetic, and in floating point about √cond(H) of them. Each product is two passes over the tree,
-of O(log n) steps where the schedule has them. Preconditioned by the diagonal of H, which one pass over composite
-inertias gives.
+This is Walker and Orin's method 4, which Fijany and Bejczy (1989, §I) call the O(n²) one: at most n iterations of O(n)
+work each in exact arithmetic, and about √cond(H) in floating point. Each product is two passes over the tree, of O(log
+n) steps if the schedule is parallel. The preconditioner is the diagonal of H, from one pass over composite inertias.
 """
 
 from functools import partial
@@ -39,7 +38,7 @@ def _solve(laid: Layout, model: Model, q: Any, b: Any, tolerance: Any, max_itera
     def times(x: Any) -> Any:
         return inertia_times(laid, at, x) * holds
 
-    # differentiated as the solution that it is, not through the iterations
+    # the derivative is that of the solution, not of the iterations
     solve = partial(_iterate, scale=scale, tolerance=tolerance, max_iterations=max_iterations)
     x, (converged, k) = lax.custom_linear_solve(times, b, solve, symmetric=True, has_aux=True)
     return restore(laid, x).T, converged, k
@@ -59,7 +58,7 @@ def _iterate(times: Any, b: Any, scale: Any, tolerance: Any, max_iterations: int
 
     def iterate(state: tuple) -> tuple:
         x, r, p, rho, k = state
-        live = rho > enough  # states that have converged stand still
+        live = rho > enough  # states that have converged do not change
         Hp = times(p)
         step = jnp.where(live, rho / jnp.where(live, dot(p, Hp), jnp.ones_like(rho)), jnp.zeros_like(rho))
         x, r = x + step * p, r - step * Hp
@@ -87,8 +86,8 @@ def forward_dynamics_cg(
 ) -> Any:
     """Accelerations, (batch, nv).
 
-    Measured on spatial_v2's trees: 7e-13 of the largest acceleration up to 20 bodies (cond(H) < 1e5), 2e-8 at 100
-    bodies (cond(H) to 1e14), where forces on bodies that all but cancel tau cost up to 0.05 ε cond(H), as with every
+    Errors on spatial_v2's trees: 7e-13 of the largest acceleration up to 20 bodies (cond(H) < 1e5), 2e-8 at 100 bodies
+    (cond(H) to 1e14). There, if forces on bodies nearly cancel tau, the error is up to 0.05 ε cond(H), as in every
     method.
 
     Arguments:
@@ -102,8 +101,7 @@ def forward_dynamics_cg(
         max_iterations: cap on the iterations; 10 nv + 50 if not given.
 
     Raises:
-        ValueError: where a state has not converged within the cap (not under tracing, where its last iterate comes
-        back).
+        ValueError: if a state has not converged within the cap. Under tracing the last iterate is returned instead.
     """
     tolerance = ROUNDING * float(np.finfo(q.dtype).eps) if tolerance is None else tolerance
     cap = 10 * model.nv + 50 if max_iterations is None else max_iterations

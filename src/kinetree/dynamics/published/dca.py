@@ -1,22 +1,23 @@
 """The divide-and-conquer algorithm in its two-handle form (Featherstone 1999; Critchley, Anderson and Binani 2007, eq.
 12 – 42).
 
-Chains are assembled pair by pair in log2 n levels, and taken apart in as many. A tree is split at its branches: heavy
-paths are the chains; a branch that has been assembled answers its parent with an articulated inertia, and is taken
-apart when the parent's acceleration is known. Bodies without inertia can not be served, as Φ is the inverse of one.
+Chains are assembled pair by pair in log2 n levels, and disassembled in as many. A tree is split at its branches: heavy
+paths are the chains. An assembled branch is an articulated inertia for its parent, and is disassembled when the
+parent's acceleration is known. Every body needs an inertia, as Φ is its inverse.
 
 Relative error in float64 against 80-bit, 2-norm, chains of skew 0.3 and taper 1, random states (qd of size 1):
     n        16       64       256      1024     4096     16384
     error    1.7e-13  3.3e-11  3.4e-12  4.3e-12  6.8e-12  7.9e-12      (aba: 4e-16 to 2.6e-13)
-One to four digits worse than the articulated-body algorithm, without pivoting, and still usable at the largest n tried.
-On spatial_v2's chain of 100 with taper 0.95, cond(H) = 1e14, it is off by 4e-8 of the largest entry, aba by 3e-10; if
-forces on bodies and joints cancel there, by 1 to 3 %, aba by 0.1 %: the one method that needs more than eps·cond(H).
+That is one to four digits worse than the articulated-body algorithm, without pivoting, and still usable at the largest
+n tried. On spatial_v2's chain of 100 with taper 0.95, cond(H) = 1e14, the error is 4e-8 of the largest entry (aba:
+3e-10). If forces on bodies and joints cancel there, it is 1 to 3 % (aba: 0.1 %). No other method has errors above
+eps·cond(H).
 
-The efficient algorithm, DCAe, is the same with larger parts (the same paper, eq. 44 – 71): chains are cut into chunks,
-each is solved by O(n) recursions (chunk_recursion.py), and the chunks are joined as in DCA. Terminal chunks need no
-second handle and are given more bodies. Its errors on the same chains, with 16 chunks and balance 2:
+The efficient algorithm, DCAe, does the same with larger parts (the same paper, eq. 44 – 71): chains are cut into
+chunks, each chunk is solved by O(n) recursions (chunk_recursion.py), and the chunks are joined as in DCA. Terminal
+chunks need no second handle, so they get more bodies. Its errors on the same chains, with 16 chunks and balance 2:
     error    1.7e-13  1.8e-13  8.4e-15  1.4e-14  8.6e-14  2.7e-13
-Where chunks are long it is as good as the articulated-body algorithm.
+With long chunks it is as accurate as the articulated-body algorithm.
 """
 
 from functools import lru_cache
@@ -120,7 +121,7 @@ def plan(structure: Structure, chunks: int | None, balance: float) -> tuple[Path
 
 
 class RoundFactors(NamedTuple):
-    """What a round keeps for the way back."""
+    """The values that a round keeps for the disassembly."""
 
     inner: Recursive
     last: Recursive
@@ -147,7 +148,7 @@ def _assemble(bodies: JointedBodies, turn: PathRound) -> RoundFactors:
     six, one = jnp.zeros((n + 1, batch, 6, 6), dtype), jnp.zeros((n + 1, batch, 6), dtype)
     system = Subsystem(
         six + jnp.eye(6, dtype=dtype), six, six, six, one, one
-    )  # what stands for no pair joins without harm
+    )  # padding that is not a pair can be joined without harm
     taken, valid = _take(bodies, turn.inner)
     X_next = bodies.X[jnp.maximum(turn.inner.beyond, 0)]
     inner = forward(taken, valid, transpose(X_next))
@@ -175,7 +176,7 @@ def _assemble(bodies: JointedBodies, turn: PathRound) -> RoundFactors:
 
 
 def _absorb(bodies: JointedBodies, turn: PathRound, solved: RoundFactors) -> JointedBodies:
-    """Branches as articulated inertias of the bodies they hang from."""
+    """Add branches, as articulated inertias, to the bodies that they hang from."""
     hangs = turn.hangs
     head, parent = turn.head[hangs], turn.parent[hangs]
     at = Junction(*(x[hangs] for x in solved.heads))
@@ -188,7 +189,7 @@ def _absorb(bodies: JointedBodies, turn: PathRound, solved: RoundFactors) -> Joi
 
 
 def _take_apart(bodies: JointedBodies, turn: PathRound, solved: RoundFactors, a: Any, u: Any) -> tuple[Any, Any]:
-    """Forces at all handles, from the outside of the assembly in (eq. 23, 26), then the chunks; a has the base last."""
+    """Forces at all handles, from the whole assembly to chunks (eq. 23, 26), then inside; `a` has the base last."""
     n, batch = bodies.I.shape[:2]
     reached = times(bodies.X[turn.head], a[turn.parent]) + bodies.c[turn.head]
     difference = solved.head_b1 - reached

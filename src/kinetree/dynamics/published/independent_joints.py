@@ -1,8 +1,8 @@
 """JSIIA for closed loops: the inertia matrix is projected onto independent joints (Yang, Wu and Pan 2017 §VI).
 
-Rows of loops, G qdd = γ, are solved for some joints, as many as there are independent rows: qdd = T u + s, with u the
-accelerations of all others. Elimination with complete pivoting finds which. Then (Tᵀ H T) u = Tᵀ (τ − C − H s), the
-same system as for trees (eq. 4).
+Rows of loops, G qdd = γ, are solved for some joints, one for each independent row: qdd = T u + s, with u the
+accelerations of all other joints. Elimination with complete pivoting chooses the joints. Then (Tᵀ H T) u = Tᵀ (τ − C −
+H s), the same system as for trees (eq. 4).
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""Bodies and joints as 6 by 6 arrays, for the methods that take bodies apart: DCA, DCAe and CFA.
+"""Bodies and joints as 6 by 6 arrays, for the methods that use single bodies: DCA, DCAe and CFA.
 
-The rows of one joint become one body with a joint of several degrees of freedom. Such methods divide by the inertia of
-a single body: bodies without one are refused.
+The rows of one joint become one body with a joint of several degrees of freedom. These methods divide by the inertia of
+a single body, so bodies without inertia are refused.
 """
 
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ def plucker_inverse(X: Any) -> Any:
 
 
 def moving_rows(laid: Layout, model: Model, at: Arranged, qd: Any, tau: Any, f_ext: Any) -> Row:
-    """What articulated bodies know of every row: `at`, `axis`, `armature`, `v`, `qd`, `tau`, `own`, (rows, batch)."""
+    """Fields of all rows for articulated bodies: `at`, `axis`, `armature`, `v`, `qd`, `tau`, `own`, (rows, batch)."""
     tau = by_position(laid, shifted(model, tau, qd))
     qd = by_position(laid, qd)
     v = row_velocities(laid, at, qd)
@@ -104,7 +104,7 @@ def by_dof(structure: Structure, u: Any) -> Any:
 
 
 def require_inertias(model: Model, method: str) -> None:
-    """Refuse models with a body that resists some motion not at all; nothing is said of models that are traced."""
+    """Refuse models with a body that does not resist every motion. Traced models are not checked."""
     inertia = model.rows.inertia
     if is_traced(inertia):
         return

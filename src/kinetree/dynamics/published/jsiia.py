@@ -1,13 +1,13 @@
 """JSIIA, the joint-space inertia inversion algorithm: H from columns of inverse dynamics, then a dense solve.
 
 Column i of H is the force that gives joint i a unit acceleration and the others none, in a mechanism at rest and
-without weight (Yang, Wu and Pan 2017 §II-B; Walker and Orin 1982, method 1). The columns do not depend on one
-another: they are one batch. Then q̈ = H⁻¹ (τ − C) (eq. 4) by a dense factorization. O(n²) for H in O(log n)
-steps, O(n³) for the solve.
+without gravity (Yang, Wu and Pan 2017 §II-B; Walker and Orin 1982, method 1). The columns are independent, so they are
+one batch. Then q̈ = H⁻¹ (τ − C) (eq. 4) by a dense factorization. The cost is O(n²) for H in O(log n) steps, and O(n³)
+for the solve.
 
-H x without H is inverse dynamics at rest, without gravity, in two passes. At rest a spatial acceleration follows the
-recursion of a velocity, a = X a_parent + S x, and f = I a: so H x is at once the force that accelerates by x and the
-generalised momentum at the rates x.
+H x is computed without H, as inverse dynamics at rest without gravity, in two passes. At rest a spatial acceleration
+has the recursion of a velocity, a = X a_parent + S x, and f = I a. So H x is both the force that accelerates by x and
+the generalised momentum at the rates x.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ WRENCHES = inward_operator(Inward("force", pass_on, stretch=WRENCH))
 
 
 def inertia_times(laid: Layout, at: Arranged, x: Any) -> Any:
-    """H x for x by position, (positions, ..., batch). Its axes between are free: all columns of H go at once."""
+    """H x for x by position, (positions, ..., batch). The middle axes are free, for all columns of H at once."""
     axes = (slice(None), *(None,) * (x.ndim - 2))
     rows, placed = jax.tree.map(lambda c: c[axes], (at.rows, at.placed))
     still = jnp.zeros(x.shape[1:], x.dtype)

@@ -1,11 +1,11 @@
-"""Two-handle equations: subsystems of a chain, how two are joined and a joined one is taken apart.
+"""Two-handle equations: subsystems of a chain, how two are joined, and how a joined one is separated.
 
 Critchley, Anderson and Binani 2007, eq. 15 – 42; in eq. 32, 34 – 36 and 38 – 42 as printed some superscripts of the
 child are the parent's, corrected here. A subsystem has a handle at each end:
     A1 = Φ11 f1 + Φ12 f2 + b1          A2 = Φ21 f1 + Φ22 f2 + b2                                       (15, 16)
-Handle 1 is the frame of its innermost body; handle 2 is where the next joint begins, in the coordinates of the body
-beyond, so that joining needs no transforms. f1 and f2 act on the subsystem. Joint forces τ and armature, which the
-paper keeps within F, are written out: Pᵀ f = τ − armature u̇. Arrays have any leading axes.
+Handle 1 is the frame of its innermost body. Handle 2 is at the next joint, in the coordinates of the body beyond, so
+that joining needs no transforms. f1 and f2 act on the subsystem. Joint forces τ and armature, which are part of F in
+the paper, are written out: Pᵀ f = τ − armature u̇. Arrays have any leading axes.
 """
 
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ class JointMotion(NamedTuple):
 
 
 class Junction(NamedTuple):
-    """What is kept of a joint for the way back."""
+    """The values of a joint that are kept for the separation."""
 
     inverse: Any  # Φ⁻¹ of eq. 24
     K: Any  # Φ⁻¹ P
@@ -49,7 +49,7 @@ class Junction(NamedTuple):
         return self.K @ self.D_K - self.inverse
 
     def rate(self, difference: Any) -> Any:
-        """u̇ of eq. 23, from {...} there: acceleration of the child's handle less the parent's, the joint free."""
+        """u̇ of eq. 23, from {...} there: acceleration of the child's handle minus the parent's, with a free joint."""
         return self.D_tau + times(self.D_K, difference)
 
     def force(self, difference: Any) -> Any:
@@ -69,12 +69,12 @@ def junction(phi: Any, joint: JointMotion) -> Junction:
 
 
 class JoinedPair(NamedTuple):
-    """What taking a joined subsystem apart needs."""
+    """The values that the separation of a joined subsystem needs."""
 
     at: Junction
     child12: Any
     parent21: Any
-    gap: Any  # b1 of the child less b2 of the parent
+    gap: Any  # b1 of the child minus b2 of the parent
 
 
 def join(parent: Subsystem, child: Subsystem, joint: JointMotion) -> tuple[Subsystem, JoinedPair]:

@@ -1,15 +1,15 @@
 """VNEB: the variant of the Newton-Euler based algorithm of Fijany and Bejczy (1989), and its forward dynamics.
 
-Unit acceleration of joint i, the others at rest, moves the links outside it and no others. With all vectors in one
-frame, Z(i) the axis of joint i, P(j, i) from its origin to that of link j, and M(j), H(j), K(j) the moments of mass
-of link j about its origin, the forces of column i of the inertia matrix are (eq. 7-13, here for screws: turn 1 for a
-hinge, slide 1 for a slider)
+A unit acceleration of joint i, with the others at rest, moves only the links outside it. Let all vectors be in one
+frame, Z(i) the axis of joint i, P(j, i) the vector from its origin to that of link j, and M(j), H(j), K(j) the moments
+of mass of link j about its origin. Then the forces of column i of the inertia matrix are (eq. 7-13, here for screws:
+turn 1 for a hinge, slide 1 for a slider)
     ω̇(j, i) = turn Z(i)                        V̇(j, i) = slide Z(i) + ω̇(j, i) × P(j, i)
     F(j, i) = M(j) V̇(j, i) + ω̇(j, i) × H(j)   N(j, i) = K(j) ω̇(j, i) + H(j) × V̇(j, i)
-and a_ji = Z(j) · (their sum over the links outside j, moments about j's origin). All n² terms are one map; the
-products of rotations (eq. 17), the positions (eq. 24) and the sums (eq. 28, 29) are log-step recurrences: here the
-scans of the tree, so that branches are no obstacle. The frame is that of the root row, where the paper takes the end
-effector's: a tree has many of those. Then a Cholesky factorization and two triangular solves (§IV).
+and a_ji = Z(j) · (their sum over the links outside j, moments about j's origin). All n² terms are one map. The products
+of rotations (eq. 17), the positions (eq. 24) and the sums (eq. 28, 29) are recurrences in log n steps: here scans of
+the tree, which also serve branches. The frame is that of the root row; the paper takes that of the end effector, but a
+tree has many of these. A Cholesky factorization and two triangular solves follow (§IV).
 """
 
 from typing import Any
@@ -48,7 +48,7 @@ def inertia_matrix(laid: Layout, model: Model, q: Any) -> Any:
     rows, Z, P, links = _in_one_frame(laid, model, q)
 
     def column(x: Any) -> Any:
-        """Data by row, as (1, columns, batch): the joint that moves."""
+        """Data by row as (1, columns, batch), for the joint that moves."""
         return jax.tree.map(lambda c: c[None], restore(laid, x))
 
     def link(x: Any) -> Any:
@@ -76,7 +76,7 @@ def _outside(laid: Layout, tree: Tree, dtype: Any) -> Any:
 
 
 def _inner_origin(laid: Layout, tree: Tree, P: Vec3) -> Vec3:
-    """Position of the parent of each position's row; for root rows, which stand at the origin, the origin."""
+    """Position of the parent of each position's row; for root rows, which are at the origin, the origin."""
     parent = jnp.asarray(tree.parent)[laid.row_at]
     above = jnp.where(parent >= 0, jnp.asarray(laid.position_of)[parent], 0)
     return jax.tree.map(lambda c: c[above], P)

@@ -1,4 +1,4 @@
-"""A model and its states as a layout sees them: constants and coordinates of all rows, arranged by position."""
+"""A model and its states on a layout: constants and coordinates of all rows, arranged by position."""
 
 from abc import abstractmethod
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ def rows_in_order(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Recursions(Layout):
-    """A layout that has recursions of its own (whole.py)."""
+    """A layout with its own way to run recursions (whole.py)."""
 
     @abstractmethod
     def poses(self) -> Placement:

@@ -1,6 +1,6 @@
-"""Functions over lines of lanes that are no blocks of rows: quaternion joints, bodies, and the base.
+"""Functions over lines of lanes that are not blocks of rows: quaternion joints, bodies, and the base.
 
-A line is as many things as a vector has lanes. Each function takes one line a turn, and carries nothing along.
+A line is one joint or body for each lane of a vector. Each function takes one line in a turn, and carries no state.
 """
 
 from typing import Any, NamedTuple
@@ -21,12 +21,12 @@ from .stages import CellPlan
 
 structure, leaves = jax.tree.structure, jax.tree.leaves
 POSED, FRAME = structure(zeros(Placement)).num_leaves, structure(zeros(Transform)).num_leaves
-TURNED, MOVED = 4, 3  # coordinates of a quaternion joint: its quaternion, and its position where it has one
+TURNED, MOVED = 4, 3  # coordinates of a quaternion joint: its quaternion, and its position if it has one
 RATES = 6  # velocities of a free joint
 
 
 class PutGroup(NamedTuple):
-    """Neighbours among the results of a cell that go to arrays with equally many numbers for each row."""
+    """Consecutive results of a cell that go to arrays with the same count of numbers for each row."""
 
     first: int
     given: tuple[tuple[int, int], ...]  # the number of a result's array, and of a scalar in it
@@ -48,7 +48,7 @@ def put_groups(algorithm: Algorithm, names: tuple[str, ...]) -> list[PutGroup]:
 
 
 def _lines(name: str, step: Any, streams: list[Any], gathered: int, widths: tuple[int, ...]) -> BlockWalk:
-    """A function of what streams hold, an array each, and of what was gathered; its results are arrays, too."""
+    """A function of the streams, one array each, and of gathered values; its results are arrays, too."""
     fields = tuple(f for a, s in enumerate(streams) for f in in_array(a, tuple(range(structure(s).num_leaves))))
     walk = Walk(
         name,
@@ -65,13 +65,13 @@ def _lines(name: str, step: Any, streams: list[Any], gathered: int, widths: tupl
 
 
 def _posed(fixed: tuple, given: tuple) -> Placement:
-    """Where the first row of a quaternion joint stands."""
+    """The placement of the first row of a quaternion joint."""
     orientation, position = fixed[0]
     return joint_pose(orientation, position, Quaternion(*given[:TURNED]), Vec3(*given[TURNED:]))
 
 
 def _shifts(_: tuple, given: tuple) -> tuple[Vec3, Vec3]:
-    """What the accelerations of a free joint have more than those of its rows."""
+    """The difference between the accelerations of a free joint and those of its rows."""
     return chained_acceleration(Vec3(*given[:3]), Vec3(*given[3:]))
 
 

@@ -1,8 +1,8 @@
-"""Calls over lines of lanes that are no blocks of rows: quaternion joints before the first round, bodies and the base.
+"""Calls over lines of lanes that are not blocks of rows: quaternion joints, bodies and the base.
 
-Quaternion joints are placed before anything is walked: the cells of their first rows hold where they stand, and those
-of all their rows the shift of their accelerations. Bodies are computed from the rows that carry them while these are in
-a core's cache. The base adds up what blocks and pieces have added up, and makes its results of that.
+Quaternion joints are placed before the first round: the cells of their first rows hold the placements, and the cells of
+all their rows the shift of accelerations. Bodies are computed from the rows that carry them while these are in a core's
+cache. The base adds up the sums of blocks and pieces, and computes its results from them.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ structure = jax.tree.structure
 
 
 def in_lines(numbers: np.ndarray, lanes: int) -> np.ndarray:
-    """Numbers as lines, filled up with −1."""
+    """Numbers as lines, padded with −1."""
     lines = np.full(-(-len(numbers) // lanes) * lanes, -1, np.int32)
     lines[: len(numbers)] = numbers
     return lines.reshape(-1, lanes)
@@ -37,13 +37,13 @@ def _at(lines: np.ndarray, first: Any) -> Any:
 
 
 def _cells(region: Region, cells: np.ndarray, name: str, field: int) -> np.ndarray:
-    """Where a field of cells is among the numbers of an array; −1 for cell −1."""
+    """The places of a field of cells among the numbers of an array; −1 for cell −1."""
     numbers = region.bytes_before(np.maximum(cells, 0), region.widths[name], field) // region.native.dtype.itemsize
     return np.where(cells >= 0, numbers, -1)
 
 
 class JointLines:
-    """All quaternion joints, some lines to a task."""
+    """All quaternion joints, with some lines in each task."""
 
     def __init__(self, code: AlgorithmCode, model: Model, regions: list[Region]):
         native, joints = code.native, model.structure.quaternion_joints.astype(np.int64)
@@ -201,7 +201,7 @@ class BodyLines:
 
 
 class NoLines:
-    """No bodies are asked for."""
+    """Stands for `BodyLines` if an algorithm has no results for bodies."""
 
     def calls(self) -> list[np.ndarray]:
         """Nothing."""
@@ -209,7 +209,7 @@ class NoLines:
 
 
 class BaseLines:
-    """What the base makes of what is added up, and the bodies that stand on it."""
+    """The results of the base from the sums, and the bodies fixed to the base."""
 
     def __init__(self, code: AlgorithmCode, model: Model, parts: list[Any]):
         self._code, self._parts, native = code, parts, code.native
@@ -229,7 +229,7 @@ class BaseLines:
         return self._vectors(np.zeros((numbers, self._code.native.width), self._code.native.dtype))
 
     def _put(self, name: str, source: int) -> np.ndarray:
-        """The call that puts one of the results where it belongs."""
+        """The call that writes one of the results to its place."""
         outputs, before = self._code.algorithm.outputs, len(self._code.fields.arrays)
         count, array = structure(outputs[name]).num_leaves, before + list(outputs).index(name)
         targets = (place(GIVEN + array, k * self._size) for k in range(count))
@@ -237,7 +237,7 @@ class BaseLines:
         return call(put, 1, self._rows.ctypes.data, source, *targets)
 
     def _folded(self, i: int) -> list[np.ndarray]:
-        """Calls that add up what all blocks and pieces have."""
+        """Calls that add up the sums of all blocks and pieces."""
         address, numbers = self._code.native.address, self._code.sums[i]
         tables = [part.sums[i] for part in self._parts]
         rooms = [self._room(numbers) for _ in tables]
@@ -252,7 +252,7 @@ class BaseLines:
         return calls
 
     def tasks(self, number: int) -> list[Tasks]:
-        """What the base does after a round."""
+        """The tasks of the base after a round."""
         code, passes = self._code, self._code.algorithm.passes
         i = code.rounds[number].out
         calls = self._folded(i) if code.sums[i] else []
@@ -276,7 +276,7 @@ class BaseLines:
         return [walk, *(self._put(n, at) for n, at in places.items())]
 
     def _bodies(self, model: Model) -> list[np.ndarray]:
-        """Calls that put what is known of bodies on the base: they stand still."""
+        """Calls that write the results of bodies fixed to the base."""
         code, native = self._code, self._code.native
         bodies, p = np.flatnonzero(model.structure.row_of_body < 0), code.alone.bodies
         if not len(bodies) or p is None:

@@ -1,10 +1,10 @@
-"""Lists of calls that take an algorithm over one huge tree, block by block, each in a core's own cache.
+"""Lists of calls that run an algorithm on one huge tree, block by block, each in a core's own cache.
 
-Pieces, which are whole subtrees, go outward and at once inward again. The top is first reduced, chunk by chunk; a scan
-over the chunks says how each begins; after the way out another one says what each receives. Where the top is long paths
-and nothing else, a block goes out and in while it is in the cache, the outermost first: only the scan over its few
-chunks waits for the block beyond it, which another core is about to finish (Merrill and Garland 2016 look back so for
-prefixes on GPUs). The elements that the next way out needs are made while a block is at hand.
+Pieces, which are whole subtrees, go outward and at once inward again. The top is first reduced, chunk by chunk. A scan
+over the chunks finds the start of each; after the way out another scan finds what each receives. If the top consists
+only of long paths, each block goes out and in while it is in the cache, the outermost first. Then only the scan over
+its few chunks waits for the block beyond it, which another core is about to finish (Merrill and Garland 2016 do the
+same for prefixes on GPUs). The elements for the next way out are made while a block is in the cache.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from .block_walks import INERTIA, AlgorithmCode
 
 
 class Beginnings:
-    """How each pass begins: the numbers of the element of no rows, and of the state of the base."""
+    """The start of each pass: the numbers of the identity element, and of the state of the base."""
 
     def __init__(self, code: AlgorithmCode, gravity: np.ndarray):
         native, count = code.native, sum(code.element.values()) + sum(code.state.values())
@@ -38,14 +38,14 @@ class Beginnings:
 
 
 class TopPlan(Region):
-    """What is done with the top before and after the pieces, and the memory it takes."""
+    """The calls for the top, before and after the pieces, and their memory."""
 
     def __init__(self, code: AlgorithmCode, top: Top, model: Model):
         most = int(top.blocks.turns.max(initial=0))
         super().__init__(code, top.blocks, model, not top.alone, most, np.zeros(len(top.blocks.turns), np.int64))
         self.alone, self.top, self.count = top.alone, top, len(top.blocks.turns)
         begin, lanes = Beginnings(code, np.asarray(model.gravity)), self.native.width
-        # one block more than there are: its first lane is the base
+        # one block more than needed: its first lane is the base
         self.elements = {i: np.repeat(e[None], self.count + 1, 0) for i, e in begin.element.items()}
         self.entering = {i: np.repeat(s[None], self.count + 1, 0) for i, s in begin.base.items()}
         self.identity = {i: e.copy() for i, e in begin.element.items()}
@@ -65,14 +65,14 @@ class TopPlan(Region):
         self._unset = np.zeros(flags, np.int64)
         self._unset[self.count] = 1
         self._one = np.ones(1, np.int64)
-        self.joining: dict[int, np.ndarray] = {}  # calls that add to each block what pieces bring
+        self.joining: dict[int, np.ndarray] = {}  # calls that add the results of pieces to each block
 
     def base(self, i: int) -> int:
         """Where the state of the base is that enters pass i."""
         return self.entering[i][self.count].ctypes.data
 
     def _ballast(self, j: int) -> np.ndarray:
-        """What each chunk is lent on the way in; nothing where no other follows it."""
+        """The ballast of each chunk on the way in; zero if no other chunk follows it."""
         state, lanes, top, blocks = self.code.state[j], self.native.width, self.top, self.blocks
         lent = np.zeros((self.count + 1, state, lanes), self.native.dtype)
         if not self.code.lends or not self.count:
@@ -93,7 +93,7 @@ class TopPlan(Region):
         return lent
 
     def _of(self, table: np.ndarray) -> Any:
-        """Where the part of a table for each block is."""
+        """The address of the part of a table for each block."""
         return table.ctypes.data + np.arange(self.count) * (table.shape[1] * self.line)
 
     def _scan(self, i: int) -> np.ndarray:
@@ -102,7 +102,7 @@ class TopPlan(Region):
         return call(self.native.address[f"scan{i}"], len(self._lists[0]), *tables)
 
     def begin(self) -> list[Tasks]:
-        """Before the first round: nothing is received yet, and no flag is set."""
+        """Before the first round: clear what chunks receive, and all flags."""
         copy, calls = self.native.address["copy"], []
         for j, received in ((j, self.entering[j]) for j in self.ballast):
             nothing = self._withdrawn[j]
@@ -112,7 +112,7 @@ class TopPlan(Region):
         return [Tasks.of(calls)] if calls and self.count else []
 
     def outward(self, number: int) -> list[Tasks]:
-        """What a round does with the top before the pieces."""
+        """The calls of a round for the top, before the pieces."""
         i, j = self.code.rounds[number]
         if not self.count:
             return []
@@ -127,7 +127,7 @@ class TopPlan(Region):
         return [*first, Tasks.side_by_side(*(x[::-1] for x in calls))]
 
     def _out(self, i: int) -> list[np.ndarray]:
-        """The way out of each block, and what is added up on it."""
+        """The way out of each block, and the sums made on it."""
         entering, sums = self._of(self.entering[i]), self.code.sums[i]
         if not sums:
             return [self.walk(self.code.walk[i], entering)]
@@ -141,7 +141,7 @@ class TopPlan(Region):
         ]
 
     def inward(self, number: int) -> list[Tasks]:
-        """What it does after them."""
+        """The calls of a round for the top, after the pieces."""
         j = self.code.rounds[number].back
         if j is None or self.alone or not self.count:
             return []
@@ -154,13 +154,13 @@ class TopPlan(Region):
         return self.walk(self.code.reduce[i], start, self._of(self.elements[i]))
 
     def _next(self, number: int, now: bool = True) -> list[np.ndarray]:
-        """The elements that the next round needs, which can be made when this one is done."""
+        """The elements for the next round that can be made after this one."""
         return [self._reduce(self.code.rounds[number + 1].out)] if now and number + 1 < len(self.code.rounds) else []
 
     def _lookback(self, j: int) -> list[np.ndarray]:
-        """What chunks receive, block by block, the outermost first.
+        """The calls that find what chunks receive, block by block, the outermost first.
 
-        A flag says that a block has added what it passes to what the one before it receives.
+        A flag is set when a block has added its result to what the block before it receives.
         """
         number, flags, one = np.arange(self.count), self._flags[j].ctypes.data, self._one.ctypes.data
         own = np.bincount(self.top.chunks // self.native.width, minlength=self.count)  # chunks of a block
@@ -172,7 +172,7 @@ class TopPlan(Region):
         return [self._reduce(j), wait, receive, call(self.native.address["signal"], 0, flags + 8 * number, one)]
 
     def _back(self, j: int) -> list[np.ndarray]:
-        """The way in, from what is received and was lent."""
+        """The way in, from what chunks receive and their ballast."""
         state = self.code.state[j]
         start, end = self.own(state), self.own(state)
         received, lent = self._of(self.entering[j]), self._of(self.ballast[j])
@@ -181,7 +181,7 @@ class TopPlan(Region):
 
 
 class PiecesPlan(Region):
-    """Every piece out and in again, and then what they pass to the top."""
+    """The calls for the pieces: each goes out and in, then passes its results to the top."""
 
     def __init__(self, code: AlgorithmCode, pieces: BlockPieces, above: TopPlan, model: Model):
         blocks, tree = pieces.blocks, model.tree
@@ -198,11 +198,11 @@ class PiecesPlan(Region):
             i: np.zeros((len(self._lines), n, self.native.width), code.native.dtype) for i, n in code.sums.items() if n
         }
         self._bodies = BodyLines.of(self, model, self._ends[:-1])
-        self._kept: list[np.ndarray] = []  # that native code is told the addresses of
+        self._kept: list[np.ndarray] = []  # arrays whose addresses native code has
         self._slots: dict[int, np.ndarray] = {}
 
     def _hang(self, tree: Tree) -> None:
-        """Where each lane hangs: in its piece, in the top, or on the base."""
+        """Find where each lane hangs: in its piece, in the top, or on the base."""
         heads, lanes = self.blocks.heads, self.native.width
         there = heads >= 0
         parent = np.where(there, tree.parent[heads], -1)
@@ -220,7 +220,7 @@ class PiecesPlan(Region):
         return kept.ctypes.data + np.arange(len(kept)) * kept.strides[0]
 
     def _out(self, i: int) -> list[np.ndarray]:
-        """Each block from where its lanes hang."""
+        """The way out of each block, from the states where its lanes hang."""
         state = self.code.algorithm.passes[i].state
         name, field = self.code.fields.places(i)[state][0] if self.code.fields.remembers else ("", 0)
         base, offsets = self.cell(name, field, self._inside, self._in_piece) if name else (0, self._inside)
@@ -237,7 +237,7 @@ class PiecesPlan(Region):
         ]
 
     def _back(self, j: int) -> list[np.ndarray]:
-        """Each block, and what it passes to where its lanes hang; roots leave it in slots."""
+        """The way in of each block; its results are added where its lanes hang. Roots leave them in slots."""
         name, field = self.code.joined[j]
         base, offsets = self.cell(name, field, self._inside, self._in_piece)
         state, lanes, is_root = self.code.state[j], self.native.width, self._root[:, 0]
@@ -258,7 +258,7 @@ class PiecesPlan(Region):
         return [self.walk(self.code.walk[j], self._zero.ctypes.data, end), add]
 
     def _join(self, j: int, slot: np.ndarray) -> None:
-        """Tell the top what to add to each of its blocks."""
+        """Make the calls that add the results of pieces to blocks of the top."""
         hangs = self._on_top >= 0
         if not hangs.any():
             return
@@ -276,7 +276,7 @@ class PiecesPlan(Region):
         top.joining[j] = call(add, count, slots, lists[0].ctypes.data + before, 0, lists[1].ctypes.data + before)
 
     def tasks(self, number: int) -> Tasks:
-        """What a round does with the pieces."""
+        """The tasks of a round for the pieces."""
         i, j = self.code.rounds[number]
         lines = self._ends[:-1], self._lines
         each, piece, block = np.arange(len(self._lines)), self.pieces.piece, np.arange(len(self.pieces.piece))
@@ -296,13 +296,13 @@ class PiecesPlan(Region):
         return Tasks.grouped(steps)
 
     def _begun(self, i: int) -> list[np.ndarray]:
-        """Before the way out of a piece: nothing is added up yet."""
+        """Before the way out of a piece: clear its sums."""
         sums, so_far = self.code.sums[i], self._start + self.code.state[i] * self.line
         count = np.full(len(self._lines), sums)
         return [call(self.native.address["copy"], count, self._zero.ctypes.data, so_far)] if sums else []
 
     def _ended(self, i: int) -> list[np.ndarray]:
-        """What is added up in each piece."""
+        """The sums of each piece."""
         sums, so_far = self.code.sums[i], self._start + self.code.state[i] * self.line
         if not sums:
             return []

@@ -1,4 +1,4 @@
-"""The blocks of a part of a tree: where the arrays of their cells are, and how given arrays are read and written."""
+"""The blocks of a part of a tree: addresses of the arrays of their cells, and calls to read and write given arrays."""
 
 from functools import cached_property, lru_cache
 from typing import Any
@@ -15,17 +15,17 @@ from kinetree.tree.blocks import Blocks
 from .block_walks import AlgorithmCode, BlockPass, fields_held
 from .stages import COUNT, SHIFT
 
-TAKEN = "taken"  # The array of what was taken from the inputs.
+TAKEN = "taken"  # the array of values taken from the inputs
 
 
 GHOST = [1.0] + [0.0] * (COUNT - 1)  # the identity, no axis, no mass
 
 
 class Region:
-    """The blocks of a part of a tree, and where the arrays of their cells are: in memory of a thread, or of all.
+    """The blocks of a part of a tree, and the addresses of the arrays of their cells: in memory of a thread, or shared.
 
-    `lines` are the lines of the largest task, and `before` the lines of a task before each of its blocks. What is not
-    there, beyond the end of a lane, is a ghost: a row without mass that does not move against its parent.
+    `lines` are the lines of the largest task, and `before` the lines of a task before each of its blocks. Cells beyond
+    the end of a lane are ghosts: rows without mass that do not move in their parents.
     """
 
     def __init__(self, code: AlgorithmCode, blocks: Blocks, model: Model, shared: bool, lines: int, before: Any):
@@ -42,7 +42,7 @@ class Region:
         for name, width in self.widths.items():
             if name in self.arrays:
                 continue
-            if name == SHIFT:  # Of other rows than those of quaternion joints it stays zero.
+            if name == SHIFT:  # it stays zero for all rows except those of quaternion joints
                 self.arrays[name] = np.zeros((len(blocks.rows), width, self.native.width), dtype)
             elif shared or name.startswith("kept"):
                 self.arrays[name] = np.empty((len(blocks.rows), width, self.native.width), dtype)
@@ -51,16 +51,16 @@ class Region:
 
     @cached_property
     def cells(self) -> np.ndarray:
-        """For each row the number of its cell, −1 if it is not here."""
+        """For each row the number of its cell; −1 if it is not in this region."""
         return self.blocks.cell_of(self._rows_of_tree)
 
     def own(self, vectors: int) -> Any:
-        """So many vectors of a thread's own memory."""
+        """Reserve vectors in a thread's own memory."""
         start, self.own_bytes = self.own_bytes, self.own_bytes + vectors * self.line
         return place(OWN, start)
 
     def at(self, name: str, first: Any = None) -> Any:
-        """Where an array is, for each block, or for whole tasks that begin with these lines."""
+        """The address of an array, for each block, or for whole tasks that begin with these lines."""
         line = self.widths[name] * self.line
         if name in self.arrays:
             return self.arrays[name].ctypes.data + (self.first if first is None else first) * line
@@ -85,14 +85,14 @@ class Region:
         return call(self.native.address[p.name], self.blocks.turns, *operands)
 
     def take(self, *lines: Any) -> list[np.ndarray]:
-        """Calls that take the inputs of blocks, or of so many lines from first ones on."""
+        """Calls that take the inputs of blocks, or of a count of lines from given first ones."""
         return [
             self._moved("take", TAKEN, g.first, g.given, self.places[g.place], g.place == "force", *lines)
             for g in self.code.fields.groups
         ]
 
     def put(self, i: int, *lines: Any) -> list[np.ndarray]:
-        """Calls that put the results of pass i where they belong, if it has any."""
+        """Calls that write the results of pass i to their places, if it has any."""
         before = len(self.code.fields.arrays)
         return [
             self._moved(
@@ -108,7 +108,7 @@ class Region:
         ]
 
     def _places_of(self, numbers: int) -> np.ndarray:
-        """Where rows are in arrays with so many numbers for each."""
+        """The places of rows in arrays with this count of numbers for each."""
         if numbers == 1:
             return self.blocks.rows
         name = f"{numbers} numbers"
@@ -129,14 +129,14 @@ class Region:
     ) -> np.ndarray:
         """Calls that move fields of an array's cells from, or to, scalars of given arrays at these places.
 
-        `apart`: places of neighbours are not one after the other.
+        `apart`: the places of neighbours are not consecutive.
         """
         group = FieldGroup(len(given), self.widths[name])
         ways: Any = self.native.address[group.named(move)]
         array = self.at(name, first) + field * self.line
         if first is None:
             first, count, lanes = self.first, self.blocks.turns, self.native.width
-            # lanes that go along consecutive rows, and all to their ends, are read and written a vector at a time
+            # lanes of consecutive rows, all of full length, are read and written a vector at a time
             last = places[self.blocks.first[1:] - 1]
             along = (last == places[first] + count[:, None] - 1).all(1) & (places[first] >= 0).all(1)
             along &= (count % lanes == 0) & (not apart)
@@ -147,7 +147,7 @@ class Region:
         return call(ways, count, _lines_of(places, first), array, *operands)
 
     def _rows(self, first: Any) -> Any:
-        """Where the rows of blocks are that begin with these lines."""
+        """The addresses of the rows of blocks that begin with these lines."""
         return _lines_of(self.blocks.rows, first)
 
 
@@ -162,7 +162,7 @@ def of_rows(model: Model) -> dict[str, np.ndarray]:
 
 
 def force_of_row(model: Model) -> np.ndarray:
-    """For each row, which of the given forces acts on it: that on its body, where no row has several, else its own."""
+    """For each row, the number of its force: that of its body if no row has several bodies, else that of the row."""
     carrier = model.structure.row_of_body
     if shares_rows(model.structure):
         return np.arange(model.tree.n)

@@ -1,9 +1,9 @@
 """Walks over blocks, from the passes of any algorithm.
 
-Passes go in *rounds*, a way out and perhaps a way in. What one pass leaves for another of its round lies in memory
-that a core has for itself, and what later rounds need in arrays of the whole tree. A pass becomes two functions: one
-makes an element of a chunk, the other walks; a scan over the chunks of the top says how each begins. Rows' own shares
-of a way in are kept, and what branches bring is added to them.
+Passes go in *rounds*: a way out, and a way in if there is one. Fields for another pass of the same round are in a
+core's own memory; fields for later rounds are in arrays of the whole tree. A pass becomes two functions: one makes an
+element of a chunk, the other walks. A scan over the chunks of the top finds the start of each chunk. Rows' own shares
+of a way in are kept, and the results of branches are added to them.
 """
 
 from dataclasses import replace
@@ -61,7 +61,7 @@ class Round(NamedTuple):
 
 
 def rounds(algorithm: Algorithm) -> list[Round]:
-    """The rounds of an algorithm; refuses what blocks do not know."""
+    """The rounds of an algorithm. Refuses algorithms that blocks can not run."""
     passes, found, sums = algorithm.passes, [], set()
     for i, p in enumerate(passes):
         if isinstance(p, Outward | Inward) and p.stretch is None:
@@ -86,14 +86,14 @@ def rounds(algorithm: Algorithm) -> list[Round]:
 
 
 class CellFields(NamedTuple):
-    """Fields that place a row, and those that load it: each lie together, or a core would read past the others."""
+    """Fields that place a row, and fields that load it. Each group is contiguous, so that a core reads without gaps."""
 
     frame: tuple[int, ...]
     load: tuple[int, ...]
 
 
 def fields_held(hinges: bool) -> CellFields:
-    """The fields that cells hold; of trees of hinges without rotors no axes and armatures: three numbers of twenty."""
+    """The fields of cells. Trees of hinges without rotors need no axes and armatures: three numbers of twenty."""
     frame, load = leaves((CONSTANT.orientation, CONSTANT.position)), leaves(CONSTANT.inertia)
     if not hinges:
         frame, load = frame + leaves(CONSTANT.axis), load + leaves(CONSTANT.armature)
@@ -111,7 +111,7 @@ class BlockPass(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Neighbours among the inputs of a cell, and where they are: scalars of given arrays, at the place of the row."""
+    """Consecutive inputs of a cell, and their source: scalars of given arrays, at the place of the row."""
 
     first: int
     given: tuple[tuple[int, int], ...]  # the number of an array, and of a scalar among those at one place
@@ -122,16 +122,16 @@ FORCES = "forces"  # The array of all forces on rows, (·, 6).
 
 
 class BlockFields(NamedTuple):
-    """Where fields are, in the cells of blocks; `remembers`: states are, as branches hang from rows."""
+    """The places of fields in the cells of blocks. `remembers`: states are kept too, as branches hang from rows."""
 
     plan: CellPlan
     remembers: bool
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """What is taken for a row, by name; forces on bodies are the last."""
+        """The inputs of a row, by name; forces on bodies are the last."""
         names = dict.fromkeys(n for i in self.row_passes for n in self.plan.given(i))
-        names = dict.fromkeys("qdd" if n == FELT else n for n in names)  # What a rotor feels is made of qdd.
+        names = dict.fromkeys("qdd" if n == FELT else n for n in names)  # the acceleration of a rotor is made from qdd
         return tuple(sorted(names, key=lambda n: n in APPLIED))
 
     @property
@@ -165,13 +165,13 @@ class BlockFields(NamedTuple):
         return tuple(self.inputs.index("qdd" if n == FELT else n) for n in self.plan.given(i))
 
     def later(self, i: int) -> set[str]:
-        """What later rounds need of what pass i leaves."""
+        """The fields of pass i that later rounds need."""
         passes = self.plan.algorithm.passes
         after = next((r.out for r in rounds(self.plan.algorithm) if r.out > i), len(passes))
         return {n for p in passes[after:] for n in (*p.needs, *(p.own.needs if p.own else ()))}
 
     def places(self, i: int) -> dict[str, list[Place]]:
-        """Where pass i leaves what it leaves, by name; its own state too, where branches hang from rows."""
+        """The places of the fields that pass i leaves, by name; also of its state, if branches hang from rows."""
         p, later, found, widths = self.plan.algorithm.passes[i], self.later(i), {}, {}
         left = dict(self.plan.left(i))
         if self.remembers and isinstance(p, Outward):
@@ -195,7 +195,7 @@ class BlockFields(NamedTuple):
         return found
 
     def place(self, array: int, field: int) -> Place | None:
-        """Where a field of a walk is, None if nowhere: arrays of walks are the constants, then what passes leave."""
+        """The place of a field of a walk, or None. Arrays of walks are the constants, then the fields of passes."""
         if (array, field) == (0, COUNT):
             return SHIFT, 0
         if array == 0:
@@ -253,11 +253,11 @@ def _scan(p: Pass, example: Any, name: str) -> TreeScan:
 
 
 def _beginnings(algorithm: Algorithm, passes: list[int]) -> BlockWalk:
-    """From the gravity: of each pass over rows the element of no rows, and the state of the base."""
+    """A walk from the gravity to the identity element and the state of the base, for each pass over rows."""
 
     def step(_: Any, gravity: Vec3, given: Any, exists: Any) -> tuple:
         base, over = algorithm.base(gravity), [algorithm.passes[i] for i in passes]
-        # A state that the base finds later is put in its place then.
+        # a state that the base finds later is written then
         states = [base[p.state] if p.state in base else at_rest(algorithm.fields[p.state], gravity.x) for p in over]
         return (), tuple((p.stretch.identity(gravity.x), x) for p, x in zip(over, states, strict=True))  # type: ignore[union-attr]
 
@@ -271,7 +271,7 @@ def _beginnings(algorithm: Algorithm, passes: list[int]) -> BlockWalk:
 
 
 def _ballast(stretch: Stretch, state: int) -> BlockWalk:
-    """What chunks are lent, from the inertias of their last rows and the means of all."""
+    """The ballast of chunks, from the inertias of their last rows and the means of all rows."""
 
     def step(_: Any, links: tuple, given: Any, exists: Any) -> tuple:
         last, mean = links
@@ -285,7 +285,7 @@ def _ballast(stretch: Stretch, state: int) -> BlockWalk:
 
 
 class AlgorithmCode:
-    """Machine code of an algorithm's passes over blocks, and where its fields are; lists by number of the pass."""
+    """Machine code of an algorithm's passes over blocks, and the places of its fields, by number of the pass."""
 
     def __init__(self, fields: BlockFields, dtype: str):
         self.fields, self.algorithm = fields, fields.plan.algorithm
@@ -296,7 +296,7 @@ class AlgorithmCode:
         self.walk: dict[int, BlockPass] = {}
         self.state: dict[int, int] = {}  # numbers
         self.element: dict[int, int] = {}  # numbers
-        self.sums: dict[int, int] = {}  # numbers that are added up while the pass goes over the rows
+        self.sums: dict[int, int] = {}  # how many numbers are added up while the pass goes over the rows
         walks, scans = [_beginnings(self.algorithm, fields.row_passes), *alone.walks], []
         for i in fields.row_passes:
             p = passes[i]
@@ -343,7 +343,7 @@ class AlgorithmCode:
 
     @cached_property
     def joined(self) -> dict[int, Place]:
-        """For each way in, where rows keep their own share."""
+        """For each way in, the place of the rows' own shares."""
         return {
             r.back: self.fields.places(r.out)[self.algorithm.passes[r.back].state][0]
             for r in self.rounds

@@ -35,7 +35,7 @@ from .stages import CellPlan
 
 
 class BlockPlan:
-    """Everything about one model that a call needs: constants in the order of the cells, and the lists of calls."""
+    """The data of one model for calls: constants in the order of the cells, and the lists of calls."""
 
     def __init__(self, algorithm: Algorithm, model: Model, dtype: np.dtype):
         self._dtype = dtype
@@ -87,7 +87,7 @@ def _shapes(algorithm: Algorithm, model: Model) -> dict[str, tuple[int, ...]]:
 
 
 def _inner_rows(structure: Structure) -> bytes:
-    """Which rows do not begin a joint, in bits; nothing where all do."""
+    """The rows that do not begin a joint, in bits; empty if every row begins one."""
     joints = structure.quaternion_joints
     if not len(joints):
         return b""
@@ -99,7 +99,7 @@ def _inner_rows(structure: Structure) -> bytes:
 
 @lru_cache(maxsize=16)
 def _cut(tree: Tree, width: int, piece_rows: int, bits: bytes) -> tuple[Top, BlockPieces]:
-    """The tree cut up, where it was not before: in this process or, if it is huge, in an earlier one."""
+    """The tree cut into blocks: kept from this process or, if it is huge, from an earlier one; else cut now."""
     inner = np.unpackbits(np.frombuffer(bits, np.uint8), count=tree.n).astype(bool) if bits else None
     about = width, piece_rows, bits, constants_of(limits)
     return kept_plan("blocks", tree.parent, about, lambda: cut(tree, width, piece_rows, inner))
@@ -107,7 +107,7 @@ def _cut(tree: Tree, width: int, piece_rows: int, bits: bytes) -> tuple[Top, Blo
 
 _plans: OncePerOwner["BlockPlan | None"] = OncePerOwner()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_plans.clear)  # one may have been at work, its lock held
+    os.register_at_fork(after_in_child=_plans.clear)  # a plan may have been running, with its lock held
 
 
 def can_block(algorithm: Algorithm, call: Call) -> bool:
@@ -117,7 +117,7 @@ def can_block(algorithm: Algorithm, call: Call) -> bool:
 
 
 def by_blocks(algorithm: Algorithm, model: Model, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The outputs of an algorithm, for states, (batch, n) arrays, of a model that has a plan, one after the other."""
+    """The outputs of an algorithm for states, (batch, n) arrays, one after the other, of a model that has a plan."""
     given = list(inputs.values())
     plan = block_plan(algorithm, model, np.dtype(given[0].dtype))
     assert plan is not None
@@ -128,7 +128,7 @@ def by_blocks(algorithm: Algorithm, model: Model, inputs: dict[str, Any]) -> dic
 
 
 def forces_on_rows(model: Model, f_ext: Any) -> Any:
-    """Forces on bodies, (batch, bodies, 6), as blocks take them: added up where several bodies belong to one row."""
+    """Forces on bodies, (batch, bodies, 6), in the form for blocks: added up if several bodies belong to one row."""
     if not shares_rows(model.structure):
         return f_ext
     carrier = model.structure.row_of_body
@@ -141,12 +141,12 @@ def forces_on_rows(model: Model, f_ext: Any) -> Any:
 
 
 def block_plan(algorithm: Algorithm, model: Model, dtype: np.dtype) -> BlockPlan | None:
-    """The plan of a model of plain arrays, kept with it; None where there can be no plan."""
+    """The plan of a model of plain arrays, kept with it; None if there can be no plan."""
     return _plans.get(model, (algorithm, dtype), lambda: _made(algorithm, model, dtype))
 
 
 def why_not(algorithm: Algorithm) -> str:
-    """Why an algorithm can not be run in blocks; empty where it can."""
+    """The reason why an algorithm can not run in blocks; empty if it can."""
     try:
         rounds(algorithm)
     except ValueError as error:
