@@ -1,7 +1,7 @@
-"""Which way a call goes: one function from the facts of a call to a `Choice`, with its reason.
+"""The choice of a way: functions from the facts of a call to a `Choice`, with its reason.
 
-Every public function runs what `choose` returns and nothing else; `explain` prints it. The measurements behind the
-thresholds are in benchmarks/NOTES.md, under the names given here. `recorded` tells which ways calls really took.
+Every public function runs exactly what `choose` returns, and `explain` prints it. The measurements behind the
+thresholds are in benchmarks/NOTES.md, under the names given here. `recorded` lists the ways that calls really took.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,12 +26,12 @@ from . import tuning
 from .lane_rows import Traits, kind_of
 from .staged import staged
 
-SCHEDULES = ("sequential", "lanes", "levels", "paths", "euler")  # What a user may ask for.
-IN_ORDER = ("sequential", "lanes")  # Rows one after the other, states side by side: by XLA, or by the native body.
+SCHEDULES = ("sequential", "lanes", "levels", "paths", "euler")  # names that a user may choose
+IN_ORDER = ("sequential", "lanes")  # rows one after the other, states side by side: by XLA, or by native code
 
 
 class Call(NamedTuple):
-    """The facts of a call that decide which way it goes."""
+    """The facts of a call that decide its way."""
 
     model: Model
     batch: int
@@ -57,7 +57,7 @@ class Call(NamedTuple):
 
     @property
     def native_cpu(self) -> bool:
-        """True where native code computes NumPy arrays in place."""
+        """True if native code computes NumPy arrays without a copy."""
         return self.device.native and self.device.serves_numpy
 
 
@@ -71,14 +71,14 @@ def call_of(model: Model, arrays: Sequence[Any], f_ext: Any = None) -> Call:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which way a call goes, and why."""
+    """The way of a call, and why."""
 
     schedule: str  # One of SCHEDULES.
     way: str  # "lanes", "stages" (native walks), "blocks", "layout" (XLA), "euler tour"
     body: str  # "native" or "xla"
     program: str  # Of lanes: "shared", "woven", "written out" for the model, "written out for the structure".
     reason: str
-    again: bool = False  # True if the last pass computes placements again: a GPU's threads have little memory.
+    again: bool = False  # True if the last pass computes placements again, because a GPU's threads have little memory.
 
     def __str__(self) -> str:
         program = f", {self.program} program" if self.program else ""
@@ -95,9 +95,8 @@ def choose(call: Call, asked: str = "auto", blocks: Callable[[Call], bool] | Non
 
     Arguments:
         call: its facts.
-        asked: what the user asks for.
-        blocks: whether the algorithm can be run in blocks; asked only where they would be the best way.
-        walks: True if the algorithm can be run by native walks.
+        asked: the schedule that the user gave. blocks: a function: True if the algorithm can run in blocks. It is
+        called only if blocks would be the best way. walks: True if native walks can run the algorithm.
     """
     check_schedule(asked)
     if asked in ("auto", "paths") and blocks and _fills_blocks(call) and blocks(call):
@@ -118,9 +117,9 @@ def choose(call: Call, asked: str = "auto", blocks: Callable[[Call], bool] | Non
 
 
 def _auto(call: Call) -> tuple[str, str]:
-    """On a CPU the native lanes are the fastest at every size: a row costs them less than XLA's share of a step over
-    many rows. Elsewhere they win while the rows are few or the batch fills them; a large tree is walked by paths, which
-    are levels where the tree is bushy.
+    """On a CPU native lanes are the fastest at every size: a row costs less there than in a step of XLA over many rows.
+    On other devices they are the fastest if rows are few or the batch fills the lanes. Other large trees are walked by
+    paths, which are the same as levels if the tree is bushy.
     """
     tree = call.model.tree
     single = call.batch == 1 and call.device.native
@@ -136,7 +135,7 @@ def _auto(call: Call) -> tuple[str, str]:
 
 def _fills_blocks(call: Call) -> bool:
     large = call.rows >= tuning.BLOCKS_MIN_ROWS and call.batch > 0 and call.native_cpu
-    return large and call.known  # To look at all arrays of a model takes a while.
+    return large and call.known  # `known` comes last, because it checks all arrays of the model
 
 
 def choose_mass_matrix(call: Call, asked: str = "auto", packed: bool = False) -> Choice:
@@ -165,7 +164,7 @@ def _auto_mass_matrix(call: Call, packed: bool) -> tuple[str, str]:
 
 
 def walks_all_entries(tree: Tree) -> bool:
-    """True if one state's dense mass matrix is best computed by walking its entries, zeros too, in one direct call."""
+    """True if for one state's dense mass matrix it is best to walk all entries, with zeros, in one direct call."""
     pairs, entries = tree.n_ancestor_pairs, tree.n**2 // tuning.ZERO_RUN
     few = pairs <= tuning.PAIRS_MAX_COUNT and entries <= tuning.ZERO_FILL_RATIO * pairs
     return few or tree.n <= tuning.PAIRS_MAX_ROWS
@@ -186,7 +185,7 @@ def choose_factorization(tree: Tree, batch: int, triples: int) -> Choice:
 
 
 def choose_coupled(call: Call, together: bool) -> Choice:
-    """The way of forward dynamics with mimic joints; `together`: those that share a coordinate hang together."""
+    """The way of forward dynamics with mimic joints; `together`: rows that share a coordinate hang together."""
     if not call.known or call.rows == 0:
         return Choice("dense", "dense", "xla", "", "numbers of the model are traced: its mass matrix is solved densely")
     if not together and call.rows > tuning.REDUCED_MAX_ROWS:
@@ -197,9 +196,9 @@ def choose_coupled(call: Call, together: bool) -> Choice:
 
 
 def choose_derivatives(call: Call, solve_turns: int = 0) -> Choice:
-    """The way of whole matrices of derivatives; `solve_turns`: what a lane must do to solve for those of accelerations.
+    """The way of derivatives as matrices; `solve_turns`: turns of a lane to solve for derivatives of accelerations.
 
-    Robots of few rows have them in closed form, one column after the other in a lane; a GPU's lanes have too little
+    Robots with few rows use closed forms, one column after the other in a lane. The lanes of a GPU have too little
     memory to solve with H.
     """
     if not 0 < call.rows <= tuning.CLOSED_FORM_MAX_ROWS:
@@ -221,7 +220,7 @@ _robots = count()
 
 
 def _among_first(owner: Any) -> bool:
-    """True for the first small robots of a process: XLA never lets go of a program written out for one."""
+    """True for the first small robots of a process only, because XLA never frees a program written out for one."""
     return _unasked.get(owner, None, lambda: next(_robots) < tuning.WRITTEN_OUT_MAX_ROBOTS)
 
 
@@ -233,16 +232,16 @@ def may_write_out(program: Any, rows: int, steps: int) -> bool:
 
 
 def may_sequence(model: Model) -> bool:
-    """True if steps in which lanes go different ways are written out for one robot unasked, whatever the batch is."""
+    """True if steps whose lanes branch differently are written out for one robot by default, for any batch."""
     device = facts()
     return model.tree.n <= device.sequence_rows and _among_first(model)
 
 
 def lane_program_kind(call: Call, about: bool = False) -> str:
-    """Which program of an algorithm lanes run; `about`: it is about one body, and there may be many of them.
+    """The kind of program that lanes run; `about`: the call is about one of many bodies.
 
-    Small robots in large batches get programs of their own without being asked, inside `jit`: 1.5 to 6 times as fast,
-    for up to a second of compiling. On a GPU a shared program is woven: memory is what a lane waits for.
+    Inside `jit`, small robots in large batches get their own programs by default: they are 1.5 to 6 times as fast, and
+    take up to a second to compile. On a GPU a shared program is woven, because lanes wait for memory.
     """
     few = call.rows <= tuning.WRITTEN_OUT_MAX_ROWS and call.arrays != "numpy"
     many = call.batch >= call.device.written_out_min_states
@@ -256,7 +255,7 @@ def lane_program_kind(call: Call, about: bool = False) -> str:
 
 
 class Decision(Protocol):
-    """What was chosen: a `Choice`, or the `Way` of constraints and steps."""
+    """A choice: a `Choice`, or the `Way` of constraints and steps."""
 
     @property
     def body(self) -> str: ...
@@ -269,7 +268,7 @@ _log: ContextVar[list[tuple[str, Decision]] | None] = ContextVar("ways taken", d
 
 
 def note(algorithm: str, choice: Decision) -> None:
-    """An algorithm is about to go this way."""
+    """Record that an algorithm goes this way."""
     log = _log.get()
     if log is not None:
         log.append((algorithm, choice))
@@ -277,7 +276,7 @@ def note(algorithm: str, choice: Decision) -> None:
 
 @contextmanager
 def recorded() -> Iterator[list[tuple[str, Decision]]]:
-    """The algorithms that run inside, and their ways. What `jit` has compiled before leaves no trace."""
+    """A context that lists the algorithms that run inside, and their ways, except calls that `jit` compiled before."""
     log: list[tuple[str, Decision]] = []
     token = _log.set(log)
     try:

@@ -1,10 +1,10 @@
 """Passes on the vector tree, as in Lynghus 2026 §5: one scan over the 2n steps of the Euler tour for each pass.
 
-Kept as the method that started this and as a check on the others. An outward pass needs the inverse of its elements. An
-inward pass needs to be a plain sum in coordinates of the world: its stretch must say how placements carry its state
+It is the method with which this project began, and a check on the others. An outward pass needs the inverse of its
+elements. An inward pass must be a plain sum in world coordinates: its stretch must say how placements carry its state
 (`carry`, `carry_back`). Subtree sums are differences of prefix sums about the world origin, so the error grows with the
 size of the whole tree. Relative errors of inverse dynamics (norm over norm, skew 0.3, 100 000 bodies) against 80-bit
-floats, with those of `paths` beside:
+floats, beside those of `paths`:
 
     tree        float64   paths     float32   paths
     chain       1.3e-14   3.9e-14   2.1e-5    1.0e-5
@@ -81,7 +81,7 @@ def over_euler_tour(
 ) -> dict[str, Any]:
     """The outputs of an algorithm, as `over_layout` gives them."""
     tree = model.tree
-    if tree.n == 0:  # No tour to make.
+    if tree.n == 0:  # there is no tour
         return over_layout(algorithm, layout(tree, "levels"), model, inputs, f_ext, about)
     visits = partial(_outward, tree), partial(_inward, tree)
     return over_layout(algorithm, in_order(tree), model, inputs, f_ext, about, *visits)

@@ -1,4 +1,4 @@
-"""A lane program bound to models: its tables for a tree, its constants for a model, and which body runs it."""
+"""A lane program bound to models: its tables for a tree, its constants for a model, and who runs it."""
 
 import math
 from collections.abc import Callable
@@ -31,10 +31,10 @@ Axis = int | Callable[[Any], int]  # how many entries there are along an axis, o
 class LaneAlgorithm:
     """A lane program and how it is bound to a model. Make each one once.
 
-    `takes` names what each input holds: "q" coordinates, "v" something of each degree of freedom, or a name of
-    `OTHER_INPUTS`. `axes` are those of each output for one state: numbers, or functions of the shape. `shape(model)` is
-    what tables and sizes depend on. `slots(shape)` counts slots, if not by rows alone. `gives` says what a coupling
-    does to each output (model/coupling.py).
+    `takes` names the kind of each input: "q" coordinates, "v" one number for each degree of freedom, or a name of
+    `OTHER_INPUTS`. `axes` are the sizes of each output's axes for one state: numbers, or functions of the shape. Tables
+    and sizes depend on `shape(model)`. `slots(shape)` counts slots, if their number depends on more than the rows.
+    `gives` says how a coupling changes each output (model/coupling.py).
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class LaneAlgorithm:
 
     @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process
     def turns(self, shape: Any, *about: int) -> tuple[Turns, ...]:
-        """Tables of all loops for one tree, and for one body where the algorithm is about one."""
+        """Tables of all loops for one tree, and for one body if the algorithm is about one."""
         turns = (part.turns(shape, *about) for part in self.parts)
         return tuple((np.ascontiguousarray(table), rows.astype(np.int32)) for table, rows in turns)
 
@@ -69,7 +69,7 @@ class LaneAlgorithm:
         return tuple(part.constants(model, rows) for part, (_, rows) in zip(self.parts, turns, strict=True))
 
     def constants(self, model: Model, dtype: Any, *about: int) -> tuple:
-        """(turns, count) arrays of all loops for one model; kept where the model is made of plain arrays."""
+        """(turns, count) arrays of all loops for one model; kept if the model is made of plain arrays."""
         kept = self._constants.setdefault(model, {}) if is_known(model) else {}
         key = (dtype, *about)
         found = kept.get(key)
@@ -112,7 +112,7 @@ class LaneAlgorithm:
         return run(program, slots, widths, tables, constants, inputs, woven)
 
     def _own_program(self, model: Model, dtype: np.dtype, inputs: tuple[int, ...]) -> Program:
-        """The program written out for a model, on inputs of these widths; the one for all where that is too long."""
+        """The program written out for a model, on inputs of these widths; the shared program if that is too long."""
 
         def make() -> Program:
             _, outputs, tables = self._sizes(model)
@@ -136,7 +136,7 @@ class LaneAlgorithm:
     def direct(
         self, model: Model, dtype: np.dtype, about: tuple[int, ...] = (), result: type[tuple] | None = None
     ) -> Any:
-        """A builtin on NumPy arrays for one model of plain arrays, or None where there is none.
+        """A builtin on NumPy arrays for one model of plain arrays, or None if there is none.
 
         `about`: the body that the algorithm is about; `result`: the named tuple of several outputs.
         """
@@ -158,7 +158,7 @@ class LaneAlgorithm:
         return slots, self.widths(shape), tables
 
 
-OTHER_INPUTS: dict[str, Callable[[Model], int]] = {  # Widths of inputs that are neither coordinates nor of rows.
+OTHER_INPUTS: dict[str, Callable[[Model], int]] = {  # widths of inputs that belong neither to coordinates nor to rows
     "f_ext": lambda model: 6 * model.n_bodies,
     "dt": lambda model: 1,
 }
@@ -176,7 +176,7 @@ def _stack(turns: int, values: Any, dtype: Any) -> Any:
     if library(leaves) is jnp:
         return jnp.stack([jnp.asarray(x, dtype) for x in leaves], -1)
     whole = np.empty((turns, len(leaves)), dtype)
-    for start in range(0, turns, PIECE):  # Column by column every line of a long table would be fetched many times.
+    for start in range(0, turns, PIECE):  # by columns, every cache line of a long table would be fetched many times
         piece = slice(start, start + PIECE)
         for k, x in enumerate(leaves):
             whole[piece, k] = x[piece]

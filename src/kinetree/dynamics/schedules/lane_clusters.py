@@ -1,9 +1,8 @@
 """The articulated-body algorithm in lanes, for mechanisms whose joints follow others (algorithms/aba_clusters.py).
 
-Rows that share a coordinate must hang together from one row, and carry no others that do: the fingers of most hands.
-On the way in come first the rows that carry no cluster, then those of clusters, then the clusters themselves, then all
-other rows; on the way out the other way round. The coordinate of a cluster waits in slots of its own, after those of
-the rows.
+Rows that share a coordinate must hang together from one row, and carry no other cluster, as in the fingers of most
+hands. On the way in the order is: rows that carry no cluster, rows of clusters, the clusters themselves, all other
+rows. On the way out it is reversed. The coordinate of a cluster has its own slots, after those of the rows.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from .lane_visits import Visits
 from .lanes import Variant, Writer
 
 PENDING = jax.tree.structure(zeros(Pending))
-BODY, WAITS, ADDS, CLUSTER = range(4, 8)  # Columns for members: where body and coordinate go, and where y waits.
+BODY, WAITS, ADDS, CLUSTER = range(4, 8)  # columns for members: places of the body and of the coordinate y
 
 
 class Followers(NamedTuple):
@@ -36,14 +35,14 @@ class Followers(NamedTuple):
 
     members: np.ndarray  # rows that share a coordinate
     number: np.ndarray  # the cluster of each
-    inside: np.ndarray  # True if its parent is a member, too
+    inside: np.ndarray  # True for members whose parent is a member, too
     parent: np.ndarray  # of each cluster: the row that it hangs from
     leader: np.ndarray  # of each cluster: the row that has the coordinate
-    carries: np.ndarray  # (rows,): whether a cluster hangs from the row, or from one that it carries
+    carries: np.ndarray  # (rows,): True if a cluster hangs from the row, or from one that it carries
 
     @property
     def others(self) -> np.ndarray:
-        """(rows,): those that neither belong to clusters nor carry any."""
+        """(rows,): True for rows that neither belong to a cluster nor carry one."""
         found = ~self.carries
         found[self.members] = False
         return found
@@ -51,7 +50,7 @@ class Followers(NamedTuple):
 
 @lru_cache(maxsize=64)
 def clusters_of(shape: Skeleton) -> Followers | None:
-    """The clusters of a mechanism, or None where the rows that share a coordinate do not hang together."""
+    """The clusters of a mechanism, or None if rows that share a coordinate do not hang together."""
     coupling, tree = coupling_of(shape), shape.structure.tree
     source = coupling.source_v
     shared = np.bincount(source, minlength=coupling.nv) > 1
@@ -83,7 +82,7 @@ class ClusterWriter(Writer):
         return [part if part.of_coupling else _of_structure(part) for part in super().parts()]
 
     def over_rows(self, p: Pass) -> list[RowPart]:
-        """The loops of a pass, in the order that clusters ask for."""
+        """The loops of a pass, in the order that clusters need."""
         parts = super().over_rows(p)
         if p.places:
             return parts
@@ -96,7 +95,7 @@ class ClusterWriter(Writer):
     # -- slots --------------------------------------------------------------------------------------------------------
 
     def waits_at(self, shape: Skeleton, members: Any) -> Any:
-        """The slot where the coordinate of each member's cluster waits, as that member sees it."""
+        """For each member, the slot of its cluster's coordinate."""
         return self.memory.size * (shape.rows + 1) + PENDING.num_leaves * members
 
     def cluster_at(self, shape: Skeleton, clusters: Any) -> Any:
@@ -137,7 +136,7 @@ class ClusterWriter(Writer):
     # -- loops --------------------------------------------------------------------------------------------------------
 
     def nothing_waits(self) -> list[RowPart]:
-        """Zeros for all that is added to."""
+        """Write zeros to all slots that turns add to."""
         waits, body = Slots(0, 0, PENDING), Slots(1, 0, self.body)
 
         def zero(slots: Slots) -> Any:
@@ -158,7 +157,7 @@ class ClusterWriter(Writer):
         return [RowPart(member, turns, no_constants, True), RowPart(cluster, cluster_turns, no_constants, True)]
 
     def members_in(self, p: Pass) -> RowPart:
-        """Bodies of the members: what they add to their parents, or to their cluster."""
+        """Bodies of the members, added to their parents or to their cluster."""
         resting = replace(self.algorithm, resting=(*self.algorithm.resting, "tau"))
         visits = Visits(resting, self.variant.kind, replace(p, visit=member_body), shifts=False)
         own = ("body", AT, "v", *((STRETCH,) if visits.sprung else ()))
@@ -198,7 +197,7 @@ class ClusterWriter(Writer):
         return RowPart(loop, self.member_turns(inward=False), self.member_constants(visits), of_coupling=True)
 
     def clusters_in(self) -> RowPart:
-        """What the rows that carry clusters see of them."""
+        """The effect of clusters on the rows that carry them."""
 
         def step(_: tuple, tau: tuple, reads: tuple) -> tuple:
             passed, joint = cluster_body(*tau, *reads)
@@ -231,7 +230,7 @@ class ClusterWriter(Writer):
     # -- members ------------------------------------------------------------------------------------------------------
 
     def member(self, known: tuple, visits: Visits, inputs: tuple, own: tuple[str, ...], reads: tuple) -> tuple:
-        """A member as a row, the state that flows, and what its cluster brings."""
+        """A member as a row, its state, and the values of its cluster."""
         link, ratio = known
         slots = list(reads)
         found = self.fields.taken(own, slots)
@@ -291,7 +290,7 @@ class ClusterLanes(CoupledLanes):
 
     @lru_cache(maxsize=256)  # noqa: B019
     def turns(self, shape: Skeleton, *about: int) -> tuple[Turns, ...]:
-        """Tables of all loops: results go to the columns of those that are left."""
+        """Tables of all loops; results go to the columns of the remaining coordinates."""
         source, turns = coupling_of(shape).source_v, self.widened_turns(shape)
         for plan, (table, _) in zip(self.loops, turns, strict=True):
             if plan.loop.outputs:
@@ -317,7 +316,7 @@ def cluster_program(algorithm: Algorithm, kind: Traits, external: bool) -> Clust
 
 
 def cluster_lanes(algorithm: Algorithm, model: Model, external: bool = False) -> ClusterLanes | None:
-    """The program of the articulated-body algorithm that serves a coupled mechanism; None where there is none."""
+    """The program of the articulated-body algorithm for a coupled mechanism; None if there is none."""
     if clusters_of(Skeleton.of(model)) is None:
         return None
     return cluster_program(algorithm, kind_of(model), external)

@@ -1,9 +1,9 @@
 """Lane programs of mechanisms with mimic joints, made from those of the free ones (model/coupling.py).
 
-With q_all = G q + g, the loops of the free program read their coordinates from the columns of those that they follow,
-times a ratio, plus an offset. What a coupling changes in the results goes to slots of its own: loops at the end add
-what followers found, times their ratios, to what their leaders did, and write what is left. Entries that are always
-zero are neither added nor copied.
+With q_all = G q + g, the loops of the free program read the coordinate of a follower from the column of its leader,
+times a ratio, plus an offset. Results that a coupling changes go to slots first. Loops at the end add the results of
+followers, times their ratios, to those of their leaders, and write the remaining entries. Entries that are always zero
+are neither added nor copied.
 """
 
 import math
@@ -24,16 +24,16 @@ from .lane_algorithm import LaneAlgorithm, Shapes
 from .lane_parts import RUNS, run_starts, zero_parts, zero_runs
 from .lane_rows import Turns
 
-LINES = {"q": (0.0, 0.0), "v": (0.0,)}  # What a coordinate is multiplied by, and what is added to it.
-AXES = {"force": (-1,), "first": (-2,), "matrix": (-1, -2)}  # Axes of an output along which forces are added up.
+LINES = {"q": (0.0, 0.0), "v": (0.0,)}  # the ratio of a coordinate, and its offset if it has one
+AXES = {"force": (-1,), "first": (-2,), "matrix": (-1, -2)}  # axes of an output along which entries are added up
 
 
 class Widened(NamedTuple):
-    """A loop of a coupled program: how its table is made from that of the free one."""
+    """A loop of a coupled program, and how its table is made from that of the free program."""
 
     loop: Loop
-    read: tuple[tuple[str, int], ...]  # For each new column for inputs: "q" or "v", and the column it comes from.
-    written: tuple[tuple[int, int], ...]  # For each new column for results: the output, and the column it comes from.
+    read: tuple[tuple[str, int], ...]  # for each new column for inputs: "q" or "v", and the old column
+    written: tuple[tuple[int, int], ...]  # for each new column for results: the output, and the old column
 
 
 def widened(loop: Loop, takes: tuple[str, ...], gives: tuple[str, ...]) -> Widened:
@@ -82,7 +82,7 @@ def widened(loop: Loop, takes: tuple[str, ...], gives: tuple[str, ...]) -> Widen
 
 
 class Narrowing(NamedTuple):
-    """What becomes of one output: which entries are added to which, times what, and which are left."""
+    """The reduction of one output: which entries are added to which, with which factors, and which remain."""
 
     source: np.ndarray
     target: np.ndarray
@@ -90,23 +90,23 @@ class Narrowing(NamedTuple):
     left: np.ndarray
 
     def without(self, zero: np.ndarray) -> "tuple[Narrowing, np.ndarray]":
-        """The same without adding the entries that are `zero`; and which entries are zero then."""
+        """The same without the additions of entries that are `zero`; and the entries that are zero afterwards."""
         zero = np.array(zero)
-        for _ in range(2):  # Columns are added up first, then rows: no entry is more than two sums away.
+        for _ in range(2):  # columns are added up first, then rows, so two rounds reach every entry
             zero[self.target[~zero[self.source]]] = False
         added = ~zero[self.source]
         return Narrowing(self.source[added], self.target[added], self.ratio[added], self.left), zero
 
 
 def is_zeros(loop: Loop) -> bool:
-    """True if a loop does nothing but to write zeros to outputs (`zero_parts`)."""
+    """True if a loop only writes zeros to outputs (`zero_parts`)."""
     if (*loop.reads, *loop.inputs, *loop.writes, *loop.adds) or loop.constants.num_leaves:
         return False
     return not any(loop.step(jax.tree.unflatten(loop.constants, ()), (), ())[2])
 
 
 def narrowing(coupling: Coupling, gives: str, shape: tuple[int, ...]) -> Narrowing:
-    """What becomes of an output of this shape."""
+    """The reduction of an output of this shape."""
     entry = np.arange(int(np.prod(shape))).reshape(shape)
     if gives in ("configuration", "velocity"):
         kept = coupling.kept_q if gives == "configuration" else coupling.kept_v
@@ -137,7 +137,7 @@ def emit(array: int, width: int = 1) -> Loop:
 
 
 def emitted(slots: np.ndarray, columns: np.ndarray, width: int) -> np.ndarray:
-    """Turns of such a loop that, with those of the other widths, write these slots to these columns of an output."""
+    """Turns of such a loop. With those of the other widths they write these slots to these columns of an output."""
     cuts = np.flatnonzero((np.diff(slots) != 1) | (np.diff(columns) != 1)) + 1
     stretches = zip([0, *cuts], [*cuts, len(slots)], strict=True)
     places = np.concatenate([first + run_starts(int(end - first), width) for first, end in stretches])
@@ -175,7 +175,7 @@ class CoupledLanes(LaneAlgorithm):
         return tuple(s if g == "unchanged" else narrowing(coupling_of(shape), g, s).left.shape for g, s in both)
 
     def regions(self, shape: Skeleton) -> list[int]:
-        """First slot of each output, and the first after them."""
+        """First slot of each output, and the first slot after them."""
         free = self.free.shape(shape)
         first = [self.memory.size * (shape.rows + 1) if self.free.slots is None else self.free.slots(free)]
         for gives, form in zip(self.free.gives, self.free.forms(free), strict=True):
@@ -199,7 +199,7 @@ class CoupledLanes(LaneAlgorithm):
             columns = np.flatnonzero(~still[left])
             ends += [emitted(regions[k] + left[columns], columns, width) for width in RUNS]
             clear += [zero_runs(still[left])[width][:, None] for width in RUNS if k in self.cleared]
-        for number in self.zero_loops:  # In slots zeros are needed where something is added to them.
+        for number in self.zero_loops:  # in slots, zeros are needed only where entries are added to them
             table, places = turns[number][0], self.loops[number].loop.writes
             slots = np.stack([table[:, x.column] + x.offset for x in places], -1)
             turns[number] = table[np.isin(slots, np.concatenate(needed)).any(-1)], np.zeros(0, np.int32)
@@ -207,7 +207,7 @@ class CoupledLanes(LaneAlgorithm):
         return (*turns, *((table.astype(np.int32), np.zeros(0, np.int32)) for table in last))
 
     def narrowing(self, shape: Skeleton, output: int) -> Narrowing:
-        """What becomes of one output."""
+        """The reduction of one output."""
         return narrowing(coupling_of(shape), self.gives[output], self.free.forms(self.free.shape(shape))[output])
 
     def zeros(self, shape: Skeleton, *about: int) -> list[np.ndarray]:
@@ -254,7 +254,7 @@ class CoupledLanes(LaneAlgorithm):
 
 
 def coupling_of(x: Model | Skeleton) -> Coupling:
-    """The coupling of what is known to have one."""
+    """The coupling of an object that has one."""
     assert x.coupling is not None
     return x.coupling
 
@@ -266,5 +266,5 @@ def coupled_lanes(free: LaneAlgorithm) -> CoupledLanes:
 
 
 def serving(free: LaneAlgorithm, model: Model) -> LaneAlgorithm:
-    """The program that serves a mechanism: the free one, or the one for couplings."""
+    """The program for a mechanism: the free one, or the one for couplings."""
     return free if model.coupling is None else coupled_lanes(free)

@@ -1,7 +1,7 @@
 """Parts of lane programs besides the passes over rows.
 
-Poses in the world; visits to the base, to bodies or to one body; the places of a matrix over pairs; and rows that
-write columns of a matrix.
+These are: poses in the world; visits to the base, to bodies or to one body; the places of a matrix over pairs; and rows
+that write columns of a matrix.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ PLACED = "placed"  # The field that holds the placements of quaternion joints.
 def pose_parts(memory: Memory, field: str, quaternions: bool, roots: bool = False) -> list[RowPart]:
     """Loops that write each row's pose in the world into a field; `placed` is the placement of quaternion joints.
 
-    With `roots`, the only quaternion joints are free ones that hang from the base: of those, the last row's.
+    With `roots`, all quaternion joints are free joints on the base, and only the poses of their last rows are written.
     """
     links = RowForm(False, False, accurate=True)
     link = ("axis",) if quaternions else ("frame", "axis")
@@ -71,7 +71,7 @@ def pose_parts(memory: Memory, field: str, quaternions: bool, roots: bool = Fals
 
 
 def root_poses(memory: Memory, own: Slots) -> RowPart:
-    """The loop that writes the poses of the bodies of root joints: they stand in the world as their coordinates say."""
+    """The loop that writes the poses of the bodies of root joints, which are the coordinates of these joints."""
 
     def step(row: Rows, q: tuple, _: tuple) -> tuple:
         orientation = row.orientation * Quaternion(*q[3:]).normalized()
@@ -83,7 +83,7 @@ def root_poses(memory: Memory, own: Slots) -> RowPart:
 
 
 def stretch_parts(memory: Memory, quaternions: bool) -> list[RowPart]:
-    """Loops that write how far each joint is from the rest of its spring (model/physics.py)."""
+    """Loops that write the stretch of each joint's spring (model/physics.py)."""
     own = memory.at(OWN, STRETCH)
 
     def part(columns: int, rows: int, step: Callable[..., tuple], choose: Callable[[Structure], np.ndarray]) -> RowPart:
@@ -123,7 +123,7 @@ def stretch_parts(memory: Memory, quaternions: bool) -> list[RowPart]:
 
 
 def q_columns(structure: Structure) -> np.ndarray:
-    """The first column of q that belongs to each row, the first rows of quaternion joints included; else −1."""
+    """The first column of q of each row, also for the first rows of quaternion joints; else −1."""
     columns = np.array(structure.q_of_row)
     columns[structure.quaternion_joints[:, 0]] = structure.quaternion_joints[:, 1]
     return columns
@@ -141,14 +141,14 @@ def run_starts(length: int, width: int, widths: tuple[int, ...] = RUNS) -> np.nd
 
 
 def zero_runs(zero: np.ndarray) -> dict[int, np.ndarray]:
-    """Where runs of each width start that together cover all entries that are zero, once."""
+    """The starts of runs of each width, which together cover all zero entries once."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], zero, [False]]))).reshape(-1, 2)
     found = {width: [first + run_starts(end - first, width) for first, end in edges] for width in RUNS}
     return {width: np.concatenate([np.zeros(0, np.int64), *starts]) for width, starts in found.items()}
 
 
 def zero_parts(zeros: Callable[..., np.ndarray], arrays: tuple[int, ...] = (0,)) -> list[RowPart]:
-    """Loops that write zeros to outputs, where `zeros` of a structure, and of what is asked about, is true."""
+    """Loops that write zeros to outputs where `zeros`, of a structure and the body that a call is about, is true."""
 
     def part(width: int) -> RowPart:
         def turns(structure: Structure, *about: int) -> Turns:
@@ -171,7 +171,7 @@ def frame_constants(model: Model, bodies: np.ndarray) -> Transform:
 
 
 def matrix_places(tree: Tree, packed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Where the output has (i, j) and (j, i), for all ancestor pairs."""
+    """The places of (i, j) and (j, i) in the output, for all ancestor pairs."""
     if packed:
         place = np.arange(tree.n_ancestor_pairs)
         return place, place
@@ -180,7 +180,7 @@ def matrix_places(tree: Tree, packed: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unrelated(structure: Structure) -> np.ndarray:
-    """Which places of a dense matrix belong to no pair."""
+    """The places of a dense matrix that belong to no pair."""
     tree = structure.tree
     free = np.ones(tree.n**2, bool)
     free[np.concatenate(matrix_places(tree, False))] = False
@@ -204,7 +204,7 @@ def _count(algorithm: Algorithm, name: str) -> int:
 
 
 def total_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[RowPart]:
-    """A sum that flows inward from row to row, so that a bushy tree is summed as evenly as it branches."""
+    """A sum that flows inward from row to row, so that the sum of a bushy tree is balanced, as the tree is."""
     own, up = fields.at(OWN, p.state), fields.at(PARENT, p.state)
     flow = Loop(lambda _, __, reads: ((), reads, ()), 4, NOTHING, reads=own, adds=up)
     parts = [RowPart(flow, row_turns(fields.memory, inward=True), no_constants)]
@@ -236,7 +236,7 @@ def base_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[RowPart]:
 
 
 def body_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[RowPart]:
-    """A loop over the bodies, or over the one that the call is about: the row that carries it, and where results go."""
+    """A loop over the bodies, or over the one that the call is about: its row, and the places of its results."""
     counts = [_count(algorithm, n) for n in p.outputs]
     one = isinstance(p, OneBody)
 
@@ -260,13 +260,13 @@ def body_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[RowPart]:
 
 
 def carrying(structure: Structure, body: int) -> np.ndarray:
-    """(rows,): which rows are on the way from the base to the body."""
+    """(rows,): True for rows on the way from the base to the body."""
     row, tree = structure.row_of_body[body], structure.tree
     return (row >= 0) & (tree.lp <= tree.lp[row]) & (tree.rp[row] <= tree.rp)
 
 
 def on_the_way(part: RowPart) -> RowPart:
-    """The part with the turns of rows that carry the body only; those of the base and of the body stay."""
+    """The part with only the turns of rows that carry the body, and those of the base and of the body."""
     if part.constants in (base_gravity, _whole_constants, frame_constants):
         return part
 
@@ -282,12 +282,12 @@ def on_the_way(part: RowPart) -> RowPart:
 
 
 def column_count(algorithm: Algorithm, p: Pass) -> int:
-    """Entries that each row writes in a column of its own."""
+    """The number of entries that each row writes in its own column."""
     return sum(_count(algorithm, n) for n in p.outputs if n in algorithm.columns)
 
 
 def row_outputs(algorithm: Algorithm, p: Pass) -> tuple[Lane, ...]:
-    """Where a row's results go: to its own place, or down its column of a matrix."""
+    """The places of a row's results: one place, or its column of a matrix."""
     outputs, column = [], ROW_COLUMNS
     for name in p.outputs:
         place = _place(algorithm, name)

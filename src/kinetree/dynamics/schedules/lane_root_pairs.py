@@ -1,8 +1,8 @@
 """Entries of a matrix over pairs of rows that belong to free joints on the base: six of them in one turn.
 
-What a row of a limb carries up to the body of its root has an entry for each of the root's rows. They stand at rest in
-one another, so that what is carried on from row to row is only turned by a third, and the entries are its components
-(lane_roots.py). The same holds for the entries of the root's rows among themselves.
+The momentum that a row of a limb carries up to the body of its root gives an entry for each of the root's rows. These
+rows are at rest in one another, so from row to row the momentum is only turned by a third of a full turn, and the
+entries are its components (lane_roots.py). The same holds for the entries among the root's own rows.
 """
 
 import jax
@@ -17,12 +17,12 @@ from .lane_roots import AXES, LAST, ROWS, resting
 from .lane_rows import RowForm, RowPart, Turns, joints_with, no_constants
 from .lane_visits import Fields
 
-BELOW, START, ENTRY, MIRROR = range(4)  # Columns for a row of a limb; six mirrored places begin at the last.
-OWN, PLACES = range(2)  # Columns for a root; six places begin at the last.
+BELOW, START, ENTRY, MIRROR = range(4)  # columns for a row of a limb; six mirrored places begin at the last column
+OWN, PLACES = range(2)  # columns for a root; six places begin at the last column
 
 
 def root_rows(structure: Structure) -> np.ndarray:
-    """(rows,): which rows belong to free joints."""
+    """(rows,): True for rows of free joints."""
     return structure.q_of_row < 0
 
 
@@ -36,7 +36,7 @@ class RootPairs:
         (self.carry,) = (p for p in algorithm.passes if isinstance(p, Ancestors))
 
     def upward(self, F: Force, at: list, last: int) -> list:
-        """Entries of what is carried from below row `last` to all rows of the root above, the nearest first."""
+        """Entries of a momentum, carried from below row `last` to all rows of the root above, the nearest first."""
         found = []
         for k in range(last, -1, -1):
             F, entry = self.carry.visit(Row({AT: at[k + 1], "axis": AXES[k]}), F)
@@ -44,7 +44,7 @@ class RootPairs:
         return found
 
     def among_roots(self, p: Pass) -> RowPart:
-        """The inward pass at a root, whose rows have no body but the last: the entries of its rows."""
+        """The inward pass at a root, and the entries of its rows. Only the last row has a body."""
         at = [resting(k).transform for k in range(ROWS)]
         hinges = self.links.hinges
 
@@ -78,7 +78,7 @@ class RootPairs:
         return RowPart(loop, turns, armatures)
 
     def block(self) -> list[tuple[int, int]]:
-        """The entries of a root's rows that are written: of a packed matrix those on one side."""
+        """The entries of a root's rows that are written; for a packed matrix only those on one side."""
         return [(k, j) for k in range(ROWS) for j in range(k + 1 if self.packed else ROWS)]
 
     def with_limbs(self) -> RowPart:

@@ -1,10 +1,10 @@
-"""Free joints that hang from the base: their six rows in one turn, so that a floating base costs little more than none.
+"""Free joints on the base: their six rows in one turn, so that a floating base costs little more than a fixed one.
 
-The rows of a free joint stand at rest in one another, each turned against the one before by the same third of a full
-turn, and only the last has a body. All that is known when a program is written, and so is the base, which does not
-move: most of what a visit does to such rows are products with zeros and ones, which are left out (lanes/llvm/emit.py).
-Between the rows nothing goes through slots. What earlier outward passes found is found again, and only what passes
-leave beside their states is kept.
+The rows of a free joint are at rest in one another, each turned against the one before by a third of a full turn, and
+only the last row has a body. All this is known when the program is written, and so is the base, which does not move. So
+most operations of a visit are products with zeros and ones, which are left out (lanes/llvm/emit.py). No values go
+through slots between these rows. States of earlier outward passes are computed again; only the other fields of passes
+are kept.
 """
 
 from typing import Any
@@ -29,13 +29,13 @@ COORDINATES = 7
 
 
 def resting(k: int) -> Placement:
-    """How row k of a free joint stands in the one before (model/compile.py)."""
+    """The placement of row k of a free joint in the row before (model/compile.py)."""
     half = -0.5 if k in (1, 4) else 0.5
     return Placement(Quaternion(half, half, half, half), ZERO3)
 
 
 def joins(algorithm: Algorithm) -> bool:
-    """True if the rows of a root can be taken in one turn: passes from row to row, and bodies that find their rows."""
+    """True if the rows of a root can be done in one turn: the algorithm has only passes over rows and over bodies."""
     return not algorithm.columns and all(
         isinstance(p, Outward | Inward | Ancestors | Bodies | OneBody) for p in algorithm.passes
     )
@@ -74,7 +74,7 @@ class Roots:
                 self.outward(visits[x.state], rows, base[x.state], keep=True)
             if inward:
                 found = [{} for _ in rows]
-                for k in reversed(range(ROWS)):  # Rows without bodies bring nothing of their own.
+                for k in reversed(range(ROWS)):  # rows without bodies have no own share
                     whole, found[k] = self.visit(visits[p.state], rows[k], whole)
                 ends, passed = (), fields.spread(state, {p.state: whole}) if felt else ()
             else:
@@ -116,11 +116,11 @@ class Roots:
         return found
 
     def visit(self, visits: Visits, row: Row, state: Any) -> tuple[Any, dict]:
-        """A visit that leaves the row as it was."""
+        """A visit that does not change the row."""
         return visits(Row({**row, **visits.at_rest(row.qd if "qd" in row else row[AT])}), state)
 
     def outward(self, visits: Visits, rows: list[Row], state: Any, keep: bool = False) -> tuple[Any, list[dict]]:
-        """Visits to the six rows, from the base; with `keep` each row is told its state."""
+        """Visits to the six rows, from the base; with `keep` each row keeps its state."""
         found = []
         for row in rows:
             state, left = self.visit(visits, row, state)
@@ -132,7 +132,7 @@ class Roots:
     # -- rows -------------------------------------------------------------------------------------------------------
 
     def rows(self, known: Row, q: list[Any], given: dict[str, list[Any]]) -> list[Row]:
-        """What is known of the rows of one root: placements, axes, bodies, inputs."""
+        """The rows of one root: placements, axes, bodies, inputs."""
         alg = self.algorithm
         held = (lambda x: x.transform) if alg.keeps_placements and alg.keeps == "transform" else self.links.held
         first = held(joint_pose(known.orientation, known.position, Quaternion(*q[3:]), Vec3(*q[:3])))
@@ -172,7 +172,7 @@ class Roots:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """What all six rows have constants of."""
+        """The names of constants that all six rows have."""
         armature = () if self.links.hinges else ("armature",)
         return (*armature, *(("damping",) * self.kind.dampers), *(("stiffness",) * self.kind.springs))
 

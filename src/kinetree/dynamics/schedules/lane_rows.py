@@ -1,13 +1,13 @@
-"""What the lane programs of all algorithms share: rows in lane memory, their placements, and the tables that walk them.
+"""Common parts of the lane programs of all algorithms: rows in lane memory, their placements, and tables over them.
 
-An algorithm is a list of parts: a loop, the turns it takes for a given tree, and where its constants come from. Where
-every joint is a screw, a row's placement is computed in the step that needs it. Where there are quaternion joints,
-loops before the first pass write all placements into slots: one over the rows with a coordinate, one over those at
-rest, and one each over the first rows of free and of spherical joints.
+An algorithm is a list of parts: a loop, its turns for a given tree, and the source of its constants. If every joint is
+a screw, a row's placement is computed in the step that needs it. If there are quaternion joints, loops before the first
+pass write all placements into slots: one over the rows with a coordinate, one over those at rest, and one each over the
+first rows of free and of spherical joints.
 
-Dynamics turns many vectors at each row, which a matrix does with half the operations of a quaternion. But a matrix of a
-row is rounded the same in every state and every like row, and along thousands of rows that adds up (see
-spatial/rotation.py): mechanisms that are deep hold quaternions, made unit again at every row.
+Dynamics rotates many vectors at each row, and a matrix takes half the operations of a quaternion. But the matrix of a
+row has the same rounding error in every state and every similar row, and along thousands of rows these errors add up
+(see spatial/rotation.py). So deep mechanisms use quaternions, normalised at every row.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ GRAVITY = jax.tree.structure(ZERO3)
 HINGE = Axis(1.0, 0.0)
 
 
-STRETCH = "stretch"  # The field that holds how far a joint is from the rest of its spring.
+STRETCH = "stretch"  # the field with the stretch of a joint's spring
 
 PARENT, OWN, V, Q = range(4)  # columns of a row table: first slots of parent and row, columns of qd and of q
 
@@ -53,7 +53,7 @@ def row_constants(model: Model, rows: np.ndarray) -> Rows:
 
 
 class Screw(NamedTuple):
-    """What passes after the first need of a row's joint."""
+    """The constants of a row's joint for all passes after the first."""
 
     axis: Axis
     armature: Any
@@ -70,7 +70,7 @@ def screw_constants(model: Model, rows: np.ndarray) -> Screw:
 
 
 class DynamicRow(NamedTuple):
-    """What dynamics knows of a row."""
+    """The constants of a row for dynamics."""
 
     frame: Placement | Transform  # in its parent's, at q = 0
     axis: Axis
@@ -86,7 +86,7 @@ class DynamicRow(NamedTuple):
 
 
 class Stroke(NamedTuple):
-    """How far a row's screw has gone: as its frame wants to know it."""
+    """How far a row's screw has gone, in the form that its frame needs."""
 
     cos: Any
     sin: Any
@@ -102,10 +102,10 @@ def stroke(row: Any, q: Any) -> Stroke:
 
 
 class RowForm(NamedTuple):
-    """How the rows of some mechanisms are held: by quaternions if they are deep, else by matrices."""
+    """The form of the rows of a mechanism: with quaternions if it is deep, else with matrices."""
 
     deep: bool
-    hinges: bool  # True if all joints are hinges without rotors, as those of most arms: a tenth to a fifth less work.
+    hinges: bool  # True if all joints are hinges without rotors, as in most arms: a tenth to a fifth less work.
     moments: bool = False  # True if bodies are moments of mass.
     accurate: bool = False  # True if rotations are quaternions at every depth, as the model has them.
 
@@ -136,13 +136,13 @@ class RowForm(NamedTuple):
         return jax.tree.structure(DynamicRow(frame, Axis(0.0, 0.0), body, 0.0, 0.0, 0.0))
 
     def held(self, placed: Placement) -> Placement | Transform:
-        """A placement as it is held."""
+        """A placement in this form."""
         return placed if self.deep or self.accurate else placed.transform
 
     def constants(self, model: Model, rows: np.ndarray) -> DynamicRow:
         """The links of these rows, in order."""
         of = row_constants(model, rows)
-        orientation = of.orientation if self.accurate else of.orientation.renormalized()  # No gradient by its length.
+        orientation = of.orientation if self.accurate else of.orientation.renormalized()  # no gradient by its length
         frame = self.held(Placement(orientation, of.position))
         none = np.zeros(len(rows))
         damping, stiffness = (none, none) if model.passive is None else (x[rows] for x in model.passive[:2])
@@ -151,19 +151,19 @@ class RowForm(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """What decides which program serves a mechanism."""
+    """The facts that decide which program a mechanism uses."""
 
     quaternions: bool  # True if some joints have quaternions.
-    deep: bool  # True from a depth on at which matrices would cost accuracy.
+    deep: bool  # True if the tree is so deep that matrices would be less accurate.
     hinges: bool  # True if all joints are known to be hinges without rotors.
     dampers: bool = False  # True if some joints may have dampers.
     springs: bool = False
-    roots: bool = False  # True if all quaternion joints are free joints on the base. Each is one turn.
+    roots: bool = False  # True if all quaternion joints are free joints on the base; each is then one turn.
     limbs: bool = False  # True if all other rows are hinges, and no joint has a rotor.
 
     @property
     def rows(self) -> "Traits":
-        """The kind whose programs take the rows of roots one by one."""
+        """The kind whose programs do the rows of roots one by one."""
         return self._replace(quaternions=self.quaternions or self.roots, roots=False, limbs=False)
 
 
@@ -217,7 +217,7 @@ class RowPart(NamedTuple):
     """A loop, its turns for a given tree, and its constants for a given model."""
 
     loop: Loop
-    turns: Callable[..., Turns]  # of a structure, and of what the algorithm is asked about, if anything
+    turns: Callable[..., Turns]  # (structure, and the body that the call is about, if any) -> turns
     constants: Callable[[Model, np.ndarray], Any] = row_constants
     of_coupling: bool = False  # True if turns are of a structure with its coupling.
 
@@ -305,7 +305,7 @@ def placing_parts(memory: Memory, q_array: int = 0) -> list[RowPart]:
 
 
 def shift_parts(memory: Memory, qd_array: int) -> list[RowPart]:
-    """Parts that write the field `shift` of every row: what a joint's acceleration has more than its row's."""
+    """Parts that write the field `shift` of every row: the acceleration of a joint minus that of its row."""
     own = memory.at(OWN, "shift")
 
     def none(_: tuple, __: tuple, ___: tuple) -> tuple:

@@ -1,6 +1,6 @@
-"""A pass's visit to a row in a lane, with what the pass does not speak of: rotors, dampers, springs, shifted joints.
+"""A pass's visit to a row in a lane, with the terms that passes leave out: rotors, dampers, springs, shifted joints.
 
-And the fields of a row, as the slots of a lane's memory; and the axes of an algorithm's outputs.
+This file also has the fields of a row, as slots of a lane's memory, and the axes of an algorithm's outputs.
 """
 
 from typing import Any
@@ -49,7 +49,7 @@ class Visits:
         return dict.fromkeys(self.resting, jnp.zeros_like(jax.tree.leaves(example)[0])) if self.resting else {}
 
     def __call__(self, row: Row, state: Any) -> tuple[Any, dict]:
-        """The visit to a row that is placed; its shares are not yet found."""
+        """Visit a row that is placed. Its shares are computed later."""
         p, given = self.pass_, self.pass_.given
         if LOAD in row:
             row["armature"] = row.armature + row.load
@@ -73,7 +73,7 @@ class Visits:
         return new, found
 
     def own_shares(self, row: Row, state: Any, found: dict) -> dict[str, Any]:
-        """What the row brings to later passes, as far as it is known after this one."""
+        """The row's shares of later passes that can be computed after this one."""
         after = Row({**row, **found, self.pass_.state: state})
         return {x.state: x.own.of(after) for x in self.shares}  # type: ignore[union-attr]
 
@@ -96,7 +96,7 @@ class Fields:
         return tuple(self.memory.at(column, part) for name in names for part in self.parts[name])
 
     def taken(self, names: tuple[str, ...], slots: list[Any]) -> dict[str, Any]:
-        """Values of some fields, from the values of their slots, which are taken off the list."""
+        """Values of some fields, from the values of their slots, which are removed from the list."""
         found = {}
         for name in names:
             parts = [slots.pop(0) for _ in self.parts[name]]
@@ -104,12 +104,12 @@ class Fields:
         return found
 
     def spread(self, names: tuple[str, ...], values: dict[str, Any]) -> tuple:
-        """Values of some fields, as their slots take them."""
+        """Values of some fields, in the order of their slots."""
         spread = ([x for x in values[n] if x is not None] if len(self.parts[n]) > 1 else [values[n]] for n in names)
         return tuple(x for parts in spread for x in parts)
 
     def _joined(self, name: str, parts: list[Any]) -> Any:
-        """A field from its parts; what its example has not, it has not."""
+        """A field from its parts; parts that its example lacks stay None."""
         rest = iter(parts)
         return type(self.examples[name])(*(None if x is None else next(rest) for x in self.examples[name]))
 

@@ -1,14 +1,14 @@
 """Lane programs from passes: a lane holds one state, and walks the rows in order.
 
-Each pass becomes one loop over the rows. Its state, and the fields that it leaves, lie in the slots of the row. The
-machine adds what the passes do not speak of:
+Each pass becomes one loop over the rows. Its state, and the fields that it leaves, are in the slots of the row. The
+schedule adds what passes leave out:
 
-- placements: a row's placement is computed in the pass that places it, and kept as the algorithm says. Quaternion
+- placements: a row's placement is computed in the pass that places it, and kept in the algorithm's form. Quaternion
   joints are placed by loops of their own before the first pass;
 - rotors, dampers, springs and the shift of quaternion joints (lane_visits.py, joint_terms.py);
 - free joints that hang from the base: six rows in one turn (lane_roots.py);
 - forces on bodies: poses of the rows, then a loop over the bodies;
-- what is known of all rows: a mechanism of hinges without rotors needs neither axes nor armatures.
+- facts about all rows: a mechanism of hinges without rotors needs neither axes nor armatures.
 """
 
 from collections.abc import Callable
@@ -84,7 +84,7 @@ from .lane_rows import (
 from .lane_visits import Fields, Visits, output_axes
 
 KEPT = {"screw": Stroke(0.0, 0.0, 0.0), "transform": Transform(Rotation(*9 * (0.0,)), ZERO3)}
-SHIFT, WORLD_POSE = "shift", "world_pose"  # Fields of the machine itself.
+SHIFT, WORLD_POSE = "shift", "world_pose"  # fields that no pass names
 BELOW, START, ENTRY, MIRROR = range(4)  # Columns of a table of ancestor pairs (i, j).
 
 
@@ -108,7 +108,7 @@ class Writer:
         named = set(algorithm.inputs) | set(algorithm.outputs)
         shifts = "qd" not in algorithm.resting and not named.isdisjoint(JOINT_QUANTITIES)
         self.shifts = self.quaternions and shifts
-        # What quaternion joints are placed with serves every pass, where screws are all that would be kept.
+        # the placements of quaternion joints are kept for all passes, also if only screws would be kept
         as_placed = self.quaternions and algorithm.keeps == "screw"
         self.keeps = algorithm.keeps_placements and not as_placed
         examples = dict(algorithm.fields)
@@ -132,7 +132,7 @@ class Writer:
         parts = placing_parts(self.memory) if self.quaternions else []
         parts += shift_parts(self.memory, alg.inputs.index("qd")) if self.shifts else []
         parts += stretch_parts(self.memory, self.quaternions or self.roots is not None) if self.springs else []
-        # Their names alone, found without XLA, which a forked process has not.
+        # only the names, found without XLA, which a forked process can not use
         flowing = tuple(jax.eval_shape(alg.base, Vec3(*3 * (jax.ShapeDtypeStruct((), np.float32),))))
 
         def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:
@@ -160,7 +160,7 @@ class Writer:
         """The loops of an outward or inward pass: over root joints, and over all other rows."""
         alg, fields, inward = self.algorithm, self.fields, isinstance(p, Inward)
         screws = not self.quaternions
-        again = AT in p.needs and screws and alg.keeps == "screw"  # The transform is made again.
+        again = AT in p.needs and screws and alg.keeps == "screw"  # the transform is computed again
         keeps = p.places and self.keeps and p is alg.all_passes[0]
         visits = Visits(alg, self.variant.kind, p, self.shifts)
         given = tuple(dict.fromkeys((*(("q",) if p.places and screws else ()), *visits.given)))
@@ -210,11 +210,11 @@ class Writer:
 
     @property
     def root_pairs(self) -> RootPairs:
-        """What writes the entries of root joints."""
+        """The writer of the entries of root joints."""
         return RootPairs(self.algorithm, self.links, self.fields, self.variant.packed)
 
     def place(self, row: Row, p: Pass) -> Stroke | None:
-        """Find `row.at`; returns how far the screw has gone where that is all that is kept."""
+        """Compute `row.at`. Return the stroke of the screw if only that is kept."""
         turning, keeps = self.links.held, self.algorithm.keeps
         if self.quaternions and PLACED in row:
             row[AT] = row.placed.transform if keeps == "transform" and self.keeps else turning(row.placed)
@@ -249,7 +249,7 @@ class Writer:
             i, j = tree.ancestor_pairs
             strict = np.flatnonzero((i != j) & ~root_rows(structure)[j] if self.roots else i != j)
             entry, mirror = matrix_places(tree, packed)
-            # The pair before a strict pair is that of the same row with the next ancestor below.
+            # the pair before a strict pair has the same row and the next ancestor below
             below = self.memory.base(j[strict - 1])
             columns = [below, self.memory.base(i[strict]), entry[strict], mirror[strict]]
             return np.stack(columns, -1).astype(np.int32), j[strict]
@@ -282,7 +282,7 @@ class Writer:
         return changed
 
     def applied_forces(self) -> list[RowPart]:
-        """Poses of the rows in the world; then forces on bodies, in world coordinates, are taken off a field."""
+        """Poses of the rows in the world; then forces on bodies, in world coordinates, are subtracted from a field."""
         alg = self.algorithm
         name = "_".join(alg.applied)
         f_array = len(alg.inputs)
@@ -335,5 +335,5 @@ def lane_program(algorithm: Algorithm, variant: Variant) -> LaneAlgorithm:
         (*("q" if n == "q" else "v" for n in algorithm.inputs), *(("f_ext",) * variant.external)),
         tuple(output_axes(algorithm, n, variant.packed) for n in algorithm.outputs),
         gives=tuple(algorithm.gives.get(n, "unchanged") for n in algorithm.outputs),
-        reversible=not algorithm.matrix,  # Entries are carried up in the slots that they start from.
+        reversible=not algorithm.matrix,  # entries of a matrix are carried up in place
     )

@@ -73,7 +73,7 @@ def run_passes(
             base |= {n: results[n] for n in p.leaves}
             found |= {n: results[n] for n in p.outputs}
             continue
-        # Quaternions where rows are placed, and where the algorithm keeps no transforms.
+        # Quaternions if a pass places rows, or if the algorithm keeps no transforms.
         fields[AT] = at.placed if p.places or algorithm.keeps == "screw" else at.placed.transform
         row = Row({n: known[n] for n in p.link} | {n: given[n] for n in p.given} | {n: fields[n] for n in p.needs})
         results: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Passes as operators of tree/: what its executor walks over layouts and Euler tours."""
+"""Passes as operators of tree/, whose executor runs them over layouts and Euler tours."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from kinetree import tree as trees
 from kinetree.dynamics.recursion import Pass, Row, Stretch
 
 tree_map = jax.tree.map
-OWN = "own"  # What an inward pass starts with at each row.
+OWN = "own"  # the field with a row's own share of an inward pass
 
 
 def _shaped(stretch: Stretch) -> Any:
@@ -23,7 +23,7 @@ def _shaped(stretch: Stretch) -> Any:
 
 
 def _of_stretch(s: Stretch | None, *names: str) -> dict[str, Any]:
-    """What a stretch states, as an operator knows it; nothing where there is none."""
+    """The functions of a stretch, as arguments of an operator; empty if there is no stretch."""
     return {} if s is None else {n: getattr(s, n) for n in ("combine", "act", *names)} | {"identity": _shaped(s)}
 
 
@@ -34,7 +34,7 @@ def outward_operator(p: Pass) -> trees.OutwardRecursion:
 
 
 def inward_operator(p: Pass) -> trees.InwardRecursion:
-    """An inward pass as an operator on rows, whose field `own` is what they start with."""
+    """An inward pass as an operator on rows; their field `own` is their own share."""
     s = p.stretch
 
     def whole(row: Row, received: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Running an algorithm: the way is chosen in one place (choose.py), and taken here.
+"""Run an algorithm: the way is chosen in choose.py, and taken here.
 
 Results of all ways have one shape: (batch, rows) for a scalar of each row, (batch, rows, count) for a group of count
 scalars, with bodies in the place of rows for `Bodies`, (batch, count, rows) for the columns of a matrix, and (batch,
@@ -58,7 +58,7 @@ def run(
         model: the mechanism, with at least one degree of freedom.
         inputs: (batch, ·) arrays by name, in the order of the algorithm's inputs.
         f_ext: (batch, bodies, 6), or None.
-        schedule: what the user asks for.
+        schedule: the schedule that the user gave.
         about: the number of the body that the algorithm is about, if it is about one.
     """
     choice = way_of(algorithm, call_of(model, tuple(inputs.values()), f_ext), schedule)
@@ -74,7 +74,7 @@ def way_of(algorithm: Algorithm, call: Call, schedule: str = "auto") -> Choice:
 def take(
     algorithm: Algorithm, choice: Choice, model: Model, inputs: Inputs, f_ext: Any = None, about: int | None = None
 ) -> Inputs:
-    """The outputs of an algorithm, by a way that is chosen."""
+    """The outputs of an algorithm, by a chosen way."""
     note(algorithm.name, choice)
     if choice.way == "lanes":
         return _in_lanes(algorithm, choice, model, inputs, f_ext, about)
@@ -120,7 +120,7 @@ def _over_tree(
 
 
 def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
-    """The outputs by blocks. Forward derivatives are those of the lanes; so are gradients that have no passes."""
+    """The outputs by blocks. Forward derivatives, and gradients without passes of their own, are those of lanes."""
     lanes = Choice("lanes", "lanes", "native", "shared", "derivatives of blocks")
 
     def function(_: tuple, *arrays: Any) -> Inputs:
@@ -161,7 +161,7 @@ def _in_lanes(
     else:
         found = lanes(model, f_ext, *inputs.values())
     shapes = [(len(x), *shape) for x, shape in zip(found, program.output_shapes(model), strict=True)]
-    # JAX would dispatch a reshape that changes nothing, too: 10 µs of a call.
+    # JAX would also dispatch a reshape that changes nothing, which takes 10 µs of a call.
     shaped = (x if x.shape == shape else x.reshape(shape) for x, shape in zip(found, shapes, strict=True))
     return dict(zip(algorithm.outputs, shaped, strict=True))
 
@@ -222,7 +222,7 @@ def _natively(algorithm: Algorithm, hinges: bool, external: bool) -> Any:
 
 @once
 def _over_stages(algorithm: Algorithm, hinges: bool, external: bool, reverses: bool) -> Any:
-    """Native walks, with derivatives by XLA's `paths`, and gradients by passes of their own if it `reverses`."""
+    """Native walks, with derivatives by XLA's `paths`; if it `reverses`, gradients have passes of their own."""
 
     def by_xla(model: Model, *arrays: Any) -> Inputs:
         inputs = {n: x[None] for n, x in zip(algorithm.inputs, arrays, strict=False)}

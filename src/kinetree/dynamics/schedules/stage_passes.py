@@ -1,9 +1,9 @@
 """A recursion over the stages of a huge tree, outward or inward, by native walks.
 
-Levels, and paths that are not cut, are walked lane by lane. Chunks of a path are first reduced, each to one element;
-prefixes of the elements say what enters each chunk; then all chunks are walked. What crosses from one phase of the tree
-to another goes through memory. Where a tree is spread over devices, each has a part of it that hangs from several
-bases. What enters those, and the outer ends of the spines between them, comes through `SharedPorts`.
+Levels, and paths that are not cut, are walked lane by lane. Chunks of a path are first reduced, each to one element.
+Prefixes of the elements find what enters each chunk. Then all chunks are walked. Values that cross from one stage to
+another go through memory. If a tree is spread over devices, each device has a part that hangs from several bases. The
+values that enter these bases, and the outer ends of the spines between them, come through `SharedPorts`.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ tree_map, structure = jax.tree.map, jax.tree.structure
 
 
 def kept(exists: Any, new: Any, old: Any) -> Any:
-    """The new state where there is a row, else the old one."""
+    """The new state if there is a row, else the old one."""
     return tree_map(lambda a, b: jnp.where(exists, a, b), new, old)
 
 
@@ -31,16 +31,16 @@ def in_array(array: int, places: Any) -> tuple[tuple[int, int], ...]:
 
 
 class SharedPorts(NamedTuple):
-    """What a part of a tree has in common with the others (tree/dealt.py); its first stage is the spines.
+    """The connections of a part of a tree to the others (tree/dealt.py); its first stage is the spines.
 
-    `enter(act, spines, base)` says which states enter the bases, and `receive(act, spines, passed)` what enters the
-    outer ends of the spines; `spines` are elements, and `passed` what else flows into the bases, one for each of them.
+    `enter(act, spines, base)` finds the states that enter the bases, and `receive(act, spines, passed)` those that
+    enter the outer ends of the spines. `spines` are elements; `passed` are the other states that flow into each base.
     """
 
-    exist: Any  # (bases,): whether there is a spine
+    exist: Any  # (bases,): True if there is a spine
     first: Any  # (bases,): the lanes in which spines begin and end
     last: Any
-    carries: Any  # (bases,): whether other parts hang from the end
+    carries: Any  # (bases,): True if other parts hang from the end
     enter: Callable[[Callable, Any, Any], Any]
     receive: Callable[[Callable, Any, Any], Any]
 
@@ -48,10 +48,10 @@ class SharedPorts(NamedTuple):
 class OutwardWalks(NamedTuple):
     """Walks of a recursion from the base to the leaves.
 
-    `walk(sources, remembered, scattered)` has `fields` results, and after them, if remembered, the state itself.
-    `reduce(whole)` makes an element of a chunk; those that are not `whole` are wrong for the last chunk of a run.
-    `gathering`, where given, is a walk for chunks that nothing hangs from, and the start of what it carries beside the
-    state: an element of a later recursion, of all rows of the chunk.
+    `walk(sources, remembered, scattered)` has `fields` results, and after them, if `remembered`, the state itself.
+    `reduce(whole)` makes an element of a chunk; if not `whole`, it is wrong for the last chunk of a run. `gathering`,
+    if given, is a walk for chunks without branches, and the start of a second state that it carries: an element of a
+    later recursion, of all rows of the chunk.
     """
 
     reduce: Callable[[bool], Walk]
@@ -72,7 +72,7 @@ def outward_pass(
     scattered: bool = False,
     ports: SharedPorts | None = None,
 ) -> tuple[list[Any], list[Any]]:
-    """Results of all stages, and what their chunks gathered, None where they did not.
+    """Results of all stages, and the elements that their chunks gathered, or None.
 
     `base` is the state at the base, `streams` are the arrays of each stage.
     """
@@ -130,12 +130,12 @@ def _spines_outward(
 
 
 class InwardWalks(NamedTuple):
-    """Walks of a recursion from the leaves to the base; `joined` ones have one array more, of what branches bring.
+    """Walks of a recursion from the leaves to the base. `joined` walks have one more array, the results of branches.
 
-    `walk(joined, sources, scattered)` and `reduce(joined)` are the walks. `received(element)` is what a chunk passes
-    inward when nothing enters its outer end; its prefix combines (outer, inner). `ballast(arrays)`, where given, is
-    what a chunk borrows at its outer end and gives back, see `tree.Inward`; `lend(element, state)` adds to what an
-    element passes.
+    `walk(joined, sources, scattered)` and `reduce(joined)` are the walks. `received(element)` is the state that a chunk
+    passes inward if nothing enters its outer end; its prefix combines (outer, inner). `ballast(arrays)`, if given, is
+    the state that a chunk borrows at its outer end and gives back, see `tree.Inward`; `lend(element, state)` adds to
+    the state that an element passes.
     """
 
     reduce: Callable[[bool], Walk]
@@ -158,7 +158,7 @@ def inward_pass(
     scattered: bool = False,
     ports: SharedPorts | None = None,
 ) -> list[Any]:
-    """Results of all stages; `together` are the elements of chunks that are known already, else None."""
+    """Results of all stages; `together` are the elements of chunks if they are known already, else None."""
     dtype, rows = streams[0][0].dtype, laid.position_of.shape[0]
     branches = walks.zero(jnp.zeros(laid.positions, dtype))
     branching = ports is not None or any(s.remembered for s in laid.stages)
@@ -194,7 +194,7 @@ def _from_outside(
     none: Any,
     through: tuple[SharedPorts, Any] | None,
 ) -> Any:
-    """What the chunks outside each chunk pass to it; `totals` are the chunks' elements, None if still to be made."""
+    """The state that the chunks outside each chunk pass to it. `totals` are the chunks' elements, or None."""
     last = jnp.concatenate([stage.first[1:], jnp.ones(1, bool)])  # the outermost chunk of its run
     neutral, lent, zero = walks.prefix.identity(none), None, walks.zero(none)
     if walks.ballast and walks.lend:
@@ -216,13 +216,13 @@ def _from_outside(
 def _through_ports(
     stage: Stage, walks: InwardWalks, totals: Any, outside: Any, last: Any, lent: Any, ports: SharedPorts, branches: Any
 ) -> Any:
-    """What enters each chunk of the spines from outside, other parts of the tree included."""
+    """The state that enters each chunk of the spines from outside, also from other parts of the tree."""
     inner, outer = pick((totals, outside), ports.first)
     spines = kept(ports.first == ports.last, inner, walks.combine(inner, outer))
     at_end = None if lent is None else pick(lent, ports.last)
 
     def act(e: Any, state: Any) -> Any:
-        """An element that was lent something at its outer end has that already."""
+        """The action of an element that already has ballast at its outer end."""
         element, had, exists = e
         new = walks.act(element, state if had is None else tree_map(jnp.subtract, state, had))
         return kept(exists > 0, new, tree_map(jnp.zeros_like, state))

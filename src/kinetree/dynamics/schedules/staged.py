@@ -1,4 +1,4 @@
-"""A model and one state of it as native walks see them: constants of each stage's cells, coordinates of each row."""
+"""A model and one state in the form for native walks: constants of each stage's cells, coordinates of each row."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ from . import tuning
 
 
 def staged(tree: Tree) -> Stages | None:
-    """The stages of a tree, as arrays on the device; None where XLA's own loops serve better."""
+    """The stages of a tree, as arrays on the device; None if XLA's own loops are better."""
     target = current()
     lanes = target.chunks(tree.n) if target is not None else 0
     return _laid_out(tree, lanes, target.facts.level_cost) if target is not None and lanes else None
@@ -46,7 +46,7 @@ _kept: OncePerOwner[Any] = OncePerOwner()
 
 
 def _keep(model: Model, key: Any, make: Callable[[], Any]) -> Any:
-    """What is made of a model once, where its numbers are known; under tracing too."""
+    """An object made once for a model whose numbers are known, also under tracing."""
 
     def known() -> Any:
         require_xla()
@@ -61,7 +61,7 @@ def _known(model: Model) -> bool:
 
 
 def stage_constants(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
-    """(turns, fields, lanes) of each stage; kept where the model's numbers are known."""
+    """Constants of each stage, (turns, fields, lanes); kept if the model's numbers are known."""
     if not _known(model):
         return _arranged(laid, model, dtype)
     name = np.dtype(dtype).name
@@ -70,9 +70,9 @@ def stage_constants(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
 
 
 def resident_constants(laid: Stages, model: Model, constants: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The constants, known to programs by address where that is possible: on a CPU, or on a single device.
+    """The constants, read by programs at their address if that is possible: on a CPU, or on a single device.
 
-    Quaternion joints are put in between.
+    Placements of quaternion joints are written into them.
     """
     movable = len(jax.local_devices()) > 1 and jax.default_backend() != "cpu"
     few = sum(c.size for c in constants) < tuning.RESIDENT_MIN_NUMBERS
@@ -84,10 +84,10 @@ def resident_constants(laid: Stages, model: Model, constants: tuple[Any, ...]) -
 
 @jax.tree_util.register_pytree_node_class
 class Same:
-    """A model whose numbers are known, as a static part of what is traced: the same one, not one that is equal.
+    """A model with known numbers, as a static part of a traced function. It is compared by identity.
 
-    None of its arrays are arguments of a program. As arguments all of them would become constants of that program, used
-    or not: 336 bytes a body.
+    None of its arrays are arguments of the program. As arguments all of them would become constants of the program,
+    even unused ones: 336 bytes for each body.
     """
 
     def __init__(self, model: Model):
@@ -110,7 +110,7 @@ class Same:
 
 
 class PlacedConstants(NamedTuple):
-    """Constants with the placements of quaternion joints in them, and the coordinate of each row, zero for theirs."""
+    """Constants with the placements of quaternion joints, and the coordinate of each row (zero for these joints)."""
 
     cells: tuple[Any, ...]
     own: Any
@@ -126,9 +126,9 @@ _current = _Current()
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Operands:
-    """Stages and constants of a huge model that is known, as operands of a program: XLA compiles constants for long.
+    """Stages and constants of a huge model, as operands of a program, because XLA takes long to compile constants.
 
-    Walks that are traced within `used()` take them in the place of what is kept with the model.
+    Walks that are traced within `used()` take these instead of the arrays that are kept with the model.
     """
 
     laid: Stages
@@ -142,7 +142,7 @@ class Operands:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Within this, walks of the model's rows take these."""
+        """A context in which walks over the model's rows take these operands."""
         before = _current.operands
         _current.operands = (self, *before)
         try:
@@ -151,7 +151,7 @@ class Operands:
             _current.operands = before
 
     def placed(self, q: Any) -> "Operands":
-        """With coordinates in them, (nq,)."""
+        """The operands with coordinates, (nq,)."""
         if len(self.known.model.structure.quaternion_joints) == 0:
             return self
         return Operands(
@@ -165,7 +165,7 @@ def used_operands(model: Model, dtype: Any) -> Operands | None:
 
 
 def operands_of(model: Model, dtype: Any) -> Operands | None:
-    """The operands of a model whose numbers are known; None where it has no stages."""
+    """The operands of a model whose numbers are known; None if it has no stages."""
     laid = staged(model.tree) if _known(model) else None
     if laid is None:
         return None
@@ -173,7 +173,7 @@ def operands_of(model: Model, dtype: Any) -> Operands | None:
 
 
 def on_device(model: Model) -> Model:
-    """The model with its numbers where they are needed, sent there once."""
+    """The model with its numbers on the device, copied there once."""
     key = "model", bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
     return _keep(model, key, lambda: jax.tree.map(jnp.asarray, model)) if _known(model) else model
 
@@ -188,7 +188,7 @@ def _arranged(laid: Stages, model: Model, dtype: Any) -> tuple[Any, ...]:
 
 
 def row_coordinates(laid: Stages, constants: tuple | PlacedConstants, model: Model, q: Any) -> tuple[tuple, Any]:
-    """What is `PlacedConstants`, from constants."""
+    """`PlacedConstants` from constants and q."""
     if isinstance(constants, PlacedConstants):
         return constants
     structure = model.structure
@@ -203,7 +203,7 @@ def row_coordinates(laid: Stages, constants: tuple | PlacedConstants, model: Mod
 
 
 def with_placements(laid: Stages, constants: tuple, position: Any, values: Any) -> tuple:
-    """Constants with other placements, (joints, 7), of the rows at these positions; those outside are dropped."""
+    """Constants with new placements, (joints, 7), of the rows at these positions; positions outside are dropped."""
     updated = []
     for stage, cells in zip(laid.stages, constants, strict=True):
         lanes = cells.shape[2]
@@ -216,8 +216,8 @@ def with_placements(laid: Stages, constants: tuple, position: Any, values: Any) 
 def one_at_a_time(native: Callable, by_xla: Callable, gradient: Callable | None = None) -> Callable:
     """`native(laid, constants, model, *arrays)` of one state, with derivatives by `by_xla(model, *arrays)`.
 
-    A batch is computed state by state. `gradient(laid, constants, model, arrays, owed)`, where given, finds gradients
-    with respect to the arrays.
+    A batch is computed state by state. `gradient(laid, constants, model, arrays, owed)`, if given, finds gradients with
+    respect to the arrays.
     """
 
     def in_turn(function: Callable) -> Callable:
@@ -241,7 +241,7 @@ _compiled_batch = jax.jit(_as_batch, static_argnums=0)
 
 
 def by_stages(function: Callable, laid: Stages, model: Model, *arrays: Any) -> Any:
-    """States, (batch, n) arrays, one after the other through a function made by `one_at_a_time`."""
+    """Run a function made by `one_at_a_time` on states, (batch, n) arrays, one after the other."""
     given = used_operands(model, arrays[0].dtype)
     if given is not None:
         return _as_batch(function, given.laid, given.constants, Same(model), *arrays)

@@ -1,9 +1,9 @@
 """Native walks from passes: one state of one huge tree, chunks of long paths and rows of levels side by side.
 
 Every pass becomes walks over the stages of a tree (tree/stages.py). Chunks of a path are first reduced, each to one
-element of the pass's stretch; prefixes of the elements say what enters each chunk; then all chunks are walked. What a
-pass leaves for later ones lies in cells beside the constants of the rows. A row's own share of an inward pass is kept
-there only where the fields that it is made of are not kept anyway.
+element of the pass's stretch. Prefixes of the elements find what enters each chunk. Then all chunks are walked. Fields
+that a pass leaves for later ones are in cells, beside the constants of the rows. A row's own share of an inward pass is
+kept there only if the fields that it is made of are not kept anyway.
 """
 
 from typing import Any, NamedTuple
@@ -34,11 +34,11 @@ from .lane_rows import HINGE, PLACEMENT, ROWS
 from .stage_passes import InwardWalks, OutwardWalks, SharedPorts, inward_pass, kept, outward_pass, results_by_row
 
 structure, tree_map = jax.tree.structure, jax.tree.map
-COUNT = ROWS.num_leaves  # Constants of a row, in the order of `Rows`.
+COUNT = ROWS.num_leaves  # constants of a row, in the order of `Rows`
 CONSTANT = jax.tree.unflatten(ROWS, range(COUNT))
-OWN = "own"  # The row's own share, where it is kept.
-JOINING = "joining"  # What branches bring to a row.
-SHIFT = "shift"  # What a joint's acceleration has more than its row's.
+OWN = "own"  # the row's own share, if it is kept
+JOINING = "joining"  # the state that branches pass to a row
+SHIFT = "shift"  # the acceleration of a joint minus that of its row
 
 
 def numbered(examples: dict[str, Any]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def numbered(examples: dict[str, Any]) -> dict[str, Any]:
 
 
 def element_structure(stretch: Stretch | None) -> Any:
-    """The treedef of an element of a stretch that is stated."""
+    """The treedef of an element of a stretch."""
     assert stretch is not None
     return structure(jax.eval_shape(stretch.identity, jax.ShapeDtypeStruct((), jnp.float32)))
 
@@ -65,7 +65,7 @@ class CellPlan(NamedTuple):
         return {n for p in self.algorithm.passes for n in p.needs}
 
     def is_lazy(self, p: Pass) -> bool:
-        """True if a pass computes the rows' own shares itself: all that they are made of is kept anyway."""
+        """True if a pass computes the rows' own shares itself, because their fields are kept anyway."""
         return p.own is not None and not self.in_blocks and set(p.own.needs) <= self.kept_names()
 
     def shares(self, p: Pass) -> list[Pass]:
@@ -78,7 +78,7 @@ class CellPlan(NamedTuple):
         return [x for x in self.algorithm.shares_after(p) if self.in_blocks and isinstance(x, Total)]
 
     def left(self, i: int) -> dict[str, Any]:
-        """What pass i leaves in the cells, by example."""
+        """The fields that pass i leaves in the cells, as examples."""
         alg, p = self.algorithm, self.algorithm.passes[i]
         names = self.kept_names()
         left: dict[str, Any] = {AT: PLACEMENT} if p.places and AT in names else {}
@@ -87,11 +87,11 @@ class CellPlan(NamedTuple):
         return left | {n: alg.fields[n] for n in p.leaves} | {n: alg.outputs[n] for n in p.outputs}
 
     def width(self, i: int) -> int:
-        """Numbers of that."""
+        """How many numbers pass i leaves in a cell."""
         return structure(Row(self.left(i))).num_leaves
 
     def places(self, i: int) -> dict[str, tuple[int, Any]]:
-        """Where pass i finds fields: the number of the array, and places in it."""
+        """The places of fields for pass i: the number of the array, and places in it."""
         found: dict[str, tuple[int, Any]] = {
             "frame": (0, (CONSTANT.orientation, CONSTANT.position)),
             "axis": (0, CONSTANT.axis),
@@ -105,7 +105,7 @@ class CellPlan(NamedTuple):
         return found
 
     def streams(self, i: int, names: tuple[str, ...], joining: Any = None) -> tuple[Any, tuple, tuple]:
-        """Treedef, fields and widths of what a walk of pass i reads of a cell."""
+        """Treedef, fields and widths of the values that a walk of pass i reads of a cell."""
         places = self.places(i)
         widths = (COUNT, *(self.width(k) for k in range(i)))
         if joining is not None:
@@ -116,7 +116,7 @@ class CellPlan(NamedTuple):
         return structure(row), fields, widths
 
     def names(self, i: int) -> tuple[str, ...]:
-        """What pass i reads of a cell."""
+        """The names of the fields that pass i reads of a cell."""
         p = self.algorithm.passes[i]
         placing = ("frame", "axis") if p.places else ()
         names = (*placing, *p.link, *p.needs)
@@ -136,11 +136,11 @@ class CellPlan(NamedTuple):
         return "tau" in p.outputs
 
     def shifted(self, p: Pass) -> bool:
-        """True if the rows of quaternion joints and the joints differ in what the pass reads or finds."""
+        """True if the pass reads or finds quantities that differ between quaternion joints and their rows."""
         return self.quaternions and any(n in JOINT_QUANTITIES for n in (*p.given, *p.outputs))
 
     def row(self, i: int, cell: Row, given: tuple) -> Row:
-        """A row as pass i sees it."""
+        """A row for pass i."""
         p, alg = self.algorithm.passes[i], self.algorithm
         row = Row({**cell, **dict(zip(self.given(i), given, strict=True))})
         if self.hinges:
@@ -195,7 +195,7 @@ def outward_walks(plan: CellPlan, i: int) -> OutwardWalks:
     shares, totals = plan.shares(p), plan.totals(p)
     gathered = next((x for x in shares if x.stretch and x.stretch.gathers), None)
     of_shares = tuple(n for x in (*shares, *totals) for n in x.own.link)  # type: ignore[union-attr]
-    apart = bool(totals)  # A state is then carried with the sums so far.
+    apart = bool(totals)  # the state is then carried together with the sums so far
     left = plan.left(i)
     moving, fields, widths = plan.streams(i, plan.names(i))
     whole, all_fields, _ = plan.streams(i, tuple(dict.fromkeys(plan.names(i) + of_shares)))
@@ -307,7 +307,7 @@ def inward_walks(plan: CellPlan, i: int) -> InwardWalks:
 
 
 def can_walk(algorithm: Algorithm) -> bool:
-    """True if native walks can run an algorithm: passes over the rows state their stretches, sums and bodies follow."""
+    """True if native walks can run an algorithm: its passes over rows have stretches, and sums and bodies come last."""
     over_rows = [p for p in algorithm.passes if isinstance(p, Outward | Inward)]
     rest = algorithm.passes[len(over_rows) :]
     first = algorithm.passes[: len(over_rows)] == tuple(over_rows) and algorithm.passes[0].places
@@ -326,11 +326,11 @@ def over_stages(
     ports: SharedPorts | None = None,
     model: Model | None = None,
 ) -> dict[str, Any]:
-    """The outputs of an algorithm, (n,), of a sum (), of bodies (bodies,).
+    """The outputs of an algorithm: (n,) for rows, () for a sum, (bodies,) for bodies.
 
-    `constants` are those of each stage's cells, (turns, fields, lanes), in the order of `Rows`; `given` are the inputs
-    of the rows, (n,), with `felt` the accelerations that rotors resist. A part of a tree has `ports`; passes over
-    bodies and over the base need the model.
+    `constants` are those of each stage's cells, (turns, fields, lanes), in the order of `Rows`. `given` are the inputs
+    of the rows, (n,); `felt` are the accelerations that rotors resist. A part of a tree has `ports`. Passes over bodies
+    and over the base need the model.
     """
     alg = plan.algorithm
     dtype = constants[0].dtype

@@ -1,7 +1,7 @@
 """One state of one huge tree as a layout: its recursions are algorithms, run by native walks or blocks (run.py).
 
-Positions are the rows in order, the base before them. Whoever asks for poses, velocities, J x or Jᵀ f by position need
-not know which way they come; a level after the other would take as many turns as the tree has levels.
+Positions are the rows in order, after the base. Code that needs poses, velocities, J x or Jᵀ f by position does not
+depend on the way they are computed. One level after the other would take as many turns as the tree has levels.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -44,13 +44,13 @@ class Whole(Recursions):
     """Rows in order, with the model and its configurations q, (batch, nq)."""
 
     q: Any = None
-    traced: Any = None  # the model, where its numbers are not known
-    operands: Operands | None = None  # what walks need of a model that is known
+    traced: Any = None  # the model, if its numbers are not known
+    operands: Operands | None = None  # the operands of walks, if the model is known
     known: Same | None = field(default=None, metadata={"static": True})
 
     @property
     def model(self) -> Model:
-        """The tree, whose numbers are known if they can be."""
+        """The model, with known numbers if possible."""
         return self.traced if self.known is None else self.known.model
 
     def _found(self, algorithm: Algorithm, **given: Scalar) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class Whole(Recursions):
         return self._by_position(zeros(Motion), [found[n] for n in VELOCITIES])
 
     def rates(self, qd: Any, qdd: Any, base: Rates) -> Rates:
-        """Rates of every position, from (batch, nv) velocities and accelerations, where the base only accelerates."""
+        """Rates of every position, from (batch, nv) velocities and accelerations; the base may only accelerate."""
         with used(self.operands):
             found = run(ROW_RATES, self.model, {"q": self.q, "qd": qd, "qdd": qdd}, schedule="paths")
         rates: Rates = self._by_position(zeros(Rates), [found[n] for n in RATES])
@@ -85,7 +85,7 @@ class Whole(Recursions):
         return rates._replace(acceleration=rates.acceleration + turned)
 
     def transposed(self, force: Force) -> Scalar:
-        """Jᵀ f: forces on the joints that forces on the rows make."""
+        """Jᵀ f: joint forces from forces on the rows."""
         found = self._found(ON_JOINTS, **dict(zip(FORCES, jax.tree.leaves(force), strict=True)))
         return self._by_position(0.0, [found["felt_force"]])
 
@@ -103,33 +103,33 @@ class Whole(Recursions):
         return self._by_position((0.0,) * len(FACTOR), [found[n] for n in FACTOR])
 
     def pushed(self, factors: tuple[Scalar, ...], push: Scalar, bias: Force) -> tuple[Scalar, Motion]:
-        """x and J x of forces, from the factors."""
+        """x and J x for forces, from the factors."""
         names = dict(zip((PUSH, *BIAS, *FACTOR), (push, *jax.tree.leaves(bias), *factors), strict=True))
         found = self._found(PUSHED, **names)
         return self._by_position((0.0, zeros(Motion)), [found[n] for n in ("x", *MOVED)])
 
 
 def same(model: Model) -> Same | None:
-    """A model whose numbers are known, else None."""
+    """The model if its numbers are known, else None."""
     return Same(model) if is_known(model) else None
 
 
 def used(operands: Operands | None) -> AbstractContextManager[None]:
-    """A context in which walks take them, if there are some."""
+    """A context in which walks take these operands, if there are any."""
     return nullcontext() if operands is None else operands.used()
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Huge:
-    """A huge model that is known, for a program that is traced."""
+    """A huge model with known numbers, for a traced program."""
 
     operands: Operands | None
     known: Same = field(metadata={"static": True})
 
 
 def huge(model: Model, dtype: Any) -> Huge | None:
-    """A model whose numbers are known, with what walks need of it; else None."""
+    """A model with known numbers, and the operands of its walks; else None."""
     known = same(model)
     if known is None:
         return None

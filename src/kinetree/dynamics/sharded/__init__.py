@@ -1,1 +1,1 @@
-"""One tree over several devices: each holds a part of it, and small elements are all that passes between them."""
+"""One tree over several devices: each has a part of it, and only small elements pass between them."""

@@ -1,9 +1,9 @@
-"""What passes between the devices that hold one tree: an element of each cluster's spine, once for each pass.
+"""The exchange between the devices of one tree: an element of each cluster's spine, once for each pass.
 
-A cluster (tree/clusters.py) acts on what enters it as a single row does, so the clusters are a small tree. Every device
-receives the elements of all of them, walks that small tree by itself, and keeps what concerns its own. Clusters of a
-chain are walked by native code in one launch, where native code can act with the elements; others level by level, in
-XLA.
+A cluster (tree/clusters.py) acts on its input as a single row does, so the clusters are a small tree. Every device
+receives the elements of all clusters, walks that small tree by itself, and keeps the results for its own clusters. If
+the clusters are a chain and native code can apply the elements, it walks them in one launch. Else XLA walks them level
+by level.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ tree_map, structure = jax.tree.map, jax.tree.structure
 
 
 def _along(name: str, order: np.ndarray, step: Callable, elements: Any, start: Any) -> Any:
-    """What each of the clusters of a chain is met with, leaves (clusters,), if they are visited in this order."""
+    """The state that enters each cluster of a chain, leaves (clusters,), in this order of visits."""
 
     def turn(state: Any, _: Any, element: Any, exists: Any) -> tuple:
         return step(element, state), state
@@ -42,7 +42,7 @@ def ports_between(
         axis: of the mesh.
         tree: the tree of all clusters.
         native: whether native code can act with the elements.
-        slot: where each cluster is: device · clusters of a device + number there.
+        slot: the place of each cluster: device · clusters of a device + number there.
         exist, first, last, carries: (clusters of a device,), see `SharedPorts`.
     """
     own = exist.shape[0]
@@ -55,7 +55,7 @@ def ports_between(
         return jax.tree.unflatten(treedef, list(flat.at[:, slot].get(mode="promise_in_bounds")))
 
     def here(states: Any) -> Any:
-        """Leaves (clusters,) as (clusters of a device,); zero where there is none."""
+        """Leaves (clusters,) as (clusters of a device,); zero if there is no cluster."""
         leaves, treedef = jax.tree.flatten(states)
         whole = jnp.zeros((len(leaves), lax.axis_size(axis) * own), leaves[0].dtype).at[:, slot].set(jnp.stack(leaves))
         mine = lax.dynamic_slice_in_dim(whole, lax.axis_index(axis) * own, own, 1)

@@ -35,10 +35,10 @@ class DevicePart(NamedTuple):
 
 
 class Joints(NamedTuple):
-    """Quaternion joints of one kind. Those beyond a part's own have a first row outside, and are left out."""
+    """Quaternion joints of one kind. Padding has a first row outside the part, so it has no effect."""
 
     number: Any  # (joints, 3), as in `Structure`
-    fixed: Any  # (7, joints): how each first row stands at rest: orientation and position
+    fixed: Any  # (7, joints): orientation and position of each first row at rest
 
     @property
     def first(self) -> Any:
@@ -87,7 +87,7 @@ def _shift(part: DevicePart, qd: Any) -> Any:
 
 
 def _passive(part: DevicePart, own: Any, q: Any, qd: Any) -> Any:
-    """What springs and dampers do, (rows,)."""
+    """The forces of springs and dampers, (rows,)."""
     s = part.springs
     assert s is not None
     joined = part.quaternions
@@ -113,7 +113,7 @@ def of_part(
     q, qd = inputs["q"], inputs["qd"]
     constants, own = _row_coordinates(part, q)
     shift = _shift(part, qd)
-    none = jnp.zeros((), q.dtype)  # rotors of rows feel no more than their joints where nothing is shifted
+    none = jnp.zeros((), q.dtype)  # without a shift, rotors feel the acceleration of the joint
     armature, slide = (none, none) if part.quaternions is None else part.quaternions[-2:]
     passive = None if part.springs is None else _passive(part, own, q, qd)
     if "tau" in inputs and passive is not None:

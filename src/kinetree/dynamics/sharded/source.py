@@ -1,4 +1,4 @@
-"""What is spread over devices: the rows of a model, or of pieces that are made one after the other."""
+"""The source of a tree that is spread over devices: the rows of a model, or of pieces made one after the other."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,13 +16,13 @@ from ..schedules.lane_rows import kind_of
 
 
 class Source(NamedTuple):
-    """The rows of a tree, and to which device each goes."""
+    """The rows of a tree, and the device of each."""
 
     parent: np.ndarray  # (rows,)
     clusters: Clusters
     nq: int
     q_of_row: np.ndarray  # (rows,): the row's coordinate, −1 for none
-    quaternion_joints: np.ndarray  # (joints, 3): first row, first column of q, and whether a position comes first
+    quaternion_joints: np.ndarray  # (joints, 3): first row, first column of q, and 1 if a position comes first
     gravity: np.ndarray
     hinges: bool  # True if all joints are hinges without rotors
     firm: bool
@@ -67,7 +67,7 @@ def from_model(model: Model, parts: int) -> Source:
 
 
 def from_pieces(pieces: Pieces, parts: int) -> Source:
-    """The source of pieces: a cluster each, neighbours on the same device."""
+    """The source of pieces: each is a cluster, and neighbours are on the same device."""
     count = len(pieces.parent)
     parents, q_of_row, joints, gravity = [], [], [], np.zeros(3)
     rows, columns, tails = [0], [0], []

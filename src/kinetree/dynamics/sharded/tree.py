@@ -53,12 +53,12 @@ class Spread:
 class ShardedTree:
     """One tree over several devices. Make one with `kinetree.shard_tree`.
 
-    Arrays in the order of the model are dealt out and collected in each call. `spread` puts them on the devices once;
-    calls with what it returns give results of the same kind, and no device or host then holds the whole.
+    Arrays in the order of the model are dealt out and collected in each call. `spread` puts them on the devices once.
+    Calls with its result give results of the same kind, so no device or host ever holds the whole.
     """
 
     def __init__(self, source: Source, mesh: Mesh, axis: str, dtype: np.dtype):
-        # Its axes are automatic, whatever the user's are: results can then be put in order by plain indexing.
+        # Its axes are always automatic, so that results can be put in order by plain indexing.
         self.mesh, self.axis, self.dtype = Mesh(mesh.devices, mesh.axis_names), axis, dtype
         self.nq, self.nv, self.devices = source.nq, source.nv, mesh.shape[axis]
         self.firm, self.hinges = source.firm, source.hinges
@@ -204,7 +204,7 @@ class ShardedTree:
         return evaluate(compute, **{name: (x, sizes[name]) for name, x in given.items()})
 
     def compiled(self, algorithm: Algorithm, output: str, *parts: Any) -> Any:
-        """What JAX compiles for spread arrays: its text shows what passes between devices."""
+        """The program that JAX compiles for spread arrays. Its text shows the messages between devices."""
         return self._call(algorithm, output).lower(self._part, self._ports, *parts).compile()
 
     def _call(self, algorithm: Algorithm, output: str) -> Any:
@@ -239,7 +239,7 @@ class ShardedTree:
 
 
 def require_plain_call(f_ext: Any, *choices: str) -> None:
-    """Refuse what trees over devices do not have: forces on bodies, and a choice of schedule or method."""
+    """Refuse arguments that trees over devices do not support: forces on bodies, a schedule, a method."""
     if f_ext is not None:
         raise ValueError("forces on bodies (f_ext) are not served for a tree over several devices")
     if any(not isinstance(choice, str) or choice != "auto" for choice in choices):

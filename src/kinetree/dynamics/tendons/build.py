@@ -83,7 +83,7 @@ class Route:
         divisor: Any = 1.0
         last: int | None = None
         wrap = NO_WRAP
-        lone = False  # True if the last point has no neighbour yet
+        lone = False  # True while the last point has no neighbour
         for thing in path:
             if isinstance(thing, Pulley):
                 if wrap != NO_WRAP or lone:
@@ -181,7 +181,7 @@ def _route(model: Model, tendon: Tendon) -> Route:
 
 
 def _numbered(model: Model, thing: Any) -> Any:
-    """A part of a path with numbers in place of the names of bodies."""
+    """A part of a path, with names of bodies replaced by numbers."""
     if isinstance(thing, Pulley):
         return thing
     if isinstance(thing, Wrap):
@@ -196,7 +196,7 @@ def _pair(given: Any) -> tuple[Any, Any]:
 
 
 def _pulls(given: list[Tendon]) -> Pull:
-    """Numbers of tendons; where springs are at rest is not known yet."""
+    """Numbers of tendons; the rest lengths of springs are found later."""
 
     def each(name: str) -> Any:
         return _array([[getattr(t, name)] for t in given], 1)[:, 0]
@@ -221,7 +221,7 @@ def _pulls(given: list[Tendon]) -> Pull:
 
 
 def _array(rows: list[Any], width: int) -> Any:
-    """(n, width), NumPy unless some number is JAX's."""
+    """(n, width): a NumPy array, or a JAX array if some number is one."""
     if any(isinstance(x, jax.Array) for row in rows for x in (row if isinstance(row, list | tuple) else [row])):
         return jnp.stack([jnp.stack([jnp.asarray(x, float) for x in row]) for row in rows])
     array = np.array([np.asarray(row, float) for row in rows], float).reshape(-1, width)

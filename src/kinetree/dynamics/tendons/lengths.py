@@ -1,7 +1,7 @@
 """Lengths of tendons, and their Jacobians on the degrees of freedom that they move. The facts are mj_tendon's.
 
 Along a line with direction u, a row that carries its second end makes it longer by u · (slide z + turn z × (p − o)),
-with z and o the row's axis and origin, and p any point of the line; one that carries its first end, shorter.
+with z and o the row's axis and origin, and p any point of the line. A row that carries its first end makes it shorter.
 """
 
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ class PlacedLines(NamedTuple):
     end: Vec3
     direction: Vec3
     length: Scalar
-    share: Scalar  # how much a line counts: by pulleys, and 0 where it is not there
+    share: Scalar  # the factor of a line: 1 / divisor of a pulley, and 0 if the line does not exist
 
 
 def tendons_of(model: Model) -> Tendons | None:
@@ -94,7 +94,7 @@ def placed(model: Model, pose: Placement, batch: int) -> Vec3:
 
 
 def _on_rows(rows: np.ndarray, place: Any, pose: Placement, batch: int) -> tuple[Vec3, Quaternion]:
-    """Points of rows, or of the base, in the world, and the orientations of what carries them."""
+    """Points of rows, or of the base, in the world, and the orientations of these rows."""
     dtype = pose.position.x.dtype
     own = Vec3(*(jnp.asarray(place, dtype).reshape(-1, 3)[:, k, None] for k in range(3)))
     base = Placement.identity_like(jnp.zeros((1, batch), dtype))
@@ -129,7 +129,7 @@ def lines_of(model: Model, pose: Placement, batch: int) -> tuple[PlacedLines, Sc
 
 
 def _ways(tendons: Tendons, pose: Placement, points: Vec3) -> WrapPath | None:
-    """How spans go around what is in their way, (wraps, batch)."""
+    """The ways of spans around their shapes, (wraps, batch)."""
     arounds, dtype, batch = tendons.routes.arounds, points.x.dtype, points.x.shape[-1]
     if not arounds:
         return None

@@ -1,7 +1,7 @@
 """Tables of tendons: the straight lines that they are made of, and the degrees of freedom that each of them moves.
 
-A line from a point on one row to a point on another grows with the rows that carry one of the two, not both: its length
-does not change when both ends turn or slide together. Which rows these are, and with which sign, is static.
+The length of a line between points on two rows depends on the rows that carry one of the two points. Rows that carry
+both move the line as a whole. These rows and their signs are static.
 """
 
 from functools import lru_cache
@@ -14,7 +14,7 @@ from kinetree.model.tendons import NO_WRAP, Routes
 
 
 class Lines(NamedTuple):
-    """Straight lines between points; those of a wrap take the place of the direct one where the tendon touches it."""
+    """Straight lines between points. If the tendon touches a wrap, the wrap's lines replace the direct line."""
 
     tendon: np.ndarray
     span: np.ndarray
@@ -33,8 +33,8 @@ class Paths(NamedTuple):
     sign: np.ndarray  # and has a sign
     dof: np.ndarray  # (n, width): the rows that each tendon moves; `used` is False where there is none
     used: np.ndarray
-    sources: np.ndarray  # (n, width, most): which entries, coefficients first, add up to each of these
-    parts: np.ndarray  # (n, most): which coefficients, lines, arcs add up to each length
+    sources: np.ndarray  # (n, width, most): the entries, coefficients first, that add up to each of these
+    parts: np.ndarray  # (n, most): the coefficients, lines and arcs that add up to each length
 
     @property
     def spatial(self) -> bool:

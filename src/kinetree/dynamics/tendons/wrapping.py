@@ -1,12 +1,12 @@
 """The shortest way of a string around a sphere or a cylinder, as MuJoCo 4 has it, elementwise.
 
-Both are a circle in a plane: for a sphere the plane through its centre and the two ends, for a cylinder the plane
-across its axis, with the height added afterwards.
+Both become a circle in a plane. For a sphere it is the plane through its centre and the two ends. For a cylinder it is
+the plane across its axis, and the height is added afterwards.
 
-Outside, the string turns about the centre from one end to the other: by the smaller angle, or by way of the side that
-is given. From each end it runs along a tangent first, which takes the angle acos(radius/distance). If nothing is left
-of the turn for an arc, it does not touch the circle.
-Inside, it touches the circle in one point, where the way is shortest: there it is reflected.
+Outside, the string turns about the centre from one end to the other: by the smaller angle, or past the given side
+point. From each end it first runs along a tangent, which takes the angle acos(radius/distance) of the turn. If no angle
+is left for an arc, the string does not touch the circle. Inside, the string touches the circle in one point, where its
+length is least; there it is reflected.
 """
 
 from typing import Any, NamedTuple
@@ -23,12 +23,12 @@ Point = tuple[Scalar, Scalar]  # in the plane
 
 
 class WrapPath(NamedTuple):
-    """How a string goes around something."""
+    """The way of a string around a shape."""
 
     on: Scalar  # True if it touches
     length: Scalar  # on the surface
-    first: Vec3  # where it comes to the surface, in world axes
-    second: Vec3  # and where it leaves
+    first: Vec3  # the point where it reaches the surface, in world axes
+    second: Vec3  # the point where it leaves the surface
 
 
 def root(x: Scalar) -> Scalar:
@@ -49,7 +49,7 @@ def _unit(a: Point) -> Point:
 
 
 def unit(v: Vec3) -> tuple[Vec3, Scalar]:
-    """A vector of length 1, and its length; the x axis where there is none."""
+    """The unit vector along a vector, and the length; the x axis for a zero vector."""
     length = root(v.dot(v))
     some = length >= MIN_VALUE
     safe = jnp.where(some, length, 1.0)
@@ -75,7 +75,7 @@ def _turned(a: Point, angle: Scalar) -> Point:
 
 
 def _outside(a: Point, b: Point, side: Point | None, radius: Scalar) -> tuple[Scalar, Scalar, Point, Point]:
-    """Around the circle: whether the string touches it, the arc, and its two ends."""
+    """Around the circle: True if the string touches it, the arc, and its two ends."""
     la, lb = root(_dot(a, a)), root(_dot(b, b))
     apart = (la >= radius) & (lb >= radius) & (radius >= MIN_VALUE)
     whole = _turn(a, b) if side is None else _turn(a, side) + _turn(side, b)
@@ -93,7 +93,7 @@ def _outside(a: Point, b: Point, side: Point | None, radius: Scalar) -> tuple[Sc
 
 
 def _inside(a: Point, b: Point, radius: Scalar) -> tuple[Scalar, Point]:
-    """A string that passes a point of the circle: whether it touches it, and where."""
+    """A string that passes inside: True if it touches the circle, and the point where it does."""
     la, lb = root(_dot(a, a)), root(_dot(b, b))
     way = b[0] - a[0], b[1] - a[1]
     squared = _dot(way, way)
@@ -106,7 +106,7 @@ def _inside(a: Point, b: Point, radius: Scalar) -> tuple[Scalar, Point]:
     whole = jnp.abs(turn)
 
     def lack(x: Scalar, radius: Scalar, la: Scalar, lb: Scalar, whole: Scalar) -> tuple[Scalar, Scalar]:
-        """How the way grows with the angle from the first end to the point, over the radius; and its derivative."""
+        """The derivative of the length / radius by the angle from the first end to the point; and its own derivative."""
         value, slope = jnp.zeros_like(x), jnp.zeros_like(x)
         for sign, length, angle in ((1.0, la, x), (-1.0, lb, whole - x)):
             cos, sin = jnp.cos(angle), jnp.sin(angle)
@@ -129,7 +129,7 @@ def _inside(a: Point, b: Point, radius: Scalar) -> tuple[Scalar, Point]:
     start = jnp.zeros((), jnp.int32), 0.5 * known[-1], jnp.zeros_like(whole), known[-1]
     x = jax.lax.while_loop(lambda state: state[0] < INSIDE_STEPS, improve, start)[1]
     value, slope = lack(x, *circle)
-    x = x - value / jnp.where(slope > 0, slope, 1.0)  # one more step, which has the derivative of the solution
+    x = x - value / jnp.where(slope > 0, slope, 1.0)  # this step has the derivative of the solution
     p = _turned(_unit(a), jnp.where(turn < 0, -1.0, 1.0) * x)
     return on, (radius * p[0], radius * p[1])
 
@@ -158,9 +158,9 @@ def around(
     side: Vec3 | None,
     inside: bool = True,
 ) -> WrapPath:
-    """The way from a to b around a sphere or cylinder; `side` is a point on the side where it passes.
+    """The way from a to b around a sphere or cylinder; `side` is a point on the side of the way.
 
-    `inside` says that the side may be within the shape: then the string passes through it.
+    `inside`: the side point may be within the shape; then the string passes through the shape.
     """
     p, q = turn.to_child(a - center), turn.to_child(b - center)
     zero, one = jnp.zeros_like(p.x), jnp.ones_like(p.x)
