@@ -106,7 +106,7 @@ def _inside(a: Point, b: Point, radius: Scalar) -> tuple[Scalar, Point]:
     whole = jnp.abs(turn)
 
     def lack(x: Scalar, radius: Scalar, la: Scalar, lb: Scalar, whole: Scalar) -> tuple[Scalar, Scalar]:
-        """The derivative of the length / radius by the angle from the first end to the point; and its own derivative."""
+        """The derivative of length / radius by the angle from the first end to the point; and its own derivative."""
         value, slope = jnp.zeros_like(x), jnp.zeros_like(x)
         for sign, length, angle in ((1.0, la, x), (-1.0, lb, whole - x)):
             cos, sin = jnp.cos(angle), jnp.sin(angle)
