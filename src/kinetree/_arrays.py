@@ -19,6 +19,9 @@ def flattened(x: Any) -> Any:
 
 
 def dtype_of(x: Any) -> np.dtype:
-    """The type of an array, or of the one that a list would be; numbers that are not real are float64."""
-    found = np.dtype(x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype)
-    return found if jnp.issubdtype(found, jnp.floating) else np.dtype(float)
+    """The type of an array, or of the one that a list would be; what holds no real numbers is float64."""
+    try:
+        found = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
+    except ValueError:  # rows that differ in length
+        return np.dtype(float)
+    return found if isinstance(found, np.dtype) and jnp.issubdtype(found, jnp.floating) else np.dtype(float)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetree.model import Model, difference, integrate, neutral, random_state
+import kinetree
+from kinetree.model import Model, auto_tree, difference, integrate, neutral, random_state
 from tests.reference import dense, generate
 
 from .mechanisms import model_of, sample
@@ -309,3 +310,12 @@ def test_many_joints_at_once():
     model = Model.from_arrays(np.arange(n) - 1, "spherical", np.eye(6), BODY)
     q, qd = random_state(model, 12)
     np.testing.assert_allclose(difference(model, q, integrate(model, q, 0.1 * qd)), 0.1 * qd, atol=1e-14)
+
+
+@pytest.mark.parametrize("form", [lambda x: x.astype(np.float32), np.asfortranarray, np.asarray])
+def test_a_time_for_each_state_whatever_the_form_of_the_arrays(form):
+    """Arrays of float32 or with gaps met an error about a type that can not be hashed."""
+    model = auto_tree(3)
+    q, qd = random_state(model, 0, (4,))
+    dt = np.linspace(0.1, 0.4, 4)
+    np.testing.assert_allclose(kinetree.integrate(model, form(q), form(qd), dt), q + dt[:, None] * qd, rtol=1e-5)

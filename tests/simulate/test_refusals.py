@@ -18,12 +18,14 @@ def test_what_is_no_state(call, state):
         call(ARM, state)
 
 
-@pytest.mark.parametrize("dt", ["1", 0, -1e-3, np.nan, np.inf, np.ones(2), 1j, jnp.ones(2)])
+@pytest.mark.parametrize("dt", ["1", 0, -1e-3, np.nan, np.inf, np.ones(2), 1j, jnp.ones(2), jnp.float32(-1), [[1], 2]])
 def test_steps_of_no_length(dt):
     with pytest.raises(ValueError, match="dt must be a positive number of seconds"):
         kt.advance(ARM, START, dt=dt)
     with pytest.raises(ValueError, match="dt must be a positive number of seconds"):
         kt.rollout(ARM, START, steps=1, dt=dt)
+    with pytest.raises(ValueError, match="dt must be a positive number of seconds"):
+        kt.simulate(ARM, START.q, START.qd, dt=dt, steps=1)
 
 
 def test_controls_of_a_model_without_actuators():
@@ -227,3 +229,117 @@ def test_states_without_an_answer(bad, says):
             call()
     after = jax.jit(lambda s: kt.advance(model, s).qd)(jax.tree.map(jnp.asarray, broken))
     np.testing.assert_array_equal(np.isfinite(after).all(-1), [True, False, True])
+
+
+NO_ZERO = np.zeros(2)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"steps": 2.0}, "steps must be a multiple of record"),
+        ({"steps": None}, "steps must be a multiple of record"),
+        ({"steps": np.zeros(2)}, "steps must be a multiple of record"),
+        ({"record": "all"}, "steps must be a multiple of record"),
+        ({"controller": NO_ZERO}, r"controller must be a function of \(t, q, qd\), not a ndarray"),
+        ({"controller": lambda t, q, qd: None}, r"controller must return forces, an array of shape \(1,\), not None"),
+        ({"checkpoint_seconds": "1"}, "checkpoint_seconds must be a number of seconds"),
+        ({"ctrl": np.array([np.nan])}, r"simulate: ctrl\[0\] is nan, and every argument must be finite"),
+        ({"devices": {"cpu": 1}}, "devices must be JAX devices"),
+    ],
+)
+def test_runs_that_can_not_be_meant(given, says):
+    model = kt.load(PULLED)
+    with pytest.raises((ValueError, TypeError), match=says):
+        kt.simulate(model, np.zeros(1), np.zeros(1), **{"dt": 1e-3, "steps": 2} | given)
+
+
+@pytest.mark.parametrize(("bad", "says"), [(np.nan, r"q\[3\] is nan"), (0.0, "quaternion of length zero, of joint")])
+def test_runs_from_states_that_are_none(bad, says):
+    model = kt.load(BALL)
+    q = np.tile(kt.neutral(model), (3, 1))
+    q[1, 3:] = bad
+    with pytest.raises(ValueError, match=f"simulate, state 1: .*{says}"):
+        kt.simulate(model, q, np.zeros((3, 6)), dt=1e-3, steps=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"done": "late"}, "done must be a function of a state, not a str"),
+        ({"reset": NO_ZERO}, r"reset must be a kinetree\.State"),
+        ({"done": lambda s: s.q[..., 0] > 1, "reset": "start"}, r"reset must be a kinetree\.State"),
+    ],
+)
+def test_ends_of_rollouts_that_can_not_be_meant(given, says):
+    with pytest.raises(TypeError, match=says):
+        kt.rollout(ARM, START, steps=1, **given)
+
+
+KEY = jax.random.key(0)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: kt.inverse_dynamics(ARM, KEY, NO_ZERO, NO_ZERO), r"q must hold real numbers, not key<fry>"),
+        (lambda: kt.bias_force(ARM, NO_ZERO, [[1], [2, 3]]), "qd must be an array of shape"),
+        (lambda: kt.gravity_force(ARM, np.zeros(2, "M8[s]")), "q must hold real numbers"),
+        (lambda: kt.scaled(ARM, friction=KEY), "friction must be a real number or an array of them, not of type key"),
+        (lambda: kt.random_state(ARM, jnp.zeros(2)), "key must be a JAX random key or a seed"),
+        (lambda: kt.explain(ARM, dtype="wide"), "dtype must be a type of real numbers, such as float, not 'wide'"),
+        (lambda: kt.initial_state(ARM, keyframe=1.5), "a keyframe is a name or a number, not a float"),
+        (lambda: ARM.replace(loops="weld"), r"loops must be kinetree\.Loop, not a str"),
+        (lambda: kt.auto_tree("three"), "n must be a whole number, at least 1"),
+        (lambda: kt.auto_tree(10**30), "n must be a whole number, at least 1"),
+        (lambda: kt.auto_tree(3, np.inf), "branching must be a finite number"),
+        (lambda: kt.auto_tree(3, 1, None), "skew must be a finite number"),
+        (lambda: kt.chain_pieces(3, 1, "a"), "skew must be a finite number"),
+        (lambda: kt.chain_pieces(3, 4), "has 1 to 3 pieces, not 4"),
+        (lambda: kt.step(ARM, NO_ZERO, NO_ZERO, jnp.ones(2)), "dt must be a number of seconds"),
+        (lambda: kt.step(ARM, NO_ZERO, NO_ZERO, 1e-3, "pd"), "controller must be a function"),
+    ],
+)
+def test_more_that_is_refused_in_words(call, says):
+    with pytest.raises((ValueError, TypeError), match=says):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("tau", "says"),
+    [
+        (3.0, r"tau must have shape \(\.\.\., 1\), not \(\)"),
+        ("much", "tau must hold real numbers"),
+        (np.zeros((2, 1)), r"batch axes do not broadcast: .*tau \(2,\)"),
+    ],
+)
+def test_forces_beside_controls_are_checked(tau, says):
+    """One number was spread over all joints, and shapes met NumPy's errors."""
+    model = kt.load(PULLED)
+    with pytest.raises((ValueError, TypeError), match=says):
+        kt.constrained_dynamics(model, np.zeros((3, 1)), np.zeros(1), tau, ctrl=np.zeros(1))
+
+
+STRUNG = PULLED.replace(
+    'coef="2"/></fixed>', 'coef="2"/></fixed><fixed name="u" stiffness="3"><joint joint="j" coef="1"/></fixed>'
+)
+
+
+def test_no_states_of_tendons_that_pull_and_of_calls_that_are_kept():
+    model, none = kt.load(STRUNG), np.zeros((0, 1))
+    assert kt.constrained_inverse_dynamics(model, none, none, none).shape == (0, 1)
+    start, forces = kt.initial_state(model), np.zeros((model.n_bodies, 6))
+    kt.advance(model, start, np.zeros(1), forces)  # which makes the direct way known
+    assert kt.advance(model, start, np.zeros(1), forces[None][:0]).q.shape == (0, 1)
+
+
+def test_positions_and_velocities_have_one_type_and_one_batch():
+    """Where nothing has to be closed, too."""
+    q, qd = kt.close_loops(ARM, np.zeros((3, 2)), np.zeros(2, np.float32))
+    assert q.shape == qd.shape == (3, 2)
+    assert q.dtype == qd.dtype == np.float64
+
+
+def test_an_implicit_step_of_what_can_not_move():
+    still = kt.Model.from_arrays([-1], ["fixed"], np.eye(6), np.eye(6))
+    assert kt.step(still, np.zeros(0), np.zeros(0), 0.1, integrator="variational")[0].shape == (0,)

@@ -140,7 +140,7 @@ def test_wrong_arguments_are_told():
         kt.simulate(model, *state, **CLOCK, integrator="leapfrog")
     with pytest.raises(ValueError, match=r"tau has shape \(1,\)"):
         kt.simulate(model, *state, lambda t, q, qd: jnp.zeros(3), **CLOCK)
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match=r"simulate: q\[0\] is nan, and every argument must be finite"):
         kt.simulate(model, [np.nan], [0.0], **CLOCK)
 
 

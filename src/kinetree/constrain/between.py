@@ -4,6 +4,7 @@ A group has a Jacobian (how residuals grow with accelerations, and how forces ac
 solved by conjugate gradients, with the tree as preconditioner (conjugate.py).
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -82,7 +83,8 @@ class Along:
         return (total(jnp.moveaxis(self.coefficients * take(x, self.at), 1, 0)),)
 
     def put(self, load: Load, force: Vector) -> Load:
-        parts = (self.coefficients * force[0][:, None]).reshape(-1, force[0].shape[-1])
+        parts = self.coefficients * force[0][:, None]
+        parts = parts.reshape(math.prod(parts.shape[:2]), parts.shape[-1])
         return load._replace(force=spread(self.at.reshape(-1), load.force, parts))
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._arrays import dtype_of
+from kinetree._arrays import dtype_of, library
 from kinetree._types import AnyArray, Bool, Float, Int
 from kinetree.dynamics import inverse_dynamics
 from kinetree.dynamics.inverse_dynamics import zero_rates
@@ -17,7 +17,7 @@ from kinetree.dynamics.schedules.arranged import by_position
 from kinetree.dynamics.schedules.choose import note
 from kinetree.dynamics.schedules.whole import Huge, huge
 from kinetree.model import Coupling, Model
-from kinetree.model.arguments import evaluate_for, is_known
+from kinetree.model.arguments import evaluate_for, is_known, require_shapes
 from kinetree.model.required import require_model
 from kinetree.model.world import InverseWeights, World
 from kinetree.tree import restore
@@ -84,7 +84,10 @@ def constrained_dynamics(
     if ctrl is not None or act is not None:
         ctrl = np.zeros(model.nu, dtype_of(q)) if ctrl is None else ctrl
         driven: Any = actuator_force(model, q, qd, ctrl, act)  # type: ignore[type-var]
-        tau = driven if tau is None else tau + driven
+        if tau is not None:
+            require_shapes(model, q=q, tau=tau, ctrl=ctrl)
+            driven = library(tau, driven).asarray(tau) + driven
+        tau = driven
     tau = zero_rates(model, qd) if tau is None else tau
     coupling = model.coupling
     has, step = present(model.uncoupled), timestep_of(model, None)
@@ -114,7 +117,7 @@ def constrained_dynamics(
     qdd, forces, touch, *rest = evaluate_for(model, compute, **given)
     if isinstance(qdd, np.ndarray):
         # A NaN position may leave accelerations finite, and wrong: no contact is found there.
-        placed = np.where(np.isfinite(q).all(-1, keepdims=True), qdd, np.nan)
+        placed = np.where(np.isfinite(np.asarray(q)).all(-1, keepdims=True), qdd, np.nan)
         require_solution(model, "constrained_dynamics", placed, **given)
     return Constrained(qdd, forces, contacts_of(model, touch), *rest)
 

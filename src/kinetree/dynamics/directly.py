@@ -79,7 +79,10 @@ def directly(
             dtype = given[0].dtype
             if dtype is not SINGLE and (dtype is not DOUBLE or all(x.flags.c_contiguous for x in given)):
                 return None
-            call = getattr(model, places[dtype], _NONE).get(about) or bind(model, dtype, given, about)
+            try:
+                call = getattr(model, places[dtype], _NONE).get(about) or bind(model, dtype, given, about)
+            except TypeError:  # A fact that can not be hashed, such as a time for each state.
+                return None
             return _called(call, given)
 
         def forced(model: Any, given: tuple, f_ext: Any) -> Any:

@@ -57,7 +57,13 @@ def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: DType
         f"{model.n_bodies} bodies, {model.nv} degrees of freedom in {tree.height} levels, "
         f"{batch} state{'s' if batch > 1 else ''} on {jax.default_backend()}"
     )
-    call = Call(model, int(batch), arrays, np.dtype(dtype), device=facts())
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind.kind != "f":
+        raise ValueError(f"dtype must be a type of real numbers, such as float, not {dtype!r}")
+    call = Call(model, int(batch), arrays, kind, device=facts())
     method, forward = _forward(call)
     return DynamicsExplanation(
         subject,

@@ -45,7 +45,8 @@ def frame_number(model: Model, body: int | str) -> np.int32:
     except TypeError:
         raise TypeError(f"body must be a number or a name, not {body!r}") from None
     if not 0 <= number < model.n_bodies:
-        raise ValueError(f"body {body} is outside 0 … {model.n_bodies - 1}")
+        there = f"outside 0 … {model.n_bodies - 1}" if model.n_bodies else "none of this model, which has no bodies"
+        raise ValueError(f"body {body} is {there}")
     return np.int32(number)
 
 

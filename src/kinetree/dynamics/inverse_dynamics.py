@@ -3,10 +3,10 @@
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import dtype_of
 from kinetree._types import Array, Float
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate_for
@@ -60,8 +60,7 @@ def inverse_dynamics(
 
 def zero_rates(model: Model, like: Any) -> Any:
     """Velocities or accelerations of zero, in the dtype of `like`, also if JAX is in 32-bit mode."""
-    dtype = like.dtype if isinstance(like, jax.Array) else np.result_type(np.asarray(like), np.float32)
-    return np.zeros(model.nv, dtype)
+    return np.zeros(model.nv, dtype_of(like))
 
 
 @directly(lambda model, external=False: lane_program_of(BIAS, model.without_passive, external))

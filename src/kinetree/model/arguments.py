@@ -37,8 +37,9 @@ def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Any:
             raise ValueError(
                 f"{name} must be an array of shape ({wanted}): rows of this list differ in length"
             ) from None
-    kind = np.dtype(value.dtype)
-    if kind.kind not in "fiub" and not jnp.issubdtype(kind, jnp.floating):
+    kind = value.dtype
+    known = isinstance(kind, np.dtype)  # those of JAX's random keys are types of its own
+    if not known or (kind.kind not in "fiub" and not jnp.issubdtype(kind, jnp.floating)):
         raise TypeError(f"{name} must hold real numbers, not {kind}")
     if kind.kind == "f" and kind.itemsize > 8:
         raise TypeError(f"{name} has type {kind}; computations are in float64 or float32: give {name}.astype(float)")
@@ -73,12 +74,7 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
     values = {name: (_checked(name, v, shape), shape) for name, (v, shape) in given.items() if v is not None}
     arrays = [v for v, _ in values.values()]
     dtype = result_dtype(arrays)
-    lead = {name: v.shape[: v.ndim - len(shape)] for name, (v, shape) in values.items()}
-    try:
-        batch = np.broadcast_shapes(*lead.values())
-    except ValueError:
-        shapes = ", ".join(f"{name} {shape}" for name, shape in lead.items())
-        raise ValueError(f"batch axes do not broadcast: {shapes}") from None
+    batch = _batch_of(values)
     from_numpy = not any(map(_is_jax, arrays))
     _require_room(values, batch, dtype)
     if xla_is_lost() and any(map(_is_known_jax, arrays)):
@@ -141,15 +137,25 @@ def in_type(dtype: Any, compute: Callable[[Any], Any], from_numpy: bool) -> Any:
     return compute(own) if from_numpy and dtype == np.float64 != own and is_traced(result) else result
 
 
+def _batch_of(values: dict[str, Given]) -> tuple[int, ...]:
+    """The batch axes of arrays together."""
+    lead = {name: v.shape[: v.ndim - len(shape)] for name, (v, shape) in values.items()}
+    try:
+        return np.broadcast_shapes(*lead.values())
+    except ValueError:
+        shapes = ", ".join(f"{name} {shape}" for name, shape in lead.items())
+        raise ValueError(f"batch axes do not broadcast: {shapes}") from None
+
+
 def evaluate_for(model: Model, function: Callable[..., Any], **arrays: Any) -> Any:
     """`evaluate`, for arrays whose names say what they are."""
     return evaluate(function, **_with_shapes(model, arrays))
 
 
 def require_shapes(model: Model, **arrays: Any) -> None:
-    """Refuse arrays whose last axes, or whose types, do not suit the model. Their names say what they are."""
-    for name, (value, shape) in _with_shapes(model, arrays).items():
-        _checked(name, value, shape)
+    """Refuse arrays whose axes, or whose types, do not suit the model or one another. Their names say what they are."""
+    given = _with_shapes(model, arrays)
+    _batch_of({name: (_checked(name, value, shape), shape) for name, (value, shape) in given.items()})
 
 
 def _with_shapes(model: Model, arrays: dict[str, Any]) -> dict[str, Given]:

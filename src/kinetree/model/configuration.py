@@ -105,7 +105,12 @@ def random_state(model: Model, key: jax.Array | int, batch: tuple[int, ...] = ()
     if not isinstance(batch, tuple | list) or not all(isinstance(n, int | np.integer) and n >= 0 for n in batch):
         raise ValueError(f"batch must be sizes of leading axes, such as (64,), not {batch!r}")
     seed = isinstance(key, int | np.integer) and key >= 0
-    if not seed and getattr(key, "dtype", None) != np.uint32 and not isinstance(key, jax.Array):
+    kind = getattr(key, "dtype", None)
+    if (
+        not seed
+        and kind != np.uint32
+        and not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key))
+    ):
         raise TypeError(f"key must be a JAX random key or a seed, an integer that is not negative, not {key!r}")
     at, reach = coordinate_columns(model.structure).quaternion, _reach(model.structure)
     sizes = (*batch, model.nq), (*batch, *at.shape), (*batch, model.nv)

@@ -1,6 +1,8 @@
 """Trees made by formula, for tests, benchmarks and lessons."""
 
+import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -8,6 +10,9 @@ from kinetree.spatial import Rotation, Transform, Vec3
 
 from .model import Model
 from .pieces import Pieces
+from .required import is_number
+
+MAX_BODIES = 2**31 - 1  # rows are numbered in 32 bits
 
 
 def auto_tree_parents(n: int, branching: float) -> np.ndarray:
@@ -27,8 +32,9 @@ def auto_tree(n: int, branching: float = 1.0, skew: float = 0.0, taper: float = 
             show; use 0.3 to test anything.
         taper: ratio of the lengths of consecutive bodies; masses go with its cube.
     """
-    if n < 1:
-        raise ValueError(f"auto_tree needs at least one body, not {n}")
+    _require_count("n", n)
+    for name, value in (("branching", branching), ("skew", skew), ("taper", taper)):
+        _require_finite(name, value)
     if branching < 1:
         raise ValueError(f"branching is at least 1, not {branching}")
     parent = auto_tree_parents(n, branching)
@@ -43,7 +49,10 @@ def chain_pieces(n: int, pieces: int, skew: float = 0.0) -> Pieces:
         pieces: number of pieces.
         skew: angle, about x, between consecutive joint axes.
     """
-    if not 1 <= pieces <= n:
+    _require_count("n", n)
+    _require_count("pieces", pieces)
+    _require_finite("skew", skew)
+    if pieces > n:
         raise ValueError(f"a chain of {n} bodies has 1 to {n} pieces, not {pieces}")
     bounds = np.arange(pieces + 1) * n // pieces
 
@@ -53,6 +62,16 @@ def chain_pieces(n: int, pieces: int, skew: float = 0.0) -> Pieces:
         return _rods(parent, (parent < 0) & first, skew, 1.0)
 
     return Pieces(lambda k: chain(int(bounds[k + 1] - bounds[k]), k == 0), range(-1, pieces - 1))
+
+
+def _require_count(name: str, count: Any) -> None:
+    if not isinstance(count, int | np.integer) or not 1 <= count <= MAX_BODIES:
+        raise ValueError(f"{name} must be a whole number, at least 1 and at most {MAX_BODIES:,}, not {count!r}")
+
+
+def _require_finite(name: str, value: Any) -> None:
+    if not (is_number(value) and math.isfinite(value)):
+        raise ValueError(f"{name} must be a finite number, not {value!r}")
 
 
 def _rods(parent: np.ndarray, root: np.ndarray, skew: float, taper: float) -> Model:

@@ -131,6 +131,9 @@ def make_loops(model: "Model", loops: Iterable[Loop]) -> Loops | None:
     loops = tuple(loops)
     if not loops:
         return None
+    for loop in loops:
+        if not isinstance(loop, Loop):
+            raise ModelError(f"loops must be kinetree.Loop, not a {type(loop).__name__}")
     bodies = [_body(model, b) for loop in loops for b in (loop.body1, loop.body2)]
     frames = [_frame(i, p) for i, loop in enumerate(loops) for p in (loop.placement1, loop.placement2)]
     kinds = [ALIASES.get(str(loop.kind), str(loop.kind)) for loop in loops]

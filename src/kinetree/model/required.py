@@ -1,8 +1,12 @@
 """What every public function of a model asks first."""
 
+import math
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 MAX_STEPS = 2**24  # steps in one call; native programs count them down in float32
 
@@ -11,6 +15,33 @@ def require_model(model: Any) -> None:
     """Refuse what is no model, such as the path of a file."""
     if not hasattr(model, "structure"):
         raise TypeError(f"model must be a kinetree.Model, such as kinetree.load makes, not a {type(model).__name__}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is one real number, of Python, NumPy or JAX; traced ones are."""
+    try:
+        found = value if isinstance(value, jax.Array) else np.asarray(value)
+    except ValueError:  # rows that differ in length
+        return False
+    return (
+        found.ndim == 0
+        and isinstance(found.dtype, np.dtype)
+        and jnp.issubdtype(found.dtype, jnp.number)
+        and found.dtype.kind != "c"
+    )
+
+
+def require_seconds(name: str, length: Any) -> None:
+    """Refuse what is no positive, finite number; of what is traced, only that it is a number is known."""
+    traced = isinstance(length, Tracer)
+    if not (is_number(length) and (traced or (length > 0 and math.isfinite(length)))):
+        raise ValueError(f"{name} must be a positive number of seconds, not {length!r}")
+
+
+def require_function(name: str, function: Any, arguments: str) -> None:
+    """Refuse what can not be called."""
+    if not callable(function):
+        raise TypeError(f"{name} must be a function of {arguments}, not a {type(function).__name__}")
 
 
 def require_steps(name: str, count: Any) -> None:

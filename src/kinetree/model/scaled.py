@@ -93,6 +93,8 @@ def _checked(name: str, factor: Any, count: int | None, signed: bool = False) ->
         if not np.isfinite(array).all() or (not signed and (array < 0).any()):
             raise ValueError(f"{name} must be finite{'' if signed else ' and not negative'}, not {factor!r}")
         factor = array if array.ndim else array.item()
+    elif not isinstance(factor.dtype, np.dtype) or factor.dtype.kind == "c":
+        raise TypeError(f"{name} must be a real number or an array of them, not of type {factor.dtype}")
     shape = np.shape(factor)
     if shape not in ((), (count,)):
         several = "" if count is None else f" or of shape ({count},)"

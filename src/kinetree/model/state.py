@@ -43,11 +43,11 @@ class State:
         return tuple(self.q.shape[:-1])
 
 
-def require_state(state: Any) -> None:
+def require_state(state: Any, name: str = "state") -> None:
     """Refuse what is no state, such as the positions alone."""
     if not isinstance(state, State):
         kind = type(state).__name__
-        raise TypeError(f"state must be a kinetree.State, such as kinetree.initial_state makes, not a {kind}")
+        raise TypeError(f"{name} must be a kinetree.State, such as kinetree.initial_state makes, not a {kind}")
 
 
 class Keyframes:
@@ -96,6 +96,8 @@ class Keyframes:
                 hint = did_you_mean(which, self.names) if self.names else ": there are none"
                 raise KeyError(f"no keyframe is called {which!r}{hint}")
             return self.names.index(which)
+        if not isinstance(which, int | np.integer):
+            raise TypeError(f"a keyframe is a name or a number, not a {type(which).__name__}")
         if not -len(self) <= which < len(self):
             raise IndexError(f"no keyframe has number {which}: there are {len(self)}")
         return int(which) % len(self)

@@ -20,7 +20,7 @@ from kinetree.dynamics.schedules.whole import used
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
 from kinetree.model.arguments import evaluate, evaluate_for, is_traced, require_shapes
 from kinetree.model.fork import require_xla
-from kinetree.model.required import require_model, require_steps
+from kinetree.model.required import is_number, require_function, require_model, require_seconds, require_steps
 
 from .bounded_scan import bounded_scan
 from .closing import closing
@@ -222,15 +222,8 @@ def step_length(model: Model, dt: Any) -> Any:
     """The given length of a step, or the file's; checked unless it is being traced."""
     if dt is None:
         return model.timestep
-    if isinstance(dt, jax.Array) and dt.ndim == 0:
-        return dt
-    if not (_is_number(dt) and dt > 0 and math.isfinite(dt)):
-        raise ValueError(f"dt must be a positive number of seconds, not {dt!r}")
+    require_seconds("dt", dt)
     return dt
-
-
-def _is_number(value: Any) -> bool:
-    return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "fiu"
 
 
 def step(
@@ -260,13 +253,15 @@ def step(
     """
     require_model(model)
     name = step_of(model, integrator)
-    if not isinstance(dt, jax.Array) and not (_is_number(dt) and math.isfinite(dt)):
+    if not (is_number(dt) and (is_traced(dt) or math.isfinite(dt))):
         raise ValueError(f"dt must be a number of seconds, not {dt!r}")
     if controller is None and (is_traced(dt) or dt > 0):
         require_shapes(model, q=q, qd=qd)
         act, time, warm_start = (np.zeros(shape, dtype_of(q)) for shape in (model.na, (), model.nv))
         now: Any = advance(model, State(q, qd, act, time, warm_start), dt=dt, integrator=name)
         return now.q, now.qd
+    if controller is not None:
+        require_function("controller", controller, "(t, q, qd)")
     require_xla()
     found = constraints_of(model)
     original, model = model, prepared(model, found)

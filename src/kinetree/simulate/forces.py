@@ -46,7 +46,7 @@ def control_force(controller: Controller | None, t: Any, q: Any, qd: Any) -> Any
     if controller is None:
         return jnp.zeros_like(qd)
     try:
-        tau = jnp.asarray(controller(t, q, qd), qd.dtype)
+        tau = _as_array(controller(t, q, qd), qd)
     except jax.errors.UnexpectedTracerError:
         raise TypeError(HAS_STATE) from None
     except jax.errors.JAXTypeError as error:
@@ -58,6 +58,15 @@ def control_force(controller: Controller | None, t: Any, q: Any, qd: Any) -> Any
         return jnp.broadcast_to(tau, qd.shape)
     except ValueError:
         raise ValueError(f"the controller returned shape {tau.shape}; tau has shape {qd.shape}") from None
+
+
+def _as_array(tau: Any, qd: Any) -> Any:
+    try:
+        return jnp.asarray(tau, qd.dtype)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, jax.errors.JAXTypeError):
+            raise
+        raise TypeError(f"the controller must return forces, an array of shape {qd.shape}, not {tau!r}") from None
 
 
 def joint_force(model: Model, controller: Controller | None, t: Any, q: Any, qd: Any) -> Any:

@@ -18,7 +18,7 @@ from kinetree.dynamics.schedules.choose import note
 from kinetree.model import Model, State, require_state
 from kinetree.model.arguments import in_type, is_traced, require_shapes, result_dtype
 from kinetree.model.fork import require_xla
-from kinetree.model.required import require_model, require_steps
+from kinetree.model.required import require_function, require_model, require_steps
 
 from .advance import advance, checkpointed, step_length, step_of
 from .at_once import at_once
@@ -127,6 +127,10 @@ def rollout(
     for what, count in (("steps", steps), ("substeps", substeps)):
         require_steps(what, count)
     h = step_length(model, dt)
+    if done is not None:
+        require_function("done", done, "a state")
+    if reset is not None and not callable(reset):
+        require_state(reset, "reset")
     require_shapes(model, **vars(state), **({} if f_ext is None or callable(f_ext) else {"f_ext": f_ext}))
     require_xla()
     original, found = model, (constraints_of_worlds if model.batch else constraints_of)(model)

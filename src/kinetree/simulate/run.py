@@ -19,11 +19,12 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree._types import AnyArray, Float
+from kinetree.dynamics.positive import require_solution
 from kinetree.model import Model, State, integrate
 from kinetree.model.arguments import evaluate_for, in_bits_of, is_traced
 from kinetree.model.fork import require_xla
 from kinetree.model.memory import require_memory
-from kinetree.model.required import require_model
+from kinetree.model.required import is_number, require_function, require_model, require_seconds
 
 from .advance import STEPS, step_of
 from .checkpoint import Checkpoint, Progress, fingerprint
@@ -143,9 +144,13 @@ def simulate(
     require_model(model)
     if is_traced(model, q, qd, dt):
         raise TypeError(TRACED)
-    if not (dt > 0 and math.isfinite(dt)):
-        raise ValueError(f"dt must be a positive number of seconds, not {dt}")
-    if steps < 0 or record < 1 or steps % record:
+    require_seconds("dt", dt)
+    if not (is_number(checkpoint_seconds) and checkpoint_seconds >= 0):
+        raise ValueError(f"checkpoint_seconds must be a number of seconds, not {checkpoint_seconds!r}")
+    if controller is not None:
+        require_function("controller", controller, "(t, q, qd)")
+    whole = all(isinstance(x, int | np.integer) for x in (steps, record))
+    if not whole or steps < 0 or record < 1 or steps % record:
         raise ValueError(f"steps must be a multiple of record, which is at least 1: steps={steps}, record={record}")
     name = step_of(model, integrator)
     require_xla()
@@ -159,7 +164,10 @@ def simulate(
         "use a smaller batch, or record fewer states",
     )
     with in_bits_of(q.dtype):
-        q = np.asarray(integrate(model, q, np.zeros_like(qd), 1.0))  # quaternions of unit length
+        unit = np.asarray(integrate(model, q, np.zeros_like(qd), 1.0))  # quaternions of unit length
+        finite = np.concatenate([unit, qd, *controls], -1)
+        require_solution(model, "simulate", finite, **dict(zip(given, (q, qd, *controls), strict=True)))
+        q = unit
         found = constraints_of(model)
         original, model = model, prepared(model, found)
         u = controls[0] if controls else np.zeros((*q.shape[:-1], model.nu), q.dtype)
@@ -230,8 +238,6 @@ def _finish(
     model, state, dt, every = begun.model, begun.state, begun.dt, begun.every
     q, qd = np.asarray(state.q), np.asarray(state.qd)
     size = _buffer(steps // every, q.size + 2 * qd.size)
-    if not (np.isfinite(q).all() and np.isfinite(qd).all()):
-        raise ValueError("the state to start from is not finite")
     tau = control_force(begun.drive.controller, np.asarray(0.0, q.dtype), q, qd)
     if isinstance(tau, Tracer):
         raise TypeError(TRACED)
@@ -279,7 +285,10 @@ def _placed(begun: _Run, state: State) -> State:
     """A state where it is computed: divided over the devices that were asked for."""
     if begun.devices is None:
         return jax.tree.map(jnp.asarray, state)
-    count, many = len(begun.devices), len(state.q)
+    many = len(state.q)
+    if not isinstance(begun.devices, Sequence) or not all(isinstance(d, jax.Device) for d in begun.devices):
+        raise TypeError(f"devices must be JAX devices, such as jax.devices(), not {begun.devices!r}")
+    count = len(begun.devices)
     if not count or many % count:
         raise ValueError(f"{many} worlds can not be divided over {count} devices: take a multiple")
     mesh = jax.sharding.Mesh(np.array(begun.devices), ("worlds",))

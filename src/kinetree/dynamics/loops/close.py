@@ -133,8 +133,9 @@ def close_loops(model: Model, q: Any, qd: Any = None) -> Any:
     """
     require_model(model)
     if model.loops is None:
-        same = evaluate_for(model, lambda q: q, q=q)
-        return same if qd is None else (same, evaluate_for(model, lambda qd: qd, qd=qd))
+        if qd is None:
+            return evaluate_for(model, lambda q: q, q=q)
+        return evaluate_for(model, lambda q, qd: (q, qd), q=q, qd=qd)
     closed = _closed(model, q)
     _require_closed(model, q, closed)
     if qd is None:

@@ -208,6 +208,8 @@ def solve_general(A: Any, B: Any) -> Any:
 
 def _gauss_jordan(A: Any, B: Any, pivoting: bool) -> Any:
     k = A.shape[-1]
+    if k == 0:
+        return B
     place = jnp.arange(k)[:, None]
 
     def swapped(i: Any, M: Any) -> Any:

@@ -168,7 +168,7 @@ def on_joints(at: Paths, moment: Any, force: Any, nv: int) -> Any:
     """Generalised forces (batch, nv) of forces along tendons (n, batch)."""
     parts = jnp.broadcast_to(moment * force[:, None], (*at.dof.shape, force.shape[-1]))
     total = jnp.zeros((nv, force.shape[-1]), force.dtype)
-    return total.at[at.dof.reshape(-1)].add(parts.reshape(-1, force.shape[-1])).T
+    return total.at[at.dof.reshape(-1)].add(parts.reshape(at.dof.size, force.shape[-1])).T
 
 
 @coupled("unchanged")

@@ -7,6 +7,7 @@ Calls on float64 and few lanes enter no Python function: machine code takes the 
 one (lanes/cpu/fields.py), with the program for the facts of the call (lanes/cpu/chooser.py).
 """
 
+import math
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -128,7 +129,7 @@ def directly(
     if found.pushed is not None:
         if type(f_ext) is not np.ndarray or f_ext.shape[-2:] != found.pushed:
             return None
-        given += (f_ext.reshape(*f_ext.shape[:-2], -1),)
+        given += (f_ext.reshape(*f_ext.shape[:-2], math.prod(found.pushed)),)
     if q.ndim > 1:
         given = tuple(_for_all(x, q) for x in given)
     whole = found.call(*given)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kinetree._arrays import flattened
 from kinetree.lanes.target import compiled
 from kinetree.model import State
 
@@ -58,7 +59,7 @@ def rolled(stepper: Stepper, state: State, ctrl: Any, f_ext: Any, steps: int, su
         if "ctrl" in names:
             given["ctrl"] = _plain(ctrl[piece], dtype)
         if "f_ext" in names:
-            flat = _plain(f_ext.reshape(lanes, -1), dtype)
+            flat = _plain(flattened(f_ext), dtype)
             given["f_ext"] = np.broadcast_to(flat, (count, *flat.shape))
         code.frames(stepper.slots, stepper.tables, constants, tuple(given[n] for n in names), (whole[1:],))
         still = State(**{n: np.broadcast_to(x, (count, *x.shape)) for n, x in vars(state).items()})
