@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.collide.cube import CELLS, cell_of, directions
+from kinetree.collide.cube import CELLS, Cell, directions
 from kinetree.collide.hull import START_COSINE, Hull
 from kinetree.collide.pool import Corners, pooled
 from kinetree.spatial import Vec3
@@ -50,6 +50,7 @@ def test_lists_leave_no_corner_out():
     ball = rng.standard_normal((400, 3))
     hulls = [Hull.from_points(x) for x in (disc, ball / np.linalg.norm(ball, axis=1, keepdims=True), ball[:12])]
     assert (hulls[0].cells[:, 1] < 0).any()
+    assert (hulls[0].cells[:, 1] == 0).any()
     assert (hulls[2].cells[:, 1] > 0).all()
     every = np.concatenate([rng.standard_normal((2000, 3)), [0, 0, 1] + 1e-3 * rng.standard_normal((200, 3))])
     every /= np.linalg.norm(every, axis=1, keepdims=True)
@@ -87,4 +88,4 @@ def test_rounded_corners_hide_none():
 
 def test_cells_hold_their_middles():
     """A cell's middle lies in that cell."""
-    assert np.array_equal(cell_of(Vec3(*jnp.asarray(directions().T, jnp.float32))), np.arange(CELLS))
+    assert np.array_equal(Cell.of(Vec3(*jnp.asarray(directions().T, jnp.float32))).number, np.arange(CELLS))

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cube import CELLS, directions, may_be_farthest
+from .cube import may_be_farthest
 
 MIN_CLIMB_VERTICES = 10  # MuJoCo's mjMESH_HILLCLIMB_MIN: in smaller meshes all corners are tried, in order
 NOBODY = -1  # pads lists of faces and of their corners
 AT_ONCE = 4  # corners that a turn of the search for the farthest looks at
-MAX_LISTED = 16  # corners listed for a cell of directions; where more may be the farthest, they are climbed over
+MAX_LISTED = 16  # corners listed for a cell of directions; with more it is divided, or they are climbed over
 # Of a hull's radius: corners that are as far along a direction. Corners are rounded to float32, so hulls are convex
 # to 1e-7 of their radius only.
 TIE = 1e-6
@@ -27,9 +27,9 @@ class Hull(NamedTuple):
     vertices: Any  # (n, 3)
     neighbours: Any  # (n, k) corners joined by an edge, in order; rows are filled up with the corner itself
     starts: Any  # (27,) a corner far along each direction of a grid, where MuJoCo's search for the farthest begins
-    cells: (
-        Any  # (cells, 2) of directions (cube.py): where its list begins, and how long it is; negative if not complete
-    )
+    # (cells, 2) of directions (cube.py): where its list begins, and how long it is, negative if not complete; or the
+    # first of its smaller cells, and 0.
+    cells: Any
     listed: Any  # (m,) lists of the corners that may be the farthest along a direction of a cell, or tie with it
     faces: Any  # (m, k) corners of the flat faces, in order around the outward normal; filled up with −1
     normals: Any  # (m, 3) of the faces
@@ -141,17 +141,16 @@ def _hull(
 
 def _by_direction(vertices: np.ndarray, slack: float) -> tuple[np.ndarray, np.ndarray]:
     """The tables `cells` and `listed`. Lists have lengths that are multiples of what a turn looks at."""
-    cell, number = may_be_farthest(vertices, slack)
-    count = np.bincount(cell, minlength=CELLS)
-    crowded = count > MAX_LISTED
-    middle = np.argmax(directions() @ vertices.T, 1)
+    count, numbers, middle, finer = may_be_farthest(vertices, slack, MAX_LISTED)
+    crowded, divided = count > MAX_LISTED, finer > 0
     first = np.cumsum(count) - count
     length = np.where(crowded, AT_ONCE, -(-count // AT_ONCE) * AT_ONCE)
     begin = np.cumsum(length) - length
     place = np.arange(length.sum()) - np.repeat(begin, length)  # within the list
     taken = np.repeat(first, length) + np.minimum(place, np.repeat(count, length) - 1)  # The last one fills up.
-    listed = np.where(np.repeat(crowded, length), np.repeat(middle, length), number[taken])
-    return np.stack((begin, np.where(crowded, -length, length)), 1).astype(np.int32), listed.astype(np.int32)
+    listed = np.where(np.repeat(crowded, length), np.repeat(middle, length), numbers[taken])
+    length = np.where(crowded, -length, length)
+    return np.stack((np.where(divided, finer, begin), length), 1).astype(np.int32), listed.astype(np.int32)
 
 
 def _thinned(face: list[int]) -> list[int]:

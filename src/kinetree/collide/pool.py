@@ -13,7 +13,7 @@ import numpy as np
 from kinetree.lanes.program.alone import get, once, whole
 from kinetree.spatial import Scalar, Vec3
 
-from .cube import cell_of
+from .cube import FINER, Cell
 from .hull import AT_ONCE, NOBODY, START_COSINE, TIE, Hull
 
 MAX_NUMBERS = 1 << 24  # places that a float32 can name
@@ -128,8 +128,15 @@ class Corners(NamedTuple):
             first = vertices + 3 * number
             return direction.dot(Vec3(*(get(numbers, first + k) for k in range(3))))
 
-        cell = self._table("cells")[0] + 2 * cell_of(direction)
-        first, count = (whole(get(numbers, cell + k)) for k in range(2))
+        cells = self._table("cells")[0]
+
+        def row(cell: Cell) -> tuple[Cell, Any, Any]:
+            first, count = (whole(get(numbers, cells + 2 * cell.number + k)) for k in range(2))
+            return cell, first, count
+
+        _, first, count = jax.lax.while_loop(
+            lambda s: s[2] == 0, lambda s: row(s[0].part(FINER, s[1])), row(Cell.of(direction))
+        )
         first = first + self._table("listed")[0]
         last = first + jnp.where(count < 0, -count, count)
 
