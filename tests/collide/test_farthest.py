@@ -33,7 +33,8 @@ def test_farthest_is_where_mujoco_climbs_to():
     pool, starts = pooled(hulls, np.float32)
 
     def farthest(at: jax.Array, d: jax.Array) -> jax.Array:
-        return Corners(jnp.asarray(pool), at).farthest(Vec3(*d))
+        corners, along = Corners(jnp.asarray(pool), at), Vec3(*d)
+        return corners.chosen(along, corners.farthest(along))
 
     search = jax.jit(jax.vmap(farthest, (None, 0)))
     for hull, start in zip(hulls, starts, strict=True):
@@ -57,7 +58,7 @@ def test_lists_leave_no_corner_out():
     pool, starts = pooled(hulls, np.float64)
 
     def farthest(at: jax.Array, d: jax.Array) -> jax.Array:
-        return Corners(jnp.asarray(pool), at).farthest(Vec3(*d), any_of=True)
+        return Corners(jnp.asarray(pool), at).farthest(Vec3(*d)).number
 
     search = jax.jit(jax.vmap(farthest, (None, 0)))
     for hull, start in zip(hulls, starts, strict=True):
@@ -81,7 +82,8 @@ def test_rounded_corners_hide_none():
     top = heights.max(0)
     assert any(heights[climbed(hull, d), k] < top[k] - 1e-10 for k, d in enumerate(every))
     pool, _ = pooled([hull], np.float64)
-    search = jax.jit(jax.vmap(lambda d: Corners(jnp.asarray(pool), jnp.int32(0)).farthest(Vec3(*d))))
+    corners = Corners(jnp.asarray(pool), jnp.int32(0))
+    search = jax.jit(jax.vmap(lambda d: corners.chosen(Vec3(*d), corners.farthest(Vec3(*d)))))
     found = np.asarray(search(jnp.asarray(every)))
     np.testing.assert_allclose(heights[found, np.arange(len(every))], top, rtol=0, atol=1e-14)
 

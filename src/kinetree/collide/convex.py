@@ -19,10 +19,10 @@ from kinetree.spatial import Scalar, Vec3
 
 from .clip import POINTS, Points, several_points
 from .compact import compacted
-from .epa import CYLINDER_TOLERANCE, TOLERANCE, Penetration, penetration, polished
+from .epa import CYLINDER_TOLERANCE, TOLERANCE, Penetration, Support, penetration, polished
 from .gjk import Nearest, nearest_points
 from .shapes import Contact, Geom, contact, frame_of, unit, where
-from .solids import UNIT_BOX, feature, support_corner
+from .solids import UNIT_BOX, chosen_corner, farthest_corner, feature
 from .support import bounding_radius, core_box, core_radius, support
 
 FACES = ("cylinder", "box", "mesh")  # These have flat faces, or lines, and may touch in several points.
@@ -57,21 +57,27 @@ def _between(kinds: Kinds, a: Geom, b: Geom) -> Vec3:
     return best
 
 
-def _ends(kinds: Kinds, a: Geom, b: Geom, any_of: bool = False) -> Callable[[Vec3], tuple[Vec3, Vec3, tuple[Any, Any]]]:
-    """The farthest points of two cores along a direction and against it, and the numbers of their corners.
+def _ends(kinds: Kinds, a: Geom, b: Geom) -> Support:
+    """The farthest points of two cores along a direction and against it, and their corners."""
 
-    Of corners that are as far `any_of` takes any; else they are MuJoCo's.
-    """
+    def sides(d: Vec3) -> tuple[tuple[str, Geom, Vec3], ...]:
+        return (kinds[0], a, d), (kinds[1], b, -d)
 
-    def ends(d: Vec3) -> tuple[Vec3, Vec3, tuple[Any, Any]]:
-        both = [
-            (k, g, e, support_corner(k, g, g.rotation.t_mul(e), any_of))
-            for k, g, e in ((kinds[0], a, d), (kinds[1], b, -d))
-        ]
-        first, second = (support(*x) for x in both)
-        return first, second, (both[0][3], both[1][3])
+    def placed(d: Vec3, numbers: tuple[Any, ...]) -> tuple[Vec3, Vec3]:
+        first, second = (support(k, g, e, number) for (k, g, e), number in zip(sides(d), numbers, strict=True))
+        return first, second
 
-    return ends
+    def any_of(d: Vec3) -> tuple[Vec3, Vec3, Any]:
+        known = tuple(farthest_corner(k, g, g.rotation.t_mul(e)) for k, g, e in sides(d))
+        return *placed(d, tuple(x.number for x in known)), known
+
+    def chosen(d: Vec3, known: Any) -> tuple[Vec3, Vec3, tuple[Any, Any]]:
+        first, second = (
+            chosen_corner(k, g, g.rotation.t_mul(e), x) for (k, g, e), x in zip(sides(d), known, strict=True)
+        )
+        return *placed(d, (first, second)), (first, second)
+
+    return Support(any_of, chosen)
 
 
 def _near(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Any:
@@ -83,7 +89,7 @@ def _near(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Any:
 
 def _apart(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Nearest:
     """The nearest points of two cores."""
-    ends = _ends(kinds, a, b, any_of=True)
+    ends = _ends(kinds, a, b).any_of
     far = reach + core_radius(kinds[0], a) + core_radius(kinds[1], b)
     return nearest_points(lambda d: ends(d)[:2], _between(kinds, a, b), far)
 

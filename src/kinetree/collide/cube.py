@@ -54,7 +54,7 @@ def directions() -> np.ndarray:
     return FACES.grid((np.arange(SIDE) + 0.5) / SIDE).reshape(-1, 3)
 
 
-class Lists(NamedTuple):
+class CellLists(NamedTuple):
     """Which points may be the farthest along a direction of each cell, or tie with those."""
 
     count: np.ndarray  # (cells,) how many points each has
@@ -111,8 +111,8 @@ def _of_cells(
     return counts, numbers, middles
 
 
-def may_be_farthest(points: np.ndarray, slack: float, most: int) -> Lists:
-    """Lists for all cells, those of the faces first. Where there are more than `most` points, a cell is divided."""
+def may_be_farthest(points: np.ndarray, slack: float, most: int) -> CellLists:
+    """CellLists for all cells, those of the faces first. Where there are more than `most` points, a cell is divided."""
     squares, side, near, found, before = FACES, SIDE, [np.arange(len(points))] * 6, [], 0
     for depth in range(DEPTH + 1):
         count, numbers, middle = _of_cells(squares, side, points, near, slack)
@@ -122,11 +122,11 @@ def may_be_farthest(points: np.ndarray, slack: float, most: int) -> Lists:
         lists = np.split(numbers, np.cumsum(count)[:-1])
         which = np.flatnonzero(crowded)
         near = [lists[c] for c in which]
-        found.append(Lists(np.where(crowded, 0, count), numbers[~np.repeat(crowded, count)], middle, finer))
+        found.append(CellLists(np.where(crowded, 0, count), numbers[~np.repeat(crowded, count)], middle, finer))
         if not near:
             break
         squares, side = squares.cells(which, side), FINER
-    return Lists(*(np.concatenate(x) for x in zip(*found, strict=True)))
+    return CellLists(*(np.concatenate(x) for x in zip(*found, strict=True)))
 
 
 class Cell(NamedTuple):
@@ -142,8 +142,7 @@ class Cell(NamedTuple):
         x, y, z = (jnp.abs(c) for c in d)
         by_x, by_y = (x >= y) & (x >= z), y >= z
         ahead, u, v = (
-            jnp.where(by_x, a, jnp.where(by_y, b, c))
-            for a, b, c in ((d.x, d.y, d.z), (d.y, d.z, d.x), (d.z, d.x, d.y))
+            jnp.where(by_x, a, jnp.where(by_y, b, c)) for a, b, c in ((d.x, d.y, d.z), (d.y, d.z, d.x), (d.z, d.x, d.y))
         )
         size = jnp.abs(ahead)
         scale = 0.5 / jnp.where(size > 0, size, 1.0)

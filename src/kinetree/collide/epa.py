@@ -16,8 +16,6 @@ from kinetree.spatial import Scalar, Vec3
 
 from .shapes import unit, where
 
-# Of a direction: the farthest point of the first shape along it, of the second against it, and their corners.
-Support = Callable[[Vec3], tuple[Vec3, Vec3, tuple[Any, Any]]]
 MAX_GROWTH = 60  # corners added; MuJoCo's default is 35 iterations
 VERTICES = 4 + MAX_GROWTH
 FACES = 2 * VERTICES - 4  # of a polytope of triangles with so many corners
@@ -30,6 +28,17 @@ SEEN = 1e-14  # metres that a corner must be over a face to see it
 # Metres. Boxes are as wide both ways, and XLA may compute a comparison twice, with other rounding, for x and for y.
 TIE = 1e-12
 FLAT = 1e-36  # squared area of a face that has none
+
+
+class Support(NamedTuple):
+    """Of a direction the farthest point of the first shape along it, of the second against it, and their corners."""
+
+    any_of: Callable[[Vec3], tuple[Vec3, Vec3, Any]]  # of corners that are as far any; these are known by more
+    chosen: Callable[[Vec3, Any], tuple[Vec3, Vec3, tuple[Any, Any]]]  # those that count, by what is known of them
+
+    def __call__(self, direction: Vec3) -> tuple[Vec3, Vec3, tuple[Any, Any]]:
+        """The ones that count."""
+        return self.chosen(direction, self.any_of(direction)[2])
 
 
 class Penetration(NamedTuple):
@@ -212,7 +221,7 @@ def _deepest(p: _Polytope, face: _Face, a: Vec3, b: Vec3) -> Penetration:
 
 
 def penetration(support: Support, along: Vec3, tolerance: float = TOLERANCE) -> Penetration:
-    """`support` as in gjk.py, `along` any direction.
+    """`along` is any direction.
 
     Of all normals tried, the one of least depth is the answer. Growth also ends where rounding would tear the
     surface.
@@ -229,12 +238,13 @@ def penetration(support: Support, along: Vec3, tolerance: float = TOLERANCE) -> 
         none = jnp.zeros_like(p.n_faces), jnp.full_like(along.x, jnp.inf)
         number, offset = counted(p.n_faces, least, none)
         face = _at(p.faces, number)
-        a, b, numbers = support(face.normal)
+        a, b, known = support.any_of(face.normal)
         found = _deepest(p, face, a, b)
         best = where((found.depth < best.depth) & (offset < jnp.inf), found, best)
         goes_on = (found.depth - offset > tolerance) & (offset < jnp.inf) & (p.n_corners < VERTICES - 1)
 
         def more(s: tuple[_Polytope, _Rim, Any]) -> tuple:
+            a, b, numbers = support.chosen(face.normal, known)
             return _grown(s[0], s[1], _Corner(a - b, a, numbers))
 
         p, rim, sound = once(goes_on, more, (p, rim, goes_on))

@@ -20,7 +20,7 @@ from kinetree.spatial import Scalar, Vec3
 from .convex import convex
 from .pool import place_of
 from .shapes import Contact, Geom
-from .solids import UNIT_BOX, support_corner
+from .solids import UNIT_BOX, farthest_corner
 from .support import core_radius, support
 
 MAX_CELLS = 500  # of the patch under one shape; a shape that covers more is told when a file is loaded
@@ -88,7 +88,7 @@ def prism_of(kind: str, field: Geom, other: Geom, margin: Scalar) -> tuple[Geom,
     def reach(d: Vec3) -> Scalar:
         """How far the other shape goes along an axis of the field."""
         along = field.rotation @ d
-        corner = support_corner(kind, other, other.rotation.t_mul(along))
+        corner = farthest_corner(kind, other, other.rotation.t_mul(along)).number
         far = support(kind, other, along, corner) - field.position
         return far.dot(along) + core_radius(kind, other)
 

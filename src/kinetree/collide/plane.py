@@ -123,7 +123,9 @@ def _one_hull(plane: Geom, mesh: Geom, margin: Scalar) -> tuple[Contact, ...]:
     normal = plane.axis
     down = mesh.rotation.t_mul(-normal)
     height = (mesh.position - plane.position).dot(normal)
-    lowest = hull.farthest(down)
+    found = hull.farthest(down)
+    near = (mesh.rotation @ hull.corner(found.number)).dot(normal) + height <= margin
+    lowest = hull.chosen(down, found._replace(tied=found.tied & near))
     place, width = hull.faces_at(lowest)
     along = jax.lax.stop_gradient(down)
 

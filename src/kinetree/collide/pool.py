@@ -113,21 +113,14 @@ class Corners(NamedTuple):
         row = jnp.zeros_like(self.at)
         return self._vector("box", row), self._vector("box", row + 1)
 
-    def farthest(self, direction: Vec3, any_of: bool = False) -> Any:
-        """The number of the corner farthest along a unit vector.
+    def farthest(self, direction: Vec3) -> "Farthest":
+        """The corner farthest along a unit vector; where several are as far, any of them.
 
-        The corners that may be are listed for each cell of directions. Where several are as far, MuJoCo's search
-        decides, unless any of them will do: from a start, go to the neighbour that is farthest, the first in order,
-        until none is farther. Where very many may be, the same search begins at one that is near.
+        The corners that may be are listed for each cell of directions. Where very many may be, they are climbed over
+        from one that is near.
         """
         numbers, direction = jax.lax.stop_gradient((self.numbers, direction))
-        vertices, _ = self._table("vertices")
-        close = TIE * self.radius
-
-        def height(number: Any) -> Scalar:
-            first = vertices + 3 * number
-            return direction.dot(Vec3(*(get(numbers, first + k) for k in range(3))))
-
+        height = self._height(direction)
         cells = self._table("cells")[0]
 
         def row(cell: Cell) -> tuple[Cell, Any, Any]:
@@ -153,18 +146,43 @@ class Corners(NamedTuple):
         lowest = jnp.full_like(direction.x, -jnp.inf)
         start = _Listed(first, jnp.full_like(first, NOBODY), lowest, lowest)
         found = jax.lax.while_loop(lambda s: s.place < last, look, start)
-        tied = found.second != found.second if any_of else found.second >= found.far - close
-        near = jnp.maximum(found.best, 0)  # There is none along a direction that is no number.
-        return once(tied | (count < 0), lambda corner: self._climbed(direction, height, corner, tied, any_of), near)
+        number = jnp.maximum(found.best, 0)  # There is none along a direction that is no number.
+        there = Farthest(number, found.far, found.second >= found.far - TIE * self.radius)
+        return once(count < 0, lambda there: self._climbed(height, there.number), there)
 
-    def _climbed(self, direction: Vec3, height: Callable[[Any], Scalar], near: Any, tied: Any, any_of: bool) -> Any:
-        """From corner to corner, to the farthest: from one that is near, or from MuJoCo's start if some tie.
+    def chosen(self, direction: Vec3, found: "Farthest") -> Any:
+        """The number of the farthest corner that MuJoCo's search ends at: where some tie, that decides.
 
-        Corners are rounded, so MuJoCo's search may end short of the farthest that is known: then that one counts.
+        It goes from a start to the neighbour that is farthest, the first in order, until none is farther. Corners are
+        rounded, so it may end short of the farthest that is known: then that one counts.
         """
-        numbers = self.numbers
+        direction = jax.lax.stop_gradient(direction)
+        grid = (1 + (c > START_COSINE).astype(jnp.int32) - (c < -START_COSINE).astype(jnp.int32) for c in direction)
+        x, y, z = grid
+        level = 4 * float(jnp.finfo(direction.x.dtype).eps) * self.radius
+
+        def climb(number: Any) -> Any:
+            begin = self.number(self._table("starts")[0] + 9 * x + 3 * y + z)
+            end = self._climbed(self._height(direction), begin)
+            return jnp.where(end.height >= found.height - level, end.number, number)
+
+        return once(found.tied, climb, found.number)
+
+    def _height(self, direction: Vec3) -> Callable[[Any], Scalar]:
+        """How far a corner is along a direction."""
+        numbers = jax.lax.stop_gradient(self.numbers)
+        vertices, _ = self._table("vertices")
+
+        def height(number: Any) -> Scalar:
+            first = vertices + 3 * number
+            return direction.dot(Vec3(*(get(numbers, first + k) for k in range(3))))
+
+        return height
+
+    def _climbed(self, height: Callable[[Any], Scalar], begin: Any) -> "Farthest":
+        """From corner to corner, to one that has no farther neighbour."""
+        numbers = jax.lax.stop_gradient(self.numbers)
         rows, width = self._table("neighbours")
-        close = -jnp.inf if any_of else TIE * self.radius
 
         def look(s: _Climb) -> _Climb:
             to, best, beside, last = s.to, s.best, s.beside, s.at
@@ -175,27 +193,22 @@ class Corners(NamedTuple):
                 to, best = jnp.where(there > best, last, to), jnp.maximum(there, best)
             ended = (last == s.at) | (s.k + AT_ONCE >= width)
             arrived = ended & (to == s.at)
-            again = arrived & ~s.again & (beside >= best - close)
-            at = jnp.where(again, begin, jnp.where(ended, to, s.at))
-            best = jnp.where(again, first, best)
-            beside = jnp.where(ended, -jnp.inf, beside)
-            k = jnp.where(ended, 0, s.k + AT_ONCE)
-            known = jnp.where(again, s.at, s.known)
-            top = jnp.where(again, s.best, s.top)
-            to = jnp.where(again, begin, to)
-            return _Climb(at, to, best, beside, k, known, top, s.again | again, ~arrived | again)
+            at = jnp.where(ended, to, s.at)
+            beside = jnp.where(ended & ~arrived, -jnp.inf, beside)
+            return _Climb(at, to, best, beside, jnp.where(ended, 0, s.k + AT_ONCE), ~arrived)
 
-        grid = (1 + (c > START_COSINE).astype(jnp.int32) - (c < -START_COSINE).astype(jnp.int32) for c in direction)
-        x, y, z = grid
-        begin = whole(get(numbers, self._table("starts")[0] + 9 * x + 3 * y + z))
-        first = height(begin)
-        start = jnp.where(tied, begin, near)
-        none = jnp.zeros_like(near)
-        lowest = jnp.full_like(first, -jnp.inf)
-        state = _Climb(start, start, height(start), lowest, none, near, height(near), tied, none == none)
-        end = jax.lax.while_loop(lambda s: s.goes_on, look, state)
-        level = 4 * float(jnp.finfo(direction.x.dtype).eps) * self.radius
-        return jnp.where(end.best >= end.top - level, end.at, end.known)
+        first, none = height(begin), jnp.zeros_like(begin)
+        start = _Climb(begin, begin, first, jnp.full_like(first, -jnp.inf), none, none == none)
+        end = jax.lax.while_loop(lambda s: s.goes_on, look, start)
+        return Farthest(end.at, end.best, end.beside >= end.best - TIE * self.radius)
+
+
+class Farthest(NamedTuple):
+    """A corner that is farthest along a direction."""
+
+    number: Any
+    height: Scalar
+    tied: Any  # True if others are as far, or nearly so
 
 
 class _Listed(NamedTuple):
@@ -215,10 +228,7 @@ class _Climb(NamedTuple):
     best: Scalar
     beside: Scalar  # how far the farthest neighbour is
     k: Any
-    known: Any  # the farthest one found before it began where MuJoCo's does, and how far it is
-    top: Scalar
-    again: Any  # True if it began where MuJoCo's does
     goes_on: Any
 
 
-__all__ = ["NOBODY", "Corners", "pooled"]
+__all__ = ["NOBODY", "Corners", "Farthest", "pooled"]

@@ -12,7 +12,7 @@ from kinetree.lanes.program.alone import get, put, room
 from kinetree.spatial import Vec3
 
 from .hull import NOBODY, RING, Hull
-from .pool import Corners
+from .pool import Corners, Farthest
 from .shapes import Geom
 
 CAP_CORNERS = 16  # of the polygon that stands for the end of a cylinder
@@ -241,13 +241,19 @@ def feature(kind: str, geom: Geom, corners: tuple[Any, ...], outward: Vec3, know
     return _Cylinder(geom, outward) if kind == "cylinder" else _Solid(geom, kind == "box", corners, outward, known)
 
 
-def support_corner(kind: str, geom: Geom, direction: Vec3, any_of: bool = False) -> Any:
-    """The number of the corner farthest along a direction of the shape's own frame; 0 for round shapes.
+def farthest_corner(kind: str, geom: Geom, direction: Vec3) -> Farthest:
+    """The corner farthest along a direction of the shape's own frame; of several that are as far any of them.
 
-    Of several that are as far it is MuJoCo's, or any of them if `any_of` says that this does not matter.
+    Round shapes have one, number 0.
     """
+    if kind == "mesh":
+        return Corners(geom.hull, geom.which).farthest(direction)
+    number = jnp.zeros_like(direction.x).astype(jnp.int32)
     if kind == "box":
-        return sum(jnp.where(c >= 0, 1 << k, 0).astype(jnp.int32) for k, c in enumerate(direction))
-    if kind != "mesh":
-        return jnp.zeros_like(direction.x).astype(jnp.int32)
-    return Corners(geom.hull, geom.which).farthest(direction, any_of)
+        number = sum(jnp.where(c >= 0, 1 << k, 0).astype(jnp.int32) for k, c in enumerate(direction))
+    return Farthest(number, direction.x, direction.x != direction.x)
+
+
+def chosen_corner(kind: str, geom: Geom, direction: Vec3, found: Farthest) -> Any:
+    """The number of the farthest corner that is MuJoCo's choice."""
+    return Corners(geom.hull, geom.which).chosen(direction, found) if kind == "mesh" else found.number
