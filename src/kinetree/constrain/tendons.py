@@ -130,7 +130,7 @@ def branches(tree: Tree, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.n
             numbers.append(t)
             masks.append(np.isin(np.arange(len(dof)), sorted(part)))
             open_ = [k for k in open_ if k not in part]
-    return np.array(numbers, np.int64), np.array(masks, float).reshape(len(numbers), -1)
+    return np.array(numbers, np.int64), np.array(masks, float).reshape(len(numbers), at.dof.shape[1])
 
 
 def tendon_force(model: Model, has: Present, q: Any, qd: Any) -> Any:

@@ -16,7 +16,7 @@ from kinetree.model.actuators import NONE, ActuatorTarget, Muscles, Wiring
 from kinetree.model.copies import with_same_rows
 
 from .converters import Mujoco
-from .mujoco_model import disabled
+from .mujoco_model import carries_weight, disabled
 from .report import Report
 
 JOINT, JOINT_IN_PARENT, CRANK, TENDON, SITE, BODY = range(6)  # MuJoCo's numbers of transmissions; likewise below
@@ -43,7 +43,7 @@ class _Table:
 def with_motion(model: Model, m: Any, ours: dict[int, int], report: Report) -> Model:
     """The model with what the compiled MuJoCo model `m` says about its motion; `ours` are our numbers of its bodies."""
     parts: dict[str, Any] = {"stepping": _stepping(model, m, ours, report)}
-    if m.nu or (m.jnt_actgravcomp.any() and m.body_gravcomp.any()):
+    if m.nu or (m.jnt_actgravcomp.any() and carries_weight(m)):
         parts["actuators"] = _actuators(model, m, _Table(m), ours, report)
     return with_same_rows(model, **parts)
 
@@ -102,7 +102,7 @@ def _actuators(model: Model, m: Any, table: _Table, ours: dict[int, int], report
             for gain, bias, law in zip(gains, biases, dynamics, strict=True)
         ),
         muscles=muscles,
-        carries=tuple(np.flatnonzero(carries & (m.body_gravcomp != 0).any()).tolist()),
+        carries=tuple(np.flatnonzero(carries & carries_weight(m)).tolist()),
     )
     gain = np.array(m.actuator_gainprm[kept, :3])
     gain[:, 1:] *= affine_gain[:, None]

@@ -27,7 +27,7 @@ from kinetree.model.world import (
 from .mjcf_equalities import read_equalities
 from .mjcf_fluid import read_fluid
 from .mjcf_tendons import read_tendons
-from .mujoco_model import several_points
+from .mujoco_model import carries_weight, several_points
 from .report import Report
 
 FREE, BALL = 0, 1
@@ -66,7 +66,7 @@ def read_world(model: Model, m: Any, ours: dict[int, int], report: Report) -> Wo
         equalities=read_equalities(model, m, ours, report),
         tendons=read_tendons(model, m, ours),
         inverse_weights=_weights(model, m, ours),
-        gravity_compensation=carried if carried.any() and np.any(m.opt.gravity) else None,
+        gravity_compensation=carried if carries_weight(m) and carried.any() and np.any(m.opt.gravity) else None,
         fluid=read_fluid(model, m, ours, report),
         impratio=np.array(m.opt.impratio),
         cone="elliptic" if m.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC else "pyramidal",
@@ -144,6 +144,7 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
             continue
         i, j = number[a], number[b]
         if on.own[i] == on.own[j] or (on.still[i] and on.still[j]):
+            report.ignored["contact between shapes that can not move against each other (pairs)"] += 1
             continue
         if collides(kinds[i], kinds[j]):
             chosen.append(ordered(i, j, kinds, bodies, on.still, int(m.pair_dim[k]), k))

@@ -70,6 +70,11 @@ def several_points(m: Any) -> bool:
     return bool(m.opt.enableflags & int(getattr(mujoco.mjtEnableBit, "mjENBL_MULTICCD", 0)))
 
 
+def carries_weight(m: Any) -> bool:
+    """Whether bodies are held up against gravity. MuJoCo asks for one that is; then negative ones count, too."""
+    return bool((m.body_gravcomp > 0).any())
+
+
 def armature(m: Any) -> np.ndarray:
     """(nv,): rotor inertia of each degree of freedom, of joints and of the actuators that drive them."""
     return m.dof_armature + _of_actuators(m, "actuator_armature")

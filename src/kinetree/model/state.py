@@ -130,6 +130,14 @@ class Stepping:
     # Bodies on free joints that carry nothing else; None: those that have no children.
     keyframes: Keyframes = field(default=Keyframes(), metadata={"static": True})
 
+    def damps_later(self, damping: Any) -> bool:
+        """Whether "Euler" takes dampers (nv,) at the end of a step. MuJoCo does where one of them is positive.
+
+        Numbers that are not known count as positive.
+        """
+        known = isinstance(damping, np.ndarray)
+        return self.implicit_damping and not (known and bool((damping < 0).any()) and not (damping > 0).any())
+
 
 DEFAULT_STEPPING = Stepping()
 

@@ -68,7 +68,8 @@ def implicit_step(model: Model, state: State, drive: Drive) -> State:
 def _first_order(model: Model, state: State, drive: Drive, fast: bool, ends: Any = implicit_acceleration) -> State:
     q, qd, h = state.q, state.qd, drive.h
     tau, rate, found = acted(model, q, qd, state.act, drive)
-    damped = model.passive is not None and (model.stepping or DEFAULT_STEPPING).implicit_damping
+    passive = model.passive
+    damped = passive is not None and (model.stepping or DEFAULT_STEPPING).damps_later(passive.damping)
     qdd = warm_start = state.warm_start
     total = None
     if drive.constraints is not None or not (fast or damped):

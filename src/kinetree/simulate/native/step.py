@@ -96,7 +96,8 @@ def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, fi
     """The variant for a model and a call. `firm` is for models that stand for others, too (dynamics/firmness.py)."""
     model = model.uncoupled
     features = features_of(model, plan)
-    implicit = (model.stepping or DEFAULT_STEPPING).implicit_damping
+    passive = model.passive
+    implicit = passive is not None and (model.stepping or DEFAULT_STEPPING).damps_later(passive.damping)
     finishes = features.damped and (
         integrator in ("implicitfast", "semi_implicit") or (integrator == "Euler" and implicit)
     )

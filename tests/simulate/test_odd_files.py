@@ -1,0 +1,38 @@
+"""Files with numbers that nobody thinks of: their steps are MuJoCo's."""
+
+import mujoco
+import numpy as np
+import pytest
+
+import kinetree as kt
+from tests.actuate.scenes import ours
+
+PENDULUM = '<joint axis="0 1 0" damping="{}"/><geom size="0.1" pos="0.1 0 0"/>'
+ODD = {
+    # Euler takes dampers at the end of a step where one of them is positive.
+    "a damper that pushes": f"<worldbody><body>{PENDULUM.format('-0.5')}</body></worldbody>",
+    "one of two dampers pushes": f'<worldbody><body>{PENDULUM.format("-0.5")}</body><body pos="0 1 0">'
+    f"{PENDULUM.format('0.1')}</body></worldbody>",
+    # A body that is drawn down counts where another is held up.
+    "negative gravcomp": f'<worldbody><body gravcomp="-0.5">{PENDULUM.format("0")}</body></worldbody>',
+    "gravcomp of both signs": f'<worldbody><body gravcomp="-0.5">{PENDULUM.format("0")}</body><body pos="0 1 0" '
+    f'gravcomp="0.5">{PENDULUM.format("0")}</body></worldbody>',
+    # The tendon moves nothing, and its damper is taken at the end of the step.
+    "a tendon through what stands still": '<option integrator="implicit"/><worldbody><site name="a"/><body><joint '
+    'type="ball"/><geom size="0.1" pos="0.1 0 0"/></body><body><site name="b" pos="1 0 0"/></body></worldbody>'
+    '<tendon><spatial damping="1"><site site="a"/><site site="b"/></spatial></tendon>',
+}
+
+
+@pytest.mark.parametrize("content", ODD.values(), ids=ODD)
+def test_a_step_is_that_of_mujoco(content):
+    m = mujoco.MjModel.from_xml_string(f"<mujoco>{content}</mujoco>")
+    model, convention = ours(m)
+    d = mujoco.MjData(m)
+    d.qvel[:] = np.linspace(0.5, 1, m.nv)
+    q = convention.q_here(d.qpos.copy())
+    state = kt.initial_state(model, q, convention.v_here(q, d.qvel.copy()))
+    mujoco.mj_step(m, d)
+    after = kt.advance(model, state)
+    np.testing.assert_allclose(after.q, d.qpos, atol=1e-14)
+    np.testing.assert_allclose(after.qd, d.qvel, atol=1e-12)
