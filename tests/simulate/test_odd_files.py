@@ -11,6 +11,8 @@ PENDULUM = '<joint axis="0 1 0" damping="{}"/><geom size="0.1" pos="0.1 0 0"/>'
 ODD = {
     # Euler takes dampers at the end of a step where one of them is positive.
     "a damper that pushes": f"<worldbody><body>{PENDULUM.format('-0.5')}</body></worldbody>",
+    "a damper that pushes, by XLA": '<worldbody><body><joint axis="0 1 0" damping="-0.5" actuatorfrcrange="-1 1"/>'
+    '<geom size="0.1" pos="0.1 0 0"/><site name="s"/></body></worldbody><actuator><motor site="s"/></actuator>',
     "one of two dampers pushes": f'<worldbody><body>{PENDULUM.format("-0.5")}</body><body pos="0 1 0">'
     f"{PENDULUM.format('0.1')}</body></worldbody>",
     # A body that is drawn down counts where another is held up.

@@ -79,7 +79,8 @@ def _first_order(model: Model, state: State, drive: Drive, fast: bool, ends: Any
     if fast:
         qdd = ends(model, q, qd, forces, h, found)
     elif damped:
-        qdd = damped_acceleration(model, q, qd, forces, h)
+        later = jnp.where(jnp.any(jnp.asarray(passive.damping) > 0), h, 0.0)  # numbers that `damps_later` did not know
+        qdd = damped_acceleration(model, q, qd, forces, later)
     alpha = to_world(model, q, qdd + drift(model, q, qd))
     return _moved(model, state, activated(model, state, rate, h, found and found.length), alpha, h, warm_start)
 
