@@ -7,10 +7,9 @@ left up to four count. Which faces, and which corners, is MuJoCo's choice (its m
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
-from kinetree.lanes.program.alone import counted, get, once, put, room
+from kinetree.lanes.program.alone import counted, get, once, put, room, while_loop
 from kinetree.spatial import Scalar, Vec3
 
 from .shapes import where
@@ -164,7 +163,7 @@ def large_quadrilateral(p: _Polygon) -> tuple[Any, ...]:
 
     start = tuple(jnp.full_like(n, k) for k in range(4))
     first = _Quad(start, start, area(start), jnp.zeros_like(n), jnp.zeros_like(n))
-    return jax.lax.while_loop(lambda s: (s.corners[0] < n) & (s.turns < MAX_TURNS), turn, first).best
+    return while_loop(lambda s: (s.corners[0] < n) & (s.turns < MAX_TURNS), turn, first).best
 
 
 def _farthest_two(p: _Polygon) -> tuple[Any, Any]:
@@ -193,7 +192,7 @@ def _first_pair(wanted: Any, n1: Any, n2: Any, test: Callable[[Any, Any], Any]) 
         return jnp.where(ok | ~last, i, i + 1), jnp.where(ok, j, jnp.where(last, 0, j + 1)), ok
 
     zero = jnp.zeros_like(n1)
-    i, j, found = jax.lax.while_loop(
+    i, j, found = while_loop(
         lambda s: wanted & ~s[2] & (s[0] < n1) & (n2 > 0), turn, (zero, zero, jnp.zeros_like(wanted))
     )
     return jnp.where(found, i, 0), jnp.where(found, j, 0), found

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kinetree.lanes.program.alone import counted, get, once, put, room
+from kinetree.lanes.program.alone import counted, get, once, put, room, while_loop
 from kinetree.spatial import Scalar, Vec3
 
 from .shapes import unit, where
@@ -151,7 +151,7 @@ class _Rim(NamedTuple):
 
 def _toggled(rim: _Rim, start: Any, end: Any) -> _Rim:
     """The rim with an edge more; or with one less, if it goes there in the other direction."""
-    place = jax.lax.while_loop(
+    place = while_loop(
         lambda k: (k < rim.count) & ((get(rim.starts, k) != end) | (get(rim.ends, k) != start)),
         lambda k: k + 1,
         jnp.zeros_like(rim.count),
@@ -185,7 +185,7 @@ def _grown(p: _Polytope, rim: _Rim, corner: _Corner) -> tuple[_Polytope, _Rim, A
         return _at(faces.normal, k)
 
     begin = (p.n_faces - 1, p.n_faces, p.faces, rim._replace(count=jnp.zeros_like(p.n_faces)))
-    _, count, faces, rim = jax.lax.while_loop(lambda s: s[0] >= 0, look, begin)
+    _, count, faces, rim = while_loop(lambda s: s[0] >= 0, look, begin)
     seen = p.n_faces - count
     sound = (rim.count == seen + 2) & (count + rim.count <= FACES)
     starts, ends, points = rim.starts, rim.ends, p.corners.point
@@ -255,7 +255,7 @@ def penetration(support: Support, along: Vec3, tolerance: float = TOLERANCE) -> 
     nothing = Penetration(along, jnp.full_like(along.x, jnp.inf), along, along, ((zero, zero),) * 3)
     rim = _Rim(room(RIM, zero), room(RIM, zero), zero)
     start = (p, rim, nothing, zero == zero)
-    return jax.lax.while_loop(lambda s: s[3], grow, start)[2]
+    return while_loop(lambda s: s[3], grow, start)[2]
 
 
 def polished(support: Support, found: Penetration) -> Penetration:

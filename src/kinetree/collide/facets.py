@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
+from kinetree.lanes.program.alone import while_loop
 from kinetree.spatial import Scalar, Vec3
 
 from .hull import NOBODY
@@ -109,7 +109,7 @@ def facet_of_hull(geom: Geom, out: Vec3, point: Vec3) -> Facet:
 
     zero = jnp.zeros_like(number)
     start = zero, zero, jnp.full_like(out.x, -1.0)
-    _, face, cosine = jax.lax.while_loop(lambda s: s[0] < width, best, start)
+    _, face, cosine = while_loop(lambda s: s[0] < width, best, start)
     ring, most = hull.ring(face)
     none = _Sides(Vec3.zero_like(out.x), zero)
 
@@ -122,7 +122,7 @@ def facet_of_hull(geom: Geom, out: Vec3, point: Vec3) -> Facet:
     def more(s: tuple) -> Any:
         return (s[0] < most) & (hull.number(ring + jnp.minimum(s[0], most - 1)) != NOBODY)
 
-    around = jax.lax.while_loop(more, side, (zero, zero, none))[2]
+    around = while_loop(more, side, (zero, zero, none))[2]
     place, count = hull.neighbours(number)
 
     def look(s: tuple) -> tuple:
@@ -131,7 +131,7 @@ def facet_of_hull(geom: Geom, out: Vec3, point: Vec3) -> Facet:
         return k + 1, _looked(state, end - corner, out), _beside(edges, point, corner, end, close)
 
     start = zero, _nothing(out), none
-    _, spanned, edges = jax.lax.while_loop(lambda s: s[0] < count, look, start)
+    _, spanned, edges = while_loop(lambda s: s[0] < count, look, start)
     near = cosine > FACE_ALIGNED
     within = _nothing(out)
     t = hull.corner(hull.number(ring + 1)) - hull.corner(hull.number(ring))

@@ -11,10 +11,9 @@ from functools import reduce
 from itertools import combinations
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
-from kinetree.lanes.program.alone import once
+from kinetree.lanes.program.alone import once, while_loop
 from kinetree.spatial import Scalar, Vec3
 
 from .shapes import where
@@ -144,5 +143,5 @@ def nearest_points(support: Callable[[Vec3], tuple[Vec3, Vec3]], along: Vec3, re
     nowhere = (Vec3(zero, zero, zero),) * 4
     far = jnp.full_like(zero, FARTHEST * FARTHEST)
     begin = _Simplex(nowhere, nowhere, (zero,) * 4, far, zero > 0, zero > 0, zero.astype(jnp.int32))
-    s = jax.lax.while_loop(lambda s: ~s.done, turn, begin)
+    s = while_loop(lambda s: ~s.done, turn, begin)
     return Nearest(_combined(s.weights, s.first), _combined(s.weights, s.second), s.overlap)

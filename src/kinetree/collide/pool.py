@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes.program.alone import get, once, whole
+from kinetree.lanes.program.alone import get, once, while_loop, whole
 from kinetree.spatial import Scalar, Vec3
 
 from .cube import FINER, Cell
@@ -127,7 +127,7 @@ class Corners(NamedTuple):
             first, count = (whole(get(numbers, cells + 2 * cell.number + k)) for k in range(2))
             return cell, first, count
 
-        _, first, count = jax.lax.while_loop(
+        _, first, count = while_loop(
             lambda s: s[2] == 0, lambda s: row(s[0].part(FINER, s[1])), row(Cell.of(direction))
         )
         first = first + self._table("listed")[0]
@@ -145,7 +145,7 @@ class Corners(NamedTuple):
 
         lowest = jnp.full_like(direction.x, -jnp.inf)
         start = _Listed(first, jnp.full_like(first, NOBODY), lowest, lowest)
-        found = jax.lax.while_loop(lambda s: s.place < last, look, start)
+        found = while_loop(lambda s: s.place < last, look, start)
         number = jnp.maximum(found.best, 0)  # There is none along a direction that is no number.
         there = Farthest(number, found.far, found.second >= found.far - TIE * self.radius)
         return once(count < 0, lambda there: self._climbed(height, there.number), there)
@@ -199,7 +199,7 @@ class Corners(NamedTuple):
 
         first, none = height(begin), jnp.zeros_like(begin)
         start = _Climb(begin, begin, first, jnp.full_like(first, -jnp.inf), none, none == none)
-        end = jax.lax.while_loop(lambda s: s.goes_on, look, start)
+        end = while_loop(lambda s: s.goes_on, look, start)
         return Farthest(end.at, end.best, end.beside >= end.best - TIE * self.radius)
 
 

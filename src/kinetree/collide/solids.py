@@ -4,11 +4,10 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes.program.alone import get, put, room
+from kinetree.lanes.program.alone import get, put, room, while_loop
 from kinetree.spatial import Vec3
 
 from .hull import NOBODY, RING, Hull
@@ -152,7 +151,7 @@ class _Solid(Feature):
 
         def has(face: Any, corner: Any) -> Any:
             place, length = hull.faces_at(corner)
-            k = jax.lax.while_loop(
+            k = while_loop(
                 lambda k: (k < length) & (hull.number(place + k) != face), lambda k: k + 1, jnp.zeros_like(length)
             )
             return k < length
@@ -172,7 +171,7 @@ class _Solid(Feature):
         zero = jnp.zeros_like(a)
         lowest = jnp.full_like(outward.x, -jnp.inf)
         begin = (zero, zero, room(FLAT_FACES, a), lowest, zero)
-        own, count, faces, _, best = jax.lax.while_loop(
+        own, count, faces, _, best = while_loop(
             lambda s: (s[0] < width) & (hull.number(self.first + jnp.minimum(s[0], width - 1)) != NOBODY), look, begin
         )
         self.n_edges = jnp.where(dimension == 2, 1, own)  # as many as faces
@@ -203,7 +202,7 @@ class _Solid(Feature):
         return self._turned(self.hull.normal(get(self.faces, face)))
 
     def _length(self, place: Any, most: Any) -> Any:
-        return jax.lax.while_loop(
+        return while_loop(
             lambda k: (k < most) & (self.hull.number(place + jnp.minimum(k, most - 1)) != NOBODY),
             lambda k: k + 1,
             jnp.zeros_like(most),
@@ -220,7 +219,7 @@ class _Solid(Feature):
     def edge(self, k: Any) -> tuple[Vec3, Vec3]:
         place, most = self.hull.ring(self.hull.number(self.first + k))
         count = self._length(place, most)
-        own = jax.lax.while_loop(
+        own = while_loop(
             lambda j: (j < count - 1) & (self.hull.number(place + j) != self.a), lambda j: j + 1, jnp.zeros_like(count)
         )
         before = self.hull.number(place + jnp.where(own > 0, own - 1, count - 1))

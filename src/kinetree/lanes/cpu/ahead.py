@@ -6,29 +6,15 @@ So the angles of some turns, which depend on inputs and constants alone, go firs
 of them at once, and the turns that follow have no branch.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from jax.extend.core import Literal
+
+from ..program.record import Equations, Step
 
 TURNS = 32  # turns whose sines are computed together: 2 to 4 kB of a core's cache
 SINES = {"sin", "cos"}
 ANGLES = {"mul", "neg"}  # make angles of coordinates; a sum might be fused differently than in the step
-
-
-class Equations(NamedTuple):
-    """Part of a jaxpr, in the form that an emitter reads."""
-
-    invars: list[Any]
-    eqns: list[Any]
-    outvars: list[Any]
-    constvars: list[Any]
-
-
-class Step(NamedTuple):
-    """A closed jaxpr, or part of one."""
-
-    jaxpr: Equations
-    consts: list[Any]
 
 
 def split(closed: Any, known: int) -> tuple[Step, Step] | None:

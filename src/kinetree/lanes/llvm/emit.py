@@ -8,8 +8,7 @@ hinge. Loops and arrays within a step are in alone.py.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -17,6 +16,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from ..program.program import POOL, Loop
+from ..program.record import recorded
 from .alone import ARRAYS, is_room, last_uses, new_room, on_arrays
 from .elementary import call
 from .text import Text
@@ -32,15 +32,8 @@ class UnknownPrimitive(Exception):
     """Native code can not run this step; XLA can."""
 
 
-@contextmanager
-def tracing() -> Iterator[None]:
-    """Trace steps in 64 bits, because else literals are rounded to float32, and without a mesh of devices."""
-    with jax.enable_x64(True), jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
-        yield
-
-
 def trace(loop: Loop, dtype: Any) -> Any:
-    """The step as a closed jaxpr on scalars: constants, inputs and read slots in; writes, adds and outputs out.
+    """The equations of a step on scalars: constants, inputs and read slots in; writes, adds and outputs out.
 
     A pool comes after the constants.
     """
@@ -50,12 +43,12 @@ def trace(loop: Loop, dtype: Any) -> Any:
     def like(tree: Any) -> Any:
         return jax.tree.unflatten(tree, [scalar] * tree.num_leaves)
 
-    with tracing():
-        return jax.make_jaxpr(lambda *a: tuple(jax.tree.leaves(loop.step(*a))))(
-            (like(loop.constants), pool) if loop.pool else like(loop.constants),
-            (scalar,) * len(loop.inputs),
-            tuple(like(s.tree) for s in loop.reads),
-        )
+    return recorded(
+        loop.step,
+        (like(loop.constants), pool) if loop.pool else like(loop.constants),
+        (scalar,) * len(loop.inputs),
+        tuple(like(s.tree) for s in loop.reads),
+    )
 
 
 class Product:

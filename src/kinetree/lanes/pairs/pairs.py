@@ -16,8 +16,9 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
-from ..llvm.emit import Emitter, tracing
+from ..llvm.emit import Emitter
 from ..llvm.text import Text
+from ..program.record import recorded
 from ..target import Target, define_eager, lower
 
 
@@ -102,10 +103,9 @@ def least(to: Text, a: str, b: str | int) -> str:
 
 
 def _traced(function: Any, tree: Any, dtype: Any) -> Any:
-    """A function of two members as a closed jaxpr on scalars."""
+    """The equations of a function of two members, on scalars."""
     member = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct((), dtype)] * tree.num_leaves)
-    with tracing():
-        return jax.make_jaxpr(function)(member, member)
+    return recorded(function, member, member)
 
 
 def _filled(fields: int) -> int:

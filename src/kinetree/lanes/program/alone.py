@@ -11,6 +11,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .record import while_loop
+
+__all__ = ["counted", "get", "once", "put", "room", "while_loop", "whole"]
+
 T = TypeVar("T")
 
 
@@ -38,7 +42,7 @@ def whole(x: Any) -> Any:
 def counted(count: Any, body: Callable[[Any, T], T], state: T) -> T:
     """Repeat `state = body(k, state)` for k = 0, 1, ..., times − 1."""
     start = jnp.zeros_like(count)
-    return lax.while_loop(lambda s: s[0] < count, lambda s: (s[0] + 1, body(s[0], s[1])), (start, state))[1]
+    return while_loop(lambda s: s[0] < count, lambda s: (s[0] + 1, body(s[0], s[1])), (start, state))[1]
 
 
 def once(flag: Any, function: Callable[[T], T], state: T) -> T:
@@ -48,4 +52,4 @@ def once(flag: Any, function: Callable[[T], T], state: T) -> T:
         made = jax.tree.map(lambda x, y: jnp.asarray(x, y.dtype), function(s[1]), s[1])
         return jnp.zeros_like(flag), made
 
-    return lax.while_loop(lambda s: s[0], body, (flag, jax.tree.map(jnp.asarray, state)))[1]
+    return while_loop(lambda s: s[0], body, (flag, jax.tree.map(jnp.asarray, state)))[1]

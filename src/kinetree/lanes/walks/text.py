@@ -5,22 +5,20 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..llvm.emit import Emitter, tracing
+from ..llvm.emit import Emitter
 from ..llvm.kernel import with_helpers
+from ..program.record import recorded
 from .walk import Walk
 
 
 def traced(walk: Walk, dtype: Any) -> Any:
-    """The step as a closed jaxpr on scalars."""
+    """The equations of a step on scalars."""
     scalar, truth = jax.ShapeDtypeStruct((), dtype), jax.ShapeDtypeStruct((), np.bool_)
 
     def like(tree: Any) -> Any:
         return jax.tree.unflatten(tree, [scalar] * tree.num_leaves)
 
-    with tracing():
-        return jax.make_jaxpr(lambda *a: tuple(jax.tree.leaves(walk.step(*a))))(
-            like(walk.state), like(walk.streams), like(walk.gathered), truth
-        )
+    return recorded(walk.step, like(walk.state), like(walk.streams), like(walk.gathered), truth)
 
 
 def begin_turns(to: Emitter, states: int) -> tuple[list[str], int]:
