@@ -1,8 +1,8 @@
-"""Actuators with all that they need to know: those on bodies pull where their bodies touch something.
+"""Forces of actuators, also of those on bodies, which act where their bodies touch something.
 
-An actuator on a body (MuJoCo's adhesion) presses it onto whatever it touches: its moment is the mean, over all points
-of contact of the body, of what a force along the normal does to the joints. Points that are near and do not push yet
-count. It has no length.
+An actuator on a body (MuJoCo's adhesion) presses it onto everything that it touches. Its moment is the mean, over all
+points of contact of the body, of the joint forces of a unit force along the normal. Near points that do not push yet
+count, too. The actuator has no length.
 """
 
 from typing import Any
@@ -62,7 +62,7 @@ def actuated(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Actu
 
 
 def carried(model: Model, q: Any) -> Any:
-    """Gravity compensation (batch, nv) that counts as the force of actuators: joints bound the sum of both."""
+    """Gravity compensation (batch, nv) that counts as the force of actuators: joints limit the sum of both."""
     share = None if model.world is None else model.world.gravity_compensation
     if model.actuators is None or not model.actuators.wiring.carries or share is None:
         return jnp.zeros((), q.dtype)
@@ -72,7 +72,7 @@ def carried(model: Model, q: Any) -> Any:
 
 
 def weight_carried(model: Model, q: Any, share: Any) -> Any:
-    """Generalised forces (batch, nv) that carry a share of each body's weight."""
+    """Generalised forces (batch, nv) that carry a part of each body's weight."""
     weight = jax.tree.map(lambda x: x * share, model.inertia).array()
     return gravity_force(model.replace(inertia=weight), q)
 

@@ -1,7 +1,7 @@
-"""Constraints that couple: rows G that touch two moving bodies, or several joints, and so are not of the tree.
+"""Coupling constraints: rows G that act on two moving bodies or several joints, and so are not part of the tree.
 
-A group has a Jacobian (how residuals grow with accelerations, and how forces act back) and a cost (cones.py). They are
-solved by conjugate gradients, with the tree as preconditioner (conjugate.py).
+A group has a Jacobian (from accelerations to residuals, and back from forces) and a cost (cones.py). Conjugate
+gradients solve for them, with the tree as preconditioner (conjugate.py).
 """
 
 import math
@@ -24,7 +24,7 @@ class Jacobian(Protocol):
     """G."""
 
     def of(self, x: Scalar, at: Moved) -> Vector:
-        """G x, of accelerations x that move the rows so."""
+        """G x, for accelerations x with this motion of the rows."""
         ...
 
     def put(self, load: Load, force: Vector) -> Load:
@@ -74,7 +74,7 @@ class FrameMotion:
 @register_dataclass
 @dataclass(frozen=True)
 class Along:
-    """Σ c x over some joints, of each row as many as of the longest; c is 0 where there is none."""
+    """Σ c x over some joints. All rows have as many joints as the longest; c is 0 for padding."""
 
     coefficients: Scalar  # (rows, joints, batch)
     at: Positions  # of the joints, (rows, joints)
@@ -130,7 +130,7 @@ class Coupled:
     J: Jacobian
     ref: Vector
     cost: Cost
-    inertial: bool = field(default=False, metadata={"static": True})  # inertia, whose force is not a constraint's
+    inertial: bool = field(default=False, metadata={"static": True})  # True for inertia, which is not a constraint
 
     def rates(self, x: Scalar, at: Moved) -> Vector:
         """G x."""

@@ -1,4 +1,4 @@
-"""Frames on bodies: where they are and how they move, from what is known of the rows that carry them."""
+"""Frames on bodies: their poses and motions, from those of the rows that carry them."""
 
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ BASE = -1
 
 
 class Carried(NamedTuple):
-    """What is known of the rows, by position: where they are and how they move."""
+    """Poses and motions of the rows, by position."""
 
     pose: Placement
     velocity: Motion

@@ -1,4 +1,4 @@
-"""The one place that decides which body solves for constraints: the native one, or XLA's."""
+"""The only place that decides who solves for constraints: native code or XLA."""
 
 from typing import Any, NamedTuple
 
@@ -18,14 +18,14 @@ UNKNOWN = "which the native body does not know"
 
 
 class Way(NamedTuple):
-    """How constraints are solved for, or steps are made; `plan` is there where the native body serves."""
+    """How constraints are solved for, or steps are made. `plan` is given if native code serves."""
 
     plan: Any
     reason: str
 
     @property
     def body(self) -> str:
-        """Which body serves: "native" or "xla", as in a `Choice`."""
+        """As in a `Choice`: "native" or "xla"."""
         return "xla" if self.plan is None else "native"
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Way(NamedTuple):
 
 
 def refused(model: Model, dtype: Any) -> str:
-    """Why the native body serves no call with such a model and type; empty where it may."""
+    """The reason why native code can not serve this model and type; empty if it can."""
     if not native_enabled():
         return "native bodies are switched off"
     if np.dtype(dtype).name not in DTYPES:
@@ -49,7 +49,7 @@ _ways: OncePerOwner[Way] = OncePerOwner()
 
 
 def way_of(model: Model, dtype: Any = float, goal: Goal = Goal.DYNAMICS) -> Way:
-    """How a question about the constraints of a model is answered, in a type."""
+    """How a question about the constraints of a model is answered, for a dtype."""
     model = in_numpy(model)
     reason = refused(model, dtype)
     if reason:
@@ -72,14 +72,14 @@ def _found(model: Model, goal: Goal) -> Way:
 
 
 def solver_for(model: Model, dtype: Any, h: Any, **asked: Any) -> Solver | None:
-    """The native program of a call, bound to a model; None where XLA serves. `asked`: fields of `ConstraintVariant`."""
+    """The native program of a call, bound to a model; None if XLA serves. `asked`: fields of `ConstraintVariant`."""
     model = in_numpy(model)
     plan = way_of(model, dtype, asked.get("goal", Goal.DYNAMICS)).plan
     return None if plan is None else solver_of(model, plan, dtype, h, **asked)
 
 
 def native_for(model: Model, dtype: Any, **asked: Any) -> tuple[Way, Solver | None]:
-    """How a question is answered, and the native program, if any. Where numbers are traced, it has derivatives."""
+    """How a question is answered, and the native program, if any. If numbers are traced, it has derivatives."""
     way = way_of(model, dtype, asked.get("goal", Goal.DYNAMICS))
     solver = None if way.plan is None else solver_for(model, dtype, model.timestep, **asked)
     if solver is not None and not (solver.differentiable or is_known(in_numpy(model))):

@@ -1,4 +1,4 @@
-"""Forward dynamics of mechanisms with rigid loops, by the native body of constraints: loops are the only ones."""
+"""Forward dynamics with rigid loops, by the native program of constraints, in which loops are the only constraints."""
 
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ _bare: OncePerOwner[Model] = OncePerOwner()
 
 
 def _without_world(model: Model) -> Model:
-    """The mechanism alone, with its loops, springs and dampers: what forward dynamics knows."""
+    """The mechanism alone, with its loops, springs and dampers, as in forward dynamics."""
 
     def make() -> Model:
         return with_same_rows(model, world=None, friction=None, limits=None, actuators=None, sensors=(), stepping=None)
@@ -27,12 +27,12 @@ def _without_world(model: Model) -> Model:
 
 
 def way_of_closed(model: Model, dtype: Any = float) -> Way:
-    """How forward dynamics of a model with loops is made, where no method is asked for."""
+    """How forward dynamics of a model with loops is computed, if no method is given."""
     return way_of(_without_world(model), dtype)
 
 
 def natively_closed(model: Model, reference: Any, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
-    """Accelerations, (batch, nv); None where the native body does not serve."""
+    """Accelerations, (batch, nv); None if native code does not serve."""
     _, solver = native_for(_without_world(model), q.dtype, external=f_ext is not None)
     if solver is None:
         return None

@@ -2,10 +2,10 @@
 
 A constraint adds s(w) to the cost that accelerations minimise, with w = J x − a_ref. Its force is −∂s/∂w, its curvature
 ∂²s/∂w². Between changes of state the force is linear or nearly so:
-    force(w′) ≈ pull − curvature · w′,   with equality but for the sliding zone of elliptic cones.
-Only friction loss has a pull.
-Contacts have residuals along normal, two tangents, and rotations about these three: as many as `condim` says. Rows of a
-pyramidal cone, n ± μ t, are linear in these, so both kinds of cone are functions of the same w.
+    force(w′) ≈ pull − curvature · w′,   with equality except in the sliding zone of elliptic cones. Only friction loss
+    has a pull.
+Contacts have residuals along the normal, two tangents, and rotations about these three; `condim` is their number. Rows
+of a pyramidal cone, n ± μ t, are linear in these, so both kinds of cone are functions of the same w.
 (MuJoCo documentation, "Computation", "Friction cones" and "Constraint model".)
 """
 
@@ -18,11 +18,11 @@ from jax.tree_util import register_dataclass
 from kinetree.spatial import Scalar
 
 Vector = tuple[Scalar, ...]
-Symmetric = tuple[tuple[Scalar, ...], ...]  # row i holds the entries from the diagonal on
+Symmetric = tuple[tuple[Scalar, ...], ...]  # row i has the entries from the diagonal on
 
 
 class Response(NamedTuple):
-    """What a constraint does at a residual."""
+    """The response of a constraint at a residual."""
 
     force: Vector
     curvature: Symmetric
@@ -43,7 +43,7 @@ def dot(a: Vector, b: Vector) -> Scalar:
 
 
 def total(x: Scalar) -> Scalar:
-    """The sum over the first axis, by halves: in the same order for any number of lanes, which XLA does not promise."""
+    """The sum over the first axis, by halves: its order is the same for any number of lanes, unlike XLA's sum."""
     while len(x) > 1:
         half = len(x) // 2
         x = jnp.concatenate([x[:half] + x[half : 2 * half], x[2 * half :]])
@@ -67,7 +67,7 @@ def one_sided(w: Scalar, D: Scalar) -> Response:
 
 
 def dry(w: Scalar, D: Scalar, most: Scalar) -> Response:
-    """½ D w², continued by straight lines where the force would exceed `most`: friction loss."""
+    """½ D w², continued by straight lines beyond the force `most`: friction loss."""
     low, high = w * D <= -most, w * D >= most
     zero = jnp.zeros_like(w * D)
     H = jnp.where(low | high, zero, D)
@@ -96,7 +96,7 @@ def pyramid(w: Vector, D: Scalar, friction: Vector) -> Response:
 
 
 def ellipse(w: Vector, D: Scalar, friction: Vector, impratio: Scalar) -> Response:
-    """The elliptic cone: nothing at the top, quadratic at the bottom, distance to the cone in between.
+    """The elliptic cone: zero at the top, quadratic at the bottom, the distance to the cone in between.
 
     With Dₖ = D · impratio · (μₖ/μ₁)² along the tangents and μ = μ₁/√impratio, N = μ w₀ and Uₖ = μₖ wₖ, T = |U|, the
     cost is 0 for N ≥ μ T, ½ Σ D w² for μ N + T ≤ 0, and D / (2 μ² (1 + μ²)) · (N − μ T)² in between.
@@ -154,7 +154,7 @@ class Cone:
     """Contact with friction, or without."""
 
     D: Scalar
-    friction: Vector  # one for each direction but the normal
+    friction: Vector  # one for each direction except the normal
     impratio: Scalar
     elliptic: bool = field(metadata={"static": True})
 

@@ -1,9 +1,9 @@
 """Coupling rows by conjugate gradients: (A + GᵀCG) x = f + Gᵀg, with A⁻¹, two sweeps over the tree, as preconditioner.
 
-With x = A⁻¹(f + Gᵀλ) the unknowns are the forces λ of the coupling rows, which must be λ = g − C G x. A residual of x
-is then Gᵀρ with ρ = g − C G x − λ, and all inner products are sums over coupling rows: an iteration costs one
-application of G A⁻¹ Gᵀ. It ends after as many iterations as there are active rows, and one more, but for rounding; on
-nets of loops long before. Rows that do not act have C = 0 and stay at λ = 0.
+With x = A⁻¹(f + Gᵀλ) the unknowns are the forces λ of the coupling rows, which must be λ = g − C G x. The residual of x
+is then Gᵀρ with ρ = g − C G x − λ, and all inner products are sums over coupling rows. An iteration costs one
+application of G A⁻¹ Gᵀ. Without rounding errors it ends after the number of active rows plus one; on nets of loops much
+earlier. Inactive rows have C = 0 and stay at λ = 0.
 """
 
 from typing import Any, NamedTuple
@@ -20,15 +20,15 @@ from .groups import Load
 from .rigid import RigidInverse
 from .sweeps import Answer, WholeInverse
 
-RESIDUAL_EPS = 4.0  # machine epsilons: the least residual over the right side, both in the norm of A, to go on
-EXTRA_STEPS = 20  # the most iterations are three for each direction and these; rounding may cost some
+RESIDUAL_EPS = 4.0  # machine epsilons; iterations end at this ratio of residual to right side, in the norm of A
+EXTRA_STEPS = 20  # the limit of iterations is three for each direction plus these, because of rounding
 
 
 Rows = tuple[Vector, ...]  # numbers of all coupling rows, by group
 
 
 class Found(NamedTuple):
-    """The answer of the tree and its coupling rows."""
+    """The solution for the tree and its coupling rows."""
 
     answer: Answer
     converged: Scalar  # (batch,)
@@ -38,9 +38,9 @@ class _State(NamedTuple):
     force: Rows  # λ
     rest: Rows  # ρ
     way: Rows  # the direction, in forces
-    moves: Rows  # and G A⁻¹ Gᵀ of it
+    moves: Rows  # G A⁻¹ Gᵀ times the direction
     size: Scalar  # ρᵀ G A⁻¹ Gᵀ ρ of the last iteration
-    least: Scalar  # and where the iteration ends
+    least: Scalar  # the size at which iterations end
     done: Scalar
     count: Scalar
 
@@ -71,9 +71,8 @@ def solve_coupled(inverse: Any, groups: list[Coupled], responses: list[Response]
     Arguments:
         inverse: A⁻¹, with the forces f on the tree.
         groups: of coupling rows.
-        responses: theirs; curvatures stay, and forces are where the iteration starts.
-        old: what Δx is counted from.
-        skip: (batch,), lanes that are done already.
+        responses: of the groups; curvatures stay, and the iteration starts from the forces. old: Δx is measured from
+        here. skip: (batch,), lanes that are done already.
     """
     inverse = inverse.kept() if isinstance(inverse, WholeInverse) else inverse
     pulls, start = tuple(r.pull for r in responses), tuple(r.force for r in responses)
@@ -88,7 +87,7 @@ def solve_coupled(inverse: Any, groups: list[Coupled], responses: list[Response]
         found = inverse.reply(load.force, load.body.bias, jnp.where(first, 1.0, 0.0).astype(old.dtype))
         moved = tuple(g.rates(found.x, found.at) for g in groups)
         begun = _choose(first, _rest(groups, responses, pulls, start, moved), s.rest)
-        # an iteration, of no effect in the first turn
+        # an iteration; it has no effect in the first turn
         size = _sum(s.rest, moved)
         done = s.done | (~first & (size <= s.least))
         beta = jnp.where(done | (s.count <= 1), 0.0, size / jnp.where(s.size > 0, s.size, 1.0))
@@ -112,7 +111,7 @@ def solve_coupled(inverse: Any, groups: list[Coupled], responses: list[Response]
     begin = _State(start, nothing, nothing, nothing, zero, zero, skip, jnp.zeros((), jnp.int32))
     end = lax.while_loop(lambda s: ~s.done.all() & (s.count < most), improve, begin)
     force = end.force
-    if isinstance(inverse, RigidInverse):  # what pushes against loops alone moves nothing, and no iteration sees it
+    if isinstance(inverse, RigidInverse):  # a force against loops alone moves nothing, so iterations do not see it
         force = _plus(force, jnp.ones_like(zero), end.rest)
     load = _pull(groups, old, force)
     return Found(inverse.first(old, load.force, load.body.bias), end.done)

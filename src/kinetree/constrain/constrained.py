@@ -1,4 +1,4 @@
-"""Dynamics with constraints: what contact, limits and friction make of the forces on a mechanism."""
+"""Dynamics with constraints: accelerations under forces, contact, limits and friction."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -41,13 +41,13 @@ SCHEDULE = "levels"
 
 
 class Constrained(NamedTuple):
-    """Accelerations of a mechanism with constraints, and what the constraints did."""
+    """Accelerations of a mechanism with constraints, and the forces of the constraints."""
 
     qdd: Float[AnyArray, "... nv"]
     tau_constraint: Float[AnyArray, "... nv"]  # all constraint forces, on the joints
     contacts: Contacts
     iterations: Int[AnyArray, "..."]  # of Newton's method
-    converged: Bool[AnyArray, "..."]  # False where iterations ran out, or room for the pairs of a crowd
+    converged: Bool[AnyArray, "..."]  # False if iterations, or the room for the pairs of a crowd, were not enough
     loop_forces: Float[AnyArray, "... loops 6"] | None = None  # on the second body of each rigid loop, as f_ext is
 
 
@@ -116,7 +116,7 @@ def constrained_dynamics(
     given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext, "warm_start": warm_start}
     qdd, forces, touch, *rest = evaluate_for(model, compute, **given)
     if isinstance(qdd, np.ndarray):
-        # A NaN position may leave accelerations finite, and wrong: no contact is found there.
+        # With a NaN position accelerations may be finite but wrong, as no contact is found.
         placed = np.where(np.isfinite(np.asarray(q)).all(-1, keepdims=True), qdd, np.nan)
         require_solution(model, "constrained_dynamics", placed, **given)
     return Constrained(qdd, forces, contacts_of(model, touch), *rest)
@@ -124,7 +124,7 @@ def constrained_dynamics(
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _natively(reference: Any, solver: Solver, *given: Any) -> Any:
-    """Constrained dynamics by the native body; derivatives are its own, or those of the reference."""
+    """Constrained dynamics by native code; derivatives are native, or those of the reference."""
     return _reported(solver(*given), given[0])
 
 
@@ -137,7 +137,7 @@ def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
     solution = jax.lax.stop_gradient(reached[0])
 
     def smooth(solver: Solver, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
-        """What has derivatives of all that is reported."""
+        """The reported values that have derivatives."""
         found = solver.at_solution(q, qd, tau, f_ext, solution)
         return found.qdd, found.force, _touch(found, q)[:3]
 
@@ -147,7 +147,7 @@ def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
 
 
 def _no_tangent(x: Any) -> Any:
-    """Tangents of counts and flags, and of forces that are not there."""
+    """Tangents of counts, flags, and missing forces."""
     whole = jnp.issubdtype(x.dtype, jnp.floating)
     return jnp.zeros_like(x) if whole else np.zeros(x.shape, jax.dtypes.float0)
 
@@ -157,14 +157,14 @@ def _touch(found: Solved, q: Any) -> Any:
 
 
 def _reported(found: Solved, q: Any) -> Any:
-    """What the native body found, as XLA's gives it."""
+    """The results of native code, in the form that XLA's have."""
     touch = _touch(found, q)
     held = touch[0][:, :0, :1].repeat(6, -1) if found.loops is None else found.loops.reshape(len(q), -1, 6)
     return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held
 
 
 def known_if_huge(model: Model, dtype: Any) -> Huge | None:
-    """A huge model, if its numbers are known: native walks keep what they make of them."""
+    """A huge model, if its numbers are known: native walks keep their constants with it."""
     return huge(model, dtype) if model.nv > MAX_ROWS else None
 
 
@@ -175,7 +175,7 @@ def timestep_of(model: Model, given: Any) -> Any:
 
 
 def held_force(model: Model, has: Present, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
-    """Forces without constraints: inverse dynamics, less those of a fluid, of tendons, and of what carries weight."""
+    """Forces without constraints: inverse dynamics minus forces of a fluid, of tendons, and of gravity compensation."""
     fluid = None if model.world is None else model.world.fluid
     if fluid is not None:
         dragged = fluid_wrenches(model, fluid, jnp.asarray(q), jnp.asarray(qd))
@@ -211,7 +211,7 @@ def solve_constraints(
     problem = make_problem(laid, model, has, weights, q, qd, b, least)
     tree, groups = problem.tree, problem.groups
     drift = velocity_drift(model.structure, qd)
-    if warm is None:  # at rest: rows whose reference pushes are active
+    if warm is None:  # start at rest: rows with a pushing reference are active
         x, w = jnp.zeros_like(tree.b), at_rest(tree, groups)
     else:
         x = by_position(laid, warm + drift)

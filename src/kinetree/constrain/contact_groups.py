@@ -19,7 +19,7 @@ from .touching import Touching
 
 
 def members_of(model: Model, found: Touching) -> list[np.ndarray]:
-    """The points of each group: by whether both bodies move, and by the number of dimensions."""
+    """The points of each group. Groups differ in the number of moving bodies, and in dimensions."""
     assert model.world is not None
     assert model.world.scene is not None
     pairs = model.world.scene.layout.pairs

@@ -20,7 +20,7 @@ def soft_contact(
     least_time: Scalar,
     elliptic: bool,
 ) -> tuple[Vector, Scalar]:
-    """Reference accelerations along as many directions as v has, and D; both are zero where the contact does not act.
+    """Reference accelerations along the directions of v, and D; both are zero if the contact is inactive.
 
     Arguments:
         surface: with a tuple of scalars for each parameter.
@@ -45,7 +45,7 @@ def soft_contact(
 
 
 def friction_damping(surface: Any, b: Scalar, least_time: Scalar) -> Scalar:
-    """Damping along the tangents of an elliptic cone, which may have a solref of their own."""
+    """Damping along the tangents of an elliptic cone, which may have their own solref."""
     own = surface.solref_friction
     mixed = (own[0] > 0) != (own[1] > 0)
     given = ((own[0] != 0) | (own[1] != 0)) & ~mixed

@@ -1,9 +1,9 @@
 """Contacts within a crowd: shapes of many moving bodies, of which any two may meet.
 
-Lists of all pairs would be too long, so those that are near one another are found in each state: shapes are sorted by
-the cells of a grid as wide as the largest of them, and compared with those in the same and the neighbouring cells
-(Green 2010, "Particle simulation using CUDA"; cells are told apart by their numbers, not only by their hash). What is
-found is put together in lists of fixed room. Where the room does not do, the solution says that it has not converged.
+Lists of all pairs would be too long, so near pairs are found in each state. Shapes are sorted by the cells of a grid,
+which are as wide as the largest shape, and compared with those in the same and the neighbouring cells (Green 2010,
+"Particle simulation using CUDA"; here cells are compared by their numbers, not only by their hash). The pairs go to
+lists of fixed size. If a list is too small, the solution reports that it has not converged.
 """
 
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from .groups import Group, Terms
 from .touching import mixed_surfaces, placed
 
 HASH = (73856093, 19349663, 83492791)  # large primes (Teschner et al. 2003)
-HALF = tuple(d for d in np.ndindex(3, 3, 3) if d >= (1, 1, 1))  # a cell and half of its neighbours, 1 is no step
+HALF = tuple(d for d in np.ndindex(3, 3, 3) if d >= (1, 1, 1))  # a cell and half of its neighbours; 1 means no step
 
 
 class Near(NamedTuple):
@@ -32,7 +32,7 @@ class Near(NamedTuple):
     first: Any
     second: Any
     exists: Any
-    lost: Any  # (): whether there was no room for some
+    lost: Any  # (): True if some pairs did not fit
 
 
 class Crowded(NamedTuple):
@@ -44,7 +44,7 @@ class Crowded(NamedTuple):
 
 
 def near_pairs(crowd: Crowd, centre: Vec3, radius: Any, reach: Any) -> Near:
-    """All pairs whose balls, (k,), are within reach of one another, and that may touch."""
+    """All pairs that may touch, and whose balls, (k,), are within reach of one another."""
     count = len(crowd.shapes)
     width = 2 * radius.max() + reach.max()
     cell = [jnp.floor((c - c.min()) / width).astype(jnp.int32) for c in centre]
@@ -59,7 +59,7 @@ def near_pairs(crowd: Crowd, centre: Vec3, radius: Any, reach: Any) -> Near:
     around = [c[:, None] + np.array([d[k] - 1 for d in HALF], np.int32) for k, c in enumerate(cell)]
     wanted = bucket(around)
     start = jnp.searchsorted(ordered, wanted.reshape(-1)).reshape(wanted.shape).astype(jnp.int32)
-    place = start[..., None] + np.arange(crowd.slots + 1, dtype=np.int32)  # (shapes, cells, slots and one more)
+    place = start[..., None] + np.arange(crowd.slots + 1, dtype=np.int32)  # (shapes, cells, slots + 1)
     other = order[jnp.minimum(place, count - 1)]
     same = place < count
     for k, c in enumerate(cell):
@@ -92,7 +92,7 @@ Made = list[tuple[Crowded, PairSurfaces]]
 
 
 def crowd_contacts(scene: Scene, R: Mat3, p: Vec3, dtype: Any) -> tuple[Made, Any]:
-    """Points of each two kinds, with their surfaces; and whether some were lost."""
+    """Points of each pair of kinds, with their surfaces; and True if some pairs were lost."""
     crowd = scene.layout.crowd
     assert crowd is not None
     numbers = np.array(crowd.shapes, np.int64)
@@ -102,7 +102,7 @@ def crowd_contacts(scene: Scene, R: Mat3, p: Vec3, dtype: Any) -> tuple[Made, An
     reach = jnp.asarray(scene.surfaces.margin, dtype)[numbers] + jnp.asarray(scene.surfaces.gap, dtype)[numbers]
     near = near_pairs(crowd, Vec3(*(c[:, 0] for c in every.position)), radius, reach)
     kind, body = jnp.asarray(kinds), np.array(scene.layout.bodies, np.int64)[numbers]
-    order = jnp.asarray(kinds * (body.max() + 1) + body)  # of a pair: of kind, then of body
+    order = jnp.asarray(kinds * (body.max() + 1) + body)  # order of a pair: by kind, then by body
     swap = order[near.first] > order[near.second]
     first, second = jnp.where(swap, near.second, near.first), jnp.where(swap, near.first, near.second)
     made, lost = [], near.lost
@@ -136,7 +136,7 @@ def _radius(kinds: np.ndarray, size: Vec3) -> Scalar:
 def crowd_groups(
     model: Model, known: Terms, made: Made, poses: Placement, velocities: Motion, at: np.ndarray
 ) -> list[Group]:
-    """One group for each two kinds and point."""
+    """One group for each pair of kinds and each point."""
     crowd = model.world.scene.layout.crowd  # type: ignore[union-attr]
     return [
         between(model, known, c.point, surface, c.bodies, crowd.condim, poses, velocities, at)  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""What a free joint's acceleration lacks: its velocity's linear part turns with the body."""
+"""The drift of free joints: the linear part of their velocity turns with the body."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from kinetree.spatial import Vec3
 
 
 def velocity_drift(structure: Structure, qd: Any) -> Any:
-    """What a free joint's acceleration lacks: (batch, nv).
+    """The drift of free joints, (batch, nv).
 
     Constraints act on x = qdd + drift, the derivative of velocities whose linear part does not turn with the body.
     """

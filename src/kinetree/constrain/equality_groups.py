@@ -1,7 +1,7 @@
 """Equalities as constraints: frames of two bodies held together, joints that follow others.
 
-The residual of a weld's axes is the vector part of conj(Q₂) Q₁, times the torque scale, as MuJoCo has it; its rate is
-½ conj(Q₂) (ω₁ − ω₂) Q₁. Reference accelerations of frames leave out what velocities do to them: −b v − k d r − J̇ v.
+The residual of a weld's axes is the vector part of conj(Q₂) Q₁, times the torque scale, as in MuJoCo. Its rate is ½
+conj(Q₂) (ω₁ − ω₂) Q₁. Reference accelerations of frames leave out the velocity terms: −b v − k d r − J̇ v.
 """
 
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ def _half(q: Quaternion) -> Quaternion:
 
 
 def frame_members(model: Model, equal: FrameEqualities) -> list[tuple[np.ndarray, tuple[bool, bool]]]:
-    """The equalities of each group, and which of their two bodies move: connects first, then welds."""
+    """The equalities of each group, and which of their bodies move: connects first, then welds."""
     held, b1, b2 = (np.array(x, np.int64) for x in (equal.held, equal.bodies1, equal.bodies2))
     row_of_body = model.structure.row_of_body
     moves1, moves2 = ((b >= 0) & (row_of_body[np.maximum(b, 0)] >= 0) for b in (b1, b2))
@@ -59,12 +59,12 @@ def frame_groups(model: Model, known: Terms, equal: FrameEqualities, rows: Carri
 
 
 class FrameRows(NamedTuple):
-    """Rows of a connect or a weld: what is wrong, its rate, and what velocities add to its second derivative."""
+    """Rows of a connect or a weld: the error, its rate, and the velocity terms of its second derivative."""
 
     r: Vector
     v: Vector
     product: Vector
-    turn: Mat3 | None  # from the rotation of the second frame against the first to the last three rows
+    turn: Mat3 | None  # from the rotation of the second frame relative to the first to the last three rows
 
 
 def frame_rows(first: Any, second: Any, size: int, scale: Scalar) -> FrameRows:

@@ -42,7 +42,7 @@ def fluid_wrenches(model: Model, fluid: Fluid, q: Any, qd: Any) -> Any:
 def drag(density: Scalar, viscosity: Scalar, size: Vec3, omega: Vec3, v: Vec3) -> tuple[Vec3, Vec3]:
     """Moment and force on boxes that turn and move in a fluid at rest, in their own axes."""
     x, y, z = size
-    diameter = (x + y + z) / 3  # of the ball that stands for the box in viscous flow
+    diameter = (x + y + z) / 3  # diameter of the ball that replaces the box in viscous flow
     areas, arms = Vec3(y * z, x * z, x * y), Vec3(_arm(x, y, z), _arm(y, x, z), _arm(z, x, y))
 
     def against(speed: Scalar, viscous: Scalar, quadratic: Scalar) -> Scalar:

@@ -1,7 +1,7 @@
-"""Groups of constraints that touch the tree in one way: one joint, the three rows of a ball, one body.
+"""Groups of constraints that act on the tree in one place: one joint, the three rows of a ball, one body.
 
-All a group does is elementwise over (its constraints, batch): residuals w = J x − a_ref, their response (cones.py), and
-what they add to the tree: curvature JᵀHJ and force Jᵀg, where force(x) ≈ g − H J x.
+All operations of a group are elementwise over (its constraints, batch): residuals w = J x − a_ref, their response
+(cones.py), and the load that they add to the tree: curvature JᵀHJ and force Jᵀg, where force(x) ≈ g − H J x.
 """
 
 from dataclasses import dataclass, field
@@ -18,19 +18,19 @@ from kinetree.tree import take
 from .cones import Cone, Response, Vector, dry, one_sided, times
 from .sweeps import HeavyBody, Moved, Passed, Turning
 
-Positions = Any  # (k,) whole numbers; leaves, as those of contacts may be found at run time
+Positions = Any  # (k,) integers; pytree leaves, as those of contacts may be found at run time
 
 
 class Terms(NamedTuple):
-    """What the softness of all constraints depends on."""
+    """Numbers of the world that the softness of all constraints depends on."""
 
     world: World
     weights: InverseWeights
-    least_time: Scalar  # no time constant is shorter
+    least_time: Scalar  # the shortest time constant
 
 
 class Load(NamedTuple):
-    """What constraints add to the tree, by position."""
+    """The load of constraints on the tree, by position."""
 
     body: HeavyBody
     resistance: Scalar
@@ -39,22 +39,22 @@ class Load(NamedTuple):
 
     @property
     def held(self) -> Passed:
-        """The part that is on bodies."""
+        """The part on bodies."""
         return Passed(self.body, self.turning)
 
     @staticmethod
     def none(like: Scalar, turning: bool) -> "Load":
-        """Nothing, (positions, batch)."""
+        """No load, (positions, batch)."""
         zero = jnp.zeros_like(like)
         turned = Turning(Force.zero_like(zero), zero, zero) if turning else None
         return Load(HeavyBody.zero_like(zero), zero, zero, turned)
 
 
 class Group(Protocol):
-    """What Newton's method asks of constraints."""
+    """The methods of constraints that Newton's method needs."""
 
     def residual(self, x: Scalar, at: Moved) -> Vector:
-        """w of accelerations x, which move the rows so."""
+        """w for accelerations x with this motion of the rows."""
         ...
 
     def response(self, w: Vector) -> Response:
@@ -62,12 +62,12 @@ class Group(Protocol):
         ...
 
     def pull(self, load: Load, force: Vector) -> Load:
-        """The load with forces alone added."""
+        """The load with only forces added."""
         ...
 
 
 class TreeGroup(Group, Protocol):
-    """A group that touches the tree in one place: its curvature is part of the tree's."""
+    """A group that acts on the tree in one place, so its curvature adds to that of the tree."""
 
     def load(self, load: Load, r: Response) -> Load:
         """The load with curvature and force added, linear about a response."""
@@ -95,7 +95,7 @@ class OnJoints:
     """Limits (sign 1 for lower ones, −1 for upper ones) and friction loss."""
 
     ref: Scalar
-    D: Scalar  # zero where a row does not act
+    D: Scalar  # zero if a row is inactive
     most: Scalar | None  # the friction loss; None for limits
     at: Positions  # of the rows
     sign: int = field(metadata={"static": True})
@@ -147,10 +147,10 @@ class OnBalls:
 @register_dataclass
 @dataclass(frozen=True)
 class OnBodies:
-    """Contacts between a body and the static world, all of one number of dimensions."""
+    """Contacts between a body and the static world, all with the same number of dimensions."""
 
     X: Transform  # from the row's frame to the contact's: normal, two tangents
-    sign: Scalar  # −1 where the normal points at the world
+    sign: Scalar  # −1 if the normal points at the world
     ref: Vector
     cone: Cone
     at: Positions  # of the rows that carry the bodies

@@ -1,4 +1,4 @@
-"""Equalities that touch the tree in one place: frames held in the static world, joints held at a coordinate."""
+"""Equalities that act on the tree in one place: frames held in the static world, joints held at a coordinate."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from .sweeps import HeavyBody, Moved
 
 
 def held_inertia(D: Vector, turn: Mat3 | None) -> ArticulatedInertia:
-    """What stiffness along three directions of a frame adds to a body's inertia; and about its axes, if `turn`."""
+    """The inertia that stiffness along three directions of a frame adds to a body; also about its axes, if `turn`."""
     zero = jnp.zeros_like(D[0])
     angular = Sym3(*(zero,) * 6)
     if turn is not None:

@@ -65,7 +65,7 @@ def constrained_inverse_dynamics(
 
 
 def _unloaded(solver: Solver, q: Any, qd: Any, tau: Any, qdd: Any) -> Any:
-    """Forces tau, less what constraints do at these accelerations."""
+    """Forces tau minus the forces of constraints at these accelerations."""
     return -solver(q, qd, -tau, warm=qdd).total
 
 

@@ -1,4 +1,4 @@
-"""Constraints on single joints: limits of hinges, sliders and balls, and friction loss; and which of all there are."""
+"""Constraints on single joints: limits of hinges, sliders and balls, and friction loss; and which ones exist."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from .softness import impedance, parts, reference, regularisation
 def row(
     solref: Any, solimp: Any, r: Scalar, velocity: Scalar, weight: Scalar, active: Scalar, least_time: Scalar
 ) -> Any:
-    """Reference acceleration and D of rows, both zero where they do not act."""
+    """Reference acceleration and D of rows; both are zero for inactive rows."""
     ref, imp = parts(solref), parts(solimp)
     d = impedance(imp, r)
     k, b = reference(ref, imp, least_time)
@@ -31,7 +31,7 @@ def row(
 
 
 class Present(NamedTuple):
-    """Which rows have constraints and bodies of their own: all that may have, where numbers are not known yet."""
+    """The rows with constraints and bodies of their own; if numbers are unknown, all rows that may have some."""
 
     lower: tuple[int, ...]
     upper: tuple[int, ...]
@@ -44,11 +44,11 @@ class Present(NamedTuple):
     tendon_armature: tuple[int, ...] = ()
     tendon_stiffness: tuple[int, ...] = ()
     tendon_damping: tuple[int, ...] = ()
-    sliding_loss: tuple[int, ...] = ()  # sliding rows of free joints, whose friction acts along the parent's axes
+    sliding_loss: tuple[int, ...] = ()  # sliding rows of free joints; their friction acts along the parent's axes
 
     @property
     def acts(self) -> bool:
-        """True if there is something that constrains or pulls; every mechanism has bodies."""
+        """True if there are constraints or pulling tendons; bodies alone do not count."""
         return any((*self._replace(bodies=()),))
 
     @property
@@ -58,7 +58,7 @@ class Present(NamedTuple):
 
     @property
     def tendon_forces(self) -> tuple[int, ...]:
-        """Tendons that pull of themselves."""
+        """Tendons with springs, dampers or other forces of their own."""
         return (*self.tendon_stiffness, *self.tendon_damping, *self.tendon_armature)
 
 
@@ -97,7 +97,7 @@ def _found(model: Model) -> Present:
         some(along, loss, along),
         some(balls, turn, balls),
         _with_bodies(model),
-        *(_tendons(world) if len(along) else ()),  # where nothing moves, nothing pulls
+        *(_tendons(world) if len(along) else ()),  # without moving rows tendons have no effect
         sliding_loss=some(sliding, loss, sliding),
     )
 

@@ -1,7 +1,7 @@
 """The tree with constraints in it, and mimic joints: (Gᵀ A G) x = Gᵀ (b + Jᵀg), solved densely.
 
-With x_all = G x, mimic joints fill in the matrix, so there is no elimination along the tree. A times a vector is still
-two sweeps; all columns of A G go side by side.
+With x_all = G x, mimic joints fill in the matrix, so it can not be eliminated along the tree. A times a vector is still
+two sweeps; all columns of A G are computed side by side.
 """
 
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ class MimicInverse(NamedTuple):
 
     @property
     def joint(self) -> Scalar:
-        """The forces that the rows carry, on the joints."""
+        """The forces of the rows, on the joints."""
         return self.rows.force - transposed(self.laid, self.rows.link, self.rows.own.body.bias)
 
     def _solved(self, force: Scalar) -> Scalar:
@@ -37,7 +37,7 @@ class MimicInverse(NamedTuple):
         return jnp.einsum("pk,bk->pb", self.widen, solve_spd(self.matrix, right[..., None])[..., 0])
 
     def answer(self, joint: Scalar, old: Scalar) -> Answer:
-        """x of every position under these forces; `old` is what Δx is counted from."""
+        """x of every position under these forces; Δx is measured from `old`."""
         x = self._solved(joint)
         dx = x - old
         new, change = (motion(self.laid, self.rows.link, y) for y in (x, dx))

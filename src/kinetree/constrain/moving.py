@@ -1,4 +1,4 @@
-"""Derivatives in a direction where much stands still: what does not move is left out, not multiplied by zeros."""
+"""Derivatives along a direction with many zeros: inputs that do not move are left out, not multiplied by zeros."""
 
 from collections.abc import Callable
 from typing import Any

@@ -33,11 +33,11 @@ from .sweeps import times as times_tree
 FULL_STEP_SLOPE = 0.3  # A full step is taken if the slope at its end is at most this part of the slope at its start.
 SEARCH_SLOPE = 0.01  # A search ends where the slope is at most this part of the slope at its start.
 SEARCH_STEPS = 30  # steps of a search; a bracket that is halved 30 times is 1e-9 of its first length
-CURVED_POWER = 1.25  # of the machine epsilon: Δᵀ A Δ over xᵀ A x below which the next step is below rounding
+CURVED_POWER = 1.25  # power of the machine epsilon; below this Δᵀ A Δ / xᵀ A x the next step is below rounding
 
 
 def below_rounding(h: Any, size: Any) -> Any:
-    """True if the next step is below rounding, from Δᵀ A Δ and xᵀ A x. Norms that overflow tell nothing."""
+    """True if the next step is below rounding, from Δᵀ A Δ and xᵀ A x. False if a norm overflows."""
     kind = jnp.finfo(size.dtype)
     return (h <= float(kind.eps) ** CURVED_POWER * size) & (size <= float(kind.max))
 
@@ -54,7 +54,7 @@ class FreeTree(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """What Newton's method found, by position, (positions, batch); counts are (batch,)."""
+    """The result of Newton's method, by position, (positions, batch); counts are (batch,)."""
 
     x: Scalar
     w: tuple[Vector, ...]  # residuals of the groups
@@ -79,7 +79,7 @@ def _total(laid: Layout, shares: Scalar) -> Scalar:
 class Traversal(NamedTuple):
     """How the tree is walked, and which joints follow others."""
 
-    laid: Any  # Layout; None where the tree says itself how it is walked
+    laid: Any  # Layout; None if the tree has its own way to be walked
     coupling: Coupling | None = None
 
     def on(self, tree: FreeTree) -> "Traversal":
@@ -103,7 +103,7 @@ def _inverse(walk: Traversal, rows: Loaded, rigid: Rigid | None) -> Any:
 
 
 def _coupled(groups: list[Group], values: Any) -> tuple[list[Coupled], list[Any]]:
-    """The groups that couple, with what belongs to them."""
+    """The coupling groups, with their values of some lists."""
     both = [(g, v) for g, v in zip(groups, values, strict=True) if isinstance(g, Coupled)]
     return [g for g, _ in both], [v for _, v in both]
 
@@ -151,7 +151,7 @@ def _along(w: tuple[Vector, ...], dw: tuple[Vector, ...], alpha: Scalar) -> tupl
 
 
 def _search(groups: list[Group], w: Any, dw: Any, start: Scalar, m1: Scalar, m2: Scalar, skip: Scalar) -> Scalar:
-    """How far to go: the zero of the slope m1 + m2 α − Σ Δw · force(w + α Δw), by Newton's method within a bracket."""
+    """The length of the step: the zero of m1 + m2 α − Σ Δw · force(w + α Δw), by Newton's method within a bracket."""
 
     def slope(alpha: Scalar) -> tuple[Scalar, Scalar]:
         r = respond(groups, _along(w, dw, alpha))
@@ -204,7 +204,7 @@ def minimise(walk: Traversal, most: int, tree: FreeTree, groups: list[Group], x:
         begin = _power(responses, dw)
         slope = begin - _power(ends, dw) - bent
         take = settled | (jnp.abs(slope) <= FULL_STEP_SLOPE * h) | s.done
-        if tree.rigid is not None:  # the first step goes to where loops are closed; all others stay there
+        if tree.rigid is not None:  # the first step closes the loops; all others keep them closed
             take = take | (s.iterations == 0)
         alpha = _search(groups, s.w, dw, h, begin - h, h - bent, take)
         moved = jnp.where(take, found.x, s.x + alpha * found.dx)
@@ -315,7 +315,7 @@ def constraint_force(
     loops: Scalar | None = None,
     inertial: bool = True,
 ) -> Scalar:
-    """Jᵀ force, by position; with that of loops, where it is given; `inertial`: and that of groups that are inertia."""
+    """Jᵀ force, by position, with that of loops, if given; `inertial`: also with that of inertial groups."""
     load = Load.none(tree.b, False)
     for group, r in zip(groups, respond(groups, w), strict=True):
         if inertial or not (isinstance(group, Coupled) and group.inertial):
@@ -326,7 +326,7 @@ def constraint_force(
 
 
 def at_rest(tree: FreeTree, groups: list[Group]) -> tuple[Vector, ...]:
-    """w of no accelerations."""
+    """w without accelerations."""
     zero = jnp.zeros_like(tree.b)
     return residuals(groups, zero, still(zero, tree.link.n is not None))
 

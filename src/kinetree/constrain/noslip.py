@@ -2,11 +2,11 @@
 
 Soft friction lets a resting contact slip a little. After the solve all other forces are kept, and friction f, within
 its bounds, is found again without softness: the f in K that minimises ½ fᵀ G M⁻¹ Gᵀ f + fᵀ (G a − a_ref). K is an
-interval for friction loss and for each direction of a pyramidal cone, an ellipse for elliptic cones. Softness can not
-be nothing in Newton's method, so the force is found by the proximal point method (Rockafellar 1976): with f the last
-force and D a stiffness, the force is Π_K(f − D w), which at f itself is no softness at all. Each turn makes what is
-left some D G M⁻¹ Gᵀ times smaller. MuJoCo takes some sweeps of Gauss and Seidel towards the same minimum
-(`noslip_iterations`); we go on until it is reached.
+interval for friction loss and for each direction of a pyramidal cone, and an ellipse for elliptic cones. Newton's
+method needs some softness, so the force is found by the proximal point method (Rockafellar 1976): with f the last force
+and D a stiffness, the force is Π_K(f − D w). At the fixed point this has no softness. Each turn makes the error about D
+G M⁻¹ Gᵀ times smaller. MuJoCo makes some sweeps of Gauss and Seidel towards the same minimum (`noslip_iterations`);
+kinetree goes on until it is reached.
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ from .groups import Group, Load, OnBodies, OnJoints
 from .newton import FreeTree, Solution, Traversal, constraint_force, minimise
 from .sweeps import Moved
 
-STIFFER = {"float64": 1e4, "float32": 1e2}  # how much stiffer than soft friction a turn is
+STIFFER = {"float64": 1e4, "float32": 1e2}  # the stiffness of a turn over that of soft friction
 TURNS = 8
 
 
@@ -120,7 +120,7 @@ def cone_grip(cone: Cone, force: Vector, bound: Vector) -> Grip:
 
 
 def cone_bounds(cone: Cone, w: Vector, r: Response) -> Vector:
-    """How much friction a contact holds in each direction, from its soft forces."""
+    """The friction limit of a contact in each direction, from its soft forces."""
     mu = cone.friction
     if cone.elliptic:
         return tuple(m * r.force[0] for m in mu)
@@ -135,7 +135,7 @@ def _cone_grip(cone: Cone, w: Vector, r: Response) -> Grip:
 
 
 def _gripping(group: Group, w: Vector) -> Group | None:
-    """The group with friction that does not creep; None where all its forces stay."""
+    """The group with friction that does not creep; None if all its forces stay."""
     r = group.response(w)
     if isinstance(group, OnBodies) and len(w) > 1:
         return GripGroup(group, _cone_grip(group.cone, w, r))

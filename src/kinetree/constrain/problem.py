@@ -42,14 +42,14 @@ class Problem(NamedTuple):
     tree: FreeTree
     groups: list[Group]
     found: Touching | None
-    active: Scalar | None  # which points of contact push
+    active: Scalar | None  # True for points of contact that push
     loops: LoopRows | None = None  # rows of rigid loops
     crowded: Crowded | None = None  # contacts whose pairs were found in this state
-    lost: Any = False  # True if there was no room for some of those
+    lost: Any = False  # True if some pairs of the crowd did not fit
 
 
 def layout_of(model: Model, q: Any, known: Huge | None = None) -> Layout:
-    """How the tree of a model is walked, in configurations (batch, nq): by levels, or as a whole where it is huge."""
+    """The layout of a model's tree, for configurations (batch, nq): by levels, or as a whole if it is huge."""
     if model.nv <= MAX_ROWS or model.coupling is not None:
         return layout(model.tree, "levels")
     return whole_layout(model, q, known)
@@ -62,7 +62,7 @@ def body_places(laid: Layout, model: Model, at: Arranged) -> tuple[Mat3, Vec3]:
 
 
 def find_contacts(laid: Layout, model: Model, at: Arranged) -> tuple[Touching, Any, Scalar]:
-    """Points of contact, the surfaces of their pairs, and which points push."""
+    """Points of contact, the surfaces of their pairs, and the points that push."""
     scene = scene_of(model)
     assert scene is not None
     surfaces = surfaces_of_pairs(scene, at.gravity.x.dtype)
@@ -71,7 +71,7 @@ def find_contacts(laid: Layout, model: Model, at: Arranged) -> tuple[Touching, A
 
 
 def find_crowded(laid: Layout, model: Model, at: Arranged) -> tuple[list, Any]:
-    """Contacts within the crowd (crowd.py), and whether some were lost."""
+    """Contacts within the crowd (crowd.py), and True if some were lost."""
     scene = scene_of(model)
     assert scene is not None
     return crowd_contacts(scene, *body_places(laid, model, at), at.gravity.x.dtype)
@@ -133,7 +133,7 @@ def make_problem(
         made, lost = find_crowded(laid, model, at)
         groups += crowd_groups(model, known, made, poses, velocities, position_of)
         crowded = joined(made)
-    if isinstance(laid, Whole):  # which has no seventh coordinate (sweeps.py)
+    if isinstance(laid, Whole):  # it has no seventh coordinate (sweeps.py)
         groups = [_along(g) if isinstance(g, OnBalls) else g for g in groups]
     tree = _tree(laid, model, at, groups, by_position(laid, b))
     if model.loops is None:

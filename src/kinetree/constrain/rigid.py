@@ -1,7 +1,7 @@
 """The tree with rigid loops: A x = f + Gᵀλ with G x = g, by the factors of A and a small matrix G A⁻¹ Gᵀ.
 
-Newton's method and conjugate gradients ask for A⁻¹ of forces. This is A⁻¹ within what the loops leave free, an affine
-map: x = A⁻¹ f + A⁻¹ Gᵀ (G A⁻¹ Gᵀ)⁺ (g − G A⁻¹ f).
+Newton's method and conjugate gradients need A⁻¹ of forces. This is A⁻¹ within the motions that the loops leave free, an
+affine map: x = A⁻¹ f + A⁻¹ Gᵀ (G A⁻¹ Gᵀ)⁺ (g − G A⁻¹ f).
 """
 
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ class Rigid:
         return jnp.einsum("pmb,mb->pb", self.G, force)
 
     def asking(self, ref: Scalar) -> "Rigid":
-        """These rows, asked to move by `ref`."""
+        """These rows with another `ref`."""
         return replace(self, ref=ref)
 
 
@@ -53,7 +53,7 @@ class RigidInverse(NamedTuple):
     answers: Scalar  # A⁻¹ Gᵀ, (positions, m, batch)
     K: Any  # G A⁻¹ Gᵀ, (batch, m, m)
     factors: SemidefiniteFactors
-    joint: None = None  # the forces that the factors were made with are within `inner`
+    joint: None = None  # `inner` has the forces that the factors were made with
 
     def force(self, x: Scalar, ref: Scalar) -> Scalar:
         """λ that makes G x equal to `ref`, (m, batch)."""
@@ -68,7 +68,7 @@ class RigidInverse(NamedTuple):
         return solve_factored(self.K, self.factors, right.T).T
 
     def answer(self, joint: None, old: Scalar) -> Answer:
-        """x of every position under the forces that the factors were made with; Δx is counted from `old`."""
+        """x of every position under the forces that the factors were made with; Δx is measured from `old`."""
         zero = jnp.zeros_like(old)
         return self.first(old, zero, Force.zero_like(zero))
 
@@ -84,7 +84,7 @@ class RigidInverse(NamedTuple):
         return x + self.moved(held), held
 
     def reply(self, force: Scalar, bias: Force, share: Scalar | float = 0.0) -> Reply:
-        """To these forces and a share of the others; of that share is what is asked of the loops, too."""
+        """The answer to these forces and a share of the others; the `ref` of the loops is scaled by the same share."""
         found = self.inner.reply(force, bias, share)
         x = found.x + self.moved(self.force(found.x, share * self.rows.ref))
         return Reply(motion(self.laid, self.link, x), x, found.squared)

@@ -1,8 +1,8 @@
 """How soft a constraint is: impedance, reference acceleration and regularisation, from `solimp` and `solref`.
 
-A constraint with residual r and velocity v wants the acceleration a_ref = −b v − k d r; d in (0, 1) is its impedance,
-and R = (1 − d)/d · (inverse inertia) its regularisation (MuJoCo documentation, "Solver parameters"). All is
-elementwise.
+A constraint with residual r and velocity v has the reference acceleration a_ref = −b v − k d r. Its impedance d is in
+(0, 1), and its regularisation is R = (1 − d)/d · (inverse inertia) (MuJoCo documentation, "Solver parameters"). All
+functions are elementwise.
 """
 
 from typing import Any, NamedTuple
@@ -17,14 +17,14 @@ MIN_IMPEDANCE, MAX_IMPEDANCE = 1e-4, 0.9999
 
 
 def parts(array: Any) -> tuple[Scalar, ...]:
-    """The last axis of an array as a tuple, with room for a batch axis after what is left."""
+    """The last axis of an array as a tuple of arrays, with a batch axis added at the end."""
     return tuple(array[..., k, None] for k in range(array.shape[-1]))
 
 
 def impedance(solimp: tuple[Scalar, ...], r: Scalar) -> Scalar:
     """d(r): from solimp[0] at r = 0 to solimp[1] at |r| = width, a power curve on either side of the midpoint.
 
-    A power that is a Python integer is one that all constraints share: it costs no logarithm.
+    A power that is a Python integer is shared by all constraints; it needs no logarithm.
     """
     low, high, width, middle, power = solimp
     low, high, middle = (jnp.clip(x, MIN_IMPEDANCE, MAX_IMPEDANCE) for x in (low, high, middle))
@@ -32,7 +32,7 @@ def impedance(solimp: tuple[Scalar, ...], r: Scalar) -> Scalar:
     flat = (low == high) | (width <= MIN_VALUE)
     x = jnp.abs(r) / jnp.where(flat, 1.0, width)
     inside = (x > 0) & (x < 1)
-    at = jnp.where(inside, x, 0.5)  # away from where powers have no derivative
+    at = jnp.where(inside, x, 0.5)  # avoids the points where powers have no derivative
     early = jnp.power(at, power) / jnp.power(middle, power - 1)
     late = 1 - jnp.power(1 - at, power) / jnp.power(1 - middle, power - 1)
     curve = jnp.where(power == 1, at, jnp.where(at <= middle, early, late))
@@ -48,11 +48,11 @@ class Reference(NamedTuple):
 
 
 def reference(solref: tuple[Scalar, ...], solimp: tuple[Scalar, ...], least_time: Scalar) -> Reference:
-    """Stiffness and damping: from a time constant and a damping ratio where both are positive, else given directly.
+    """Stiffness and damping: from a time constant and a damping ratio if both are positive, else given directly.
 
     Arguments:
-        solref, solimp: MuJoCo's parameters; a solref of mixed signs is replaced by the default, as there.
-        least_time: the least time constant there may be.
+        solref, solimp: MuJoCo's parameters; a solref of mixed signs is replaced by the default, as in MuJoCo.
+        least_time: the shortest time constant.
     """
     mixed = (solref[0] > 0) != (solref[1] > 0)
     time, ratio = (jnp.where(mixed, default, x) for x, default in zip(solref, SOLREF, strict=True))

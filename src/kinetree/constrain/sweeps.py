@@ -4,8 +4,8 @@ A contact adds a 6 by 6 matrix to its body's inertia and a force to its bias; li
 own resistance and force (RBDA chapter 7 with heavier bodies). There are no velocity terms: x is what J acts on.
 
 A ball joint's limit acts on the turn about one axis, a sum over the joint's three rows. It is a seventh coordinate of
-motion, y, that starts at zero at the joint's first row and grows by nᵢ xᵢ at each: S̃ = (S, n). The recursions stay the
-same with one number more, and the coordinate is dropped where the joint begins.
+motion, y. It starts at zero at the joint's first row and grows by nᵢ xᵢ at each row: S̃ = (S, n). The recursions have
+one more number, and the coordinate is dropped at the first row of the joint.
 """
 
 from typing import Any, NamedTuple
@@ -41,7 +41,7 @@ class Turning(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What the inward sweep passes on."""
+    """The state of the inward sweep."""
 
     body: HeavyBody
     turning: Turning | None  # None for trees without ball limits
@@ -57,7 +57,7 @@ class SweptRow(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """A row with what acts on it."""
+    """A row with its load."""
 
     link: SweptRow
     resistance: Scalar  # armature, and the curvature of the joint's own constraints
@@ -94,7 +94,7 @@ def pivot(row: Loaded, whole: Passed) -> HeavyPivot:
 
 
 def release(row: Loaded, received: Passed) -> Passed:
-    """What a row passes to its parent when its joint moves freely."""
+    """The state that a row passes to its parent if its joint moves freely."""
     whole = jax.tree.map(jnp.add, row.own, received)
     joint = pivot(row, whole)
     X, step = row.link.X, joint.u * joint.d_inverse
@@ -118,7 +118,7 @@ def release(row: Loaded, received: Passed) -> Passed:
 
 
 def carried(link: SweptRow, parent: Moved) -> Moved:
-    """The parent's motion as the row meets it, its joint at rest."""
+    """The motion of the row's frame from its parent's, with its joint at rest."""
     return Moved(link.X @ parent.a, None if link.carries is None else parent.turn * link.carries)
 
 
@@ -129,14 +129,14 @@ def moved(link: SweptRow, before: Moved, x: Scalar) -> Moved:
 
 
 def own_rate(joint: HeavyPivot, u: Scalar, m: Moved) -> Scalar:
-    """(u − Uᵀ a)/d, with the turn in a: what a joint adds of its own where its frame would move so."""
+    """(u − Uᵀ a)/d, with the turn in a: the joint's own acceleration for this motion of its frame."""
     if m.turn is not None and joint.U_turning is not None:
         u = u - m.turn * joint.U_turning
     return joint_answer(joint.U, joint.d_inverse, u, m.a)
 
 
 class Answer(NamedTuple):
-    """A row's motion for the new x, how it changed from the old x, and the row's share of two norms."""
+    """A row's motion for the new x, its change from the old x, and the row's share of two norms."""
 
     new: Moved
     change: Moved
@@ -148,7 +148,7 @@ class Answer(NamedTuple):
 
 
 def answer(row: tuple[SweptRow, HeavyPivot, Scalar], parent: Answer) -> Answer:
-    """x = (u − Uᵀ a′)/d; the norms are Σ d e² with e what a joint adds of its own."""
+    """x = (u − Uᵀ a′)/d; the norms are Σ d e², with e the joint's own part."""
     link, joint, old = row
     before, change = carried(link, parent.new), carried(link, parent.change)
     x = own_rate(joint, joint.u, before)
@@ -159,7 +159,7 @@ def answer(row: tuple[SweptRow, HeavyPivot, Scalar], parent: Answer) -> Answer:
 
 
 def force_step(row: tuple[Transform, Force], received: Force) -> Force:
-    """A body's own force and what hangs from it, at its parent."""
+    """The force of a body and of all that hangs from it, at its parent."""
     X, own = row
     return X.force_to_parent(own + received)
 
@@ -191,7 +191,7 @@ def pushed(row: RowPush, received: tuple[Force, Scalar | None]) -> tuple[HeavyPi
 
 
 def pass_on(row: RowPush, received: tuple[Force, Scalar | None]) -> tuple[Force, Scalar | None]:
-    """The biases that `release` would pass to the parent, with factors that are known already."""
+    """The biases that `release` would pass to the parent, with known factors."""
     joint, bias, turning = pushed(row, received)
     up = row.link.X.force_to_parent(freed_bias(joint.U, joint.d_inverse, joint.u, bias))
     if turning is None:
@@ -229,7 +229,7 @@ class TreeInverse(NamedTuple):
     joint: HeavyPivot  # with the forces that the factors were made with
 
     def answer(self, joint: HeavyPivot, old: Scalar) -> Answer:
-        """x of every position, under the forces in `joint`; `old` is what Δx is counted from."""
+        """x of every position, under the forces in `joint`; Δx is measured from `old`."""
         zero = jnp.zeros_like(old[0])
         base = still(zero, self.link.n is not None)
         return outward(ANSWER, self.laid, (self.link, joint, old), Answer(base, base, zero, zero, zero, zero))
@@ -279,7 +279,7 @@ class WholeInverse(NamedTuple):
         return at.a.dot(self.rows.own.body.inertia @ at.a) + self.rows.resistance * x * x
 
     def answer(self, joint: None, old: Scalar) -> Answer:
-        """x of every position, under the forces that the rows carry; `old` is what Δx is counted from."""
+        """x of every position, under the forces of the rows; Δx is measured from `old`."""
         return self._answered(old, *self._solved(self.rows.force, self.rows.own.body.bias))
 
     def _answered(self, old: Scalar, x: Scalar, new: Moved) -> Answer:
@@ -308,7 +308,7 @@ def factored(laid: Layout, rows: Loaded) -> Any:
 
 
 def solve(laid: Layout, rows: Loaded, old: Scalar) -> Answer:
-    """x of every position, given what acts; `old` is what Δx is counted from."""
+    """x of every position under a load; Δx is measured from `old`."""
     inverse = factored(laid, rows)
     return inverse.answer(inverse.joint, old)
 
@@ -327,7 +327,7 @@ def motion(laid: Layout, link: SweptRow, x: Any) -> Moved:
 
 
 def transposed(laid: Layout, link: SweptRow, force: Force) -> Scalar:
-    """Jᵀ f: forces on the joints, by position, that forces on the bodies make."""
+    """Jᵀ f: joint forces, by position, from forces on the bodies."""
     if isinstance(laid, Whole):
         return laid.transposed(force)
     like = jax.tree.map(lambda x: jnp.zeros_like(x[0]), force)

@@ -1,9 +1,10 @@
-"""Tendons at work: springs, dampers and rotors along them, and the constraints on their lengths. As MuJoCo's.
+"""Forces of tendons: springs, dampers and rotors along them, and constraints on their lengths, as in MuJoCo.
 
 A tendon moves several joints, so its limits, friction loss and equalities are coupling rows. Its armature is inertia:
-it resists the second derivative of the length, J x + J̇ qd. The part with x is a coupling row, too, of no softness, and
-the other a force. MuJoCo adds armature to its mass matrix only where that has entries, at pairs of a row and one that
-carries it: between branches of the tree there is none. So a tendon over two branches resists with each on its own.
+it resists the second derivative of the length, J x + J̇ qd. The part with x is a coupling row, too, without softness;
+the other part is a force. MuJoCo adds armature only to existing entries of its mass matrix, pairs of a row and a row
+that carries it. Between branches of the tree there are no entries. So a tendon over two branches resists with each by
+itself.
 """
 
 from typing import Any
@@ -51,7 +52,7 @@ class TendonRows:
         return values[:, None] if values.ndim == 1 else values
 
     def along(self, which: np.ndarray, factor: Scalar | float = 1.0) -> Along:
-        """How some tendons grow."""
+        """The Jacobian rows of some tendons."""
         return Along(self.moment[which] * factor, self.positions[which])
 
 
@@ -111,9 +112,9 @@ def _equalities(strings: TendonRows, known: Terms, equal: TendonEqualities, weig
 
 
 def branches(tree: Tree, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of armature, (k,) numbers of tendons and (k, width) the part of each: rows that do not carry one another.
+    """Rows of armature: (k,) numbers of tendons, and (k, width) the part of each. Its rows do not carry one another.
 
-    A tendon whose branches meet in a row that it moves too stays whole.
+    A tendon whose branches meet in a row that it also moves stays whole.
     """
     lp, rp = np.asarray(tree.lp), np.asarray(tree.rp)
     numbers, masks = [], []
@@ -134,7 +135,7 @@ def branches(tree: Tree, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def tendon_force(model: Model, has: Present, q: Any, qd: Any) -> Any:
-    """What springs, dampers and the velocity terms of armature do to the joints, (batch, nv)."""
+    """Joint forces of springs, dampers and the velocity terms of armature, (batch, nv)."""
     tendons, at = tendons_of(model), paths_of(model)
     assert tendons is not None
     length, moment = stretched(model, q)
@@ -148,7 +149,7 @@ def tendon_force(model: Model, has: Present, q: Any, qd: Any) -> Any:
 
 
 def bending(model: Model, q: Any, qd: Any) -> Any:
-    """J̇ qd, (n, batch): the second derivatives of lengths where x is 0; of lines that wrap around nothing."""
+    """J̇ qd, (n, batch): the second derivatives of lengths for x = 0, for lines without a wrap."""
     tendons = tendons_of(model)
     assert tendons is not None
     batch, laid = q.shape[0], layout(model.tree, SCHEDULE)

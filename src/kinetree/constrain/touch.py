@@ -1,4 +1,4 @@
-"""Where shapes touch: `kinetree.contacts`, and how points of contact are reported."""
+"""Points of contact: `kinetree.contacts`, and the form of reports."""
 
 from functools import partial
 from math import prod
@@ -30,18 +30,18 @@ Touch = tuple[Any, ...]  # position, frame, depth and activity, (batch, points, 
 
 
 class Contacts(NamedTuple):
-    """Points where shapes touch, or may touch; padded: there is a place for every point there may ever be."""
+    """Points where shapes touch, or may touch. Arrays are padded: every possible point has a place."""
 
     position: Float[AnyArray, "... n 3"]  # halfway between the surfaces
     frame: Float[AnyArray, "... n 3 3"]  # rows are the normal, from the first body to the second, and two tangents
-    depth: Float[AnyArray, "... n"]  # how far the surfaces overlap; −inf where they are not near
-    bodies: Int[AnyArray, "*batch n 2"]  # the two bodies, −1 the base; (n, 2) where pairs are listed beforehand
+    depth: Float[AnyArray, "... n"]  # how far the surfaces overlap; −inf if they are not near
+    bodies: Int[AnyArray, "*batch n 2"]  # the two bodies, −1 the base; (n, 2) if all pairs are listed in advance
     active: Bool[AnyArray, "... n"]  # True if the contact pushes
 
 
 @coupled("unchanged")
 def contacts(model: Model, q: Float[AnyArray, "... nq"]) -> Contacts:
-    """Where the shapes of a mechanism touch the world, and one another.
+    """The points where the shapes of a mechanism touch the world, and one another.
 
     Arguments:
         model: the mechanism and its world.
@@ -93,14 +93,14 @@ def _by_xla(model: Model, q: Any) -> Touch:
 
 
 def no_points(q: Any) -> Touch:
-    """The points of a mechanism that touches nothing."""
+    """The (empty) points of a mechanism without pairs of shapes."""
     shape, xp = (len(q), 0), library(q)
     real = (xp.zeros((*shape, *more), q.dtype) for more in ((3,), (3, 3), ()))
     return *real, xp.zeros(shape, bool)
 
 
 def found_points(found: Any, active: Any, q: Any, crowded: Crowded | None = None) -> Touch:
-    """Points of contact, as XLA's body found them."""
+    """Points of contact, from the results of XLA."""
     if crowded is not None:
         listed, own = found_points(found, active, q), found_points(crowded, crowded.active, q)
         return *(jnp.concatenate(x, 1) for x in zip(listed, own, strict=True)), crowded.bodies[None]
@@ -111,7 +111,7 @@ def found_points(found: Any, active: Any, q: Any, crowded: Crowded | None = None
 
 
 def reported_points(points: Any) -> Touch:
-    """Points of contact, as the native body reports them: (batch, 14 a point)."""
+    """Points of contact, from the report of native code: (batch, 14 for each point)."""
     seen = points.reshape(len(points), prod(points.shape[1:]) // POINT_REPORT, POINT_REPORT)
     return seen[..., :3], seen[..., 3:12].reshape(*seen.shape[:2], 3, 3), seen[..., 12], seen[..., 13] != 0
 
@@ -120,7 +120,7 @@ def contacts_of(model: Model, touch: Touch) -> Contacts:
     """With the bodies that touch."""
     position, frame, depth, active, *crowded = touch
     bodies = contact_bodies(model)
-    for found in crowded:  # after those that are listed
+    for found in crowded:  # after the listed points
         xp = library(found)
         listed = xp.broadcast_to(xp.asarray(bodies, found.dtype), (*found.shape[:-2], *bodies.shape))
         bodies = xp.concatenate([listed, found], -2)
@@ -128,7 +128,7 @@ def contacts_of(model: Model, touch: Touch) -> Contacts:
 
 
 def contact_bodies(model: Model) -> np.ndarray:
-    """The two bodies of every point there may be, (n, 2)."""
+    """The two bodies of every possible point, (n, 2)."""
     if not has_contacts(model):
         return np.zeros((0, 2), np.int64)
     assert model.world is not None

@@ -1,4 +1,4 @@
-"""Which shapes touch, and where: all candidate pairs of a scene, collided kind by kind, states side by side."""
+"""Collisions: all candidate pairs of a scene, kind by kind, with states side by side."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -99,7 +99,7 @@ def placed(scene: Scene, numbers: np.ndarray, R: Mat3, p: Vec3) -> Geom:
 
 
 def touching(scene: Scene, surfaces: PairSurfaces, R: Mat3, p: Vec3) -> Touching:
-    """All points of contact there may be, in lanes; those that are not have an infinite distance.
+    """All possible points of contact, in lanes; missing ones have an infinite distance.
 
     Arguments:
         scene: the shapes.

@@ -1,7 +1,7 @@
-"""Models whose numbers JAX may be tracing: which native programs can be bound to, with constants that are traced, too.
+"""Models with traced numbers: native programs can be bound to some of them, with traced constants.
 
-What decides which program runs must be known: how the mechanism hangs together, which shapes may meet. Where a number
-is not known, whatever it might switch on is there, and does nothing where the number turns out to be zero or infinite.
+Facts that decide which program runs must be known: the tree, and which shapes may meet. If a number is unknown, the
+program includes all terms that the number might switch on. They have no effect if it is zero or infinite at run time.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ def in_numpy(model: Model) -> Model:
 
 
 def not_bound(model: Model) -> str:
-    """Why native programs need numbers of a model that are traced; nothing where they do not."""
+    """The reason why native programs need the values of traced numbers of a model; empty if they do not."""
     world = model.world
     if world is None:
         return ""

@@ -14,7 +14,7 @@ from .problem import MAX_ROWS, has_crowd
 
 
 def two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compute a single state twice: XLA writes other code for one lane, with other rounding, than for many."""
+    """Compute a single state twice: for one lane XLA makes other code, with other rounding, than for many lanes."""
 
     @wraps(function)
     def widened(*args: Any, **options: Any) -> Any:
@@ -23,7 +23,7 @@ def two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
         crowd = any(map(has_crowd, models))
         if crowd and lanes != 1:
             return _one_by_one(function, *args, **options)
-        huge = any(m.nv > MAX_ROWS for m in models)  # whose walks are native, one by one
+        huge = any(m.nv > MAX_ROWS for m in models)  # native walks do their states one by one
         if lanes != 1 or huge or crowd:
             return function(*args, **options)
         twice = (jnp.repeat(a, 2, 0) if isinstance(a, jax.Array | np.ndarray) and a.ndim else a for a in args)
@@ -33,7 +33,7 @@ def two_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _one_by_one(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """One state after the other: in each of them other shapes of a crowd meet."""
+    """One state after the other, because in each state different shapes of a crowd meet."""
     batched = [k for k, a in enumerate(args) if isinstance(a, jax.Array | np.ndarray) and a.ndim]
 
     def one(state: tuple) -> Any:

@@ -1,9 +1,9 @@
-"""Inverse weights: what unit forces move at the neutral configuration, which scales the regularisation.
+"""Inverse weights: accelerations from unit forces at the neutral configuration. They scale the regularisation.
 
 As MuJoCo defines them (`dof_invweight0`, `body_invweight0`): the diagonal of M⁻¹, averaged over the three axes of a
 ball and of each half of a free joint; and of J M⁻¹ Jᵀ at the body's centre of mass, averaged over three axes each. A
-body that only slides, along a coordinate axis and right on the base, has the inverse of its mass and no rotation.
-All of them come from one run of three passes over the tree (dynamics/algorithms/compliance.py).
+body directly on the base that only slides along a coordinate axis has the inverse of its mass and no rotation. One run
+of three passes over the tree gives all of them (dynamics/algorithms/compliance.py).
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ from kinetree.spatial import Force, Vec3
 
 
 def inverse_weights(model: Model) -> InverseWeights:
-    """The model's own, or else computed: once for a model whose numbers are known, else once for a trace."""
+    """The model's own weights; if it has none, computed once for a model with known numbers, else once in a trace."""
     if model.world is not None and model.world.inverse_weights is not None:
         return model.world.inverse_weights
     if is_traced(model):
@@ -36,7 +36,7 @@ def inverse_weights(model: Model) -> InverseWeights:
         return kept
     kept = model.__dict__.get("_inverse_weights")
     if kept is None:
-        with jax.ensure_compile_time_eval():  # Inside `jit`, too, numbers that are known stay known.
+        with jax.ensure_compile_time_eval():  # known numbers stay known inside `jit`, too
             kept = model.__dict__["_inverse_weights"] = _compute(model.uncoupled)
     return kept
 
