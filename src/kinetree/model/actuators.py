@@ -1,15 +1,15 @@
 """Actuators: MuJoCo's model of a motor, as arrays over all actuators.
 
-An actuator sees its joint through a gear: its length is gear · q, its velocity gear · qd, and a force f of the actuator
-is the generalised force gearᵀ f of the joint. It may also pull on a tendon, push a site, or move a slider by a crank:
-then the length is theirs, times the gear, and ∂length/∂q carries forces to joints. With u its control, or its
-activation where it has one,
+An actuator acts on its joint through a gear: its length is gear · q, its velocity gear · qd, and a force f of the
+actuator is the generalised force gearᵀ f of the joint. It may also pull on a tendon, push a site, or move a slider by a
+crank. Then the length is theirs, times the gear, and ∂length/∂q carries forces to joints. With u its control, or its
+activation if it has one,
     f = (gain₀ + gain₁ length + gain₂ velocity) u + bias₀ + bias₁ length + bias₂ velocity
 kept within its force range. Activations follow the control: ȧ = u ("integrator"), or ȧ = (u − a)/time_constant
 ("filter"; "filterexact" makes the step of that equation without error). Muscles have curves in place of gain and bias
 (actuate/muscle.py). The facts are those of MuJoCo's manual, chapter Computation, section Actuation model.
 
-`Actuator` describes one, in words; `Actuators` holds them all, and belongs to a model.
+`Actuator` describes one actuator; `Actuators` are all actuators of a model, as arrays.
 """
 
 from collections.abc import Iterable, Sequence
@@ -145,7 +145,7 @@ class ActuatorTarget(NamedTuple):
 
 
 class Wiring(NamedTuple):
-    """All that is static about actuators. Compared by value, so that jit can tell two models apart.
+    """The static facts about actuators. Compared by value, so that jit can distinguish two models.
 
     Actuators of a file that are not modelled have no entry here, but keep their places in controls and activations.
     """
@@ -174,12 +174,12 @@ class Wiring(NamedTuple):
 
 
 class Muscles(NamedTuple):
-    """What is known of muscles, over all actuators; curves are in MuJoCo's order of parameters."""
+    """Numbers of muscles, over all actuators; curves are in MuJoCo's order of parameters."""
 
     gain: Float[AnyArray, "n 9"]  # range (2), force, scale, shortest, longest, fastest, passive, fv_most
     bias: Float[AnyArray, "n 9"]
     length_range: Float[AnyArray, "n 2"]
-    acc0: Float[AnyArray, " n"]  # what a unit force accelerates; scales forces that are not given
+    acc0: Float[AnyArray, " n"]  # the acceleration by a unit force; it scales forces that are not given
     times: Float[AnyArray, "n 3"]
 
 

@@ -1,7 +1,7 @@
-"""The door of every public function: shapes, dtypes, batches, and NumPy or JAX.
+"""The arguments of public functions: shapes, dtypes, batches, and NumPy or JAX.
 
-NumPy arrays in give NumPy arrays out, float64 computed in float64, whatever JAX's settings say. JAX arrays follow JAX,
-except that those of float64 stay float64 where x64 is off.
+NumPy arrays give NumPy results, and float64 is computed in float64 for any setting of JAX. JAX arrays follow JAX,
+except that float64 arrays stay float64 if x64 is off.
 """
 
 import math
@@ -56,7 +56,7 @@ def _is_known_jax(value: Any) -> bool:
 def result_dtype(values: list[Any]) -> Any:
     """The type that a function of these arrays computes in."""
     if any(_is_jax(x) and x.dtype == np.float64 for x in values):
-        return np.dtype(np.float64)  # which JAX would narrow in its 32-bit mode
+        return np.dtype(np.float64)  # JAX would narrow it in its 32-bit mode
     found = jnp.result_type(*values) if any(map(_is_jax, values)) else np.result_type(*values)
     if jnp.issubdtype(found, jnp.floating):
         return found if found.itemsize >= 4 else np.dtype(np.float32)
@@ -88,7 +88,7 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
                 return None
             v, shape = values[name]
             whole = batch + shape
-            # on JAX arrays each of these costs about 20 µs, even where it changes nothing
+            # on JAX arrays each of these costs about 20 µs, even if it changes nothing
             if not _is_jax(v) or v.dtype != dtype or v.shape != whole or v.weak_type:
                 v = library.broadcast_to(library.asarray(v, dtype), whole)
             return v if len(batch) == 1 else v.reshape(math.prod(batch), *shape)
@@ -97,7 +97,7 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
         result = without_xla(function, *flattened) if from_numpy and xla_is_lost() else function(*flattened)
         if from_numpy:
             result = jax.tree.map(lambda x: x if isinstance(x, Tracer) else np.asarray(x), result)  # of a traced model
-        if len(batch) != 1:  # free for NumPy arrays, a copy for JAX arrays outside of jit
+        if len(batch) != 1:  # no cost for NumPy arrays, a copy for JAX arrays outside of jit
             result = jax.tree.map(lambda x: x.reshape((*batch, *x.shape[1:])), result)
         return result
 
@@ -118,7 +118,7 @@ def _whole_products(dtype: Any) -> AbstractContextManager[Any]:
 
 
 def _require_room(values: dict[str, Given], batch: tuple[int, ...], dtype: Any) -> None:
-    """Ask for the memory of arrays that are widened to the batch: they have not taken it yet."""
+    """Check that there is memory for arrays that are broadcast to the batch: they have not taken it yet."""
     states = math.prod(batch)
     whole = [(v, states * math.prod(shape)) for v, shape in values.values()]
     needed = sum(n for v, n in whole if v.size < n or (isinstance(v, np.ndarray) and 0 in v.strides))
@@ -128,8 +128,8 @@ def _require_room(values: dict[str, Given], batch: tuple[int, ...], dtype: Any) 
 def in_type(dtype: Any, compute: Callable[[Any], Any], from_numpy: bool) -> Any:
     """`compute(dtype)`, in 64-bit mode where the type needs it.
 
-    NumPy states beside something that is traced (a model's number, a time step, a gain) are in JAX's own type: what
-    differentiates the call does so in JAX's mode, where float64 may not exist.
+    If something else is traced (a model's number, a time step, a gain), NumPy states get JAX's own type: the derivative
+    of the call is computed in JAX's mode, where float64 may not exist.
     """
     with in_bits_of(dtype):
         result = compute(dtype)
@@ -153,7 +153,7 @@ def evaluate_for(model: Model, function: Callable[..., Any], **arrays: Any) -> A
 
 
 def require_shapes(model: Model, **arrays: Any) -> None:
-    """Refuse arrays whose axes, or whose types, do not suit the model or one another. Their names say what they are."""
+    """Refuse arrays whose axes or types do not match the model or one another. Their names tell their kind."""
     given = _with_shapes(model, arrays)
     _batch_of({name: (_checked(name, value, shape), shape) for name, (value, shape) in given.items()})
 
@@ -187,7 +187,7 @@ def _is_known(tree: Any) -> bool:
         return True
     if not isinstance(tree, Model):
         return all(isinstance(x, np.ndarray) for x in jax.tree.leaves(tree))
-    kept = tree.__dict__  # A model has some 80 arrays, and none of them is ever replaced.
+    kept = tree.__dict__  # a model has some 80 arrays, which are never replaced
     if KNOWN not in kept:
         kept[KNOWN] = all(isinstance(x, np.ndarray) for x in jax.tree.leaves(tree))
     return kept[KNOWN]

@@ -1,4 +1,4 @@
-"""Checks on what comes in. Every failure is one ModelError that names the body and says what is wrong with it."""
+"""Checks of models. Every failure is one ModelError that names the body and says what is wrong with it."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def _numbers(value: Any, what: str) -> np.ndarray:
 def frozen(value: Any) -> Any:
     """An array as a model keeps it: read-only. Anything that is not an array is returned as it is.
 
-    An array that someone else could still write to, itself or by what it is a view of, is copied.
+    An array is copied if other code could still write to it, directly or through the array that it is a view of.
     """
     if not isinstance(value, np.ndarray) or (value.flags.owndata and not value.flags.writeable):
         return value
@@ -120,7 +120,7 @@ def check_transform(x_tree: Any, n: int, names: Any) -> tuple[Quaternion, Vec3]:
 
 def _taken_apart(X: np.ndarray) -> tuple[np.ndarray, ...]:
     """Orientations, positions and what is wrong, from Plücker matrices (6, 6, n)."""
-    with np.errstate(invalid="ignore", over="ignore"):  # What is not finite is told in words.
+    with np.errstate(invalid="ignore", over="ignore"):  # numbers that are not finite are reported in words
         E, lower = X[:3, :3], X[3:, :3]
         cross = [[-sum(E[k, i] * lower[k, j] for k in range(3)) for j in range(3)] for i in range(3)]  # r×
         r = np.stack([cross[2][1], cross[0][2], cross[1][0]])
@@ -149,7 +149,7 @@ def _examined(E: np.ndarray, r: np.ndarray, finite: Any, plucker: Any) -> tuple[
 def check_inertia(inertia: Any, n: int, names: Any, physical: bool = True) -> Inertia:
     """An Inertia with (n,) components from (n, 6, 6) matrices or (n, 10) numbers, checked to be physical.
 
-    JAX arrays are checked for their shape alone: they may be traced, and a fit may pass through what is not physical.
+    Only the shape of JAX arrays is checked: they may be traced, and a fit may pass through unphysical inertias.
     """
     if isinstance(inertia, jax.Array):
         if inertia.shape not in ((n, 6, 6), (n, 10)):
@@ -182,7 +182,7 @@ def check_inertia(inertia: Any, n: int, names: Any, physical: bool = True) -> In
 
 
 def unphysical(I: Inertia) -> np.ndarray:
-    """Where no distribution of mass has this inertia: tr(J)/2 1 − J about the centre of mass is not semidefinite."""
+    """True if no distribution of mass has this inertia: tr(J)/2 1 − J about the centre of mass is not semidefinite."""
     mass = np.where(I.mass > 0, I.mass, 1.0)
     x, y, z = (h / mass for h in I.h)
     m = I.mass
@@ -200,7 +200,7 @@ def unphysical(I: Inertia) -> np.ndarray:
 
 
 def check_leaves(parent: np.ndarray, rows: Rows, first: np.ndarray, name_of_row: Any) -> None:
-    """Refuse a leaf that nothing resists: where Sᵀ I S is singular there, so is the mass matrix.
+    """Refuse a leaf with a motion that nothing resists: if Sᵀ I S is singular there, so is the mass matrix.
 
     Arguments:
         parent: of each row.
@@ -245,7 +245,7 @@ def _singular_joint(rows: Rows, first: np.ndarray, last: np.ndarray) -> np.ndarr
 
 
 def check_gravity(gravity: Any) -> Any:
-    """Three finite numbers; where JAX may be tracing them, three."""
+    """Three finite numbers; of traced ones only the count is checked."""
     if isinstance(gravity, jax.Array):
         if gravity.shape != (3,):
             raise ModelError(f"gravity must be three numbers, not an array of shape {gravity.shape}")

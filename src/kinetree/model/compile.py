@@ -1,7 +1,7 @@
 """From bodies and joints to rows (design idea 2), vectorised over the bodies, in NumPy.
 
-Row frames are turned so that every joint axis is z; `frames` remembers how each body sits in its row's frame. A body
-on a fixed joint has no rows of its own: its frame hangs from the row of the nearest moving ancestor, which takes its
+Row frames are turned so that every joint axis is z; `frames` has the placement of each body in its row's frame. A body
+on a fixed joint has no rows of its own: its frame hangs from the row of the nearest moving ancestor, which gets its
 inertia.
 """
 
@@ -149,7 +149,7 @@ def compile_rows(
         first_q = parent_q * tree_q
         turned = first_q * axes
         before = Quaternion(*frame[code[own], np.maximum(number[s] - 1, 0)].T).conjugate() * axes
-        # a quaternion stands between the tree transform and the axis frame: its row keeps the tree transform alone
+        # a quaternion comes between the tree transform and the axis frame, so the row keeps only the tree transform
         of_first = (np.where(quaternion[s], a, b) for a, b in zip(first_q, turned, strict=True))
         orientation = Quaternion(*(np.where(start, a, b) for a, b in zip(of_first, before, strict=True)))
         length = np.sqrt(orientation.norm_squared())

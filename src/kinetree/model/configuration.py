@@ -35,7 +35,7 @@ BACK = (  # (1 − θ/2 cot θ/2)/θ² likewise: Bernoulli numbers over factoria
 
 
 class JointColumns(NamedTuple):
-    """Where things stand: columns of q and of qd for all joints of a kind at once."""
+    """Columns of q and of qd, for all joints of a kind."""
 
     scalar_q: np.ndarray  # (s,)
     scalar_v: np.ndarray
@@ -158,7 +158,7 @@ def integrate_straight(model: Model, q: Any, qd: Any) -> Any:
 
 @coupled("velocity")
 def move_rate(model: Model, qd: Any, qdd: Any) -> Any:
-    """How fast a move from some start grows: ẋ (batch, nv) where x = `qd` is the move so far, `qdd` the velocity now.
+    """The rate of a move from some start: ẋ (batch, nv), with x = `qd` the move so far and `qdd` the velocity now.
 
     In q = q₀ ⊕ x, x has rotation vectors θ for quaternion joints, whose rates are not the angular velocities:
     θ̇ = ω + ½ θ × ω + c θ × (θ × ω), with c as in the inverse of V(θ).
@@ -244,7 +244,7 @@ def _series(coefficients: tuple[float, ...], s: Scalar) -> Scalar:
 
 
 def along_screw(theta: Vec3, v: Vec3) -> Vec3:
-    """V(θ) v: where a frame comes that moves with constant body velocity (θ, v) for unit time."""
+    """V(θ) v: the displacement of a frame that moves with constant body velocity (θ, v) for unit time."""
     squared = theta.dot(theta)
     small = squared < SMALL
     angle = jnp.sqrt(jnp.where(small, jnp.ones_like(squared), squared))  # never differentiate sqrt at 0

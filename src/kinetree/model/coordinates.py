@@ -1,9 +1,9 @@
 """From joint coordinates to rows: placements, and the shift of accelerations that makes quaternion joints exact.
 
-The rows of a spherical or free joint stand at rest in one another, as a chain of hinges and sliders would at angle
-zero. Such a chain has velocity-product accelerations Σ_{j<k} S_j u_j × S_k u_k that the joint itself, whose axes are
-all fixed in the body, has not. They lie in the span of the joint's own axes, so it is enough to take them off the
-accelerations on the way in (and put them back on the way out): every algorithm then sees plain rows.
+The rows of a spherical or free joint are at rest in one another, as a chain of hinges and sliders at angle zero. Such a
+chain has velocity-product accelerations Σ_{j<k} S_j u_j × S_k u_k. The joint itself does not have them, as all its axes
+are fixed in the body. They lie in the span of the joint's own axes, so it is enough to subtract them from the
+accelerations on the way in, and to add them again on the way out. So every algorithm has plain rows.
 """
 
 from typing import Any
@@ -69,7 +69,7 @@ def chained_acceleration(omega: Vec3, linear: Vec3) -> tuple[Vec3, Vec3]:
 
 
 def armature_shift(structure: Structure, rows: Rows, qd: Any) -> Any:
-    """What the acceleration that armatures feel has more than qdd, (nv, batch), of row constants (nv, 1).
+    """The acceleration that armatures feel minus qdd, (nv, batch), for row constants (nv, 1).
 
     A rotor resists the acceleration of what it turns. Along the sliding rows of a free joint that is the acceleration
     of the joint's origin, v̇ + ω × v in body coordinates: R times that is the rate of R v, which MuJoCo calls qacc. As
@@ -79,7 +79,7 @@ def armature_shift(structure: Structure, rows: Rows, qd: Any) -> Any:
 
 
 def velocity_product_shift(structure: Structure, qd: Any) -> Any:
-    """What to take off qdd, (nv, batch), before it is given to the rows; zero except at quaternion joints."""
+    """The shift: it is subtracted from qdd, (nv, batch), before the rows get it; zero except at quaternion joints."""
     shift = jnp.zeros_like(qd)
     for has_position in (0, 1):
         first = structure.quaternion_joints[structure.quaternion_joints[:, 2] == has_position, 0]
@@ -89,7 +89,7 @@ def velocity_product_shift(structure: Structure, qd: Any) -> Any:
 
 
 def shifted_rows(shift: Any, first: Any, has_position: bool, qd: Any) -> Any:
-    """`shift` with the entries of some quaternion joints; those whose first row is outside are left out."""
+    """`shift` with the entries of some quaternion joints, without those whose first row is outside."""
     omega = Vec3(*(qd[first + k] for k in range(3)))
     linear = Vec3(*(qd[first + 3 + k] for k in range(3))) if has_position else Vec3.zero_like(omega.x)
     angular_part, linear_part = chained_acceleration(omega, linear)

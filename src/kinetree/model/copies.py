@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def with_same_rows(model: "Model", **changes: Any) -> "Model":
-    """A copy of a model with other fields, none of which compiled programs know of: it stays specialised if it was."""
+    """A copy of a model with other fields that compiled programs do not use, so it stays specialised if it was."""
     new = dataclasses.replace(model, **changes)
     new.__dict__["specialized"] = model.specialized
     return new

@@ -1,8 +1,8 @@
 """Mimic joints: coordinates that follow others, as a linear coupling around the whole of the dynamics.
 
 A coupled model has the tree of the free one, and fewer coordinates: q_all = G q + g, qd_all = G qd, with G constant. By
-virtual work tau = Gᵀ tau_all and H = Gᵀ H_all G. The algorithms know nothing of this: the decorator `coupled` widens
-what comes into a public function and narrows what it returns.
+virtual work tau = Gᵀ tau_all and H = Gᵀ H_all G. The algorithms do not handle this: the decorator `coupled` widens the
+arguments of a public function and narrows its result.
 """
 
 from collections.abc import Callable, Mapping
@@ -140,7 +140,7 @@ def _lines(follows: Mapping[str, Follow]) -> dict[str, Follow]:
 
 
 def _columns(x: Any, which: np.ndarray) -> Any:
-    """Some columns, with the rows of a NumPy array in one piece, as direct calls want them."""
+    """Some columns; rows of a NumPy array stay contiguous, as direct calls need."""
     return np.take(x, which, -1) if isinstance(x, np.ndarray) else x[..., which]
 
 
@@ -163,9 +163,9 @@ NARROW: dict[str, Callable[[Coupling, Any], Any]] = {
 
 
 def coupled(result: str) -> Callable[[F], F]:
-    """For a public function of a model: serve coupled models by way of their free ones.
+    """Decorator for a public function of a model: coupled models are computed by their free ones.
 
-    Arguments named q, q0, q1 are widened as coordinates, qd and qdd as velocities; `result` says what is returned.
+    Arguments named q, q0, q1 are widened as coordinates, qd and qdd as velocities; `result` is the kind of the result.
     """
 
     def decorate(function: F) -> F:

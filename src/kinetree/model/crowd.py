@@ -14,10 +14,10 @@ ROOM_OF_OTHERS = 12  # of long and flat shapes more are near
 
 
 class Crowd(NamedTuple):
-    """Static: the shapes, what carries them, and how much room there is for pairs."""
+    """Static: the shapes, the rows that carry them, and the room for pairs."""
 
     shapes: tuple[int, ...]  # numbers of the shapes
-    own: tuple[int, ...]  # what carries each, and what carries that (`Carriers`)
+    own: tuple[int, ...]  # the carrier of each shape, and the carrier of that one (`Carriers`)
     above: tuple[int, ...]
     contype: tuple[int, ...]
     conaffinity: tuple[int, ...]

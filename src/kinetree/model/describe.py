@@ -8,7 +8,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .model import Model
 
-MAX_SHOWN = 60  # bodies; a chain of thousands is summed up
+MAX_SHOWN = 60  # bodies; longer trees are summarised
 STYLE = "font: 12px/1.5 ui-monospace, monospace; max-height: 320px; overflow: auto"
 LIST = "margin: 0; padding-left: 1.2em; list-style: none"  # What can be folded has a mark of its own.
 

@@ -1,6 +1,6 @@
-"""A fluid around the mechanism: what drags at its bodies, as MuJoCo's option density and viscosity say.
+"""A fluid around the mechanism, which drags at its bodies, with MuJoCo's options density and viscosity.
 
-Each body counts as the box that has its inertia (MuJoCo documentation, "Fluid forces", inertia model).
+Each body is replaced by the box that has its inertia (MuJoCo documentation, "Fluid forces", inertia model).
 """
 
 from dataclasses import dataclass, field

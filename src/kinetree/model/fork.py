@@ -1,7 +1,7 @@
 """Children of a fork: native code runs in them, XLA does not.
 
-A fork copies memory but no threads. A child that asks XLA for work which its parent had started XLA for waits for
-threads that do not exist. So in such a child calls on NumPy arrays run in native code alone, and all others raise.
+A fork copies memory but no threads. If the parent had started XLA, a child that uses XLA waits for threads that do not
+exist. So in such a child calls on NumPy arrays run only in native code, and all others raise an error.
 """
 
 import os
@@ -16,7 +16,7 @@ try:
 except ImportError:
 
     def backends_are_initialized() -> bool:
-        """Rather a call too many refused than one that hangs."""
+        """It is better to refuse a call too many than to hang."""
         return True
 
 
@@ -38,7 +38,7 @@ def xla_is_lost() -> bool:
 
 
 def require_xla() -> None:
-    """Raise RuntimeError where XLA can not run."""
+    """Raise RuntimeError if XLA can not run."""
     if _Process.lost_xla:
         raise RuntimeError(
             "this call needs XLA, whose threads were lost when this process was forked: start it by spawn, "
@@ -47,9 +47,9 @@ def require_xla() -> None:
 
 
 def without_xla(function: Callable[..., Any], *arrays: Any) -> Any:
-    """`function(*arrays)` where native code computes all of it; RuntimeError where some of it needs XLA.
+    """`function(*arrays)` if native code computes all of it; RuntimeError if a part needs XLA.
 
-    JAX traces the function: what is native is computed all the same, what needs XLA is left without a value.
+    JAX traces the function: native parts are computed, parts that need XLA stay without a value.
     """
     results: list[Any] = []
 

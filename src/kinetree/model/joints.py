@@ -1,10 +1,9 @@
-"""Joint types, and what each contributes to the rows of a model.
+"""Joint types, and their rows.
 
 A row is a screw about its own z axis, with velocity S = (0, 0, turn, 0, 0, slide): turn 1 is a hinge, slide 1 a
 slider, both a helix. A joint with several degrees of freedom is several rows. Rows of planar and translation joints
 are hinges and sliders with a coordinate each. The rows of spherical and free joints have velocities but no
-coordinates: their frames are at rest in one another, and the joint's quaternion (and position) stands before the
-first.
+coordinates: their frames are at rest in one another, and the joint's quaternion (and position) places the first.
 """
 
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ from kinetree._unknown import unknown
 from .errors import ModelError
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
-UNIT = 4 * np.finfo(float).eps  # how far from 1 a length may be by rounding: such an axis keeps its digits
+UNIT = 4 * np.finfo(float).eps  # an axis whose length differs from 1 by less is not normalised, so it keeps its digits
 _TURNS, _SLIDES = tuple((1.0, 0.0, a) for a in (X, Y, Z)), tuple((0.0, 1.0, a) for a in (X, Y, Z))
 
 

@@ -1,8 +1,8 @@
-"""Rigid loops: joints that close a tree to a graph. They have no coordinates; what they hold is held by forces.
+"""Rigid loops: joints that close a tree to a graph. They have no coordinates; forces hold them closed.
 
 A loop joins a frame on one body with a frame on another. Its kind says which relative motions it leaves free; axes are
-those of the first frame. Loops are a part of the mechanism, as mimic joints are: forward dynamics knows them. Soft
-equalities, as MuJoCo has them, belong to the world (equalities.py).
+those of the first frame. Loops are a part of the mechanism, as mimic joints are: forward dynamics obeys them. Soft
+equalities, as in MuJoCo, belong to the world (equalities.py).
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Memory is asked for before it is needed: a result that can not fit is a MemoryError, not the end of the process."""
+"""Checks of memory in advance: a result that can not fit raises a MemoryError, and does not kill the process."""
 
 import math
 import os
@@ -10,7 +10,7 @@ import numpy as np
 
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 GROUP = Path("/sys/fs/cgroup")
-SMALL = 1 << 28  # bytes that are not asked about: asking takes a tenth of a millisecond
+SMALL = 1 << 28  # bytes; smaller results are not checked, as a check takes a tenth of a millisecond
 
 
 def _number(path: Path) -> int | None:
@@ -60,13 +60,13 @@ def available_memory() -> int | None:
 
 
 def in_words(size: float) -> str:
-    """A number of bytes, as people say it."""
+    """A number of bytes as text."""
     power = min(len(UNITS) - 1, int(math.log(max(1, size), 1000)))
     return f"{size / 1000**power:.3g} {UNITS[power]}"
 
 
 def require_memory(needed: int, what: str, instead: str) -> None:
-    """Raise MemoryError if `what` needs more bytes than there are; `instead` says what to do."""
+    """Raise MemoryError if `what` needs more bytes than are free; `instead` says what to do."""
     if needed < SMALL:
         return
     available = available_memory()
@@ -75,10 +75,9 @@ def require_memory(needed: int, what: str, instead: str) -> None:
 
 
 def require_matrices(what: str, like: Any, rows: int, columns: int, *, copies: int, instead: str) -> None:
-    """Ask for the memory of a matrix to each state of `like`, (batch, ...), whose shape is known under tracing too.
+    """Check the memory for a matrix for each state of `like`, (batch, ...). Its shape is known under tracing, too.
 
-    `copies` is how many of them there are at once, results and what they are computed from; `instead` names a way
-    without them.
+    `copies` is the number of such matrices at a time, with intermediate ones; `instead` names a way without them.
     """
     batch = like.shape[0]
     needed = batch * rows * columns * np.dtype(like.dtype).itemsize * copies

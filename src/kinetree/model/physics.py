@@ -1,11 +1,10 @@
-"""What joints do on their own: springs and dampers, dry friction, limits.
+"""Passive terms of joints: springs and dampers, dry friction, limits.
 
 The equation of motion is H(q) qdd + C(q, qd) = tau + tau_passive(q, qd) + forces on bodies, with
     tau_passive = −stiffness · stretch(q) − damping · qd
-and rotor inertia (armature) on the diagonal of H. `stretch` is how far a joint is from its rest: a difference of
-coordinates for hinges and sliders, the rotation vector from rest to here for quaternions, in body coordinates, and for
-the position of a free joint the way from rest to here, in body coordinates too. Dry friction and limits are for the
-simulator.
+and rotor inertia (armature) on the diagonal of H. `stretch` is the distance of a joint from its rest: a difference of
+coordinates for hinges and sliders; for quaternions the rotation vector from rest, in body coordinates; for the position
+of a free joint the displacement from rest, in body coordinates too. Dry friction and limits act only in simulations.
 """
 
 from typing import Any, NamedTuple
@@ -70,7 +69,7 @@ def stretch(structure: Any, rest: Any, q: Any) -> Any:
     scalar = np.maximum(structure.q_of_row, 0)
     out = q[:, scalar] - rest[scalar]
     first, start, is_free = structure.quaternion_joints.T
-    for number in range(len(first)):  # few joints have quaternions, and hardly any a spring
+    for number in range(len(first)):  # few joints have quaternions, and very few of these have a spring
         row, column, free = int(first[number]), int(start[number]), int(is_free[number])
         at = column + 3 * free
         here, there = Quaternion.from_array(q[:, at : at + 4]), Quaternion.from_array(rest[at : at + 4])

@@ -1,4 +1,4 @@
-"""A tree that is too large for one model: models that hang from one another, each made when it is needed."""
+"""A tree that is too large for one model: smaller models that hang from one another, each made when needed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,14 +1,14 @@
-"""Arithmetic on a million bodies, piece by piece: what a piece computes stays in a core's cache.
+"""Arithmetic on a million bodies, piece by piece, so that the numbers of a piece stay in a core's cache.
 
-Whole arrays would go to memory and back for every operation, and each result would be given fresh pages by the system:
-that is five times as slow.
+Operations on whole arrays go to memory and back, and each result gets new pages from the system. That takes five times
+as long.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-PIECE = 8192  # bodies; some 40 arrays of so many numbers fit the cache of a core
+PIECE = 8192  # bodies; some 40 arrays of this length fit the cache of a core
 
 
 def in_pieces(function: Callable[[slice], tuple[np.ndarray, ...]], n: int) -> tuple[np.ndarray, ...]:

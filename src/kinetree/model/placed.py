@@ -22,7 +22,7 @@ BASE = -1
 
 
 def place_bodies(model: Model, poses: Mapping[str, Vector | tuple[Vector, Vector]]) -> Model:
-    """The model with some of the bodies that are fixed to the base elsewhere, with all that hangs on them.
+    """The model with some bodies that are fixed to the base at new poses, together with all that hangs on them.
 
     To the others they are at rest there. A mocap body of an MJCF file is such a body; `model.keyframe_poses` has those
     of keyframes. Positions may be JAX arrays. Worlds with poses of their own are one model, made by `jax.vmap`:
@@ -60,7 +60,7 @@ def _checked(name: str, pose: Any) -> tuple[Any, Any]:
 
 
 class _Shift(NamedTuple):
-    """How what was at one pose in the base's frame comes to another."""
+    """The move from one pose in the base's frame to another."""
 
     xp: Any
     start: Vec3
@@ -86,7 +86,7 @@ class _Shift(NamedTuple):
 
 
 def _moved(model: Model, body: int, position: Any, orientation: Any) -> Model:
-    """The model with one body that is fixed to the base elsewhere."""
+    """The model with one body that is fixed to the base at a new pose."""
     structure, rows, frames = model.structure, model.rows, model.frames
     xp = library(model, position, orientation)
     turns = quaternion_from_rotation(xp.stack([xp.asarray(c) for c in frames.E], -1).reshape(-1, 3, 3))

@@ -1,4 +1,4 @@
-"""A model as JAX sees it: a pytree whose arrays are leaves and whose structure and coupling are static."""
+"""A model as a pytree: its arrays are leaves, its structure and coupling are static."""
 
 import dataclasses
 from typing import Any
@@ -13,11 +13,11 @@ ARRAYS = tuple(f.name for f in dataclasses.fields(Model) if f.name not in STATIC
 
 
 def _children(model: Model) -> tuple[Any, ...]:
-    """The arrays of a model, as JAX may see them in its present mode.
+    """The arrays of a model for JAX, in its present mode.
 
-    JAX (0.10 to 0.12) remembers the type that it gave to a NumPy array, for as long as some compiled function holds the
-    array, and gives it again in the other x64 mode, where it is wrong. So the arrays themselves, which models made of
-    one another share, are shown in 64-bit mode alone; in 32-bit mode each model shows views of them.
+    JAX (0.10 to 0.12) remembers the type that it gave to a NumPy array while a compiled function holds the array, and
+    uses this type again in the other x64 mode, where it is wrong. Models that are made from one another share arrays.
+    So JAX gets the arrays themselves only in 64-bit mode; in 32-bit mode each model gives it views of them.
     """
     if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         return tuple(getattr(model, name) for name in ARRAYS)

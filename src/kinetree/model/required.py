@@ -1,4 +1,4 @@
-"""What every public function of a model asks first."""
+"""The first checks of every public function of a model."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ MAX_STEPS = 2**24  # steps in one call; native programs count them down in float
 
 
 def require_model(model: Any) -> None:
-    """Refuse what is no model, such as the path of a file."""
+    """Refuse a value that is not a model, such as the path of a file."""
     if not hasattr(model, "structure"):
         raise TypeError(f"model must be a kinetree.Model, such as kinetree.load makes, not a {type(model).__name__}")
 
@@ -32,20 +32,20 @@ def is_number(value: Any) -> bool:
 
 
 def require_seconds(name: str, length: Any) -> None:
-    """Refuse what is no positive, finite number; of what is traced, only that it is a number is known."""
+    """Refuse a value that is not a positive, finite number. Of a traced value only the type can be checked."""
     traced = isinstance(length, Tracer)
     if not (is_number(length) and (traced or (length > 0 and math.isfinite(length)))):
         raise ValueError(f"{name} must be a positive number of seconds, not {length!r}")
 
 
 def require_function(name: str, function: Any, arguments: str) -> None:
-    """Refuse what can not be called."""
+    """Refuse a value that can not be called."""
     if not callable(function):
         raise TypeError(f"{name} must be a function of {arguments}, not a {type(function).__name__}")
 
 
 def require_steps(name: str, count: Any) -> None:
-    """Refuse what is no number of steps, or more than can be counted."""
+    """Refuse a value that is not a number of steps, or is too large to be counted."""
     if not (isinstance(count, int | np.integer) and count >= 0):
         raise ValueError(f"{name} must be a number of steps, not {count!r}")
     if count > MAX_STEPS:

@@ -1,4 +1,4 @@
-"""Rows: the one form that every algorithm sees.
+"""Rows: the form of joints in every algorithm.
 
 Each row is a screw about the z axis of its own frame: `X = screw(q) · tree transform`, `S = (0, 0, turn, 0, 0,
 slide)`. Its constants are a quaternion, a position, turn, slide and ten inertia numbers.
@@ -87,12 +87,12 @@ class Placement(NamedTuple):
 
 
 def place(orientation: Quaternion, position: Vec3, axis: Axis, q: Scalar) -> Placement:
-    """Where the screw stands at coordinate q. 29m 22a, a sine and a cosine."""
+    """The placement of the screw at coordinate q. 29m 22a, a sine and a cosine."""
     half = (0.5 * axis.turn) * q
     return Placement(orientation, position).screwed(jnp.cos(half), jnp.sin(half), axis.slide * q)
 
 
 def relative_motion(placed: Placement | Transform, axis: Axis, qd: Scalar, qdd: Scalar) -> RelativeMotion:
-    """How the row moves in its parent. 4m."""
+    """The motion of the row in its parent. 4m."""
     velocity, acceleration = axis.times(qd), axis.times(qdd)
     return RelativeMotion(*placed, velocity.angular, acceleration.angular, velocity.linear, acceleration.linear)

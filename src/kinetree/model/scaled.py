@@ -82,7 +82,7 @@ def scaled(
 
 
 def _checked(name: str, factor: Any, count: int | None, signed: bool = False) -> Any:
-    """A factor that can be meant: a number, or `count` of them; finite, and not negative unless `signed`."""
+    """A valid factor: a number, or `count` numbers; finite, and not negative unless `signed`."""
     if not isinstance(factor, jax.Array):
         try:
             array = np.asarray(factor)
@@ -114,7 +114,7 @@ def _numbers(model: Model) -> Any:
 
 
 def _times(numbers: Any, factor: Any) -> Any:
-    """NumPy's where both are known: no bits are lost, and a forked child computes it."""
+    """The product; by NumPy if both are known, so no bits are lost and a forked child can compute it."""
     if isinstance(numbers, jax.Array) or isinstance(factor, jax.Array):
         require_xla()
         return jnp.asarray(numbers) * factor

@@ -1,4 +1,4 @@
-"""What a sensor is: what it measures, and where it sits."""
+"""Sensors: what they measure, and where they are mounted."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class Mount(NamedTuple):
 
 WORLD = Mount()
 
-# What a contact sensor may report of each contact, and how many numbers that are.
+# The quantities that a contact sensor can report of each contact, with the count of their numbers.
 CONTACT_DATA = {
     "found": 1,
     "force": 3,
@@ -32,7 +32,7 @@ CONTACT_REDUCE = ("none", "mindist", "maxforce", "netforce")
 
 
 class Side(NamedTuple):
-    """Whose contacts a contact sensor counts: those of a shape, of a body, or of a body and all that hangs on it."""
+    """The contacts that a sensor counts: those of a shape, of a body, or of a body with all that hangs on it."""
 
     kind: str  # "shape", "body" or "subtree"
     number: int = BASE  # of the shape or the body; for `kinetree.with_sensors` it may be a name

@@ -70,14 +70,14 @@ def _looped(name: str, model: Model, state: State, drive: Drive, count: Any) -> 
 
 
 def _taken(take: Step, model: Model, state: State, drive: Drive) -> State:
-    """A step; a huge model is in what drives it."""
+    """One step. A huge model comes with `drive`."""
     if drive.known is None:
         return take(model, state, drive)
     with used(drive.known.operands):
         return take(drive.known.known.model, state, drive)
 
 
-_plain = partial(jax.jit, static_argnums=0)(_looped)  # one compilation for any number of steps
+_plain = partial(jax.jit, static_argnums=0)(_looped)  # compiled once for any number of steps
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -104,7 +104,7 @@ def _derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _native(name: str, steps: int, stepper: Stepper, model: Model, state: State, drive: Drive) -> State:
-    """Steps by the native body."""
+    """Steps by native code."""
     return stepper(state, drive.ctrl, drive.f_ext, steps)
 
 
@@ -164,7 +164,7 @@ def advance(
             "rk4" or "variational", which are those of `kinetree.step`. None is the one of the model's file.
 
     Returns:
-        The state after the steps. Where that is not finite, NumPy arrays meet a ValueError that says why.
+        The state after the steps. If it is not finite, NumPy arrays raise a ValueError that says why.
     """
     require_state(state)
     plain = directly(model, state, ctrl, f_ext, dt, substeps, integrator)

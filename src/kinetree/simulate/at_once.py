@@ -1,4 +1,4 @@
-"""A rollout by one native call: all controls are known, and nothing happens between the steps."""
+"""A rollout by one native call, if all controls are known and nothing else happens between the steps."""
 
 import math
 from typing import Any
@@ -17,7 +17,7 @@ SIZES = {"q": 1, "qd": 1, "act": 1, "time": 0, "warm_start": 1}  # axes after th
 def at_once(
     stepper: Stepper, state: State, controls: Any, f_ext: Any, steps: int, substeps: int, record: Any, dtype: Any
 ) -> tuple[State, Any] | None:
-    """The state after the steps, and records; None where XLA has to compute: for traced arrays, or other devices.
+    """The state after the steps, and records; None if XLA must compute: for traced arrays, or other devices.
 
     Arguments:
         stepper: the native program, bound to a model.

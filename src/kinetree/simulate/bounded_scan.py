@@ -1,8 +1,8 @@
-"""Loops whose reverse-mode derivative needs little memory: `jax.lax.scan` in chunks, whose insides are computed twice.
+"""Loops whose reverse-mode derivative needs little memory: `jax.lax.scan` in chunks that are computed twice.
 
-Reverse mode keeps what every turn of a loop was given. A loop of n turns in chunks of √n keeps the start of each chunk
-and, while it goes back through one chunk, the starts of its turns: 2 √n in place of n, for one more forward run. Where
-nobody differentiates, it is a plain loop with the same bits.
+Reverse mode keeps the input of every turn of a loop. A loop of n turns in chunks of √n keeps the start of each chunk
+and, while it goes back through one chunk, the starts of its turns: 2 √n in place of n, for one more forward run.
+Without derivatives it is a plain loop with the same bits.
 """
 
 import math

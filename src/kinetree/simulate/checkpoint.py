@@ -1,8 +1,8 @@
 """Checkpoints: a run that was killed continues from its last one, bit for bit.
 
 A checkpoint is the state after some step and all records so far. The loop that makes the steps is the same compiled
-program whatever number of steps it is asked for, and time is counted in steps, so where a run was cut leaves no trace
-in its result.
+program for any number of steps, and time is counted in steps. So the place where a run was cut does not change its
+result.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ class Progress(NamedTuple):
 
 
 def fingerprint(*what: Any) -> str | NoIdentity:
-    """What a run is: mechanism, start, step, integrator and controller; or why that can not be told."""
+    """The identity of a run: mechanism, start, step, integrator and controller; or the reason why it has none."""
     try:
         return identity(*what)
     except NoIdentity as error:
@@ -40,7 +40,7 @@ def fingerprint(*what: Any) -> str | NoIdentity:
 
 
 class Checkpoint:
-    """A file, written now and then: often enough to lose little, seldom enough to cost little."""
+    """A file that is written regularly: often enough to lose little, seldom enough to cost little."""
 
     def __init__(self, path: str | os.PathLike[str], identity: str | NoIdentity, every: float, owner: bool = True):
         check_target(path)
@@ -51,7 +51,7 @@ class Checkpoint:
                 left.unlink(missing_ok=True)
 
     def read(self) -> Progress | None:
-        """Where the run stands, or None if it has not begun."""
+        """The progress of the run, or None if it has not begun."""
         if not self.path.exists():
             return None
         arrays = read_arrays(self.path)
@@ -76,7 +76,7 @@ class Checkpoint:
         return time.monotonic() - self.last >= max(self.every, 10 * self.cost if self.every else 0.0)
 
     def write(self, progress: Progress) -> None:
-        """Replace the file. Where that fails, as on a full disk, warn; the run goes on, and the next time may do."""
+        """Replace the file. If that fails, as on a full disk, warn; the run goes on, and the next write may succeed."""
         try:
             self._write(progress)
         except OSError as error:
@@ -90,7 +90,7 @@ class Checkpoint:
 
     def _write(self, progress: Progress) -> None:
         began = time.monotonic()
-        for parts in progress.records.values():  # join them once, not at each checkpoint again
+        for parts in progress.records.values():  # join them once, not at each checkpoint
             parts[:] = [np.concatenate(parts)]
         records = {f"record_{name}": parts[0] for name, parts in progress.records.items()}
         head = {"format": np.array(FORMAT), "identity": np.array(str(self.identity)), "steps": np.array(progress.steps)}

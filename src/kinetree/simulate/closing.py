@@ -1,4 +1,4 @@
-"""Steps that keep rigid loops closed: their drift is taken off at the end of each."""
+"""Steps that keep rigid loops closed: each step ends with a correction of the drift."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,10 +13,10 @@ Step = Callable[[Model, State, Drive], State]
 
 
 def closing(step: Step) -> Step:
-    """The step, and then a projection onto what the loops leave free: positions first, then velocities.
+    """The step, followed by a projection onto closed loops: positions first, then velocities.
 
-    Projections are the nearest ones in the metric of the mass matrix. So they do not push the centre of mass of a
-    robot that floats, and take off no more energy than the drift has.
+    Projections are orthogonal in the metric of the mass matrix. So they do not push the centre of mass of a floating
+    robot, and they remove only the energy of the drift.
     """
 
     @wraps(step)

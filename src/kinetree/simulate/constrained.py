@@ -1,7 +1,7 @@
-"""The one door between steps and dynamics: accelerations of a mechanism, with contact, limits and friction loss.
+"""Accelerations for steps: the only link between steps and dynamics with contact, limits and friction loss.
 
-Which constraints there are must be known when a step is compiled. `constraints_of` finds that out before, from the
-model's numbers; inside `jit`, where they may not be known, all constraints are there that may be.
+The kinds of constraints must be known when a step is compiled. `constraints_of` finds them in advance, from the model's
+numbers. Inside `jit`, where numbers may be unknown, all possible constraints are included.
 """
 
 from functools import partial
@@ -25,7 +25,7 @@ from kinetree.model.copies import with_same_rows
 
 
 class Accelerated(NamedTuple):
-    """What forces do to a mechanism."""
+    """The accelerations of a mechanism under forces."""
 
     qdd: Any  # (batch, nv)
     total: Any = None  # (batch, nv), with constraints: all forces, H times the acceleration in world axes
@@ -42,7 +42,7 @@ def constraints_of(model: Model) -> Present | None:
 
 
 def prepared(model: Model, found: Present | None) -> Model:
-    """The model with all that its constraints need and that does not change from step to step."""
+    """The model with the constants of its constraints, which do not change from step to step."""
     world = model.world or World()
     if found is None or world.inverse_weights is not None:
         return model
@@ -56,7 +56,7 @@ def prepared(model: Model, found: Present | None) -> Model:
 
 
 def with_constraints(model: Model, found: Present | None) -> Model:
-    """A model that is being traced, with the constraints that were found before, from its numbers."""
+    """A traced model, with the constraints that were found earlier from its numbers."""
     same = with_same_rows(model)
     same.__dict__["_constraints"] = found
     return same
@@ -73,7 +73,7 @@ def constrained(
     h: Any,
     solver: Solver | None = None,
 ) -> Accelerated:
-    """Accelerations under the forces tau, (batch, nv), of a step h; by the native body where there is a solver."""
+    """Accelerations under the forces tau, (batch, nv), for a step h; by native code if there is a solver."""
     if found is None:
         return Accelerated(forward_dynamics(model, q, qd, tau, f_ext))
     if solver is not None:
@@ -147,13 +147,13 @@ def _by_xla(
 
 
 def _only_limits(model: Model, found: Present) -> bool:
-    """True if nothing but limits of hinges and sliders constrains a model."""
+    """True if limits of hinges and sliders are the only constraints of a model."""
     others = found._replace(lower=(), upper=())
     return not (others.acts or may_touch(model) or _carried(model) or _equal(model))
 
 
 def _carried(model: Model) -> bool:
-    """True if a fluid, or what carries their weight, acts on bodies."""
+    """True if a fluid or gravity compensation acts on bodies."""
     world = model.world
     return world is not None and (world.gravity_compensation is not None or world.fluid is not None)
 
@@ -163,7 +163,7 @@ def _equal(model: Model) -> bool:
 
 
 def acting(model: Model, integrator: str = "") -> str:
-    """What acts on a mechanism besides gravity, springs and dampers, in words."""
+    """The forces on a mechanism besides gravity, springs and dampers, in words."""
     found = None if integrator == "variational" else constraints_of(model)
     parts = {}
     if found is not None:

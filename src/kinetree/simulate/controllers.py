@@ -37,7 +37,7 @@ def pd(model: Model, target: Float[AnyArray, "... nq"], kp: Gain, kd: Gain) -> C
 
 
 def gravity_compensation(model: Model) -> Controller:
-    """What holds the mechanism against gravity where it stands; add it to others with `total`."""
+    """The forces that hold the mechanism against gravity. Add them to another controller with `total`."""
 
     def control(t: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
         return gravity_force(model, q)

@@ -1,4 +1,4 @@
-"""What drives a mechanism during a step: controls, forces on bodies, a controller; and what constrains it."""
+"""The inputs of a step: controls, forces on bodies, a controller; and the solver of its constraints."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,15 +25,15 @@ class Drive:
     ctrl: Any  # (batch, nu)
     f_ext: Any  # (batch, n_bodies, 6), or None
     h: Any  # the step, seconds
-    time: Any = None  # at the start of the step, as the controller knows it
-    solver: Solver | None = None  # for the constraints, by the native body
+    time: Any = None  # at the start of the step, for the controller
+    solver: Solver | None = None  # the native solver for the constraints
     constraints: Present | None = field(default=None, metadata={"static": True})
     controller: Controller | None = field(default=None, metadata={"static": True})
     known: Huge | None = None  # a huge model, which is not traced
 
 
 class Shaped(NamedTuple):
-    """A controller that knows states by their batch axes, for steps that know them in one row."""
+    """A controller for states with batch axes, called by steps whose states are in one row."""
 
     controller: Controller
     batch: tuple[int, ...]
@@ -45,9 +45,9 @@ class Shaped(NamedTuple):
 
 
 def acted(model: Model, q: Any, qd: Any, act: Any, drive: Drive, share: Any = 0.0) -> tuple[Any, Any, Actuation | None]:
-    """Forces of actuators and controller (batch, nv), rates of activations (batch, na), and how the first came about.
+    """Forces of actuators and controller (batch, nv), rates of activations (batch, na), and details of the first.
 
-    `share`: how much of the step is over, for controllers that know the time.
+    `share`: the part of the step that is over, for controllers that use the time.
     """
     tau, rate, found = _by_actuators(model, q, qd, act, drive)
     if drive.controller is not None:
@@ -66,15 +66,15 @@ def _by_actuators(model: Model, q: Any, qd: Any, act: Any, drive: Drive) -> tupl
     return model.coupling.narrow(found.force), found.rate, found
 
 
-SHARES = (0.0, 0.5, 0.5, 1.0)  # of the step, at which the stages of Runge and Kutta stand
+SHARES = (0.0, 0.5, 0.5, 1.0)  # parts of the step, at which the stages of Runge and Kutta are
 WEIGHTS = (1 / 6, 1 / 3, 1 / 3, 1 / 6)
 
 
 def four_stages(stage: Callable[[Any, Any, Any], Any], carry: Any, drive: Drive) -> Any:
     """The result of `stage(carry, share, weight)`, four times.
 
-    With constraints the stages are a loop, which takes a quarter of the time to compile; without, they are written out,
-    as a loop would make a GPU wait.
+    With constraints the stages are a loop, which takes a quarter of the time to compile. Without constraints they are
+    written out, as a loop would make a GPU wait.
     """
     if drive.constraints is None:
         for share, weight in zip(SHARES, WEIGHTS, strict=True):

@@ -1,4 +1,4 @@
-"""When a run fails: where, when, and what is the likely cause."""
+"""The error of a failed run: the joint, the time, and the likely cause."""
 
 import contextlib
 from typing import Any, NamedTuple
@@ -50,7 +50,7 @@ def joint_of(model: Model, column: int, positions: bool = False) -> int:
 
 
 def explain_failure(model: Model, controller: Controller | None, dt: float, integrator: str, failed: Failure) -> Any:
-    """A SimulationError that says what went wrong. Without a cause of its own, the fastest joint is to blame."""
+    """A SimulationError that says what went wrong. Without a known cause it names the fastest joint."""
     t, q, qd = failed.time, failed.q, failed.qd
     bad, at_position = _first_bad(failed.next_qd), False
     if bad is None:

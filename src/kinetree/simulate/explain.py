@@ -1,4 +1,4 @@
-"""`kinetree.explain`: what `auto` takes for dynamics, constraints and steps, and why."""
+"""`kinetree.explain`: the choices of `auto` for dynamics, constraints and steps, and the reasons."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +17,7 @@ from .native import way_of_rollout, way_of_step
 
 @dataclass(frozen=True)
 class Explanation(dynamics.DynamicsExplanation):
-    """What dynamics explains; then how constraints are solved, and how steps and rollouts are made."""
+    """The choices for dynamics; then how constraints are solved, and how steps and rollouts are made."""
 
     constrained_dynamics: Way
     constrained_inverse_dynamics: Way
@@ -27,11 +27,12 @@ class Explanation(dynamics.DynamicsExplanation):
 
 
 def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: Any = float) -> Explanation:
-    """What runs for a model, and why: the choice of every function that can go several ways.
+    """What runs for a model, and why: the choice for every function that has several ways.
 
-    The articulated-body algorithm wins everywhere (benchmarks/NOTES.md): the methods that form the mass matrix or take
-    bodies apart cost more from the smallest robot on. Models whose mimic joints do not hang together are solved by
-    their mass matrix. Constraints and steps run in native code where it knows all that the model has, else by XLA.
+    The articulated-body algorithm is always the fastest (benchmarks/NOTES.md): methods that form the mass matrix, or
+    that divide and conquer, cost more even for the smallest robots. Models whose mimic joints do not hang together are
+    solved by their mass matrix. Constraints and steps run in native code if it supports all features of the model, else
+    by XLA.
 
     Arguments:
         model: the mechanism.

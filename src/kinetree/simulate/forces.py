@@ -1,8 +1,8 @@
-"""What acts on the joints of a simulated mechanism: the controller's forces, and dry friction.
+"""Joint forces in a simulation: those of the controller, and dry friction.
 
-Springs and dampers belong to the equation of motion (dynamics/passive.py). Dry friction has no value at rest. Where
-constraints act it is one of them; where they do not (the variational integrator) it is smooth: a joint at
-speed u feels −friction · u / √(u² + ε²), which is Coulomb's force at speeds well above ε.
+Springs and dampers belong to the equation of motion (dynamics/passive.py). Dry friction has no value at rest. If
+constraints act, it is one of them. If they do not (the variational integrator), it is smooth: a joint at speed u has
+the friction −friction · u / √(u² + ε²), which is Coulomb's force at speeds well above ε.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def friction_force(model: Model, q: Any, qd: Any) -> Any:
 
 
 def control_force(controller: Controller | None, t: Any, q: Any, qd: Any) -> Any:
-    """What the controller asks for, (..., nv); nothing without one."""
+    """The forces of the controller, (..., nv); zero without one."""
     if controller is None:
         return jnp.zeros_like(qd)
     try:
@@ -70,7 +70,7 @@ def _as_array(tau: Any, qd: Any) -> Any:
 
 
 def joint_force(model: Model, controller: Controller | None, t: Any, q: Any, qd: Any) -> Any:
-    """All that acts on the joints besides springs and dampers, (..., nv)."""
+    """All joint forces besides springs and dampers, (..., nv)."""
     return rubbed(model, control_force(controller, t, q, qd), q, qd)
 
 

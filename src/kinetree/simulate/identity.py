@@ -1,9 +1,10 @@
-"""What a run is, as a hash: its mechanism, its numbers, and its controller with all that the controller refers to.
+"""The identity of a run, as a hash: its mechanism, its numbers, and its controller with all that it refers to.
 
-A controller is a function of three arguments, but what it does also depends on its code, the values it closes over, its
+A controller is a function of three arguments, but its result also depends on its code, the values it closes over, its
 defaults, the attributes of its object, and the globals it names. All of these are followed, through partials,
-containers, dataclasses and other functions. Functions of installed packages are known by their code and what they close
-over. What can not be followed (a generator, an open file, an object without attributes) has no identity.
+containers, dataclasses and other functions. Functions of installed packages are identified by their code and the values
+they close over. Objects that can not be followed (a generator, an open file, an object without attributes) have no
+identity.
 """
 
 import dataclasses
@@ -27,18 +28,18 @@ INSTALLED = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdli
 
 
 class NoIdentity(TypeError):
-    """Something can not be told from others like it."""
+    """An object can not be distinguished from others like it."""
 
 
 def identity(*what: Any) -> str:
-    """A hash of these things. Raises NoIdentity, naming what can not be followed."""
+    """A hash of these objects. Raises NoIdentity, which names the object that can not be followed."""
     return _Digest().of(what).hex()
 
 
 class _Digest:
     def __init__(self) -> None:
-        self.seen: dict[int, int] = {}  # things being followed, so that circles end
-        self.kept: list[Any] = []  # they stay alive, so that no id is used twice
+        self.seen: dict[int, int] = {}  # objects being followed, so that cycles end
+        self.kept: list[Any] = []  # objects kept alive, so that no id is used twice
 
     def of(self, thing: Any) -> bytes:
         if isinstance(thing, PLAIN):
@@ -50,7 +51,7 @@ class _Digest:
         return _hash(type(thing).__module__, type(thing).__qualname__, *self.parts(thing))
 
     def parts(self, thing: Any) -> Iterator[bytes | str]:
-        """What makes up a thing, in an order that is the same in every process."""
+        """The parts of an object, in an order that is the same in every process."""
         if isinstance(thing, np.ndarray | np.generic | jax.Array):
             yield from self.array(thing)
         elif isinstance(thing, Model):
@@ -97,12 +98,12 @@ class _Digest:
         return _hash(*self.array(array))
 
     def function(self, function: types.FunctionType) -> Iterator[bytes | str]:
-        """Code, defaults, what it closes over, and the globals that it names."""
+        """Code, defaults, the values it closes over, and the globals that it names."""
         yield from map(self.of, (function.__code__, function.__defaults__, function.__kwdefaults__))
         for cell in function.__closure__ or ():
             try:
                 yield self.of(cell.cell_contents)
-            except ValueError:  # a cell that nothing was put in yet
+            except ValueError:  # the cell is empty
                 yield b"empty"
         if not _installed(function):
             for name in sorted(_names(function.__code__)):
@@ -110,11 +111,11 @@ class _Digest:
                     yield self.of((name, function.__globals__[name]))
 
     def code(self, code: types.CodeType) -> Iterator[bytes]:
-        """Instructions and what they name; neither files nor line numbers."""
+        """Instructions and names, without files and line numbers."""
         yield from map(self.of, (code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_consts))
 
     def object(self, thing: Any) -> Iterator[bytes | str]:
-        """Attributes, and what is done when the thing is called."""
+        """Attributes, and the function behind a call of the object."""
         if wrapped := getattr(thing, "__wrapped__", None):  # functions under jax.jit and other decorators
             yield self.of(wrapped)
             return
@@ -155,7 +156,7 @@ def _names(code: types.CodeType) -> set[str]:
 
 
 def _installed(function: Callable | type) -> bool:
-    """True if a function or class belongs to an installed package, or to this one, and is known by its code."""
+    """True if a function or class belongs to an installed package or to this one, so that its code identifies it."""
     module = function.__module__ or ""
     if module.split(".")[0] == "kinetree":
         return True

@@ -4,10 +4,10 @@ With α the acceleration in world axes (world_axes.py), f all forces at the star
     (H + h D) α = f.
 Joint damping, and servos on hinges and sliders, are diagonal: loads on the joints, one articulated-body pass
 (dynamics/loaded.py). A servo on a ball or free joint adds h slope jᵀ j, of rank one, by the formula of Sherman and
-Morrison. Tendons, and actuators on them and on sites, couple joints: then the matrix itself is factorized. MuJoCo keeps
-its entries between a row and one that carries it, and drops those between branches; so does our factorization.
-A free body that carries nothing else also takes the slope of its gyroscopic force, which is not symmetric: six
-equations, solved on their own. MuJoCo's `implicit` takes the slopes of all velocity products (slopes.py).
+Morrison. Tendons, and actuators on tendons and sites, couple joints: then the matrix itself is factorized. As in
+MuJoCo, only entries between a row and a row that carries it are kept; entries between branches are dropped.
+A free body that carries no other body also uses the slope of its gyroscopic force, which is not symmetric: six
+equations, solved separately. MuJoCo's `implicit` uses the slopes of all velocity products (slopes.py).
 """
 
 from typing import Any, NamedTuple
@@ -31,12 +31,12 @@ from .world_axes import drift
 
 
 class Forces(NamedTuple):
-    """What acts on a mechanism."""
+    """The forces on a mechanism."""
 
-    tau: Any  # (batch, nv), all forces on joints but springs, dampers and constraints
+    tau: Any  # (batch, nv), all joint forces except springs, dampers and constraints
     f_ext: Any  # (batch, n_bodies, 6), or None
-    total: Any = None  # (batch, nv), f above with constraints; None where there are none
-    has: Present | None = None  # which constraints there are
+    total: Any = None  # (batch, nv), f above with constraints; None without constraints
+    has: Present | None = None  # the constraints that exist
 
 
 def damped_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any) -> Any:
@@ -88,7 +88,7 @@ def implicit_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any,
 def _by_matrix(
     model: Model, q: Any, qd: Any, forces: Forces, load: Any, h: Any, acted: Actuation | None, many: list[int]
 ) -> Any:
-    """Accelerations where tendons or actuators couple joints; `many` are actuators with several degrees of freedom."""
+    """Accelerations if tendons or actuators couple joints; `many` are actuators with several degrees of freedom."""
     matrix = _with_actuators(model, _with_tendons(model, q, load, h), h, acted, many)
     if _flows(model):
         matrix = matrix + h * fluid_slope(model, q, qd)
@@ -181,7 +181,7 @@ def _wiring(model: Model) -> Any:
 
 
 def _may_brake(model: Model, i: int) -> bool:
-    """True if an actuator's force can depend on velocity, as far as numbers are known."""
+    """True if an actuator's force can depend on velocity; unknown numbers count as nonzero."""
     gain, bias = model.actuators.gain, model.actuators.bias  # type: ignore[union-attr]
     if _wiring(model).muscles and _wiring(model).muscles[i][0]:
         return True
@@ -190,7 +190,7 @@ def _may_brake(model: Model, i: int) -> bool:
 
 
 def lone_bodies(model: Model) -> list[int]:
-    """Bodies on free joints that carry nothing else; none where loops may hold them."""
+    """Bodies on free joints that carry no other body; none if loops may hold them."""
     if model.loops is not None:
         return []
     given = (model.stepping or DEFAULT_STEPPING).lone

@@ -30,14 +30,14 @@ from .world_axes import drift, to_body, to_world
 
 
 def activated(model: Model, state: State, rate: Any, h: Any, length: Any) -> Any:
-    """Activations at the end of the step, from their rates and from the lengths (batch, n) that actuators saw last."""
+    """Activations at the end of the step, from their rates and the last lengths (batch, n) of the actuators."""
     if model.actuators is None or model.na == 0:
         return state.act
     act = next_activation(model.actuators, state.act, rate, h)
     wiring = model.actuators.wiring
     at = columns_of(model)
     for i, (column, kind) in enumerate(zip(wiring.activations, wiring.dynamics, strict=True)):
-        if kind == INTEGRATOR and at.winds[i]:  # setpoints that are turns are kept within one of where it is
+        if kind == INTEGRATOR and at.winds[i]:  # a setpoint that is an angle stays within a turn of the joint
             repeated = jnp.broadcast_to(act[:, column, None], length.shape)
             act = act.at[:, column].set(nearest_setpoint(model, at, repeated, length)[:, i])
     return act

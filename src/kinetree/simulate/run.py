@@ -1,8 +1,8 @@
 """`kinetree.simulate`: many steps in one compiled loop, called for stretches of about half a second.
 
-Between stretches the host moves records out, draws the progress bar, writes checkpoints. Within, a step costs what
-its forward dynamics cost. The loop takes the number of steps at run time, so one compilation serves every stretch,
-and a result does not depend on how the run was cut.
+Between stretches the host copies records, draws the progress bar, and writes checkpoints. Inside a stretch the cost of
+a step is that of its forward dynamics. The loop gets the number of steps at run time, so one compilation serves every
+stretch, and the result does not depend on how the run was cut.
 """
 
 import dataclasses
@@ -37,17 +37,17 @@ from .progress import ProgressBar
 from .shares import Share, file_of, standing, tidy, worlds_of
 from .trajectory import Trajectory
 
-SEGMENT_SECONDS = 0.5  # seconds of wall time between looks at the host
-WORKING = 8  # states, with forces, that a step holds for one: of its stages, and of the algorithms within
-BUFFER = 2**24  # numbers in the records of one stretch, at most
-FEW_RECORDS, FEW_NUMBERS = 1024, 2**16  # up to which all runs of a mechanism share one program
+SEGMENT_SECONDS = 0.5  # seconds of wall time of a stretch
+WORKING = 8  # states, with forces, that a step needs as working memory, for its stages and algorithms
+BUFFER = 2**24  # the most numbers in the records of one stretch
+FEW_RECORDS, FEW_NUMBERS = 1024, 2**16  # up to these sizes all runs of a mechanism share one program
 TRACED = "simulate runs on the host, and not under jit, vmap or grad: use kt.rollout, or kt.step with jax.lax.scan"
 
 
 class Segment(NamedTuple):
-    """What a call of the loop returns."""
+    """The result of a call of the loop."""
 
-    steps: Any  # made; fewer than asked for if a state was not finite
+    steps: Any  # steps made; fewer than requested if a state was not finite
     state: State
     next_q: Any  # the state that was not finite, else the same again
     next_qd: Any
@@ -234,7 +234,7 @@ class _Run(NamedTuple):
 def _finish(
     begun: _Run, steps: int, wanted: bool | None, file: Checkpoint | None, so_far: Progress | None = None
 ) -> Trajectory:
-    """The whole run; `so_far` is where it stands, else the file says so."""
+    """The whole run. It continues from `so_far`, else from the checkpoint file."""
     model, state, dt, every = begun.model, begun.state, begun.dt, begun.every
     q, qd = np.asarray(state.q), np.asarray(state.qd)
     size = _buffer(steps // every, q.size + 2 * qd.size)
@@ -275,14 +275,14 @@ def _finish(
 
 
 def _buffer(records: int, numbers: int) -> int:
-    """Room for the records of a stretch, of so many numbers each: few sizes, as each is a program to compile."""
+    """The size of the buffer of a stretch. There are few sizes, as each size is a program to compile."""
     most = max(1, BUFFER // max(1, numbers))
     few = min(FEW_RECORDS, FEW_NUMBERS // max(1, numbers))
     return min(most, max(few, 1 << max(0, records - 1).bit_length())) + 1
 
 
 def _placed(begun: _Run, state: State) -> State:
-    """A state where it is computed: divided over the devices that were asked for."""
+    """A state divided over the given devices."""
     if begun.devices is None:
         return jax.tree.map(jnp.asarray, state)
     many = len(state.q)
@@ -297,7 +297,7 @@ def _placed(begun: _Run, state: State) -> State:
 
 
 def _next_length(length: int, took: float) -> int:
-    """Steps for the next stretch, from how long this one took; the first may have held a compilation."""
+    """Steps for the next stretch, from the time of this one; the first one may include a compilation."""
     return int(max(1, min(10 * length, length * SEGMENT_SECONDS / max(took, 1e-6))))
 
 

@@ -1,8 +1,8 @@
-"""Runs shared by several processes: each has a range of the worlds, and a checkpoint of its own for that range.
+"""Runs shared by several processes: each has a range of the worlds, and its own checkpoint for that range.
 
-The files of a run lie side by side, named by the worlds that they hold. A process that continues a run takes, for each
-of its worlds, the file that has come furthest, whoever wrote it: so a run may go on with another number of processes,
-and where some were killed before others. Worlds do not know of each other, so this leaves no trace in the result.
+The files of a run lie side by side, named by their worlds. A process that continues a run takes, for each of its
+worlds, the file with the most steps, from any process. So a run may go on with another number of processes, also if
+some were killed earlier than others. Worlds are independent, so this does not change the result.
 """
 
 import os

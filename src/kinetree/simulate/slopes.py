@@ -1,9 +1,9 @@
-"""How forces grow with velocities, as matrices: for steps that take them at their end.
+"""Derivatives of forces by velocities, as matrices, for steps that take forces at their end.
 
-MuJoCo's `implicit` takes all smooth forces so: with c(u) what is left of the forces at no acceleration,
+MuJoCo's `implicit` takes all smooth forces so. With c(u) the forces without acceleration,
     (H + h ∂c/∂u) α = f,
-which is not symmetric. Its matrix has entries where that of the inertia has, between a row and one that carries it, and
-drops what tendons and actuators add between branches.
+which is not symmetric. Its matrix has the same entries as the mass matrix, between a row and a row that carries it.
+Terms of tendons and actuators between branches are dropped.
 """
 
 from functools import lru_cache
@@ -24,7 +24,7 @@ from .world_axes import drift
 
 @lru_cache(maxsize=64)
 def related(structure: Structure) -> np.ndarray:
-    """(nv, nv): whether one row carries the other."""
+    """(nv, nv): True if one row carries the other."""
     parent = np.asarray(structure.tree.parent)
     above = np.eye(len(parent), dtype=bool)
     for row, up in enumerate(parent):

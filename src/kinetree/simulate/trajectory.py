@@ -1,4 +1,4 @@
-"""What a run leaves: states over time, saved and loaded as one .npz."""
+"""The result of a run: states over time, saved and loaded as one .npz."""
 
 import os
 import zipfile
@@ -21,7 +21,7 @@ class Trajectory:
     Attributes:
         time: (records,), seconds.
         q, qd: (records, *batch, nq), (records, *batch, nv).
-        tau: what the controller asked for in those states, (records, *batch, nv).
+        tau: the forces of the controller in those states, (records, *batch, nv).
     """
 
     time: np.ndarray
@@ -29,7 +29,7 @@ class Trajectory:
     qd: np.ndarray
     tau: np.ndarray
 
-    plotter: ClassVar[Callable[..., Any] | None] = None  # what draws it: the room `view`, which stands after this one
+    plotter: ClassVar[Callable[..., Any] | None] = None  # the function that draws it; the package `view` sets it
 
     def __len__(self) -> int:
         return len(self.time)
@@ -69,7 +69,7 @@ class Trajectory:
         return Trajectory.plotter(self, model, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one .npz; the file is either whole or as it was before."""
+        """Write one .npz. The file is never left half written."""
         write_arrays(path, {"format": np.array(FORMAT), **vars(self)})
 
     @staticmethod
@@ -112,7 +112,7 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
-    """Say what keeps a file from being written."""
+    """An error that says why a file can not be written."""
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder")
@@ -121,7 +121,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: dict[str, Any]) -> None:
-    """Write an .npz under another name, bring it to the disk, then rename: a reader never sees half of it."""
+    """Write an .npz under another name, flush it to disk, then rename it: no reader sees an incomplete file."""
     check_target(path)
     target = Path(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")

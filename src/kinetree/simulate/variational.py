@@ -80,7 +80,7 @@ def body_momentum(model: Model, start: Pose, end: Pose, h: float) -> Any:
 
 
 def rotor_velocity(model: Model, q: Any, v: Any, moved: Any) -> Any:
-    """What rotors turn with, (..., nv): v, but in sliding rows of free joints the straight way `moved`, seen from q.
+    """Velocities of rotors, (..., nv): v, but in sliding rows of free joints the straight way `moved`, seen from q.
 
     `moved` is the change of coordinates, (..., nq), over the time of the step.
     """
@@ -109,7 +109,7 @@ def joint_momentum(model: Model, q: Any, W: Any, v: Any, moved: Any) -> Any:
 
 
 def _newton(residual: Any, step: Any, v: Any, h: float) -> tuple[Any, Any]:
-    """Where the residual is zero, from a guess (..., nv), and which states got there; `step` divides by the slope."""
+    """The zero of the residual, from a guess (..., nv), and which states reached it; `step` divides by the slope."""
     eps = jnp.finfo(v.dtype).eps
 
     def size(x: Any) -> Any:
@@ -120,7 +120,7 @@ def _newton(residual: Any, step: Any, v: Any, h: float) -> tuple[Any, Any]:
         return (count < ITERATIONS) & running.any()
 
     def iterate(carry: Any) -> Any:
-        """Each state until its corrections are within rounding, or stop getting smaller, whatever the others do."""
+        """Each state iterates, by itself, until its corrections are within rounding or stop decreasing."""
         v, before, running, count = carry
         dv = step(residual(v))
         v, change = jnp.where(running[..., None], v + dv, v), jnp.where(running, size(dv), before)
@@ -134,7 +134,7 @@ def _newton(residual: Any, step: Any, v: Any, h: float) -> tuple[Any, Any]:
 
 
 def _solve_linear(times: Any, b: Any) -> Any:
-    """x with times(x) = b, (..., nv), each state by itself: the matrix, column by column, and a dense solve.
+    """x with times(x) = b, (..., nv), for each state: the matrix, column by column, and a dense solve.
 
     So derivatives of a step are those of the equation that it solves, not of Newton's iterations.
     """
@@ -153,7 +153,7 @@ def _solve_linear(times: Any, b: Any) -> Any:
 
 
 def variational_step(model: Model, controller: Controller | None, t: Any, state: Any, h: float) -> Any:
-    """One step; not a number where Newton's method fails."""
+    """One step; NaN in states where Newton's method fails."""
     q0, qd0 = state
     free = model.without_passive.replace(gravity=(0.0, 0.0, 0.0))
     matrix = stiffened(model, damped=h / 2, sprung=h * h / 4, rubbed=h / 2).without_passive.replace(

@@ -1,8 +1,8 @@
-"""Free joints as MuJoCo's integrators move them: the linear velocity in world axes, the position straight along it.
+"""Free joints in MuJoCo's integrators: the linear velocity is in world axes, and the position moves straight along it.
 
-Here a free joint's velocity is a twist in body axes, and its position moves on a screw. MuJoCo adds to a linear
-velocity in world axes. Both agree in the limit of small steps, not step by step: its integrators are written in
-velocities u, ours with linear parts turned to world axes. All functions take (batch, ...) arrays.
+In kinetree a free joint's velocity is a twist in body axes, and its position moves on a screw. MuJoCo adds to a linear
+velocity in world axes. The two agree only in the limit of small steps. So MuJoCo's integrators are written in
+velocities u, which are qd with linear parts in world axes. All functions take (batch, ...) arrays.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ def to_body(model: Model, q: Any, qd: Any) -> Any:
 
 @coupled("velocity")
 def drift(model: Model, q: Any, qd: Any) -> Any:
-    """What u̇ has more than qdd, in body axes: ω × v of free joints."""
+    """u̇ − qdd in body axes: ω × v of free joints."""
     at = coordinate_columns(model.structure)
     result = jnp.zeros_like(qd)
     if not at.free.size:

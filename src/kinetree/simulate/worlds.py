@@ -1,7 +1,7 @@
 """Worlds whose models differ: one model whose arrays have first axes over the worlds (`kinetree.scaled` makes such).
 
-They run side by side in one program: a lane has constants of its own. What decides which program that is, such as which
-joints have limits, is found over all worlds together.
+They run side by side in one program, and each lane has its own constants. Facts that decide on the program, such as the
+joints with limits, are found over all worlds together.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ SIZES = {"q": 1, "qd": 1, "act": 1, "time": 0, "warm_start": 1, "ctrl": 1, "f_ex
 
 
 def _checked(worlds: tuple[int, ...], name: str, x: Any) -> tuple[Any, int | None]:
-    """An array, and whether its first axes are the worlds'."""
+    """An array, and True if its first axes are those of the worlds."""
     x = x if isinstance(x, jax.Array) else np.asarray(x)
     batch = x.shape[: x.ndim - SIZES[name]]
     if batch and batch[: len(worlds)] != worlds:
@@ -37,7 +37,7 @@ def _wide(more: tuple[int, ...], x: Any, dtype: Any) -> Any:
 
 
 def constraints_of_worlds(model: Model) -> Present | None:
-    """The constraints that act in some world; where numbers are not known, all that may."""
+    """The constraints that act in some world; if numbers are unknown, all possible ones."""
     if "_constraints" in model.__dict__:
         return constraints_of(model)
     typical = typical_of(model)
@@ -82,7 +82,7 @@ def _each(
 
 @partial(jax.jit, static_argnums=1)
 def prepared_worlds(model: Model, found: Present | None) -> Model:
-    """The models with all that their constraints need and that does not change from step to step."""
+    """The models with the constants of their constraints, which do not change from step to step."""
     one: Callable[[Model], Model] = partial(prepared, found=found)
     for _ in model.batch:
         one = jax.vmap(one)

@@ -1,9 +1,9 @@
 """Blocks: a huge tree cut for the cores of a CPU, whose caches are small and whose vectors are short.
 
-A block is as many lanes as a vector has, each going along a stretch of one heavy path. Subtrees of no more than some
-rows are put together into *pieces*, whose rows a core can keep in its cache while it goes out and back in. What is left
-is the *top*: a few rows where the tree is bushy, nearly all where it is long. Its stretches are cut into chunks, which
-are walked side by side once it is known how each begins.
+A block has as many lanes as a vector; each lane goes along a stretch of one heavy path. Small subtrees are put together
+into *pieces*, whose rows a core can keep in its cache while it goes out and back in. The other rows are the *top*: a
+few rows if the tree is bushy, nearly all if it is long. Its stretches are cut into chunks, which are walked side by
+side when the start of each is known.
 """
 
 from typing import NamedTuple
@@ -34,9 +34,9 @@ class Blocks(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """Neighbours in the preorder that lie on one path."""
+    """Stretches: consecutive rows of the preorder that are on one path."""
 
-    head: np.ndarray  # where in the preorder
+    head: np.ndarray  # place in the preorder
     length: np.ndarray
 
     def take(self, which: np.ndarray) -> "Stretches":
@@ -45,7 +45,7 @@ class Stretches(NamedTuple):
 
 
 def _blocks(tree: Tree, lanes: Stretches, group: np.ndarray, width: int) -> tuple[Blocks, np.ndarray]:
-    """Blocks of the lanes of each group, which are neighbours; and the place of each lane among all lanes of blocks."""
+    """Blocks of the lanes of each group, which are neighbours; and the place of each lane in the blocks."""
     number = np.arange(len(group))
     begins = np.concatenate([[True], group[1:] != group[:-1]])[: len(group)]
     within = number - np.maximum.accumulate(np.where(begins, number, 0))
@@ -66,22 +66,22 @@ class BlockPieces(NamedTuple):
 
     blocks: Blocks  # those of a piece together, inner ones first
     piece: np.ndarray  # (blocks,)
-    is_root: np.ndarray  # (blocks,): whether the lanes hang from the top, or from the base
+    is_root: np.ndarray  # (blocks,): True if the lanes hang from the top, or from the base
 
 
 class Top(NamedTuple):
-    """Chunks of what is not in pieces."""
+    """Chunks of the rows that are not in pieces."""
 
     blocks: Blocks
     chunks: np.ndarray  # lanes of blocks, numbered through all of them: inner ones first
     parents: np.ndarray  # the chunk that each hangs from, −1 for the base
-    alone: bool  # True if nothing hangs from it but from its ends, and its blocks are in order
+    alone: bool  # True if branches hang only from the ends of chunks, and its blocks are in order
 
 
 def cut(tree: Tree, width: int, piece_rows: int, inner: np.ndarray | None = None) -> tuple[Top, BlockPieces]:
     """Cut a tree into its top and pieces of about `piece_rows` rows, for vectors of `lanes` lanes.
 
-    No chunk begins with a row that is `inner`, (rows,): those of one joint stay together.
+    No chunk begins with a row that is `inner`, (rows,), because the rows of one joint stay together.
     """
     in_top = tree.subtree_size > piece_rows
     alone = bool((tree.n_children[in_top] <= 1).all())
@@ -94,7 +94,7 @@ def cut(tree: Tree, width: int, piece_rows: int, inner: np.ndarray | None = None
     begins[1:] |= in_top[order[1:]] != in_top[order[:-1]]
     head = np.flatnonzero(begins)
     stretches, of_top = Stretches(head, np.diff(np.append(head, tree.n))), in_top[order[head]]
-    # nothing of a long path is looked for twice, so its lanes may be longer, while there are blocks for many cores
+    # a long path is read once, so its lanes may be longer, as long as there are blocks for many cores
     longest, fair = tuning.MAX_BLOCK_ROWS_PER_PIECE * piece_rows, tree.n // tuning.MIN_TOP_BLOCKS
     rows = min(longest, max(piece_rows, fair)) if alone else piece_rows
     top = _top(tree, stretches.take(of_top), width, max(1, rows // width), alone, inner)

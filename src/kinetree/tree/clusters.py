@@ -1,8 +1,8 @@
-"""Clusters: a tree divided among several devices, so that little has to pass between them.
+"""Clusters: a tree divided among several devices with small messages between them.
 
 A cluster is a connected part of the tree, or several side by side, that hangs from one row outside it. It has at most
-one row, its tail, from which other clusters hang. So a cluster is to the others what a single row is: it receives one
-state at its base and hands one on at its tail. The way from its base to its tail is its spine.
+one row, its tail, from which other clusters hang. So a cluster acts as a single row: it receives one state at its base
+and passes one on at its tail. The way from its base to its tail is its spine.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Clusters(NamedTuple):
     """A tree, divided. Clusters are numbered so that each comes after the one that it hangs from."""
 
     of_row: np.ndarray  # (n,): the cluster of each row
-    on_spine: np.ndarray  # (n,): whether the row is on the spine of its cluster
+    on_spine: np.ndarray  # (n,): True if the row is on the spine of its cluster
     parent: np.ndarray  # (clusters,): the cluster from whose tail it hangs, −1 for the base
     part: np.ndarray  # (clusters,): the device that holds it
 
@@ -29,8 +29,8 @@ class Clusters(NamedTuple):
 def divide(tree: Tree, weight: np.ndarray, parts: int) -> Clusters:
     """Divide a tree into clusters of about equal weight, for a number of devices.
 
-    Rows whose subtree is large are cut apart, in the order of a walk around the tree; small subtrees stay whole, beside
-    the row from which they hang where there is room. A chain becomes `parts` pieces.
+    Rows with a large subtree are cut apart, in the order of a walk around the tree. Small subtrees stay whole, beside
+    the row from which they hang if there is room. A chain becomes `parts` pieces.
     """
     n, parent = tree.n, tree.parent
     total = int(weight.sum())

@@ -1,9 +1,9 @@
 """Stages of a tree whose clusters are dealt out to several devices: a stage for each device, all of one shape.
 
-Every device runs the same program, so the stages are made for the whole tree and their lanes dealt out, each to the
-device that holds its rows. Devices that have fewer lanes get empty ones. The first stage holds the spines of the
-clusters, cut into chunks: they are what passes from device to device. Rows, lanes, positions and clusters are numbered
-on each device from 0; the base of a cluster stands in the place of the base of a tree.
+Every device runs the same program. So the stages are made for the whole tree, and each lane is dealt to the device with
+its rows. Devices with fewer lanes get empty ones. The first stage holds the spines of the clusters, cut into chunks;
+only their elements pass between devices. Rows, lanes, positions and clusters are numbered on each device from 0. The
+base of a cluster replaces the base of the tree.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from .topology import Tree
 
 
 class OnDevices(NamedTuple):
-    """Things dealt out to devices, in their own order on each of them."""
+    """Items (rows, lanes, clusters) dealt out to devices, in order on each of them."""
 
     number: np.ndarray  # (things,): the number that each has on its device
     at: np.ndarray  # (devices, most): the things of each device, −1 where there is none
@@ -47,8 +47,8 @@ class OnDevices(NamedTuple):
 class Ports:
     """Where spines begin and end among the lanes of the first stage, and the tree of all clusters."""
 
-    exist: np.ndarray  # (devices, clusters): whether the cluster has a spine
-    first: np.ndarray  # (devices, clusters): the lane in which the spine begins, 0 where there is none
+    exist: np.ndarray  # (devices, clusters): True if the cluster has a spine
+    first: np.ndarray  # (devices, clusters): the lane in which the spine begins; 0 without a spine
     last: np.ndarray  # (devices, clusters)
     carries: np.ndarray  # (devices, clusters): True if other clusters hang from the tail
     tree: Tree  # of clusters

@@ -1,7 +1,7 @@
 """rootfix and leaffix by the vector tree: one scan over the Euler tour, with inverses.
 
-The method that started this (Lynghus 2026 §3, after Blelloch). Know its limits: rootfix needs a group, leaffix a
-commutative one, and what is summed over the whole tree and then subtracted again cancels, in float32 badly.
+It is the method with which this project began (Lynghus 2026 §3, after Blelloch). Its limits: rootfix needs a group,
+leaffix a commutative one, and sums over the whole tree that are subtracted again cancel, in float32 badly.
 """
 
 from typing import Any

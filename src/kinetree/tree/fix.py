@@ -22,7 +22,7 @@ tree_map = jax.tree.map
 
 def arrange(laid: Layout, rows: Row) -> Row:
     """From row order to position order."""
-    if laid.positions == 1:  # the base alone: there are no rows to take anything from
+    if laid.positions == 1:  # there is only the base
         return tree_map(lambda x: jnp.zeros((1, *x.shape[1:]), x.dtype), rows)
     return pick(tree_map(jnp.asarray, rows), laid.row_at)
 
@@ -74,12 +74,12 @@ def _neighbour(e: Element, towards: int) -> Element:
 
 
 def outward(op: OutwardRecursion, laid: Layout, rows: Row, base: State) -> State:
-    """States of all positions; `base` is the state at the base, with batch axes only."""
+    """States of all positions; `base` is the base's state, with batch axes only."""
     return outward_visits(op, laid, rows, base)[0]
 
 
 def outward_visits(op: OutwardRecursion, laid: Layout, rows: Row, base: State) -> tuple[State, Any]:
-    """States of all positions, and what their rows find; `base` is the state at the base, with batch axes only."""
+    """States of all positions, and the results of their rows; `base` is the base's state, with batch axes only."""
     if any(g.longest_run > 1 for g in laid.grids):
         require(op.composes, op, laid.schedule, "element, combine, act and identity")
     memory = tree_map(lambda b: jnp.zeros((laid.positions - 1, *jnp.shape(b)), jnp.result_type(b)), base)
@@ -131,7 +131,7 @@ def inward_visits(op: InwardRecursion, laid: Layout, rows: Row, like: State) -> 
     """What flows into each position from its children, and what rows find; of the latter the base has zeros."""
     if any(g.longest_run > 1 for g in laid.grids):
         require(op.composes, op, laid.schedule, "element, combine, act and identity")
-    # What light branches bring collects here; kept apart from the totals, so that XLA updates it in place.
+    # The states from light branches are collected here, apart from the totals, so that XLA updates them in place.
     branches = _empty(laid.positions, like)
     totals = []
     for grid in reversed(laid.grids):
@@ -198,7 +198,7 @@ def _inward_grid(
 def rootfix(
     tree: Tree, op: OutwardRecursion, rows: Row, base: State, *, schedule: str = "paths", exclusive: bool = False
 ) -> State:
-    """State of every row, in row order: what its step made of its parent's (exclusive: its parent's itself)."""
+    """State of every row, in row order: the result of its step on its parent's state (exclusive: the parent's)."""
     if schedule == "euler":
         from .euler import rootfix_euler
 
@@ -214,7 +214,7 @@ def rootfix(
 def leaffix(
     tree: Tree, op: InwardRecursion, rows: Row, like: State, *, schedule: str = "paths", exclusive: bool = False
 ) -> State:
-    """What every row passes inward, in row order (exclusive: what flows into it from its children)."""
+    """The state that every row passes inward, in row order (exclusive: the state that its children pass to it)."""
     if schedule == "euler":
         from .euler import leaffix_euler
 

@@ -1,4 +1,4 @@
-"""Layouts: in which order, and how many at a time, the rows of a tree are visited.
+"""Layouts: the order in which the rows of a tree are visited, and how many at a time.
 
 A layout packs the rows into grids of `steps × width`. All lanes of a grid advance together, one row a step; a lane
 holds consecutive rows of one heavy path. A lane starts from the row before its first one: in an earlier grid, or,
@@ -71,7 +71,7 @@ def _tile_width(widths: np.ndarray, widest: int) -> int:
 
 
 def _pack_levels(rows: np.ndarray, level: np.ndarray, width: int | None) -> np.ndarray:
-    """Rows, sorted by level, as (count, 1, width) with −1 where a level ends before its tile does."""
+    """Rows, sorted by level, as (count, 1, width), with −1 after the end of a level."""
     order = np.argsort(level, kind="stable")
     rows, level = rows[order], level[order]
     widths = np.bincount(level)
@@ -165,7 +165,7 @@ def phases(tree: Tree, long: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def paths_layout(tree: Tree, width: int = 1024) -> Layout:
     """Heavy paths: long ones cut into up to `width` lanes, short ones, and bushy trees as a whole, level by level."""
     length = np.diff(tree.path_start)
-    # where one step to a level costs no more than the rows themselves, cuts would only make more grids to compile
+    # if one step for each level costs no more than the rows themselves, cuts would only make more grids to compile
     bushy = tuning.GRID_START_ROWS * tree.height <= 2 * tree.n
     long = (length >= tuning.LONG_PATH_MIN_ROWS) & ~np.bool_(bushy)
     phase, level = phases(tree, long)

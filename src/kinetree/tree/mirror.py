@@ -1,4 +1,4 @@
-"""Branches of a tree that are alike: the two legs of a humanoid, two of the four of a dog, two robots of a pile."""
+"""Similar branches of a tree: the two legs of a humanoid, two legs of a dog, two robots of a pile."""
 
 from collections.abc import Hashable, Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def mirrored(parent: np.ndarray, labels: Sequence[Hashable]) -> np.ndarray:
-    """The partner of every node, itself where it has none.
+    """The partner of every node; the node itself if it has none.
 
     Branches with the same shape and labels that hang from one node, or from none, are partners, two by two. Parents
     come before their children.

@@ -1,4 +1,4 @@
-"""What a recursion over a tree is made of: the operator's own statement of what it can do."""
+"""The operator of a recursion over a tree: the functions that it has, and their laws."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,21 +6,21 @@ from typing import Any
 
 State = Any  # a pytree of arrays: what flows along the tree; states add up, leaf by leaf, where branches meet
 Element = Any  # a pytree of arrays: a stretch of tree, acting on the state that enters it
-Row = Any  # a pytree of arrays: what the recursion knows of one row before it starts
+Row = Any  # a pytree of arrays: the inputs of the recursion for one row
 
 
 @dataclass(frozen=True)
 class OutwardRecursion:
     """A recursion from the base to the leaves: `state[i] = step(row[i], state[parent[i]])`.
 
-    `step` alone is enough to walk row by row and level by level. To take stretches of tree at once a schedule needs
-    also `element`, `combine` and `act`, with the laws
+    `step` is enough to walk row by row and level by level. To take stretches of the tree at once a schedule also needs
+    `element`, `combine` and `act`, with the laws
         act(element(row), s) == step(row, s)
         act(combine(e1, e2), s) == act(e2, act(e1, s))            e1 is the inner one
         combine(identity(e), e) == e
     and to take differences of prefixes (the Euler tour) an `inverse`, with combine(e, inverse(e)) == identity(e).
-    `extend` may be given where a row is cheaper to append than to combine: extend(e, row) == combine(e, element(row)).
-    `finds(row, state)` may be given where a row finds more than its state: (step(row, state), what it finds).
+    `extend` may be given if it is cheaper to append a row than to combine: extend(e, row) == combine(e, element(row)).
+    `finds(row, state)` may be given if a row has results beside its state: (step(row, state), results).
     """
 
     step: Callable[[Row, State], State]
@@ -40,7 +40,7 @@ class OutwardRecursion:
         return None not in (self.element, self.combine, self.act, self.identity)
 
     def visit(self, row: Row, state: State) -> tuple[State, Any]:
-        """The new state, and what the row finds."""
+        """The new state, and the results of the row."""
         return self.finds(row, state) if self.finds else (self.step(row, state), None)
 
     def append(self, e: Element, row: Row) -> Element:
@@ -55,12 +55,12 @@ class InwardRecursion:
     With `element(row, branches)` for a row into which some branches have already flowed, the laws are
         act(element(row, b), s) == step(row, b + s)
         act(combine(e1, e2), s) == act(e1, act(e2, s))            e1 is the inner one
-    `extend` may be given where a row is cheaper to put before a stretch than to combine with it, or has no element of
-    its own: extend(row, b, e) == combine(element(row, b), e). `ballast(rows, branches)`, from the rows of a lane, is
-    for operators that need something to stand on at the outer end of a cut: it is lent to the lane inside the cut and
-    taken back from the one outside, by `lend`, with act(lend(e, s), t) == s + act(e, t). `commutes` says that the
-    result is a plain sum over the subtree, of `own(row)`, whatever the order; with subtraction of states as the
-    inverse that is what the Euler tour needs. `finds` as for `OutwardRecursion`.
+    `extend` may be given if it is cheaper to put a row before a stretch than to combine, or if a row has no element:
+    extend(row, b, e) == combine(element(row, b), e). `ballast(rows, branches)`, from the rows of a lane, is for
+    operators that would be singular at the outer end of a cut: it is a state that is lent to the lane inside the cut
+    and taken back from the lane outside, by `lend`, with act(lend(e, s), t) == s + act(e, t). `commutes` means that the
+    result is a plain sum of `own(row)` over the subtree, in any order; with subtraction of states as the inverse this
+    is enough for the Euler tour. `finds` as for `OutwardRecursion`.
     """
 
     step: Callable[[Row, State], State]
@@ -82,7 +82,7 @@ class InwardRecursion:
         return None not in (self.element, self.combine, self.act, self.identity)
 
     def visit(self, row: Row, state: State) -> tuple[State, Any]:
-        """What the row passes on, and what it finds."""
+        """The state that the row passes on, and its results."""
         return self.finds(row, state) if self.finds else (self.step(row, state), None)
 
     def prepend(self, row: Row, branches: State, e: Element) -> Element:
@@ -91,7 +91,7 @@ class InwardRecursion:
 
 
 class MissingProperty(ValueError):
-    """A schedule was asked to run an operator that lacks what the schedule needs."""
+    """An operator lacks a function that the schedule needs."""
 
 
 def require(ok: bool, operator: OutwardRecursion | InwardRecursion, schedule: str, what: str) -> None:

@@ -1,7 +1,7 @@
 """Rows of arrays by their numbers, as one operation.
 
-`x[index]` of JAX is five operations, since numbers may be negative, and takes three times as long to trace: that was
-a seventh of all time that first calls took.
+In JAX `x[index]` is five operations, since numbers may be negative, and takes three times as long to trace: that was a
+seventh of the time of first calls.
 """
 
 from functools import cache
@@ -23,7 +23,7 @@ def pick(tree: Any, index: Any, axis: int = 0) -> Any:
     column = cache(lambda size: _column(index, size))  # all leaves share one constant
 
     def of(x: Any) -> Any:
-        if plain or not (isinstance(x, jax.Array) or isinstance(index, jax.Array)):  # numbers that are known stay known
+        if plain or not (isinstance(x, jax.Array) or isinstance(index, jax.Array)):  # known numbers stay known
             return x[place]
         x = jnp.asarray(x)
         return _gather(x, column(x.shape[axis]), axis)

@@ -66,7 +66,7 @@ def scan(
         return elements
     if not reverse:
         return METHODS[method](combine, elements, identity, block, exclusive)
-    # Turned end for end, the lower index comes second.
+    # In reversed order the lower index comes second.
     turned = METHODS[method](lambda a, b: combine(b, a), _flip(elements), identity, block, exclusive)
     return _flip(turned)
 
@@ -132,13 +132,13 @@ def _native(combine, elements, identity, block, exclusive):
 
 
 def _blocked(combine, elements, identity, block, exclusive):
-    """Reduce each block, scan the totals in the same way, walk each block again from what comes into it.
+    """Reduce each block, scan the totals in the same way, walk each block again from its start.
 
     A loop step advances all blocks by one element: blocks are lanes. The recursion on totals keeps the program at
     three copies of `combine` for each factor `block` in n.
     """
     n = _length(elements)
-    if block == 1:  # no block is shorter than the whole: nothing to walk
+    if block == 1:  # blocks of one element would never shorten the array
         return _native(combine, elements, identity, block, exclusive)
     if n <= block:
         start = _repeat(identity, 1)
@@ -161,7 +161,7 @@ def _walk(combine, start, lanes, exclusive):
 
 
 def _work_efficient(combine, elements, identity, block, exclusive):
-    """Up-sweep to a tree of pair products, down-sweep of what lies before each. Odd levels are padded by one."""
+    """Up-sweep to a tree of pair products, down-sweep of the product before each. Odd levels are padded by one."""
     levels, stack = [], elements
     while (size := _length(stack)) > 1:
         stack = _pad(stack, identity, size + size % 2)
@@ -202,7 +202,7 @@ def _repeat(identity, size):
 
 
 def _shift(inclusive, identity):
-    """Exclusive from inclusive: everything one later, the identity first."""
+    """Exclusive from inclusive: shift by one, with the identity first."""
     return jax.tree.map(lambda e, x: jnp.concatenate([e[None], x[:-1]]), identity, inclusive)
 
 
@@ -214,7 +214,7 @@ def _pad(elements, identity, size):
 
 
 def _to_lanes(elements, identity, block):
-    """[n, ...] to [step, lane, ...], with blocks as lanes, the last one filled up with identities."""
+    """[n, ...] to [step, lane, ...], with blocks as lanes; the last block is padded with identities."""
     count = -(-_length(elements) // block)
     padded = _pad(elements, identity, count * block)
     return jax.tree.map(lambda x: x.reshape(count, block, *x.shape[1:]).swapaxes(0, 1), padded)

@@ -1,7 +1,7 @@
-"""Leaves that are alike as one array: XLA then compiles one gather or scatter where it would compile one for each.
+"""Similar leaves as one array, so that XLA compiles one gather or scatter for all of them.
 
-Spatial quantities have many components. Gathers of each by itself are most of what XLA is given to compile, and on a
-CPU every scatter becomes a loop of its own.
+Spatial quantities have many components. If each is gathered separately, gathers are most of the program that XLA
+compiles, and on a CPU every scatter becomes a loop.
 """
 
 from typing import Any

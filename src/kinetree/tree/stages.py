@@ -1,10 +1,10 @@
-"""Stages: a tree as a few walks of many lanes, for the native bodies.
+"""Stages: a tree as a few walks of many lanes, for native code.
 
-Long heavy paths are cut into chunks, a lane to a chunk; what is left, and bushy trees as a whole, is taken level by
-level, a lane to a row. Where that would be many levels, all paths go in lanes, those of one rank side by side: no more
-stages than log2 n. A lane starts where it hangs from an earlier stage. A level hangs from the level before it, lane by
-lane, and knows its children there; a chunk that is not the `first` of its run follows the chunk before it. Unlike a
-layout (layout.py), whose grids are few shapes for XLA to loop over, every stage has a shape of its own.
+Long heavy paths are cut into chunks, one lane to a chunk. The other rows, and bushy trees as a whole, are taken level
+by level, one lane to a row. If there would be many levels, all paths become lanes, those of one rank side by side: at
+most log2 n stages. A lane starts where it hangs from an earlier stage. A level hangs from the level before it, lane by
+lane, which stores its children. A chunk that is not the `first` of its run follows the chunk before it. The grids of a
+layout (layout.py) have few shapes, for loops of XLA; here every stage has its own shape.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Stage:
 
     rows: np.ndarray
     above: np.ndarray  # (lanes,): where the lane, or its run, hangs: a lane of the stage before, else a position
-    first: np.ndarray  # (lanes,): whether the lane begins a run
+    first: np.ndarray  # (lanes,): True if the lane begins a run
     children: tuple[np.ndarray, ...]  # of (lanes,) each: lanes of the next stage that hang from it, −1 for none
     offset: int = field(metadata={"static": True})  # position of the first cell; position 0 is the base
     chained: bool = field(metadata={"static": True})  # hangs from the stage before alone, lane by lane
@@ -64,7 +64,7 @@ class Stages:
 
 
 def chunks(listed: np.ndarray, start: np.ndarray, length: np.ndarray, lanes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Paths cut into about so many lanes, or more where the paths are short: rows, and which lanes begin a path.
+    """Paths cut into about `lanes` lanes, or more if the paths are short: rows, and which lanes begin a path.
 
     Path k is `listed[start[k]:start[k] + length[k]]`.
     """
@@ -121,9 +121,9 @@ def _phases(tree: Tree, levels: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def stages(tree: Tree, lanes: int, levels: int = 4) -> Stages:
-    """The stages of a tree, with chunks for about so many lanes.
+    """The stages of a tree, with chunks for about `lanes` lanes.
 
-    `levels`: as many as are worth one stage of chunks.
+    `levels`: the number of levels that cost as much as one stage of chunks.
     """
     length = np.diff(tree.path_start)
     phase, level = _phases(tree, levels)

@@ -6,8 +6,8 @@ figures.
 
 # -- layouts of XLA ----------------------------------------------------------------------------------------------------
 LONG_PATH_MIN_ROWS = 64  # rows; longer heavy paths are cut into lanes, shorter ones walked level by level [crossover/]
-GRID_MIN_WIDTH = 2  # lanes; XLA takes a gather of one row for a slice, and then copies all memory at every visit
-GRID_START_ROWS = 256  # rows; starting a grid costs about as much as so many of them, within a factor of ten [lynghus]
+GRID_MIN_WIDTH = 2  # lanes; XLA makes a slice of a gather of one row, and then copies all memory at every visit
+GRID_START_ROWS = 256  # rows; the start of a grid costs as much as these rows, within a factor of ten [lynghus]
 
 # -- stages of native walks --------------------------------------------------------------------------------------------
 CHUNK_MIN_TURNS = 16  # turns; a shorter chunk costs more to start than to walk [million]
@@ -19,4 +19,4 @@ MAX_BLOCK_ROWS_PER_PIECE = 4  # pieces; a block on a long path holds at most the
 MIN_TOP_BLOCKS = 64  # blocks; long paths have shorter blocks where there would be fewer: cores need work [million]
 
 # -- clusters of several devices ---------------------------------------------------------------------------------------
-CLUSTER_GRAIN = 8  # Subtrees of up to 1/8 of a device's share stay whole: the shares then differ by at most as much.
+CLUSTER_GRAIN = 8  # subtrees of up to 1/8 of a device's share stay whole, so shares differ by at most 1/8

@@ -1,4 +1,4 @@
-"""The one place that decides which body makes steps: the native one, or XLA's."""
+"""The only place that decides who makes steps: native code or XLA."""
 
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ _ways: OncePerOwner[Way] = OncePerOwner()
 
 
 def way_of_step(model: Model, integrator: str, dtype: Any = float) -> Way:
-    """How a model makes steps, in a type."""
+    """How a model makes steps, for a dtype."""
     if BOUND in model.__dict__:
         stepper = model.__dict__[BOUND].stepper
         return Way(None if stepper is None else stepper.plan, "decided before the model was traced")
@@ -48,14 +48,14 @@ def way_of_rollout(model: Model, integrator: str, dtype: Any = float, traced: bo
 class BoundPrograms(NamedTuple):
     """Programs that were bound to the numbers of a model before it was traced: for whole steps, or for constraints.
 
-    Both are there where derivatives of a step are made of those of the accelerations within.
+    Both are given if derivatives of a step are made from those of the accelerations inside it.
     """
 
     stepper: Stepper | None
     solver: Solver | None
 
 
-BOUND = "_bound"  # the attribute in which a model that is being traced has them
+BOUND = "_bound"  # the attribute of a traced model with these programs
 
 
 def bound_to(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> BoundPrograms:
@@ -66,13 +66,13 @@ def bound_to(model: Model, integrator: str, dtype: Any, h: Any, external: bool) 
 
 
 def with_bound(model: Model, bound: BoundPrograms) -> Model:
-    """A model that is being traced, with the programs that were bound to its numbers before."""
+    """A traced model, with the programs that were bound to its numbers earlier."""
     model.__dict__[BOUND] = bound
     return model
 
 
 def step_solver(model: Model, dtype: Any, h: Any, external: bool) -> Solver | None:
-    """The native program for constraints, within steps that XLA makes; None where XLA solves them, too."""
+    """The native program for constraints, within steps by XLA; None if XLA solves them, too."""
     if BOUND in model.__dict__:
         return model.__dict__[BOUND].solver
     return solver_for(model, dtype, h, external=external, warm=True)
@@ -82,7 +82,7 @@ _steppers: OncePerOwner[Stepper] = OncePerOwner()
 
 
 def stepper_for(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> Stepper | None:
-    """The native program of a call, bound to a model; None where XLA serves."""
+    """The native program of a call, bound to a model; None if XLA serves."""
     if BOUND in model.__dict__:
         return model.__dict__[BOUND].stepper
     model = in_numpy(model)

@@ -1,8 +1,8 @@
-"""The end of a step with rigid loops, in lanes: a projection onto what they leave free (simulate/closing.py).
+"""The end of a step with rigid loops, in lanes: a projection onto closed loops (simulate/closing.py).
 
-Two steps of Newton's method. Each finds the least motion, in the metric of the mass matrix, that closes the loops: one
-round of Newton's tree without forces (constrain/native). With the factors of the last one, the least change of the
-velocity that keeps them closed.
+There are two steps of Newton's method. Each finds the least motion, in the metric of the mass matrix, that closes the
+loops: one round of Newton's tree without forces (constrain/native). The factors of the last round then give the least
+change of the velocity that keeps the loops closed.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from kinetree.lanes import Loop, Slots
 
 from .moves import Moves
 
-CLOSING_STEPS = 2  # each squares the error that a step in time leaves
+CLOSING_STEPS = 2  # Newton steps; each squares the error of a step in time
 
 
 def _rows(plan: Plan) -> np.ndarray:
@@ -30,12 +30,12 @@ def _rows(plan: Plan) -> np.ndarray:
 
 
 def _emptied(slots: Slots) -> Part:
-    """A number of all rows is zero."""
+    """Set a field of all rows to zero."""
     return Part(Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(slots,)), _rows)
 
 
 def _moved(m: Moves) -> Part:
-    """q, by the motion that was found."""
+    """Move q by the motion that was found."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (m.screwed(reads[0], tuple(reads[1:])),), (), ()
@@ -51,13 +51,13 @@ def _moved(m: Moves) -> Part:
 
 
 def _kept() -> Part:
-    """qd, along the loops."""
+    """Project qd along the loops."""
     loop = Loop(lambda _, __, x: ((), x, ()), 1, NOTHING, reads=(ROW.at(0, "x_new"),), adds=(ROW.at(0, "qd"),))
     return Part(loop, _rows)
 
 
 def closing(f: Features, moves: list[Moves]) -> list[Part | Again]:
-    """All steps; none where there are no loops."""
+    """All parts; none without loops."""
     if not f.linking.rigid:
         return []
     follows = "mimics" in f.linking.lengths

@@ -1,7 +1,7 @@
 """Plain calls of `advance`: NumPy arrays of one type. A builtin makes the steps, found by one lookup.
 
-The first call of a kind goes the long way (advance.py), which checks all arguments and leaves the builtin with the
-model. The builtin refuses whatever is not plain, and such calls go the long way, too.
+The first call of a kind takes the ordinary path (advance.py), which checks all arguments and stores the builtin in the
+model. The builtin refuses calls that are not plain, and these take the ordinary path, too.
 
 Calls on float64 and few lanes enter no Python function: machine code takes the fields of the state, and makes the next
 one (lanes/cpu/fields.py), with the program for the facts of the call (lanes/cpu/chooser.py).
@@ -50,7 +50,7 @@ class Direct(NamedTuple):
 
 
 def keep_direct(model: Model, stepper: Stepper, key: tuple, like: Any) -> None:
-    """Leave the builtin of a kind of calls with the model."""
+    """Store the builtin of a kind of calls in the model."""
     dt, count, integrator = key
     large = len(like) * count >= OWN_BUILTIN_MIN_STEPS
     if not isinstance(like, np.ndarray) or not (dt is None or type(dt) is float):
@@ -108,7 +108,7 @@ def _keep_at_once(model: Model, key: tuple, found: Direct, most: int) -> None:
 def directly(
     model: Model, state: State, ctrl: Any, f_ext: Any, dt: Any, substeps: Any, integrator: str | None
 ) -> State | None:
-    """The state after the steps, or None where the long way has to be taken."""
+    """The state after the steps, or None if the call must take the ordinary path."""
     kept, q = getattr(model, KEPT, None), state.q
     if kept is None or type(q) is not np.ndarray or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         return None
@@ -137,5 +137,5 @@ def directly(
 
 
 def _for_all(x: Any, like: np.ndarray) -> Any:
-    """An array with a row for each lane: one row, of controls, is for all."""
+    """An array with a row for each lane; a single row of controls is repeated."""
     return np.broadcast_to(x, (len(like), len(x))) if type(x) is np.ndarray and x.ndim == 1 else x

@@ -1,7 +1,7 @@
-"""Many control steps in one native call, where all controls are known before: each lane goes through all of them.
+"""Many control steps in one native call, if all controls are known in advance: each lane goes through all steps.
 
-States of all steps lie in one array (steps + 1, lanes, width): what a step writes there, the next one reads. Records
-are parts of it. Longer runs go piece by piece.
+States of all steps are in one array (steps + 1, lanes, width): each step reads the result of the one before. Records
+are parts of this array. Longer runs are done in pieces.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class Rolled(NamedTuple):
 
 
 def can_roll(stepper: Stepper, dtype: Any, work: int) -> bool:
-    """True if there is native code for NumPy arrays; it is compiled if not."""
+    """True if there is native code for NumPy arrays. It is compiled if needed."""
     return compiled(stepper.program(work), np.dtype(dtype).name) is not None
 
 
@@ -37,7 +37,7 @@ def rolled(stepper: Stepper, state: State, ctrl: Any, f_ext: Any, steps: int, su
     Arguments:
         stepper: of the model.
         state: NumPy arrays (lanes, ...) of one type.
-        ctrl: (steps, lanes, nu), or None where there are no actuators.
+        ctrl: (steps, lanes, nu), or None without actuators.
         f_ext: (lanes, n_bodies, 6), or None.
         steps, substeps: how many.
     """

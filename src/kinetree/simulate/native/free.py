@@ -1,7 +1,7 @@
-"""Accelerations of a mechanism that nothing constrains, in the middle of a step: the articulated-body algorithm.
+"""Accelerations of a mechanism without constraints, in the middle of a step: the articulated-body algorithm.
 
 It is the program of forward dynamics (dynamics/algorithms/aba.py), in the frames of the rows, with springs, dampers,
-rotors and forces on bodies, moved inside the step. Its memory comes after all else.
+rotors and forces on bodies, moved inside the step. Its memory comes last.
 """
 
 from kinetree.constrain.native.memory import ROW
@@ -23,15 +23,14 @@ def free_algorithm(model: Model, firm: bool, loaded: bool, external: bool) -> La
 
     Arguments:
         model: the mechanism.
-        firm: whether nothing must be checked (dynamics/firmness.py).
-        loaded: joints have loads, for velocity terms at the end of the step.
-        external: forces act on bodies.
+        firm: True if no pivot needs a check (dynamics/firmness.py). loaded: True if joints have loads, for velocity
+        terms at the end of the step. external: True if forces act on bodies.
     """
     return lane_program_of(aba_of(firm, loaded), model, external)
 
 
 def free_slots(algorithm: LaneAlgorithm, plan: Plan) -> int:
-    """Slots that it takes beside those of the step."""
+    """Slots in addition to those of the step."""
     return algorithm.memory.size * (plan.n + 1)
 
 

@@ -1,4 +1,4 @@
-"""How joints move in lanes: hinges and sliders, balls, free joints. All that integrators ask of a joint, on components.
+"""Motions of joints in lanes, for integrators: hinges and sliders, balls, free joints, on components.
 
 Velocities u have the linear parts of free joints in world axes (world_axes.py).
 """

@@ -1,4 +1,4 @@
-"""Whole steps as one lane program: actuators, dynamics with constraints, and integration, as often as asked for."""
+"""Whole steps as one lane program: actuators, dynamics with constraints, and integration, for any number of steps."""
 
 from typing import Any, NamedTuple
 
@@ -46,19 +46,19 @@ MAX_REPEATED_STEPS = 1 << 30  # steps; a bound that no call reaches
 
 
 class StepVariant(NamedTuple):
-    """Which program: for what models, integrator and inputs."""
+    """The variant of a program: its kind of models, integrator and inputs."""
 
     features: Features
     integrator: str
     joints: tuple[bool, bool, bool]
     finishes: bool  # a last round takes velocity terms at the end of the step
     drives: tuple[DriveGroup, ...]  # the loops of actuators
-    ranged: bool  # the sum of the actuators of a joint is bounded, or slopes are asked for
+    ranged: bool  # the sum of the actuators of a joint has a range, or slopes are needed
     carries: bool  # gravity compensation counts in that sum
-    shared: bool  # the sum of the actuators of a tendon is bounded
+    shared: bool  # the sum of the actuators of a tendon has a range
     external: bool
-    loads: bool  # joints resist at the end of the step: by dampers and actuators
-    sloped: bool  # some rows have other velocity terms that are taken at the end of the step (implicit.py)
+    loads: bool  # dampers and actuators of joints resist at the end of the step
+    sloped: bool  # some rows have other velocity terms at the end of the step (implicit.py)
     free: LaneAlgorithm | None  # finds the accelerations where nothing constrains the mechanism
 
     @property
@@ -83,12 +83,12 @@ class StepVariant(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What the output holds, in order: one array, so that Python can call the program directly."""
+        """The parts of the output, in order. It is one array, so that Python can call the program directly."""
         return (*self.carried, *(("act",) if self.stateful else ()))
 
     @property
     def carried(self) -> tuple[str, ...]:
-        """What of a state every step changes. Where nothing constrains a mechanism there is nothing to guess."""
+        """The parts of a state that every step changes. Without constraints there is no warm start."""
         return ("q", "qd", "time") if self.free is not None else ("q", "qd", "warm_start", "time")
 
 
@@ -124,7 +124,7 @@ def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, fi
 
 
 def _is_free(model: Model) -> bool:
-    """True if nothing constrains a model, and its actuators, if any, need only coordinates."""
+    """True if a model has no constraints, and its actuators, if any, need only coordinates."""
     wiring = None if model.actuators is None else model.actuators.wiring
     on = () if wiring is None else kinds_of_actuators(model.structure, wiring)
     return model.loops is None and constraints_of(model) is None and all(kind == "row" for kind in on)
@@ -134,7 +134,7 @@ def _is_free(model: Model) -> bool:
 
 
 def counting() -> Part:
-    """How many steps there are to do; its constant is put in at each call."""
+    """The number of steps to do; it is a constant that each call sets."""
     loop = Loop(lambda known, *_: ((known,), (), ()), 0, NUMBER, writes=(fixed("steps"),))
     return Part(loop, once, lambda *_: np.ones(1))
 
@@ -262,7 +262,7 @@ def taken(v: StepVariant) -> list[Part]:
 
 
 def one_step(v: StepVariant, plain: bool = False) -> list[Part | Again]:
-    """A step of the integrator; `plain` where its stages are written one after the other."""
+    """A step of the integrator; `plain` if its stages are written one after the other."""
     if v.integrator != "RK4":
         ends = implicit_terms.taken_at_end(v.finishes) if v.sloped else []
         return [*dynamics(v), *ends, *v.activated("now", "rate"), *taken(v), *closing(v.features, v.moves)]
@@ -322,7 +322,7 @@ assert ACTIVATION.at(0, "now").offset == 0  # an activation's first slot is the 
 
 
 def not_served(model: Model, plan: StepPlan, integrator: str) -> str:
-    """Why lanes can not make these steps; nothing where they can."""
+    """The reason why lanes can not make these steps; empty if they can."""
     model = model.uncoupled
     if integrator not in INTEGRATORS:
         return f"integrator {integrator}"

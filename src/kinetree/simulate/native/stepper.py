@@ -38,7 +38,7 @@ class Stepper:
     own: Program | None = field(
         default=None, metadata={"static": True}
     )  # written out for one model; if uneven, for GPUs
-    asked: bool = field(default=False, metadata={"static": True})  # for such a program, whatever it costs
+    asked: bool = field(default=False, metadata={"static": True})  # the user wants such a program at any cost
 
     @cached_property
     def widths(self) -> dict[str, int]:
@@ -52,14 +52,14 @@ class Stepper:
 
     @cached_property
     def columns(self) -> dict[str, slice | int]:
-        """Where the output has the parts of a state."""
+        """The places of the parts of a state in the output."""
         names = self.variant.outputs
         ends = np.cumsum([self.widths[name] for name in names]).tolist()
         found: dict[str, Any] = {name: slice(e - self.widths[name], e) for name, e in zip(names, ends, strict=True)}
         return found | {"time": found["time"].start}
 
     def split(self, whole: Any, before: State) -> State:
-        """The state after the steps, from the output (..., width); what it has not is that of the state before."""
+        """The state after the steps, from the output (..., width); missing parts are those of the state before."""
         return before.after({name: whole[..., at] for name, at in self.columns.items()})
 
     @cached_property
@@ -85,7 +85,7 @@ class Stepper:
         return tables_of(program_of(self.variant), self.plan)
 
     def inputs(self, state: State, ctrl: Any, f_ext: Any) -> tuple:
-        """What the program reads, (batch, ...)."""
+        """The inputs of the program, (batch, ...)."""
         given = {"f_ext": None if f_ext is None else flattened(f_ext), "ctrl": ctrl}
         given |= {"time": state.time.reshape(-1, 1), "act": state.act}
         given |= {"q": state.q, "qd": state.qd, "warm_start": state.warm_start}
@@ -108,7 +108,7 @@ class Stepper:
         return bool(self.smooth)
 
     def told(self, state: State, ctrl: Any, f_ext: Any) -> tuple[State, Any]:
-        """The state after one step, and the acceleration of the integrator; None where there is no other."""
+        """The state after one step, and the acceleration of the integrator; None if it is the same as qdd."""
         if self.variant.free is not None or not self.variant.finishes:
             return self(state, ctrl, f_ext, 1), None
         plan, native = self.plan, program_of(self.variant)
@@ -119,7 +119,7 @@ class Stepper:
         return self.split(whole, state), whole[:, self.width :]
 
     def at_solution(self, state: State, ctrl: Any, f_ext: Any, solution: Any, alpha: Any) -> State:
-        """The state after one step, as a function that can be differentiated, where accelerations are known."""
+        """The state after one step, as a differentiable function with known accelerations."""
         if isinstance(self.smooth, Slopes):
             names = dict(zip(self.variant.inputs, self.inputs(state, ctrl, f_ext), strict=True))
             found = moved_step(self.variant, self.plan, self.smooth, names, solution, alpha)

@@ -1,4 +1,4 @@
-"""The native programs of worlds whose models differ: one program and its tables, constants world by world."""
+"""The native programs of worlds whose models differ: one program and its tables, with constants for each world."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from .plan import StepPlan
 from .step import program_of, variant_of
 from .stepper import Stepper
 
-MAX_HULL_NUMBERS = 10**7  # of the meshes of all worlds, which each have a copy until programs run
+MAX_HULL_NUMBERS = 10**7  # numbers of the meshes of all worlds; each world has a copy until programs run
 
 NOTHING_BOUND = BoundPrograms(None, None)
 _bound: OncePerOwner[BoundPrograms] = OncePerOwner()
@@ -31,7 +31,7 @@ _typical: OncePerOwner[Model] = OncePerOwner()
 
 
 def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> BoundPrograms:
-    """The programs of a call, whose constants have the first axes of the models; none where XLA serves.
+    """The programs of a call, whose constants have the first axes of the models; None if XLA serves.
 
     Arguments:
         model: models whose arrays have first axes over worlds.
@@ -91,7 +91,7 @@ def _stacked(model: Model, constants: Callable[[Model], tuple]) -> tuple:
 
 
 def typical_of(model: Model) -> Model | None:
-    """One model with every feature that some world has; None where numbers are not known."""
+    """One model with all features of all worlds; None if numbers are unknown."""
     if is_traced(model):
         return None
 
@@ -110,7 +110,7 @@ def _flat(model: Model, x: Any) -> np.ndarray:
 
 
 def _same(model: Model, h: Any) -> bool:
-    """True if worlds share what a program is made for: the time step, powers of impedances, and meshes."""
+    """True if worlds share the constants of a program: the time step, powers of impedances, and meshes."""
     world = model.world
     scene, joints = (None, None) if world is None else (world.scene, world.joints)
     soft = [] if scene is None else [scene.surfaces.solimp, scene.pairs.solimp]
