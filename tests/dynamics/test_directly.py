@@ -21,6 +21,7 @@ from tests.dynamics.test_passive import sprung
 
 pytestmark = pytest.mark.skipif(not direct.available(), reason="no direct calls in this interpreter")
 
+WRENCH = np.arange(6, dtype=np.float32)
 CALLS = {  # name -> the function on a model, q and two vectors of velocities
     "inverse_dynamics": kt.inverse_dynamics,
     "forward_dynamics": kt.forward_dynamics,
@@ -30,6 +31,9 @@ CALLS = {  # name -> the function on a model, q and two vectors of velocities
     "jacobian by name": lambda m, q, v, x: kt.jacobian(m, q, m.names[1], frame="local"),
     "bias_force": lambda m, q, v, x: kt.bias_force(m, q, v),
     "gravity_force": lambda m, q, v, x: kt.gravity_force(m, q),
+    "passive_force": lambda m, q, v, x: kt.passive_force(m, q, v),
+    "impulse_response": lambda m, q, v, x: kt.impulse_response(m, q, m.n_bodies - 1, WRENCH + x[..., :1]),
+    "inverse_inertia_at": lambda m, q, v, x: kt.inverse_inertia_at(m, q, m.names[1]),
 }
 
 

@@ -80,6 +80,15 @@ def solver_for(model: Model, dtype: Any, h: Any, **asked: Any) -> Solver | None:
 
 def native_for(model: Model, dtype: Any, **asked: Any) -> tuple[Way, Solver | None]:
     """How a question is answered, and the native program, if any. If numbers are traced, it has derivatives."""
+    if not (is_known(model) and native_enabled()):
+        return _native_for(model, dtype, asked)
+    return _natives.get(model, (dtype, *asked.items()), lambda: _native_for(model, dtype, asked))
+
+
+_natives: OncePerOwner[tuple[Way, Solver | None]] = OncePerOwner()
+
+
+def _native_for(model: Model, dtype: Any, asked: dict[str, Any]) -> tuple[Way, Solver | None]:
     way = way_of(model, dtype, asked.get("goal", Goal.DYNAMICS))
     solver = None if way.plan is None else solver_for(model, dtype, model.timestep, **asked)
     if solver is not None and not (solver.differentiable or is_known(in_numpy(model))):

@@ -1,33 +1,34 @@
 """The effect of a force at a body on the rates of all joints, H⁻¹ Jᵀ f, and on the body itself, J H⁻¹ Jᵀ f.
 
 J is the body's Jacobian in world coordinates about the world origin: its columns are the axes of the joints that
-carry the body. One factorization of H serves all right-hand sides.
+carry the body. At rest and without gravity the accelerations of the mechanism are H⁻¹ times the forces on its joints.
 """
 
-from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
+from kinetree._arrays import library
 from kinetree._types import Array, Float
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate, evaluate_for
 from kinetree.model.required import require_model
 
+from .forward_dynamics import forward_dynamics
 from .jacobians import jacobian
-from .mass_matrix import mass_matrix
-from .matrices.dense import solve_positive
-from .matrices.ltdl import factorize
-from .positive import require_solution, without_singular
+from .positive import require_solution
 
 
 def _response(model: Model, q: Any, forces: Any) -> Any:
-    """H⁻¹ times generalised forces, (batch, k, nv). States come first, so a batch over devices stays divided."""
-    if model.coupling is not None:  # with mimic joints the sparsity of the tree is lost
-        return jax.vmap(solve_positive, (None, 1), 1)(jnp.asarray(mass_matrix(model, q)), forces)
-    found = factorize(model, mass_matrix(model, q[:, None], packed=True)).solve(forces)
-    return jax.vmap(partial(without_singular, model, q), 1, 1)(found)
+    """H⁻¹ times generalised forces, (batch, k, nv); NaN in states that make H singular."""
+    tree, xp = model.weightless, library(q, forces)
+    batch, k, nv = forces.shape
+    given = xp.repeat(q, k, 0), xp.zeros((batch * k, nv), forces.dtype), forces.reshape(batch * k, nv)
+    try:
+        found = forward_dynamics(tree, *given)
+    except ValueError:  # of NumPy arrays, where a state has no answer; who asks says which
+        found = forward_dynamics(tree, *map(jnp.asarray, given))
+    return found.reshape(batch, k, nv)
 
 
 def impulse_response(
@@ -49,7 +50,7 @@ def impulse_response(
     require_model(model)
 
     def compute(q: Any, force: Any) -> Any:
-        return _response(model, q, jnp.einsum("bkv,bk->bv", jacobian(model, q, body), force)[:, None])[:, 0]
+        return _response(model, q, force[:, None] @ jacobian(model, q, body))[:, 0]
 
     change = evaluate(compute, q=(q, (model.nq,)), force=(force, (6,)))
     return require_solution(model, "impulse_response", change, q=q, force=force)
@@ -72,8 +73,8 @@ def inverse_inertia_at(model: Model, q: Float[Array, "... nq"], body: int | str)
     require_model(model)
 
     def compute(q: Any) -> Any:
-        J = jnp.asarray(jacobian(model, q, body))
-        return jnp.einsum("bkv,blv->bkl", J, _response(model, q, J))
+        J = jacobian(model, q, body)
+        return J @ library(J).swapaxes(_response(model, q, J), 1, 2)
 
     inertia = evaluate_for(model, compute, q=q)
     require_solution(model, "inverse_inertia_at", inertia[..., 0], q=q)

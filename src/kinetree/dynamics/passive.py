@@ -5,10 +5,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._arrays import library
 from kinetree._types import Array, Float
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.physics import stretch
+
+from .algorithms.passive import PASSIVE, WITH_SPRINGS
+from .directly import directly
+from .schedules.lane_rows import kind_of
+from .schedules.lanes import lane_program_of
 
 
 @jax.jit
@@ -27,6 +33,14 @@ def spring_energy(model: Model, q: Any) -> Any:
     return 0.5 * (stiffness * stretch(model.structure, rest, q) ** 2).sum(-1)
 
 
+def _program(model: Model) -> Any:
+    """The lane program of a model that has springs or dampers."""
+    if model.passive is None:
+        return None
+    return lane_program_of(WITH_SPRINGS if kind_of(model).springs else PASSIVE, model)
+
+
+@directly(_program)
 @coupled("force")
 def passive_force(model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"]) -> Float[Array, "... nv"]:
     """Forces of the joints' own springs and dampers: −stiffness · stretch(q) − damping · qd.
@@ -43,6 +57,6 @@ def passive_force(model: Model, q: Float[Array, "... nq"], qd: Float[Array, "...
     """
 
     def compute(q: Any, qd: Any) -> Any:
-        return jnp.zeros_like(jnp.asarray(qd)) if model.passive is None else passive_by_row(model, q, qd)
+        return library(qd).zeros_like(qd) if model.passive is None else passive_by_row(model, q, qd)
 
     return evaluate_for(model, compute, q=q, qd=qd)

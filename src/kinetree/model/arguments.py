@@ -21,6 +21,7 @@ from .model import Model
 Given = tuple[Any, tuple[int, ...]]  # a value and the shape of its last axes
 OPTIONAL = ("f_ext", "warm_start")
 SMALLER = "use smaller batches"
+PLAIN_TYPES = (np.dtype(np.float64), np.dtype(np.float32))  # that nothing has to be converted to
 KNOWN = "_known"  # where a model keeps whether its numbers are known, beside its fields
 
 
@@ -68,6 +69,9 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
 
     `function` takes the arrays in order (None where None was given) and returns a pytree of (batch, ...) arrays.
     """
+    plain = _plain(given)
+    if plain is not None:
+        return _evaluate_plain(function, given, *plain)
     for name, (value, _) in given.items():
         if value is None and name not in OPTIONAL:
             raise ValueError(f"{name} must be an array, not None")
@@ -101,6 +105,11 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
             result = jax.tree.map(lambda x: x.reshape((*batch, *x.shape[1:])), result)
         return result
 
+    return _run(compute, dtype, batch, from_numpy)
+
+
+def _run(compute: Callable[[Any], Any], dtype: Any, batch: tuple[int, ...], from_numpy: bool) -> Any:
+    """`compute` in a type, in the settings of JAX that it needs."""
     # only `jit` turns NumPy arrays into JAX's
     by_jit = jax.disable_jit(False) if from_numpy and jax.config.jax_disable_jit else nullcontext()  # type: ignore
     with by_jit, _whole_products(dtype):
@@ -110,6 +119,52 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
             raise MemoryError(f"a batch of {math.prod(batch):,} states does not fit: {SMALLER} ({error})") from error
+
+
+def _plain(given: dict[str, Given]) -> tuple[np.dtype, tuple[int, ...]] | None:
+    """The type and the batch axes that all arrays have, if they are NumPy's and need no change; else None."""
+    dtype = batch = None
+    for name, (value, shape) in given.items():
+        if value is None and name in OPTIONAL:
+            continue
+        if type(value) is not np.ndarray:
+            return None
+        axes = value.ndim - len(shape)
+        if axes < 0 or value.shape[axes:] != shape or (axes and 0 in value.strides[:axes]):
+            return None
+        if dtype is None:
+            dtype, batch = value.dtype, value.shape[:axes]
+            if dtype not in PLAIN_TYPES:
+                return None
+        elif value.dtype != dtype or value.shape[:axes] != batch:
+            return None
+    return None if dtype is None or batch is None or xla_is_lost() else (dtype, batch)
+
+
+def _evaluate_plain(
+    function: Callable[..., Any], given: dict[str, Given], dtype: np.dtype, batch: tuple[int, ...]
+) -> Any:
+    """`evaluate` on plain NumPy arrays: nothing is checked, converted or widened."""
+    flat = len(batch) == 1
+
+    def compute(dtype: Any) -> Any:
+        arrays = [v if v is None or flat else v.reshape(math.prod(batch), *shape) for v, shape in given.values()]
+        arrays = [v if v is None or v.dtype == dtype else v.astype(dtype) for v in arrays]
+        return _mapped(function(*arrays), None if flat else batch)
+
+    return _run(compute, dtype, batch, True)
+
+
+def _mapped(result: Any, batch: tuple[int, ...] | None) -> Any:
+    """Results of NumPy states: NumPy arrays, unless a number of the model is traced, with their batch axes."""
+    if type(result) is tuple:
+        return tuple([_mapped(x, batch) for x in result])
+    return _own(result, batch) if type(result) is np.ndarray else jax.tree.map(lambda x: _own(x, batch), result)
+
+
+def _own(x: Any, batch: tuple[int, ...] | None) -> Any:
+    x = x if isinstance(x, Tracer) else np.asarray(x)
+    return x if batch is None else x.reshape((*batch, *x.shape[1:]))
 
 
 def _whole_products(dtype: Any) -> AbstractContextManager[Any]:
@@ -133,8 +188,10 @@ def in_type(dtype: Any, compute: Callable[[Any], Any], from_numpy: bool) -> Any:
     """
     with in_bits_of(dtype):
         result = compute(dtype)
+    if not from_numpy or dtype != np.float64 or not is_traced(result):
+        return result
     own = jnp.result_type(float)  # of 32 bits where JAX has 64 switched off
-    return compute(own) if from_numpy and dtype == np.float64 != own and is_traced(result) else result
+    return result if own == np.float64 else compute(own)
 
 
 def _batch_of(values: dict[str, Given]) -> tuple[int, ...]:

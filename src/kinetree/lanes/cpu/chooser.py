@@ -16,7 +16,7 @@ from ..kept.once import once
 from ..llvm.text import Caller, declared, module_of
 from .arrays import HEADER
 from .host import MachineCode, loaded
-from .interpreter import builtin_of, counted, has_functions
+from .interpreter import METH_FASTCALL, METH_KEYWORDS, builtin_of, counted, has_functions
 
 API = {
     "PyTuple_GetItem": "ptr (ptr, i64)",
@@ -29,7 +29,6 @@ API = {
     "Py_IncRef": "void (ptr)",
     "Py_DecRef": "void (ptr)",
 }
-METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
 MAX_ARGUMENTS = 8
 
 # Offsets in the record of a builtin. The names of all parameters follow, then their values where they are not given.
@@ -162,4 +161,13 @@ def chooser(table: dict[tuple, Any], names: Sequence[str], usual: Sequence[Any],
     words = tuple(map(sys.intern, names))
     values = *map(id, words), 0, *map(id, usual)
     record = np.array([*map(id, objects), positional, arrays, len(words), *values], np.int64)
-    return builtin_of(code, "chooser", METH_FASTCALL | METH_KEYWORDS, record, objects, words, tuple(usual))
+    return builtin_of(
+        code.address("chooser"),
+        "chooser",
+        METH_FASTCALL | METH_KEYWORDS,
+        record,
+        code.engine,
+        objects,
+        words,
+        tuple(usual),
+    )

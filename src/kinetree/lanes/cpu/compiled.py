@@ -23,7 +23,7 @@ from .recycled import empty, reach_of
 from .shared import NO_MEMORY, part_lanes, shared_text
 from .threads import pool, threads
 
-MAX_DIRECT_OUTPUTS = 3  # outputs; programs with more are parts of others, so Python never calls them
+MAX_DIRECT_OUTPUTS = 6  # outputs; programs with more are parts of others, so Python never calls them
 
 
 def has_direct(program: Program) -> bool:
@@ -126,8 +126,10 @@ class CompiledProgram:
         else:
             task(0, lanes)
 
-    def bound(self, slots: int, widths: tuple[int, ...], tables: tuple, constants: tuple, *made: Any) -> Any:
+    def bound(
+        self, slots: int, widths: tuple[int, ...], tables: tuple, constants: tuple, *made: Any, **options: Any
+    ) -> Any:
         """The program as a builtin for one model, or None if that is not possible; see `bind` in direct.py."""
         if self.direct is None:
             return None
-        return bind(self, slots, widths, tables, constants, *made)
+        return bind(self, slots, widths, tables, constants, *made, **options)

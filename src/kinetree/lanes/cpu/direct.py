@@ -29,9 +29,9 @@ from ..program.program import Program
 from . import arrays, kept_results
 from .arrays import new_array
 from .helpers import SCRATCH_PLACES, team
-from .interpreter import has_functions
+from .interpreter import METH_FASTCALL, builtin_of, has_functions
 from .recycled import empty, last_reach
-from .shared import ONE_FRAME, part_lanes
+from .shared import NO_MEMORY, ONE_FRAME, part_lanes
 from .threads import helper_count
 
 API = {
@@ -49,12 +49,11 @@ API = {
     "PyEval_RestoreThread": "void (ptr)",
     **kept_results.API,
 }
-METH_FASTCALL = 0x80
 
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
 # widths follow, in the form of the lane functions; then the function for large outputs, and their shapes for one state.
 ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, KEPT, TURNS, GRAIN, SLOTS, ROOM, HELPERS, TEAM, MOST = range(0, 104, 8)
-LAST_REACH, LISTS = 104, 112
+LAST_REACH, UNCHECKED, LISTS = 104, 112, 120
 
 
 @once
@@ -297,12 +296,15 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     to.begin("internal i1 @run(ptr %record, ptr %arrays, ptr %widths, i64 %lanes, i64 %helpers, i64 %reach)")
     starts = [to.at("%record", LISTS + 8 * k * len(program.loops)) for k in range(3)]
     lists = ", ".join(f"ptr {x}" for x in ("%arrays", to.at("%arrays", 8 * program.n_inputs), *starts, "%widths"))
+    any_number = to.op(f"icmp ne i64 {to.load('i64', '%record', UNCHECKED)}, 0")
     to.branch(to.op("icmp sgt i64 %helpers, 0"), "together", "alone")
     to.label("together")
     grain, slots = (to.load("i64", "%record", offset) for offset in (GRAIN, ROOM))
     numbers = ", ".join(f"i64 {n}" for n in ("%reach", "%lanes", grain, slots, "%helpers"))
     team = to.load("ptr", "%record", TEAM)
     verdict = to.op(f"call i64 @shared({lists}, {numbers}, ptr {team}, i64 0, ptr {ONE_FRAME})")
+    faults = to.op(f"select i1 {any_number}, i64 {NO_MEMORY}, i64 -1")
+    verdict = to.op(f"and i64 {verdict}, {faults}")
     to.do(f"ret i1 {to.op(f'icmp eq i64 {verdict}, 0')}")
     to.label("alone")
     few = to.op(f"icmp slt i64 %lanes, {block_lanes(width)}")
@@ -331,17 +333,14 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
         returned[label] = to.op(f"call i1 @{name}({lists}, i64 %reach, i64 0, i64 %lanes, ptr {scratch})")
         to.go("ran")
     to.label("ran")
-    good = to.op(f"phi i1 {', '.join(f'[ {x}, %{label} ]' for label, x in returned.items())}")
+    finite = to.op(f"phi i1 {', '.join(f'[ {x}, %{label} ]' for label, x in returned.items())}")
+    good = to.op(f"or i1 {finite}, {any_number}")
     to.branch(small, "end", "give_back")
     to.label("give_back")
     leave_scratch(to, to.at(to.load("ptr", "%record", TEAM), SCRATCH_PLACES), scratch)
     to.into("end")
     to.end(f"i1 {good}")
     return to
-
-
-class _MethodDef(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
 def _used(shape: tuple[int, ...], dtype: np.dtype, lanes: int) -> np.ndarray:
@@ -357,38 +356,24 @@ def bind(
     shapes: tuple[tuple[int, ...], ...],
     result: type[tuple] | None = None,
     most: int = 1 << 62,
+    unchecked: bool = False,
 ) -> Callable[..., Any]:
     """The builtin of a compiled program for one model.
 
     `widths` are those of the inputs, then of the outputs. `shapes` are those of the outputs, for one state. `result` is
     the named tuple for several outputs, or None for a plain tuple. `most` is the limit of an output in bytes.
+    With `unchecked`, results that are not finite are given back, too.
     """
     objects = (np.ndarray, result, code.dtype, None)
     turns = [len(t) for t in tables]
     addresses = [x.ctypes.data for x in (*constants, *tables)]
     grain, room = part_lanes(sum(turns), code.width), slots + sum(widths)
     helpers, reach = map(ctypes.addressof, (helper_count, last_reach))
-    numbers = (sum(turns), grain, slots, room, helpers, team(), most, reach)
+    numbers = (sum(turns), grain, slots, room, helpers, team(), most, reach, int(unchecked))
     last_results = kept_results.new_list(code.dtype.itemsize * sum(widths[-len(shapes) :]))
     head = (id(np.ndarray), new_array(), *map(id, objects[1:]), id(last_results) if last_results else 0)
     makers = tuple(partial(_used, shape, code.dtype) for shape in shapes)
     sizes = [n for shape in shapes for n in shape]
     record = np.array([*head, *numbers, *addresses, *turns, *widths, *widths, *map(id, makers), *sizes], np.int64)
-    definition = _MethodDef(b"direct", code.direct, METH_FASTCALL, None)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    # The builtin keeps its `self` alive: the address of the record, then everything that the record points to.
-    kept = (
-        record.ctypes.data,
-        record,
-        definition,
-        objects,
-        makers,
-        tables,
-        constants,
-        code,
-        helper_count,
-        last_reach,
-        last_results,
-    )
-    return make(ctypes.addressof(definition), kept, None)
+    owned = objects, makers, tables, constants, code, helper_count, last_reach, last_results
+    return builtin_of(code.direct, "direct", METH_FASTCALL, record, *owned)

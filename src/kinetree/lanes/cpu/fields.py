@@ -19,7 +19,7 @@ from ..llvm.text import Caller, declared, module_of
 from . import arrays
 from .arrays import HEADER, new_array, set_base
 from .host import MachineCode, loaded
-from .interpreter import builtin_of, counted, has_functions
+from .interpreter import METH_FASTCALL, builtin_of, counted, has_functions
 
 API = {
     "PyTuple_GetItem": "ptr (ptr, i64)",
@@ -32,7 +32,6 @@ API = {
     "Py_DecRef": "void (ptr)",
 }
 DOUBLE = np.dtype(np.float64)
-METH_FASTCALL = 0x80
 TP_NEW = 65  # a slot of a type
 MAX_INPUTS = 8
 VIEW_FLAGS = arrays.ALIGNED | 0x400  # that can be written to
@@ -369,4 +368,15 @@ def over_fields(
     for x in parts:
         numbers += [id(x.name), x.first, x.width]
     record = np.array([*numbers, *map(id, kept)], np.int64)
-    return builtin_of(code, "fields", METH_FASTCALL, record, objects, empty, tuple(inputs), tuple(parts), tuple(kept))
+    return builtin_of(
+        code.address("fields"),
+        "fields",
+        METH_FASTCALL,
+        record,
+        code.engine,
+        objects,
+        empty,
+        tuple(inputs),
+        tuple(parts),
+        tuple(kept),
+    )
