@@ -1,4 +1,4 @@
-"""Actuators at work: from controls and activations to generalised forces."""
+"""Actuators: from controls and activations to generalised forces."""
 
 from .activation import next_activation
 from .force import Actuation, activation_rate, actuation

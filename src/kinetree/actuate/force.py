@@ -1,4 +1,4 @@
-"""The forces of actuators, as MuJoCo's mj_fwdActuation has them: gains, biases, and ranges one after the other.
+"""The forces of actuators, as in MuJoCo's mj_fwdActuation: gains, biases, and ranges one after the other.
 
 Controls are kept within their ranges, then the sum of the forces on a tendon, the force of each actuator, and the sum
 over the actuators of a joint.
@@ -24,12 +24,12 @@ ROUNDING = 64  # units in the last place of a sum, within which it is its bound
 
 
 class Actuation(NamedTuple):
-    """Actuators at work."""
+    """Forces of actuators, and their details."""
 
     force: Any  # (batch, nv), generalised
     rate: Any  # (batch, na), of activations
     moment: Any  # (batch or 1, n, width)
-    slope: Any  # (batch, n), how each actuator's force grows with its velocity; zero where a range holds it
+    slope: Any  # (batch, n), the derivative of each actuator's force by its velocity; zero at the ends of its range
     length: Any  # (batch, n)
     velocity: Any  # (batch, n)
     own: Any  # (batch, n), each actuator's force
@@ -68,7 +68,7 @@ def actuation(
     total = gathered(at, seen.moment * force[:, :, None])
     weakest, strongest = (bound - carried for bound in jnp.asarray(actuators.joint_range, dtype).T)
     full = (total <= weakest) | (total >= strongest)
-    # At its bound a force does not grow with velocity. MuJoCo sees a joint's bound for actuators on joints only.
+    # At its bound a force does not depend on velocity. MuJoCo applies a joint's bound only to actuators on joints.
     held = (force <= least) | (force >= most) | (at.on_joint & (full[:, at.dof] & at.used).any(-1))
     held = held | _held_by_tendons(model, at, force)
     slope = jnp.where(held, jnp.zeros_like(force), bias.slope + gain.slope * u)
@@ -76,7 +76,7 @@ def actuation(
 
 
 class _Law(NamedTuple):
-    """A gain or a bias, (batch, n), and how it grows with velocity."""
+    """A gain or a bias, (batch, n), and its derivative by velocity."""
 
     value: Any
     slope: Any
@@ -132,7 +132,7 @@ def is_full(total: Any, least: Any, most: Any) -> Any:
 
 
 def nearest_setpoint(model: Model, at: ActuatorColumns, u: Any, length: Any) -> Any:
-    """Setpoints (batch, n), where lengths are turns the one of many full turns that is nearest to where it is.
+    """Setpoints (batch, n). If a length is an angle, full turns are added so that the setpoint is nearest to it.
 
     Such are servos on balls, and on sites with a reference whose gear only turns.
     """
@@ -151,7 +151,7 @@ def nearest_setpoint(model: Model, at: ActuatorColumns, u: Any, length: Any) -> 
 
 
 def activation_rate(model: Model, ctrl: Float[Array, "... nu"], act: Float[Array, "... na"]) -> Float[Array, "... na"]:
-    """How fast activations follow their controls.
+    """The rates at which activations follow their controls.
 
     Arguments:
         model: the mechanism, with actuators.

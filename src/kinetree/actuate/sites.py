@@ -25,10 +25,10 @@ NONE = -1
 
 
 class MovedRows(NamedTuple):
-    """Which rows the actuators on frames move."""
+    """The rows that actuators on frames move."""
 
     which: np.ndarray  # (k,): their numbers
-    crank: np.ndarray  # (k,): whether they are cranks
+    crank: np.ndarray  # (k,): True for cranks
     first: np.ndarray  # (k,): frames, as bodies
     second: np.ndarray  # NONE without one
     end: np.ndarray  # (entries,): the first frames, then the second ones
@@ -62,7 +62,7 @@ def reach(structure: Structure, wiring: Wiring) -> MovedRows:
 
 
 class Pushed(NamedTuple):
-    """What actuators on frames do."""
+    """Lengths and moments of actuators on frames."""
 
     length: Any  # (k, batch)
     entries: Any  # (entries, batch): moments, in the order of `MovedRows`

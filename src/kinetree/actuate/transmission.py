@@ -1,4 +1,4 @@
-"""Transmission: how actuators see what they drive. Lengths, velocities, and the moments that carry forces to joints.
+"""Transmission: lengths and velocities of actuators, and the moments that carry their forces to joints.
 
 A moment is a row over the degrees of freedom that an actuator moves, padded to the widest. For hinges, sliders and
 joints made of them it is the gear itself. On a ball the gear is an axis in the body, or in the parent, and the length
@@ -122,7 +122,7 @@ def _sources(dof: np.ndarray, used: np.ndarray, nv: int) -> np.ndarray:
 
 
 class Transmission(NamedTuple):
-    """What actuators see, (batch, n), and their moments, (batch or 1, n, width)."""
+    """Lengths and velocities of actuators, (batch, n), and their moments, (batch or 1, n, width)."""
 
     length: Any
     velocity: Any

@@ -22,7 +22,7 @@ app.add_typer(bench, name="bench")
 
 
 class _Options:
-    """What the options before the command were set to."""
+    """The values of the options before the command."""
 
     debug = False
 

@@ -49,7 +49,7 @@ def best_time(call: Callable[[], Any], seconds: float, clock: Callable[[], float
 
 
 def machine() -> dict[str, str]:
-    """What the measurements were made with."""
+    """The machine and versions of the measurements."""
     device = jax.devices()[0]
     return {
         "kinetree": kt.__version__,
@@ -82,7 +82,7 @@ def robot(word: str, floating_base: bool) -> dict[str, kt.Model]:
 
 
 def _record(out: Path, name: str, record: dict) -> Path:
-    """Append a measurement as soon as it is there: a run that is stopped half-way keeps what it has."""
+    """Append a measurement at once, so that a run that is stopped keeps its measurements so far."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}.jsonl"
     with path.open("a") as file:
@@ -91,7 +91,7 @@ def _record(out: Path, name: str, record: dict) -> Path:
 
 
 def _plot(out: Path, name: str, draw: Callable[[Any], None]) -> Path | None:
-    """A figure, where matplotlib is there."""
+    """A figure, if matplotlib is installed."""
     if find_spec("matplotlib") is None:
         return None
     from matplotlib.figure import Figure
@@ -256,7 +256,7 @@ def dcae(links: int, chunks: list[int], balances: list[float], seconds: float, o
 
 
 def declared(filters: list[str], *, peers: bool, names: bool, seconds: float, out: Path | None) -> int:
-    """Run the cases of the repository's `benchmarks/`, which is no part of the installed package.
+    """Run the cases of the repository's `benchmarks/`, which is not part of the installed package.
 
     Arguments:
         filters: texts, one of which a case's name has to contain.

@@ -67,7 +67,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
 
 
 def measure(function: Callable[..., Any], schedules: tuple[str, ...], p: DemoProblem) -> list[Measured]:
-    """A function of the state under each schedule; the first walks the rows in order, and others are held to it."""
+    """A function of the state under each schedule. The first walks rows in order; the others are compared with it."""
     chosen, reference, rows = kt.explain(p.model).inverse_dynamics.schedule, None, []
     for schedule in schedules:
         result, first, again = timed(lambda schedule=schedule: function(p.model, *p.state, schedule=schedule))
@@ -145,7 +145,7 @@ def demo(large: int = 100_000, small: int = 10, picture: Path | None = None) -> 
 
 
 def _write_picture(results: dict[str, list[Measured]], path: Path, console: Console) -> None:
-    """Draw, and say where; a folder that can not be written to is no reason to fail after all has been shown."""
+    """Draw, and print the path. If the folder can not be written to, only warn: the results were shown already."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draw(results, path)

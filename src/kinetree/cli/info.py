@@ -14,7 +14,7 @@ import kinetree as kt
 from kinetree.cli.source import load_with_report
 from kinetree.io import Report
 
-MAX_SHOWN_ROWS = 200  # of the tree and the table; a chain of thousands is summed up
+MAX_SHOWN_ROWS = 200  # rows of the tree and the table; longer ones are summarised
 BATCHES = (1, 4096)
 NONE = "-"
 
@@ -119,7 +119,7 @@ COLUMNS = ("joint", "type", "q", "v", "lower", "upper", "velocity", "effort", "d
 
 
 def _joints(model: kt.Model) -> Table:
-    """One row for each joint that moves, without the columns that say nothing."""
+    """One row for each joint that moves, without empty columns."""
     moving = np.flatnonzero(np.diff(model.structure.v_start))
     rows = [_joint(model, int(i)) for i in moving[:MAX_SHOWN_ROWS]]
     kept = [k for k, _ in enumerate(COLUMNS) if any(row[k] not in ("", NONE) for row in rows)]

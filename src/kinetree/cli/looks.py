@@ -26,7 +26,7 @@ def _require(package: str, extra: str) -> None:
 def plot(
     what: str, model: str | None, trajectory: Path | None, out: Path | None, floating_base: bool, ground: bool
 ) -> None:
-    """Draw, and say where."""
+    """Draw, and print the path."""
     _require("matplotlib", "plot")
     from kinetree.view import plots
 
@@ -101,7 +101,7 @@ def _open_browser(url: str) -> None:
 
 
 def _draw(model: Model, run: Trajectory | None, wanted: Drawing) -> None:
-    """Write each file, and say so."""
+    """Write each file, and print its path."""
     from kinetree.view import film, page_text, picture
     from kinetree.view.scene import ShownScene
     from kinetree.view.viewer import INLINE_BYTES

@@ -1,4 +1,4 @@
-"""What the words MODEL and TRAJECTORY of a command line stand for."""
+"""The arguments MODEL and TRAJECTORY of a command line."""
 
 import sys
 from pathlib import Path
@@ -24,12 +24,12 @@ def load_with_report(word: str, floating_base: bool, ground: bool = False) -> tu
 
 
 def load(word: str, floating_base: bool, simulated: bool = False, ground: bool = False) -> kt.Model:
-    """The model; what is odd about its file goes to stderr, a line each.
+    """The model. Warnings about its file go to stderr, one line each.
 
     Arguments:
-        word: what the command line calls it.
+        word: the argument of the command line.
         floating_base, ground: as in `kinetree.load`.
-        simulated: tell what is not modelled too: it would have moved the robot. `kinetree info` always tells it.
+        simulated: also warn about parts that are not modelled, as they change the motion. `kinetree info` always warns.
     """
     model, report = load_with_report(word, floating_base, ground)
     lost = [report.not_modelled] if simulated and report.not_modelled else []
@@ -39,7 +39,7 @@ def load(word: str, floating_base: bool, simulated: bool = False, ground: bool =
 
 
 def load_run(path: Path, model: kt.Model | None = None) -> kt.Trajectory:
-    """A trajectory, of that model where one is given."""
+    """A trajectory, checked against the model if one is given."""
     run = kt.Trajectory.load(path)
     if not len(run):
         raise ValueError(f"{path} holds no states")

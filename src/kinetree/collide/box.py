@@ -44,7 +44,7 @@ def sphere_box(sphere: Geom, box: Geom, margin: Scalar) -> tuple[Contact, ...]:
 
 
 class _Nearest(NamedTuple):
-    """What is known of the place where a segment is nearest to a box. Lists over axes are `Vec3`s of truths."""
+    """The place where a segment is nearest to a box. Lists over axes are `Vec3`s of truths."""
 
     squared: Scalar  # distance
     along: Scalar  # place on the segment, from -1 to 1
@@ -125,7 +125,7 @@ def _at_edge(centre: Vec3, half: Vec3, length: Scalar, size: Vec3, edge: _Edge, 
 
 
 def _second_from_corner(best: _Nearest, differ: Vec3, axis: Vec3, reach: Vec3) -> tuple[Scalar, Scalar]:
-    """A second place where the box touches in a corner: along an edge or a face, if the segment leads there."""
+    """A second place if the box touches in a corner: along an edge or a face, if the segment leads there."""
     count = sum(jnp.where(d, 1, 0).astype(jnp.int32) for d in differ)
     forward = count == 1
     odd = Vec3(*(jnp.where(forward, d, ~d) for d in differ))  # the axis whose direction differs from the others'
@@ -142,7 +142,7 @@ def _second_from_corner(best: _Nearest, differ: Vec3, axis: Vec3, reach: Vec3) -
 def _second_from_edge(
     best: _Nearest, differ: Vec3, up: Vec3, axis: Vec3, half: Vec3, reach: Vec3, size: Vec3
 ) -> tuple[Scalar, Scalar]:
-    """A second place where the middle of an edge touches: over the face that the segment is closer to."""
+    """A second place if the middle of an edge touches: over the face that the segment is closer to."""
     found, second = jnp.zeros_like(best.on_edge), jnp.zeros_like(best.along)
     for j in range(3):
         a, b = (j + 1) % 3, (j + 2) % 3

@@ -17,15 +17,15 @@ from .shapes import MIN_VALUE, Contact, Geom, clip, contact, fold, frame_of, uni
 POINTS = 8
 EDGE_BIAS = 1e-6  # An edge must be better than the best face by this part of its separation.
 EDGE_ALIGNED = 0.99  # cosine; an edge axis this close to the axis of the best face is given up for the face.
-EDGE_GAIN = 0.05  # An edge is kept in spite of that if it is better by this part of the face's depth.
+EDGE_GAIN = 0.05  # Such an edge is kept all the same if it is better by this part of the face's depth.
 
 
 class _Rounding(NamedTuple):
-    """What counts as nothing, for each number type (MuJoCo's mjBOXBOX_*EPS)."""
+    """Tolerances for each number type (MuJoCo's mjBOXBOX_*EPS)."""
 
     separation: float  # slack of the tests for separation, per sum of half sizes
     parallel: float  # squared sine below which edges are parallel
-    sign: float  # component of an axis whose sign means nothing
+    sign: float  # component of an axis below which its sign is ignored
     same: float  # squared distance of two clipped points, per squared size of the face
 
 

@@ -1,7 +1,7 @@
 """Several points where faces of two shapes lie against each other, one lane at a time.
 
-A face of one is clipped by the sides of a face of the other (Sutherland and Hodgman 1974), and of the corners that are
-left up to four count. Which faces, and which corners, is MuJoCo's choice (its multicontact, polygonClip, polygonQuad).
+A face of one is clipped by the sides of a face of the other (Sutherland and Hodgman 1974). Up to four of the remaining
+corners are contact points. The faces and corners are MuJoCo's choice (its multicontact, polygonClip, polygonQuad).
 """
 
 from collections.abc import Callable
@@ -70,7 +70,7 @@ def _ball(p: _Polygon, zero: Scalar) -> tuple[Vec3, Scalar]:
 
 
 def clipped(sides: _Polygon, normal: Vec3, polygon: _Polygon, width: int, margin: Scalar) -> _Polygon:
-    """What of a polygon is within the sides of another, which goes around against its normal, and not high above it.
+    """The part of a polygon within the sides of another, which goes around against its normal, and not high above it.
 
     The arrays of the polygon have room for twice `width` corners and two more: it moves from one half to the other and
     back. A side that all corners are within only makes the next corner the first.
@@ -94,7 +94,7 @@ def clipped(sides: _Polygon, normal: Vec3, polygon: _Polygon, width: int, margin
                 share = height / jnp.where(fall != 0, fall, 1.0)
                 crosses = ((height > -SLACK) != stays) & (fall != 0) & (share >= 0) & (share <= 1)
                 crossing = here + (there - here) * share
-                for point, flag in ((crossing, crosses), (there, stays)):  # What does not count is written over.
+                for point, flag in ((crossing, crosses), (there, stays)):  # a point that does not count is overwritten
                     points = _put(points, other + jnp.minimum(made, width), point)
                     made = made + jnp.where(flag, 1, 0)
                 return points, made, there, next_height
@@ -199,7 +199,7 @@ def _first_pair(wanted: Any, n1: Any, n2: Any, test: Callable[[Any, Any], Any]) 
 
 
 def _copied(to: _Polygon, f: Feature, face: Any, wanted: Any) -> _Polygon:
-    """The corners of a face of a shape, put into a polygon where wanted."""
+    """The corners of a face of a shape, put into a polygon if `wanted`."""
     ring, count = f.ring(face)
     count = jnp.where(wanted, jnp.minimum(count, f.width), 0)
     points = counted(count, lambda k, points: _put(points, to.start + k, f.corner(ring, k)), to.points)
@@ -219,7 +219,7 @@ def several_points(f1: Feature, f2: Feature, margin: Scalar) -> Points:
     """Points where a face of one shape lies against a face or an edge of the other.
 
     Arguments:
-        f1, f2: what may touch.
+        f1, f2: the features that may touch.
         margin: Points count up to this distance.
     """
     always = f1.dimension == f1.dimension

@@ -1,4 +1,4 @@
-"""Work on the few lanes that need it: they are put side by side, a block is done at a time, the rest is skipped."""
+"""Work on the few lanes that need it: they are put side by side in blocks, and the other lanes are skipped."""
 
 from collections.abc import Callable
 from typing import Any

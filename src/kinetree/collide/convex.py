@@ -1,4 +1,4 @@
-"""Any two convex shapes: distance by GJK where their cores are apart, depth by EPA where they overlap.
+"""Any two convex shapes: distance by GJK if their cores are apart, depth by EPA if they overlap.
 
 MuJoCo does the same and stops within 1e-6 (ccd_tolerance); we go on to about 1e-10. For hulls, boxes, capsules and
 spheres both are exact. Where a face of one lies against the other there are several points (clip.py). Gradients see
@@ -25,7 +25,7 @@ from .shapes import Contact, Geom, contact, frame_of, unit, where
 from .solids import UNIT_BOX, chosen_corner, farthest_corner, feature
 from .support import bounding_radius, core_box, core_radius, support
 
-FACES = ("cylinder", "box", "mesh")  # These have flat faces, or lines, and may touch in several points.
+FACES = ("cylinder", "box", "mesh")  # kinds with flat faces or straight lines, which may touch in several points
 Kinds = tuple[str, str]
 
 
@@ -102,7 +102,7 @@ def _deep(kinds: Kinds, a: Geom, b: Geom) -> Penetration:
 
 
 class _Touch(NamedTuple):
-    """Where two shapes are nearest, or deepest."""
+    """The points where two shapes are nearest, or deepest."""
 
     touches: Any
     normal: Vec3
@@ -136,7 +136,7 @@ def _single(found: _Touch, count: int) -> Points:
 
 
 def _alone(kinds: Kinds, a: Geom, b: Geom, reach: Scalar, count: int) -> tuple[Any, Points]:
-    """One lane: whether two shapes touch, and where."""
+    """One lane: True if two shapes touch, and their points."""
     zero = jnp.zeros_like(reach)
     nowhere, number = Vec3(zero, zero, zero), zero.astype(jnp.int32)
     near = _near(kinds, a, b, reach)
@@ -178,13 +178,13 @@ def _side_by_side(kinds: Kinds, hulls: Any, lanes: tuple[Geom, Geom], reach: Any
 
 
 def points_of(kind1: str, kind2: str, single: bool = False) -> int:
-    """How many there may be."""
+    """The largest number of points."""
     may = {kind1, kind2} & set(FACES) and {kind1, kind2} <= {"capsule", *FACES}
     return 1 if single or not may else 2 if "capsule" in (kind1, kind2) else POINTS
 
 
 def convex(kind1: str, kind2: str, single: bool = False) -> Callable[[Geom, Geom, Scalar], tuple[Contact, ...]]:
-    """The collider of two kinds; `single` leaves one point, as MuJoCo's flag multiccd does where it is off."""
+    """The collider of two kinds; `single` keeps one point, as MuJoCo does if its flag multiccd is off."""
     kinds, count = (kind1, kind2), points_of(kind1, kind2, single)
 
     def collide(first: Geom, second: Geom, margin: Scalar) -> tuple[Contact, ...]:

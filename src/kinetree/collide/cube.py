@@ -18,7 +18,7 @@ SIDE = (
 CELLS = 6 * SIDE * SIDE
 FINER = 8  # of 30 to 480 crowded cells of hulls of robots, 1 000 to 5 000 corners, no area worth a cell stays crowded
 DEPTH = 2
-TOGETHER = 1 << 19  # heights of points along directions that are looked at together: 4 MB
+TOGETHER = 1 << 19  # heights of points along directions that are computed together: 4 MB
 
 
 class Squares(NamedTuple):

@@ -23,15 +23,15 @@ RIM = 2 * VERTICES  # edges between faces that a new corner sees and those that 
 TOLERANCE = 1e-10  # metres; the depth is certain to be within this where growth ends by itself
 CYLINDER_TOLERANCE = 1e-13  # the same for cylinders, whose normals are known to the root of it
 POLISH_STEPS = 30  # of descent; two ellipsoids, deep in each other, are then within 1e-9
-BULGE = 1e-7  # metres between a face and the body beyond it, from which on the body is taken to be round
-SEEN = 1e-14  # metres that a corner must be over a face to see it
+BULGE = 1e-7  # metres between a face and the body beyond it; above this the body counts as round
+SEEN = 1e-14  # metres; a corner sees a face if it is higher above it
 # Metres. Boxes are as wide both ways, and XLA may compute a comparison twice, with other rounding, for x and for y.
 TIE = 1e-12
 FLAT = 1e-36  # squared area of a face that has none
 
 
 class Support(NamedTuple):
-    """Of a direction the farthest point of the first shape along it, of the second against it, and their corners."""
+    """For a direction, the farthest point of the first shape along it, of the second against it, and their corners."""
 
     any_of: Callable[[Vec3], tuple[Vec3, Vec3, Any]]  # of corners that are as far any; these are known by more
     chosen: Callable[[Vec3, Any], tuple[Vec3, Vec3, tuple[Any, Any]]]  # those that count, by what is known of them
@@ -164,7 +164,7 @@ def _toggled(rim: _Rim, start: Any, end: Any) -> _Rim:
 
 
 def _grown(p: _Polytope, rim: _Rim, corner: _Corner) -> tuple[_Polytope, _Rim, Any]:
-    """The hull of a polytope and one more point; whether its surface is closed."""
+    """The hull of a polytope and one more point; True if its surface is closed."""
 
     def look(state: tuple[Any, Any, _Face, _Rim]) -> tuple:
         k, count, faces, rim = state

@@ -1,4 +1,4 @@
-"""Which corner, edge or face of a shape a point is on: directions along which it is flat. One lane at a time."""
+"""Flat directions of a shape at a point on a corner, an edge or a face. One lane at a time."""
 
 import math
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def _looked(state: tuple[Flat, Flat], e: Vec3, out: Vec3) -> tuple[Flat, Flat]:
 
 
 class _Sides(NamedTuple):
-    """Which sides of a polygon, or edges at a corner, a point is on: the first of them, and how many."""
+    """The sides of a polygon, or edges at a corner, that a point is on: the first of them, and their number."""
 
     along: Vec3
     count: Any

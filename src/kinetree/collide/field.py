@@ -23,7 +23,7 @@ from .shapes import Contact, Geom
 from .solids import UNIT_BOX, farthest_corner
 from .support import core_radius, support
 
-MAX_CELLS = 500  # of the patch under one shape; a shape that covers more is told when a file is loaded
+MAX_CELLS = 500  # cells of the patch under one shape; `kt.load` warns about shapes that cover more
 Cell = tuple[int, int, int]  # row and column in the patch, and which triangle
 
 
@@ -78,7 +78,7 @@ class _Grid(NamedTuple):
 
 
 def prism_of(kind: str, field: Geom, other: Geom, margin: Scalar) -> tuple[Geom, Any]:
-    """The prism of a cell as a shape in the world, and whether it is under the other shape. One lane."""
+    """The prism of a cell as a shape in the world, and True if it is under the other shape. One lane."""
     grid = _Grid(field.hull, field.which)
     rows, columns = grid.count(0), grid.count(1)
     x, y, top, base = (grid.half(k) for k in range(4))
@@ -86,7 +86,7 @@ def prism_of(kind: str, field: Geom, other: Geom, margin: Scalar) -> tuple[Geom,
     number = rows.dtype
 
     def reach(d: Vec3) -> Scalar:
-        """How far the other shape goes along an axis of the field."""
+        """The extent of the other shape along an axis of the field."""
         along = field.rotation @ d
         corner = farthest_corner(kind, other, other.rotation.t_mul(along)).number
         far = support(kind, other, along, corner) - field.position

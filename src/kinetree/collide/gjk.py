@@ -19,12 +19,12 @@ from kinetree.spatial import Scalar, Vec3
 from .shapes import where
 
 MAX_ITERATIONS = 60  # Corners of hulls need about ten; smooth shapes gain a factor of a few for each.
-FARTHEST = 1e15  # metres: no two points are as far apart
+FARTHEST = 1e15  # metres; more than the distance of any two points
 FACES = [(0, *f) for k in range(4) for f in combinations((1, 2, 3), k)]  # of four corners, those with the first
 
 
 class Nearest(NamedTuple):
-    """The nearest points of two shapes, and whether they overlap: then the points mean nothing."""
+    """The nearest points of two shapes, and True if they overlap: then the points have no meaning."""
 
     first: Vec3
     second: Vec3
@@ -53,7 +53,7 @@ def _inverse(a: Scalar) -> Scalar:
 
 
 def _weights(p: list[Vec3]) -> tuple[list[Scalar], Any]:
-    """Weights of the point nearest to the origin of the plane through some corners; whether there is a plane."""
+    """Weights of the point nearest to the origin of the plane through some corners; True if there is a plane."""
     if len(p) == 1:
         return [jnp.ones_like(p[0].x)], p[0].x == p[0].x
     if len(p) == 2:
@@ -84,7 +84,7 @@ def _combined(weights: tuple[Scalar, ...], points: tuple[Vec3, ...]) -> Vec3:
 
 
 def _nearest_face(w: list[Vec3], present: list[Any]) -> tuple[_Best, Any]:
-    """The point of a simplex nearest to the origin; whether the origin is inside."""
+    """The point of a simplex nearest to the origin; True if the origin is inside."""
     zero = jnp.zeros_like(w[0].x)
     best, inside = _Best(jnp.full_like(zero, jnp.inf), (zero,) * 4), zero > 0
     for face in FACES:

@@ -1,4 +1,4 @@
-"""Which function collides which two kinds of shapes, and how many points it gives."""
+"""The colliders: a function for each two kinds of shapes, and its number of points."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -42,7 +42,7 @@ COLLIDERS: dict[tuple[str, str], Collider] = {
 }
 CONVEX = ("sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh")
 COLLIDERS |= {("hfield", kind): Collider(1, field_collider(kind)) for kind in CONVEX}
-SINGLE = dict(COLLIDERS)  # with one point for pairs that have no collider of their own: MuJoCo's multiccd, switched off
+SINGLE = dict(COLLIDERS)  # with one point for pairs without a special collider, as MuJoCo with multiccd switched off
 for i, a in enumerate(CONVEX):
     for b in CONVEX[i:]:
         COLLIDERS.setdefault((a, b), Collider(points_of(a, b), convex(a, b)))
@@ -50,5 +50,5 @@ for i, a in enumerate(CONVEX):
 
 
 def collider(kinds: tuple[str, str], single: bool) -> Collider:
-    """The collider of two kinds, in order; `single` where a file switches several points of convex shapes off."""
+    """The collider of two kinds, in order; `single` if a file switches off several points of convex shapes."""
     return (SINGLE if single else COLLIDERS)[kinds]

@@ -1,7 +1,7 @@
 """A plane against every other shape. The plane's normal is its z axis; the normal of every contact is the plane's.
 
 Sources: mjc_PlaneSphere, mjc_PlaneCapsule, mjc_PlaneCylinder and mjc_PlaneBox of MuJoCo. Its rule for meshes is newer
-than the sources we had, and was found by trials with MuJoCo 4.0.
+than these sources, and was found by trials with MuJoCo 4.0.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Spheres and capsules against each other, and a sphere against a cylinder.
 
 Sources: mjraw_SphereSphere, mjraw_SphereCapsule and mjc_SphereCylinder of MuJoCo. The rule for parallel capsules is
-newer than the sources we had, and was found by trials with MuJoCo 4.0.
+newer than these sources, and was found by trials with MuJoCo 4.0.
 """
 
 import jax.numpy as jnp
@@ -72,7 +72,7 @@ def sphere_cylinder(sphere: Geom, cylinder: Geom, margin: Scalar) -> tuple[Conta
 
 
 def nearest_of_capsules(first: Geom, second: Geom) -> tuple[Vec3, Vec3, Scalar]:
-    """The nearest points of the lines within two capsules, which mean nothing where they are parallel; if they are."""
+    """The nearest points of the lines within two capsules; True if they are parallel: the points are then undefined."""
     half1, half2, axis1, axis2 = first.size.y, second.size.y, first.axis, second.axis
     offset = second.position - first.position
     # By cross products, since aa * bb - ab * ab would cancel for small angles.

@@ -17,7 +17,7 @@ from kinetree.spatial import Mat3, Scalar, Vec3
 from .pool import pooled
 
 MIN_VALUE = 1e-15  # MuJoCo's mjMINVAL, its smallest divisor, in any unit
-NEVER = jnp.inf  # the distance of a point that is no contact
+NEVER = jnp.inf  # the distance of a point without contact
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Geom(NamedTuple):
 class Contact(NamedTuple):
     """One point of contact.
 
-    A point that is no contact has the distance +inf. Its position and frame are finite, and mean nothing.
+    A point without contact has the distance +inf. Its position and frame are finite, but have no meaning.
     """
 
     position: Vec3  # halfway between the two surfaces

@@ -1,4 +1,4 @@
-"""What of a shape may lie flat against another, one lane at a time: faces of boxes, hulls and cylinders, and edges."""
+"""Flat features of shapes, one lane at a time: faces of boxes, hulls and cylinders, and edges."""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,10 +14,10 @@ from .hull import NOBODY, RING, Hull
 from .pool import Corners, Farthest
 from .shapes import Geom
 
-CAP_CORNERS = 16  # of the polygon that stands for the end of a cylinder
+CAP_CORNERS = 16  # corners of the polygon that replaces the end of a cylinder
 ON_RIM = 1e-5  # cosine between a cylinder's axis and a normal from which on it touches with a point of its rim
 FACE_ALIGNED = 0.996  # MuJoCo's mjFACE_TOL: cosine from which two normals count as one
-FLAT_FACES = 32  # faces at a corner that are looked at
+FLAT_FACES = 32  # faces at a corner that are tested
 # Corner k of a box is at the side +x if bit 0 of k is set, +y with bit 1, +z with bit 2. Faces are +x, −x, +y, ...; the
 # corners of each go around its normal. The order of all is MuJoCo's.
 BOX_FACES = ((5, 1, 3, 7), (0, 4, 6, 2), (6, 7, 3, 2), (0, 1, 5, 4), (4, 5, 7, 6), (1, 0, 2, 3))
@@ -37,7 +37,7 @@ UNIT_BOX = _unit_box()
 
 
 class Feature(ABC):
-    """What of a shape may lie against another: the faces where it touches, and the edges, in world axes."""
+    """The features of a shape that may lie against another: the faces where it touches, and edges, in world axes."""
 
     dimension: Any  # 1 a corner, 2 an edge, 3 a face
     n_faces: Any  # flat ones, in order

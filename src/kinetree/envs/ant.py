@@ -80,7 +80,7 @@ class Ant(Env):
         return jnp.concatenate([seen, self._forces(physics, ctrl)], -1) if self.contact_forces else seen
 
     def observe_first(self, physics: State, ctrl: Any, task: Any) -> Any:
-        """Gymnasium sees no contact forces at the start."""
+        """In gymnasium observations have no contact forces at the start."""
         seen = mujoco_observation(self.model, physics)
         none = jnp.zeros((*physics.batch, 6 * self.model.n_bodies), seen.dtype)
         return jnp.concatenate([seen, none], -1) if self.contact_forces else seen

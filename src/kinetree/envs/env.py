@@ -1,4 +1,4 @@
-"""What an environment is: two pure functions, `reset(key)` and `step(state, action)`, over any batch of worlds."""
+"""Environments: two pure functions, `reset(key)` and `step(state, action)`, over any batch of worlds."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ from kinetree.simulate import advance, initial_state
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class EnvState:
-    """Where worlds are, and what came of the last step. Leading axes are worlds."""
+    """The state of worlds, and the results of the last step. Leading axes are worlds."""
 
     physics: State
     obs: Any  # (..., observation_size)
@@ -35,14 +35,14 @@ class EnvState:
 
 @dataclass(frozen=True, eq=False)
 class Env(ABC):
-    """A task for a robot. Subclasses say how an episode starts, what is seen, and what is good.
+    """A task for a robot. Subclasses define the start of an episode, the observations, and the rewards.
 
     Arguments:
         model: the robot; another one, with other numbers, may be given.
         auto_reset: worlds whose episode ended start again within the step. `obs` is then the first of the new episode,
             and `info["final_obs"]` the last of the old one.
         time_limit: control steps to an episode; None: no end.
-        noise: standard deviation of what is added to observations; a number, or (observation_size,).
+        noise: standard deviation of the noise on observations; a number, or (observation_size,).
         randomise: worlds that differ: a function (model, key) -> model, such as one that draws factors for
             `kinetree.scaled`, called once for each world; or the models themselves, with an axis over worlds.
             Observations and rewards are those of `model`.
@@ -71,14 +71,14 @@ class Env(ABC):
 
     @abstractmethod
     def start(self, key: Any) -> tuple[State, Any]:
-        """Where one world starts, and what else its task needs to know, a pytree of arrays."""
+        """The start of one world, and other data of its task, a pytree of arrays."""
 
     @abstractmethod
     def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
-        """What is seen of states, (..., observation_size)."""
+        """Observations of states, (..., observation_size)."""
 
     def observe_first(self, physics: State, ctrl: Any, task: Any) -> Any:
-        """What is seen at the start of an episode; the same, if the task does not say."""
+        """Observations at the start of an episode; by default the same function."""
         return self.observe(physics, ctrl, task)
 
     @abstractmethod
@@ -86,11 +86,11 @@ class Env(ABC):
         """Rewards, which episodes are over, and metrics, (...,) each."""
 
     def control(self, action: Any, physics: State, task: Any) -> Any:
-        """Controls (..., nu) of the actuators; the action, if the task does not say."""
+        """Controls (..., nu) of the actuators; by default the action."""
         return action
 
     def next_task(self, key: Any, physics: State, task: Any) -> Any:
-        """What the task is after a step; the same, if the task does not say. `key` is (...,)."""
+        """The data of the task after a step; by default unchanged. `key` is (...,)."""
         return task
 
     # -- what all have ------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class Env(ABC):
         return dataclasses.replace(self, **changes)
 
     def models(self, batch: tuple[int, ...]) -> Model:
-        """The models of so many worlds: one for all, or one with first axes over worlds that differ."""
+        """The models of `count` worlds: one for all, or one with first axes over worlds that differ."""
         draw = self.randomise
         if draw is None or isinstance(draw, Model):
             return self.model if draw is None else draw

@@ -1,4 +1,4 @@
-"""Robots on free joints, as MuJoCo and gymnasium know them: linear velocity first, and in world axes."""
+"""Robots on free joints in MuJoCo's convention: linear velocity first, in world axes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Environments as gymnasium knows them: one world, or a vector of worlds, in NumPy arrays on the host."""
+"""Environments for gymnasium: one world, or a vector of worlds, in NumPy arrays on the host."""
 
 from functools import partial
 from typing import Any

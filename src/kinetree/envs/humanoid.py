@@ -190,7 +190,7 @@ class Humanoid(Env):
         return self._seen(physics, ctrl, self._forces(physics, ctrl) if self.contact_forces else None)
 
     def observe_first(self, physics: State, ctrl: Any, task: Any) -> Any:
-        """Gymnasium sees no contact forces at the start."""
+        """In gymnasium observations have no contact forces at the start."""
         none = jnp.zeros((*physics.batch, len(self._bodies()), 6), physics.q.dtype)
         return self._seen(physics, ctrl, none if self.contact_forces else None)
 

@@ -12,7 +12,7 @@ from . import ENVS, make, to_gymnasium
 
 
 def _one(name: str, render_mode: Any = None, **settings: Any) -> Any:
-    """One world. Pictures are kinetree's own business (`kt.view`), so there is no mode to render in."""
+    """One world. It has no render mode, because pictures come from `kt.view`."""
     return to_gymnasium(make(name, **settings))
 
 

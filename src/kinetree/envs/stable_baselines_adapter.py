@@ -1,4 +1,4 @@
-"""Worlds side by side as Stable-Baselines3 knows them: its `VecEnv`, in NumPy arrays on the host."""
+"""Worlds side by side for Stable-Baselines3: its `VecEnv`, in NumPy arrays on the host."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -40,13 +40,13 @@ class StableWorlds(VecEnv):
         return obs, reward.astype(np.float32), done, infos
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
     def _chosen(self, indices: Any) -> Sequence[int]:
         return range(self.num_envs) if indices is None else [indices] if isinstance(indices, int) else list(indices)
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """An attribute of the task, as often as worlds are asked for: they share one."""
+        """An attribute of the task, once for each requested world; all worlds share it."""
         return [getattr(self.worlds if attr_name == "render_mode" else self.worlds.env, attr_name)] * len(
             self._chosen(indices)
         )
@@ -56,7 +56,7 @@ class StableWorlds(VecEnv):
         raise NotImplementedError("a task does not change once it is compiled: make another with `envs.make`")
 
     def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **settings: Any) -> list[Any]:
-        """What a method of the task returns, as often as worlds are asked for."""
+        """The result of a method of the task, once for each requested world."""
         return [getattr(self.worlds.env, method_name)(*arguments, **settings)] * len(self._chosen(indices))
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:

@@ -7,9 +7,9 @@
     free         position, quaternion w x y z;     position, quaternion x y z w;          the same coordinates;
                  ω, then v, both in body           v, then ω, both in body                v in world, then ω in body
 
-Joints may stand in another order there: give the names, in that order. Accelerations are derivatives of velocities,
-forces are what makes the same power; so a = T qdd + Ṫ qd and tau = Tᵀ tau' for velocities v = T qd. All works on
-NumPy and JAX arrays, with any batch axes.
+If the other library has another order of joints, give the names in that order. Accelerations are derivatives of
+velocities, and forces make the same power. So a = T qdd + Ṫ qd and tau = Tᵀ tau' for velocities v = T qd. All functions
+work on NumPy and JAX arrays, with any batch axes.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ def _cross(a: list[Any], b: list[Any]) -> list[Any]:
 
 
 class _Rule:
-    """How one kind of joint is written elsewhere, in lists of columns; this rule changes nothing."""
+    """The conversion of one kind of joint, in lists of columns. This rule changes nothing."""
 
     nq_there: Callable[[Joint], int] = staticmethod(lambda joint: joint.nq)
 
@@ -56,7 +56,7 @@ class _Rule:
         return q
 
     def v_there(self, xp: Any, q: list, v: list) -> list:
-        """T v; q is ours, as it is below."""
+        """T v; q is in kinetree's convention, also below."""
         return v
 
     def v_here(self, xp: Any, q: list, v: list) -> list:
@@ -222,7 +222,7 @@ class _Convention:
 
 
 class Pinocchio(_Convention):
-    """Pinocchio's convention; `joint_order=list(pin_model.names)[1:]` where its joints stand in another order."""
+    """Pinocchio's convention; `joint_order=list(pin_model.names)[1:]` if its joints have another order."""
 
     rules: ClassVar[dict[str, _Rule]] = {
         "continuous": _CosSin(),

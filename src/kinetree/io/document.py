@@ -12,11 +12,11 @@ from kinetree.model import ModelError
 
 XACRO = "this is a xacro file: expand it to URDF first (xacro robot.xacro > robot.urdf), or pip install xacro"
 BLANK = "\ufeff \t\r\n"  # what may stand before the XML; after it, not even a space may come before <?xml
-HUGE = 1e30  # beyond any robot in any unit; products of a few such numbers still fit a float64
+HUGE = 1e30  # larger than any number of a robot; products of a few such numbers still fit a float64
 
 
 class Element:
-    """A tag, its attributes and children, and where it stands."""
+    """A tag, its attributes and children, and its place in the file."""
 
     __slots__ = ("attributes", "children", "content", "file", "line", "tag")
 
@@ -45,7 +45,7 @@ class Element:
         return value or self.fail(f"needs an attribute {name!r}")
 
     def numbers(self, name: str, count: int, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
-        """An attribute of so many finite numbers, parted by spaces."""
+        """An attribute of `count` finite numbers, separated by spaces."""
         value = self.attributes.get(name)
         if value is None and default is not None:
             return default
@@ -124,7 +124,7 @@ def parse(content: str | bytes, file: str) -> Element:
 
 
 def _without_blanks(content: str | bytes) -> tuple[str | bytes, int]:
-    """The content from its first sign on, and how many line breaks stood before it."""
+    """The content from its first character on, and the number of line breaks before it."""
     text = content.lstrip(BLANK) if isinstance(content, str) else content.lstrip(BLANK.encode())
     before = content[: len(content) - len(text)]
     return text, before.count("\n") if isinstance(before, str) else before.count(b"\n")

@@ -1,4 +1,4 @@
-"""`kinetree.load`: a model from a robot file, whatever its format."""
+"""`kinetree.load`: a model from a robot file of any format."""
 
 import os
 import warnings
@@ -19,7 +19,7 @@ from .sdf import sdf_to_urdf
 from .urdf import is_xacro, read_urdf
 from .urdf_world import TouchOptions
 
-# Roots of other documents that people take for robot files, and what to do with them.
+# Roots of other documents that are not robot files, and what to do with them.
 FOREIGN = {
     "world": "this is a part of an SDF file; load the file whose root is <sdf>",
     "mujocoinclude": "this is a part of an MJCF file; load the file that includes it",
@@ -97,7 +97,7 @@ def load_with_report(
 
 
 def robot_element(root: Element, path: Path | None, report: Report) -> Element:
-    """The <robot> that a document says: its own, that of an expanded xacro file, or that of an SDF model."""
+    """The <robot> of a document: its own, that of an expanded xacro file, or that of an SDF model."""
     if root.tag == "sdf":
         return sdf_to_urdf(root, report)
     if path is None or not is_xacro(root) or find_spec("xacro") is None:

@@ -178,7 +178,7 @@ def _joint(kind: int, axis: np.ndarray) -> Joint:
 
 
 def _reference(m: Any, j: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where a hinge or slider must start for its coordinate to be qpos: turned, or shifted, back by its reference."""
+    """The start of a hinge or slider whose coordinate is qpos: turned, or shifted, back by its reference."""
     kind, axis, start = m.jnt_type[j], m.jnt_axis[j], m.qpos0[m.jnt_qposadr[j]]
     if kind == HINGE:
         return np.array([np.cos(start / 2), *(-np.sin(start / 2) * axis)]), np.zeros(3)
@@ -236,7 +236,7 @@ def _warn_of_pushing(given: dict[str, np.ndarray], m: Any, report: Report) -> No
 
 
 def _note_unmodelled(m: Any, report: Report) -> None:
-    """What acts in MuJoCo and not here."""
+    """Report the features of MuJoCo that kinetree does not model."""
 
     def count(name: str) -> int:
         return int(np.count_nonzero(getattr(m, name, 0)))

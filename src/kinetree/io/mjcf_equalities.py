@@ -17,7 +17,7 @@ SITE = 6  # MuJoCo's number of the object type
 
 
 def read_equalities(model: Model, m: Any, ours: dict[int, int], report: Report) -> Equalities | None:
-    """The equalities that are active in the file. The user is told about the others."""
+    """The equalities that are active in the file. The others are reported."""
     active = np.flatnonzero(m.eq_active0)
     kinds = m.eq_type[active]
     for kind in kinds[kinds > TENDON]:
@@ -39,7 +39,7 @@ def _bodies(m: Any, e: int) -> list[int]:
 
 
 def _is_free(model: Model, m: Any, ours: dict[int, int], e: int) -> bool:
-    """True if its bodies can move against each other; if not, such as a mocap body and the world, it does nothing."""
+    """True if its bodies can move relative to each other. If not, as a mocap body and the world, it has no effect."""
     one, two = (-1 if ours[b] < 0 else int(model.structure.row_of_body[ours[b]]) for b in _bodies(m, e))
     return one != two
 

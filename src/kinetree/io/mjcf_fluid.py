@@ -14,7 +14,7 @@ from .report import Report
 
 
 def read_fluid(model: Model, m: Any, ours: dict[int, int], report: Report) -> Fluid | None:
-    """None where nothing flows. Bodies with geoms that ask for the ellipsoid model are told, and left out."""
+    """None without a fluid. Bodies with geoms that use the ellipsoid model are reported and left out."""
     if not (m.opt.density > 0 or m.opt.viscosity > 0) or disabled(m, "PASSIVE"):
         return None
     asks = {int(b) for b in m.geom_bodyid[m.geom_fluid.reshape(m.ngeom, -1)[:, 0] > 0]} if m.ngeom else set()

@@ -1,4 +1,4 @@
-"""What makes an MJCF model move: its actuators, time step, integrator and keyframes.
+"""The motion part of an MJCF model: its actuators, time step, integrator and keyframes.
 
 Actuators that are not modelled (DC motors, PID controllers, plugins, delays) do nothing,
 but keep their places in controls and activations: a policy's controls fit, number by number.
@@ -41,7 +41,7 @@ class _Table:
 
 
 def with_motion(model: Model, m: Any, ours: dict[int, int], report: Report) -> Model:
-    """The model with what the compiled MuJoCo model `m` says about its motion; `ours` are our numbers of its bodies."""
+    """The model with the motion part of the compiled MuJoCo model `m`; `ours` are our numbers of its bodies."""
     parts: dict[str, Any] = {"stepping": _stepping(model, m, ours, report)}
     if m.nu or (m.jnt_actgravcomp.any() and carries_weight(m)):
         parts["actuators"] = _actuators(model, m, _Table(m), ours, report)
@@ -49,14 +49,14 @@ def with_motion(model: Model, m: Any, ours: dict[int, int], report: Report) -> M
 
 
 def _seen(m: Any) -> set[int]:
-    """The actuators whose length or velocity a sensor tells."""
+    """The actuators whose length or velocity a sensor measures."""
     kinds = import_module("mujoco").mjtSensor
     wanted = [int(kinds.mjSENS_ACTUATORPOS), int(kinds.mjSENS_ACTUATORVEL)]
     return {int(i) for i in m.sensor_objid[np.isin(m.sensor_type, wanted)]}
 
 
 def _why_not(m: Any, table: _Table, i: int) -> str | None:
-    """What about an actuator is not modelled, or None."""
+    """The feature of an actuator that is not modelled, or None."""
     if m.actuator_plugin[i] >= 0:
         return "plugin"
     if not table.known[i]:

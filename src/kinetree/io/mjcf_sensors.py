@@ -66,7 +66,7 @@ def read_sensors(
     shapes: tuple[str, ...],
     report: Report,
 ) -> tuple[Sensor, ...]:
-    """The sensors that are modelled; others are told.
+    """The sensors that are modelled; others are reported.
 
     Arguments:
         m: the compiled model.
@@ -79,7 +79,7 @@ def read_sensors(
     found = []
     taken: set[str] = set()
     kinds = import_module("mujoco").mjtSensor
-    still = disabled(m, "ACTUATION")  # then MuJoCo tells no velocities of actuators
+    still = disabled(m, "ACTUATION")  # then MuJoCo reports no velocities of actuators
     if m.nsensor and disabled(m, "SENSOR"):
         report.ignored["flag sensor (disabled)"] += 1
     for i in range(m.nsensor):

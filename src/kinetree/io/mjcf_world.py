@@ -35,7 +35,7 @@ UNKNOWN = "unknown"  # kinds of geoms that kinetree does not collide: signed dis
 
 
 def read_world(model: Model, m: Any, ours: dict[int, int], report: Report) -> World:
-    """What constrains the mechanism.
+    """The world: shapes and constraints of the mechanism.
 
     Arguments:
         model: our model of the mechanism.
@@ -172,7 +172,7 @@ def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> 
 
 
 def _reach(m: Any, geoms: np.ndarray) -> float:
-    """How far apart shapes may be, at the most, and touch."""
+    """The largest distance at which shapes touch."""
     shapes = 2 * (m.geom_margin[geoms] + m.geom_gap[geoms]).max(initial=0.0)
     return float(max(shapes, (m.pair_margin + m.pair_gap).max(initial=0.0), m.opt.o_margin))
 

@@ -1,4 +1,4 @@
-"""What a compiled MuJoCo model says of itself, in any version of MuJoCo that we support.
+"""Facts of a compiled MuJoCo model, for all supported versions of MuJoCo.
 
 Versions differ in their flags (3.3.6 parts `passive` into `spring` and `damper`) and in what actuators do: from 3.13 or
 so their `armature` and `damping` act on the joint or tendon that they drive, whether they are switched on or not.
@@ -50,7 +50,7 @@ DISABLED = frozenset(
 
 
 def strange_flags(m: Any) -> list[str]:
-    """What a file switches on, or off, and kinetree does not know; such as MuJoCo's newest flags."""
+    """The flags of a file that kinetree does not know, such as MuJoCo's newest ones."""
     mujoco = import_module("mujoco")
     found = []
     for bits, flags, start, known, how in (
@@ -99,7 +99,7 @@ def _of_actuators(m: Any, name: str) -> np.ndarray:
 
 
 def of_tendon_actuators(m: Any, name: str) -> np.ndarray:
-    """(ntendon,): a number of actuators, as the tendons that they drive feel it."""
+    """(ntendon,): a number of actuators, summed over the tendons that they drive."""
     felt = np.zeros(m.ntendon)
     for tendon, value in _felt(m, name, "mjTRN_TENDON"):
         felt[tendon] += value

@@ -1,4 +1,4 @@
-"""What a loader has to say about a file besides the model."""
+"""Reports about a file: parts that were ignored, and warnings."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kinetree.model import Model, ModelError
 
-LOOKS = {"<visual>", "<material>"}  # of URDF: the viewer shows them, and dynamics has no use for them
+LOOKS = {"<visual>", "<material>"}  # elements of URDF that the viewer shows and dynamics does not use
 
 
 class NotModelled(UserWarning):
@@ -16,7 +16,7 @@ class NotModelled(UserWarning):
 
 @dataclass
 class Report:
-    """Where a model came from, what in the file has no part in it, and what is odd about it."""
+    """The source of a model, the parts of the file that were ignored, and warnings about it."""
 
     file: str
     format: str
@@ -25,24 +25,24 @@ class Report:
     warnings: list[str] = field(default_factory=list)
 
     def warn(self, what: str) -> None:
-        """Keep a warning, told once the model is there."""
+        """Keep a warning until the model is complete."""
         self.warnings.append(f"{self.file}: {what}")
 
     @property
     def not_modelled(self) -> str:
-        """One line for all that a user could miss; empty where there is nothing."""
+        """One line about all ignored parts; empty if there are none."""
         listed = ", ".join(f"{what}: {n}" for what, n in self.ignored.items() if what not in LOOKS)
         return f"{self.file}: in the file, but not in the model: {listed}" if listed else ""
 
     def look_at(self, model: Model) -> None:
-        """Note what is odd about the whole model."""
+        """Note warnings about the whole model."""
         if model.nv and not model.total_mass:
             self.warn("nothing that moves has mass, so forces have no accelerations; look for <inertial> in the file")
 
 
 @contextmanager
 def in_file(file: str) -> Iterator[None]:
-    """Put the file's name before the message of a ModelError that does not know where it comes from."""
+    """Put the file's name before the message of a ModelError that does not name it."""
     try:
         yield
     except ModelError as error:

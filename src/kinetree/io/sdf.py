@@ -1,7 +1,7 @@
-"""SDF, Gazebo's format: a model is rewritten as the URDF that says the same, and read as one.
+"""SDF, Gazebo's format: a model is rewritten as an equivalent URDF, and read as one.
 
-SDF places links, joints and frames freely and in one another; URDF places each joint in its parent link, and the child
-link at the joint. Where an SDF joint does not stand at its child's origin, a massless link stands between the two.
+SDF places links, joints and frames freely and in one another. URDF places each joint in its parent link, and the child
+link at the joint. If an SDF joint is not at its child's origin, a massless link is put between the two.
 """
 
 import math
@@ -40,7 +40,7 @@ IDENTITY = SdfPose(np.eye(3), np.zeros(3))
 
 
 def sdf_to_urdf(root: Element, report: Report) -> Element:
-    """The <robot> that says what the first model of an <sdf> document says."""
+    """The <robot> that is equivalent to the first model of an <sdf> document."""
     model = _model(root, report)
     report.ignored.update(f"<{c.tag}>" for c in model.children if c.tag in LEFT_OUT)
     frames = _Frames(model)
@@ -78,7 +78,7 @@ def _end(joint: Element, tag: str) -> str:
 
 
 def _numbers(element: Element, count: int) -> tuple[float, ...]:
-    """The content of an element as so many numbers."""
+    """The content of an element as `count` numbers."""
     holder = _element(element.tag, element, value=element.content)
     return holder.numbers("value", count)
 
@@ -132,7 +132,7 @@ def _origin(pose: SdfPose, like: Element) -> Element:
 
 
 class _Frames:
-    """Where links, joints and frames stand in the model. A joint may have the name of a link, as in old files."""
+    """Places of links, joints and frames in the model. A joint may have the name of a link, as in old files."""
 
     def __init__(self, model: Element):
         self.named: dict[str, Element] = {}
@@ -199,7 +199,7 @@ def _shape(part: Element) -> Element:
 
 
 def _joint(joint: Element, frames: _Frames) -> list[Element]:
-    """The joint, and a massless link and a fixed joint where it does not stand at its child's origin."""
+    """The joint; if it is not at its child's origin, also a massless link and a fixed joint."""
     name, kind = joint.text("name"), joint.attributes.get("type", "")
     parent, child = _end(joint, "parent"), _end(joint, "child")
     if kind == "universal" or kind == "revolute2":

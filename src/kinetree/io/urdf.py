@@ -1,7 +1,7 @@
 """URDF: links and joints from an XML document to a model.
 
 Every link is a body, the root link too: it stands on the base by a fixed joint, or by a free one. Bodies are numbered
-from the root outward, the joints of a link in the order of the file. Colours, transmissions and sensors have no part in
+from the root outward, the joints of a link in the order of the file. Colours, transmissions and sensors are not used by
 dynamics.
 """
 
@@ -93,7 +93,7 @@ def is_xacro(robot: Element) -> bool:
 
 
 def _refuse_xacro(robot: Element) -> None:
-    """What is left to expand could be anything."""
+    """Refuse a file in which xacro left something to expand."""
     found = _macro(robot)
     if found is not None:
         found.fail(XACRO)

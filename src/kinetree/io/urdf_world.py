@@ -1,9 +1,8 @@
 """Collision shapes of a URDF: boxes, cylinders, spheres, capsules, and the hulls of meshes.
 
-URDF says nothing of surfaces, so they have MuJoCo's defaults. Links of a robot touch one another only where that is
-asked for, as files let them overlap; then as in MuJoCo, but for parent and child. Those on joints to what is fixed
-never touch what is fixed. A mesh's hull takes a tenth of a second, so meshes are read only where there is something to
-touch.
+URDF does not describe surfaces, so they have MuJoCo's defaults. Links of a robot touch one another only if the user
+wants it, because links overlap in many files; parent and child never touch. A link on a joint to a fixed link never
+touches fixed links. A mesh's hull takes a tenth of a second, so meshes are read only if they can touch something.
 """
 
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from .report import Report, in_file
 
 
 class TouchOptions(NamedTuple):
-    """What the links of a robot may touch besides what is fixed in its file."""
+    """The things that links of a robot may touch besides the fixed links of its file."""
 
     ground: bool = False  # a floor at z = 0
     links: bool = False  # one another

@@ -1,4 +1,4 @@
-"""How good a policy is: whole episodes of many worlds, in one program."""
+"""The returns of a policy: whole episodes of many worlds, in one program."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ class Score(NamedTuple):
 
 
 def evaluate(env: Env, policy: Callable[[Any], Any], *, worlds: int = 128, seed: int = 0) -> Score:
-    """Let a policy act without chance for one episode in each world.
+    """Run a policy without noise for one episode in each world.
 
     Arguments:
         env: the task, with a time limit.

@@ -61,7 +61,7 @@ class Normaliser(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """What was learnt: actions (..., action_size) from observations, without chance."""
+    """The learnt policy: actions (..., action_size) from observations, without noise."""
 
     layers: Any
     normaliser: Normaliser

@@ -1,9 +1,9 @@
 """Proximal policy optimisation (Schulman et al. 2017) in plain JAX: one compiled program to an iteration.
 
 An iteration lets all worlds run for some steps, estimates advantages (Schulman et al. 2016), and improves policy and
-value by minibatches. Episodes that the time limit ends are worth what the value function says of their last state.
-Rewards are scaled so that discounted returns have unit size. The learning rate follows how far an update moves the
-policy (Schulman et al. 2017, section 4): it is that of all minibatches together which keeps the divergence near a goal.
+value by minibatches. If the time limit ends an episode, the value function of its last state is added to its return.
+Rewards are scaled so that discounted returns have unit size. The learning rate adapts so that the divergence of all
+minibatches together stays near a goal (Schulman et al. 2017, section 4).
 """
 
 import time
@@ -45,7 +45,7 @@ RATE_STEP = 1.5  # factor of the learning rate when the divergence is over twice
 
 
 class Parameters(NamedTuple):
-    """What is learnt."""
+    """The parameters that are learnt."""
 
     mean: Any  # layers of the policy
     spread: Any  # (action_size,): logarithm of the standard deviation
@@ -53,7 +53,7 @@ class Parameters(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """All that an iteration hands to the next."""
+    """The state between iterations."""
 
     parameters: Parameters
     adam: Adam
@@ -80,7 +80,7 @@ class Steps(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """What a minibatch is made of."""
+    """The data of a minibatch."""
 
     obs: Any
     action: Any
@@ -102,7 +102,7 @@ class Report(NamedTuple):
 
 
 def start(env: Env, settings: Settings, key: Any) -> Learner:
-    """A learner that knows nothing."""
+    """A new learner."""
     key, policy, value, worlds = jax.random.split(key, 4)
     state = env.reset(jax.random.split(worlds, settings.worlds))
     seen, acts = env.observation_size, env.action_size
@@ -187,7 +187,7 @@ def _judged(settings: Settings, parameters: Parameters, normaliser: Normaliser, 
 
 
 def _loss(settings: Settings, before: Any, parameters: Parameters, s: Samples) -> tuple[Any, Any]:
-    """What is to become small, and the divergence from the policy of the iteration, whose spread was `before`."""
+    """The loss, and the divergence from the policy of the iteration, whose spread was `before`."""
     mean, spread = mlp(parameters.mean, s.obs), parameters.spread
     ratio = jnp.exp(gaussian_log_density(s.action, mean, spread) - gaussian_log_density(s.action, s.mean, before))
     advantage = (s.advantage - s.advantage.mean()) / (s.advantage.std() + 1e-8)

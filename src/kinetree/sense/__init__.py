@@ -1,4 +1,4 @@
-"""Sensors: what a mechanism would measure of itself, as MuJoCo defines it."""
+"""Sensors of a mechanism, as MuJoCo defines them."""
 
 from .contact_forces import contact_forces
 from .read import sensors, with_sensors

@@ -1,4 +1,4 @@
-"""What acts in a state: accelerations, points of contact with their forces, and what pushes bodies."""
+"""Accelerations and forces of a state, for sensors: contacts with their forces, and pushes on bodies."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from .pushes import PointPush, pushes, pushes_of
 
 
 class Acting(NamedTuple):
-    """What acts in states, (batch, nv); points and pushes are (points, batch). Both are those of `model.uncoupled`."""
+    """Accelerations and forces of states, (batch, nv); points and pushes are (points, batch); of `model.uncoupled`."""
 
     qdd: Any
     felt: Felt | None = None
@@ -31,24 +31,24 @@ class Acting(NamedTuple):
 
 
 def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, forces: bool = True) -> Acting:
-    """What acts with actuators at work and constraints. `forces`: those of contacts and equalities, too."""
+    """Accelerations and forces with actuators and constraints. `forces`: also those of contacts and equalities."""
     given = q, qd, act, warm_start, ctrl
     if forces and has_crowd(model):
         raise ValueError("forces of contacts are not told for a crowd of shapes, whose pairs are found in each state")
     if not forces or (not has_contacts(model) and equalities_of(model) is None):
         return Acting(acceleration(model, *given))
     equal = equalities_of(model)
-    framed = equal is not None and equal.frames is not None  # Lanes do not tell the forces of such equalities.
+    framed = equal is not None and equal.frames is not None  # lanes do not report the forces of such equalities
     solver = None if framed else solver_for(model, given[0].dtype, model.timestep, warm=True, forces=True)
     has = present(model.uncoupled)
     if solver is not None and not is_traced(solver, model, given):
-        return _by_lanes(solver, model, *given)  # JAX would take milliseconds to look at the arrays of a model.
+        return _by_lanes(solver, model, *given)  # JAX would take milliseconds to flatten a model
     given = tuple(map(jnp.asarray, given))
     return _by_xla(has, model, *given) if solver is None else _natively(has, solver, model, *given)
 
 
 def acceleration(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Any:
-    """The acceleration of states with actuators at work and constraints, (batch, nv)."""
+    """The acceleration of states with actuators and constraints, (batch, nv)."""
     given = {"ctrl": ctrl, "act": act} if model.actuators is not None else {}
     return constrained_dynamics(model, q, qd, warm_start=warm_start, **given).qdd
 

@@ -1,4 +1,4 @@
-"""`kinetree.contact_forces`: what contacts do to each body."""
+"""`kinetree.contact_forces`: the forces of contacts on each body."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def contact_forces(
 
     Arguments:
         model: the mechanism.
-        state: where it is and how it moves.
+        state: its configuration and velocity.
         ctrl: controls (..., nu) of the actuators; zero if not given.
 
     Returns:
@@ -41,7 +41,7 @@ def contact_forces(
         else:
             moment, force = found.push.on(model, np.eye(model.n_bodies, dtype=bool))
             forces = xp.moveaxis(xp.stack([*moment, *force], 1), -1, 0)
-        # Contacts of a NaN position do not act, so the forces would be finite, and wrong.
+        # At a NaN position contacts are not found, so the forces would be finite but wrong.
         known = xp.isfinite(xp.concatenate([q, found.qdd], -1)).all(-1)[:, None, None]
         return xp.where(known, forces, xp.full_like(forces, xp.nan))
 

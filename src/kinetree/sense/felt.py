@@ -1,4 +1,4 @@
-"""Points of contact with the forces that act there: from lanes where they serve, else from XLA's body."""
+"""Points of contact with their forces: from lanes if they serve, else from XLA."""
 
 from math import prod
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ SIX = 6
 
 
 class Felt(NamedTuple):
-    """All points of contact there may be, pair after pair, (points, batch)."""
+    """All possible points of contact, pair after pair, (points, batch)."""
 
     position: Vec3
     frame: Mat3  # rows: the normal, from the first shape to the second, and two tangents

@@ -1,7 +1,8 @@
 """The measurements of all kinds of sensors, kind by kind, states side by side. Facts are MuJoCo's (engine_sensor.c).
 
-Accelerometers and frame accelerations feel gravity: the world accelerates upwards. Force and torque sensors measure
-what a body's parent does to it: the rate of momentum of all that hangs on it, less what contacts and equalities do.
+Accelerometers and frame accelerations include gravity: the world accelerates upwards. Force and torque sensors measure
+the wrench of a body's parent on it: the rate of momentum of all that hangs on it, minus forces of contacts and
+equalities.
 """
 
 from collections.abc import Callable
@@ -30,9 +31,9 @@ from .zones import hits
 
 
 class Driven(NamedTuple):
-    """What actuators do.
+    """Forces of actuators.
 
-    Generalised forces (batch, nv), with the weight that they carry; lengths, velocities and forces (batch, n).
+    Generalised forces (batch, nv), with gravity compensation; lengths, velocities and forces (batch, n).
     """
 
     force: Any
@@ -42,7 +43,7 @@ class Driven(NamedTuple):
 
 
 class SensorInputs(NamedTuple):
-    """All that sensors are computed from."""
+    """The quantities that sensors are computed from."""
 
     model: Model
     q: Any  # (batch, nq)
@@ -87,7 +88,7 @@ def _quaternion(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> 
 
 
 def _moving_past(end: End, ref: End) -> Vec3:
-    """Velocity of the frame as the reference, which turns, sees it."""
+    """Velocity of the frame relative to the turning reference."""
     return end.linear - ref.linear + (end.position - ref.position).cross(ref.omega)
 
 
@@ -173,7 +174,7 @@ def _subtree(pick: str) -> Any:
 
 
 def _interaction(pick: str) -> Any:
-    """What the parent does to a body, in the frame's axes, moment about its origin."""
+    """The wrench of the parent on a body, in the frame's axes, moment about its origin."""
 
     def measure(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
         assert known.bodies is not None

@@ -1,4 +1,4 @@
-"""What contacts and equalities do to bodies, in world axes, as sensors feel it."""
+"""Forces of contacts and equalities on bodies, in world axes, for sensors."""
 
 from typing import Any, NamedTuple
 
@@ -63,7 +63,7 @@ def pushes_of(felt: Felt) -> PointPush:
 def pushes(
     laid: Layout, model: Model, has: Present, weights: InverseWeights, q: Any, qd: Any, qdd: Any, least: Any
 ) -> tuple[Felt | None, PointPush | None]:
-    """Contacts with their forces, and what they and equalities between frames push, at given accelerations."""
+    """Contacts with their forces, and all pushes of contacts and equalities between frames, at given accelerations."""
     problem = make_problem(laid, model, has, weights, q, qd, jnp.zeros_like(qd), least)
     if not problem.groups:
         return None, None

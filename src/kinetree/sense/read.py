@@ -1,4 +1,4 @@
-"""`kinetree.sensors`: what the sensors of a model measure in a state; `with_sensors` puts them on a model in code."""
+"""`kinetree.sensors`: the readings of a model's sensors in a state; `with_sensors` adds sensors in code."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -23,11 +23,11 @@ from .measure import ACCELERATED, KINDS, PUSHED, Driven, measured
 def sensors(
     model: Model, state: State, ctrl: Float[AnyArray, "... nu"] | None = None
 ) -> dict[str, Float[AnyArray, "..."]]:
-    """What the sensors measure.
+    """The readings of the sensors.
 
     Arguments:
         model: the mechanism; its sensors come from its file, or from `with_sensors`.
-        state: where it is and how it moves.
+        state: its configuration and velocity.
         ctrl: controls (..., nu) of the actuators; zero if not given.
 
     Returns:

@@ -37,7 +37,7 @@ def pressed(model: Model, felt: Felt, body: int, hits: Callable[[Vec3, Vec3], Sc
 def relative_velocity(
     model: Model, rows: Carried, position_of: np.ndarray, felt: Felt, points: np.ndarray
 ) -> tuple[Vec3, Vec3]:
-    """How second bodies move as first ones see them, at some points: linear and angular, along the contacts' frames."""
+    """Motion of second bodies relative to first ones, at points: linear and angular, along the contacts' frames."""
     assert model.world is not None
     assert model.world.scene is not None
     own = chosen(felt, points)
@@ -73,7 +73,7 @@ def _matches(model: Model, side: Side | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _directions(model: Model, sensor: Sensor) -> np.ndarray:
-    """For each point 1 where it matches, −1 where its normal is turned around, 0 where it does not count."""
+    """For each point 1 if it matches, −1 if it matches with its normal reversed, 0 if it does not match."""
     one, two = sensor.sides
     (match11, match12), (match21, match22) = _matches(model, one), _matches(model, two)
     counts = (match11 | match12) & (match21 | match22)
@@ -148,7 +148,7 @@ def contact_data(
 
 
 def _net(own: Felt, matched: Scalar, sign: Scalar, count: Scalar, data: tuple[str, ...]) -> Scalar:
-    """One contact in world axes that does what all do, at the middle of their forces."""
+    """One contact in world axes that is equivalent to all, at the middle of their forces."""
     flag = jnp.where(matched, sign, 0.0)
     force, moment = (Vec3(*(jnp.where(matched, c, 0.0) * flag for c in v)) for v in in_world(own))
     weight = jnp.sqrt(jnp.where(matched, sum(f * f for f in own.force[:3]), 0.0))

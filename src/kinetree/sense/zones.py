@@ -1,4 +1,4 @@
-"""The zones of touch sensors: whether a ray meets a shape. What is inside always does."""
+"""The zones of touch sensors: tests if a ray meets a shape. Rays that start inside always do."""
 
 import jax.numpy as jnp
 
@@ -9,7 +9,7 @@ FAR = 1e30
 
 
 def _along(p: Scalar, d: Scalar, half: Scalar) -> tuple[Scalar, Scalar]:
-    """Where p + t d is within ± half: from t to t."""
+    """The interval of t in which p + t d is within ± half."""
     flat = jnp.abs(d) < MIN_VALUE
     a, b = (-half - p) / jnp.where(flat, 1.0, d), (half - p) / jnp.where(flat, 1.0, d)
     inside = jnp.abs(p) <= half
@@ -18,7 +18,7 @@ def _along(p: Scalar, d: Scalar, half: Scalar) -> tuple[Scalar, Scalar]:
 
 
 def _round(p: tuple[Scalar, ...], d: tuple[Scalar, ...], radius: Scalar) -> tuple[Scalar, Scalar]:
-    """Where |p + t d| ≤ radius: from t to t, from a high number to a low one where nowhere."""
+    """The interval of t in which |p + t d| ≤ radius; its ends are in reverse order if it is empty."""
     a, b, c = (sum(x * y for x, y in zip(u, v, strict=True)) for u, v in ((d, d), (p, d), (p, p)))
     flat = a < 1e-30
     square = b * b - a * (c - radius * radius)

@@ -1,4 +1,4 @@
-"""Published operation counts of the algorithms, as functions: what measurements are laid beside.
+"""Published operation counts of the algorithms, as functions, to compare with measurements.
 
 Each count is that of its paper, with its paper's assumptions (mostly chains of revolute joints, symbolically
 optimised code, one operation to a processor at a time). kinetree's own code does not have these counts.
@@ -20,7 +20,7 @@ class Operations(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Both, at equal weight."""
+        """The sum of both, with equal weight."""
         return self.multiplications + self.additions
 
     def plus(self, other: "Operations") -> "Operations":

@@ -1,8 +1,8 @@
-"""How long several devices take: a model of bytes, operations, messages and latencies.
+"""The time on several devices: a model of bytes, operations, messages and latencies.
 
     time = max(bytes / bandwidth, operations / rate) of a device's share + launches + messages
 
-Batches have no messages: worlds do not know of each other. One tree over P devices (`kinetree.shard_tree`) sends, for
+Batches have no messages, as worlds are independent. One tree over P devices (`kinetree.shard_tree`) sends, for
 each pass, one element of each device's chunk to all, and every device then walks the tree of chunks by itself:
 
     messages = passes · (latency · ⌈log2 P⌉ + element bytes · (P − 1) / link + launch + chunks in a row · time of one)
@@ -46,7 +46,7 @@ def part_of(machine: Machine, devices: int) -> Machine:
 
 
 class Work(NamedTuple):
-    """What an algorithm does for a world, or for a body of one huge tree, in float32."""
+    """The work of an algorithm for a world, or for a body of one huge tree, in float32."""
 
     bytes: float
     operations: float
@@ -77,7 +77,7 @@ def inverse_dynamics_of_worlds(dof: int) -> Work:
 
 
 class Prediction(NamedTuple):
-    """Seconds of a call, and what they are made of."""
+    """Seconds of a call, and their parts."""
 
     compute: float
     launches: float
@@ -121,5 +121,5 @@ def tree(
 
 
 def weak_scaling(one: Prediction, many: Prediction) -> float:
-    """The part of the devices' time that is not overhead, where each of many has as much to do as the one."""
+    """The efficiency of weak scaling: the part of the time that is not overhead, if each device has the same work."""
     return one.total / many.total

@@ -1,4 +1,4 @@
-"""Looking at mechanisms: the viewer in the browser, pictures and films (the extra `view`), plots (the extra `plot`).
+"""Views of mechanisms: the viewer in the browser, pictures and films (the extra `view`), plots (the extra `plot`).
 
 The package itself can be called: `kinetree.view(model, run)` opens a viewer.
 """
@@ -13,8 +13,8 @@ def open_viewer(model: Any, run: Any = None, **options: Any) -> Any:
 
     Arguments:
         model: a `Model`, or the path or text of a robot file.
-        run: a `Trajectory` to play, or where the robot stands: q (nq,) or a `State`. A batch stands side by side.
-            Sliders move the joints of what does not play.
+        run: a `Trajectory` to play, or a configuration: q (nq,) or a `State`. A batch is shown side by side. Sliders
+        move the joints if nothing plays.
         options: `live=True` simulates, and the mouse pushes bodies; `controller`, `host`, `port`, `source`, `name` as
             in `kinetree.view.viewer.Viewer`; `floating_base` and `ground`, as in `kinetree.load`, for files.
 
@@ -32,7 +32,7 @@ def open_viewer(model: Any, run: Any = None, **options: Any) -> Any:
 
 
 class _Room(ModuleType):
-    """This package, as something that can be called."""
+    """This package as a callable module."""
 
     def __call__(self, model: Any, run: Any = None, **options: Any) -> Any:
         return open_viewer(model, run, **options)

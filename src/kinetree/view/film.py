@@ -1,4 +1,4 @@
-"""Films of runs, without a screen: .gif by Pillow, .mp4 by the program ffmpeg where it is installed."""
+"""Films of runs, without a screen: .gif by Pillow, .mp4 by the program ffmpeg if it is installed."""
 
 import shutil
 import subprocess
@@ -18,7 +18,7 @@ NO_FFMPEG = "writing .mp4 needs the program ffmpeg (apt-get install ffmpeg, or b
 def frames(
     scene: ShownScene, *, speed: float = 1.0, rate: float = FRAMES_PER_SECOND, **looks: Any
 ) -> Iterator[np.ndarray]:
-    """Pictures of a run, so many for each second that the film lasts.
+    """Pictures of a run, `rate` for each second of the film.
 
     Arguments:
         scene: the run.
@@ -42,7 +42,7 @@ def save_film(
     watch: Callable[[int], None] | None = None,
     **looks: Any,
 ) -> int:
-    """Write a film, .gif or .mp4; how many pictures it has. `watch` is told how many there are so far."""
+    """Write a film, .gif or .mp4; return its number of pictures. `watch` gets the number so far."""
     kind = path.suffix.lower()
     if kind not in (".gif", ".mp4"):
         raise ValueError(f"films are .gif or .mp4, not {path.name}")
