@@ -1,6 +1,7 @@
 """Derivatives of native steps: those of differences, in both modes, by states and controls."""
 
 import sys
+from collections import Counter
 
 import jax
 import jax.numpy as jnp
@@ -176,7 +177,7 @@ def test_each_slot_is_written_once():
     tables = (np.stack([np.arange(3)] * 2, 1).astype(np.int32), *[np.zeros((1, 0), np.int32)] * 4)
     constants = tuple(np.zeros((len(t), 0)) for t in tables)
     one = single(program, tables)
-    known = np.zeros((1, 0)), *constants
+    known = one.constants(constants, float)
     x = jnp.array([[1.5, 2.0, 3.0], [0.7, 0.0, 1.0]])  # the second lane leaves a turn out, which would divide by zero
 
     def ours(x):
@@ -193,6 +194,55 @@ def test_each_slot_is_written_once():
         way = jnp.zeros_like(x).at[:, k].set(jnp.array([1.0, 0.0]) if k == 1 else jnp.ones(2))
         by_differences = slope(lambda x: (weights * wanted(x)).sum(), x, way)
         np.testing.assert_allclose((gradient * way).sum(), by_differences, rtol=1e-7)
+
+
+HINGE = """<mujoco><worldbody><body pos="0 0 2"><joint name="a" axis="0 1 0" range="-10 10" damping=".1"/>
+<geom type="capsule" size=".05 .2" pos="0 0 -.2"/></body></worldbody></mujoco>"""
+
+
+def counted(jaxpr, found=None):
+    """How often each of our primitives is bound."""
+    found = Counter() if found is None else found
+    for equation in jaxpr.eqns:
+        found[equation.primitive.name] += equation.primitive.name.startswith("kinetree")
+        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns")):
+            inner = getattr(inner, "jaxpr", inner)
+            if hasattr(inner, "eqns"):
+                counted(inner, found)
+    return +found
+
+
+def test_a_gradient_solves_once_more_and_runs_the_balance_backwards_once():
+    """It computes no value of the balance, and nothing for forces that nobody asks for."""
+    model = ours(compiled(HINGE))
+    text = jax.make_jaxpr(jax.grad(lambda q: kt.constrained_dynamics(model, q, jnp.ones(1)).qdd.sum()))(jnp.ones(1))
+    assert counted(text.jaxpr) == {"kinetree_lanes": 1, "kinetree_lanes_linear": 1, "kinetree_lanes_adjoint": 1}
+
+
+def test_second_derivatives_with_constraints_are_refused():
+    """Accelerations at a limit whose stiffness grows with the angle: they would lack how the solution moves."""
+    model = ours(compiled(HINGE))
+    state = jax.tree.map(jnp.asarray, kt.initial_state(model, np.array([0.1749]), np.array([0.5])))
+
+    def accelerated(q):
+        return kt.constrained_dynamics(model, q, state.qd).qdd.sum()
+
+    def advanced(q):
+        return kt.advance(model, state.replace(q=q)).qd.sum()
+
+    for function in (accelerated, advanced):
+        for outer in (jax.jacfwd, jax.jacrev):
+            with pytest.raises(NotImplementedError, match="second derivatives"):
+                outer(jax.grad(function))(state.q)
+
+
+@pytest.mark.thorough
+def test_second_derivatives_of_free_steps():
+    model = ours(compiled(HINGE)).without_constraints
+    state = jax.tree.map(jnp.asarray, kt.initial_state(model, np.array([0.3]), np.array([0.5])))
+    slope_of = jax.jit(jax.grad(lambda q: kt.advance(model, state.replace(q=q)).qd.sum()))
+    wanted = slope(lambda q: slope_of(q)[0], state.q, jnp.ones(1), 1e-5)
+    np.testing.assert_allclose(jax.jacfwd(slope_of)(state.q), [[wanted]], rtol=1e-7)
 
 
 COUPLED = """<mujoco><option timestep="0.002"/><worldbody>

@@ -2,7 +2,7 @@
 
 from .cpu.threads import set_threads
 from .ffi import native_enabled
-from .primitive import run
+from .primitive import run, run_slope
 from .program import xla
 from .program.program import NOTHING, NUMBER, Body, Lane, Loop, Memory, Program, Repeat, Slots, slot
 from .program.straight import written_out
@@ -34,6 +34,7 @@ __all__ = [
     "Woven",
     "native_enabled",
     "run",
+    "run_slope",
     "set_threads",
     "slot",
     "weave",

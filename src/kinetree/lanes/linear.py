@@ -6,11 +6,13 @@ solution.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
+from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -38,7 +40,7 @@ class Bounded(NamedTuple):
 
     def given(self, dtype: Any) -> tuple:
         """Tables and constants."""
-        return *self.tables, *(jnp.asarray(c, dtype) for c in self.constants)
+        return *map(jnp.asarray, self.tables), *(jnp.asarray(c, dtype) for c in self.constants)
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ knows_devices(LINEAR)
 
 def _transposed(cotangents: Any, *arguments: Any, call: _Call) -> list:
     linear = arguments[call.still :]
+    if all(isinstance(c, ad.Zero) for c in cotangents):  # nobody asks for the answer
+        return [None] * len(arguments)
     owed = [ad.instantiate_zeros(c) for c in cotangents]
     found = LINEAR.bind(*call.turned(arguments), *owed, call=call.transposed)
     return [None] * call.still + [r if ad.is_undefined_primal(x) else None for r, x in zip(found, linear, strict=True)]
@@ -120,12 +124,25 @@ ad.primitive_jvps[LINEAR] = _derivative
 batching.primitive_batchers[LINEAR] = _batched
 
 
-def run_linear(forward: Bounded, backward: Bounded, fixed: tuple, linear: tuple) -> tuple:
-    """Outputs of `forward` on inputs (lanes, width). It is linear in the last inputs.
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _still(call: _Call, fixed: tuple, linear: tuple) -> list:
+    return [jnp.zeros((len(linear[0]), width), linear[0].dtype) for width in call.forward.widths]
 
-    `backward` has the same fixed inputs, then the cotangents of the outputs of `forward`. Its outputs are the
-    cotangents of the linear inputs.
+
+@partial(_still.defjvp, symbolic_zeros=True)
+def _moved(call: _Call, primals: Any, tangents: Any) -> tuple:
+    fixed, linear = primals
+    moved = (jnp.zeros_like(x) if isinstance(t, SymbolicZero) else t for x, t in zip(linear, tangents[1], strict=True))
+    return _still(call, fixed, linear), LINEAR.bind(*fixed, *moved, call=call)
+
+
+def run_change(forward: Bounded, backward: Bounded, fixed: tuple, linear: tuple) -> tuple:
+    """How outputs of `forward` on inputs (lanes, width) move with the last of these, in which it is linear.
+
+    The values are zero, those of the linear inputs do not count, and nothing moves with the `fixed` ones. `backward`
+    has the same fixed inputs, then what is owed to the outputs of `forward`; it puts out what is owed to the linear
+    inputs.
     """
     dtype = linear[0].dtype
     given = *forward.given(dtype), *backward.given(dtype), *(jnp.asarray(x, dtype) for x in fixed)
-    return tuple(LINEAR.bind(*given, *linear, call=_Call(forward.bound, backward.bound, len(fixed))))
+    return tuple(_still(_Call(forward.bound, backward.bound, len(fixed)), given, linear))

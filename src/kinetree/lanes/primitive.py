@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
+from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import PartitionSpec
@@ -200,7 +201,7 @@ def _tangent_body(*arguments: Any, bound: Bound, moving: bool) -> list:
 def _adjoint_body(*arguments: Any, bound: Bound, moving: bool) -> list:
     tables, constants, inputs, owed = bound.split(arguments)
     widths = tuple(x.shape[1] for x in inputs)
-    memory = backward_memory(bound.program, bound.slots, widths, tables, constants)
+    memory = backward_memory(bound.program, bound.slots, widths, tables, constants, moving)
     counts = tuple(c.shape[0] * c.shape[1] for c in constants) if moving else ()
     derived = Bound(adjoint_program(bound.program, moving), memory.slots, widths + counts)
     results = RUN.bind(*memory.tables, *memory.constants, *inputs, *owed, bound=derived)
@@ -229,6 +230,8 @@ def _transposed(other: str, cotangents: Any, *arguments: Any, **params: Any) -> 
     fixed = arguments[: len(arguments) - len(linear)]
     if any(ad.is_undefined_primal(x) for x in fixed):
         raise TypeError("a derivative of a lane program is linear in its directions only")
+    if all(isinstance(c, ad.Zero) for c in cotangents):  # nobody asks for these outputs
+        return [None] * len(arguments)
     primitive = {"adjoint": ADJOINT, "tangent": TANGENT}[other]
     results = primitive.bind(*fixed, *(ad.instantiate_zeros(c) for c in cotangents), **params)
     return [None] * len(fixed) + [
@@ -322,3 +325,28 @@ def run(
     constants = tuple(c if c.dtype == dtype else c.astype(dtype) for c in constants)
     bound = Bound(program, slots, tuple(widths), woven, teams, written)
     return tuple(RUN.bind(*tables, *constants, *inputs, bound=bound))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _still(bound: Bound, arguments: tuple) -> list:
+    inputs = bound.split(arguments)[2]
+    return [jnp.zeros((inputs[0].shape[0], w), inputs[0].dtype) for w in bound.widths]
+
+
+@partial(_still.defjvp, symbolic_zeros=True)
+def _moved(bound: Bound, primals: Any, tangents: Any) -> tuple:
+    ((tables, constants, inputs, _), (_, *groups, _)) = map(bound.split, (primals[0], tangents[0]))
+    of_constants, of_inputs = ([None if isinstance(t, SymbolicZero) else t for t in group] for group in groups)
+    moving = any(t is not None for t in of_constants)
+    given = (*constants, *inputs) if moving else inputs
+    directions = (*of_constants, *of_inputs) if moving else of_inputs
+    filled = [jnp.zeros_like(x) if t is None else t for x, t in zip(given, directions, strict=True)]
+    results = TANGENT.bind(*tables, *constants, *inputs, *filled, bound=bound, moving=moving)
+    return _still(bound, primals[0]), results
+
+
+def run_slope(program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
+    """What has the derivatives of `run`, and is zero: for values that are known already. Nothing else is computed."""
+    inputs = tuple(map(jnp.asarray, inputs))
+    given = *map(jnp.asarray, tables), *(jnp.asarray(c, inputs[0].dtype) for c in constants), *inputs
+    return tuple(_still(Bound(program, slots, tuple(widths)), given))

@@ -125,13 +125,27 @@ def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> An
             return bounded_scan(lambda s, _: (take(stepper, s, drive), None), state, None, steps)[0]
 
         return jvp_of_moving(scanned, given, moved)
-    after, alpha = checkpoint_name(stepper.told(state, drive.ctrl, drive.f_ext), STEPPED)
-    found = jax.lax.stop_gradient((after.warm_start, alpha))
+    if stepper.variant.free is None:
+        reached = _told(stepper, state, drive)
+    else:
+        reached = _native(name, 1, *primals), None
+    after, alpha = checkpoint_name(reached, STEPPED)
+    found = after.warm_start, alpha
 
     def smooth(stepper: Stepper, state: State, drive: Drive) -> State:
         return stepper.at_solution(state, drive.ctrl, drive.f_ext, *found)
 
     return after, jvp_of_moving(smooth, given, moved)[1]
+
+
+@jax.custom_jvp
+def _told(stepper: Stepper, state: State, drive: Drive) -> tuple[State, Any]:
+    return stepper.told(state, drive.ctrl, drive.f_ext)
+
+
+@_told.defjvp
+def _refused(*_: Any) -> Any:
+    raise NotImplementedError("second derivatives of steps with constraints are not known")
 
 
 def checkpointed(function: Any) -> Any:

@@ -103,7 +103,7 @@ def _derivative(found: Present, primals: Any, tangents: Any) -> Any:
     if not solver.differentiable:
         return jvp_of_moving(partial(_by_xla, found), primals[1:], tangents[1:])
     reached = _natively(found, *primals)
-    solution = jax.lax.stop_gradient(reached.qdd)
+    solution = reached.qdd
 
     def smooth(solver: Solver, q: Any, qd: Any, tau: Any, f_ext: Any) -> Accelerated:
         solved = solver.at_solution(q, qd, tau, f_ext, solution)

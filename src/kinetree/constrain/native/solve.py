@@ -8,9 +8,9 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree._arrays import flattened
-from kinetree.lanes import run, xla
+from kinetree.lanes import run, run_slope, xla
 from kinetree.lanes.kept.once import OncePerOwner
-from kinetree.lanes.linear import Bounded, run_linear
+from kinetree.lanes.linear import Bounded, run_change
 from kinetree.lanes.program.single import Single, single
 from kinetree.lanes.target import compiled
 from kinetree.model import Model
@@ -103,31 +103,30 @@ class Solver:
         return (found,) if isinstance(found, np.ndarray) else found
 
     def at_solution(self, q: Any, qd: Any = None, tau: Any = None, f_ext: Any = None, solution: Any = None) -> Solved:
-        """The answer as a function that can be differentiated, where accelerations are known."""
+        """What has the derivatives of the answer, where accelerations are known. Its values are not the answer's."""
         balance = smooth_variant(self.variant)
         native, dtype = program_of(balance), q.dtype
         one = _singles.get(self.plan, id(native), lambda: single(native.program, tables_of(native, self.plan)))
-        constants = np.zeros((1, 0), dtype), *self.smooth
+        constants = one.constants(self.smooth, dtype)
         given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext}
         if balance.recalls:
             given["motions"] = motions_of(self.variant.features, self.plan, self.seen, q)
 
         def found(qdd: Any) -> Solved:
             inputs = _inputs(balance, **given, warm=qdd)
-            return self._split(
-                run(one.program, one.slots, self._widths(balance), one.tables, constants, inputs), balance
-            )
+            whole = run_slope(one.program, one.slots, self._widths(balance), one.tables, constants, inputs)
+            return self._split(whole, balance)
 
         if balance.goal is not Goal.BALANCE:
             return found(solution)
         answer = answering(self.variant.features)
         native = program_of(answer)
-        known, fixed = jax.lax.stop_gradient((self.answers, _inputs(answer, q=q, qd=qd, warm=solution)))
         tables = tables_of(native, self.plan)
-        bounded = Bounded(native.program, self.plan.slots, self._widths(answer), tables, known)
-        (moved,) = run_linear(bounded, bounded, fixed, (found(solution).left,))
+        bounded = Bounded(native.program, self.plan.slots, self._widths(answer), tables, self.answers)
+        (moved,) = run_change(bounded, bounded, _inputs(answer, q=q, qd=qd, warm=solution), (found(solution).left,))
         coupling = self.plan.coupling
-        return found(solution - (moved if coupling is None else moved[:, coupling.kept_v]))
+        reached = solution - (moved if coupling is None else moved[:, coupling.kept_v])
+        return found(reached)._replace(qdd=reached)
 
     def _widths(self, variant: ConstraintVariant | None = None) -> tuple[int, ...]:
         n, points = self.plan.n, len(self.plan.all_points()[0])

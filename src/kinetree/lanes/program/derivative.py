@@ -83,6 +83,7 @@ def _tangent_loop(program: Program, loop: Loop, moving: bool) -> Loop:
         loop.adds + _beside(loop.adds, loop.columns),
         loop.inputs + moved,
         loop.outputs,
+        when=loop.when,
     )
 
 
@@ -112,7 +113,8 @@ def _values_loop(loop: Loop) -> Loop:
     def step(*arguments: Any) -> tuple:
         return (*loop.step(*arguments)[:2], ())
 
-    return Loop(step, loop.columns, loop.constants, loop.reads, loop.writes, loop.adds, loop.inputs)
+    places = loop.reads, loop.writes, loop.adds, loop.inputs
+    return Loop(step, loop.columns, loop.constants, *places, when=loop.when)
 
 
 def _adjoint_loop(program: Program, number: int, loop: Loop, moving: bool) -> Loop:
@@ -142,7 +144,17 @@ def _adjoint_loop(program: Program, number: int, loop: Loop, moving: bool) -> Lo
         _beside(loop.reads, columns) + of_inputs,
         loop.inputs + tuple(x._replace(array=program.n_inputs + x.array) for x in loop.outputs),
         of_constants if moving else (),
+        when=loop.when,
     )
+
+
+def _adjoint_loops(program: Program, number: int, loop: Loop, moving: bool) -> list[Loop]:
+    """The loop that goes backward. Where lanes may leave out a turn, nothing is owed to its constants at first."""
+    back = _adjoint_loop(program, number, loop, moving)
+    if loop.when is None or not back.outputs:
+        return [back]
+    none = Loop(lambda *_: ((), (), (0.0,) * len(back.outputs)), back.columns, _flat(0), outputs=back.outputs)
+    return [none, back]
 
 
 def _clearing_loop() -> Loop:
@@ -170,7 +182,7 @@ def adjoint_program(program: Program, moving: bool) -> Program:
     """
     assert program.reversible
     values = tuple(_values_loop(loop) for loop in program.loops)
-    back = tuple(_adjoint_loop(program, i, loop, moving) for i, loop in reversed(list(enumerate(program.loops))))
+    back = [x for i, loop in reversed(list(enumerate(program.loops))) for x in _adjoint_loops(program, i, loop, moving)]
     results = tuple(_result_loop(a) for a in range(program.n_inputs))
     return Program(
         f"{program.name}_vjp{'m' * moving}",
@@ -189,7 +201,9 @@ class Backward(NamedTuple):
     constants: tuple
 
 
-def backward_memory(program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple) -> Backward:
+def backward_memory(
+    program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, moving: bool
+) -> Backward:
     """Slots, tables and constants of the backward program, for inputs of these widths."""
     starts = [2 * slots + int(s) for s in np.concatenate([[0], np.cumsum(widths)])]
     clear = jnp.arange(slots, starts[-1], ZEROS, dtype=jnp.int32)[:, None]
@@ -199,7 +213,11 @@ def backward_memory(program: Program, slots: int, widths: tuple, tables: tuple, 
         turn = jnp.arange(t.shape[0], dtype=t.dtype)[:, None] * loop.constants.num_leaves
         return jnp.concatenate([t, slots + t, *(s + t for s in starts[:-1]), turn], 1)[::-1]
 
-    back = [reverse(loop, t) for loop, t in zip(program.loops, tables, strict=True)][::-1]
+    back, known = [], []
+    for i, loop in reversed(list(enumerate(program.loops))):
+        count = len(_adjoint_loops(program, i, loop, moving))
+        back += [reverse(loop, tables[i])] * count
+        known += [jnp.zeros((tables[i].shape[0], 0), dtype)] * (count - 1) + [constants[i][::-1]]
     columns = [jnp.arange(w, dtype=jnp.int32)[:, None] for w in widths]
     results = [jnp.concatenate([s + c, c], 1) for s, c in zip(starts[:-1], columns, strict=True)]
     return Backward(
@@ -208,7 +226,7 @@ def backward_memory(program: Program, slots: int, widths: tuple, tables: tuple, 
         (
             *constants,
             jnp.zeros((clear.shape[0], 1), dtype),
-            *(c[::-1] for c in reversed(constants)),
+            *known,
             *(jnp.zeros((w, 0), dtype) for w in widths),
         ),
     )

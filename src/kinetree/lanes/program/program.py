@@ -124,6 +124,11 @@ class Loop:
         """All places that its turns name."""
         return (*self.reads, *self.writes, *self.adds, *self.inputs, *self.outputs)
 
+    @property
+    def every_place(self) -> tuple[Slots | Lane, ...]:
+        """The same, and the condition."""
+        return self.places if self.when is None else (*self.places, self.when)
+
 
 @dataclass(frozen=True)
 class Repeat:
@@ -197,9 +202,11 @@ class Program:
         return self.ranks or (1,) * self.n_outputs
 
     def __post_init__(self) -> None:
-        if not self.simple and (self.reversible or self.woven):
-            raise ValueError(f"{self.name} has more than plain loops, so it is neither reversible nor woven")
-        if self.reversible and any(place.column is None for loop in self.loops for place in loop.places):
+        if self.woven and not self.simple:
+            raise ValueError(f"{self.name} has more than plain loops, so it is not woven")
+        if self.reversible and any(isinstance(part, Repeat) for part in self.body):
+            raise ValueError(f"{self.name} repeats loops, so it is not reversible")
+        if self.reversible and any(place.column is None for loop in self.loops for place in loop.every_place):
             raise ValueError(f"{self.name} is reversible, so its tables must name all its slots and data")
 
     @cached_property

@@ -1,11 +1,11 @@
-"""A program in which every slot is written once, for one mechanism, so that it can run backwards (derivative.py).
+"""A program in which every slot is written once, for one mechanism: it can be run backwards (derivative.py).
 
-Each turn writes to new slots, and later turns read from these, so all values that steps read are kept. An addition
-becomes a write of the sum. A turn that some lanes skip is done by all lanes, and those lanes keep their old values. So
-what such a turn computes for them reaches no value and no derivative.
+What a turn writes goes to slots of its own, and whoever reads it afterwards finds it there, so values that steps saw
+stay where they were. What is added stays an addition while nobody has read the sum; else the new sum is written. A loop
+that some lanes leave out stays such a loop: before it, its new slots are given the values that such lanes keep.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..kept.once import once
-from .program import NOTHING, Lane, Loop, Program, Slots, slot
+from .program import NOTHING, NUMBER, Lane, Loop, Program, Slots, slot
 from .straight import slot_numbers
 
 
@@ -23,17 +23,91 @@ class Single(NamedTuple):
     program: Program
     tables: tuple[np.ndarray, ...]
     slots: int
+    sources: tuple[int | None, ...]  # the loop of the first program that each loop stands for
+
+    def constants(self, given: Sequence[Any], dtype: Any) -> tuple:
+        """Those of its loops, from those of the loops of the first program."""
+        own = zip(self.sources, self.tables, strict=True)
+        return tuple(np.zeros((len(table), 0), dtype) if k is None else given[k] for k, table in own)
 
 
-def _seen(loop: Loop) -> tuple[Slots, ...]:
-    """All places that a turn must read."""
-    kept = () if loop.when is None else (loop.when, *loop.writes)
-    return (*loop.reads, *loop.adds, *kept)
+class _Kind(NamedTuple):
+    """How the turns of a loop are written. `rows` say of places whether their slots still stand in a row."""
+
+    in_place: tuple[bool, ...]  # of each addition: whether nobody has read the sum yet
+    reads: tuple[bool, ...]  # rows, of what the step reads, and of sums that are written anew
+    adds: tuple[bool, ...]  # rows, of additions in place
+    keeps: tuple[bool, ...]  # of each place with new slots: whether some lane may keep a value there that is not zero
+    kept: tuple[bool, ...]  # rows, of these
+
+    def sums(self, adds: tuple) -> list:
+        """Additions that become sums which are written."""
+        return [x for x, stays in zip(adds, self.in_place, strict=True) if not stays]
 
 
-def _made(loop: Loop) -> tuple[Slots, ...]:
-    """All places that a turn changes."""
-    return (*loop.writes, *loop.adds)
+class _Turns(NamedTuple):
+    """The slots of all turns of a loop, (turns, count) for each place."""
+
+    seen: list[np.ndarray]
+    added: list[np.ndarray]
+    made: list[np.ndarray]
+    kept: list[np.ndarray]
+    condition: np.ndarray | None
+
+
+class _Renamed:
+    """Where the value of each slot is now."""
+
+    def __init__(self) -> None:
+        self.at: dict[int, int] = {}  # Nothing was written to slot 0 but zero.
+        self.read: set[int] = set()  # slots that somebody has read
+        self.size = 1
+
+    def now(self, place: Slots, row: np.ndarray) -> list[int]:
+        """Where the values of a place are."""
+        return [self.at.get(i, 0) for i in slot_numbers(place, row)]
+
+    def stays(self, loop: Loop, table: np.ndarray) -> tuple[bool, ...]:
+        """Of each addition: whether in all turns nobody has read before what it adds to."""
+        found, read = [True] * len(loop.adds), set(self.read)
+        for row in table:
+            for place in (*loop.reads, *(() if loop.when is None else (loop.when,))):
+                read.update(self.now(place, row))
+            for k, place in enumerate(loop.adds):
+                found[k] &= not any(i == 0 or i in read for i in self.now(place, row))
+        return tuple(found)
+
+    def turns(self, loop: Loop, table: np.ndarray, in_place: tuple[bool, ...]) -> _Turns:
+        """All turns, whose new slots hold the values from now on."""
+        sums, stay = ([x for x, s in zip(loop.adds, in_place, strict=True) if s is which] for which in (False, True))
+        places = [*loop.reads, *sums], stay, [*loop.writes, *sums]
+        seen, added, made = ([np.zeros((len(table), s.count), np.int32) for s in group] for group in places)
+        kept, conditions = [np.zeros_like(x) for x in made], []
+        for turn, row in enumerate(table):
+            if loop.when is not None:
+                conditions.append(self.now(loop.when, row)[:1])
+                self.read.update(conditions[-1])
+            for numbers, place in (*zip(seen, places[0], strict=True), *zip(added, places[1], strict=True)):
+                numbers[turn] = self.now(place, row)
+            for numbers in seen:
+                self.read.update(numbers[turn].tolist())
+            for numbers, old, place in zip(made, kept, places[2], strict=True):
+                before = self.now(place, row)  # The condition itself is zero where a turn is left out.
+                old[turn] = [0 if loop.when is not None and i in conditions[-1] else i for i in before]
+                self.read.update(old[turn].tolist() if loop.when is not None else ())
+                numbers[turn] = range(self.size, self.size + place.count)
+                self.at.update(zip(slot_numbers(place, row), numbers[turn].tolist(), strict=True))
+                self.size += place.count
+        condition = None if loop.when is None else np.array(conditions, np.int32).reshape(-1, 1)
+        return _Turns(seen, added, made, kept, condition)
+
+
+def _in_rows(places: Iterable[np.ndarray]) -> tuple[bool, ...]:
+    return tuple(bool((np.diff(x, axis=1) == 1).all()) for x in places)
+
+
+def _named(places: Sequence[np.ndarray], rows: tuple[bool, ...]) -> list[np.ndarray]:
+    return [x[:, :1] if row else x for x, row in zip(places, rows, strict=True)]
 
 
 def _lanes(loop: Loop) -> tuple[Lane, ...]:
@@ -42,79 +116,114 @@ def _lanes(loop: Loop) -> tuple[Lane, ...]:
 
 def single(program: Program, tables: tuple[np.ndarray, ...]) -> Single:
     """The same program, with every slot written once. It has loops, but no repeats."""
-    at: dict[int, int] = {}  # the new slot with the value of an old one; slot 0 holds only zero
-    size = 1
-    found: list[tuple[list[np.ndarray], list[np.ndarray]]] = []
-    for loop, table in zip(program.loops, tables, strict=True):
-        seen = [np.zeros((len(table), s.count), np.int32) for s in _seen(loop)]
-        made = [np.zeros((len(table), 1), np.int32) for _ in _made(loop)]
-        for turn, row in enumerate(table):
-            for numbers, place in zip(seen, _seen(loop), strict=True):
-                numbers[turn] = [at.get(i, 0) for i in slot_numbers(place, row)]
-            for numbers, place in zip(made, _made(loop), strict=True):
-                numbers[turn] = size
-                at.update(zip(slot_numbers(place, row), range(size, size + place.count), strict=True))
-                size += place.count
-        found.append((seen, made))
-    whole = tuple(tuple(bool((np.diff(x, axis=1) == 1).all()) for x in seen) for seen, _ in found)
-    new = [np.zeros((1, 1), np.int32)]
-    for loop, table, (seen, made), firsts in zip(program.loops, tables, found, whole, strict=True):
-        chosen = [x[:, :1] if first else x for x, first in zip(seen, firsts, strict=True)]
-        fixed = sum(x.column is None for x in _lanes(loop))
-        columns = [table, np.zeros((len(table), fixed)), *chosen, *made]
-        new.append(np.ascontiguousarray(np.concatenate(columns, 1).astype(np.int32)))
-    return Single(_single_program(program, whole), tuple(new), size)
+    renamed, kinds = _Renamed(), []
+    new: list[Any] = [np.zeros((1, 1), np.int32)]
+    sources: list[int | None] = [None]
+    for k, (loop, table) in enumerate(zip(program.loops, tables, strict=True)):
+        in_place = renamed.stays(loop, table)
+        turns = renamed.turns(loop, table, in_place)
+        keeps = tuple(bool(x.any()) for x in turns.kept)
+        kept = [x for x, has in zip(turns.kept, keeps, strict=True) if has]
+        kind = _Kind(in_place, _in_rows(turns.seen), _in_rows(turns.added), keeps, _in_rows(kept))
+        kinds.append(kind)
+        made = [x[:, :1] for x in turns.made]
+        if turns.condition is not None:
+            new.append(np.concatenate([turns.condition, *_named(kept, kind.kept), *made], 1))
+            sources.append(None)
+        fixed = np.zeros((len(table), sum(x.column is None for x in _lanes(loop))))
+        condition = () if turns.condition is None else (turns.condition,)
+        places = *_named(turns.seen, kind.reads), *_named(turns.added, kind.adds), *made
+        new.append(np.concatenate([table, fixed, *condition, *places], 1))
+        sources.append(k)
+    own = tuple(np.ascontiguousarray(x.astype(np.int32)) for x in new)
+    return Single(_single_program(program, tuple(kinds)), own, renamed.size, tuple(sources))
 
 
 @once
-def _single_program(program: Program, whole: tuple[tuple[bool, ...], ...]) -> Program:
-    """The program. `whole`: for each place that turns read, true if its slots are still consecutive."""
-    first = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(slot(0),))
-    loops = (first, *map(_single_loop, program.loops, whole))
-    marks = int("1" + "".join(str(int(x)) for row in whole for x in row), 2)
-    return Program(f"{program.name}_single_{marks:x}", loops, program.n_inputs, program.n_outputs, reversible=True)
+def _single_program(program: Program, kinds: tuple[_Kind, ...]) -> Program:
+    """The program, whose loops are of these kinds."""
+    loops = [Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(slot(0),))]
+    for loop, kind in zip(program.loops, kinds, strict=True):
+        loops += [_keeping_loop(loop, kind)] if loop.when is not None else []
+        loops.append(_single_loop(loop, kind))
+    marks = int("1" + "".join(str(int(x)) for kind in kinds for group in kind for x in group), 2)
+    name = f"{program.name}_single_{marks:x}"
+    return Program(name, tuple(loops), program.n_inputs, program.n_outputs, reversible=True)
 
 
-def _single_loop(loop: Loop, whole: tuple[bool, ...]) -> Loop:
+def _taken(columns: Iterator[int], places: Sequence[Slots], rows: tuple[bool, ...]) -> tuple[Slots, ...]:
+    """The places that the next columns name."""
+    found: list[Slots] = []
+    for place, row in zip(places, rows, strict=True):
+        found += [Slots(next(columns), 0, place.tree)] if row else [slot(next(columns)) for _ in range(place.count)]
+    return tuple(found)
+
+
+def _grouped(values: tuple, places: Sequence[Slots], rows: tuple[bool, ...]) -> list[Any]:
+    """What stands in them, as the step wants it."""
+    rest = iter(values)
+    both = zip(places, rows, strict=True)
+    return [next(rest) if row else jax.tree.unflatten(p.tree, [next(rest) for _ in range(p.count)]) for p, row in both]
+
+
+def _apart(values: Sequence[Any], rows: tuple[bool, ...]) -> tuple:
+    """The same the other way round."""
+    found: list[Any] = []
+    for value, row in zip(values, rows, strict=True):
+        found += [value] if row else jax.tree.leaves(value)
+    return tuple(found)
+
+
+def _made(loop: Loop, kind: _Kind) -> list[Slots]:
+    """All places that turns give new slots."""
+    return [*loop.writes, *kind.sums(loop.adds)]
+
+
+def _keeping_loop(loop: Loop, kind: _Kind) -> Loop:
+    """What lanes have in new slots that leave out a turn; zero in the others."""
+    columns = iter(range(1, 1 << 30))
+    made = _made(loop, kind)
+    places = [x for x, keeps in zip(made, kind.keeps, strict=True) if keeps]
+    reads = _taken(columns, places, kind.kept)
+    writes = tuple(Slots(next(columns), 0, place.tree) for place in made)
+
+    def step(_: Any, __: tuple, values: tuple) -> tuple:
+        old = iter(_grouped(values[1:], places, kind.kept))
+        does = values[0] != 0
+
+        def kept(x: Any) -> Any:
+            return jax.tree.map(lambda x: jnp.where(does, jnp.zeros_like(x), x), x)
+
+        both = zip(made, kind.keeps, strict=True)
+        new = (kept(next(old)) if keeps else jax.tree.unflatten(p.tree, [0.0] * p.count) for p, keeps in both)
+        return tuple(new), (), ()
+
+    return Loop(step, next(columns), NOTHING, reads=(slot(0), *reads), writes=writes)
+
+
+def _single_loop(loop: Loop, kind: _Kind) -> Loop:
     columns = iter(range(loop.columns, 1 << 30))
 
     def lane(x: Lane) -> Lane:
         return x._replace(column=next(columns)) if x.column is None else x
 
     inputs, outputs = tuple(map(lane, loop.inputs)), tuple(map(lane, loop.outputs))
-    reads: list[Slots] = []
-    for place, first in zip(_seen(loop), whole, strict=True):
-        if first:
-            reads.append(Slots(next(columns), 0, place.tree))
-        else:
-            reads += [slot(next(columns)) for _ in range(place.count)]
-    writes = tuple(Slots(next(columns), 0, place.tree) for place in _made(loop))
-
-    def grouped(values: tuple) -> Iterator[Any]:
-        rest = iter(values)
-        for place, first in zip(_seen(loop), whole, strict=True):
-            yield next(rest) if first else jax.tree.unflatten(place.tree, [next(rest) for _ in range(place.count)])
-
-    n_reads, n_adds = len(loop.reads), len(loop.adds)
+    when = None if loop.when is None else Slots(next(columns), 0, NUMBER)
+    seen = [*loop.reads, *kind.sums(loop.adds)]
+    stay = [x for x, stays in zip(loop.adds, kind.in_place, strict=True) if stays]
+    reads, adds = _taken(columns, seen, kind.reads), _taken(columns, stay, kind.adds)
+    writes = tuple(Slots(next(columns), 0, place.tree) for place in _made(loop, kind))
+    n_reads = len(loop.reads)
 
     def step(known: Any, given: tuple, values: tuple) -> tuple:
-        seen = list(grouped(values))
-        own, sums, kept = seen[:n_reads], seen[n_reads : n_reads + n_adds], seen[n_reads + n_adds :]
-        if loop.when is None:
-            made, added, results = loop.step(known, given, tuple(own))
-            return (*made, *map(_plus, sums, added)), (), results
-        does = jax.tree.leaves(kept[0])[0] != 0
-
-        def chosen(new: Any, old: Any) -> Any:
-            return jax.tree.map(lambda a, b: jnp.where(does, a, b), new, old)
-
-        known, given, own = (chosen(x, jax.tree.map(jnp.zeros_like, x)) for x in (known, given, tuple(own)))
-        made, added, results = loop.step(known, given, own)
-        new = *map(chosen, made, kept[1:]), *(chosen(_plus(s, a), s) for s, a in zip(sums, added, strict=True))
-        return new, (), results
+        now = _grouped(values, seen, kind.reads)
+        made, added, results = loop.step(known, given, tuple(now[:n_reads]))
+        in_place = [x for x, stays in zip(added, kind.in_place, strict=True) if stays]
+        new = *made, *map(_plus, now[n_reads:], kind.sums(tuple(added)))
+        return new, _apart(in_place, kind.adds), results
 
     count = next(columns)
-    return Loop(step, count, loop.constants, reads=tuple(reads), writes=writes, inputs=inputs, outputs=outputs)
+    return Loop(step, count, loop.constants, reads, writes, adds, inputs, outputs, when=when)
 
 
 def _plus(a: Any, b: Any) -> Any:

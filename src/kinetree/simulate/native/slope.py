@@ -7,7 +7,6 @@ and can be run backwards; linear ones have programs for their transposes.
 
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from kinetree.constrain.native import kinematics
@@ -20,9 +19,9 @@ from kinetree.constrain.native.programs import between_of, coordinates, copied, 
 from kinetree.constrain.native.programs import program_of as question_of
 from kinetree.constrain.native.recalled import searched
 from kinetree.constrain.native.solve import answering, motions_of, moving
-from kinetree.lanes import Lane, Loop, run
+from kinetree.lanes import Lane, Loop, run_slope
 from kinetree.lanes.kept.once import Once, OncePerOwner
-from kinetree.lanes.linear import Bounded, run_linear
+from kinetree.lanes.linear import Bounded, run_change
 from kinetree.lanes.program.single import Single, single
 from kinetree.model import Model
 
@@ -128,14 +127,13 @@ def _linear(v: StepVariant, known: Slopes) -> list[tuple[Native, tuple]]:
 
 
 def _singly(native: Native, plan: StepPlan, widths: tuple[int, ...], constants: tuple, inputs: tuple) -> tuple:
-    """A program without repeats, as a function that can be differentiated."""
+    """What has the derivatives of a program without repeats."""
     one = _singles.get(plan, id(native), lambda: single(native.program, tables_of(native, plan)))
-    constants = np.zeros((1, 0), inputs[0].dtype), *constants
-    return run(one.program, one.slots, widths, one.tables, constants, inputs)
+    return run_slope(one.program, one.slots, widths, one.tables, one.constants(constants, inputs[0].dtype), inputs)
 
 
 def moved_step(v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, Any], qdd: Any, alpha: Any) -> dict:
-    """Parts of the state after a step, as a function of inputs and of the model's numbers that can be differentiated.
+    """What has the derivatives of the state after a step, by inputs and by the model's numbers; not its values.
 
     Arguments:
         v, plan, known: the programs.
@@ -151,14 +149,13 @@ def moved_step(v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, A
     found = _singly(_made("balance", v), plan, widths, known.balance, (*ordered, *last))
     answer, *loads = (
         Bounded(native.program, plan.slots, (n,) * native.program.n_outputs, tables_of(native, plan), constants)
-        for native, constants in _linear(v, jax.lax.stop_gradient(known))
+        for native, constants in _linear(v, known)
     )
-    fixed = jax.lax.stop_gradient((given["q"], given["qd"], qdd))
-    (moved,) = run_linear(answer, answer, fixed, found[:1])
+    (moved,) = run_change(answer, answer, (given["q"], given["qd"], qdd), found[:1])
     more = ()
     if v.finishes:
-        fixed = jax.lax.stop_gradient(tuple(inputs[name] for name in v.inputs if name != "f_ext"))
-        more = (alpha - moved - run_linear(loads[0], loads[1], fixed, (found[1], -moved))[0],)
+        fixed = tuple(inputs[name] for name in v.inputs if name != "f_ext")
+        more = (alpha - moved - run_change(loads[0], loads[1], fixed, (found[1], -moved))[0],)
     reached = qdd - (moved if plan.coupling is None else moved[:, plan.coupling.kept_v])
     nq = given["q"].shape[1]
     (end,) = _singly(

@@ -12,7 +12,7 @@ from jax.core import Tracer
 from kinetree._arrays import flattened
 from kinetree.constrain.native.binding import constants_of, tables_of, teams_of
 from kinetree.dynamics.schedules.choose import may_sequence, may_write_out
-from kinetree.lanes import Program, run, written_out, xla
+from kinetree.lanes import Program, run, run_slope, written_out, xla
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.program.single import Single, single
 from kinetree.lanes.target import compiled
@@ -119,16 +119,16 @@ class Stepper:
         return self.split(whole, state), whole[:, self.width :]
 
     def at_solution(self, state: State, ctrl: Any, f_ext: Any, solution: Any, alpha: Any) -> State:
-        """The state after one step, as a differentiable function with known accelerations."""
+        """What has the derivatives of the state after one step, where accelerations are known; not its values."""
         if isinstance(self.smooth, Slopes):
             names = dict(zip(self.variant.inputs, self.inputs(state, ctrl, f_ext), strict=True))
             found = moved_step(self.variant, self.plan, self.smooth, names, solution, alpha)
             return state.after(found | {"time": found["time"][:, 0]})
         native, dtype = program_of(self.variant, True), state.q.dtype
         one = _singles.get(self.plan, id(native), lambda: single(native.program, tables_of(native, self.plan)))
-        constants = np.zeros((1, 0), dtype), np.ones((1, 1), dtype), *self.smooth[1:]
+        constants = one.constants((np.ones((1, 1), dtype), *self.smooth[1:]), dtype)
         inputs = self.inputs(state, ctrl, f_ext)
-        (whole,) = run(one.program, one.slots, (self.width,), one.tables, constants, inputs)
+        (whole,) = run_slope(one.program, one.slots, (self.width,), one.tables, constants, inputs)
         return self.split(whole, state)
 
     def direct(self, dtype: np.dtype, count: int, lanes: int) -> Any:
