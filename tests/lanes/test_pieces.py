@@ -44,6 +44,22 @@ def test_pieces_have_the_bits_of_the_whole(in_pieces, monkeypatch, tmp_path, mak
         assert apart(*given)[0].tobytes() == whole(*given)[0].tobytes()
 
 
+def test_three_modules_have_the_bits_of_one(monkeypatch, tmp_path):
+    """Those for lanes side by side, for one lane, and for what calls them."""
+    program, slots, width = digits()
+    texts, compiler = [], host.machine_code
+    monkeypatch.setattr(host, "machine_code", lambda text: texts.append(text) or compiler(text))
+    found = []
+    for lines in (0, 100_000):
+        monkeypatch.setattr(tuning, "ONE_MODULE_MAX_LINES", lines)
+        monkeypatch.setenv("KINETREE_CACHE", str(tmp_path / str(lines)))
+        code = CompiledProgram(program, "float64")
+        given = (bound(program, slots, width, np.arange(1.0, n + 1)[:, None]) for n in (1, 2, 3, 2 * code.width + 1))
+        found.append([code(*x)[0].tobytes() for x in given])
+    assert len(texts) == 3 + 1
+    assert found[0] == found[1]
+
+
 def test_programs_share_the_code_of_loops(in_pieces):
     """A second program of the same loops compiles only what holds them together."""
     first = rnea_lanes(False, False).program

@@ -39,6 +39,9 @@ KEPT_MIN_USES = 8  # uses of such a slot in a turn; others are loaded again [rob
 # -- a CPU: compiling --------------------------------------------------------------------------------------------------
 TOGETHER_MAX_LOOPS = 8  # loops; programs with more are compiled in pieces, by all threads [rollouts]
 APART_MIN_EQUATIONS = 60  # of a step's jaxpr; shorter loops cost less in place than a call and a file [rollouts]
+ONE_MODULE_MAX_LINES = (
+    4000  # lines of LLVM text; in longer texts vectors, single lanes and callers are modules of their own [first_]
+)
 
 # -- a CPU: one huge tree ----------------------------------------------------------------------------------------------
 WALKS_MIN_ROWS = 1000  # rows from which native walks are faster than XLA's loops [million]

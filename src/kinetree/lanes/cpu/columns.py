@@ -24,11 +24,16 @@ STRIP = 64  # columns that are put side by side, of all rows of a block: 4.6 kB,
 
 
 def columns_text(dtype: np.dtype, width: int, ordered: bool = False) -> str:
-    """Definitions of `fetch` and `give`, for blocks of `width` lanes, and of `all_finite`.
+    """Definitions of `fetch` and `give`, for blocks of `width` lanes; the module has `all_finite`.
 
     If `ordered`, both have one more argument, the numbers of the lanes; rows then count from the first of all lanes.
     """
-    return with_helpers(_fetch(dtype, width, ordered), _give(dtype, width, ordered), _all_finite(dtype, width))
+    return with_helpers(_fetch(dtype, width, ordered), _give(dtype, width, ordered))
+
+
+def finite_text(dtype: np.dtype, width: int) -> str:
+    """Definition of `all_finite`."""
+    return with_helpers(_all_finite(dtype, width))
 
 
 class Tiles(Emitter):

@@ -2,7 +2,7 @@
 
 import ctypes
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..llvm.handler import block_lanes, handler_text
 from ..llvm.trigonometry import lane_module
 from ..program.program import Program
 from .addresses import addresses
-from .columns import columns_text
+from .columns import columns_text, finite_text
 from .direct import available, bind, direct_text
 from .function import GIVEN, SIGNATURE, LaneFunction
 from .helpers import call_helpers, team
@@ -38,19 +38,45 @@ def task_lanes(program: Program) -> int:
 
 def module_text(program: Program, dtype: np.dtype, width: int) -> str:
     """The whole LLVM module of a program."""
-    return frame_text(program, [trace(loop, dtype) for loop in program.loops], dtype, width, {})
+    jaxprs = [trace(loop, dtype) for loop in program.loops]
+    return lane_module(finite_text(dtype, width), *_frame(program, jaxprs, dtype, width, {}).together)
 
 
-def frame_text(program: Program, jaxprs: list[Any], dtype: np.dtype, width: int, apart: dict[int, str]) -> str:
-    """An LLVM module: vector and scalar functions, and those that XLA and Python call, without the loops `apart`."""
+def frame_texts(program: Program, jaxprs: list[Any], dtype: np.dtype, width: int, apart: dict[int, str]) -> list[str]:
+    """Modules of all but the loops `apart`: long ones are three, for threads that compile them side by side."""
+    finite, frame = finite_text(dtype, width), _frame(program, jaxprs, dtype, width, apart)
+    if sum(text.count("\n") for text in frame.together) <= tuning.ONE_MODULE_MAX_LINES:
+        return [lane_module(finite, *frame.together)]
+    declared = [f"declare i1 @{name}({SIGNATURE})" for name in ("lanes", "lane")]
+    return [
+        lane_module(finite, *frame.vector),
+        lane_module(finite, frame.scalar),
+        lane_module(*declared, *frame.callers),
+    ]
+
+
+class FrameText(NamedTuple):
+    """What holds a program together, in texts."""
+
+    vector: list[str]  # `lanes`
+    scalar: str  # `lane`
+    callers: list[str]  # what XLA and Python call
+
+    @property
+    def together(self) -> list[str]:
+        """All texts."""
+        return [*self.vector, self.scalar, *self.callers]
+
+
+def _frame(program: Program, jaxprs: list[Any], dtype: np.dtype, width: int, apart: dict[int, str]) -> FrameText:
     ordered = is_ordered(program)
-    lines = [columns_text(dtype, width, ordered), *([order_text(SIGNATURE, GIVEN, width)] if ordered else [])]
-    for w, name in ((width, "blocks" if ordered else "lanes"), (1, "lane")):
-        lines.append(LaneFunction(program, jaxprs, w, dtype, name, apart).text())
-    lines += [handler_text(program, dtype, width, task_lanes(program), ordered), shared_text(program, dtype, width)]
+    vector = [columns_text(dtype, width, ordered), *([order_text(SIGNATURE, GIVEN, width)] if ordered else [])]
+    vector.append(LaneFunction(program, jaxprs, width, dtype, "blocks" if ordered else "lanes", apart).text())
+    scalar = LaneFunction(program, jaxprs, 1, dtype, "lane", apart).text()
+    callers = [handler_text(program, dtype, width, task_lanes(program), ordered), shared_text(program, dtype, width)]
     if has_direct(program):
-        lines.append(direct_text(program, dtype, width))
-    return lane_module(*lines)
+        callers.append(direct_text(program, dtype, width))
+    return FrameText(vector, scalar, callers)
 
 
 class CompiledProgram:
@@ -63,7 +89,7 @@ class CompiledProgram:
         self.width = width = vector_width(kind)
         made_from = (program, has_direct(program))
         text = partial(module_text, program, kind, width)
-        code = loaded(program.name, made_from, kind, text, partial(object_files, program, kind, width, frame_text))
+        code = loaded(program.name, made_from, kind, text, partial(object_files, program, kind, width, frame_texts))
         self.code = code  # keeps the machine code alive
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 5, pointer, integer, pointer)

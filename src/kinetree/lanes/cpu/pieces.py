@@ -20,11 +20,11 @@ from . import host
 from .apart import loop_text, masked
 from .threads import threads
 
-Frame = Callable[[Program, list[Any], np.dtype, int, dict[int, str]], str]
+Frame = Callable[[Program, list[Any], np.dtype, int, dict[int, str]], list[str]]
 
 
 def object_files(program: Program, dtype: np.dtype, width: int, frame: Frame) -> list[bytes]:
-    """The object files of a program; `frame` writes the module of all that is not apart."""
+    """The object files of a program; `frame` writes the modules of all that is not apart."""
     jaxprs: list[Any] = []
     apart: dict[int, str] = {}
     pieces: list[Future[bytes] | bytes] = []
@@ -43,7 +43,7 @@ def object_files(program: Program, dtype: np.dtype, width: int, frame: Frame) ->
                 apart[k] = name or f"loop{k}"
                 text = loop_text(loop, jaxprs[k], (width, 1), dtype, apart[k], in_repeat)
                 pieces.append(pool.submit(_made, name, text))
-        pieces.append(pool.submit(host.machine_code, frame(program, jaxprs, dtype, width, apart)))
+        pieces += [pool.submit(host.machine_code, text) for text in frame(program, jaxprs, dtype, width, apart)]
         return [one if isinstance(one, bytes) else one.result() for one in pieces]
 
 
