@@ -351,3 +351,10 @@ def test_the_hull_of_a_mesh_is_made_once_and_excluded_bodies_do_not_touch(monkey
     assert all(hull.vertices.shape == (4, 3) for hull in scene.shapes.hulls.values())
     owners = [frozenset(scene.layout.bodies[k] for k in (p.first, p.second)) for p in scene.layout.pairs]
     assert sorted(map(sorted, owners)) == 4 * [[0, 1]] + 4 * [[1, 2]]
+
+
+def test_text_that_mujoco_reads_and_that_is_not_quite_xml():
+    """Unitree's scene of its G1 closes its root three times."""
+    assert kt.load(one_body('axis="0 1 0"') + "\n</mujoco>").nv == 1
+    with pytest.raises(kt.ModelError, match="MuJoCo can not compile it"):
+        kt.load("<mujoco><worldbody></mujoco>")

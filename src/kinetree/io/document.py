@@ -82,7 +82,7 @@ def parse(content: str | bytes, file: str) -> Element:
     """The root element of a document.
 
     Arguments:
-        content: the XML.
+        content: the XML. Of MJCF that is not well formed only the root is found.
         file: what to call it in messages.
     """
     parser = expat.ParserCreate()
@@ -113,6 +113,8 @@ def parse(content: str | bytes, file: str) -> Element:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
+        if top.children and top.children[0].tag == "mujoco":
+            return top.children[0]  # MuJoCo reads its files itself, and some that are not quite XML
         raise ModelError(
             f"{file}:{error.lineno + skipped}: not well-formed XML: {expat.ErrorString(error.code)}"
         ) from None
